@@ -1,0 +1,56 @@
+# What the launchers share: packages and builds. Sourced; expects `root`. All of its messages go to standard error,
+# because standard output belongs to the program.
+# shellcheck shell=bash disable=SC2154
+
+# needs_build STAMP: whether a source is newer than the last build.
+needs_build() {
+  [[ ! -e $1 ]] || [[ -n $(find "$root"/{src,sim,cmake,CMakeLists.txt,CMakePresets.json} \
+    -newer "$1" -print -quit) ]]
+}
+
+# install_packages NAME...: installs Debian packages that are missing, or says how and exits 4.
+install_packages() {
+  command -v dpkg-query >/dev/null || return 0 # not Debian: CMake says what it misses
+  local package missing=() as_root=()
+  for package in "$@"; do
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
+      missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+  if ((EUID != 0)); then
+    if ! sudo -n true 2>/dev/null; then
+      echo "These packages are missing, and installing them needs root. Run this once:" >&2
+      echo "  sudo apt-get install --yes --no-install-recommends ${missing[*]}" >&2
+      exit 4
+    fi
+    as_root=(sudo -n)
+  fi
+  echo "Installing ${missing[*]}" >&2
+  if ! { "${as_root[@]}" apt-get -qq update &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+      apt-get -qq install --yes --no-install-recommends "${missing[@]}"; } >&2; then
+    echo "error: the packages could not be installed" >&2
+    exit 4
+  fi
+}
+
+# build_preset PRESET [TARGET...]: configures and builds into build/PRESET, one launcher at a time.
+build_preset() {
+  local preset=$1 folder=$root/build/$1 started
+  shift
+  mkdir -p "$folder"
+  exec 9>"$folder/.lock"
+  flock 9
+  # A source that changes during the build must look newer than the stamp.
+  started=$(mktemp "$folder/.started.XXXXXX")
+  [[ -e $folder/build.ninja ]] || echo "Building (once, a few minutes) in build/$preset" >&2
+  if ! (cd "$root" && cmake --preset "$preset" && cmake --build --preset "$preset" ${1:+--target "$@"}) \
+    >"$folder/build.log" 2>&1; then
+    rm -f "$started"
+    tail -n 40 "$folder/build.log" >&2
+    echo "error: the build failed; build/$preset/build.log has all of it" >&2
+    exit 70
+  fi
+  mv "$started" "$folder/.built"
+  exec 9>&-
+}

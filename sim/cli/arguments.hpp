@@ -1,0 +1,17 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace rehearse {
+
+/// A check of an option's value in the words of the other errors: `expected one of table, json,
+/// csv; got "xml"`.
+CLI::Validator one_of(const std::vector<std::string>& names);
+
+/// What the user is told about a command line that could not be parsed, with the nearest command or
+/// option.
+std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int argc, char** argv);
+
+}  // namespace rehearse

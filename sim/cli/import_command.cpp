@@ -1,0 +1,45 @@
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "cli/commands.hpp"
+#include "profile/import.hpp"
+
+namespace rehearse {
+namespace {
+
+CollectiveKind parse_collective(const std::string& name) {
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+        CollectiveKind::broadcast, CollectiveKind::send_recv}) {
+    if (to_string(kind) == name) return kind;
+  }
+  throw InternalError("internal error: a collective that was accepted is not known: " + name);
+}
+
+/// The command that makes the same profile again; it stands in the profile's head.
+std::string command_line(const ImportCommand& command) {
+  std::string text = "rehearse import " + command.form;
+  for (const auto& file : command.files) text += " " + file.string();
+  return text;
+}
+
+}  // namespace
+
+void import_command(const ImportCommand& command) {
+  ImportOptions options;
+  options.name = command.name;
+  options.hardware = command.hardware;
+  options.source = command.source;
+  options.command = command_line(command);
+  if (!command.collective.empty()) {
+    options.nccl_tests.collective = parse_collective(command.collective);
+  }
+  options.nccl_tests.ranks = command.ranks;
+  options.nccl_tests.nodes = command.nodes;
+  options.nccl_tests.in_place = command.in_place;
+  const bool tables = command.form == "points";
+  write_result(command.output, tables ? import_points(command.files, options)
+                                      : import_nccl_tests(command.files, options));
+}
+
+}  // namespace rehearse

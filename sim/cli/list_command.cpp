@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "cluster/cluster.hpp"
+#include "model/model.hpp"
+#include "profile/comm_profile.hpp"
+#include "strategy/strategy.hpp"
+
+namespace rehearse {
+namespace {
+
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+/// The YAML files of a folder, sorted.
+std::vector<std::filesystem::path> yaml_files(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Rows profile_rows() {
+  Rows rows;
+  for (const auto& file : yaml_files(platforms_folder() / "profiles" / "comm")) {
+    const CommProfile profile = read_comm_profile(Document::load(file)->root());
+    rows.emplace_back(file.stem().string(),
+                      fmt::format("{}, {} curves", profile.hardware, profile.curves.size()));
+  }
+  return rows;
+}
+
+Rows scenario_rows() {
+  Rows rows;
+  for (const auto& file : yaml_files(platforms_folder().parent_path() / "scenarios")) {
+    Map root = Document::load(file)->root().as_map();
+    rows.emplace_back(file.stem().string(), root.string_or("description", ""));
+  }
+  return rows;
+}
+
+Rows described(const std::vector<std::string>& names, std::string (*describe)(const std::string&)) {
+  Rows rows;
+  for (const std::string& name : names) rows.emplace_back(name, describe(name));
+  return rows;
+}
+
+Rows rows_of(const std::string& what) {
+  if (what == "models") return described(architecture_names(), describe_architecture);
+  if (what == "clusters") return described(cluster_names(), describe_cluster);
+  if (what == "strategies") return described(strategy_names(), describe_strategy);
+  if (what == "profiles") return profile_rows();
+  return scenario_rows();
+}
+
+}  // namespace
+
+void list_command(const std::string& what) {
+  const Rows rows = rows_of(what);
+  std::size_t width = 0;
+  for (const auto& [name, about] : rows) width = std::max(width, name.size());
+  std::string text;
+  for (const auto& [name, about] : rows) text += fmt::format("{:<{}}  {}\n", name, width, about);
+  write_stdout(text);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "cli/commands.hpp"
+#include "cli/simulate.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Iterations that a trace file shows: enough to see what repeats.
+constexpr std::uint32_t kTraceIterations = 3;
+
+using Clock = std::chrono::steady_clock;
+Clock::time_point progress_start;
+bool progress_shown = false;
+
+/// A line on standard error, rewritten in place, from the second second on.
+void show_progress(double share) {
+  if (Clock::now() - progress_start < std::chrono::seconds(1)) return;
+  fmt::print(stderr, "\rsimulating: {:3.0f} % ", 100 * share);
+  std::fflush(stderr);
+  progress_shown = true;
+}
+
+void erase_progress() {
+  if (progress_shown) fmt::print(stderr, "\r\033[K");
+}
+
+Prediction simulate_with_progress(const Scenario& scenario, bool quiet) {
+  progress_start = Clock::now();
+  const bool shown = !quiet && isatty(STDERR_FILENO) == 1;
+  struct Eraser {
+    ~Eraser() { erase_progress(); }
+  } eraser;
+  return simulate(scenario, shown ? show_progress : nullptr);
+}
+
+std::string render(const Report& report, const RunCommand& command) {
+  if (command.format == "json") return to_json(report);
+  if (command.format == "csv") return to_csv({report});
+  if (command.output.empty())
+    return to_terminal(report, terminal_width(), use_color(command.color));
+  return to_terminal(report, 100, command.color == ColorChoice::always);
+}
+
+std::size_t operations(const Schedule& schedule) {
+  std::size_t total = 0;
+  for (const RankSpec& rank : schedule.ranks) {
+    total += schedule.programs[rank.program.index()].ops.size();
+  }
+  return total;
+}
+
+/// What `--dry-run` prints: the scenario as it was understood, and how much there is to simulate.
+std::string describe(const Scenario& scenario, const RunPlan& plan) {
+  const Schedule& schedule = plan.schedule;
+  std::string text;
+  const auto line = [&text](const char* key, const std::string& value) {
+    text += fmt::format("{:<12}{}\n", key, value);
+  };
+  line("scenario", scenario.file);
+  if (!scenario.description.empty()) line("", scenario.description);
+  line("model", fmt::format("{}: {} units, {:.1f} M parameters", scenario.model.name,
+                            scenario.model.units.size(),
+                            static_cast<double>(scenario.model.parameters()) / 1e6));
+  line("batch",
+       fmt::format("{} per GPU, {}", scenario.batch_per_gpu, to_string(scenario.precision)));
+  line("cluster", fmt::format("{}: {} nodes, {} GPUs",
+                              scenario.cluster.name.empty() ? "inline" : scenario.cluster.name,
+                              scenario.cluster.node_count(), scenario.cluster.gpu_count()));
+  line("strategy", strategy_name(scenario.strategy));
+  line("optimizer", to_string(scenario.optimizer));
+  line("steps", fmt::format("{} after {} of warm-up, seed {}", scenario.run.steps,
+                            scenario.run.warmup_steps, scenario.run.seed));
+  line("fidelity", plan.fidelity_name);
+  line("schedule", fmt::format("{} ranks, {} groups, {} operations per step, {} in all",
+                               schedule.ranks.size(), schedule.groups.size(), operations(schedule),
+                               operations(schedule) * schedule.iterations));
+  if (!scenario.assumptions.empty()) line("defaults", "");
+  for (const std::string& assumption : scenario.assumptions) line("", assumption);
+  return text;
+}
+
+}  // namespace
+
+void run_command(const RunCommand& command) {
+  const Scenario scenario = read_scenario(command.scenario, command.overrides);
+  if (command.dry_run) {
+    write_result(command.output, describe(scenario, plan_simulation(scenario)));
+    return;
+  }
+  const Prediction prediction = simulate_with_progress(scenario, command.quiet);
+  if (!command.trace.empty()) {
+    const std::uint32_t first = scenario.run.warmup_steps;
+    const std::uint32_t shown = std::min(scenario.run.steps, kTraceIterations);
+    write_file(command.trace,
+               to_chrome_trace(prediction.plan.schedule, prediction.trace, first, first + shown));
+  }
+  write_result(command.output, render(prediction.report, command));
+}
+
+}  // namespace rehearse

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/cluster.hpp"
+#include "collective/plan.hpp"
+#include "report/report.hpp"
+#include "scenario/scenario.hpp"
+#include "schedule/schedule.hpp"
+#include "trace/trace.hpp"
+
+namespace rehearse {
+
+/// What will be simulated: the whole schedule, or the few ranks that stand for it.
+struct RunPlan {
+  Schedule schedule;
+  Cluster cluster;
+  Fidelity fidelity = Fidelity::flow;
+  std::string fidelity_name;  ///< "hop", "flow", "folded (16 of 4096 ranks simulated)"
+};
+
+/// Builds and validates the schedule, and folds it where the scenario's fidelity asks for that.
+/// InputError if it asks and the ranks are not alike.
+RunPlan plan_simulation(const Scenario& scenario);
+
+struct Prediction {
+  RunPlan plan;
+  Trace trace;
+  Report report;
+};
+
+/// The whole pipeline after reading: plan, run, summarize. Once per process (SimGrid). `progress`
+/// may be null.
+Prediction simulate(const Scenario& scenario, void (*progress)(double share));
+
+}  // namespace rehearse

@@ -1,0 +1,155 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/id.hpp"
+#include "base/quantity.hpp"
+#include "config/document.hpp"
+#include "model/model.hpp"
+
+namespace rehearse {
+
+/// A GPU's datasheet: dense rates, no sparsity.
+struct Gpu {
+  std::string name;
+  FlopsPerSecond fp32, tf32, fp16, bf16;  ///< 0 where the GPU lacks the format (falls back to fp32)
+  Bytes memory;
+  BytesPerSecond memory_bandwidth;
+  std::string source;
+
+  /// Peak rate of matrix products under a precision.
+  FlopsPerSecond matrix_peak(Precision precision) const;
+};
+
+/// NVLink or NVSwitch inside a node: each GPU has one port with this rate per direction.
+struct NvLink {
+  BytesPerSecond bandwidth;
+  Seconds latency;
+};
+
+/// PCI Express inside a node: each GPU has one port per direction. Without peer-to-peer every byte between
+/// two GPUs is staged through host memory: written there by one and read by the other.
+struct Pcie {
+  BytesPerSecond bandwidth;
+  Seconds latency;
+  bool peer_to_peer = true;
+  /// Rate of the host memory (or root complex) that all staged copies of the node share.
+  BytesPerSecond host_bandwidth;
+};
+
+/// One kind of machine.
+struct Node {
+  int gpus = 1;  ///< 0: a CPU node (a parameter server)
+  Gpu gpu;
+  std::optional<NvLink> nvlink;
+  Pcie pcie;  ///< host to device, and between GPUs where there is no NVLink
+  int nics = 1;  ///< 0: none, of a cluster's only node
+  BytesPerSecond nic_bandwidth;  ///< one NIC, per direction
+  Seconds nic_latency;           ///< one way from NIC to NIC over the fabric's first switch
+  double speed = 1;              ///< relative compute speed of its GPUs
+  std::optional<double> usd_per_hour;
+};
+
+struct NodeGroup {
+  std::string name;
+  int nodes = 1;
+  Node node;
+};
+
+/// All nodes on one non-blocking switch.
+struct Star {};
+/// Levels of switches from the leaves up; `down[i]` children and `up[i]` parents of a level-i switch,
+/// `links[i]` parallel cables. Product of `down` = nodes. Oversubscription is down > up * links.
+struct FatTree {
+  std::vector<int> down, up, links;
+  BytesPerSecond bandwidth;  ///< of one cable
+  Seconds latency;           ///< of one cable
+};
+/// Groups x chassis x routers x nodes per router, as in Cray Cascade (Kim et al. 2008; SimGrid's dragonfly zone).
+struct Dragonfly {
+  int groups = 1, chassis = 1, routers = 1, nodes_per_router = 1;
+  int group_links = 1, chassis_links = 1, router_links = 1;
+  BytesPerSecond bandwidth;
+  Seconds latency;
+};
+struct Torus {
+  std::vector<int> dimensions;
+  BytesPerSecond bandwidth;
+  Seconds latency;
+};
+using Fabric = std::variant<Star, FatTree, Dragonfly, Torus>;
+
+struct Cluster {
+  std::string name;
+  std::vector<NodeGroup> groups;
+  Fabric fabric;
+  /// Calibrated collective costs to use (file stem under platforms/profiles/comm), or empty: links alone.
+  std::string comm_profile;
+  std::string source;
+
+  std::size_t node_count() const;
+  std::size_t gpu_count() const;
+  /// The node with this index, counted through the groups in order.
+  const Node& node(NodeId id) const;
+  const NodeGroup& group_of(NodeId id) const;
+};
+
+/// Where a rank lives. `gpu` counts inside the node; -1 is the node's CPU.
+struct Place {
+  NodeId node;
+  int gpu = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
+/// One place per GPU: node by node, GPU by GPU. Rank i of a job is place i.
+std::vector<Place> gpu_places(const Cluster& cluster);
+
+/// Index of the NIC that a GPU (or the CPU: 0) sends through: rail-aligned, gpu * nics / gpus.
+int nic_of(const Node& node, int gpu);
+
+/// Cables between two unlike nodes beyond their NICs: 0 on a star.
+int fabric_links_between(const Cluster& cluster, NodeId a, NodeId b);
+
+/// One-way latency between two unlike places: of NVLink, of PCIe (twice where staged), or of the larger NIC latency
+/// plus the fabric's cables.
+Seconds path_latency(const Cluster& cluster, const Place& a, const Place& b);
+
+/// Where a flow enters or leaves the network. Every port has one rate per direction and nothing inside it
+/// is shared, except that flows between two PCIe ports of a node without peer-to-peer also share its host memory.
+enum class PortKind { nvlink, pcie, cpu, nic };
+struct Port {
+  PortKind kind = PortKind::nic;
+  NodeId node;
+  int index = 0;  ///< the GPU's for nvlink and pcie, the NIC's for nic, 0 for cpu
+  auto operator<=>(const Port&) const = default;
+};
+struct PortPair {
+  Port source, target;
+};
+
+/// Ports that a point-to-point flow between two unlike places uses: NVLink or PCIe inside a node (PCIe and CPU
+/// port if one end is the CPU), the places' own NICs between nodes.
+PortPair ports_between(const Cluster& cluster, const Place& source, const Place& target);
+/// Rate of a port, per direction.
+BytesPerSecond port_bandwidth(const Cluster& cluster, const Port& port);
+/// True if flows between the two ports are staged through the node's host memory.
+bool staged(const Cluster& cluster, const PortPair& ports);
+
+/// Reads a cluster: inline (`nodes`, `node`, `groups`, `fabric`) or `use:` a cluster of `platforms/` (or a .yaml file
+/// of the user's own) with `nodes`, `gpus_per_node`, network and price changed. `nodes` is the number of nodes with GPUs;
+/// CPU nodes stay. InputError with its place for everything that is wrong or impossible.
+Cluster read_cluster(const Value& value);
+
+/// The GPUs known by name (platforms/gpus.yaml) and the clusters shipped (platforms/*.yaml), sorted.
+std::vector<std::string> gpu_names();
+std::vector<std::string> cluster_names();
+/// One line about a shipped cluster.
+std::string describe_cluster(const std::string& name);
+
+/// platforms/: $REHEARSE_PLATFORMS, else next to the sources that the program was built from.
+std::filesystem::path platforms_folder();
+
+}  // namespace rehearse

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cluster/cluster.hpp"
+#include "config/document.hpp"
+
+namespace rehearse {
+
+// Readers of a cluster's parts, for read_cluster alone. Each throws InputError at the place that is
+// wrong.
+
+/// A name of platforms/gpus.yaml or a map {name, fp32, tf32, fp16, bf16, memory, memory_bandwidth}.
+Gpu read_gpu(const Value& value);
+/// The GPU with this name in platforms/gpus.yaml; it must be there.
+Gpu known_gpu(const std::string& name);
+
+/// One machine. Where `needs_network` is false (the cluster's only node) `nic` may be missing: nics
+/// is 0 then.
+Node read_node(const Value& value, bool needs_network);
+/// A GPU's memory: above zero.
+Bytes read_memory(const Value& value);
+/// The number of NICs of a node with so many GPUs: each serves one GPU or more.
+int read_nics(const Value& value, int gpus);
+
+/// A fabric of exactly `nodes` nodes.
+Fabric read_fabric(const Value& value, std::size_t nodes);
+/// Number of nodes that a fabric has places for; nothing where any number goes (star).
+std::optional<std::size_t> fabric_nodes(const Fabric& fabric);
+/// "fat-tree", "torus": the fabric's kind, for messages.
+std::string fabric_name(const Fabric& fabric);
+
+/// The `platforms/` file of a shipped cluster.
+std::shared_ptr<const Document> shipped_cluster(const std::string& name);
+
+}  // namespace rehearse

@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/error.hpp"
+#include "cluster/parts.hpp"
+
+namespace rehearse {
+namespace {
+
+const char* const kGpuFile = "gpus.yaml";
+
+std::shared_ptr<const Document> gpu_document() {
+  return Document::load(platforms_folder() / kGpuFile);
+}
+
+std::string describe_links(const Node& node) {
+  if (node.gpus < 2) return "";
+  if (node.nvlink) return fmt::format(", NVLink {}", format(node.nvlink->bandwidth));
+  const char* const staged_or_not = node.pcie.peer_to_peer ? "" : " through host memory";
+  return fmt::format(", PCIe {}{}", format(node.pcie.bandwidth), staged_or_not);
+}
+
+std::string describe(const NodeGroup& group) {
+  const Node& node = group.node;
+  const std::string gpus =
+      node.gpus == 0 ? "CPU node" : fmt::format("{} {}", node.gpus, node.gpu.name);
+  std::string text = fmt::format("{} x {}{}", group.nodes, gpus, describe_links(node));
+  if (node.nics > 0) text += fmt::format(", {} x NIC {}", node.nics, format(node.nic_bandwidth));
+  return text;
+}
+
+}  // namespace
+
+std::filesystem::path platforms_folder() {
+  const char* const folder = std::getenv("REHEARSE_PLATFORMS");
+  if (folder != nullptr && *folder != '\0') return folder;
+  return std::filesystem::path(REHEARSE_SOURCE_DIR) / "platforms";
+}
+
+std::vector<std::string> gpu_names() {
+  std::vector<std::string> names = gpu_document()->root().as_map().keys();
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Gpu known_gpu(const std::string& name) {
+  const std::shared_ptr<const Document> document = gpu_document();
+  Map gpus = document->root().as_map();
+  Gpu gpu = read_gpu(gpus.require(name));
+  gpu.name = name;
+  return gpu;
+}
+
+std::vector<std::string> cluster_names() {
+  std::vector<std::string> names;
+  if (!std::filesystem::is_directory(platforms_folder())) {
+    throw MissingError(platforms_folder().string() +
+                       ": no folder of platforms there; set REHEARSE_PLATFORMS to where it is");
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(platforms_folder())) {
+    const std::filesystem::path& file = entry.path();
+    if (file.extension() == ".yaml" && file.filename() != kGpuFile) names.push_back(file.stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::shared_ptr<const Document> shipped_cluster(const std::string& name) {
+  return Document::load(platforms_folder() / (name + ".yaml"));
+}
+
+std::string describe_cluster(const std::string& name) {
+  const Cluster cluster = read_cluster(shipped_cluster(name)->root());
+  std::string text;
+  for (const NodeGroup& group : cluster.groups) {
+    text += (text.empty() ? "" : "; ") + describe(group);
+  }
+  return text + "; " + fabric_name(cluster.fabric);
+}
+
+}  // namespace rehearse

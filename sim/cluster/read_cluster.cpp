@@ -1,0 +1,232 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.hpp"
+#include "cluster/parts.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::int64_t kMostNodes = 1'000'000;
+constexpr std::int64_t kMostGpus = 1'000'000;
+const char* const kNoCommProfile = "none";
+
+std::string string_if(Map& map, const std::string& key, const std::string& missing) {
+  const std::optional<Value> value = map.optional(key);
+  return value ? value->as_string() : missing;
+}
+
+/// Names of platforms/profiles/comm, with `none` for the links alone.
+std::vector<std::string> comm_profile_names() {
+  std::vector<std::string> names = {kNoCommProfile};
+  const std::filesystem::path folder = platforms_folder() / "profiles" / "comm";
+  if (!std::filesystem::is_directory(folder)) return names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string read_comm_profile_name(const Value& value) {
+  const std::string name = value.as_choice(comm_profile_names());
+  return name == kNoCommProfile ? "" : name;
+}
+
+int read_node_count(const Value& value) {
+  return static_cast<int>(value.as_integer(1, kMostNodes));
+}
+
+void check_size(const Value& where, const Cluster& cluster) {
+  const std::size_t nodes = cluster.node_count();
+  const std::size_t gpus = cluster.gpu_count();
+  if (nodes > static_cast<std::size_t>(kMostNodes)) {
+    where.fail(
+        fmt::format("the cluster has {} nodes; at most {} can be simulated", nodes, kMostNodes));
+  }
+  if (gpus == 0) where.fail("the cluster has no GPU", "give at least one node gpus: 1 or more");
+  if (gpus > static_cast<std::size_t>(kMostGpus)) {
+    where.fail(
+        fmt::format("the cluster has {} GPUs; at most {} can be simulated", gpus, kMostGpus));
+  }
+}
+
+NodeGroup read_group(const Value& value, std::size_t index, bool needs_network) {
+  Map map = value.as_map();
+  NodeGroup group;
+  group.name = string_if(map, "name", fmt::format("group{}", index));
+  group.nodes = read_node_count(map.require("nodes"));
+  group.node = read_node(map.require("node"), needs_network || group.nodes > 1);
+  map.finish();
+  return group;
+}
+
+std::vector<NodeGroup> read_groups(const Value& value) {
+  const std::vector<Value> items = value.as_list();
+  if (items.empty()) value.fail("expected at least one group of nodes; got an empty list");
+  std::vector<NodeGroup> groups;
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    groups.push_back(read_group(items[i], i, items.size() > 1));
+    if (!names.insert(groups.back().name).second) {
+      items[i].fail(fmt::format("a second group named \"{}\"", groups.back().name),
+                    "give each group a name of its own");
+    }
+  }
+  return groups;
+}
+
+std::vector<NodeGroup> read_machines(Map& map) {
+  if (const std::optional<Value> groups = map.optional("groups")) {
+    for (const char* key : {"nodes", "node"}) {
+      if (!map.has(key)) continue;
+      map.at_key(key).fail("a cluster has either `nodes` and `node` or `groups`; got both",
+                           "make it one more entry of groups");
+    }
+    return read_groups(*groups);
+  }
+  const int nodes = read_node_count(map.require("nodes"));
+  return {{.name = "node", .nodes = nodes, .node = read_node(map.require("node"), nodes > 1)}};
+}
+
+/// Everything but `use:`.
+Cluster read_inline(const Value& value, const std::string& name) {
+  Map map = value.as_map();
+  Cluster cluster;
+  cluster.name = string_if(map, "name", name);
+  cluster.groups = read_machines(map);
+  if (const std::optional<Value> fabric = map.optional("fabric")) {
+    cluster.fabric = read_fabric(*fabric, cluster.node_count());
+  } else {
+    map.string_or("fabric", "star");
+  }
+  if (const std::optional<Value> profile = map.optional("comm_profile")) {
+    cluster.comm_profile = read_comm_profile_name(*profile);
+  }
+  cluster.source = string_if(map, "source", "");
+  map.finish();
+  check_size(value, cluster);
+  return cluster;
+}
+
+/// A shipped cluster by its name, or a file of the user's own, from where the scenario stands.
+Cluster read_used(const Value& use) {
+  const std::filesystem::path file = use.as_string();
+  if (file.extension() == ".yaml") {
+    return read_inline(Document::load(use.folder() / file)->root(), file.stem());
+  }
+  const std::string name = use.as_choice(cluster_names());
+  return read_inline(shipped_cluster(name)->root(), name);
+}
+
+/// The only group with GPUs: what `nodes` and `gpus_per_node` of a `use:` change. Groups of CPU
+/// nodes stay.
+NodeGroup& gpu_group(Cluster& cluster, const Value& where) {
+  const auto has_gpus = [](const NodeGroup& group) { return group.node.gpus > 0; };
+  if (std::count_if(cluster.groups.begin(), cluster.groups.end(), has_gpus) != 1) {
+    where.fail(fmt::format("{} has several groups with GPUs; which one is meant?", cluster.name),
+               "write the cluster inline with `groups:`");
+  }
+  return *std::find_if(cluster.groups.begin(), cluster.groups.end(), has_gpus);
+}
+
+/// Fewer GPUs of a node share the NICs that are theirs: GPU i keeps the NIC that it has in the
+/// whole node.
+void use_fewer_gpus(Node& node, int gpus) {
+  node.nics = std::max(1, (node.nics * gpus + node.gpus - 1) / node.gpus);
+  node.gpus = gpus;
+}
+
+void override_size(Map& map, Cluster& cluster) {
+  if (const std::optional<Value> nodes = map.optional("nodes")) {
+    gpu_group(cluster, *nodes).nodes = read_node_count(*nodes);
+  }
+  if (const std::optional<Value> gpus = map.optional("gpus_per_node")) {
+    Node& node = gpu_group(cluster, *gpus).node;
+    const auto count = static_cast<int>(gpus->as_integer(1, kMostGpus));
+    if (count > node.gpus) {
+      gpus->fail(fmt::format("a node of {} has {} GPU{}; got {}", cluster.name, node.gpus,
+                             node.gpus == 1 ? "" : "s", count),
+                 "use more nodes, or write the node inline");
+    }
+    use_fewer_gpus(node, count);
+  }
+}
+
+void override_network(Map& map, Cluster& cluster) {
+  const std::optional<Value> nic = map.optional("nic");
+  const std::optional<Value> latency = map.optional("nic_latency");
+  const std::optional<Value> nics = map.optional("nics");
+  for (NodeGroup& group : cluster.groups) {
+    Node& node = group.node;
+    if (nic) {
+      node.nic_bandwidth = nic->as_bytes_per_second();
+      node.nics = std::max(1, node.nics);
+    }
+    if (latency) node.nic_latency = latency->as_seconds();
+    // A CPU node keeps its own: how many NICs the GPUs of the others have says nothing about it.
+    if (nics && node.gpus > 0) node.nics = read_nics(*nics, node.gpus);
+    if (cluster.node_count() > 1 && node.nics == 0) {
+      map.where().fail(fmt::format("the nodes of {} have no NIC to reach each other", cluster.name),
+                       "give its rate per direction, such as `nic: 25Gbps`");
+    }
+  }
+}
+
+void override_gpus(Map& map, Cluster& cluster) {
+  const std::optional<Value> speed = map.optional("speed");
+  const std::optional<Value> memory = map.optional("memory");
+  const std::optional<Value> price = map.optional("usd_per_hour");
+  if (price) gpu_group(cluster, *price).node.usd_per_hour = price->as_non_negative_number();
+  for (NodeGroup& group : cluster.groups) {
+    if (group.node.gpus == 0) continue;
+    if (speed) group.node.speed = speed->as_positive_number();
+    if (memory) group.node.gpu.memory = read_memory(*memory);
+  }
+}
+
+void override_fabric(Map& map, Cluster& cluster) {
+  if (const std::optional<Value> fabric = map.optional("fabric")) {
+    cluster.fabric = read_fabric(*fabric, cluster.node_count());
+    return;
+  }
+  const std::optional<std::size_t> places = fabric_nodes(cluster.fabric);
+  if (!places || *places == cluster.node_count()) return;
+  map.at_key("nodes").fail(
+      fmt::format("the {} of {} has {} nodes; the cluster would have {}",
+                  fabric_name(cluster.fabric), cluster.name, *places, cluster.node_count()),
+      "give a fabric of that size too, such as `fabric: {star: {}}`");
+}
+
+Cluster read_use(const Value& value) {
+  Map map = value.as_map();
+  Cluster cluster = read_used(map.require("use"));
+  for (const char* key : {"node", "groups"}) {
+    if (!map.has(key)) continue;
+    map.at_key(key).fail("`use` takes its machines from the platform; they cannot be given too",
+                         "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, "
+                         "nic_latency, fabric, speed, memory, usd_per_hour, comm_profile");
+  }
+  override_size(map, cluster);
+  override_network(map, cluster);
+  override_gpus(map, cluster);
+  override_fabric(map, cluster);
+  if (const std::optional<Value> profile = map.optional("comm_profile")) {
+    cluster.comm_profile = read_comm_profile_name(*profile);
+  }
+  cluster.name = string_if(map, "name", cluster.name);
+  map.finish();
+  check_size(value, cluster);
+  return cluster;
+}
+
+}  // namespace
+
+Cluster read_cluster(const Value& value) {
+  const bool used = value.is_map() && value.as_map().has("use");
+  return used ? read_use(value) : read_inline(value, "inline");
+}
+
+}  // namespace rehearse

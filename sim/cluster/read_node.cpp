@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "cluster/parts.hpp"
+
+namespace rehearse {
+namespace {
+
+// Latencies where none is given, one way.
+// NVLink and PCIe: what NCCL's tuning assumes for a hop of its low-latency protocol (NCCL 2.19,
+// src/graph/tuning.cc, hwLat, ring LL: NVLink 0.6 us, PCI 1.0 us).
+constexpr Seconds kNvLinkLatency{0.6e-6};
+constexpr Seconds kPcieLatency{1e-6};
+// NCCL's hwLat for a network hop: 2.7 us (ring) to 5.0 us (tree). The larger suits Ethernet; RDMA
+// over InfiniBand takes 2 to 3 us.
+constexpr Seconds kNicLatency{5e-6};
+
+// PCIe 4.0 x16 carries 31.5 GB/s and gives about 24 GB/s to copies (CUDA's bandwidthTest).
+constexpr BytesPerSecond kPcieBandwidth{24e9};
+// Half of a socket's eight channels of DDR4-3200 (204.8 GB/s), for every staged byte is written and
+// read.
+constexpr BytesPerSecond kHostBandwidth{100e9};
+
+constexpr int kMostGpus = 1024;
+constexpr int kMostNics = 64;
+
+FlopsPerSecond rate(Map& map, const std::string& format) {
+  const std::optional<Value> value = map.optional(format);
+  return value ? value->as_flops_per_second() : FlopsPerSecond(0);
+}
+
+/// Fails at the first of `keys` that is given.
+void refuse(Map& map, std::initializer_list<const char*> keys, const std::string& message,
+            const std::string& remedy) {
+  for (const char* key : keys) {
+    if (map.optional(key)) map.at_key(key).fail(message, remedy);
+  }
+}
+
+Gpu read_node_gpu(Map& map) {
+  const std::optional<Value> value = map.optional("gpu");
+  Gpu gpu = value ? read_gpu(*value) : known_gpu(map.string_or("gpu", "generic"));
+  if (const std::optional<Value> memory = map.optional("memory")) {
+    gpu.memory = read_memory(*memory);
+  }
+  return gpu;
+}
+
+std::optional<NvLink> read_nvlink(Map& map) {
+  const std::optional<Value> bandwidth = map.optional("nvlink");
+  if (!bandwidth) {
+    refuse(map, {"nvlink_latency"}, "a latency of NVLink without NVLink",
+           "give its rate per GPU and direction too, such as `nvlink: 300GBps`");
+    return std::nullopt;
+  }
+  return NvLink{.bandwidth = bandwidth->as_bytes_per_second(),
+                .latency = map.seconds_or("nvlink_latency", kNvLinkLatency)};
+}
+
+void read_gpu_side(Map& map, Node& node) {
+  if (node.gpus == 0) {
+    refuse(map,
+           {"gpu", "memory", "nvlink", "nvlink_latency", "pcie", "pcie_latency",
+            "pcie_peer_to_peer", "speed"},
+           "describes a GPU, but the node has none (gpus: 0)",
+           "remove it, or set gpus to 1 or more");
+    node.pcie = {.bandwidth = kPcieBandwidth, .latency = kPcieLatency, .host_bandwidth = {}};
+    return;
+  }
+  node.gpu = read_node_gpu(map);
+  node.nvlink = read_nvlink(map);
+  node.pcie = {.bandwidth = map.bytes_per_second_or("pcie", kPcieBandwidth),
+               .latency = map.seconds_or("pcie_latency", kPcieLatency),
+               .peer_to_peer = map.bool_or("pcie_peer_to_peer", true),
+               .host_bandwidth = {}};
+  node.speed = map.positive_number_or("speed", 1);
+}
+
+void read_network_side(Map& map, Node& node, bool needs_network) {
+  if (!needs_network && !map.optional("nic")) {
+    refuse(map, {"nics", "nic_latency"}, "describes a NIC without its rate",
+           "give its rate per direction too, such as `nic: 25Gbps`");
+    node.nics = 0;
+    return;
+  }
+  node.nic_bandwidth = map.require("nic").as_bytes_per_second();
+  const std::optional<Value> nics = map.optional("nics");
+  node.nics =
+      nics ? read_nics(*nics, node.gpus) : static_cast<int>(map.integer_or("nics", 1, 1, 1));
+  node.nic_latency = map.seconds_or("nic_latency", kNicLatency);
+}
+
+}  // namespace
+
+Bytes read_memory(const Value& value) {
+  const Bytes size = value.as_bytes();
+  if (size <= Bytes(0)) value.fail("expected a size above zero; got " + value.shown());
+  return size;
+}
+
+int read_nics(const Value& value, int gpus) {
+  const auto nics = static_cast<int>(value.as_integer(1, kMostNics));
+  const int most = std::max(1, gpus);
+  if (nics > most) {
+    value.fail(fmt::format("{} NICs for {} GPU{}; a GPU sends through one", nics, gpus,
+                           gpus == 1 ? "" : "s"),
+               fmt::format("count the NICs that serve one GPU as one: nics: {}, with nic: their "
+                           "rates added up",
+                           most));
+  }
+  return nics;
+}
+
+Gpu read_gpu(const Value& value) {
+  if (value.is_scalar()) return known_gpu(value.as_choice(gpu_names()));
+  Map map = value.as_map();
+  Gpu gpu;
+  const std::optional<Value> name = map.optional("name");
+  gpu.name = name ? name->as_string() : "custom";
+  gpu.fp32 = map.require("fp32").as_flops_per_second();
+  gpu.tf32 = rate(map, "tf32");
+  gpu.fp16 = rate(map, "fp16");
+  gpu.bf16 = rate(map, "bf16");
+  gpu.memory = read_memory(map.require("memory"));
+  gpu.memory_bandwidth = map.require("memory_bandwidth").as_bytes_per_second();
+  const std::optional<Value> source = map.optional("source");
+  gpu.source = source ? source->as_string() : "given";
+  map.finish();
+  return gpu;
+}
+
+Node read_node(const Value& value, bool needs_network) {
+  Map map = value.as_map();
+  Node node;
+  node.gpus = static_cast<int>(map.integer_or("gpus", 1, 0, kMostGpus));
+  read_gpu_side(map, node);
+  node.pcie.host_bandwidth = map.bytes_per_second_or("host_bandwidth", kHostBandwidth);
+  read_network_side(map, node, needs_network);
+  if (const std::optional<Value> price = map.optional("usd_per_hour")) {
+    node.usd_per_hour = price->as_non_negative_number();
+  }
+  map.finish();
+  return node;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,86 @@
+#include "collective/plan.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+#include "collective/plan_builder.hpp"
+
+namespace rehearse {
+
+namespace {
+
+bool like_nodes(const PlanBuilder& builder) {
+  const std::size_t local = builder.by_node().front().size();
+  return std::all_of(builder.by_node().begin(), builder.by_node().end(),
+                     [local](const auto& members) { return members.size() == local; });
+}
+
+// What an algorithm becomes where it does not apply.
+CollectiveAlgorithm suited(const PlanBuilder& builder, CollectiveKind kind, CollectiveAlgorithm wanted) {
+  if (kind == CollectiveKind::send_recv) return CollectiveAlgorithm::ring;
+  if (wanted == CollectiveAlgorithm::tree && kind != CollectiveKind::all_reduce) return CollectiveAlgorithm::ring;
+  if (wanted == CollectiveAlgorithm::hierarchical &&
+      (kind == CollectiveKind::broadcast || builder.nodes() < 2 || !like_nodes(builder)))
+    return CollectiveAlgorithm::ring;
+  return wanted;
+}
+
+// Flows that wait for nothing run first; those after a join run in the next phase. Each phase lasts as long as its
+// busiest port.
+double phased_seconds_per_byte(const FlowPlan& plan, const Cluster& cluster) {
+  std::vector<FlowPlan::Flow> phase;
+  double total = 0;
+  for (const FlowPlan::Flow& flow : plan.flows) {
+    if (flow.share > 0) {
+      phase.push_back(flow);
+      continue;
+    }
+    total += busiest_port(phase, cluster);
+    phase.clear();
+  }
+  return total + busiest_port(phase, cluster);
+}
+
+}  // namespace
+
+FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, const Group& group,
+                         const std::vector<RankSpec>& ranks, const Cluster& cluster, Fidelity fidelity) {
+  check(algorithm != CollectiveAlgorithm::automatic, "an automatic algorithm is chosen before it is planned");
+  PlanBuilder builder(group, ranks, cluster);
+  if (builder.ranks() < 2) return builder.plan;
+  switch (suited(builder, kind, algorithm)) {
+    case CollectiveAlgorithm::tree: plan_tree(builder, fidelity); break;
+    case CollectiveAlgorithm::hierarchical: plan_hierarchical(builder, kind, fidelity); break;
+    case CollectiveAlgorithm::direct: plan_direct(builder, kind, fidelity); break;
+    case CollectiveAlgorithm::ring:
+    case CollectiveAlgorithm::automatic: plan_ring(builder, kind, fidelity); break;
+  }
+  if (fidelity == Fidelity::flow) builder.plan.seconds_per_byte = phased_seconds_per_byte(builder.plan, cluster);
+  return std::move(builder.plan);
+}
+
+std::vector<CollectiveAlgorithm> automatic_candidates(CollectiveKind kind, const Group& group) {
+  if (kind == CollectiveKind::all_reduce && group.nodes > 1)
+    return {CollectiveAlgorithm::ring, CollectiveAlgorithm::tree};
+  return {CollectiveAlgorithm::ring};
+}
+
+double busiest_port(const std::vector<FlowPlan::Flow>& flows, const Cluster& cluster) {
+  std::map<Port, double> out, in, host;
+  for (const FlowPlan::Flow& flow : flows) {
+    out[flow.source] += flow.share;
+    in[flow.target] += flow.share;
+    if (staged(cluster, {flow.source, flow.target})) host[{PortKind::cpu, flow.source.node, 0}] += flow.share;
+  }
+  double busiest = 0;
+  for (const auto* side : {&out, &in})
+    for (const auto& [port, share] : *side)
+      busiest = std::max(busiest, share / port_bandwidth(cluster, port).value());
+  // A staged byte is written to host memory and read from it.
+  for (const auto& [port, share] : host)
+    busiest = std::max(busiest, 2 * share / port_bandwidth(cluster, port).value());
+  return busiest;
+}
+
+}  // namespace rehearse

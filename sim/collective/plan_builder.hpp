@@ -1,0 +1,74 @@
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "collective/plan.hpp"
+
+namespace rehearse {
+
+/// Flows of a plan that stand side by side: the stripes of one edge, or one join.
+struct FlowRange {
+  std::uint32_t begin = 0, end = 0;
+};
+
+/// Adds edges between members of a group to a plan, choosing ports and striping.
+///
+/// An edge between nodes is striped over the NICs that the group's ranks own on both sides, as NCCL's channels are.
+class PlanBuilder {
+ public:
+  PlanBuilder(const Group& group, const std::vector<RankSpec>& ranks, const Cluster& cluster);
+
+  /// Members that are simulated, in ring order; the group's own counts are `ranks()` and `nodes()`.
+  std::size_t members() const { return places_.size(); }
+  double ranks() const { return static_cast<double>(group_.ranks); }
+  double nodes() const { return static_cast<double>(group_.nodes); }
+  bool folded() const { return group_.ranks != places_.size(); }
+  /// Members by node, in ring order.
+  const std::vector<std::vector<std::size_t>>& by_node() const { return by_node_; }
+
+  Seconds edge_latency(std::size_t from, std::size_t to) const;
+  /// An edge from one member to another, carrying `share` of the size after the flows of `after` have arrived.
+  FlowRange edge(std::size_t from, std::size_t to, double share, std::span<const FlowRange> after = {},
+                 Seconds latency = {});
+  /// The same through the two members' own NICs only.
+  FlowRange unstriped_edge(std::size_t from, std::size_t to, double share,
+                           std::span<const FlowRange> after = {}, Seconds latency = {});
+  /// A point that is reached when all of `after` has arrived.
+  FlowRange join(std::span<const FlowRange> after);
+
+  FlowPlan plan;
+
+ private:
+  FlowRange add(const PortPair& ports, double share, std::span<const FlowRange> after, Seconds latency);
+
+  const Group& group_;
+  const Cluster& cluster_;
+  std::vector<Place> places_;
+  std::vector<std::vector<std::size_t>> by_node_;
+  std::vector<std::size_t> node_of_;            // member -> index into by_node_
+  std::vector<std::vector<int>> nics_;          // by node: NICs of its members, each once
+};
+
+/// Algorithms, each in its own file; hop or flow fidelity.
+void plan_ring(PlanBuilder& builder, CollectiveKind kind, Fidelity fidelity);
+void plan_tree(PlanBuilder& builder, Fidelity fidelity);  ///< all_reduce
+void plan_hierarchical(PlanBuilder& builder, CollectiveKind kind, Fidelity fidelity);
+void plan_direct(PlanBuilder& builder, CollectiveKind kind, Fidelity fidelity);
+
+/// A ring over some members as part of a plan (hop fidelity: `steps` steps, each moving `share / steps` over every edge).
+/// Starts after `after`; returns what its end consists of. `striped` as for PlanBuilder::edge.
+struct RingPart {
+  std::vector<std::size_t> members;
+  double share = 0;
+  std::size_t steps = 1;
+  bool striped = true;
+};
+std::vector<FlowRange> add_ring(PlanBuilder& builder, const RingPart& ring, std::span<const FlowRange> after,
+                                Fidelity fidelity);
+
+/// Chunks that a pipelined chain or tree is cut into at hop fidelity.
+inline constexpr std::size_t kPipelineChunks = 16;
+
+}  // namespace rehearse

@@ -1,0 +1,95 @@
+// Rings, as NCCL's: every step moves one chunk over every edge at once (Thakur, Rabenseifner, Gropp,
+// "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005, sections 4.1-4.5).
+#include <algorithm>
+
+#include "collective/plan_builder.hpp"
+
+namespace rehearse {
+
+namespace {
+
+Seconds largest_latency(const PlanBuilder& builder, const std::vector<std::size_t>& members) {
+  Seconds largest;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    largest = std::max(largest, builder.edge_latency(members[i], members[(i + 1) % members.size()]));
+  return largest;
+}
+
+// Step t of edge i follows step t-1 of the edge before it (its data) and of its own (one at a time).
+std::vector<FlowRange> add_ring_hops(PlanBuilder& builder, const RingPart& ring, std::span<const FlowRange> after) {
+  const std::size_t edges = ring.members.size();
+  const double share = ring.share / static_cast<double>(ring.steps);
+  std::vector<FlowRange> last(edges), now(edges);
+  for (std::size_t step = 0; step < ring.steps; ++step) {
+    for (std::size_t i = 0; i < edges; ++i) {
+      const std::size_t from = ring.members[i], to = ring.members[(i + 1) % edges];
+      const FlowRange before[] = {last[(i + edges - 1) % edges], last[i]};
+      const auto wait = step == 0 ? after : std::span<const FlowRange>(before);
+      const Seconds latency = builder.edge_latency(from, to);
+      now[i] = ring.striped ? builder.edge(from, to, share, wait, latency)
+                            : builder.unstriped_edge(from, to, share, wait, latency);
+    }
+    std::swap(last, now);
+  }
+  return last;
+}
+
+// A broadcast is a chain from the root, cut into chunks: chunk c leaves a rank when it has come and
+// chunk c-1 has left.
+void plan_broadcast_hops(PlanBuilder& builder) {
+  const std::size_t edges = builder.members() - 1;
+  std::vector<FlowRange> last(edges);
+  for (std::size_t chunk = 0; chunk < kPipelineChunks; ++chunk) {
+    for (std::size_t i = 0; i < edges; ++i) {
+      std::vector<FlowRange> wait;
+      if (i > 0) wait.push_back(last[i - 1]);  // already this chunk's
+      if (chunk > 0) wait.push_back(last[i]);
+      last[i] = builder.edge(i, i + 1, 1.0 / kPipelineChunks, wait, builder.edge_latency(i, i + 1));
+    }
+  }
+}
+
+void plan_broadcast(PlanBuilder& builder, const std::vector<std::size_t>& members, Fidelity fidelity) {
+  if (fidelity == Fidelity::hop && !builder.folded()) return plan_broadcast_hops(builder);
+  // Folded, the edge back to the first node stands for the edges between the nodes left out.
+  const std::size_t edges = builder.folded() ? members.size() : members.size() - 1;
+  for (std::size_t i = 0; i < edges; ++i) builder.edge(i, (i + 1) % members.size(), 1);
+  builder.plan.latency = (builder.ranks() - 1) * largest_latency(builder, members);
+}
+
+}  // namespace
+
+std::vector<FlowRange> add_ring(PlanBuilder& builder, const RingPart& ring, std::span<const FlowRange> after,
+                                Fidelity fidelity) {
+  if (fidelity == Fidelity::hop) return add_ring_hops(builder, ring, after);
+  std::vector<FlowRange> flows;
+  for (std::size_t i = 0; i < ring.members.size(); ++i) {
+    const std::size_t from = ring.members[i], to = ring.members[(i + 1) % ring.members.size()];
+    flows.push_back(ring.striped ? builder.edge(from, to, ring.share, after)
+                                 : builder.unstriped_edge(from, to, ring.share, after));
+  }
+  builder.plan.latency += static_cast<double>(ring.steps) * largest_latency(builder, ring.members);
+  return flows;
+}
+
+void plan_ring(PlanBuilder& builder, CollectiveKind kind, Fidelity fidelity) {
+  builder.plan.algorithm = CollectiveAlgorithm::ring;
+  std::vector<std::size_t> members(builder.members());
+  for (std::size_t i = 0; i < members.size(); ++i) members[i] = i;
+  if (kind == CollectiveKind::send_recv) {
+    const Seconds latency = builder.edge_latency(0, 1);
+    builder.unstriped_edge(0, 1, 1, {}, fidelity == Fidelity::hop ? latency : Seconds{});
+    if (fidelity == Fidelity::flow) builder.plan.latency = latency;
+    return;
+  }
+  if (kind == CollectiveKind::broadcast) return plan_broadcast(builder, members, fidelity);
+  const auto steps = static_cast<std::size_t>(builder.ranks()) - 1;
+  const bool reduce_and_gather = kind == CollectiveKind::all_reduce;
+  add_ring(builder,
+           {.members = members,
+            .share = bus_factor(kind, builder.ranks()),
+            .steps = reduce_and_gather ? 2 * steps : steps},
+           {}, builder.folded() ? Fidelity::flow : fidelity);
+}
+
+}  // namespace rehearse

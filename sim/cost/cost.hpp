@@ -1,0 +1,79 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cluster/cluster.hpp"
+#include "model/model.hpp"
+
+namespace rehearse {
+
+/// PyTorch's optimizers that a scenario can name, with the per-parameter state that each keeps.
+enum class OptimizerKind { sgd, sgd_momentum, adam, adamw, lamb };
+struct Optimizer {
+  OptimizerKind kind = OptimizerKind::sgd;
+};
+std::string to_string(OptimizerKind kind);
+const std::vector<std::string>& optimizer_names();
+OptimizerKind parse_optimizer(const std::string& name);  ///< throws std::invalid_argument
+/// fp32 state elements per parameter: sgd 0, sgd_momentum 1, adam, adamw and lamb 2; and one more
+/// (the fp32 master copy) where the parameters themselves are 16-bit.
+double state_elements_per_parameter(OptimizerKind kind, Precision precision);
+/// What one step moves per parameter: every read and write of p, g and the states. 16-bit
+/// parameters move as much: the fp32 master copy is read and written, the gradient read and the
+/// parameter written (8 + 2 + 2 = 3 x 4).
+Bytes optimizer_bytes_per_parameter(OptimizerKind kind);
+/// Multi-tensor ("foreach") kernels that one step launches.
+double optimizer_kernels(OptimizerKind kind, std::size_t tensors);
+
+/// Stated shares of the datasheet's peaks that real kernels reach, for the analytic roofline, and
+/// its floor. The same for every model and GPU: none is fitted to a training run.
+struct AnalyticEfficiency {
+  /// Dense matmul and convolution, of the peak of their precision. The best bf16 matmul reaches 271
+  /// of 312 TFLOP/s on an A100 SXM, 253 of 312 on an A100 PCIe, 794 of 989 on an H100
+  /// (stas00/ml-engineering, "Maximum Achievable Matmul FLOPS"): the lowest of the three shares, as
+  /// no network has only best shapes.
+  double matrix = 0.8;
+  /// Depthwise convolution, of the fp32 peak: no tensor cores, little reuse. PyTorch's 3x3 kernel
+  /// reached 0.3 of 12.1 TFLOP/s and a quarter of the memory bandwidth (pytorch/pytorch#18631);
+  /// larger kernels reuse more. A guess of the order of magnitude.
+  double depthwise = 0.1;
+  /// Attention, of the peak of its precision: FlashAttention-2 reaches 50 to 73 % on an A100 (Dao,
+  /// arXiv:2307.08691).
+  double attention = 0.6;
+  /// Of the memory bandwidth. A read-only kernel reaches 1.80 of 2.04 TB/s on an A100-80, 88 %, as
+  /// Nsight Compute confirms (NVIDIA developer forum, topic 339083); a mix of reads and writes
+  /// somewhat less.
+  double memory = 0.85;
+  /// Least time of one kernel, launch included: a few microseconds, whatever it does.
+  Seconds kernel_floor{4e-6};
+};
+
+/// Where a cost comes from; the report always says which.
+enum class Provenance { given, analytic, measured, transferred };
+std::string to_string(Provenance provenance);
+
+/// Costs of one unit for one batch on one GPU.
+struct UnitCost {
+  Seconds forward, backward;
+  Seconds host_launch;  ///< CPU time to launch each way
+  Bytes activation;     ///< kept from forward to backward
+  Bytes workspace;      ///< live only while the unit computes
+};
+
+/// Costs of one training step of one replica on one kind of GPU at speed 1.
+struct StepCosts {
+  std::vector<UnitCost> units;  ///< as Model::units
+  Seconds optimizer;            ///< all parameters; a sharded optimizer takes its share
+  Provenance provenance = Provenance::analytic;
+  std::vector<std::string> assumptions;
+};
+
+/// Given times where the model gives them, otherwise the roofline: each operator takes the larger
+/// of its arithmetic over the peak and its bytes over the memory rate (both times their
+/// efficiency), and no less than the kernel floor. Under autocast, conversions of weights and
+/// activations cost their traffic. InternalError if a rate that is needed is zero.
+StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, std::int64_t batch,
+                     OptimizerKind optimizer, const AnalyticEfficiency& efficiency);
+
+}  // namespace rehearse

@@ -1,0 +1,40 @@
+#include "engine/engine.hpp"
+
+#include <memory>
+
+#include "base/error.hpp"
+#include "engine/simulation.hpp"
+
+namespace rehearse {
+
+namespace {
+
+// Ports that the schedule's point-to-point transfers use.
+void add_transfer_ports(const Schedule& schedule, const Cluster& cluster, std::set<Port>& ports) {
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
+    for (const Op& op : schedule.program_of(RankId(r)).ops) {
+      const auto* transfer = std::get_if<Transfer>(&op.work);
+      if (!transfer) continue;
+      const Place& from = schedule.ranks[transfer->source.value_or(RankId(r)).index()].place;
+      const Place& to = schedule.ranks[transfer->target.value_or(RankId(r)).index()].place;
+      if (from == to) continue;
+      const PortPair pair = ports_between(cluster, from, to);
+      ports.insert(pair.source);
+      ports.insert(pair.target);
+    }
+  }
+}
+
+}  // namespace
+
+Trace run(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options) {
+  Plans plans(schedule, cluster, options);
+  CollectiveTable collectives(schedule, plans);
+  std::set<Port> ports = plans.ports();
+  add_transfer_ports(schedule, cluster, ports);
+  Simulation simulation(schedule, cluster, options, collectives);
+  Network network(cluster, {ports.begin(), ports.end()}, [&](Token token) { simulation.on_token(token); });
+  return simulation.play(network);
+}
+
+}  // namespace rehearse

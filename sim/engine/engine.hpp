@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collective/plan.hpp"
+#include "profile/comm_profile.hpp"
+#include "schedule/schedule.hpp"
+#include "trace/trace.hpp"
+
+namespace rehearse {
+
+struct EngineOptions {
+  Fidelity fidelity = Fidelity::flow;
+  /// Calibrated costs of collectives; where it has no curve the links alone decide. May be null.
+  const CommProfile* comm = nullptr;
+  /// Spans are kept for as many ranks as stay below this many spans.
+  std::size_t span_limit = 4'000'000;
+  /// Called now and then with the share of iterations done (0 to 1); may be empty.
+  void (*progress)(double share) = nullptr;
+};
+
+/// Simulates the schedule with SimGrid and returns what happened. The only code that knows SimGrid.
+///
+/// One call per process: SimGrid's clock does not go back. Throws StuckError naming what waits for what if an operation
+/// never ends; MissingError never.
+Trace run(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options);
+
+/// "3.32.0", and the network settings that every simulation uses, as the report prints them.
+std::string simgrid_version();
+std::vector<std::string> simgrid_settings();
+
+}  // namespace rehearse

@@ -1,0 +1,188 @@
+#include "engine/network.hpp"
+
+#include <simgrid/kernel/Timer.hpp>
+#include <simgrid/s4u.hpp>
+#include <simgrid/version.h>
+
+#include <cmath>
+#include <set>
+
+#include "base/error.hpp"
+#include "engine/engine.hpp"
+
+namespace rehearse {
+
+namespace {
+
+namespace s4u = simgrid::s4u;
+
+// SimGrid counts payloads in whole bytes; in units of 1/65536 byte a share of a collective keeps its fraction.
+constexpr double kUnitsPerByte = 65536;
+
+// CM02 with every correction for TCP off: a flow lasts size / rate, and flows share links max-min fairly. The two precisions
+// are absolute (seconds) and relative (rates); their defaults, 1e-9 and 1e-5, would show in step times.
+const char* const kSettings[] = {"network/model:CM02",        "network/crosstraffic:0",   "network/TCP-gamma:0",
+                                 "network/weight-S:0",        "network/loopback-lat:0",   "network/optim:Lazy",
+                                 "surf/precision:1e-13",      "maxmin/precision:1e-12"};
+
+std::unique_ptr<s4u::Engine> make_engine() {
+  static bool made = false;
+  check(!made, "two simulations in one process");
+  made = true;
+  std::vector<std::string> words = {"rehearse", "--log=root.thresh:critical", "--log=no_loc"};
+  for (const char* setting : kSettings) words.push_back(std::string("--cfg=") + setting);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  int argc = static_cast<int>(words.size());
+  return std::make_unique<s4u::Engine>(&argc, argv.data());
+}
+
+std::string name_of(const Port& port) {
+  static const char* const kKinds[] = {"nvlink", "pcie", "cpu", "nic"};
+  return std::string(kKinds[static_cast<int>(port.kind)]) + std::to_string(port.index) + "@" +
+         std::to_string(port.node.index());
+}
+
+std::vector<unsigned int> unsigned_of(const std::vector<int>& numbers) { return {numbers.begin(), numbers.end()}; }
+
+// The fabric's zone, with a leaf made by `leaf` for each node; nullptr for a star, which needs no zone of its own.
+s4u::NetZone* make_fabric(const Fabric& fabric, const s4u::ClusterCallbacks& leaf) {
+  constexpr auto kDuplex = s4u::Link::SharingPolicy::SPLITDUPLEX;
+  if (const auto* tree = std::get_if<FatTree>(&fabric)) {
+    const s4u::FatTreeParams shape(static_cast<unsigned>(tree->down.size()), unsigned_of(tree->down),
+                                   unsigned_of(tree->up), unsigned_of(tree->links));
+    return s4u::create_fatTree_zone("fabric", nullptr, shape, leaf, tree->bandwidth.value() * kUnitsPerByte, 0, kDuplex);
+  }
+  if (const auto* torus = std::get_if<Torus>(&fabric)) {
+    const std::vector<unsigned long> shape(torus->dimensions.begin(), torus->dimensions.end());
+    return s4u::create_torus_zone("fabric", nullptr, shape, leaf, torus->bandwidth.value() * kUnitsPerByte, 0, kDuplex);
+  }
+  if (const auto* fly = std::get_if<Dragonfly>(&fabric)) {
+    const s4u::DragonflyParams shape({fly->groups, fly->group_links}, {fly->chassis, fly->chassis_links},
+                                     {fly->routers, fly->router_links}, static_cast<unsigned>(fly->nodes_per_router));
+    return s4u::create_dragonfly_zone("fabric", nullptr, shape, leaf, fly->bandwidth.value() * kUnitsPerByte, 0, kDuplex);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Network::Network(const Cluster& cluster, const std::vector<Port>& used, Callback on_token)
+    : on_token_(std::move(on_token)), engine_(make_engine()) {
+  for (const Port& port : used) indices_.emplace(port, static_cast<std::uint32_t>(indices_.size()));
+  check(indices_.size() == used.size(), "a port is named twice");
+  hosts_.resize(used.size());
+  add_zones(cluster, used);
+  s4u::Activity::on_completion_cb([this](const s4u::Activity& activity) {
+    const auto slot = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(activity.get_data<void>()));
+    const Token token = flows_[slot];
+    free_flows_.push_back(slot);
+    // SimGrid still uses the activity after this callback: it is let go at the next one.
+    over_.reset(const_cast<s4u::Activity*>(&activity), false);
+    on_token_(token);
+  });
+}
+
+Network::~Network() = default;
+
+void Network::add_port(s4u::NetZone* zone, const Port& port, const Cluster& cluster) {
+  const std::string name = name_of(port);
+  const double rate = port_bandwidth(cluster, port).value() * kUnitsPerByte;
+  s4u::Host* host = zone->create_host(name, 1.0);
+  std::vector<s4u::LinkInRoute> up{s4u::LinkInRoute(zone->create_link(name + " out", rate)->set_latency(0.0))};
+  const std::vector<s4u::LinkInRoute> down{s4u::LinkInRoute(zone->create_link(name + " in", rate)->set_latency(0.0))};
+  if (port.kind == PortKind::pcie && staged(cluster, {port, port})) {
+    void*& memory = host_memory_[port.node];
+    // A staged byte is written to host memory and read from it.
+    const double half = port_bandwidth(cluster, {PortKind::cpu, port.node, 0}).value() * kUnitsPerByte / 2;
+    if (!memory) memory = zone->create_link("memory@" + std::to_string(port.node.index()), half)->set_latency(0.0);
+    up.emplace_back(static_cast<s4u::Link*>(memory));
+  }
+  zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, up, false);
+  zone->add_route(nullptr, host->get_netpoint(), nullptr, nullptr, down, false);
+  hosts_[indices_.at(port)] = host;
+}
+
+void Network::add_zones(const Cluster& cluster, const std::vector<Port>& used) {
+  std::map<NodeId, std::vector<Port>> by_node;
+  for (const Port& port : used) by_node[port.node].push_back(port);
+  auto make_leaf = [&](s4u::NetZone* parent, const std::vector<unsigned long>&, unsigned long id) {
+    s4u::NetZone* zone = s4u::create_star_zone("node" + std::to_string(id));
+    zone->set_parent(parent);
+    auto* gateway = zone->create_router("gateway" + std::to_string(id));
+    zone->add_route(gateway, nullptr, nullptr, nullptr, {}, false);
+    zone->add_route(nullptr, gateway, nullptr, nullptr, {}, false);
+    for (const Port& port : by_node[NodeId(id)]) add_port(zone, port, cluster);
+    zone->seal();
+    return std::make_pair(zone->get_netpoint(), gateway);
+  };
+  if (s4u::NetZone* fabric = make_fabric(cluster.fabric, s4u::ClusterCallbacks(make_leaf))) {
+    fabric->seal();
+    return;
+  }
+  s4u::NetZone* star = s4u::create_star_zone("cluster");
+  for (const Port& port : used) add_port(star, port, cluster);
+  star->seal();
+}
+
+double Network::now() const { return date_ >= 0 ? date_ : s4u::Engine::get_clock(); }
+
+void Network::call_at(double date, Token token) {
+  timers_.push({date, sequence_++, token});
+  arm();
+}
+
+// One SimGrid timer stands for all of ours; one that an earlier date has overtaken fires for nothing.
+void Network::arm() {
+  if (timers_.empty() || date_ >= 0) return;
+  const double date = timers_.top().date;
+  if (armed_ >= 0 && armed_ <= date) return;
+  armed_ = date;
+  simgrid::kernel::timer::Timer::set(date, [this] { fire(); });
+}
+
+void Network::fire() {
+  armed_ = -1;
+  const double clock = s4u::Engine::get_clock();
+  while (!timers_.empty() && timers_.top().date <= clock) {
+    const Timer timer = timers_.top();
+    timers_.pop();
+    date_ = std::max(timer.date, date_);
+    on_token_(timer.token);
+  }
+  date_ = -1;
+  arm();
+}
+
+void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token) {
+  std::uint32_t slot = 0;
+  if (free_flows_.empty()) {
+    slot = static_cast<std::uint32_t>(flows_.size());
+    flows_.push_back(token);
+  } else {
+    slot = free_flows_.back();
+    free_flows_.pop_back();
+    flows_[slot] = token;
+  }
+  s4u::CommPtr flow = s4u::Comm::sendto_init(hosts_[source], hosts_[target]);
+  const double units = std::max(1.0, std::round(size.value() * kUnitsPerByte));
+  check(units < 0x1p63, "a flow of more bytes than can be counted");
+  flow->set_payload_size(static_cast<std::uint64_t>(units));
+  flow->set_data(reinterpret_cast<void*>(static_cast<std::uintptr_t>(slot)));
+  intrusive_ptr_add_ref(flow.get());  // SimGrid keeps none of its own; taken over when the flow has ended
+  flow->vetoable_start();
+}
+
+void Network::run() {
+  arm();
+  engine_->run();
+}
+
+std::string simgrid_version() {
+  return std::to_string(SIMGRID_VERSION_MAJOR) + "." + std::to_string(SIMGRID_VERSION_MINOR);
+}
+
+std::vector<std::string> simgrid_settings() { return {std::begin(kSettings), std::end(kSettings)}; }
+
+}  // namespace rehearse

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <vector>
+
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+
+#include "base/quantity.hpp"
+#include "cluster/cluster.hpp"
+
+namespace simgrid::s4u {
+class Activity;
+class Engine;
+class Host;
+class NetZone;
+}  // namespace simgrid::s4u
+
+namespace rehearse {
+
+/// What a timer or a flow hands back when it is over; the meaning is the caller's.
+struct Token {
+  std::uint32_t kind = 0, a = 0, b = 0;
+};
+
+/// A cluster's ports as SimGrid hosts, flows between them and a clock, without actors: SimGrid calls back when a flow is
+/// over. Flows share links max-min fairly; latencies are the caller's (as timers), so that they never weigh the shares.
+class Network {
+ public:
+  using Callback = std::function<void(Token)>;
+
+  /// Builds only the ports in `used`. One Network per process: SimGrid's clock does not go back.
+  Network(const Cluster& cluster, const std::vector<Port>& used, Callback on_token);
+  ~Network();
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+
+  /// Index of a port in `used`.
+  std::uint32_t index_of(const Port& port) const { return indices_.at(port); }
+  /// Now, or the date of the timer that is being handled.
+  double now() const;
+  /// Calls back at `date` (seconds), or as soon as possible if that has passed. Equal dates: in order of the calls.
+  void call_at(double date, Token token);
+  /// Calls back when `size` has moved from one port to the other.
+  void start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token);
+  /// Runs until nothing is left to happen.
+  void run();
+
+ private:
+  struct Timer {
+    double date;
+    std::uint64_t sequence;
+    Token token;
+    bool operator>(const Timer& other) const {
+      return date != other.date ? date > other.date : sequence > other.sequence;
+    }
+  };
+
+  void add_port(simgrid::s4u::NetZone* zone, const Port& port, const Cluster& cluster);
+  void add_zones(const Cluster& cluster, const std::vector<Port>& used);
+  void arm();
+  void fire();
+
+  Callback on_token_;
+  std::unique_ptr<simgrid::s4u::Engine> engine_;
+  std::map<Port, std::uint32_t> indices_;
+  std::vector<simgrid::s4u::Host*> hosts_;
+  std::map<NodeId, void*> host_memory_;  // s4u::Link of nodes that stage
+  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  std::uint64_t sequence_ = 0;
+  double armed_ = -1;   // date of the earliest SimGrid timer that is set, -1 if none
+  double date_ = -1;    // of the timer that is being handled
+  std::vector<Token> flows_;
+  boost::intrusive_ptr<simgrid::s4u::Activity> over_;  // the flow that ended last
+  std::vector<std::uint32_t> free_flows_;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,71 @@
+#include "engine/plans.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace rehearse {
+
+namespace {
+
+PlayablePlan playable(FlowPlan plan) {
+  PlayablePlan result{.plan = std::move(plan), .waits_for = {}, .next_begin = {}, .next = {}};
+  const auto& flows = result.plan.flows;
+  result.waits_for.resize(flows.size());
+  result.next_begin.assign(flows.size() + 1, 0);
+  for (const std::uint32_t before : result.plan.after) ++result.next_begin[before + 1];
+  for (std::size_t i = 0; i < flows.size(); ++i) result.next_begin[i + 1] += result.next_begin[i];
+  result.next.resize(result.plan.after.size());
+  std::vector<std::uint32_t> fill(result.next_begin.begin(), result.next_begin.end());
+  for (std::uint32_t i = 0; i < flows.size(); ++i) {
+    result.waits_for[i] = flows[i].after_end - flows[i].after_begin;
+    for (std::uint32_t k = flows[i].after_begin; k < flows[i].after_end; ++k)
+      result.next[fill[result.plan.after[k]]++] = i;
+  }
+  return result;
+}
+
+}  // namespace
+
+Plans::Plans(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options)
+    : schedule_(schedule), cluster_(cluster), options_(options) {}
+
+const PlayablePlan& Plans::plan(const Key& key) {
+  const auto found = plans_.find(key);
+  if (found != plans_.end()) return found->second;
+  FlowPlan made = plan_collective(key.kind, key.algorithm, schedule_.groups[key.group], schedule_.ranks, cluster_,
+                                  key.fidelity);
+  return plans_.emplace(key, playable(std::move(made))).first->second;
+}
+
+CollectiveAlgorithm Plans::choose(const Collective& collective, GroupId group) {
+  if (collective.algorithm != CollectiveAlgorithm::automatic) return collective.algorithm;
+  CollectiveAlgorithm best = CollectiveAlgorithm::ring;
+  Seconds least(std::numeric_limits<double>::infinity());
+  for (const auto candidate : automatic_candidates(collective.kind, schedule_.groups[group.index()])) {
+    const FlowPlan& flow = plan({collective.kind, candidate, group.index(), Fidelity::flow}).plan;
+    const Seconds time = flow.uncontended(collective.size);
+    if (time < least) least = time, best = candidate;
+  }
+  return best;
+}
+
+PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
+  const CollectiveAlgorithm algorithm = choose(collective, group);
+  const Group& members = schedule_.groups[group.index()];
+  const FlowPlan& flow = plan({collective.kind, algorithm, group.index(), Fidelity::flow}).plan;
+  const PlayablePlan& played = plan({collective.kind, algorithm, group.index(), options_.fidelity});
+  for (const FlowPlan::Flow& edge : played.plan.flows)
+    if (edge.share > 0) ports_.insert(edge.source), ports_.insert(edge.target);
+  PlannedCollective result{.plan = &played, .size = collective.size, .latency = played.plan.latency};
+  if (!options_.comm || flow.flows.empty() || collective.size.value() <= 0) return result;
+  const auto cost = options_.comm->cost(collective.kind, collective.size, static_cast<int>(members.ranks),
+                                        static_cast<int>(members.nodes));
+  if (!cost) return result;
+  // What the protocol adds to the wire's own time travels with the bytes, so that it takes part in contention.
+  result.size = Bytes(cost->transfer.value() / flow.seconds_per_byte);
+  if (options_.fidelity == Fidelity::flow) result.latency = cost->latency;
+  else if (flow.latency.value() > 0) result.latency_scale = cost->latency / flow.latency;
+  return result;
+}
+
+}  // namespace rehearse

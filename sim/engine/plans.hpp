@@ -1,0 +1,55 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "engine/engine.hpp"
+
+namespace rehearse {
+
+/// A plan with what the engine needs to play it: who waits for whom, and how often it has to be waited for.
+struct PlayablePlan {
+  FlowPlan plan;
+  std::vector<std::uint32_t> waits_for;                ///< by flow: flows that must have arrived
+  std::vector<std::uint32_t> next_begin, next;         ///< by flow: flows that wait for it
+};
+
+/// One collective of one group as it will be played: its plan and its calibrated cost.
+struct PlannedCollective {
+  const PlayablePlan* plan = nullptr;
+  Bytes size;                 ///< times a flow's share: its bytes, protocol overhead included
+  Seconds latency;            ///< before the first flow
+  double latency_scale = 1;   ///< on the flows' own latencies (hop fidelity)
+};
+
+/// Plans every collective of a schedule once.
+class Plans {
+ public:
+  Plans(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options);
+
+  PlannedCollective planned(const Collective& collective, GroupId group);
+  /// Ports that any plan made so far uses.
+  const std::set<Port>& ports() const { return ports_; }
+
+ private:
+  struct Key {
+    CollectiveKind kind;
+    CollectiveAlgorithm algorithm;
+    std::size_t group;
+    Fidelity fidelity;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  const PlayablePlan& plan(const Key& key);
+  CollectiveAlgorithm choose(const Collective& collective, GroupId group);
+
+  const Schedule& schedule_;
+  const Cluster& cluster_;
+  const EngineOptions& options_;
+  std::map<Key, PlayablePlan> plans_;
+  std::set<Port> ports_;
+};
+
+}  // namespace rehearse

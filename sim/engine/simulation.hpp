@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/collective_table.hpp"
+#include "engine/engine.hpp"
+#include "engine/network.hpp"
+
+namespace rehearse {
+
+/// Plays a schedule on a Network: which operation starts when. Knows lanes, queues, events and collectives, not SimGrid.
+///
+/// Lanes go through their operations in order, iteration after iteration. An operation starts when it is at the head of its
+/// lane (or has been taken by its queue, or has neither) and all that it comes after is over.
+class Simulation {
+ public:
+  Simulation(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options,
+             const CollectiveTable& collectives);
+
+  /// Runs to the end. StuckError if an operation never ends.
+  Trace play(Network& network);
+  /// A timer or flow of the network is over.
+  void on_token(Token token);
+
+ private:
+  enum TokenKind : std::uint32_t {
+    kComputed,         // a rank, b op
+    kSlowedComputed,   // a rank, b version of its compute
+    kTransferStart,    // a rank, b op
+    kTransferred,      // a rank, b op
+    kCollectiveStart,  // a collective
+    kFlowStart,        // a collective, b flow
+    kFlowDone,         // a collective, b flow
+  };
+
+  /// A program with its edges turned round.
+  struct ProgramIndex {
+    const Program* program = nullptr;
+    std::vector<std::vector<std::uint32_t>> lane_ops;
+    std::vector<std::vector<std::uint32_t>> successors;  // ops that come after this one
+    std::vector<std::uint32_t> free_ops;                 // on no lane
+  };
+  struct LaneState {
+    std::uint32_t position = 0, iteration = 0;
+    bool busy = false, awaits = false;
+  };
+  struct FreeOpState {
+    std::uint32_t issued = 0;  // iterations started
+    bool awaits = false;
+  };
+  /// What a rank's compute lane is at, where communication slows it down.
+  struct Computing {
+    bool active = false;
+    std::uint32_t op = 0, version = 0;
+    double remaining = 0, since = 0;
+  };
+  struct RankState {
+    const ProgramIndex* index = nullptr;
+    std::vector<LaneState> lanes;
+    std::vector<FreeOpState> free_ops;     // by op
+    std::vector<std::uint32_t> done;       // by op: iterations ended
+    std::vector<Span> current;             // by op, of its current iteration; empty where nothing is recorded
+    std::vector<std::uint32_t> left;       // by iteration: operations to go
+    std::uint32_t communicating = 0;       // collectives and transfers in flight
+    Computing computing;
+    double factor = 1;                     // compute_factor of `factor_iteration`
+    std::uint32_t factor_iteration = ~0U;
+  };
+  struct RankOp {
+    std::uint32_t rank = 0, op = 0;
+  };
+  struct EventState {
+    std::vector<std::uint32_t> signals;  // by iteration
+    std::vector<RankOp> waiting;
+  };
+  struct QueueState {
+    bool busy = false;
+    std::vector<RankOp> waiting;  // in order of arrival, from `next` on
+    std::size_t next = 0;
+  };
+  struct CollectiveState {
+    std::uint32_t arrived = 0, flows_left = 0;
+    std::vector<std::uint32_t> waits_for;  // by flow
+    std::vector<RankOp> members;
+  };
+
+  void index_programs();
+  void make_ranks();
+  void begin();
+  Trace finish();
+
+  bool met(RankOp what, std::uint32_t iteration, bool& awaits);
+  void advance_lane(std::uint32_t rank, std::uint32_t lane);
+  void advance_free_op(std::uint32_t rank, std::uint32_t op);
+  void advance(RankOp what);
+  void serve(std::uint32_t queue);
+
+  void begin_op(RankOp what, std::uint32_t iteration);
+  void start_work(RankOp what, std::uint32_t iteration);
+  void start_compute(RankOp what, const Compute& compute, std::uint32_t iteration);
+  void start_transfer(RankOp what, const Transfer& transfer);
+  void arrive(RankOp what, const Collective& collective);
+  void start_flows(std::uint32_t collective);
+  void start_flow(std::uint32_t collective, std::uint32_t flow);
+  void send_flow(std::uint32_t collective, std::uint32_t flow);
+  void end_flow(std::uint32_t collective, std::uint32_t flow);
+  void end_collective(std::uint32_t collective);
+  void end_op(RankOp what);
+  void drain();
+
+  void change_communicating(std::uint32_t rank, int change);
+  void schedule_slowed(std::uint32_t rank);
+
+  const Op& op_of(RankOp what) const { return ranks_[what.rank].index->program->ops[what.op]; }
+  double factor(std::uint32_t rank, std::uint32_t iteration);
+  Place place(RankId rank) const { return schedule_.ranks[rank.index()].place; }
+  void mark(RankOp what, Seconds Span::* when);
+  std::string waiting_list() const;
+
+  const Schedule& schedule_;
+  const Cluster& cluster_;
+  const EngineOptions& options_;
+  const CollectiveTable& collectives_;
+  Network* network_ = nullptr;
+  std::vector<ProgramIndex> programs_;
+  std::vector<RankState> ranks_;
+  std::vector<EventState> events_;
+  std::vector<QueueState> queues_;
+  std::vector<CollectiveState> states_;
+  std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> flow_ports_;  // by collective, flow
+  std::vector<RankOp> over_;  // operations that have just ended
+  std::uint64_t iterations_left_ = 0;
+  Trace trace_;
+};
+
+}  // namespace rehearse

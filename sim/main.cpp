@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include <csignal>
+#include <exception>
+#include <new>
+
+#include "base/error.hpp"
+#include "cli/arguments.hpp"
+#include "cli/commands.hpp"
+
+namespace rehearse {
+namespace {
+
+void add_run(CLI::App& app, RunCommand& command) {
+  CLI::App* run = app.add_subcommand("run", "Predict one training run");
+  run->add_option("SCENARIO", command.scenario, "The scenario file (YAML)")->required();
+  run->add_option("--set", command.overrides, "Replace a value: --set cluster.nodes=8 (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  CLI::Option* format = run->add_option("--format", command.format, "table, json or csv")
+                            ->check(one_of({"table", "json", "csv"}))
+                            ->type_name("FORMAT");
+  run->add_option("--output", command.output, "Write the report to this file")->type_name("FILE");
+  CLI::Option* trace =
+      run->add_option("--trace", command.trace, "Write a trace that Perfetto opens")
+          ->type_name("FILE");
+  // Both are assignments, so that the report does not call them defaults and errors name the key.
+  run->add_option_function<std::string>(
+         "--seed",
+         [&](const std::string& seed) { command.overrides.push_back("run.seed=" + seed); },
+         "Seed of the random streams")
+      ->type_name("N");
+  run->add_option_function<std::string>(
+         "--fidelity",
+         [&](const std::string& name) { command.overrides.push_back("run.fidelity=" + name); },
+         "hop, flow, folded or auto")
+      ->check(one_of({"hop", "flow", "folded", "auto"}))
+      ->type_name("NAME");
+  run->add_flag("--quiet", command.quiet, "No progress line");
+  run->add_flag("--dry-run", command.dry_run, "Print what would be simulated, and stop")
+      ->excludes(format)
+      ->excludes(trace);
+  run->add_option_function<std::string>(
+         "--color", [&](const std::string& when) { command.color = parse_color_choice(when); },
+         "auto, always or never")
+      ->check(one_of({"auto", "always", "never"}))
+      ->type_name("WHEN");
+  run->callback([&command] { run_command(command); });
+}
+
+void add_list(CLI::App& app, std::string& what) {
+  CLI::App* list = app.add_subcommand("list", "What can be named in a scenario");
+  list->add_option("WHAT", what, "models, clusters, strategies, profiles or scenarios")
+      ->required()
+      ->check(one_of({"models", "clusters", "strategies", "profiles", "scenarios"}))
+      ->type_name("");
+  list->callback([&what] { list_command(what); });
+}
+
+void add_import_form(CLI::App& import, const std::string& form, const std::string& about,
+                     ImportCommand& command) {
+  CLI::App* app = import.add_subcommand(form, about);
+  app->add_option("FILES", command.files, "Files to import")->required();
+  app->add_option("--name", command.name, "Name of the profile")->type_name("NAME");
+  app->add_option("--hardware", command.hardware, "What it was measured on")->type_name("TEXT");
+  app->add_option("--source", command.source, "Where the numbers were published")
+      ->type_name("TEXT");
+  app->add_option("--output", command.output, "Write the profile to this file")->type_name("FILE");
+  if (form == "nccl-tests") {
+    app->add_option("--collective", command.collective, "Where the log does not name its program")
+        ->check(one_of({"all_reduce", "all_gather", "reduce_scatter", "broadcast", "send_recv"}))
+        ->type_name("NAME");
+    app->add_option("--ranks", command.ranks, "Where the log does not list them")
+        ->check(CLI::Range(2, 1000000))
+        ->type_name("N");
+    app->add_option("--nodes", command.nodes, "Likewise")
+        ->check(CLI::Range(1, 1000000))
+        ->type_name("N");
+    app->add_flag("--in-place", command.in_place, "Take the in-place columns");
+  }
+  app->callback([&command, form] {
+    command.form = form;
+    import_command(command);
+  });
+}
+
+void add_import(CLI::App& app, ImportCommand& command) {
+  CLI::App* import = app.add_subcommand("import", "Turn measurements into a profile");
+  import->require_subcommand(1);
+  add_import_form(*import, "nccl-tests", "From the output of nccl-tests", command);
+  add_import_form(*import, "points", "From tables of measured points (CSV)", command);
+}
+
+void add_validate(CLI::App& app, ValidateCommand& command) {
+  CLI::App* validate = app.add_subcommand("validate", "Predictions beside published measurements");
+  validate->add_option("FILE", command.cases, "The file of cases (YAML)")->required();
+  validate->add_option("--format", command.format, "table, json, csv or markdown")
+      ->check(one_of({"table", "json", "csv", "markdown"}))
+      ->type_name("FORMAT");
+  validate->add_option("--output", command.output, "Write the table to this file")
+      ->type_name("FILE");
+  validate->add_flag("--quiet", command.quiet, "No progress line");
+  validate->callback([&command] { validate_command(command); });
+}
+
+/// Parses the command line and runs the subcommand that it names.
+ExitCode run_program(int argc, char** argv) {
+  CLI::App app("Rehearse a training run before renting the cluster.", "rehearse");
+  app.set_version_flag("--version", "rehearse " REHEARSE_VERSION);
+  app.require_subcommand(1);
+  RunCommand run;
+  std::string what;
+  ImportCommand import;
+  ValidateCommand validate;
+  add_run(app, run);
+  add_list(app, what);
+  add_import(app, import);
+  add_validate(app, validate);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& wrong) {
+    if (wrong.get_exit_code() == 0) return static_cast<ExitCode>(app.exit(wrong));  // --help
+    throw InputError(usage_message(app, wrong, argc, argv));
+  }
+  return ExitCode::success;
+}
+
+/// The one place where errors end: their text on standard error, their code for the shell.
+ExitCode run_and_report(int argc, char** argv) {
+  try {
+    return run_program(argc, argv);
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return error.code();
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "error: out of memory\n");
+    return ExitCode::missing;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "internal error: {}\n", error.what());
+    return ExitCode::internal;
+  }
+}
+
+}  // namespace
+}  // namespace rehearse
+
+int main(int argc, char** argv) {
+  // A reader that closes its pipe is an answer of write(), not the end of the process.
+  std::signal(SIGPIPE, SIG_IGN);
+  return static_cast<int>(rehearse::run_and_report(argc, argv));
+}

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "report/report.hpp"
+
+namespace rehearse {
+
+/// Where the time of a step goes, and why: means per step over the recorded ranks that compute.
+struct Anatomy {
+  Breakdown breakdown;
+  Seconds step;  ///< compute + exposed communication + idle
+  /// Exposed communication by what it is: "all_reduce", "pull", "push"; what overlaps counts for
+  /// each.
+  std::map<std::string, Seconds> exposed_by;
+  Seconds waiting_for_peers;  ///< idle before a collective that others have not reached
+  Seconds
+      waiting_for_server;  ///< idle while a server has the rank's gradient in its queue or at work
+  RankId slowest;          ///< computes longest
+  double slowest_ratio = 1;  ///< its compute time over the median rank's
+};
+
+/// The ranks that train: their program has forward, backward or optimizer work on a compute lane.
+std::vector<RankId> computing_ranks(const Schedule& schedule);
+/// True if some operation reads or updates a parameter server's parameters.
+bool has_parameter_server(const Schedule& schedule);
+
+/// Over iterations [first, last) of the recorded ranks that compute.
+Anatomy dissect(const Schedule& schedule, const Trace& trace, std::uint32_t first,
+                std::uint32_t last);
+
+/// What bounds the step, in one sentence.
+std::string bottleneck_sentence(const Anatomy& anatomy, bool parameter_server);
+
+}  // namespace rehearse

@@ -1,0 +1,87 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/anatomy.hpp"
+
+namespace rehearse {
+namespace {
+
+/// "62 %" of the step.
+std::string share(Seconds part, const Anatomy& anatomy) {
+  return fmt::format("{:.0f} %", 100 * (part / anatomy.step));
+}
+
+/// Names of what is exposed, the largest first, down to a fifth of the largest: "pull and push".
+std::string exposed_names(const Anatomy& anatomy) {
+  std::vector<std::pair<Seconds, std::string>> parts;
+  for (const auto& [name, time] : anatomy.exposed_by) parts.emplace_back(time, name);
+  std::ranges::stable_sort(parts, std::ranges::greater{},
+                           [](const auto& part) { return part.first; });
+  std::string names = parts.front().second;
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (parts[i].first < parts.front().first * 0.2) break;
+    names += " and " + parts[i].second;
+  }
+  return names;
+}
+
+/// The most that a network of twice the speed can save: all that is exposed, but no more than half
+/// of what is in flight.
+Seconds saved_by_twice_the_network(const Breakdown& parts) {
+  return std::min(parts.exposed_communication,
+                  (parts.exposed_communication + parts.hidden_communication) * 0.5);
+}
+
+std::string compute_bound(const Anatomy& anatomy) {
+  const Breakdown& parts = anatomy.breakdown;
+  const std::string head = "compute: " + share(parts.compute, anatomy) + " of the step; ";
+  if (anatomy.exposed_by.empty()) return head + "nothing is communicated";
+  if (parts.exposed_communication <= parts.compute * 1e-9)
+    return head + "all communication is hidden behind it";
+  return head + "a 2x faster network would save at most " +
+         format(saved_by_twice_the_network(parts));
+}
+
+std::string network_bound(const Anatomy& anatomy, bool parameter_server) {
+  return fmt::format(
+      "network: {} of the step is exposed {}{}; a 2x faster one would save at most {}",
+      share(anatomy.breakdown.exposed_communication, anatomy), exposed_names(anatomy),
+      parameter_server ? " (the server's links)" : "",
+      format(saved_by_twice_the_network(anatomy.breakdown)));
+}
+
+std::string waiting_bound(const Anatomy& anatomy, bool parameter_server) {
+  const Seconds idle = anatomy.breakdown.idle;
+  if (anatomy.waiting_for_server >= idle * 0.5) {
+    return fmt::format("server: {} of the step a worker waits for the server's queue and update",
+                       share(anatomy.waiting_for_server, anatomy));
+  }
+  if (parameter_server) {
+    return fmt::format(
+        "waiting: {} of the step a worker waits for the other workers and the server's update",
+        share(idle, anatomy));
+  }
+  if (anatomy.waiting_for_peers >= idle * 0.5) {
+    std::string text = fmt::format("waiting for the slowest rank: {} of the step",
+                                   share(anatomy.waiting_for_peers, anatomy));
+    // Below this the ranks differ by chance from step to step, and no one of them is to blame.
+    if (anatomy.slowest_ratio < 1.05) return text + " (their compute times vary)";
+    return text + fmt::format(" (rank {} computes {:.2f} times as long as the median)",
+                              anatomy.slowest.index(), anatomy.slowest_ratio);
+  }
+  return fmt::format("waiting: {} of the step neither computes nor communicates",
+                     share(idle, anatomy));
+}
+
+}  // namespace
+
+std::string bottleneck_sentence(const Anatomy& anatomy, bool parameter_server) {
+  const Breakdown& parts = anatomy.breakdown;
+  if (parts.compute >= std::max(parts.exposed_communication, parts.idle))
+    return compute_bound(anatomy);
+  if (parts.exposed_communication >= parts.idle) return network_bound(anatomy, parameter_server);
+  return waiting_bound(anatomy, parameter_server);
+}
+
+}  // namespace rehearse

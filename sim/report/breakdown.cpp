@@ -1,0 +1,154 @@
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "report/anatomy.hpp"
+#include "report/intervals.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Everything that one rank does in the window, by what it is.
+struct Activity {
+  Intervals compute, communication, peers, server;
+  std::map<std::string, Intervals> communication_by;
+};
+
+bool trains(Phase phase) {
+  return phase == Phase::forward || phase == Phase::backward || phase == Phase::optimizer;
+}
+
+bool on_compute_lane(const Program& program, const Op& op) {
+  return op.lane && program.lanes[op.lane->index()].kind == LaneKind::compute;
+}
+
+bool is_computing(const Program& program) {
+  return std::ranges::any_of(
+      program.ops, [&](const Op& op) { return trains(op.phase) && on_compute_lane(program, op); });
+}
+
+std::string communication_name(const Op& op) {
+  if (const auto* collective = std::get_if<Collective>(&op.work))
+    return to_string(collective->kind);
+  return op.role == UpdateRole::read_parameters ? "pull" : "push";
+}
+
+void record(const Program& program, const Op& op, const Span& span, Activity& activity) {
+  const Interval busy{span.start, span.end};
+  if (std::holds_alternative<Collective>(op.work) || std::holds_alternative<Transfer>(op.work)) {
+    activity.communication.push_back(busy);
+    activity.communication_by[communication_name(op)].push_back(busy);
+    if (std::holds_alternative<Collective>(op.work))
+      activity.peers.push_back({span.ready, span.start});
+  } else if (std::holds_alternative<Compute>(op.work) && on_compute_lane(program, op)) {
+    activity.compute.push_back(busy);
+  } else if (op.queue) {
+    activity.server.push_back({span.ready, span.end});
+  }
+}
+
+std::vector<Activity> activities(const Schedule& schedule, const Trace& trace) {
+  std::vector<Activity> activities(trace.recorded_ranks);
+  for (const Span& span : trace.spans) {
+    if (span.rank.index() >= trace.recorded_ranks) continue;
+    const Program& program = schedule.program_of(span.rank);
+    record(program, program.ops[span.op.index()], span, activities[span.rank.index()]);
+  }
+  return activities;
+}
+
+/// Time in `intervals` that is not in `covered`.
+Seconds outside(const Intervals& intervals, const Intervals& covered) {
+  return length(intervals) - length(intersect(intervals, covered));
+}
+
+/// What one rank does in a window, whole.
+Anatomy dissect_rank(const Activity& activity, const Interval& window) {
+  const Intervals compute = unite(activity.compute, window);
+  const Intervals communication = unite(activity.communication, window);
+  Intervals both = compute;
+  both.insert(both.end(), communication.begin(), communication.end());
+  const Intervals busy = unite(std::move(both), window);
+
+  Anatomy anatomy;
+  Breakdown& parts = anatomy.breakdown;
+  anatomy.step = window.high - window.low;
+  parts.compute = length(compute);
+  parts.hidden_communication = length(intersect(compute, communication));
+  parts.exposed_communication = length(communication) - parts.hidden_communication;
+  parts.idle = std::max(Seconds(0), anatomy.step - parts.compute - parts.exposed_communication);
+  for (const auto& [name, intervals] : activity.communication_by) {
+    anatomy.exposed_by[name] = outside(unite(intervals, window), compute);
+  }
+  anatomy.waiting_for_peers = outside(unite(activity.peers, window), busy);
+  anatomy.waiting_for_server = outside(unite(activity.server, window), busy);
+  return anatomy;
+}
+
+void add(const Anatomy& rank, double weight, Anatomy& sum) {
+  sum.step += rank.step * weight;
+  sum.breakdown.compute += rank.breakdown.compute * weight;
+  sum.breakdown.exposed_communication += rank.breakdown.exposed_communication * weight;
+  sum.breakdown.hidden_communication += rank.breakdown.hidden_communication * weight;
+  sum.breakdown.idle += rank.breakdown.idle * weight;
+  for (const auto& [name, time] : rank.exposed_by) sum.exposed_by[name] += time * weight;
+  sum.waiting_for_peers += rank.waiting_for_peers * weight;
+  sum.waiting_for_server += rank.waiting_for_server * weight;
+}
+
+void find_slowest(const std::vector<RankId>& ranks, const std::vector<Seconds>& compute,
+                  Anatomy& anatomy) {
+  const auto slowest = std::ranges::max_element(compute);
+  std::vector<Seconds> sorted = compute;
+  std::ranges::sort(sorted);
+  const Seconds median = sorted[(sorted.size() - 1) / 2];
+  anatomy.slowest = ranks[static_cast<std::size_t>(slowest - compute.begin())];
+  if (median > Seconds(0)) anatomy.slowest_ratio = *slowest / median;
+}
+
+}  // namespace
+
+std::vector<RankId> computing_ranks(const Schedule& schedule) {
+  std::vector<bool> computing;
+  for (const Program& program : schedule.programs) computing.push_back(is_computing(program));
+  std::vector<RankId> ranks;
+  for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+    if (computing[schedule.ranks[rank].program.index()]) ranks.emplace_back(rank);
+  }
+  return ranks;
+}
+
+bool has_parameter_server(const Schedule& schedule) {
+  return std::ranges::any_of(schedule.programs, [](const Program& program) {
+    return std::ranges::any_of(program.ops,
+                               [](const Op& op) { return op.role != UpdateRole::none; });
+  });
+}
+
+Anatomy dissect(const Schedule& schedule, const Trace& trace, std::uint32_t first,
+                std::uint32_t last) {
+  check(first < last, "a breakdown of no iterations");
+  std::vector<RankId> ranks = computing_ranks(schedule);
+  std::erase_if(ranks, [&](RankId rank) { return rank.index() >= trace.recorded_ranks; });
+  check(!ranks.empty(), "no rank that computes was recorded");
+
+  const std::vector<Activity> activity = activities(schedule, trace);
+  const double weight = 1.0 / static_cast<double>(ranks.size()) / (last - first);
+  Anatomy mean;
+  std::vector<Seconds> compute;
+  for (const RankId rank : ranks) {
+    const std::vector<Seconds>& ends = trace.iteration_end[rank.index()];
+    const Interval window{first == 0 ? Seconds(0) : ends[first - 1], ends[last - 1]};
+    const Anatomy anatomy = dissect_rank(activity[rank.index()], window);
+    compute.push_back(anatomy.breakdown.compute);
+    add(anatomy, weight, mean);
+  }
+  find_slowest(ranks, compute, mean);
+  return mean;
+}
+
+Breakdown break_down(const Schedule& schedule, const Trace& trace, std::uint32_t first,
+                     std::uint32_t last) {
+  return dissect(schedule, trace, first, last).breakdown;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,109 @@
+#include <algorithm>
+
+#include "report/json_view.hpp"
+
+namespace rehearse {
+namespace {
+
+using Json = nlohmann::ordered_json;
+/// Column name and text, in the JSON's order.
+using Row = std::vector<std::pair<std::string, std::string>>;
+
+std::string text_of(const Json& value) {
+  if (value.is_null()) return "";
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+/// "first; second"
+std::string joined(const Json& list) {
+  std::string text;
+  for (const Json& item : list) text += (text.empty() ? "" : "; ") + text_of(item);
+  return text;
+}
+
+/// "0: 12; 1: 3": one cell, for every report has other stalenesses.
+std::string histogram_text(const Json& histogram) {
+  std::string text;
+  for (const auto& [staleness, updates] : histogram.items()) {
+    text += (text.empty() ? "" : "; ") + staleness + ": " + updates.dump();
+  }
+  return text;
+}
+
+void flatten(const std::string& name, const Json& value, Row& row) {
+  if (name == "staleness.histogram") {
+    row.emplace_back(name, histogram_text(value));
+  } else if (name == "step_time_interval_s") {
+    row.emplace_back(name + ".low", text_of(value.at(0)));
+    row.emplace_back(name + ".high", text_of(value.at(1)));
+  } else if (value.is_object()) {
+    for (const auto& [key, member] : value.items())
+      flatten(name.empty() ? key : name + "." + key, member, row);
+  } else {
+    row.emplace_back(name, value.is_array() ? joined(value) : text_of(value));
+  }
+}
+
+Row flat(const Report& report) {
+  Row row;
+  flatten("", json_view(report), row);
+  return row;
+}
+
+/// Every column that a report can have, whatever the given ones lack; `versions` adds what they
+/// name.
+std::vector<std::string> columns_of(const std::vector<Row>& rows) {
+  Report whole;
+  whole.memory.emplace();
+  whole.staleness.emplace();
+  whole.cost.emplace();
+  std::vector<std::string> columns;
+  for (const auto& [name, text] : flat(whole)) columns.push_back(name);
+  for (const Row& row : rows) {
+    for (const auto& [name, text] : row) {
+      const bool absent = name == "memory" || name == "staleness" || name == "cost";
+      if (!absent && std::ranges::find(columns, name) == columns.end()) columns.push_back(name);
+    }
+  }
+  return columns;
+}
+
+/// RFC 4180: quoted where it holds a comma, a quote or a line break; quotes doubled.
+std::string quoted(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"') result += '"';
+    result += c;
+  }
+  return result + '"';
+}
+
+std::string line_of(const std::vector<std::string>& cells) {
+  std::string line;
+  for (const std::string& cell : cells) line += quoted(cell) + ',';
+  line.back() = '\n';  // not RFC 4180's CR LF: what Unix tools read by lines
+  return line;
+}
+
+std::vector<std::string> cells_of(const Row& row, const std::vector<std::string>& columns) {
+  std::vector<std::string> cells;
+  for (const std::string& column : columns) {
+    const auto cell = std::ranges::find(row, column, [](const auto& pair) { return pair.first; });
+    cells.push_back(cell == row.end() ? "" : cell->second);
+  }
+  return cells;
+}
+
+}  // namespace
+
+std::string to_csv(const std::vector<Report>& reports) {
+  std::vector<Row> rows;
+  for (const Report& report : reports) rows.push_back(flat(report));
+  const std::vector<std::string> columns = columns_of(rows);
+  std::string csv = line_of(columns);
+  for (const Row& row : rows) csv += line_of(cells_of(row, columns));
+  return csv;
+}
+
+}  // namespace rehearse

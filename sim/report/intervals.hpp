@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "report/report.hpp"
+
+namespace rehearse {
+
+/// Moments covered by any of some time intervals; sorted and disjoint once united.
+using Intervals = std::vector<Interval>;
+
+/// Sorts, clips to the window, drops what is empty and merges what touches.
+Intervals unite(Intervals intervals, const Interval& window);
+/// Both must be united.
+Intervals intersect(const Intervals& a, const Intervals& b);
+Seconds length(const Intervals& united);
+
+}  // namespace rehearse

@@ -1,0 +1,118 @@
+#include <cmath>
+
+#include "report/json_view.hpp"
+
+namespace rehearse {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Whole numbers of bytes as integers; a fraction (a third of a tensor) stays one.
+Json bytes(Bytes size) {
+  const double value = size.value();
+  if (value == std::floor(value) && std::abs(value) < 0x1p53)
+    return static_cast<std::int64_t>(value);
+  return value;
+}
+
+Json seconds(const std::optional<Seconds>& time) { return time ? Json(time->value()) : Json(); }
+
+template <class Number>
+Json number(const std::optional<Number>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json breakdown(const Breakdown& parts) {
+  return {{"compute_s", parts.compute.value()},
+          {"exposed_communication_s", parts.exposed_communication.value()},
+          {"hidden_communication_s", parts.hidden_communication.value()},
+          {"idle_s", parts.idle.value()}};
+}
+
+Json memory(const std::optional<MemoryReport>& memory) {
+  if (!memory) return nullptr;
+  Json by_kind = Json::object();
+  for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {
+    by_kind[to_string(static_cast<MemoryKind>(kind)) + "_bytes"] =
+        bytes(memory->at_peak.by_kind[kind]);
+  }
+  return {{"allocated_peak_bytes", bytes(memory->allocated_peak)},
+          {"reserved_peak_bytes", nullptr},
+          {"by_kind", by_kind},
+          {"peak_at", memory->peak_at},
+          {"context_bytes", bytes(memory->context)},
+          {"capacity_bytes", memory->capacity == Bytes(0) ? Json() : bytes(memory->capacity)},
+          {"fits", memory->capacity == Bytes(0) ? Json() : Json(memory->fits)},
+          {"largest_batch_per_gpu", number(memory->largest_batch_per_gpu)}};
+}
+
+Json staleness(const std::optional<StalenessReport>& staleness) {
+  if (!staleness) return nullptr;
+  Json histogram = Json::object();
+  for (const auto& [value, updates] : staleness->histogram)
+    histogram[std::to_string(value)] = updates;
+  return {{"mean", staleness->mean},
+          {"p50", staleness->p50},
+          {"p99", staleness->p99},
+          {"max", staleness->max},
+          {"histogram", histogram}};
+}
+
+Json cost(const std::optional<CostReport>& cost) {
+  if (!cost) return nullptr;
+  return {{"usd", number(cost->usd)}, {"gpu_hours", cost->gpu_hours}};
+}
+
+void add_identity(const Report& report, Json& json) {
+  json["schema"] = "rehearse.report/1";
+  json["scenario"] = report.scenario;
+  json["description"] = report.description;
+  json["model"] = report.model;
+  json["cluster"] = report.cluster;
+  json["strategy"] = report.strategy;
+  json["precision"] = report.precision;
+  json["batch_per_gpu"] = report.batch_per_gpu;
+  json["global_batch"] = report.global_batch;
+  json["ranks"] = report.ranks;
+  json["nodes"] = report.nodes;
+  json["fidelity"] = report.fidelity;
+}
+
+void add_answers(const Report& report, Json& json) {
+  json["step_time_s"] = report.step_time.value();
+  json["step_time_interval_s"] =
+      Json::array({report.step_time_interval.low.value(), report.step_time_interval.high.value()});
+  json["samples_per_s"] = report.samples_per_s;
+  json["epoch_time_s"] = seconds(report.epoch_time);
+  json["train_time_s"] = seconds(report.train_time);
+  json["breakdown"] = breakdown(report.breakdown);
+  json["gpu_utilization"] = report.gpu_utilization;
+  json["mfu"] = number(report.mfu);
+  json["memory"] = memory(report.memory);
+  json["staleness"] = staleness(report.staleness);
+  json["accuracy"] = nullptr;
+  json["cost"] = cost(report.cost);
+}
+
+void add_grounds(const Report& report, Json& json) {
+  json["bottleneck"] = report.bottleneck;
+  json["provenance"] = report.provenance;
+  json["outside_calibration"] = report.outside_calibration;
+  json["assumptions"] = report.assumptions;
+  json["seed"] = report.seed;
+  json["versions"] = report.versions;
+}
+
+}  // namespace
+
+Json json_view(const Report& report) {
+  Json json;
+  add_identity(report, json);
+  add_answers(report, json);
+  add_grounds(report, json);
+  return json;
+}
+
+std::string to_json(const Report& report) { return json_view(report).dump(2) + "\n"; }
+
+}  // namespace rehearse

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "report/report.hpp"
+
+namespace rehearse {
+
+/// The report with the keys of `rehearse.report/1`: what the JSON prints and what the CSV flattens.
+nlohmann::ordered_json json_view(const Report& report);
+
+}  // namespace rehearse

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memory/memory.hpp"
+#include "scenario/scenario.hpp"
+#include "trace/trace.hpp"
+
+namespace rehearse {
+
+/// Mean over the recorded ranks that compute, of one step. compute + exposed + idle = the step.
+struct Breakdown {
+  Seconds compute;
+  Seconds exposed_communication;  ///< a collective or transfer is in flight and the rank computes nothing
+  Seconds hidden_communication;   ///< in flight while it computes
+  Seconds idle;                   ///< neither (waiting for peers, for a server, for the host)
+};
+
+struct Interval {
+  Seconds low, high;
+};
+
+struct MemoryReport {
+  Bytes allocated_peak;
+  MemoryUse at_peak;
+  std::string peak_at;          ///< label of the operation
+  Bytes context;                ///< outside the allocator
+  Bytes capacity;               ///< of the GPU; 0 if the cluster names none
+  bool fits = true;
+  std::optional<std::int64_t> largest_batch_per_gpu;  ///< nothing: not even 1, or the batch cannot vary (times given)
+};
+
+/// Staleness of every update after the warm-up (DESIGN's definition: updates applied between the pull that its gradient
+/// was computed from and its own application).
+struct StalenessReport {
+  double mean = 0;
+  std::uint32_t p50 = 0, p99 = 0, max = 0;
+  std::map<std::uint32_t, std::uint64_t> histogram;
+};
+
+struct CostReport {
+  double gpu_hours = 0;
+  std::optional<double> usd;
+};
+
+/// Everything `rehearse run` answers; each view (terminal, JSON, CSV) shows these same numbers.
+struct Report {
+  std::string scenario;
+  std::string description;
+  std::string model, cluster, strategy, precision;
+  std::int64_t batch_per_gpu = 0;
+  std::int64_t global_batch = 0;   ///< samples per step of all workers
+  std::size_t ranks = 0, nodes = 0;
+  std::string fidelity;            ///< "hop", "flow", "folded (16 of 4096 ranks simulated)"
+
+  Seconds step_time;               ///< median of the measured steps; parameter server: time per iteration of one worker
+  Interval step_time_interval;     ///< 5th to 95th percentile of the measured steps
+  double samples_per_s = 0;
+  std::optional<Seconds> epoch_time, train_time;
+  Breakdown breakdown;
+  double gpu_utilization = 0;      ///< compute share of the step
+  std::optional<double> mfu;       ///< model FLOPs over peak FLOPs of the precision; nothing where times are given
+
+  std::optional<MemoryReport> memory;
+  std::optional<StalenessReport> staleness;
+  std::optional<CostReport> cost;
+
+  std::string bottleneck;          ///< one sentence
+  std::string provenance;          ///< "compute: analytic; communication: links"
+  std::vector<std::string> outside_calibration;
+  std::vector<std::string> assumptions;
+  std::uint64_t seed = 1;
+  std::map<std::string, std::string> versions;  ///< rehearse, simgrid
+};
+
+/// The update log: one row per applied update, in order of application. With several servers (or unit by unit) an update is
+/// read when its first part is read, applied when its last part is, and as stale as its stalest part.
+struct Update {
+  RankId worker;       ///< synchronous form (the servers apply, one update of the whole group): the first server
+  std::uint32_t iteration = 0;
+  Seconds read;        ///< when the parameters it was computed from were read
+  Seconds applied;
+  std::uint64_t version_read = 0;   ///< updates applied before the read: its place in the log less its staleness
+  std::uint32_t staleness = 0;
+};
+std::vector<Update> update_log(const Schedule& schedule, const Trace& trace);
+/// Of the updates of iterations from `first` on; nothing if there are none.
+std::optional<StalenessReport> staleness_of(const std::vector<Update>& updates, std::uint32_t first);
+
+/// Breakdown of the recorded ranks over iterations [first, last).
+Breakdown break_down(const Schedule& schedule, const Trace& trace, std::uint32_t first, std::uint32_t last);
+
+/// What a run did besides the trace.
+struct RunFacts {
+  const Scenario& scenario;
+  const Schedule& schedule;    ///< as simulated (folded or not)
+  const Trace& trace;
+  std::string fidelity;
+  std::string provenance;
+  std::vector<std::string> assumptions, outside_calibration;
+  /// The same job with another batch per GPU, for the largest batch that fits; empty: the batch cannot vary.
+  std::function<Schedule(std::int64_t batch)> schedule_at_batch = {};
+  /// Of the libraries ("simgrid": "3.32.0"); rehearse's own is added.
+  std::map<std::string, std::string> versions = {};
+};
+Report summarize(const RunFacts& facts);
+
+/// `rehearse.report/1`, two-space indented, keys in a fixed order.
+std::string to_json(const Report& report);
+/// A header line and a row; nested keys joined by dots (`memory.allocated_peak_bytes`).
+std::string to_csv(const std::vector<Report>& reports);
+/// For people: columns fit `width`; ANSI colours if `color`.
+std::string to_terminal(const Report& report, int width, bool color);
+/// Chrome trace events (opens in Perfetto): a process per rank, a thread per lane, memory as a counter.
+/// At most `iterations` iterations after the warm-up.
+std::string to_chrome_trace(const Schedule& schedule, const Trace& trace, std::uint32_t first_iteration,
+                            std::uint32_t last_iteration);
+
+}  // namespace rehearse

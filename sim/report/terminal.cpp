@@ -1,0 +1,223 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "report/page.hpp"
+#include "report/report.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr int kNarrowest = 60;
+constexpr int kWidest = 110;  ///< wider lines are hard to follow
+
+std::string number(double value) {
+  return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string counted(std::size_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+// --- head and times
+// ----------------------------------------------------------------------------------------------
+
+void add_head(const Report& report, Page& page) {
+  const std::string cluster = report.cluster.empty() ? "inline cluster" : report.cluster;
+  page.paragraph(Ink::strong, fmt::format("{} · {} · {}", report.model, report.strategy, cluster));
+  page.paragraph(
+      Ink::faint,
+      fmt::format("{} training on {}; {}, batch {} per GPU, {} per step; fidelity {}",
+                  counted(report.ranks, "GPU"), counted(report.nodes, "node"), report.precision,
+                  report.batch_per_gpu, report.global_batch, report.fidelity));
+  page.paragraph(Ink::faint, report.description);
+}
+
+std::string cost_text(const CostReport& cost) {
+  const std::string hours = number(cost.gpu_hours) + " GPU hours";
+  return cost.usd ? hours + fmt::format(", {:.2f} USD", *cost.usd) : hours;
+}
+
+void add_times(const Report& report, Page& page) {
+  const Interval& interval = report.step_time_interval;
+  page.field("step time", page.ink(Ink::strong, left(format(report.step_time), 12)) +
+                              fmt::format("{} to {} (5th to 95th percentile)", format(interval.low),
+                                          format(interval.high)));
+  page.field("throughput", page.ink(Ink::strong, number(report.samples_per_s) + " samples/s"));
+  if (report.epoch_time) page.field("epoch", page.ink(Ink::strong, format(*report.epoch_time)));
+  if (!report.train_time) return;
+  page.field("training", page.ink(Ink::strong, left(format(*report.train_time), 12)) +
+                             (report.cost ? cost_text(*report.cost) : ""));
+}
+
+// --- where a step goes
+// -------------------------------------------------------------------------------------------
+
+struct Part {
+  const char* name;
+  const char* block;
+  Ink ink;
+  Seconds time;
+};
+
+std::string repeated(const char* block, std::size_t count) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) text += block;
+  return text;
+}
+
+/// The parts side by side over the whole width: each ends at its rounded running share, so that
+/// they always fill it.
+std::string stacked_bar(const std::array<Part, 3>& parts, Seconds whole, const Page& page) {
+  std::string text;
+  Seconds sum;
+  std::size_t begin = 0;
+  for (const Part& part : parts) {
+    sum += part.time;
+    const double end_share = std::min(1.0, sum / whole);
+    const auto end =
+        static_cast<std::size_t>(std::lround(end_share * static_cast<double>(page.body_width())));
+    text += page.ink(part.ink, repeated(part.block, end - begin));
+    begin = end;
+  }
+  return text;
+}
+
+void add_breakdown(const Report& report, Page& page) {
+  const Breakdown& breakdown = report.breakdown;
+  const std::array<Part, 3> parts{
+      Part{"compute", "█", Ink::compute, breakdown.compute},
+      Part{"exposed communication", "▒", Ink::communication, breakdown.exposed_communication},
+      Part{"idle", "░", Ink::faint, breakdown.idle}};
+  const Seconds whole = breakdown.compute + breakdown.exposed_communication + breakdown.idle;
+  if (whole <= Seconds(0)) return;
+  page.blank();
+  page.field("a step", stacked_bar(parts, whole, page));
+  for (const Part& part : parts) {
+    page.field("", page.ink(part.ink, part.block) + " " + left(part.name, 22) +
+                       right(format(part.time), 9) + right(percent(part.time / whole), 9));
+  }
+  page.field("", left("  hidden communication", 24) +
+                     right(format(breakdown.hidden_communication), 9) +
+                     page.ink(Ink::faint, "   while it computes"));
+  if (report.mfu)
+    page.field("", left("  model FLOPs utilization", 33) + right(percent(*report.mfu), 9));
+}
+
+// --- memory
+// ------------------------------------------------------------------------------------------------------
+
+std::string verdict(const MemoryReport& memory, const Page& page) {
+  const Bytes used = memory.allocated_peak + memory.context;
+  if (memory.capacity == Bytes(0)) return page.ink(Ink::strong, format(used)) + " per GPU";
+  const std::string of = fmt::format(": {} of {}, ", format(used), format(memory.capacity));
+  if (memory.fits)
+    return page.ink(Ink::good, "fits") + of + format(memory.capacity - used) + " free";
+  return page.ink(Ink::bad, "does not fit") + of +
+         page.ink(Ink::bad, format(used - memory.capacity) + " too much");
+}
+
+void add_kind(const std::string& name, Bytes size, Bytes scale, Page& page) {
+  constexpr std::size_t kFigures = 26;  // name, size and the spaces between
+  const std::string blocks = bar(size / scale, page.body_width() - kFigures);
+  page.field("", left(name, 15) + right(format(size), 9) + "  " + page.ink(Ink::compute, blocks));
+}
+
+void add_memory(const MemoryReport& memory, Page& page) {
+  page.blank();
+  page.field("memory", verdict(memory, page));
+  const Bytes used = memory.allocated_peak + memory.context;
+  const Bytes scale = std::max(used, memory.capacity);
+  for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {
+    const Bytes size = memory.at_peak.by_kind[kind];
+    if (size <= Bytes(0)) continue;
+    std::string name = to_string(static_cast<MemoryKind>(kind));
+    std::ranges::replace(name, '_', ' ');
+    add_kind(name, size, scale, page);
+  }
+  add_kind("CUDA context", memory.context, scale, page);
+  if (!memory.peak_at.empty()) page.wrapped_field("", Ink::plain, "the most at " + memory.peak_at);
+  if (memory.largest_batch_per_gpu) {
+    page.field("",
+               fmt::format("largest batch that fits: {} per GPU", *memory.largest_batch_per_gpu));
+  }
+}
+
+// --- staleness
+// ---------------------------------------------------------------------------------------------------
+
+/// Counts of the stalenesses 0 to max, as many together as it takes to fit into `width` characters.
+std::vector<double> binned(const StalenessReport& staleness, std::size_t width) {
+  const std::size_t per_bin = staleness.max / width + 1;
+  std::vector<double> bins(staleness.max / per_bin + 1);
+  for (const auto& [value, updates] : staleness.histogram)
+    bins[value / per_bin] += static_cast<double>(updates);
+  return bins;
+}
+
+void add_staleness(const StalenessReport& staleness, Page& page) {
+  page.blank();
+  page.field("staleness", page.ink(Ink::strong, fmt::format("mean {:.2f}", staleness.mean)) +
+                              fmt::format(", median {}, 99 % up to {}, max {} updates",
+                                          staleness.p50, staleness.p99, staleness.max));
+  if (staleness.max == 0) return;
+  page.field("", fmt::format("0 {} {}", page.ink(Ink::compute, sparkline(binned(staleness, 40))),
+                             staleness.max));
+}
+
+// --- grounds
+// -----------------------------------------------------------------------------------------------------
+
+std::string joined(const std::vector<std::string>& texts, std::size_t count) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) text += (i == 0 ? "" : "; ") + texts[i];
+  if (count == texts.size()) return text;
+  return text + fmt::format("; and {} more (--format json)", texts.size() - count);
+}
+
+/// As many of the texts as `kLines` lines hold (one at least), and how many were left out.
+void add_folded(const char* name, const std::vector<std::string>& texts, Ink ink, Page& page) {
+  constexpr std::size_t kLines = 3;
+  if (texts.empty()) return;
+  std::size_t count = texts.size();
+  while (count > 1 && wrap(joined(texts, count), page.body_width()).size() > kLines) --count;
+  page.wrapped_field(name, ink, joined(texts, count));
+}
+
+std::string versions_text(const Report& report) {
+  std::string text;
+  for (const auto& [name, version] : report.versions) {
+    text += (text.empty() ? "" : ", ") + name + " " + version;
+  }
+  return fmt::format("{}{}seed {}", text, text.empty() ? "" : ", ", report.seed);
+}
+
+void add_grounds(const Report& report, Page& page) {
+  page.blank();
+  page.wrapped_field("bottleneck", Ink::strong, report.bottleneck);
+  page.blank();
+  add_folded("uncalibrated", report.outside_calibration, Ink::bad, page);
+  page.wrapped_field("costs from", Ink::faint, report.provenance);
+  add_folded("assumed", report.assumptions, Ink::faint, page);
+  page.wrapped_field("made by", Ink::faint, versions_text(report));
+}
+
+}  // namespace
+
+std::string to_terminal(const Report& report, int width, bool color) {
+  Page page(static_cast<std::size_t>(std::clamp(width, kNarrowest, kWidest)), color);
+  add_head(report, page);
+  page.blank();
+  add_times(report, page);
+  add_breakdown(report, page);
+  if (report.memory) add_memory(*report.memory, page);
+  if (report.staleness) add_staleness(*report.staleness, page);
+  add_grounds(report, page);
+  return page.text();
+}
+
+}  // namespace rehearse

@@ -1,0 +1,130 @@
+#include <fmt/format.h>
+
+#include <limits>
+#include <set>
+
+#include "scenario/sections.hpp"
+#include "strategy/named_options.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::int64_t kMostSteps = 1'000'000;
+/// Each rank's end of each step is kept: this many take some hundred megabytes.
+constexpr std::int64_t kMostRankSteps = 20'000'000;
+
+Jitter read_jitter(Map& run) {
+  const std::optional<Value> value = run.has("jitter") ? run.optional("jitter") : std::nullopt;
+  if (!value || value->is_scalar()) {
+    run.choice_or("jitter", "none", {"none"});
+    return {};
+  }
+  NamedOptions named = read_named_options(*value, {"lognormal", "exponential"}, "a distribution");
+  Jitter jitter{.distribution = Jitter::Distribution::exponential, .cv = 1};
+  if (named.name == "lognormal") {
+    jitter.distribution = Jitter::Distribution::lognormal;
+    named.options.require("cv");
+    jitter.cv = number_within(named.options, "cv", 0, 0, 10);
+  }
+  named.options.finish();
+  return jitter;
+}
+
+std::vector<Straggler> read_stragglers(Map& run, std::size_t ranks) {
+  std::vector<Straggler> stragglers;
+  const std::optional<Value> list = run.optional("stragglers");
+  if (!list) return stragglers;
+  std::set<std::size_t> seen;
+  for (const Value& value : list->as_list()) {
+    Map map = value.as_map();
+    const Value rank = map.require("rank");
+    const auto index =
+        static_cast<std::size_t>(rank.as_integer(0, static_cast<std::int64_t>(ranks) - 1));
+    if (!seen.insert(index).second) rank.fail(fmt::format("rank {} is listed twice", index));
+    map.require("slowdown");
+    stragglers.push_back({index, number_within(map, "slowdown", 1, 1, 1000)});
+    map.finish();
+  }
+  return stragglers;
+}
+
+AnalyticEfficiency read_efficiency(Map& run) {
+  AnalyticEfficiency efficiency;
+  // Not read through the absent section: models whose times are given do not use it, and the costs
+  // state it.
+  const std::optional<Value> value = run.optional("efficiency");
+  if (!value) return efficiency;
+  Map map = value->as_map();
+  constexpr double kLeast = 1e-6;
+  efficiency.matrix = number_within(map, "matrix", efficiency.matrix, kLeast, 1);
+  efficiency.depthwise = number_within(map, "depthwise", efficiency.depthwise, kLeast, 1);
+  efficiency.memory = number_within(map, "memory", efficiency.memory, kLeast, 1);
+  efficiency.kernel_floor = map.seconds_or("kernel_floor", efficiency.kernel_floor);
+  map.finish();
+  return efficiency;
+}
+
+FidelityChoice read_fidelity(Map& run) {
+  const std::string name = run.choice_or("fidelity", "auto", {"hop", "flow", "folded", "auto"});
+  if (name == "hop") return FidelityChoice::hop;
+  if (name == "flow") return FidelityChoice::flow;
+  return name == "folded" ? FidelityChoice::folded : FidelityChoice::automatic;
+}
+
+/// Rejects what would not fit into memory. A key that is missing has a default far below the limit.
+void check_steps(Map& run, const RunOptions& options, std::size_t ranks) {
+  const auto rank_steps =
+      static_cast<std::int64_t>(ranks) * (std::int64_t{options.steps} + options.warmup_steps);
+  if (rank_steps <= kMostRankSteps) return;
+  const std::string message =
+      fmt::format("{} ranks times {} steps are more than {} million", ranks,
+                  std::int64_t{options.steps} + options.warmup_steps, kMostRankSteps / 1'000'000);
+  const std::string key = run.has("steps") ? "steps" : "warmup_steps";
+  (run.has(key) ? run.require(key) : run.where()).fail(message, "simulate fewer steps");
+}
+
+}  // namespace
+
+double number_within(Map& map, const std::string& key, double fallback, double low, double high) {
+  const double number = map.number_or(key, fallback);
+  if (number >= low && number <= high) return number;
+  const Value value = map.require(key);
+  value.fail(fmt::format("expected a number from {} to {}; got \"{}\"", low, high, value.shown()));
+}
+
+OptimizerKind read_optimizer_section(const Value& value) {
+  NamedOptions named = read_named_options(value, optimizer_names(), "an optimizer");
+  named.options.finish();
+  return parse_optimizer(named.name);
+}
+
+Train read_train_section(const Value& value) {
+  Map map = value.as_map();
+  Train train;
+  if (const auto samples = map.optional("samples_per_epoch")) {
+    train.samples_per_epoch = samples->as_integer(1, 1'000'000'000'000'000);
+  }
+  if (map.has("epochs")) train.epochs = number_within(map, "epochs", 1, 1e-9, 1e6);
+  map.finish();
+  return train;
+}
+
+RunOptions read_run_section(const Value& value, std::size_t ranks) {
+  Map map = value.as_map();
+  RunOptions run;
+  run.steps = static_cast<std::uint32_t>(map.integer_or("steps", run.steps, 1, kMostSteps));
+  run.warmup_steps =
+      static_cast<std::uint32_t>(map.integer_or("warmup_steps", run.warmup_steps, 0, kMostSteps));
+  run.seed = static_cast<std::uint64_t>(
+      map.integer_or("seed", 1, 0, std::numeric_limits<std::int64_t>::max()));
+  run.fidelity = read_fidelity(map);
+  run.jitter = read_jitter(map);
+  run.stragglers = read_stragglers(map, ranks);
+  run.overlap_slowdown = number_within(map, "overlap_slowdown", run.overlap_slowdown, 1, 100);
+  run.efficiency = read_efficiency(map);
+  map.finish();
+  check_steps(map, run, ranks);
+  return run;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,146 @@
+#include "scenario/scenario.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "scenario/sections.hpp"
+
+namespace rehearse {
+namespace {
+
+/// The value of a section that may be missing: then the one of a file in which it stands empty, so
+/// that its defaults are recorded like any others.
+Value section_or_empty(Map& root, Map& empty, const std::string& key) {
+  const std::optional<Value> value = root.optional(key);
+  return value ? *value : empty.require(key);
+}
+
+void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+void check_fsdp(Map& options, const Fsdp& fsdp, const Cluster& cluster) {
+  if (fsdp.shard_group == 0) return;
+  const std::size_t ranks = cluster.gpu_count();
+  if (ranks % static_cast<std::size_t>(fsdp.shard_group) == 0) return;
+  options.require("shard_group")
+      .fail(fmt::format("{} ranks do not divide into groups of {}", ranks, fsdp.shard_group));
+}
+
+void check_parameter_server(Map& options, const ParameterServer& ps, const Cluster& cluster) {
+  const std::size_t workers = cluster.gpu_count();
+  if (static_cast<std::size_t>(ps.backup_workers) >= workers) {
+    options.require("backup_workers")
+        .fail(fmt::format("{} of {} workers as backup leave none whose gradients count",
+                          ps.backup_workers, workers));
+  }
+  if (ps.server_host.empty() || ps.server_host == "worker") return;
+  std::vector<std::string> names = {"worker"};
+  for (const NodeGroup& group : cluster.groups) {
+    if (!group.name.empty()) names.push_back(group.name);
+  }
+  options.require("server_host").as_choice(names);
+}
+
+std::vector<StepCosts> group_costs(const Scenario& scenario) {
+  std::vector<StepCosts> costs;
+  for (const NodeGroup& group : scenario.cluster.groups) {
+    if (group.node.gpus == 0) {
+      costs.emplace_back();
+      continue;
+    }
+    costs.push_back(step_costs(scenario.model, group.node.gpu, scenario.precision,
+                               scenario.batch_per_gpu, scenario.optimizer,
+                               scenario.run.efficiency));
+  }
+  return costs;
+}
+
+/// Builds the schedule; what a strategy finds wrong gets the file's name.
+Schedule build_at(const Scenario& scenario, const Job& job) {
+  try {
+    return build_schedule(scenario.strategy, job);
+  } catch (const InputError& wrong) {
+    throw InputError(fmt::format("{}: error: strategy: {}", scenario.file, wrong.what()));
+  }
+}
+
+}  // namespace
+
+std::string to_string(FidelityChoice choice) {
+  switch (choice) {
+    case FidelityChoice::automatic:
+      return "auto";
+    case FidelityChoice::hop:
+      return "hop";
+    case FidelityChoice::flow:
+      return "flow";
+    case FidelityChoice::folded:
+      return "folded";
+  }
+  return "?";
+}
+
+void check_strategy_section(const Value& value, const Strategy& strategy, const Cluster& cluster) {
+  Map named = value.as_map();
+  Map options = named.require(named.keys().front()).as_map();
+  if (const auto* fsdp = std::get_if<Fsdp>(&strategy)) check_fsdp(options, *fsdp, cluster);
+  if (const auto* ps = std::get_if<ParameterServer>(&strategy)) {
+    check_parameter_server(options, *ps, cluster);
+  }
+}
+
+Scenario read_scenario(const Document& document) {
+  Map root = document.root().as_map();
+  const auto defaults = Document::parse("{optimizer: {sgd: {}}, train: {}, run: {}}", "defaults");
+  Map empty = defaults->root().as_map();
+
+  Scenario scenario;
+  scenario.file = document.name();
+  if (const auto description = root.optional("description")) {
+    scenario.description = description->as_string();
+  }
+  read_model_section(root.require("model"), scenario);
+  const Value cluster = root.require("cluster");
+  scenario.cluster = read_cluster(cluster);
+  if (scenario.cluster.gpu_count() == 0) cluster.fail("a cluster without a GPU trains nothing");
+  const Value strategy = root.require("strategy");
+  scenario.strategy = read_strategy(strategy);
+  check_strategy_section(strategy, scenario.strategy, scenario.cluster);
+  if (!root.has("optimizer")) scenario.assumptions.push_back("optimizer = sgd");
+  scenario.optimizer = read_optimizer_section(section_or_empty(root, empty, "optimizer"));
+  scenario.train = read_train_section(section_or_empty(root, empty, "train"));
+  scenario.run =
+      read_run_section(section_or_empty(root, empty, "run"), scenario.cluster.gpu_count());
+  root.finish();
+  append(scenario.assumptions, document.defaults_taken());
+  append(scenario.assumptions, defaults->defaults_taken());
+  return scenario;
+}
+
+Scenario read_scenario(const std::filesystem::path& file,
+                       const std::vector<std::string>& overrides) {
+  const auto document = Document::load(file);
+  return read_scenario(overrides.empty() ? *document : *document->with_overrides(overrides));
+}
+
+Schedule make_schedule(const Scenario& scenario) {
+  const Job job{.model = scenario.model,
+                .cluster = scenario.cluster,
+                .precision = scenario.precision,
+                .batch_per_gpu = scenario.batch_per_gpu,
+                .optimizer = scenario.optimizer,
+                .costs = group_costs(scenario)};
+  Schedule schedule = build_at(scenario, job);
+  const RunOptions& run = scenario.run;
+  schedule.iterations = run.steps + run.warmup_steps;
+  schedule.jitter = run.jitter;
+  schedule.seed = run.seed;
+  schedule.overlap_slowdown = run.overlap_slowdown;
+  for (const Straggler& straggler : run.stragglers) {
+    schedule.ranks.at(straggler.rank).slowdown *= straggler.slowdown;
+  }
+  return schedule;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost/cost.hpp"
+#include "strategy/strategy.hpp"
+
+namespace rehearse {
+
+/// How faithfully the network is played; `automatic` folds like ranks above 64 of them where that is exact, else flow.
+enum class FidelityChoice { automatic, hop, flow, folded };
+std::string to_string(FidelityChoice choice);
+
+/// How long the training is: what turns a step into an epoch and a whole run.
+struct Train {
+  std::optional<std::int64_t> samples_per_epoch;
+  std::optional<double> epochs;
+};
+
+/// Slows one rank down, always.
+struct Straggler {
+  std::size_t rank = 0;
+  double slowdown = 1;
+};
+
+struct RunOptions {
+  std::uint32_t steps = 10;         ///< measured iterations
+  std::uint32_t warmup_steps = 2;   ///< simulated before them, not measured
+  std::uint64_t seed = 1;
+  FidelityChoice fidelity = FidelityChoice::automatic;
+  Jitter jitter;
+  std::vector<Straggler> stragglers;
+  double overlap_slowdown = 1;
+  AnalyticEfficiency efficiency;
+};
+
+/// One question: a model on a cluster under a strategy.
+struct Scenario {
+  std::string file;          ///< as the user named it
+  std::string description;   ///< the optional key `description`
+  Model model;
+  std::int64_t batch_per_gpu = 1;
+  Precision precision = Precision::fp32;
+  Cluster cluster;
+  Strategy strategy;
+  OptimizerKind optimizer = OptimizerKind::sgd;
+  Train train;
+  RunOptions run;
+  std::vector<std::string> assumptions;  ///< every default that was taken, "strategy.ddp.bucket_cap_mb = 25"
+};
+
+/// Reads a scenario file with `--set` overrides applied. InputError or MissingError.
+Scenario read_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides);
+/// The same for a document that is already there.
+Scenario read_scenario(const Document& document);
+
+/// The scenario's schedule: build_schedule with the scenario's run options (iterations, seed, jitter, stragglers) put in.
+Schedule make_schedule(const Scenario& scenario);
+
+}  // namespace rehearse

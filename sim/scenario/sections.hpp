@@ -1,0 +1,30 @@
+#pragma once
+
+#include "config/document.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearse {
+
+/// The sections of a scenario file; each reads one key's value strictly and throws InputError at
+/// its place.
+
+/// `model: {use: resnet50, batch_per_gpu: 64, ...}` or an inline model: fills model, batch and
+/// precision, and says in `assumptions` which shape an architecture took by itself.
+void read_model_section(const Value& value, Scenario& scenario);
+
+/// `optimizer: {adamw: {}}`.
+OptimizerKind read_optimizer_section(const Value& value);
+
+/// `train: {samples_per_epoch: 50000, epochs: 10}`.
+Train read_train_section(const Value& value);
+
+/// `run: {...}`; `ranks` bounds what stragglers and steps may say.
+RunOptions read_run_section(const Value& value, std::size_t ranks);
+
+/// What a strategy asks of the cluster, checked where the strategy's keys stand.
+void check_strategy_section(const Value& value, const Strategy& strategy, const Cluster& cluster);
+
+/// A number in [low, high]; `fallback` where the key is missing.
+double number_within(Map& map, const std::string& key, double fallback, double low, double high);
+
+}  // namespace rehearse

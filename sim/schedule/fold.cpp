@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <cmath>
+
+#include "schedule/schedule.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::size_t kNodesKept = 2;
+
+// A fabric that never limits what the NICs can send, so that nodes do not contend with each other.
+bool non_blocking(const FatTree& tree, const Node& node) {
+  for (std::size_t level = 0; level + 1 < tree.down.size(); ++level)
+    if (tree.down[level] * tree.links[level] > tree.up[level + 1] * tree.links[level + 1]) return false;
+  const double cables = static_cast<double>(tree.up[0]) * tree.links[0];
+  return tree.bandwidth.value() * cables >= node.nic_bandwidth.value() * node.nics * (1 - 1e-12) &&
+         tree.bandwidth >= node.nic_bandwidth;
+}
+
+std::string why_ranks_differ(const Schedule& schedule) {
+  if (schedule.programs.size() != 1) return "ranks run different programs";
+  if (!schedule.queues.empty() || !schedule.events.empty()) return "ranks share a server";
+  if (schedule.jitter.distribution != Jitter::Distribution::none)
+    return "compute times vary from rank to rank";
+  for (const RankSpec& rank : schedule.ranks)
+    if (rank.slowdown != schedule.ranks.front().slowdown) return "ranks compute at different speeds";
+  return {};
+}
+
+std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
+  if (cluster.groups.size() != 1) return "nodes are unlike";
+  if (const auto* tree = std::get_if<FatTree>(&cluster.fabric)) {
+    if (!non_blocking(*tree, cluster.groups.front().node)) return "the fat-tree is oversubscribed";
+  } else if (!std::holds_alternative<Star>(cluster.fabric)) {
+    return "the fabric is neither a star nor a fat-tree";
+  }
+  for (const Op& op : schedule.programs.front().ops) {
+    if (std::holds_alternative<Transfer>(op.work)) return "ranks send to single ranks";
+    const auto* collective = std::get_if<Collective>(&op.work);
+    if (collective && collective->algorithm == CollectiveAlgorithm::direct)
+      return "direct collectives send from everyone to everyone";
+    if (collective && collective->kind == CollectiveKind::send_recv) return "ranks send to single ranks";
+  }
+  return {};
+}
+
+// Ranks on the kept nodes come first and in order, so ids stay as they are.
+std::size_t ranks_on_kept_nodes(const Schedule& schedule) {
+  const auto beyond = std::find_if(schedule.ranks.begin(), schedule.ranks.end(), [](const RankSpec& rank) {
+    return rank.place.node.index() >= kNodesKept;
+  });
+  return static_cast<std::size_t>(beyond - schedule.ranks.begin());
+}
+
+Cluster folded_cluster(const Cluster& cluster) {
+  Cluster folded = cluster;
+  NodeGroup& group = folded.groups.front();
+  if (std::holds_alternative<FatTree>(cluster.fabric)) {
+    // The longest path stands for all: a collective's latency is that of its slowest edge.
+    const std::size_t last = cluster.node_count() - 1;
+    const Place a{NodeId(0), 0}, b{NodeId(last), 0};
+    if (last > 0) group.node.nic_latency = path_latency(cluster, a, b);
+    folded.fabric = Star{};
+  }
+  group.nodes = std::min<int>(group.nodes, kNodesKept);
+  return folded;
+}
+
+bool stands_for_all(const Group& original, const Group& kept, std::size_t nodes_kept) {
+  const std::size_t nodes = std::min(original.nodes, nodes_kept);
+  return kept.members.size() * original.nodes == original.ranks * nodes;
+}
+
+}  // namespace
+
+std::optional<Folded> fold(const Schedule& schedule, const Cluster& cluster, std::string& why_not) {
+  why_not = why_ranks_differ(schedule);
+  if (why_not.empty()) why_not = why_not_on(schedule, cluster);
+  if (!why_not.empty()) return std::nullopt;
+
+  Folded folded{.schedule = {}, .cluster = folded_cluster(cluster)};
+  Schedule& kept = folded.schedule;
+  kept.programs = schedule.programs;
+  kept.iterations = schedule.iterations;
+  kept.seed = schedule.seed;
+  kept.overlap_slowdown = schedule.overlap_slowdown;
+  const std::size_t ranks = ranks_on_kept_nodes(schedule);
+  kept.ranks.assign(schedule.ranks.begin(), schedule.ranks.begin() + static_cast<std::ptrdiff_t>(ranks));
+
+  std::vector<std::optional<GroupId>> renamed(schedule.groups.size());
+  for (RankSpec& rank : kept.ranks) {
+    for (GroupId& id : rank.groups) {
+      auto& name = renamed[id.index()];
+      if (!name) {
+        name = GroupId(kept.groups.size());
+        Group group = schedule.groups[id.index()];
+        const Group& original = schedule.groups[id.index()];
+        std::erase_if(group.members, [&](RankId member) { return member.index() >= ranks; });
+        if (!stands_for_all(original, group, folded.cluster.node_count())) {
+          why_not = "the ranks of group \"" + group.name + "\" do not repeat from node to node";
+          return std::nullopt;
+        }
+        kept.groups.push_back(std::move(group));
+      }
+      id = *name;
+    }
+  }
+  return folded;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,195 @@
+#include "schedule/schedule.hpp"
+
+#include <boost/random/normal_distribution.hpp>
+#include <cmath>
+#include <deque>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+
+namespace rehearse {
+
+namespace {
+
+bool in_range(std::size_t index, std::size_t size) { return index < size; }
+
+void check_op_ids(const Schedule& schedule, const Program& program, const Op& op) {
+  check(!(op.lane && op.queue), "an operation is on a lane and in a queue");
+  check(!op.lane || in_range(op.lane->index(), program.lanes.size()), "lane out of range");
+  check(!op.queue || in_range(op.queue->index(), schedule.queues.size()), "queue out of range");
+  for (const After& after : op.after)
+    check(in_range(after.op.index(), program.ops.size()), "after-edge out of range");
+  for (const Await& await : op.awaits)
+    check(in_range(await.event.index(), schedule.events.size()), "awaited event out of range");
+  for (const EventId event : op.signals)
+    check(in_range(event.index(), schedule.events.size()), "signalled event out of range");
+  if (const auto* transfer = std::get_if<Transfer>(&op.work))
+    check(transfer->source || transfer->target, "a transfer from a rank to itself");
+  if (const auto* compute = std::get_if<Compute>(&op.work))
+    check(compute->duration.value() >= 0 && std::isfinite(compute->duration.value()),
+          "a duration that is negative or not finite");
+}
+
+void check_ids(const Schedule& schedule) {
+  for (const Program& program : schedule.programs)
+    for (const Op& op : program.ops) check_op_ids(schedule, program, op);
+  for (const RankSpec& rank : schedule.ranks) {
+    check(in_range(rank.program.index(), schedule.programs.size()), "program out of range");
+    for (const GroupId group : rank.groups)
+      check(in_range(group.index(), schedule.groups.size()), "group out of range");
+    for (const Op& op : schedule.programs[rank.program.index()].ops)
+      if (const auto* collective = std::get_if<Collective>(&op.work))
+        check(in_range(collective->group, rank.groups.size()), "group slot out of range");
+  }
+  for (const Group& group : schedule.groups)
+    for (const RankId member : group.members)
+      check(in_range(member.index(), schedule.ranks.size()), "group member out of range");
+  for (const Queue& queue : schedule.queues)
+    check(in_range(queue.owner.index(), schedule.ranks.size()), "queue owner out of range");
+}
+
+// Dependencies inside one iteration, over the operations of all programs and the events: like ranks
+// share a program, so a cycle there is a cycle in every rank.
+class SameIterationGraph {
+ public:
+  explicit SameIterationGraph(const Schedule& schedule) {
+    std::size_t nodes = 0;
+    for (const Program& program : schedule.programs) {
+      first_op_.push_back(nodes);
+      nodes += program.ops.size();
+    }
+    first_event_ = nodes;
+    next_.resize(nodes + schedule.events.size());
+    incoming_.resize(next_.size(), 0);
+    for (std::size_t p = 0; p < schedule.programs.size(); ++p) add_program(schedule.programs[p], first_op_[p]);
+  }
+
+  bool acyclic() const {
+    std::vector<std::size_t> incoming = incoming_;
+    std::deque<std::size_t> free;
+    for (std::size_t node = 0; node < incoming.size(); ++node)
+      if (incoming[node] == 0) free.push_back(node);
+    std::size_t seen = 0;
+    for (; !free.empty(); ++seen) {
+      const std::size_t node = free.front();
+      free.pop_front();
+      for (const std::size_t next : next_[node])
+        if (--incoming[next] == 0) free.push_back(next);
+    }
+    return seen == incoming.size();
+  }
+
+ private:
+  void add_program(const Program& program, std::size_t first) {
+    std::vector<std::optional<std::size_t>> last_on_lane(program.lanes.size());
+    for (std::size_t i = 0; i < program.ops.size(); ++i) {
+      const Op& op = program.ops[i];
+      if (op.lane) {
+        auto& last = last_on_lane[op.lane->index()];
+        if (last) add_edge(*last, first + i);
+        last = first + i;
+      }
+      for (const After& after : op.after)
+        if (after.distance == 0) add_edge(first + after.op.index(), first + i);
+      for (const Await& await : op.awaits)
+        if (await.distance == 0) add_edge(first_event_ + await.event.index(), first + i);
+      for (const EventId event : op.signals) add_edge(first + i, first_event_ + event.index());
+    }
+  }
+  void add_edge(std::size_t from, std::size_t to) {
+    next_[from].push_back(to);
+    ++incoming_[to];
+  }
+
+  std::vector<std::size_t> first_op_;
+  std::size_t first_event_ = 0;
+  std::vector<std::vector<std::size_t>> next_;
+  std::vector<std::size_t> incoming_;
+};
+
+struct Issued {
+  CollectiveKind kind;
+  Bytes size;
+  CollectiveAlgorithm algorithm;
+  bool operator==(const Issued&) const = default;
+};
+
+// The collectives that a program issues on each of its group slots, in order.
+std::vector<std::vector<Issued>> issued_by_slot(const Program& program) {
+  std::vector<std::vector<Issued>> slots;
+  for (const Op& op : program.ops) {
+    const auto* collective = std::get_if<Collective>(&op.work);
+    if (!collective) continue;
+    if (collective->group >= slots.size()) slots.resize(collective->group + 1);
+    slots[collective->group].push_back({collective->kind, collective->size, collective->algorithm});
+  }
+  return slots;
+}
+
+void check_collective_order(const Schedule& schedule) {
+  std::vector<std::vector<std::vector<Issued>>> by_program;
+  for (const Program& program : schedule.programs) by_program.push_back(issued_by_slot(program));
+  std::vector<const std::vector<Issued>*> expected(schedule.groups.size(), nullptr);
+  std::vector<std::size_t> members(schedule.groups.size(), 0);
+  for (const RankSpec& rank : schedule.ranks) {
+    const auto& slots = by_program[rank.program.index()];
+    for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+      const std::size_t group = rank.groups[slot].index();
+      ++members[group];
+      if (!expected[group]) expected[group] = &slots[slot];
+      check(*expected[group] == slots[slot], "members of a group issue different collectives");
+    }
+  }
+  for (std::size_t group = 0; group < schedule.groups.size(); ++group)
+    check(!expected[group] || members[group] == schedule.groups[group].members.size(),
+          "a group is not issued by all of its members");
+}
+
+}  // namespace
+
+std::string to_string(CollectiveAlgorithm algorithm) {
+  switch (algorithm) {
+    case CollectiveAlgorithm::automatic: return "automatic";
+    case CollectiveAlgorithm::ring: return "ring";
+    case CollectiveAlgorithm::tree: return "tree";
+    case CollectiveAlgorithm::hierarchical: return "hierarchical";
+    case CollectiveAlgorithm::direct: return "direct";
+  }
+  throw InternalError("internal error: unknown collective algorithm");
+}
+
+std::string to_string(MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::parameters: return "parameters";
+    case MemoryKind::gradients: return "gradients";
+    case MemoryKind::optimizer_state: return "optimizer_state";
+    case MemoryKind::activations: return "activations";
+    case MemoryKind::buckets: return "buckets";
+    case MemoryKind::gathered: return "gathered";
+    case MemoryKind::workspace: return "workspace";
+    case MemoryKind::communication: return "communication";
+  }
+  throw InternalError("internal error: unknown memory kind");
+}
+
+void validate(const Schedule& schedule) {
+  check(schedule.iterations > 0, "a schedule without iterations");
+  check(!schedule.ranks.empty(), "a schedule without ranks");
+  check_ids(schedule);
+  check_collective_order(schedule);
+  check(SameIterationGraph(schedule).acyclic(), "the schedule waits for itself in a cycle");
+}
+
+double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t iteration) {
+  const double slowdown = schedule.ranks[rank.index()].slowdown;
+  if (schedule.jitter.distribution == Jitter::Distribution::none) return slowdown;
+  RandomStream stream = random_stream(schedule.seed, "jitter", rank.index(), iteration);
+  if (schedule.jitter.distribution == Jitter::Distribution::exponential)
+    return slowdown * -std::log1p(-uniform01(stream));
+  // A lognormal of mean 1: sigma^2 = ln(1 + cv^2), mu = -sigma^2 / 2.
+  const double variance = std::log1p(schedule.jitter.cv * schedule.jitter.cv);
+  boost::random::normal_distribution<double> normal(-variance / 2, std::sqrt(variance));
+  return slowdown * std::exp(normal(stream));
+}
+
+}  // namespace rehearse

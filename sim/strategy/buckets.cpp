@@ -1,0 +1,29 @@
+// c10d's compute_bucket_assignment_by_size (torch/csrc/distributed/c10d/reducer.cpp): a bucket is closed once it holds
+// its limit or more, so that one large gradient makes one large bucket.
+#include <algorithm>
+
+#include "strategy/strategy.hpp"
+
+namespace rehearse {
+
+std::vector<Bucket> assign_buckets(const Model& model, Bytes element, Bytes first_cap, Bytes cap) {
+  std::vector<Bucket> buckets;
+  Bytes filled;
+  std::size_t earliest = 0;
+  const auto close = [&] {
+    buckets.push_back({filled, earliest});
+    filled = Bytes(0);
+  };
+  for (std::size_t unit = model.units.size(); unit-- > 0;) {
+    const auto& tensors = model.units[unit].tensors;
+    for (auto tensor = tensors.rbegin(); tensor != tensors.rend(); ++tensor) {
+      filled += static_cast<double>(*tensor) * element;
+      earliest = unit;
+      if (filled >= (buckets.empty() ? first_cap : cap)) close();
+    }
+  }
+  if (filled.value() > 0) close();
+  return buckets;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,239 @@
+// FullyShardedDataParallel (Zhao et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel", VLDB 2023).
+//
+// All collectives of one process group run on one NCCL stream in the order in which the host issues them. That order, and the
+// rate limiter, are what the options change:
+//   backward_pre   gathers the next unit before a unit's gradients are computed, so before their reduce_scatter;
+//   backward_post  after they are computed, still before the reduce_scatter;
+//   none           when the next unit's backward begins: behind the reduce_scatter, and so behind the gradients.
+#include <deque>
+
+#include "base/error.hpp"
+#include "strategy/flat_parameters.hpp"
+#include "strategy/program_builder.hpp"
+
+namespace rehearse {
+
+namespace {
+
+// torch.distributed.fsdp's _FreeEventQueue: every freed unit leaves an event, and once two of them wait, the next all_gather
+// waits for the older.
+class FreeEvents {
+ public:
+  void freed_after(OpId op) { events_.push_back(op); }
+  std::optional<OpId> take_if_full() {
+    if (events_.size() < 2) return std::nullopt;
+    const OpId oldest = events_.front();
+    events_.pop_front();
+    return oldest;
+  }
+
+ private:
+  std::deque<OpId> events_;
+};
+
+class FsdpProgram {
+ public:
+  FsdpProgram(const Fsdp& options, const Job& job, const NodeGroup& group, const StepCosts& costs, std::int64_t shards)
+      : options_(options),
+        job_(job),
+        node_(group.node),
+        shards_(static_cast<double>(shards)),
+        runs_(wrap(job.model, options, shards)),
+        builder_(group.name, costs, job.model),
+        nccl_(builder_.lane("nccl", LaneKind::communication)) {
+    const Precision stored = job.precision;
+    gathered_element_ = parameter_element(options.param_dtype.value_or(stored));
+    reduced_element_ = parameter_element(options.reduce_dtype.value_or(options.param_dtype.value_or(stored)));
+    if (options.sharding == Fsdp::Sharding::hybrid_shard)
+      replicas_ = builder_.lane("nccl (replicas)", LaneKind::communication);
+    if (options.cpu_offload) copies_ = builder_.lane("copies", LaneKind::communication);
+  }
+
+  Program make() {
+    add_resident();
+    gather_of_.resize(runs_.size());
+    std::vector<After> reduced;
+    for (int micro = 0; micro < options_.gradient_accumulation; ++micro) {
+      add_forward();
+      add_backward(micro, reduced);
+    }
+    add_optimizer(std::move(reduced));
+    return std::move(builder_.program);
+  }
+
+ private:
+  Bytes whole(const FlatParameter& run, Bytes element) const { return static_cast<double>(run.elements) * element; }
+  Bytes stored(const FlatParameter& run) const { return whole(run, parameter_element(job_.precision)) / shards_; }
+  bool reshards_after_forward() const { return options_.sharding != Fsdp::Sharding::shard_grad_op; }
+
+  void add_resident() {
+    Bytes parameters;
+    for (const FlatParameter& run : runs_) parameters += stored(run);
+    if (options_.cpu_offload) return;
+    builder_.resident(MemoryKind::parameters, parameters);
+    builder_.resident(MemoryKind::optimizer_state, optimizer_state_bytes(job_.model, job_) / shards_);
+  }
+
+  Seconds copy_time(Bytes size) const { return node_.pcie.latency + size / node_.pcie.bandwidth; }
+  OpId add_copy(const std::string& what, Bytes size, std::vector<After> after) {
+    builder_.add({.label = "copy " + what + " (" + format(size) + ")",
+                  .phase = Phase::communication,
+                  .lane = copies_,
+                  .work = Compute{.duration = copy_time(size), .jittered = false},
+                  .after = std::move(after)});
+    return builder_.last();
+  }
+
+  void gather(std::size_t j) {
+    std::vector<After> after;
+    const auto freed = options_.limit_all_gathers ? free_events_.take_if_full() : std::nullopt;
+    if (freed) {
+      after.push_back({*freed});
+      builder_.block_host(after);
+    }
+    const FlatParameter& run = runs_[j];
+    const std::string name = job_.model.units[run.first].name;
+    if (copies_) after = {{add_copy("to GPU " + name, stored(run), std::move(after))}};
+    const bool first = !first_gather_;
+    gather_of_[j] = builder_.collective(nccl_, name,
+                                        {.kind = CollectiveKind::all_gather,
+                                         .size = whole(run, gathered_element_),
+                                         .algorithm = options_.algorithm},
+                                        std::move(after));
+    builder_[*gather_of_[j]].memory = {{MemoryKind::gathered, whole(run, gathered_element_)}};
+    if (first) first_gather_ = copies_ ? OpId(builder_.last().index() - 1) : builder_.last();
+  }
+
+  void free_unit(std::size_t j, OpId last) {
+    builder_[last].memory.push_back({MemoryKind::gathered, -whole(runs_[j], gathered_element_)});
+    free_events_.freed_after(last);
+  }
+
+  void add_forward() {
+    for (std::size_t j = 0; j < runs_.size(); ++j) {
+      gather(j);
+      for (std::size_t unit = runs_[j].first; unit <= runs_[j].last; ++unit)
+        builder_.forward(unit, unit == runs_[j].first ? std::vector<After>{{*gather_of_[j]}} : std::vector<After>{});
+      if (reshards_after_forward()) free_unit(j, builder_.last());
+    }
+  }
+
+  void add_backward(int micro, std::vector<After>& reduced) {
+    const bool gathers = reshards_after_forward();
+    for (std::size_t j = runs_.size(); j-- > 0;) {
+      const bool prefetched = options_.backward_prefetch != Fsdp::Prefetch::none && j + 1 < runs_.size();
+      if (gathers && !prefetched) gather(j);
+      if (gathers && j > 0 && options_.backward_prefetch == Fsdp::Prefetch::backward_pre) gather(j - 1);
+      const OpId last = add_run_backward(j);
+      if (gathers && j > 0 && options_.backward_prefetch == Fsdp::Prefetch::backward_post) gather(j - 1);
+      reduce(j, last, micro, reduced);
+    }
+  }
+
+  OpId add_run_backward(std::size_t j) {
+    const FlatParameter& run = runs_[j];
+    for (std::size_t unit = run.last + 1; unit-- > run.first;) {
+      const OpId op = builder_.backward(
+          unit, unit == run.last ? std::vector<After>{{*gather_of_[j]}} : std::vector<After>{});
+      if (unit == run.last) builder_[op].memory.push_back({MemoryKind::gradients, whole(run, gathered_element_)});
+    }
+    const OpId last = builder_.last();
+    free_unit(j, last);
+    return last;
+  }
+
+  void reduce(std::size_t j, OpId backward, int micro, std::vector<After>& reduced) {
+    const FlatParameter& run = runs_[j];
+    const std::string name = job_.model.units[run.first].name;
+    OpId last = builder_.collective(nccl_, name,
+                                    {.kind = CollectiveKind::reduce_scatter,
+                                     .size = whole(run, reduced_element_),
+                                     .algorithm = options_.algorithm},
+                                    {{backward}});
+    auto& memory = builder_[last].memory;
+    if (micro == 0 && !options_.cpu_offload) memory.push_back({MemoryKind::gradients, stored(run)});
+    memory.push_back({MemoryKind::gradients, -whole(run, gathered_element_)});
+    if (replicas_)
+      last = builder_.collective(*replicas_, name,
+                                 {.kind = CollectiveKind::all_reduce,
+                                  .group = 1,
+                                  .size = whole(run, reduced_element_) / shards_,
+                                  .algorithm = options_.algorithm},
+                                 {{last}});
+    if (copies_) last = add_copy("to host " + name, stored(run), {{last}});
+    if (micro + 1 == options_.gradient_accumulation || copies_) reduced.push_back({last});
+  }
+
+  // On the host the optimizer's traffic goes through the GPU's share of its node's memory.
+  Seconds optimizer_time() const {
+    const Seconds share = builder_.costs().optimizer / shards_;
+    if (!options_.cpu_offload) return share;
+    return share * (node_.gpu.memory_bandwidth / node_.pcie.host_bandwidth * node_.gpus);
+  }
+
+  void add_optimizer(std::vector<After> reduced) {
+    const OpId step = builder_.optimizer(optimizer_time(), std::move(reduced));
+    Bytes gradients;
+    for (const FlatParameter& run : runs_) gradients += stored(run);
+    if (!options_.cpu_offload && gradients.value() > 0)
+      builder_[step].memory.push_back({MemoryKind::gradients, -gradients});
+    // The next iteration's first all_gather reads what this one wrote.
+    if (first_gather_) builder_[*first_gather_].after.push_back({step, 1});
+  }
+
+  const Fsdp& options_;
+  const Job& job_;
+  const Node& node_;
+  double shards_;
+  std::vector<FlatParameter> runs_;
+  ProgramBuilder builder_;
+  LaneId nccl_;
+  std::optional<LaneId> replicas_, copies_;
+  Bytes gathered_element_, reduced_element_;
+  FreeEvents free_events_;
+  std::vector<std::optional<OpId>> gather_of_;
+  std::optional<OpId> first_gather_;
+};
+
+std::size_t shard_group_size(const Fsdp& options, const Job& job) {
+  const std::size_t world = job.cluster.gpu_count();
+  if (options.sharding != Fsdp::Sharding::hybrid_shard) return world;
+  const auto size = static_cast<std::size_t>(options.shard_group > 0 ? options.shard_group
+                                                                     : job.cluster.groups.front().node.gpus);
+  if (size == 0 || world % size != 0)
+    throw InputError("error: strategy.fsdp.shard_group: " + std::to_string(size) + " ranks do not divide the " +
+                     std::to_string(world) + " ranks of the cluster\nremedy: choose a divisor of " +
+                     std::to_string(world));
+  return size;
+}
+
+// Consecutive ranks shard; ranks at the same position of their sharding group replicate each other.
+void add_groups(Schedule& schedule, std::size_t shards, bool hybrid) {
+  const std::size_t world = schedule.ranks.size();
+  for (std::size_t first = 0; first < world; first += shards) {
+    std::vector<RankId> members;
+    for (std::size_t i = 0; i < shards; ++i) members.emplace_back(first + i);
+    for (const RankId member : members) schedule.ranks[member.index()].groups = {GroupId(schedule.groups.size())};
+    schedule.groups.push_back(make_group(hybrid ? "shards" : "world", std::move(members), schedule));
+  }
+  for (std::size_t position = 0; hybrid && position < shards; ++position) {
+    std::vector<RankId> members;
+    for (std::size_t rank = position; rank < world; rank += shards) members.emplace_back(rank);
+    for (const RankId member : members) schedule.ranks[member.index()].groups.emplace_back(schedule.groups.size());
+    schedule.groups.push_back(make_group("replicas", std::move(members), schedule));
+  }
+}
+
+}  // namespace
+
+Schedule build(const Fsdp& options, const Job& job) {
+  require_gpus(job);
+  const std::size_t shards = shard_group_size(options, job);
+  Schedule schedule = schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
+    return FsdpProgram(options, job, group, costs, static_cast<std::int64_t>(shards)).make();
+  });
+  add_groups(schedule, shards, options.sharding == Fsdp::Sharding::hybrid_shard);
+  return schedule;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,119 @@
+#include "strategy/program_builder.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace rehearse {
+
+ProgramBuilder::ProgramBuilder(std::string name, const StepCosts& costs, const Model& model)
+    : costs_(costs), model_(model) {
+  check(costs.units.size() == model.units.size(), "costs that are not the model's");
+  program.name = std::move(name);
+  compute_ = lane("compute", LaneKind::compute);
+  const bool launches = std::any_of(costs.units.begin(), costs.units.end(),
+                                    [](const UnitCost& unit) { return unit.host_launch.value() > 0; });
+  if (launches) host_ = lane("host", LaneKind::host);
+}
+
+LaneId ProgramBuilder::lane(std::string name, LaneKind kind) {
+  program.lanes.push_back({std::move(name), kind});
+  return LaneId(program.lanes.size() - 1);
+}
+
+Op& ProgramBuilder::add(Op op) { return program.ops.emplace_back(std::move(op)); }
+
+OpId ProgramBuilder::unit_op(std::size_t unit, Phase phase, Seconds duration, std::vector<After> after) {
+  const std::string label = (phase == Phase::forward ? "forward " : "backward ") + model_.units[unit].name;
+  if (host_) {
+    add({.label = "launch " + label,
+         .phase = Phase::host,
+         .lane = host_,
+         .work = Compute{.duration = costs_.units[unit].host_launch, .jittered = false}});
+    after.push_back({last()});
+  }
+  add({.label = label, .phase = phase, .lane = compute_, .work = Compute{duration}, .after = std::move(after)});
+  return last();
+}
+
+OpId ProgramBuilder::forward(std::size_t unit, std::vector<After> after) {
+  const UnitCost& cost = costs_.units[unit];
+  const OpId op = unit_op(unit, Phase::forward, cost.forward, std::move(after));
+  (*this)[op].memory = {{MemoryKind::activations, cost.activation},
+                        {MemoryKind::workspace, cost.workspace},
+                        {MemoryKind::workspace, -cost.workspace}};
+  return op;
+}
+
+OpId ProgramBuilder::backward(std::size_t unit, std::vector<After> after) {
+  const UnitCost& cost = costs_.units[unit];
+  const OpId op = unit_op(unit, Phase::backward, cost.backward, std::move(after));
+  (*this)[op].memory = {{MemoryKind::workspace, cost.workspace},
+                        {MemoryKind::workspace, -cost.workspace},
+                        {MemoryKind::activations, -cost.activation}};
+  return op;
+}
+
+OpId ProgramBuilder::optimizer(Seconds duration, std::vector<After> after) {
+  add({.label = "optimizer",
+       .phase = Phase::optimizer,
+       .lane = compute_,
+       .work = Compute{duration},
+       .after = std::move(after)});
+  return last();
+}
+
+OpId ProgramBuilder::collective(LaneId lane, std::string what, Collective collective, std::vector<After> after) {
+  add({.label = to_string(collective.kind) + " " + std::move(what) + " (" + format(collective.size) + ")",
+       .phase = Phase::communication,
+       .lane = lane,
+       .work = collective,
+       .after = std::move(after)});
+  return last();
+}
+
+void ProgramBuilder::block_host(std::vector<After> after) {
+  if (!host_ || after.empty()) return;
+  add({.label = "wait for a free unit", .phase = Phase::host, .lane = host_, .work = Join{}, .after = std::move(after)});
+}
+
+void ProgramBuilder::resident(MemoryKind kind, Bytes size) {
+  if (size.value() > 0) program.resident.push_back({kind, size});
+}
+
+Bytes parameter_bytes(const Unit& unit, Precision precision) {
+  return static_cast<double>(unit.parameters()) * parameter_element(precision);
+}
+
+Bytes parameter_bytes(const Model& model, Precision precision) {
+  return static_cast<double>(model.parameters()) * parameter_element(precision);
+}
+
+Bytes optimizer_state_bytes(const Model& model, const Job& job) {
+  return Bytes(4) * state_elements_per_parameter(job.optimizer, job.precision) *
+         static_cast<double>(model.parameters());
+}
+
+Group make_group(std::string name, std::vector<RankId> members, const Schedule& schedule) {
+  Group group{.name = std::move(name), .members = std::move(members)};
+  group.ranks = group.members.size();
+  for (std::size_t i = 0; i < group.members.size(); ++i) {
+    const NodeId node = schedule.ranks[group.members[i].index()].place.node;
+    if (i == 0 || node != schedule.ranks[group.members[i - 1].index()].place.node) ++group.nodes;
+  }
+  return group;
+}
+
+void add_world(Schedule& schedule) {
+  std::vector<RankId> all;
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) all.emplace_back(r);
+  schedule.groups.push_back(make_group("world", std::move(all), schedule));
+  for (RankSpec& rank : schedule.ranks) rank.groups = {GroupId(schedule.groups.size() - 1)};
+}
+
+void require_gpus(const Job& job) {
+  if (job.cluster.gpu_count() == 0)
+    throw InputError("error: cluster: no node has a GPU, so nothing can train\nremedy: set `gpus` of a node to 1 or more");
+}
+
+}  // namespace rehearse

@@ -1,0 +1,247 @@
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/error.hpp"
+#include "strategy/named_options.hpp"
+#include "strategy/strategy.hpp"
+
+namespace rehearse {
+namespace {
+
+/// The options of an enumeration by the names that files use, in the order of messages.
+template <class Enum>
+using Choices = std::vector<std::pair<std::string, Enum>>;
+
+const Choices<CollectiveAlgorithm> kAlgorithms = {
+    {"automatic", CollectiveAlgorithm::automatic},
+    {"ring", CollectiveAlgorithm::ring},
+    {"tree", CollectiveAlgorithm::tree},
+    {"hierarchical", CollectiveAlgorithm::hierarchical},
+    {"direct", CollectiveAlgorithm::direct}};
+const Choices<Ddp::Compression> kCompressions = {{"none", Ddp::Compression::none},
+                                                 {"fp16", Ddp::Compression::fp16},
+                                                 {"bf16", Ddp::Compression::bf16}};
+const Choices<Fsdp::Sharding> kShardings = {{"full_shard", Fsdp::Sharding::full_shard},
+                                            {"shard_grad_op", Fsdp::Sharding::shard_grad_op},
+                                            {"hybrid_shard", Fsdp::Sharding::hybrid_shard}};
+const Choices<Fsdp::Prefetch> kPrefetches = {{"backward_pre", Fsdp::Prefetch::backward_pre},
+                                             {"backward_post", Fsdp::Prefetch::backward_post},
+                                             {"none", Fsdp::Prefetch::none}};
+const Choices<ParameterServer::Partition> kPartitions = {
+    {"size", ParameterServer::Partition::size}, {"unit", ParameterServer::Partition::unit}};
+/// Only the size of an element counts here, so both 16-bit types stand for a pure 16-bit parameter.
+const Choices<Precision> kMixedTypes = {
+    {"fp32", Precision::fp32}, {"bf16", Precision::bf16_pure}, {"fp16", Precision::bf16_pure}};
+
+constexpr std::int64_t kMostMicroBatches = 10'000;
+constexpr std::int64_t kMostRanks = 1'000'000;
+constexpr std::int64_t kMostParameters = 100'000'000'000'000;
+
+template <class Enum>
+std::vector<std::string> names_of(const Choices<Enum>& choices) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : choices) names.push_back(name);
+  return names;
+}
+
+template <class Enum>
+Enum value_of(const Choices<Enum>& choices, const std::string& name) {
+  for (const auto& [known, value] : choices) {
+    if (known == name) return value;
+  }
+  throw InternalError("internal error: a choice that was read is not known: " + name);
+}
+
+template <class Enum>
+const std::string& name_of(const Choices<Enum>& choices, Enum value) {
+  for (const auto& [name, known] : choices) {
+    if (known == value) return name;
+  }
+  throw InternalError("internal error: an option has no name");
+}
+
+/// The choice at `key`; `fallback` where it is missing.
+template <class Enum>
+Enum read_choice(Map& map, const std::string& key, Enum fallback, const Choices<Enum>& choices) {
+  return value_of(choices, map.choice_or(key, name_of(choices, fallback), names_of(choices)));
+}
+
+int read_count(Map& map, const std::string& key, int fallback, std::int64_t low,
+               std::int64_t high) {
+  return static_cast<int>(map.integer_or(key, fallback, low, high));
+}
+
+Ddp read_ddp_options(Map& map) {
+  const Ddp defaults;
+  return {.bucket_cap_mb = map.positive_number_or("bucket_cap_mb", defaults.bucket_cap_mb),
+          .first_bucket_mb = map.positive_number_or("first_bucket_mb", defaults.first_bucket_mb),
+          .gradient_as_bucket_view =
+              map.bool_or("gradient_as_bucket_view", defaults.gradient_as_bucket_view),
+          .static_graph = map.bool_or("static_graph", defaults.static_graph),
+          .compression = read_choice(map, "compression", defaults.compression, kCompressions),
+          .gradient_accumulation = read_count(map, "gradient_accumulation",
+                                              defaults.gradient_accumulation, 1, kMostMicroBatches),
+          .algorithm = read_choice(map, "algorithm", defaults.algorithm, kAlgorithms)};
+}
+
+/// `wrap: unit | model | {min_num_params: N}`.
+void read_wrap(Map& map, Fsdp& fsdp) {
+  const std::optional<Value> wrap = map.has("wrap") ? map.optional("wrap") : std::nullopt;
+  if (wrap && wrap->is_map()) {
+    Map policy = wrap->as_map();
+    fsdp.wrap = Fsdp::Wrap::size;
+    fsdp.min_num_params =
+        policy.integer_or("min_num_params", fsdp.min_num_params, 1, kMostParameters);
+    policy.finish();
+    return;
+  }
+  fsdp.wrap = read_choice(map, "wrap", fsdp.wrap,
+                          {{"unit", Fsdp::Wrap::unit}, {"model", Fsdp::Wrap::model}});
+}
+
+std::optional<Precision> read_mixed_type(Map& map, const std::string& key) {
+  const std::optional<Value> value = map.optional(key);
+  if (!value) return std::nullopt;
+  return value_of(kMixedTypes, value->as_choice(names_of(kMixedTypes)));
+}
+
+void read_shard_group(Map& map, Fsdp& fsdp) {
+  const std::optional<Value> value = map.optional("shard_group");
+  if (!value) return;
+  if (fsdp.sharding != Fsdp::Sharding::hybrid_shard) {
+    map.at_key("shard_group")
+        .fail("only hybrid_shard shards inside a group",
+              "remove it, or set sharding: hybrid_shard");
+  }
+  fsdp.shard_group = static_cast<int>(value->as_integer(1, kMostRanks));
+}
+
+/// The options of FSDP apart from `sharding`, which ZeRO's stage decides too.
+Fsdp read_fsdp_options(Map& map, Fsdp::Sharding sharding) {
+  Fsdp fsdp;
+  fsdp.sharding = sharding;
+  fsdp.backward_prefetch =
+      read_choice(map, "backward_prefetch", fsdp.backward_prefetch, kPrefetches);
+  fsdp.forward_prefetch = map.bool_or("forward_prefetch", fsdp.forward_prefetch);
+  fsdp.limit_all_gathers = map.bool_or("limit_all_gathers", fsdp.limit_all_gathers);
+  read_wrap(map, fsdp);
+  read_shard_group(map, fsdp);
+  fsdp.param_dtype = read_mixed_type(map, "param_dtype");
+  fsdp.reduce_dtype = read_mixed_type(map, "reduce_dtype");
+  fsdp.cpu_offload = map.bool_or("cpu_offload", fsdp.cpu_offload);
+  fsdp.gradient_accumulation =
+      read_count(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
+  fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
+  return fsdp;
+}
+
+Fsdp read_fsdp(Map& map) {
+  const Fsdp::Sharding sharding =
+      read_choice(map, "sharding", Fsdp::Sharding::full_shard, kShardings);
+  return read_fsdp_options(map, sharding);
+}
+
+Strategy read_zero(Map& map) {
+  const std::int64_t stage = map.require("stage").as_integer(1, 3);
+  if (stage == 1) return Zero1{.ddp = read_ddp_options(map)};
+  if (map.has("sharding")) {
+    map.at_key("sharding")
+        .fail("a ZeRO stage decides the sharding itself",
+              "remove it, or write fsdp instead of zero");
+  }
+  return read_fsdp_options(map,
+                           stage == 2 ? Fsdp::Sharding::shard_grad_op : Fsdp::Sharding::full_shard);
+}
+
+/// `staleness: N | unbounded`; nothing for unbounded.
+std::optional<std::uint32_t> read_staleness(Map& map) {
+  constexpr std::int64_t kMostStale = 1'000'000;
+  const std::optional<Value> value =
+      map.has("staleness") ? map.optional("staleness") : std::nullopt;
+  if (!value) return static_cast<std::uint32_t>(map.integer_or("staleness", 0, 0, kMostStale));
+  if (value->is_scalar() && value->shown() == "unbounded") return std::nullopt;
+  return static_cast<std::uint32_t>(value->as_integer(0, kMostStale));
+}
+
+ParameterServer read_parameter_server(Map& map) {
+  ParameterServer ps;
+  ps.servers = read_count(map, "servers", ps.servers, 1, 10'000);
+  if (const std::optional<Value> host = map.optional("server_host"))
+    ps.server_host = host->as_string();
+  ps.staleness = read_staleness(map);
+  ps.backup_workers = read_count(map, "backup_workers", ps.backup_workers, 0, kMostRanks);
+  ps.apply_rate = map.bytes_per_second_or("apply_rate", ps.apply_rate);
+  ps.partition = read_choice(map, "partition", ps.partition, kPartitions);
+  ps.layerwise = map.bool_or("layerwise", ps.layerwise);
+  if (ps.backup_workers > 0 && ps.staleness != 0u) {
+    map.at_key("backup_workers")
+        .fail("backup workers need synchronous updates",
+              "set staleness: 0, or remove backup_workers");
+  }
+  return ps;
+}
+
+/// Strategies that the design names and this version does not have.
+void reject_unavailable(const Value& value) {
+  for (const std::string name : {"local_sgd", "pipeline", "tensor", "hybrid"}) {
+    Map map = value.as_map();
+    if (!map.has(name)) continue;
+    map.at_key(name).fail(fmt::format("{} is not available yet", name),
+                          fmt::format("available: {}", fmt::join(strategy_names(), ", ")));
+  }
+}
+
+std::string name_of(const Fsdp& fsdp) { return "fsdp " + name_of(kShardings, fsdp.sharding); }
+
+std::string name_of(const ParameterServer& ps) {
+  if (!ps.staleness) return "ps asp";
+  if (*ps.staleness == 0) {
+    return ps.backup_workers == 0 ? "ps bsp" : fmt::format("ps bsp, {} backup", ps.backup_workers);
+  }
+  return fmt::format("ps ssp {}", *ps.staleness);
+}
+
+}  // namespace
+
+std::string strategy_name(const Strategy& strategy) {
+  struct Namer {
+    std::string operator()(const Ddp&) const { return "ddp"; }
+    std::string operator()(const Fsdp& fsdp) const { return name_of(fsdp); }
+    std::string operator()(const Zero1&) const { return "zero 1"; }
+    std::string operator()(const ParameterServer& ps) const { return name_of(ps); }
+  };
+  return std::visit(Namer{}, strategy);
+}
+
+const std::vector<std::string>& strategy_names() {
+  static const std::vector<std::string> names = {"ddp", "fsdp", "zero", "ps"};
+  return names;
+}
+
+std::string describe_strategy(const std::string& name) {
+  static const std::map<std::string, std::string> descriptions = {
+      {"ddp", "replicated; gradients all-reduced in buckets while backward runs"},
+      {"fsdp", "parameters sharded: full_shard, shard_grad_op or hybrid_shard, with prefetch"},
+      {"zero", "stage 1 shards the optimizer, 2 also the gradients, 3 also the parameters"},
+      {"ps", "parameter server: staleness 0 (BSP), a bound (SSP) or unbounded (ASP)"}};
+  const auto found = descriptions.find(name);
+  check(found != descriptions.end(), "every strategy has a description");
+  return found->second;
+}
+
+Strategy read_strategy(const Value& value) {
+  reject_unavailable(value);
+  NamedOptions named = read_named_options(value, strategy_names(), "a strategy");
+  Map& map = named.options;
+  const Strategy strategy = [&]() -> Strategy {
+    if (named.name == "ddp") return read_ddp_options(map);
+    if (named.name == "fsdp") return read_fsdp(map);
+    if (named.name == "zero") return read_zero(map);
+    return read_parameter_server(map);
+  }();
+  map.finish();
+  return strategy;
+}
+
+}  // namespace rehearse

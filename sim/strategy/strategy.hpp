@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cluster/cluster.hpp"
+#include "config/document.hpp"
+#include "cost/cost.hpp"
+#include "model/model.hpp"
+#include "schedule/schedule.hpp"
+
+namespace rehearse {
+
+/// torch.nn.parallel.DistributedDataParallel.
+struct Ddp {
+  double bucket_cap_mb = 25;             ///< MiB, as PyTorch's option of that name
+  double first_bucket_mb = 1;            ///< MiB; c10d's kDefaultFirstBucketBytes
+  bool gradient_as_bucket_view = false;  ///< gradients alias the buckets: one copy less in memory
+  bool static_graph = false;             ///< recorded in the report; the steady state is the same
+  enum class Compression { none, fp16, bf16 };
+  Compression compression = Compression::none;  ///< the fp16/bf16 compression hooks
+  int gradient_accumulation = 1;         ///< micro-batches per step, all but the last under no_sync()
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
+};
+
+/// torch.distributed.fsdp.FullyShardedDataParallel; also ZeRO-2 (shard_grad_op) and ZeRO-3 (full_shard).
+struct Fsdp {
+  enum class Sharding { full_shard, shard_grad_op, hybrid_shard };
+  enum class Prefetch { none, backward_pre, backward_post };
+  enum class Wrap { unit, model, size };
+  Sharding sharding = Sharding::full_shard;
+  Prefetch backward_prefetch = Prefetch::backward_pre;
+  bool forward_prefetch = false;
+  bool limit_all_gathers = true;  ///< at most two gathered units in flight
+  /// What one FlatParameter holds: each unit of the model (a wrap policy over its blocks), the whole model
+  /// (PyTorch without a policy), or runs of units of at least min_num_params (size_based_auto_wrap_policy).
+  Wrap wrap = Wrap::unit;
+  std::int64_t min_num_params = 100'000'000;
+  int shard_group = 0;            ///< ranks of a hybrid sharding group; 0: the ranks of one node
+  /// Element types of what is gathered and reduced (MixedPrecision param_dtype, reduce_dtype); empty: the parameters' own.
+  std::optional<Precision> param_dtype, reduce_dtype;
+  bool cpu_offload = false;       ///< sharded parameters and optimizer in host memory
+  int gradient_accumulation = 1;
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
+};
+
+/// ZeRO stage 1, as torch.distributed.optim.ZeroRedundancyOptimizer on top of DDP: gradients all-reduced in buckets, each rank
+/// updates its share of the parameters, and the shares are broadcast (as one all_gather).
+struct Zero1 {
+  Ddp ddp;
+};
+
+/// A parameter server with bounded staleness s: a worker's iteration k starts after every worker's iteration k-s-1 is
+/// applied. 0: synchronous (BSP), unbounded: asynchronous (ASP), between: SSP (Ho et al. 2013).
+struct ParameterServer {
+  int servers = 1;
+  std::string server_host;                 ///< a node group's name, or "worker": on the CPUs of the workers' own nodes; empty: a group without GPUs if there is one, else "worker"
+  std::optional<std::uint32_t> staleness = 0;  ///< nothing: unbounded
+  int backup_workers = 0;                  ///< of the workers, the last this many gradients of an iteration are dropped (staleness 0 only; Chen et al. 2016)
+  BytesPerSecond apply_rate{2e9};          ///< of gradient bytes into parameters, one server
+  enum class Partition { size, unit };     ///< parameters split evenly by bytes, or whole units in turn
+  Partition partition = Partition::size;
+  bool layerwise = false;                  ///< pull and push each unit on its own, overlapping compute
+};
+
+using Strategy = std::variant<Ddp, Fsdp, Zero1, ParameterServer>;
+std::string strategy_name(const Strategy& strategy);  ///< "ddp", "fsdp full_shard", "ps ssp 2", ...
+
+/// Reads `{ddp: {...}}`, `{fsdp: {...}}`, `{zero: {stage: 1|2|3}}` or `{ps: {...}}`.
+Strategy read_strategy(const Value& value);
+const std::vector<std::string>& strategy_names();
+std::string describe_strategy(const std::string& name);
+
+/// What a strategy builds a schedule from. Costs stand by node group (unlike GPUs, unlike costs).
+struct Job {
+  const Model& model;
+  const Cluster& cluster;
+  Precision precision;
+  std::int64_t batch_per_gpu;
+  OptimizerKind optimizer;
+  std::vector<StepCosts> costs;   ///< by Cluster::groups; empty costs for a group without GPUs
+};
+
+/// Schedules, one file each. InputError (without a place) where the cluster cannot run the strategy.
+Schedule build(const Ddp& options, const Job& job);
+Schedule build(const Fsdp& options, const Job& job);
+Schedule build(const Zero1& options, const Job& job);
+Schedule build(const ParameterServer& options, const Job& job);
+Schedule build_schedule(const Strategy& strategy, const Job& job);
+
+/// DDP's buckets as c10d's compute_bucket_assignment_by_size makes them after the first iteration: tensors in order of readiness
+/// fill a bucket until it holds its cap (the first `first_cap`, then `cap`) or more.
+struct Bucket {
+  Bytes size;              ///< of the gradients, uncompressed
+  std::size_t first_unit;  ///< the earliest unit (in forward order) with a gradient in it: ready when that unit's backward ends
+};
+std::vector<Bucket> assign_buckets(const Model& model, Bytes element, Bytes first_cap, Bytes cap);
+
+}  // namespace rehearse

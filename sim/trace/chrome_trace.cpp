@@ -1,0 +1,257 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "report/report.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Whole nanoseconds: rounding keeps the order of moments, so that neighbours on a thread never
+/// overlap by a rounding error.
+std::int64_t nanoseconds(Seconds time) { return std::llround(time.value() * 1e9); }
+
+/// The format's microseconds: "12.345".
+std::string microseconds(std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
+
+std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+
+const char* phase_name(Phase phase) {
+  switch (phase) {
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
+    case Phase::optimizer:
+      return "optimizer";
+    case Phase::communication:
+      return "communication";
+    case Phase::host:
+      return "host";
+    case Phase::server:
+      return "server";
+  }
+  return "?";
+}
+
+/// Events of one thread must not overlap, and a process is a rank: lanes come first, then the
+/// queues that the rank owns, then as many threads as it takes for operations that are bound to
+/// neither.
+struct ThreadKey {
+  enum class Kind { lane, queue, free };
+  std::size_t process = 0;
+  Kind kind = Kind::lane;
+  std::size_t index = 0;
+  auto operator<=>(const ThreadKey&) const = default;
+};
+
+class Writer {
+ public:
+  Writer(const Schedule& schedule, const Trace& trace, std::uint32_t first, std::uint32_t last)
+      : schedule_(schedule), trace_(trace), first_(first), last_(last) {}
+
+  std::string write() {
+    place_spans();
+    number_threads();
+    write_names();
+    for (const auto& [span, key] : placed_) write_span(*span, key);
+    write_memory();
+    return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + events_ + "\n]}\n";
+  }
+
+ private:
+  const Op& op_of(const Span& span) const {
+    return schedule_.program_of(span.rank).ops[span.op.index()];
+  }
+  bool shown(const Span& span) const {
+    return span.rank.index() < trace_.recorded_ranks && span.iteration >= first_ &&
+           span.iteration < last_;
+  }
+
+  void place_spans();
+  ThreadKey thread_of(const Span& span);
+  std::size_t free_thread(const Span& span);
+  void number_threads();
+  void write_names();
+  std::string process_name(std::size_t rank) const;
+  std::string thread_name(const ThreadKey& key) const;
+  void write_span(const Span& span, const ThreadKey& key);
+  std::string arguments(const Span& span) const;
+  void write_memory();
+  void write_memory_of(RankId rank, std::vector<const Span*> spans);
+  void write_counter(RankId rank, std::int64_t ns, const MemoryUse& use);
+
+  void event(const std::string& json) {
+    if (!events_.empty()) events_ += ",\n";
+    events_ += json;
+  }
+
+  const Schedule& schedule_;
+  const Trace& trace_;
+  std::uint32_t first_, last_;
+  std::vector<std::pair<const Span*, ThreadKey>> placed_;
+  std::map<std::size_t, std::vector<Seconds>>
+      free_until_;  ///< by rank: when each free thread is idle again
+  std::map<ThreadKey, std::size_t> thread_numbers_;
+  std::string events_;
+};
+
+void Writer::place_spans() {
+  for (const Span& span : trace_.spans) {
+    if (!shown(span) || std::holds_alternative<Join>(op_of(span).work)) continue;
+    placed_.emplace_back(&span, thread_of(span));
+  }
+}
+
+ThreadKey Writer::thread_of(const Span& span) {
+  const Op& op = op_of(span);
+  if (op.lane) return {span.rank.index(), ThreadKey::Kind::lane, op.lane->index()};
+  if (op.queue)
+    return {schedule_.queues[op.queue->index()].owner.index(), ThreadKey::Kind::queue,
+            op.queue->index()};
+  return {span.rank.index(), ThreadKey::Kind::free, free_thread(span)};
+}
+
+std::size_t Writer::free_thread(const Span& span) {
+  std::vector<Seconds>& until = free_until_[span.rank.index()];
+  const auto idle = std::ranges::find_if(until, [&](Seconds end) { return end <= span.start; });
+  if (idle != until.end()) {
+    *idle = span.end;
+    return static_cast<std::size_t>(idle - until.begin());
+  }
+  until.push_back(span.end);
+  return until.size() - 1;
+}
+
+void Writer::number_threads() {
+  for (const auto& [span, key] : placed_) thread_numbers_[key] = 0;
+  std::map<std::size_t, std::size_t> next;
+  for (auto& [key, number] : thread_numbers_) number = ++next[key.process];
+}
+
+void Writer::write_names() {
+  std::set<std::size_t> processes;
+  for (const auto& [key, number] : thread_numbers_) processes.insert(key.process);
+  for (const std::size_t rank : processes) {
+    event(fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", rank,
+                      quoted(process_name(rank))));
+    event(fmt::format(
+        R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})", rank));
+  }
+  for (const auto& [key, number] : thread_numbers_) {
+    event(fmt::format(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})",
+                      key.process, number, quoted(thread_name(key))));
+    event(fmt::format(
+        R"({{"ph":"M","name":"thread_sort_index","pid":{0},"tid":{1},"args":{{"sort_index":{1}}}}})",
+        key.process, number));
+  }
+}
+
+std::string Writer::process_name(std::size_t rank) const {
+  const Place& place = schedule_.ranks[rank].place;
+  const std::string unit = place.gpu < 0 ? "cpu" : fmt::format("gpu{}", place.gpu);
+  return fmt::format("rank {} (node{} {})", rank, place.node.index(), unit);
+}
+
+std::string Writer::thread_name(const ThreadKey& key) const {
+  switch (key.kind) {
+    case ThreadKey::Kind::lane:
+      return schedule_.program_of(RankId(key.process)).lanes[key.index].name;
+    case ThreadKey::Kind::queue:
+      return schedule_.queues[key.index].name;
+    case ThreadKey::Kind::free:
+      break;
+  }
+  return key.index == 0 ? "transfers" : fmt::format("transfers {}", key.index + 1);
+}
+
+void Writer::write_span(const Span& span, const ThreadKey& key) {
+  const Op& op = op_of(span);
+  const std::int64_t start = nanoseconds(span.start);
+  // A queue's thread shows the work of many ranks.
+  const std::string from =
+      key.kind == ThreadKey::Kind::queue ? fmt::format(" (rank {})", span.rank.index()) : "";
+  event(fmt::format(
+      R"({{"ph":"X","name":{},"cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
+      quoted(op.label + from), phase_name(op.phase), key.process, thread_numbers_.at(key),
+      microseconds(start), microseconds(nanoseconds(span.end) - start), arguments(span)));
+}
+
+std::string Writer::arguments(const Span& span) const {
+  const Op& op = op_of(span);
+  std::string text = fmt::format(R"("iteration":{})", span.iteration);
+  if (const auto* collective = std::get_if<Collective>(&op.work)) {
+    const GroupId group = schedule_.ranks[span.rank.index()].groups[collective->group];
+    text += fmt::format(R"(,"bytes":{:.0f},"algorithm":"{}","group":{},"ranks":{})",
+                        collective->size.value(), to_string(collective->algorithm),
+                        quoted(schedule_.groups[group.index()].name),
+                        schedule_.groups[group.index()].ranks);
+  } else if (const auto* transfer = std::get_if<Transfer>(&op.work)) {
+    text += fmt::format(R"(,"bytes":{:.0f},"source":{},"target":{})", transfer->size.value(),
+                        transfer->source.value_or(span.rank).index(),
+                        transfer->target.value_or(span.rank).index());
+  }
+  const std::int64_t waited = nanoseconds(span.start) - nanoseconds(span.ready);
+  if (waited > 0) text += fmt::format(R"(,"waited_us":{})", microseconds(waited));
+  return text;
+}
+
+void Writer::write_memory() {
+  std::map<RankId, std::vector<const Span*>> spans;
+  for (const Span& span : trace_.spans) {
+    if (span.rank.index() < trace_.recorded_ranks && !op_of(span).memory.empty())
+      spans[span.rank].push_back(&span);
+  }
+  for (auto& [rank, own] : spans) write_memory_of(rank, std::move(own));
+}
+
+/// What is held as time goes by: taken when an operation starts, given back when it ends, from the
+/// first iteration on.
+void Writer::write_memory_of(RankId rank, std::vector<const Span*> spans) {
+  std::vector<std::tuple<std::int64_t, std::uint32_t, MemoryEffect>> changes;
+  for (const Span* span : spans) {
+    for (const MemoryEffect& effect : op_of(*span).memory) {
+      const Seconds when = effect.change > Bytes(0) ? span->start : span->end;
+      changes.emplace_back(nanoseconds(when), span->iteration, effect);
+    }
+  }
+  std::ranges::stable_sort(changes, {}, [](const auto& change) { return std::get<0>(change); });
+
+  MemoryUse use;
+  for (const MemoryEffect& effect : schedule_.program_of(rank).resident) {
+    use.by_kind[static_cast<std::size_t>(effect.kind)] += effect.change;
+  }
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const auto& [ns, iteration, effect] = changes[i];
+    Bytes& held = use.by_kind[static_cast<std::size_t>(effect.kind)];
+    held += effect.change;
+    // The first iteration may free what only one before it would have left (memory_peak).
+    if (iteration == 0) held = std::max(held, Bytes(0));
+    const bool last_of_moment = i + 1 == changes.size() || std::get<0>(changes[i + 1]) != ns;
+    if (last_of_moment && iteration >= first_ && iteration < last_) write_counter(rank, ns, use);
+  }
+}
+
+void Writer::write_counter(RankId rank, std::int64_t ns, const MemoryUse& use) {
+  std::string values;
+  for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {
+    values += fmt::format("{}\"{}\":{:.0f}", kind == 0 ? "" : ",",
+                          to_string(static_cast<MemoryKind>(kind)),
+                          std::max(0.0, use.by_kind[kind].value()));
+  }
+  event(fmt::format(R"x({{"ph":"C","name":"memory (bytes)","pid":{},"ts":{},"args":{{{}}}}})x",
+                    rank.index(), microseconds(ns), values));
+}
+
+}  // namespace
+
+std::string to_chrome_trace(const Schedule& schedule, const Trace& trace,
+                            std::uint32_t first_iteration, std::uint32_t last_iteration) {
+  return Writer(schedule, trace, first_iteration, last_iteration).write();
+}
+
+}  // namespace rehearse

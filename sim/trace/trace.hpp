@@ -1,0 +1,39 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/id.hpp"
+#include "base/quantity.hpp"
+
+namespace rehearse {
+
+/// One operation of one rank in one iteration, as it ran.
+struct Span {
+  RankId rank;
+  OpId op;
+  std::uint32_t iteration = 0;
+  Seconds ready;  ///< at the head of its lane with all it waits for done (a collective then waits for its peers)
+  Seconds start;
+  Seconds end;
+};
+
+/// Bytes that crossed each kind of port (out direction), and flows in all.
+struct Traffic {
+  std::array<double, 4> bytes{};  ///< by PortKind
+  std::uint64_t flows = 0;
+};
+
+/// What a simulation did.
+struct Trace {
+  /// In order of (rank, start); only of ranks below `recorded_ranks`, except that operations with an UpdateRole are kept for all.
+  std::vector<Span> spans;
+  std::size_t recorded_ranks = 0;
+  /// When each rank had ended all operations of each iteration: [rank][iteration].
+  std::vector<std::vector<Seconds>> iteration_end;
+  Seconds end;
+  Traffic traffic;
+};
+
+}  // namespace rehearse

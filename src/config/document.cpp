@@ -1,0 +1,75 @@
+#include "config/document.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+#include "base/error.hpp"
+#include "config/document_node.hpp"
+
+namespace rehearse {
+
+namespace {
+
+[[noreturn]] void fail_to_read(const std::filesystem::path& file, const std::string& reason) {
+  throw MissingError(fmt::format("{}: error: cannot read the file: {}", file.string(), reason));
+}
+
+// Reads one byte more than is allowed, so that a device without an end does not fill the memory.
+std::string read_text(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) fail_to_read(file, "it is a folder");
+  errno = 0;
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) fail_to_read(file, errno != 0 ? std::strerror(errno) : "it cannot be opened");
+  std::string text(kMaxTextBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (stream.bad()) fail_to_read(file, "a read error");
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return text;
+}
+
+DocumentNode parse_root(const std::string& text, const std::string& name,
+                        const std::filesystem::path& folder) {
+  auto root = parse_tree(make_text_source(text, name, folder));
+  const bool nothing = !root || root->kind == DocumentNode::Kind::null;
+  if (nothing) throw InputError(name + ": error: the file is empty");
+  return std::move(*root);
+}
+
+}  // namespace
+
+Document::Document() = default;
+Document::~Document() = default;
+
+std::shared_ptr<const Document> Document::load(const std::filesystem::path& file) {
+  const std::shared_ptr<Document> document(new Document);
+  document->name_ = file.string();
+  document->root_ = std::make_unique<DocumentNode>(
+      parse_root(read_text(file), document->name_, file.parent_path()));
+  return document;
+}
+
+std::shared_ptr<const Document> Document::parse(const std::string& text, const std::string& name) {
+  const std::shared_ptr<Document> document(new Document);
+  document->name_ = name;
+  document->root_ = std::make_unique<DocumentNode>(
+      parse_root(text, name, std::filesystem::path(name).parent_path()));
+  return document;
+}
+
+std::shared_ptr<const Document> Document::with_overrides(
+    const std::vector<std::string>& assignments) const {
+  const std::shared_ptr<Document> document(new Document);
+  document->name_ = name_;
+  document->root_ = std::make_unique<DocumentNode>(*root_);
+  for (const std::string& assignment : assignments) assign(*document->root_, assignment);
+  return document;
+}
+
+Value Document::root() const { return Value(shared_from_this(), root_.get(), ""); }
+
+}  // namespace rehearse

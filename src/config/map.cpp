@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+
+#include "config/document.hpp"
+#include "config/document_node.hpp"
+
+namespace rehearse {
+
+std::string Map::path_of(const std::string& key) const {
+  return where_.path_.empty() ? key : where_.path_ + "." + key;
+}
+
+std::optional<Value> Map::optional(const std::string& key) {
+  asked_.insert(key);
+  const DocumentEntry* entry = where_.node_->find(key);
+  if (entry == nullptr) return std::nullopt;
+  return Value(where_.document_, &entry->value, path_of(key));
+}
+
+Value Map::require(const std::string& key) {
+  if (auto value = optional(key)) return *value;
+  std::vector<std::string> unread;
+  for (const std::string& name : keys()) {
+    if (!asked_.contains(name)) unread.push_back(name);
+  }
+  const std::string near = nearest(key, unread);
+  where_.fail(fmt::format("the key \"{}\" is missing", key),
+              near.empty() ? "" : fmt::format("is \"{}\" meant to be \"{}\"?", near, key));
+}
+
+bool Map::has(const std::string& key) const { return where_.node_->find(key) != nullptr; }
+
+std::vector<std::string> Map::keys() const {
+  std::vector<std::string> names;
+  names.reserve(where_.node_->entries.size());
+  for (const DocumentEntry& entry : where_.node_->entries) names.push_back(entry.key.text);
+  return names;
+}
+
+Value Map::at_key(const std::string& key) const {
+  const DocumentEntry* entry = where_.node_->find(key);
+  if (entry == nullptr) return where_;
+  return Value(where_.document_, &entry->key, path_of(key));
+}
+
+void Map::finish() const {
+  for (const DocumentEntry& entry : where_.node_->entries) {
+    const std::string& key = entry.key.text;
+    if (asked_.contains(key)) continue;
+    const std::vector<std::string> known(asked_.begin(), asked_.end());
+    const std::string near = nearest(key, known);
+    at_key(key).fail(known.empty()
+                         ? "unknown key; no keys are known here"
+                         : fmt::format("unknown key; known keys here: {}", fmt::join(known, ", ")),
+                     near.empty() ? "" : fmt::format("did you mean \"{}\"?", near));
+  }
+}
+
+void Map::take_default(const std::string& key, const std::string& value) const {
+  std::string line = path_of(key) + " = " + value;
+  const Document& document = *where_.document_;
+  if (document.defaults_seen_.insert(line).second)
+    document.defaults_taken_.push_back(std::move(line));
+}
+
+std::string Map::string_or(const std::string& key, const std::string& fallback) {
+  if (const auto value = optional(key)) return value->as_string();
+  take_default(key, fallback.empty() ? "\"\"" : fallback);
+  return fallback;
+}
+
+bool Map::bool_or(const std::string& key, bool fallback) {
+  if (const auto value = optional(key)) return value->as_bool();
+  take_default(key, fallback ? "true" : "false");
+  return fallback;
+}
+
+double Map::number_or(const std::string& key, double fallback) {
+  if (const auto value = optional(key)) return value->as_number();
+  take_default(key, fmt::format("{:.15g}", fallback));
+  return fallback;
+}
+
+double Map::positive_number_or(const std::string& key, double fallback) {
+  if (const auto value = optional(key)) return value->as_positive_number();
+  take_default(key, fmt::format("{:.15g}", fallback));
+  return fallback;
+}
+
+double Map::non_negative_number_or(const std::string& key, double fallback) {
+  if (const auto value = optional(key)) return value->as_non_negative_number();
+  take_default(key, fmt::format("{:.15g}", fallback));
+  return fallback;
+}
+
+std::int64_t Map::integer_or(const std::string& key, std::int64_t fallback, std::int64_t low,
+                             std::int64_t high) {
+  if (const auto value = optional(key)) return value->as_integer(low, high);
+  take_default(key, std::to_string(fallback));
+  return fallback;
+}
+
+Seconds Map::seconds_or(const std::string& key, Seconds fallback) {
+  if (const auto value = optional(key)) return value->as_seconds();
+  take_default(key, format(fallback));
+  return fallback;
+}
+
+Bytes Map::bytes_or(const std::string& key, Bytes fallback) {
+  if (const auto value = optional(key)) return value->as_bytes();
+  take_default(key, format(fallback));
+  return fallback;
+}
+
+BytesPerSecond Map::bytes_per_second_or(const std::string& key, BytesPerSecond fallback) {
+  if (const auto value = optional(key)) return value->as_bytes_per_second();
+  take_default(key, format(fallback));
+  return fallback;
+}
+
+std::string Map::choice_or(const std::string& key, const std::string& fallback,
+                           const std::vector<std::string>& names) {
+  if (const auto value = optional(key)) return value->as_choice(names);
+  take_default(key, fallback);
+  return fallback;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,51 @@
+#include <algorithm>
+
+#include "config/document.hpp"
+
+namespace rehearse {
+
+namespace {
+
+// Damerau-Levenshtein in its restricted form (optimal string alignment): insertions, deletions,
+// substitutions and swaps of neighbours cost 1 each. Three rows of the table are enough.
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::swap(before, above);
+    std::swap(above, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({substituted, above[j] + 1, row[j - 1] + 1});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+std::size_t allowed_distance(std::size_t length) {
+  return std::max<std::size_t>(length / 3, length >= 4 ? 2 : 1);
+}
+
+constexpr std::size_t kLongestWord = 200;  // the distance takes length x length steps
+
+}  // namespace
+
+std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
+  std::string best;
+  std::size_t best_distance = allowed_distance(word.size()) + 1;
+  if (word.size() > kLongestWord) return best;
+  for (const std::string& candidate : candidates) {
+    if (candidate.size() > kLongestWord) continue;
+    const std::size_t distance = edit_distance(word, candidate);
+    // A word that shares no letter with the candidate is not a misspelling of it.
+    if (distance >= std::max(word.size(), candidate.size()) || distance >= best_distance) continue;
+    best = candidate;
+    best_distance = distance;
+  }
+  return best;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "config/document_node.hpp"
+#include "config/tree_builder.hpp"
+
+namespace rehearse {
+
+namespace {
+
+bool is_blank_or_comment(std::string_view line) {
+  const std::size_t begin = line.find_first_not_of(" \t");
+  return begin == std::string_view::npos || line[begin] == '#';
+}
+
+// YAML forbids tabs in indentation, but yaml-cpp reports them as something else, or not at all.
+void reject_tab_indentation(const std::shared_ptr<const TextSource>& source) {
+  for (std::size_t line = 0; line < source->lines.size(); ++line) {
+    const std::string& text = source->lines[line];
+    const std::size_t tab = text.find('\t');
+    if (tab == std::string::npos || is_blank_or_comment(text) ||
+        tab > text.find_first_not_of(" \t"))
+      continue;
+    fail_at({source, line, tab}, "a tab in the indentation", "indent with spaces");
+  }
+}
+
+void reject_directives(const std::shared_ptr<const TextSource>& source) {
+  std::size_t line = 0;
+  while (line < source->lines.size() && is_blank_or_comment(source->lines[line])) ++line;
+  if (line == source->lines.size() || source->lines[line][0] != '%') return;
+  fail_at({source, line, 0}, "directives (%NAME) are not supported", "leave the line out");
+}
+
+// yaml-cpp 0.7 takes the end of a file after a line end for the end of an open quote. A document
+// end, which no quoted text may contain, makes it an error.
+std::string text_for_yaml(const TextSource& source, std::size_t skip) {
+  const bool has_end = std::any_of(source.lines.begin(), source.lines.end(),
+                                   [](const std::string& line) { return line.starts_with("..."); });
+  return joined(source, skip) + (has_end ? "" : "\n...\n");
+}
+
+// A place at the end of the file belongs to its last line that is not empty.
+Place step_back_over_empty_lines(Place place) {
+  while (place.line > 0 && is_blank_or_comment(place.source->lines[place.line])) {
+    --place.line;
+    place.byte = place.source->lines[place.line].size();
+  }
+  return place;
+}
+
+std::string remedy_for(std::string_view message) {
+  if (message == YAML::ErrorMsg::MAP_VALUE)
+    return "check the indentation; a text that contains \": \" needs quotes";
+  if (message == YAML::ErrorMsg::UNKNOWN_TOKEN)
+    return "a text that begins with this character needs quotes";
+  if (message == YAML::ErrorMsg::END_OF_MAP || message == YAML::ErrorMsg::END_OF_SEQ)
+    return "check the indentation";
+  return "";
+}
+
+[[noreturn]] void fail_as_yaml(const Marks& marks, const TreeBuilder& builder,
+                               const YAML::Exception& error) {
+  const Place place = step_back_over_empty_lines(marks.place(error.mark));
+  const std::string_view message = error.msg;
+  if (message.starts_with(YAML::ErrorMsg::UNKNOWN_ANCHOR)) {
+    fail_at(place, "aliases (*name) are not supported", "write the value out");
+  }
+  if (message == YAML::ErrorMsg::DOC_IN_SCALAR || message == YAML::ErrorMsg::EOF_IN_SCALAR) {
+    fail_at(place, "a quote is not closed before this");
+  }
+  const DocumentNode* open = builder.innermost_open();
+  const bool flow =
+      message == YAML::ErrorMsg::END_OF_MAP_FLOW || message == YAML::ErrorMsg::END_OF_SEQ_FLOW;
+  const std::string_view bracket = open == nullptr ? "" : marks.text_at(open->place).substr(0, 1);
+  if (flow && (bracket == "[" || bracket == "{")) {
+    fail_at(open->place,
+            fmt::format("this \"{}\" is not closed, or a comma is missing in it", bracket));
+  }
+  fail_at(place, fmt::format("not valid YAML: {}", message), remedy_for(message));
+}
+
+}  // namespace
+
+const DocumentEntry* DocumentNode::find(const std::string& key) const {
+  const auto found = index.find(key);
+  return found == index.end() ? nullptr : &entries[found->second];
+}
+
+DocumentEntry* DocumentNode::find(const std::string& key) {
+  return const_cast<DocumentEntry*>(std::as_const(*this).find(key));
+}
+
+DocumentEntry& DocumentNode::add(DocumentNode key, DocumentNode value) {
+  index.emplace(key.text, entries.size());
+  entries.push_back({std::move(key), std::move(value)});
+  return entries.back();
+}
+
+std::optional<DocumentNode> parse_tree(const std::shared_ptr<const TextSource>& source,
+                                       std::size_t skip) {
+  reject_tab_indentation(source);
+  reject_directives(source);
+  const Marks marks{source, skip};
+  TreeBuilder builder(marks);
+  std::istringstream stream(text_for_yaml(*source, skip));
+  try {
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const YAML::Exception& error) {
+    fail_as_yaml(marks, builder, error);
+  }
+  return builder.take_root();
+}
+
+}  // namespace rehearse

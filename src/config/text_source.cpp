@@ -1,0 +1,135 @@
+#include "config/text_source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::size_t kShownColumns = 80;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr std::string_view kCut = "...";
+
+bool continues_code_point(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+std::size_t count_code_points(std::string_view text) {
+  return text.size() -
+         static_cast<std::size_t>(std::count_if(text.begin(), text.end(), continues_code_point));
+}
+
+std::string_view first_code_points(std::string_view text, std::size_t count) {
+  std::size_t end = 0;
+  while (end < text.size() && (count > 0 || continues_code_point(text[end]))) {
+    if (!continues_code_point(text[end])) --count;
+    ++end;
+  }
+  while (end < text.size() && continues_code_point(text[end])) ++end;
+  return text.substr(0, end);
+}
+
+/// The length of the UTF-8 sequence at the front of `text`, or 0 if it is none (Unicode 15, table
+/// 3-7).
+std::size_t utf8_sequence(std::string_view text) {
+  const auto at = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  const auto tail = [&](std::size_t i) { return (at(i) & 0xc0u) == 0x80u; };
+  const unsigned lead = at(0);
+  if (lead < 0x80) return 1;
+  if (lead < 0xc2 || lead > 0xf4 || !tail(1)) return 0;
+  if (lead < 0xe0) return 2;
+  if ((lead == 0xe0 && at(1) < 0xa0) || (lead == 0xed && at(1) > 0x9f) || !tail(2)) return 0;
+  if (lead < 0xf0) return 3;
+  if ((lead == 0xf0 && at(1) < 0x90) || (lead == 0xf4 && at(1) > 0x8f) || !tail(3)) return 0;
+  return 4;
+}
+
+bool is_forbidden_control(char c) {
+  const auto code = static_cast<unsigned char>(c);
+  return (code < 0x20 && c != '\t') || code == 0x7f;
+}
+
+std::string control_name(char c) {
+  if (c == '\0') return "a NUL byte; this is not a text file";
+  if (c == '\r') return "a carriage return that ends no line";
+  return fmt::format("the control character 0x{:02x}", static_cast<unsigned char>(c));
+}
+
+// Such a line is not shown: it could not be printed as it stands.
+void check_line(const TextSource& source, std::size_t number, std::string_view line) {
+  const auto fail = [&](std::size_t byte, const std::string& message) {
+    throw InputError(fmt::format("{}:{}:{}: error: {}", source.name, number + 1,
+                                 count_code_points(line.substr(0, byte)) + 1, message));
+  };
+  for (std::size_t at = 0; at < line.size();) {
+    const std::size_t length = utf8_sequence(line.substr(at));
+    if (length == 0) fail(at, "invalid UTF-8; save the file as UTF-8 text");
+    if (is_forbidden_control(line[at])) fail(at, control_name(line[at]));
+    at += length;
+  }
+}
+
+/// The part of a line that is shown and the column (from 0) under which the caret stands.
+struct Excerpt {
+  std::string text;
+  std::size_t caret;
+};
+
+Excerpt cut_around(std::string_view line, std::size_t column) {
+  const std::size_t length = count_code_points(line);
+  if (length <= kShownColumns) return {std::string(line), column};
+  const std::size_t room = kShownColumns - kCut.size();
+  std::size_t first = column > kShownColumns / 2 ? column - kShownColumns / 2 : 0;
+  first = std::min(first, length - room);
+  const bool cut_left = first > 0;
+  const std::size_t shown = cut_left && first + room < length ? room - kCut.size() : room;
+  const bool cut_right = first + shown < length;
+  const std::string_view from_first = line.substr(first_code_points(line, first).size());
+  return {fmt::format("{}{}{}", cut_left ? kCut : "", first_code_points(from_first, shown),
+                      cut_right ? kCut : ""),
+          column - first + (cut_left ? kCut.size() : 0)};
+}
+
+}  // namespace
+
+std::shared_ptr<const TextSource> make_text_source(std::string_view text, const std::string& name,
+                                                   const std::filesystem::path& folder) {
+  if (text.size() > kMaxTextBytes)
+    throw InputError(name + ": error: the file is larger than 16 MiB");
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  auto source = std::make_shared<TextSource>(TextSource{name, folder, {}});
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    if (end < text.size() && line.ends_with('\r')) line.remove_suffix(1);
+    check_line(*source, source->lines.size(), line);
+    source->lines.emplace_back(line);
+    begin = end + 1;
+  }
+  return source;
+}
+
+std::string joined(const TextSource& source, std::size_t skip) {
+  std::string text = source.lines[0].substr(skip);
+  for (std::size_t i = 1; i < source.lines.size(); ++i) text.append("\n").append(source.lines[i]);
+  return text;
+}
+
+void fail_at(const Place& place, const std::string& message, const std::string& remedy) {
+  const std::string& line = place.source->lines[place.line];
+  const std::size_t column = count_code_points(std::string_view(line).substr(0, place.byte));
+  Excerpt excerpt = cut_around(line, column);
+  std::replace(excerpt.text.begin(), excerpt.text.end(), '\t', ' ');
+  std::string text =
+      fmt::format("{}:{}:{}: error: {}\n{}\n{:>{}}", place.source->name, place.line + 1, column + 1,
+                  message, excerpt.text, "^", excerpt.caret + 1);
+  if (!remedy.empty()) text += "\nremedy: " + remedy;
+  throw InputError(text);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/layers.hpp"
+#include "model/model.hpp"
+
+namespace rehearse {
+
+/// A built-in network: what it is called, how it is described, what builds it.
+struct Architecture {
+  std::string name;
+  std::string description;
+  Model (*build)(const ModelShape& shape);
+};
+
+// One function per network, in architectures/<family>.cpp. Each throws std::invalid_argument as
+// build_architecture says.
+Model build_vgg16(const ModelShape& shape);
+Model build_resnet50(const ModelShape& shape);
+Model build_densenet121(const ModelShape& shape);
+Model build_efficientnet_v2_l(const ModelShape& shape);
+Model build_convnext_large(const ModelShape& shape);
+Model build_bert_large(const ModelShape& shape);
+Model build_gpt2(const ModelShape& shape);
+Model build_gpt2_xl(const ModelShape& shape);
+Model build_llama_7b(const ModelShape& shape);
+Model build_llama_70b(const ModelShape& shape);
+
+/// What an image network takes when the shape does not say.
+struct ImageDefaults {
+  std::string name;
+  std::int64_t side = 224;
+  std::int64_t smallest = 32;  ///< the product of its strides
+};
+/// What a transformer takes, and the most tokens that its position table has (0: no table).
+struct SequenceDefaults {
+  std::string name;
+  std::int64_t tokens = 1024;
+  std::int64_t most = 0;
+};
+
+/// The shape with its defaults filled in; std::invalid_argument if it does not suit.
+ModelShape image_shape(const ModelShape& shape, const ImageDefaults& defaults);
+ModelShape sequence_shape(const ModelShape& shape, const SequenceDefaults& defaults);
+
+/// The activation that an image network starts from, and the model's description of it.
+Activation image_input(const ModelShape& shape);
+Model image_model(const std::string& name, const ModelShape& shape, const std::string& source,
+                  Layers& layers);
+/// The same for tokens: `width` hidden channels per token.
+Activation token_input(std::int64_t tokens, std::int64_t width);
+Model token_model(const std::string& name, const ModelShape& shape, const std::string& source,
+                  Layers& layers);
+
+}  // namespace rehearse

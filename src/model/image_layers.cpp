@@ -1,0 +1,159 @@
+// The layers of convolutional networks, as torchvision's eager modules run them (channels-last).
+#include "model/layers.hpp"
+
+namespace rehearse {
+namespace {
+
+std::int64_t output_side(std::int64_t side, std::int64_t kernel, std::int64_t stride,
+                         std::int64_t padding) {
+  return (side + 2 * padding - kernel) / stride + 1;
+}
+
+}  // namespace
+
+void Layers::convolution(const Convolution& options) {
+  cast(false);
+  save();
+  const Activation input = current_;
+  current_.channels = options.channels;
+  current_.height = output_side(input.height, options.kernel, options.stride, options.padding);
+  current_.width = output_side(input.width, options.kernel, options.stride, options.padding);
+  current_.saved = false;
+  current_.gradient = true;
+
+  const std::int64_t weights =
+      options.channels * (input.channels / options.groups) * options.kernel * options.kernel;
+  parameter(weights);
+  const bool depthwise = options.groups > 1 && options.groups == input.channels;
+  const double flops = 2 * static_cast<double>(weights) * current_.positions();
+  const double elements = input.elements() + current_.elements();
+  const double gradients = input.gradient ? 2 : 1;  // of the input and of the weight
+  append({.kind = depthwise ? OperatorKind::depthwise_convolution : OperatorKind::convolution,
+          .forward_flops = flops,
+          .backward_flops = gradients * flops,
+          .forward_elements = elements,
+          .backward_elements = gradients * elements,
+          .parameter_elements = static_cast<double>(weights)});
+  // cuDNN's tensor-core kernels want NHWC: what they read and write is converted, forward x and y,
+  // backward dy and dx for one gradient and x and dy for the other.
+  if (!input.channels_last && !depthwise && input.positions() > 1) {
+    move(OperatorKind::layout, 2 * elements, 2 * gradients * elements);
+  }
+  if (!options.bias) return;
+  // ATen adds a convolution's bias in a kernel of its own (aten/src/ATen/native/Convolution.cpp,
+  // cudnn backend).
+  parameter(options.channels);
+  move(OperatorKind::elementwise, 2 * current_.elements(), current_.elements(),
+       static_cast<double>(options.channels));
+}
+
+void Layers::batch_norm() {
+  save();
+  parameter(current_.channels);
+  parameter(current_.channels);
+  last().buffer_elements += 2 * current_.channels;  // running mean and variance
+  const double elements = current_.elements();
+  // The statistics cover the batch: x is read for them and again to normalise. Backward reads x and
+  // dy for two sums and again for dx.
+  move(OperatorKind::normalization, 3 * elements, 5 * elements,
+       2 * static_cast<double>(current_.channels));
+  current_.saved = false;
+}
+
+void Layers::relu() {
+  const double elements = current_.elements();
+  move(OperatorKind::elementwise, 2 * elements, 3 * elements);
+  current_.saved = false;
+  save();  // its output, which the next layer shares
+}
+
+void Layers::silu() {
+  current_.saved = false;
+  save();  // the clone that autograd takes of an in-place operator's input: read and written once
+           // more
+  move(OperatorKind::elementwise, 4 * current_.elements(), 3 * current_.elements());
+  current_.saved = false;
+}
+
+void Layers::max_pool(const Pooling& options) {
+  save();
+  const double before = current_.elements();
+  current_.height = output_side(current_.height, options.kernel, options.stride, options.padding);
+  current_.width = output_side(current_.width, options.kernel, options.stride, options.padding);
+  current_.saved = false;
+  const double after = current_.elements();
+  last().saved_bytes += 8 * after;  // int64 indices: about two to four elements each way
+  move(OperatorKind::pooling, before + 4 * after, before + 4 * after);
+}
+
+void Layers::average_pool(const Pooling& options) {
+  save();
+  const double before = current_.elements();
+  current_.height = output_side(current_.height, options.kernel, options.stride, options.padding);
+  current_.width = output_side(current_.width, options.kernel, options.stride, options.padding);
+  current_.saved = false;
+  const double traffic = before + current_.elements();
+  move(OperatorKind::pooling, traffic, traffic);
+}
+
+void Layers::global_mean() {
+  const double traffic = current_.elements() + static_cast<double>(current_.channels);
+  current_.height = current_.width = 1;
+  current_.saved = false;
+  move(OperatorKind::pooling, traffic, traffic);
+}
+
+void Layers::adaptive_pool(std::int64_t side) {
+  if (side == 1) return global_mean();  // ATen turns it into a mean, which keeps nothing
+  save();
+  const double before = current_.elements();
+  current_.height = current_.width = side;
+  current_.saved = false;
+  move(OperatorKind::pooling, before + current_.elements(), before + current_.elements());
+}
+
+void Layers::flatten() {
+  current_.channels *= current_.height * current_.width;
+  current_.height = current_.width = 1;
+}
+
+void Layers::concatenate(std::int64_t channels) {
+  current_.channels = channels;
+  current_.saved = false;
+  // Backward adds each slice of the gradient to what later layers have left for its source.
+  move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());
+}
+
+void Layers::squeeze_excite(std::int64_t squeezed_channels) {
+  save();  // the product below keeps both of its sides
+  const Activation input = current_;
+  global_mean();
+  convolution({.channels = squeezed_channels, .bias = true});
+  silu();
+  convolution({.channels = input.channels, .bias = true});
+  move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());  // sigmoid
+  current_.saved = false;
+  save();
+  current_ = input;
+  // Forward scales; backward scales dy, forms dy * x and sums it, and adds the mean's gradient.
+  move(OperatorKind::elementwise, 2 * current_.elements(), 9 * current_.elements());
+  current_.saved = false;
+}
+
+void Layers::layer_scale() {
+  save();
+  current_.wide = true;  // an fp32 parameter times 16 bits
+  const double elements = current_.elements();
+  // Backward: dy * scale, and dy * x materialised and summed.
+  move(OperatorKind::elementwise, 2 * elements, 6 * elements,
+       static_cast<double>(current_.channels));
+  current_.saved = false;
+}
+
+void Layers::stochastic_depth() {
+  move(OperatorKind::elementwise, 2 * current_.elements(), 2 * current_.elements());
+  last().saved_elements += 1;
+  current_.saved = false;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,145 @@
+#include "model/layers.hpp"
+
+#include <numeric>
+
+namespace rehearse {
+
+void Layers::unit(const std::string& name) {
+  units_.emplace_back();
+  last().name = name;
+}
+
+void Layers::resume(const Activation& activation) {
+  current_ = activation;
+  current_.saved = true;
+}
+
+void Layers::parameter(std::int64_t elements) { last().tensors.push_back(elements); }
+
+void Layers::move(OperatorKind kind, double forward_elements, double backward_elements,
+                  double parameters) {
+  append({.kind = kind,
+          .forward_elements = forward_elements,
+          .backward_elements = backward_elements,
+          .parameter_elements = parameters,
+          .wide = current_.wide});
+}
+
+void Layers::save() {
+  if (current_.saved) return;
+  (current_.wide ? last().saved_wide_elements : last().saved_elements) += current_.elements();
+  current_.saved = true;
+}
+
+void Layers::cast(bool wide) {
+  if (current_.wide == wide) return;
+  const double elements = current_.elements();
+  move(OperatorKind::cast, elements, current_.gradient ? elements : 0);
+  current_.wide = wide;
+}
+
+void Layers::product(std::int64_t in, std::int64_t out, bool bias) {
+  const double weights = static_cast<double>(in) * static_cast<double>(out);
+  const double flops = 2 * weights * current_.positions();
+  const double elements = static_cast<double>(in + out) * current_.positions();
+  const double gradients = current_.gradient ? 2 : 1;  // of the input and of the weight
+  append({.kind = OperatorKind::matmul,
+          .forward_flops = flops,
+          .backward_flops = gradients * flops,
+          .forward_elements = elements,
+          .backward_elements = gradients * elements,
+          .parameter_elements = weights});
+  // cuBLAS adds the bias in its epilogue; its gradient is a sum over dy, a kernel of its own.
+  if (bias) {
+    append({.kind = OperatorKind::elementwise,
+            .backward_elements = static_cast<double>(out) * current_.positions(),
+            .parameter_elements = static_cast<double>(out)});
+  }
+}
+
+void Layers::linear(const std::vector<std::int64_t>& channels, bool bias) {
+  const Activation input = current_;
+  const auto copies = static_cast<double>(channels.size() - 1);
+  // Autocast caches its copies of weights but not of activations: each layer side by side casts,
+  // and keeps, its own.
+  if (input.wide) last().saved_autocast_elements += copies * input.elements();
+  for (const std::int64_t out : channels) {
+    current_ = input;
+    cast(false);
+    parameter(input.channels * out);
+    if (bias) parameter(out);
+    product(input.channels, out, bias);
+  }
+  save();
+  current_.channels = std::accumulate(channels.begin(), channels.end(), std::int64_t{0});
+  current_.saved = false;
+  current_.gradient = true;
+}
+
+void Layers::tied_linear(std::int64_t channels, bool bias) {
+  cast(false);
+  save();
+  if (bias) parameter(channels);
+  product(current_.channels, channels, bias);
+  current_.channels = channels;
+  current_.saved = false;
+}
+
+void Layers::norm(int parameters_per_channel) {
+  cast(true);
+  save();
+  for (int i = 0; i < parameters_per_channel; ++i) parameter(current_.channels);
+  const double elements = current_.elements();
+  // A row fits on the chip: one pass forward. Backward dx reads x and dy and writes dx; the
+  // parameters' gradients read x and dy once more. Mean and reciprocal deviation are kept per
+  // position, in fp32.
+  move(OperatorKind::normalization, 2 * elements, 5 * elements,
+       static_cast<double>(parameters_per_channel * current_.channels));
+  last().saved_bytes += 4 * parameters_per_channel * current_.positions();
+  current_.saved = false;
+  current_.channels_last = true;  // it norms the channels: of an image it permutes them to the end
+}
+
+void Layers::layer_norm() { norm(2); }
+
+void Layers::rms_norm() { norm(1); }
+
+void Layers::gelu() {
+  save();
+  move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());
+  current_.saved = false;
+}
+
+void Layers::tanh() {
+  move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());
+  current_.saved = false;
+  save();  // its derivative comes from its output
+}
+
+void Layers::dropout() {
+  const double elements = current_.elements();
+  last().saved_bytes += elements;
+  // The mask is a byte: about half an element more each way.
+  move(OperatorKind::elementwise, 2.5 * elements, 2.5 * elements);
+  current_.saved = false;
+}
+
+void Layers::add(const Activation& residual) {
+  current_.wide = current_.wide || residual.wide;
+  // Backward sums the gradients of the two branches where they part.
+  move(OperatorKind::elementwise, 3 * current_.elements(), 3 * current_.elements());
+  current_.saved = false;
+}
+
+void Layers::cross_entropy() {
+  cast(true);
+  const double elements = current_.elements();
+  // log-softmax, whose output is kept; backward fills nll's gradient and reads both to write its
+  // own.
+  move(OperatorKind::loss, 2 * elements, 4 * elements);
+  current_.saved = false;
+  save();
+  last().saved_bytes += 8 * current_.positions();  // the targets
+}
+
+}  // namespace rehearse

@@ -1,0 +1,136 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/model.hpp"
+
+namespace rehearse {
+
+/// The activation of one sample between two layers: an image's features, or tokens (height) times
+/// hidden channels.
+struct Activation {
+  std::int64_t channels = 0;
+  std::int64_t height = 1;
+  std::int64_t width = 1;
+  bool wide = false;          ///< fp32 under autocast
+  bool saved = false;         ///< some layer keeps it for backward already: it is counted
+  bool gradient = true;       ///< backward needs its gradient (not of the network's input)
+  bool channels_last = true;  ///< its memory format; layers keep it, but for what permutes
+
+  double positions() const { return static_cast<double>(height) * static_cast<double>(width); }
+  double elements() const { return static_cast<double>(channels) * positions(); }
+};
+
+struct Convolution {
+  std::int64_t channels = 0;  ///< of the output
+  std::int64_t kernel = 1;
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t groups = 1;
+  bool bias = false;
+};
+
+struct Pooling {
+  std::int64_t kernel = 2;
+  std::int64_t stride = 2;
+  std::int64_t padding = 0;
+};
+
+struct Attention {
+  std::int64_t heads = 1;
+  std::int64_t kv_heads = 1;  ///< fewer than `heads`: grouped queries
+  std::int64_t head_width = 64;
+  bool flash = true;     ///< else scores and probabilities are materialised
+  bool dropout = false;  ///< on the probabilities
+};
+
+/// Appends layers to units as PyTorch's eager mode runs them: operators with their FLOPs and
+/// traffic, parameter tensors in registration order, and what autograd keeps for backward, each
+/// tensor once.
+///
+/// Traffic counts every read and write of an activation by the layer's kernels; what a cache might
+/// save is not counted.
+class Layers {
+ public:
+  explicit Layers(const Activation& input) : current_(input) {}
+
+  /// Starts the next unit; every layer goes to the last unit started.
+  void unit(const std::string& name);
+  const Activation& current() const { return current_; }
+  /// Goes back to an activation that another branch has kept already.
+  void resume(const Activation& activation);
+  /// A parameter that is registered before the layers around it.
+  void parameter(std::int64_t elements);
+  std::vector<Unit> take() { return std::move(units_); }
+
+  // Both kinds of network (layers.cpp).
+  /// Linear layers side by side on one input, at every position; the output holds all their
+  /// channels.
+  void linear(const std::vector<std::int64_t>& channels, bool bias = true);
+  /// A product with a weight that another unit owns, and a bias of its own if `bias`.
+  void tied_linear(std::int64_t channels, bool bias);
+  void layer_norm();  ///< scale and shift
+  void rms_norm();    ///< scale
+  void gelu();
+  void tanh();
+  void dropout();
+  /// Out of place or in place, the traffic is the same; fp32 under autocast if either side is.
+  void add(const Activation& residual);
+  /// Cross entropy with one target per position.
+  void cross_entropy();
+
+  // Images (image_layers.cpp).
+  void convolution(const Convolution& options);
+  void batch_norm();
+  void relu();  ///< in place
+  void silu();  ///< in place, as torchvision asks; autograd clones its input
+  void max_pool(const Pooling& options);
+  void average_pool(const Pooling& options);
+  /// Adaptive average to side x side.
+  void adaptive_pool(std::int64_t side);
+  void flatten();
+  /// torch.cat along the channels: a copy of all of them.
+  void concatenate(std::int64_t channels);
+  void squeeze_excite(std::int64_t squeezed_channels);
+  /// Multiplies each channel by a parameter that `parameter` has registered.
+  void layer_scale();
+  void stochastic_depth();
+
+  // Tokens (sequence_layers.cpp).
+  /// A table of `rows` vectors as wide as the activation. Tokens choose rows unless `positions`:
+  /// then row i is token i's.
+  void embedding(std::int64_t rows, bool positions = false);
+  /// Rotary position embedding of the first `channels` channels (queries and keys).
+  void rotate(std::int64_t channels);
+  /// Queries, keys and values stand side by side in the activation.
+  void attention(const Attention& options);
+  /// SiLU of the first half times the second half.
+  void swiglu();
+  /// Keeps `positions` of the tokens.
+  void select(std::int64_t positions);
+
+ private:
+  Unit& last() { return units_.back(); }
+  void append(const Operator& op) { last().operators.push_back(op); }
+  /// An operator that only moves data, in the current activation's type.
+  void move(OperatorKind kind, double forward_elements, double backward_elements,
+            double parameters = 0);
+  /// Autograd keeps the current activation, in its type.
+  void save();
+  /// Autocast converts the current activation to 16 bits (or to 32) before the next layer, where it
+  /// is not yet.
+  void cast(bool wide);
+  void norm(int parameters_per_channel);
+  void product(std::int64_t in, std::int64_t out, bool bias);
+  void flash_attention(const Attention& options);
+  void materialised_attention(const Attention& options);
+  void global_mean();
+
+  std::vector<Unit> units_;
+  Activation current_;
+};
+
+}  // namespace rehearse

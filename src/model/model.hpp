@@ -1,0 +1,136 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/quantity.hpp"
+
+namespace rehearse {
+
+/// The numeric formats of a training run, in PyTorch's words. `tf32`: fp32 storage, tf32 matrix
+/// products. `bf16` and `fp16`: autocast (fp32 parameters and gradients, 16-bit activations and
+/// matrix products). `bf16_pure`: parameters, gradients and activations all bf16.
+enum class Precision { fp32, tf32, bf16, fp16, bf16_pure };
+
+std::string to_string(Precision precision);
+const std::vector<std::string>& precision_names();
+Precision parse_precision(const std::string& name);  ///< throws std::invalid_argument
+
+/// Bytes of one element of a parameter (and of its gradient) and of an activation under
+/// `precision`.
+Bytes parameter_element(Precision precision);
+Bytes activation_element(Precision precision);
+
+/// True where parameters are fp32 and matrix products run on 16-bit copies of them (bf16, fp16).
+bool is_autocast(Precision precision);
+
+/// What a kernel mostly does; it decides which peak rate bounds it. A `cast` is a conversion
+/// between 16 and 32 bits that only autocast inserts, and a `layout` one between NCHW and NHWC that
+/// cuDNN inserts around a convolution on tensor cores: under other precisions (and fp32) they do
+/// not exist.
+enum class OperatorKind {
+  matmul,
+  convolution,
+  depthwise_convolution,
+  attention,
+  normalization,
+  elementwise,
+  pooling,
+  embedding,
+  loss,
+  cast,
+  layout
+};
+
+/// One kernel-sized piece of a unit's forward pass, per sample of the batch.
+struct Operator {
+  OperatorKind kind = OperatorKind::elementwise;
+  /// Floating-point operations per sample, a multiply-add counting 2. The built-in architectures
+  /// count products alone (matmul, convolution, attention), as printed FLOP counts do; what else
+  /// they do is bound by its traffic.
+  double forward_flops = 0;
+  double backward_flops = 0;
+  /// Elements that the forward kernel reads and writes per sample (activations in and out).
+  double forward_elements = 0;
+  double backward_elements = 0;
+  /// Elements of its parameters, read once per batch (forward) and read and written once
+  /// (backward).
+  double parameter_elements = 0;
+  /// Its activations are fp32 under autocast (layer norm, softmax, loss, and what type promotion
+  /// makes fp32).
+  bool wide = false;
+};
+
+/// A group of layers that is timed, sharded and bucketed together.
+struct Unit {
+  std::string name;
+  /// Elements of each parameter tensor, in registration order (module.parameters()).
+  std::vector<std::int64_t> tensors;
+  std::vector<Operator> operators;
+  /// Elements kept from forward to backward, per sample, in the activation's type.
+  double saved_elements = 0;
+  /// The same for what autocast keeps in fp32 (inputs of layer norms, log-softmax): the parameters'
+  /// type.
+  double saved_wide_elements = 0;
+  /// 16-bit copies per sample that only autocast makes and keeps.
+  double saved_autocast_elements = 0;
+  /// Bytes kept whose type does not depend on the precision (masks, indices), per sample.
+  double saved_bytes = 0;
+  /// Elements of buffers that are no parameters (batch-norm running statistics), fp32.
+  std::int64_t buffer_elements = 0;
+
+  /// Given instead of computed, for the whole batch (an inline model): they replace the operators.
+  std::optional<Seconds> forward = std::nullopt;
+  std::optional<Seconds> backward = std::nullopt;
+  std::optional<Bytes> activation = std::nullopt;
+  /// CPU time to launch the unit's kernels, each way.
+  Seconds host_launch{0};
+
+  std::int64_t parameters() const;
+};
+
+/// A network as a chain of units in forward order.
+struct Model {
+  std::string name;
+  std::vector<Unit> units;
+  /// What one sample is: "3x224x224 image", "sequence of 128 tokens".
+  std::string sample;
+  /// Elements of one input sample (of an image; they are part of the first unit's saved elements,
+  /// too).
+  double input_elements = 0;
+  /// Tokens per sample; 0 for images.
+  std::int64_t tokens_per_sample = 0;
+  /// Where the architecture comes from (paper, torchvision version).
+  std::string source;
+  /// Given instead of computed: the whole optimizer step over all parameters.
+  std::optional<Seconds> optimizer_time = std::nullopt;
+
+  std::int64_t parameters() const;
+  /// Forward and backward FLOPs of one sample (6 N per token and more for transformers): what MFU
+  /// is counted against.
+  double flops_per_sample() const;
+};
+
+/// What a built-in architecture can be asked for; zero or empty means the architecture's own
+/// default.
+struct ModelShape {
+  std::int64_t image = 0;     ///< pixels per side
+  std::int64_t sequence = 0;  ///< tokens per sample
+  std::int64_t classes = 0;
+  bool flash_attention = true;
+  /// Images in torch.channels_last; false is PyTorch's default, torch.contiguous_format.
+  bool channels_last = false;
+};
+
+/// Names of the built-in architectures: vgg16, resnet50, densenet121, efficientnet_v2_l,
+/// convnext_large, bert_large, gpt2, gpt2_xl, llama_7b, llama_70b.
+const std::vector<std::string>& architecture_names();
+/// One line about an architecture: "ResNet-50 (He et al. 2016), 25.6 M parameters, 224x224".
+std::string describe_architecture(const std::string& name);
+/// Builds it. Throws std::invalid_argument with a message for the user if the shape does not suit
+/// (an image too small for its strides, a sequence length for an image network).
+Model build_architecture(const std::string& name, const ModelShape& shape);
+
+}  // namespace rehearse

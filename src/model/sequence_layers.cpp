@@ -1,0 +1,107 @@
+// The layers of transformers.
+#include "model/layers.hpp"
+
+namespace rehearse {
+
+void Layers::embedding(std::int64_t rows, bool positions) {
+  parameter(rows * current_.channels);
+  current_.wide = true;  // autocast leaves embeddings in the table's type
+  const double elements = current_.elements();
+  if (!positions) last().saved_bytes += 8 * current_.positions();  // the ids
+  move(OperatorKind::embedding, 2 * elements, 3 * elements,
+       static_cast<double>(rows * current_.channels));
+  current_.saved = false;
+  current_.gradient = true;
+}
+
+void Layers::rotate(std::int64_t channels) {
+  const double elements = static_cast<double>(channels) * current_.positions();
+  // Llama's reference code: to fp32, a product of complex numbers, and back. Its table is kept once
+  // for all layers.
+  move(OperatorKind::elementwise, 6 * elements, 6 * elements);
+}
+
+void Layers::attention(const Attention& options) {
+  if (options.flash) {
+    flash_attention(options);
+  } else {
+    materialised_attention(options);
+  }
+  current_.channels = options.heads * options.head_width;
+  current_.saved = false;
+  save();  // the output; the projection that follows shares it
+}
+
+void Layers::flash_attention(const Attention& options) {
+  current_.saved = false;
+  save();  // queries, keys, values
+  const double tokens = current_.positions();
+  const auto width = static_cast<double>(options.heads * options.head_width);
+  const double output = tokens * width;
+  // Model FLOPs: all pairs (PaLM, appendix B), backward twice the forward, without what flash
+  // recomputes.
+  const double flops = 4 * tokens * tokens * width;
+  append({.kind = OperatorKind::attention,
+          .forward_flops = flops,
+          .backward_flops = 2 * flops,
+          .forward_elements = current_.elements() + output,
+          .backward_elements = 2 * current_.elements() + 2 * output});
+  last().saved_bytes += 4 * tokens * static_cast<double>(options.heads);  // logsumexp
+}
+
+void Layers::materialised_attention(const Attention& options) {
+  current_.saved = false;
+  save();  // queries, keys, values
+  const double tokens = current_.positions();
+  const double pairs = tokens * tokens * static_cast<double>(options.heads);
+  const auto query = tokens * static_cast<double>(options.heads * options.head_width);
+  const auto key = tokens * static_cast<double>(options.kv_heads * options.head_width);
+  const double flops = 2 * tokens * query;
+  const Operator product{.kind = OperatorKind::attention,
+                         .forward_flops = flops,
+                         .backward_flops = 2 * flops,
+                         .forward_elements = query + key + pairs,
+                         .backward_elements = 2 * (query + key + pairs)};
+  append(product);  // scores
+  Activation probabilities{
+      .channels = options.heads, .height = current_.height, .width = current_.height};
+  const Activation qkv = current_;
+  current_ = probabilities;
+  move(OperatorKind::elementwise, 4 * pairs, 2 * pairs);  // scale, and add the mask
+  cast(true);
+  move(OperatorKind::normalization, 2 * pairs, 3 * pairs);  // softmax
+  current_.saved = false;
+  save();
+  if (options.dropout) dropout();
+  // The product keeps its 16-bit input: the dropout's output, or the probabilities themselves where
+  // they are 16-bit.
+  if (!options.dropout) last().saved_autocast_elements += pairs;
+  cast(false);
+  if (options.dropout) save();
+  current_ = qkv;
+  append(product);  // probabilities times values
+}
+
+void Layers::swiglu() {
+  current_.saved = false;
+  save();  // both halves: SiLU's input and the other factor
+  current_.channels /= 2;
+  const double elements = current_.elements();
+  move(OperatorKind::elementwise, 2 * elements, 3 * elements);  // SiLU
+  current_.saved = false;
+  save();                                                       // the first factor
+  move(OperatorKind::elementwise, 3 * elements, 5 * elements);  // the product
+  current_.saved = false;
+}
+
+void Layers::select(std::int64_t positions) {
+  const double before = current_.elements();
+  current_.height = positions;
+  current_.width = 1;
+  last().saved_bytes += 8 * current_.positions();
+  // Backward zeroes the full gradient and scatters into it.
+  move(OperatorKind::elementwise, 2 * current_.elements(), before + 2 * current_.elements());
+  current_.saved = false;
+}
+
+}  // namespace rehearse

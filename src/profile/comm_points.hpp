@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "profile/collective_kind.hpp"
+
+namespace rehearse {
+
+/// One measured collective; `size` as nccl-tests counts it.
+struct CommPoint {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  int ranks = 2;
+  int nodes = 1;
+  Bytes size;
+  Seconds time;
+};
+
+/// What one file of measurements says.
+struct CommPoints {
+  std::string file;
+  std::string hardware;  ///< as the file names it; empty if it does not
+  std::string source;    ///< where the numbers were published, or what measured them; empty if unknown
+  std::vector<CommPoint> points;
+};
+
+}  // namespace rehearse

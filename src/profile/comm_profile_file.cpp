@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "profile/comm_profile.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1'000'000;
+
+// --- reading ---------------------------------------------------------------------------------------------------
+
+CollectiveKind read_kind(const Value& value) {
+  std::vector<std::string> names;
+  for (const CollectiveKind kind : kCollectiveKinds) names.push_back(to_string(kind));
+  const std::string name = value.as_choice(names);
+  return kCollectiveKinds.at(static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin()));
+}
+
+std::vector<CommSegment> read_segments(const Value& value) {
+  std::vector<CommSegment> segments;
+  for (const Value& item : value.as_list()) {
+    Map map = item.as_map();
+    segments.push_back({map.require("latency").as_seconds(), map.require("busbw").as_bytes_per_second()});
+    map.finish();
+    if (segments.size() == 1) continue;
+    const CommSegment &low = segments[segments.size() - 2], &high = segments.back();
+    if (!(high.latency > low.latency) || !(high.busbw > low.busbw)) {
+      item.fail("expected a higher latency and a higher busbw than the segment before");
+    }
+  }
+  if (segments.empty()) value.fail("expected at least one segment");
+  return segments;
+}
+
+CommCurve read_curve(const Value& value) {
+  Map map = value.as_map();
+  CommCurve curve;
+  curve.kind = read_kind(map.require("collective"));
+  curve.ranks = static_cast<int>(map.require("ranks").as_integer(2, kMostRanks));
+  curve.nodes = static_cast<int>(map.require("nodes").as_integer(1, curve.ranks));
+  curve.segments = read_segments(map.require("segments"));
+  Map fitted = map.require("fitted_on").as_map();
+  curve.smallest = fitted.require("smallest").as_bytes();
+  const Value largest = fitted.require("largest");
+  curve.largest = largest.as_bytes();
+  if (curve.largest < curve.smallest) largest.fail("expected no less than smallest");
+  fitted.finish();
+  curve.residual_median = map.require("residual_median").as_non_negative_number();
+  curve.residual_max = map.require("residual_max").as_non_negative_number();
+  // A curve of fewer than 8 sizes has no points to leave out.
+  curve.held_out_median = map.non_negative_number_or("held_out_median", 0);
+  curve.held_out_max = map.non_negative_number_or("held_out_max", 0);
+  curve.error_p90_small = map.non_negative_number_or("error_p90_small", 0);
+  curve.error_p90_large = map.non_negative_number_or("error_p90_large", 0);
+  map.finish();
+  return curve;
+}
+
+bool same_place(const CommCurve& a, const CommCurve& b) {
+  return a.kind == b.kind && a.ranks == b.ranks && a.nodes == b.nodes;
+}
+
+// --- writing ---------------------------------------------------------------------------------------------------
+
+/// Six significant digits without an exponent.
+std::string decimal(double value) {
+  const double magnitude = value > 0 ? std::floor(std::log10(value)) : 0;
+  return fmt::format("{:.{}f}", value, static_cast<int>(std::clamp(5 - magnitude, 0.0, 15.0)));
+}
+
+/// A whole number of the largest binary unit that divides it.
+std::string exact(Bytes size) {
+  constexpr std::pair<double, const char*> kUnits[] = {
+      {1024.0 * 1024 * 1024, "GiB"}, {1024.0 * 1024, "MiB"}, {1024.0, "KiB"}};
+  for (const auto& [unit, name] : kUnits) {
+    if (size.value() >= unit && std::fmod(size.value(), unit) == 0) {
+      return fmt::format("{:.0f}{}", size.value() / unit, name);
+    }
+  }
+  return fmt::format("{:.0f}B", size.value());
+}
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c == '\n' || c == '\t' ? ' ' : c;
+  }
+  return result + "\"";
+}
+
+std::string curve_text(const CommCurve& curve) {
+  std::string text = fmt::format("  - collective: {}\n    ranks: {}\n    nodes: {}\n    segments:\n",
+                                 to_string(curve.kind), curve.ranks, curve.nodes);
+  for (const CommSegment& s : curve.segments) {
+    text += fmt::format("      - {{latency: {}us, busbw: {}GBps}}\n", decimal(s.latency.value() * 1e6),
+                        decimal(s.busbw.value() / 1e9));
+  }
+  text += fmt::format("    fitted_on: {{smallest: {}, largest: {}}}\n", exact(curve.smallest), exact(curve.largest));
+  text += fmt::format("    residual_median: {:.4f}\n    residual_max: {:.4f}\n", curve.residual_median,
+                      curve.residual_max);
+  if (curve.held_out_max > 0) {
+    text += fmt::format("    held_out_median: {:.4f}\n    held_out_max: {:.4f}\n", curve.held_out_median,
+                        curve.held_out_max);
+    text += fmt::format("    error_p90_small: {:.4f}\n    error_p90_large: {:.4f}\n", curve.error_p90_small,
+                        curve.error_p90_large);
+  }
+  return text;
+}
+
+}  // namespace
+
+CommProfile read_comm_profile(const Value& value) {
+  Map map = value.as_map();
+  CommProfile profile;
+  profile.name = map.require("name").as_string();
+  profile.hardware = map.require("hardware").as_string();
+  profile.source = map.require("source").as_string();
+  const Value curves = map.require("curves");
+  for (const Value& item : curves.as_list()) {
+    const CommCurve curve = read_curve(item);
+    if (std::any_of(profile.curves.begin(), profile.curves.end(),
+                    [&](const CommCurve& other) { return same_place(curve, other); })) {
+      item.fail("a second curve of the same collective, ranks and nodes");
+    }
+    profile.curves.push_back(curve);
+  }
+  if (profile.curves.empty()) curves.fail("expected at least one curve");
+  map.finish();
+  return profile;
+}
+
+std::string to_yaml(const CommProfile& profile) {
+  std::string text = fmt::format("name: {}\nhardware: {}\nsource: {}\ncurves:\n", quoted(profile.name),
+                                 quoted(profile.hardware), quoted(profile.source));
+  for (const CommCurve& curve : profile.curves) text += curve_text(curve);
+  return text;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,98 @@
+#include "profile/import.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "fit/segments.hpp"
+#include "profile/points_table.hpp"
+
+namespace rehearse {
+namespace {
+
+using Place = std::tuple<CollectiveKind, int, int>;  ///< collective, ranks, nodes
+
+CommCurve fit_curve(const Place& place, const std::vector<TimedSize>& points) {
+  CommCurve curve;
+  std::tie(curve.kind, curve.ranks, curve.nodes) = place;
+  const SegmentFit fit = fit_segments(points);
+  for (const Segment& s : fit.segments) {
+    curve.segments.push_back({s.latency, s.rate * bus_factor(curve.kind, curve.ranks)});
+  }
+  curve.smallest = fit.residuals.front().size;
+  curve.largest = fit.residuals.back().size;
+  const ErrorSummary residual = summarize_errors(fit.residuals);
+  curve.residual_median = residual.median;
+  curve.residual_max = residual.max;
+  if (fit.residuals.size() < 2 * kFewestSizes) return curve;
+  const std::vector<PointError> errors = held_out_errors(points);
+  const ErrorSummary held_out = summarize_errors(errors);
+  curve.held_out_median = held_out.median;
+  curve.held_out_max = held_out.max;
+  curve.error_p90_small = std::max(summarize_errors(errors, Bytes(0), kLargeMessage).p90,
+                                   summarize_errors(fit.residuals, Bytes(0), kLargeMessage).p90);
+  curve.error_p90_large =
+      std::max(summarize_errors(errors, kLargeMessage).p90, summarize_errors(fit.residuals, kLargeMessage).p90);
+  return curve;
+}
+
+std::string or_else(const std::string& first, const std::string& second) { return first.empty() ? second : first; }
+
+std::string commented(const std::string& key, const std::string& text) {
+  return text.empty() ? "" : fmt::format("# {}: {}\n", key, text);
+}
+
+std::string profile_file(const std::vector<CommPoints>& measured, const ImportOptions& options) {
+  const CommPoints& first = measured.front();
+  const std::filesystem::path file = first.file;
+  const ProfileIdentity identity{or_else(options.name, file.stem().string()),
+                                 or_else(options.hardware, or_else(first.hardware, "unknown")),
+                                 or_else(options.source, or_else(first.source, file.filename().string()))};
+  return commented("Hardware", identity.hardware) + commented("Source", identity.source) +
+         commented("Made by", options.command) + to_yaml(fit_profile(identity, measured));
+}
+
+}  // namespace
+
+CommProfile fit_profile(const ProfileIdentity& identity, const std::vector<CommPoints>& measured) {
+  std::map<Place, std::vector<TimedSize>> places;
+  std::map<Place, std::string> files;
+  for (const CommPoints& one : measured) {
+    for (const CommPoint& p : one.points) {
+      const Place place{p.kind, p.ranks, p.nodes};
+      places[place].push_back({p.size, p.time});
+      files.emplace(place, one.file);
+    }
+  }
+  CommProfile profile{identity.name, identity.hardware, identity.source, {}};
+  for (const auto& [place, points] : places) {
+    try {
+      profile.curves.push_back(fit_curve(place, points));
+    } catch (const std::invalid_argument& error) {
+      const auto& [kind, ranks, nodes] = place;
+      throw InputError(fmt::format("{}: error: {} over {} ranks on {} {}: {}", files[place], to_string(kind), ranks,
+                                   nodes, nodes == 1 ? "node" : "nodes", error.what()));
+    }
+  }
+  return profile;
+}
+
+std::string import_nccl_tests(const std::vector<std::filesystem::path>& files, const ImportOptions& options) {
+  check(!files.empty(), "an import has at least one file");
+  std::vector<CommPoints> measured;
+  for (const auto& file : files) measured.push_back(read_nccl_tests(file, options.nccl_tests));
+  return profile_file(measured, options);
+}
+
+std::string import_points(const std::vector<std::filesystem::path>& files, const ImportOptions& options) {
+  check(!files.empty(), "an import has at least one file");
+  std::vector<CommPoints> measured;
+  for (const auto& file : files) measured.push_back(read_points(file));
+  return profile_file(measured, options);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,66 @@
+#include "profile/nccl_devices.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+namespace rehearse {
+namespace {
+
+struct Program {
+  const char* name;
+  std::optional<CollectiveKind> kind;
+};
+
+/// A name that ends in another one stands before it (all_gather, gather).
+const Program kPrograms[] = {{"all_reduce", CollectiveKind::all_reduce},
+                             {"all_gather", CollectiveKind::all_gather},
+                             {"reduce_scatter", CollectiveKind::reduce_scatter},
+                             {"broadcast", CollectiveKind::broadcast},
+                             {"sendrecv", CollectiveKind::send_recv},
+                             {"alltoall", {}},
+                             {"alltoallv", {}},
+                             {"gather", {}},
+                             {"scatter", {}},
+                             {"reduce", {}},
+                             {"hypercube", {}}};
+
+}  // namespace
+
+bool NcclDevices::add(const Device& device) {
+  if (!listed_.insert(device.rank).second) return false;
+  if (device.group != 0) {
+    split_ = true;
+    return true;
+  }
+  ++in_first_group_;
+  hosts_.insert(device.host);
+  processes_.insert({device.host, device.pid});
+  if (model_.empty()) model_ = device.model;
+  return true;
+}
+
+int NcclDevices::ranks() const {
+  const int of_processes = static_cast<int>(processes_.size()) * per_process_;
+  return split_ ? in_first_group_ : std::max(in_first_group_, of_processes);
+}
+
+std::string program_in(const std::string& text) {
+  for (std::size_t end = text.find("_perf"); end != std::string::npos; end = text.find("_perf", end + 1)) {
+    for (const Program& program : kPrograms) {
+      const std::string name = program.name;
+      if (end < name.size() || text.compare(end - name.size(), name.size(), name) != 0) continue;
+      const bool whole = end == name.size() || !std::isalpha(static_cast<unsigned char>(text[end - name.size() - 1]));
+      if (whole) return name + "_perf";
+    }
+  }
+  return {};
+}
+
+std::optional<CollectiveKind> collective_of_program(const std::string& program) {
+  for (const Program& known : kPrograms) {
+    if (program == std::string(known.name) + "_perf") return known.kind;
+  }
+  return std::nullopt;
+}
+
+}  // namespace rehearse

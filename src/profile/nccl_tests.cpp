@@ -1,0 +1,36 @@
+#include "profile/nccl_tests.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "profile/nccl_tests_json.hpp"
+#include "profile/nccl_tests_log.hpp"
+#include "profile/whole_file.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Terminals' colours and bare carriage returns, which logs hold and which carry nothing.
+std::string without_colours(const std::string& text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b' && i + 1 < text.size() && text[i + 1] == '[') {
+      i = std::min(text.find_first_of("ABCDHJKfhlmsu", i + 2), text.size() - 1);
+    } else if (text[i] != '\r') {
+      result += text[i];
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+CommPoints read_nccl_tests(const std::filesystem::path& file, const NcclTestsOptions& options) {
+  const std::string text = read_whole_file(file), name = file.string();
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) throw InputError(name + ":1:1: error: the file is empty");
+  if (text[first] == '{') return read_nccl_tests_json(text, name, options);
+  return read_nccl_tests_log(make_text_source(without_colours(text), name, file.parent_path()), options);
+}
+
+}  // namespace rehearse

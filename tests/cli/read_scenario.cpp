@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "base/error.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearse {
+namespace {
+
+const std::string kToy = R"(
+model:
+  name: toy
+  batch_per_gpu: 8
+  optimizer_time: 1ms
+  units:
+    - {name: stem, parameters: 250000, forward: 1ms, backward: 2ms, activation: 4MiB}
+    - {name: head, parameters: 6553600, forward: 2ms, backward: 4ms, activation: 1MiB, host_launch: 5us}
+cluster:
+  nodes: 4
+  node: {gpus: 1, gpu: generic, memory: 16GiB, nic: 10Gbps, nic_latency: 5us}
+strategy: {ddp: {bucket_cap_mb: 25}}
+)";
+
+Scenario read(const std::string& text) { return read_scenario(*Document::parse(text, "toy.yaml")); }
+
+bool contains(const std::vector<std::string>& list, const std::string& text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+BOOST_AUTO_TEST_CASE(an_inline_model_arrives_unit_by_unit) {
+  const Scenario scenario = read(kToy);
+  BOOST_TEST(scenario.model.name == "toy");
+  BOOST_TEST(scenario.model.parameters() == 6803600);
+  BOOST_TEST(scenario.model.optimizer_time->value() == 1e-3);
+  BOOST_REQUIRE(scenario.model.units.size() == 2u);
+  const Unit& head = scenario.model.units[1];
+  BOOST_TEST(head.name == "head");
+  BOOST_TEST(head.forward->value() == 2e-3);
+  BOOST_TEST(head.backward->value() == 4e-3);
+  BOOST_TEST(head.activation->value() == 1048576);
+  BOOST_TEST(head.host_launch.value() == 5e-6);
+  BOOST_TEST(scenario.batch_per_gpu == 8);
+  BOOST_TEST(scenario.cluster.gpu_count() == 4u);
+}
+
+BOOST_AUTO_TEST_CASE(sections_that_are_missing_have_the_defaults_of_run_options) {
+  const Scenario scenario = read(kToy);
+  BOOST_TEST(scenario.run.steps == 10u);
+  BOOST_TEST(scenario.run.warmup_steps == 2u);
+  BOOST_TEST(scenario.run.seed == 1u);
+  BOOST_TEST((scenario.run.fidelity == FidelityChoice::automatic));
+  BOOST_TEST((scenario.optimizer == OptimizerKind::sgd));
+  BOOST_TEST(!scenario.train.epochs.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(every_default_that_was_taken_is_an_assumption) {
+  const Scenario scenario = read(kToy);
+  for (const char* assumption :
+       {"optimizer = sgd", "model.precision = fp32", "strategy.ddp.static_graph = false",
+        "run.steps = 10", "run.seed = 1", "run.jitter = none", "run.overlap_slowdown = 1"}) {
+    BOOST_TEST(contains(scenario.assumptions, assumption), assumption);
+  }
+  BOOST_TEST(!contains(scenario.assumptions, "strategy.ddp.bucket_cap_mb = 25"));
+}
+
+BOOST_AUTO_TEST_CASE(every_option_of_a_run_arrives) {
+  const Scenario scenario = read(
+      kToy +
+      "run: {steps: 5, warmup_steps: 0, seed: 7, fidelity: hop, jitter: {lognormal: {cv: 0.05}},"
+      " stragglers: [{rank: 3, slowdown: 1.5}], overlap_slowdown: 1.2,"
+      " efficiency: {matrix: 0.5, depthwise: 0.2, memory: 0.6, kernel_floor: 3us}}\n"
+      "train: {samples_per_epoch: 1000, epochs: 2.5}\noptimizer: {adamw: {}}\n");
+  BOOST_TEST(scenario.run.steps == 5u);
+  BOOST_TEST(scenario.run.warmup_steps == 0u);
+  BOOST_TEST(scenario.run.seed == 7u);
+  BOOST_TEST((scenario.run.fidelity == FidelityChoice::hop));
+  BOOST_TEST((scenario.run.jitter.distribution == Jitter::Distribution::lognormal));
+  BOOST_TEST(scenario.run.jitter.cv == 0.05);
+  BOOST_REQUIRE(scenario.run.stragglers.size() == 1u);
+  BOOST_TEST(scenario.run.stragglers[0].rank == 3u);
+  BOOST_TEST(scenario.run.stragglers[0].slowdown == 1.5);
+  BOOST_TEST(scenario.run.overlap_slowdown == 1.2);
+  BOOST_TEST(scenario.run.efficiency.matrix == 0.5);
+  BOOST_TEST(scenario.run.efficiency.kernel_floor.value() == 3e-6);
+  BOOST_TEST(*scenario.train.samples_per_epoch == 1000);
+  BOOST_TEST(*scenario.train.epochs == 2.5);
+  BOOST_TEST((scenario.optimizer == OptimizerKind::adamw));
+}
+
+BOOST_AUTO_TEST_CASE(a_schedule_has_the_iterations_the_seed_and_the_stragglers_of_the_run) {
+  const Schedule schedule =
+      make_schedule(read(kToy + "run: {steps: 5, warmup_steps: 3, seed: 7, overlap_slowdown: 1.5,"
+                                " stragglers: [{rank: 2, slowdown: 3}]}\n"));
+  BOOST_TEST(schedule.iterations == 8u);
+  BOOST_TEST(schedule.seed == 7u);
+  BOOST_TEST(schedule.overlap_slowdown == 1.5);
+  BOOST_REQUIRE(schedule.ranks.size() == 4u);
+  BOOST_TEST(schedule.ranks[2].slowdown == 3 * schedule.ranks[1].slowdown);
+}
+
+BOOST_AUTO_TEST_CASE(an_override_equals_an_edit_of_the_file) {
+  const auto document = Document::parse(kToy, "toy.yaml");
+  const Scenario set = read_scenario(*document->with_overrides({"cluster.nodes=8", "run.seed=3"}));
+  BOOST_TEST(set.cluster.gpu_count() == 8u);
+  BOOST_TEST(set.run.seed == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(an_architecture_says_which_shape_it_took) {
+  std::string text = kToy;
+  text.replace(text.find("model:"), text.find("cluster:") - text.find("model:"),
+               "model: {use: resnet50, batch_per_gpu: 2}\n");
+  const Scenario scenario = read(text);
+  BOOST_TEST(scenario.model.parameters() == 25557032);
+  BOOST_TEST(contains(scenario.assumptions, "model.sample = " + scenario.model.sample));
+}
+
+}  // namespace
+}  // namespace rehearse

@@ -1,0 +1,151 @@
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+#include "base/error.hpp"
+#include "strategy/strategy.hpp"
+
+namespace rehearse {
+namespace {
+
+Strategy read(const std::string& text) {
+  return read_strategy(Document::parse(text, "test.yaml")->root());
+}
+
+std::string message_of(const std::string& text) {
+  try {
+    read(text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+BOOST_AUTO_TEST_CASE(ddp_without_options_has_pytorch_s_defaults) {
+  const auto ddp = std::get<Ddp>(read("ddp: {}"));
+  BOOST_TEST(ddp.bucket_cap_mb == 25);
+  BOOST_TEST(ddp.first_bucket_mb == 1);
+  BOOST_TEST(!ddp.gradient_as_bucket_view);
+  BOOST_TEST(!ddp.static_graph);
+  BOOST_TEST((ddp.compression == Ddp::Compression::none));
+  BOOST_TEST(ddp.gradient_accumulation == 1);
+  BOOST_TEST((ddp.algorithm == CollectiveAlgorithm::automatic));
+}
+
+BOOST_AUTO_TEST_CASE(every_option_of_ddp_arrives) {
+  const auto ddp = std::get<Ddp>(
+      read("ddp: {bucket_cap_mb: 50, first_bucket_mb: 0.5, gradient_as_bucket_view: true, "
+           "static_graph: true, compression: bf16, gradient_accumulation: 4, algorithm: tree}"));
+  BOOST_TEST(ddp.bucket_cap_mb == 50);
+  BOOST_TEST(ddp.first_bucket_mb == 0.5);
+  BOOST_TEST(ddp.gradient_as_bucket_view);
+  BOOST_TEST(ddp.static_graph);
+  BOOST_TEST((ddp.compression == Ddp::Compression::bf16));
+  BOOST_TEST(ddp.gradient_accumulation == 4);
+  BOOST_TEST((ddp.algorithm == CollectiveAlgorithm::tree));
+}
+
+BOOST_AUTO_TEST_CASE(fsdp_without_options_has_pytorch_s_defaults) {
+  const auto fsdp = std::get<Fsdp>(read("fsdp: {}"));
+  BOOST_TEST((fsdp.sharding == Fsdp::Sharding::full_shard));
+  BOOST_TEST((fsdp.backward_prefetch == Fsdp::Prefetch::backward_pre));
+  BOOST_TEST(!fsdp.forward_prefetch);
+  BOOST_TEST(fsdp.limit_all_gathers);
+  BOOST_TEST((fsdp.wrap == Fsdp::Wrap::unit));
+  BOOST_TEST(!fsdp.param_dtype.has_value());
+  BOOST_TEST(!fsdp.cpu_offload);
+}
+
+BOOST_AUTO_TEST_CASE(every_option_of_fsdp_arrives) {
+  const auto fsdp = std::get<Fsdp>(
+      read("fsdp: {sharding: hybrid_shard, shard_group: 8, backward_prefetch: backward_post, "
+           "forward_prefetch: true, limit_all_gathers: false, wrap: {min_num_params: 1000}, "
+           "param_dtype: bf16, reduce_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, "
+           "algorithm: hierarchical}"));
+  BOOST_TEST((fsdp.sharding == Fsdp::Sharding::hybrid_shard));
+  BOOST_TEST(fsdp.shard_group == 8);
+  BOOST_TEST((fsdp.backward_prefetch == Fsdp::Prefetch::backward_post));
+  BOOST_TEST(fsdp.forward_prefetch);
+  BOOST_TEST(!fsdp.limit_all_gathers);
+  BOOST_TEST((fsdp.wrap == Fsdp::Wrap::size));
+  BOOST_TEST(fsdp.min_num_params == 1000);
+  BOOST_TEST(parameter_element(*fsdp.param_dtype).value() == 2);
+  BOOST_TEST(parameter_element(*fsdp.reduce_dtype).value() == 4);
+  BOOST_TEST(fsdp.cpu_offload);
+  BOOST_TEST(fsdp.gradient_accumulation == 2);
+  BOOST_TEST((fsdp.algorithm == CollectiveAlgorithm::hierarchical));
+}
+
+BOOST_AUTO_TEST_CASE(an_fp16_parameter_type_has_two_bytes) {
+  const auto fsdp = std::get<Fsdp>(read("fsdp: {param_dtype: fp16}"));
+  BOOST_TEST(parameter_element(*fsdp.param_dtype).value() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(wrap_model_wraps_the_whole_model) {
+  BOOST_TEST((std::get<Fsdp>(read("fsdp: {wrap: model}")).wrap == Fsdp::Wrap::model));
+}
+
+BOOST_AUTO_TEST_CASE(zero_stages_are_zero1_shard_grad_op_and_full_shard) {
+  BOOST_TEST(std::get<Zero1>(read("zero: {stage: 1, bucket_cap_mb: 10}")).ddp.bucket_cap_mb == 10);
+  const auto two = std::get<Fsdp>(read("zero: {stage: 2}"));
+  BOOST_TEST((two.sharding == Fsdp::Sharding::shard_grad_op));
+  const auto three = std::get<Fsdp>(read("zero: {stage: 3, forward_prefetch: true}"));
+  BOOST_TEST((three.sharding == Fsdp::Sharding::full_shard));
+  BOOST_TEST(three.forward_prefetch);
+}
+
+BOOST_AUTO_TEST_CASE(staleness_is_a_number_or_unbounded_and_0_by_default) {
+  BOOST_TEST(*std::get<ParameterServer>(read("ps: {}")).staleness == 0u);
+  BOOST_TEST(*std::get<ParameterServer>(read("ps: {staleness: 3}")).staleness == 3u);
+  BOOST_TEST(!std::get<ParameterServer>(read("ps: {staleness: unbounded}")).staleness.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(every_option_of_the_parameter_server_arrives) {
+  const auto ps = std::get<ParameterServer>(
+      read("ps: {servers: 3, server_host: cpu_node, staleness: 0, backup_workers: 2, "
+           "apply_rate: 5GBps, partition: unit, layerwise: true}"));
+  BOOST_TEST(ps.servers == 3);
+  BOOST_TEST(ps.server_host == "cpu_node");
+  BOOST_TEST(ps.backup_workers == 2);
+  BOOST_TEST(ps.apply_rate.value() == 5e9);
+  BOOST_TEST((ps.partition == ParameterServer::Partition::unit));
+  BOOST_TEST(ps.layerwise);
+}
+
+const std::vector<std::pair<std::string, std::string>> kNames = {
+    {"ddp: {}", "ddp"},
+    {"fsdp: {}", "fsdp full_shard"},
+    {"zero: {stage: 1}", "zero 1"},
+    {"zero: {stage: 2}", "fsdp shard_grad_op"},
+    {"ps: {}", "ps bsp"},
+    {"ps: {backup_workers: 1}", "ps bsp, 1 backup"},
+    {"ps: {staleness: 2}", "ps ssp 2"},
+    {"ps: {staleness: unbounded}", "ps asp"}};
+BOOST_DATA_TEST_CASE(a_strategy_has_a_name_for_reports,
+                     boost::unit_test::data::xrange(kNames.size()), index) {
+  BOOST_TEST(strategy_name(read(kNames[index].first)) == kNames[index].second);
+}
+
+BOOST_AUTO_TEST_CASE(every_strategy_that_is_listed_is_described) {
+  for (const std::string& name : strategy_names()) BOOST_TEST(!describe_strategy(name).empty());
+}
+
+BOOST_AUTO_TEST_CASE(backup_workers_need_synchronous_updates) {
+  BOOST_TEST(message_of("ps: {staleness: 1, backup_workers: 1}") ==
+             "test.yaml:1:20: error: ps.backup_workers: backup workers need synchronous updates\n"
+             "ps: {staleness: 1, backup_workers: 1}\n"
+             "                   ^\n"
+             "remedy: set staleness: 0, or remove backup_workers");
+}
+
+BOOST_AUTO_TEST_CASE(defaults_that_were_taken_are_recorded) {
+  const auto document = Document::parse("ps: {servers: 2}", "test.yaml");
+  read_strategy(document->root());
+  const std::vector<std::string> expected = {"ps.staleness = 0", "ps.backup_workers = 0",
+                                             "ps.apply_rate = 2.00 GB/s", "ps.partition = size",
+                                             "ps.layerwise = false"};
+  BOOST_TEST(document->defaults_taken() == expected, boost::test_tools::per_element());
+}
+
+}  // namespace
+}  // namespace rehearse

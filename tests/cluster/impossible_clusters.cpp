@@ -1,0 +1,192 @@
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <ostream>
+#include <string>
+
+#include "base/error.hpp"
+#include "cluster/cluster.hpp"
+#include "platform_file.hpp"
+
+namespace rehearse {
+namespace {
+
+/// An input, and the place, the message and the remedy that its error must have; no remedy: the
+/// caret ends the text.
+struct Impossible {
+  const char* yaml;
+  const char* place;
+  const char* message;
+  const char* remedy;
+};
+
+std::ostream& operator<<(std::ostream& out, const Impossible& input) { return out << input.yaml; }
+
+// Beginnings that are right in themselves.
+#define TWO "nodes: 2\nnode: {nic: 10Gbps}\n"
+#define EIGHT "nodes: 8\nnode: {nic: 10Gbps}\n"
+
+constexpr Impossible kImpossible[] = {
+    // Sizes.
+    {"nodes: 0\nnode: {nic: 10Gbps}\n", "1:8",
+     "nodes: expected a whole number from 1 to 1000000; got \"0\"", ""},
+    {"nodes: 500000\nnode: {gpus: 8, nic: 10Gbps}\n", "1:1",
+     "the cluster has 4000000 GPUs; at most 1000000 can be simulated", ""},
+    {"groups:\n  - {nodes: 1000000, node: {nic: 1Gbps}}\n  - {nodes: 1, node: {gpus: 0, nic: "
+     "1Gbps}}\n",
+     "1:1", "the cluster has 1000001 nodes; at most 1000000 can be simulated", ""},
+    {"nodes: 2\nnode: {gpus: 0, nic: 10Gbps}\n", "1:1", "the cluster has no GPU",
+     "give at least one node gpus: 1 or more"},
+    {"{use: aws_p4d, nodes: 200000}", "1:1",
+     "the cluster has 1600000 GPUs; at most 1000000 can be simulated", ""},
+    // Nodes.
+    {"nodes: 2\n", "1:1", "the key \"node\" is missing", ""},
+    {"nodes: 2\nnode: {gpus: 1}\n", "2:7", "node: the key \"nic\" is missing", ""},
+    {"nodes: 1\nnode: {nics: 2}\n", "2:8", "node.nics: describes a NIC without its rate",
+     "give its rate per direction too, such as `nic: 25Gbps`"},
+    {"nodes: 1\nnode: {nvlnk: 300GBps}\n", "2:8",
+     "node.nvlnk: unknown key; known keys here: gpu, gpus, host_bandwidth, memory, nic, "
+     "nic_latency, nics, nvlink, nvlink_latency, pcie, pcie_latency, pcie_peer_to_peer, speed, "
+     "usd_per_hour",
+     "did you mean \"nvlink\"?"},
+    {"nodes: 2\nnode: {gpus: 8, nic: 10Gbps, nics: 0}\n", "2:36",
+     "node.nics: expected a whole number from 1 to 64; got \"0\"", ""},
+    {"nodes: 2\nnode: {gpus: 4, nic: 10Gbps, nics: 8}\n", "2:36",
+     "node.nics: 8 NICs for 4 GPUs; a GPU sends through one",
+     "count the NICs that serve one GPU as one: nics: 4, with nic: their rates added up"},
+    {"nodes: 2\nnode: {gpus: 0, gpu: A10G, nic: 10Gbps}\n", "2:17",
+     "node.gpu: describes a GPU, but the node has none (gpus: 0)",
+     "remove it, or set gpus to 1 or more"},
+    {"nodes: 2\nnode: {gpus: 0, nvlink: 300GBps, nic: 10Gbps}\n", "2:17",
+     "node.nvlink: describes a GPU, but the node has none (gpus: 0)",
+     "remove it, or set gpus to 1 or more"},
+    {"nodes: 1\nnode: {nvlink_latency: 1us}\n", "2:8",
+     "node.nvlink_latency: a latency of NVLink without NVLink",
+     "give its rate per GPU and direction too, such as `nvlink: 300GBps`"},
+    {"nodes: 1\nnode: {gpu: A100-SMX-80}\n", "2:13",
+     "node.gpu: expected one of A10, A100-PCIe-80, A100-SXM-40, A100-SXM-80, A10G, H100-SXM, "
+     "H200-SXM, L4, RTX-3090, T4, V100-SXM2-16, V100-SXM2-32, generic; got \"A100-SMX-80\"",
+     "did you mean \"A100-SXM-80\"?"},
+    {"nodes: 1\nnode: {gpu: {fp32: 10TFLOPs, memory: 16GiB}}\n", "2:13",
+     "node.gpu: the key \"memory_bandwidth\" is missing", ""},
+    {"nodes: 1\nnode: {memory: 0}\n", "2:16", "node.memory: expected a size above zero; got 0", ""},
+    // Groups.
+    {"nodes: 1\nnode: {}\ngroups: [{nodes: 1, node: {}}]\n", "1:1",
+     "nodes: a cluster has either `nodes` and `node` or `groups`; got both",
+     "make it one more entry of groups"},
+    {"groups: []\n", "1:9", "groups: expected at least one group of nodes; got an empty list", ""},
+    {"groups:\n  - {name: a, nodes: 1, node: {nic: 1Gbps}}\n  - {name: a, nodes: 1, node: {nic: "
+     "1Gbps}}\n",
+     "3:5", "groups.1: a second group named \"a\"", "give each group a name of its own"},
+    // Fabrics.
+    {EIGHT "fabric: {fat_tree: {down: [4, 4], up: [1, 2], links: [1, 2], bandwidth: 1GBps}}\n",
+     "3:27", "fabric.fat_tree.down: 4 x 4 = 16 nodes, but the cluster has 8",
+     "choose numbers whose product is 8, or another number of nodes"},
+    {EIGHT "fabric: {fat_tree: {down: [1000000, 1000000], up: [1, 1], links: [1, 1], bandwidth: "
+           "1GBps}}\n",
+     "3:27",
+     "fabric.fat_tree.down: 1000000 x 1000000 = more than 1000000 nodes, but the cluster has 8",
+     "choose numbers whose product is 8, or another number of nodes"},
+    {EIGHT "fabric: {fat_tree: {down: [2, 4], up: [1], links: [1, 1], bandwidth: 1GBps}}\n", "3:39",
+     "fabric.fat_tree.up: expected 2 numbers, one for each level of `down`; got 1", ""},
+    {EIGHT
+     "fabric: {fat_tree: {down: [2, 4], up: [1000, 1001], links: [1, 1], bandwidth: 1GBps}}\n",
+     "3:39", "fabric.fat_tree.up: the tree has more than 1000000 switches", ""},
+    {EIGHT "fabric: {fat_tree: {down: [], up: [], links: [], bandwidth: 1GBps}}\n", "3:27",
+     "fabric.fat_tree.down: expected at least one number; got an empty list", ""},
+    {EIGHT "fabric: {torus: {dimensions: [3, 3], bandwidth: 1GBps}}\n", "3:30",
+     "fabric.torus.dimensions: 3 x 3 = 9 nodes, but the cluster has 8",
+     "choose numbers whose product is 8, or another number of nodes"},
+    {EIGHT "fabric: {torus: {dimensions: [1, 1, 1, 1, 1, 1, 1, 1, 8], bandwidth: 1GBps}}\n", "3:30",
+     "fabric.torus.dimensions: expected at most 8 numbers; got 9", ""},
+    {EIGHT "fabric: {dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 4, "
+           "bandwidth: 1GBps}}\n",
+     "3:21", "fabric.dragonfly: 2 x 1 x 2 x 4 = 16 nodes, but the cluster has 8",
+     "choose numbers whose product is 8, or another number of nodes"},
+    {EIGHT "fabric: {dragonfly: {groups: 4, chassis: 1, routers: 2, nodes_per_router: 1, "
+           "bandwidth: 1GBps}}\n",
+     "3:22", "fabric.dragonfly.groups: 4 groups need as many routers in a chassis, which has 2",
+     "a group hangs on one router of the first chassis of every other group: raise routers"},
+    {TWO "fabric: {fattree: {}}\n", "3:10",
+     "fabric.fattree: unknown key; known keys here: dragonfly, fat_tree, star, torus",
+     "did you mean \"fat_tree\"?"},
+    {TWO "fabric: {}\n", "3:9", "fabric: expected one of star, fat_tree, dragonfly, torus; got 0",
+     "write, for example, `fabric: {star: {}}`"},
+    {TWO "fabric: {star: {}, torus: {dimensions: [2], bandwidth: 1GBps}}\n", "3:9",
+     "fabric: expected one of star, fat_tree, dragonfly, torus; got 2",
+     "write, for example, `fabric: {star: {}}`"},
+    // Platforms.
+    {"{use: dgx_h10}", "1:7",
+     "use: expected one of aws_g5_12xlarge, aws_g5_48xlarge, aws_p4d, aws_p4de, aws_p5, dgx1_v100, "
+     "dgx_a100, dgx_h100, generic, gmu_hopper_a100, lightning_a10g; got \"dgx_h10\"",
+     "did you mean \"dgx_h100\"?"},
+    {"{use: gmu_hopper_a100, gpus_per_node: 8}", "1:39",
+     "gpus_per_node: a node of gmu_hopper_a100 has 4 GPUs; got 8",
+     "use more nodes, or write the node inline"},
+    {"{use: aws_p4d, nics: 9}", "1:22", "nics: 9 NICs for 8 GPUs; a GPU sends through one",
+     "count the NICs that serve one GPU as one: nics: 8, with nic: their rates added up"},
+    {"{use: aws_p4d, node: {nic: 10Gbps}}", "1:16",
+     "node: `use` takes its machines from the platform; they cannot be given too",
+     "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, nic_latency, "
+     "fabric, "
+     "speed, memory, usd_per_hour, comm_profile"},
+    {"{use: aws_p4d, memory: 0B}", "1:24", "memory: expected a size above zero; got 0B", ""},
+};
+
+std::string error_of(const std::string& yaml) {
+  try {
+    read_cluster(Document::parse(yaml, "c.yaml")->root());
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+BOOST_DATA_TEST_CASE(an_impossible_cluster_names_its_place_its_fault_and_its_remedy,
+                     boost::unit_test::data::make(kImpossible), input) {
+  const std::string error = error_of(input.yaml);
+  const std::string first = error.substr(0, error.find('\n'));
+  const std::string last = error.substr(error.rfind('\n') + 1);
+  BOOST_TEST(first == "c.yaml:" + std::string(input.place) + ": error: " + input.message);
+  if (*input.remedy != '\0') {
+    BOOST_TEST(last == "remedy: " + std::string(input.remedy));
+  } else {
+    BOOST_TEST(last.substr(last.find_first_not_of(' ')) == "^");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(more_nodes_than_the_platforms_fabric_has_are_refused_at_nodes) {
+  const PlatformFile file(
+      "name: rack\nnodes: 4\nnode: {nic: 10Gbps}\n"
+      "fabric: {torus: {dimensions: [2, 2], bandwidth: 1GBps}}\n");
+  BOOST_TEST(error_of(file.use("nodes: 8")) ==
+             "c.yaml:2:1: error: nodes: the torus of rack has 4 nodes; the cluster would have 8\n"
+             "nodes: 8\n^\n"
+             "remedy: give a fabric of that size too, such as `fabric: {star: {}}`");
+  BOOST_TEST(error_of(file.use("nodes: 4")) == "no error");
+  BOOST_TEST(error_of(file.use("nodes: 8\nfabric: {star: {}}")) == "no error");
+}
+
+BOOST_AUTO_TEST_CASE(several_nodes_of_a_platform_without_network_need_one) {
+  const PlatformFile file("name: desk\nnodes: 1\nnode: {gpus: 2}\n");
+  const std::string error = error_of(file.use("nodes: 2"));
+  BOOST_TEST(error.substr(0, error.find('\n')) ==
+             "c.yaml:1:1: error: the nodes of desk have no NIC to reach each other");
+  BOOST_TEST(error_of(file.use("nodes: 2\nnic: 25Gbps")) == "no error");
+}
+
+BOOST_AUTO_TEST_CASE(nodes_of_a_platform_with_two_kinds_of_gpu_nodes_are_ambiguous) {
+  const PlatformFile file(
+      "name: mixed\ngroups:\n  - {nodes: 1, node: {nic: 1Gbps}}\n  - {nodes: 1, node: {nic: "
+      "1Gbps}}\n");
+  const std::string error = error_of(file.use("nodes: 2"));
+  BOOST_TEST(error.substr(0, error.find('\n')) ==
+             "c.yaml:2:8: error: nodes: mixed has several groups with GPUs; which one is meant?");
+}
+
+BOOST_AUTO_TEST_CASE(a_platform_file_that_is_not_there_is_missing) {
+  BOOST_CHECK_THROW(error_of("use: nowhere.yaml\n"), MissingError);
+}
+
+}  // namespace rehearse

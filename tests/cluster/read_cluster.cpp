@@ -1,0 +1,248 @@
+#include <algorithm>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "cluster/cluster.hpp"
+#include "platform_file.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr double kUs = 1e-6;
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+Cluster read(const std::string& yaml) {
+  return read_cluster(Document::parse(yaml, "test.yaml")->root());
+}
+
+const Node& first(const Cluster& cluster) { return cluster.groups.front().node; }
+
+const auto kTolerance = boost::test_tools::tolerance(1e-9);
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_inline_cluster_of_the_generic_gpu_is_read) {
+  const Cluster cluster = read(
+      "nodes: 4\n"
+      "node: {gpus: 1, gpu: generic, memory: 16GiB, nic: 10Gbps, nic_latency: 5us}\n"
+      "fabric: {star: {}}\n");
+  BOOST_TEST(cluster.node_count() == 4U);
+  BOOST_TEST(cluster.gpu_count() == 4U);
+  BOOST_TEST(first(cluster).gpu.name == "generic");
+  BOOST_TEST(first(cluster).gpu.memory.value() == 16 * kGiB);
+  BOOST_TEST(first(cluster).nic_bandwidth.value() == 1.25e9, kTolerance);
+  BOOST_TEST(first(cluster).nic_latency.value() == 5 * kUs, kTolerance);
+  BOOST_TEST(std::holds_alternative<Star>(cluster.fabric));
+  BOOST_TEST(cluster.comm_profile == "");
+}
+
+BOOST_AUTO_TEST_CASE(every_key_of_a_node_is_read) {
+  const Cluster cluster = read(
+      "name: mine\n"
+      "source: a test\n"
+      "nodes: 2\n"
+      "node:\n"
+      "  gpus: 8\n"
+      "  gpu: {name: X1, fp32: 10TFLOPs, tf32: 20TFLOPs, fp16: 40TFLOPs, bf16: 41TFLOPs,\n"
+      "        memory: 80GB, memory_bandwidth: 2039GBps}\n"
+      "  nvlink: 300GBps\n"
+      "  nvlink_latency: 0.7us\n"
+      "  pcie: 25GBps\n"
+      "  pcie_latency: 1.5us\n"
+      "  pcie_peer_to_peer: false\n"
+      "  host_bandwidth: 90GBps\n"
+      "  nics: 4\n"
+      "  nic: 100Gbps\n"
+      "  nic_latency: 2us\n"
+      "  speed: 0.5\n"
+      "  usd_per_hour: 32.77\n");
+  BOOST_TEST(cluster.name == "mine");
+  BOOST_TEST(cluster.source == "a test");
+  const Node& node = first(cluster);
+  BOOST_TEST(node.gpus == 8);
+  BOOST_TEST(node.gpu.name == "X1");
+  BOOST_TEST(node.gpu.fp32.value() == 10e12, kTolerance);
+  BOOST_TEST(node.gpu.tf32.value() == 20e12, kTolerance);
+  BOOST_TEST(node.gpu.fp16.value() == 40e12, kTolerance);
+  BOOST_TEST(node.gpu.bf16.value() == 41e12, kTolerance);
+  BOOST_TEST(node.gpu.memory.value() == 80e9, kTolerance);
+  BOOST_TEST(node.gpu.memory_bandwidth.value() == 2039e9, kTolerance);
+  BOOST_TEST_REQUIRE(node.nvlink.has_value());
+  BOOST_TEST(node.nvlink->bandwidth.value() == 300e9, kTolerance);
+  BOOST_TEST(node.nvlink->latency.value() == 0.7 * kUs, kTolerance);
+  BOOST_TEST(node.pcie.bandwidth.value() == 25e9, kTolerance);
+  BOOST_TEST(node.pcie.latency.value() == 1.5 * kUs, kTolerance);
+  BOOST_TEST(node.pcie.peer_to_peer == false);
+  BOOST_TEST(node.pcie.host_bandwidth.value() == 90e9, kTolerance);
+  BOOST_TEST(node.nics == 4);
+  BOOST_TEST(node.nic_bandwidth.value() == 12.5e9, kTolerance);
+  BOOST_TEST(node.speed == 0.5);
+  BOOST_TEST(node.usd_per_hour.value() == 32.77);
+}
+
+BOOST_AUTO_TEST_CASE(defaults_that_were_taken_stand_in_the_document) {
+  const auto document = Document::parse("nodes: 2\nnode: {nic: 10Gbps}\n", "test.yaml");
+  const Cluster cluster = read_cluster(document->root());
+  BOOST_TEST(first(cluster).gpu.name == "generic");
+  const std::vector<std::string>& taken = document->defaults_taken();
+  for (const char* key : {"gpus", "gpu", "pcie", "pcie_latency", "pcie_peer_to_peer", "speed",
+                          "host_bandwidth", "nics", "nic_latency"}) {
+    const std::string start = "node." + std::string(key) + " = ";
+    BOOST_TEST_CONTEXT(key) {
+      BOOST_TEST(std::any_of(taken.begin(), taken.end(),
+                             [&](const std::string& line) { return line.rfind(start, 0) == 0; }));
+    }
+  }
+  BOOST_TEST(taken.size() == 10U);  // and the fabric
+}
+
+BOOST_AUTO_TEST_CASE(a_cluster_of_one_node_needs_no_nic) {
+  const Cluster cluster = read("nodes: 1\nnode: {gpus: 2, nvlink: 300GBps}\n");
+  BOOST_TEST(first(cluster).nics == 0);
+  BOOST_TEST(first(cluster).nvlink.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(groups_of_unlike_nodes_keep_their_order_and_names) {
+  const Cluster cluster = read(
+      "groups:\n"
+      "  - {nodes: 2, node: {gpus: 4, gpu: A100-SXM-80, nic: 100Gbps}}\n"
+      "  - {name: server, nodes: 1, node: {gpus: 0, nic: 10Gbps}}\n");
+  BOOST_TEST_REQUIRE(cluster.groups.size() == 2U);
+  BOOST_TEST(cluster.groups[0].name == "group0");
+  BOOST_TEST(cluster.groups[1].name == "server");
+  BOOST_TEST(cluster.gpu_count() == 8U);
+  BOOST_TEST(cluster.node(NodeId(2)).gpus == 0);
+}
+
+BOOST_AUTO_TEST_CASE(every_fabric_is_read) {
+  const std::string nodes = "nodes: 16\nnode: {nic: 10Gbps}\nfabric: ";
+  const Fabric fat = read(nodes +
+                          "{fat_tree: {down: [4, 4], up: [1, 2], links: [1, 2], "
+                          "bandwidth: 25GBps, latency: 1us}}")
+                         .fabric;
+  BOOST_TEST((std::get<FatTree>(fat).down == std::vector<int>{4, 4}));
+  BOOST_TEST((std::get<FatTree>(fat).up == std::vector<int>{1, 2}));
+  BOOST_TEST((std::get<FatTree>(fat).links == std::vector<int>{1, 2}));
+  BOOST_TEST(std::get<FatTree>(fat).bandwidth.value() == 25e9, kTolerance);
+  BOOST_TEST(std::get<FatTree>(fat).latency.value() == 1 * kUs, kTolerance);
+  const Fabric torus = read(nodes + "{torus: {dimensions: [2, 8], bandwidth: 25GBps}}").fabric;
+  BOOST_TEST((std::get<Torus>(torus).dimensions == std::vector<int>{2, 8}));
+  BOOST_TEST(std::get<Torus>(torus).latency.value() == 0.15 * kUs, kTolerance);
+  const Fabric fly = read(nodes +
+                          "{dragonfly: {groups: 2, chassis: 2, routers: 2, nodes_per_router: 2, "
+                          "group_links: 3, bandwidth: 25GBps}}")
+                         .fabric;
+  BOOST_TEST(std::get<Dragonfly>(fly).group_links == 3);
+  BOOST_TEST(std::get<Dragonfly>(fly).router_links == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_used_platform_takes_every_override) {
+  const Cluster cluster = read(
+      "{use: aws_p4d, nodes: 4, gpus_per_node: 4, nic: 50Gbps, nic_latency: 9us, speed: 0.5, "
+      "memory: 10GiB, usd_per_hour: 1.5, comm_profile: none, "
+      "fabric: {torus: {dimensions: [4], bandwidth: 25GBps}}}");
+  BOOST_TEST(cluster.name == "aws_p4d");
+  BOOST_TEST(cluster.node_count() == 4U);
+  const Node& node = first(cluster);
+  BOOST_TEST(node.gpus == 4);
+  BOOST_TEST(node.nic_bandwidth.value() == 6.25e9, kTolerance);
+  BOOST_TEST(node.nic_latency.value() == 9 * kUs, kTolerance);
+  BOOST_TEST(node.speed == 0.5);
+  BOOST_TEST(node.gpu.memory.value() == 10 * kGiB);
+  BOOST_TEST(node.usd_per_hour.value() == 1.5);
+  BOOST_TEST(cluster.comm_profile == "");
+  BOOST_TEST(std::holds_alternative<Torus>(cluster.fabric));
+}
+
+BOOST_AUTO_TEST_CASE(fewer_gpus_of_a_node_keep_the_nics_that_were_theirs) {
+  // Eight GPUs on four NICs: GPUs 0 and 1 on NIC 0, 2 and 3 on NIC 1.
+  const Node whole = first(read("{use: aws_p4d}"));
+  for (int gpus = 1; gpus <= 8; ++gpus) {
+    const Node part = first(read("{use: aws_p4d, gpus_per_node: " + std::to_string(gpus) + "}"));
+    for (int i = 0; i < gpus; i += 2) {
+      if (gpus % 2 == 0) BOOST_TEST(nic_of(part, i) == nic_of(whole, i));
+    }
+    BOOST_TEST(part.nics == (gpus + 1) / 2);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(more_nodes_of_a_platform_with_a_server_are_more_workers) {
+  const Cluster cluster = read("{use: lightning_a10g, nodes: 8}");
+  BOOST_TEST(cluster.gpu_count() == 8U);
+  BOOST_TEST(cluster.node_count() == 9U);
+  BOOST_TEST(cluster.groups[1].nodes == 1);
+}
+
+BOOST_AUTO_TEST_CASE(overrides_change_every_network_but_only_gpu_nodes_compute) {
+  const PlatformFile file(
+      "groups:\n"
+      "  - {nodes: 2, node: {gpus: 4, nic: 10Gbps}}\n"
+      "  - {nodes: 1, node: {gpus: 0, nic: 10Gbps}}\n");
+  const Cluster cluster = read(file.use(
+      "nic: 100Gbps\nnic_latency: 2us\nnics: 2\nspeed: 0.5\nmemory: 1GiB\nusd_per_hour: 3"));
+  const Node& worker = cluster.groups[0].node;
+  const Node& server = cluster.groups[1].node;
+  for (const Node* node : {&worker, &server}) {
+    BOOST_TEST(node->nic_bandwidth.value() == 12.5e9, kTolerance);
+    BOOST_TEST(node->nic_latency.value() == 2 * kUs, kTolerance);
+  }
+  BOOST_TEST(worker.nics == 2);
+  BOOST_TEST(server.nics == 1);
+  BOOST_TEST(worker.speed == 0.5);
+  BOOST_TEST(server.speed == 1.0);
+  BOOST_TEST(worker.gpu.memory.value() == kGiB);
+  BOOST_TEST(server.gpu.memory.value() == 0.0);
+  BOOST_TEST(worker.usd_per_hour.value() == 3.0);
+  BOOST_TEST(!server.usd_per_hour.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_platforms_folder_that_is_not_there_is_missing) {
+  const std::string folder = platforms_folder().string();
+  setenv("REHEARSE_PLATFORMS", "/nowhere/platforms", 1);
+  BOOST_CHECK_THROW(cluster_names(), MissingError);
+  BOOST_CHECK_THROW(gpu_names(), MissingError);
+  setenv("REHEARSE_PLATFORMS", folder.c_str(), 1);
+}
+
+BOOST_AUTO_TEST_CASE(every_known_gpu_is_complete) {
+  for (const std::string& name : gpu_names()) {
+    const Cluster cluster = read("nodes: 1\nnode: {gpu: " + name + "}\n");
+    const Gpu& gpu = first(cluster).gpu;
+    BOOST_TEST_CONTEXT(name) {
+      BOOST_TEST(gpu.name == name);
+      BOOST_TEST(gpu.source != "given");
+      BOOST_TEST((gpu.fp16 >= gpu.fp32));
+      // Rates and sizes of no GPU so far: a slip in a unit.
+      BOOST_TEST((gpu.fp32.value() > 1e12 && gpu.fp16.value() < 2e15));
+      BOOST_TEST((gpu.memory.value() > 8e9 && gpu.memory.value() < 200e9));
+      BOOST_TEST((gpu.memory_bandwidth.value() > 2e11 && gpu.memory_bandwidth.value() < 1e13));
+    }
+  }
+  BOOST_TEST(gpu_names().size() >= 12U);
+}
+
+BOOST_DATA_TEST_CASE(every_shipped_platform_says_everything_itself,
+                     boost::unit_test::data::make(cluster_names()), name) {
+  const auto document = Document::load(platforms_folder() / (name + ".yaml"));
+  const Cluster cluster = read_cluster(document->root());
+  BOOST_TEST(document->defaults_taken().empty());
+  BOOST_TEST(cluster.source != "");
+  BOOST_TEST(read("{use: " + name + "}").gpu_count() == cluster.gpu_count());
+  BOOST_TEST(read("{use: " + name + ", nodes: 3}").name == name);
+  BOOST_TEST(describe_cluster(name).find('\n') == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(the_descriptions_of_platforms_name_gpus_links_and_network) {
+  BOOST_TEST(describe_cluster("aws_p4d") ==
+             "1 x 8 A100-SXM-40, NVLink 300 GB/s, 4 x NIC 12.5 GB/s; star");
+  BOOST_TEST(describe_cluster("aws_g5_12xlarge") ==
+             "1 x 4 A10G, PCIe 24.0 GB/s through host memory, 1 x NIC 5.00 GB/s; star");
+  BOOST_TEST(describe_cluster("lightning_a10g") ==
+             "4 x 1 A10G, 1 x NIC 1.25 GB/s; 1 x CPU node, 1 x NIC 1.25 GB/s; star");
+}
+
+}  // namespace rehearse

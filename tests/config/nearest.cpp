@@ -1,0 +1,42 @@
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "config/document.hpp"
+
+namespace rehearse {
+namespace {
+
+struct Guess {
+  std::string word;
+  std::vector<std::string> candidates;
+  std::string nearest;
+};
+std::ostream& operator<<(std::ostream& out, const Guess& guess) { return out << guess.word; }
+
+const std::vector<Guess> kGuesses = {
+    {"nodse", {"nic", "nodes"}, "nodes"},                // a swap costs 1
+    {"bucket_cap", {"bucket_cap_mb"}, "bucket_cap_mb"},  // 3 letters of 10
+    {"ddp", {"fsdp", "ps"}, ""},                         // distance 2 of 3 letters
+    {"dpd", {"ddp"}, "ddp"},
+    {"fsp", {"ps", "fsdp"}, "fsdp"},
+    {"nice", {"nics", "nic"}, "nics"},  // equally near: the first
+    {"seed", {"speed", "seed"}, "seed"},
+    {"a", {"b"}, ""},  // no letter in common
+    {"ab", {"a"}, "a"},
+    {"steps", {"stop"}, "stop"},  // 2 allowed from 4 letters on
+    {"zebra", {"nodes", "fabric"}, ""},
+    {"", {"a"}, ""},
+    {"a", {}, ""},
+    {std::string(300, 'a'), {std::string(299, 'a')}, ""}};
+
+BOOST_DATA_TEST_CASE(the_nearest_word_is_suggested_only_where_it_is_near,
+                     boost::unit_test::data::make(kGuesses)) {
+  BOOST_TEST(nearest(sample.word, sample.candidates) == sample.nearest);
+}
+
+}  // namespace
+}  // namespace rehearse

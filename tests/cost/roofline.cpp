@@ -1,0 +1,172 @@
+// The roofline of single operators, worked out by hand on a GPU of round numbers.
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "cost/cost.hpp"
+
+namespace rehearse {
+namespace {
+
+/// fp32 10, tf32 20, fp16 40, bf16 50 TFLOP/s; 1 TB/s.
+Gpu round_gpu() {
+  Gpu gpu;
+  gpu.name = "round";
+  gpu.fp32 = FlopsPerSecond(10e12);
+  gpu.tf32 = FlopsPerSecond(20e12);
+  gpu.fp16 = FlopsPerSecond(40e12);
+  gpu.bf16 = FlopsPerSecond(50e12);
+  gpu.memory_bandwidth = BytesPerSecond(1e12);
+  return gpu;
+}
+
+constexpr AnalyticEfficiency kEfficiency = {.matrix = 0.5,
+                                            .depthwise = 0.1,
+                                            .attention = 0.25,
+                                            .memory = 0.8,
+                                            .kernel_floor = Seconds(1e-6)};
+
+Model model_of(const Operator& op) {
+  Model model;
+  model.units.emplace_back();
+  model.units[0].operators = {op};
+  return model;
+}
+
+UnitCost cost_of(const Model& model, Precision precision, std::int64_t batch) {
+  return step_costs(model, round_gpu(), precision, batch, OptimizerKind::sgd, kEfficiency)
+      .units.at(0);
+}
+
+UnitCost cost_of(const Operator& op, Precision precision, std::int64_t batch) {
+  return cost_of(model_of(op), precision, batch);
+}
+
+void check_close(Seconds time, double expected) {
+  BOOST_TEST(std::abs(time.value() - expected) <= 1e-9 * expected,
+             time.value() << " s is not " << expected << " s");
+}
+
+BOOST_AUTO_TEST_CASE(matrix_products_are_bound_by_the_peak_of_their_precision) {
+  const Operator op{.kind = OperatorKind::matmul, .forward_flops = 1e9, .backward_flops = 2e9};
+  check_close(cost_of(op, Precision::fp32, 8).forward, 8e9 / (0.5 * 10e12));
+  check_close(cost_of(op, Precision::fp32, 8).backward, 16e9 / (0.5 * 10e12));
+  check_close(cost_of(op, Precision::tf32, 8).forward, 8e9 / (0.5 * 20e12));
+  check_close(cost_of(op, Precision::fp16, 8).forward, 8e9 / (0.5 * 40e12));
+  check_close(cost_of(op, Precision::bf16_pure, 8).forward, 8e9 / (0.5 * 50e12));
+}
+
+BOOST_AUTO_TEST_CASE(attention_and_depthwise_convolution_have_their_own_shares) {
+  const Operator attention{.kind = OperatorKind::attention, .forward_flops = 1e9};
+  check_close(cost_of(attention, Precision::bf16, 4).forward, 4e9 / (0.25 * 50e12));
+  const Operator depthwise{.kind = OperatorKind::depthwise_convolution, .forward_flops = 1e9};
+  check_close(cost_of(depthwise, Precision::bf16, 4).forward, 4e9 / (0.1 * 10e12));
+  const Operator elementwise{.forward_flops = 1e9};
+  check_close(cost_of(elementwise, Precision::bf16, 4).forward, 4e9 / 10e12);
+}
+
+BOOST_AUTO_TEST_CASE(the_larger_of_arithmetic_and_traffic_counts_and_not_their_sum) {
+  const Operator op{.kind = OperatorKind::convolution,
+                    .forward_flops = 1e9,  // 200 us at 5 TFLOP/s
+                    .backward_flops = 1e9,
+                    .forward_elements = 30e6,  // 150 us at 0.8 TB/s
+                    .backward_elements = 60e6};
+  check_close(cost_of(op, Precision::fp32, 1).forward, 200e-6);
+  check_close(cost_of(op, Precision::fp32, 1).backward, 300e-6);
+}
+
+BOOST_AUTO_TEST_CASE(weights_are_read_forward_and_read_and_written_backward) {
+  const Operator op{.kind = OperatorKind::matmul,
+                    .forward_elements = 1e6,
+                    .backward_elements = 2e6,
+                    .parameter_elements = 50e6};
+  check_close(cost_of(op, Precision::fp32, 3).forward, 4 * (3e6 + 50e6) / 0.8e12);
+  check_close(cost_of(op, Precision::fp32, 3).backward, 4 * (6e6 + 100e6) / 0.8e12);
+  check_close(cost_of(op, Precision::bf16_pure, 3).forward, 2 * (3e6 + 50e6) / 0.8e12);
+}
+
+BOOST_AUTO_TEST_CASE(autocast_casts_weights_forward_and_their_gradients_backward) {
+  const Operator op{.kind = OperatorKind::matmul,
+                    .forward_elements = 1e6,
+                    .backward_elements = 2e6,
+                    .parameter_elements = 50e6};
+  const double cast = 6 * 50e6 / 0.8e12;
+  check_close(cost_of(op, Precision::bf16, 3).forward, 2 * (3e6 + 50e6) / 0.8e12 + cast);
+  check_close(cost_of(op, Precision::bf16, 3).backward, 2 * (6e6 + 100e6) / 0.8e12 + cast);
+}
+
+BOOST_AUTO_TEST_CASE(casts_exist_under_autocast_alone) {
+  const Operator op{.kind = OperatorKind::cast, .forward_elements = 1e6, .backward_elements = 1e6};
+  check_close(cost_of(op, Precision::fp16, 4).forward, 6 * 4e6 / 0.8e12);
+  BOOST_TEST(cost_of(op, Precision::fp32, 4).forward.value() == 0);
+  BOOST_TEST(cost_of(op, Precision::bf16_pure, 4).backward.value() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(layout_conversions_exist_on_tensor_cores_alone) {
+  const Operator op{
+      .kind = OperatorKind::layout, .forward_elements = 1e6, .backward_elements = 2e6};
+  BOOST_TEST(cost_of(op, Precision::fp32, 4).forward.value() == 0);
+  check_close(cost_of(op, Precision::tf32, 4).forward, 4 * 4e6 / 0.8e12);
+  check_close(cost_of(op, Precision::fp16, 4).backward, 2 * 8e6 / 0.8e12);
+}
+
+BOOST_AUTO_TEST_CASE(wide_operators_move_four_bytes_under_autocast) {
+  Operator op{.kind = OperatorKind::normalization, .forward_elements = 1e6};
+  check_close(cost_of(op, Precision::bf16, 4).forward, 2 * 4e6 / 0.8e12);
+  op.wide = true;
+  check_close(cost_of(op, Precision::bf16, 4).forward, 4 * 4e6 / 0.8e12);
+  check_close(cost_of(op, Precision::bf16_pure, 4).forward, 2 * 4e6 / 0.8e12);
+}
+
+BOOST_AUTO_TEST_CASE(embeddings_read_rows_in_use_and_write_a_dense_gradient) {
+  const Operator op{.kind = OperatorKind::embedding,
+                    .forward_elements = 2e6,
+                    .backward_elements = 3e6,
+                    .parameter_elements = 40e6};
+  check_close(cost_of(op, Precision::fp32, 2).forward, 4 * 4e6 / 0.8e12);
+  check_close(cost_of(op, Precision::fp32, 2).backward, 4 * (6e6 + 40e6) / 0.8e12);
+}
+
+BOOST_AUTO_TEST_CASE(no_kernel_is_faster_than_the_floor_and_no_work_launches_none) {
+  const Operator op{.forward_elements = 10};
+  check_close(cost_of(op, Precision::fp32, 1).forward, 1e-6);
+  BOOST_TEST(cost_of(op, Precision::fp32, 1).backward.value() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(operators_of_a_unit_run_one_after_another) {
+  Model model = model_of({.kind = OperatorKind::matmul, .forward_flops = 1e9});
+  model.units[0].operators.push_back({.forward_elements = 80e6});
+  check_close(cost_of(model, Precision::fp32, 1).forward, 200e-6 + 400e-6);
+}
+
+BOOST_AUTO_TEST_CASE(activations_count_each_tensor_in_its_type) {
+  Model model = model_of({.kind = OperatorKind::matmul, .parameter_elements = 1000});
+  Unit& unit = model.units[0];
+  unit.saved_elements = 10;
+  unit.saved_wide_elements = 3;
+  unit.saved_autocast_elements = 2;
+  unit.saved_bytes = 7;
+  BOOST_TEST(cost_of(model, Precision::fp32, 5).activation.value() == 5 * (40 + 12 + 7));
+  // Autocast keeps its copies, and the 16-bit weights once whatever the batch.
+  BOOST_TEST(cost_of(model, Precision::bf16, 5).activation.value() == 5 * (20 + 12 + 4 + 7) + 2000);
+  BOOST_TEST(cost_of(model, Precision::bf16_pure, 5).activation.value() == 5 * (20 + 6 + 7));
+}
+
+BOOST_AUTO_TEST_CASE(a_gpu_without_rates_is_our_own_bug) {
+  const Operator op{.kind = OperatorKind::matmul, .forward_flops = 1e9};
+  Gpu gpu;
+  const auto ask = [&] {
+    return step_costs(model_of(op), gpu, Precision::fp32, 1, OptimizerKind::sgd, kEfficiency);
+  };
+  BOOST_CHECK_THROW(ask(), InternalError);
+  gpu.fp32 = FlopsPerSecond(1e12);
+  BOOST_CHECK_THROW(ask(), InternalError);
+  gpu.memory_bandwidth = BytesPerSecond(1e12);
+  BOOST_CHECK_NO_THROW(ask());
+  BOOST_CHECK_THROW(
+      step_costs(model_of(op), gpu, Precision::fp32, 0, OptimizerKind::sgd, kEfficiency),
+      InternalError);
+}
+
+}  // namespace
+}  // namespace rehearse

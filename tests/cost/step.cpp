@@ -1,0 +1,193 @@
+// Costs of whole steps: given times, the optimizer, what is stated, and properties of every
+// built-in network.
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <stdexcept>
+
+#include "cost/cost.hpp"
+
+namespace rehearse {
+namespace {
+
+namespace data = boost::unit_test::data;
+
+/// An A100 SXM, 80 GB.
+Gpu a100() {
+  Gpu gpu;
+  gpu.name = "A100-SXM-80";
+  gpu.fp32 = FlopsPerSecond(19.5e12);
+  gpu.tf32 = FlopsPerSecond(156e12);
+  gpu.fp16 = FlopsPerSecond(312e12);
+  gpu.bf16 = FlopsPerSecond(312e12);
+  gpu.memory_bandwidth = BytesPerSecond(2039e9);
+  return gpu;
+}
+
+StepCosts costs_of(const Model& model, Precision precision, std::int64_t batch,
+                   OptimizerKind optimizer = OptimizerKind::sgd) {
+  return step_costs(model, a100(), precision, batch, optimizer, {});
+}
+
+double activation(const StepCosts& costs) {
+  double sum = 0;
+  for (const UnitCost& unit : costs.units) sum += unit.activation.value();
+  return sum;
+}
+
+void check_close(double value, double expected) {
+  BOOST_TEST(std::abs(value - expected) <= 1e-9 * expected, value << " is not " << expected);
+}
+
+/// Two units whose times are given.
+Model given_model() {
+  Model model;
+  model.units.resize(2);
+  for (Unit& unit : model.units) {
+    unit.tensors = {250000};
+    unit.forward = Seconds(1e-3);
+    unit.backward = Seconds(2e-3);
+    unit.activation = Bytes(4096);
+    unit.host_launch = Seconds(5e-6);
+  }
+  return model;
+}
+
+BOOST_AUTO_TEST_CASE(given_times_replace_the_roofline) {
+  Model model = given_model();
+  model.optimizer_time = Seconds(3e-3);
+  const StepCosts costs = step_costs(model, Gpu{}, Precision::fp32, 8, OptimizerKind::adam, {});
+  BOOST_TEST(costs.units[0].forward.value() == 1e-3);
+  BOOST_TEST(costs.units[1].backward.value() == 2e-3);
+  BOOST_TEST(costs.units[0].activation.value() == 4096);
+  BOOST_TEST(costs.units[0].host_launch.value() == 5e-6);
+  BOOST_TEST(costs.optimizer.value() == 3e-3);
+  BOOST_TEST(to_string(costs.provenance) == "given");
+  BOOST_TEST(costs.assumptions.empty());
+}
+
+BOOST_AUTO_TEST_CASE(one_unit_without_times_makes_the_step_analytic) {
+  Model model = given_model();
+  model.units[1].backward.reset();
+  const StepCosts costs = costs_of(model, Precision::fp32, 8);
+  BOOST_TEST(to_string(costs.provenance) == "analytic");
+  BOOST_TEST(costs.units[1].forward.value() == 1e-3);
+}
+
+const std::vector<std::string> kOptimizers = {"sgd", "sgd_momentum", "adam", "adamw", "lamb"};
+const std::vector<double> kAccesses = {3, 5, 7, 7, 13};
+const std::vector<double> kStates = {0, 1, 2, 2, 2};
+
+BOOST_DATA_TEST_CASE(optimizer_moves_parameters_gradients_and_states,
+                     data::make(kOptimizers) ^ kAccesses ^ kStates, name, accesses, states) {
+  const OptimizerKind kind = parse_optimizer(name);
+  BOOST_TEST(to_string(kind) == name);
+  const Model model = build_architecture("vgg16", {});
+  for (const Precision precision : {Precision::fp32, Precision::fp16, Precision::bf16_pure}) {
+    check_close(costs_of(model, precision, 1, kind).optimizer.value(),
+                4 * accesses * 138357544 / (0.85 * 2039e9));
+  }
+  BOOST_TEST(state_elements_per_parameter(kind, Precision::fp32) == states);
+  BOOST_TEST(state_elements_per_parameter(kind, Precision::fp16) == states);
+  BOOST_TEST(state_elements_per_parameter(kind, Precision::bf16_pure) == states + 1);
+}
+
+BOOST_AUTO_TEST_CASE(optimizer_launches_multi_tensor_kernels) {
+  BOOST_TEST(optimizer_kernels(OptimizerKind::sgd, 64) == 1);
+  BOOST_TEST(optimizer_kernels(OptimizerKind::sgd, 65) == 2);
+  BOOST_TEST(optimizer_kernels(OptimizerKind::adamw, 364) == 11);  // 36 at a time
+  BOOST_TEST(optimizer_kernels(OptimizerKind::lamb, 36) == 5);
+}
+
+BOOST_AUTO_TEST_CASE(optimizer_of_many_small_tensors_is_bound_by_its_launches) {
+  Model model = given_model();
+  model.units[0].tensors.assign(641, 1);
+  model.units[1].tensors.clear();
+  check_close(costs_of(model, Precision::fp32, 1).optimizer.value(), 11 * 4e-6);
+}
+
+BOOST_AUTO_TEST_CASE(unknown_optimizers_are_answered_with_the_known_ones) {
+  BOOST_CHECK_EXCEPTION(parse_optimizer("adagrad"), std::invalid_argument, [](const auto& error) {
+    return std::string(error.what()) ==
+           "expected an optimizer, one of sgd, sgd_momentum, adam, adamw, lamb; got \"adagrad\"";
+  });
+  BOOST_TEST(optimizer_names() == kOptimizers, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(assumptions_name_every_share_and_rate) {
+  const StepCosts costs =
+      costs_of(build_architecture("resnet50", {}), Precision::tf32, 1, OptimizerKind::sgd_momentum);
+  const std::vector<std::string> expected = {
+      "compute: each operator takes the larger of its FLOPs over the tf32 rate (156 TFLOP/s; "
+      "matrix products reach 80 %, attention 60 %) and its bytes over the memory bandwidth "
+      "(2.04 TB/s; reached: 85 %), at least 4.00 us; depthwise convolutions reach 10 % of the fp32 "
+      "rate (19.5 TFLOP/s)",
+      "workspace: no kernel needs memory beyond its activations",
+      "layout: contiguous (NCHW, PyTorch's default), which cuDNN converts around each convolution "
+      "on "
+      "tensor cores; channels_last avoids it",
+      "optimizer: sgd_momentum in fused kernels moves 20 bytes per parameter at 85 % of the memory "
+      "bandwidth"};
+  BOOST_TEST(costs.assumptions == expected, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(assumptions_name_the_memory_format) {
+  const auto layout = [](bool channels_last, Precision precision) {
+    const Model model = build_architecture("vgg16", {.channels_last = channels_last});
+    return costs_of(model, precision, 1).assumptions.at(2);
+  };
+  BOOST_TEST(layout(true, Precision::bf16) ==
+             "layout: channels_last, no conversions around convolutions");
+  BOOST_TEST(layout(false, Precision::fp32) ==
+             "layout: contiguous (NCHW), no conversions around convolutions without tensor cores");
+}
+
+const auto kNetworks = data::make(architecture_names());
+
+BOOST_DATA_TEST_CASE(a_larger_batch_is_never_faster_nor_smaller, kNetworks, name) {
+  const Model model = build_architecture(name, {});
+  StepCosts smaller = costs_of(model, Precision::bf16, 1);
+  for (const std::int64_t batch : {2, 3, 8, 64}) {
+    const StepCosts larger = costs_of(model, Precision::bf16, batch);
+    for (std::size_t i = 0; i < model.units.size(); ++i) {
+      BOOST_TEST((larger.units[i].forward >= smaller.units[i].forward));
+      BOOST_TEST((larger.units[i].backward >= smaller.units[i].backward));
+      BOOST_TEST((larger.units[i].activation > smaller.units[i].activation));
+    }
+    smaller = larger;
+  }
+}
+
+BOOST_DATA_TEST_CASE(activations_are_linear_in_the_batch, kNetworks, name) {
+  const Model model = build_architecture(name, {});
+  const double one = activation(costs_of(model, Precision::fp32, 1));
+  check_close(activation(costs_of(model, Precision::fp32, 7)), 7 * one);
+  // Under autocast the 16-bit weights come on top, whatever the batch.
+  const double first = activation(costs_of(model, Precision::bf16, 1));
+  const double second = activation(costs_of(model, Precision::bf16, 2));
+  check_close(activation(costs_of(model, Precision::bf16, 7)), first + 6 * (second - first));
+  BOOST_TEST(2 * first > second);
+}
+
+BOOST_DATA_TEST_CASE(sixteen_bits_halve_what_has_no_type_of_its_own, kNetworks, name) {
+  Model model = build_architecture(name, {});
+  for (Unit& unit : model.units) unit.saved_bytes = 0;
+  check_close(activation(costs_of(model, Precision::bf16_pure, 4)),
+              activation(costs_of(model, Precision::fp32, 4)) / 2);
+}
+
+BOOST_DATA_TEST_CASE(no_step_beats_the_peak, kNetworks, name) {
+  const Model model = build_architecture(name, {});
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    double seconds = 0;
+    for (const UnitCost& unit : costs_of(model, precision, 16).units) {
+      seconds += (unit.forward + unit.backward).value();
+    }
+    const double peak = a100().matrix_peak(precision).value();
+    BOOST_TEST(seconds > 16 * model.flops_per_sample() / peak);
+  }
+}
+
+}  // namespace
+}  // namespace rehearse

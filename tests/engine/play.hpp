@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstring>
+#include <string>
+
+#include "cli/isolated.hpp"
+#include "engine/engine.hpp"
+
+namespace rehearse {
+
+/// run() in a child process, so that a test can simulate more than once; the trace comes back as bytes.
+inline Trace play(const Schedule& schedule, const Cluster& cluster, Fidelity fidelity = Fidelity::flow,
+                  const CommProfile* comm = nullptr) {
+  const std::string text = in_child_process([&] {
+    const Trace trace = run(schedule, cluster, {.fidelity = fidelity, .comm = comm});
+    std::string bytes;
+    const auto put = [&bytes](const void* data, std::size_t size) {
+      bytes.append(static_cast<const char*>(data), size);
+    };
+    const std::size_t spans = trace.spans.size();
+    put(&spans, sizeof spans);
+    put(trace.spans.data(), spans * sizeof(Span));
+    put(&trace.recorded_ranks, sizeof trace.recorded_ranks);
+    put(&trace.end, sizeof trace.end);
+    put(&trace.traffic, sizeof trace.traffic);
+    for (const auto& rank : trace.iteration_end) put(rank.data(), rank.size() * sizeof(Seconds));
+    return bytes;
+  });
+  Trace trace;
+  const char* at = text.data();
+  const auto get = [&at](void* data, std::size_t size) {
+    std::memcpy(data, at, size);
+    at += size;
+  };
+  std::size_t spans = 0;
+  get(&spans, sizeof spans);
+  trace.spans.resize(spans);
+  get(trace.spans.data(), spans * sizeof(Span));
+  get(&trace.recorded_ranks, sizeof trace.recorded_ranks);
+  get(&trace.end, sizeof trace.end);
+  get(&trace.traffic, sizeof trace.traffic);
+  trace.iteration_end.assign(schedule.ranks.size(), std::vector<Seconds>(schedule.iterations));
+  for (auto& rank : trace.iteration_end) get(rank.data(), rank.size() * sizeof(Seconds));
+  return trace;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,123 @@
+// Parameter tensors of the built-in networks, against torchvision's own list and against sums by
+// hand.
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "model/model.hpp"
+
+namespace rehearse {
+namespace {
+
+namespace data = boost::unit_test::data;
+
+const std::vector<std::string> kAll = {
+    "vgg16",      "resnet50", "densenet121", "efficientnet_v2_l", "convnext_large",
+    "bert_large", "gpt2",     "gpt2_xl",     "llama_7b",          "llama_70b"};
+const std::vector<std::int64_t> kCounts = {138357544,  25557032,   7978856,   118515272,
+                                           197767336,  336226108,  124439808, 1557611200,
+                                           6738415616, 68976648192};
+const std::vector<std::string> kTorchvision = {"vgg16", "resnet50", "densenet121",
+                                               "efficientnet_v2_l", "convnext_large"};
+// Running means and variances, without num_batches_tracked.
+const std::vector<std::int64_t> kBuffers = {0, 53120, 83648, 512576, 0};
+const std::vector<std::size_t> kUnits = {16, 18, 63, 81, 41, 26, 14, 50, 34, 82};
+
+/// Reads torchvision_tensors.txt: the tensors of each network.
+std::map<std::string, std::vector<std::int64_t>> torchvision_tensors() {
+  std::ifstream file(std::string(REHEARSE_SOURCE_DIR) + "/tests/model/torchvision_tensors.txt");
+  std::map<std::string, std::vector<std::int64_t>> networks;
+  std::string network;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    if (std::isalpha(static_cast<unsigned char>(line[0])) != 0) {
+      network = line;
+      continue;
+    }
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+      const std::size_t star = word.find('*');
+      const std::size_t count = star == std::string::npos ? 1 : std::stoul(word.substr(star + 1));
+      networks[network].insert(networks[network].end(), count, std::stoll(word));
+    }
+  }
+  return networks;
+}
+
+std::vector<std::int64_t> all_tensors(const Model& model) {
+  std::vector<std::int64_t> tensors;
+  for (const Unit& unit : model.units) {
+    tensors.insert(tensors.end(), unit.tensors.begin(), unit.tensors.end());
+  }
+  return tensors;
+}
+
+BOOST_DATA_TEST_CASE(parameters_are_counted_exactly, data::make(kAll) ^ kCounts, name, count) {
+  BOOST_TEST(build_architecture(name, {}).parameters() == count);
+}
+
+BOOST_DATA_TEST_CASE(tensors_are_torchvisions_in_its_order, data::make(kTorchvision), name) {
+  const std::vector<std::int64_t> tensors = all_tensors(build_architecture(name, {}));
+  BOOST_TEST(tensors == torchvision_tensors().at(name), boost::test_tools::per_element());
+}
+
+BOOST_DATA_TEST_CASE(buffers_are_torchvisions, data::make(kTorchvision) ^ kBuffers, name, count) {
+  std::int64_t elements = 0;
+  for (const Unit& unit : build_architecture(name, {}).units) elements += unit.buffer_elements;
+  BOOST_TEST(elements == count);
+}
+
+BOOST_DATA_TEST_CASE(parameters_do_not_depend_on_the_image, data::make(kTorchvision), name) {
+  BOOST_TEST(all_tensors(build_architecture(name, {.image = 97})) ==
+             all_tensors(build_architecture(name, {})));
+}
+
+BOOST_DATA_TEST_CASE(units_are_the_blocks_that_one_would_wrap, data::make(kAll) ^ kUnits, name,
+                     count) {
+  const Model model = build_architecture(name, {});
+  BOOST_TEST(model.units.size() == count);
+  for (const Unit& unit : model.units) {
+    BOOST_TEST(!unit.name.empty());
+    BOOST_TEST(!unit.operators.empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bert_large_is_bert_for_pre_training_with_30522_words) {
+  const std::int64_t h = 1024;
+  const std::int64_t norm = 2 * h;
+  const std::int64_t embeddings = (30522 + 512 + 2) * h + norm;
+  const std::int64_t layer = 4 * (h * h + h) + (4 * h * h + 4 * h) + (4 * h * h + h) + 2 * norm;
+  const std::int64_t pooler = h * h + h;
+  const std::int64_t masked_tokens = (h * h + h) + norm + 30522;  // the decoder's weight is tied
+  const std::int64_t next_sentence = 2 * h + 2;
+  const Model model = build_architecture("bert_large", {});
+  BOOST_TEST(model.units.front().parameters() == embeddings);
+  BOOST_TEST(model.units.at(1).parameters() == layer);
+  BOOST_TEST(model.units.back().parameters() == pooler + masked_tokens + next_sentence);
+  BOOST_TEST(embeddings + 24 * layer + pooler + masked_tokens + next_sentence == 336226108);
+}
+
+BOOST_AUTO_TEST_CASE(gpt2_has_no_parameters_for_its_tied_head) {
+  const Model model = build_architecture("gpt2", {});
+  BOOST_TEST(model.units.front().parameters() == (50257 + 1024) * 768);
+  BOOST_TEST(model.units.back().parameters() == 2 * 768);
+}
+
+BOOST_AUTO_TEST_CASE(llama_70b_shares_keys_and_values_between_eight_queries) {
+  const std::int64_t h = 8192;
+  const std::int64_t f = 28672;
+  const std::vector<std::int64_t> block = {h, h * h, h * h / 8, h * h / 8, h * h,
+                                           h, h * f, h * f,     f * h};
+  BOOST_TEST(build_architecture("llama_70b", {}).units.at(1).tensors == block,
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(classes_change_only_the_last_layer) {
+  BOOST_TEST(build_architecture("resnet50", {.classes = 10}).parameters() == 25557032 - 990 * 2049);
+}
+
+}  // namespace
+}  // namespace rehearse

@@ -1,0 +1,102 @@
+// What a user may ask of an architecture, and what they are told where it does not suit.
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <stdexcept>
+
+#include "model/model.hpp"
+
+namespace rehearse {
+namespace {
+
+namespace data = boost::unit_test::data;
+
+const std::vector<std::string> kImageNetworks = {"vgg16", "resnet50", "densenet121",
+                                                 "efficientnet_v2_l", "convnext_large"};
+
+std::string message_of(const std::string& name, const ModelShape& shape) {
+  try {
+    build_architecture(name, shape);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+BOOST_AUTO_TEST_CASE(impossible_shapes_are_explained) {
+  BOOST_TEST(message_of("resnet50", {.image = 31}) ==
+             "resnet50 needs images of at least 32 pixels per side; got 31");
+  BOOST_TEST(message_of("vgg16", {.image = -224}) ==
+             "vgg16 needs images of at least 32 pixels per side; got -224");
+  BOOST_TEST(message_of("vgg16", {.sequence = 128}) ==
+             "vgg16 takes images, not sequences: give it an image size");
+  BOOST_TEST(message_of("densenet121", {.classes = -1}) ==
+             "densenet121 needs a positive number of classes; got -1");
+  BOOST_TEST(message_of("gpt2", {.image = 224}) ==
+             "gpt2 takes sequences, not images: give it a sequence length");
+  BOOST_TEST(message_of("gpt2_xl", {.sequence = 1025}) ==
+             "gpt2_xl has positions for at most 1024 tokens; got 1025");
+  BOOST_TEST(message_of("bert_large", {.sequence = 513}) ==
+             "bert_large has positions for at most 512 tokens; got 513");
+  BOOST_TEST(message_of("llama_7b", {.sequence = -1}) ==
+             "llama_7b needs a positive sequence length; got -1");
+  BOOST_TEST(message_of("gpt2", {.channels_last = true}) ==
+             "gpt2 has no images to lay out channels-last");
+  BOOST_TEST(message_of("llama_7b", {.classes = 10}) ==
+             "llama_7b has no classes: its vocabulary is fixed");
+}
+
+BOOST_AUTO_TEST_CASE(unknown_architectures_are_answered_with_the_known_ones) {
+  BOOST_TEST(message_of("resnet51", {}) ==
+             "unknown architecture \"resnet51\"; known are vgg16, resnet50, densenet121, "
+             "efficientnet_v2_l, convnext_large, bert_large, gpt2, gpt2_xl, llama_7b, llama_70b");
+}
+
+BOOST_DATA_TEST_CASE(every_image_from_the_smallest_on_can_be_built,
+                     data::make(kImageNetworks) * data::make({32, 33, 97, 225, 1024}), name, side) {
+  const Model model = build_architecture(name, {.image = side});
+  BOOST_TEST(model.input_elements == 3.0 * side * side);
+  BOOST_TEST(model.flops_per_sample() > 0);
+  BOOST_TEST(model.tokens_per_sample == 0);
+}
+
+BOOST_AUTO_TEST_CASE(defaults_are_the_architectures_own) {
+  BOOST_TEST(build_architecture("efficientnet_v2_l", {}).sample == "3x480x480 image");
+  BOOST_TEST(build_architecture("resnet50", {}).sample == "3x224x224 image");
+  BOOST_TEST(build_architecture("bert_large", {}).sample == "sequence of 128 tokens");
+  BOOST_TEST(build_architecture("llama_70b", {}).tokens_per_sample == 4096);
+}
+
+BOOST_AUTO_TEST_CASE(each_architecture_describes_itself_in_one_line) {
+  BOOST_TEST(describe_architecture("resnet50") ==
+             "ResNet-50 (He et al. 2016), 25.6 M parameters, 224x224");
+  for (const std::string& name : architecture_names()) {
+    BOOST_TEST(describe_architecture(name).find('\n') == std::string::npos);
+    BOOST_TEST(!build_architecture(name, {}).source.empty());
+    BOOST_TEST(build_architecture(name, {}).name == name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(precisions_are_read_as_they_are_written) {
+  for (const std::string& name : precision_names()) {
+    BOOST_TEST(to_string(parse_precision(name)) == name);
+  }
+  BOOST_CHECK_EXCEPTION(parse_precision("fp8"), std::invalid_argument, [](const auto& error) {
+    return std::string(error.what()) ==
+           "expected a precision, one of fp32, tf32, bf16, fp16, bf16_pure; got \"fp8\"";
+  });
+}
+
+BOOST_AUTO_TEST_CASE(autocast_halves_activations_and_not_parameters) {
+  BOOST_TEST(parameter_element(Precision::fp32).value() == 4);
+  BOOST_TEST(parameter_element(Precision::bf16).value() == 4);
+  BOOST_TEST(parameter_element(Precision::bf16_pure).value() == 2);
+  BOOST_TEST(activation_element(Precision::tf32).value() == 4);
+  BOOST_TEST(activation_element(Precision::fp16).value() == 2);
+  BOOST_TEST(activation_element(Precision::bf16_pure).value() == 2);
+  BOOST_TEST(is_autocast(Precision::fp16));
+  BOOST_TEST(!is_autocast(Precision::bf16_pure));
+}
+
+}  // namespace
+}  // namespace rehearse

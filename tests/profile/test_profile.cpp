@@ -1,0 +1,351 @@
+#include <algorithm>
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "fit/segments.hpp"
+#include "profile/comm_profile.hpp"
+#include "profile/import.hpp"
+#include "profile/points_table.hpp"
+
+using namespace rehearse;
+namespace data = boost::unit_test::data;
+
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+CommCurve curve_of(CollectiveKind kind, int ranks, int nodes, std::vector<CommSegment> segments) {
+  CommCurve curve;
+  curve.kind = kind;
+  curve.ranks = ranks;
+  curve.nodes = nodes;
+  curve.segments = std::move(segments);
+  curve.smallest = Bytes(8);
+  curve.largest = Bytes(1024 * kMiB);
+  curve.residual_max = 0.2;
+  curve.error_p90_small = 0.08;
+  curve.error_p90_large = 0.03;
+  curve.held_out_max = 0.1;
+  return curve;
+}
+
+// 20 us at 50 GB/s of busbw, then 100 us at 200 GB/s.
+const std::vector<CommSegment> kTwo = {{Seconds(20e-6), BytesPerSecond(50e9)},
+                                       {Seconds(100e-6), BytesPerSecond(200e9)}};
+
+CommProfile one_curve(CommCurve curve) { return {"test", "made up", "here", {std::move(curve)}}; }
+
+CommProfile node_of_8() { return one_curve(curve_of(CollectiveKind::all_reduce, 8, 1, kTwo)); }
+
+CommProfile two_nodes() { return one_curve(curve_of(CollectiveKind::all_reduce, 16, 2, kTwo)); }
+
+CommCost cost_of(const CommProfile& profile, CollectiveKind kind, double size, int ranks, int nodes) {
+  const auto cost = profile.cost(kind, Bytes(size), ranks, nodes);
+  BOOST_REQUIRE(cost.has_value());
+  return *cost;
+}
+
+void check_cost(const CommCost& cost, double latency, double transfer) {
+  BOOST_TEST(cost.latency.value() == latency, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(cost.transfer.value() == transfer, boost::test_tools::tolerance(1e-9));
+}
+
+const auto kCloseEnough = boost::test_tools::tolerance(1e-9);
+
+}  // namespace
+
+// --- a curve at its own ranks ------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(all_reduce_costs_its_latency_and_twice_7_eighths_of_its_bytes) {
+  // 1 MB: 20 us + 1.75 MB / 50 GB/s = 55 us, against 100 us + 8.75 us.
+  check_cost(cost_of(node_of_8(), CollectiveKind::all_reduce, 1e6, 8, 1), 20e-6, 1.75e6 / 50e9);
+}
+
+BOOST_AUTO_TEST_CASE(the_cheapest_regime_is_taken_at_each_size) {
+  // 10 MB: 20 us + 350 us, against 100 us + 87.5 us.
+  check_cost(cost_of(node_of_8(), CollectiveKind::all_reduce, 1e7, 8, 1), 100e-6, 1.75e7 / 200e9);
+}
+
+BOOST_AUTO_TEST_CASE(a_measured_collective_is_not_outside) {
+  const CommCost cost = cost_of(node_of_8(), CollectiveKind::all_reduce, 1e6, 8, 1);
+  BOOST_TEST(cost.outside == "");
+}
+
+BOOST_AUTO_TEST_CASE(its_interval_is_what_held_out_points_stayed_within) {
+  BOOST_TEST(cost_of(node_of_8(), CollectiveKind::all_reduce, kMiB - 1, 8, 1).uncertainty == 0.08);
+  BOOST_TEST(cost_of(node_of_8(), CollectiveKind::all_reduce, kMiB, 8, 1).uncertainty == 0.03);
+}
+
+BOOST_AUTO_TEST_CASE(without_held_out_points_it_is_twice_the_worst_residual) {
+  CommCurve curve = curve_of(CollectiveKind::all_reduce, 8, 1, kTwo);
+  curve.error_p90_small = curve.error_p90_large = 0;
+  BOOST_TEST(cost_of(one_curve(curve), CollectiveKind::all_reduce, 1e6, 8, 1).uncertainty == 0.4);
+  curve.residual_max = 0.001;
+  BOOST_TEST(cost_of(one_curve(curve), CollectiveKind::all_reduce, 1e6, 8, 1).uncertainty == 0.1);
+}
+
+BOOST_AUTO_TEST_CASE(one_rank_pays_nothing) {
+  check_cost(cost_of(node_of_8(), CollectiveKind::all_reduce, 1e9, 1, 1), 0, 0);
+  BOOST_TEST(CommProfile{}.cost(CollectiveKind::send_recv, Bytes(1e9), 1, 1).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(more_nodes_than_ranks_is_our_own_bug) {
+  BOOST_CHECK_THROW(node_of_8().cost(CollectiveKind::all_reduce, Bytes(1), 2, 3), InternalError);
+}
+
+// --- what no curve was measured for ------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(half_an_all_reduce_stands_for_its_phases) {
+  for (const auto kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::broadcast}) {
+    // 6.6 us of launch, then 7 steps instead of 14.
+    const CommCost cost = cost_of(node_of_8(), kind, 1e6, 8, 1);
+    check_cost(cost, 6.6e-6 + (20e-6 - 6.6e-6) / 2, 1e6 * bus_factor(kind, 8) / 50e9);
+    BOOST_TEST(cost.outside == to_string(kind) + " derived from all_reduce");
+    BOOST_TEST(cost.uncertainty == 0.35);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_collective_s_own_curve_comes_before_a_derived_one) {
+  CommProfile profile = node_of_8();
+  profile.curves.push_back(
+      curve_of(CollectiveKind::all_gather, 8, 1, {{Seconds(9e-6), BytesPerSecond(150e9)}}));
+  const CommCost cost = cost_of(profile, CollectiveKind::all_gather, 1e6, 8, 1);
+  check_cost(cost, 9e-6, 0.875e6 / 150e9);
+  BOOST_TEST(cost.outside == "");
+}
+
+BOOST_AUTO_TEST_CASE(send_recv_is_not_derived) {
+  BOOST_TEST(!node_of_8().cost(CollectiveKind::send_recv, Bytes(1), 2, 1).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_interval_of_a_derivation_covers_published_reduce_scatters) {
+  // Eight H100s, ring: 8 GiB in 20,754 us (NVIDIA/nccl issue 1047), against the all_reduce of a p5.48xlarge.
+  const auto file = std::filesystem::path(REHEARSE_SOURCE_DIR) / "platforms/profiles/comm/p5_h100.yaml";
+  const CommProfile profile = read_comm_profile(Document::load(file)->root());
+  const CommCost cost = cost_of(profile, CollectiveKind::reduce_scatter, 8192 * kMiB, 8, 1);
+  const double ratio = 20754e-6 / (cost.latency + cost.transfer).value();
+  BOOST_TEST_MESSAGE("published / derived: " << ratio << ", half-width " << cost.uncertainty);
+  BOOST_TEST(std::abs(ratio - 1) < cost.uncertainty);
+}
+
+BOOST_AUTO_TEST_CASE(other_ranks_of_a_node_pay_for_their_steps_around_the_ring) {
+  // 4 ranks: 6 steps instead of 14; the launch stays; 2 * 3/4 of the bytes at the same busbw.
+  const CommCost cost = cost_of(node_of_8(), CollectiveKind::all_reduce, 1e6, 4, 1);
+  check_cost(cost, 6.6e-6 + 13.4e-6 * 6 / 14, 1.5e6 / 50e9);
+  BOOST_TEST(cost.outside == "4 ranks from a curve of 8");
+  BOOST_TEST(cost.uncertainty == 0.16);
+}
+
+BOOST_AUTO_TEST_CASE(other_numbers_of_nodes_pay_for_the_depth_of_the_tree) {
+  // 8 nodes: log2(8) = 3 levels instead of 1.
+  const CommCost cost = cost_of(two_nodes(), CollectiveKind::all_reduce, 1e6, 64, 8);
+  check_cost(cost, 6.6e-6 + 13.4e-6 * 3, 1e6 * 2 * 63 / 64 / 50e9);
+  BOOST_TEST(cost.outside == "64 ranks on 8 nodes from a curve of 16 on 2 nodes");
+}
+
+BOOST_AUTO_TEST_CASE(a_latency_below_the_launch_does_not_shrink) {
+  const auto profile =
+      one_curve(curve_of(CollectiveKind::all_reduce, 8, 1, {{Seconds(5e-6), BytesPerSecond(50e9)}}));
+  check_cost(cost_of(profile, CollectiveKind::all_reduce, 1e6, 2, 1), 5e-6, 1e6 / 50e9);
+  check_cost(cost_of(profile, CollectiveKind::all_reduce, 1e6, 16, 1), 5e-6, 1.875e6 / 50e9);
+}
+
+BOOST_AUTO_TEST_CASE(one_node_never_stands_for_several_nor_the_other_way_round) {
+  for (const CollectiveKind kind : kCollectiveKinds) {
+    BOOST_TEST(!node_of_8().cost(kind, Bytes(1e6), 8, 2).has_value());
+    BOOST_TEST(!two_nodes().cost(kind, Bytes(1e6), 16, 1).has_value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_most_similar_curve_is_carried_over) {
+  CommProfile profile = node_of_8();
+  profile.curves.push_back(curve_of(CollectiveKind::all_reduce, 2, 1, kTwo));
+  BOOST_TEST(cost_of(profile, CollectiveKind::all_reduce, 1e6, 3, 1).outside == "3 ranks from a curve of 2");
+  BOOST_TEST(cost_of(profile, CollectiveKind::all_reduce, 1e6, 6, 1).outside == "6 ranks from a curve of 8");
+}
+
+BOOST_AUTO_TEST_CASE(every_reason_is_named) {
+  const CommCost cost = cost_of(two_nodes(), CollectiveKind::all_gather, 2048 * kMiB, 32, 4);
+  BOOST_TEST(cost.outside ==
+             "all_gather derived from all_reduce; 32 ranks on 4 nodes from a curve of 16 on 2 nodes; "
+             "2.00 GiB above the measured 1.00 GiB");
+  BOOST_TEST(cost_of(node_of_8(), CollectiveKind::all_reduce, 4, 8, 1).outside == "4 B below the measured 8 B");
+}
+
+// --- properties --------------------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(more_bytes_more_ranks_and_more_nodes_never_cost_less) {
+  const auto total = [](const CommCost& cost) { return (cost.latency + cost.transfer).value(); };
+  for (const double size : {8.0, 1e5, 1e6, 1e7, 1e9}) {
+    double last = 0;
+    for (int ranks = 1; ranks <= 64; ranks *= 2) {
+      const double one = total(cost_of(node_of_8(), CollectiveKind::all_reduce, size, ranks, 1));
+      BOOST_TEST(one > last - 1e-18);
+      BOOST_TEST(total(cost_of(node_of_8(), CollectiveKind::all_reduce, size * 1.5, ranks, 1)) >= one);
+      last = one;
+    }
+    last = 0;
+    for (int nodes = 2; nodes <= 512; nodes *= 2) {
+      const double one = total(cost_of(two_nodes(), CollectiveKind::all_reduce, size, 8 * nodes, nodes));
+      BOOST_TEST(one > last);
+      last = one;
+    }
+  }
+}
+
+// --- files -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+const std::string kGood = R"(name: toy
+hardware: made up
+source: here
+curves:
+  - collective: all_reduce
+    ranks: 8
+    nodes: 1
+    segments:
+      - {latency: 20us, busbw: 50GBps}
+      - {latency: 100us, busbw: 200GBps}
+    fitted_on: {smallest: 8B, largest: 1GiB}
+    residual_median: 0.01
+    residual_max: 0.05
+    held_out_median: 0.02
+    error_p90_small: 0.05
+    error_p90_large: 0.03
+    held_out_max: 0.06
+)";
+
+CommProfile parse(const std::string& text) { return read_comm_profile(Document::parse(text, "p.yaml")->root()); }
+
+std::string with(const std::string& old_text, const std::string& new_text) {
+  std::string text = kGood;
+  const std::size_t at = text.find(old_text);
+  BOOST_REQUIRE(at != std::string::npos);
+  return text.replace(at, old_text.size(), new_text);
+}
+
+/// The first line of the error.
+std::string complaint(const std::string& text) {
+  try {
+    parse(text);
+  } catch (const InputError& error) {
+    const std::string what = error.what();
+    return what.substr(0, what.find('\n'));
+  }
+  return "no error";
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_profile_file_says_what_it_holds) {
+  const CommProfile profile = parse(kGood);
+  BOOST_TEST(profile.name == "toy");
+  const CommCurve& curve = profile.curves.at(0);
+  BOOST_TEST(curve.segments.at(1).latency.value() == 100e-6, kCloseEnough);
+  BOOST_TEST(curve.segments.at(1).busbw.value() == 200e9, kCloseEnough);
+  BOOST_TEST(curve.largest.value() == 1024 * kMiB);
+  BOOST_TEST(curve.error_p90_large == 0.03);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_written_reads_back_the_same) {
+  CommProfile profile = parse(kGood);
+  profile.hardware = "two \"odd\" \\ names: {a}";
+  profile.curves.push_back(curve_of(CollectiveKind::send_recv, 2, 2, {{Seconds(0), BytesPerSecond(1.25e6)}}));
+  profile.curves.back().smallest = Bytes(1000);
+  const std::string text = to_yaml(profile);
+  const CommProfile again = parse(text);
+  BOOST_TEST(to_yaml(again) == text);
+  BOOST_TEST(again.hardware == profile.hardware);
+  BOOST_TEST(again.curves[1].segments[0].busbw.value() == 1.25e6, kCloseEnough);
+  BOOST_TEST(again.curves[1].smallest.value() == 1000);
+}
+
+BOOST_AUTO_TEST_CASE(a_bad_profile_is_refused_where_it_is_bad) {
+  BOOST_TEST(complaint(with("name: toy\n", "")).find("name") != std::string::npos);
+  BOOST_TEST(complaint(with("latency: 20us", "latency: 20")).find("p.yaml:9:19: error: curves.0.segments.0.latency") == 0);
+  BOOST_TEST(complaint(with("busbw: 50GBps", "busbw: 50")).find("p.yaml:9:32: error: curves.0.segments.0.busbw") == 0);
+  BOOST_TEST(complaint(with("100us", "10us")) ==
+             "p.yaml:10:9: error: curves.0.segments.1: expected a higher latency and a higher busbw than the segment "
+             "before");
+  BOOST_TEST(complaint(with("nodes: 1", "nodes: 9")).find("p.yaml:7:12: error: curves.0.nodes") == 0);
+  BOOST_TEST(complaint(with("largest: 1GiB", "largest: 4B")) ==
+             "p.yaml:11:40: error: curves.0.fitted_on.largest: expected no less than smallest");
+  BOOST_TEST(complaint(with("residual_max: 0.05", "residual_mx: 0.05")).find("residual_max") != std::string::npos);
+  BOOST_TEST(complaint(with("residual_max: 0.05", "residual_max: -1")).find("p.yaml:13:19: error: curves.0.residual_max") ==
+             0);
+  const std::string curve = kGood.substr(kGood.find("  - collective"));
+  BOOST_TEST(complaint(kGood + curve) ==
+             "p.yaml:18:5: error: curves.1: a second curve of the same collective, ranks and nodes");
+  BOOST_TEST(complaint("name: a\nhardware: b\nsource: c\ncurves: []\n") ==
+             "p.yaml:4:9: error: curves: expected at least one curve");
+}
+
+// --- what is shipped ---------------------------------------------------------------------------------------------
+
+namespace {
+
+const std::filesystem::path kShipped = std::filesystem::path(REHEARSE_SOURCE_DIR) / "platforms/profiles/comm";
+
+std::vector<std::string> shipped_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kShipped / "points")) {
+    if (entry.path().extension() == ".csv") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void check_same(double shipped, double fitted) {
+  BOOST_TEST(std::abs(shipped - fitted) <= 1e-4 * std::max(std::abs(shipped), 1.0));
+}
+
+}  // namespace
+
+// Compilers may differ in the last digits of a fit, not in its fourth.
+BOOST_DATA_TEST_CASE(shipped_profiles_are_what_their_points_fit_to, data::make(shipped_names()), name) {
+  const CommProfile shipped = read_comm_profile(Document::load(kShipped / (name + ".yaml"))->root());
+  const CommProfile fitted = parse(import_points({kShipped / "points" / (name + ".csv")}));
+  BOOST_TEST(shipped.name == name);
+  BOOST_TEST(shipped.hardware == fitted.hardware);
+  BOOST_TEST(shipped.source == fitted.source);
+  BOOST_REQUIRE_EQUAL(shipped.curves.size(), fitted.curves.size());
+  for (std::size_t i = 0; i < shipped.curves.size(); ++i) {
+    const CommCurve &a = shipped.curves[i], &b = fitted.curves[i];
+    BOOST_REQUIRE_EQUAL(a.segments.size(), b.segments.size());
+    for (std::size_t k = 0; k < a.segments.size(); ++k) {
+      check_same(a.segments[k].latency.value() * 1e6, b.segments[k].latency.value() * 1e6);
+      check_same(a.segments[k].busbw.value() / 1e9, b.segments[k].busbw.value() / 1e9);
+    }
+    check_same(a.residual_max, b.residual_max);
+    check_same(a.error_p90_small, b.error_p90_small);
+    check_same(a.error_p90_large, b.error_p90_large);
+    check_same(a.held_out_max, b.held_out_max);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_shipped_profile_has_its_points) {
+  std::size_t profiles = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kShipped)) {
+    profiles += entry.path().extension() == ".yaml";
+  }
+  BOOST_TEST(profiles == shipped_names().size());
+  BOOST_TEST(profiles >= 8u);
+}
+
+BOOST_DATA_TEST_CASE(nine_of_ten_published_points_lie_in_the_interval_of_their_profile, data::make(shipped_names()),
+                     name) {
+  const CommProfile profile = read_comm_profile(Document::load(kShipped / (name + ".yaml"))->root());
+  const CommPoints points = read_points(kShipped / "points" / (name + ".csv"));
+  std::size_t inside = 0;
+  for (const CommPoint& p : points.points) {
+    const CommCost cost = cost_of(profile, p.kind, p.size.value(), p.ranks, p.nodes);
+    BOOST_TEST(cost.outside == "");
+    inside += std::abs((cost.latency + cost.transfer) / p.time - 1) <= cost.uncertainty;
+  }
+  BOOST_TEST(static_cast<double>(inside) >= std::floor(0.9 * static_cast<double>(points.points.size())));
+}

@@ -1,0 +1,275 @@
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include "report/measures.hpp"
+#include "toy.hpp"
+
+using namespace toy;
+namespace data = boost::unit_test::data;
+
+namespace {
+
+const auto kExact = boost::test_tools::tolerance(1e-12);
+
+RunFacts facts_of(const Scenario& scenario, const Schedule& schedule, const Trace& trace) {
+  return {.scenario = scenario,
+          .schedule = schedule,
+          .trace = trace,
+          .fidelity = "flow",
+          .provenance = "compute: analytic; communication: links",
+          .assumptions = {"an assumption"},
+          .outside_calibration = {},
+          .schedule_at_batch = {},
+          .versions = {{"simgrid", "3.32.0"}}};
+}
+
+/// Warm-up 6 ms, then steps of 6, 7, 6 and 8 ms.
+Report ddp_report(const Scenario& scenario) {
+  const Schedule schedule = ddp_schedule(5);
+  const Trace trace = ddp_trace({6, 12, 19, 25, 33});
+  return summarize(facts_of(scenario, schedule, trace));
+}
+
+ParameterServer server(std::optional<std::uint32_t> staleness, int backup_workers = 0) {
+  ParameterServer options;
+  options.staleness = staleness;
+  options.backup_workers = backup_workers;
+  return options;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_percentile_lies_between_its_neighbours) {
+  const std::vector<Seconds> values{Seconds(1), Seconds(2), Seconds(4)};
+  BOOST_TEST(percentile(values, 0).value() == 1);
+  BOOST_TEST(percentile(values, 0.5).value() == 2);
+  BOOST_TEST(percentile(values, 0.75).value() == 3);
+  BOOST_TEST(percentile(values, 1).value() == 4);
+}
+
+BOOST_AUTO_TEST_CASE(the_step_time_is_the_median_of_the_measured_steps) {
+  // Sorted 6, 6, 7, 8: median 6.5; the 5th percentile stands at position 0.15, the 95th
+  // at 2.85: 7.85.
+  const Report report = ddp_report(scenario(Ddp{}));
+  BOOST_TEST(report.step_time.value() == 6.5e-3, kExact);
+  BOOST_TEST(report.step_time_interval.low.value() == 6e-3, kExact);
+  BOOST_TEST(report.step_time_interval.high.value() == 7.85e-3, kExact);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_ends_when_the_slowest_rank_does) {
+  const Schedule schedule = ddp_schedule(2);
+  Trace trace = ddp_trace({6, 12});
+  trace.iteration_end[1][1] = ms(13);
+  const Scenario toy_scenario = scenario(Ddp{});
+  BOOST_TEST(summarize(facts_of(toy_scenario, schedule, trace)).step_time.value() == 7e-3, kExact);
+}
+
+BOOST_AUTO_TEST_CASE(throughput_counts_all_ranks_and_micro_batches) {
+  // 2 ranks of 8 samples, 3 micro-batches: 48 samples in 6.5 ms.
+  const Report report = ddp_report(scenario(Ddp{.gradient_accumulation = 3}));
+  BOOST_TEST(report.ranks == 2u);
+  BOOST_TEST(report.global_batch == 48);
+  BOOST_TEST(report.samples_per_s == 48 / 6.5e-3, kExact);
+}
+
+BOOST_AUTO_TEST_CASE(training_time_and_cost_follow_from_the_throughput) {
+  // 16 samples in 6.5 ms: an epoch of 1.6e6 samples takes 650 s, 36 epochs 23,400 s = 6.5 h: 13 GPU
+  // hours, and 2 nodes at 10 USD an hour cost 130 USD.
+  Scenario with_train = scenario(Ddp{});
+  with_train.train = {.samples_per_epoch = 1'600'000, .epochs = 36};
+  const Report report = ddp_report(with_train);
+  BOOST_TEST(report.epoch_time->value() == 650, kExact);
+  BOOST_TEST(report.train_time->value() == 23400, kExact);
+  BOOST_TEST(report.cost->gpu_hours == 13, kExact);
+  BOOST_TEST(*report.cost->usd == 130, kExact);
+}
+
+BOOST_AUTO_TEST_CASE(without_a_training_there_is_no_cost_and_without_a_price_no_sum) {
+  Scenario toy_scenario = scenario(Ddp{});
+  BOOST_TEST(!ddp_report(toy_scenario).cost.has_value());
+  toy_scenario.train = {.samples_per_epoch = 1'600'000, .epochs = 36};
+  toy_scenario.cluster.groups[0].node.usd_per_hour.reset();
+  const Report report = ddp_report(toy_scenario);
+  BOOST_REQUIRE(report.cost.has_value());
+  BOOST_TEST(!report.cost->usd.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(mfu_is_the_models_flops_over_the_gpus_peak) {
+  // 3 GFLOP a sample, 16 samples in 6.5 ms on 2 GPUs of 100 TFLOP/s.
+  const Report report = ddp_report(scenario(Ddp{}));
+  BOOST_TEST(*report.mfu == 3e9 * 16 / 6.5e-3 / 200e12, kExact);
+}
+
+BOOST_AUTO_TEST_CASE(given_times_have_no_mfu) {
+  Scenario toy_scenario = scenario(Ddp{});
+  toy_scenario.model.units[0].forward = Seconds(1e-3);
+  BOOST_TEST(!ddp_report(toy_scenario).mfu.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(utilization_is_the_computing_share_of_the_measured_steps) {
+  // 2.75 ms of compute in each of the four steps, which take 27 ms together.
+  BOOST_TEST(ddp_report(scenario(Ddp{})).gpu_utilization == 4 * 2.75 / 27, kExact);
+}
+
+BOOST_AUTO_TEST_CASE(memory_is_the_programs_peak_beside_the_cuda_context) {
+  // 2 GB of parameters, 6 GB of activations and 2 GB of gradients at once, in backward.
+  const Report report = ddp_report(scenario(Ddp{}));
+  BOOST_REQUIRE(report.memory.has_value());
+  BOOST_TEST(report.memory->allocated_peak.value() == 10e9);
+  BOOST_TEST(report.memory->peak_at == "backward");
+  BOOST_TEST(report.memory->context.value() == 524288000);
+  BOOST_TEST(report.memory->fits);
+  BOOST_TEST(report.assumptions.back() ==
+             "CUDA context and libraries outside the allocator = 500 MiB");
+}
+
+BOOST_DATA_TEST_CASE(it_fits_exactly_if_the_context_fits_too,
+                     data::make({10e9 + 524288000 - 1, 10e9 + 524288000}) ^
+                         data::make({false, true}),
+                     capacity, fits) {
+  Scenario toy_scenario = scenario(Ddp{});
+  toy_scenario.cluster.groups[0].node.gpu.memory = Bytes(capacity);
+  BOOST_TEST(ddp_report(toy_scenario).memory->fits == fits);
+}
+
+BOOST_AUTO_TEST_CASE(of_unlike_gpus_the_one_with_the_least_room_is_reported) {
+  Scenario toy_scenario = scenario(Ddp{});
+  NodeGroup small = toy_scenario.cluster.groups[0];
+  small.node.gpu.memory = Bytes(9e9);
+  small.nodes = toy_scenario.cluster.groups[0].nodes = 1;
+  toy_scenario.cluster.groups.push_back(small);
+  const Report report = ddp_report(toy_scenario);
+  BOOST_TEST(report.memory->capacity.value() == 9e9);
+  BOOST_TEST(!report.memory->fits);
+}
+
+BOOST_AUTO_TEST_CASE(the_largest_batch_is_the_last_that_fits) {
+  // 2 + 2 GB and 0.75 GB a sample in 80 GB - 500 MiB: (80 - 0.524288 - 4) / 0.75 = 100.6 samples.
+  const Scenario toy_scenario = scenario(Ddp{});
+  const Schedule schedule = ddp_schedule(2);
+  const Trace trace = ddp_trace({6, 12});
+  RunFacts facts = facts_of(toy_scenario, schedule, trace);
+  facts.schedule_at_batch = [](std::int64_t batch) {
+    Schedule other = ddp_schedule(2);
+    const Bytes activations(0.75e9 * static_cast<double>(batch));
+    other.programs[0].ops[0].memory[0].change = activations;
+    other.programs[0].ops[1].memory[0].change = -activations;
+    return other;
+  };
+  BOOST_TEST(*summarize(facts).memory->largest_batch_per_gpu == 100);
+}
+
+namespace {
+
+/// The answer by trying every batch.
+std::optional<std::int64_t> by_trying(const std::function<Bytes(std::int64_t)>& room) {
+  std::int64_t batch = 0;
+  while (room(batch + 1) >= Bytes(0)) ++batch;
+  return batch == 0 ? std::nullopt : std::optional(batch);
+}
+
+}  // namespace
+
+BOOST_DATA_TEST_CASE(the_search_agrees_with_trying_every_batch_from_any_start,
+                     data::make({1, 7, 64, 1000, 100000}) * data::make({-1.0, 3.0, 500.0, 5000.0}),
+                     start, free) {
+  // Linear, bent at 100 samples (another kernel's workspace), and in stairs of 8 samples.
+  const auto linear = [=](std::int64_t b) { return Bytes(free - 3.5 * static_cast<double>(b)); };
+  const auto bent = [=](std::int64_t b) {
+    return Bytes(free - static_cast<double>(b) -
+                 (b > 100 ? 2.0 * static_cast<double>(b - 100) : 0));
+  };
+  const auto stairs = [=](std::int64_t b) {
+    return Bytes(free - 20 * static_cast<double>((b + 7) / 8));
+  };
+  BOOST_TEST((largest_batch(linear, start) == by_trying(linear)));
+  BOOST_TEST((largest_batch(bent, start) == by_trying(bent)));
+  BOOST_TEST((largest_batch(stairs, start) == by_trying(stairs)));
+}
+
+BOOST_AUTO_TEST_CASE(where_memory_is_linear_four_probes_find_the_largest_batch) {
+  int probes = 0;
+  const auto room = [&](std::int64_t batch) {
+    ++probes;
+    return Bytes(1e6 - 10.0 * static_cast<double>(batch));
+  };
+  BOOST_TEST(*largest_batch(room, 64) == 100000);
+  BOOST_TEST(probes == 4);
+}
+
+BOOST_AUTO_TEST_CASE(a_parameter_servers_step_is_one_workers_iteration_and_all_workers_count) {
+  // Two workers, saturated: an iteration every 2 ms each, so 8 samples a millisecond.
+  const Scenario toy_scenario = scenario(server(std::nullopt));
+  const Schedule schedule = server_schedule(2, 6);
+  const Trace trace = saturated_trace(2, 6);
+  const Report report = summarize(facts_of(toy_scenario, schedule, trace));
+  BOOST_TEST(report.step_time.value() == 2e-3, kExact);
+  BOOST_TEST(report.samples_per_s == 8e3, kExact);
+  BOOST_TEST(report.strategy == "ps asp");
+  BOOST_TEST(report.staleness->mean == 1);
+  BOOST_TEST(
+      (report.breakdown.compute + report.breakdown.exposed_communication + report.breakdown.idle)
+              .value() == 2e-3,
+      kExact);
+}
+
+BOOST_AUTO_TEST_CASE(unlike_workers_add_up_their_own_rates) {
+  // Worker 0 takes 10 ms an iteration and ends at 60; worker 1 takes 30 ms while worker 0 runs
+  // (ends 30, 60), then 20 alone: the lonely iterations do not count. 8 samples * (1/10 + 1/30) per
+  // ms.
+  const Schedule schedule = server_schedule(2, 6);
+  Trace trace;
+  trace.recorded_ranks = 3;
+  trace.iteration_end.resize(3);
+  for (std::uint32_t k = 0; k < 6; ++k) {
+    add_iteration(trace, 0, k, 10 * k, 10 * k + 8, 10 * k + 9, 10 * k + 10);
+    const double begin = k < 2 ? 30 * k : 60 + 20 * (k - 2.0);
+    const double end = k < 2 ? begin + 30 : begin + 20;
+    add_iteration(trace, 1, k, begin, end - 2, end - 1, end);
+  }
+  const Scenario toy_scenario = scenario(server(std::nullopt));
+  const Report report = summarize(facts_of(toy_scenario, schedule, trace));
+  BOOST_TEST(report.samples_per_s == 8e3 * (1.0 / 10 + 1.0 / 30), kExact);
+}
+
+BOOST_AUTO_TEST_CASE(backup_workers_gradients_are_not_samples) {
+  // The synchronous form with 2 workers, one of them backup: one update of 8 samples every 5 ms.
+  Schedule schedule = server_schedule(2, 4);
+  Op apply = schedule.programs[0].ops[3];
+  apply.queue.reset();
+  schedule.programs[0].ops.pop_back();
+  schedule.programs[1].ops = {apply};
+  Trace trace;
+  trace.recorded_ranks = 3;
+  trace.iteration_end.resize(3);
+  for (std::uint32_t k = 0; k < 4; ++k) {
+    for (std::size_t w = 0; w < 2; ++w) {
+      trace.spans.push_back(span(w, 0, k, 5 * k, 5 * k, 5 * k + 1));
+      trace.spans.push_back(span(w, 1, k, 5 * k + 1, 5 * k + 1, 5 * k + 3));
+      trace.iteration_end[w].push_back(ms(5 * k + 4));
+    }
+    trace.spans.push_back(span(2, 0, k, 5 * k + 4, 5 * k + 4, 5 * k + 5));
+    trace.iteration_end[2].push_back(ms(5 * k + 5));
+  }
+  const Scenario toy_scenario = scenario(server(0, 1));
+  const Report report = summarize(facts_of(toy_scenario, schedule, trace));
+  BOOST_TEST(report.global_batch == 8);
+  BOOST_TEST(report.samples_per_s == 8 / 5e-3, kExact);
+  BOOST_TEST(report.staleness->max == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(the_report_says_what_it_is_about_and_what_it_assumed_once) {
+  Scenario toy_scenario = scenario(Ddp{});
+  toy_scenario.assumptions = {"strategy.ddp.bucket_cap_mb = 25", "an assumption"};
+  const Report report = ddp_report(toy_scenario);
+  BOOST_TEST(report.scenario == "toy.yaml");
+  BOOST_TEST(report.model == "toy");
+  BOOST_TEST(report.cluster == "pair");
+  BOOST_TEST(report.strategy == "ddp");
+  BOOST_TEST(report.precision == "fp32");
+  BOOST_TEST(report.nodes == 2u);
+  BOOST_TEST(report.fidelity == "flow");
+  BOOST_TEST(report.assumptions.size() == 3u);  // with the CUDA context
+  BOOST_TEST(report.versions.at("simgrid") == "3.32.0");
+  BOOST_TEST(report.versions.at("rehearse") == REHEARSE_VERSION);
+}
