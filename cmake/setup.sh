@@ -34,21 +34,22 @@ install_packages() {
   fi
 }
 
-# build_preset PRESET [TARGET...]: configures and builds into build/PRESET, one launcher at a time.
+# build_preset PRESET [TARGET...]: configures and builds, one launcher at a time. The presets release and test share their
+# folder, so that whoever runs both compiles the program once.
 build_preset() {
-  local preset=$1 folder=$root/build/$1 started
+  local preset=$1 folder=$root/build/${1/#test/release} started
   shift
   mkdir -p "$folder"
   exec 9>"$folder/.lock"
   flock 9
   # A source that changes during the build must look newer than the stamp.
   started=$(mktemp "$folder/.started.XXXXXX")
-  [[ -e $folder/build.ninja ]] || echo "Building (once, a few minutes) in build/$preset" >&2
+  [[ -e $folder/build.ninja ]] || echo "Building (once, a few minutes) in ${folder#"$root/"}" >&2
   if ! (cd "$root" && cmake --preset "$preset" && cmake --build --preset "$preset" ${1:+--target "$@"}) \
     >"$folder/build.log" 2>&1; then
     rm -f "$started"
     tail -n 40 "$folder/build.log" >&2
-    echo "error: the build failed; build/$preset/build.log has all of it" >&2
+    echo "error: the build failed; ${folder#"$root/"}/build.log has all of it" >&2
     exit 70
   fi
   mv "$started" "$folder/.built"

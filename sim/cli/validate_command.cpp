@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "cli/commands.hpp"
-#include "cli/isolated.hpp"
+#include "base/child_process.hpp"
 #include "cli/simulate.hpp"
 
 namespace rehearse {

@@ -7,6 +7,10 @@
 namespace rehearse {
 namespace {
 
+/// Below this ratio to the median the ranks differ by chance from step to step, and no one of them
+/// is to blame.
+constexpr double kUneven = 1.05;
+
 /// "62 %" of the step.
 std::string share(Seconds part, const Anatomy& anatomy) {
   return fmt::format("{:.0f} %", 100 * (part / anatomy.step));
@@ -51,6 +55,14 @@ std::string network_bound(const Anatomy& anatomy, bool parameter_server) {
       format(saved_by_twice_the_network(anatomy.breakdown)));
 }
 
+std::string waiting_for_peers(const Anatomy& anatomy) {
+  const std::string text = fmt::format("waiting for the slowest rank: {} of the step",
+                                       share(anatomy.waiting_for_peers, anatomy));
+  if (anatomy.slowest_ratio < kUneven) return text + " (their compute times vary)";
+  return text + fmt::format(" (rank {} computes {:.2f} times as long as the median)",
+                            anatomy.slowest.index(), anatomy.slowest_ratio);
+}
+
 std::string waiting_bound(const Anatomy& anatomy, bool parameter_server) {
   const Seconds idle = anatomy.breakdown.idle;
   if (anatomy.waiting_for_server >= idle * 0.5) {
@@ -62,14 +74,7 @@ std::string waiting_bound(const Anatomy& anatomy, bool parameter_server) {
         "waiting: {} of the step a worker waits for the other workers and the server's update",
         share(idle, anatomy));
   }
-  if (anatomy.waiting_for_peers >= idle * 0.5) {
-    std::string text = fmt::format("waiting for the slowest rank: {} of the step",
-                                   share(anatomy.waiting_for_peers, anatomy));
-    // Below this the ranks differ by chance from step to step, and no one of them is to blame.
-    if (anatomy.slowest_ratio < 1.05) return text + " (their compute times vary)";
-    return text + fmt::format(" (rank {} computes {:.2f} times as long as the median)",
-                              anatomy.slowest.index(), anatomy.slowest_ratio);
-  }
+  if (anatomy.waiting_for_peers >= idle * 0.5) return waiting_for_peers(anatomy);
   return fmt::format("waiting: {} of the step neither computes nor communicates",
                      share(idle, anatomy));
 }
@@ -78,6 +83,11 @@ std::string waiting_bound(const Anatomy& anatomy, bool parameter_server) {
 
 std::string bottleneck_sentence(const Anatomy& anatomy, bool parameter_server) {
   const Breakdown& parts = anatomy.breakdown;
+  // A straggler bounds the step long before the others wait for most of it.
+  const bool straggler = anatomy.slowest_ratio >= kUneven &&
+                         anatomy.waiting_for_peers >= anatomy.step * 0.1 &&
+                         anatomy.waiting_for_peers > parts.exposed_communication;
+  if (straggler) return waiting_for_peers(anatomy);
   if (parts.compute >= std::max(parts.exposed_communication, parts.idle))
     return compute_bound(anatomy);
   if (parts.exposed_communication >= parts.idle) return network_bound(anatomy, parameter_server);

@@ -23,8 +23,7 @@ std::string counted(std::size_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-// --- head and times
-// ----------------------------------------------------------------------------------------------
+// --- head and times ------------------------------------------------------------------------------
 
 void add_head(const Report& report, Page& page) {
   const std::string cluster = report.cluster.empty() ? "inline cluster" : report.cluster;
@@ -54,8 +53,7 @@ void add_times(const Report& report, Page& page) {
                              (report.cost ? cost_text(*report.cost) : ""));
 }
 
-// --- where a step goes
-// -------------------------------------------------------------------------------------------
+// --- where a step goes ---------------------------------------------------------------------------
 
 struct Part {
   const char* name;
@@ -108,8 +106,7 @@ void add_breakdown(const Report& report, Page& page) {
     page.field("", left("  model FLOPs utilization", 33) + right(percent(*report.mfu), 9));
 }
 
-// --- memory
-// ------------------------------------------------------------------------------------------------------
+// --- memory --------------------------------------------------------------------------------------
 
 std::string verdict(const MemoryReport& memory, const Page& page) {
   const Bytes used = memory.allocated_peak + memory.context;
@@ -147,8 +144,7 @@ void add_memory(const MemoryReport& memory, Page& page) {
   }
 }
 
-// --- staleness
-// ---------------------------------------------------------------------------------------------------
+// --- staleness -----------------------------------------------------------------------------------
 
 /// Counts of the stalenesses 0 to max, as many together as it takes to fit into `width` characters.
 std::vector<double> binned(const StalenessReport& staleness, std::size_t width) {
@@ -169,8 +165,7 @@ void add_staleness(const StalenessReport& staleness, Page& page) {
                              staleness.max));
 }
 
-// --- grounds
-// -----------------------------------------------------------------------------------------------------
+// --- grounds -------------------------------------------------------------------------------------
 
 std::string joined(const std::vector<std::string>& texts, std::size_t count) {
   std::string text;

@@ -30,7 +30,8 @@ const Choices<Fsdp::Prefetch> kPrefetches = {{"backward_pre", Fsdp::Prefetch::ba
                                              {"none", Fsdp::Prefetch::none}};
 const Choices<ParameterServer::Partition> kPartitions = {
     {"size", ParameterServer::Partition::size}, {"unit", ParameterServer::Partition::unit}};
-/// Only the size of an element counts here, so both 16-bit types stand for a pure 16-bit parameter.
+/// Only the size of an element counts here, so both 16-bit types stand for a pure 16-bit
+/// parameter.
 const Choices<Precision> kMixedTypes = {
     {"fp32", Precision::fp32}, {"bf16", Precision::bf16_pure}, {"fp16", Precision::bf16_pure}};
 
@@ -160,7 +161,11 @@ std::optional<std::uint32_t> read_staleness(Map& map) {
   const std::optional<Value> value =
       map.has("staleness") ? map.optional("staleness") : std::nullopt;
   if (!value) return static_cast<std::uint32_t>(map.integer_or("staleness", 0, 0, kMostStale));
-  if (value->is_scalar() && value->shown() == "unbounded") return std::nullopt;
+  const std::string shown = value->shown();
+  if (value->is_scalar() && shown == "unbounded") return std::nullopt;
+  if (value->is_scalar() && shown.find_first_of("0123456789") == std::string::npos) {
+    value->fail(fmt::format("expected a whole number or unbounded; got \"{}\"", shown));
+  }
   return static_cast<std::uint32_t>(value->as_integer(0, kMostStale));
 }
 

@@ -31,7 +31,8 @@ constexpr double kHuber = 1.345;
 constexpr double kMadToSigma = 1.4826;
 /// A packet's worth: what is sent in it costs next to nothing.
 constexpr Bytes kStartUp(1024);
-/// More sizes than this say no more: long sweeps are thinned out evenly, and so are the places for a knee.
+/// More sizes than this say no more: long sweeps are thinned out evenly, and so are the places for
+/// a knee.
 constexpr std::size_t kMostSizes = 64;
 constexpr std::size_t kMostPlaces = 40;
 
@@ -61,10 +62,12 @@ std::vector<TimedSize> tidy(std::vector<TimedSize> points) {
       throw std::invalid_argument("sizes and times must be positive");
     }
   }
-  std::sort(points.begin(), points.end(), [](const TimedSize& a, const TimedSize& b) { return a.size < b.size; });
+  std::sort(points.begin(), points.end(),
+            [](const TimedSize& a, const TimedSize& b) { return a.size < b.size; });
   std::vector<TimedSize> result;
   for (auto first = points.begin(); first != points.end();) {
-    const auto last = std::find_if(first, points.end(), [&](const TimedSize& p) { return p.size != first->size; });
+    const auto last = std::find_if(first, points.end(),
+                                   [&](const TimedSize& p) { return p.size != first->size; });
     std::vector<double> times;
     for (auto p = first; p != last; ++p) times.push_back(p->time.value());
     result.push_back({first->size, Seconds(median(times))});
@@ -82,8 +85,9 @@ std::vector<TimedSize> thinned(const std::vector<TimedSize>& points) {
   return result;
 }
 
-/// Sizes of up to kStartUp measure the start-up alone. A sweep that begins at 8 bytes repeats that eight times, with
-/// jitter that would claim a regime of its own: they count as one point, their median.
+/// Sizes of up to kStartUp measure the start-up alone. A sweep that begins at 8 bytes repeats that
+/// eight times, with jitter that would claim a regime of its own: they count as one point, their
+/// median.
 std::vector<TimedSize> merge_tiny(const std::vector<TimedSize>& points) {
   std::vector<double> sizes, times;
   std::vector<TimedSize> rest;
@@ -101,15 +105,19 @@ std::vector<TimedSize> merge_tiny(const std::vector<TimedSize>& points) {
 }
 
 /// ln(predicted / measured): a relative error in which half and twice are equally far off.
-double residual_of(double predicted, const TimedSize& point) { return std::log(predicted / point.time.value()); }
+double residual_of(double predicted, const TimedSize& point) {
+  return std::log(predicted / point.time.value());
+}
 
-/// One Gauss-Newton step for the residuals of `members` from the predictions of `previous`, with Huber's weights:
-/// (a + b s) / p = 1 + ln(t / p). Without `previous` the measured times stand for the predictions.
-/// The columns are scaled to length 1 first: sizes span ten orders of magnitude.
-std::optional<Line> solve(const std::vector<const TimedSize*>& members, const Line* previous, double limit) {
+/// One Gauss-Newton step for the residuals of `members` from the predictions of `previous`, with
+/// Huber's weights: (a + b s) / p = 1 + ln(t / p). Without `previous` the measured times stand for
+/// the predictions. The columns are scaled to length 1 first: sizes span ten orders of magnitude.
+std::optional<Line> solve(const std::vector<const TimedSize*>& members, const Line* previous,
+                          double limit) {
   double a = 0, b = 0, d = 0, right_a = 0, right_b = 0;
   for (const TimedSize* point : members) {
-    const double size = point->size.value(), base = previous ? previous->at(size) : point->time.value();
+    const double size = point->size.value(),
+                 base = previous ? previous->at(size) : point->time.value();
     const double residual = previous ? residual_of(base, *point) : 0;
     const double weight = std::abs(residual) <= limit ? 1 : limit / std::abs(residual);
     const double of_intercept = 1 / base, of_slope = size / base;
@@ -164,13 +172,16 @@ bool rises(const Envelope& envelope) {
 class Search {
  public:
   Search(const std::vector<TimedSize>& points, const FitOptions& options, double limit)
-      : points_(points), least_(static_cast<std::size_t>(options.points_per_segment)), limit_(limit) {
+      : points_(points),
+        least_(static_cast<std::size_t>(options.points_per_segment)),
+        limit_(limit) {
     const std::size_t n = points.size(), step = n / kMostPlaces + 1;
     for (std::size_t i = 0; i < n; i += step) places_.push_back(i);
     places_.push_back(n);
     lines_.resize(places_.size() * places_.size());
     for (std::size_t a = 0; a < places_.size(); ++a) {
-      for (std::size_t b = a + 1; b < places_.size(); ++b) lines_[a * places_.size() + b] = line_of(a, b);
+      for (std::size_t b = a + 1; b < places_.size(); ++b)
+        lines_[a * places_.size() + b] = line_of(a, b);
     }
   }
 
@@ -192,7 +203,8 @@ class Search {
 
  private:
   std::optional<Line> line_of(std::size_t a, std::size_t b) const {
-    // Two points make a line but leave no residual: a whole curve may be short, a regime in it may not.
+    // Two points make a line but leave no residual: a whole curve may be short, a regime in it may
+    // not.
     if (places_[b] - places_[a] < least_) return std::nullopt;
     std::vector<const TimedSize*> members;
     for (std::size_t i = places_[a]; i < places_[b]; ++i) members.push_back(&points_[i]);
@@ -217,16 +229,18 @@ class Search {
     }
   }
 
-  /// Refits each regime on the points where it is the cheapest, as long as that lowers the loss: neighbours of
-  /// a knee belong to whichever regime the envelope says, not to where the cut was tried.
+  /// Refits each regime on the points where it is the cheapest, as long as that lowers the loss:
+  /// neighbours of a knee belong to whichever regime the envelope says, not to where the cut was
+  /// tried.
   Envelope polish(Envelope envelope) const {
     double value = loss(envelope);
     for (int round = 0; round < 20; ++round) {
       std::vector<std::vector<const TimedSize*>> members(envelope.size());
       for (const TimedSize& p : points_) {
-        const auto least = std::min_element(envelope.begin(), envelope.end(), [&](const Line& a, const Line& b) {
-          return a.at(p.size.value()) < b.at(p.size.value());
-        });
+        const auto least =
+            std::min_element(envelope.begin(), envelope.end(), [&](const Line& a, const Line& b) {
+              return a.at(p.size.value()) < b.at(p.size.value());
+            });
         members[static_cast<std::size_t>(least - envelope.begin())].push_back(&p);
       }
       Envelope next;
@@ -253,8 +267,9 @@ class Search {
   double best_loss_ = 0;
 };
 
-/// n ln(variance) + parameters ln(n): two parameters per regime and one per knee. The knees follow from the regimes,
-/// but their places were searched, and a search that is not paid for finds structure in noise.
+/// n ln(variance) + parameters ln(n): two parameters per regime and one per knee. The knees follow
+/// from the regimes, but their places were searched, and a search that is not paid for finds
+/// structure in noise.
 double information_criterion(double loss, std::size_t points, std::size_t regimes) {
   const double n = static_cast<double>(points);
   const double parameters = 3 * static_cast<double>(regimes) - 1;
@@ -268,7 +283,8 @@ Envelope choose(const std::vector<TimedSize>& points, const FitOptions& options,
   for (int count = 1; count <= options.max_segments; ++count) {
     const Envelope envelope = search.best(count);
     if (envelope.empty()) continue;
-    const double value = information_criterion(search.loss(envelope), points.size(), envelope.size());
+    const double value =
+        information_criterion(search.loss(envelope), points.size(), envelope.size());
     if (value < lowest) {
       lowest = value;
       chosen = envelope;
@@ -289,7 +305,8 @@ double limit_around(const Envelope& envelope, const std::vector<TimedSize>& poin
 
 std::vector<Segment> segments_of(const Envelope& envelope) {
   std::vector<Segment> segments;
-  for (const Line& line : envelope) segments.push_back({Seconds(line.intercept), BytesPerSecond(1 / line.slope)});
+  for (const Line& line : envelope)
+    segments.push_back({Seconds(line.intercept), BytesPerSecond(1 / line.slope)});
   return segments;
 }
 
@@ -305,9 +322,10 @@ std::vector<Bytes> knees_of(const Envelope& envelope) {
 }  // namespace
 
 std::size_t cheapest_segment(const std::vector<Segment>& segments, Bytes size) {
-  const auto least = std::min_element(segments.begin(), segments.end(), [&](const Segment& a, const Segment& b) {
-    return a.latency + size / a.rate < b.latency + size / b.rate;
-  });
+  const auto least =
+      std::min_element(segments.begin(), segments.end(), [&](const Segment& a, const Segment& b) {
+        return a.latency + size / a.rate < b.latency + size / b.rate;
+      });
   return static_cast<std::size_t>(least - segments.begin());
 }
 
@@ -347,13 +365,16 @@ SegmentFit fit_segments(const std::vector<TimedSize>& raw, const FitOptions& opt
   return {segments, knees_of(envelope), relative_errors(segments, points)};
 }
 
-std::vector<PointError> held_out_errors(const std::vector<TimedSize>& raw, const FitOptions& options) {
+std::vector<PointError> held_out_errors(const std::vector<TimedSize>& raw,
+                                        const FitOptions& options) {
   const std::vector<TimedSize> points = tidy(raw);
-  if (points.size() < 2 * kFewestSizes) throw std::invalid_argument("too few sizes to leave half of them out");
+  if (points.size() < 2 * kFewestSizes)
+    throw std::invalid_argument("too few sizes to leave half of them out");
   std::vector<PointError> errors;
   for (const std::size_t kept : {std::size_t{0}, std::size_t{1}}) {
     std::vector<TimedSize> seen, unseen;
-    for (std::size_t i = 0; i < points.size(); ++i) (i % 2 == kept ? seen : unseen).push_back(points[i]);
+    for (std::size_t i = 0; i < points.size(); ++i)
+      (i % 2 == kept ? seen : unseen).push_back(points[i]);
     const auto half = relative_errors(fit_segments(seen, options).segments, unseen);
     errors.insert(errors.end(), half.begin(), half.end());
   }

@@ -15,12 +15,13 @@ namespace {
 /// (NCCL 2.28.7, src/graph/tuning.cc, baseLatencies). It stays when the number of steps changes.
 constexpr Seconds kLaunch(6.6e-6);
 
-/// Half-width of a derived collective. On eight H100s behind NVSwitch all_reduce reaches a busbw of 480 GB/s
-/// through NVLink SHARP where reduce_scatter's ring reaches 362 GB/s (NVIDIA/nccl, issues 1047 and 1083): it takes
-/// a third longer than the derivation says.
+/// Half-width of a derived collective. On eight H100s behind NVSwitch all_reduce reaches a busbw of
+/// 480 GB/s through NVLink SHARP where reduce_scatter's ring reaches 362 GB/s (NVIDIA/nccl, issues
+/// 1047 and 1083): it takes a third longer than the derivation says.
 constexpr double kDerivedError = 0.35;
 
-/// Where no point was held out (a fit of fewer than 8 sizes, or all of them small or all large): twice its worst residual, and at least this.
+/// Where no point was held out (a fit of fewer than 8 sizes, or all of them small or all large):
+/// twice its worst residual, and at least this.
 constexpr double kUntestedError = 0.1;
 
 bool splits_all_reduce(CollectiveKind kind) {
@@ -31,22 +32,26 @@ bool splits_all_reduce(CollectiveKind kind) {
 /// How unlike two placements are: 0 for the same ranks on the same nodes.
 double distance(const CommCurve& curve, int ranks, int nodes) {
   const double of_nodes = std::abs(std::log(static_cast<double>(nodes) / curve.nodes));
-  const double of_ranks = std::abs(std::log(static_cast<double>(ranks) / nodes * curve.nodes / curve.ranks));
+  const double of_ranks =
+      std::abs(std::log(static_cast<double>(ranks) / nodes * curve.nodes / curve.ranks));
   return of_nodes + of_ranks;
 }
 
-/// The curve of `kind` with the most similar placement, on one node for one node and on several for several.
-const CommCurve* nearest_curve(const std::vector<CommCurve>& curves, CollectiveKind kind, int ranks, int nodes) {
+/// The curve of `kind` with the most similar placement, on one node for one node and on several for
+/// several.
+const CommCurve* nearest_curve(const std::vector<CommCurve>& curves, CollectiveKind kind, int ranks,
+                               int nodes) {
   const CommCurve* nearest = nullptr;
   for (const CommCurve& curve : curves) {
     if (curve.kind != kind || (curve.nodes == 1) != (nodes == 1)) continue;
-    if (!nearest || distance(curve, ranks, nodes) < distance(*nearest, ranks, nodes)) nearest = &curve;
+    if (!nearest || distance(curve, ranks, nodes) < distance(*nearest, ranks, nodes))
+      nearest = &curve;
   }
   return nearest;
 }
 
-/// Steps that follow one another: around the ring inside a node, up and down the tree between nodes (where the
-/// network's latency dwarfs that of the steps inside).
+/// Steps that follow one another: around the ring inside a node, up and down the tree between nodes
+/// (where the network's latency dwarfs that of the steps inside).
 double steps(CollectiveKind kind, int ranks, int nodes) {
   if (kind == CollectiveKind::send_recv) return 1;
   const double phases = kind == CollectiveKind::all_reduce ? 2 : 1;
@@ -63,15 +68,18 @@ void add(std::string& reasons, const std::string& reason) {
 }
 
 /// Why the curve does not speak for this collective; empty where it does.
-std::string reasons_outside(const CommCurve& curve, CollectiveKind kind, Bytes size, int ranks, int nodes) {
+std::string reasons_outside(const CommCurve& curve, CollectiveKind kind, Bytes size, int ranks,
+                            int nodes) {
   std::string reasons;
-  if (curve.kind != kind) add(reasons, fmt::format("{} derived from {}", to_string(kind), to_string(curve.kind)));
+  if (curve.kind != kind)
+    add(reasons, fmt::format("{} derived from {}", to_string(kind), to_string(curve.kind)));
   if (curve.ranks != ranks || curve.nodes != nodes) {
     const std::string wanted = nodes == 1 ? fmt::format("{} ranks", ranks)
                                           : fmt::format("{} ranks on {} nodes", ranks, nodes);
     add(reasons, fmt::format("{} from a curve of {}", wanted, placement(curve.ranks, curve.nodes)));
   }
-  if (size > curve.largest) add(reasons, fmt::format("{} above the measured {}", format(size), format(curve.largest)));
+  if (size > curve.largest)
+    add(reasons, fmt::format("{} above the measured {}", format(size), format(curve.largest)));
   if (size < curve.smallest) {
     add(reasons, fmt::format("{} below the measured {}", format(size), format(curve.smallest)));
   }
@@ -87,11 +95,14 @@ double half_width(const CommCurve& curve, CollectiveKind kind, Bytes size, bool 
 
 }  // namespace
 
-std::optional<CommCost> CommProfile::cost(CollectiveKind kind, Bytes size, int ranks, int nodes) const {
-  check(ranks >= 1 && nodes >= 1 && nodes <= ranks, "a collective has at least one rank on each of its nodes");
+std::optional<CommCost> CommProfile::cost(CollectiveKind kind, Bytes size, int ranks,
+                                          int nodes) const {
+  check(ranks >= 1 && nodes >= 1 && nodes <= ranks,
+        "a collective has at least one rank on each of its nodes");
   if (ranks == 1) return CommCost{};
   const CommCurve* curve = nearest_curve(curves, kind, ranks, nodes);
-  if (!curve && splits_all_reduce(kind)) curve = nearest_curve(curves, CollectiveKind::all_reduce, ranks, nodes);
+  if (!curve && splits_all_reduce(kind))
+    curve = nearest_curve(curves, CollectiveKind::all_reduce, ranks, nodes);
   if (!curve) return std::nullopt;
 
   const double growth = steps(kind, ranks, nodes) / steps(curve->kind, curve->ranks, curve->nodes);

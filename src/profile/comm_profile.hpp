@@ -10,7 +10,8 @@
 
 namespace rehearse {
 
-/// One regime of a collective (NCCL's LL, LL128 and Simple protocols, or what a fit finds): affine in size.
+/// One regime of a collective (NCCL's LL, LL128 and Simple protocols, or what a fit finds): affine
+/// in size.
 struct CommSegment {
   Seconds latency;
   BytesPerSecond busbw;  ///< of the slope: size * bus_factor / busbw + latency
@@ -19,19 +20,20 @@ struct CommSegment {
 /// From this size on a collective is bound by its rate; a fit is judged on these sizes separately.
 inline constexpr Bytes kLargeMessage(1024.0 * 1024.0);
 
-/// Calibrated cost of one collective on one number of ranks and nodes: the cheapest regime at each size.
+/// Calibrated cost of one collective on one number of ranks and nodes: the cheapest regime at each
+/// size.
 struct CommCurve {
   CollectiveKind kind = CollectiveKind::all_reduce;
   int ranks = 2;
   int nodes = 1;
   std::vector<CommSegment> segments;
-  Bytes smallest, largest;      ///< sizes it was fitted on
-  double residual_median = 0;   ///< relative error of the fit on its own points
+  Bytes smallest, largest;     ///< sizes it was fitted on
+  double residual_median = 0;  ///< relative error of the fit on its own points
   double residual_max = 0;
-  double held_out_median = 0;   ///< relative error on points left out of the fit (every other one)
+  double held_out_median = 0;  ///< relative error on points left out of the fit (every other one)
   double held_out_max = 0;
-  /// What 90 % of the points below kLargeMessage stay within, left out or fitted, whichever is worse; then those of
-  /// kLargeMessage and more. 0 where nothing could be left out.
+  /// What 90 % of the points below kLargeMessage stay within, left out or fitted, whichever is
+  /// worse; then those of kLargeMessage and more. 0 where nothing could be left out.
   double error_p90_small = 0;
   double error_p90_large = 0;
 };
@@ -53,9 +55,10 @@ struct CommProfile {
   std::string source;
   std::vector<CommCurve> curves;
 
-  /// Cost of a collective of `size` (nccl-tests' size) over `ranks` ranks on `nodes` nodes. A curve of another rank
-  /// count is carried over by its steps (latency) and its bus factor (bytes), and marked `outside`; a single-node
-  /// curve never stands for several nodes nor the other way round. Nothing if no curve can serve.
+  /// Cost of a collective of `size` (nccl-tests' size) over `ranks` ranks on `nodes` nodes. A curve
+  /// of another rank count is carried over by its steps (latency) and its bus factor (bytes), and
+  /// marked `outside`; a single-node curve never stands for several nodes nor the other way round.
+  /// Nothing if no curve can serve.
   std::optional<CommCost> cost(CollectiveKind kind, Bytes size, int ranks, int nodes) const;
 };
 

@@ -11,20 +11,23 @@ namespace {
 
 constexpr std::int64_t kMostRanks = 1'000'000;
 
-// --- reading ---------------------------------------------------------------------------------------------------
+// --- reading
+// ---------------------------------------------------------------------------------------------------
 
 CollectiveKind read_kind(const Value& value) {
   std::vector<std::string> names;
   for (const CollectiveKind kind : kCollectiveKinds) names.push_back(to_string(kind));
   const std::string name = value.as_choice(names);
-  return kCollectiveKinds.at(static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin()));
+  return kCollectiveKinds.at(
+      static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin()));
 }
 
 std::vector<CommSegment> read_segments(const Value& value) {
   std::vector<CommSegment> segments;
   for (const Value& item : value.as_list()) {
     Map map = item.as_map();
-    segments.push_back({map.require("latency").as_seconds(), map.require("busbw").as_bytes_per_second()});
+    segments.push_back(
+        {map.require("latency").as_seconds(), map.require("busbw").as_bytes_per_second()});
     map.finish();
     if (segments.size() == 1) continue;
     const CommSegment &low = segments[segments.size() - 2], &high = segments.back();
@@ -64,7 +67,8 @@ bool same_place(const CommCurve& a, const CommCurve& b) {
   return a.kind == b.kind && a.ranks == b.ranks && a.nodes == b.nodes;
 }
 
-// --- writing ---------------------------------------------------------------------------------------------------
+// --- writing
+// ---------------------------------------------------------------------------------------------------
 
 /// Six significant digits without an exponent.
 std::string decimal(double value) {
@@ -94,20 +98,22 @@ std::string quoted(const std::string& text) {
 }
 
 std::string curve_text(const CommCurve& curve) {
-  std::string text = fmt::format("  - collective: {}\n    ranks: {}\n    nodes: {}\n    segments:\n",
-                                 to_string(curve.kind), curve.ranks, curve.nodes);
+  std::string text =
+      fmt::format("  - collective: {}\n    ranks: {}\n    nodes: {}\n    segments:\n",
+                  to_string(curve.kind), curve.ranks, curve.nodes);
   for (const CommSegment& s : curve.segments) {
-    text += fmt::format("      - {{latency: {}us, busbw: {}GBps}}\n", decimal(s.latency.value() * 1e6),
-                        decimal(s.busbw.value() / 1e9));
+    text += fmt::format("      - {{latency: {}us, busbw: {}GBps}}\n",
+                        decimal(s.latency.value() * 1e6), decimal(s.busbw.value() / 1e9));
   }
-  text += fmt::format("    fitted_on: {{smallest: {}, largest: {}}}\n", exact(curve.smallest), exact(curve.largest));
-  text += fmt::format("    residual_median: {:.4f}\n    residual_max: {:.4f}\n", curve.residual_median,
-                      curve.residual_max);
+  text += fmt::format("    fitted_on: {{smallest: {}, largest: {}}}\n", exact(curve.smallest),
+                      exact(curve.largest));
+  text += fmt::format("    residual_median: {:.4f}\n    residual_max: {:.4f}\n",
+                      curve.residual_median, curve.residual_max);
   if (curve.held_out_max > 0) {
-    text += fmt::format("    held_out_median: {:.4f}\n    held_out_max: {:.4f}\n", curve.held_out_median,
-                        curve.held_out_max);
-    text += fmt::format("    error_p90_small: {:.4f}\n    error_p90_large: {:.4f}\n", curve.error_p90_small,
-                        curve.error_p90_large);
+    text += fmt::format("    held_out_median: {:.4f}\n    held_out_max: {:.4f}\n",
+                        curve.held_out_median, curve.held_out_max);
+    text += fmt::format("    error_p90_small: {:.4f}\n    error_p90_large: {:.4f}\n",
+                        curve.error_p90_small, curve.error_p90_large);
   }
   return text;
 }
@@ -135,8 +141,9 @@ CommProfile read_comm_profile(const Value& value) {
 }
 
 std::string to_yaml(const CommProfile& profile) {
-  std::string text = fmt::format("name: {}\nhardware: {}\nsource: {}\ncurves:\n", quoted(profile.name),
-                                 quoted(profile.hardware), quoted(profile.source));
+  std::string text =
+      fmt::format("name: {}\nhardware: {}\nsource: {}\ncurves:\n", quoted(profile.name),
+                  quoted(profile.hardware), quoted(profile.source));
   for (const CommCurve& curve : profile.curves) text += curve_text(curve);
   return text;
 }

@@ -35,12 +35,14 @@ CommCurve fit_curve(const Place& place, const std::vector<TimedSize>& points) {
   curve.held_out_max = held_out.max;
   curve.error_p90_small = std::max(summarize_errors(errors, Bytes(0), kLargeMessage).p90,
                                    summarize_errors(fit.residuals, Bytes(0), kLargeMessage).p90);
-  curve.error_p90_large =
-      std::max(summarize_errors(errors, kLargeMessage).p90, summarize_errors(fit.residuals, kLargeMessage).p90);
+  curve.error_p90_large = std::max(summarize_errors(errors, kLargeMessage).p90,
+                                   summarize_errors(fit.residuals, kLargeMessage).p90);
   return curve;
 }
 
-std::string or_else(const std::string& first, const std::string& second) { return first.empty() ? second : first; }
+std::string or_else(const std::string& first, const std::string& second) {
+  return first.empty() ? second : first;
+}
 
 std::string commented(const std::string& key, const std::string& text) {
   return text.empty() ? "" : fmt::format("# {}: {}\n", key, text);
@@ -49,9 +51,10 @@ std::string commented(const std::string& key, const std::string& text) {
 std::string profile_file(const std::vector<CommPoints>& measured, const ImportOptions& options) {
   const CommPoints& first = measured.front();
   const std::filesystem::path file = first.file;
-  const ProfileIdentity identity{or_else(options.name, file.stem().string()),
-                                 or_else(options.hardware, or_else(first.hardware, "unknown")),
-                                 or_else(options.source, or_else(first.source, file.filename().string()))};
+  const ProfileIdentity identity{
+      or_else(options.name, file.stem().string()),
+      or_else(options.hardware, or_else(first.hardware, "unknown")),
+      or_else(options.source, or_else(first.source, file.filename().string()))};
   return commented("Hardware", identity.hardware) + commented("Source", identity.source) +
          commented("Made by", options.command) + to_yaml(fit_profile(identity, measured));
 }
@@ -74,21 +77,24 @@ CommProfile fit_profile(const ProfileIdentity& identity, const std::vector<CommP
       profile.curves.push_back(fit_curve(place, points));
     } catch (const std::invalid_argument& error) {
       const auto& [kind, ranks, nodes] = place;
-      throw InputError(fmt::format("{}: error: {} over {} ranks on {} {}: {}", files[place], to_string(kind), ranks,
-                                   nodes, nodes == 1 ? "node" : "nodes", error.what()));
+      throw InputError(fmt::format("{}: error: {} over {} ranks on {} {}: {}", files[place],
+                                   to_string(kind), ranks, nodes, nodes == 1 ? "node" : "nodes",
+                                   error.what()));
     }
   }
   return profile;
 }
 
-std::string import_nccl_tests(const std::vector<std::filesystem::path>& files, const ImportOptions& options) {
+std::string import_nccl_tests(const std::vector<std::filesystem::path>& files,
+                              const ImportOptions& options) {
   check(!files.empty(), "an import has at least one file");
   std::vector<CommPoints> measured;
   for (const auto& file : files) measured.push_back(read_nccl_tests(file, options.nccl_tests));
   return profile_file(measured, options);
 }
 
-std::string import_points(const std::vector<std::filesystem::path>& files, const ImportOptions& options) {
+std::string import_points(const std::vector<std::filesystem::path>& files,
+                          const ImportOptions& options) {
   check(!files.empty(), "an import has at least one file");
   std::vector<CommPoints> measured;
   for (const auto& file : files) measured.push_back(read_points(file));

@@ -18,21 +18,24 @@ struct ProfileIdentity {
 };
 
 struct ImportOptions {
-  std::string name = {};             ///< of the profile; else the first file's name without its ending
-  std::string hardware = {};         ///< else what the first file says
-  std::string source = {};           ///< else what the first file says, else its name
-  std::string command = {};          ///< stands in the profile's head: how to make it again
+  std::string name = {};      ///< of the profile; else the first file's name without its ending
+  std::string hardware = {};  ///< else what the first file says
+  std::string source = {};    ///< else what the first file says, else its name
+  std::string command = {};   ///< stands in the profile's head: how to make it again
   NcclTestsOptions nccl_tests = {};  ///< what the logs leave out
 };
 
-/// Fits one curve per collective, ranks and nodes; points of several files join. InputError if a curve cannot be
-/// fitted (too few sizes, times that do not grow).
+/// Fits one curve per collective, ranks and nodes; points of several files join. InputError if a
+/// curve cannot be fitted (too few sizes, times that do not grow).
 CommProfile fit_profile(const ProfileIdentity& identity, const std::vector<CommPoints>& measured);
 
-/// The profile file (YAML, with a head of comments) fitted to outputs of nccl-tests: `rehearse import nccl-tests`.
-std::string import_nccl_tests(const std::vector<std::filesystem::path>& files, const ImportOptions& options = {});
+/// The profile file (YAML, with a head of comments) fitted to outputs of nccl-tests: `rehearse
+/// import nccl-tests`.
+std::string import_nccl_tests(const std::vector<std::filesystem::path>& files,
+                              const ImportOptions& options = {});
 
 /// The same from tables of points: `rehearse import points`.
-std::string import_points(const std::vector<std::filesystem::path>& files, const ImportOptions& options = {});
+std::string import_points(const std::vector<std::filesystem::path>& files,
+                          const ImportOptions& options = {});
 
 }  // namespace rehearse

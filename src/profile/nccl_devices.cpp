@@ -45,11 +45,13 @@ int NcclDevices::ranks() const {
 }
 
 std::string program_in(const std::string& text) {
-  for (std::size_t end = text.find("_perf"); end != std::string::npos; end = text.find("_perf", end + 1)) {
+  for (std::size_t end = text.find("_perf"); end != std::string::npos;
+       end = text.find("_perf", end + 1)) {
     for (const Program& program : kPrograms) {
       const std::string name = program.name;
       if (end < name.size() || text.compare(end - name.size(), name.size(), name) != 0) continue;
-      const bool whole = end == name.size() || !std::isalpha(static_cast<unsigned char>(text[end - name.size() - 1]));
+      const bool whole = end == name.size() ||
+                         !std::isalpha(static_cast<unsigned char>(text[end - name.size() - 1]));
       if (whole) return name + "_perf";
     }
   }

@@ -26,8 +26,9 @@ class NcclDevices {
   void set_ranks_per_process(int ranks) { per_process_ = ranks; }
 
   bool empty() const { return hosts_.empty(); }
-  /// Ranks of the first group (NCCL_TESTS_SPLIT makes several, whose collectives run beside one another). Versions
-  /// up to 2.17 list only the first rank of each process in JSON: the processes count too.
+  /// Ranks of the first group (NCCL_TESTS_SPLIT makes several, whose collectives run beside one
+  /// another). Versions up to 2.17 list only the first rank of each process in JSON: the processes
+  /// count too.
   int ranks() const;
   int nodes() const { return static_cast<int>(hosts_.size()); }
   const std::string& model() const { return model_; }
@@ -46,8 +47,8 @@ class NcclDevices {
 /// "mpirun -np 8 /opt/nccl-tests/build/all_reduce_perf_mpi -b 8". Empty if there is none.
 std::string program_in(const std::string& text);
 
-/// The collective that a program of nccl-tests measures. Nothing for those that no profile holds (alltoall_perf,
-/// gather_perf, ...) and for other words.
+/// The collective that a program of nccl-tests measures. Nothing for those that no profile holds
+/// (alltoall_perf, gather_perf, ...) and for other words.
 std::optional<CollectiveKind> collective_of_program(const std::string& program);
 
 }  // namespace rehearse

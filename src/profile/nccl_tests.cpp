@@ -30,7 +30,8 @@ CommPoints read_nccl_tests(const std::filesystem::path& file, const NcclTestsOpt
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) throw InputError(name + ":1:1: error: the file is empty");
   if (text[first] == '{') return read_nccl_tests_json(text, name, options);
-  return read_nccl_tests_log(make_text_source(without_colours(text), name, file.parent_path()), options);
+  return read_nccl_tests_log(make_text_source(without_colours(text), name, file.parent_path()),
+                             options);
 }
 
 }  // namespace rehearse

@@ -13,17 +13,18 @@ struct NcclTestsOptions {
   std::optional<CollectiveKind> collective = {};  ///< where the log does not name its program
   std::optional<int> ranks = {};                  ///< where the log has no `# Rank` lines
   std::optional<int> nodes = {};                  ///< likewise
-  bool in_place = false;                          ///< the in-place columns instead of the out-of-place ones
+  bool in_place = false;  ///< the in-place columns instead of the out-of-place ones
 };
 
-/// Reads one output of nccl-tests (all_reduce_perf, all_gather_perf, reduce_scatter_perf, broadcast_perf,
-/// sendrecv_perf): what it prints, in the layout of any version since 2.0 (the columns are those of the table's own
-/// head), with whatever mpirun, srun and NCCL write between its lines; or its JSON report (`-J`, since 2.17).
-/// A log of several tests gives the points of all of them. Rows of size 0 are left out.
+/// Reads one output of nccl-tests (all_reduce_perf, all_gather_perf, reduce_scatter_perf,
+/// broadcast_perf, sendrecv_perf): what it prints, in the layout of any version since 2.0 (the
+/// columns are those of the table's own head), with whatever mpirun, srun and NCCL write between
+/// its lines; or its JSON report (`-J`, since 2.17). A log of several tests gives the points of all
+/// of them. Rows of size 0 are left out.
 ///
-/// MissingError if the file cannot be read; InputError `file:line:column: error: ...` for a damaged or truncated
-/// row, wrong results (#wrong), a busbw that contradicts the ranks, processes that ran each alone, and for a log
-/// that does not say which collective it measured or on how many ranks.
+/// MissingError if the file cannot be read; InputError `file:line:column: error: ...` for a damaged
+/// or truncated row, wrong results (#wrong), a busbw that contradicts the ranks, processes that ran
+/// each alone, and for a log that does not say which collective it measured or on how many ranks.
 CommPoints read_nccl_tests(const std::filesystem::path& file, const NcclTestsOptions& options = {});
 
 }  // namespace rehearse

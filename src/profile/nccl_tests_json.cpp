@@ -24,13 +24,16 @@ class JsonReader {
     const Json& config = member(root_, "config", "");
     const NcclDevices devices = read_devices(config);
     result.hardware = devices.model();
-    if (const auto version = root_.find("nccl_version"); version != root_.end() && version->is_number_integer()) {
+    if (const auto version = root_.find("nccl_version");
+        version != root_.end() && version->is_number_integer()) {
       result.source = fmt::format("nccl-tests with NCCL {}", version_text(version->get<int>()));
     }
     const CollectiveKind kind = read_kind();
-    const int ranks = options_.ranks.value_or(devices.ranks()), nodes = options_.nodes.value_or(devices.nodes());
+    const int ranks = options_.ranks.value_or(devices.ranks()),
+              nodes = options_.nodes.value_or(devices.nodes());
     if (ranks < 2) fail("config.devices", "one rank communicates with nobody");
-    if (nodes < 1 || nodes > ranks) fail("config.devices", "expected from one node to as many as ranks");
+    if (nodes < 1 || nodes > ranks)
+      fail("config.devices", "expected from one node to as many as ranks");
     const Json& rows = list(member(root_, "results", ""), "results");
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (const auto point = read_row(rows[i], fmt::format("results[{}]", i))) {
@@ -47,9 +50,13 @@ class JsonReader {
       Json root = Json::parse(text);
       return root;
     } catch (const Json::parse_error& error) {
-      const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
+      const auto end =
+          text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
       const auto line = std::count(text.begin(), end, '\n') + 1;
-      throw InputError(fmt::format("{}:{}: error: not a whole JSON report of nccl-tests", file_, line));
+      throw InputError(
+          fmt::format("{}:{}: error: not a whole JSON report of nccl-tests", file_, line));
+    } catch (const Json::out_of_range&) {
+      throw InputError(fmt::format("{}: error: a number that is too large", file_));
     }
   }
 
@@ -77,7 +84,8 @@ class JsonReader {
 
   int whole(const Json& value, const std::string& path) const {
     const double result = number(value, path);
-    if (result < 0 || result > 1e9 || result != static_cast<int>(result)) fail(path, "expected a whole number");
+    if (result < 0 || result > 1e9 || result != static_cast<int>(result))
+      fail(path, "expected a whole number");
     return static_cast<int>(result);
   }
 
@@ -93,7 +101,9 @@ class JsonReader {
     const Json& listed = list(member(config, "devices", "config"), "config.devices");
     for (std::size_t i = 0; i < listed.size(); ++i) {
       const std::string path = fmt::format("config.devices[{}]", i);
-      const auto field = [&](const char* key) -> const Json& { return member(listed[i], key, path); };
+      const auto field = [&](const char* key) -> const Json& {
+        return member(listed[i], key, path);
+      };
       NcclDevices::Device device;
       device.rank = whole(field("rank"), path + ".rank");
       device.group = whole(field("group"), path + ".group");
@@ -111,11 +121,13 @@ class JsonReader {
     const Json& args = list(member(root_, "args", ""), "args");
     const std::string program = args.empty() ? "" : text(args[0], "args[0]");
     const auto kind = collective_of_program(program_in(program));
-    if (!kind) fail("args[0]", fmt::format("expected a test such as all_reduce_perf; got \"{}\"", program));
+    if (!kind)
+      fail("args[0]", fmt::format("expected a test such as all_reduce_perf; got \"{}\"", program));
     return *kind;
   }
 
-  std::optional<std::pair<Bytes, Seconds>> read_row(const Json& row, const std::string& path) const {
+  std::optional<std::pair<Bytes, Seconds>> read_row(const Json& row,
+                                                    const std::string& path) const {
     const Bytes size(number(member(row, "size", path), path + ".size"));
     if (!(size.value() > 0)) return std::nullopt;
     // Some tests have no out-of-place half: its value is null then.
@@ -126,7 +138,8 @@ class JsonReader {
     const std::string key = timing.contains("cpu_time") ? "cpu_time" : "time";
     const Seconds time(number(member(timing, key, half_path), half_path + "." + key) * 1e-6);
     if (!(time.value() > 0)) fail(half_path + "." + key, "expected a time above 0");
-    if (const auto wrong = timing.find("nwrong"); wrong != timing.end() && wrong->is_number() && *wrong > 0) {
+    if (const auto wrong = timing.find("nwrong");
+        wrong != timing.end() && wrong->is_number() && *wrong > 0) {
       fail(half_path + ".nwrong", "the results of this row are wrong, so is its time");
     }
     return std::pair(size, time);
@@ -144,7 +157,8 @@ class JsonReader {
 
 }  // namespace
 
-CommPoints read_nccl_tests_json(const std::string& text, const std::string& file, const NcclTestsOptions& options) {
+CommPoints read_nccl_tests_json(const std::string& text, const std::string& file,
+                                const NcclTestsOptions& options) {
   return JsonReader(text, file, options).read();
 }
 

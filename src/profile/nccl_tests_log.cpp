@@ -34,8 +34,8 @@ std::vector<Word> words_of(const std::string& line, std::size_t from) {
   return words;
 }
 
-/// Where a line's own text starts, after what launchers put before it: `[1,0]<stdout>:` (mpirun --tag-output),
-/// `0: ` (srun --label).
+/// Where a line's own text starts, after what launchers put before it: `[1,0]<stdout>:` (mpirun
+/// --tag-output), `0: ` (srun --label).
 std::size_t after_label(const std::string& line) {
   std::size_t at = line.find_first_not_of(" \t");
   if (at == std::string::npos) return line.size();
@@ -59,20 +59,24 @@ std::optional<long> whole_number(const std::string& text) {
 
 /// NCCL's names of element types in the `type` column.
 bool is_type(const std::string& text) {
-  static constexpr std::array kTypes = {"int8",  "uint8", "int32",    "uint32",  "int64",   "uint64", "half",
-                                        "float", "double", "bfloat16", "f8e4m3", "f8e5m2", "fp8_e4m3", "fp8_e5m2"};
+  static constexpr std::array kTypes = {"int8",   "uint8",  "int32",    "uint32",  "int64",
+                                        "uint64", "half",   "float",    "double",  "bfloat16",
+                                        "f8e4m3", "f8e5m2", "fp8_e4m3", "fp8_e5m2"};
   return std::find(kTypes.begin(), kTypes.end(), text) != kTypes.end();
 }
 
 /// A row of the table, and not one of NCCL's or mpirun's lines that happen to begin with a number.
 bool looks_like_row(const std::vector<Word>& words) {
-  return words.size() >= 3 && whole_number(words[0].text) && whole_number(words[1].text) && is_type(words[2].text);
+  return words.size() >= 3 && whole_number(words[0].text) && whole_number(words[1].text) &&
+         is_type(words[2].text);
 }
 
 class LogReader {
  public:
   LogReader(std::shared_ptr<const TextSource> source, const NcclTestsOptions& options)
-      : source_(std::move(source)), options_(options), named_(program_in(std::filesystem::path(source_->name).filename().string())) {
+      : source_(std::move(source)),
+        options_(options),
+        named_(program_in(std::filesystem::path(source_->name).filename().string())) {
     result_.file = source_->name;
   }
 
@@ -102,7 +106,8 @@ class LogReader {
     if (words.size() > 2 && words[0].text == "nccl-tests" && words[1].text == "version") {
       result_.source = "nccl-tests " + words[2].text;
     }
-    // "# Collective test starting: all_reduce_perf" since 2.17; before, a log may hold the command itself.
+    // "# Collective test starting: all_reduce_perf" since 2.17; before, a log may hold the command
+    // itself.
     if (const std::string program = program_in(line); !program.empty()) named_ = program;
   }
 
@@ -112,11 +117,13 @@ class LogReader {
     devices_ = NcclDevices();
     columns_.clear();
     const auto threads = words.size() > 1 ? whole_number(words[1].text) : std::nullopt;
-    const auto gpus = words.size() > 3 && words[2].text == "nGpus" ? whole_number(words[3].text) : std::nullopt;
+    const auto gpus =
+        words.size() > 3 && words[2].text == "nGpus" ? whole_number(words[3].text) : std::nullopt;
     if (threads && gpus) devices_.set_ranks_per_process(static_cast<int>(*threads * *gpus));
   }
 
-  /// "#  Rank  0 Group  0 Pid  54740 on  thanos device  0 [0x07] NVIDIA A100-SXM4-80GB" (no Group before 2.13).
+  /// "#  Rank  0 Group  0 Pid  54740 on  thanos device  0 [0x07] NVIDIA A100-SXM4-80GB" (no Group
+  /// before 2.13).
   void read_rank(const std::string& line, const std::vector<Word>& words) {
     NcclDevices::Device device;
     const auto after = [&](const char* name) -> std::string {
@@ -134,10 +141,12 @@ class LogReader {
     const std::size_t bracket = line.find(']', words[0].byte);
     if (bracket != std::string::npos) {
       const std::size_t model = line.find_first_not_of(' ', bracket + 1);
-      if (model != std::string::npos) device.model = line.substr(model, line.find_last_not_of(" \t") + 1 - model);
+      if (model != std::string::npos)
+        device.model = line.substr(model, line.find_last_not_of(" \t") + 1 - model);
     }
     if (!devices_.add(device)) {
-      fail_line(line_, words[0].byte, fmt::format("rank {} is listed twice: each process ran alone", device.rank),
+      fail_line(line_, words[0].byte,
+                fmt::format("rank {} is listed twice: each process ran alone", device.rank),
                 "build nccl-tests with MPI=1, so that its processes form one communicator");
     }
     if (result_.hardware.empty()) result_.hardware = device.model;
@@ -149,16 +158,20 @@ class LogReader {
       skipped_ = named_;
       return;
     }
-    if (columns_.empty()) fail_line(line_, words[0].byte, "a row before the head of its table (size count type ...)");
+    if (columns_.empty())
+      fail_line(line_, words[0].byte, "a row before the head of its table (size count type ...)");
     if (words.size() < columns_.size()) {
       fail_line(line_, words.back().byte,
-                fmt::format("expected {} columns, as in the head of the table; got {}", columns_.size(), words.size()));
+                fmt::format("expected {} columns, as in the head of the table; got {}",
+                            columns_.size(), words.size()));
     }
     const double size = number(words[0]);
     if (size == 0) return;
     const Seconds time(number(words[column("time")]) * 1e-6);
-    if (!(time.value() > 0)) fail_line(line_, words[column("time")].byte, "expected a time above 0");
-    if (const auto wrong = find_column("#wrong"); wrong && words[*wrong].text != "N/A" && number(words[*wrong]) > 0) {
+    if (!(time.value() > 0))
+      fail_line(line_, words[column("time")].byte, "expected a time above 0");
+    if (const auto wrong = find_column("#wrong");
+        wrong && words[*wrong].text != "N/A" && number(words[*wrong]) > 0) {
       fail_line(line_, words[*wrong].byte, "the results of this row are wrong, so is its time");
     }
     const CommPoint point{kind(words), ranks(words), nodes(words), Bytes(size), time};
@@ -187,7 +200,8 @@ class LogReader {
 
   double number(const Word& word) const {
     const auto value = decimal_number(word.text);
-    if (!value) fail_line(line_, word.byte, fmt::format("expected a number; got \"{}\"", word.text));
+    if (!value)
+      fail_line(line_, word.byte, fmt::format("expected a number; got \"{}\"", word.text));
     return *value;
   }
 
@@ -207,18 +221,21 @@ class LogReader {
 
   int nodes(const std::vector<Word>& words) const {
     const int nodes = options_.nodes ? *options_.nodes : devices_.nodes();
-    if (nodes < 1) fail_line(line_, words[0].byte, "the log has no \"# Rank\" lines", "give --ranks and --nodes");
+    if (nodes < 1)
+      fail_line(line_, words[0].byte, "the log has no \"# Rank\" lines",
+                "give --ranks and --nodes");
     if (nodes > ranks(words)) fail_line(line_, words[0].byte, "more nodes than ranks");
     return nodes;
   }
 
-  /// busbw / algbw follows from collective and ranks alone: a wrong one of them shows here. The last row of a run has
-  /// the most digits.
+  /// busbw / algbw follows from collective and ranks alone: a wrong one of them shows here. The
+  /// last row of a run has the most digits.
   void check_busbw() {
     if (!last_row_) return;
     const Row row = *std::exchange(last_row_, std::nullopt);
     if (row.algbw < 1) return;  // two decimals are too few to tell
-    const double expected = bus_factor(row.point.kind, row.point.ranks), got = row.busbw / row.algbw;
+    const double expected = bus_factor(row.point.kind, row.point.ranks),
+                 got = row.busbw / row.algbw;
     if (std::abs(got / expected - 1) < 0.025) return;
     fail_line(row.line, row.byte,
               fmt::format("busbw is {:.3g} times algbw, but {} over {} ranks makes it {:.3g}", got,
@@ -249,7 +266,8 @@ class LogReader {
 
 }  // namespace
 
-CommPoints read_nccl_tests_log(std::shared_ptr<const TextSource> source, const NcclTestsOptions& options) {
+CommPoints read_nccl_tests_log(std::shared_ptr<const TextSource> source,
+                               const NcclTestsOptions& options) {
   return LogReader(std::move(source), options).read();
 }
 

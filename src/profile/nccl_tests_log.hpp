@@ -8,6 +8,7 @@
 namespace rehearse {
 
 /// What nccl-tests printed, with whatever else stands in the log.
-CommPoints read_nccl_tests_log(std::shared_ptr<const TextSource> source, const NcclTestsOptions& options);
+CommPoints read_nccl_tests_log(std::shared_ptr<const TextSource> source,
+                               const NcclTestsOptions& options);
 
 }  // namespace rehearse

@@ -63,7 +63,7 @@ class TableReader {
   }
 
   void read_head(std::vector<Cell> cells) {
-    static const std::vector<std::string> kColumns = {"hardware", "ranks", "nodes", "collective",
+    static const std::vector<std::string> kColumns = {"hardware", "ranks",   "nodes", "collective",
                                                       "bytes",    "time_us", "source"};
     for (auto cell = cells.begin(); cell != cells.end(); ++cell) {
       if (std::find(kColumns.begin(), kColumns.end(), cell->text) == kColumns.end()) {
@@ -72,7 +72,8 @@ class TableReader {
              near.empty() ? "" : fmt::format("did you mean {}?", near));
       }
       const auto same = [&](const Cell& other) { return other.text == cell->text; };
-      if (std::any_of(cells.begin(), cell, same)) fail(cell->byte, fmt::format("a second column {}", cell->text));
+      if (std::any_of(cells.begin(), cell, same))
+        fail(cell->byte, fmt::format("a second column {}", cell->text));
     }
     head_ = std::move(cells);
     for (const std::string& name : kColumns) {
@@ -81,14 +82,16 @@ class TableReader {
   }
 
   std::optional<std::size_t> column(const std::string& name) const {
-    const auto found = std::find_if(head_.begin(), head_.end(), [&](const Cell& c) { return c.text == name; });
+    const auto found =
+        std::find_if(head_.begin(), head_.end(), [&](const Cell& c) { return c.text == name; });
     if (found == head_.end()) return std::nullopt;
     return static_cast<std::size_t>(found - head_.begin());
   }
 
   void read_row(const std::vector<Cell>& cells) {
     if (cells.size() != head_.size()) {
-      fail(cells.back().byte, fmt::format("expected {} cells, as in the head; got {}", head_.size(), cells.size()));
+      fail(cells.back().byte,
+           fmt::format("expected {} cells, as in the head; got {}", head_.size(), cells.size()));
     }
     const auto cell = [&](const char* name) -> const Cell& { return cells[*column(name)]; };
     CommPoint point;
@@ -123,19 +126,22 @@ class TableReader {
 
   double positive(const Cell& cell) const {
     const auto value = decimal_number(cell.text);
-    if (!value || !(*value > 0)) fail(cell.byte, fmt::format("expected a number above 0; got \"{}\"", cell.text));
+    if (!value || !(*value > 0))
+      fail(cell.byte, fmt::format("expected a number above 0; got \"{}\"", cell.text));
     return *value;
   }
 
   int whole(const Cell& cell, int low) const {
     const auto value = decimal_number(cell.text);
     if (!value || *value < low || *value > 1e6 || *value != std::floor(*value)) {
-      fail(cell.byte, fmt::format("expected a whole number of {} or more; got \"{}\"", low, cell.text));
+      fail(cell.byte,
+           fmt::format("expected a whole number of {} or more; got \"{}\"", low, cell.text));
     }
     return static_cast<int>(*value);
   }
 
-  [[noreturn]] void fail(std::size_t byte, const std::string& message, const std::string& remedy = "") const {
+  [[noreturn]] void fail(std::size_t byte, const std::string& message,
+                         const std::string& remedy = "") const {
     fail_at({source_, line_, byte}, message, remedy);
   }
 
@@ -148,7 +154,8 @@ class TableReader {
 }  // namespace
 
 CommPoints read_points(const std::filesystem::path& file) {
-  return TableReader(make_text_source(read_whole_file(file), file.string(), file.parent_path())).read();
+  return TableReader(make_text_source(read_whole_file(file), file.string(), file.parent_path()))
+      .read();
 }
 
 }  // namespace rehearse

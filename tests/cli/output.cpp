@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "base/error.hpp"
-#include "cli/isolated.hpp"
+#include "base/child_process.hpp"
 
 namespace rehearse {
 namespace {

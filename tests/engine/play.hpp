@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "cli/isolated.hpp"
+#include "base/child_process.hpp"
 #include "engine/engine.hpp"
 
 namespace rehearse {

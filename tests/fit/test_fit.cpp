@@ -1,15 +1,14 @@
-#include "fit/segments.hpp"
-
+#include <algorithm>
 #include <boost/random/normal_distribution.hpp>
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
 
 #include "base/random.hpp"
+#include "fit/segments.hpp"
 
 using namespace rehearse;
 namespace data = boost::unit_test::data;
@@ -24,12 +23,13 @@ std::vector<Bytes> doubling_sizes(double smallest = 8, int count = 32) {
 }
 
 /// Points of a known curve, with relative normal noise from a named stream.
-std::vector<TimedSize> points_of(const std::vector<Segment>& truth, const std::vector<Bytes>& sizes, double sigma = 0,
-                                 std::uint64_t seed = 0) {
+std::vector<TimedSize> points_of(const std::vector<Segment>& truth, const std::vector<Bytes>& sizes,
+                                 double sigma = 0, std::uint64_t seed = 0) {
   RandomStream stream = random_stream(seed, "fit noise");
   boost::random::normal_distribution<double> noise(0, 1);
   std::vector<TimedSize> points;
-  for (const Bytes size : sizes) points.push_back({size, predict(truth, size) * (1 + sigma * noise(stream))});
+  for (const Bytes size : sizes)
+    points.push_back({size, predict(truth, size) * (1 + sigma * noise(stream))});
   return points;
 }
 
@@ -42,8 +42,8 @@ const std::vector<Segment> kThree = {{Seconds(10e-6), BytesPerSecond(2e9)},
 
 const std::vector<Segment> kOne = {{Seconds(20e-6), BytesPerSecond(100e9)}};
 
-/// Standard errors of a line's two parameters under relative noise sigma: the diagonal of sigma^2 (A'A)^-1 with
-/// rows (1/t, s/t), over the points where this line is the cheapest.
+/// Standard errors of a line's two parameters under relative noise sigma: the diagonal of sigma^2
+/// (A'A)^-1 with rows (1/t, s/t), over the points where this line is the cheapest.
 std::pair<double, double> standard_errors(const std::vector<Segment>& truth, std::size_t which,
                                           const std::vector<Bytes>& sizes, double sigma) {
   double a = 0, b = 0, d = 0;
@@ -58,7 +58,8 @@ std::pair<double, double> standard_errors(const std::vector<Segment>& truth, std
   return {sigma * std::sqrt(d / determinant), sigma * std::sqrt(a / determinant)};
 }
 
-void check_segments(const std::vector<Segment>& got, const std::vector<Segment>& expected, double tolerance) {
+void check_segments(const std::vector<Segment>& got, const std::vector<Segment>& expected,
+                    double tolerance) {
   BOOST_REQUIRE_EQUAL(got.size(), expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     BOOST_TEST(std::abs(got[i].latency / expected[i].latency - 1) < tolerance);
@@ -79,7 +80,8 @@ BOOST_AUTO_TEST_CASE(three_regimes_and_their_knees_come_back_to_1e_9) {
   const SegmentFit fit = fit_segments(points_of(kThree, doubling_sizes()));
   check_segments(fit.segments, kThree, 1e-9);
   BOOST_REQUIRE_EQUAL(fit.knees.size(), 2u);
-  BOOST_TEST(fit.knees[0].value() == 30e-6 / (1 / 2e9 - 1 / 40e9), boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(fit.knees[0].value() == 30e-6 / (1 / 2e9 - 1 / 40e9),
+             boost::test_tools::tolerance(1e-9));
   BOOST_TEST(fit.knees[1].value() == 8e6, boost::test_tools::tolerance(1e-9));
 }
 
@@ -87,24 +89,29 @@ BOOST_AUTO_TEST_CASE(regimes_hand_over_where_they_cost_the_same) {
   const SegmentFit fit = fit_segments(points_of(kThree, doubling_sizes(), 0.01, 7));
   for (std::size_t i = 0; i < fit.knees.size(); ++i) {
     const Segment &low = fit.segments[i], &high = fit.segments[i + 1];
-    const Seconds before = low.latency + fit.knees[i] / low.rate, after = high.latency + fit.knees[i] / high.rate;
+    const Seconds before = low.latency + fit.knees[i] / low.rate,
+                  after = high.latency + fit.knees[i] / high.rate;
     BOOST_TEST(before.value() == after.value(), boost::test_tools::tolerance(1e-9));
   }
 }
 
-// Each parameter lies within 4 standard errors of the truth; Huber's estimator has 95 % of the efficiency of least
-// squares, so its errors are sqrt(1 / 0.95) times as large; and a point beside a knee, which may be counted to the wrong
-// side, pulls a regime by no more than one standard error again.
+// Each parameter lies within 4 standard errors of the truth; Huber's estimator has 95 % of the
+// efficiency of least squares, so its errors are sqrt(1 / 0.95) times as large; and a point beside
+// a knee, which may be counted to the wrong side, pulls a regime by no more than one standard error
+// again.
 BOOST_DATA_TEST_CASE(three_regimes_come_back_within_the_noise, data::xrange(1, 21), seed) {
   const double sigma = 0.01;
   const auto sizes = doubling_sizes(4096, 23);
-  const SegmentFit fit = fit_segments(points_of(kThree, sizes, sigma, static_cast<std::uint64_t>(seed)));
+  const SegmentFit fit =
+      fit_segments(points_of(kThree, sizes, sigma, static_cast<std::uint64_t>(seed)));
   BOOST_REQUIRE_EQUAL(fit.segments.size(), kThree.size());
   for (std::size_t i = 0; i < kThree.size(); ++i) {
     const auto [of_latency, of_slope] = standard_errors(kThree, i, sizes, sigma);
     const double allowed = 5 * std::sqrt(1 / 0.95);
-    BOOST_TEST(std::abs((fit.segments[i].latency - kThree[i].latency).value()) < allowed * of_latency);
-    BOOST_TEST(std::abs(1 / fit.segments[i].rate.value() - 1 / kThree[i].rate.value()) < allowed * of_slope);
+    BOOST_TEST(std::abs((fit.segments[i].latency - kThree[i].latency).value()) <
+               allowed * of_latency);
+    BOOST_TEST(std::abs(1 / fit.segments[i].rate.value() - 1 / kThree[i].rate.value()) <
+               allowed * of_slope);
   }
 }
 
@@ -117,9 +124,11 @@ BOOST_AUTO_TEST_CASE(noise_does_not_buy_a_second_regime) {
   BOOST_TEST(too_many <= 2);
 }
 
-// However wild, a point pulls no more than one that is off by Huber's limit, which is 1.345 * 5e-4 where the rest has
-// no noise; no parameter of a line over 20 points follows a point by more than twice that.
-BOOST_DATA_TEST_CASE(one_wild_point_hardly_moves_the_fit, data::make({0.2, 1.7, 3.0, 50.0}), factor) {
+// However wild, a point pulls no more than one that is off by Huber's limit, which is 1.345 * 5e-4
+// where the rest has no noise; no parameter of a line over 20 points follows a point by more than
+// twice that.
+BOOST_DATA_TEST_CASE(one_wild_point_hardly_moves_the_fit, data::make({0.2, 1.7, 3.0, 50.0}),
+                     factor) {
   auto points = points_of(kOne, doubling_sizes(4096, 20));
   points[7].time *= factor;
   const SegmentFit fit = fit_segments(points);
@@ -148,9 +157,10 @@ BOOST_AUTO_TEST_CASE(more_bytes_never_take_less_time) {
 }
 
 BOOST_AUTO_TEST_CASE(held_out_errors_are_those_of_points_unseen) {
-  // Without noise, half of the points say all; with it, an unseen point is off by its own noise and the fit's:
-  // the median of |N(0, sigma)| is 0.6745 sigma.
-  for (const PointError& e : held_out_errors(points_of(kThree, doubling_sizes()))) BOOST_TEST(e.error < 1e-9);
+  // Without noise, half of the points say all; with it, an unseen point is off by its own noise and
+  // the fit's: the median of |N(0, sigma)| is 0.6745 sigma.
+  for (const PointError& e : held_out_errors(points_of(kThree, doubling_sizes())))
+    BOOST_TEST(e.error < 1e-9);
   const double sigma = 0.02;
   const auto errors = held_out_errors(points_of(kThree, doubling_sizes(4096, 24), sigma, 5));
   BOOST_TEST(errors.size() == 24u);
@@ -163,7 +173,8 @@ BOOST_AUTO_TEST_CASE(a_wild_point_is_wild_when_held_out) {
   auto points = points_of(kOne, doubling_sizes(4096, 20));
   points[8].time *= 2;
   // Predicted t against a measured 2 t.
-  BOOST_TEST(summarize_errors(held_out_errors(points)).max == 0.5, boost::test_tools::tolerance(0.01));
+  BOOST_TEST(summarize_errors(held_out_errors(points)).max == 0.5,
+             boost::test_tools::tolerance(0.01));
 }
 
 BOOST_AUTO_TEST_CASE(several_points_of_one_size_count_as_their_median) {
@@ -206,15 +217,19 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_fitted_is_refused) {
     return [text](const std::invalid_argument& error) { return std::string(error.what()) == text; };
   };
   const auto points = points_of(kOne, doubling_sizes(4096, 3));
-  BOOST_CHECK_EXCEPTION(fit_segments(points), std::invalid_argument, says("too few sizes to fit a curve"));
-  BOOST_CHECK_EXCEPTION(held_out_errors(points_of(kOne, doubling_sizes(4096, 7))), std::invalid_argument,
-                        says("too few sizes to leave half of them out"));
+  BOOST_CHECK_EXCEPTION(fit_segments(points), std::invalid_argument,
+                        says("too few sizes to fit a curve"));
+  BOOST_CHECK_EXCEPTION(held_out_errors(points_of(kOne, doubling_sizes(4096, 7))),
+                        std::invalid_argument, says("too few sizes to leave half of them out"));
   auto falling = points_of(kOne, doubling_sizes(4096, 8));
   for (TimedSize& p : falling) p.time = Seconds(1 / p.size.value());
-  BOOST_CHECK_EXCEPTION(fit_segments(falling), std::invalid_argument, says("the times do not grow with size"));
-  for (const double bad : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+  BOOST_CHECK_EXCEPTION(fit_segments(falling), std::invalid_argument,
+                        says("the times do not grow with size"));
+  for (const double bad : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(),
+                           std::numeric_limits<double>::infinity()}) {
     auto broken = points_of(kOne, doubling_sizes());
     broken[3].time = Seconds(bad);
-    BOOST_CHECK_EXCEPTION(fit_segments(broken), std::invalid_argument, says("sizes and times must be positive"));
+    BOOST_CHECK_EXCEPTION(fit_segments(broken), std::invalid_argument,
+                          says("sizes and times must be positive"));
   }
 }

@@ -1,5 +1,3 @@
-#include "profile/nccl_tests.hpp"
-
 #include <unistd.h>
 
 #include <boost/test/data/monomorphic.hpp>
@@ -11,6 +9,7 @@
 #include "base/error.hpp"
 #include "profile/import.hpp"
 #include "profile/nccl_devices.hpp"
+#include "profile/nccl_tests.hpp"
 #include "profile/points_table.hpp"
 
 using namespace rehearse;
@@ -18,7 +17,8 @@ namespace data = boost::unit_test::data;
 
 namespace {
 
-const std::filesystem::path kData = std::filesystem::path(REHEARSE_SOURCE_DIR) / "tests/data/nccl-tests";
+const std::filesystem::path kData =
+    std::filesystem::path(REHEARSE_SOURCE_DIR) / "tests/data/nccl-tests";
 
 struct Sample {
   const char* file;
@@ -33,8 +33,10 @@ std::ostream& operator<<(std::ostream& out, const Sample& sample) { return out <
 
 const Sample kSamples[] = {
     {"all_reduce_2.18.txt", CollectiveKind::all_reduce, 8, 1, 14, 10e-6, "NVIDIA A100-SXM4-80GB"},
-    {"all_gather_perf_2.0.txt", CollectiveKind::all_gather, 4, 1, 10, 10e-6, "Tesla V100-SXM2-16GB"},
-    {"mpirun_tagged.txt", CollectiveKind::reduce_scatter, 16, 2, 11, 100e-6, "NVIDIA H100 80GB HBM3"},
+    {"all_gather_perf_2.0.txt", CollectiveKind::all_gather, 4, 1, 10, 10e-6,
+     "Tesla V100-SXM2-16GB"},
+    {"mpirun_tagged.txt", CollectiveKind::reduce_scatter, 16, 2, 11, 100e-6,
+     "NVIDIA H100 80GB HBM3"},
     {"per_iteration.txt", CollectiveKind::all_reduce, 8, 1, 9, 10e-6, "NVIDIA A100-SXM4-80GB"},
     {"all_reduce.json", CollectiveKind::all_reduce, 8, 2, 14, 10e-6, "NVIDIA A100-SXM4-80GB"},
 };
@@ -43,7 +45,8 @@ const Sample kSamples[] = {
 class Scratch {
  public:
   Scratch(const std::string& name, const std::string& text)
-      : path_(std::filesystem::temp_directory_path() / ("rehearse_" + std::to_string(getpid()) + "_" + name)) {
+      : path_(std::filesystem::temp_directory_path() /
+              ("rehearse_" + std::to_string(getpid()) + "_" + name)) {
     std::ofstream(path_) << text;
   }
   ~Scratch() { std::filesystem::remove(path_); }
@@ -81,7 +84,8 @@ BOOST_DATA_TEST_CASE(every_layout_gives_the_points_that_it_prints, data::make(kS
     BOOST_TEST(to_string(p.kind) == to_string(sample.kind));
     BOOST_TEST(p.ranks == sample.ranks);
     BOOST_TEST(p.nodes == sample.nodes);
-    const double expected = sample.latency + p.size.value() * bus_factor(sample.kind, sample.ranks) / 100e9;
+    const double expected =
+        sample.latency + p.size.value() * bus_factor(sample.kind, sample.ranks) / 100e9;
     BOOST_TEST(std::abs(p.time.value() / expected - 1) < 5.1e-4);  // four digits are printed
   }
 }
@@ -125,7 +129,8 @@ BOOST_AUTO_TEST_CASE(colours_and_carriage_returns_do_not_disturb) {
 }
 
 BOOST_AUTO_TEST_CASE(programs_are_known_by_their_names) {
-  BOOST_TEST(program_in("mpirun -np 8 /opt/my_perf/build/all_reduce_perf_mpi -b 8") == "all_reduce_perf");
+  BOOST_TEST(program_in("mpirun -np 8 /opt/my_perf/build/all_reduce_perf_mpi -b 8") ==
+             "all_reduce_perf");
   BOOST_TEST(program_in("./build/all_gather_perf").size() == 15u);
   BOOST_TEST(program_in("NCCL INFO tune_perf 3").empty());
   BOOST_TEST(!collective_of_program("alltoall_perf"));
@@ -141,19 +146,22 @@ BOOST_AUTO_TEST_CASE(every_bad_log_is_refused_with_exactly_its_message) {
     const std::string got = message_of([&] { read_nccl_tests(file); }, (kData / "bad").string());
     BOOST_TEST(got + "\n" == text_of(file.string() + ".err"));
   }
-  BOOST_TEST(files == 16);
+  BOOST_TEST(files == 17);
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_log_is_missing) {
-  BOOST_CHECK_EXCEPTION(read_nccl_tests("no/such.log"), MissingError, [](const MissingError& error) {
-    return std::string(error.what()) == "no/such.log: error: cannot read this file";
-  });
+  BOOST_CHECK_EXCEPTION(
+      read_nccl_tests("no/such.log"), MissingError, [](const MissingError& error) {
+        return std::string(error.what()) == "no/such.log: error: cannot read this file";
+      });
   BOOST_CHECK_THROW(read_nccl_tests(kData), MissingError);
 }
 
 BOOST_AUTO_TEST_CASE(an_imported_log_gives_back_its_latency_and_busbw) {
-  const std::string text = import_nccl_tests({kData / "all_reduce_2.18.txt"}, {.name = "node0", .command = "rehearse import"});
-  BOOST_TEST(text.find("# Hardware: NVIDIA A100-SXM4-80GB\n# Source: nccl-tests 2.18.0\n# Made by: rehearse import\n") == 0u);
+  const std::string text = import_nccl_tests({kData / "all_reduce_2.18.txt"},
+                                             {.name = "node0", .command = "rehearse import"});
+  BOOST_TEST(text.find("# Hardware: NVIDIA A100-SXM4-80GB\n# Source: nccl-tests 2.18.0\n# Made by: "
+                       "rehearse import\n") == 0u);
   const CommProfile profile = read_comm_profile(Document::parse(text, "node0.yaml")->root());
   BOOST_TEST(profile.name == "node0");
   BOOST_REQUIRE_EQUAL(profile.curves.size(), 1u);
@@ -167,17 +175,20 @@ BOOST_AUTO_TEST_CASE(an_imported_log_gives_back_its_latency_and_busbw) {
 }
 
 BOOST_AUTO_TEST_CASE(files_of_several_collectives_make_one_profile) {
-  const std::string text =
-      import_nccl_tests({kData / "all_reduce_2.18.txt", kData / "mpirun_tagged.txt", kData / "several_tests.txt"});
+  const std::string text = import_nccl_tests(
+      {kData / "all_reduce_2.18.txt", kData / "mpirun_tagged.txt", kData / "several_tests.txt"});
   const CommProfile profile = read_comm_profile(Document::parse(text, "p.yaml")->root());
   BOOST_TEST(profile.name == "all_reduce_2.18");
   BOOST_TEST(profile.curves.size() == 4u);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_of_too_few_sizes_is_refused_by_name) {
-  const Scratch few("few.csv", "hardware,ranks,nodes,collective,bytes,time_us\nx,8,1,all_reduce,8,10\nx,8,1,all_reduce,16,10\n");
+  const Scratch few("few.csv",
+                    "hardware,ranks,nodes,collective,bytes,time_us\nx,8,1,all_reduce,8,10\nx,8,1,"
+                    "all_reduce,16,10\n");
   BOOST_TEST(message_of([&] { import_points({few.path()}); }, few.path().parent_path().string()) ==
-             few.path().filename().string() + ": error: all_reduce over 8 ranks on 1 node: too few sizes to fit a curve");
+             few.path().filename().string() +
+                 ": error: all_reduce over 8 ranks on 1 node: too few sizes to fit a curve");
 }
 
 BOOST_AUTO_TEST_CASE(a_table_of_points_is_read) {
@@ -208,21 +219,31 @@ BOOST_DATA_TEST_CASE(
         {"", ":1:1: error: no head: hardware,ranks,nodes,collective,bytes,time_us\n\n^"},
         {"hardware,ranks,nodes,collective,bytes,time_us\n",
          ":1:1: error: no row below the head\nhardware,ranks,nodes,collective,bytes,time_us\n^"},
-        {"hardware,rank\n", ":1:10: error: unknown column \"rank\"\nhardware,rank\n         ^\nremedy: did you mean ranks?"},
+        {"hardware,rank\n",
+         ":1:10: error: unknown column \"rank\"\nhardware,rank\n         ^\nremedy: did you mean "
+         "ranks?"},
         {"ranks,ranks\n", ":1:7: error: a second column ranks\nranks,ranks\n      ^"},
         {"hardware,ranks\n", ":1:1: error: the column nodes is missing\nhardware,ranks\n^"},
-        {"@x,8,1,all_reduce,8\n", ":2:18: error: expected 6 cells, as in the head; got 5\nx,8,1,all_reduce,8\n                 ^"},
+        {"@x,8,1,all_reduce,8\n",
+         ":2:18: error: expected 6 cells, as in the head; got 5\nx,8,1,all_reduce,8\n              "
+         "   ^"},
         {"@x,1,1,all_reduce,8,1\n",
          ":2:3: error: expected a whole number of 2 or more; got \"1\"\nx,1,1,all_reduce,8,1\n  ^"},
-        {"@x,8,9,all_reduce,8,1\n", ":2:5: error: more nodes than ranks\nx,8,9,all_reduce,8,1\n    ^"},
+        {"@x,8,9,all_reduce,8,1\n",
+         ":2:5: error: more nodes than ranks\nx,8,9,all_reduce,8,1\n    ^"},
         {"@x,8,1,allreduce,8,1\n",
-         ":2:7: error: expected a collective; got \"allreduce\"\nx,8,1,allreduce,8,1\n      ^\nremedy: did you mean all_reduce?"},
-        {"@x,8,1,all_reduce,0,1\n", ":2:18: error: expected a number above 0; got \"0\"\nx,8,1,all_reduce,0,1\n                 ^"},
+         ":2:7: error: expected a collective; got \"allreduce\"\nx,8,1,allreduce,8,1\n      "
+         "^\nremedy: did you mean all_reduce?"},
+        {"@x,8,1,all_reduce,0,1\n",
+         ":2:18: error: expected a number above 0; got \"0\"\nx,8,1,all_reduce,0,1\n               "
+         "  ^"},
         {"@x,8,1,all_reduce,8,nan\n",
-         ":2:20: error: expected a number above 0; got \"nan\"\nx,8,1,all_reduce,8,nan\n                   ^"},
+         ":2:20: error: expected a number above 0; got \"nan\"\nx,8,1,all_reduce,8,nan\n           "
+         "        ^"},
         {"@x,8,1,all_reduce,8,1\ny,8,1,all_reduce,8,1\n",
          ":3:1: error: expected one hardware in the whole table\ny,8,1,all_reduce,8,1\n^"},
-        {"@\"x,8,1,all_reduce,8,1\n", ":2:1: error: a quote that is not closed\n\"x,8,1,all_reduce,8,1\n^"},
+        {"@\"x,8,1,all_reduce,8,1\n",
+         ":2:1: error: a quote that is not closed\n\"x,8,1,all_reduce,8,1\n^"},
     }),
     bad) {
   std::string text = bad.text;

@@ -43,7 +43,8 @@ CommProfile node_of_8() { return one_curve(curve_of(CollectiveKind::all_reduce, 
 
 CommProfile two_nodes() { return one_curve(curve_of(CollectiveKind::all_reduce, 16, 2, kTwo)); }
 
-CommCost cost_of(const CommProfile& profile, CollectiveKind kind, double size, int ranks, int nodes) {
+CommCost cost_of(const CommProfile& profile, CollectiveKind kind, double size, int ranks,
+                 int nodes) {
   const auto cost = profile.cost(kind, Bytes(size), ranks, nodes);
   BOOST_REQUIRE(cost.has_value());
   return *cost;
@@ -58,7 +59,8 @@ const auto kCloseEnough = boost::test_tools::tolerance(1e-9);
 
 }  // namespace
 
-// --- a curve at its own ranks ------------------------------------------------------------------------------------
+// --- a curve at its own ranks
+// ------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(all_reduce_costs_its_latency_and_twice_7_eighths_of_its_bytes) {
   // 1 MB: 20 us + 1.75 MB / 50 GB/s = 55 us, against 100 us + 8.75 us.
@@ -97,10 +99,12 @@ BOOST_AUTO_TEST_CASE(more_nodes_than_ranks_is_our_own_bug) {
   BOOST_CHECK_THROW(node_of_8().cost(CollectiveKind::all_reduce, Bytes(1), 2, 3), InternalError);
 }
 
-// --- what no curve was measured for ------------------------------------------------------------------------------
+// --- what no curve was measured for
+// ------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(half_an_all_reduce_stands_for_its_phases) {
-  for (const auto kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::broadcast}) {
+  for (const auto kind :
+       {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::broadcast}) {
     // 6.6 us of launch, then 7 steps instead of 14.
     const CommCost cost = cost_of(node_of_8(), kind, 1e6, 8, 1);
     check_cost(cost, 6.6e-6 + (20e-6 - 6.6e-6) / 2, 1e6 * bus_factor(kind, 8) / 50e9);
@@ -123,8 +127,10 @@ BOOST_AUTO_TEST_CASE(send_recv_is_not_derived) {
 }
 
 BOOST_AUTO_TEST_CASE(the_interval_of_a_derivation_covers_published_reduce_scatters) {
-  // Eight H100s, ring: 8 GiB in 20,754 us (NVIDIA/nccl issue 1047), against the all_reduce of a p5.48xlarge.
-  const auto file = std::filesystem::path(REHEARSE_SOURCE_DIR) / "platforms/profiles/comm/p5_h100.yaml";
+  // Eight H100s, ring: 8 GiB in 20,754 us (NVIDIA/nccl issue 1047), against the all_reduce of a
+  // p5.48xlarge.
+  const auto file =
+      std::filesystem::path(REHEARSE_SOURCE_DIR) / "platforms/profiles/comm/p5_h100.yaml";
   const CommProfile profile = read_comm_profile(Document::load(file)->root());
   const CommCost cost = cost_of(profile, CollectiveKind::reduce_scatter, 8192 * kMiB, 8, 1);
   const double ratio = 20754e-6 / (cost.latency + cost.transfer).value();
@@ -148,8 +154,8 @@ BOOST_AUTO_TEST_CASE(other_numbers_of_nodes_pay_for_the_depth_of_the_tree) {
 }
 
 BOOST_AUTO_TEST_CASE(a_latency_below_the_launch_does_not_shrink) {
-  const auto profile =
-      one_curve(curve_of(CollectiveKind::all_reduce, 8, 1, {{Seconds(5e-6), BytesPerSecond(50e9)}}));
+  const auto profile = one_curve(
+      curve_of(CollectiveKind::all_reduce, 8, 1, {{Seconds(5e-6), BytesPerSecond(50e9)}}));
   check_cost(cost_of(profile, CollectiveKind::all_reduce, 1e6, 2, 1), 5e-6, 1e6 / 50e9);
   check_cost(cost_of(profile, CollectiveKind::all_reduce, 1e6, 16, 1), 5e-6, 1.875e6 / 50e9);
 }
@@ -164,19 +170,24 @@ BOOST_AUTO_TEST_CASE(one_node_never_stands_for_several_nor_the_other_way_round) 
 BOOST_AUTO_TEST_CASE(the_most_similar_curve_is_carried_over) {
   CommProfile profile = node_of_8();
   profile.curves.push_back(curve_of(CollectiveKind::all_reduce, 2, 1, kTwo));
-  BOOST_TEST(cost_of(profile, CollectiveKind::all_reduce, 1e6, 3, 1).outside == "3 ranks from a curve of 2");
-  BOOST_TEST(cost_of(profile, CollectiveKind::all_reduce, 1e6, 6, 1).outside == "6 ranks from a curve of 8");
+  BOOST_TEST(cost_of(profile, CollectiveKind::all_reduce, 1e6, 3, 1).outside ==
+             "3 ranks from a curve of 2");
+  BOOST_TEST(cost_of(profile, CollectiveKind::all_reduce, 1e6, 6, 1).outside ==
+             "6 ranks from a curve of 8");
 }
 
 BOOST_AUTO_TEST_CASE(every_reason_is_named) {
   const CommCost cost = cost_of(two_nodes(), CollectiveKind::all_gather, 2048 * kMiB, 32, 4);
-  BOOST_TEST(cost.outside ==
-             "all_gather derived from all_reduce; 32 ranks on 4 nodes from a curve of 16 on 2 nodes; "
-             "2.00 GiB above the measured 1.00 GiB");
-  BOOST_TEST(cost_of(node_of_8(), CollectiveKind::all_reduce, 4, 8, 1).outside == "4 B below the measured 8 B");
+  BOOST_TEST(
+      cost.outside ==
+      "all_gather derived from all_reduce; 32 ranks on 4 nodes from a curve of 16 on 2 nodes; "
+      "2.00 GiB above the measured 1.00 GiB");
+  BOOST_TEST(cost_of(node_of_8(), CollectiveKind::all_reduce, 4, 8, 1).outside ==
+             "4 B below the measured 8 B");
 }
 
-// --- properties --------------------------------------------------------------------------------------------------
+// --- properties
+// --------------------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(more_bytes_more_ranks_and_more_nodes_never_cost_less) {
   const auto total = [](const CommCost& cost) { return (cost.latency + cost.transfer).value(); };
@@ -185,19 +196,22 @@ BOOST_AUTO_TEST_CASE(more_bytes_more_ranks_and_more_nodes_never_cost_less) {
     for (int ranks = 1; ranks <= 64; ranks *= 2) {
       const double one = total(cost_of(node_of_8(), CollectiveKind::all_reduce, size, ranks, 1));
       BOOST_TEST(one > last - 1e-18);
-      BOOST_TEST(total(cost_of(node_of_8(), CollectiveKind::all_reduce, size * 1.5, ranks, 1)) >= one);
+      BOOST_TEST(total(cost_of(node_of_8(), CollectiveKind::all_reduce, size * 1.5, ranks, 1)) >=
+                 one);
       last = one;
     }
     last = 0;
     for (int nodes = 2; nodes <= 512; nodes *= 2) {
-      const double one = total(cost_of(two_nodes(), CollectiveKind::all_reduce, size, 8 * nodes, nodes));
+      const double one =
+          total(cost_of(two_nodes(), CollectiveKind::all_reduce, size, 8 * nodes, nodes));
       BOOST_TEST(one > last);
       last = one;
     }
   }
 }
 
-// --- files -------------------------------------------------------------------------------------------------------
+// --- files
+// -------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -220,7 +234,9 @@ curves:
     held_out_max: 0.06
 )";
 
-CommProfile parse(const std::string& text) { return read_comm_profile(Document::parse(text, "p.yaml")->root()); }
+CommProfile parse(const std::string& text) {
+  return read_comm_profile(Document::parse(text, "p.yaml")->root());
+}
 
 std::string with(const std::string& old_text, const std::string& new_text) {
   std::string text = kGood;
@@ -255,7 +271,8 @@ BOOST_AUTO_TEST_CASE(a_profile_file_says_what_it_holds) {
 BOOST_AUTO_TEST_CASE(what_is_written_reads_back_the_same) {
   CommProfile profile = parse(kGood);
   profile.hardware = "two \"odd\" \\ names: {a}";
-  profile.curves.push_back(curve_of(CollectiveKind::send_recv, 2, 2, {{Seconds(0), BytesPerSecond(1.25e6)}}));
+  profile.curves.push_back(
+      curve_of(CollectiveKind::send_recv, 2, 2, {{Seconds(0), BytesPerSecond(1.25e6)}}));
   profile.curves.back().smallest = Bytes(1000);
   const std::string text = to_yaml(profile);
   const CommProfile again = parse(text);
@@ -267,29 +284,37 @@ BOOST_AUTO_TEST_CASE(what_is_written_reads_back_the_same) {
 
 BOOST_AUTO_TEST_CASE(a_bad_profile_is_refused_where_it_is_bad) {
   BOOST_TEST(complaint(with("name: toy\n", "")).find("name") != std::string::npos);
-  BOOST_TEST(complaint(with("latency: 20us", "latency: 20")).find("p.yaml:9:19: error: curves.0.segments.0.latency") == 0);
-  BOOST_TEST(complaint(with("busbw: 50GBps", "busbw: 50")).find("p.yaml:9:32: error: curves.0.segments.0.busbw") == 0);
+  BOOST_TEST(complaint(with("latency: 20us", "latency: 20"))
+                 .find("p.yaml:9:19: error: curves.0.segments.0.latency") == 0);
+  BOOST_TEST(complaint(with("busbw: 50GBps", "busbw: 50"))
+                 .find("p.yaml:9:32: error: curves.0.segments.0.busbw") == 0);
   BOOST_TEST(complaint(with("100us", "10us")) ==
-             "p.yaml:10:9: error: curves.0.segments.1: expected a higher latency and a higher busbw than the segment "
+             "p.yaml:10:9: error: curves.0.segments.1: expected a higher latency and a higher "
+             "busbw than the segment "
              "before");
-  BOOST_TEST(complaint(with("nodes: 1", "nodes: 9")).find("p.yaml:7:12: error: curves.0.nodes") == 0);
+  BOOST_TEST(complaint(with("nodes: 1", "nodes: 9")).find("p.yaml:7:12: error: curves.0.nodes") ==
+             0);
   BOOST_TEST(complaint(with("largest: 1GiB", "largest: 4B")) ==
              "p.yaml:11:40: error: curves.0.fitted_on.largest: expected no less than smallest");
-  BOOST_TEST(complaint(with("residual_max: 0.05", "residual_mx: 0.05")).find("residual_max") != std::string::npos);
-  BOOST_TEST(complaint(with("residual_max: 0.05", "residual_max: -1")).find("p.yaml:13:19: error: curves.0.residual_max") ==
-             0);
+  BOOST_TEST(complaint(with("residual_max: 0.05", "residual_mx: 0.05")).find("residual_max") !=
+             std::string::npos);
+  BOOST_TEST(complaint(with("residual_max: 0.05", "residual_max: -1"))
+                 .find("p.yaml:13:19: error: curves.0.residual_max") == 0);
   const std::string curve = kGood.substr(kGood.find("  - collective"));
-  BOOST_TEST(complaint(kGood + curve) ==
-             "p.yaml:18:5: error: curves.1: a second curve of the same collective, ranks and nodes");
+  BOOST_TEST(
+      complaint(kGood + curve) ==
+      "p.yaml:18:5: error: curves.1: a second curve of the same collective, ranks and nodes");
   BOOST_TEST(complaint("name: a\nhardware: b\nsource: c\ncurves: []\n") ==
              "p.yaml:4:9: error: curves: expected at least one curve");
 }
 
-// --- what is shipped ---------------------------------------------------------------------------------------------
+// --- what is shipped
+// ---------------------------------------------------------------------------------------------
 
 namespace {
 
-const std::filesystem::path kShipped = std::filesystem::path(REHEARSE_SOURCE_DIR) / "platforms/profiles/comm";
+const std::filesystem::path kShipped =
+    std::filesystem::path(REHEARSE_SOURCE_DIR) / "platforms/profiles/comm";
 
 std::vector<std::string> shipped_names() {
   std::vector<std::string> names;
@@ -307,8 +332,10 @@ void check_same(double shipped, double fitted) {
 }  // namespace
 
 // Compilers may differ in the last digits of a fit, not in its fourth.
-BOOST_DATA_TEST_CASE(shipped_profiles_are_what_their_points_fit_to, data::make(shipped_names()), name) {
-  const CommProfile shipped = read_comm_profile(Document::load(kShipped / (name + ".yaml"))->root());
+BOOST_DATA_TEST_CASE(shipped_profiles_are_what_their_points_fit_to, data::make(shipped_names()),
+                     name) {
+  const CommProfile shipped =
+      read_comm_profile(Document::load(kShipped / (name + ".yaml"))->root());
   const CommProfile fitted = parse(import_points({kShipped / "points" / (name + ".csv")}));
   BOOST_TEST(shipped.name == name);
   BOOST_TEST(shipped.hardware == fitted.hardware);
@@ -337,9 +364,10 @@ BOOST_AUTO_TEST_CASE(every_shipped_profile_has_its_points) {
   BOOST_TEST(profiles >= 8u);
 }
 
-BOOST_DATA_TEST_CASE(nine_of_ten_published_points_lie_in_the_interval_of_their_profile, data::make(shipped_names()),
-                     name) {
-  const CommProfile profile = read_comm_profile(Document::load(kShipped / (name + ".yaml"))->root());
+BOOST_DATA_TEST_CASE(nine_of_ten_published_points_lie_in_the_interval_of_their_profile,
+                     data::make(shipped_names()), name) {
+  const CommProfile profile =
+      read_comm_profile(Document::load(kShipped / (name + ".yaml"))->root());
   const CommPoints points = read_points(kShipped / "points" / (name + ".csv"));
   std::size_t inside = 0;
   for (const CommPoint& p : points.points) {
@@ -347,5 +375,6 @@ BOOST_DATA_TEST_CASE(nine_of_ten_published_points_lie_in_the_interval_of_their_p
     BOOST_TEST(cost.outside == "");
     inside += std::abs((cost.latency + cost.transfer) / p.time - 1) <= cost.uncertainty;
   }
-  BOOST_TEST(static_cast<double>(inside) >= std::floor(0.9 * static_cast<double>(points.points.size())));
+  BOOST_TEST(static_cast<double>(inside) >=
+             std::floor(0.9 * static_cast<double>(points.points.size())));
 }

@@ -101,6 +101,18 @@ BOOST_AUTO_TEST_CASE(the_bottleneck_is_told_with_its_share_and_what_a_faster_net
              "compute: 100 % of the step; nothing is communicated");
 }
 
+BOOST_AUTO_TEST_CASE(a_straggler_is_the_bottleneck_before_the_others_wait_for_most_of_the_step) {
+  Anatomy anatomy = anatomy_of(68, 2, 5, 30);
+  anatomy.waiting_for_peers = ms(29);
+  anatomy.slowest = RankId(5);
+  anatomy.slowest_ratio = 1.5;
+  BOOST_TEST(bottleneck_sentence(anatomy, false) ==
+             "waiting for the slowest rank: 29 % of the step (rank 5 computes 1.50 times as long "
+             "as the median)");
+  anatomy.slowest_ratio = 1.01;
+  BOOST_TEST(bottleneck_sentence(anatomy, false).starts_with("compute: 68 %"));
+}
+
 BOOST_AUTO_TEST_CASE(waiting_is_told_with_whom_it_waits_for) {
   Anatomy anatomy = anatomy_of(30, 10, 0, 60);
   BOOST_TEST(bottleneck_sentence(anatomy, false) ==

@@ -105,8 +105,7 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-// --- JSON
-// --------------------------------------------------------------------------------------------------------
+// --- JSON ----------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
   const Json json = Json::parse(to_json(whole_report()));
@@ -188,8 +187,7 @@ BOOST_AUTO_TEST_CASE(whole_bytes_are_integers) {
   BOOST_TEST(has(to_json(whole_report()), "\"context_bytes\": 524288000,"));
 }
 
-// --- CSV
-// ---------------------------------------------------------------------------------------------------------
+// --- CSV -----------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(csv_shows_the_jsons_numbers) {
   const Report report = whole_report();
@@ -222,8 +220,7 @@ BOOST_AUTO_TEST_CASE(csv_rows_of_unlike_reports_share_their_columns) {
   BOOST_TEST(csv_row({Report{}}, 0).contains("staleness.max"));
 }
 
-// --- terminal
-// ----------------------------------------------------------------------------------------------------
+// --- terminal ------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(the_terminal_shows_the_same_numbers_with_their_units) {
   const std::string text = to_terminal(whole_report(), 80, false);

@@ -1,4 +1,4 @@
-#include "cli/isolated.hpp"
+#include "base/child_process.hpp"
 
 #include <fmt/format.h>
 #include <sys/wait.h>

@@ -1,0 +1,156 @@
+// DDP and ZeRO-1 against closed forms: n one-GPU nodes on a star, three units with a bucket each.
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include "strategy/jobs.hpp"
+
+namespace rehearse {
+namespace {
+
+namespace data = boost::unit_test::data;
+
+constexpr int kRanks = 4;
+constexpr double kForward = 2 * kMs, kOptimizer = 3 * kMs;
+
+Toy three_units(double backward) { return equal_units(3, {kMiB, kForward, backward}, kOptimizer); }
+
+/// Every unit of 1 MiB closes a bucket.
+Ddp ring_ddp() { return {.bucket_cap_mb = 1, .algorithm = CollectiveAlgorithm::ring}; }
+
+/// t: of one bucket, 6 steps of 2^18 B and 5 us: 1.6 ms.
+const double kBucket = all_reduce_time(kRanks, kMiB);
+
+BOOST_AUTO_TEST_CASE(all_buckets_but_the_last_hide_behind_a_long_backward) {
+  // b > t: the tail is the last bucket's all_reduce alone.
+  const double b = 5 * kMs, expected = 3 * kForward + 3 * b + kBucket + kOptimizer;
+  BOOST_REQUIRE_LT(kBucket, b);
+  BOOST_CHECK_CLOSE(step_of(ring_ddp(), three_units(b), star_cluster(kRanks)), expected, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(all_reduces_queue_up_behind_a_short_backward) {
+  // b < t: from the first bucket on, which is ready after one unit's backward, the NCCL stream is never idle.
+  const double b = 0.1 * kMs, expected = 3 * kForward + b + 3 * kBucket + kOptimizer;
+  BOOST_CHECK_CLOSE(step_of(ring_ddp(), three_units(b), star_cluster(kRanks)), expected, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(one_bucket_overlaps_nothing) {
+  const double b = 5 * kMs, expected = 3 * kForward + 3 * b + all_reduce_time(kRanks, 3 * kMiB) + kOptimizer;
+  const Ddp ddp{.bucket_cap_mb = 25, .first_bucket_mb = 25, .algorithm = CollectiveAlgorithm::ring};
+  BOOST_CHECK_CLOSE(step_of(ddp, three_units(b), star_cluster(kRanks)), expected, kPercent);
+}
+
+BOOST_DATA_TEST_CASE(every_iteration_takes_as_long_as_the_first, data::make({0.1, 1.6, 5.0}), b_ms) {
+  const Toy model = three_units(b_ms * kMs);
+  const Cluster cluster = star_cluster(kRanks);
+  const double step = step_of(ring_ddp(), model, cluster);
+  const Trace trace = trace_of(ring_ddp(), model, cluster, 5);
+  for (const auto& ends : trace.iteration_end)
+    for (std::size_t k = 0; k < 5; ++k)
+      BOOST_CHECK_CLOSE(ends[k].value(), static_cast<double>(k + 1) * step, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(gradient_accumulation_reduces_once) {
+  // A micro-batches of forward and backward, the last with the reduction.
+  const int micro = 3;
+  const double b = 0.1 * kMs;
+  const double expected = (micro - 1) * 3 * (kForward + b) + 3 * kForward + b + 3 * kBucket + kOptimizer;
+  Ddp ddp = ring_ddp();
+  ddp.gradient_accumulation = micro;
+  BOOST_CHECK_CLOSE(step_of(ddp, three_units(b), star_cluster(kRanks)), expected, kPercent);
+}
+
+BOOST_DATA_TEST_CASE(compression_halves_the_bytes, data::make({Ddp::Compression::fp16, Ddp::Compression::bf16})) {
+  const double b = 0.1 * kMs;
+  const double expected = 3 * kForward + b + 3 * all_reduce_time(kRanks, kMiB / 2) + kOptimizer;
+  Ddp ddp = ring_ddp();
+  ddp.compression = sample;
+  BOOST_CHECK_CLOSE(step_of(ddp, three_units(b), star_cluster(kRanks)), expected, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(compression_of_16_bit_gradients_changes_nothing) {
+  const Toy model = three_units(kMs);
+  const Cluster cluster = star_cluster(kRanks);
+  Job job = job_of(model, cluster);
+  job.precision = Precision::bf16_pure;
+  Ddp ddp = ring_ddp();
+  ddp.compression = Ddp::Compression::bf16;
+  // 2 B each: two units of 0.5 MiB close the first bucket, the third is left over.
+  const auto sizes = sizes_of(build(ddp, job).programs[0], CollectiveKind::all_reduce);
+  BOOST_TEST(sizes == (std::vector<double>{kMiB, kMiB / 2}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_world_of_one_does_not_communicate) {
+  const double b = 5 * kMs, expected = 3 * kForward + 3 * b + kOptimizer;
+  const Trace trace = trace_of(ring_ddp(), three_units(b), star_cluster(1), 2);
+  BOOST_CHECK_CLOSE(trace.end.value(), 2 * expected, kPercent);
+  BOOST_TEST(trace.traffic.flows == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_model_without_parameters_does_not_communicate) {
+  const double expected = 3 * kForward + 3 * kMs + kOptimizer;
+  const Trace trace = trace_of(ring_ddp(), equal_units(3, {0, kForward, kMs}, kOptimizer), star_cluster(kRanks));
+  BOOST_CHECK_CLOSE(trace.end.value(), expected, kPercent);
+  BOOST_TEST(trace.traffic.flows == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_straggler_holds_up_every_bucket) {
+  // Rank 2 computes three times as long; its optimizer too, and rank 0 has no work after its own.
+  const double b = 5 * kMs, slow = 3;
+  Schedule schedule = schedule_of(ring_ddp(), three_units(b), star_cluster(kRanks), 2);
+  schedule.ranks[2].slowdown *= slow;
+  const Trace trace = play(schedule, star_cluster(kRanks));
+  const double reduced = slow * 3 * (kForward + b) + kBucket;
+  BOOST_CHECK_CLOSE(trace.iteration_end[0][0].value(), reduced + kOptimizer, kPercent);
+  BOOST_CHECK_CLOSE(trace.iteration_end[2][0].value(), reduced + slow * kOptimizer, kPercent);
+  BOOST_CHECK_CLOSE(trace.end.value(), 2 * (reduced + slow * kOptimizer), kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(a_node_of_half_the_speed_computes_twice_as_long) {
+  Cluster cluster = star_cluster(2);
+  cluster.groups.push_back(cluster.groups.front());
+  cluster.groups.back().node.speed = 0.5;
+  const double b = 5 * kMs, expected = 2 * (3 * kForward + 3 * b + kOptimizer) + kBucket;
+  BOOST_CHECK_CLOSE(step_of(ring_ddp(), three_units(b), cluster), expected, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(jitter_stretches_a_rank_s_compute_by_its_factor) {
+  // With one rank nothing hides it: the sum over iterations of factor times compute.
+  Schedule schedule = schedule_of(ring_ddp(), three_units(kMs), star_cluster(1), 4);
+  schedule.jitter = {.distribution = Jitter::Distribution::lognormal, .cv = 0.2};
+  double expected = 0;
+  for (std::uint32_t k = 0; k < 4; ++k)
+    expected += compute_factor(schedule, RankId(0), k) * (3 * kForward + 3 * kMs + kOptimizer);
+  BOOST_CHECK_CLOSE(play(schedule, star_cluster(1)).end.value(), expected, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(communication_slows_the_compute_beside_it) {
+  // Buckets 1 and 2 (t each) run beside backward: for t of a unit's backward it proceeds at 1/s, so that the unit takes
+  // b + t (1 - 1/s); the last bucket has nothing beside it.
+  const double b = 5 * kMs, s = 1.25;
+  Schedule schedule = schedule_of(ring_ddp(), three_units(b), star_cluster(kRanks));
+  schedule.overlap_slowdown = s;
+  const double expected = 3 * kForward + 3 * b + 2 * kBucket * (1 - 1 / s) + kBucket + kOptimizer;
+  BOOST_CHECK_CLOSE(play(schedule, star_cluster(kRanks)).end.value(), expected, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(launches_on_the_host_bound_a_gpu_that_waits_for_them) {
+  // Launch h before each of the six; the GPU follows the last launch of forward and backward: 6 h + f or b of the last.
+  Toy model = three_units(0.5 * kMs);
+  const double h = 4 * kMs;
+  for (UnitCost& unit : model.costs.units) unit.host_launch = Seconds(h);
+  const double expected = 6 * h + 0.5 * kMs + kOptimizer;
+  BOOST_CHECK_CLOSE(step_of(ring_ddp(), model, star_cluster(1)), expected, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(zero_1_updates_its_share_and_gathers_the_rest) {
+  // As DDP, but the optimizer takes 1/n and an all_gather of all parameters follows, which the next forward waits for.
+  const double b = 5 * kMs;
+  const double step = 3 * kForward + 3 * b + kBucket + kOptimizer / kRanks + all_gather_time(kRanks, 3 * kMiB);
+  const Trace trace = trace_of(Zero1{ring_ddp()}, three_units(b), star_cluster(kRanks), 3);
+  for (std::size_t k = 0; k < 3; ++k)
+    BOOST_CHECK_CLOSE(trace.iteration_end[0][k].value(), static_cast<double>(k + 1) * step, kPercent);
+}
+
+}  // namespace
+}  // namespace rehearse
