@@ -10,14 +10,14 @@ namespace s4u = simgrid::s4u;
 
 namespace {
 
-std::vector<s4u::Host*> make_star(std::uint32_t ports, double bytes_per_second) {
+std::vector<s4u::Host*> make_star(const std::vector<double>& rates) {
   std::vector<s4u::Host*> hosts;
   s4u::NetZone* star = s4u::create_star_zone("star");
-  for (std::uint32_t i = 0; i < ports; ++i) {
+  for (std::size_t i = 0; i < rates.size(); ++i) {
     const std::string name = std::to_string(i);
     s4u::Host* host = star->create_host(name, 1.0);
-    s4u::Link* out = star->create_link(name + " out", bytes_per_second)->set_latency(0.0);
-    s4u::Link* in = star->create_link(name + " in", bytes_per_second)->set_latency(0.0);
+    s4u::Link* out = star->create_link(name + " out", rates[i])->set_latency(0.0);
+    s4u::Link* in = star->create_link(name + " in", rates[i])->set_latency(0.0);
     star->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {s4u::LinkInRoute(out)}, false);
     star->add_route(nullptr, host->get_netpoint(), nullptr, nullptr, {s4u::LinkInRoute(in)}, false);
     hosts.push_back(host);
@@ -28,7 +28,7 @@ std::vector<s4u::Host*> make_star(std::uint32_t ports, double bytes_per_second) 
 
 }  // namespace
 
-double play_raw_flows(std::uint32_t ports, double bytes_per_second, const std::vector<std::vector<RawFlow>>& batches) {
+double play_raw_flows(const std::vector<double>& rates, const std::vector<std::vector<RawFlow>>& batches) {
   std::vector<std::string> words = {"raw", "--log=root.thresh:critical", "--cfg=network/model:CM02",
                                     "--cfg=network/crosstraffic:0", "--cfg=network/TCP-gamma:0"};
   std::vector<char*> argv;
@@ -36,7 +36,7 @@ double play_raw_flows(std::uint32_t ports, double bytes_per_second, const std::v
   int argc = static_cast<int>(argv.size());
   argv.push_back(nullptr);
   s4u::Engine engine(&argc, argv.data());
-  const auto hosts = make_star(ports, bytes_per_second);
+  const auto hosts = make_star(rates);
   std::size_t batch = 0, left = 0;
   s4u::ActivityPtr over;
   const auto start = [&] {

@@ -11,6 +11,7 @@
 #include "base/child_process.hpp"
 #include "base/error.hpp"
 #include "cli/simulate.hpp"
+#include "engine/bond.hpp"
 #include "engine/collective_table.hpp"
 #include "engine/engine.hpp"
 #include "raw_flows.hpp"
@@ -26,18 +27,25 @@ struct Case {
 
 constexpr Case kCases[] = {
     {"DDP ResNet50", "{use: resnet50, batch_per_gpu: 64, precision: tf32}", "{ddp: {algorithm: ring}}"},
-    {"DDP ResNet50, 50 all-reduces", "{use: resnet50, batch_per_gpu: 64, precision: tf32}",
-     "{ddp: {algorithm: ring, bucket_cap_mb: 1.62, first_bucket_mb: 1}}"},
+    {"DDP, 50 all-reduces", nullptr, "{ddp: {algorithm: ring}}"},
     {"FSDP Llama-7B", "{use: llama_7b, batch_per_gpu: 1, precision: bf16_pure, sequence: 2048}",
      "{fsdp: {algorithm: ring}}"},
 };
+
+// Fifty units whose gradients fill a bucket each.
+std::string fifty_units() {
+  std::string units;
+  for (int i = 0; i < 50; ++i)
+    units += fmt::format("{{name: u{}, parameters: 6553600, forward: 1ms, backward: 2ms, activation: 1MiB}}, ", i);
+  return fmt::format("{{name: fifty, batch_per_gpu: 1, optimizer_time: 1ms, units: [{}]}}", units);
+}
 
 Scenario scenario_of(const Case& which, int ranks, const std::string& fidelity) {
   const std::string text = fmt::format(
       "model: {}\nstrategy: {}\noptimizer: {{adamw: {{}}}}\n"
       "cluster: {{use: dgx_a100, nodes: {}, comm_profile: none}}\n"
       "run: {{steps: 1, warmup_steps: 0, fidelity: {}}}\n",
-      which.model, which.strategy, ranks / 8, fidelity);
+      which.model ? std::string(which.model) : fifty_units(), which.strategy, ranks / 8, fidelity);
   return read_scenario(*Document::parse(text, "bench"));
 }
 
@@ -69,7 +77,8 @@ Measured measure(const Case& which, int ranks, const std::string& fidelity, bool
       const double seconds = elapsed();
       return fmt::format("{} {} {} 0", seconds, peak_megabytes(), trace.traffic.flows);
     }
-    Plans plans(plan.schedule, plan.cluster, options);
+    const Cluster cluster = with_bonded_nics(plan.schedule, plan.cluster);
+    Plans plans(plan.schedule, cluster, options);
     const CollectiveTable table(plan.schedule, plans);
     std::map<Port, std::uint32_t> ports;
     std::vector<std::vector<RawFlow>> batches;
@@ -92,7 +101,9 @@ Measured measure(const Case& which, int ranks, const std::string& fidelity, bool
       }
     }
     const auto start = std::chrono::steady_clock::now();
-    play_raw_flows(static_cast<std::uint32_t>(ports.size()), 25e9, batches);
+    std::vector<double> rates(ports.size());
+    for (const auto& [port, index] : ports) rates[index] = port_bandwidth(cluster, port).value();
+    play_raw_flows(rates, batches);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return fmt::format("{} {} {} {}", seconds, peak_megabytes(), flows, table.size());
   });

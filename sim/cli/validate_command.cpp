@@ -97,6 +97,7 @@ double predict(const Case& one) {
 
 ErrorSummary summarize_errors(const std::vector<Case>& cases) {
   std::vector<double> sizes;
+  sizes.reserve(cases.size());
   for (const Case& one : cases) sizes.push_back(std::abs(one.error()));
   std::sort(sizes.begin(), sizes.end());
   ErrorSummary summary;

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "engine/bond.hpp"
 #include "engine/simulation.hpp"
 
 namespace rehearse {
@@ -10,7 +11,7 @@ namespace rehearse {
 namespace {
 
 // Ports that the schedule's point-to-point transfers use.
-void add_transfer_ports(const Schedule& schedule, const Cluster& cluster, std::set<Port>& ports) {
+void add_transfer_ports(const Schedule& schedule, const Cluster& cluster, Plans& plans) {
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
     for (const Op& op : schedule.program_of(RankId(r)).ops) {
       const auto* transfer = std::get_if<Transfer>(&op.work);
@@ -19,21 +20,21 @@ void add_transfer_ports(const Schedule& schedule, const Cluster& cluster, std::s
       const Place& to = schedule.ranks[transfer->target.value_or(RankId(r)).index()].place;
       if (from == to) continue;
       const PortPair pair = ports_between(cluster, from, to);
-      ports.insert(pair.source);
-      ports.insert(pair.target);
+      plans.number_of(pair.source);
+      plans.number_of(pair.target);
     }
   }
 }
 
 }  // namespace
 
-Trace run(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options) {
+Trace run(const Schedule& schedule, const Cluster& given, const EngineOptions& options) {
+  const Cluster cluster = with_bonded_nics(schedule, given);
   Plans plans(schedule, cluster, options);
   CollectiveTable collectives(schedule, plans);
-  std::set<Port> ports = plans.ports();
-  add_transfer_ports(schedule, cluster, ports);
+  add_transfer_ports(schedule, cluster, plans);
   Simulation simulation(schedule, cluster, options, collectives);
-  Network network(cluster, {ports.begin(), ports.end()}, [&](Token token) { simulation.on_token(token); });
+  Network network(cluster, plans.ports(), [&](Token token) { simulation.on_token(token); });
   return simulation.play(network);
 }
 

@@ -133,17 +133,17 @@ void Network::call_at(double date, Token token) {
   arm();
 }
 
-// One SimGrid timer stands for all of ours; one that an earlier date has overtaken fires for nothing.
+// SimGrid's timers cost far more than ours: one is set only when ours begin before all of those that are set.
 void Network::arm() {
   if (timers_.empty() || date_ >= 0) return;
   const double date = timers_.top().date;
-  if (armed_ >= 0 && armed_ <= date) return;
-  armed_ = date;
+  if (!armed_.empty() && armed_.back() <= date) return;
+  armed_.push_back(date);
   simgrid::kernel::timer::Timer::set(date, [this] { fire(); });
 }
 
 void Network::fire() {
-  armed_ = -1;
+  armed_.pop_back();
   const double clock = s4u::Engine::get_clock();
   while (!timers_.empty() && timers_.top().date <= clock) {
     const Timer timer = timers_.top();

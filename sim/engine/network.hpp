@@ -71,7 +71,7 @@ class Network {
   std::map<NodeId, void*> host_memory_;  // s4u::Link of nodes that stage
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::uint64_t sequence_ = 0;
-  double armed_ = -1;   // date of the earliest SimGrid timer that is set, -1 if none
+  std::vector<double> armed_;  // dates of the SimGrid timers that are set, the earliest last
   double date_ = -1;    // of the timer that is being handled
   std::vector<Token> flows_;
   boost::intrusive_ptr<simgrid::s4u::Activity> over_;  // the flow that ended last

@@ -8,7 +8,7 @@ namespace rehearse {
 namespace {
 
 PlayablePlan playable(FlowPlan plan) {
-  PlayablePlan result{.plan = std::move(plan), .waits_for = {}, .next_begin = {}, .next = {}};
+  PlayablePlan result{.plan = std::move(plan), .waits_for = {}, .next_begin = {}, .next = {}, .ports = {}};
   const auto& flows = result.plan.flows;
   result.waits_for.resize(flows.size());
   result.next_begin.assign(flows.size() + 1, 0);
@@ -34,7 +34,16 @@ const PlayablePlan& Plans::plan(const Key& key) {
   if (found != plans_.end()) return found->second;
   FlowPlan made = plan_collective(key.kind, key.algorithm, schedule_.groups[key.group], schedule_.ranks, cluster_,
                                   key.fidelity);
-  return plans_.emplace(key, playable(std::move(made))).first->second;
+  PlayablePlan& kept = plans_.emplace(key, playable(std::move(made))).first->second;
+  for (const FlowPlan::Flow& flow : kept.plan.flows)
+    kept.ports.emplace_back(flow.share > 0 ? std::pair(number_of(flow.source), number_of(flow.target)) : std::pair(0U, 0U));
+  return kept;
+}
+
+std::uint32_t Plans::number_of(const Port& port) {
+  const auto [found, is_new] = numbers_.emplace(port, static_cast<std::uint32_t>(ports_.size()));
+  if (is_new) ports_.push_back(port);
+  return found->second;
 }
 
 CollectiveAlgorithm Plans::choose(const Collective& collective, GroupId group) {
@@ -54,8 +63,6 @@ PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
   const Group& members = schedule_.groups[group.index()];
   const FlowPlan& flow = plan({collective.kind, algorithm, group.index(), Fidelity::flow}).plan;
   const PlayablePlan& played = plan({collective.kind, algorithm, group.index(), options_.fidelity});
-  for (const FlowPlan::Flow& edge : played.plan.flows)
-    if (edge.share > 0) ports_.insert(edge.source), ports_.insert(edge.target);
   PlannedCollective result{.plan = &played, .size = collective.size, .latency = played.plan.latency};
   if (!options_.comm || flow.flows.empty() || collective.size.value() <= 0) return result;
   const auto cost = options_.comm->cost(collective.kind, collective.size, static_cast<int>(members.ranks),

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -14,6 +13,7 @@ struct PlayablePlan {
   FlowPlan plan;
   std::vector<std::uint32_t> waits_for;                ///< by flow: flows that must have arrived
   std::vector<std::uint32_t> next_begin, next;         ///< by flow: flows that wait for it
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> ports;  ///< by flow: its ends, into Plans::ports()
 };
 
 /// One collective of one group as it will be played: its plan and its calibrated cost.
@@ -30,8 +30,10 @@ class Plans {
   Plans(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options);
 
   PlannedCollective planned(const Collective& collective, GroupId group);
-  /// Ports that any plan made so far uses.
-  const std::set<Port>& ports() const { return ports_; }
+  /// Number of a port, a new one where it was not yet used.
+  std::uint32_t number_of(const Port& port);
+  /// Ports used so far, by number.
+  const std::vector<Port>& ports() const { return ports_; }
 
  private:
   struct Key {
@@ -49,7 +51,8 @@ class Plans {
   const Cluster& cluster_;
   const EngineOptions& options_;
   std::map<Key, PlayablePlan> plans_;
-  std::set<Port> ports_;
+  std::map<Port, std::uint32_t> numbers_;
+  std::vector<Port> ports_;
 };
 
 }  // namespace rehearse

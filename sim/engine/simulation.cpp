@@ -1,6 +1,7 @@
 #include "engine/simulation.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.hpp"
 
@@ -56,12 +57,6 @@ void Simulation::make_ranks() {
 
 Trace Simulation::play(Network& network) {
   network_ = &network;
-  flow_ports_.resize(collectives_.size());
-  for (std::uint32_t id = 0; id < collectives_.size(); ++id)
-    for (const FlowPlan::Flow& flow : collectives_.planned(id).plan->plan.flows)
-      flow_ports_[id].push_back(flow.share > 0
-                                    ? std::pair(network.index_of(flow.source), network.index_of(flow.target))
-                                    : std::pair(0U, 0U));
   begin();
   network.run();
   return finish();
@@ -116,8 +111,8 @@ void Simulation::advance_lane(std::uint32_t rank, std::uint32_t lane) {
 
 void Simulation::advance_free_op(std::uint32_t rank, std::uint32_t op) {
   FreeOpState& state = ranks_[rank].free_ops[op];
-  while (state.issued < schedule_.iterations && met({rank, op}, state.issued, state.awaits))
-    begin_op({rank, op}, state.issued++);
+  if (state.issued > ranks_[rank].done[op] || state.issued == schedule_.iterations) return;
+  if (met({rank, op}, state.issued, state.awaits)) begin_op({rank, op}, state.issued++);
 }
 
 void Simulation::advance(RankOp what) {
@@ -246,7 +241,7 @@ void Simulation::start_flow(std::uint32_t collective, std::uint32_t flow) {
 void Simulation::send_flow(std::uint32_t collective, std::uint32_t flow) {
   const PlannedCollective& planned = collectives_.planned(collective);
   const FlowPlan::Flow& edge = planned.plan->plan.flows[flow];
-  const auto [source, target] = flow_ports_[collective][flow];
+  const auto [source, target] = planned.plan->ports[flow];
   const Bytes bytes = planned.size * edge.share;
   trace_.traffic.bytes[static_cast<std::size_t>(edge.source.kind)] += bytes.value();
   ++trace_.traffic.flows;
@@ -344,6 +339,7 @@ void Simulation::end_op(RankOp what) {
     }
   }
   if (op.lane) advance_lane(what.rank, static_cast<std::uint32_t>(op.lane->index()));
+  else advance_free_op(what.rank, what.op);
   for (const std::uint32_t next : rank.index->successors[what.op]) advance({what.rank, next});
   if (op.queue) {
     queues_[op.queue->index()].busy = false;
@@ -356,33 +352,42 @@ void Simulation::mark(RankOp what, Seconds Span::* when) {
   if (!rank.current.empty()) rank.current[what.op].*when = Seconds(network_->now());
 }
 
+std::string Simulation::wait_of(RankOp what, std::uint32_t iteration, bool begun) const {
+  const RankState& rank = ranks_[what.rank];
+  const Program& program = *rank.index->program;
+  const Op& op = op_of(what);
+  std::string text = "  rank " + std::to_string(what.rank);
+  if (op.lane) text += ", lane " + program.lanes[op.lane->index()].name;
+  text += ", iteration " + std::to_string(iteration) + ": " + op.label;
+  for (const After& after : op.after)
+    if (rank.done[after.op.index()] + after.distance <= iteration && iteration >= after.distance)
+      text += "; waits for " + program.ops[after.op.index()].label;
+  for (const Await& await : op.awaits) {
+    const Event& event = schedule_.events[await.event.index()];
+    if (iteration >= await.distance && events_[await.event.index()].signals[iteration - await.distance] < event.needs)
+      text += "; waits for event " + event.name;
+  }
+  if (begun && std::holds_alternative<Collective>(op.work)) text += "; waits for the other members of its group";
+  return text + "\n";
+}
+
+// Heads of lanes and operations without a lane; what merely stands behind another is left out.
 std::string Simulation::waiting_list() const {
   constexpr std::size_t kShown = 8;
-  std::string text;
-  std::size_t shown = 0;
-  for (std::size_t r = 0; r < ranks_.size() && shown < kShown; ++r) {
+  std::vector<std::string> waits;
+  for (std::uint32_t r = 0; r < ranks_.size() && waits.size() < kShown; ++r) {
     const RankState& rank = ranks_[r];
-    for (std::size_t lane = 0; lane < rank.lanes.size() && shown < kShown; ++lane) {
+    for (std::size_t lane = 0; lane < rank.lanes.size(); ++lane) {
       const LaneState& state = rank.lanes[lane];
       if (rank.index->lane_ops[lane].empty() || state.iteration >= schedule_.iterations) continue;
-      const Program& program = *rank.index->program;
-      const Op& op = program.ops[rank.index->lane_ops[lane][state.position]];
-      text += "  rank " + std::to_string(r) + ", lane " + program.lanes[lane].name + ", iteration " +
-              std::to_string(state.iteration) + ": " + op.label;
-      for (const After& after : op.after)
-        if (rank.done[after.op.index()] + after.distance <= state.iteration && state.iteration >= after.distance)
-          text += "; waits for " + program.ops[after.op.index()].label;
-      for (const Await& await : op.awaits)
-        if (state.iteration >= await.distance &&
-            events_[await.event.index()].signals[state.iteration - await.distance] <
-                schedule_.events[await.event.index()].needs)
-          text += "; waits for event " + schedule_.events[await.event.index()].name;
-      if (state.busy && std::holds_alternative<Collective>(op.work)) text += "; waits for the other members of its group";
-      text += "\n";
-      ++shown;
+      waits.push_back(wait_of({r, rank.index->lane_ops[lane][state.position]}, state.iteration, state.busy));
     }
+    for (const std::uint32_t op : rank.index->free_ops)
+      if (rank.done[op] < schedule_.iterations)
+        waits.push_back(wait_of({r, op}, rank.done[op], rank.free_ops[op].issued > rank.done[op]));
   }
-  return text;
+  waits.resize(std::min(waits.size(), kShown));
+  return std::accumulate(waits.begin(), waits.end(), std::string());
 }
 
 }  // namespace rehearse

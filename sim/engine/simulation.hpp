@@ -117,6 +117,7 @@ class Simulation {
   double factor(std::uint32_t rank, std::uint32_t iteration);
   Place place(RankId rank) const { return schedule_.ranks[rank.index()].place; }
   void mark(RankOp what, Seconds Span::* when);
+  std::string wait_of(RankOp what, std::uint32_t iteration, bool begun) const;
   std::string waiting_list() const;
 
   const Schedule& schedule_;
@@ -129,7 +130,6 @@ class Simulation {
   std::vector<EventState> events_;
   std::vector<QueueState> queues_;
   std::vector<CollectiveState> states_;
-  std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> flow_ports_;  // by collective, flow
   std::vector<RankOp> over_;  // operations that have just ended
   std::uint64_t iterations_left_ = 0;
   Trace trace_;

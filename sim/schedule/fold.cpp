@@ -9,13 +9,27 @@ namespace {
 
 constexpr std::size_t kNodesKept = 2;
 
-// A fabric that never limits what the NICs can send, so that nodes do not contend with each other.
+// As many cables up as down at every level, none slower than a NIC.
 bool non_blocking(const FatTree& tree, const Node& node) {
   for (std::size_t level = 0; level + 1 < tree.down.size(); ++level)
     if (tree.down[level] * tree.links[level] > tree.up[level + 1] * tree.links[level + 1]) return false;
-  const double cables = static_cast<double>(tree.up[0]) * tree.links[0];
-  return tree.bandwidth.value() * cables >= node.nic_bandwidth.value() * node.nics * (1 - 1e-12) &&
-         tree.bandwidth >= node.nic_bandwidth;
+  return tree.bandwidth >= node.nic_bandwidth;
+}
+
+bool may_be_tree(const Op& op) {
+  const auto* collective = std::get_if<Collective>(&op.work);
+  return collective && collective->kind == CollectiveKind::all_reduce &&
+         (collective->algorithm == CollectiveAlgorithm::tree || collective->algorithm == CollectiveAlgorithm::automatic);
+}
+
+// A fat-tree's routes are fixed by the destination, so a non-blocking one limits nobody only where each node sends to one
+// other at a time, as rings do, and where its one route is as wide as all of its NICs.
+std::string why_not_on(const FatTree& tree, const Node& node, const Program& program) {
+  if (!non_blocking(tree, node)) return "the fat-tree is oversubscribed";
+  if (tree.bandwidth < node.nic_bandwidth * node.nics) return "the NICs of a node share one route through the fat-tree";
+  if (std::any_of(program.ops.begin(), program.ops.end(), may_be_tree))
+    return "trees share the fat-tree's fixed routes unevenly";
+  return {};
 }
 
 std::string why_ranks_differ(const Schedule& schedule) {
@@ -31,7 +45,8 @@ std::string why_ranks_differ(const Schedule& schedule) {
 std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
   if (cluster.groups.size() != 1) return "nodes are unlike";
   if (const auto* tree = std::get_if<FatTree>(&cluster.fabric)) {
-    if (!non_blocking(*tree, cluster.groups.front().node)) return "the fat-tree is oversubscribed";
+    const std::string why_not = why_not_on(*tree, cluster.groups.front().node, schedule.programs.front());
+    if (!why_not.empty()) return why_not;
   } else if (!std::holds_alternative<Star>(cluster.fabric)) {
     return "the fabric is neither a star nor a fat-tree";
   }

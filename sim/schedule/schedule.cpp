@@ -1,5 +1,6 @@
 #include "schedule/schedule.hpp"
 
+#include <algorithm>
 #include <boost/random/normal_distribution.hpp>
 #include <cmath>
 #include <deque>
@@ -13,6 +14,10 @@ namespace {
 
 bool in_range(std::size_t index, std::size_t size) { return index < size; }
 
+void check_size(Bytes size) {
+  check(size.value() >= 0 && std::isfinite(size.value()), "a size that is negative or not finite");
+}
+
 void check_op_ids(const Schedule& schedule, const Program& program, const Op& op) {
   check(!(op.lane && op.queue), "an operation is on a lane and in a queue");
   check(!op.lane || in_range(op.lane->index(), program.lanes.size()), "lane out of range");
@@ -23,8 +28,13 @@ void check_op_ids(const Schedule& schedule, const Program& program, const Op& op
     check(in_range(await.event.index(), schedule.events.size()), "awaited event out of range");
   for (const EventId event : op.signals)
     check(in_range(event.index(), schedule.events.size()), "signalled event out of range");
-  if (const auto* transfer = std::get_if<Transfer>(&op.work))
+  if (const auto* transfer = std::get_if<Transfer>(&op.work)) {
     check(transfer->source || transfer->target, "a transfer from a rank to itself");
+    for (const auto& end : {transfer->source, transfer->target})
+      check(!end || in_range(end->index(), schedule.ranks.size()), "transfer end out of range");
+    check_size(transfer->size);
+  }
+  if (const auto* collective = std::get_if<Collective>(&op.work)) check_size(collective->size);
   if (const auto* compute = std::get_if<Compute>(&op.work))
     check(compute->duration.value() >= 0 && std::isfinite(compute->duration.value()),
           "a duration that is negative or not finite");
@@ -130,19 +140,24 @@ void check_collective_order(const Schedule& schedule) {
   std::vector<std::vector<std::vector<Issued>>> by_program;
   for (const Program& program : schedule.programs) by_program.push_back(issued_by_slot(program));
   std::vector<const std::vector<Issued>*> expected(schedule.groups.size(), nullptr);
-  std::vector<std::size_t> members(schedule.groups.size(), 0);
-  for (const RankSpec& rank : schedule.ranks) {
+  std::vector<std::vector<RankId>> issuers(schedule.groups.size());  // ascending
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
+    const RankSpec& rank = schedule.ranks[r];
     const auto& slots = by_program[rank.program.index()];
     for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+      if (slots[slot].empty()) continue;
       const std::size_t group = rank.groups[slot].index();
-      ++members[group];
+      issuers[group].emplace_back(r);
       if (!expected[group]) expected[group] = &slots[slot];
       check(*expected[group] == slots[slot], "members of a group issue different collectives");
     }
   }
-  for (std::size_t group = 0; group < schedule.groups.size(); ++group)
-    check(!expected[group] || members[group] == schedule.groups[group].members.size(),
-          "a group is not issued by all of its members");
+  for (std::size_t group = 0; group < schedule.groups.size(); ++group) {
+    if (!expected[group]) continue;
+    std::vector<RankId> members = schedule.groups[group].members;
+    std::sort(members.begin(), members.end());
+    check(issuers[group] == members, "a group's collectives are not issued by exactly its members");
+  }
 }
 
 }  // namespace

@@ -69,7 +69,8 @@ struct Op {
   std::string label{};             ///< "backward layer3.0", "all_reduce bucket 2 (25.0 MiB)"
   Phase phase = Phase::forward;
   std::optional<LaneId> lane{};    ///< runs in this stream's order
-  std::optional<QueueId> queue{};  ///< or is served by this queue in order of arrival; neither: runs when ready
+  std::optional<QueueId> queue{};  ///< or is served by this queue in order of arrival; neither: runs when ready,
+                                   ///< in both cases once its own previous iteration is over
   Work work = Join{};
   std::vector<After> after{};
   std::vector<Await> awaits{};
@@ -154,7 +155,8 @@ double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t itera
 
 /// Keeps the ranks of the first two nodes (of one if there is but one), which stand for all: same schedule, same byte and
 /// step counts, fewer ranks. Nothing, with the reason in `why_not`, if ranks are not alike (several programs, speeds, node
-/// groups; jitter; queues; groups that two nodes cannot stand for; a fabric other than a star or a fat-tree).
+/// groups; jitter; queues; groups that two nodes cannot stand for) or share more of the fabric than their NICs (one other than
+/// a star or a non-blocking fat-tree; on the latter, trees and several NICs on one route).
 struct Folded {
   Schedule schedule;
   Cluster cluster;

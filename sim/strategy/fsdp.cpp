@@ -110,6 +110,8 @@ class FsdpProgram {
   }
 
   void add_forward() {
+    if (runs_.empty())  // nothing to shard
+      for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit) builder_.forward(unit);
     for (std::size_t j = 0; j < runs_.size(); ++j) {
       gather(j);
       for (std::size_t unit = runs_[j].first; unit <= runs_[j].last; ++unit)
@@ -120,6 +122,8 @@ class FsdpProgram {
 
   void add_backward(int micro, std::vector<After>& reduced) {
     const bool gathers = reshards_after_forward();
+    if (runs_.empty())
+      for (std::size_t unit = job_.model.units.size(); unit-- > 0;) builder_.backward(unit);
     for (std::size_t j = runs_.size(); j-- > 0;) {
       const bool prefetched = options_.backward_prefetch != Fsdp::Prefetch::none && j + 1 < runs_.size();
       if (gathers && !prefetched) gather(j);

@@ -41,7 +41,7 @@ struct Fsdp {
   std::int64_t min_num_params = 100'000'000;
   int shard_group = 0;            ///< ranks of a hybrid sharding group; 0: the ranks of one node
   /// Element types of what is gathered and reduced (MixedPrecision param_dtype, reduce_dtype); empty: the parameters' own.
-  std::optional<Precision> param_dtype, reduce_dtype;
+  std::optional<Precision> param_dtype{}, reduce_dtype{};
   bool cpu_offload = false;       ///< sharded parameters and optimizer in host memory
   int gradient_accumulation = 1;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
@@ -57,7 +57,7 @@ struct Zero1 {
 /// applied. 0: synchronous (BSP), unbounded: asynchronous (ASP), between: SSP (Ho et al. 2013).
 struct ParameterServer {
   int servers = 1;
-  std::string server_host;                 ///< a node group's name, or "worker": on the CPUs of the workers' own nodes; empty: a group without GPUs if there is one, else "worker"
+  std::string server_host{};               ///< a node group's name, or "worker": on the CPUs of the workers' own nodes; empty: a group without GPUs if there is one, else "worker"
   std::optional<std::uint32_t> staleness = 0;  ///< nothing: unbounded
   int backup_workers = 0;                  ///< of the workers, the last this many gradients of an iteration are dropped (staleness 0 only; Chen et al. 2016)
   BytesPerSecond apply_rate{2e9};          ///< of gradient bytes into parameters, one server

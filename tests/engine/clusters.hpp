@@ -12,6 +12,10 @@ inline std::ostream& operator<<(std::ostream& out, Fidelity fidelity) {
   return out << (fidelity == Fidelity::hop ? "hop" : "flow");
 }
 
+inline std::ostream& operator<<(std::ostream& out, CollectiveAlgorithm algorithm) {
+  return out << to_string(algorithm);
+}
+
 inline constexpr double kNic = 1e9, kNvlink = 1e11;             // bytes per second
 inline constexpr double kNicLatency = 5e-6, kNvlinkLatency = 1e-6;  // seconds
 

@@ -1,9 +1,11 @@
-// FSDP's overlap against closed forms: U equal units on n one-GPU nodes. g, r: a unit's all_gather and reduce_scatter; f, b:
-// its forward and backward; o: the optimizer's share. All collectives run on one stream in the order of issue:
+// FSDP's overlap against closed forms: U equal units on n one-GPU nodes. g, r: a unit's all_gather
+// and reduce_scatter; f, b: its forward and backward; o: the optimizer's share. All collectives run
+// on one stream in the order of issue:
 //   forward     G1 G2 ... GU; with the limit, Gj waits for the end of F(j-2)
 //   pre, post   GU' G(U-1)' RU G(U-2)' R(U-1) ... G1' R2 R1
 //   none        GU' RU G(U-1)' R(U-1) ... G1' R1
-// where GU', the first all_gather of backward, waits for the end of F(U-1) alone and so runs beside FU.
+// where GU', the first all_gather of backward, waits for the end of F(U-1) alone and so runs beside
+// FU.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -23,38 +25,50 @@ const double kG = all_gather_time(kRanks, kMiB);      // 3 steps of 2^18 B and 5
 const double kR = all_gather_time(kRanks, kMiB / 2);  // reduced in 16 bits
 
 Fsdp fsdp(Prefetch prefetch) {
-  return {.backward_prefetch = prefetch, .param_dtype = Precision::fp32, .reduce_dtype = Precision::bf16_pure};
+  return {.backward_prefetch = prefetch,
+          .param_dtype = Precision::fp32,
+          .reduce_dtype = Precision::bf16_pure};
 }
 
 double step(Prefetch prefetch, int units, double f, double b) {
-  return step_of(fsdp(prefetch), equal_units(static_cast<std::size_t>(units), {kMiB, f, b}, kOptimizer),
+  return step_of(fsdp(prefetch),
+                 equal_units(static_cast<std::size_t>(units), {kMiB, f, b}, kOptimizer),
                  star_cluster(kRanks));
 }
 
 // g <= f, g + r <= b: only the first all_gather and the last reduce_scatter show.
 BOOST_DATA_TEST_CASE(prefetch_hides_all_but_the_first_gather_and_the_last_reduction,
-                     data::make({2, 3, 5}) * data::make({0, 1}), units, pre) {
+                     data::make({2, 3, 5}) *
+                         data::make({Prefetch::backward_pre, Prefetch::backward_post}),
+                     units, prefetch) {
   const double f = 2 * kMs, b = 4 * kMs, expected = kG + units * (f + b) + kR + kO;
   BOOST_REQUIRE(kG < f && kG + kR < b);
-  BOOST_CHECK_CLOSE(step(pre ? Prefetch::backward_pre : Prefetch::backward_post, units, f, b), expected, kPercent);
+  BOOST_CHECK_CLOSE(step(prefetch, units, f, b), expected, kPercent);
 }
 
-// The same without prefetch: between two units' backward passes stand a reduce_scatter and an all_gather.
-BOOST_DATA_TEST_CASE(without_prefetch_a_reduction_and_a_gather_stand_between_units, data::make({2, 3, 5}), units) {
-  const double f = 2 * kMs, b = 4 * kMs, expected = kG + units * (f + b) + (units - 1) * (kR + kG) + kR + kO;
+// The same without prefetch: between two units' backward passes stand a reduce_scatter and an
+// all_gather.
+BOOST_DATA_TEST_CASE(without_prefetch_a_reduction_and_a_gather_stand_between_units,
+                     data::make({2, 3, 5}), units) {
+  const double f = 2 * kMs, b = 4 * kMs,
+               expected = kG + units * (f + b) + (units - 1) * (kR + kG) + kR + kO;
   BOOST_CHECK_CLOSE(step(Prefetch::none, units, f, b), expected, kPercent);
 }
 
-// f <= g, b <= r <= g: with prefetch the stream never idles, but for nothing: 2U gathers and U reductions.
+// f <= g, b <= r <= g: with prefetch the stream never idles, but for nothing: 2U gathers and U
+// reductions.
 BOOST_DATA_TEST_CASE(with_prefetch_the_stream_of_a_slow_network_is_never_idle,
-                     data::make({2, 3, 5}) * data::make({0, 1}), units, pre) {
+                     data::make({2, 3, 5}) *
+                         data::make({Prefetch::backward_pre, Prefetch::backward_post}),
+                     units, prefetch) {
   const double f = 0.1 * kMs, b = 0.2 * kMs, expected = 2 * units * kG + units * kR + kO;
   BOOST_REQUIRE(f < kG && b < kR && kR < kG);
-  BOOST_CHECK_CLOSE(step(pre ? Prefetch::backward_pre : Prefetch::backward_post, units, f, b), expected, kPercent);
+  BOOST_CHECK_CLOSE(step(prefetch, units, f, b), expected, kPercent);
 }
 
 // Without prefetch each unit's backward is exposed too.
-BOOST_DATA_TEST_CASE(without_prefetch_backward_adds_to_a_slow_network, data::make({2, 3, 5}), units) {
+BOOST_DATA_TEST_CASE(without_prefetch_backward_adds_to_a_slow_network, data::make({2, 3, 5}),
+                     units) {
   const double f = 0.1 * kMs, b = 0.2 * kMs, expected = 2 * units * kG + units * (kR + b) + kO;
   BOOST_CHECK_CLOSE(step(Prefetch::none, units, f, b), expected, kPercent);
 }
@@ -72,7 +86,8 @@ BOOST_AUTO_TEST_CASE(the_three_prefetches_differ_where_backward_is_short) {
 }
 
 BOOST_DATA_TEST_CASE(the_next_iteration_s_first_gather_waits_for_the_optimizer,
-                     data::make({Prefetch::backward_pre, Prefetch::backward_post, Prefetch::none})) {
+                     data::make({Prefetch::backward_pre, Prefetch::backward_post,
+                                 Prefetch::none})) {
   const Toy model = equal_units(3, {kMiB, 2 * kMs, 4 * kMs}, kOptimizer);
   const Cluster cluster = star_cluster(kRanks);
   const Schedule schedule = schedule_of(fsdp(sample), model, cluster, 4);
@@ -103,13 +118,14 @@ BOOST_AUTO_TEST_CASE(shard_grad_op_saves_the_second_gather_on_a_slow_network) {
   Fsdp options = fsdp(Prefetch::backward_pre);
   options.sharding = Fsdp::Sharding::shard_grad_op;
   const double f = 0.1 * kMs, b = 0.2 * kMs, expected = 3 * kG + f + b + 3 * kR + kO;
-  BOOST_CHECK_CLOSE(step_of(options, equal_units(3, {kMiB, f, b}, kOptimizer), star_cluster(kRanks)), expected,
-                    kPercent);
+  BOOST_CHECK_CLOSE(
+      step_of(options, equal_units(3, {kMiB, f, b}, kOptimizer), star_cluster(kRanks)), expected,
+      kPercent);
 }
 
 BOOST_AUTO_TEST_CASE(gradient_accumulation_gathers_and_reduces_every_micro_batch) {
-  // g <= f, g + r <= b: only the first gather and the last reduction show. Between micro-batches R1 and then the next G1
-  // follow B1, both exposed.
+  // g <= f, g + r <= b: only the first gather and the last reduction show. Between micro-batches R1
+  // and then the next G1 follow B1, both exposed.
   Fsdp options = fsdp(Prefetch::backward_pre);
   options.gradient_accumulation = 2;
   const double f = 2 * kMs, b = 4 * kMs, expected = 2 * (kG + 2 * (f + b) + kR) + kO;
@@ -118,9 +134,27 @@ BOOST_AUTO_TEST_CASE(gradient_accumulation_gathers_and_reduces_every_micro_batch
 }
 
 BOOST_AUTO_TEST_CASE(a_world_of_one_only_computes) {
-  const Trace trace = trace_of(fsdp(Prefetch::backward_pre), equal_units(3, {kMiB, kMs, 2 * kMs}, kOptimizer),
-                               star_cluster(1));
+  const Trace trace = trace_of(fsdp(Prefetch::backward_pre),
+                               equal_units(3, {kMiB, kMs, 2 * kMs}, kOptimizer), star_cluster(1));
   BOOST_CHECK_CLOSE(trace.end.value(), 3 * (kMs + 2 * kMs) + kOptimizer, kPercent);
+  BOOST_TEST(trace.traffic.flows == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_straggler_s_compute_is_everybody_s) {
+  // Every collective waits for rank 2, three times slower: g + 3 U (f + b) + r + 3 o.
+  const double f = 2 * kMs, b = 4 * kMs, slow = 3,
+               expected = kG + 3 * slow * (f + b) + kR + slow * kO;
+  Schedule schedule = schedule_of(fsdp(Prefetch::backward_pre),
+                                  equal_units(3, {kMiB, f, b}, kOptimizer), star_cluster(kRanks));
+  schedule.ranks[2].slowdown *= slow;
+  BOOST_CHECK_CLOSE(play(schedule, star_cluster(kRanks)).end.value(), expected, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_to_shard_leaves_the_compute) {
+  const Trace trace =
+      trace_of(fsdp(Prefetch::backward_pre), equal_units(3, {0, kMs, 2 * kMs}, kOptimizer),
+               star_cluster(kRanks), 2);
+  BOOST_CHECK_CLOSE(trace.end.value(), 2 * (3 * (kMs + 2 * kMs) + kO), kPercent);
   BOOST_TEST(trace.traffic.flows == 0U);
 }
 
@@ -130,8 +164,10 @@ BOOST_AUTO_TEST_CASE(a_world_of_one_only_computes) {
 double freed_forward(const Schedule& schedule, const Trace& trace, std::size_t j) {
   return span_of(schedule, trace, 0, "forward u" + std::to_string(j)).end.value();
 }
-double gather_start(const Schedule& schedule, const Trace& trace, std::size_t j, std::size_t nth = 0) {
-  return span_of(schedule, trace, 0, "all_gather u" + std::to_string(j) + " ", 0, nth).start.value();
+double gather_start(const Schedule& schedule, const Trace& trace, std::size_t j,
+                    std::size_t nth = 0) {
+  return span_of(schedule, trace, 0, "all_gather u" + std::to_string(j) + " ", 0, nth)
+      .start.value();
 }
 
 BOOST_DATA_TEST_CASE(with_the_limit_a_gather_waits_until_all_but_one_before_it_are_freed,
@@ -160,7 +196,24 @@ BOOST_AUTO_TEST_CASE(without_the_limit_all_gathers_of_forward_run_ahead) {
   BOOST_TEST(gather_start(schedule, trace, 6, 1) == 6 * kG, boost::test_tools::tolerance(1e-9));
 }
 
-/// The most units that are gathered (from the start of their all_gather until they are freed) at one time.
+BOOST_AUTO_TEST_CASE(the_limit_holds_the_host_back_too) {
+  // The host launches u3's kernels only when F1 has freed its unit; without the limit it is through
+  // in six launches.
+  Toy model = equal_units(3, {kMiB, 20 * kMs, 40 * kMs}, kOptimizer);
+  for (UnitCost& unit : model.costs.units) unit.host_launch = Seconds(0.1 * kMs);
+  Fsdp options = fsdp(Prefetch::none);
+  for (const bool limit : {true, false}) {
+    options.limit_all_gathers = limit;
+    const Schedule schedule = schedule_of(options, model, star_cluster(kRanks));
+    const Trace trace = play(schedule, star_cluster(kRanks));
+    const double launched = span_of(schedule, trace, 0, "launch forward u3").start.value();
+    BOOST_TEST(launched == (limit ? freed_forward(schedule, trace, 1) : 0.2 * kMs),
+               boost::test_tools::tolerance(1e-9));
+  }
+}
+
+/// The most units that are gathered (from the start of their all_gather until they are freed) at
+/// one time.
 int most_gathered(const Schedule& schedule, const Trace& trace) {
   std::vector<std::pair<double, int>> changes;
   for (const Span& span : trace.spans) {

@@ -23,11 +23,12 @@ Model model_of(const std::vector<std::int64_t>& parameters) {
 }
 
 /// "first-last:elements" of every flat parameter.
-std::string wrapped(const std::vector<std::int64_t>& parameters, const Fsdp& options, std::int64_t shards) {
+std::string wrapped(const std::vector<std::int64_t>& parameters, const Fsdp& options,
+                    std::int64_t shards) {
   std::string text;
   for (const FlatParameter& run : wrap(model_of(parameters), options, shards))
-    text += (text.empty() ? "" : " ") + std::to_string(run.first) + "-" + std::to_string(run.last) + ":" +
-            std::to_string(run.elements);
+    text += (text.empty() ? "" : " ") + std::to_string(run.first) + "-" + std::to_string(run.last) +
+            ":" + std::to_string(run.elements);
   return text;
 }
 
@@ -43,6 +44,8 @@ BOOST_AUTO_TEST_CASE(wrapping_by_size_closes_a_run_at_min_num_params) {
   // 8 + 16 = 24 >= 20; 24 >= 20; 8 + 8 is left over.
   const Fsdp options{.wrap = Fsdp::Wrap::size, .min_num_params = 20};
   BOOST_TEST(wrapped({8, 16, 24, 8, 8}, options, 8) == "0-1:24 2-2:24 3-4:16");
+  // Exactly the minimum closes it, as size_based_auto_wrap_policy does.
+  BOOST_TEST(wrapped({10, 10, 20, 20}, options, 1) == "0-1:20 2-2:20 3-3:20");
 }
 
 BOOST_AUTO_TEST_CASE(flat_parameters_are_padded_to_a_multiple_of_the_shards) {
@@ -58,10 +61,12 @@ BOOST_AUTO_TEST_CASE(units_without_parameters_go_with_the_one_before_them) {
 BOOST_AUTO_TEST_CASE(padding_is_gathered_and_reduced_too) {
   // 5 elements over 4 ranks: 8 elements of 4 B.
   const Schedule schedule = schedule_of(Fsdp{}, toy({{20, kMs, kMs}}, kMs), star_cluster(4));
-  BOOST_TEST(sizes_of(schedule.programs[0], CollectiveKind::all_gather) == (std::vector<double>{32, 32}),
-             per_element());
-  BOOST_TEST(sizes_of(schedule.programs[0], CollectiveKind::reduce_scatter) == (std::vector<double>{32}),
-             per_element());
+  BOOST_TEST(
+      sizes_of(schedule.programs[0], CollectiveKind::all_gather) == (std::vector<double>{32, 32}),
+      per_element());
+  BOOST_TEST(
+      sizes_of(schedule.programs[0], CollectiveKind::reduce_scatter) == (std::vector<double>{32}),
+      per_element());
 }
 
 struct Types {
@@ -83,15 +88,18 @@ BOOST_DATA_TEST_CASE(mixed_precision_scales_what_is_gathered_and_reduced, data::
   const Fsdp options{.param_dtype = sample.param, .reduce_dtype = sample.reduce};
   const Schedule schedule = schedule_of(options, toy({{4 * 1024, kMs, kMs}}, kMs), star_cluster(4));
   const double gathered = 1024 * sample.gathered, reduced = 1024 * sample.reduced;
-  BOOST_TEST(sizes_of(schedule.programs[0], CollectiveKind::all_gather) == (std::vector<double>{gathered, gathered}),
+  BOOST_TEST(sizes_of(schedule.programs[0], CollectiveKind::all_gather) ==
+                 (std::vector<double>{gathered, gathered}),
              per_element());
-  BOOST_TEST(sizes_of(schedule.programs[0], CollectiveKind::reduce_scatter) == (std::vector<double>{reduced}),
+  BOOST_TEST(sizes_of(schedule.programs[0], CollectiveKind::reduce_scatter) ==
+                 (std::vector<double>{reduced}),
              per_element());
 }
 
 BOOST_AUTO_TEST_CASE(cpu_offload_copies_shards_in_and_gradients_out) {
-  // One unit on n nodes: copy in (c), g, f, b, r, copy out (c), optimizer on the host. The second copy and all_gather run
-  // beside F1. The optimizer's share moves at the host's 100 GB/s, not the GPU's 2 TB/s.
+  // One unit on n nodes: copy in (c), g, f, b, r, copy out (c), optimizer on the host. The second
+  // copy and all_gather run beside F1. The optimizer's share moves at the host's 100 GB/s, not the
+  // GPU's 2 TB/s.
   const int n = 4;
   Cluster cluster = star_cluster(n);
   cluster.groups[0].node.gpu.memory_bandwidth = BytesPerSecond(2e12);
@@ -109,31 +117,47 @@ constexpr double kF = 2 * kMs, kB = 9 * kMs, kO = 8 * kMs;
 
 /// Inside a node, two ranks: one step of half the bytes.
 double inside(double size) { return size / 2 / kNvlink + kNvlinkLatency; }
-/// Across, two ranks with half the bytes each: two steps of a quarter of them, `sharing` rings on one NIC.
+/// Across, two ranks with half the bytes each: two steps of a quarter of them, `sharing` rings on
+/// one NIC.
 double across(double size, int sharing) { return 2 * (sharing * size / 4 / kNic + kNicLatency); }
 
-BOOST_DATA_TEST_CASE(hybrid_shard_reduces_its_share_across_the_nodes, data::make({1, 2, 3}), units) {
-  // All but the first gather and the last reduction hide: g + U (f + b) + r + a + o/2, each ring across on its own NIC.
-  const double a = across(kMiB, 1), expected = inside(kMiB) + units * (kF + kB) + inside(kMiB) + a + kO / 2;
+BOOST_DATA_TEST_CASE(hybrid_shard_reduces_its_share_across_the_nodes, data::make({1, 2, 3}),
+                     units) {
+  // All but the first gather and the last reduction hide: g + U (f + b) + r + a + o/2, each ring
+  // across on its own NIC.
+  const double a = across(kMiB, 1),
+               expected = inside(kMiB) + units * (kF + kB) + inside(kMiB) + a + kO / 2;
   BOOST_REQUIRE_LT(a + 2 * inside(kMiB), kB);
-  const Fsdp options{.sharding = Fsdp::Sharding::hybrid_shard, .algorithm = CollectiveAlgorithm::ring};
+  const Fsdp options{.sharding = Fsdp::Sharding::hybrid_shard,
+                     .algorithm = CollectiveAlgorithm::ring};
   const Toy model = equal_units(static_cast<std::size_t>(units), {kMiB, kF, kB}, kO);
   BOOST_CHECK_CLOSE(step_of(options, model, star_cluster(2, 2, 2)), expected, kPercent);
 }
 
+BOOST_AUTO_TEST_CASE(hybrid_shard_gathers_every_unit_again_in_backward) {
+  const Fsdp options{.sharding = Fsdp::Sharding::hybrid_shard};
+  const Schedule schedule =
+      schedule_of(options, equal_units(3, {kMiB, kF, kB}, kO), star_cluster(2, 2));
+  BOOST_TEST(count_of(schedule.programs[0], "all_gather") == 6U);
+}
+
 BOOST_AUTO_TEST_CASE(hybrid_shard_s_rings_across_share_a_single_nic) {
   const double expected = inside(kMiB) + kF + kB + inside(kMiB) + across(kMiB, 2) + kO / 2;
-  const Fsdp options{.sharding = Fsdp::Sharding::hybrid_shard, .algorithm = CollectiveAlgorithm::ring};
-  BOOST_CHECK_CLOSE(step_of(options, toy({{kMiB, kF, kB}}, kO), star_cluster(2, 2, 1)), expected, kPercent);
+  const Fsdp options{.sharding = Fsdp::Sharding::hybrid_shard,
+                     .algorithm = CollectiveAlgorithm::ring};
+  BOOST_CHECK_CLOSE(step_of(options, toy({{kMiB, kF, kB}}, kO), star_cluster(2, 2, 1)), expected,
+                    kPercent);
 }
 
 BOOST_AUTO_TEST_CASE(hybrid_shard_all_reduces_one_shard_of_the_bytes) {
   const Fsdp options{.sharding = Fsdp::Sharding::hybrid_shard};
   const Schedule schedule = schedule_of(options, toy({{kMiB, kF, kB}}, kO), star_cluster(2, 4));
-  BOOST_TEST(sizes_of(schedule.programs[0], CollectiveKind::reduce_scatter) == (std::vector<double>{kMiB}),
-             per_element());
-  BOOST_TEST(sizes_of(schedule.programs[0], CollectiveKind::all_reduce) == (std::vector<double>{kMiB / 4}),
-             per_element());
+  BOOST_TEST(
+      sizes_of(schedule.programs[0], CollectiveKind::reduce_scatter) == (std::vector<double>{kMiB}),
+      per_element());
+  BOOST_TEST(
+      sizes_of(schedule.programs[0], CollectiveKind::all_reduce) == (std::vector<double>{kMiB / 4}),
+      per_element());
   BOOST_TEST(schedule.groups.size() == 2U + 4U);
 }
 
@@ -148,12 +172,14 @@ BOOST_AUTO_TEST_CASE(a_shard_group_that_does_not_divide_the_ranks_is_an_input_er
   const Cluster cluster = star_cluster(4);
   const Toy model = toy({{kMiB, kF, kB}}, kO);
   const Fsdp hybrid{.sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 3};
-  BOOST_CHECK_EXCEPTION(build(hybrid, job_of(model, cluster)), InputError, [](const InputError& error) {
-    BOOST_TEST(error.what() ==
-               "error: strategy.fsdp.shard_group: 3 ranks do not divide the 4 ranks of the cluster\n"
-               "remedy: choose a divisor of 4");
-    return true;
-  });
+  BOOST_CHECK_EXCEPTION(
+      build(hybrid, job_of(model, cluster)), InputError, [](const InputError& error) {
+        BOOST_TEST(
+            error.what() ==
+            "error: strategy.fsdp.shard_group: 3 ranks do not divide the 4 ranks of the cluster\n"
+            "remedy: choose a divisor of 4");
+        return true;
+      });
 }
 
 }  // namespace

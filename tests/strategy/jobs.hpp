@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,15 @@ namespace rehearse {
 inline constexpr double kMiB = 1024 * 1024;
 inline constexpr double kMs = 1e-3;
 inline constexpr double kPercent = 1e-7;  // BOOST_CHECK_CLOSE takes percent: 1e-9 relative
+
+inline std::ostream& operator<<(std::ostream& out, Ddp::Compression compression) {
+  static const char* const kNames[] = {"none", "fp16", "bf16"};
+  return out << kNames[static_cast<int>(compression)];
+}
+inline std::ostream& operator<<(std::ostream& out, Fsdp::Prefetch prefetch) {
+  static const char* const kNames[] = {"none", "backward_pre", "backward_post"};
+  return out << kNames[static_cast<int>(prefetch)];
+}
 
 /// A model made by hand with its costs, so that every time can be added up.
 struct Toy {
@@ -33,7 +43,8 @@ inline Toy toy(const std::vector<ToyUnit>& units, double optimizer) {
   for (const ToyUnit& unit : units) {
     Unit made;
     made.name = "u" + std::to_string(result.model.units.size() + 1);
-    if (unit.parameter_bytes > 0) made.tensors = {static_cast<std::int64_t>(unit.parameter_bytes / 4)};
+    if (unit.parameter_bytes > 0)
+      made.tensors = {static_cast<std::int64_t>(unit.parameter_bytes / 4)};
     result.model.units.push_back(made);
     result.costs.units.push_back({.forward = Seconds(unit.forward),
                                   .backward = Seconds(unit.backward),
@@ -57,7 +68,8 @@ inline Job job_of(const Toy& toy, const Cluster& cluster) {
           .batch_per_gpu = 1,
           .optimizer = OptimizerKind::adam,
           .costs = {}};
-  for (const NodeGroup& group : cluster.groups) job.costs.push_back(group.node.gpus > 0 ? toy.costs : StepCosts{});
+  for (const NodeGroup& group : cluster.groups)
+    job.costs.push_back(group.node.gpus > 0 ? toy.costs : StepCosts{});
   return job;
 }
 
@@ -78,9 +90,10 @@ inline double step_of(const Strategy& strategy, const Toy& toy, const Cluster& c
   return trace_of(strategy, toy, cluster).end.value();
 }
 
-/// When a rank's operation (by the start of its label) of an iteration ran; the n-th if several match.
-inline Span span_of(const Schedule& schedule, const Trace& trace, std::size_t rank, const std::string& label,
-                    std::uint32_t iteration = 0, std::size_t nth = 0) {
+/// When a rank's operation (by the start of its label) of an iteration ran; the n-th if several
+/// match.
+inline Span span_of(const Schedule& schedule, const Trace& trace, std::size_t rank,
+                    const std::string& label, std::uint32_t iteration = 0, std::size_t nth = 0) {
   const Program& program = schedule.program_of(RankId(rank));
   for (std::size_t op = 0; op < program.ops.size(); ++op) {
     if (!program.ops[op].label.starts_with(label) || nth-- > 0) continue;
@@ -93,21 +106,25 @@ inline Span span_of(const Schedule& schedule, const Trace& trace, std::size_t ra
 }
 
 inline std::size_t count_of(const Program& program, const std::string& label) {
-  return static_cast<std::size_t>(std::count_if(program.ops.begin(), program.ops.end(),
-                                                [&](const Op& op) { return op.label.starts_with(label); }));
+  return static_cast<std::size_t>(
+      std::count_if(program.ops.begin(), program.ops.end(),
+                    [&](const Op& op) { return op.label.starts_with(label); }));
 }
 
 /// The sizes of a program's collectives of one kind, in order.
 inline std::vector<double> sizes_of(const Program& program, CollectiveKind kind) {
   std::vector<double> sizes;
   for (const Op& op : program.ops)
-    if (const auto* collective = std::get_if<Collective>(&op.work); collective && collective->kind == kind)
+    if (const auto* collective = std::get_if<Collective>(&op.work);
+        collective && collective->kind == kind)
       sizes.push_back(collective->size.value());
   return sizes;
 }
 
 /// A ring over n one-GPU nodes: each of its steps moves a chunk of size/n.
-inline double ring_steps(int steps, int n, double size) { return steps * (size / n / kNic + kNicLatency); }
+inline double ring_steps(int steps, int n, double size) {
+  return steps * (size / n / kNic + kNicLatency);
+}
 inline double all_reduce_time(int n, double size) { return ring_steps(2 * (n - 1), n, size); }
 inline double all_gather_time(int n, double size) { return ring_steps(n - 1, n, size); }
 

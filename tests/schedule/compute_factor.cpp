@@ -1,0 +1,90 @@
+// The factor on compute times: slowdown times a draw of mean 1.
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <vector>
+
+#include "schedule/schedule.hpp"
+
+namespace rehearse {
+namespace {
+
+using Distribution = Jitter::Distribution;
+
+Schedule two_ranks(Jitter jitter, std::uint64_t seed = 7) {
+  Schedule schedule;
+  schedule.jitter = jitter;
+  schedule.seed = seed;
+  schedule.ranks = {{.slowdown = 1, .groups = {}}, {.slowdown = 3, .groups = {}}};
+  return schedule;
+}
+
+struct Moments {
+  double mean = 0, cv = 0;
+};
+
+Moments moments(const Schedule& schedule, RankId rank, std::uint32_t draws) {
+  double sum = 0, squares = 0;
+  for (std::uint32_t k = 0; k < draws; ++k) {
+    const double factor = compute_factor(schedule, rank, k);
+    sum += factor;
+    squares += factor * factor;
+  }
+  const double mean = sum / draws;
+  return {mean, std::sqrt(squares / draws - mean * mean) / mean};
+}
+
+BOOST_AUTO_TEST_CASE(without_jitter_it_is_the_slowdown) {
+  const Schedule schedule = two_ranks({});
+  for (std::uint32_t k = 0; k < 5; ++k) {
+    BOOST_CHECK_EQUAL(compute_factor(schedule, RankId(0), k), 1);
+    BOOST_CHECK_EQUAL(compute_factor(schedule, RankId(1), k), 3);
+  }
+}
+
+// 40,000 draws: the standard error of the mean is cv / 200; five of them.
+BOOST_AUTO_TEST_CASE(a_lognormal_has_mean_1_and_its_cv) {
+  for (const double cv : {0.05, 0.3, 0.8}) {
+    const Moments drawn = moments(two_ranks({Distribution::lognormal, cv}), RankId(0), 40000);
+    BOOST_CHECK_SMALL(drawn.mean - 1, 5 * cv / 200);
+    BOOST_CHECK_CLOSE(drawn.cv, cv, 5);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_exponential_has_mean_1_and_cv_1) {
+  const Moments drawn = moments(two_ranks({Distribution::exponential}), RankId(0), 40000);
+  BOOST_CHECK_SMALL(drawn.mean - 1, 5 * 1.0 / 200);
+  BOOST_CHECK_CLOSE(drawn.cv, 1, 5);
+}
+
+// Memoryless: exp(-x) of the draws are above x, here x = 1, 2, 3; the error of a share p is sqrt(p(1-p)/40000).
+BOOST_AUTO_TEST_CASE(an_exponential_s_tail_is_exp_of_minus_x) {
+  const Schedule schedule = two_ranks({Distribution::exponential});
+  for (const double x : {1.0, 2.0, 3.0}) {
+    int above = 0;
+    for (std::uint32_t k = 0; k < 40000; ++k) above += compute_factor(schedule, RankId(0), k) > x;
+    const double share = std::exp(-x);
+    BOOST_CHECK_SMALL(above / 40000.0 - share, 5 * std::sqrt(share * (1 - share) / 40000));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(slowdown_multiplies_the_draw) {
+  Schedule schedule = two_ranks({Distribution::lognormal, 0.2});
+  const double drawn = compute_factor(schedule, RankId(1), 4) / 3;
+  schedule.ranks[1].slowdown = 1;
+  BOOST_CHECK_CLOSE(compute_factor(schedule, RankId(1), 4), drawn, 1e-10);
+}
+
+BOOST_AUTO_TEST_CASE(draws_are_reproducible_and_differ_by_rank_iteration_and_seed) {
+  for (const auto distribution : {Distribution::lognormal, Distribution::exponential}) {
+    const Schedule schedule = two_ranks({distribution, 0.2});
+    const double draw = compute_factor(schedule, RankId(0), 1);
+    compute_factor(schedule, RankId(1), 9);  // what others draw does not matter
+    BOOST_CHECK_EQUAL(compute_factor(schedule, RankId(0), 1), draw);
+    BOOST_CHECK_NE(compute_factor(schedule, RankId(0), 2), draw);
+    BOOST_CHECK_NE(compute_factor(schedule, RankId(1), 1) / 3, draw);
+    BOOST_CHECK_NE(compute_factor(two_ranks({distribution, 0.2}, 8), RankId(0), 1), draw);
+  }
+}
+
+}  // namespace
+}  // namespace rehearse

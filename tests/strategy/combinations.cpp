@@ -1,0 +1,90 @@
+// Every strategy with every combination of its options: a valid schedule that ends, at each
+// fidelity.
+#include <boost/test/unit_test.hpp>
+
+#include "strategy/every_strategy.hpp"
+#include "strategy/jobs.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Unlike units: one without parameters, one whose parameters do not divide by the ranks.
+Toy odd_units() {
+  return toy({{0, kMs, 2 * kMs, 1e6},
+              {kMiB, 2 * kMs, 3 * kMs, 3e6},
+              {4 * 250'001, kMs, kMs, 2e6},
+              {3 * kMiB, kMs, kMs, 0}},
+             2 * kMs);
+}
+
+constexpr std::uint32_t kIterations = 2;
+
+void check_ends(const std::vector<NamedStrategy>& strategies, const Cluster& cluster) {
+  const Toy model = odd_units();
+  for (const auto& [name, strategy] : strategies) {
+    const Schedule schedule = schedule_of(strategy, model, cluster, kIterations);
+    for (const Fidelity fidelity : {Fidelity::hop, Fidelity::flow}) {
+      BOOST_TEST_CONTEXT(name << ", " << fidelity) {
+        Trace trace;
+        BOOST_REQUIRE_NO_THROW(trace = play(schedule, cluster, fidelity));
+        BOOST_TEST(trace.end.value() > 0);
+        for (std::size_t rank = 0; rank < cluster.gpu_count(); ++rank)
+          BOOST_TEST(trace.iteration_end[rank][0].value() < trace.iteration_end[rank][1].value());
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_replicated_strategy_ends) {
+  check_ends(every_replicated(), star_cluster(2, 2));
+}
+BOOST_AUTO_TEST_CASE(every_sharded_strategy_ends) { check_ends(every_fsdp(), star_cluster(2, 2)); }
+BOOST_AUTO_TEST_CASE(every_parameter_server_on_the_workers_nodes_ends) {
+  check_ends(every_parameter_server(), star_cluster(2, 2));
+}
+BOOST_AUTO_TEST_CASE(every_parameter_server_on_nodes_of_its_own_ends) {
+  Cluster cluster = star_cluster(2, 2);
+  Node server = cluster.groups[0].node;
+  server.gpus = 0;
+  cluster.groups.push_back({"servers", 2, server});
+  check_ends(every_parameter_server(), cluster);
+}
+
+BOOST_AUTO_TEST_CASE(folded_takes_as_long_as_flow) {
+  const Cluster cluster = star_cluster(4, 2);
+  const Toy model = odd_units();
+  std::size_t folded_ones = 0;
+  for (const auto& [name, strategy] : every_strategy()) {
+    const Schedule schedule = schedule_of(strategy, model, cluster, kIterations);
+    std::string why_not;
+    const auto folded = fold(schedule, cluster, why_not);
+    if (!folded) continue;
+    ++folded_ones;
+    BOOST_TEST(folded->schedule.ranks.size() == 4U);
+    BOOST_TEST_CONTEXT(name) {
+      BOOST_CHECK_CLOSE(play(folded->schedule, folded->cluster).end.value(),
+                        play(schedule, cluster).end.value(), kPercent);
+    }
+  }
+  // All of FSDP, all of DDP and ZeRO-1 but the direct algorithm: 3 x 3 x 3 x 8 + 2 x 4 x 3 x 2 x 2.
+  BOOST_TEST(folded_ones == 216U + 96U);
+}
+
+BOOST_AUTO_TEST_CASE(a_cluster_without_gpus_is_an_input_error_for_every_strategy) {
+  Cluster cluster = star_cluster(2);
+  cluster.groups[0].node.gpus = 0;
+  const Toy model = odd_units();
+  for (const auto& [name, strategy] : every_strategy()) {
+    const Strategy& the_strategy = strategy;
+    BOOST_CHECK_EXCEPTION(build_schedule(the_strategy, job_of(model, cluster)), InputError,
+                          [](const InputError& error) {
+                            return error.what() ==
+                                   std::string(
+                                       "error: cluster: no node has a GPU, so nothing can train\n"
+                                       "remedy: set `gpus` of a node to 1 or more");
+                          });
+  }
+}
+
+}  // namespace
+}  // namespace rehearse

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "strategy/strategy.hpp"
+
+namespace rehearse {
+
+struct NamedStrategy {
+  std::string name;
+  Strategy strategy;
+};
+
+inline constexpr CollectiveAlgorithm kEveryAlgorithm[] = {
+    CollectiveAlgorithm::automatic, CollectiveAlgorithm::ring, CollectiveAlgorithm::tree,
+    CollectiveAlgorithm::hierarchical, CollectiveAlgorithm::direct};
+
+/// DDP and ZeRO-1 with every combination of options that changes the schedule.
+inline std::vector<NamedStrategy> every_replicated() {
+  std::vector<NamedStrategy> all;
+  for (const auto algorithm : kEveryAlgorithm)
+    for (const auto compression :
+         {Ddp::Compression::none, Ddp::Compression::fp16, Ddp::Compression::bf16})
+      for (const bool view : {false, true})
+        for (const int micro : {1, 3}) {
+          const Ddp ddp{.bucket_cap_mb = 2,
+                        .gradient_as_bucket_view = view,
+                        .compression = compression,
+                        .gradient_accumulation = micro,
+                        .algorithm = algorithm};
+          const std::string name = to_string(algorithm) + " compression " +
+                                   std::to_string(static_cast<int>(compression)) +
+                                   (view ? " view" : "") + " x" + std::to_string(micro);
+          all.push_back({"ddp " + name, ddp});
+          all.push_back({"zero 1 " + name, Zero1{ddp}});
+        }
+  return all;
+}
+
+inline std::vector<NamedStrategy> every_fsdp() {
+  std::vector<NamedStrategy> all;
+  for (const auto sharding :
+       {Fsdp::Sharding::full_shard, Fsdp::Sharding::shard_grad_op, Fsdp::Sharding::hybrid_shard})
+    for (const auto prefetch :
+         {Fsdp::Prefetch::none, Fsdp::Prefetch::backward_pre, Fsdp::Prefetch::backward_post})
+      for (const auto wrap : {Fsdp::Wrap::unit, Fsdp::Wrap::model, Fsdp::Wrap::size})
+        for (int flags = 0; flags < 8; ++flags) {
+          Fsdp fsdp{.sharding = sharding,
+                    .backward_prefetch = prefetch,
+                    .wrap = wrap,
+                    .min_num_params = 400'000};
+          fsdp.limit_all_gathers = (flags & 1) != 0;
+          fsdp.cpu_offload = (flags & 2) != 0;
+          fsdp.gradient_accumulation = (flags & 4) != 0 ? 2 : 1;
+          if (flags == 5) fsdp.param_dtype = Precision::bf16_pure;
+          all.push_back({strategy_name(fsdp) + " prefetch " +
+                             std::to_string(static_cast<int>(prefetch)) + " wrap " +
+                             std::to_string(static_cast<int>(wrap)) + " flags " +
+                             std::to_string(flags),
+                         fsdp});
+        }
+  return all;
+}
+
+/// On clusters of four workers or more.
+inline std::vector<NamedStrategy> every_parameter_server() {
+  std::vector<NamedStrategy> all;
+  for (const int servers : {1, 3})
+    for (const auto& staleness : {std::optional<std::uint32_t>(0), std::optional<std::uint32_t>(2),
+                                  std::optional<std::uint32_t>()})
+      for (const auto partition :
+           {ParameterServer::Partition::size, ParameterServer::Partition::unit})
+        for (const bool layerwise : {false, true})
+          for (const int backup : {0, 1}) {
+            if (backup > 0 && staleness != 0U) continue;
+            const ParameterServer ps{.servers = servers,
+                                     .staleness = staleness,
+                                     .backup_workers = backup,
+                                     .partition = partition,
+                                     .layerwise = layerwise};
+            all.push_back({strategy_name(ps) + ", " + std::to_string(servers) + " servers" +
+                               (partition == ParameterServer::Partition::unit ? " by unit" : "") +
+                               (layerwise ? " layerwise" : ""),
+                           ps});
+          }
+  return all;
+}
+
+inline std::vector<NamedStrategy> every_strategy() {
+  std::vector<NamedStrategy> all = every_replicated();
+  for (const auto& more : {every_fsdp(), every_parameter_server()})
+    all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace rehearse
