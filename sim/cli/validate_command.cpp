@@ -22,6 +22,7 @@ struct Case {
   std::string metric;  ///< a key of the report, dots between levels
   double published = 0;
   std::string note;
+  bool input = false;  ///< something unknown was chosen by it: shown, and left out of the summary
   double predicted = 0;
 
   double error() const { return (predicted - published) / published; }
@@ -32,8 +33,9 @@ struct CaseFile {
   std::vector<Case> cases;
 };
 
-/// Size of the errors, whatever their sign.
-struct ErrorSummary {
+/// Size of the errors of the cases that are no input, whatever their sign.
+struct CaseErrors {
+  std::size_t cases = 0;
   double mean = 0, median = 0, max = 0;
 };
 
@@ -53,6 +55,10 @@ Case read_case(const Value& value, std::set<std::string>& seen) {
   one.metric = map.require("metric").as_string();
   one.published = map.require("published").as_positive_number();
   if (const auto note = map.optional("note")) one.note = note->as_string();
+  if (const auto input = map.optional("input")) {
+    one.input = true;
+    one.note = fmt::format("input: {}{}{}", input->as_string(), one.note.empty() ? "" : "; ", one.note);
+  }
   map.finish();
   return one;
 }
@@ -65,7 +71,8 @@ CaseFile read_cases(const std::filesystem::path& file) {
   const Value cases = root.require("cases");
   std::set<std::string> seen;
   for (const Value& value : cases.as_list()) result.cases.push_back(read_case(value, seen));
-  if (result.cases.empty()) cases.fail("expected at least one case");
+  if (std::ranges::all_of(result.cases, &Case::input))
+    cases.fail("expected at least one case that is not an input");
   root.finish();
   return result;
 }
@@ -95,12 +102,13 @@ double predict(const Case& one) {
   }
 }
 
-ErrorSummary summarize_errors(const std::vector<Case>& cases) {
+CaseErrors summarize_errors(const std::vector<Case>& cases) {
   std::vector<double> sizes;
   sizes.reserve(cases.size());
-  for (const Case& one : cases) sizes.push_back(std::abs(one.error()));
+  for (const Case& one : cases)
+    if (!one.input) sizes.push_back(std::abs(one.error()));
   std::sort(sizes.begin(), sizes.end());
-  ErrorSummary summary;
+  CaseErrors summary{.cases = sizes.size()};
   for (const double size : sizes) summary.mean += size / static_cast<double>(sizes.size());
   summary.median = (sizes[(sizes.size() - 1) / 2] + sizes[sizes.size() / 2]) / 2;
   summary.max = sizes.back();
@@ -110,10 +118,10 @@ ErrorSummary summarize_errors(const std::vector<Case>& cases) {
 std::string percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
 
 std::string closing_line(const CaseFile& file) {
-  const ErrorSummary errors = summarize_errors(file.cases);
+  const CaseErrors errors = summarize_errors(file.cases);
   return fmt::format(
-      "{} cases from {}: absolute error mean {:.1f} %, median {:.1f} %, max {:.1f} %\n",
-      file.cases.size(), file.source, 100 * errors.mean, 100 * errors.median, 100 * errors.max);
+      "{} cases from {}: absolute error mean {:.1f} %, median {:.1f} %, max {:.1f} %; inputs not counted\n",
+      errors.cases, file.source, 100 * errors.mean, 100 * errors.median, 100 * errors.max);
 }
 
 std::string to_table(const CaseFile& file) {
@@ -168,9 +176,10 @@ std::string to_json(const CaseFile& file) {
                      {"predicted", one.predicted},
                      {"published", one.published},
                      {"relative_error", one.error()},
+                     {"input", one.input},
                      {"note", one.note}});
   }
-  const ErrorSummary errors = summarize_errors(file.cases);
+  const CaseErrors errors = summarize_errors(file.cases);
   const nlohmann::ordered_json all = {
       {"schema", "rehearse.validation/1"},
       {"source", file.source},

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "cost/peak.hpp"
 
 namespace rehearse {
 namespace {
@@ -26,11 +27,13 @@ class Roofline {
   Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency& efficiency)
       : precision_(precision),
         matrix_(gpu.matrix_peak(precision) * efficiency.matrix),
+        convolution_(convolution_peak(gpu, precision) * efficiency.matrix),
         attention_(gpu.matrix_peak(precision) * efficiency.attention),
         depthwise_(gpu.fp32 * efficiency.depthwise),
         vector_(gpu.fp32),
         memory_(gpu.memory_bandwidth * efficiency.memory),
-        floor_(efficiency.kernel_floor) {}
+        floor_(efficiency.kernel_floor),
+        converts_layout_(convolves_on_tensor_cores(gpu, precision)) {}
 
   Seconds time(const Operator& op, double batch, Direction direction) const {
     const bool forward = direction == Direction::forward;
@@ -38,7 +41,7 @@ class Roofline {
     const double elements = forward ? op.forward_elements : op.backward_elements;
     if (flops == 0 && elements == 0) return Seconds(0);
     if (op.kind == OperatorKind::cast) return cast_time(batch * elements);
-    if (op.kind == OperatorKind::layout && precision_ == Precision::fp32) return Seconds(0);
+    if (op.kind == OperatorKind::layout && !converts_layout_) return Seconds(0);
     const Bytes bytes = batch * elements * element(op) + parameter_bytes(op, direction);
     const Seconds arithmetic = Flops(batch * flops) / rate(op.kind);
     return std::max({arithmetic, moved(bytes), floor_}) + weight_cast_time(op);
@@ -54,8 +57,9 @@ class Roofline {
     check(vector_.value() > 0, "a GPU without an fp32 rate has no roofline");
     switch (kind) {
       case OperatorKind::matmul:
-      case OperatorKind::convolution:
         return matrix_;
+      case OperatorKind::convolution:
+        return convolution_;
       case OperatorKind::attention:
         return attention_;
       case OperatorKind::depthwise_convolution:
@@ -92,9 +96,10 @@ class Roofline {
   }
 
   Precision precision_;
-  FlopsPerSecond matrix_, attention_, depthwise_, vector_;
+  FlopsPerSecond matrix_, convolution_, attention_, depthwise_, vector_;
   BytesPerSecond memory_;
   Seconds floor_;
+  bool converts_layout_;
 };
 
 /// What autograd and autocast keep from a unit's forward pass to its backward pass.
@@ -120,13 +125,14 @@ Seconds direction_time(const Unit& unit, const Roofline& roofline, double batch,
   return sum;
 }
 
-Seconds optimizer_time(const Model& model, OptimizerKind kind, const Roofline& roofline,
+Seconds optimizer_time(const Model& model, const Optimizer& optimizer, const Roofline& roofline,
                        Seconds floor) {
   if (model.optimizer_time) return *model.optimizer_time;
   std::size_t tensors = 0;
   for (const Unit& unit : model.units) tensors += unit.tensors.size();
-  const Bytes moved = static_cast<double>(model.parameters()) * optimizer_bytes_per_parameter(kind);
-  return std::max(roofline.moved(moved), optimizer_kernels(kind, tensors) * floor);
+  const Bytes moved =
+      static_cast<double>(model.parameters()) * optimizer_bytes_per_parameter(optimizer);
+  return std::max(roofline.moved(moved), optimizer_kernels(optimizer, tensors) * floor);
 }
 
 bool times_are_given(const Model& model) {
@@ -136,54 +142,73 @@ bool times_are_given(const Model& model) {
 
 std::string percent(double share) { return fmt::format("{:.4g} %", 100 * share); }
 
-std::string roofline_assumption(const Gpu& gpu, Precision precision,
+/// The rates of matrix products and convolutions, and the shares of them that are reached.
+std::string rates_text(const Model& model, const Gpu& gpu, Precision precision,
+                       const AnalyticEfficiency& efficiency) {
+  const FlopsPerSecond matrix = gpu.matrix_peak(precision);
+  const std::string attention = percent(efficiency.attention);
+  const std::string reached = percent(efficiency.matrix);
+  if (precision != Precision::fp32 || !model.has_operator(OperatorKind::convolution)) {
+    return fmt::format("the {} rate ({}; matrix products reach {}, attention {})",
+                       to_string(precision), format(matrix), reached, attention);
+  }
+  if (!convolves_on_tensor_cores(gpu, precision)) {
+    return fmt::format(
+        "the fp32 rate ({}; convolutions, too, as this GPU has no tf32; matrix products reach {}, "
+        "attention {})",
+        format(matrix), reached, attention);
+  }
+  return fmt::format(
+      "the tf32 rate for convolutions ({}) and the fp32 rate for matrix products ({}), PyTorch's "
+      "defaults (both reach {}, attention {})",
+      format(convolution_peak(gpu, precision)), format(matrix), reached, attention);
+}
+
+std::string roofline_assumption(const Model& model, const Gpu& gpu, Precision precision,
                                 const AnalyticEfficiency& efficiency) {
   return fmt::format(
-      "compute: each operator takes the larger of its FLOPs over the {} rate ({}; matrix products "
-      "reach {}, attention {}) and its bytes over the memory bandwidth ({}; reached: {}), at least "
-      "{}; depthwise convolutions reach {} of the fp32 rate ({})",
-      to_string(precision), format(gpu.matrix_peak(precision)), percent(efficiency.matrix),
-      percent(efficiency.attention), format(gpu.memory_bandwidth), percent(efficiency.memory),
-      format(efficiency.kernel_floor), percent(efficiency.depthwise), format(gpu.fp32));
+      "compute: each operator takes the larger of its FLOPs over {} and its bytes over the memory "
+      "bandwidth ({}; reached: {}), at least {}; depthwise convolutions reach {} of the fp32 rate "
+      "({})",
+      rates_text(model, gpu, precision, efficiency), format(gpu.memory_bandwidth),
+      percent(efficiency.memory), format(efficiency.kernel_floor), percent(efficiency.depthwise),
+      format(gpu.fp32));
 }
 
-std::string optimizer_assumption(OptimizerKind kind, const AnalyticEfficiency& efficiency) {
+std::string optimizer_assumption(const Optimizer& optimizer, const AnalyticEfficiency& efficiency) {
+  std::string kernels = "NVIDIA apex's fused kernels";
+  if (has_fused_option(optimizer.kind)) {
+    kernels = optimizer.fused ? "fused kernels" : "foreach kernels (PyTorch's default)";
+  }
   return fmt::format(
-      "optimizer: {} in fused kernels moves {:.0f} bytes per parameter at {} of the memory "
+      "optimizer: {} in {} moves {:.0f} bytes per parameter at {} of the memory "
       "bandwidth",
-      to_string(kind), optimizer_bytes_per_parameter(kind).value(), percent(efficiency.memory));
+      to_string(optimizer.kind), kernels, optimizer_bytes_per_parameter(optimizer).value(),
+      percent(efficiency.memory));
 }
 
-bool has_operator(const Model& model, OperatorKind kind) {
-  return std::any_of(model.units.begin(), model.units.end(), [kind](const Unit& unit) {
-    return std::any_of(unit.operators.begin(), unit.operators.end(),
-                       [kind](const Operator& op) { return op.kind == kind; });
-  });
-}
-
-std::string layout_assumption(const Model& model, Precision precision) {
-  if (!has_operator(model, OperatorKind::layout)) {
+std::string layout_assumption(const Model& model, const Gpu& gpu, Precision precision) {
+  if (!model.has_operator(OperatorKind::layout)) {
     return "layout: channels_last, no conversions around convolutions";
   }
-  if (precision == Precision::fp32) {
+  if (!convolves_on_tensor_cores(gpu, precision)) {
     return "layout: contiguous (NCHW), no conversions around convolutions without tensor cores";
   }
   return "layout: contiguous (NCHW, PyTorch's default), which cuDNN converts around each "
-         "convolution on "
-         "tensor cores; channels_last avoids it";
+         "convolution on tensor cores; channels_last avoids it";
 }
 
 /// What the costs of this model rest on, one line each.
 std::vector<std::string> assumptions(const Model& model, const Gpu& gpu, Precision precision,
-                                     OptimizerKind optimizer,
+                                     const Optimizer& optimizer,
                                      const AnalyticEfficiency& efficiency) {
   std::vector<std::string> lines;
   if (!times_are_given(model)) {
-    lines.push_back(roofline_assumption(gpu, precision, efficiency));
+    lines.push_back(roofline_assumption(model, gpu, precision, efficiency));
     lines.emplace_back("workspace: no kernel needs memory beyond its activations");
   }
-  if (has_operator(model, OperatorKind::convolution)) {
-    lines.push_back(layout_assumption(model, precision));
+  if (model.has_operator(OperatorKind::convolution)) {
+    lines.push_back(layout_assumption(model, gpu, precision));
   }
   if (!model.optimizer_time) lines.push_back(optimizer_assumption(optimizer, efficiency));
   return lines;
@@ -206,7 +231,7 @@ std::string to_string(Provenance provenance) {
 }
 
 StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, std::int64_t batch,
-                     OptimizerKind optimizer, const AnalyticEfficiency& efficiency) {
+                     const Optimizer& optimizer, const AnalyticEfficiency& efficiency) {
   check(batch > 0, "a batch has at least one sample");
   const Roofline roofline(gpu, precision, efficiency);
   const auto samples = static_cast<double>(batch);

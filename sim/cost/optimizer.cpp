@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <span>
 #include <stdexcept>
 
 #include "cost/cost.hpp"
@@ -8,34 +9,85 @@
 namespace rehearse {
 namespace {
 
-/// What one step of an optimizer keeps, moves and launches, in fused (single-pass) kernels.
+/// Tensors that one multi-tensor kernel takes at most, by the number of its tensor lists and
+/// whether a scalar comes with each tensor: depth_to_max_tensors and .._scalarlist in PyTorch's
+/// aten/src/ATen/native/cuda/MultiTensorApply.cuh (kernel arguments of 4 KB), the former also in
+/// apex's csrc/multi_tensor_apply.cuh.
+constexpr std::size_t kOneList = 110, kTwoLists = 64, kThreeLists = 48, kFourLists = 36;
+constexpr std::size_t kOneListAndScalars = 96;
+
+/// One kernel over all parameters.
+struct Pass {
+  double accesses;      ///< fp32 reads and writes per parameter
+  std::size_t tensors;  ///< that one launch takes
+};
+
+// Foreach kernels are those of _multi_tensor_sgd, _multi_tensor_adam and _multi_tensor_adamw in
+// torch/optim/{sgd,adam,adamw}.py with PyTorch's default options (no weight decay but adamw's, no
+// amsgrad, not capturable). p: parameter, g: gradient, m and v: states, t: temporary. An operand
+// that is named twice in one kernel counts once: the cache has it the second time.
+constexpr std::array<Pass, 1> kForeachSgd = {{{3, kTwoLists}}};  // add_: p, g -> p
+constexpr std::array<Pass, 3> kForeachMomentum = {{
+    {2, kOneList},   // mul_: m -> m
+    {3, kTwoLists},  // add_: m, g -> m
+    {3, kTwoLists},  // add_: p, m -> p
+}};
+constexpr std::array<Pass, 8> kForeachAdamW = {{
+    {2, kOneList},            // mul_ (weight decay): p -> p
+    {3, kTwoLists},           // lerp_: m, g -> m
+    {2, kOneList},            // mul_: v -> v
+    {3, kThreeLists},         // addcmul_: v, g, g -> v
+    {2, kTwoLists},           // sqrt: v -> t
+    {2, kOneListAndScalars},  // div_: t -> t
+    {2, kOneList},            // add_: t -> t
+    {4, kThreeLists},         // addcdiv_: p, m, t -> p
+}};
+constexpr std::span<const Pass> kForeachAdam = std::span(kForeachAdamW).subspan(1);
+
+// Fused (torch/optim, _fused_sgd, _fused_adam, _fused_adamw): each tensor is read once, and all but
+// g written.
+constexpr std::array<Pass, 1> kFusedSgd = {{{3, kTwoLists}}};
+constexpr std::array<Pass, 1> kFusedMomentum = {{{5, kThreeLists}}};
+constexpr std::array<Pass, 1> kFusedAdam = {{{7, kFourLists}}};
+// NVIDIA apex, csrc/multi_tensor_lamb.cu.
+constexpr std::array<Pass, 5> kApexLamb = {{
+    {1, kOneList},    // norm: g
+    {1, kOneList},    // norm: p
+    {7, kFourLists},  // stage 1: g, p, m, v -> m, v, update
+    {1, kOneList},    // norm: update
+    {3, kTwoLists},   // stage 2: p, update -> p
+}};
+
+/// What an optimizer keeps, and the kernels of one step.
 struct OptimizerTraits {
   const char* name;
-  double state;              ///< fp32 elements kept per parameter
-  double accesses;           ///< fp32 reads and writes per parameter
-  std::size_t passes;        ///< kernels over all tensors
-  std::size_t tensor_lists;  ///< tensors that a kernel touches per parameter: p, g and states
+  double state;                   ///< fp32 elements kept per parameter
+  std::span<const Pass> fused;    ///< PyTorch's `fused=True`
+  std::span<const Pass> foreach;  ///< PyTorch's default; empty where there is no such choice
 };
-// sgd: p, g -> p. momentum: p, g, m -> p, m. adam: p, g, m, v -> p, m, v.
-// lamb (NVIDIA apex, csrc/multi_tensor_lamb.cu): norm of g (1), norm of p (1), stage 1 g, p, m, v
-// -> m, v, update (7), norm of the update (1), stage 2 p, update -> p (3).
-constexpr std::array<OptimizerTraits, 5> kOptimizers = {{{"sgd", 0, 3, 1, 2},
-                                                         {"sgd_momentum", 1, 5, 1, 3},
-                                                         {"adam", 2, 7, 1, 4},
-                                                         {"adamw", 2, 7, 1, 4},
-                                                         {"lamb", 2, 13, 5, 4}}};
-
-/// Tensors that one multi-tensor kernel takes, by its number of lists less one
-/// (depth_to_max_tensors in PyTorch's aten/src/ATen/native/cuda/MultiTensorApply.cuh).
-constexpr std::array<std::size_t, 5> kTensorsPerKernel = {110, 64, 48, 36, 30};
+constexpr std::array<OptimizerTraits, 5> kOptimizers = {
+    {{"sgd", 0, kFusedSgd, kForeachSgd},
+     {"sgd_momentum", 1, kFusedMomentum, kForeachMomentum},
+     {"adam", 2, kFusedAdam, kForeachAdam},
+     {"adamw", 2, kFusedAdam, kForeachAdamW},
+     {"lamb", 2, kApexLamb, {}}}};
 
 const OptimizerTraits& traits(OptimizerKind kind) {
   return kOptimizers.at(static_cast<std::size_t>(kind));
 }
 
+std::span<const Pass> passes(const Optimizer& optimizer) {
+  const OptimizerTraits& all = traits(optimizer.kind);
+  return optimizer.fused || !has_fused_option(optimizer.kind) ? all.fused : all.foreach;
+}
+
 }  // namespace
 
 std::string to_string(OptimizerKind kind) { return traits(kind).name; }
+
+std::string to_string(const Optimizer& optimizer) {
+  return to_string(optimizer.kind) + (optimizer.fused ? ", fused" : "");
+}
 
 const std::vector<std::string>& optimizer_names() {
   static const std::vector<std::string> kNames = [] {
@@ -59,13 +111,20 @@ double state_elements_per_parameter(OptimizerKind kind, Precision precision) {
   return traits(kind).state + (parameter_element(precision) < Bytes(4) ? 1 : 0);
 }
 
-Bytes optimizer_bytes_per_parameter(OptimizerKind kind) { return Bytes(4 * traits(kind).accesses); }
+bool has_fused_option(OptimizerKind kind) { return !traits(kind).foreach.empty(); }
 
-double optimizer_kernels(OptimizerKind kind, std::size_t tensors) {
-  const OptimizerTraits& optimizer = traits(kind);
-  const std::size_t per_kernel = kTensorsPerKernel.at(optimizer.tensor_lists - 1);
-  const std::size_t kernels_per_pass = (tensors + per_kernel - 1) / per_kernel;
-  return static_cast<double>(optimizer.passes * kernels_per_pass);
+Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer) {
+  double accesses = 0;
+  for (const Pass& pass : passes(optimizer)) accesses += pass.accesses;
+  return Bytes(4 * accesses);
+}
+
+double optimizer_kernels(const Optimizer& optimizer, std::size_t tensors) {
+  std::size_t kernels = 0;
+  for (const Pass& pass : passes(optimizer)) {
+    kernels += (tensors + pass.tensors - 1) / pass.tensors;
+  }
+  return static_cast<double>(kernels);
 }
 
 }  // namespace rehearse

@@ -64,7 +64,10 @@ struct Report {
   std::optional<Seconds> epoch_time, train_time;
   Breakdown breakdown;
   double gpu_utilization = 0;      ///< compute share of the step
-  std::optional<double> mfu;       ///< model FLOPs over peak FLOPs of the precision; nothing where times are given
+  /// Model FLOPs over the GPUs' peak FLOPs (peak_for in cost/peak.hpp: the precision's, under fp32
+  /// tf32's if the model has convolutions and the GPU tf32), so never above 1; nothing where times
+  /// are given.
+  std::optional<double> mfu;
 
   std::optional<MemoryReport> memory;
   std::optional<StalenessReport> staleness;

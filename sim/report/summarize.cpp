@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "cost/peak.hpp"
 #include "report/anatomy.hpp"
 #include "report/measures.hpp"
 
@@ -159,7 +160,7 @@ std::optional<double> mfu(const Basis& basis, const Report& report) {
   FlopsPerSecond peak;
   for (const RankId rank : basis.workers) {
     const Place& place = basis.facts.schedule.ranks[rank.index()].place;
-    peak += scenario.cluster.node(place.node).gpu.matrix_peak(scenario.precision);
+    peak += peak_for(scenario.model, scenario.cluster.node(place.node).gpu, scenario.precision);
   }
   peak *= basis.ranks / static_cast<double>(basis.workers.size());
   if (peak <= FlopsPerSecond(0)) return std::nullopt;

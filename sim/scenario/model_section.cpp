@@ -20,6 +20,15 @@ std::optional<std::int64_t> read_shape_key(Map& map, const std::string& key, std
   return value->as_integer(1, high);
 }
 
+/// `culprit` is where the user asked for what the architecture refuses.
+Model build(const std::string& name, const ModelShape& shape, const Value& culprit) {
+  try {
+    return build_architecture(name, shape);
+  } catch (const std::invalid_argument& wrong) {
+    culprit.fail(wrong.what());
+  }
+}
+
 /// A built-in architecture at the asked shape.
 Model read_architecture(const Value& use, Map& map, std::vector<std::string>& assumptions) {
   const std::string name = use.as_choice(architecture_names());
@@ -31,16 +40,14 @@ Model read_architecture(const Value& use, Map& map, std::vector<std::string>& as
   shape.image = image.value_or(0);
   shape.sequence = sequence.value_or(0);
   if (map.has("flash_attention")) shape.flash_attention = map.bool_or("flash_attention", true);
-  try {
-    Model model = build_architecture(name, shape);
-    if (!image && !sequence) assumptions.push_back("model.sample = " + model.sample);
-    if (model.tokens_per_sample > 0 && !map.has("flash_attention")) {
-      map.bool_or("flash_attention", true);
-    }
-    return model;
-  } catch (const std::invalid_argument& wrong) {
-    culprit.value_or(use).fail(wrong.what());
+  Model model = build(name, shape, culprit.value_or(use));
+  if (!image && !sequence) assumptions.push_back("model.sample = " + model.sample);
+  const bool takes_images = model.tokens_per_sample == 0;
+  if (!takes_images && !map.has("flash_attention")) map.bool_or("flash_attention", true);
+  if (takes_images || map.has("channels_last")) {
+    shape.channels_last = map.bool_or("channels_last", false);
   }
+  return shape.channels_last ? build(name, shape, map.require("channels_last")) : model;
 }
 
 Unit read_unit(const Value& value, std::set<std::string>& seen) {

@@ -58,6 +58,7 @@ AnalyticEfficiency read_efficiency(Map& run) {
   constexpr double kLeast = 1e-6;
   efficiency.matrix = number_within(map, "matrix", efficiency.matrix, kLeast, 1);
   efficiency.depthwise = number_within(map, "depthwise", efficiency.depthwise, kLeast, 1);
+  efficiency.attention = number_within(map, "attention", efficiency.attention, kLeast, 1);
   efficiency.memory = number_within(map, "memory", efficiency.memory, kLeast, 1);
   efficiency.kernel_floor = map.seconds_or("kernel_floor", efficiency.kernel_floor);
   map.finish();
@@ -92,10 +93,12 @@ double number_within(Map& map, const std::string& key, double fallback, double l
   value.fail(fmt::format("expected a number from {} to {}; got \"{}\"", low, high, value.shown()));
 }
 
-OptimizerKind read_optimizer_section(const Value& value) {
+Optimizer read_optimizer_section(const Value& value) {
   NamedOptions named = read_named_options(value, optimizer_names(), "an optimizer");
+  Optimizer optimizer{.kind = parse_optimizer(named.name)};
+  if (has_fused_option(optimizer.kind)) optimizer.fused = named.options.bool_or("fused", false);
   named.options.finish();
-  return parse_optimizer(named.name);
+  return optimizer;
 }
 
 Train read_train_section(const Value& value) {

@@ -129,7 +129,7 @@ Schedule make_schedule(const Scenario& scenario) {
                 .cluster = scenario.cluster,
                 .precision = scenario.precision,
                 .batch_per_gpu = scenario.batch_per_gpu,
-                .optimizer = scenario.optimizer,
+                .optimizer = scenario.optimizer.kind,
                 .costs = group_costs(scenario)};
   Schedule schedule = build_at(scenario, job);
   const RunOptions& run = scenario.run;

@@ -47,7 +47,7 @@ struct Scenario {
   Precision precision = Precision::fp32;
   Cluster cluster;
   Strategy strategy;
-  OptimizerKind optimizer = OptimizerKind::sgd;
+  Optimizer optimizer;
   Train train;
   RunOptions run;
   std::vector<std::string> assumptions;  ///< every default that was taken, "strategy.ddp.bucket_cap_mb = 25"

@@ -12,8 +12,8 @@ namespace rehearse {
 /// precision, and says in `assumptions` which shape an architecture took by itself.
 void read_model_section(const Value& value, Scenario& scenario);
 
-/// `optimizer: {adamw: {}}`.
-OptimizerKind read_optimizer_section(const Value& value);
+/// `optimizer: {adamw: {fused: true}}`.
+Optimizer read_optimizer_section(const Value& value);
 
 /// `train: {samples_per_epoch: 50000, epochs: 10}`.
 Train read_train_section(const Value& value);

@@ -64,7 +64,11 @@ class FsdpProgram {
  private:
   Bytes whole(const FlatParameter& run, Bytes element) const { return static_cast<double>(run.elements) * element; }
   Bytes stored(const FlatParameter& run) const { return whole(run, parameter_element(job_.precision)) / shards_; }
-  bool reshards_after_forward() const { return options_.sharding != Fsdp::Sharding::shard_grad_op; }
+  // The root's own parameters stay gathered (_post_forward_reshard in torch/distributed/fsdp/_runtime_utils.py), and a model
+  // that is wrapped as a whole is all root.
+  bool reshards_after_forward() const {
+    return options_.sharding != Fsdp::Sharding::shard_grad_op && runs_.size() > 1;
+  }
 
   void add_resident() {
     Bytes parameters;
@@ -113,7 +117,8 @@ class FsdpProgram {
     if (runs_.empty())  // nothing to shard
       for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit) builder_.forward(unit);
     for (std::size_t j = 0; j < runs_.size(); ++j) {
-      gather(j);
+      if (j == 0 || !options_.forward_prefetch) gather(j);
+      if (j + 1 < runs_.size() && options_.forward_prefetch) gather(j + 1);
       for (std::size_t unit = runs_[j].first; unit <= runs_[j].last; ++unit)
         builder_.forward(unit, unit == runs_[j].first ? std::vector<After>{{*gather_of_[j]}} : std::vector<After>{});
       if (reshards_after_forward()) free_unit(j, builder_.last());

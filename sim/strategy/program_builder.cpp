@@ -30,6 +30,7 @@ OpId ProgramBuilder::unit_op(std::size_t unit, Phase phase, Seconds duration, st
          .phase = Phase::host,
          .lane = host_,
          .work = Compute{.duration = costs_.units[unit].host_launch, .jittered = false}});
+    last_on_host_ = last();
     after.push_back({last()});
   }
   add({.label = label, .phase = phase, .lane = compute_, .work = Compute{duration}, .after = std::move(after)});
@@ -64,6 +65,7 @@ OpId ProgramBuilder::optimizer(Seconds duration, std::vector<After> after) {
 }
 
 OpId ProgramBuilder::collective(LaneId lane, std::string what, Collective collective, std::vector<After> after) {
+  if (last_on_host_) after.push_back({*last_on_host_});  // the host issues it no earlier
   add({.label = to_string(collective.kind) + " " + std::move(what) + " (" + format(collective.size) + ")",
        .phase = Phase::communication,
        .lane = lane,
@@ -75,6 +77,7 @@ OpId ProgramBuilder::collective(LaneId lane, std::string what, Collective collec
 void ProgramBuilder::block_host(std::vector<After> after) {
   if (!host_ || after.empty()) return;
   add({.label = "wait for a free unit", .phase = Phase::host, .lane = host_, .work = Join{}, .after = std::move(after)});
+  last_on_host_ = last();
 }
 
 void ProgramBuilder::resident(MemoryKind kind, Bytes size) {

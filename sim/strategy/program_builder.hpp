@@ -23,6 +23,7 @@ class ProgramBuilder {
   OpId forward(std::size_t unit, std::vector<After> after = {});
   OpId backward(std::size_t unit, std::vector<After> after = {});
   OpId optimizer(Seconds duration, std::vector<After> after);
+  /// Issued by the host after all that it has launched so far.
   OpId collective(LaneId lane, std::string what, Collective collective, std::vector<After> after);
   /// Holds the host back until `after` is over (an event.synchronize()); what it issues later waits with it. Without
   /// a host lane there is nothing to hold, and the caller's own edges must say it.
@@ -43,6 +44,7 @@ class ProgramBuilder {
   const Model& model_;
   LaneId compute_;
   std::optional<LaneId> host_;
+  std::optional<OpId> last_on_host_;
 };
 
 /// Bytes of a unit's parameters.

@@ -33,8 +33,8 @@ struct Fsdp {
   enum class Wrap { unit, model, size };
   Sharding sharding = Sharding::full_shard;
   Prefetch backward_prefetch = Prefetch::backward_pre;
-  bool forward_prefetch = false;
-  bool limit_all_gathers = true;  ///< at most two gathered units in flight
+  bool forward_prefetch = false;  ///< the host issues the next unit's all_gather before a unit's forward; felt where launches take time
+  bool limit_all_gathers = true;  ///< an all_gather waits for the second last unit to be freed
   /// What one FlatParameter holds: each unit of the model (a wrap policy over its blocks), the whole model
   /// (PyTorch without a policy), or runs of units of at least min_num_params (size_based_auto_wrap_policy).
   Wrap wrap = Wrap::unit;

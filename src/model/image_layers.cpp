@@ -1,4 +1,4 @@
-// The layers of convolutional networks, as torchvision's eager modules run them (channels-last).
+// The layers of convolutional networks, as torchvision's eager modules run them.
 #include "model/layers.hpp"
 
 namespace rehearse {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 
@@ -45,6 +46,13 @@ std::int64_t Model::parameters() const {
   std::int64_t sum = 0;
   for (const Unit& unit : units) sum += unit.parameters();
   return sum;
+}
+
+bool Model::has_operator(OperatorKind kind) const {
+  return std::any_of(units.begin(), units.end(), [kind](const Unit& unit) {
+    return std::any_of(unit.operators.begin(), unit.operators.end(),
+                       [kind](const Operator& op) { return op.kind == kind; });
+  });
 }
 
 double Model::flops_per_sample() const {

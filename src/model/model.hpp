@@ -9,8 +9,10 @@
 
 namespace rehearse {
 
-/// The numeric formats of a training run, in PyTorch's words. `tf32`: fp32 storage, tf32 matrix
-/// products. `bf16` and `fp16`: autocast (fp32 parameters and gradients, 16-bit activations and
+/// The numeric formats of a training run, in PyTorch's words. `fp32` is PyTorch's default: fp32
+/// storage and matrix products (torch.backends.cuda.matmul.allow_tf32 = False), but convolutions in
+/// tf32 on GPUs that have it (torch.backends.cudnn.allow_tf32 = True). `tf32`: fp32 storage, both
+/// in tf32. `bf16` and `fp16`: autocast (fp32 parameters and gradients, 16-bit activations and
 /// matrix products). `bf16_pure`: parameters, gradients and activations all bf16.
 enum class Precision { fp32, tf32, bf16, fp16, bf16_pure };
 
@@ -28,8 +30,7 @@ bool is_autocast(Precision precision);
 
 /// What a kernel mostly does; it decides which peak rate bounds it. A `cast` is a conversion
 /// between 16 and 32 bits that only autocast inserts, and a `layout` one between NCHW and NHWC that
-/// cuDNN inserts around a convolution on tensor cores: under other precisions (and fp32) they do
-/// not exist.
+/// cuDNN inserts around a convolution on tensor cores: elsewhere they do not exist.
 enum class OperatorKind {
   matmul,
   convolution,
@@ -108,6 +109,8 @@ struct Model {
   std::optional<Seconds> optimizer_time = std::nullopt;
 
   std::int64_t parameters() const;
+  /// True if a unit has an operator of this kind.
+  bool has_operator(OperatorKind kind) const;
   /// Forward and backward FLOPs of one sample (6 N per token and more for transformers): what MFU
   /// is counted against.
   double flops_per_sample() const;

@@ -50,15 +50,16 @@ BOOST_AUTO_TEST_CASE(sections_that_are_missing_have_the_defaults_of_run_options)
   BOOST_TEST(scenario.run.warmup_steps == 2u);
   BOOST_TEST(scenario.run.seed == 1u);
   BOOST_TEST((scenario.run.fidelity == FidelityChoice::automatic));
-  BOOST_TEST((scenario.optimizer == OptimizerKind::sgd));
+  BOOST_TEST((scenario.optimizer.kind == OptimizerKind::sgd));
   BOOST_TEST(!scenario.train.epochs.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(every_default_that_was_taken_is_an_assumption) {
   const Scenario scenario = read(kToy);
   for (const char* assumption :
-       {"optimizer = sgd", "model.precision = fp32", "strategy.ddp.static_graph = false",
-        "run.steps = 10", "run.seed = 1", "run.jitter = none", "run.overlap_slowdown = 1"}) {
+       {"optimizer = sgd", "optimizer.sgd.fused = false", "model.precision = fp32",
+        "strategy.ddp.static_graph = false", "run.steps = 10", "run.seed = 1", "run.jitter = none",
+        "run.overlap_slowdown = 1"}) {
     BOOST_TEST(contains(scenario.assumptions, assumption), assumption);
   }
   BOOST_TEST(!contains(scenario.assumptions, "strategy.ddp.bucket_cap_mb = 25"));
@@ -69,8 +70,9 @@ BOOST_AUTO_TEST_CASE(every_option_of_a_run_arrives) {
       kToy +
       "run: {steps: 5, warmup_steps: 0, seed: 7, fidelity: hop, jitter: {lognormal: {cv: 0.05}},"
       " stragglers: [{rank: 3, slowdown: 1.5}], overlap_slowdown: 1.2,"
-      " efficiency: {matrix: 0.5, depthwise: 0.2, memory: 0.6, kernel_floor: 3us}}\n"
-      "train: {samples_per_epoch: 1000, epochs: 2.5}\noptimizer: {adamw: {}}\n");
+      " efficiency: {matrix: 0.5, depthwise: 0.2, attention: 0.4, memory: 0.6,"
+      " kernel_floor: 3us}}\n"
+      "train: {samples_per_epoch: 1000, epochs: 2.5}\noptimizer: {adamw: {fused: true}}\n");
   BOOST_TEST(scenario.run.steps == 5u);
   BOOST_TEST(scenario.run.warmup_steps == 0u);
   BOOST_TEST(scenario.run.seed == 7u);
@@ -82,10 +84,14 @@ BOOST_AUTO_TEST_CASE(every_option_of_a_run_arrives) {
   BOOST_TEST(scenario.run.stragglers[0].slowdown == 1.5);
   BOOST_TEST(scenario.run.overlap_slowdown == 1.2);
   BOOST_TEST(scenario.run.efficiency.matrix == 0.5);
+  BOOST_TEST(scenario.run.efficiency.depthwise == 0.2);
+  BOOST_TEST(scenario.run.efficiency.attention == 0.4);
+  BOOST_TEST(scenario.run.efficiency.memory == 0.6);
   BOOST_TEST(scenario.run.efficiency.kernel_floor.value() == 3e-6);
   BOOST_TEST(*scenario.train.samples_per_epoch == 1000);
   BOOST_TEST(*scenario.train.epochs == 2.5);
-  BOOST_TEST((scenario.optimizer == OptimizerKind::adamw));
+  BOOST_TEST((scenario.optimizer.kind == OptimizerKind::adamw));
+  BOOST_TEST(scenario.optimizer.fused);
 }
 
 BOOST_AUTO_TEST_CASE(a_schedule_has_the_iterations_the_seed_and_the_stragglers_of_the_run) {
@@ -106,13 +112,31 @@ BOOST_AUTO_TEST_CASE(an_override_equals_an_edit_of_the_file) {
   BOOST_TEST(set.run.seed == 3u);
 }
 
-BOOST_AUTO_TEST_CASE(an_architecture_says_which_shape_it_took) {
+/// kToy with another model section.
+std::string toy_with(const std::string& model) {
   std::string text = kToy;
-  text.replace(text.find("model:"), text.find("cluster:") - text.find("model:"),
-               "model: {use: resnet50, batch_per_gpu: 2}\n");
-  const Scenario scenario = read(text);
+  const std::size_t begin = text.find("model:");
+  return text.replace(begin, text.find("cluster:") - begin, "model: " + model + "\n");
+}
+
+BOOST_AUTO_TEST_CASE(an_architecture_says_which_shape_it_took) {
+  const Scenario scenario = read(toy_with("{use: resnet50, batch_per_gpu: 2}"));
   BOOST_TEST(scenario.model.parameters() == 25557032);
   BOOST_TEST(contains(scenario.assumptions, "model.sample = " + scenario.model.sample));
+}
+
+BOOST_AUTO_TEST_CASE(channels_last_leaves_out_the_layout_conversions_of_image_models) {
+  const auto converts = [](const std::string& options) {
+    return read(toy_with("{use: resnet50, batch_per_gpu: 2" + options + "}"))
+        .model.has_operator(OperatorKind::layout);
+  };
+  BOOST_TEST(converts(""));
+  BOOST_TEST(converts(", channels_last: false"));
+  BOOST_TEST(!converts(", channels_last: true"));
+  const Scenario images = read(toy_with("{use: resnet50, batch_per_gpu: 2}"));
+  BOOST_TEST(contains(images.assumptions, "model.channels_last = false"));
+  const Scenario tokens = read(toy_with("{use: gpt2, batch_per_gpu: 2}"));
+  BOOST_TEST(!contains(tokens.assumptions, "model.channels_last = false"));
 }
 
 }  // namespace

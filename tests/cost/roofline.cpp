@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "cost/cost.hpp"
+#include "cost/peak.hpp"
 
 namespace rehearse {
 namespace {
@@ -34,8 +35,7 @@ Model model_of(const Operator& op) {
 }
 
 UnitCost cost_of(const Model& model, Precision precision, std::int64_t batch) {
-  return step_costs(model, round_gpu(), precision, batch, OptimizerKind::sgd, kEfficiency)
-      .units.at(0);
+  return step_costs(model, round_gpu(), precision, batch, Optimizer{}, kEfficiency).units.at(0);
 }
 
 UnitCost cost_of(const Operator& op, Precision precision, std::int64_t batch) {
@@ -56,6 +56,23 @@ BOOST_AUTO_TEST_CASE(matrix_products_are_bound_by_the_peak_of_their_precision) {
   check_close(cost_of(op, Precision::bf16_pure, 8).forward, 8e9 / (0.5 * 50e12));
 }
 
+BOOST_AUTO_TEST_CASE(convolutions_run_in_tf32_under_fp32_and_matrix_products_do_not) {
+  const Operator convolution{.kind = OperatorKind::convolution, .forward_flops = 1e9};
+  check_close(cost_of(convolution, Precision::fp32, 8).forward, 8e9 / (0.5 * 20e12));
+  check_close(cost_of(convolution, Precision::tf32, 8).forward, 8e9 / (0.5 * 20e12));
+  check_close(cost_of(convolution, Precision::bf16, 8).forward, 8e9 / (0.5 * 50e12));
+  const Operator attention{.kind = OperatorKind::attention, .forward_flops = 1e9};
+  check_close(cost_of(attention, Precision::fp32, 8).forward, 8e9 / (0.25 * 10e12));
+}
+
+BOOST_AUTO_TEST_CASE(convolutions_run_in_fp32_on_gpus_without_tf32) {
+  Gpu gpu = round_gpu();
+  gpu.tf32 = FlopsPerSecond(0);
+  const Operator op{.kind = OperatorKind::convolution, .forward_flops = 1e9};
+  const StepCosts costs = step_costs(model_of(op), gpu, Precision::fp32, 8, {}, kEfficiency);
+  check_close(costs.units.at(0).forward, 8e9 / (0.5 * 10e12));
+}
+
 BOOST_AUTO_TEST_CASE(attention_and_depthwise_convolution_have_their_own_shares) {
   const Operator attention{.kind = OperatorKind::attention, .forward_flops = 1e9};
   check_close(cost_of(attention, Precision::bf16, 4).forward, 4e9 / (0.25 * 50e12));
@@ -67,8 +84,8 @@ BOOST_AUTO_TEST_CASE(attention_and_depthwise_convolution_have_their_own_shares) 
 
 BOOST_AUTO_TEST_CASE(the_larger_of_arithmetic_and_traffic_counts_and_not_their_sum) {
   const Operator op{.kind = OperatorKind::convolution,
-                    .forward_flops = 1e9,  // 200 us at 5 TFLOP/s
-                    .backward_flops = 1e9,
+                    .forward_flops = 2e9,  // 200 us at 10 TFLOP/s
+                    .backward_flops = 2e9,
                     .forward_elements = 30e6,  // 150 us at 0.8 TB/s
                     .backward_elements = 60e6};
   check_close(cost_of(op, Precision::fp32, 1).forward, 200e-6);
@@ -105,9 +122,38 @@ BOOST_AUTO_TEST_CASE(casts_exist_under_autocast_alone) {
 BOOST_AUTO_TEST_CASE(layout_conversions_exist_on_tensor_cores_alone) {
   const Operator op{
       .kind = OperatorKind::layout, .forward_elements = 1e6, .backward_elements = 2e6};
-  BOOST_TEST(cost_of(op, Precision::fp32, 4).forward.value() == 0);
+  check_close(cost_of(op, Precision::fp32, 4).forward, 4 * 4e6 / 0.8e12);
   check_close(cost_of(op, Precision::tf32, 4).forward, 4 * 4e6 / 0.8e12);
   check_close(cost_of(op, Precision::fp16, 4).backward, 2 * 8e6 / 0.8e12);
+
+  Gpu gpu = round_gpu();  // as a V100: fp16 alone
+  gpu.tf32 = gpu.bf16 = FlopsPerSecond(0);
+  const auto forward = [&](Precision precision) {
+    return step_costs(model_of(op), gpu, precision, 4, {}, kEfficiency).units.at(0).forward;
+  };
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    BOOST_TEST(forward(precision).value() == 0);
+  }
+  check_close(forward(Precision::fp16), 2 * 4e6 / 0.8e12);
+}
+
+BOOST_AUTO_TEST_CASE(mfu_counts_against_the_fastest_rate_that_the_models_products_have) {
+  const Model products = model_of({.kind = OperatorKind::matmul});
+  const Model convolutions = model_of({.kind = OperatorKind::convolution});
+  const auto peak = [](const Model& model, Precision precision) {
+    return peak_for(model, round_gpu(), precision).value();
+  };
+  BOOST_TEST(peak(products, Precision::fp32) == 10e12);
+  BOOST_TEST(peak(convolutions, Precision::fp32) == 20e12);
+  BOOST_TEST(peak(convolutions, Precision::tf32) == 20e12);
+  BOOST_TEST(peak(convolutions, Precision::fp16) == 40e12);
+}
+
+BOOST_AUTO_TEST_CASE(a_tf32_rate_below_fp32_does_not_lower_the_peak_that_mfu_counts_against) {
+  Gpu gpu = round_gpu();
+  gpu.tf32 = FlopsPerSecond(5e12);
+  const Model convolutions = model_of({.kind = OperatorKind::convolution});
+  BOOST_TEST(peak_for(convolutions, gpu, Precision::fp32).value() == 10e12);
 }
 
 BOOST_AUTO_TEST_CASE(wide_operators_move_four_bytes_under_autocast) {
@@ -156,16 +202,15 @@ BOOST_AUTO_TEST_CASE(a_gpu_without_rates_is_our_own_bug) {
   const Operator op{.kind = OperatorKind::matmul, .forward_flops = 1e9};
   Gpu gpu;
   const auto ask = [&] {
-    return step_costs(model_of(op), gpu, Precision::fp32, 1, OptimizerKind::sgd, kEfficiency);
+    return step_costs(model_of(op), gpu, Precision::fp32, 1, Optimizer{}, kEfficiency);
   };
   BOOST_CHECK_THROW(ask(), InternalError);
   gpu.fp32 = FlopsPerSecond(1e12);
   BOOST_CHECK_THROW(ask(), InternalError);
   gpu.memory_bandwidth = BytesPerSecond(1e12);
   BOOST_CHECK_NO_THROW(ask());
-  BOOST_CHECK_THROW(
-      step_costs(model_of(op), gpu, Precision::fp32, 0, OptimizerKind::sgd, kEfficiency),
-      InternalError);
+  BOOST_CHECK_THROW(step_costs(model_of(op), gpu, Precision::fp32, 0, Optimizer{}, kEfficiency),
+                    InternalError);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "cost/cost.hpp"
+#include "cost/peak.hpp"
 
 namespace rehearse {
 namespace {
@@ -26,7 +27,7 @@ Gpu a100() {
 }
 
 StepCosts costs_of(const Model& model, Precision precision, std::int64_t batch,
-                   OptimizerKind optimizer = OptimizerKind::sgd) {
+                   const Optimizer& optimizer = {}) {
   return step_costs(model, a100(), precision, batch, optimizer, {});
 }
 
@@ -57,7 +58,7 @@ Model given_model() {
 BOOST_AUTO_TEST_CASE(given_times_replace_the_roofline) {
   Model model = given_model();
   model.optimizer_time = Seconds(3e-3);
-  const StepCosts costs = step_costs(model, Gpu{}, Precision::fp32, 8, OptimizerKind::adam, {});
+  const StepCosts costs = step_costs(model, Gpu{}, Precision::fp32, 8, {OptimizerKind::adam}, {});
   BOOST_TEST(costs.units[0].forward.value() == 1e-3);
   BOOST_TEST(costs.units[1].backward.value() == 2e-3);
   BOOST_TEST(costs.units[0].activation.value() == 4096);
@@ -76,28 +77,58 @@ BOOST_AUTO_TEST_CASE(one_unit_without_times_makes_the_step_analytic) {
 }
 
 const std::vector<std::string> kOptimizers = {"sgd", "sgd_momentum", "adam", "adamw", "lamb"};
-const std::vector<double> kAccesses = {3, 5, 7, 7, 13};
+const std::vector<double> kForeachAccesses = {3, 8, 18, 20, 13};
+const std::vector<double> kFusedAccesses = {3, 5, 7, 7, 13};
 const std::vector<double> kStates = {0, 1, 2, 2, 2};
 
-BOOST_DATA_TEST_CASE(optimizer_moves_parameters_gradients_and_states,
-                     data::make(kOptimizers) ^ kAccesses ^ kStates, name, accesses, states) {
+BOOST_DATA_TEST_CASE(an_optimizer_keeps_fp32_states_and_a_master_copy_of_16_bits,
+                     data::make(kOptimizers) ^ kStates, name, states) {
   const OptimizerKind kind = parse_optimizer(name);
   BOOST_TEST(to_string(kind) == name);
-  const Model model = build_architecture("vgg16", {});
-  for (const Precision precision : {Precision::fp32, Precision::fp16, Precision::bf16_pure}) {
-    check_close(costs_of(model, precision, 1, kind).optimizer.value(),
-                4 * accesses * 138357544 / (0.85 * 2039e9));
-  }
+  BOOST_TEST(to_string(Optimizer{kind}) == name);
+  BOOST_TEST(to_string(Optimizer{.kind = kind, .fused = true}) == name + ", fused");
   BOOST_TEST(state_elements_per_parameter(kind, Precision::fp32) == states);
   BOOST_TEST(state_elements_per_parameter(kind, Precision::fp16) == states);
   BOOST_TEST(state_elements_per_parameter(kind, Precision::bf16_pure) == states + 1);
 }
 
-BOOST_AUTO_TEST_CASE(optimizer_launches_multi_tensor_kernels) {
-  BOOST_TEST(optimizer_kernels(OptimizerKind::sgd, 64) == 1);
-  BOOST_TEST(optimizer_kernels(OptimizerKind::sgd, 65) == 2);
-  BOOST_TEST(optimizer_kernels(OptimizerKind::adamw, 364) == 11);  // 36 at a time
-  BOOST_TEST(optimizer_kernels(OptimizerKind::lamb, 36) == 5);
+BOOST_DATA_TEST_CASE(foreach_optimizers_move_the_operands_of_every_operation_and_fused_ones_once,
+                     data::make(kOptimizers) ^ kForeachAccesses ^ kFusedAccesses, name, foreach,
+                     fused) {
+  const OptimizerKind kind = parse_optimizer(name);
+  const Model model = build_architecture("vgg16", {});
+  const double element = 4 * 138357544 / (0.85 * 2039e9);
+  for (const Precision precision : {Precision::fp32, Precision::fp16, Precision::bf16_pure}) {
+    check_close(costs_of(model, precision, 1, {kind}).optimizer.value(), foreach * element);
+    check_close(costs_of(model, precision, 1, {.kind = kind, .fused = true}).optimizer.value(),
+                fused * element);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(only_lamb_has_no_fused_option) {
+  for (const std::string& name : optimizer_names()) {
+    BOOST_TEST(has_fused_option(parse_optimizer(name)) == (name != "lamb"), name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(foreach_optimizers_launch_a_kernel_per_operation_and_group_of_tensors) {
+  BOOST_TEST(optimizer_kernels({OptimizerKind::sgd}, 64) == 1);
+  BOOST_TEST(optimizer_kernels({OptimizerKind::sgd}, 65) == 2);
+  BOOST_TEST(optimizer_kernels({OptimizerKind::sgd_momentum}, 110) == 1 + 2 + 2);
+  BOOST_TEST(optimizer_kernels({OptimizerKind::adam}, 36) == 7);
+  BOOST_TEST(optimizer_kernels({OptimizerKind::adam}, 100) == 2 + 1 + 3 + 2 + 2 + 1 + 3);
+  BOOST_TEST(optimizer_kernels({OptimizerKind::adamw}, 100) == 14 + 1);
+}
+
+BOOST_AUTO_TEST_CASE(fused_optimizers_launch_a_kernel_per_group_of_tensors) {
+  const auto kernels = [](OptimizerKind kind, std::size_t tensors) {
+    return optimizer_kernels({.kind = kind, .fused = true}, tensors);
+  };
+  BOOST_TEST(kernels(OptimizerKind::sgd, 65) == 2);
+  BOOST_TEST(kernels(OptimizerKind::sgd_momentum, 49) == 2);
+  BOOST_TEST(kernels(OptimizerKind::adamw, 364) == 11);  // 36 at a time
+  BOOST_TEST(kernels(OptimizerKind::lamb, 36) == 5);
+  BOOST_TEST(optimizer_kernels({OptimizerKind::lamb}, 37) == 6);
 }
 
 BOOST_AUTO_TEST_CASE(optimizer_of_many_small_tensors_is_bound_by_its_launches) {
@@ -116,8 +147,8 @@ BOOST_AUTO_TEST_CASE(unknown_optimizers_are_answered_with_the_known_ones) {
 }
 
 BOOST_AUTO_TEST_CASE(assumptions_name_every_share_and_rate) {
-  const StepCosts costs =
-      costs_of(build_architecture("resnet50", {}), Precision::tf32, 1, OptimizerKind::sgd_momentum);
+  const StepCosts costs = costs_of(build_architecture("resnet50", {}), Precision::tf32, 1,
+                                   {OptimizerKind::sgd_momentum});
   const std::vector<std::string> expected = {
       "compute: each operator takes the larger of its FLOPs over the tf32 rate (156 TFLOP/s; "
       "matrix products reach 80 %, attention 60 %) and its bytes over the memory bandwidth "
@@ -127,19 +158,57 @@ BOOST_AUTO_TEST_CASE(assumptions_name_every_share_and_rate) {
       "layout: contiguous (NCHW, PyTorch's default), which cuDNN converts around each convolution "
       "on "
       "tensor cores; channels_last avoids it",
-      "optimizer: sgd_momentum in fused kernels moves 20 bytes per parameter at 85 % of the memory "
-      "bandwidth"};
+      "optimizer: sgd_momentum in foreach kernels (PyTorch's default) moves 32 bytes per parameter "
+      "at 85 % of the memory bandwidth"};
   BOOST_TEST(costs.assumptions == expected, boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(assumptions_name_the_memory_format) {
-  const auto layout = [](bool channels_last, Precision precision) {
-    const Model model = build_architecture("vgg16", {.channels_last = channels_last});
-    return costs_of(model, precision, 1).assumptions.at(2);
+BOOST_AUTO_TEST_CASE(assumptions_name_both_rates_where_fp32_convolves_in_tf32) {
+  const auto rates = [](const std::string& network, const Gpu& gpu) {
+    const std::string line =
+        step_costs(build_architecture(network, {}), gpu, Precision::fp32, 1, {}, {})
+            .assumptions.at(0);
+    const std::string begin = "compute: each operator takes the larger of its FLOPs over ";
+    BOOST_REQUIRE(line.starts_with(begin));
+    return line.substr(begin.size(), line.find(" and its bytes") - begin.size());
   };
-  BOOST_TEST(layout(true, Precision::bf16) ==
-             "layout: channels_last, no conversions around convolutions");
-  BOOST_TEST(layout(false, Precision::fp32) ==
+  BOOST_TEST(rates("resnet50", a100()) ==
+             "the tf32 rate for convolutions (156 TFLOP/s) and the fp32 rate for matrix products "
+             "(19.5 TFLOP/s), PyTorch's defaults (both reach 80 %, attention 60 %)");
+  BOOST_TEST(rates("gpt2", a100()) ==
+             "the fp32 rate (19.5 TFLOP/s; matrix products reach 80 %, attention 60 %)");
+  Gpu without_tf32 = a100();
+  without_tf32.tf32 = FlopsPerSecond(0);
+  BOOST_TEST(rates("resnet50", without_tf32) ==
+             "the fp32 rate (19.5 TFLOP/s; convolutions, too, as this GPU has no tf32; matrix "
+             "products reach 80 %, attention 60 %)");
+}
+
+BOOST_AUTO_TEST_CASE(assumptions_name_the_optimizers_kernels) {
+  const auto stated = [](const Optimizer& optimizer) {
+    return costs_of(build_architecture("gpt2", {}), Precision::bf16, 1, optimizer)
+        .assumptions.back();
+  };
+  BOOST_TEST(stated({.kind = OptimizerKind::adamw, .fused = true}) ==
+             "optimizer: adamw in fused kernels moves 28 bytes per parameter at 85 % of the memory "
+             "bandwidth");
+  BOOST_TEST(stated({OptimizerKind::lamb}) ==
+             "optimizer: lamb in NVIDIA apex's fused kernels moves 52 bytes per parameter at 85 % "
+             "of the memory bandwidth");
+}
+
+BOOST_AUTO_TEST_CASE(assumptions_name_the_memory_format) {
+  const auto layout = [](bool channels_last, double tf32) {
+    const Model model = build_architecture("vgg16", {.channels_last = channels_last});
+    Gpu gpu = a100();
+    gpu.tf32 = FlopsPerSecond(tf32);
+    return step_costs(model, gpu, Precision::fp32, 1, {}, {}).assumptions.at(2);
+  };
+  BOOST_TEST(layout(true, 156e12) == "layout: channels_last, no conversions around convolutions");
+  BOOST_TEST(layout(false, 156e12) ==
+             "layout: contiguous (NCHW, PyTorch's default), which cuDNN converts around each "
+             "convolution on tensor cores; channels_last avoids it");
+  BOOST_TEST(layout(false, 0) ==
              "layout: contiguous (NCHW), no conversions around convolutions without tensor cores");
 }
 
@@ -184,7 +253,7 @@ BOOST_DATA_TEST_CASE(no_step_beats_the_peak, kNetworks, name) {
     for (const UnitCost& unit : costs_of(model, precision, 16).units) {
       seconds += (unit.forward + unit.backward).value();
     }
-    const double peak = a100().matrix_peak(precision).value();
+    const double peak = peak_for(model, a100(), precision).value();
     BOOST_TEST(seconds > 16 * model.flops_per_sample() / peak);
   }
 }

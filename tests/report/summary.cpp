@@ -100,6 +100,14 @@ BOOST_AUTO_TEST_CASE(mfu_is_the_models_flops_over_the_gpus_peak) {
   BOOST_TEST(*report.mfu == 3e9 * 16 / 6.5e-3 / 200e12, kExact);
 }
 
+BOOST_AUTO_TEST_CASE(mfu_of_convolutions_under_fp32_counts_against_tf32) {
+  Scenario toy_scenario = scenario(Ddp{});
+  toy_scenario.cluster.groups[0].node.gpu.tf32 = FlopsPerSecond(800e12);
+  BOOST_TEST(*ddp_report(toy_scenario).mfu == 3e9 * 16 / 6.5e-3 / 200e12, kExact);
+  toy_scenario.model.units[0].operators[0].kind = OperatorKind::convolution;
+  BOOST_TEST(*ddp_report(toy_scenario).mfu == 3e9 * 16 / 6.5e-3 / 1600e12, kExact);
+}
+
 BOOST_AUTO_TEST_CASE(given_times_have_no_mfu) {
   Scenario toy_scenario = scenario(Ddp{});
   toy_scenario.model.units[0].forward = Seconds(1e-3);

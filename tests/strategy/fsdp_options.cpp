@@ -62,11 +62,22 @@ BOOST_AUTO_TEST_CASE(padding_is_gathered_and_reduced_too) {
   // 5 elements over 4 ranks: 8 elements of 4 B.
   const Schedule schedule = schedule_of(Fsdp{}, toy({{20, kMs, kMs}}, kMs), star_cluster(4));
   BOOST_TEST(
-      sizes_of(schedule.programs[0], CollectiveKind::all_gather) == (std::vector<double>{32, 32}),
+      sizes_of(schedule.programs[0], CollectiveKind::all_gather) == (std::vector<double>{32}),
       per_element());
   BOOST_TEST(
       sizes_of(schedule.programs[0], CollectiveKind::reduce_scatter) == (std::vector<double>{32}),
       per_element());
+}
+
+// Wrapped as a whole a model is FSDP's root, whose parameters stay gathered from forward to backward.
+BOOST_AUTO_TEST_CASE(a_model_that_is_wrapped_whole_is_gathered_once_a_step) {
+  const Toy two = toy({{4096, kMs, kMs}, {4096, kMs, kMs}}, kMs);
+  const auto gathers = [&](Fsdp::Wrap wrap) {
+    const Schedule schedule = schedule_of(Fsdp{.wrap = wrap}, two, star_cluster(4));
+    return sizes_of(schedule.programs[0], CollectiveKind::all_gather).size();
+  };
+  BOOST_CHECK_EQUAL(gathers(Fsdp::Wrap::model), 1);
+  BOOST_CHECK_EQUAL(gathers(Fsdp::Wrap::unit), 4);
 }
 
 struct Types {
@@ -89,7 +100,7 @@ BOOST_DATA_TEST_CASE(mixed_precision_scales_what_is_gathered_and_reduced, data::
   const Schedule schedule = schedule_of(options, toy({{4 * 1024, kMs, kMs}}, kMs), star_cluster(4));
   const double gathered = 1024 * sample.gathered, reduced = 1024 * sample.reduced;
   BOOST_TEST(sizes_of(schedule.programs[0], CollectiveKind::all_gather) ==
-                 (std::vector<double>{gathered, gathered}),
+                 (std::vector<double>{gathered}),
              per_element());
   BOOST_TEST(sizes_of(schedule.programs[0], CollectiveKind::reduce_scatter) ==
                  (std::vector<double>{reduced}),

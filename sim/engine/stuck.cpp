@@ -1,0 +1,47 @@
+// What a simulation that cannot finish is waiting for.
+#include <algorithm>
+#include <numeric>
+
+#include "engine/simulation.hpp"
+
+namespace rehearse {
+
+std::string Simulation::wait_of(RankOp what, std::uint32_t iteration, bool begun) const {
+  const RankState& rank = ranks_[what.rank];
+  const Program& program = *rank.index->program;
+  const Op& op = op_of(what);
+  std::string text = "  rank " + std::to_string(what.rank);
+  if (op.lane) text += ", lane " + program.lanes[op.lane->index()].name;
+  text += ", iteration " + std::to_string(iteration) + ": " + op.label;
+  for (const After& after : op.after)
+    if (rank.done[after.op.index()] + after.distance <= iteration && iteration >= after.distance)
+      text += "; waits for " + program.ops[after.op.index()].label;
+  for (const Await& await : op.awaits) {
+    const Event& event = schedule_.events[await.event.index()];
+    if (iteration >= await.distance && events_[await.event.index()].signals[iteration - await.distance] < event.needs)
+      text += "; waits for event " + event.name;
+  }
+  if (begun && std::holds_alternative<Collective>(op.work)) text += "; waits for the other members of its group";
+  return text + "\n";
+}
+
+// Heads of lanes and operations without a lane; what merely stands behind another is left out.
+std::string Simulation::waiting_list() const {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> waits;
+  for (std::uint32_t r = 0; r < ranks_.size() && waits.size() < kShown; ++r) {
+    const RankState& rank = ranks_[r];
+    for (std::size_t lane = 0; lane < rank.lanes.size(); ++lane) {
+      const LaneState& state = rank.lanes[lane];
+      if (rank.index->lane_ops[lane].empty() || state.iteration >= schedule_.iterations) continue;
+      waits.push_back(wait_of({r, rank.index->lane_ops[lane][state.position]}, state.iteration, state.busy));
+    }
+    for (const std::uint32_t op : rank.index->free_ops)
+      if (rank.done[op] < schedule_.iterations)
+        waits.push_back(wait_of({r, op}, rank.done[op], rank.free_ops[op].issued > rank.done[op]));
+  }
+  waits.resize(std::min(waits.size(), kShown));
+  return std::accumulate(waits.begin(), waits.end(), std::string());
+}
+
+}  // namespace rehearse

@@ -1,0 +1,166 @@
+// What an operation does between its start and its end: computation, transfers, and collectives as flows.
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "engine/simulation.hpp"
+
+namespace rehearse {
+
+void Simulation::start_work(RankOp what, std::uint32_t iteration) {
+  mark(what, &Span::start);
+  const Work& work = op_of(what).work;
+  if (const auto* compute = std::get_if<Compute>(&work)) return start_compute(what, *compute, iteration);
+  if (const auto* transfer = std::get_if<Transfer>(&work)) return start_transfer(what, *transfer);
+  if (const auto* collective = std::get_if<Collective>(&work)) return arrive(what, *collective);
+  over_.push_back(what);
+}
+
+double Simulation::factor(std::uint32_t rank, std::uint32_t iteration) {
+  RankState& state = ranks_[rank];
+  if (state.factor_iteration != iteration) {
+    state.factor = compute_factor(schedule_, RankId(rank), iteration);
+    state.factor_iteration = iteration;
+  }
+  return state.factor;
+}
+
+void Simulation::start_compute(RankOp what, const Compute& compute, std::uint32_t iteration) {
+  double duration = compute.duration.value();
+  if (compute.jittered) duration *= factor(what.rank, iteration);
+  RankState& rank = ranks_[what.rank];
+  const auto lane = op_of(what).lane;
+  const bool slowed = schedule_.overlap_slowdown != 1 && lane &&
+                      rank.index->program->lanes[lane->index()].kind == LaneKind::compute;
+  if (!slowed) return network_->call_at(network_->now() + duration, {kComputed, what.rank, what.op});
+  check(!rank.computing.active, "a rank has two compute lanes");
+  rank.computing.active = true;
+  rank.computing.op = what.op;
+  rank.computing.remaining = duration;
+  rank.computing.since = network_->now();
+  schedule_slowed(what.rank);
+}
+
+void Simulation::schedule_slowed(std::uint32_t rank) {
+  Computing& computing = ranks_[rank].computing;
+  const double slowdown = ranks_[rank].communicating > 0 ? schedule_.overlap_slowdown : 1;
+  network_->call_at(network_->now() + computing.remaining * slowdown, {kSlowedComputed, rank, ++computing.version});
+}
+
+void Simulation::change_communicating(std::uint32_t rank, int change) {
+  RankState& state = ranks_[rank];
+  const bool before = state.communicating > 0;
+  state.communicating += static_cast<std::uint32_t>(change);
+  const bool after = state.communicating > 0;
+  Computing& computing = state.computing;
+  if (before == after || !computing.active) return;
+  const double elapsed = network_->now() - computing.since;
+  computing.remaining -= elapsed / (before ? schedule_.overlap_slowdown : 1);
+  computing.remaining = std::max(computing.remaining, 0.0);
+  computing.since = network_->now();
+  schedule_slowed(rank);
+}
+
+void Simulation::start_transfer(RankOp what, const Transfer& transfer) {
+  const Place from = place(transfer.source.value_or(RankId(what.rank)));
+  const Place to = place(transfer.target.value_or(RankId(what.rank)));
+  change_communicating(what.rank, +1);
+  // Within one place there is nothing to cross.
+  const Token token{from == to || transfer.size.value() <= 0 ? kTransferred : kTransferStart, what.rank, what.op};
+  const Seconds latency = from == to ? Seconds(0) : path_latency(cluster_, from, to);
+  network_->call_at(network_->now() + latency.value(), token);
+}
+
+void Simulation::arrive(RankOp what, const Collective& collective) {
+  const std::uint32_t id = collectives_.id(RankId(what.rank), collective, OpId(what.op));
+  CollectiveState& state = states_[id];
+  state.members.push_back(what);
+  if (++state.arrived < schedule_.groups[collectives_.group(id).index()].members.size()) return;
+  for (const RankOp member : state.members) {
+    mark(member, &Span::start);
+    change_communicating(member.rank, +1);
+  }
+  network_->call_at(network_->now() + collectives_.planned(id).latency.value(), {kCollectiveStart, id, 0});
+}
+
+void Simulation::start_flows(std::uint32_t collective) {
+  const PlannedCollective& planned = collectives_.planned(collective);
+  CollectiveState& state = states_[collective];
+  const auto flows = static_cast<std::uint32_t>(planned.plan->plan.flows.size());
+  state.flows_left = flows;
+  if (flows == 0 || planned.size.value() <= 0) return end_collective(collective);
+  if (!planned.plan->plan.after.empty()) state.waits_for = planned.plan->waits_for;
+  for (std::uint32_t flow = 0; flow < flows; ++flow)
+    if (planned.plan->waits_for[flow] == 0) start_flow(collective, flow);
+}
+
+void Simulation::start_flow(std::uint32_t collective, std::uint32_t flow) {
+  const PlannedCollective& planned = collectives_.planned(collective);
+  const FlowPlan::Flow& edge = planned.plan->plan.flows[flow];
+  if (edge.share <= 0) return end_flow(collective, flow);
+  const double latency = edge.latency.value() * planned.latency_scale;
+  if (latency <= 0) return send_flow(collective, flow);
+  network_->call_at(network_->now() + latency, {kFlowStart, collective, flow});
+}
+
+void Simulation::send_flow(std::uint32_t collective, std::uint32_t flow) {
+  const PlannedCollective& planned = collectives_.planned(collective);
+  const FlowPlan::Flow& edge = planned.plan->plan.flows[flow];
+  const auto [source, target] = planned.plan->ports[flow];
+  const Bytes bytes = planned.size * edge.share;
+  trace_.traffic.bytes[static_cast<std::size_t>(edge.source.kind)] += bytes.value();
+  ++trace_.traffic.flows;
+  network_->start_flow(source, target, bytes, {kFlowDone, collective, flow});
+}
+
+void Simulation::end_flow(std::uint32_t collective, std::uint32_t flow) {
+  const PlayablePlan& plan = *collectives_.planned(collective).plan;
+  CollectiveState& state = states_[collective];
+  const bool last = --state.flows_left == 0;
+  for (std::uint32_t i = plan.next_begin[flow]; i < plan.next_begin[flow + 1]; ++i)
+    if (--state.waits_for[plan.next[i]] == 0) start_flow(collective, plan.next[i]);
+  if (last) end_collective(collective);
+}
+
+void Simulation::end_collective(std::uint32_t collective) {
+  CollectiveState& state = states_[collective];
+  state.arrived = 0;
+  for (const RankOp member : state.members) {
+    change_communicating(member.rank, -1);
+    over_.push_back(member);
+  }
+  state.members.clear();
+}
+
+void Simulation::on_token(Token token) {
+  const RankOp what{token.a, token.b};
+  switch (token.kind) {
+    case kComputed: over_.push_back(what); break;
+    case kSlowedComputed:
+      if (Computing& computing = ranks_[token.a].computing; computing.active && computing.version == token.b) {
+        computing.active = false;
+        over_.push_back({token.a, computing.op});
+      }
+      break;
+    case kTransferStart: {
+      const auto& transfer = std::get<Transfer>(op_of(what).work);
+      const PortPair ports = ports_between(cluster_, place(transfer.source.value_or(RankId(token.a))),
+                                           place(transfer.target.value_or(RankId(token.a))));
+      trace_.traffic.bytes[static_cast<std::size_t>(ports.source.kind)] += transfer.size.value();
+      ++trace_.traffic.flows;
+      network_->start_flow(network_->index_of(ports.source), network_->index_of(ports.target), transfer.size,
+                           {kTransferred, token.a, token.b});
+      break;
+    }
+    case kTransferred:
+      change_communicating(token.a, -1);
+      over_.push_back(what);
+      break;
+    case kCollectiveStart: start_flows(token.a); break;
+    case kFlowStart: send_flow(token.a, token.b); break;
+    case kFlowDone: end_flow(token.a, token.b); break;
+    default: check(false, "an unknown token");
+  }
+  drain();
+}
+
+}  // namespace rehearse
