@@ -1,7 +1,6 @@
 #include "raw_flows.hpp"
 
 #include <simgrid/s4u.hpp>
-
 #include <string>
 
 namespace rehearse::bench {
@@ -18,7 +17,8 @@ std::vector<s4u::Host*> make_star(const std::vector<double>& rates) {
     s4u::Host* host = star->create_host(name, 1.0);
     s4u::Link* out = star->create_link(name + " out", rates[i])->set_latency(0.0);
     s4u::Link* in = star->create_link(name + " in", rates[i])->set_latency(0.0);
-    star->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {s4u::LinkInRoute(out)}, false);
+    star->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, {s4u::LinkInRoute(out)},
+                    false);
     star->add_route(nullptr, host->get_netpoint(), nullptr, nullptr, {s4u::LinkInRoute(in)}, false);
     hosts.push_back(host);
   }
@@ -28,7 +28,8 @@ std::vector<s4u::Host*> make_star(const std::vector<double>& rates) {
 
 }  // namespace
 
-double play_raw_flows(const std::vector<double>& rates, const std::vector<std::vector<RawFlow>>& batches) {
+double play_raw_flows(const std::vector<double>& rates,
+                      const std::vector<std::vector<RawFlow>>& batches) {
   std::vector<std::string> words = {"raw", "--log=root.thresh:critical", "--cfg=network/model:CM02",
                                     "--cfg=network/crosstraffic:0", "--cfg=network/TCP-gamma:0"};
   std::vector<char*> argv;

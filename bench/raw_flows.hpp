@@ -11,9 +11,10 @@ struct RawFlow {
   double bytes;
 };
 
-/// Plays batches of flows one after the other with nothing around them: what SimGrid itself needs for a step's traffic, and so
-/// the limit of any simulator on it. Returns the simulated time, in seconds. Once per process.
-/// `rates` are the ports', in bytes per second.
-double play_raw_flows(const std::vector<double>& rates, const std::vector<std::vector<RawFlow>>& batches);
+/// Plays batches of flows one after the other with nothing around them: what SimGrid itself needs
+/// for a step's traffic, and so the limit of any simulator on it. Returns the simulated time, in
+/// seconds. Once per process. `rates` are the ports', in bytes per second.
+double play_raw_flows(const std::vector<double>& rates,
+                      const std::vector<std::vector<RawFlow>>& batches);
 
 }  // namespace rehearse::bench

@@ -1,5 +1,5 @@
-// Wall time and peak memory of one simulated training step, beside the raw SimGrid flows that it consists of.
-// Usage: bench_steps [repetitions]. Every measurement runs in a process of its own.
+// Wall time and peak memory of one simulated training step, beside the raw SimGrid flows that it
+// consists of. Usage: bench_steps [repetitions]. Every measurement runs in a process of its own.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -26,7 +26,8 @@ struct Case {
 };
 
 constexpr Case kCases[] = {
-    {"DDP ResNet50", "{use: resnet50, batch_per_gpu: 64, precision: tf32}", "{ddp: {algorithm: ring}}"},
+    {"DDP ResNet50", "{use: resnet50, batch_per_gpu: 64, precision: tf32}",
+     "{ddp: {algorithm: ring}}"},
     {"DDP, 50 all-reduces", nullptr, "{ddp: {algorithm: ring}}"},
     {"FSDP Llama-7B", "{use: llama_7b, batch_per_gpu: 1, precision: bf16_pure, sequence: 2048}",
      "{fsdp: {algorithm: ring}}"},
@@ -36,7 +37,8 @@ constexpr Case kCases[] = {
 std::string fifty_units() {
   std::string units;
   for (int i = 0; i < 50; ++i)
-    units += fmt::format("{{name: u{}, parameters: 6553600, forward: 1ms, backward: 2ms, activation: 1MiB}}, ", i);
+    units += fmt::format(
+        "{{name: u{}, parameters: 6553600, forward: 1ms, backward: 2ms, activation: 1MiB}}, ", i);
   return fmt::format("{{name: fifty, batch_per_gpu: 1, optimizer_time: 1ms, units: [{}]}}", units);
 }
 
@@ -104,15 +106,18 @@ Measured measure(const Case& which, int ranks, const std::string& fidelity, bool
     std::vector<double> rates(ports.size());
     for (const auto& [port, index] : ports) rates[index] = port_bandwidth(cluster, port).value();
     play_raw_flows(rates, batches);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return fmt::format("{} {} {} {}", seconds, peak_megabytes(), flows, table.size());
   });
   Measured result;
-  std::sscanf(text.c_str(), "%lf %lf %lu %lu", &result.seconds, &result.megabytes, &result.flows, &result.collectives);
+  std::sscanf(text.c_str(), "%lf %lf %lu %lu", &result.seconds, &result.megabytes, &result.flows,
+              &result.collectives);
   return result;
 }
 
-Measured median_of(int repetitions, const Case& which, int ranks, const std::string& fidelity, bool raw) {
+Measured median_of(int repetitions, const Case& which, int ranks, const std::string& fidelity,
+                   bool raw) {
   std::vector<Measured> all;
   for (int i = 0; i < repetitions; ++i) all.push_back(measure(which, ranks, fidelity, raw));
   std::nth_element(all.begin(), all.begin() + repetitions / 2, all.end(),
@@ -121,8 +126,9 @@ Measured median_of(int repetitions, const Case& which, int ranks, const std::str
 }
 
 void print_table(int repetitions) {
-  fmt::print("| step | ranks | fidelity | collectives | flows | wall s | peak MB | raw flows s | ratio |\n"
-             "|---|---:|---|---:|---:|---:|---:|---:|---:|\n");
+  fmt::print(
+      "| step | ranks | fidelity | collectives | flows | wall s | peak MB | raw flows s | ratio |\n"
+      "|---|---:|---|---:|---:|---:|---:|---:|---:|\n");
   for (const Case& which : kCases) {
     for (const int ranks : {8, 64, 256, 1024, 4096}) {
       for (const std::string fidelity : {"hop", "flow", "folded"}) {
@@ -130,9 +136,9 @@ void print_table(int repetitions) {
         if (fidelity == "hop" && ranks > 256) continue;
         const Measured ours = median_of(repetitions, which, ranks, fidelity, false);
         const Measured raw = median_of(repetitions, which, ranks, fidelity, true);
-        fmt::print("| {} | {} | {} | {} | {} | {:.3f} | {:.0f} | {:.3f} | {:.2f} |\n", which.name, ranks, fidelity,
-                   raw.collectives, ours.flows, ours.seconds, ours.megabytes, raw.seconds,
-                   ours.seconds / raw.seconds);
+        fmt::print("| {} | {} | {} | {} | {} | {:.3f} | {:.0f} | {:.3f} | {:.2f} |\n", which.name,
+                   ranks, fidelity, raw.collectives, ours.flows, ours.seconds, ours.megabytes,
+                   raw.seconds, ours.seconds / raw.seconds);
         std::fflush(stdout);
       }
     }

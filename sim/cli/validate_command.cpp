@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/child_process.hpp"
 #include "base/error.hpp"
 #include "cli/commands.hpp"
-#include "base/child_process.hpp"
 #include "cli/simulate.hpp"
 
 namespace rehearse {
@@ -57,7 +57,8 @@ Case read_case(const Value& value, std::set<std::string>& seen) {
   if (const auto note = map.optional("note")) one.note = note->as_string();
   if (const auto input = map.optional("input")) {
     one.input = true;
-    one.note = fmt::format("input: {}{}{}", input->as_string(), one.note.empty() ? "" : "; ", one.note);
+    one.note =
+        fmt::format("input: {}{}{}", input->as_string(), one.note.empty() ? "" : "; ", one.note);
   }
   map.finish();
   return one;
@@ -120,7 +121,8 @@ std::string percent(double share) { return fmt::format("{:+.1f} %", 100 * share)
 std::string closing_line(const CaseFile& file) {
   const CaseErrors errors = summarize_errors(file.cases);
   return fmt::format(
-      "{} cases from {}: absolute error mean {:.1f} %, median {:.1f} %, max {:.1f} %; inputs not counted\n",
+      "{} cases from {}: absolute error mean {:.1f} %, median {:.1f} %, max {:.1f} %; inputs not "
+      "counted\n",
       errors.cases, file.source, 100 * errors.mean, 100 * errors.median, 100 * errors.max);
 }
 

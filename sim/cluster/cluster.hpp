@@ -30,8 +30,8 @@ struct NvLink {
   Seconds latency;
 };
 
-/// PCI Express inside a node: each GPU has one port per direction. Without peer-to-peer every byte between
-/// two GPUs is staged through host memory: written there by one and read by the other.
+/// PCI Express inside a node: each GPU has one port per direction. Without peer-to-peer every byte
+/// between two GPUs is staged through host memory: written there by one and read by the other.
 struct Pcie {
   BytesPerSecond bandwidth;
   Seconds latency;
@@ -45,8 +45,8 @@ struct Node {
   int gpus = 1;  ///< 0: a CPU node (a parameter server)
   Gpu gpu;
   std::optional<NvLink> nvlink;
-  Pcie pcie;  ///< host to device, and between GPUs where there is no NVLink
-  int nics = 1;  ///< 0: none, of a cluster's only node
+  Pcie pcie;                     ///< host to device, and between GPUs where there is no NVLink
+  int nics = 1;                  ///< 0: none, of a cluster's only node
   BytesPerSecond nic_bandwidth;  ///< one NIC, per direction
   Seconds nic_latency;           ///< one way from NIC to NIC over the fabric's first switch
   double speed = 1;              ///< relative compute speed of its GPUs
@@ -61,14 +61,16 @@ struct NodeGroup {
 
 /// All nodes on one non-blocking switch.
 struct Star {};
-/// Levels of switches from the leaves up; `down[i]` children and `up[i]` parents of a level-i switch,
-/// `links[i]` parallel cables. Product of `down` = nodes. Oversubscription is down > up * links.
+/// Levels of switches from the leaves up; `down[i]` children and `up[i]` parents of a level-i
+/// switch, `links[i]` parallel cables. Product of `down` = nodes. Oversubscription is down > up *
+/// links.
 struct FatTree {
   std::vector<int> down, up, links;
   BytesPerSecond bandwidth;  ///< of one cable
   Seconds latency;           ///< of one cable
 };
-/// Groups x chassis x routers x nodes per router, as in Cray Cascade (Kim et al. 2008; SimGrid's dragonfly zone).
+/// Groups x chassis x routers x nodes per router, as in Cray Cascade (Kim et al. 2008; SimGrid's
+/// dragonfly zone).
 struct Dragonfly {
   int groups = 1, chassis = 1, routers = 1, nodes_per_router = 1;
   int group_links = 1, chassis_links = 1, router_links = 1;
@@ -86,7 +88,8 @@ struct Cluster {
   std::string name;
   std::vector<NodeGroup> groups;
   Fabric fabric;
-  /// Calibrated collective costs to use (file stem under platforms/profiles/comm), or empty: links alone.
+  /// Calibrated collective costs to use (file stem under platforms/profiles/comm), or empty: links
+  /// alone.
   std::string comm_profile;
   std::string source;
 
@@ -113,12 +116,13 @@ int nic_of(const Node& node, int gpu);
 /// Cables between two unlike nodes beyond their NICs: 0 on a star.
 int fabric_links_between(const Cluster& cluster, NodeId a, NodeId b);
 
-/// One-way latency between two unlike places: of NVLink, of PCIe (twice where staged), or of the larger NIC latency
-/// plus the fabric's cables.
+/// One-way latency between two unlike places: of NVLink, of PCIe (twice where staged), or of the
+/// larger NIC latency plus the fabric's cables.
 Seconds path_latency(const Cluster& cluster, const Place& a, const Place& b);
 
-/// Where a flow enters or leaves the network. Every port has one rate per direction and nothing inside it
-/// is shared, except that flows between two PCIe ports of a node without peer-to-peer also share its host memory.
+/// Where a flow enters or leaves the network. Every port has one rate per direction and nothing
+/// inside it is shared, except that flows between two PCIe ports of a node without peer-to-peer
+/// also share its host memory.
 enum class PortKind { nvlink, pcie, cpu, nic };
 struct Port {
   PortKind kind = PortKind::nic;
@@ -130,20 +134,22 @@ struct PortPair {
   Port source, target;
 };
 
-/// Ports that a point-to-point flow between two unlike places uses: NVLink or PCIe inside a node (PCIe and CPU
-/// port if one end is the CPU), the places' own NICs between nodes.
+/// Ports that a point-to-point flow between two unlike places uses: NVLink or PCIe inside a node
+/// (PCIe and CPU port if one end is the CPU), the places' own NICs between nodes.
 PortPair ports_between(const Cluster& cluster, const Place& source, const Place& target);
 /// Rate of a port, per direction.
 BytesPerSecond port_bandwidth(const Cluster& cluster, const Port& port);
 /// True if flows between the two ports are staged through the node's host memory.
 bool staged(const Cluster& cluster, const PortPair& ports);
 
-/// Reads a cluster: inline (`nodes`, `node`, `groups`, `fabric`) or `use:` a cluster of `platforms/` (or a .yaml file
-/// of the user's own) with `nodes`, `gpus_per_node`, network and price changed. `nodes` is the number of nodes with GPUs;
-/// CPU nodes stay. InputError with its place for everything that is wrong or impossible.
+/// Reads a cluster: inline (`nodes`, `node`, `groups`, `fabric`) or `use:` a cluster of
+/// `platforms/` (or a .yaml file of the user's own) with `nodes`, `gpus_per_node`, network and
+/// price changed. `nodes` is the number of nodes with GPUs; CPU nodes stay. InputError with its
+/// place for everything that is wrong or impossible.
 Cluster read_cluster(const Value& value);
 
-/// The GPUs known by name (platforms/gpus.yaml) and the clusters shipped (platforms/*.yaml), sorted.
+/// The GPUs known by name (platforms/gpus.yaml) and the clusters shipped (platforms/*.yaml),
+/// sorted.
 std::vector<std::string> gpu_names();
 std::vector<std::string> cluster_names();
 /// One line about a shipped cluster.

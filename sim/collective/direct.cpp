@@ -5,7 +5,8 @@ namespace rehearse {
 
 namespace {
 
-std::vector<FlowRange> add_exchange(PlanBuilder& builder, std::span<const FlowRange> after, Fidelity fidelity) {
+std::vector<FlowRange> add_exchange(PlanBuilder& builder, std::span<const FlowRange> after,
+                                    Fidelity fidelity) {
   const std::size_t members = builder.members();
   std::vector<FlowRange> ends;
   Seconds longest;
@@ -30,7 +31,8 @@ void plan_direct(PlanBuilder& builder, CollectiveKind kind, Fidelity fidelity) {
     for (std::size_t to = 1; to < builder.members(); ++to) {
       const Seconds latency = builder.edge_latency(0, to);
       builder.unstriped_edge(0, to, 1, {}, fidelity == Fidelity::hop ? latency : Seconds{});
-      if (fidelity == Fidelity::flow) builder.plan.latency = std::max(builder.plan.latency, latency);
+      if (fidelity == Fidelity::flow)
+        builder.plan.latency = std::max(builder.plan.latency, latency);
     }
     return;
   }

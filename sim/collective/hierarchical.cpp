@@ -1,4 +1,5 @@
-// Two levels: rings inside the nodes and, for each local rank, a ring across the nodes over its own NIC.
+// Two levels: rings inside the nodes and, for each local rank, a ring across the nodes over its own
+// NIC.
 #include "base/error.hpp"
 #include "collective/plan_builder.hpp"
 
@@ -25,7 +26,8 @@ Flows add_inside(PlanBuilder& builder, Level level, const Flows& after, Fidelity
   Seconds longest;
   for (const auto& members : builder.by_node()) {
     builder.plan.latency = {};
-    append(ends, add_ring(builder, {.members = members, .share = level.share, .steps = level.steps}, after, fidelity));
+    append(ends, add_ring(builder, {.members = members, .share = level.share, .steps = level.steps},
+                          after, fidelity));
     longest = std::max(longest, builder.plan.latency);
   }
   builder.plan.latency = before + longest;

@@ -17,17 +17,19 @@ bool like_nodes(const PlanBuilder& builder) {
 }
 
 // What an algorithm becomes where it does not apply.
-CollectiveAlgorithm suited(const PlanBuilder& builder, CollectiveKind kind, CollectiveAlgorithm wanted) {
+CollectiveAlgorithm suited(const PlanBuilder& builder, CollectiveKind kind,
+                           CollectiveAlgorithm wanted) {
   if (kind == CollectiveKind::send_recv) return CollectiveAlgorithm::ring;
-  if (wanted == CollectiveAlgorithm::tree && kind != CollectiveKind::all_reduce) return CollectiveAlgorithm::ring;
+  if (wanted == CollectiveAlgorithm::tree && kind != CollectiveKind::all_reduce)
+    return CollectiveAlgorithm::ring;
   if (wanted == CollectiveAlgorithm::hierarchical &&
       (kind == CollectiveKind::broadcast || builder.nodes() < 2 || !like_nodes(builder)))
     return CollectiveAlgorithm::ring;
   return wanted;
 }
 
-// Flows that wait for nothing run first; those after a join run in the next phase. Each phase lasts as long as its
-// busiest port.
+// Flows that wait for nothing run first; those after a join run in the next phase. Each phase lasts
+// as long as its busiest port.
 double phased_seconds_per_byte(const FlowPlan& plan, const Cluster& cluster) {
   std::vector<FlowPlan::Flow> phase;
   double total = 0;
@@ -45,18 +47,29 @@ double phased_seconds_per_byte(const FlowPlan& plan, const Cluster& cluster) {
 }  // namespace
 
 FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, const Group& group,
-                         const std::vector<RankSpec>& ranks, const Cluster& cluster, Fidelity fidelity) {
-  check(algorithm != CollectiveAlgorithm::automatic, "an automatic algorithm is chosen before it is planned");
+                         const std::vector<RankSpec>& ranks, const Cluster& cluster,
+                         Fidelity fidelity) {
+  check(algorithm != CollectiveAlgorithm::automatic,
+        "an automatic algorithm is chosen before it is planned");
   PlanBuilder builder(group, ranks, cluster);
   if (builder.ranks() < 2) return builder.plan;
   switch (suited(builder, kind, algorithm)) {
-    case CollectiveAlgorithm::tree: plan_tree(builder, fidelity); break;
-    case CollectiveAlgorithm::hierarchical: plan_hierarchical(builder, kind, fidelity); break;
-    case CollectiveAlgorithm::direct: plan_direct(builder, kind, fidelity); break;
+    case CollectiveAlgorithm::tree:
+      plan_tree(builder, fidelity);
+      break;
+    case CollectiveAlgorithm::hierarchical:
+      plan_hierarchical(builder, kind, fidelity);
+      break;
+    case CollectiveAlgorithm::direct:
+      plan_direct(builder, kind, fidelity);
+      break;
     case CollectiveAlgorithm::ring:
-    case CollectiveAlgorithm::automatic: plan_ring(builder, kind, fidelity); break;
+    case CollectiveAlgorithm::automatic:
+      plan_ring(builder, kind, fidelity);
+      break;
   }
-  if (fidelity == Fidelity::flow) builder.plan.seconds_per_byte = phased_seconds_per_byte(builder.plan, cluster);
+  if (fidelity == Fidelity::flow)
+    builder.plan.seconds_per_byte = phased_seconds_per_byte(builder.plan, cluster);
   return std::move(builder.plan);
 }
 
@@ -71,7 +84,8 @@ double busiest_port(const std::vector<FlowPlan::Flow>& flows, const Cluster& clu
   for (const FlowPlan::Flow& flow : flows) {
     out[flow.source] += flow.share;
     in[flow.target] += flow.share;
-    if (staged(cluster, {flow.source, flow.target})) host[{PortKind::cpu, flow.source.node, 0}] += flow.share;
+    if (staged(cluster, {flow.source, flow.target}))
+      host[{PortKind::cpu, flow.source.node, 0}] += flow.share;
   }
   double busiest = 0;
   for (const auto* side : {&out, &in})

@@ -9,16 +9,17 @@
 
 namespace rehearse {
 
-/// hop: every step of the algorithm is a flow. flow: one flow per edge carries all its bytes, and the steps' latencies
-/// are paid once.
+/// hop: every step of the algorithm is a flow. flow: one flow per edge carries all its bytes, and
+/// the steps' latencies are paid once.
 enum class Fidelity { hop, flow };
 
-/// A collective lowered to flows between ports; sizes are shares of the collective's size, so one plan serves every size.
+/// A collective lowered to flows between ports; sizes are shares of the collective's size, so one
+/// plan serves every size.
 struct FlowPlan {
   struct Flow {
     Port source, target;
-    double share = 0;               ///< of the collective's size; 0: no bytes, only joins what it comes after
-    Seconds latency;                ///< before its bytes move (hop fidelity)
+    double share = 0;  ///< of the collective's size; 0: no bytes, only joins what it comes after
+    Seconds latency;   ///< before its bytes move (hop fidelity)
     std::uint32_t after_begin = 0;  ///< into `after`: flows that must have arrived
     std::uint32_t after_end = 0;
   };
@@ -30,21 +31,28 @@ struct FlowPlan {
   /// Time per byte of size on the most loaded port when nothing else runs (flow fidelity).
   double seconds_per_byte = 0;
 
-  /// latency + size * seconds_per_byte: the closed form of the uncontended collective at flow fidelity.
-  Seconds uncontended(Bytes size) const { return latency + Seconds(size.value() * seconds_per_byte); }
+  /// latency + size * seconds_per_byte: the closed form of the uncontended collective at flow
+  /// fidelity.
+  Seconds uncontended(Bytes size) const {
+    return latency + Seconds(size.value() * seconds_per_byte);
+  }
 };
 
-/// Lowers a collective over a group. Formulas, with n ranks, S bytes, L the largest latency of an edge, b the rate of
-/// the most loaded port (README, "Collectives"; Thakur et al. 2005; Sanders et al. 2009 for the double tree):
+/// Lowers a collective over a group. Formulas, with n ranks, S bytes, L the largest latency of an
+/// edge, b the rate of the most loaded port (README, "Collectives"; Thakur et al. 2005; Sanders et
+/// al. 2009 for the double tree):
 ///   ring all_reduce 2(n-1) L + 2(n-1)/n S/b; all_gather, reduce_scatter (n-1) L + (n-1)/n S/b;
 ///   broadcast (n-1) L + S/b (pipelined); send_recv L + S/b;
-///   tree: double binary over the nodes, a chain inside each (all_reduce): 2 D L + k/2 S/b, D its depth and k the
-///   most tree edges at one node; hierarchical: rings inside the nodes, then rings of like local ranks across;
-///   direct: everyone to everyone at once. A group of one rank has no flows and no latency.
-/// Kinds that an algorithm does not know (reduce_scatter by tree, ...) and groups it does not suit fall back to the ring;
-/// FlowPlan::algorithm says what it became. `algorithm` must not be automatic.
+///   tree: double binary over the nodes, a chain inside each (all_reduce): 2 D L + k/2 S/b, D its
+///   depth and k the most tree edges at one node; hierarchical: rings inside the nodes, then rings
+///   of like local ranks across; direct: everyone to everyone at once. A group of one rank has no
+///   flows and no latency.
+/// Kinds that an algorithm does not know (reduce_scatter by tree, ...) and groups it does not suit
+/// fall back to the ring; FlowPlan::algorithm says what it became. `algorithm` must not be
+/// automatic.
 FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, const Group& group,
-                         const std::vector<RankSpec>& ranks, const Cluster& cluster, Fidelity fidelity);
+                         const std::vector<RankSpec>& ranks, const Cluster& cluster,
+                         Fidelity fidelity);
 
 /// What `automatic` may choose from for a kind: ring, and tree for an all_reduce between nodes.
 std::vector<CollectiveAlgorithm> automatic_candidates(CollectiveKind kind, const Group& group);

@@ -6,9 +6,11 @@
 
 namespace rehearse {
 
-PlanBuilder::PlanBuilder(const Group& group, const std::vector<RankSpec>& ranks, const Cluster& cluster)
+PlanBuilder::PlanBuilder(const Group& group, const std::vector<RankSpec>& ranks,
+                         const Cluster& cluster)
     : group_(group), cluster_(cluster) {
-  check(group.ranks >= group.members.size() && group.nodes >= 1, "a group that stands for fewer ranks than it has");
+  check(group.ranks >= group.members.size() && group.nodes >= 1,
+        "a group that stands for fewer ranks than it has");
   std::vector<NodeId> nodes;
   for (const RankId member : group.members) {
     const Place& place = ranks[member.index()].place;
@@ -30,8 +32,8 @@ Seconds PlanBuilder::edge_latency(std::size_t from, std::size_t to) const {
   return path_latency(cluster_, places_[from], places_[to]);
 }
 
-FlowRange PlanBuilder::edge(std::size_t from, std::size_t to, double share, std::span<const FlowRange> after,
-                            Seconds latency) {
+FlowRange PlanBuilder::edge(std::size_t from, std::size_t to, double share,
+                            std::span<const FlowRange> after, Seconds latency) {
   const Place &a = places_[from], &b = places_[to];
   if (a.node == b.node) return add(ports_between(cluster_, a, b), share, after, latency);
   const auto& nics_a = nics_[node_of_[from]];
@@ -39,7 +41,8 @@ FlowRange PlanBuilder::edge(std::size_t from, std::size_t to, double share, std:
   const std::size_t stripes = std::min(nics_a.size(), nics_b.size());
   FlowRange range{static_cast<std::uint32_t>(plan.flows.size()), 0};
   for (std::size_t s = 0; s < stripes; ++s) {
-    const PortPair ports{.source = {PortKind::nic, a.node, nics_a[s]}, .target = {PortKind::nic, b.node, nics_b[s]}};
+    const PortPair ports{.source = {PortKind::nic, a.node, nics_a[s]},
+                         .target = {PortKind::nic, b.node, nics_b[s]}};
     range.end = add(ports, share / static_cast<double>(stripes), after, latency).end;
   }
   return range;
@@ -52,8 +55,10 @@ FlowRange PlanBuilder::unstriped_edge(std::size_t from, std::size_t to, double s
 
 FlowRange PlanBuilder::join(std::span<const FlowRange> after) { return add({}, 0, after, {}); }
 
-FlowRange PlanBuilder::add(const PortPair& ports, double share, std::span<const FlowRange> after, Seconds latency) {
-  FlowPlan::Flow flow{.source = ports.source, .target = ports.target, .share = share, .latency = latency};
+FlowRange PlanBuilder::add(const PortPair& ports, double share, std::span<const FlowRange> after,
+                           Seconds latency) {
+  FlowPlan::Flow flow{
+      .source = ports.source, .target = ports.target, .share = share, .latency = latency};
   flow.after_begin = static_cast<std::uint32_t>(plan.after.size());
   for (const FlowRange& range : after)
     for (std::uint32_t id = range.begin; id < range.end; ++id) plan.after.push_back(id);

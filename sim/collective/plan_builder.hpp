@@ -15,7 +15,8 @@ struct FlowRange {
 
 /// Adds edges between members of a group to a plan, choosing ports and striping.
 ///
-/// An edge between nodes is striped over the NICs that the group's ranks own on both sides, as NCCL's channels are.
+/// An edge between nodes is striped over the NICs that the group's ranks own on both sides, as
+/// NCCL's channels are.
 class PlanBuilder {
  public:
   PlanBuilder(const Group& group, const std::vector<RankSpec>& ranks, const Cluster& cluster);
@@ -29,9 +30,10 @@ class PlanBuilder {
   const std::vector<std::vector<std::size_t>>& by_node() const { return by_node_; }
 
   Seconds edge_latency(std::size_t from, std::size_t to) const;
-  /// An edge from one member to another, carrying `share` of the size after the flows of `after` have arrived.
-  FlowRange edge(std::size_t from, std::size_t to, double share, std::span<const FlowRange> after = {},
-                 Seconds latency = {});
+  /// An edge from one member to another, carrying `share` of the size after the flows of `after`
+  /// have arrived.
+  FlowRange edge(std::size_t from, std::size_t to, double share,
+                 std::span<const FlowRange> after = {}, Seconds latency = {});
   /// The same through the two members' own NICs only.
   FlowRange unstriped_edge(std::size_t from, std::size_t to, double share,
                            std::span<const FlowRange> after = {}, Seconds latency = {});
@@ -41,14 +43,15 @@ class PlanBuilder {
   FlowPlan plan;
 
  private:
-  FlowRange add(const PortPair& ports, double share, std::span<const FlowRange> after, Seconds latency);
+  FlowRange add(const PortPair& ports, double share, std::span<const FlowRange> after,
+                Seconds latency);
 
   const Group& group_;
   const Cluster& cluster_;
   std::vector<Place> places_;
   std::vector<std::vector<std::size_t>> by_node_;
-  std::vector<std::size_t> node_of_;            // member -> index into by_node_
-  std::vector<std::vector<int>> nics_;          // by node: NICs of its members, each once
+  std::vector<std::size_t> node_of_;    // member -> index into by_node_
+  std::vector<std::vector<int>> nics_;  // by node: NICs of its members, each once
 };
 
 /// Algorithms, each in its own file; hop or flow fidelity.
@@ -57,16 +60,17 @@ void plan_tree(PlanBuilder& builder, Fidelity fidelity);  ///< all_reduce
 void plan_hierarchical(PlanBuilder& builder, CollectiveKind kind, Fidelity fidelity);
 void plan_direct(PlanBuilder& builder, CollectiveKind kind, Fidelity fidelity);
 
-/// A ring over some members as part of a plan (hop fidelity: `steps` steps, each moving `share / steps` over every edge).
-/// Starts after `after`; returns what its end consists of. `striped` as for PlanBuilder::edge.
+/// A ring over some members as part of a plan (hop fidelity: `steps` steps, each moving `share /
+/// steps` over every edge). Starts after `after`; returns what its end consists of. `striped` as
+/// for PlanBuilder::edge.
 struct RingPart {
   std::vector<std::size_t> members;
   double share = 0;
   std::size_t steps = 1;
   bool striped = true;
 };
-std::vector<FlowRange> add_ring(PlanBuilder& builder, const RingPart& ring, std::span<const FlowRange> after,
-                                Fidelity fidelity);
+std::vector<FlowRange> add_ring(PlanBuilder& builder, const RingPart& ring,
+                                std::span<const FlowRange> after, Fidelity fidelity);
 
 /// Chunks that a pipelined chain or tree is cut into at hop fidelity.
 inline constexpr std::size_t kPipelineChunks = 16;

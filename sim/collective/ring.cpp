@@ -1,5 +1,6 @@
-// Rings, as NCCL's: every step moves one chunk over every edge at once (Thakur, Rabenseifner, Gropp,
-// "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005, sections 4.1-4.5).
+// Rings, as NCCL's: every step moves one chunk over every edge at once (Thakur, Rabenseifner,
+// Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005,
+// sections 4.1-4.5).
 #include <algorithm>
 
 #include "collective/plan_builder.hpp"
@@ -11,12 +12,15 @@ namespace {
 Seconds largest_latency(const PlanBuilder& builder, const std::vector<std::size_t>& members) {
   Seconds largest;
   for (std::size_t i = 0; i < members.size(); ++i)
-    largest = std::max(largest, builder.edge_latency(members[i], members[(i + 1) % members.size()]));
+    largest =
+        std::max(largest, builder.edge_latency(members[i], members[(i + 1) % members.size()]));
   return largest;
 }
 
-// Step t of edge i follows step t-1 of the edge before it (its data) and of its own (one at a time).
-std::vector<FlowRange> add_ring_hops(PlanBuilder& builder, const RingPart& ring, std::span<const FlowRange> after) {
+// Step t of edge i follows step t-1 of the edge before it (its data) and of its own (one at a
+// time).
+std::vector<FlowRange> add_ring_hops(PlanBuilder& builder, const RingPart& ring,
+                                     std::span<const FlowRange> after) {
   const std::size_t edges = ring.members.size();
   const double share = ring.share / static_cast<double>(ring.steps);
   std::vector<FlowRange> last(edges), now(edges);
@@ -49,7 +53,8 @@ void plan_broadcast_hops(PlanBuilder& builder) {
   }
 }
 
-void plan_broadcast(PlanBuilder& builder, const std::vector<std::size_t>& members, Fidelity fidelity) {
+void plan_broadcast(PlanBuilder& builder, const std::vector<std::size_t>& members,
+                    Fidelity fidelity) {
   if (fidelity == Fidelity::hop && !builder.folded()) return plan_broadcast_hops(builder);
   // Folded, the edge back to the first node stands for the edges between the nodes left out.
   const std::size_t edges = builder.folded() ? members.size() : members.size() - 1;
@@ -59,8 +64,8 @@ void plan_broadcast(PlanBuilder& builder, const std::vector<std::size_t>& member
 
 }  // namespace
 
-std::vector<FlowRange> add_ring(PlanBuilder& builder, const RingPart& ring, std::span<const FlowRange> after,
-                                Fidelity fidelity) {
+std::vector<FlowRange> add_ring(PlanBuilder& builder, const RingPart& ring,
+                                std::span<const FlowRange> after, Fidelity fidelity) {
   if (fidelity == Fidelity::hop) return add_ring_hops(builder, ring, after);
   std::vector<FlowRange> flows;
   for (std::size_t i = 0; i < ring.members.size(); ++i) {

@@ -32,9 +32,19 @@ bool convolves_on_tensor_cores(const Gpu& gpu, Precision precision) {
 }
 
 FlopsPerSecond peak_for(const Model& model, const Gpu& gpu, Precision precision) {
+  // A GPU whose tf32 rate is below fp32's would not convolve in it to lose time.
   const FlopsPerSecond matrix = gpu.matrix_peak(precision);
-  if (!model.has_operator(OperatorKind::convolution)) return matrix;
-  return std::max(matrix, convolution_peak(gpu, precision));
+  const FlopsPerSecond convolution = std::max(matrix, convolution_peak(gpu, precision));
+  Flops work;
+  Seconds at_peak;
+  for (const Unit& unit : model.units) {
+    for (const Operator& op : unit.operators) {
+      const Flops flops(op.forward_flops + op.backward_flops);
+      work += flops;
+      at_peak += flops / (op.kind == OperatorKind::convolution ? convolution : matrix);
+    }
+  }
+  return at_peak > Seconds(0) ? work / at_peak : matrix;
 }
 
 }  // namespace rehearse

@@ -9,12 +9,14 @@ namespace {
 
 bool like_nics(const Cluster& cluster) {
   const Node& first = cluster.groups.front().node;
-  return std::all_of(cluster.groups.begin(), cluster.groups.end(), [&first](const NodeGroup& group) {
-    return group.node.nics == first.nics && group.node.nic_bandwidth == first.nic_bandwidth;
-  });
+  return std::all_of(
+      cluster.groups.begin(), cluster.groups.end(), [&first](const NodeGroup& group) {
+        return group.node.nics == first.nics && group.node.nic_bandwidth == first.nic_bandwidth;
+      });
 }
 
-// Rings and trees stripe what they send between nodes; everything else keeps to the NIC of its rank.
+// Rings and trees stripe what they send between nodes; everything else keeps to the NIC of its
+// rank.
 bool stripes(const Op& op) {
   if (std::holds_alternative<Transfer>(op.work)) return false;
   const auto* collective = std::get_if<Collective>(&op.work);

@@ -7,8 +7,8 @@
 
 namespace rehearse {
 
-/// Every collective that a schedule's groups issue in one iteration, numbered: the members of a group meet at the same
-/// number, whatever programs they run.
+/// Every collective that a schedule's groups issue in one iteration, numbered: the members of a
+/// group meet at the same number, whatever programs they run.
 class CollectiveTable {
  public:
   CollectiveTable(const Schedule& schedule, Plans& plans);
@@ -25,8 +25,9 @@ class CollectiveTable {
 
  private:
   const Schedule& schedule_;
-  std::vector<std::vector<std::uint32_t>> position_;  ///< [program][op]: how many the program issued before in that slot
-  std::vector<std::uint32_t> first_;                  ///< [group]
+  /// [program][op]: how many the program issued before in that slot.
+  std::vector<std::vector<std::uint32_t>> position_;
+  std::vector<std::uint32_t> first_;  ///< [group]
   std::vector<PlannedCollective> planned_;
   std::vector<GroupId> group_;
 };

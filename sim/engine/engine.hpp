@@ -23,8 +23,8 @@ struct EngineOptions {
 
 /// Simulates the schedule with SimGrid and returns what happened. The only code that knows SimGrid.
 ///
-/// One call per process: SimGrid's clock does not go back. Throws StuckError naming what waits for what if an operation
-/// never ends; MissingError never.
+/// One call per process: SimGrid's clock does not go back. Throws StuckError naming what waits for
+/// what if an operation never ends; MissingError never.
 Trace run(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options);
 
 /// "3.32.0", and the network settings that every simulation uses, as the report prints them.

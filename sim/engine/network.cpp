@@ -1,11 +1,12 @@
 #include "engine/network.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
-#include <simgrid/version.h>
 
-#include <cmath>
-#include <set>
+// Only after the above, whose macros it needs.
+#include <simgrid/version.h>
 
 #include "base/error.hpp"
 #include "engine/engine.hpp"
@@ -16,14 +17,17 @@ namespace {
 
 namespace s4u = simgrid::s4u;
 
-// SimGrid counts payloads in whole bytes; in units of 1/65536 byte a share of a collective keeps its fraction.
+// SimGrid counts payloads in whole bytes; in units of 1/65536 byte a share of a collective keeps
+// its fraction.
 constexpr double kUnitsPerByte = 65536;
 
-// CM02 with every correction for TCP off: a flow lasts size / rate, and flows share links max-min fairly. The two precisions
-// are absolute (seconds) and relative (rates); their defaults, 1e-9 and 1e-5, would show in step times.
-const char* const kSettings[] = {"network/model:CM02",        "network/crosstraffic:0",   "network/TCP-gamma:0",
-                                 "network/weight-S:0",        "network/loopback-lat:0",   "network/optim:Lazy",
-                                 "surf/precision:1e-13",      "maxmin/precision:1e-12"};
+// CM02 with every correction for TCP off: a flow lasts size / rate, and flows share links max-min
+// fairly. The two precisions are absolute (seconds) and relative (rates); their defaults, 1e-9 and
+// 1e-5, would show in step times.
+const char* const kSettings[] = {"network/model:CM02",     "network/crosstraffic:0",
+                                 "network/TCP-gamma:0",    "network/weight-S:0",
+                                 "network/loopback-lat:0", "network/optim:Lazy",
+                                 "surf/precision:1e-13",   "maxmin/precision:1e-12"};
 
 std::unique_ptr<s4u::Engine> make_engine() {
   static bool made = false;
@@ -44,24 +48,32 @@ std::string name_of(const Port& port) {
          std::to_string(port.node.index());
 }
 
-std::vector<unsigned int> unsigned_of(const std::vector<int>& numbers) { return {numbers.begin(), numbers.end()}; }
+std::vector<unsigned int> unsigned_of(const std::vector<int>& numbers) {
+  return {numbers.begin(), numbers.end()};
+}
 
-// The fabric's zone, with a leaf made by `leaf` for each node; nullptr for a star, which needs no zone of its own.
+// The fabric's zone, with a leaf made by `leaf` for each node; nullptr for a star, which needs no
+// zone of its own.
 s4u::NetZone* make_fabric(const Fabric& fabric, const s4u::ClusterCallbacks& leaf) {
   constexpr auto kDuplex = s4u::Link::SharingPolicy::SPLITDUPLEX;
   if (const auto* tree = std::get_if<FatTree>(&fabric)) {
-    const s4u::FatTreeParams shape(static_cast<unsigned>(tree->down.size()), unsigned_of(tree->down),
-                                   unsigned_of(tree->up), unsigned_of(tree->links));
-    return s4u::create_fatTree_zone("fabric", nullptr, shape, leaf, tree->bandwidth.value() * kUnitsPerByte, 0, kDuplex);
+    const s4u::FatTreeParams shape(static_cast<unsigned>(tree->down.size()),
+                                   unsigned_of(tree->down), unsigned_of(tree->up),
+                                   unsigned_of(tree->links));
+    return s4u::create_fatTree_zone("fabric", nullptr, shape, leaf,
+                                    tree->bandwidth.value() * kUnitsPerByte, 0, kDuplex);
   }
   if (const auto* torus = std::get_if<Torus>(&fabric)) {
     const std::vector<unsigned long> shape(torus->dimensions.begin(), torus->dimensions.end());
-    return s4u::create_torus_zone("fabric", nullptr, shape, leaf, torus->bandwidth.value() * kUnitsPerByte, 0, kDuplex);
+    return s4u::create_torus_zone("fabric", nullptr, shape, leaf,
+                                  torus->bandwidth.value() * kUnitsPerByte, 0, kDuplex);
   }
   if (const auto* fly = std::get_if<Dragonfly>(&fabric)) {
-    const s4u::DragonflyParams shape({fly->groups, fly->group_links}, {fly->chassis, fly->chassis_links},
-                                     {fly->routers, fly->router_links}, static_cast<unsigned>(fly->nodes_per_router));
-    return s4u::create_dragonfly_zone("fabric", nullptr, shape, leaf, fly->bandwidth.value() * kUnitsPerByte, 0, kDuplex);
+    const s4u::DragonflyParams shape(
+        {fly->groups, fly->group_links}, {fly->chassis, fly->chassis_links},
+        {fly->routers, fly->router_links}, static_cast<unsigned>(fly->nodes_per_router));
+    return s4u::create_dragonfly_zone("fabric", nullptr, shape, leaf,
+                                      fly->bandwidth.value() * kUnitsPerByte, 0, kDuplex);
   }
   return nullptr;
 }
@@ -75,7 +87,8 @@ Network::Network(const Cluster& cluster, const std::vector<Port>& used, Callback
   hosts_.resize(used.size());
   add_zones(cluster, used);
   s4u::Activity::on_completion_cb([this](const s4u::Activity& activity) {
-    const auto slot = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(activity.get_data<void>()));
+    const auto slot =
+        static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(activity.get_data<void>()));
     const Token token = flows_[slot];
     free_flows_.push_back(slot);
     // SimGrid still uses the activity after this callback: it is let go at the next one.
@@ -90,13 +103,18 @@ void Network::add_port(s4u::NetZone* zone, const Port& port, const Cluster& clus
   const std::string name = name_of(port);
   const double rate = port_bandwidth(cluster, port).value() * kUnitsPerByte;
   s4u::Host* host = zone->create_host(name, 1.0);
-  std::vector<s4u::LinkInRoute> up{s4u::LinkInRoute(zone->create_link(name + " out", rate)->set_latency(0.0))};
-  const std::vector<s4u::LinkInRoute> down{s4u::LinkInRoute(zone->create_link(name + " in", rate)->set_latency(0.0))};
+  std::vector<s4u::LinkInRoute> up{
+      s4u::LinkInRoute(zone->create_link(name + " out", rate)->set_latency(0.0))};
+  const std::vector<s4u::LinkInRoute> down{
+      s4u::LinkInRoute(zone->create_link(name + " in", rate)->set_latency(0.0))};
   if (port.kind == PortKind::pcie && staged(cluster, {port, port})) {
     void*& memory = host_memory_[port.node];
     // A staged byte is written to host memory and read from it.
-    const double half = port_bandwidth(cluster, {PortKind::cpu, port.node, 0}).value() * kUnitsPerByte / 2;
-    if (!memory) memory = zone->create_link("memory@" + std::to_string(port.node.index()), half)->set_latency(0.0);
+    const double half =
+        port_bandwidth(cluster, {PortKind::cpu, port.node, 0}).value() * kUnitsPerByte / 2;
+    if (!memory)
+      memory =
+          zone->create_link("memory@" + std::to_string(port.node.index()), half)->set_latency(0.0);
     up.emplace_back(static_cast<s4u::Link*>(memory));
   }
   zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, up, false);
@@ -133,7 +151,8 @@ void Network::call_at(double date, Token token) {
   arm();
 }
 
-// SimGrid's timers cost far more than ours: one is set only when ours begin before all of those that are set.
+// SimGrid's timers cost far more than ours: one is set only when ours begin before all of those
+// that are set.
 void Network::arm() {
   if (timers_.empty() || date_ >= 0) return;
   const double date = timers_.top().date;
@@ -170,7 +189,8 @@ void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size,
   check(units < 0x1p63, "a flow of more bytes than can be counted");
   flow->set_payload_size(static_cast<std::uint64_t>(units));
   flow->set_data(reinterpret_cast<void*>(static_cast<std::uintptr_t>(slot)));
-  intrusive_ptr_add_ref(flow.get());  // SimGrid keeps none of its own; taken over when the flow has ended
+  intrusive_ptr_add_ref(
+      flow.get());  // SimGrid keeps none of its own; taken over when the flow has ended
   flow->vetoable_start();
 }
 

@@ -1,13 +1,12 @@
 #pragma once
 
+#include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <queue>
 #include <vector>
-
-#include <boost/smart_ptr/intrusive_ptr.hpp>
 
 #include "base/quantity.hpp"
 #include "cluster/cluster.hpp"
@@ -26,8 +25,9 @@ struct Token {
   std::uint32_t kind = 0, a = 0, b = 0;
 };
 
-/// A cluster's ports as SimGrid hosts, flows between them and a clock, without actors: SimGrid calls back when a flow is
-/// over. Flows share links max-min fairly; latencies are the caller's (as timers), so that they never weigh the shares.
+/// A cluster's ports as SimGrid hosts, flows between them and a clock, without actors: SimGrid
+/// calls back when a flow is over. Flows share links max-min fairly; latencies are the caller's (as
+/// timers), so that they never weigh the shares.
 class Network {
  public:
   using Callback = std::function<void(Token)>;
@@ -42,7 +42,8 @@ class Network {
   std::uint32_t index_of(const Port& port) const { return indices_.at(port); }
   /// Now, or the date of the timer that is being handled.
   double now() const;
-  /// Calls back at `date` (seconds), or as soon as possible if that has passed. Equal dates: in order of the calls.
+  /// Calls back at `date` (seconds), or as soon as possible if that has passed. Equal dates: in
+  /// order of the calls.
   void call_at(double date, Token token);
   /// Calls back when `size` has moved from one port to the other.
   void start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token);
@@ -72,7 +73,7 @@ class Network {
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::uint64_t sequence_ = 0;
   std::vector<double> armed_;  // dates of the SimGrid timers that are set, the earliest last
-  double date_ = -1;    // of the timer that is being handled
+  double date_ = -1;           // of the timer that is being handled
   std::vector<Token> flows_;
   boost::intrusive_ptr<simgrid::s4u::Activity> over_;  // the flow that ended last
   std::vector<std::uint32_t> free_flows_;

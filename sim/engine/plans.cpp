@@ -8,7 +8,8 @@ namespace rehearse {
 namespace {
 
 PlayablePlan playable(FlowPlan plan) {
-  PlayablePlan result{.plan = std::move(plan), .waits_for = {}, .next_begin = {}, .next = {}, .ports = {}};
+  PlayablePlan result{
+      .plan = std::move(plan), .waits_for = {}, .next_begin = {}, .next = {}, .ports = {}};
   const auto& flows = result.plan.flows;
   result.waits_for.resize(flows.size());
   result.next_begin.assign(flows.size() + 1, 0);
@@ -32,11 +33,13 @@ Plans::Plans(const Schedule& schedule, const Cluster& cluster, const EngineOptio
 const PlayablePlan& Plans::plan(const Key& key) {
   const auto found = plans_.find(key);
   if (found != plans_.end()) return found->second;
-  FlowPlan made = plan_collective(key.kind, key.algorithm, schedule_.groups[key.group], schedule_.ranks, cluster_,
-                                  key.fidelity);
+  FlowPlan made = plan_collective(key.kind, key.algorithm, schedule_.groups[key.group],
+                                  schedule_.ranks, cluster_, key.fidelity);
   PlayablePlan& kept = plans_.emplace(key, playable(std::move(made))).first->second;
   for (const FlowPlan::Flow& flow : kept.plan.flows)
-    kept.ports.emplace_back(flow.share > 0 ? std::pair(number_of(flow.source), number_of(flow.target)) : std::pair(0U, 0U));
+    kept.ports.emplace_back(flow.share > 0
+                                ? std::pair(number_of(flow.source), number_of(flow.target))
+                                : std::pair(0U, 0U));
   return kept;
 }
 
@@ -50,7 +53,8 @@ CollectiveAlgorithm Plans::choose(const Collective& collective, GroupId group) {
   if (collective.algorithm != CollectiveAlgorithm::automatic) return collective.algorithm;
   CollectiveAlgorithm best = CollectiveAlgorithm::ring;
   Seconds least(std::numeric_limits<double>::infinity());
-  for (const auto candidate : automatic_candidates(collective.kind, schedule_.groups[group.index()])) {
+  for (const auto candidate :
+       automatic_candidates(collective.kind, schedule_.groups[group.index()])) {
     const FlowPlan& flow = plan({collective.kind, candidate, group.index(), Fidelity::flow}).plan;
     const Seconds time = flow.uncontended(collective.size);
     if (time < least) least = time, best = candidate;
@@ -63,15 +67,20 @@ PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
   const Group& members = schedule_.groups[group.index()];
   const FlowPlan& flow = plan({collective.kind, algorithm, group.index(), Fidelity::flow}).plan;
   const PlayablePlan& played = plan({collective.kind, algorithm, group.index(), options_.fidelity});
-  PlannedCollective result{.plan = &played, .size = collective.size, .latency = played.plan.latency};
+  PlannedCollective result{
+      .plan = &played, .size = collective.size, .latency = played.plan.latency};
   if (!options_.comm || flow.flows.empty() || collective.size.value() <= 0) return result;
-  const auto cost = options_.comm->cost(collective.kind, collective.size, static_cast<int>(members.ranks),
-                                        static_cast<int>(members.nodes));
+  const auto cost =
+      options_.comm->cost(collective.kind, collective.size, static_cast<int>(members.ranks),
+                          static_cast<int>(members.nodes));
   if (!cost) return result;
-  // What the protocol adds to the wire's own time travels with the bytes, so that it takes part in contention.
+  // What the protocol adds to the wire's own time travels with the bytes, so that it takes part in
+  // contention.
   result.size = Bytes(cost->transfer.value() / flow.seconds_per_byte);
-  if (options_.fidelity == Fidelity::flow) result.latency = cost->latency;
-  else if (flow.latency.value() > 0) result.latency_scale = cost->latency / flow.latency;
+  if (options_.fidelity == Fidelity::flow)
+    result.latency = cost->latency;
+  else if (flow.latency.value() > 0)
+    result.latency_scale = cost->latency / flow.latency;
   return result;
 }
 

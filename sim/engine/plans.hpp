@@ -8,20 +8,22 @@
 
 namespace rehearse {
 
-/// A plan with what the engine needs to play it: who waits for whom, and how often it has to be waited for.
+/// A plan with what the engine needs to play it: who waits for whom, and how often it has to be
+/// waited for.
 struct PlayablePlan {
   FlowPlan plan;
-  std::vector<std::uint32_t> waits_for;                ///< by flow: flows that must have arrived
-  std::vector<std::uint32_t> next_begin, next;         ///< by flow: flows that wait for it
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> ports;  ///< by flow: its ends, into Plans::ports()
+  std::vector<std::uint32_t> waits_for;         ///< by flow: flows that must have arrived
+  std::vector<std::uint32_t> next_begin, next;  ///< by flow: flows that wait for it
+  /// By flow: its ends, into Plans::ports().
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> ports;
 };
 
 /// One collective of one group as it will be played: its plan and its calibrated cost.
 struct PlannedCollective {
   const PlayablePlan* plan = nullptr;
-  Bytes size;                 ///< times a flow's share: its bytes, protocol overhead included
-  Seconds latency;            ///< before the first flow
-  double latency_scale = 1;   ///< on the flows' own latencies (hop fidelity)
+  Bytes size;                ///< times a flow's share: its bytes, protocol overhead included
+  Seconds latency;           ///< before the first flow
+  double latency_scale = 1;  ///< on the flows' own latencies (hop fidelity)
 };
 
 /// Plans every collective of a schedule once.

@@ -6,8 +6,8 @@
 
 namespace rehearse {
 
-Simulation::Simulation(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options,
-                       const CollectiveTable& collectives)
+Simulation::Simulation(const Schedule& schedule, const Cluster& cluster,
+                       const EngineOptions& options, const CollectiveTable& collectives)
     : schedule_(schedule), cluster_(cluster), options_(options), collectives_(collectives) {
   index_programs();
   make_ranks();
@@ -24,8 +24,10 @@ void Simulation::index_programs() {
     index.successors.resize(program.ops.size());
     for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
       const Op& op = program.ops[i];
-      if (op.lane) index.lane_ops[op.lane->index()].push_back(i);
-      else index.free_ops.push_back(i);
+      if (op.lane)
+        index.lane_ops[op.lane->index()].push_back(i);
+      else
+        index.free_ops.push_back(i);
       for (const After& after : op.after) index.successors[after.op.index()].push_back(i);
     }
     programs_.push_back(std::move(index));
@@ -49,7 +51,8 @@ void Simulation::make_ranks() {
     spans += ops.size() * schedule_.iterations;
     const bool recorded = spans <= options_.span_limit || r == 0;
     if (recorded && trace_.recorded_ranks == r) trace_.recorded_ranks = r + 1;
-    const bool has_role = std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.role != UpdateRole::none; });
+    const bool has_role = std::any_of(ops.begin(), ops.end(),
+                                      [](const Op& op) { return op.role != UpdateRole::none; });
     if (trace_.recorded_ranks > r || has_role) rank.current.resize(ops.size());
   }
 }
@@ -71,8 +74,9 @@ void Simulation::begin() {
 
 Trace Simulation::finish() {
   if (iterations_left_ > 0)
-    throw StuckError("error: the simulation cannot finish: every operation that is left waits for another\n" +
-                     waiting_list());
+    throw StuckError(
+        "error: the simulation cannot finish: every operation that is left waits for another\n" +
+        waiting_list());
   trace_.end = Seconds(network_->now());
   std::stable_sort(trace_.spans.begin(), trace_.spans.end(), [](const Span& a, const Span& b) {
     return a.rank != b.rank ? a.rank < b.rank : a.start < b.start;
@@ -80,17 +84,20 @@ Trace Simulation::finish() {
   return std::move(trace_);
 }
 
-// Whether all that the operation of this iteration comes after is over. Otherwise the end of what it still waits for
-// will call again: operations of the same rank always do, an event only if it is asked to here.
+// Whether all that the operation of this iteration comes after is over. Otherwise the end of what
+// it still waits for will call again: operations of the same rank always do, an event only if it is
+// asked to here.
 bool Simulation::met(RankOp what, std::uint32_t iteration, bool& awaits) {
   const RankState& rank = ranks_[what.rank];
   const Op& op = op_of(what);
   for (const After& after : op.after)
-    if (iteration >= after.distance && rank.done[after.op.index()] + after.distance <= iteration) return false;
+    if (iteration >= after.distance && rank.done[after.op.index()] + after.distance <= iteration)
+      return false;
   for (const Await& await : op.awaits) {
     if (iteration < await.distance) continue;
     EventState& event = events_[await.event.index()];
-    if (event.signals[iteration - await.distance] >= schedule_.events[await.event.index()].needs) continue;
+    if (event.signals[iteration - await.distance] >= schedule_.events[await.event.index()].needs)
+      continue;
     if (!awaits) event.waiting.push_back(what);
     awaits = true;
     return false;
@@ -156,17 +163,20 @@ void Simulation::end_op(RankOp what) {
     span.op = OpId(what.op);
     span.iteration = iteration;
     span.end = Seconds(network_->now());
-    if (what.rank < trace_.recorded_ranks || op.role != UpdateRole::none) trace_.spans.push_back(span);
+    if (what.rank < trace_.recorded_ranks || op.role != UpdateRole::none)
+      trace_.spans.push_back(span);
   }
   if (--rank.left[iteration] == 0) {
     trace_.iteration_end[what.rank][iteration] = Seconds(network_->now());
     --iterations_left_;
-    if (options_.progress && what.rank == 0) options_.progress((iteration + 1.0) / schedule_.iterations);
+    if (options_.progress && what.rank == 0)
+      options_.progress((iteration + 1.0) / schedule_.iterations);
   }
   if (op.lane) {
     LaneState& lane = rank.lanes[op.lane->index()];
     lane.busy = false;
-    if (++lane.position == rank.index->lane_ops[op.lane->index()].size()) lane.position = 0, ++lane.iteration;
+    if (++lane.position == rank.index->lane_ops[op.lane->index()].size())
+      lane.position = 0, ++lane.iteration;
   }
   for (const EventId id : op.signals) {
     EventState& event = events_[id.index()];
@@ -175,13 +185,17 @@ void Simulation::end_op(RankOp what) {
     event.waiting.clear();
     for (const RankOp waiter : waiting) {
       const auto lane = op_of(waiter).lane;
-      if (lane) ranks_[waiter.rank].lanes[lane->index()].awaits = false;
-      else ranks_[waiter.rank].free_ops[waiter.op].awaits = false;
+      if (lane)
+        ranks_[waiter.rank].lanes[lane->index()].awaits = false;
+      else
+        ranks_[waiter.rank].free_ops[waiter.op].awaits = false;
       advance(waiter);
     }
   }
-  if (op.lane) advance_lane(what.rank, static_cast<std::uint32_t>(op.lane->index()));
-  else advance_free_op(what.rank, what.op);
+  if (op.lane)
+    advance_lane(what.rank, static_cast<std::uint32_t>(op.lane->index()));
+  else
+    advance_free_op(what.rank, what.op);
   for (const std::uint32_t next : rank.index->successors[what.op]) advance({what.rank, next});
   if (op.queue) {
     queues_[op.queue->index()].busy = false;
@@ -189,7 +203,7 @@ void Simulation::end_op(RankOp what) {
   }
 }
 
-void Simulation::mark(RankOp what, Seconds Span::* when) {
+void Simulation::mark(RankOp what, Seconds Span::*when) {
   RankState& rank = ranks_[what.rank];
   if (!rank.current.empty()) rank.current[what.op].*when = Seconds(network_->now());
 }

@@ -10,10 +10,12 @@
 
 namespace rehearse {
 
-/// Plays a schedule on a Network: which operation starts when. Knows lanes, queues, events and collectives, not SimGrid.
+/// Plays a schedule on a Network: which operation starts when. Knows lanes, queues, events and
+/// collectives, not SimGrid.
 ///
-/// Lanes go through their operations in order, iteration after iteration. An operation starts when it is at the head of its
-/// lane (or has been taken by its queue, or has neither) and all that it comes after is over.
+/// Lanes go through their operations in order, iteration after iteration. An operation starts when
+/// it is at the head of its lane (or has been taken by its queue, or has neither) and all that it
+/// comes after is over.
 class Simulation {
  public:
   Simulation(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options,
@@ -59,13 +61,13 @@ class Simulation {
   struct RankState {
     const ProgramIndex* index = nullptr;
     std::vector<LaneState> lanes;
-    std::vector<FreeOpState> free_ops;     // by op
-    std::vector<std::uint32_t> done;       // by op: iterations ended
-    std::vector<Span> current;             // by op, of its current iteration; empty where nothing is recorded
-    std::vector<std::uint32_t> left;       // by iteration: operations to go
-    std::uint32_t communicating = 0;       // collectives and transfers in flight
+    std::vector<FreeOpState> free_ops;  // by op
+    std::vector<std::uint32_t> done;    // by op: iterations ended
+    std::vector<Span> current;  // by op, of its current iteration; empty where nothing is recorded
+    std::vector<std::uint32_t> left;  // by iteration: operations to go
+    std::uint32_t communicating = 0;  // collectives and transfers in flight
     Computing computing;
-    double factor = 1;                     // compute_factor of `factor_iteration`
+    double factor = 1;  // compute_factor of `factor_iteration`
     std::uint32_t factor_iteration = ~0U;
   };
   struct RankOp {
@@ -116,7 +118,7 @@ class Simulation {
   const Op& op_of(RankOp what) const { return ranks_[what.rank].index->program->ops[what.op]; }
   double factor(std::uint32_t rank, std::uint32_t iteration);
   Place place(RankId rank) const { return schedule_.ranks[rank.index()].place; }
-  void mark(RankOp what, Seconds Span::* when);
+  void mark(RankOp what, Seconds Span::*when);
   std::string wait_of(RankOp what, std::uint32_t iteration, bool begun) const;
   std::string waiting_list() const;
 

@@ -18,10 +18,12 @@ std::string Simulation::wait_of(RankOp what, std::uint32_t iteration, bool begun
       text += "; waits for " + program.ops[after.op.index()].label;
   for (const Await& await : op.awaits) {
     const Event& event = schedule_.events[await.event.index()];
-    if (iteration >= await.distance && events_[await.event.index()].signals[iteration - await.distance] < event.needs)
+    if (iteration >= await.distance &&
+        events_[await.event.index()].signals[iteration - await.distance] < event.needs)
       text += "; waits for event " + event.name;
   }
-  if (begun && std::holds_alternative<Collective>(op.work)) text += "; waits for the other members of its group";
+  if (begun && std::holds_alternative<Collective>(op.work))
+    text += "; waits for the other members of its group";
   return text + "\n";
 }
 
@@ -34,7 +36,8 @@ std::string Simulation::waiting_list() const {
     for (std::size_t lane = 0; lane < rank.lanes.size(); ++lane) {
       const LaneState& state = rank.lanes[lane];
       if (rank.index->lane_ops[lane].empty() || state.iteration >= schedule_.iterations) continue;
-      waits.push_back(wait_of({r, rank.index->lane_ops[lane][state.position]}, state.iteration, state.busy));
+      waits.push_back(
+          wait_of({r, rank.index->lane_ops[lane][state.position]}, state.iteration, state.busy));
     }
     for (const std::uint32_t op : rank.index->free_ops)
       if (rank.done[op] < schedule_.iterations)

@@ -1,4 +1,5 @@
-// What an operation does between its start and its end: computation, transfers, and collectives as flows.
+// What an operation does between its start and its end: computation, transfers, and collectives as
+// flows.
 #include <algorithm>
 
 #include "base/error.hpp"
@@ -9,7 +10,8 @@ namespace rehearse {
 void Simulation::start_work(RankOp what, std::uint32_t iteration) {
   mark(what, &Span::start);
   const Work& work = op_of(what).work;
-  if (const auto* compute = std::get_if<Compute>(&work)) return start_compute(what, *compute, iteration);
+  if (const auto* compute = std::get_if<Compute>(&work))
+    return start_compute(what, *compute, iteration);
   if (const auto* transfer = std::get_if<Transfer>(&work)) return start_transfer(what, *transfer);
   if (const auto* collective = std::get_if<Collective>(&work)) return arrive(what, *collective);
   over_.push_back(what);
@@ -31,7 +33,8 @@ void Simulation::start_compute(RankOp what, const Compute& compute, std::uint32_
   const auto lane = op_of(what).lane;
   const bool slowed = schedule_.overlap_slowdown != 1 && lane &&
                       rank.index->program->lanes[lane->index()].kind == LaneKind::compute;
-  if (!slowed) return network_->call_at(network_->now() + duration, {kComputed, what.rank, what.op});
+  if (!slowed)
+    return network_->call_at(network_->now() + duration, {kComputed, what.rank, what.op});
   check(!rank.computing.active, "a rank has two compute lanes");
   rank.computing.active = true;
   rank.computing.op = what.op;
@@ -43,7 +46,8 @@ void Simulation::start_compute(RankOp what, const Compute& compute, std::uint32_
 void Simulation::schedule_slowed(std::uint32_t rank) {
   Computing& computing = ranks_[rank].computing;
   const double slowdown = ranks_[rank].communicating > 0 ? schedule_.overlap_slowdown : 1;
-  network_->call_at(network_->now() + computing.remaining * slowdown, {kSlowedComputed, rank, ++computing.version});
+  network_->call_at(network_->now() + computing.remaining * slowdown,
+                    {kSlowedComputed, rank, ++computing.version});
 }
 
 void Simulation::change_communicating(std::uint32_t rank, int change) {
@@ -65,7 +69,8 @@ void Simulation::start_transfer(RankOp what, const Transfer& transfer) {
   const Place to = place(transfer.target.value_or(RankId(what.rank)));
   change_communicating(what.rank, +1);
   // Within one place there is nothing to cross.
-  const Token token{from == to || transfer.size.value() <= 0 ? kTransferred : kTransferStart, what.rank, what.op};
+  const Token token{from == to || transfer.size.value() <= 0 ? kTransferred : kTransferStart,
+                    what.rank, what.op};
   const Seconds latency = from == to ? Seconds(0) : path_latency(cluster_, from, to);
   network_->call_at(network_->now() + latency.value(), token);
 }
@@ -79,7 +84,8 @@ void Simulation::arrive(RankOp what, const Collective& collective) {
     mark(member, &Span::start);
     change_communicating(member.rank, +1);
   }
-  network_->call_at(network_->now() + collectives_.planned(id).latency.value(), {kCollectiveStart, id, 0});
+  network_->call_at(network_->now() + collectives_.planned(id).latency.value(),
+                    {kCollectiveStart, id, 0});
 }
 
 void Simulation::start_flows(std::uint32_t collective) {
@@ -134,31 +140,42 @@ void Simulation::end_collective(std::uint32_t collective) {
 void Simulation::on_token(Token token) {
   const RankOp what{token.a, token.b};
   switch (token.kind) {
-    case kComputed: over_.push_back(what); break;
+    case kComputed:
+      over_.push_back(what);
+      break;
     case kSlowedComputed:
-      if (Computing& computing = ranks_[token.a].computing; computing.active && computing.version == token.b) {
+      if (Computing& computing = ranks_[token.a].computing;
+          computing.active && computing.version == token.b) {
         computing.active = false;
         over_.push_back({token.a, computing.op});
       }
       break;
     case kTransferStart: {
       const auto& transfer = std::get<Transfer>(op_of(what).work);
-      const PortPair ports = ports_between(cluster_, place(transfer.source.value_or(RankId(token.a))),
-                                           place(transfer.target.value_or(RankId(token.a))));
+      const PortPair ports =
+          ports_between(cluster_, place(transfer.source.value_or(RankId(token.a))),
+                        place(transfer.target.value_or(RankId(token.a))));
       trace_.traffic.bytes[static_cast<std::size_t>(ports.source.kind)] += transfer.size.value();
       ++trace_.traffic.flows;
-      network_->start_flow(network_->index_of(ports.source), network_->index_of(ports.target), transfer.size,
-                           {kTransferred, token.a, token.b});
+      network_->start_flow(network_->index_of(ports.source), network_->index_of(ports.target),
+                           transfer.size, {kTransferred, token.a, token.b});
       break;
     }
     case kTransferred:
       change_communicating(token.a, -1);
       over_.push_back(what);
       break;
-    case kCollectiveStart: start_flows(token.a); break;
-    case kFlowStart: send_flow(token.a, token.b); break;
-    case kFlowDone: end_flow(token.a, token.b); break;
-    default: check(false, "an unknown token");
+    case kCollectiveStart:
+      start_flows(token.a);
+      break;
+    case kFlowStart:
+      send_flow(token.a, token.b);
+      break;
+    case kFlowDone:
+      end_flow(token.a, token.b);
+      break;
+    default:
+      check(false, "an unknown token");
   }
   drain();
 }

@@ -16,9 +16,9 @@ struct Anatomy {
   /// each.
   std::map<std::string, Seconds> exposed_by;
   Seconds waiting_for_peers;  ///< idle before a collective that others have not reached
-  Seconds
-      waiting_for_server;  ///< idle while a server has the rank's gradient in its queue or at work
-  RankId slowest;          ///< computes longest
+  /// Idle while a server has the rank's gradient in its queue or at work.
+  Seconds waiting_for_server;
+  RankId slowest;            ///< computes longest
   double slowest_ratio = 1;  ///< its compute time over the median rank's
 };
 

@@ -61,6 +61,12 @@ Seconds outside(const Intervals& intervals, const Intervals& covered) {
   return length(intervals) - length(intersect(intervals, covered));
 }
 
+/// What is left of a step; sums of many spans leave round-off, which is no time.
+Seconds rest_of(Seconds step, Seconds used) {
+  constexpr double kRoundOff = 1e-12;
+  return step - used > kRoundOff * step ? step - used : Seconds(0);
+}
+
 /// What one rank does in a window, whole.
 Anatomy dissect_rank(const Activity& activity, const Interval& window) {
   const Intervals compute = unite(activity.compute, window);
@@ -75,7 +81,7 @@ Anatomy dissect_rank(const Activity& activity, const Interval& window) {
   parts.compute = length(compute);
   parts.hidden_communication = length(intersect(compute, communication));
   parts.exposed_communication = length(communication) - parts.hidden_communication;
-  parts.idle = std::max(Seconds(0), anatomy.step - parts.compute - parts.exposed_communication);
+  parts.idle = rest_of(anatomy.step, parts.compute + parts.exposed_communication);
   for (const auto& [name, intervals] : activity.communication_by) {
     anatomy.exposed_by[name] = outside(unite(intervals, window), compute);
   }

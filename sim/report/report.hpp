@@ -16,7 +16,8 @@ namespace rehearse {
 /// Mean over the recorded ranks that compute, of one step. compute + exposed + idle = the step.
 struct Breakdown {
   Seconds compute;
-  Seconds exposed_communication;  ///< a collective or transfer is in flight and the rank computes nothing
+  Seconds exposed_communication;  ///< a collective or transfer is in flight and the rank computes
+                                  ///< nothing
   Seconds hidden_communication;   ///< in flight while it computes
   Seconds idle;                   ///< neither (waiting for peers, for a server, for the host)
 };
@@ -28,15 +29,16 @@ struct Interval {
 struct MemoryReport {
   Bytes allocated_peak;
   MemoryUse at_peak;
-  std::string peak_at;          ///< label of the operation
-  Bytes context;                ///< outside the allocator
-  Bytes capacity;               ///< of the GPU; 0 if the cluster names none
+  std::string peak_at;  ///< label of the operation
+  Bytes context;        ///< outside the allocator
+  Bytes capacity;       ///< of the GPU; 0 if the cluster names none
   bool fits = true;
-  std::optional<std::int64_t> largest_batch_per_gpu;  ///< nothing: not even 1, or the batch cannot vary (times given)
+  /// Nothing: not even 1, or the batch cannot vary (times given).
+  std::optional<std::int64_t> largest_batch_per_gpu;
 };
 
-/// Staleness of every update after the warm-up (DESIGN's definition: updates applied between the pull that its gradient
-/// was computed from and its own application).
+/// Staleness of every update after the warm-up (DESIGN's definition: updates applied between the
+/// pull that its gradient was computed from and its own application).
 struct StalenessReport {
   double mean = 0;
   std::uint32_t p50 = 0, p99 = 0, max = 0;
@@ -54,59 +56,65 @@ struct Report {
   std::string description;
   std::string model, cluster, strategy, precision;
   std::int64_t batch_per_gpu = 0;
-  std::int64_t global_batch = 0;   ///< samples per step of all workers
+  std::int64_t global_batch = 0;  ///< samples per step of all workers
   std::size_t ranks = 0, nodes = 0;
-  std::string fidelity;            ///< "hop", "flow", "folded (16 of 4096 ranks simulated)"
+  std::string fidelity;  ///< "hop", "flow", "folded (16 of 4096 ranks simulated)"
 
-  Seconds step_time;               ///< median of the measured steps; parameter server: time per iteration of one worker
-  Interval step_time_interval;     ///< 5th to 95th percentile of the measured steps
+  Seconds step_time;  ///< median of the measured steps; parameter server: time per iteration of one
+                      ///< worker
+  Interval step_time_interval;  ///< 5th to 95th percentile of the measured steps
   double samples_per_s = 0;
   std::optional<Seconds> epoch_time, train_time;
   Breakdown breakdown;
-  double gpu_utilization = 0;      ///< compute share of the step
-  /// Model FLOPs over the GPUs' peak FLOPs (peak_for in cost/peak.hpp: the precision's, under fp32
-  /// tf32's if the model has convolutions and the GPU tf32), so never above 1; nothing where times
-  /// are given.
+  double gpu_utilization = 0;  ///< compute share of the step
+  /// Model FLOPs over the GPUs' peak FLOPs (peak_for in cost/peak.hpp: each operator at the peak of
+  /// its format), so never above 1; nothing where times are given.
   std::optional<double> mfu;
 
   std::optional<MemoryReport> memory;
   std::optional<StalenessReport> staleness;
   std::optional<CostReport> cost;
 
-  std::string bottleneck;          ///< one sentence
-  std::string provenance;          ///< "compute: analytic; communication: links"
+  std::string bottleneck;  ///< one sentence
+  std::string provenance;  ///< "compute: analytic; communication: links"
   std::vector<std::string> outside_calibration;
   std::vector<std::string> assumptions;
   std::uint64_t seed = 1;
   std::map<std::string, std::string> versions;  ///< rehearse, simgrid
 };
 
-/// The update log: one row per applied update, in order of application. With several servers (or unit by unit) an update is
-/// read when its first part is read, applied when its last part is, and as stale as its stalest part.
+/// The update log: one row per applied update, in order of application. With several servers (or
+/// unit by unit) an update is read when its first part is read, applied when its last part is, and
+/// as stale as its stalest part.
 struct Update {
-  RankId worker;       ///< synchronous form (the servers apply, one update of the whole group): the first server
+  RankId worker;  ///< synchronous form (the servers apply, one update of the whole group): the
+                  ///< first server
   std::uint32_t iteration = 0;
-  Seconds read;        ///< when the parameters it was computed from were read
+  Seconds read;  ///< when the parameters it was computed from were read
   Seconds applied;
-  std::uint64_t version_read = 0;   ///< updates applied before the read: its place in the log less its staleness
+  std::uint64_t version_read =
+      0;  ///< updates applied before the read: its place in the log less its staleness
   std::uint32_t staleness = 0;
 };
 std::vector<Update> update_log(const Schedule& schedule, const Trace& trace);
 /// Of the updates of iterations from `first` on; nothing if there are none.
-std::optional<StalenessReport> staleness_of(const std::vector<Update>& updates, std::uint32_t first);
+std::optional<StalenessReport> staleness_of(const std::vector<Update>& updates,
+                                            std::uint32_t first);
 
 /// Breakdown of the recorded ranks over iterations [first, last).
-Breakdown break_down(const Schedule& schedule, const Trace& trace, std::uint32_t first, std::uint32_t last);
+Breakdown break_down(const Schedule& schedule, const Trace& trace, std::uint32_t first,
+                     std::uint32_t last);
 
 /// What a run did besides the trace.
 struct RunFacts {
   const Scenario& scenario;
-  const Schedule& schedule;    ///< as simulated (folded or not)
+  const Schedule& schedule;  ///< as simulated (folded or not)
   const Trace& trace;
   std::string fidelity;
   std::string provenance;
   std::vector<std::string> assumptions, outside_calibration;
-  /// The same job with another batch per GPU, for the largest batch that fits; empty: the batch cannot vary.
+  /// The same job with another batch per GPU, for the largest batch that fits; empty: the batch
+  /// cannot vary.
   std::function<Schedule(std::int64_t batch)> schedule_at_batch = {};
   /// Of the libraries ("simgrid": "3.32.0"); rehearse's own is added.
   std::map<std::string, std::string> versions = {};
@@ -119,9 +127,9 @@ std::string to_json(const Report& report);
 std::string to_csv(const std::vector<Report>& reports);
 /// For people: columns fit `width`; ANSI colours if `color`.
 std::string to_terminal(const Report& report, int width, bool color);
-/// Chrome trace events (opens in Perfetto): a process per rank, a thread per lane, memory as a counter.
-/// At most `iterations` iterations after the warm-up.
-std::string to_chrome_trace(const Schedule& schedule, const Trace& trace, std::uint32_t first_iteration,
-                            std::uint32_t last_iteration);
+/// Chrome trace events (opens in Perfetto): a process per rank, a thread per lane, memory as a
+/// counter. At most `iterations` iterations after the warm-up.
+std::string to_chrome_trace(const Schedule& schedule, const Trace& trace,
+                            std::uint32_t first_iteration, std::uint32_t last_iteration);
 
 }  // namespace rehearse

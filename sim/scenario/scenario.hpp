@@ -11,7 +11,8 @@
 
 namespace rehearse {
 
-/// How faithfully the network is played; `automatic` folds like ranks above 64 of them where that is exact, else flow.
+/// How faithfully the network is played; `automatic` folds like ranks above 64 of them where that
+/// is exact, else flow.
 enum class FidelityChoice { automatic, hop, flow, folded };
 std::string to_string(FidelityChoice choice);
 
@@ -28,8 +29,8 @@ struct Straggler {
 };
 
 struct RunOptions {
-  std::uint32_t steps = 10;         ///< measured iterations
-  std::uint32_t warmup_steps = 2;   ///< simulated before them, not measured
+  std::uint32_t steps = 10;        ///< measured iterations
+  std::uint32_t warmup_steps = 2;  ///< simulated before them, not measured
   std::uint64_t seed = 1;
   FidelityChoice fidelity = FidelityChoice::automatic;
   Jitter jitter;
@@ -40,8 +41,8 @@ struct RunOptions {
 
 /// One question: a model on a cluster under a strategy.
 struct Scenario {
-  std::string file;          ///< as the user named it
-  std::string description;   ///< the optional key `description`
+  std::string file;         ///< as the user named it
+  std::string description;  ///< the optional key `description`
   Model model;
   std::int64_t batch_per_gpu = 1;
   Precision precision = Precision::fp32;
@@ -50,15 +51,18 @@ struct Scenario {
   Optimizer optimizer;
   Train train;
   RunOptions run;
-  std::vector<std::string> assumptions;  ///< every default that was taken, "strategy.ddp.bucket_cap_mb = 25"
+  /// Every default that was taken, "strategy.ddp.bucket_cap_mb = 25".
+  std::vector<std::string> assumptions;
 };
 
 /// Reads a scenario file with `--set` overrides applied. InputError or MissingError.
-Scenario read_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides);
+Scenario read_scenario(const std::filesystem::path& file,
+                       const std::vector<std::string>& overrides);
 /// The same for a document that is already there.
 Scenario read_scenario(const Document& document);
 
-/// The scenario's schedule: build_schedule with the scenario's run options (iterations, seed, jitter, stragglers) put in.
+/// The scenario's schedule: build_schedule with the scenario's run options (iterations, seed,
+/// jitter, stragglers) put in.
 Schedule make_schedule(const Scenario& scenario);
 
 }  // namespace rehearse

@@ -12,21 +12,25 @@ constexpr std::size_t kNodesKept = 2;
 // As many cables up as down at every level, none slower than a NIC.
 bool non_blocking(const FatTree& tree, const Node& node) {
   for (std::size_t level = 0; level + 1 < tree.down.size(); ++level)
-    if (tree.down[level] * tree.links[level] > tree.up[level + 1] * tree.links[level + 1]) return false;
+    if (tree.down[level] * tree.links[level] > tree.up[level + 1] * tree.links[level + 1])
+      return false;
   return tree.bandwidth >= node.nic_bandwidth;
 }
 
 bool may_be_tree(const Op& op) {
   const auto* collective = std::get_if<Collective>(&op.work);
   return collective && collective->kind == CollectiveKind::all_reduce &&
-         (collective->algorithm == CollectiveAlgorithm::tree || collective->algorithm == CollectiveAlgorithm::automatic);
+         (collective->algorithm == CollectiveAlgorithm::tree ||
+          collective->algorithm == CollectiveAlgorithm::automatic);
 }
 
-// A fat-tree's routes are fixed by the destination, so a non-blocking one limits nobody only where each node sends to one
-// other at a time, as rings do, and where its one route is as wide as all of its NICs.
+// A fat-tree's routes are fixed by the destination, so a non-blocking one limits nobody only where
+// each node sends to one other at a time, as rings do, and where its one route is as wide as all of
+// its NICs.
 std::string why_not_on(const FatTree& tree, const Node& node, const Program& program) {
   if (!non_blocking(tree, node)) return "the fat-tree is oversubscribed";
-  if (tree.bandwidth < node.nic_bandwidth * node.nics) return "the NICs of a node share one route through the fat-tree";
+  if (tree.bandwidth < node.nic_bandwidth * node.nics)
+    return "the NICs of a node share one route through the fat-tree";
   if (std::any_of(program.ops.begin(), program.ops.end(), may_be_tree))
     return "trees share the fat-tree's fixed routes unevenly";
   return {};
@@ -38,14 +42,16 @@ std::string why_ranks_differ(const Schedule& schedule) {
   if (schedule.jitter.distribution != Jitter::Distribution::none)
     return "compute times vary from rank to rank";
   for (const RankSpec& rank : schedule.ranks)
-    if (rank.slowdown != schedule.ranks.front().slowdown) return "ranks compute at different speeds";
+    if (rank.slowdown != schedule.ranks.front().slowdown)
+      return "ranks compute at different speeds";
   return {};
 }
 
 std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
   if (cluster.groups.size() != 1) return "nodes are unlike";
   if (const auto* tree = std::get_if<FatTree>(&cluster.fabric)) {
-    const std::string why_not = why_not_on(*tree, cluster.groups.front().node, schedule.programs.front());
+    const std::string why_not =
+        why_not_on(*tree, cluster.groups.front().node, schedule.programs.front());
     if (!why_not.empty()) return why_not;
   } else if (!std::holds_alternative<Star>(cluster.fabric)) {
     return "the fabric is neither a star nor a fat-tree";
@@ -55,16 +61,17 @@ std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
     const auto* collective = std::get_if<Collective>(&op.work);
     if (collective && collective->algorithm == CollectiveAlgorithm::direct)
       return "direct collectives send from everyone to everyone";
-    if (collective && collective->kind == CollectiveKind::send_recv) return "ranks send to single ranks";
+    if (collective && collective->kind == CollectiveKind::send_recv)
+      return "ranks send to single ranks";
   }
   return {};
 }
 
 // Ranks on the kept nodes come first and in order, so ids stay as they are.
 std::size_t ranks_on_kept_nodes(const Schedule& schedule) {
-  const auto beyond = std::find_if(schedule.ranks.begin(), schedule.ranks.end(), [](const RankSpec& rank) {
-    return rank.place.node.index() >= kNodesKept;
-  });
+  const auto beyond =
+      std::find_if(schedule.ranks.begin(), schedule.ranks.end(),
+                   [](const RankSpec& rank) { return rank.place.node.index() >= kNodesKept; });
   return static_cast<std::size_t>(beyond - schedule.ranks.begin());
 }
 
@@ -101,7 +108,8 @@ std::optional<Folded> fold(const Schedule& schedule, const Cluster& cluster, std
   kept.seed = schedule.seed;
   kept.overlap_slowdown = schedule.overlap_slowdown;
   const std::size_t ranks = ranks_on_kept_nodes(schedule);
-  kept.ranks.assign(schedule.ranks.begin(), schedule.ranks.begin() + static_cast<std::ptrdiff_t>(ranks));
+  kept.ranks.assign(schedule.ranks.begin(),
+                    schedule.ranks.begin() + static_cast<std::ptrdiff_t>(ranks));
 
   std::vector<std::optional<GroupId>> renamed(schedule.groups.size());
   for (RankSpec& rank : kept.ranks) {

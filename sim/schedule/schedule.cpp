@@ -71,7 +71,8 @@ class SameIterationGraph {
     first_event_ = nodes;
     next_.resize(nodes + schedule.events.size());
     incoming_.resize(next_.size(), 0);
-    for (std::size_t p = 0; p < schedule.programs.size(); ++p) add_program(schedule.programs[p], first_op_[p]);
+    for (std::size_t p = 0; p < schedule.programs.size(); ++p)
+      add_program(schedule.programs[p], first_op_[p]);
   }
 
   bool acyclic() const {
@@ -164,25 +165,38 @@ void check_collective_order(const Schedule& schedule) {
 
 std::string to_string(CollectiveAlgorithm algorithm) {
   switch (algorithm) {
-    case CollectiveAlgorithm::automatic: return "automatic";
-    case CollectiveAlgorithm::ring: return "ring";
-    case CollectiveAlgorithm::tree: return "tree";
-    case CollectiveAlgorithm::hierarchical: return "hierarchical";
-    case CollectiveAlgorithm::direct: return "direct";
+    case CollectiveAlgorithm::automatic:
+      return "automatic";
+    case CollectiveAlgorithm::ring:
+      return "ring";
+    case CollectiveAlgorithm::tree:
+      return "tree";
+    case CollectiveAlgorithm::hierarchical:
+      return "hierarchical";
+    case CollectiveAlgorithm::direct:
+      return "direct";
   }
   throw InternalError("internal error: unknown collective algorithm");
 }
 
 std::string to_string(MemoryKind kind) {
   switch (kind) {
-    case MemoryKind::parameters: return "parameters";
-    case MemoryKind::gradients: return "gradients";
-    case MemoryKind::optimizer_state: return "optimizer_state";
-    case MemoryKind::activations: return "activations";
-    case MemoryKind::buckets: return "buckets";
-    case MemoryKind::gathered: return "gathered";
-    case MemoryKind::workspace: return "workspace";
-    case MemoryKind::communication: return "communication";
+    case MemoryKind::parameters:
+      return "parameters";
+    case MemoryKind::gradients:
+      return "gradients";
+    case MemoryKind::optimizer_state:
+      return "optimizer_state";
+    case MemoryKind::activations:
+      return "activations";
+    case MemoryKind::buckets:
+      return "buckets";
+    case MemoryKind::gathered:
+      return "gathered";
+    case MemoryKind::workspace:
+      return "workspace";
+    case MemoryKind::communication:
+      return "communication";
   }
   throw InternalError("internal error: unknown memory kind");
 }

@@ -29,7 +29,8 @@ struct Collective {
   Bytes size;             ///< as nccl-tests counts it (CollectiveKind)
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
 };
-/// A point-to-point message that needs no partner operation; an end that is missing is the rank itself.
+/// A point-to-point message that needs no partner operation; an end that is missing is the rank
+/// itself.
 struct Transfer {
   std::optional<RankId> source{}, target{};
   Bytes size;
@@ -50,7 +51,16 @@ struct Await {
   std::uint32_t distance = 0;
 };
 
-enum class MemoryKind { parameters, gradients, optimizer_state, activations, buckets, gathered, workspace, communication };
+enum class MemoryKind {
+  parameters,
+  gradients,
+  optimizer_state,
+  activations,
+  buckets,
+  gathered,
+  workspace,
+  communication
+};
 inline constexpr std::size_t kMemoryKinds = 8;
 std::string to_string(MemoryKind kind);
 /// Bytes taken (positive) when the operation starts or given back (negative) when it ends.
@@ -66,28 +76,31 @@ enum class UpdateRole : std::uint8_t { none, read_parameters, apply_update };
 enum class Phase : std::uint8_t { forward, backward, optimizer, communication, host, server };
 
 struct Op {
-  std::string label{};             ///< "backward layer3.0", "all_reduce bucket 2 (25.0 MiB)"
+  std::string label{};  ///< "backward layer3.0", "all_reduce bucket 2 (25.0 MiB)"
   Phase phase = Phase::forward;
-  std::optional<LaneId> lane{};    ///< runs in this stream's order
-  std::optional<QueueId> queue{};  ///< or is served by this queue in order of arrival; neither: runs when ready,
-                                   ///< in both cases once its own previous iteration is over
+  std::optional<LaneId> lane{};  ///< runs in this stream's order
+  /// Or is served by this queue in order of arrival; neither: runs when ready, in both cases once
+  /// its own previous iteration is over.
+  std::optional<QueueId> queue{};
   Work work = Join{};
   std::vector<After> after{};
   std::vector<Await> awaits{};
-  std::vector<EventId> signals{};  ///< each gets one signal for this iteration when the operation ends
+  /// Each gets one signal for this iteration when the operation ends.
+  std::vector<EventId> signals{};
   std::vector<MemoryEffect> memory{};
   UpdateRole role = UpdateRole::none;
 };
 
 enum class LaneKind : std::uint8_t { compute, communication, host };
-/// A stream of one rank: its operations run one at a time in program order, iteration after iteration.
+/// A stream of one rank: its operations run one at a time in program order, iteration after
+/// iteration.
 struct Lane {
   std::string name{};  ///< "compute", "nccl", "nccl (replicas)", "host"
   LaneKind kind = LaneKind::compute;
 };
 
-/// What like ranks do in one iteration. `ops` stand in the order in which the host issues them, which is also the order
-/// in which memory is taken and given back.
+/// What like ranks do in one iteration. `ops` stand in the order in which the host issues them,
+/// which is also the order in which memory is taken and given back.
 struct Program {
   std::string name{};  ///< "worker", "server"
   std::vector<Lane> lanes{};
@@ -95,8 +108,8 @@ struct Program {
   std::vector<MemoryEffect> resident{};  ///< held from the start to the end
 };
 
-/// Ranks of a communicator, in ring order. After folding `members` are those that are simulated and `ranks`, `nodes` what
-/// they stand for.
+/// Ranks of a communicator, in ring order. After folding `members` are those that are simulated and
+/// `ranks`, `nodes` what they stand for.
 struct Group {
   std::string name{};
   std::vector<RankId> members{};
@@ -110,7 +123,8 @@ struct Queue {
   RankId owner{};
 };
 
-/// Instance k happens when `needs` signals of iteration k have come; later ones of that iteration are ignored.
+/// Instance k happens when `needs` signals of iteration k have come; later ones of that iteration
+/// are ignored.
 struct Event {
   std::string name{};
   std::size_t needs = 1;
@@ -119,8 +133,8 @@ struct Event {
 struct RankSpec {
   ProgramId program{};
   Place place{};
-  double slowdown = 1;           ///< multiplies every Compute
-  std::vector<GroupId> groups{};   ///< by the program's group slots
+  double slowdown = 1;            ///< multiplies every Compute
+  std::vector<GroupId> groups{};  ///< by the program's group slots
 };
 
 /// The spread of compute times: every (rank, iteration) draws one factor of mean 1.
@@ -140,23 +154,28 @@ struct Schedule {
   std::uint32_t iterations = 1;
   Jitter jitter;
   std::uint64_t seed = 1;
-  /// Compute on a rank takes this many times longer while one of its collectives or transfers is in flight.
+  /// Compute on a rank takes this many times longer while one of its collectives or transfers is in
+  /// flight.
   double overlap_slowdown = 1;
 
-  const Program& program_of(RankId rank) const { return programs[ranks[rank.index()].program.index()]; }
+  const Program& program_of(RankId rank) const {
+    return programs[ranks[rank.index()].program.index()];
+  }
 };
 
-/// InternalError unless: every id is in range; lane order plus same-iteration edges is acyclic within each program; no edge
-/// of distance 0 points to a later event of itself; every group issues its collectives in one order on all members.
+/// InternalError unless: every id is in range; lane order plus same-iteration edges is acyclic
+/// within each program; no edge of distance 0 points to a later event of itself; every group issues
+/// its collectives in one order on all members.
 void validate(const Schedule& schedule);
 
 /// The factor on the compute time of a rank in an iteration: slowdown times jitter.
 double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t iteration);
 
-/// Keeps the ranks of the first two nodes (of one if there is but one), which stand for all: same schedule, same byte and
-/// step counts, fewer ranks. Nothing, with the reason in `why_not`, if ranks are not alike (several programs, speeds, node
-/// groups; jitter; queues; groups that two nodes cannot stand for) or share more of the fabric than their NICs (one other than
-/// a star or a non-blocking fat-tree; on the latter, trees and several NICs on one route).
+/// Keeps the ranks of the first two nodes (of one if there is but one), which stand for all: same
+/// schedule, same byte and step counts, fewer ranks. Nothing, with the reason in `why_not`, if
+/// ranks are not alike (several programs, speeds, node groups; jitter; queues; groups that two
+/// nodes cannot stand for) or share more of the fabric than their NICs (one other than a star or a
+/// non-blocking fat-tree; on the latter, trees and several NICs on one route).
 struct Folded {
   Schedule schedule;
   Cluster cluster;

@@ -1,5 +1,5 @@
-// c10d's compute_bucket_assignment_by_size (torch/csrc/distributed/c10d/reducer.cpp): a bucket is closed once it holds
-// its limit or more, so that one large gradient makes one large bucket.
+// c10d's compute_bucket_assignment_by_size (torch/csrc/distributed/c10d/reducer.cpp): a bucket is
+// closed once it holds its limit or more, so that one large gradient makes one large bucket.
 #include <algorithm>
 
 #include "strategy/strategy.hpp"

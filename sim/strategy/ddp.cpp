@@ -1,5 +1,6 @@
-// DistributedDataParallel (Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020):
-// each bucket of gradients is all-reduced when its last one is ready, beside the rest of the backward pass.
+// DistributedDataParallel (Li et al., "PyTorch Distributed: Experiences on Accelerating Data
+// Parallel Training", VLDB 2020): each bucket of gradients is all-reduced when its last one is
+// ready, beside the rest of the backward pass.
 #include "strategy/program_builder.hpp"
 #include "strategy/replicated.hpp"
 
@@ -19,9 +20,11 @@ Bytes on_the_wire(const Ddp& ddp, Bytes size, Bytes element) {
   return ddp.compression == Ddp::Compression::none ? size : size * (2 / element.value());
 }
 
-void add_resident(ProgramBuilder& builder, const Options& options, const std::vector<Bucket>& buckets) {
+void add_resident(ProgramBuilder& builder, const Options& options,
+                  const std::vector<Bucket>& buckets) {
   const Job& job = options.job;
-  const double shards = options.sharded_optimizer ? static_cast<double>(job.cluster.gpu_count()) : 1;
+  const double shards =
+      options.sharded_optimizer ? static_cast<double>(job.cluster.gpu_count()) : 1;
   builder.resident(MemoryKind::parameters, parameter_bytes(job.model, job.precision));
   builder.resident(MemoryKind::optimizer_state, optimizer_state_bytes(job.model, job) / shards);
   Bytes bucketed;
@@ -29,10 +32,11 @@ void add_resident(ProgramBuilder& builder, const Options& options, const std::ve
   builder.resident(MemoryKind::buckets, bucketed);
 }
 
-// One backward pass; the last micro-batch's issues the buckets as they fill. Gradients are taken in the first one, unless
-// they live in the buckets.
-std::vector<After> add_backward(ProgramBuilder& builder, const Options& options, const std::vector<Bucket>& buckets,
-                                bool first, bool last, LaneId nccl) {
+// One backward pass; the last micro-batch's issues the buckets as they fill. Gradients are taken in
+// the first one, unless they live in the buckets.
+std::vector<After> add_backward(ProgramBuilder& builder, const Options& options,
+                                const std::vector<Bucket>& buckets, bool first, bool last,
+                                LaneId nccl) {
   std::vector<After> reduced;
   std::size_t next = 0;
   const Bytes element = parameter_element(options.job.precision);
@@ -42,22 +46,26 @@ std::vector<After> add_backward(ProgramBuilder& builder, const Options& options,
     if (first && !options.ddp.gradient_as_bucket_view)
       builder[backward].memory.push_back({MemoryKind::gradients, gradients});
     for (; last && next < buckets.size() && buckets[next].first_unit == unit; ++next)
-      reduced.push_back({builder.collective(nccl, "bucket " + std::to_string(next),
-                                            {.kind = CollectiveKind::all_reduce,
-                                             .size = on_the_wire(options.ddp, buckets[next].size, element),
-                                             .algorithm = options.ddp.algorithm},
-                                            {{backward}})});
+      reduced.push_back(
+          {builder.collective(nccl, "bucket " + std::to_string(next),
+                              {.kind = CollectiveKind::all_reduce,
+                               .size = on_the_wire(options.ddp, buckets[next].size, element),
+                               .algorithm = options.ddp.algorithm},
+                              {{backward}})});
   }
   return reduced;
 }
 
-void add_optimizer(ProgramBuilder& builder, const Options& options, std::vector<After> reduced, LaneId nccl) {
+void add_optimizer(ProgramBuilder& builder, const Options& options, std::vector<After> reduced,
+                   LaneId nccl) {
   const Job& job = options.job;
   const double ranks = static_cast<double>(job.cluster.gpu_count());
   const Seconds whole = builder.costs().optimizer;
-  const OpId step = builder.optimizer(options.sharded_optimizer ? whole / ranks : whole, std::move(reduced));
+  const OpId step =
+      builder.optimizer(options.sharded_optimizer ? whole / ranks : whole, std::move(reduced));
   if (!options.ddp.gradient_as_bucket_view)  // zero_grad(set_to_none=True)
-    builder[step].memory.push_back({MemoryKind::gradients, -parameter_bytes(job.model, job.precision)});
+    builder[step].memory.push_back(
+        {MemoryKind::gradients, -parameter_bytes(job.model, job.precision)});
   if (!options.sharded_optimizer) return;
   const OpId gather = builder.collective(nccl, "parameters",
                                          {.kind = CollectiveKind::all_gather,
@@ -76,8 +84,9 @@ Program make_program(const Options& options, const NodeGroup& group, const StepC
   const Job& job = options.job;
   ProgramBuilder builder(group.name, costs, job.model);
   const LaneId nccl = builder.lane("nccl", LaneKind::communication);
-  const auto buckets = assign_buckets(job.model, parameter_element(job.precision), options.ddp.first_bucket_mb * kMiB,
-                                      options.ddp.bucket_cap_mb * kMiB);
+  const auto buckets =
+      assign_buckets(job.model, parameter_element(job.precision),
+                     options.ddp.first_bucket_mb * kMiB, options.ddp.bucket_cap_mb * kMiB);
   add_resident(builder, options, buckets);
   std::vector<After> reduced;
   for (int micro = 0; micro < options.ddp.gradient_accumulation; ++micro) {
@@ -94,8 +103,10 @@ Program make_program(const Options& options, const NodeGroup& group, const StepC
 Schedule build_replicated(const Ddp& ddp, const Job& job, bool sharded_optimizer) {
   require_gpus(job);
   const Options options{ddp, job, sharded_optimizer};
-  Schedule schedule = schedule_by_node_group(
-      job, [&](const NodeGroup& group, const StepCosts& costs) { return make_program(options, group, costs); });
+  Schedule schedule =
+      schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
+        return make_program(options, group, costs);
+      });
   add_world(schedule);
   return schedule;
 }

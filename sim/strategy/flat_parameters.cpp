@@ -4,14 +4,19 @@ namespace rehearse {
 
 namespace {
 
-std::int64_t padded(std::int64_t elements, std::int64_t shards) { return (elements + shards - 1) / shards * shards; }
+std::int64_t padded(std::int64_t elements, std::int64_t shards) {
+  return (elements + shards - 1) / shards * shards;
+}
 
 // Whether the run so far is complete, so that a further unit with parameters starts the next one.
 bool complete(const Fsdp& options, std::int64_t elements) {
   switch (options.wrap) {
-    case Fsdp::Wrap::unit: return elements > 0;
-    case Fsdp::Wrap::model: return false;
-    case Fsdp::Wrap::size: return elements >= options.min_num_params;
+    case Fsdp::Wrap::unit:
+      return elements > 0;
+    case Fsdp::Wrap::model:
+      return false;
+    case Fsdp::Wrap::size:
+      return elements >= options.min_num_params;
   }
   return false;
 }

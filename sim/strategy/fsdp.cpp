@@ -1,10 +1,11 @@
-// FullyShardedDataParallel (Zhao et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel", VLDB 2023).
+// FullyShardedDataParallel (Zhao et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data
+// Parallel", VLDB 2023).
 //
-// All collectives of one process group run on one NCCL stream in the order in which the host issues them. That order, and the
-// rate limiter, are what the options change:
-//   backward_pre   gathers the next unit before a unit's gradients are computed, so before their reduce_scatter;
-//   backward_post  after they are computed, still before the reduce_scatter;
-//   none           when the next unit's backward begins: behind the reduce_scatter, and so behind the gradients.
+// All collectives of one process group run on one NCCL stream in the order in which the host issues
+// them. That order, and the rate limiter, are what the options change:
+//   backward_pre   gathers the next unit before a unit's gradients are computed, so before their
+//   reduce_scatter; backward_post  after they are computed, still before the reduce_scatter; none
+//   when the next unit's backward begins: behind the reduce_scatter, and so behind the gradients.
 #include <deque>
 
 #include "base/error.hpp"
@@ -15,8 +16,8 @@ namespace rehearse {
 
 namespace {
 
-// torch.distributed.fsdp's _FreeEventQueue: every freed unit leaves an event, and once two of them wait, the next all_gather
-// waits for the older.
+// torch.distributed.fsdp's _FreeEventQueue: every freed unit leaves an event, and once two of them
+// wait, the next all_gather waits for the older.
 class FreeEvents {
  public:
   void freed_after(OpId op) { events_.push_back(op); }
@@ -33,7 +34,8 @@ class FreeEvents {
 
 class FsdpProgram {
  public:
-  FsdpProgram(const Fsdp& options, const Job& job, const NodeGroup& group, const StepCosts& costs, std::int64_t shards)
+  FsdpProgram(const Fsdp& options, const Job& job, const NodeGroup& group, const StepCosts& costs,
+              std::int64_t shards)
       : options_(options),
         job_(job),
         node_(group.node),
@@ -43,7 +45,8 @@ class FsdpProgram {
         nccl_(builder_.lane("nccl", LaneKind::communication)) {
     const Precision stored = job.precision;
     gathered_element_ = parameter_element(options.param_dtype.value_or(stored));
-    reduced_element_ = parameter_element(options.reduce_dtype.value_or(options.param_dtype.value_or(stored)));
+    reduced_element_ =
+        parameter_element(options.reduce_dtype.value_or(options.param_dtype.value_or(stored)));
     if (options.sharding == Fsdp::Sharding::hybrid_shard)
       replicas_ = builder_.lane("nccl (replicas)", LaneKind::communication);
     if (options.cpu_offload) copies_ = builder_.lane("copies", LaneKind::communication);
@@ -62,10 +65,14 @@ class FsdpProgram {
   }
 
  private:
-  Bytes whole(const FlatParameter& run, Bytes element) const { return static_cast<double>(run.elements) * element; }
-  Bytes stored(const FlatParameter& run) const { return whole(run, parameter_element(job_.precision)) / shards_; }
-  // The root's own parameters stay gathered (_post_forward_reshard in torch/distributed/fsdp/_runtime_utils.py), and a model
-  // that is wrapped as a whole is all root.
+  Bytes whole(const FlatParameter& run, Bytes element) const {
+    return static_cast<double>(run.elements) * element;
+  }
+  Bytes stored(const FlatParameter& run) const {
+    return whole(run, parameter_element(job_.precision)) / shards_;
+  }
+  // The root's own parameters stay gathered (_post_forward_reshard in
+  // torch/distributed/fsdp/_runtime_utils.py), and a model that is wrapped as a whole is all root.
   bool reshards_after_forward() const {
     return options_.sharding != Fsdp::Sharding::shard_grad_op && runs_.size() > 1;
   }
@@ -75,7 +82,8 @@ class FsdpProgram {
     for (const FlatParameter& run : runs_) parameters += stored(run);
     if (options_.cpu_offload) return;
     builder_.resident(MemoryKind::parameters, parameters);
-    builder_.resident(MemoryKind::optimizer_state, optimizer_state_bytes(job_.model, job_) / shards_);
+    builder_.resident(MemoryKind::optimizer_state,
+                      optimizer_state_bytes(job_.model, job_) / shards_);
   }
 
   Seconds copy_time(Bytes size) const { return node_.pcie.latency + size / node_.pcie.bandwidth; }
@@ -120,7 +128,8 @@ class FsdpProgram {
       if (j == 0 || !options_.forward_prefetch) gather(j);
       if (j + 1 < runs_.size() && options_.forward_prefetch) gather(j + 1);
       for (std::size_t unit = runs_[j].first; unit <= runs_[j].last; ++unit)
-        builder_.forward(unit, unit == runs_[j].first ? std::vector<After>{{*gather_of_[j]}} : std::vector<After>{});
+        builder_.forward(unit, unit == runs_[j].first ? std::vector<After>{{*gather_of_[j]}}
+                                                      : std::vector<After>{});
       if (reshards_after_forward()) free_unit(j, builder_.last());
     }
   }
@@ -130,11 +139,14 @@ class FsdpProgram {
     if (runs_.empty())
       for (std::size_t unit = job_.model.units.size(); unit-- > 0;) builder_.backward(unit);
     for (std::size_t j = runs_.size(); j-- > 0;) {
-      const bool prefetched = options_.backward_prefetch != Fsdp::Prefetch::none && j + 1 < runs_.size();
+      const bool prefetched =
+          options_.backward_prefetch != Fsdp::Prefetch::none && j + 1 < runs_.size();
       if (gathers && !prefetched) gather(j);
-      if (gathers && j > 0 && options_.backward_prefetch == Fsdp::Prefetch::backward_pre) gather(j - 1);
+      if (gathers && j > 0 && options_.backward_prefetch == Fsdp::Prefetch::backward_pre)
+        gather(j - 1);
       const OpId last = add_run_backward(j);
-      if (gathers && j > 0 && options_.backward_prefetch == Fsdp::Prefetch::backward_post) gather(j - 1);
+      if (gathers && j > 0 && options_.backward_prefetch == Fsdp::Prefetch::backward_post)
+        gather(j - 1);
       reduce(j, last, micro, reduced);
     }
   }
@@ -144,7 +156,8 @@ class FsdpProgram {
     for (std::size_t unit = run.last + 1; unit-- > run.first;) {
       const OpId op = builder_.backward(
           unit, unit == run.last ? std::vector<After>{{*gather_of_[j]}} : std::vector<After>{});
-      if (unit == run.last) builder_[op].memory.push_back({MemoryKind::gradients, whole(run, gathered_element_)});
+      if (unit == run.last)
+        builder_[op].memory.push_back({MemoryKind::gradients, whole(run, gathered_element_)});
     }
     const OpId last = builder_.last();
     free_unit(j, last);
@@ -207,12 +220,12 @@ class FsdpProgram {
 std::size_t shard_group_size(const Fsdp& options, const Job& job) {
   const std::size_t world = job.cluster.gpu_count();
   if (options.sharding != Fsdp::Sharding::hybrid_shard) return world;
-  const auto size = static_cast<std::size_t>(options.shard_group > 0 ? options.shard_group
-                                                                     : job.cluster.groups.front().node.gpus);
+  const auto size = static_cast<std::size_t>(
+      options.shard_group > 0 ? options.shard_group : job.cluster.groups.front().node.gpus);
   if (size == 0 || world % size != 0)
-    throw InputError("error: strategy.fsdp.shard_group: " + std::to_string(size) + " ranks do not divide the " +
-                     std::to_string(world) + " ranks of the cluster\nremedy: choose a divisor of " +
-                     std::to_string(world));
+    throw InputError("error: strategy.fsdp.shard_group: " + std::to_string(size) +
+                     " ranks do not divide the " + std::to_string(world) +
+                     " ranks of the cluster\nremedy: choose a divisor of " + std::to_string(world));
   return size;
 }
 
@@ -222,13 +235,16 @@ void add_groups(Schedule& schedule, std::size_t shards, bool hybrid) {
   for (std::size_t first = 0; first < world; first += shards) {
     std::vector<RankId> members;
     for (std::size_t i = 0; i < shards; ++i) members.emplace_back(first + i);
-    for (const RankId member : members) schedule.ranks[member.index()].groups = {GroupId(schedule.groups.size())};
-    schedule.groups.push_back(make_group(hybrid ? "shards" : "world", std::move(members), schedule));
+    for (const RankId member : members)
+      schedule.ranks[member.index()].groups = {GroupId(schedule.groups.size())};
+    schedule.groups.push_back(
+        make_group(hybrid ? "shards" : "world", std::move(members), schedule));
   }
   for (std::size_t position = 0; hybrid && position < shards; ++position) {
     std::vector<RankId> members;
     for (std::size_t rank = position; rank < world; rank += shards) members.emplace_back(rank);
-    for (const RankId member : members) schedule.ranks[member.index()].groups.emplace_back(schedule.groups.size());
+    for (const RankId member : members)
+      schedule.ranks[member.index()].groups.emplace_back(schedule.groups.size());
     schedule.groups.push_back(make_group("replicas", std::move(members), schedule));
   }
 }
@@ -238,9 +254,10 @@ void add_groups(Schedule& schedule, std::size_t shards, bool hybrid) {
 Schedule build(const Fsdp& options, const Job& job) {
   require_gpus(job);
   const std::size_t shards = shard_group_size(options, job);
-  Schedule schedule = schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-    return FsdpProgram(options, job, group, costs, static_cast<std::int64_t>(shards)).make();
-  });
+  Schedule schedule =
+      schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
+        return FsdpProgram(options, job, group, costs, static_cast<std::int64_t>(shards)).make();
+      });
   add_groups(schedule, shards, options.sharding == Fsdp::Sharding::hybrid_shard);
   return schedule;
 }

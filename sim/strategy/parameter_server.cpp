@@ -1,6 +1,7 @@
-// Parameter server with bounded staleness (Li et al., OSDI 2014; Ho et al., "More Effective Distributed ML via a Stale
-// Synchronous Parallel Parameter Server", NeurIPS 2013). Parts of the parameters live on servers, each behind its node's NIC;
-// gradients wait in the server's queue and each costs its bytes over the apply rate.
+// Parameter server with bounded staleness (Li et al., OSDI 2014; Ho et al., "More Effective
+// Distributed ML via a Stale Synchronous Parallel Parameter Server", NeurIPS 2013). Parts of the
+// parameters live on servers, each behind its node's NIC; gradients wait in the server's queue and
+// each costs its bytes over the apply rate.
 #include <algorithm>
 
 #include "base/error.hpp"
@@ -10,7 +11,8 @@ namespace rehearse {
 
 namespace {
 
-// What one message carries: some of the parameters of units [first, last], all of which live on one server.
+// What one message carries: some of the parameters of units [first, last], all of which live on one
+// server.
 struct Part {
   std::size_t server = 0;
   std::size_t first = 0, last = 0;
@@ -56,14 +58,21 @@ struct Clock {
   bool synchronous = false;
   std::vector<EventId> gathered;  // synchronous: enough gradients of a part are in
   std::vector<EventId> updated;   // synchronous: the part is updated
-  std::optional<EventId> applied; // bounded stale: every worker's gradients of an iteration are applied
+  std::optional<EventId>
+      applied;  // bounded stale: every worker's gradients of an iteration are applied
 };
 
 class WorkerProgram {
  public:
-  WorkerProgram(const ParameterServer& options, const Job& job, const NodeGroup& group, const StepCosts& costs,
-                const std::vector<Part>& parts, const std::vector<Server>& servers, const Clock& clock)
-      : options_(options), job_(job), parts_(parts), servers_(servers), clock_(clock), builder_(group.name, costs, job.model) {
+  WorkerProgram(const ParameterServer& options, const Job& job, const NodeGroup& group,
+                const StepCosts& costs, const std::vector<Part>& parts,
+                const std::vector<Server>& servers, const Clock& clock)
+      : options_(options),
+        job_(job),
+        parts_(parts),
+        servers_(servers),
+        clock_(clock),
+        builder_(group.name, costs, job.model) {
     for (std::size_t s = 0; s < servers.size(); ++s) {
       const std::string suffix = servers.size() > 1 ? " " + std::to_string(s) : "";
       pull_lanes_.push_back(builder_.lane("pull" + suffix, LaneKind::communication));
@@ -75,10 +84,12 @@ class WorkerProgram {
     builder_.resident(MemoryKind::parameters, parameter_bytes(job_.model, job_.precision));
     std::vector<After> pulls;
     for (std::size_t p = 0; p < parts_.size(); ++p) pulls.push_back({pull(p)});
-    for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit) builder_.forward(unit, needed_by(unit, pulls));
+    for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit)
+      builder_.forward(unit, needed_by(unit, pulls));
     for (std::size_t unit = job_.model.units.size(); unit-- > 0;) {
       const OpId op = builder_.backward(unit);
-      builder_[op].memory.push_back({MemoryKind::gradients, parameter_bytes(job_.model.units[unit], job_.precision)});
+      builder_[op].memory.push_back(
+          {MemoryKind::gradients, parameter_bytes(job_.model.units[unit], job_.precision)});
       for (std::size_t p = 0; p < parts_.size(); ++p)
         if (parts_[p].first == unit) push(p, op, pulls[p].op);
     }
@@ -86,7 +97,8 @@ class WorkerProgram {
   }
 
  private:
-  // A unit's forward needs the parts that start at it; whole-model parts are all needed by the first unit.
+  // A unit's forward needs the parts that start at it; whole-model parts are all needed by the
+  // first unit.
   std::vector<After> needed_by(std::size_t unit, const std::vector<After>& pulls) const {
     std::vector<After> after;
     for (std::size_t p = 0; p < parts_.size(); ++p)
@@ -121,15 +133,18 @@ class WorkerProgram {
              .queue = server.queue,
              .work = Compute{.duration = part.size / options_.apply_rate, .jittered = false},
              .after = {{builder_.last()}}};
-    if (clock_.synchronous) apply.signals = {clock_.gathered[p]};
-    else apply.role = UpdateRole::apply_update;
+    if (clock_.synchronous)
+      apply.signals = {clock_.gathered[p]};
+    else
+      apply.role = UpdateRole::apply_update;
     if (clock_.applied) apply.signals = {*clock_.applied};
     builder_.add(std::move(apply));
     // Requests of one worker are served in order: its next pull follows its own gradients.
     builder_[pull].after.push_back({builder_.last(), 1});
   }
 
-  // Gradients are given back with the push; the bytes of units without a part of their own go with none.
+  // Gradients are given back with the push; the bytes of units without a part of their own go with
+  // none.
   Bytes gradients_in(std::size_t p) const { return parts_[p].size; }
 
   const ParameterServer& options_;
@@ -141,7 +156,8 @@ class WorkerProgram {
   std::vector<LaneId> pull_lanes_, push_lanes_;
 };
 
-// Node groups that may host servers: the one that is named, else those without GPUs, else the workers' own.
+// Node groups that may host servers: the one that is named, else those without GPUs, else the
+// workers' own.
 std::vector<NodeId> server_nodes(const ParameterServer& options, const Cluster& cluster) {
   std::vector<NodeId> named, without_gpus, workers;
   std::size_t node = 0;
@@ -157,11 +173,12 @@ std::vector<NodeId> server_nodes(const ParameterServer& options, const Cluster& 
   std::string names = "\"worker\"";
   for (const NodeGroup& group : cluster.groups)
     if (!group.name.empty()) names += ", \"" + group.name + "\"";
-  throw InputError("error: strategy.ps.server_host: the cluster has no group of nodes named \"" + options.server_host +
-                   "\"\nremedy: choose one of " + names);
+  throw InputError("error: strategy.ps.server_host: the cluster has no group of nodes named \"" +
+                   options.server_host + "\"\nremedy: choose one of " + names);
 }
 
-Clock make_clock(const ParameterServer& options, Schedule& schedule, std::size_t parts, std::size_t workers) {
+Clock make_clock(const ParameterServer& options, Schedule& schedule, std::size_t parts,
+                 std::size_t workers) {
   Clock clock{.synchronous = options.staleness == 0U, .gathered = {}, .updated = {}, .applied = {}};
   if (!options.staleness) return clock;
   if (!clock.synchronous) {
@@ -179,7 +196,8 @@ Clock make_clock(const ParameterServer& options, Schedule& schedule, std::size_t
   return clock;
 }
 
-// A synchronous server's own program: each part's update when enough gradients of the iteration are in.
+// A synchronous server's own program: each part's update when enough gradients of the iteration are
+// in.
 Program server_program(std::size_t server, const std::vector<Part>& parts, const Clock& clock) {
   Program program{.name = "server", .lanes = {}, .ops = {}, .resident = {}};
   for (std::size_t p = 0; clock.synchronous && p < parts.size(); ++p) {
@@ -200,8 +218,9 @@ Schedule build(const ParameterServer& options, const Job& job) {
   require_gpus(job);
   const std::size_t workers = job.cluster.gpu_count();
   if (static_cast<std::size_t>(options.backup_workers) >= workers)
-    throw InputError("error: strategy.ps.backup_workers: " + std::to_string(options.backup_workers) + " of " +
-                     std::to_string(workers) + " workers would leave none whose gradients count\nremedy: at most " +
+    throw InputError("error: strategy.ps.backup_workers: " +
+                     std::to_string(options.backup_workers) + " of " + std::to_string(workers) +
+                     " workers would leave none whose gradients count\nremedy: at most " +
                      std::to_string(workers - 1));
   const auto nodes = server_nodes(options, job.cluster);
   const auto parts = options.layerwise ? layer_parts(options, job) : server_parts(options, job);
@@ -212,9 +231,10 @@ Schedule build(const ParameterServer& options, const Job& job) {
   for (std::size_t s = 0; s < static_cast<std::size_t>(options.servers); ++s)
     servers.push_back({.rank = RankId(workers + s), .queue = QueueId(s)});
 
-  Schedule schedule = schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-    return WorkerProgram(options, job, group, costs, parts, servers, clock).make();
-  });
+  Schedule schedule =
+      schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
+        return WorkerProgram(options, job, group, costs, parts, servers, clock).make();
+      });
   schedule.events = std::move(extra.events);
   for (std::size_t s = 0; s < servers.size(); ++s) {
     schedule.queues.push_back({"server " + std::to_string(s), servers[s].rank});

@@ -11,8 +11,9 @@ ProgramBuilder::ProgramBuilder(std::string name, const StepCosts& costs, const M
   check(costs.units.size() == model.units.size(), "costs that are not the model's");
   program.name = std::move(name);
   compute_ = lane("compute", LaneKind::compute);
-  const bool launches = std::any_of(costs.units.begin(), costs.units.end(),
-                                    [](const UnitCost& unit) { return unit.host_launch.value() > 0; });
+  const bool launches =
+      std::any_of(costs.units.begin(), costs.units.end(),
+                  [](const UnitCost& unit) { return unit.host_launch.value() > 0; });
   if (launches) host_ = lane("host", LaneKind::host);
 }
 
@@ -23,8 +24,10 @@ LaneId ProgramBuilder::lane(std::string name, LaneKind kind) {
 
 Op& ProgramBuilder::add(Op op) { return program.ops.emplace_back(std::move(op)); }
 
-OpId ProgramBuilder::unit_op(std::size_t unit, Phase phase, Seconds duration, std::vector<After> after) {
-  const std::string label = (phase == Phase::forward ? "forward " : "backward ") + model_.units[unit].name;
+OpId ProgramBuilder::unit_op(std::size_t unit, Phase phase, Seconds duration,
+                             std::vector<After> after) {
+  const std::string label =
+      (phase == Phase::forward ? "forward " : "backward ") + model_.units[unit].name;
   if (host_) {
     add({.label = "launch " + label,
          .phase = Phase::host,
@@ -33,7 +36,11 @@ OpId ProgramBuilder::unit_op(std::size_t unit, Phase phase, Seconds duration, st
     last_on_host_ = last();
     after.push_back({last()});
   }
-  add({.label = label, .phase = phase, .lane = compute_, .work = Compute{duration}, .after = std::move(after)});
+  add({.label = label,
+       .phase = phase,
+       .lane = compute_,
+       .work = Compute{duration},
+       .after = std::move(after)});
   return last();
 }
 
@@ -64,9 +71,11 @@ OpId ProgramBuilder::optimizer(Seconds duration, std::vector<After> after) {
   return last();
 }
 
-OpId ProgramBuilder::collective(LaneId lane, std::string what, Collective collective, std::vector<After> after) {
+OpId ProgramBuilder::collective(LaneId lane, std::string what, Collective collective,
+                                std::vector<After> after) {
   if (last_on_host_) after.push_back({*last_on_host_});  // the host issues it no earlier
-  add({.label = to_string(collective.kind) + " " + std::move(what) + " (" + format(collective.size) + ")",
+  add({.label = to_string(collective.kind) + " " + std::move(what) + " (" +
+                format(collective.size) + ")",
        .phase = Phase::communication,
        .lane = lane,
        .work = collective,
@@ -76,7 +85,11 @@ OpId ProgramBuilder::collective(LaneId lane, std::string what, Collective collec
 
 void ProgramBuilder::block_host(std::vector<After> after) {
   if (!host_ || after.empty()) return;
-  add({.label = "wait for a free unit", .phase = Phase::host, .lane = host_, .work = Join{}, .after = std::move(after)});
+  add({.label = "wait for a free unit",
+       .phase = Phase::host,
+       .lane = host_,
+       .work = Join{},
+       .after = std::move(after)});
   last_on_host_ = last();
 }
 
@@ -116,7 +129,9 @@ void add_world(Schedule& schedule) {
 
 void require_gpus(const Job& job) {
   if (job.cluster.gpu_count() == 0)
-    throw InputError("error: cluster: no node has a GPU, so nothing can train\nremedy: set `gpus` of a node to 1 or more");
+    throw InputError(
+        "error: cluster: no node has a GPU, so nothing can train\nremedy: set `gpus` of a node to "
+        "1 or more");
 }
 
 }  // namespace rehearse

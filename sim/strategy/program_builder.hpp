@@ -18,15 +18,15 @@ class ProgramBuilder {
   OpId last() const { return OpId(program.ops.size() - 1); }
   Op& operator[](OpId id) { return program.ops[id.index()]; }
 
-  /// A unit's forward or backward on the compute lane, preceded by its launch on the host lane where that takes time.
-  /// Forward takes the saved activations, backward gives them back.
+  /// A unit's forward or backward on the compute lane, preceded by its launch on the host lane
+  /// where that takes time. Forward takes the saved activations, backward gives them back.
   OpId forward(std::size_t unit, std::vector<After> after = {});
   OpId backward(std::size_t unit, std::vector<After> after = {});
   OpId optimizer(Seconds duration, std::vector<After> after);
   /// Issued by the host after all that it has launched so far.
   OpId collective(LaneId lane, std::string what, Collective collective, std::vector<After> after);
-  /// Holds the host back until `after` is over (an event.synchronize()); what it issues later waits with it. Without
-  /// a host lane there is nothing to hold, and the caller's own edges must say it.
+  /// Holds the host back until `after` is over (an event.synchronize()); what it issues later waits
+  /// with it. Without a host lane there is nothing to hold, and the caller's own edges must say it.
   void block_host(std::vector<After> after);
 
   void resident(MemoryKind kind, Bytes size);
@@ -53,8 +53,8 @@ Bytes parameter_bytes(const Model& model, Precision precision);
 /// Optimizer state of all parameters, the master copy included.
 Bytes optimizer_state_bytes(const Model& model, const Job& job);
 
-/// A schedule with one program per group of nodes that has GPUs and one rank per GPU, its slowdown from the node's speed;
-/// `make` writes each group's program.
+/// A schedule with one program per group of nodes that has GPUs and one rank per GPU, its slowdown
+/// from the node's speed; `make` writes each group's program.
 template <class Make>
 Schedule schedule_by_node_group(const Job& job, Make make) {
   Schedule schedule;

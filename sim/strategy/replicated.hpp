@@ -4,7 +4,8 @@
 
 namespace rehearse {
 
-/// DDP's schedule, its optimizer whole on every rank or (ZeRO-1) a share on each with an all_gather of the new parameters.
+/// DDP's schedule, its optimizer whole on every rank or (ZeRO-1) a share on each with an all_gather
+/// of the new parameters.
 Schedule build_replicated(const Ddp& options, const Job& job, bool sharded_optimizer);
 
 }  // namespace rehearse

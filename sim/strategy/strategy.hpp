@@ -22,48 +22,59 @@ struct Ddp {
   bool static_graph = false;             ///< recorded in the report; the steady state is the same
   enum class Compression { none, fp16, bf16 };
   Compression compression = Compression::none;  ///< the fp16/bf16 compression hooks
-  int gradient_accumulation = 1;         ///< micro-batches per step, all but the last under no_sync()
+  int gradient_accumulation = 1;  ///< micro-batches per step, all but the last under no_sync()
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
 };
 
-/// torch.distributed.fsdp.FullyShardedDataParallel; also ZeRO-2 (shard_grad_op) and ZeRO-3 (full_shard).
+/// torch.distributed.fsdp.FullyShardedDataParallel; also ZeRO-2 (shard_grad_op) and ZeRO-3
+/// (full_shard).
 struct Fsdp {
   enum class Sharding { full_shard, shard_grad_op, hybrid_shard };
   enum class Prefetch { none, backward_pre, backward_post };
   enum class Wrap { unit, model, size };
   Sharding sharding = Sharding::full_shard;
   Prefetch backward_prefetch = Prefetch::backward_pre;
-  bool forward_prefetch = false;  ///< the host issues the next unit's all_gather before a unit's forward; felt where launches take time
+  bool forward_prefetch = false;  ///< the host issues the next unit's all_gather before a unit's
+                                  ///< forward; felt where launches take time
   bool limit_all_gathers = true;  ///< an all_gather waits for the second last unit to be freed
-  /// What one FlatParameter holds: each unit of the model (a wrap policy over its blocks), the whole model
-  /// (PyTorch without a policy), or runs of units of at least min_num_params (size_based_auto_wrap_policy).
+  /// What one FlatParameter holds: each unit of the model (a wrap policy over its blocks), the
+  /// whole model (PyTorch without a policy), or runs of units of at least min_num_params
+  /// (size_based_auto_wrap_policy).
   Wrap wrap = Wrap::unit;
   std::int64_t min_num_params = 100'000'000;
-  int shard_group = 0;            ///< ranks of a hybrid sharding group; 0: the ranks of one node
-  /// Element types of what is gathered and reduced (MixedPrecision param_dtype, reduce_dtype); empty: the parameters' own.
+  int shard_group = 0;  ///< ranks of a hybrid sharding group; 0: the ranks of one node
+  /// Element types of what is gathered and reduced (MixedPrecision param_dtype, reduce_dtype);
+  /// empty: the parameters' own.
   std::optional<Precision> param_dtype{}, reduce_dtype{};
-  bool cpu_offload = false;       ///< sharded parameters and optimizer in host memory
+  bool cpu_offload = false;  ///< sharded parameters and optimizer in host memory
   int gradient_accumulation = 1;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
 };
 
-/// ZeRO stage 1, as torch.distributed.optim.ZeroRedundancyOptimizer on top of DDP: gradients all-reduced in buckets, each rank
-/// updates its share of the parameters, and the shares are broadcast (as one all_gather).
+/// ZeRO stage 1, as torch.distributed.optim.ZeroRedundancyOptimizer on top of DDP: gradients
+/// all-reduced in buckets, each rank updates its share of the parameters, and the shares are
+/// broadcast (as one all_gather).
 struct Zero1 {
   Ddp ddp;
 };
 
-/// A parameter server with bounded staleness s: a worker's iteration k starts after every worker's iteration k-s-1 is
-/// applied. 0: synchronous (BSP), unbounded: asynchronous (ASP), between: SSP (Ho et al. 2013).
+/// A parameter server with bounded staleness s: a worker's iteration k starts after every worker's
+/// iteration k-s-1 is applied. 0: synchronous (BSP), unbounded: asynchronous (ASP), between: SSP
+/// (Ho et al. 2013).
 struct ParameterServer {
   int servers = 1;
-  std::string server_host{};               ///< a node group's name, or "worker": on the CPUs of the workers' own nodes; empty: a group without GPUs if there is one, else "worker"
+  std::string server_host{};  ///< a node group's name, or "worker": on the CPUs of the workers' own
+                              ///< nodes; empty: a group without GPUs if there is one, else "worker"
   std::optional<std::uint32_t> staleness = 0;  ///< nothing: unbounded
-  int backup_workers = 0;                  ///< of the workers, the last this many gradients of an iteration are dropped (staleness 0 only; Chen et al. 2016)
-  BytesPerSecond apply_rate{2e9};          ///< of gradient bytes into parameters, one server
-  enum class Partition { size, unit };     ///< parameters split evenly by bytes, or whole units in turn
+  int backup_workers = 0;  ///< of the workers, the last this many gradients of an iteration are
+                           ///< dropped (staleness 0 only; Chen et al. 2016)
+  BytesPerSecond apply_rate{2e9};  ///< of gradient bytes into parameters, one server
+  enum class Partition {
+    size,
+    unit
+  };  ///< parameters split evenly by bytes, or whole units in turn
   Partition partition = Partition::size;
-  bool layerwise = false;                  ///< pull and push each unit on its own, overlapping compute
+  bool layerwise = false;  ///< pull and push each unit on its own, overlapping compute
 };
 
 using Strategy = std::variant<Ddp, Fsdp, Zero1, ParameterServer>;
@@ -81,21 +92,24 @@ struct Job {
   Precision precision;
   std::int64_t batch_per_gpu;
   OptimizerKind optimizer;
-  std::vector<StepCosts> costs;   ///< by Cluster::groups; empty costs for a group without GPUs
+  std::vector<StepCosts> costs;  ///< by Cluster::groups; empty costs for a group without GPUs
 };
 
-/// Schedules, one file each. InputError (without a place) where the cluster cannot run the strategy.
+/// Schedules, one file each. InputError (without a place) where the cluster cannot run the
+/// strategy.
 Schedule build(const Ddp& options, const Job& job);
 Schedule build(const Fsdp& options, const Job& job);
 Schedule build(const Zero1& options, const Job& job);
 Schedule build(const ParameterServer& options, const Job& job);
 Schedule build_schedule(const Strategy& strategy, const Job& job);
 
-/// DDP's buckets as c10d's compute_bucket_assignment_by_size makes them after the first iteration: tensors in order of readiness
-/// fill a bucket until it holds its cap (the first `first_cap`, then `cap`) or more.
+/// DDP's buckets as c10d's compute_bucket_assignment_by_size makes them after the first iteration:
+/// tensors in order of readiness fill a bucket until it holds its cap (the first `first_cap`, then
+/// `cap`) or more.
 struct Bucket {
   Bytes size;              ///< of the gradients, uncompressed
-  std::size_t first_unit;  ///< the earliest unit (in forward order) with a gradient in it: ready when that unit's backward ends
+  std::size_t first_unit;  ///< the earliest unit (in forward order) with a gradient in it: ready
+                           ///< when that unit's backward ends
 };
 std::vector<Bucket> assign_buckets(const Model& model, Bytes element, Bytes first_cap, Bytes cap);
 

@@ -14,7 +14,8 @@ struct Span {
   RankId rank;
   OpId op;
   std::uint32_t iteration = 0;
-  Seconds ready;  ///< at the head of its lane with all it waits for done (a collective then waits for its peers)
+  Seconds ready;  ///< at the head of its lane with all it waits for done (a collective then waits
+                  ///< for its peers)
   Seconds start;
   Seconds end;
 };
@@ -27,7 +28,8 @@ struct Traffic {
 
 /// What a simulation did.
 struct Trace {
-  /// In order of (rank, start); only of ranks below `recorded_ranks`, except that operations with an UpdateRole are kept for all.
+  /// In order of (rank, start); only of ranks below `recorded_ranks`, except that operations with
+  /// an UpdateRole are kept for all.
   std::vector<Span> spans;
   std::size_t recorded_ranks = 0;
   /// When each rank had ended all operations of each iteration: [rank][iteration].

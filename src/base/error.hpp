@@ -8,10 +8,10 @@ namespace rehearse {
 /// What a process ends with; the numbers are part of the interface (README, "Exit codes").
 enum class ExitCode : int {
   success = 0,
-  input = 2,       ///< the user's input is wrong
-  stuck = 3,       ///< the simulation cannot finish: something waits for what never comes
-  missing = 4,     ///< a file, device or library that is needed is not there, or cannot be written
-  internal = 70,   ///< our own bug
+  input = 2,      ///< the user's input is wrong
+  stuck = 3,      ///< the simulation cannot finish: something waits for what never comes
+  missing = 4,    ///< a file, device or library that is needed is not there, or cannot be written
+  internal = 70,  ///< our own bug
 };
 
 /// An error that ends the program with a code of its own; `what()` is the whole text for the user.
@@ -24,7 +24,8 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// Wrong input. The text is `file:line:column: error: message`, the line, a caret and a remedy where known.
+/// Wrong input. The text is `file:line:column: error: message`, the line, a caret and a remedy
+/// where known.
 class InputError : public Error {
  public:
   explicit InputError(const std::string& text) : Error(ExitCode::input, text) {}

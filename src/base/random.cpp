@@ -31,8 +31,6 @@ RandomStream random_stream(std::uint64_t seed, std::string_view name, std::uint6
   return RandomStream(state);
 }
 
-double uniform01(RandomStream& stream) {
-  return static_cast<double>(stream() >> 11) * 0x1.0p-53;
-}
+double uniform01(RandomStream& stream) { return static_cast<double>(stream() >> 11) * 0x1.0p-53; }
 
 }  // namespace rehearse

@@ -5,8 +5,9 @@
 
 namespace rehearse {
 
-/// SplitMix64 as a UniformRandomBitGenerator: tiny, seedable from any 64 bits, the same on every machine.
-/// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+/// SplitMix64 as a UniformRandomBitGenerator: tiny, seedable from any 64 bits, the same on every
+/// machine. Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA
+/// 2014.
 class RandomStream {
  public:
   using result_type = std::uint64_t;

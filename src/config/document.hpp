@@ -16,8 +16,9 @@ namespace rehearse {
 
 /// One file of strict YAML, kept with its text so that every error can show its line.
 ///
-/// Stricter than YAML: duplicate keys, anchors, aliases, tags, several documents, numbers that would be
-/// read as octal, NaN and infinities are errors. This is the only code that knows yaml-cpp.
+/// Stricter than YAML: duplicate keys, anchors, aliases, tags, several documents, numbers that
+/// would be read as octal, NaN and infinities are errors. This is the only code that knows
+/// yaml-cpp.
 class Document;
 struct DocumentNode;
 
@@ -41,23 +42,23 @@ class Value {
   double as_non_negative_number() const;
   /// A whole number in [low, high].
   std::int64_t as_integer(std::int64_t low, std::int64_t high) const;
-  Seconds as_seconds() const;                   ///< >= 0
-  Bytes as_bytes() const;                       ///< >= 0
-  BytesPerSecond as_bytes_per_second() const;   ///< > 0
-  FlopsPerSecond as_flops_per_second() const;   ///< > 0
+  Seconds as_seconds() const;                  ///< >= 0
+  Bytes as_bytes() const;                      ///< >= 0
+  BytesPerSecond as_bytes_per_second() const;  ///< > 0
+  FlopsPerSecond as_flops_per_second() const;  ///< > 0
   /// One of `names`; a misspelt one gets the nearest as a suggestion.
   std::string as_choice(const std::vector<std::string>& names) const;
 
-  /// Throws InputError at this place: `file:line:column: error: path: message`, the source line, a caret,
-  /// and `remedy` as a last line when it is not empty.
+  /// Throws InputError at this place: `file:line:column: error: path: message`, the source line, a
+  /// caret, and `remedy` as a last line when it is not empty.
   [[noreturn]] void fail(const std::string& message, const std::string& remedy = "") const;
 
   /// `strategy.ddp.bucket_cap_mb`; empty for the root.
   const std::string& path() const { return path_; }
   /// The scalar's own text, as written (for messages); "a map" or "a list" otherwise.
   std::string shown() const;
-  /// The folder of the file that this value stands in: what relative file names start from. Empty (the
-  /// current folder) for a value that was given on the command line.
+  /// The folder of the file that this value stands in: what relative file names start from. Empty
+  /// (the current folder) for a value that was given on the command line.
   std::filesystem::path folder() const;
   /// The name of the file, as given by the user.
   const std::string& file() const;
@@ -86,9 +87,11 @@ class Map {
   std::vector<std::string> keys() const;
   /// Where the map itself stands.
   const Value& where() const { return where_; }
-  /// Where key `key` itself (not its value) stands: for errors about the key. The map itself if it is missing.
+  /// Where key `key` itself (not its value) stands: for errors about the key. The map itself if it
+  /// is missing.
   Value at_key(const std::string& key) const;
-  /// InputError for the first key that nobody asked for, with the nearest known key as a suggestion.
+  /// InputError for the first key that nobody asked for, with the nearest known key as a
+  /// suggestion.
   void finish() const;
 
   // The common readers: the default where the key is missing.
@@ -97,7 +100,8 @@ class Map {
   double number_or(const std::string& key, double fallback);
   double positive_number_or(const std::string& key, double fallback);
   double non_negative_number_or(const std::string& key, double fallback);
-  std::int64_t integer_or(const std::string& key, std::int64_t fallback, std::int64_t low, std::int64_t high);
+  std::int64_t integer_or(const std::string& key, std::int64_t fallback, std::int64_t low,
+                          std::int64_t high);
   Seconds seconds_or(const std::string& key, Seconds fallback);
   Bytes bytes_or(const std::string& key, Bytes fallback);
   BytesPerSecond bytes_per_second_or(const std::string& key, BytesPerSecond fallback);
@@ -116,20 +120,20 @@ class Map {
 
 class Document : public std::enable_shared_from_this<Document> {
  public:
-  /// Reads a file. MissingError if it cannot be read; InputError if it is empty, binary (NUL bytes or invalid
-  /// UTF-8), larger than 16 MiB, or not strict YAML.
+  /// Reads a file. MissingError if it cannot be read; InputError if it is empty, binary (NUL bytes
+  /// or invalid UTF-8), larger than 16 MiB, or not strict YAML.
   static std::shared_ptr<const Document> load(const std::filesystem::path& file);
   /// The same for a text; `name` stands for the file in messages.
   static std::shared_ptr<const Document> parse(const std::string& text, const std::string& name);
-  /// A copy in which `path=value` assignments (as of `--set cluster.nodes=8`) replace or add values; the text
-  /// after `=` is YAML. A step of the path may be a list index. Errors in a value point into the assignment.
-  /// InputError if a step runs through a scalar.
+  /// A copy in which `path=value` assignments (as of `--set cluster.nodes=8`) replace or add
+  /// values; the text after `=` is YAML. A step of the path may be a list index. Errors in a value
+  /// point into the assignment. InputError if a step runs through a scalar.
   std::shared_ptr<const Document> with_overrides(const std::vector<std::string>& assignments) const;
 
   Value root() const;
   const std::string& name() const { return name_; }
-  /// Every `..._or` reader of a Map that fell back leaves "path = value" here, in the order of reading: the
-  /// defaults that a report states.
+  /// Every `..._or` reader of a Map that fell back leaves "path = value" here, in the order of
+  /// reading: the defaults that a report states.
   const std::vector<std::string>& defaults_taken() const { return defaults_taken_; }
 
   ~Document();
@@ -147,8 +151,9 @@ class Document : public std::enable_shared_from_this<Document> {
   mutable std::set<std::string> defaults_seen_;
 };
 
-/// The candidate nearest to `word` by edit distance (Damerau-Levenshtein), when it is near enough to be a
-/// misspelling (a distance of at most a third of its length, at least 1, or 2 for 4 letters and more); else empty.
+/// The candidate nearest to `word` by edit distance (Damerau-Levenshtein), when it is near enough
+/// to be a misspelling (a distance of at most a third of its length, at least 1, or 2 for 4 letters
+/// and more); else empty.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace rehearse

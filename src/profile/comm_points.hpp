@@ -21,8 +21,8 @@ struct CommPoint {
 struct CommPoints {
   std::string file;
   std::string hardware;  ///< as the file names it; empty if it does not
-  std::string
-      source;  ///< where the numbers were published, or what measured them; empty if unknown
+  /// Where the numbers were published, or what measured them; empty if unknown.
+  std::string source;
   std::vector<CommPoint> points;
 };
 

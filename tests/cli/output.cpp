@@ -8,8 +8,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/error.hpp"
 #include "base/child_process.hpp"
+#include "base/error.hpp"
 
 namespace rehearse {
 namespace {

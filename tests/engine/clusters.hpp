@@ -16,7 +16,7 @@ inline std::ostream& operator<<(std::ostream& out, CollectiveAlgorithm algorithm
   return out << to_string(algorithm);
 }
 
-inline constexpr double kNic = 1e9, kNvlink = 1e11;             // bytes per second
+inline constexpr double kNic = 1e9, kNvlink = 1e11;                 // bytes per second
 inline constexpr double kNicLatency = 5e-6, kNvlinkLatency = 1e-6;  // seconds
 
 /// `nodes` nodes of `gpus` GPUs with NVLink on a star, each node with `nics` NICs.
@@ -35,7 +35,8 @@ inline Cluster star_cluster(int nodes, int gpus = 1, int nics = 1) {
 }
 
 /// Every GPU of the cluster runs `program`; slot 0 is the world.
-inline Schedule on_all_ranks(const Cluster& cluster, Program program, std::uint32_t iterations = 1) {
+inline Schedule on_all_ranks(const Cluster& cluster, Program program,
+                             std::uint32_t iterations = 1) {
   Schedule schedule;
   schedule.programs = {std::move(program)};
   schedule.iterations = iterations;

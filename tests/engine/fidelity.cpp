@@ -1,5 +1,5 @@
-// How far hop and flow fidelity agree: exactly where a ring's slowest edge is slowest in both latency and rate, within
-// stated bounds elsewhere.
+// How far hop and flow fidelity agree: exactly where a ring's slowest edge is slowest in both
+// latency and rate, within stated bounds elsewhere.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -23,7 +23,8 @@ struct Shape {
   int nodes, gpus, nics;
   double nic;  // bytes per second
   friend std::ostream& operator<<(std::ostream& out, const Shape& shape) {
-    return out << shape.nodes << "x" << shape.gpus << ", " << shape.nics << " NICs of " << shape.nic;
+    return out << shape.nodes << "x" << shape.gpus << ", " << shape.nics << " NICs of "
+               << shape.nic;
   }
 };
 
@@ -37,35 +38,45 @@ struct Times {
   double hop, flow;
 };
 
-Times times_of(const Cluster& cluster, CollectiveKind kind, CollectiveAlgorithm algorithm, double size) {
+Times times_of(const Cluster& cluster, CollectiveKind kind, CollectiveAlgorithm algorithm,
+               double size) {
   const Schedule schedule = on_all_ranks(cluster, one_collective(kind, Bytes(size), algorithm));
-  return {play(schedule, cluster, Fidelity::hop).end.value(), play(schedule, cluster, Fidelity::flow).end.value()};
+  return {play(schedule, cluster, Fidelity::hop).end.value(),
+          play(schedule, cluster, Fidelity::flow).end.value()};
 }
 
-// One GPU per node; NVLink alone; NVLink and NICs that are slower in latency and rate, one per node or one per GPU.
-const auto kOneSlowestEdge = data::make(std::vector<Shape>{{7, 1, 1, kNic}, {24, 1, 1, 25e9}, {1, 8, 1, kNic},
-                                                           {2, 8, 1, kNic}, {4, 8, 8, kNic}, {3, 4, 2, 25e9}});
+// One GPU per node; NVLink alone; NVLink and NICs that are slower in latency and rate, one per node
+// or one per GPU.
+const auto kOneSlowestEdge = data::make(std::vector<Shape>{{7, 1, 1, kNic},
+                                                           {24, 1, 1, 25e9},
+                                                           {1, 8, 1, kNic},
+                                                           {2, 8, 1, kNic},
+                                                           {4, 8, 8, kNic},
+                                                           {3, 4, 2, 25e9}});
 
-BOOST_DATA_TEST_CASE(hop_equals_flow_for_rings_with_one_slowest_edge, kOneSlowestEdge * kSizes, shape, size) {
+BOOST_DATA_TEST_CASE(hop_equals_flow_for_rings_with_one_slowest_edge, kOneSlowestEdge* kSizes,
+                     shape, size) {
   for (const auto kind : kRingKinds) {
     const Times times = times_of(cluster_of(shape), kind, CollectiveAlgorithm::ring, size);
     BOOST_CHECK_CLOSE(times.hop, times.flow, kPercent);
   }
 }
 
-BOOST_DATA_TEST_CASE(hop_equals_flow_for_hierarchical_and_direct, kOneSlowestEdge * kSizes, shape, size) {
+BOOST_DATA_TEST_CASE(hop_equals_flow_for_hierarchical_and_direct, kOneSlowestEdge* kSizes, shape,
+                     size) {
   for (const auto algorithm : {CollectiveAlgorithm::hierarchical, CollectiveAlgorithm::direct}) {
     const Times times = times_of(cluster_of(shape), kAllReduce, algorithm, size);
     BOOST_CHECK_CLOSE(times.hop, times.flow, kPercent);
   }
 }
 
-// Eight NICs of 25 GB/s are wider than NVLink (100 GB/s) but five times slower to answer. Flow adds the largest latency and
-// the lowest rate; a step takes the larger of (5 us + bytes / 200 GB/s) and (1 us + bytes / 100 GB/s), which is at most
-// that sum and at least its larger term.
-BOOST_DATA_TEST_CASE(hop_is_between_half_and_all_of_flow_for_rings_with_unlike_edges,
-                     data::make(std::vector<Shape>{{2, 8, 8, 25e9}, {4, 8, 8, 25e9}, {8, 8, 8, 25e9}}) * kSizes, shape,
-                     size) {
+// Eight NICs of 25 GB/s are wider than NVLink (100 GB/s) but five times slower to answer. Flow adds
+// the largest latency and the lowest rate; a step takes the larger of (5 us + bytes / 200 GB/s) and
+// (1 us + bytes / 100 GB/s), which is at most that sum and at least its larger term.
+BOOST_DATA_TEST_CASE(
+    hop_is_between_half_and_all_of_flow_for_rings_with_unlike_edges,
+    data::make(std::vector<Shape>{{2, 8, 8, 25e9}, {4, 8, 8, 25e9}, {8, 8, 8, 25e9}}) * kSizes,
+    shape, size) {
   const double n = shape.nodes * shape.gpus, chunk = size / n;
   const double step = std::max(kNicLatency + chunk / (8 * 25e9), kNvlinkLatency + chunk / kNvlink);
   const Times times = times_of(cluster_of(shape), kAllReduce, CollectiveAlgorithm::ring, size);
@@ -76,16 +87,25 @@ BOOST_DATA_TEST_CASE(hop_is_between_half_and_all_of_flow_for_rings_with_unlike_e
   BOOST_CHECK_LE(times.hop, 2 * (n - 1) * step * (1 + 1e-9));
 }
 
-// A tree of 16 chunks must be filled and drained, and every chunk pays its edge's latency: up to a quarter more of the bytes'
-// time, and 16 more latencies.
+// A tree of 16 chunks must be filled and drained, and every chunk pays its edge's latency: up to a
+// quarter more of the bytes' time, and 16 more latencies.
 BOOST_DATA_TEST_CASE(hop_takes_up_to_a_quarter_and_16_latencies_more_than_flow_for_trees,
-                     data::make(std::vector<Shape>{{2, 1, 1, kNic}, {4, 1, 1, kNic}, {8, 1, 1, kNic}, {16, 1, 1, kNic},
-                                                   {32, 1, 1, kNic}, {4, 1, 1, 25e9}, {32, 1, 1, 25e9}, {2, 8, 1, kNic},
-                                                   {4, 8, 1, kNic}, {4, 8, 8, kNic}}) * kSizes, shape, size) {
+                     data::make(std::vector<Shape>{{2, 1, 1, kNic},
+                                                   {4, 1, 1, kNic},
+                                                   {8, 1, 1, kNic},
+                                                   {16, 1, 1, kNic},
+                                                   {32, 1, 1, kNic},
+                                                   {4, 1, 1, 25e9},
+                                                   {32, 1, 1, 25e9},
+                                                   {2, 8, 1, kNic},
+                                                   {4, 8, 1, kNic},
+                                                   {4, 8, 8, kNic}}) *
+                         kSizes,
+                     shape, size) {
   const Cluster cluster = cluster_of(shape);
   const Schedule schedule = on_all_ranks(cluster, Program{});
-  const FlowPlan plan = plan_collective(kAllReduce, CollectiveAlgorithm::tree, schedule.groups[0], schedule.ranks,
-                                        cluster, Fidelity::flow);
+  const FlowPlan plan = plan_collective(kAllReduce, CollectiveAlgorithm::tree, schedule.groups[0],
+                                        schedule.ranks, cluster, Fidelity::flow);
   const double bytes = size * plan.seconds_per_byte;
   const Times times = times_of(cluster, kAllReduce, CollectiveAlgorithm::tree, size);
   BOOST_CHECK_CLOSE(times.flow, plan.latency.value() + bytes, kPercent);
@@ -93,14 +113,22 @@ BOOST_DATA_TEST_CASE(hop_takes_up_to_a_quarter_and_16_latencies_more_than_flow_f
   BOOST_CHECK_LE(times.hop, plan.latency.value() + 16 * kNicLatency + 1.25 * bytes);
 }
 
-// Flow: a chain that is full all the time. Hop: 16 chunks over n-1 edges, 16 + n - 2 steps of the slowest edge at most.
+// Flow: a chain that is full all the time. Hop: 16 chunks over n-1 edges, 16 + n - 2 steps of the
+// slowest edge at most.
 BOOST_DATA_TEST_CASE(hop_takes_up_to_n_minus_2_chunks_more_than_flow_for_broadcasts,
-                     data::make(std::vector<Shape>{{2, 1, 1, kNic}, {8, 1, 1, kNic}, {32, 1, 1, kNic}, {1, 8, 1, kNic},
-                                                   {2, 8, 1, kNic}, {4, 8, 1, kNic}}) * kSizes, shape, size) {
+                     data::make(std::vector<Shape>{{2, 1, 1, kNic},
+                                                   {8, 1, 1, kNic},
+                                                   {32, 1, 1, kNic},
+                                                   {1, 8, 1, kNic},
+                                                   {2, 8, 1, kNic},
+                                                   {4, 8, 1, kNic}}) *
+                         kSizes,
+                     shape, size) {
   const double n = shape.nodes * shape.gpus;
   const double rate = shape.nodes > 1 ? shape.nic : kNvlink;
   const double latency = shape.nodes > 1 ? kNicLatency : kNvlinkLatency;
-  const Times times = times_of(cluster_of(shape), CollectiveKind::broadcast, CollectiveAlgorithm::ring, size);
+  const Times times =
+      times_of(cluster_of(shape), CollectiveKind::broadcast, CollectiveAlgorithm::ring, size);
   BOOST_CHECK_CLOSE(times.flow, (n - 1) * latency + size / rate, kPercent);
   BOOST_CHECK_GE(times.hop, size / rate);
   BOOST_CHECK_LE(times.hop, (16 + n - 2) * (latency + size / 16 / rate) * (1 + 1e-9));

@@ -18,17 +18,20 @@ struct Instance {
   std::size_t rank, op;
 };
 
-// Every time starts as "never" and is computed again from the others until none changes. Causes precede effects, so the
-// fixed point is unique, and each sweep settles at least the earliest operation that is not settled yet.
+// Every time starts as "never" and is computed again from the others until none changes. Causes
+// precede effects, so the fixed point is unique, and each sweep settles at least the earliest
+// operation that is not settled yet.
 class ListScheduler {
  public:
-  ListScheduler(const Schedule& schedule, const Cluster& cluster) : schedule_(schedule), cluster_(cluster) {
+  ListScheduler(const Schedule& schedule, const Cluster& cluster)
+      : schedule_(schedule), cluster_(cluster) {
     signallers_.resize(schedule.events.size());
     served_.resize(schedule.queues.size());
     for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
       std::map<std::size_t, std::size_t> issued;  // by group slot
       const auto& ops = schedule.program_of(RankId(r)).ops;
-      times_.emplace_back(ops.size(), std::vector<When>(schedule.iterations, {kNever, kNever, kNever}));
+      times_.emplace_back(ops.size(),
+                          std::vector<When>(schedule.iterations, {kNever, kNever, kNever}));
       for (std::size_t o = 0; o < ops.size(); ++o) {
         for (const EventId event : ops[o].signals) signallers_[event.index()].push_back({r, o});
         if (ops[o].queue) served_[ops[o].queue->index()].push_back({r, o});
@@ -56,7 +59,8 @@ class ListScheduler {
   }
   const Op& op(Instance what) const { return schedule_.program_of(RankId(what.rank)).ops[what.op]; }
 
-  // What runs right before on the same stream; an operation on no stream follows its own previous iteration.
+  // What runs right before on the same stream; an operation on no stream follows its own previous
+  // iteration.
   double stream_free(Instance what, std::size_t iteration) const {
     const auto& ops = schedule_.program_of(RankId(what.rank)).ops;
     const auto lane = ops[what.op].lane;
@@ -70,7 +74,8 @@ class ListScheduler {
 
   double happens(EventId event, std::size_t iteration) const {
     std::vector<double> signals;
-    for (const Instance& by : signallers_[event.index()]) signals.push_back(times_[by.rank][by.op][iteration].end);
+    for (const Instance& by : signallers_[event.index()])
+      signals.push_back(times_[by.rank][by.op][iteration].end);
     const std::size_t needs = schedule_.events[event.index()].needs;
     if (signals.size() < needs) return kNever;
     std::sort(signals.begin(), signals.end());
@@ -83,7 +88,8 @@ class ListScheduler {
       if (after.distance <= iteration)
         last = std::max(last, times_[what.rank][after.op.index()][iteration - after.distance].end);
     for (const Await& await : op(what).awaits)
-      if (await.distance <= iteration) last = std::max(last, happens(await.event, iteration - await.distance));
+      if (await.distance <= iteration)
+        last = std::max(last, happens(await.event, iteration - await.distance));
     return last;
   }
 
@@ -91,12 +97,15 @@ class ListScheduler {
     const Work& work = op(what).work;
     if (const auto* compute = std::get_if<Compute>(&work)) {
       const auto k = static_cast<std::uint32_t>(iteration);
-      return compute->duration.value() * (compute->jittered ? compute_factor(schedule_, RankId(what.rank), k) : 1);
+      return compute->duration.value() *
+             (compute->jittered ? compute_factor(schedule_, RankId(what.rank), k) : 1);
     }
     if (const auto* collective = std::get_if<Collective>(&work)) {
       const Group& members = schedule_.groups[group(what.rank, *collective)];
-      return plan_collective(collective->kind, CollectiveAlgorithm::ring, members, schedule_.ranks, cluster_,
-                             Fidelity::flow).uncontended(collective->size).value();
+      return plan_collective(collective->kind, CollectiveAlgorithm::ring, members, schedule_.ranks,
+                             cluster_, Fidelity::flow)
+          .uncontended(collective->size)
+          .value();
     }
     const auto* transfer = std::get_if<Transfer>(&work);
     if (!transfer) return 0;
@@ -104,7 +113,8 @@ class ListScheduler {
     const Place to = schedule_.ranks[transfer->target.value_or(RankId(what.rank)).index()].place;
     if (from == to) return 0;
     const PortPair ports = ports_between(cluster_, from, to);
-    const auto rate = std::min(port_bandwidth(cluster_, ports.source), port_bandwidth(cluster_, ports.target));
+    const auto rate =
+        std::min(port_bandwidth(cluster_, ports.source), port_bandwidth(cluster_, ports.target));
     return (path_latency(cluster_, from, to) + transfer->size / rate).value();
   }
 
@@ -134,8 +144,10 @@ class ListScheduler {
 
   void meet(const std::vector<Instance>& members, std::size_t iteration) {
     double last = 0;
-    for (const Instance& member : members) last = std::max(last, times_[member.rank][member.op][iteration].ready);
-    for (const Instance& member : members) set(member, iteration, last, duration(member, iteration));
+    for (const Instance& member : members)
+      last = std::max(last, times_[member.rank][member.op][iteration].ready);
+    for (const Instance& member : members)
+      set(member, iteration, last, duration(member, iteration));
   }
 
   void serve(const std::vector<Instance>& served) {
@@ -158,8 +170,9 @@ class ListScheduler {
   const Schedule& schedule_;
   const Cluster& cluster_;
   Timetable times_;
-  std::vector<std::vector<Instance>> signallers_, served_;                          // by event, by queue
-  std::map<std::pair<std::size_t, std::size_t>, std::vector<Instance>> meetings_;   // by group and position in it
+  std::vector<std::vector<Instance>> signallers_, served_;  // by event, by queue
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<Instance>>
+      meetings_;  // by group and position in it
   bool changed_ = false;
 };
 

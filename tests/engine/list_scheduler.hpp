@@ -15,9 +15,10 @@ struct When {
 /// By rank, operation and iteration.
 using Timetable = std::vector<std::vector<std::vector<When>>>;
 
-/// The timetable of a schedule whose flows never share a port, worked out without events and without SimGrid: as the fixed
-/// point of "an operation is ready when the last of what it comes after has ended". Collectives are rings at flow fidelity.
-/// Knows no overlap slowdown. std::runtime_error if something never ends.
+/// The timetable of a schedule whose flows never share a port, worked out without events and
+/// without SimGrid: as the fixed point of "an operation is ready when the last of what it comes
+/// after has ended". Collectives are rings at flow fidelity. Knows no overlap slowdown.
+/// std::runtime_error if something never ends.
 Timetable list_schedule(const Schedule& schedule, const Cluster& cluster);
 
 }  // namespace rehearse

@@ -8,9 +8,10 @@
 
 namespace rehearse {
 
-/// run() in a child process, so that a test can simulate more than once; the trace comes back as bytes.
-inline Trace play(const Schedule& schedule, const Cluster& cluster, Fidelity fidelity = Fidelity::flow,
-                  const CommProfile* comm = nullptr) {
+/// run() in a child process, so that a test can simulate more than once; the trace comes back as
+/// bytes.
+inline Trace play(const Schedule& schedule, const Cluster& cluster,
+                  Fidelity fidelity = Fidelity::flow, const CommProfile* comm = nullptr) {
   const std::string text = in_child_process([&] {
     const Trace trace = run(schedule, cluster, {.fidelity = fidelity, .comm = comm});
     std::string bytes;

@@ -23,16 +23,20 @@ class CaseMaker {
     make_cluster();
     make_ranks();
     make_script();
-    for (std::size_t p = 0; p < partners_; ++p) case_.schedule.programs.push_back(worker_program(p));
+    for (std::size_t p = 0; p < partners_; ++p)
+      case_.schedule.programs.push_back(worker_program(p));
     Program partner{.name = "partner", .lanes = {{"compute", LaneKind::compute}}};
-    partner.ops.push_back({.label = "idle", .lane = LaneId(0), .work = Compute{.duration = Seconds(1e-3)}});
+    partner.ops.push_back(
+        {.label = "idle", .lane = LaneId(0), .work = Compute{.duration = Seconds(1e-3)}});
     case_.schedule.programs.push_back(std::move(partner));
     set_needs();
     return std::move(case_);
   }
 
  private:
-  std::size_t between(std::size_t low, std::size_t high) { return low + stream_() % (high - low + 1); }
+  std::size_t between(std::size_t low, std::size_t high) {
+    return low + stream_() % (high - low + 1);
+  }
   bool chance(double share) { return uniform01(stream_) < share; }
   Seconds duration() { return Seconds(1e-4 * std::pow(100, uniform01(stream_))); }
   // Large enough that a flow's rounding to 1/65536 byte stays below 1e-10.
@@ -62,8 +66,11 @@ class CaseMaker {
     schedule.groups.resize(1 + parts);
     for (std::size_t r = 0; r < workers_; ++r) {
       const Place place = gpu_places(case_.cluster)[r];
-      // Each program has a rank; half of the time the others all run the last one, so that it alone has many.
-      const std::size_t program = r < partners_ ? r : chance(0.5) ? partners_ - 1 : between(0, partners_ - 1);
+      // Each program has a rank; half of the time the others all run the last one, so that it alone
+      // has many.
+      const std::size_t program = r < partners_ ? r
+                                  : chance(0.5) ? partners_ - 1
+                                                : between(0, partners_ - 1);
       const std::size_t part = 1 + (by_node ? place.node.index() : between(0, parts - 1));
       ++ranks_of_[program];
       schedule.ranks.push_back({.program = ProgramId(program),
@@ -75,12 +82,14 @@ class CaseMaker {
     }
     for (Group& group : schedule.groups) {
       group.ranks = group.members.size();
-      group.nodes = by_node && &group != schedule.groups.data() ? 1 : group.ranks / (by_node ? 2 : 1);
+      group.nodes =
+          by_node && &group != schedule.groups.data() ? 1 : group.ranks / (by_node ? 2 : 1);
     }
     for (std::size_t p = 0; p < partners_; ++p)
-      schedule.ranks.push_back({.program = ProgramId(partners_),
-                                .place = {NodeId(case_.cluster.node_count() - partners_ + p), kCpuGpu},
-                                .groups = {}});
+      schedule.ranks.push_back(
+          {.program = ProgramId(partners_),
+           .place = {NodeId(case_.cluster.node_count() - partners_ + p), kCpuGpu},
+           .groups = {}});
   }
 
   void make_script() {
@@ -96,12 +105,15 @@ class CaseMaker {
       schedule.events.push_back({"event", 1});
       event_phase_.push_back(between(0, script_.size()));
     }
-    for (std::size_t i = between(0, 2); i-- > 0;) schedule.queues.push_back({"queue", RankId(workers_)});
+    for (std::size_t i = between(0, 2); i-- > 0;)
+      schedule.queues.push_back({"queue", RankId(workers_)});
   }
 
   Program worker_program(std::size_t p) {
     Program program{.name = "worker"};
-    const Lane lanes[] = {{"compute", LaneKind::compute}, {"nccl", LaneKind::communication}, {"host", LaneKind::host}};
+    const Lane lanes[] = {{"compute", LaneKind::compute},
+                          {"nccl", LaneKind::communication},
+                          {"host", LaneKind::host}};
     program.lanes.assign(lanes, lanes + between(1, 3));
     comm_lane_ = LaneId(std::min<std::size_t>(1, program.lanes.size() - 1));
     for (std::size_t phase = 0; phase <= script_.size(); ++phase) {
@@ -140,7 +152,8 @@ class CaseMaker {
     const std::optional<LaneId> lane = chance(0.7) ? std::optional(any) : std::nullopt;
     Compute compute{.duration = duration()};
     switch (between(0, 4)) {
-      case 0: return add(program, {.label = "join", .lane = lane, .work = Join{}}, phase);
+      case 0:
+        return add(program, {.label = "join", .lane = lane, .work = Join{}}, phase);
       case 1:
         if (ranks_of_[p] > 1 || case_.cluster.groups[0].node.gpus > 1) break;
         return add(program, {.label = "transfer", .lane = comm_lane_, .work = transfer(p)}, phase);
@@ -153,7 +166,8 @@ class CaseMaker {
                                .after = {{OpId(program.ops.size() - 1)}}});
         return;
       }
-      default: compute.jittered = chance(0.8);
+      default:
+        compute.jittered = chance(0.8);
     }
     add(program, {.label = "compute", .lane = lane, .work = compute}, phase);
   }
@@ -169,7 +183,8 @@ class CaseMaker {
     for (const RankSpec& rank : case_.schedule.ranks)
       for (const Op& op : case_.schedule.programs[rank.program.index()].ops)
         for (const EventId event : op.signals) ++signals[event.index()];
-    for (std::size_t e = 0; e < signals.size(); ++e) case_.schedule.events[e].needs = between(1, signals[e]);
+    for (std::size_t e = 0; e < signals.size(); ++e)
+      case_.schedule.events[e].needs = between(1, signals[e]);
   }
 
   RandomStream stream_;

@@ -9,7 +9,8 @@
 namespace rehearse {
 namespace {
 
-const std::string kHead = "error: the simulation cannot finish: every operation that is left waits for another\n";
+const std::string kHead =
+    "error: the simulation cannot finish: every operation that is left waits for another\n";
 
 // Validates, plays, and returns the text of the error; nothing if it finished.
 std::string stuck(const Schedule& schedule, const Cluster& cluster) {
@@ -42,16 +43,20 @@ BOOST_AUTO_TEST_CASE(two_groups_entered_in_crossed_orders_are_stuck) {
   schedule.groups.push_back(schedule.groups[0]);
   schedule.ranks[1].program = ProgramId(1);
   for (RankSpec& rank : schedule.ranks) rank.groups = {GroupId(0), GroupId(1)};
-  BOOST_CHECK_EQUAL(stuck(schedule, cluster),
-                    kHead +
-                        "  rank 0, lane nccl, iteration 0: all_reduce a; waits for the other members of its group\n"
-                        "  rank 1, lane nccl, iteration 0: all_reduce b; waits for the other members of its group\n");
+  BOOST_CHECK_EQUAL(stuck(schedule, cluster), kHead +
+                                                  "  rank 0, lane nccl, iteration 0: all_reduce a; "
+                                                  "waits for the other members of its group\n"
+                                                  "  rank 1, lane nccl, iteration 0: all_reduce b; "
+                                                  "waits for the other members of its group\n");
 }
 
 // Two signals are needed in each iteration; there is one.
 Schedule waits_for_an_event(const Cluster& cluster, std::optional<LaneId> lane) {
   Program program{.name = "worker", .lanes = {{"compute", LaneKind::compute}}};
-  program.ops = {{.label = "compute", .lane = LaneId(0), .work = Compute{.duration = Seconds(1)}, .signals = {EventId(0)}},
+  program.ops = {{.label = "compute",
+                  .lane = LaneId(0),
+                  .work = Compute{.duration = Seconds(1)},
+                  .signals = {EventId(0)}},
                  {.label = "step", .lane = lane, .work = Join{}, .awaits = {{EventId(0), 1}}}};
   Schedule schedule = on_all_ranks(cluster, program, 3);
   schedule.events = {{.name = "everyone is there", .needs = 2}};
@@ -60,8 +65,9 @@ Schedule waits_for_an_event(const Cluster& cluster, std::optional<LaneId> lane) 
 
 BOOST_AUTO_TEST_CASE(an_event_that_never_comes_stops_a_lane) {
   const Cluster cluster = star_cluster(1);
-  BOOST_CHECK_EQUAL(stuck(waits_for_an_event(cluster, LaneId(0)), cluster),
-                    kHead + "  rank 0, lane compute, iteration 1: step; waits for event everyone is there\n");
+  BOOST_CHECK_EQUAL(
+      stuck(waits_for_an_event(cluster, LaneId(0)), cluster),
+      kHead + "  rank 0, lane compute, iteration 1: step; waits for event everyone is there\n");
 }
 
 BOOST_AUTO_TEST_CASE(an_event_that_never_comes_stops_an_operation_without_a_lane) {

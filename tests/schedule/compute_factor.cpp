@@ -56,7 +56,8 @@ BOOST_AUTO_TEST_CASE(an_exponential_has_mean_1_and_cv_1) {
   BOOST_CHECK_CLOSE(drawn.cv, 1, 5);
 }
 
-// Memoryless: exp(-x) of the draws are above x, here x = 1, 2, 3; the error of a share p is sqrt(p(1-p)/40000).
+// Memoryless: exp(-x) of the draws are above x, here x = 1, 2, 3; the error of a share p is
+// sqrt(p(1-p)/40000).
 BOOST_AUTO_TEST_CASE(an_exponential_s_tail_is_exp_of_minus_x) {
   const Schedule schedule = two_ranks({Distribution::exponential});
   for (const double x : {1.0, 2.0, 3.0}) {

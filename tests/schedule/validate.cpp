@@ -13,22 +13,35 @@
 namespace rehearse {
 namespace {
 
-// Two workers on two nodes: compute, then an all_reduce of the world, then a step that signals; the host waits for the
-// event of the iteration before. A third rank serves a queue.
+// Two workers on two nodes: compute, then an all_reduce of the world, then a step that signals; the
+// host waits for the event of the iteration before. A third rank serves a queue.
 Schedule good() {
-  Program worker{.name = "worker", .lanes = {{"compute"}, {"nccl", LaneKind::communication}, {"host", LaneKind::host}}};
-  worker.ops = {
-      {.label = "backward", .lane = LaneId(0), .work = Compute{.duration = Seconds(1)}},
-      {.label = "all_reduce", .lane = LaneId(1), .work = Collective{.size = Bytes(8)}, .after = {{OpId(0)}}},
-      {.label = "step", .lane = LaneId(0), .work = Compute{.duration = Seconds(1)}, .after = {{OpId(1)}},
-       .signals = {EventId(0)}},
-      {.label = "wait", .lane = LaneId(2), .work = Join{}, .awaits = {{EventId(0), 1}}},
-      {.label = "push", .lane = LaneId(1), .work = Transfer{.source = {}, .target = RankId(2), .size = Bytes(8)}},
-      {.label = "apply", .queue = QueueId(0), .work = Compute{.duration = Seconds(1)}, .after = {{OpId(4)}}}};
+  Program worker{
+      .name = "worker",
+      .lanes = {{"compute"}, {"nccl", LaneKind::communication}, {"host", LaneKind::host}}};
+  worker.ops = {{.label = "backward", .lane = LaneId(0), .work = Compute{.duration = Seconds(1)}},
+                {.label = "all_reduce",
+                 .lane = LaneId(1),
+                 .work = Collective{.size = Bytes(8)},
+                 .after = {{OpId(0)}}},
+                {.label = "step",
+                 .lane = LaneId(0),
+                 .work = Compute{.duration = Seconds(1)},
+                 .after = {{OpId(1)}},
+                 .signals = {EventId(0)}},
+                {.label = "wait", .lane = LaneId(2), .work = Join{}, .awaits = {{EventId(0), 1}}},
+                {.label = "push",
+                 .lane = LaneId(1),
+                 .work = Transfer{.source = {}, .target = RankId(2), .size = Bytes(8)}},
+                {.label = "apply",
+                 .queue = QueueId(0),
+                 .work = Compute{.duration = Seconds(1)},
+                 .after = {{OpId(4)}}}};
   Schedule schedule;
   schedule.programs = {worker, Program{.name = "server"}};
   for (std::size_t r = 0; r < 2; ++r)
-    schedule.ranks.push_back({.program = ProgramId(0), .place = {NodeId(r), 0}, .groups = {GroupId(0)}});
+    schedule.ranks.push_back(
+        {.program = ProgramId(0), .place = {NodeId(r), 0}, .groups = {GroupId(0)}});
   schedule.ranks.push_back({.program = ProgramId(1), .place = {NodeId(0), -1}, .groups = {}});
   schedule.groups = {{.name = "world", .members = {RankId(0), RankId(1)}, .ranks = 2, .nodes = 2}};
   schedule.queues = {{.name = "server", .owner = RankId(2)}};
@@ -50,37 +63,60 @@ Op& op(Schedule& schedule, std::size_t index) { return schedule.programs[0].ops[
 const std::vector<Bad> kBad = {
     {"no iterations", "a schedule without iterations", [](Schedule& s) { s.iterations = 0; }},
     {"no ranks", "a schedule without ranks", [](Schedule& s) { s.ranks.clear(); }},
-    {"lane and queue", "an operation is on a lane and in a queue", [](Schedule& s) { op(s, 0).queue = QueueId(0); }},
+    {"lane and queue", "an operation is on a lane and in a queue",
+     [](Schedule& s) { op(s, 0).queue = QueueId(0); }},
     {"lane id", "lane out of range", [](Schedule& s) { op(s, 0).lane = LaneId(3); }},
     {"queue id", "queue out of range", [](Schedule& s) { op(s, 5).queue = QueueId(1); }},
-    {"after id", "after-edge out of range", [](Schedule& s) { op(s, 0).after = {{OpId(6), 1}}; }},
-    {"await id", "awaited event out of range", [](Schedule& s) { op(s, 0).awaits = {{EventId(1), 1}}; }},
-    {"signal id", "signalled event out of range", [](Schedule& s) { op(s, 0).signals = {EventId(1)}; }},
+    {"after id", "after-edge out of range",
+     [](Schedule& s) {
+       op(s, 0).after = {{OpId(6), 1}};
+     }},
+    {"await id", "awaited event out of range",
+     [](Schedule& s) {
+       op(s, 0).awaits = {{EventId(1), 1}};
+     }},
+    {"signal id", "signalled event out of range",
+     [](Schedule& s) { op(s, 0).signals = {EventId(1)}; }},
     {"program id", "program out of range", [](Schedule& s) { s.ranks[0].program = ProgramId(2); }},
     {"group id", "group out of range", [](Schedule& s) { s.ranks[0].groups = {GroupId(1)}; }},
     {"group slot", "group slot out of range", [](Schedule& s) { s.ranks[0].groups.clear(); }},
-    {"group member", "group member out of range", [](Schedule& s) { s.groups[0].members.emplace_back(3); }},
+    {"group member", "group member out of range",
+     [](Schedule& s) { s.groups[0].members.emplace_back(3); }},
     {"queue owner", "queue owner out of range", [](Schedule& s) { s.queues[0].owner = RankId(3); }},
-    {"transfer end", "transfer end out of range", [](Schedule& s) { op(s, 4).work = Transfer{{}, RankId(3), Bytes(1)}; }},
+    {"transfer end", "transfer end out of range",
+     [](Schedule& s) {
+       op(s, 4).work = Transfer{{}, RankId(3), Bytes(1)};
+     }},
     {"transfer without ends", "a transfer from a rank to itself",
-     [](Schedule& s) { op(s, 4).work = Transfer{{}, {}, Bytes(1)}; }},
+     [](Schedule& s) {
+       op(s, 4).work = Transfer{{}, {}, Bytes(1)};
+     }},
     {"negative transfer", "a size that is negative or not finite",
-     [](Schedule& s) { op(s, 4).work = Transfer{{}, RankId(2), Bytes(-1)}; }},
+     [](Schedule& s) {
+       op(s, 4).work = Transfer{{}, RankId(2), Bytes(-1)};
+     }},
     {"endless collective", "a size that is negative or not finite",
-     [](Schedule& s) { op(s, 1).work = Collective{.size = Bytes(std::numeric_limits<double>::infinity())}; }},
+     [](Schedule& s) {
+       op(s, 1).work = Collective{.size = Bytes(std::numeric_limits<double>::infinity())};
+     }},
     {"negative duration", "a duration that is negative or not finite",
      [](Schedule& s) { op(s, 0).work = Compute{.duration = Seconds(-1)}; }},
     {"duration is NaN", "a duration that is negative or not finite",
      [](Schedule& s) { op(s, 0).work = Compute{.duration = Seconds(std::nan(""))}; }},
-    {"after itself", "the schedule waits for itself in a cycle", [](Schedule& s) { op(s, 5).after = {{OpId(5)}}; }},
-    {"against lane order", "the schedule waits for itself in a cycle", [](Schedule& s) { op(s, 0).after = {{OpId(2)}}; }},
-    {"across two lanes", "the schedule waits for itself in a cycle", [](Schedule& s) { op(s, 1).after = {{OpId(2)}}; }},
-    {"through an event", "the schedule waits for itself in a cycle", [](Schedule& s) { op(s, 0).awaits = {{EventId(0)}}; }},
+    {"after itself", "the schedule waits for itself in a cycle",
+     [](Schedule& s) { op(s, 5).after = {{OpId(5)}}; }},
+    {"against lane order", "the schedule waits for itself in a cycle",
+     [](Schedule& s) { op(s, 0).after = {{OpId(2)}}; }},
+    {"across two lanes", "the schedule waits for itself in a cycle",
+     [](Schedule& s) { op(s, 1).after = {{OpId(2)}}; }},
+    {"through an event", "the schedule waits for itself in a cycle",
+     [](Schedule& s) { op(s, 0).awaits = {{EventId(0)}}; }},
     {"through an event and a lane", "the schedule waits for itself in a cycle",
      [](Schedule& s) { op(s, 1).awaits = {{EventId(0)}}; }},
 };
 
-BOOST_DATA_TEST_CASE(a_malformed_schedule_is_rejected_with_its_reason, boost::unit_test::data::make(kBad), bad) {
+BOOST_DATA_TEST_CASE(a_malformed_schedule_is_rejected_with_its_reason,
+                     boost::unit_test::data::make(kBad), bad) {
   Schedule schedule = good();
   bad.change(schedule);
   BOOST_CHECK_EXCEPTION(validate(schedule), InternalError, [&bad](const InternalError& error) {
@@ -116,7 +152,8 @@ BOOST_AUTO_TEST_CASE(members_may_run_different_programs_that_issue_the_same_coll
 
 BOOST_AUTO_TEST_CASE(members_that_issue_collectives_in_different_orders_are_rejected) {
   Schedule schedule = with_second_program([](Program&) {});
-  const Op more{.label = "all_gather", .lane = LaneId(1),
+  const Op more{.label = "all_gather",
+                .lane = LaneId(1),
                 .work = Collective{.kind = CollectiveKind::all_gather, .size = Bytes(4)}};
   auto& first = schedule.programs[0].ops;
   auto& second = schedule.programs[2].ops;
@@ -124,27 +161,32 @@ BOOST_AUTO_TEST_CASE(members_that_issue_collectives_in_different_orders_are_reje
   second.push_back(more);
   BOOST_CHECK_EQUAL(reason(schedule), "accepted");
   std::swap(std::get<Collective>(second[1].work), std::get<Collective>(second.back().work));
-  BOOST_CHECK_EQUAL(reason(schedule), "internal error: members of a group issue different collectives");
+  BOOST_CHECK_EQUAL(reason(schedule),
+                    "internal error: members of a group issue different collectives");
 }
 
-BOOST_AUTO_TEST_CASE(members_that_issue_collectives_of_different_kinds_sizes_or_algorithms_are_rejected) {
+BOOST_AUTO_TEST_CASE(
+    members_that_issue_collectives_of_different_kinds_sizes_or_algorithms_are_rejected) {
   const Collective unlike[] = {{.kind = CollectiveKind::broadcast, .size = Bytes(8)},
                                {.size = Bytes(9)},
                                {.size = Bytes(8), .algorithm = CollectiveAlgorithm::tree}};
   for (const Collective& collective : unlike)
-    BOOST_CHECK_EQUAL(reason(with_second_program([&](Program& program) { program.ops[1].work = collective; })),
-                      "internal error: members of a group issue different collectives");
+    BOOST_CHECK_EQUAL(
+        reason(with_second_program([&](Program& program) { program.ops[1].work = collective; })),
+        "internal error: members of a group issue different collectives");
 }
 
 BOOST_AUTO_TEST_CASE(a_collective_that_a_member_never_issues_is_rejected) {
-  BOOST_CHECK_EQUAL(reason(with_second_program([](Program& program) { program.ops[1].work = Join{}; })),
-                    "internal error: a group's collectives are not issued by exactly its members");
+  BOOST_CHECK_EQUAL(
+      reason(with_second_program([](Program& program) { program.ops[1].work = Join{}; })),
+      "internal error: a group's collectives are not issued by exactly its members");
 }
 
 BOOST_AUTO_TEST_CASE(a_collective_that_a_stranger_issues_in_a_member_s_stead_is_rejected) {
   Schedule schedule = good();
   schedule.groups[0].members = {RankId(0), RankId(2)};
-  BOOST_CHECK_EQUAL(reason(schedule), "internal error: a group's collectives are not issued by exactly its members");
+  BOOST_CHECK_EQUAL(reason(schedule),
+                    "internal error: a group's collectives are not issued by exactly its members");
 }
 
 BOOST_AUTO_TEST_CASE(a_group_that_nobody_uses_needs_no_issuers) {

@@ -69,7 +69,8 @@ BOOST_AUTO_TEST_CASE(padding_is_gathered_and_reduced_too) {
       per_element());
 }
 
-// Wrapped as a whole a model is FSDP's root, whose parameters stay gathered from forward to backward.
+// Wrapped as a whole a model is FSDP's root, whose parameters stay gathered from forward to
+// backward.
 BOOST_AUTO_TEST_CASE(a_model_that_is_wrapped_whole_is_gathered_once_a_step) {
   const Toy two = toy({{4096, kMs, kMs}, {4096, kMs, kMs}}, kMs);
   const auto gathers = [&](Fsdp::Wrap wrap) {
@@ -99,9 +100,9 @@ BOOST_DATA_TEST_CASE(mixed_precision_scales_what_is_gathered_and_reduced, data::
   const Fsdp options{.param_dtype = sample.param, .reduce_dtype = sample.reduce};
   const Schedule schedule = schedule_of(options, toy({{4 * 1024, kMs, kMs}}, kMs), star_cluster(4));
   const double gathered = 1024 * sample.gathered, reduced = 1024 * sample.reduced;
-  BOOST_TEST(sizes_of(schedule.programs[0], CollectiveKind::all_gather) ==
-                 (std::vector<double>{gathered}),
-             per_element());
+  BOOST_TEST(
+      sizes_of(schedule.programs[0], CollectiveKind::all_gather) == (std::vector<double>{gathered}),
+      per_element());
   BOOST_TEST(sizes_of(schedule.programs[0], CollectiveKind::reduce_scatter) ==
                  (std::vector<double>{reduced}),
              per_element());
