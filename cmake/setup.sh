@@ -4,7 +4,7 @@
 
 # needs_build STAMP: whether a source is newer than the last build.
 needs_build() {
-  [[ ! -e $1 ]] || [[ -n $(find "$root"/{src,sim,cmake,CMakeLists.txt,CMakePresets.json} \
+  [[ ! -e $1 ]] || [[ -n $(find "$root"/{src,sim,calibrate,cmake,CMakeLists.txt,CMakePresets.json} \
     -newer "$1" -print -quit) ]]
 }
 

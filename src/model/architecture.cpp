@@ -28,6 +28,9 @@ const std::vector<Architecture>& architectures() {
        build_llama_7b},
       {"llama_70b", "Llama 2 70B (Touvron et al. 2023), 69.0 B parameters, 4096 tokens",
        build_llama_70b},
+      {"small_cnn", "Two convolutions and two linear layers, 545 k parameters, 32x32, 10 classes",
+       build_small_cnn},
+      {"small_mlp", "Three linear layers, 402 k parameters, 32x32, 10 classes", build_small_mlp},
   };
   return kAll;
 }

@@ -28,6 +28,8 @@ Model build_gpt2(const ModelShape& shape);
 Model build_gpt2_xl(const ModelShape& shape);
 Model build_llama_7b(const ModelShape& shape);
 Model build_llama_70b(const ModelShape& shape);
+Model build_small_cnn(const ModelShape& shape);
+Model build_small_mlp(const ModelShape& shape);
 
 /// What an image network takes when the shape does not say.
 struct ImageDefaults {

@@ -128,7 +128,7 @@ struct ModelShape {
 };
 
 /// Names of the built-in architectures: vgg16, resnet50, densenet121, efficientnet_v2_l,
-/// convnext_large, bert_large, gpt2, gpt2_xl, llama_7b, llama_70b.
+/// convnext_large, bert_large, gpt2, gpt2_xl, llama_7b, llama_70b, small_cnn, small_mlp.
 const std::vector<std::string>& architecture_names();
 /// One line about an architecture: "ResNet-50 (He et al. 2016), 25.6 M parameters, 224x224".
 std::string describe_architecture(const std::string& name);

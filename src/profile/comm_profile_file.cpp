@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <utility>
 
 #include "profile/comm_profile.hpp"
+#include "profile/yaml_text.hpp"
 
 namespace rehearse {
 namespace {
@@ -70,33 +69,6 @@ bool same_place(const CommCurve& a, const CommCurve& b) {
 // --- writing
 // ---------------------------------------------------------------------------------------------------
 
-/// Six significant digits without an exponent.
-std::string decimal(double value) {
-  const double magnitude = value > 0 ? std::floor(std::log10(value)) : 0;
-  return fmt::format("{:.{}f}", value, static_cast<int>(std::clamp(5 - magnitude, 0.0, 15.0)));
-}
-
-/// A whole number of the largest binary unit that divides it.
-std::string exact(Bytes size) {
-  constexpr std::pair<double, const char*> kUnits[] = {
-      {1024.0 * 1024 * 1024, "GiB"}, {1024.0 * 1024, "MiB"}, {1024.0, "KiB"}};
-  for (const auto& [unit, name] : kUnits) {
-    if (size.value() >= unit && std::fmod(size.value(), unit) == 0) {
-      return fmt::format("{:.0f}{}", size.value() / unit, name);
-    }
-  }
-  return fmt::format("{:.0f}B", size.value());
-}
-
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c == '\n' || c == '\t' ? ' ' : c;
-  }
-  return result + "\"";
-}
-
 std::string curve_text(const CommCurve& curve) {
   std::string text =
       fmt::format("  - collective: {}\n    ranks: {}\n    nodes: {}\n    segments:\n",
@@ -105,8 +77,8 @@ std::string curve_text(const CommCurve& curve) {
     text += fmt::format("      - {{latency: {}us, busbw: {}GBps}}\n",
                         decimal(s.latency.value() * 1e6), decimal(s.busbw.value() / 1e9));
   }
-  text += fmt::format("    fitted_on: {{smallest: {}, largest: {}}}\n", exact(curve.smallest),
-                      exact(curve.largest));
+  text += fmt::format("    fitted_on: {{smallest: {}, largest: {}}}\n", yaml_bytes(curve.smallest),
+                      yaml_bytes(curve.largest));
   text += fmt::format("    residual_median: {:.4f}\n    residual_max: {:.4f}\n",
                       curve.residual_median, curve.residual_max);
   if (curve.held_out_max > 0) {

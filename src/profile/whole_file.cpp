@@ -1,14 +1,40 @@
 #include "profile/whole_file.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <system_error>
 
 #include "base/error.hpp"
 
 namespace rehearse {
+namespace {
+
+struct Close {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+[[noreturn]] void fail_to_write(const std::filesystem::path& file, int error) {
+  throw MissingError(
+      fmt::format("{}: error: cannot be written: {}", file.string(), std::strerror(error)));
+}
+
+/// Writes and waits for the disk. The errno of what failed, or 0.
+int write_through(const std::filesystem::path& file, const std::string& text) {
+  const std::unique_ptr<std::FILE, Close> stream(std::fopen(file.c_str(), "wb"));
+  if (!stream) return errno;
+  if (std::fwrite(text.data(), 1, text.size(), stream.get()) != text.size()) return errno;
+  if (std::fflush(stream.get()) != 0 || fsync(fileno(stream.get())) != 0) return errno;
+  return 0;
+}
+
+}  // namespace
 
 std::string read_whole_file(const std::filesystem::path& file) {
   std::error_code ignored;
@@ -17,6 +43,18 @@ std::string read_whole_file(const std::filesystem::path& file) {
     throw MissingError(fmt::format("{}: error: cannot read this file", file.string()));
   }
   return std::string((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+}
+
+void write_whole_file(const std::filesystem::path& file, const std::string& text) {
+  std::error_code ignored;
+  if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), ignored);
+  std::filesystem::path temporary = file;
+  temporary += fmt::format(".{}.tmp", getpid());
+  int error = write_through(temporary, text);
+  if (error == 0 && std::rename(temporary.c_str(), file.c_str()) != 0) error = errno;
+  if (error == 0) return;
+  std::filesystem::remove(temporary, ignored);
+  fail_to_write(file, error);
 }
 
 }  // namespace rehearse

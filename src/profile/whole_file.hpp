@@ -8,4 +8,9 @@ namespace rehearse {
 /// The bytes of a file. MissingError if it cannot be read.
 std::string read_whole_file(const std::filesystem::path& file);
 
+/// Writes a file so that a reader, or a crash, finds the old one or the whole new one: to a
+/// temporary file beside it that is on the disk before it is renamed. Folders on the way are made.
+/// MissingError if it cannot be written; the old file stays.
+void write_whole_file(const std::filesystem::path& file, const std::string& text);
+
 }  // namespace rehearse

@@ -15,16 +15,16 @@ namespace {
 namespace data = boost::unit_test::data;
 
 const std::vector<std::string> kAll = {
-    "vgg16",      "resnet50", "densenet121", "efficientnet_v2_l", "convnext_large",
-    "bert_large", "gpt2",     "gpt2_xl",     "llama_7b",          "llama_70b"};
-const std::vector<std::int64_t> kCounts = {138357544,  25557032,   7978856,   118515272,
-                                           197767336,  336226108,  124439808, 1557611200,
-                                           6738415616, 68976648192};
+    "vgg16", "resnet50", "densenet121", "efficientnet_v2_l", "convnext_large", "bert_large",
+    "gpt2",  "gpt2_xl",  "llama_7b",    "llama_70b",         "small_cnn",      "small_mlp"};
+const std::vector<std::int64_t> kCounts = {138357544,  25557032,    7978856,   118515272,
+                                           197767336,  336226108,   124439808, 1557611200,
+                                           6738415616, 68976648192, 545098,    402250};
 const std::vector<std::string> kTorchvision = {"vgg16", "resnet50", "densenet121",
                                                "efficientnet_v2_l", "convnext_large"};
 // Running means and variances, without num_batches_tracked.
 const std::vector<std::int64_t> kBuffers = {0, 53120, 83648, 512576, 0};
-const std::vector<std::size_t> kUnits = {16, 18, 63, 81, 41, 26, 14, 50, 34, 82};
+const std::vector<std::size_t> kUnits = {16, 18, 63, 81, 41, 26, 14, 50, 34, 82, 4, 3};
 
 /// Reads torchvision_tensors.txt: the tensors of each network.
 std::map<std::string, std::vector<std::int64_t>> torchvision_tensors() {

@@ -1,0 +1,216 @@
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <stdexcept>
+
+#include "base/error.hpp"
+#include "cli/commands.hpp"
+#include "cli/progress.hpp"
+#include "cli/stop_signal.hpp"
+#include "measure/compute_calibration.hpp"
+#include "measure/host_threads.hpp"
+#include "measure/precision.hpp"
+#include "measure/step_runner.hpp"
+#include "models/networks.hpp"
+#include "profile/whole_file.hpp"
+
+namespace rehearse {
+namespace {
+
+struct ComputeCommand {
+  ComputePlan plan;
+  std::string precision = "fp32";
+  int threads = 0;  ///< 0: LibTorch's own choice
+  std::filesystem::path output;
+  bool cpu = false;
+  bool dry_run = false;
+  bool quiet = false;
+};
+
+ProfileOrigin origin_of(const MeasuredDevice& device, const std::string& command_line) {
+  const DeviceIdentity identity = device.identity();
+  return {.device = identity.name,
+          .driver = identity.driver,
+          .cuda = identity.cuda,
+          .libtorch = TORCH_VERSION,
+          .date = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr))),
+          .command = command_line,
+          .host_threads = host_threads()};
+}
+
+ComputeProfile empty_profile(const ComputePlan& plan, const ProfileOrigin& origin) {
+  const ModelShape shape = filled_shape(plan.model, plan.shape);
+  ComputeProfile profile;
+  profile.origin = origin;
+  profile.model = plan.model;
+  profile.precision = plan.precision;
+  profile.image = shape.image;
+  profile.sequence = shape.sequence;
+  return profile;
+}
+
+/// Points of unlike origin do not go into one file.
+void check_same_subject(const ComputeProfile& old, const ComputeProfile& now,
+                        const std::filesystem::path& file) {
+  const auto check_same = [&](const std::string& what, const std::string& a, const std::string& b) {
+    if (a == b) return;
+    throw InputError(fmt::format(
+        "{}: error: holds another measurement: its {} is {}, asked is {}\nremedy: give another "
+        "--output, or remove the file",
+        file.string(), what, a, b));
+  };
+  check_same("model", old.model, now.model);
+  check_same("precision", to_string(old.precision), to_string(now.precision));
+  check_same("image", std::to_string(old.image), std::to_string(now.image));
+  check_same("sequence", std::to_string(old.sequence), std::to_string(now.sequence));
+  check_same("device", old.origin.device, now.origin.device);
+  check_same("LibTorch", old.origin.libtorch, now.origin.libtorch);
+  check_same("number of host threads", std::to_string(old.origin.host_threads),
+             std::to_string(now.origin.host_threads));
+}
+
+/// The file's profile where there is one, with the new origin; else an empty one.
+ComputeProfile starting_profile(const ComputeCommand& command, const ProfileOrigin& origin) {
+  ComputeProfile profile = empty_profile(command.plan, origin);
+  if (!std::filesystem::exists(command.output)) return profile;
+  const ComputeProfile old = read_compute_profile(Document::load(command.output)->root());
+  check_same_subject(old, profile, command.output);
+  profile.points = old.points;
+  profile.optimizers = old.optimizers;
+  return profile;
+}
+
+std::string joined(const std::vector<std::int64_t>& batches) {
+  return batches.empty() ? "none" : fmt::format("{}", fmt::join(batches, ", "));
+}
+
+void print_plan(const ComputePlan& plan, const ComputeProfile& profile, MeasuredDevice& device) {
+  fmt::print("{} in {} on {}, {} host {}\n", plan.model, to_string(plan.precision),
+             profile.origin.device, profile.origin.host_threads,
+             profile.origin.host_threads == 1 ? "thread" : "threads");
+  fmt::print(
+      "batches:     {}\noptimizers:  {}\n", joined(plan.batches),
+      plan.optimizers.empty() ? "none" : fmt::format("{}", fmt::join(plan.optimizers, ", ")));
+  fmt::print("repetitions: {} after {} to warm up, each with and without timed units\n",
+             plan.repetitions, plan.warmup);
+  const Seconds time = estimated_time(plan, device);
+  if (!plan.batches.empty()) {
+    fmt::print("estimated:   {}, from one step of batch {}\n", format(time), plan.batches.front());
+  }
+}
+
+void print_summary(const ComputeProfile& profile, const std::filesystem::path& file) {
+  for (const BatchPoint& point : profile.points) {
+    const double difference = point.sum_difference();
+    fmt::print("batch {:>4}: step {}, units {} of {} forward and backward ({:+.1f} %{}), peak {}\n",
+               point.batch, format(point.whole.step), format(point.units_sum()),
+               format(point.whole.forward + point.whole.backward), 100 * difference,
+               std::abs(difference) > kSumTolerance ? ": MORE THAN 5 %" : "",
+               format(point.allocated_peak));
+  }
+  for (const OptimizerTime& time : profile.optimizers) {
+    fmt::print("{}: {}\n", time.kind, format(time.time));
+  }
+  fmt::print("profile: {}\n", file.string());
+}
+
+void measure(const ComputeCommand& command, const ComputePlan& plan, MeasuredDevice& device,
+             ComputeProfile& profile) {
+  catch_stop_signals();
+  // The file is written before hours of work, so that one that cannot be is said at once.
+  write_whole_file(command.output, to_yaml(profile));
+  bool finished = false;
+  {
+    Progress progress(command.quiet);
+    finished = calibrate_compute(
+        plan, device, profile,
+        {.progress = [&](double share, const std::string& now) { progress.update(share, now); },
+         .keep = [&](const ComputeProfile& now) { write_whole_file(command.output, to_yaml(now)); },
+         .stop = [] { return stop_signal() != 0; }});
+  }
+  if (finished) return;
+  constexpr int kSignalBase = 128;
+  throw Error(static_cast<ExitCode>(kSignalBase + stop_signal()),
+              fmt::format("stopped; {} holds what was measured\nremedy: the same command goes on "
+                          "from there",
+                          command.output.string()));
+}
+
+/// Fills in what the options leave to be computed, and says what cannot be measured.
+void complete(ComputeCommand& command, const MeasuredDevice& device) {
+  ComputePlan& plan = command.plan;
+  plan.precision = parse_precision(command.precision);
+  const std::set<std::int64_t> sorted(plan.batches.begin(), plan.batches.end());
+  plan.batches.assign(sorted.begin(), sorted.end());
+  const std::string reason = unsupported(plan.precision, device.torch_device());
+  if (!reason.empty()) throw InputError("error: --precision: " + reason);
+  if (command.output.empty() && !command.dry_run) {
+    throw InputError("error: --output: the profile's file is missing");
+  }
+}
+
+void run_compute(ComputeCommand& command, const Invocation& invocation) {
+  try {
+    filled_shape(command.plan.model, command.plan.shape);
+  } catch (const std::invalid_argument& error) {
+    throw InputError(fmt::format("error: {}", error.what()));
+  }
+  set_host_threads(command.threads);
+  const auto device = command.cpu ? make_cpu_device() : make_device();
+  complete(command, *device);
+  ComputeProfile profile = starting_profile(command, origin_of(*device, invocation.command_line));
+  const ComputePlan plan = remaining(command.plan, profile);
+  if (command.dry_run) return print_plan(plan, profile, *device);
+  if (plan.batches.empty() && plan.optimizers.empty()) {
+    fmt::print("nothing is left to measure\n");
+  } else {
+    measure(command, plan, *device, profile);
+  }
+  print_summary(profile, command.output);
+}
+
+}  // namespace
+
+void add_compute_command(CLI::App& app, const Invocation& invocation) {
+  auto command = std::make_shared<ComputeCommand>();
+  command->plan.optimizers = timed_optimizers();
+  command->plan.batches = {1, 2, 4};
+  ComputePlan& plan = command->plan;
+  CLI::App* compute = app.add_subcommand(
+      "compute", "Time every unit of a model, forward and backward, over batch sizes");
+  compute->add_option("--model", plan.model, "One of `list models`")->required()->type_name("NAME");
+  compute->add_option("--batches", plan.batches, "Batch sizes: 1,2,4")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1000000))
+      ->type_name("N,N,...");
+  compute->add_option("--precision", command->precision, "fp32, tf32, bf16 or bf16_pure")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "bf16_pure"}))
+      ->type_name("NAME");
+  compute->add_option("--image", plan.shape.image, "Pixels per side, where not the model's own")
+      ->type_name("N");
+  compute->add_option("--sequence", plan.shape.sequence, "Tokens per sample, likewise")
+      ->type_name("N");
+  compute->add_option("--repeat", plan.repetitions, "Timed repetitions of each batch size")
+      ->check(CLI::Range(static_cast<int>(kLeastRepetitions), 100000))
+      ->type_name("N");
+  compute->add_option("--optimizers", plan.optimizers, "Of sgd, sgd_momentum, adam, adamw")
+      ->delimiter(',')
+      ->check(CLI::IsMember(timed_optimizers()))
+      ->type_name("NAME,...");
+  compute->add_option("--threads", command->threads, "Host threads that compute")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N");
+  compute->add_option("--output", command->output, "The profile (YAML); points in it are kept")
+      ->type_name("FILE");
+  compute->add_flag("--cpu", command->cpu, "Measure the CPU though there is a GPU");
+  compute->add_flag("--dry-run", command->dry_run, "Print the plan and its estimated time");
+  compute->add_flag("--quiet", command->quiet, "No progress line");
+  compute->callback([command, &invocation] { run_compute(*command, invocation); });
+}
+
+}  // namespace rehearse

@@ -1,0 +1,49 @@
+#include "comm/sweep_timing.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace rehearse {
+
+Seconds time_collective(const ProcessGroup& group, RepeatedCollective& collective,
+                        torch::Device device, int calls) {
+  collective.run();
+  if (device.is_cuda()) torch::cuda::synchronize();
+  barrier(group);
+  const Seconds whole = time_of(device, [&] {
+    for (int call = 0; call < calls; ++call) collective.run();
+  });
+  return whole / calls;
+}
+
+std::vector<Seconds> slowest_of_ranks(const ProcessGroup& group, torch::Device device,
+                                      const std::vector<Seconds>& samples) {
+  if (samples.empty()) return {};
+  std::vector<double> numbers;
+  for (const Seconds sample : samples) numbers.push_back(sample.value());
+  std::vector<torch::Tensor> tensors = {torch::tensor(numbers, torch::kFloat64).to(device)};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::MAX;
+  group->allreduce(tensors, options)->wait();
+  const torch::Tensor slowest = tensors.front().cpu();
+  std::vector<Seconds> result;
+  for (std::int64_t i = 0; i < slowest.numel(); ++i)
+    result.emplace_back(slowest.data_ptr<double>()[i]);
+  return result;
+}
+
+Seconds percentile(std::vector<Seconds> samples, double fraction) {
+  check(!samples.empty(), "a percentile of at least one sample");
+  std::sort(samples.begin(), samples.end());
+  const double place = std::round(fraction * static_cast<double>(samples.size() - 1));
+  return samples[static_cast<std::size_t>(place)];
+}
+
+int times_in(Seconds whole, Seconds one, int most) {
+  const double times = std::ceil(whole / std::max(one, Seconds(1e-9)));
+  return static_cast<int>(std::clamp(times, 1.0, static_cast<double>(most)));
+}
+
+}  // namespace rehearse

@@ -1,0 +1,58 @@
+#include "measure/precision.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+
+namespace rehearse {
+namespace {
+
+// Templates, so that the calls need not exist: 2.4 replaced one function per device by one that
+// takes the device.
+using namespace at::autocast;
+
+template <class Device, class Flag, class Type>
+void set_autocast(Device device, Flag enabled, Type type) {
+  if constexpr (requires { set_autocast_enabled(device, enabled); }) {
+    set_autocast_dtype(device, type);
+    set_autocast_enabled(device, enabled);
+  } else if (device == torch::kCUDA) {
+    set_autocast_gpu_dtype(type);
+    set_enabled(enabled);
+  } else {
+    set_autocast_cpu_dtype(type);
+    set_cpu_enabled(enabled);
+  }
+}
+
+}  // namespace
+
+std::string unsupported(Precision precision, torch::Device device) {
+  if (precision == Precision::fp16) return "fp16 needs a gradient scaler; measure bf16";
+  if (precision == Precision::tf32 && !device.is_cuda()) return "tf32 needs a GPU";
+  return "";
+}
+
+void apply_precision(Precision precision, const Chain& chain) {
+  const bool tf32 = precision == Precision::tf32;
+  at::globalContext().setAllowTF32CuBLAS(tf32);
+  at::globalContext().setAllowTF32CuDNN(tf32);
+  if (precision == Precision::bf16_pure) move_to(chain, torch::kBFloat16);
+}
+
+torch::ScalarType input_type(Precision precision) {
+  return precision == Precision::bf16_pure ? torch::kBFloat16 : torch::kFloat32;
+}
+
+AutocastScope::AutocastScope(Precision precision, torch::Device device)
+    : enabled_(is_autocast(precision)), type_(device.type()) {
+  if (enabled_) set_autocast(type_, true, at::kBFloat16);
+}
+
+AutocastScope::~AutocastScope() {
+  if (!enabled_) return;
+  set_autocast(type_, false, at::kBFloat16);
+  // The 16-bit copies of the weights; the graph keeps what it needs.
+  at::autocast::clear_cache();
+}
+
+}  // namespace rehearse

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+
+#include "model/model.hpp"
+#include "models/chain.hpp"
+
+namespace rehearse {
+
+/// Why `precision` cannot be measured on `device`; empty where it can. tf32 needs a GPU; fp16 needs
+/// a gradient scaler.
+std::string unsupported(Precision precision, torch::Device device);
+
+/// Sets what holds for the whole process (tf32 matrix products) and converts the chain's parameters
+/// (bf16_pure).
+void apply_precision(Precision precision, const Chain& chain);
+
+/// The type of a batch's images.
+torch::ScalarType input_type(Precision precision);
+
+/// Autocast for as long as it lives, where `precision` asks for it: around forward and loss.
+class AutocastScope {
+ public:
+  AutocastScope(Precision precision, torch::Device device);
+  ~AutocastScope();
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  bool enabled_;
+  torch::DeviceType type_;
+};
+
+}  // namespace rehearse

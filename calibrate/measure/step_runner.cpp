@@ -1,0 +1,148 @@
+#include "measure/step_runner.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "base/error.hpp"
+#include "measure/precision.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Runs a step, and tells when it is between two units: `forward(i)` before unit i and, for i the
+/// number of units, after the loss; `backward(i)` where the gradient of unit i's output is ready,
+/// and `backward(-1)` at the end.
+struct Observer {
+  std::function<void(int)> forward, backward;
+};
+
+void run_observed(const Chain& chain, const Batch& batch, Precision precision, torch::Device device,
+                  const Observer& observer) {
+  const int count = static_cast<int>(chain.units.size());
+  torch::Tensor value = batch.input;
+  {
+    const AutocastScope autocast(precision, device);
+    for (int i = 0; i < count; ++i) {
+      observer.forward(i);
+      value = chain.units[static_cast<std::size_t>(i)].module->forward(value);
+      if (i + 1 == count) break;
+      value.register_hook([&observer, i](const torch::Tensor&) { observer.backward(i); });
+    }
+    value = chain.loss(value, batch.target);
+    observer.forward(count);
+  }
+  observer.backward(count - 1);
+  value.backward();
+  observer.backward(-1);
+}
+
+/// Tracks live and peak bytes from one moment to the next.
+class ByteTrack {
+ public:
+  explicit ByteTrack(MeasuredDevice& device) : device_(device), before_(device.live()) {
+    device_.reset_peak();
+  }
+  struct Phase {
+    Bytes kept;       ///< live now, less live at the phase's begin
+    Bytes workspace;  ///< peak, less what lived at its begin or end
+  };
+  Phase next() {
+    const Bytes after = device_.live();
+    const Phase phase{after - before_, device_.peak() - std::max(before_, after)};
+    before_ = after;
+    device_.reset_peak();
+    return phase;
+  }
+
+ private:
+  MeasuredDevice& device_;
+  Bytes before_;
+};
+
+}  // namespace
+
+UnitSamples StepRunner::time_units(const Batch& batch) {
+  const std::size_t count = chain_.units.size();
+  std::vector<std::size_t> entered(count + 1), left(count + 1);
+  device_.forget_marks();
+  zero_gradients(chain_);
+  run_observed(
+      chain_, batch, precision_, device_.torch_device(),
+      {.forward = [&](int i) { entered[static_cast<std::size_t>(i)] = device_.mark(); },
+       .backward = [&](int i) { left[static_cast<std::size_t>(i + 1)] = device_.mark(); }});
+  UnitSamples samples;
+  for (std::size_t i = 0; i < count; ++i) {
+    samples.forward.push_back(device_.between(entered[i], entered[i + 1]));
+    samples.backward.push_back(device_.between(left[i + 1], left[i]));
+  }
+  return samples;
+}
+
+UnitBytes StepRunner::count_bytes(const Batch& batch) {
+  UnitBytes bytes;
+  bytes.saved.resize(chain_.units.size());
+  bytes.workspace.resize(chain_.units.size());
+  zero_gradients(chain_);
+  ByteTrack track(device_);
+  const int count = static_cast<int>(chain_.units.size());
+  const auto forward = [&](int i) {
+    const ByteTrack::Phase phase = track.next();
+    if (i == 0) return;
+    bytes.saved[static_cast<std::size_t>(i - 1)] = std::max(Bytes(0), phase.kept);
+    bytes.workspace[static_cast<std::size_t>(i - 1)] = phase.workspace;
+  };
+  const auto backward = [&](int i) {
+    const ByteTrack::Phase phase = track.next();
+    if (i + 1 == count) return;
+    Bytes& workspace = bytes.workspace[static_cast<std::size_t>(i + 1)];
+    workspace = std::max(workspace, phase.workspace);
+  };
+  run_observed(chain_, batch, precision_, device_.torch_device(),
+               {.forward = forward, .backward = backward});
+  return bytes;
+}
+
+torch::Tensor StepRunner::loss_of(const Batch& batch) {
+  const AutocastScope autocast(precision_, device_.torch_device());
+  return forward_loss(chain_, batch);
+}
+
+void StepRunner::make_gradients(const Batch& batch) {
+  zero_gradients(chain_);
+  loss_of(batch).backward();
+}
+
+StepTimes StepRunner::time_whole(const Batch& batch, TimedOptimizer& optimizer) {
+  device_.forget_marks();
+  const std::size_t start = device_.mark();
+  zero_gradients(chain_);
+  const std::size_t cleared = device_.mark();
+  torch::Tensor loss = loss_of(batch);
+  const std::size_t forward = device_.mark();
+  loss.backward();
+  const std::size_t backward = device_.mark();
+  optimizer.step();
+  const std::size_t end = device_.mark();
+  return {.forward = device_.between(cleared, forward),
+          .backward = device_.between(forward, backward),
+          .optimizer = device_.between(backward, end),
+          .step = device_.between(start, end)};
+}
+
+Seconds StepRunner::time_optimizer(TimedOptimizer& optimizer) {
+  device_.forget_marks();
+  const std::size_t start = device_.mark();
+  optimizer.step();
+  return device_.between(start, device_.mark());
+}
+
+Bytes StepRunner::count_peak(const Batch& batch, TimedOptimizer& optimizer) {
+  zero_gradients(chain_);
+  device_.reset_peak();
+  loss_of(batch).backward();
+  optimizer.step();
+  return device_.peak();
+}
+
+}  // namespace rehearse

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <vector>
+
+#include "measure/device.hpp"
+#include "measure/timed_optimizer.hpp"
+#include "model/model.hpp"
+#include "models/chain.hpp"
+#include "profile/compute_profile.hpp"
+
+namespace rehearse {
+
+/// One pass each way, unit by unit.
+struct UnitSamples {
+  std::vector<Seconds> forward, backward;
+};
+
+/// What each unit holds.
+struct UnitBytes {
+  std::vector<Bytes> saved;      ///< still there when the next unit begins
+  std::vector<Bytes> workspace;  ///< the larger of forward's and backward's
+};
+
+/// Runs training steps of one chain on one device. The chain, the device and the optimizer outlive
+/// it.
+class StepRunner {
+ public:
+  StepRunner(const Chain& chain, MeasuredDevice& device, Precision precision)
+      : chain_(chain), device_(device), precision_(precision) {}
+
+  /// A step whose units are timed each: around each unit's forward, and where the gradient of its
+  /// output is ready. The loss is the last unit's.
+  UnitSamples time_units(const Batch& batch);
+  /// A step in which nothing inside is timed.
+  StepTimes time_whole(const Batch& batch, TimedOptimizer& optimizer);
+  /// The optimizer's step alone, on the gradients that are there.
+  Seconds time_optimizer(TimedOptimizer& optimizer);
+  /// A step whose units' bytes are counted.
+  UnitBytes count_bytes(const Batch& batch);
+  /// The most bytes allocated in a whole step, parameters included.
+  Bytes count_peak(const Batch& batch, TimedOptimizer& optimizer);
+  /// Forward and backward; gradients stay.
+  void make_gradients(const Batch& batch);
+
+ private:
+  torch::Tensor loss_of(const Batch& batch);
+
+  const Chain& chain_;
+  MeasuredDevice& device_;
+  Precision precision_;
+};
+
+}  // namespace rehearse

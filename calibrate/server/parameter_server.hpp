@@ -1,0 +1,27 @@
+#pragma once
+
+#include "server/socket.hpp"
+#include "server/update_rule.hpp"
+
+namespace rehearse {
+
+struct ParameterServerOptions {
+  UpdateRuleOptions rule;
+  Seconds join_timeout{60};      ///< all workers must have said hello by then
+  Seconds silence_timeout{300};  ///< no message from any worker for so long is a failure
+};
+
+/// What a server did.
+struct ServerResult {
+  UpdateLog log;
+  std::uint64_t dropped = 0;  ///< gradients that came after their round
+  Bytes received, sent;
+};
+
+/// Serves one part of the parameters over TCP, in one thread, until every worker is done. The
+/// options' workers connect to `listening`; worker 0 brings the initial parameters, and nobody
+/// reads before all are there. If a worker dies, stays away or is silent for too long, the others
+/// are told and MissingError names it.
+ServerResult serve_parameters(Socket listening, const ParameterServerOptions& options);
+
+}  // namespace rehearse

@@ -1,0 +1,139 @@
+#include "train/ddp.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+
+#include "train/start.hpp"
+#include "train/step_recorder.hpp"
+
+namespace rehearse {
+namespace {
+
+using Phase = StepRecorder::Phase;
+
+constexpr double kMebibyte = 1024.0 * 1024.0;
+
+std::int64_t to_bytes(double mebibytes) { return std::llround(mebibytes * kMebibyte); }
+
+std::vector<torch::Tensor> trained(const Chain& chain) {
+  std::vector<torch::Tensor> result;
+  for (const torch::Tensor& parameter : parameters(chain)) {
+    if (parameter.requires_grad()) result.push_back(parameter);
+  }
+  return result;
+}
+
+/// The all_reduce that the Reducer does by itself, with its times noted. A hook divides by the
+/// number of ranks, which the Reducer does not do then.
+class TimedAllReduce : public c10d::CommHookInterface {
+ public:
+  TimedAllReduce(ProcessGroup group, StepRecorder& recorder)
+      : group_(std::move(group)), recorder_(recorder) {}
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    const torch::Tensor& buffer = bucket.getBuffer();
+    const auto collective =
+        recorder_.launch(CollectiveKind::all_reduce, fmt::format("bucket {}", bucket.getIndex()),
+                         Bytes(static_cast<double>(buffer.nbytes())));
+    buffer.div_(group_->getSize());
+    std::vector<torch::Tensor> tensors = {buffer};
+    return recorder_.watch(collective, group_->allreduce(tensors)->getFuture());
+  }
+
+  torch::Tensor parseHookResult(const c10::IValue& result) override {
+    return result.isTensor() ? result.toTensor() : result.toTensorVector().front();
+  }
+
+ private:
+  ProcessGroup group_;
+  StepRecorder& recorder_;
+};
+
+class DdpTrainer : public Trainer {
+ public:
+  DdpTrainer(TrainerParts parts, const DdpOptions& options)
+      : parts_(std::move(parts)), parameters_(trained(parts_.chain)), recorder_(*parts_.device) {
+    start_as_rank_0(parts_.chain, parts_.group);
+    reducer_ = make_reducer({.parameters = parameters_,
+                             .first_bucket_bytes = to_bytes(options.first_bucket_mb),
+                             .bucket_cap_bytes = to_bytes(options.bucket_cap_mb),
+                             .gradient_as_bucket_view = options.gradient_as_bucket_view},
+                            parts_.group);
+    // Without it the begin of backward, which gradients' readiness counts from, is taken rarely.
+    reducer_->set_ddp_runtime_logging_sample_rate(1);
+    logger_ = std::make_shared<c10d::Logger>(reducer_);
+    logger_->set_construction_data_and_log(parts_.chain.name, {}, -1, false, false, false);
+    reducer_->set_logger(logger_);
+    reducer_->register_comm_hook(std::make_unique<TimedAllReduce>(parts_.group, recorder_));
+    optimizer_ = parts_.optimizer(parameters_);
+  }
+
+  StepRecord step(const std::vector<Batch>& micro_batches) override {
+    recorder_.begin();
+    zero_gradients(parts_.chain);
+    torch::Tensor loss = torch::zeros({}, parts_.device->torch_device());
+    for (std::size_t i = 0; i < micro_batches.size(); ++i) {
+      // The micro-batches before the last are within no_sync().
+      loss += train_on(micro_batches[i], micro_batches.size(), i + 1 == micro_batches.size());
+    }
+    recorder_.time(Phase::optimizer, [this] { optimizer_->step(); });
+    StepRecord record = recorder_.finish();
+    record.loss = loss.item<double>();
+    for (const std::int64_t nanoseconds : reducer_->get_backward_stats()) {
+      record.gradient_ready.emplace_back(1e-9 * static_cast<double>(nanoseconds));
+    }
+    return record;
+  }
+
+  std::vector<torch::Tensor> whole_parameters() override {
+    std::vector<torch::Tensor> copies;
+    for (const torch::Tensor& parameter : parameters_) copies.push_back(parameter.detach().clone());
+    return copies;
+  }
+
+  std::vector<torch::Tensor> whole_gradients() override {
+    std::vector<torch::Tensor> copies;
+    for (const torch::Tensor& parameter : parameters_) copies.push_back(parameter.grad().clone());
+    return copies;
+  }
+
+ private:
+  /// Adds the micro-batch's share to the gradients; returns its share of the loss.
+  torch::Tensor train_on(const Batch& batch, std::size_t micro_batches, bool synchronizes) {
+    torch::Tensor loss;
+    recorder_.time(Phase::forward, [&] {
+      if (synchronizes) {
+        logger_->set_runtime_stats_and_log();
+        reducer_->prepare_for_forward();
+      }
+      reducer_->rebuild_buckets();
+      loss = forward_loss(parts_.chain, batch) / static_cast<double>(micro_batches);
+    });
+    const auto from = recorder_.mark();
+    // A gradient that is not announced here is only added up.
+    if (synchronizes) reducer_->prepare_for_backward({});
+    loss.backward();
+    const auto to = recorder_.mark();
+    recorder_.add(Phase::backward, from, to);
+    // The last bucket is launched when the last gradient is there: from then on nothing computes.
+    if (const auto last = recorder_.last_launch()) recorder_.add(Phase::waiting, *last, to);
+    return loss.detach();
+  }
+
+  TrainerParts parts_;
+  std::vector<torch::Tensor> parameters_;
+  StepRecorder recorder_;
+  std::shared_ptr<c10d::Reducer> reducer_;
+  std::shared_ptr<c10d::Logger> logger_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Trainer> make_ddp(TrainerParts parts, const DdpOptions& options) {
+  return std::make_unique<DdpTrainer>(std::move(parts), options);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,134 @@
+#include "train/ps_worker.hpp"
+
+#include <chrono>
+#include <thread>
+
+#include "base/error.hpp"
+
+namespace rehearse {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The network's parameters beside one flat buffer in host memory, which travels.
+class FlatBuffer {
+ public:
+  explicit FlatBuffer(const std::vector<torch::Tensor>& parameters) : parameters_(parameters) {
+    check(!parameters.empty(), "a network has parameters");
+    std::int64_t count = 0;
+    for (const torch::Tensor& one : parameters) {
+      if (one.scalar_type() != type())
+        throw InputError("error: a parameter server holds parameters of one type only");
+      count += one.numel();
+    }
+    if (type() != torch::kFloat32 && type() != torch::kFloat64)
+      throw InputError("error: a parameter server holds float or double parameters only");
+    host_ = torch::empty({count}, torch::TensorOptions(type()).pinned_memory(on_gpu()));
+    device_ =
+        on_gpu() ? torch::empty({count}, parameters.front().options().requires_grad(false)) : host_;
+    slices_ = slices(device_);
+  }
+
+  ElementType element() const {
+    return type() == torch::kFloat64 ? ElementType::float64 : ElementType::float32;
+  }
+  std::span<std::byte> bytes() {
+    return {static_cast<std::byte*>(host_.data_ptr()), static_cast<std::size_t>(host_.nbytes())};
+  }
+
+  void to_network() {
+    const torch::NoGradGuard no_gradient;
+    if (on_gpu()) device_.copy_(host_);
+    for (std::size_t i = 0; i < slices_.size(); ++i) parameters_[i].copy_(slices_[i]);
+  }
+  void from_network() {
+    const torch::NoGradGuard no_gradient;
+    for (std::size_t i = 0; i < slices_.size(); ++i) slices_[i].copy_(parameters_[i]);
+    to_host();
+  }
+  void take_gradients() {
+    const torch::NoGradGuard no_gradient;
+    for (std::size_t i = 0; i < slices_.size(); ++i) {
+      const torch::Tensor& gradient = parameters_[i].grad();
+      if (gradient.defined()) {
+        slices_[i].copy_(gradient);
+      } else {
+        slices_[i].zero_();
+      }
+    }
+    to_host();
+  }
+  void forget_gradients() {
+    for (torch::Tensor& one : parameters_) one.mutable_grad() = torch::Tensor();
+  }
+
+ private:
+  torch::ScalarType type() const { return parameters_.front().scalar_type(); }
+  bool on_gpu() const { return parameters_.front().is_cuda(); }
+  void to_host() {
+    if (on_gpu()) host_.copy_(device_);
+  }
+  std::vector<torch::Tensor> slices(const torch::Tensor& flat) const {
+    std::vector<torch::Tensor> result;
+    std::int64_t offset = 0;
+    for (const torch::Tensor& one : parameters_) {
+      result.push_back(flat.narrow(0, offset, one.numel()).view(one.sizes()));
+      offset += one.numel();
+    }
+    return result;
+  }
+
+  std::vector<torch::Tensor> parameters_;
+  torch::Tensor host_, device_;  ///< the same tensor on a CPU
+  std::vector<torch::Tensor> slices_;
+};
+
+/// Time since the last call.
+class Laps {
+ public:
+  Seconds lap() {
+    const auto now = Clock::now();
+    const Seconds passed(std::chrono::duration<double>(now - last_).count());
+    last_ = now;
+    return passed;
+  }
+
+ private:
+  Clock::time_point last_ = Clock::now();
+};
+
+}  // namespace
+
+PsWorkerResult train_with_server(const std::vector<torch::Tensor>& parameters,
+                                 const IterationLoss& loss, const PsWorkerOptions& options) {
+  FlatBuffer flat(parameters);
+  flat.from_network();
+  ParameterClient client(options.servers,
+                         {options.worker, flat.element(), options.iterations,
+                          options.connect_timeout, options.reply_timeout},
+                         flat.bytes());
+  PsWorkerResult result;
+  Laps laps;
+  while (const auto iteration = client.pull(flat.bytes())) {
+    PsStep step{*iteration, {}, {}, {}};
+    flat.to_network();
+    step.pull = laps.lap();
+    flat.forget_gradients();
+    const torch::Tensor value = loss(*iteration);
+    value.backward();
+    result.losses.push_back(value.item<double>());  // on a GPU it waits for backward, too
+    std::this_thread::sleep_for(std::chrono::duration<double>(options.delay.value()));
+    step.compute = laps.lap();
+    flat.take_gradients();
+    client.push(flat.bytes());
+    step.push = laps.lap();
+    result.steps.push_back(step);
+  }
+  flat.to_network();
+  client.done();
+  result.sent = client.sent();
+  result.received = client.received();
+  return result;
+}
+
+}  // namespace rehearse

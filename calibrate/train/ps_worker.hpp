@@ -1,0 +1,48 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "server/parameter_client.hpp"
+
+namespace rehearse {
+
+struct PsWorkerOptions {
+  std::vector<Endpoint> servers;
+  std::uint32_t worker = 0;
+  std::uint64_t iterations = 1;
+  Seconds delay;  ///< added to every step: makes this worker a straggler
+  Seconds connect_timeout{60};
+  Seconds reply_timeout{300};
+};
+
+/// One step as the worker saw it; its parts add up to the whole.
+struct PsStep {
+  std::uint64_t iteration = 0;
+  Seconds pull;     ///< wait and transfer of the parameters, copied into the network
+  Seconds compute;  ///< forward and backward
+  Seconds push;     ///< gradients gathered and handed to the network
+  Seconds total() const { return pull + compute + push; }
+};
+
+struct PsWorkerResult {
+  std::vector<PsStep> steps;
+  std::vector<double> losses;
+  Bytes sent, received;
+};
+
+/// The loss of an iteration's batch, a scalar that backward starts from.
+using IterationLoss = std::function<torch::Tensor(std::uint64_t iteration)>;
+
+/// Trains with a parameter server: pull, forward and backward, push, until `iterations` are done.
+/// Worker 0's `parameters` are the initial ones; afterwards all hold what was pulled last. They are
+/// all float or all double (InputError otherwise), on one device. Buffers, such as the running
+/// means of batch norms, stay each worker's own. A parameter that the loss does not reach counts as
+/// 0.
+PsWorkerResult train_with_server(const std::vector<torch::Tensor>& parameters,
+                                 const IterationLoss& loss, const PsWorkerOptions& options);
+
+}  // namespace rehearse

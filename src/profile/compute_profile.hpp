@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "config/document.hpp"
+#include "model/model.hpp"
+
+namespace rehearse {
+
+/// What a profile was measured with. What does not apply is "none".
+struct ProfileOrigin {
+  std::string device;
+  std::string driver = "none";
+  std::string cuda = "none";
+  std::string nccl = "none";
+  std::string libtorch;
+  std::string date;     ///< ISO 8601, UTC
+  std::string command;  ///< the command line that measured it
+  int host_threads = 1;
+
+  bool operator==(const ProfileOrigin&) const = default;
+};
+
+/// Measured costs of one unit for one batch. A spread is the interquartile range over the median.
+struct UnitTimes {
+  std::string name;
+  std::int64_t parameters = 0;
+  Seconds forward, backward;  ///< medians
+  double forward_spread = 0;
+  double backward_spread = 0;
+  Bytes saved;      ///< kept from forward to backward
+  Bytes workspace;  ///< the most that lives only while the unit computes, either way
+
+  bool operator==(const UnitTimes&) const = default;
+};
+
+/// Medians of whole training steps in which nothing inside was timed.
+struct StepTimes {
+  Seconds forward, backward, optimizer, step;
+
+  bool operator==(const StepTimes&) const = default;
+};
+
+/// Everything measured for one batch size.
+struct BatchPoint {
+  std::int64_t batch = 1;
+  std::int64_t repetitions = 1;
+  Bytes allocated_peak;  ///< of a whole training step
+  StepTimes whole;
+  std::vector<UnitTimes> units;  ///< in forward order
+
+  Seconds units_sum() const;
+  /// Sum of the units' forward and backward over the whole step's, less 1.
+  double sum_difference() const;
+  bool operator==(const BatchPoint&) const = default;
+};
+
+struct OptimizerTime {
+  std::string kind;  ///< sgd, sgd_momentum, adam, adamw
+  Seconds time;      ///< median of one step over all parameters
+  double spread = 0;
+  std::int64_t repetitions = 1;
+
+  bool operator==(const OptimizerTime&) const = default;
+};
+
+/// Costs for one batch, measured or interpolated.
+struct BatchCosts {
+  std::vector<UnitTimes> units;
+  Bytes allocated_peak;
+  /// Why this lies outside what was measured ("batch 64 from batches 1 to 4"); empty if it does
+  /// not.
+  std::string outside;
+};
+
+/// Units are to add up to the whole step within this.
+constexpr double kSumTolerance = 0.05;
+
+/// Measured compute of one model on one device in one precision.
+struct ComputeProfile {
+  ProfileOrigin origin;
+  std::string model;
+  Precision precision = Precision::fp32;
+  std::int64_t image = 0;     ///< pixels per side; 0 for sequences
+  std::int64_t sequence = 0;  ///< tokens per sample; 0 for images
+  /// Which optimizer the whole steps ran.
+  std::string step_optimizer = "sgd";
+  std::vector<OptimizerTime> optimizers;
+  std::vector<BatchPoint> points;  ///< by ascending batch
+
+  /// Piecewise linear in the batch between measured ones. Below the smallest and above the largest
+  /// batch the nearest two are extended (one point alone: in proportion), never below zero, and
+  /// `outside` says so. The profile must have points.
+  BatchCosts at(std::int64_t batch) const;
+  bool operator==(const ComputeProfile&) const = default;
+};
+
+/// Reads a profile (schema rehearse.profile/1, kind compute). InputError where it is not one.
+ComputeProfile read_compute_profile(const Value& value);
+
+/// The text of the file, which read_compute_profile reads back (times to six significant digits).
+std::string to_yaml(const ComputeProfile& profile);
+
+}  // namespace rehearse

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "base/quantity.hpp"
+
+namespace rehearse {
+
+/// Quantities as our YAML files write them, for readers through src/config.
+
+/// Six significant digits without an exponent.
+std::string decimal(double value);
+/// "12.3456ms", in the unit that leaves a number from 1 to 1000 (or us below, s above).
+std::string yaml_seconds(Seconds time);
+/// A whole number of the largest binary unit that divides it: "25MiB", "1537B".
+std::string yaml_bytes(Bytes size);
+/// In double quotes, on one line.
+std::string quoted(const std::string& text);
+
+}  // namespace rehearse

@@ -1,0 +1,161 @@
+// Collectives between real processes over Gloo, and the profile that is fitted to their times.
+#include <fmt/format.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "comm/sweep.hpp"
+#include "comm/sweep_collective.hpp"
+#include "config/document.hpp"
+#include "launch/run_ranks.hpp"
+#include "profile/comm_profile.hpp"
+
+using namespace rehearse;
+
+namespace {
+
+constexpr double kKiB = 1024;
+
+/// What one collective leaves on every rank whose input is 1 on rank 0, 2 on rank 1, ...
+std::vector<std::vector<double>> results_of(CollectiveKind kind, int ranks, Bytes size) {
+  const auto texts = collect_from_ranks(ranks, [&](const RankEnvironment& self) {
+    torch::set_num_threads(1);
+    const ProcessGroup group = make_process_group(self);
+    RepeatedCollective collective(group, kind, size, torch::kCPU);
+    collective.input().fill_(self.rank + 1);
+    collective.run();
+    barrier(group);
+    const torch::Tensor result = collective.result().to(torch::kFloat64).contiguous();
+    return nlohmann::json(std::vector<double>(result.data_ptr<double>(),
+                                              result.data_ptr<double>() + result.numel()))
+        .dump();
+  });
+  std::vector<std::vector<double>> results;
+  for (const std::string& text : texts) results.push_back(nlohmann::json::parse(text));
+  return results;
+}
+
+SweepResult sweep_over(int ranks, const SweepOptions& options) {
+  const auto texts = collect_from_ranks(ranks, [&](const RankEnvironment& self) {
+    torch::set_num_threads(1);
+    const ProcessGroup group = make_process_group(self);
+    const SweepResult result =
+        sweep_collectives(group, torch::kCPU, options, [](std::size_t, std::size_t) {});
+    barrier(group);
+    return to_json(result);
+  });
+  return sweep_from_json(texts.front());
+}
+
+CommProfile read_text(const std::string& text) {
+  return read_comm_profile(Document::parse(text, "sweep.yaml")->root());
+}
+
+/// 20 us and 1 GB/s of busbw, to the last bit.
+SweepResult made_up(int ranks) {
+  SweepResult result;
+  result.ranks = ranks;
+  result.backend = "gloo";
+  result.hardware = "made up";
+  for (const Bytes size : default_sweep_sizes()) {
+    const Seconds time(20e-6 + size.value() * bus_factor(CollectiveKind::all_reduce, ranks) / 1e9);
+    result.points.push_back({CollectiveKind::all_reduce, size, time, time, time});
+  }
+  return result;
+}
+
+}  // namespace
+
+// --- what the timed collectives do
+// ----------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(each_collective_leaves_what_its_name_says) {
+  // 24 floats over 3 ranks that hold 1, 2 and 3.
+  const Bytes size(24 * 4);
+  using Kind = CollectiveKind;
+  for (const auto& one : results_of(Kind::all_reduce, 3, size))
+    BOOST_TEST(one == std::vector<double>(24, 6.0), boost::test_tools::per_element());
+  for (const auto& one : results_of(Kind::broadcast, 3, size))
+    BOOST_TEST(one == std::vector<double>(24, 1.0), boost::test_tools::per_element());
+  for (const auto& one : results_of(Kind::reduce_scatter, 3, size))
+    BOOST_TEST(one == std::vector<double>(8, 6.0), boost::test_tools::per_element());
+  std::vector<double> gathered;
+  for (std::size_t i = 0; i < 24; ++i) gathered.push_back(static_cast<double>(i / 8 + 1));
+  for (const auto& one : results_of(Kind::all_gather, 3, size))
+    BOOST_TEST(one == gathered, boost::test_tools::per_element());
+  const auto received = results_of(Kind::send_recv, 3, size);
+  const double from[] = {3, 1, 2};
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    BOOST_TEST(received[rank] == std::vector<double>(24, from[rank]),
+               boost::test_tools::per_element());
+}
+
+// --- the fit
+// --------------------------------------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_known_curve_comes_back_from_its_profile_file) {
+  const CommProfile profile =
+      read_text(comm_profile_file(made_up(4), {"made_up", "rehearse-calibrate comm", "today"}));
+  BOOST_REQUIRE(profile.curves.size() == 1u);
+  BOOST_TEST(profile.hardware == "made up");
+  BOOST_TEST(profile.curves[0].ranks == 4);
+  const auto cost = profile.cost(CollectiveKind::all_reduce, Bytes(1e6), 4, 1);
+  BOOST_TEST((cost->latency + cost->transfer).value() == 20e-6 + 1.5e6 / 1e9,
+             boost::test_tools::tolerance(1e-4));
+}
+
+BOOST_AUTO_TEST_CASE(another_curve_does_not) {
+  SweepResult twice = made_up(4);
+  for (SweepPoint& point : twice.points) point.median *= 2;
+  const CommProfile profile = read_text(comm_profile_file(twice, {"made_up", "", "today"}));
+  const auto cost = profile.cost(CollectiveKind::all_reduce, Bytes(1e6), 4, 1);
+  BOOST_TEST(std::abs((cost->latency + cost->transfer).value() / (20e-6 + 1.5e6 / 1e9) - 1) > 0.9);
+}
+
+BOOST_AUTO_TEST_CASE(two_processes_are_measured_and_their_profile_reads_back) {
+  SweepOptions options;
+  options.kinds = {CollectiveKind::all_reduce, CollectiveKind::send_recv};
+  for (double size = kKiB; size <= 16 * kKiB * kKiB; size *= 4) options.sizes.emplace_back(size);
+  options.sizes.emplace_back(8 * kKiB * kKiB);
+  options.repetitions = 5;
+  options.sample = Seconds(2e-3);
+  options.overlapped = {Bytes(256 * kKiB)};
+  options.overlap_repetitions = 2;
+  const SweepResult result = sweep_over(2, options);
+  BOOST_TEST(result.ranks == 2);
+  BOOST_TEST(result.points.size() == 2 * options.sizes.size());
+  for (const SweepPoint& point : result.points) {
+    BOOST_TEST(point.median.value() > 0);
+    BOOST_TEST((point.p5 <= point.median && point.median <= point.p95));
+  }
+  BOOST_TEST(result.overlaps.size() == 2u);
+  for (const SweepOverlap& one : result.overlaps) BOOST_TEST(one.compute_beside.value() > 0);
+  const CommProfile profile = read_text(comm_profile_file(result, {"gloo", "", "today"}));
+  BOOST_REQUIRE(!profile.curves.empty());
+  for (const CommCurve& curve : profile.curves) {
+    BOOST_TEST(curve.ranks == 2);
+    BOOST_TEST(curve.residual_max > 0);
+    BOOST_TEST(curve.held_out_max > 0);
+    BOOST_TEST(profile.cost(curve.kind, Bytes(1e6), 2, 1)->outside == "");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_collective_that_cannot_be_fitted_is_named_and_the_others_stay) {
+  SweepResult result = made_up(2);
+  for (const Bytes size : default_sweep_sizes()) {
+    const Seconds falls(1 / size.value());
+    result.points.push_back({CollectiveKind::broadcast, size, falls, falls, falls});
+  }
+  const std::string text = comm_profile_file(result, {"mixed", "", "today"});
+  BOOST_TEST(text.find("# Not fitted: mixed: error: broadcast over 2 ranks on 1 node: ") !=
+             std::string::npos);
+  BOOST_TEST(read_text(text).curves.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(too_few_sizes_are_refused) {
+  SweepResult result = made_up(2);
+  result.points.resize(2);
+  BOOST_CHECK_THROW(comm_profile_file(result, {"few", "", "today"}), InputError);
+}
