@@ -9,17 +9,6 @@ std::vector<torch::Tensor> parts_of(const torch::Tensor& whole, std::int64_t cou
   return whole.chunk(count);
 }
 
-/// Each rank's part of `input` to that rank. The name changed in LibTorch 2.13.
-template <class Group>
-auto exchange_parts(Group& group, torch::Tensor& output, torch::Tensor& input) {
-  std::vector<std::int64_t> equal_parts;
-  if constexpr (requires { group.all_to_all_single(output, input, equal_parts, equal_parts); }) {
-    return group.all_to_all_single(output, input, equal_parts, equal_parts);
-  } else {
-    return group.alltoall_base(output, input, equal_parts, equal_parts);
-  }
-}
-
 }  // namespace
 
 RepeatedCollective::RepeatedCollective(const ProcessGroup& group, CollectiveKind kind, Bytes size,
@@ -67,7 +56,7 @@ void RepeatedCollective::run_reduce_scatter() {
     group_->reduce_scatter(outputs, inputs)->wait();
     return;
   }
-  exchange_parts(*group_, scratch_, input_)->wait();
+  exchange_parts(group_, scratch_, input_)->wait();
   torch::sum_out(output_, scratch_.view({group_->getSize(), -1}), 0);
 }
 

@@ -94,6 +94,35 @@ std::shared_ptr<Reducer> construct_reducer(const ReducerOptions& options, const 
   }
 }
 
+/// LibTorch 2.13 renamed the collectives that take whole buffers.
+template <class Group>
+Work all_gather(Group& group, torch::Tensor& whole, torch::Tensor& part) {
+  if constexpr (requires { group.all_gather_single(whole, part); }) {
+    return group.all_gather_single(whole, part);
+  } else {
+    return group._allgather_base(whole, part);
+  }
+}
+
+template <class Group>
+Work reduce_scatter(Group& group, torch::Tensor& part, torch::Tensor& whole) {
+  if constexpr (requires { group.reduce_scatter_single(part, whole); }) {
+    return group.reduce_scatter_single(part, whole);
+  } else {
+    return group._reduce_scatter_base(part, whole);
+  }
+}
+
+template <class Group>
+Work all_to_all(Group& group, torch::Tensor& output, torch::Tensor& input) {
+  std::vector<std::int64_t> equal;
+  if constexpr (requires { group.all_to_all_single(output, input, equal, equal); }) {
+    return group.all_to_all_single(output, input, equal, equal);
+  } else {
+    return group.alltoall_base(output, input, equal, equal);
+  }
+}
+
 }  // namespace
 
 Store make_tcp_store(const TcpStoreOptions& options) {
@@ -141,6 +170,22 @@ std::shared_ptr<c10d::Reducer> make_reducer(const ReducerOptions& options, const
   std::reverse(buckets.begin(), buckets.end());
   std::reverse(limits.begin(), limits.end());
   return construct_reducer<c10d::Reducer>(options, group, buckets, limits);
+}
+
+Work gather_parts(const ProcessGroup& group, torch::Tensor whole, torch::Tensor part) {
+  if (whole.is_cuda()) return all_gather(*group, whole, part);
+  // Gloo in LibTorch 1.13 gathers only into a list.
+  std::vector<std::vector<torch::Tensor>> parts = {whole.chunk(group->getSize())};
+  std::vector<torch::Tensor> own = {part};
+  return group->allgather(parts, own);
+}
+
+Work reduce_parts(const ProcessGroup& group, torch::Tensor part, torch::Tensor whole) {
+  return reduce_scatter(*group, part, whole);
+}
+
+Work exchange_parts(const ProcessGroup& group, torch::Tensor output, torch::Tensor input) {
+  return all_to_all(*group, output, input);
 }
 
 void free_storage(const torch::Tensor& tensor) {

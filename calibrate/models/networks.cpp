@@ -1,6 +1,7 @@
 #include "models/networks.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <functional>

@@ -32,23 +32,12 @@ FlatUnit::FlatUnit(std::string name, std::vector<torch::Tensor> parameters, Proc
   free_storage(whole_);
 }
 
-FlatUnit::Work FlatUnit::launch_gather(const torch::Tensor& whole, const torch::Tensor& shard) {
-  // LibTorch 1.13's Gloo has no _allgather_base.
-  if (!whole.is_cuda()) {
-    std::vector<std::vector<torch::Tensor>> slices = {whole.chunk(group_->getSize())};
-    std::vector<torch::Tensor> own = {shard};
-    return group_->allgather(slices, own);
-  }
-  torch::Tensor output = whole, input = shard;
-  return group_->_allgather_base(output, input);
-}
-
 void FlatUnit::start_gather() {
   if (gathered_ || gather_) return;
   const torch::NoGradGuard no_grad;
   allocate_storage(whole_);
   const auto collective = recorder_.launch(CollectiveKind::all_gather, name_, size());
-  gather_ = recorder_.watch(collective, launch_gather(whole_, shard_.detach())->getFuture());
+  gather_ = recorder_.watch(collective, gather_parts(group_, whole_, shard_.detach())->getFuture());
 }
 
 void FlatUnit::finish_gather() {
@@ -89,15 +78,14 @@ void FlatUnit::start_reduce() {
   reduction_ = recorder_.watch(collective, launch_reduce()->getFuture());
 }
 
-FlatUnit::Work FlatUnit::launch_reduce() {
+Work FlatUnit::launch_reduce() {
   if (sent_gradients_.is_cuda()) {
     received_gradients_ = torch::empty({shard_.numel()}, sent_gradients_.options());
-    return group_->_reduce_scatter_base(received_gradients_, sent_gradients_);
+    return reduce_parts(group_, received_gradients_, sent_gradients_);
   }
   // Gloo's reduce_scatter is an all_reduce inside, of twice the bytes; this sends the true ones.
   received_gradients_ = torch::empty_like(sent_gradients_);
-  std::vector<std::int64_t> equal;
-  return group_->alltoall_base(received_gradients_, sent_gradients_, equal, equal);
+  return exchange_parts(group_, received_gradients_, sent_gradients_);
 }
 
 void FlatUnit::finish_reduce() {
@@ -123,7 +111,7 @@ void FlatUnit::wait_for(Future& done) {
 std::vector<torch::Tensor> FlatUnit::gather_copies(const torch::Tensor& shard) {
   const torch::NoGradGuard no_grad;
   const torch::Tensor whole = torch::empty({padded_}, shard.options().requires_grad(false));
-  launch_gather(whole, shard.detach())->wait();
+  gather_parts(group_, whole, shard.detach())->wait();
   std::vector<torch::Tensor> copies;
   std::int64_t offset = 0;
   for (const torch::Tensor& parameter : parameters_) {

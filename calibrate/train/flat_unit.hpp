@@ -42,10 +42,8 @@ class FlatUnit {
 
  private:
   using Future = StepRecorder::Future;
-  using Work = decltype(std::declval<c10d::ProcessGroup&>().barrier());
 
   Bytes size() const { return Bytes(static_cast<double>(padded_ * shard_.element_size())); }
-  Work launch_gather(const torch::Tensor& whole, const torch::Tensor& shard);
   torch::Tensor take_gradients();
   Work launch_reduce();
   void wait_for(Future& done);

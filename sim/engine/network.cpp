@@ -35,9 +35,8 @@ std::unique_ptr<s4u::Engine> make_engine() {
   made = true;
   std::vector<std::string> words = {"rehearse", "--log=root.thresh:critical", "--log=no_loc"};
   for (const char* setting : kSettings) words.push_back(std::string("--cfg=") + setting);
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  std::vector<char*> argv(words.size() + 1, nullptr);
+  std::ranges::transform(words, argv.begin(), [](std::string& word) { return word.data(); });
   int argc = static_cast<int>(words.size());
   return std::make_unique<s4u::Engine>(&argc, argv.data());
 }

@@ -99,6 +99,7 @@ std::vector<std::string> cells_of(const Row& row, const std::vector<std::string>
 
 std::string to_csv(const std::vector<Report>& reports) {
   std::vector<Row> rows;
+  rows.reserve(reports.size());
   for (const Report& report : reports) rows.push_back(flat(report));
   const std::vector<std::string> columns = columns_of(rows);
   std::string csv = line_of(columns);
