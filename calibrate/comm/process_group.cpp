@@ -15,7 +15,8 @@ std::string meeting_place(const RankEnvironment& ranks) {
 }
 
 Store make_store(const RankEnvironment& ranks, Milliseconds timeout) {
-  if (!ranks.store_file.empty()) return make_file_store(ranks.store_file, ranks.world_size, timeout);
+  if (!ranks.store_file.empty())
+    return make_file_store(ranks.store_file, ranks.world_size, timeout);
   return make_tcp_store({.address = ranks.master_address,
                          .port = ranks.master_port,
                          .is_server = ranks.rank == 0,
@@ -42,10 +43,10 @@ ProcessGroup make_process_group(const RankEnvironment& ranks, const GroupOptions
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw MissingError(fmt::format("error: rank {} of {} did not meet the others {} within {} s: {}",
-                                   ranks.rank, ranks.world_size, meeting_place(ranks),
-                                   std::chrono::duration<double>(options.timeout).count(),
-                                   first_line(error.what())));
+    throw MissingError(fmt::format(
+        "error: rank {} of {} did not meet the others {} within {} s: {}", ranks.rank,
+        ranks.world_size, meeting_place(ranks),
+        std::chrono::duration<double>(options.timeout).count(), first_line(error.what())));
   }
 }
 

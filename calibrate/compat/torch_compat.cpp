@@ -53,7 +53,6 @@ c10::intrusive_ptr<Group> as_group(const c10::intrusive_ptr<Backend>& backend,
   }
 }
 
-
 using Buckets = std::vector<std::vector<std::size_t>>;
 using Limits = std::vector<std::size_t>;
 using Names = std::unordered_map<std::size_t, std::string>;
@@ -163,7 +162,8 @@ ProcessGroup make_nccl_group([[maybe_unused]] const GroupPlace& place) {
 #endif
 }
 
-std::shared_ptr<c10d::Reducer> make_reducer(const ReducerOptions& options, const ProcessGroup& group) {
+std::shared_ptr<c10d::Reducer> make_reducer(const ReducerOptions& options,
+                                            const ProcessGroup& group) {
   auto [buckets, limits] = c10d::compute_bucket_assignment_by_size(
       options.parameters, {static_cast<std::size_t>(options.first_bucket_bytes),
                            static_cast<std::size_t>(options.bucket_cap_bytes)});

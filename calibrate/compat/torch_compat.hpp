@@ -2,11 +2,11 @@
 
 // The one place that knows how LibTorch's versions differ. Features are found by what compiles.
 
+#include <torch/torch.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
-#include <torch/torch.h>
 
 #include <chrono>
 #include <cstdint>
@@ -53,7 +53,8 @@ struct ReducerOptions {
 };
 
 /// The Reducer behind DistributedDataParallel, its buckets assigned in reverse order of parameters.
-std::shared_ptr<c10d::Reducer> make_reducer(const ReducerOptions& options, const ProcessGroup& group);
+std::shared_ptr<c10d::Reducer> make_reducer(const ReducerOptions& options,
+                                            const ProcessGroup& group);
 
 using Work = decltype(std::declval<c10d::ProcessGroup&>().barrier());
 
@@ -62,8 +63,8 @@ Work gather_parts(const ProcessGroup& group, torch::Tensor whole, torch::Tensor 
 /// Launches a reduce_scatter (sum) of each rank's `whole` into its `part`. NCCL only: Gloo's is an
 /// all_reduce inside, of twice the bytes, or throws.
 Work reduce_parts(const ProcessGroup& group, torch::Tensor part, torch::Tensor whole);
-/// Launches the exchange of equal parts: part i of `input` goes to rank i, and into `output` at this
-/// rank's own place there.
+/// Launches the exchange of equal parts: part i of `input` goes to rank i, and into `output` at
+/// this rank's own place there.
 Work exchange_parts(const ProcessGroup& group, torch::Tensor output, torch::Tensor input);
 
 /// The node of autograd that adds to a parameter's gradient. Keep it: the parameter does not.

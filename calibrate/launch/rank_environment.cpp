@@ -48,7 +48,8 @@ class Variables {
 
   int required_number(const char* name) const {
     if (text(name).empty()) {
-      throw InputError(fmt::format("error: {} started this process, but {} is not set", launcher_, name));
+      throw InputError(
+          fmt::format("error: {} started this process, but {} is not set", launcher_, name));
     }
     return number(name, 0);
   }
@@ -76,7 +77,8 @@ std::string master_address(const Variables& variables, const RankEnvironment& ra
   const auto nodes = variables.text("SLURM_STEP_NODELIST");
   if (!nodes.empty()) return first_host(nodes);
   throw InputError(
-      "error: the ranks are on several nodes and MASTER_ADDR is not set; export the address of rank "
+      "error: the ranks are on several nodes and MASTER_ADDR is not set; export the address of "
+      "rank "
       "0's node, for example mpirun -x MASTER_ADDR=node1");
 }
 
@@ -128,7 +130,8 @@ std::string first_host(const std::string& slurm_node_list) {
   std::string suffix;
   if (close != std::string::npos) {
     const auto after = slurm_node_list.find(',', close);
-    suffix = slurm_node_list.substr(close + 1, after == std::string::npos ? after : after - close - 1);
+    suffix =
+        slurm_node_list.substr(close + 1, after == std::string::npos ? after : after - close - 1);
   }
   return slurm_node_list.substr(0, bracket) +
          slurm_node_list.substr(bracket + 1, first_end - bracket - 1) + suffix;
@@ -152,9 +155,11 @@ std::optional<RankEnvironment> rank_environment_of_launcher(const EnvironmentLoo
     const Variables variables(lookup, launcher.name);
     const bool present =
         !variables.text(launcher.rank).empty() && !variables.text(launcher.world_size).empty();
-    // torchrun's names are common words: one of them alone may be a mistake, never another launcher.
-    const bool half = &launcher == &kLaunchers.front() && variables.text(launcher.rank).empty() !=
-                                                              variables.text(launcher.world_size).empty();
+    // torchrun's names are common words: one of them alone may be a mistake, never another
+    // launcher.
+    const bool half =
+        &launcher == &kLaunchers.front() &&
+        variables.text(launcher.rank).empty() != variables.text(launcher.world_size).empty();
     if (present || half) return read(variables, launcher);
   }
   return std::nullopt;

@@ -10,7 +10,7 @@ namespace rehearse {
 struct RankEnvironment {
   int rank = 0;
   int world_size = 1;
-  int local_rank = 0;        ///< among the ranks of this node: which GPU is its own
+  int local_rank = 0;  ///< among the ranks of this node: which GPU is its own
   int local_world_size = 1;
   std::string master_address = "127.0.0.1";  ///< where rank 0 listens
   int master_port = 29500;

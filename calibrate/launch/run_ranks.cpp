@@ -209,10 +209,14 @@ std::size_t first_cause(const std::vector<Rank>& ranks) {
   }
   const int code = WEXITSTATUS(status);
   if (!ranks[failed].complete) {
-    throw MissingError(fmt::format("error: {} left with code {} in the middle of its work; the others were stopped", who, code));
+    throw MissingError(fmt::format(
+        "error: {} left with code {} in the middle of its work; the others were stopped", who,
+        code));
   }
   if (ranks[failed].text.empty()) {
-    throw SilentFailure(static_cast<ExitCode>(code), fmt::format("error: {} ended with code {}; the others were stopped", who, code));
+    throw SilentFailure(
+        static_cast<ExitCode>(code),
+        fmt::format("error: {} ended with code {}; the others were stopped", who, code));
   }
   throw Error(static_cast<ExitCode>(code), fmt::format("{} (in {})", ranks[failed].text, who));
 }

@@ -90,8 +90,7 @@ Chain gpt2_chain(const std::string& name, const TransformerSize& size, const Mod
     units.push_back(
         {fmt::format("h.{}", block), std::make_shared<Block>(size, shape.flash_attention)});
   }
-  units.push_back(
-      {"head", std::make_shared<Head>(size, embeddings->word_weight()), "embeddings"});
+  units.push_back({"head", std::make_shared<Head>(size, embeddings->word_weight()), "embeddings"});
   return {.name = name,
           .input = {.sequence = shape.sequence,
                     .vocabulary = size.vocabulary,

@@ -56,7 +56,7 @@ class FlatUnit {
   std::int64_t padded_ = 0;
   torch::Tensor whole_, shard_;
   bool gathered_ = false;
-  Future gather_, reduction_;  ///< under way where not null
+  Future gather_, reduction_;                          ///< under way where not null
   torch::Tensor sent_gradients_, received_gradients_;  ///< alive while the reduce_scatter runs
 };
 

@@ -17,9 +17,10 @@ struct FsdpOptions {
   bool limit_reduce_scatters = true;
 };
 
-/// FullyShardedDataParallel: a flat padded buffer per unit of the chain, gathered around its forward
-/// and its backward; each rank updates its shard. Units that share a weight are one flat unit, which
-/// stays gathered from its first use in forward to the end of its backward, as FSDP's root does.
+/// FullyShardedDataParallel: a flat padded buffer per unit of the chain, gathered around its
+/// forward and its backward; each rank updates its shard. Units that share a weight are one flat
+/// unit, which stays gathered from its first use in forward to the end of its backward, as FSDP's
+/// root does.
 std::unique_ptr<Trainer> make_fsdp(TrainerParts parts, const FsdpOptions& options = {});
 
 }  // namespace rehearse

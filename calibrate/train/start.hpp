@@ -5,8 +5,8 @@
 
 namespace rehearse {
 
-/// Checks that all ranks have the same parameters in number, shape and type, and gives them rank 0's
-/// weights and buffers.
+/// Checks that all ranks have the same parameters in number, shape and type, and gives them rank
+/// 0's weights and buffers.
 void start_as_rank_0(const Chain& chain, const ProcessGroup& group);
 
 }  // namespace rehearse

@@ -22,7 +22,8 @@ struct CollectiveTimes {
 struct StepRecord {
   Seconds forward, backward, optimizer;  ///< of all micro-batches together
   Seconds whole;
-  Seconds waited;  ///< in which the rank did nothing but wait for collectives: exposed communication
+  Seconds
+      waited;  ///< in which the rank did nothing but wait for collectives: exposed communication
   WireBytes wire;  ///< over this process's TCP sockets; nothing under NCCL
   std::vector<CollectiveTimes> collectives;  ///< in the order of their launch
   /// DDP: when each parameter's gradient was ready, from the begin of the last backward, in the

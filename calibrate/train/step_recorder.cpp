@@ -7,10 +7,14 @@ namespace {
 
 Seconds& time_of(StepRecord& record, StepRecorder::Phase phase) {
   switch (phase) {
-    case StepRecorder::Phase::forward: return record.forward;
-    case StepRecorder::Phase::backward: return record.backward;
-    case StepRecorder::Phase::optimizer: return record.optimizer;
-    case StepRecorder::Phase::waiting: return record.waited;
+    case StepRecorder::Phase::forward:
+      return record.forward;
+    case StepRecorder::Phase::backward:
+      return record.backward;
+    case StepRecorder::Phase::optimizer:
+      return record.optimizer;
+    case StepRecorder::Phase::waiting:
+      return record.waited;
   }
   throw InternalError("internal error: a phase without a time");
 }

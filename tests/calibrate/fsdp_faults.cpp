@@ -94,7 +94,8 @@ BOOST_DATA_TEST_CASE(a_rank_killed_in_the_middle_ends_the_training,
     });
   });
   BOOST_TEST(failure.text == fmt::format("error: rank 1 of {} was ended by signal 9 (Killed); the "
-                                         "others were stopped", nproc));
+                                         "others were stopped",
+                                         nproc));
   BOOST_TEST((failure.took < kBound));
 }
 
@@ -114,7 +115,8 @@ BOOST_AUTO_TEST_CASE(a_peer_that_never_comes_is_an_error_in_time) {
     make_process_group(ranks, {.timeout = kTimeout});
     return "";
   });
-  const std::string expected = "error: rank 0 of 2 did not meet the others on this node within 2 s: ";
+  const std::string expected =
+      "error: rank 0 of 2 did not meet the others on this node within 2 s: ";
   BOOST_TEST(failure.text.substr(0, expected.size()) == expected);
   BOOST_TEST((failure.took < kBound));
 }
@@ -126,7 +128,8 @@ BOOST_AUTO_TEST_CASE(a_port_in_use_is_an_error_that_names_it) {
     return "";
   });
   BOOST_TEST(failure.text.find(fmt::format("at 127.0.0.1:{} within 2 s", taken.port())) !=
-             std::string::npos, failure.text);
+                 std::string::npos,
+             failure.text);
   BOOST_TEST((failure.took < kBound));
 }
 

@@ -93,7 +93,8 @@ BOOST_DATA_TEST_CASE(fsdp_sends_what_it_gathers_and_reduces,
   auto one = fsdp({.reshard_after_forward = reshard});
   one.ranks = ranks;
   const auto outcome = train(one);
-  // (n-1)/n of the padded units: gathered in forward, again in backward once resharded, and reduced.
+  // (n-1)/n of the padded units: gathered in forward, again in backward once resharded, and
+  // reduced.
   const double passes = reshard ? 3 : 2;
   const double expected = passes * (ranks - 1) / ranks * padded_bytes(outcome, ranks);
   const double received = outcome.received_per_step;

@@ -35,8 +35,12 @@ BOOST_AUTO_TEST_CASE(without_a_launcher_there_is_no_rank) {
 }
 
 BOOST_AUTO_TEST_CASE(torchrun_tells_rank_size_and_master) {
-  const auto ranks = read({{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"},
-                           {"MASTER_ADDR", "gpu01"}, {"MASTER_PORT", "29400"}});
+  const auto ranks = read({{"RANK", "5"},
+                           {"WORLD_SIZE", "8"},
+                           {"LOCAL_RANK", "1"},
+                           {"LOCAL_WORLD_SIZE", "4"},
+                           {"MASTER_ADDR", "gpu01"},
+                           {"MASTER_PORT", "29400"}});
   BOOST_REQUIRE(ranks.has_value());
   BOOST_TEST(ranks->rank == 5);
   BOOST_TEST(ranks->world_size == 8);
@@ -48,9 +52,13 @@ BOOST_AUTO_TEST_CASE(torchrun_tells_rank_size_and_master) {
 }
 
 BOOST_AUTO_TEST_CASE(srun_tells_ranks_nodes_and_a_port_of_the_job) {
-  const auto ranks =
-      read({{"SLURM_PROCID", "9"}, {"SLURM_STEP_NUM_TASKS", "11"}, {"SLURM_LOCALID", "1"}, {"SLURM_NODEID", "2"},
-            {"SLURM_STEP_TASKS_PER_NODE", "4(x2),3"}, {"SLURM_STEP_NODELIST", "gpu[003-005]"}, {"SLURM_JOB_ID", "40017"}});
+  const auto ranks = read({{"SLURM_PROCID", "9"},
+                           {"SLURM_STEP_NUM_TASKS", "11"},
+                           {"SLURM_LOCALID", "1"},
+                           {"SLURM_NODEID", "2"},
+                           {"SLURM_STEP_TASKS_PER_NODE", "4(x2),3"},
+                           {"SLURM_STEP_NODELIST", "gpu[003-005]"},
+                           {"SLURM_JOB_ID", "40017"}});
   BOOST_REQUIRE(ranks.has_value());
   BOOST_TEST(ranks->rank == 9);
   BOOST_TEST(ranks->world_size == 11);
@@ -60,9 +68,12 @@ BOOST_AUTO_TEST_CASE(srun_tells_ranks_nodes_and_a_port_of_the_job) {
 }
 
 BOOST_AUTO_TEST_CASE(mpirun_inside_of_a_slurm_job_is_mpirun) {
-  const auto ranks = read({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"},
-                           {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                           {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}});
+  const auto ranks = read({{"OMPI_COMM_WORLD_RANK", "1"},
+                           {"OMPI_COMM_WORLD_SIZE", "2"},
+                           {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                           {"SLURM_PROCID", "0"},
+                           {"SLURM_STEP_NUM_TASKS", "1"}});
   BOOST_REQUIRE(ranks.has_value());
   BOOST_TEST(ranks->rank == 1);
   BOOST_TEST(ranks->world_size == 2);
@@ -78,8 +89,10 @@ BOOST_AUTO_TEST_CASE(incomplete_or_wrong_variables_are_input_errors) {
              "error: torchrun says rank 2 of 2, 2 of 2 on this node");
   BOOST_TEST(error_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "99999"}}) ==
              "error: MASTER_PORT: expected 1 to 65535; got 99999");
-  const auto text = error_of({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"},
-                              {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  const auto text = error_of({{"OMPI_COMM_WORLD_RANK", "0"},
+                              {"OMPI_COMM_WORLD_SIZE", "4"},
+                              {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
   BOOST_TEST(text.find("MASTER_ADDR is not set") != std::string::npos);
 }
 

@@ -56,7 +56,8 @@ BOOST_AUTO_TEST_CASE(each_rank_knows_itself_and_its_text_comes_back) {
   });
   BOOST_REQUIRE(texts.size() == 3);
   for (int rank = 0; rank < 3; ++rank) {
-    BOOST_TEST(texts[static_cast<std::size_t>(rank)] == fmt::format("{} 3 {} {}", rank, rank, large));
+    BOOST_TEST(texts[static_cast<std::size_t>(rank)] ==
+               fmt::format("{} 3 {} {}", rank, rank, large));
   }
 }
 
@@ -65,7 +66,8 @@ BOOST_AUTO_TEST_CASE(a_killed_rank_ends_the_run_in_bounded_time_and_is_named) {
     if (ranks.rank == 1) kill(getpid(), SIGKILL);
     hang();
   });
-  BOOST_TEST(failure.text == "error: rank 1 of 3 was ended by signal 9 (Killed); the others were stopped");
+  BOOST_TEST(failure.text ==
+             "error: rank 1 of 3 was ended by signal 9 (Killed); the others were stopped");
   BOOST_TEST((failure.took < kBound));
 }
 
@@ -111,7 +113,8 @@ BOOST_AUTO_TEST_CASE(codes_that_ranks_return_are_returned) {
 }
 
 BOOST_AUTO_TEST_CASE(no_rank_outlives_a_killed_parent) {
-  const auto file = std::filesystem::temp_directory_path() / fmt::format("rehearse-orphan-{}", getpid());
+  const auto file =
+      std::filesystem::temp_directory_path() / fmt::format("rehearse-orphan-{}", getpid());
   const pid_t parent = fork();
   if (parent == 0) {
     collect_from_ranks(1, [&](const RankEnvironment&) -> std::string {

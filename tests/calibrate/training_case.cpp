@@ -15,8 +15,14 @@ constexpr std::int64_t kSamples = 4;  ///< of one micro-batch of one rank
 
 Chain build(const TrainingCase& one) {
   if (!one.transformer) return build_chain("small_cnn", {.image = 8, .classes = 5});
-  const TransformerSize size = {.hidden = 16, .heads = 2, .kv_heads = 2, .feed_forward = 32,
-                                .vocabulary = 37, .positions = 8, .blocks = 2, .dropout = 0};
+  const TransformerSize size = {.hidden = 16,
+                                .heads = 2,
+                                .kv_heads = 2,
+                                .feed_forward = 32,
+                                .vocabulary = 37,
+                                .positions = 8,
+                                .blocks = 2,
+                                .dropout = 0};
   return gpt2_chain("tiny", size, {.sequence = 8});
 }
 
@@ -62,7 +68,8 @@ struct Trained {
 };
 
 /// One process on the concatenated batches, from the same weights.
-Trained train_alone(const TrainingCase& one, const Tensors& weights, const std::vector<Batch>& batches) {
+Trained train_alone(const TrainingCase& one, const Tensors& weights,
+                    const std::vector<Batch>& batches) {
   const Chain chain = build(one);
   move_to(chain, torch::kFloat64);
   Tensors own = parameters(chain);
@@ -106,8 +113,8 @@ void describe(const StepRecord& record, nlohmann::json& out) {
   out["peak"] = record.allocated_peak.value();
   for (const Seconds ready : record.gradient_ready) out["ready"].push_back(ready.value());
   for (const CollectiveTimes& one : record.collectives) {
-    out["collectives"].push_back({static_cast<int>(one.kind), one.size.value(), one.launched.value(),
-                                  one.done.value()});
+    out["collectives"].push_back(
+        {static_cast<int>(one.kind), one.size.value(), one.launched.value(), one.done.value()});
   }
 }
 
@@ -130,7 +137,8 @@ std::string be_rank(const TrainingCase& one, const RankEnvironment& ranks) {
   StepRecord record;
   const WireBytes before = wire_bytes();
   barrier(all);
-  for (const Batch& batch : batches) record = trainer->step(micro_batches_of(batch, one, ranks.rank));
+  for (const Batch& batch : batches)
+    record = trainer->step(micro_batches_of(batch, one, ranks.rank));
   // Between the two, all of the steps' bytes are here and none of what follows.
   barrier(all);
   const WireBytes moved = wire_bytes() - before;

@@ -13,7 +13,7 @@ struct TrainingCase {
   int ranks = 2;
   int steps = 5;
   int micro_batches = 1;
-  bool adam = false;        ///< else SGD with momentum
+  bool adam = false;         ///< else SGD with momentum
   bool transformer = false;  ///< with a tied weight; else a convolutional network
   /// Negative control: each rank is in a group of its own, so that nothing is reduced.
   bool alone = false;
@@ -22,9 +22,9 @@ struct TrainingCase {
 
 /// What came out; differences are the largest of any element.
 struct TrainingOutcome {
-  double parameters_off = 0;     ///< from one process's, after the last step
-  double gradients_off = 0;      ///< the same of the last step's gradients
-  double gradients_unequal = 0;  ///< between ranks
+  double parameters_off = 0;                  ///< from one process's, after the last step
+  double gradients_off = 0;                   ///< the same of the last step's gradients
+  double gradients_unequal = 0;               ///< between ranks
   std::vector<std::int64_t> tensor_elements;  ///< of each parameter, in the chain's order
   std::vector<std::int64_t> unit_elements;    ///< of each unit that has parameters
   double received_per_step = 0;  ///< bytes over rank 0's sockets, by the kernel's count
