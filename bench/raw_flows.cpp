@@ -32,10 +32,9 @@ double play_raw_flows(const std::vector<double>& rates,
                       const std::vector<std::vector<RawFlow>>& batches) {
   std::vector<std::string> words = {"raw", "--log=root.thresh:critical", "--cfg=network/model:CM02",
                                     "--cfg=network/crosstraffic:0", "--cfg=network/TCP-gamma:0"};
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  int argc = static_cast<int>(argv.size());
-  argv.push_back(nullptr);
+  std::vector<char*> argv(words.size() + 1, nullptr);
+  for (std::size_t i = 0; i < words.size(); ++i) argv[i] = words[i].data();
+  int argc = static_cast<int>(words.size());
   s4u::Engine engine(&argc, argv.data());
   const auto hosts = make_star(rates);
   std::size_t batch = 0, left = 0;

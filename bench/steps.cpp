@@ -119,6 +119,7 @@ Measured measure(const Case& which, int ranks, const std::string& fidelity, bool
 Measured median_of(int repetitions, const Case& which, int ranks, const std::string& fidelity,
                    bool raw) {
   std::vector<Measured> all;
+  all.reserve(static_cast<std::size_t>(repetitions));
   for (int i = 0; i < repetitions; ++i) all.push_back(measure(which, ranks, fidelity, raw));
   std::nth_element(all.begin(), all.begin() + repetitions / 2, all.end(),
                    [](const Measured& a, const Measured& b) { return a.seconds < b.seconds; });

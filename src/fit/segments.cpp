@@ -297,6 +297,7 @@ Envelope choose(const std::vector<TimedSize>& points, const FitOptions& options,
 /// Huber's limit from the spread around an envelope.
 double limit_around(const Envelope& envelope, const std::vector<TimedSize>& points) {
   std::vector<double> residuals;
+  residuals.reserve(points.size());
   for (const TimedSize& p : points) {
     residuals.push_back(std::abs(residual_of(cheapest(envelope, p.size.value()), p)));
   }
@@ -337,6 +338,7 @@ Seconds predict(const std::vector<Segment>& segments, Bytes size) {
 std::vector<PointError> relative_errors(const std::vector<Segment>& segments,
                                         const std::vector<TimedSize>& points) {
   std::vector<PointError> errors;
+  errors.reserve(points.size());
   for (const TimedSize& p : points) {
     errors.push_back({p.size, std::abs(predict(segments, p.size) / p.time - 1)});
   }
@@ -371,6 +373,7 @@ std::vector<PointError> held_out_errors(const std::vector<TimedSize>& raw,
   if (points.size() < 2 * kFewestSizes)
     throw std::invalid_argument("too few sizes to leave half of them out");
   std::vector<PointError> errors;
+  errors.reserve(points.size());
   for (const std::size_t kept : {std::size_t{0}, std::size_t{1}}) {
     std::vector<TimedSize> seen, unseen;
     for (std::size_t i = 0; i < points.size(); ++i)

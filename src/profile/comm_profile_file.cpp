@@ -11,10 +11,10 @@ namespace {
 constexpr std::int64_t kMostRanks = 1'000'000;
 
 // --- reading
-// ---------------------------------------------------------------------------------------------------
 
 CollectiveKind read_kind(const Value& value) {
   std::vector<std::string> names;
+  names.reserve(kCollectiveKinds.size());
   for (const CollectiveKind kind : kCollectiveKinds) names.push_back(to_string(kind));
   const std::string name = value.as_choice(names);
   return kCollectiveKinds.at(

@@ -89,6 +89,7 @@ std::string import_nccl_tests(const std::vector<std::filesystem::path>& files,
                               const ImportOptions& options) {
   check(!files.empty(), "an import has at least one file");
   std::vector<CommPoints> measured;
+  measured.reserve(files.size());
   for (const auto& file : files) measured.push_back(read_nccl_tests(file, options.nccl_tests));
   return profile_file(measured, options);
 }
@@ -97,6 +98,7 @@ std::string import_points(const std::vector<std::filesystem::path>& files,
                           const ImportOptions& options) {
   check(!files.empty(), "an import has at least one file");
   std::vector<CommPoints> measured;
+  measured.reserve(files.size());
   for (const auto& file : files) measured.push_back(read_points(file));
   return profile_file(measured, options);
 }
