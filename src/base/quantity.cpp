@@ -50,7 +50,6 @@ constexpr Unit kFlopUnits[] = {{"FLOP", 1},     {"kFLOP", 1e3},  {"MFLOP", 1e6},
                                {"EFLOP", 1e18}, {"ZFLOP", 1e21}, {"YFLOP", 1e24}};
 
 // --- format
-// ----------------------------------------------------------------------------------------
 
 double round_to_three_digits(double value) {
   if (value == 0 || value >= 1000) return std::round(value);
@@ -84,7 +83,6 @@ std::string in_suitable_unit(double value, std::span<const Unit> units) {
 }
 
 // --- parse
-// -----------------------------------------------------------------------------------------
 
 /// What a quantity is called and how it is written.
 struct Kind {

@@ -67,7 +67,6 @@ bool same_place(const CommCurve& a, const CommCurve& b) {
 }
 
 // --- writing
-// ---------------------------------------------------------------------------------------------------
 
 std::string curve_text(const CommCurve& curve) {
   std::string text =

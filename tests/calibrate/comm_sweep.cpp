@@ -69,7 +69,6 @@ SweepResult made_up(int ranks) {
 }  // namespace
 
 // --- what the timed collectives do
-// ----------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(each_collective_leaves_what_its_name_says) {
   // 24 floats over 3 ranks that hold 1, 2 and 3.
@@ -93,7 +92,6 @@ BOOST_AUTO_TEST_CASE(each_collective_leaves_what_its_name_says) {
 }
 
 // --- the fit
-// --------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_known_curve_comes_back_from_its_profile_file) {
   const CommProfile profile =

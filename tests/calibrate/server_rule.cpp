@@ -46,7 +46,6 @@ void step(UpdateRule& rule, std::size_t worker) { push(rule, read(rule, worker))
 }  // namespace
 
 // --- staleness
-// ------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(staleness_is_what_was_applied_between_the_pull_and_the_push) {
   // 0 and 1 read version 0; 0 applies twice; 1 comes third, two updates late; then 0 pushes what it
@@ -113,7 +112,6 @@ BOOST_AUTO_TEST_CASE(the_log_is_a_table_with_units) {
 }
 
 // --- who may read
-// ---------------------------------------------------------------------------------
 
 BOOST_DATA_TEST_CASE(a_worker_runs_ahead_by_the_bound_and_no_further, data::make({0, 1, 3}),
                      bound) {
@@ -159,7 +157,6 @@ BOOST_AUTO_TEST_CASE(a_round_that_can_never_be_full_is_named) {
 }
 
 // --- what is applied
-// ------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_synchronous_round_applies_the_mean) {
   // 10 - 0.5 * (1 + 2 + 6) / 3 = 8.5
@@ -214,7 +211,6 @@ BOOST_AUTO_TEST_CASE(a_copy_that_was_handed_out_stays_as_it_was) {
 }
 
 // --- what does not fit
-// ----------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(options_that_contradict_each_other_are_refused) {
   BOOST_CHECK_THROW(UpdateRule({.workers = 0, .sgd = {}}), InputError);

@@ -130,7 +130,6 @@ pid_t fork_slow_worker(const Endpoint& endpoint) {
 }  // namespace
 
 // --- training
-// -------------------------------------------------------------------------------------
 
 BOOST_DATA_TEST_CASE(a_synchronous_run_equals_the_sequential_one_to_the_last_bit,
                      data::make({1, 2, 3}) * data::make({1, 2, 3}), workers, servers) {
@@ -251,7 +250,6 @@ BOOST_AUTO_TEST_CASE(a_stranger_that_talks_nonsense_disturbs_nobody) {
 }
 
 // --- what goes wrong
-// ------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(a_worker_that_is_killed_ends_the_run_with_its_name_on_every_side) {
   Running server = start(options_of({.workers = 2, .sgd = {1e-3, 0}}));

@@ -170,7 +170,6 @@ BOOST_DATA_TEST_CASE(shards_in_a_node_and_replicas_across_fold,
 }
 
 // --- Where two nodes cannot stand for all
-// ---------------------------------------------------------------------
 
 std::string refusal(const Schedule& schedule, const Cluster& cluster) {
   std::string why_not;

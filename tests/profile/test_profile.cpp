@@ -60,7 +60,6 @@ const auto kCloseEnough = boost::test_tools::tolerance(1e-9);
 }  // namespace
 
 // --- a curve at its own ranks
-// ------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(all_reduce_costs_its_latency_and_twice_7_eighths_of_its_bytes) {
   // 1 MB: 20 us + 1.75 MB / 50 GB/s = 55 us, against 100 us + 8.75 us.
@@ -100,7 +99,6 @@ BOOST_AUTO_TEST_CASE(more_nodes_than_ranks_is_our_own_bug) {
 }
 
 // --- what no curve was measured for
-// ------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(half_an_all_reduce_stands_for_its_phases) {
   for (const auto kind :
@@ -187,7 +185,6 @@ BOOST_AUTO_TEST_CASE(every_reason_is_named) {
 }
 
 // --- properties
-// --------------------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(more_bytes_more_ranks_and_more_nodes_never_cost_less) {
   const auto total = [](const CommCost& cost) { return (cost.latency + cost.transfer).value(); };
@@ -211,7 +208,6 @@ BOOST_AUTO_TEST_CASE(more_bytes_more_ranks_and_more_nodes_never_cost_less) {
 }
 
 // --- files
-// -------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -309,7 +305,6 @@ BOOST_AUTO_TEST_CASE(a_bad_profile_is_refused_where_it_is_bad) {
 }
 
 // --- what is shipped
-// ---------------------------------------------------------------------------------------------
 
 namespace {
 
