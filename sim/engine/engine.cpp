@@ -34,7 +34,9 @@ Trace run(const Schedule& schedule, const Cluster& given, const EngineOptions& o
   CollectiveTable collectives(schedule, plans);
   add_transfer_ports(schedule, cluster, plans);
   Simulation simulation(schedule, cluster, options, collectives);
-  Network network(cluster, plans.ports(), [&](Token token) { simulation.on_token(token); });
+  const auto pace =
+      options.fidelity == Fidelity::hop ? Network::Pace::lockstep : Network::Pace::free;
+  Network network(cluster, plans.ports(), pace, [&](Token token) { simulation.on_token(token); });
   return simulation.play(network);
 }
 

@@ -26,15 +26,17 @@ constexpr double kUnitsPerByte = 65536;
 // 1e-5, would show in step times.
 const char* const kSettings[] = {"network/model:CM02",     "network/crosstraffic:0",
                                  "network/TCP-gamma:0",    "network/weight-S:0",
-                                 "network/loopback-lat:0", "network/optim:Lazy",
-                                 "surf/precision:1e-13",   "maxmin/precision:1e-12"};
+                                 "network/loopback-lat:0", "surf/precision:1e-13",
+                                 "maxmin/precision:1e-12"};
 
-std::unique_ptr<s4u::Engine> make_engine() {
+std::unique_ptr<s4u::Engine> make_engine(Network::Pace pace) {
   static bool made = false;
   check(!made, "two simulations in one process");
   made = true;
   std::vector<std::string> words = {"rehearse", "--log=root.thresh:critical", "--log=no_loc"};
   for (const char* setting : kSettings) words.push_back(std::string("--cfg=") + setting);
+  words.emplace_back(pace == Network::Pace::lockstep ? "--cfg=network/optim:Full"
+                                                     : "--cfg=network/optim:Lazy");
   std::vector<char*> argv(words.size() + 1, nullptr);
   std::ranges::transform(words, argv.begin(), [](std::string& word) { return word.data(); });
   int argc = static_cast<int>(words.size());
@@ -79,8 +81,9 @@ s4u::NetZone* make_fabric(const Fabric& fabric, const s4u::ClusterCallbacks& lea
 
 }  // namespace
 
-Network::Network(const Cluster& cluster, const std::vector<Port>& used, Callback on_token)
-    : on_token_(std::move(on_token)), engine_(make_engine()) {
+Network::Network(const Cluster& cluster, const std::vector<Port>& used, Pace pace,
+                 Callback on_token)
+    : on_token_(std::move(on_token)), engine_(make_engine(pace)) {
   for (const Port& port : used) indices_.emplace(port, static_cast<std::uint32_t>(indices_.size()));
   check(indices_.size() == used.size(), "a port is named twice");
   hosts_.resize(used.size());

@@ -31,9 +31,12 @@ struct Token {
 class Network {
  public:
   using Callback = std::function<void(Token)>;
+  /// How flows end: many at once, as the steps of an algorithm do, or one by one. It picks the
+  /// cheaper of SimGrid's two ways to update them and changes no time.
+  enum class Pace { lockstep, free };
 
   /// Builds only the ports in `used`. One Network per process: SimGrid's clock does not go back.
-  Network(const Cluster& cluster, const std::vector<Port>& used, Callback on_token);
+  Network(const Cluster& cluster, const std::vector<Port>& used, Pace pace, Callback on_token);
   ~Network();
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
