@@ -31,8 +31,10 @@ struct Token {
 class Network {
  public:
   using Callback = std::function<void(Token)>;
-  /// How flows end: many at once, as the steps of an algorithm do, or one by one. It picks the
-  /// cheaper of SimGrid's two ways to update them and changes no time.
+  /// How flows end: many at once, as the steps of an algorithm do, or one by one. It picks one of
+  /// SimGrid's two ways to update them and changes no simulated time. On 256 ranks at hop fidelity
+  /// lockstep saves a tenth on like all-reduces (4.7 s, not 5.2) and costs a third where steps
+  /// drift apart (FSDP Llama-7B: 7.7 s, not 5.9).
   enum class Pace { lockstep, free };
 
   /// Builds only the ports in `used`. One Network per process: SimGrid's clock does not go back.
