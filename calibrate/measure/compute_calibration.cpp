@@ -83,12 +83,7 @@ class BatchSamples {
 UnitTimes BatchSamples::unit(std::size_t i) const {
   const Spread forward = over(units_, [i](const UnitSamples& s) { return s.forward[i]; });
   const Spread backward = over(units_, [i](const UnitSamples& s) { return s.backward[i]; });
-  std::int64_t parameters = 0;
-  for (const torch::Tensor& tensor : chain_.units[i].module->parameters()) {
-    parameters += tensor.numel();
-  }
   return {.name = chain_.units[i].name,
-          .parameters = parameters,
           .forward = forward.median,
           .backward = backward.median,
           .forward_spread = forward.relative,

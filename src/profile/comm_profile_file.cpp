@@ -73,8 +73,8 @@ std::string curve_text(const CommCurve& curve) {
       fmt::format("  - collective: {}\n    ranks: {}\n    nodes: {}\n    segments:\n",
                   to_string(curve.kind), curve.ranks, curve.nodes);
   for (const CommSegment& s : curve.segments) {
-    text += fmt::format("      - {{latency: {}us, busbw: {}GBps}}\n",
-                        decimal(s.latency.value() * 1e6), decimal(s.busbw.value() / 1e9));
+    text += fmt::format("      - {{latency: {}us, busbw: {}}}\n", decimal(s.latency.value() * 1e6),
+                        yaml_bytes_per_second(s.busbw));
   }
   text += fmt::format("    fitted_on: {{smallest: {}, largest: {}}}\n", yaml_bytes(curve.smallest),
                       yaml_bytes(curve.largest));

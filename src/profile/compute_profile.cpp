@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.hpp"
 
@@ -22,13 +23,18 @@ struct Line {
   UnitTimes unit(std::size_t i) const {
     const UnitTimes &a = low.units.at(i), &b = high.units.at(i);
     return {.name = a.name,
-            .parameters = a.parameters,
             .forward = between(a.forward, b.forward),
             .backward = between(a.backward, b.backward),
             .forward_spread = std::max(a.forward_spread, b.forward_spread),
             .backward_spread = std::max(a.backward_spread, b.backward_spread),
+            .forward_launch = between(a.forward_launch, b.forward_launch),
+            .backward_launch = between(a.backward_launch, b.backward_launch),
             .saved = between(a.saved, b.saved),
-            .workspace = between(a.workspace, b.workspace)};
+            .workspace = between(a.workspace, b.workspace),
+            .forward_flops = between(a.forward_flops, b.forward_flops),
+            .backward_flops = between(a.backward_flops, b.backward_flops),
+            .forward_moved = between(a.forward_moved, b.forward_moved),
+            .backward_moved = between(a.backward_moved, b.backward_moved)};
   }
 };
 
@@ -49,6 +55,10 @@ BatchCosts in_proportion(const BatchPoint& point, std::int64_t batch) {
     unit.backward *= factor;
     unit.saved *= factor;
     unit.workspace *= factor;
+    unit.forward_flops *= factor;
+    unit.backward_flops *= factor;
+    unit.forward_moved *= factor;
+    unit.backward_moved *= factor;
   }
   return costs;
 }
@@ -61,6 +71,10 @@ std::string outside_of(const std::vector<BatchPoint>& points, std::int64_t batch
 }
 
 }  // namespace
+
+std::int64_t ProfiledUnit::parameters() const {
+  return std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0});
+}
 
 Seconds BatchPoint::units_sum() const {
   Seconds sum{0};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,15 +25,39 @@ struct ProfileOrigin {
   bool operator==(const ProfileOrigin&) const = default;
 };
 
+/// The highest rates that a matrix product in each format and a copy reached on the device, and its
+/// memory. 0 where the device lacks the format. What was measured is carried over to other devices
+/// by these.
+struct DeviceRates {
+  FlopsPerSecond fp32{0}, tf32{0}, fp16{0}, bf16{0};
+  BytesPerSecond memory_bandwidth{0};  ///< read and written, added up
+  Bytes memory{0};
+
+  bool operator==(const DeviceRates&) const = default;
+};
+
+/// What a unit is, whatever the batch.
+struct ProfiledUnit {
+  std::string name;
+  std::vector<std::int64_t> tensors;  ///< elements of each parameter tensor, in registration order
+  std::int64_t buffer_elements = 0;   ///< of batch norms' running statistics, fp32
+
+  std::int64_t parameters() const;
+  bool operator==(const ProfiledUnit&) const = default;
+};
+
 /// Measured costs of one unit for one batch. A spread is the interquartile range over the median.
 struct UnitTimes {
   std::string name;
-  std::int64_t parameters = 0;
   Seconds forward, backward;  ///< medians
   double forward_spread = 0;
   double backward_spread = 0;
+  /// CPU time to launch the unit's kernels (a GPU's; 0 on CPUs, where the call is the work).
+  Seconds forward_launch, backward_launch;
   Bytes saved;      ///< kept from forward to backward
   Bytes workspace;  ///< the most that lives only while the unit computes, either way
+  Flops forward_flops, backward_flops;  ///< of products (matmul, convolution, attention)
+  Bytes forward_moved, backward_moved;  ///< what its operators read and write
 
   bool operator==(const UnitTimes&) const = default;
 };
@@ -48,7 +73,8 @@ struct StepTimes {
 struct BatchPoint {
   std::int64_t batch = 1;
   std::int64_t repetitions = 1;
-  Bytes allocated_peak;  ///< of a whole training step
+  Bytes allocated_peak;                ///< of a whole training step
+  std::optional<Bytes> reserved_peak;  ///< likewise, of the caching allocator (GPUs alone)
   StepTimes whole;
   std::vector<UnitTimes> units;  ///< in forward order
 
@@ -86,8 +112,10 @@ struct ComputeProfile {
   Precision precision = Precision::fp32;
   std::int64_t image = 0;     ///< pixels per side; 0 for sequences
   std::int64_t sequence = 0;  ///< tokens per sample; 0 for images
+  DeviceRates rates;
   /// Which optimizer the whole steps ran.
   std::string step_optimizer = "sgd";
+  std::vector<ProfiledUnit> units;  ///< in forward order
   std::vector<OptimizerTime> optimizers;
   std::vector<BatchPoint> points;  ///< by ascending batch
 

@@ -1,6 +1,10 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <optional>
 
 #include "profile/compute_profile.hpp"
 #include "profile/yaml_text.hpp"
@@ -10,7 +14,7 @@ namespace {
 
 constexpr const char* kSchema = "rehearse.profile/1";
 constexpr std::int64_t kMost = 1'000'000'000;
-constexpr std::int64_t kMostParameters = std::int64_t{1} << 50;
+constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
 /// What a stated sum may differ from that of the rounded times beside it.
 constexpr double kRounding = 5e-4;
 
@@ -31,17 +35,66 @@ ProfileOrigin read_origin(const Value& value) {
   return origin;
 }
 
+/// 0 where it is left out: the device lacks the format.
+FlopsPerSecond rate_or_none(Map& map, const std::string& format) {
+  const std::optional<Value> rate = map.optional(format);
+  return rate ? rate->as_flops_per_second() : FlopsPerSecond(0);
+}
+
+DeviceRates read_rates(const Value& value) {
+  Map map = value.as_map();
+  const DeviceRates rates{.fp32 = map.require("fp32").as_flops_per_second(),
+                          .tf32 = rate_or_none(map, "tf32"),
+                          .fp16 = rate_or_none(map, "fp16"),
+                          .bf16 = rate_or_none(map, "bf16"),
+                          .memory_bandwidth = map.require("memory_bandwidth").as_bytes_per_second(),
+                          .memory = map.require("memory").as_bytes()};
+  map.finish();
+  return rates;
+}
+
+ProfiledUnit read_profiled_unit(const Value& value) {
+  Map map = value.as_map();
+  ProfiledUnit unit;
+  unit.name = map.require("name").as_string();
+  for (const Value& elements : map.require("tensors").as_list()) {
+    unit.tensors.push_back(elements.as_integer(1, kMostElements));
+  }
+  unit.buffer_elements = map.integer_or("buffer_elements", 0, 0, kMostElements);
+  map.finish();
+  return unit;
+}
+
+std::vector<ProfiledUnit> read_profiled_units(const Value& value) {
+  std::vector<ProfiledUnit> units;
+  for (const Value& item : value.as_list()) {
+    units.push_back(read_profiled_unit(item));
+    for (std::size_t i = 0; i + 1 < units.size(); ++i) {
+      if (units[i].name == units.back().name) {
+        item.fail(fmt::format("a second unit named \"{}\"", units[i].name));
+      }
+    }
+  }
+  if (units.empty()) value.fail("expected at least one unit");
+  return units;
+}
+
 UnitTimes read_unit(const Value& value) {
   Map map = value.as_map();
   UnitTimes unit;
   unit.name = map.require("name").as_string();
-  unit.parameters = map.require("parameters").as_integer(0, kMostParameters);
   unit.forward = map.require("forward").as_seconds();
   unit.backward = map.require("backward").as_seconds();
   unit.forward_spread = map.require("forward_spread").as_non_negative_number();
   unit.backward_spread = map.require("backward_spread").as_non_negative_number();
+  unit.forward_launch = map.seconds_or("forward_launch", Seconds(0));
+  unit.backward_launch = map.seconds_or("backward_launch", Seconds(0));
   unit.saved = map.require("saved").as_bytes();
   unit.workspace = map.require("workspace").as_bytes();
+  unit.forward_flops = Flops(map.require("forward_flops").as_non_negative_number());
+  unit.backward_flops = Flops(map.require("backward_flops").as_non_negative_number());
+  unit.forward_moved = map.require("forward_moved").as_bytes();
+  unit.backward_moved = map.require("backward_moved").as_bytes();
   map.finish();
   return unit;
 }
@@ -83,54 +136,41 @@ void read_sum_check(const Value& value, const BatchPoint& point) {
   map.finish();
 }
 
-void check_units(const Value& value, const std::vector<UnitTimes>& units) {
-  if (units.empty()) value.fail("expected at least one unit");
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (units[i].name == units[j].name) {
-        value.as_list()[i].fail(fmt::format("a second unit named \"{}\"", units[i].name));
-      }
-    }
-  }
+void check_same_units(const Value& value, const std::vector<UnitTimes>& times,
+                      const std::vector<ProfiledUnit>& units) {
+  const bool same =
+      std::equal(times.begin(), times.end(), units.begin(), units.end(),
+                 [](const UnitTimes& a, const ProfiledUnit& b) { return a.name == b.name; });
+  if (!same) value.fail("expected the profile's units, in their order");
 }
 
-BatchPoint read_point(const Value& value) {
+BatchPoint read_point(const Value& value, const std::vector<ProfiledUnit>& profiled) {
   Map map = value.as_map();
   BatchPoint point;
   point.batch = map.require("batch").as_integer(1, kMost);
   point.repetitions = map.require("repetitions").as_integer(1, kMost);
   point.allocated_peak = map.require("allocated_peak").as_bytes();
+  if (const auto reserved = map.optional("reserved_peak"))
+    point.reserved_peak = reserved->as_bytes();
   point.whole = read_whole(map.require("whole"));
   const Value sum_check = map.require("sum_check");
   const Value units = map.require("units");
   for (const Value& unit : units.as_list()) point.units.push_back(read_unit(unit));
-  check_units(units, point.units);
+  check_same_units(units, point.units, profiled);
   read_sum_check(sum_check, point);
   map.finish();
   return point;
 }
 
-void check_same_units(const Value& value, const BatchPoint& first, const BatchPoint& point) {
-  bool same = first.units.size() == point.units.size();
-  for (std::size_t i = 0; same && i < point.units.size(); ++i) {
-    same = first.units[i].name == point.units[i].name &&
-           first.units[i].parameters == point.units[i].parameters;
-  }
-  if (!same) {
-    value.fail(fmt::format("expected the units of batch {}, in its order", first.batch));
-  }
-}
-
-std::vector<BatchPoint> read_points(const Value& value) {
+std::vector<BatchPoint> read_points(const Value& value, const std::vector<ProfiledUnit>& units) {
   std::vector<BatchPoint> points;
   for (const Value& item : value.as_list()) {
-    points.push_back(read_point(item));
+    points.push_back(read_point(item, units));
     if (points.size() == 1) continue;
     const BatchPoint& before = points[points.size() - 2];
     if (points.back().batch <= before.batch) {
       item.fail(fmt::format("expected a batch above {}, the one before", before.batch));
     }
-    check_same_units(item, points.front(), points.back());
   }
   return points;
 }
@@ -169,21 +209,61 @@ std::string origin_text(const ProfileOrigin& origin) {
       quoted(origin.libtorch), quoted(origin.date), quoted(origin.command), origin.host_threads);
 }
 
+std::string rates_text(const DeviceRates& rates) {
+  std::string text = "rates: {";
+  const auto add = [&text](const char* format, FlopsPerSecond rate) {
+    if (rate.value() > 0) text += fmt::format("{}: {}, ", format, yaml_flops_per_second(rate));
+  };
+  add("fp32", rates.fp32);
+  add("tf32", rates.tf32);
+  add("fp16", rates.fp16);
+  add("bf16", rates.bf16);
+  return text + fmt::format("memory_bandwidth: {}, memory: {}}}\n",
+                            yaml_bytes_per_second(rates.memory_bandwidth),
+                            yaml_bytes(rates.memory));
+}
+
+/// Names of TorchScript submodules may be digits alone, which YAML would take for a number.
+std::string unit_name_text(const std::string& name) {
+  const bool plain = std::isalpha(static_cast<unsigned char>(name.front())) != 0 &&
+                     std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                       return std::isalnum(c) != 0 || c == '_' || c == '.';
+                     });
+  return plain ? name : quoted(name);
+}
+
+std::string profiled_unit_text(const ProfiledUnit& unit) {
+  std::string text = fmt::format("  - {{name: {}, tensors: [{}]", unit_name_text(unit.name),
+                                 fmt::join(unit.tensors, ", "));
+  if (unit.buffer_elements > 0) text += fmt::format(", buffer_elements: {}", unit.buffer_elements);
+  return text + "}\n";
+}
+
 std::string unit_text(const UnitTimes& unit) {
-  return fmt::format(
-      "      - {{name: {}, parameters: {}, forward: {}, backward: {}, forward_spread: {:.4f}, "
-      "backward_spread: {:.4f}, saved: {}, workspace: {}}}\n",
-      unit.name, unit.parameters, yaml_seconds(unit.forward), yaml_seconds(unit.backward),
-      unit.forward_spread, unit.backward_spread, yaml_bytes(unit.saved),
-      yaml_bytes(unit.workspace));
+  std::string text = fmt::format(
+      "      - {{name: {}, forward: {}, backward: {}, forward_spread: {:.4f}, "
+      "backward_spread: {:.4f}, saved: {}, workspace: {}, forward_flops: {:.0f}, backward_flops: "
+      "{:.0f}, forward_moved: {}, backward_moved: {}",
+      unit_name_text(unit.name), yaml_seconds(unit.forward), yaml_seconds(unit.backward),
+      unit.forward_spread, unit.backward_spread, yaml_bytes(unit.saved), yaml_bytes(unit.workspace),
+      unit.forward_flops.value(), unit.backward_flops.value(), yaml_bytes(unit.forward_moved),
+      yaml_bytes(unit.backward_moved));
+  if (unit.forward_launch + unit.backward_launch > Seconds(0)) {
+    text += fmt::format(", forward_launch: {}, backward_launch: {}",
+                        yaml_seconds(unit.forward_launch), yaml_seconds(unit.backward_launch));
+  }
+  return text + "}\n";
 }
 
 std::string point_text(const BatchPoint& point) {
-  std::string text = fmt::format(
-      "  - batch: {}\n    repetitions: {}\n    allocated_peak: {}\n    whole: {{forward: {}, "
-      "backward: {}, optimizer: {}, step: {}}}\n    sum_check: {{units: {}, whole: {}, "
-      "difference: {:.4f}}}\n    units:\n",
-      point.batch, point.repetitions, yaml_bytes(point.allocated_peak),
+  std::string text = fmt::format("  - batch: {}\n    repetitions: {}\n    allocated_peak: {}\n",
+                                 point.batch, point.repetitions, yaml_bytes(point.allocated_peak));
+  if (point.reserved_peak) {
+    text += fmt::format("    reserved_peak: {}\n", yaml_bytes(*point.reserved_peak));
+  }
+  text += fmt::format(
+      "    whole: {{forward: {}, backward: {}, optimizer: {}, step: {}}}\n    sum_check: "
+      "{{units: {}, whole: {}, difference: {:.4f}}}\n    units:\n",
       yaml_seconds(point.whole.forward), yaml_seconds(point.whole.backward),
       yaml_seconds(point.whole.optimizer), yaml_seconds(point.whole.step),
       yaml_seconds(point.units_sum()), yaml_seconds(point.whole.forward + point.whole.backward),
@@ -213,9 +293,11 @@ ComputeProfile read_compute_profile(const Value& value) {
   profile.model = map.require("model").as_string();
   profile.precision = parse_precision(map.require("precision").as_choice(precision_names()));
   read_sample(map.require("sample"), profile);
+  profile.rates = read_rates(map.require("rates"));
+  profile.units = read_profiled_units(map.require("units"));
   profile.step_optimizer = map.require("step_optimizer").as_string();
   profile.optimizers = read_optimizers(map.require("optimizers"));
-  profile.points = read_points(map.require("points"));
+  profile.points = read_points(map.require("points"), profile.units);
   map.finish();
   return profile;
 }
@@ -226,6 +308,8 @@ std::string to_yaml(const ComputeProfile& profile) {
   text += fmt::format("model: {}\nprecision: {}\n", profile.model, to_string(profile.precision));
   text += profile.image > 0 ? fmt::format("sample: {{image: {}}}\n", profile.image)
                             : fmt::format("sample: {{sequence: {}}}\n", profile.sequence);
+  text += rates_text(profile.rates) + "units:\n";
+  for (const ProfiledUnit& unit : profile.units) text += profiled_unit_text(unit);
   text += fmt::format("step_optimizer: {}\n", profile.step_optimizer);
   text += optimizers_text(profile.optimizers);
   text += profile.points.empty() ? "points: []\n" : "points:\n";

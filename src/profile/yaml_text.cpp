@@ -20,6 +20,14 @@ std::string yaml_seconds(Seconds time) {
   return decimal(seconds * 1e6) + "us";
 }
 
+std::string yaml_flops_per_second(FlopsPerSecond rate) {
+  return decimal(rate.value() / 1e9) + "GFLOPs";
+}
+
+std::string yaml_bytes_per_second(BytesPerSecond rate) {
+  return decimal(rate.value() / 1e9) + "GBps";
+}
+
 std::string yaml_bytes(Bytes size) {
   constexpr std::pair<double, const char*> kUnits[] = {
       {1024.0 * 1024 * 1024, "GiB"}, {1024.0 * 1024, "MiB"}, {1024.0, "KiB"}};

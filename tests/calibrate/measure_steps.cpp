@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_calibration_ends_in_a_profile_that_is_read) {
   const Model model = build_architecture("small_cnn", {.image = 16});
   for (std::size_t i = 0; i < model.units.size(); ++i) {
     BOOST_TEST(read.points[0].units[i].name == model.units[i].name);
-    BOOST_TEST(read.points[0].units[i].parameters == model.units[i].parameters());
+    BOOST_TEST(read.units[i].parameters() == model.units[i].parameters());
   }
   const ComputePlan left = remaining(kPlan, profile);
   BOOST_TEST(left.batches.empty());
