@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -6,6 +7,7 @@
 
 #include "cli/commands.hpp"
 #include "cluster/cluster.hpp"
+#include "cost/profile_library.hpp"
 #include "model/model.hpp"
 #include "profile/comm_profile.hpp"
 #include "strategy/strategy.hpp"
@@ -15,24 +17,36 @@ namespace {
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
-/// The YAML files of a folder, sorted.
-std::vector<std::filesystem::path> yaml_files(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> files;
-  std::error_code missing;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-Rows profile_rows() {
-  Rows rows;
+void append_comm_profiles(Rows& rows) {
   for (const auto& file : yaml_files(platforms_folder() / "profiles" / "comm")) {
     const CommProfile profile = read_comm_profile(Document::load(file)->root());
     rows.emplace_back(file.stem().string(),
                       fmt::format("{}, {} curves", profile.hardware, profile.curves.size()));
   }
+}
+
+std::string batches(const ComputeProfile& profile) {
+  std::vector<std::int64_t> all;
+  for (const BatchPoint& point : profile.points) all.push_back(point.batch);
+  return fmt::format("{} {}", all.size() == 1 ? "batch" : "batches", fmt::join(all, ", "));
+}
+
+void append_compute_profiles(Rows& rows) {
+  for (const auto& folder : folders(compute_profiles_folder())) {
+    for (const auto& file : yaml_files(folder)) {
+      const ComputeProfile profile = read_compute_profile(Document::load(file)->root());
+      rows.emplace_back(
+          (folder.filename() / file.stem()).string(),
+          fmt::format("compute on {}: {} in {}, {}, {}", profile.origin.device, profile.model,
+                      to_string(profile.precision), batches(profile), profile.origin.date));
+    }
+  }
+}
+
+Rows profile_rows() {
+  Rows rows;
+  append_comm_profiles(rows);
+  append_compute_profiles(rows);
   return rows;
 }
 

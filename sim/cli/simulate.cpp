@@ -14,26 +14,34 @@ namespace {
 /// Ranks from which `auto` folds.
 constexpr std::size_t kFoldAbove = 64;
 
-std::optional<CommProfile> load_comm_profile(const Cluster& cluster) {
-  if (cluster.comm_profile.empty()) return std::nullopt;
-  return read_comm_profile(Document::load(cluster.comm_profile)->root());
-}
-
 void add_once(std::vector<std::string>& list, const std::string& text) {
   if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
 }
 
-/// Provenance and assumptions of the compute costs of every kind of GPU.
-void add_cost_facts(const Scenario& scenario, std::vector<std::string>& provenance,
-                    std::vector<std::string>& assumptions) {
-  for (const NodeGroup& group : scenario.cluster.groups) {
-    if (group.node.gpus == 0) continue;
-    const StepCosts costs =
-        step_costs(scenario.model, group.node.gpu, scenario.precision, scenario.batch_per_gpu,
-                   scenario.optimizer, scenario.run.efficiency);
-    add_once(provenance, to_string(costs.provenance));
-    for (const std::string& assumption : costs.assumptions) add_once(assumptions, assumption);
+/// Where the compute costs of every kind of GPU come from, and what they rest on.
+std::string add_compute_facts(const Scenario& scenario, RunFacts& facts) {
+  std::vector<std::string> origins;
+  for (const StepCosts& costs : group_costs(scenario)) {
+    if (costs.units.empty()) continue;  // a node without GPUs
+    add_once(origins, costs.origin);
+    for (const std::string& reason : costs.outside) add_once(facts.outside_calibration, reason);
+    for (const std::string& line : costs.assumptions) add_once(facts.assumptions, line);
   }
+  return fmt::format("compute: {}", fmt::join(origins, ", "));
+}
+
+/// What compute and collectives are taken to do to each other, where that was measured.
+std::string overlap_line(const Scenario& scenario) {
+  if (scenario.run.overlap_slowdown || !scenario.comm || scenario.comm->overlap.empty()) return "";
+  std::vector<std::string> measured;
+  for (const CommOverlap& one : scenario.comm->overlap) {
+    measured.push_back(fmt::format("{:.4g} times as long beside {} of {}", one.compute_slowdown,
+                                   to_string(one.kind), format(one.size)));
+  }
+  return fmt::format(
+      "run.overlap_slowdown = measured ({}): compute takes {}; that collectives take "
+      "longer beside compute is left out",
+      scenario.comm->name, fmt::join(measured, ", "));
 }
 
 /// Why collectives of the schedule lie outside what the profile measured.
@@ -68,8 +76,7 @@ bool batch_may_vary(const Model& model) {
   });
 }
 
-RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan, const Trace& trace,
-                      const std::optional<CommProfile>& profile) {
+RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan, const Trace& trace) {
   RunFacts facts{.scenario = scenario,
                  .schedule = plan.schedule,
                  .trace = trace,
@@ -86,12 +93,17 @@ RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan, const Trace
       return make_schedule(other);
     };
   }
-  std::vector<std::string> compute;
-  add_cost_facts(scenario, compute, facts.assumptions);
-  facts.provenance =
-      fmt::format("compute: {}; communication: {}", fmt::join(compute, ", "),
-                  profile ? fmt::format("measured ({})", profile->name) : std::string("links"));
-  if (profile) facts.outside_calibration = outside(plan.schedule, *profile);
+  facts.provenance = fmt::format(
+      "{}; communication: {}", add_compute_facts(scenario, facts),
+      scenario.comm ? fmt::format("measured ({})", scenario.comm->name) : std::string("links"));
+  if (scenario.comm) {
+    for (const std::string& reason : outside(plan.schedule, *scenario.comm)) {
+      add_once(facts.outside_calibration, reason);
+    }
+  }
+  if (const std::string line = overlap_line(scenario); !line.empty()) {
+    facts.assumptions.push_back(line);
+  }
   for (const std::string& setting : simgrid_settings()) {
     facts.assumptions.push_back("SimGrid " + setting);
   }
@@ -128,13 +140,12 @@ RunPlan plan_simulation(const Scenario& scenario) {
 
 Prediction simulate(const Scenario& scenario, void (*progress)(double share)) {
   Prediction result{.plan = plan_simulation(scenario), .trace = {}, .report = {}};
-  const std::optional<CommProfile> profile = load_comm_profile(result.plan.cluster);
   EngineOptions options;
   options.fidelity = result.plan.fidelity;
-  options.comm = profile ? &*profile : nullptr;
+  options.comm = scenario.comm.get();
   options.progress = progress;
   result.trace = run(result.plan.schedule, result.plan.cluster, options);
-  result.report = summarize(gather_facts(scenario, result.plan, result.trace, profile));
+  result.report = summarize(gather_facts(scenario, result.plan, result.trace));
   return result;
 }
 

@@ -154,6 +154,9 @@ Cluster read_cluster(const Value& value);
 /// sorted.
 std::vector<std::string> gpu_names();
 std::vector<std::string> cluster_names();
+/// The GPU with this name in platforms/gpus.yaml; it must be there. Its profiles are those of
+/// platforms/profiles/compute/NAME where that folder is.
+Gpu known_gpu(const std::string& name);
 /// One line about a shipped cluster.
 std::string describe_cluster(const std::string& name);
 

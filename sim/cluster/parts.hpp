@@ -17,9 +17,6 @@ namespace rehearse {
 /// A name of platforms/gpus.yaml or a map {name, fp32, tf32, fp16, bf16, memory, memory_bandwidth,
 /// profiles}.
 Gpu read_gpu(const Value& value);
-/// The GPU with this name in platforms/gpus.yaml; it must be there. Its profiles are those of
-/// platforms/profiles/compute/NAME where that folder is.
-Gpu known_gpu(const std::string& name);
 
 /// One machine. Where `needs_network` is false (the cluster's only node) `nic` may be missing: nics
 /// is 0 then.

@@ -3,104 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.hpp"
 #include "cost/peak.hpp"
+#include "cost/profiled.hpp"
+#include "cost/roofline.hpp"
 
 namespace rehearse {
 namespace {
-
-/// True for operators whose weights autocast copies to 16 bits: once per step, kept until backward.
-bool has_cast_weights(OperatorKind kind) {
-  return kind == OperatorKind::matmul || kind == OperatorKind::convolution ||
-         kind == OperatorKind::depthwise_convolution;
-}
-
-/// A conversion reads 4 bytes and writes 2, or the other way round.
-constexpr Bytes kCastBytes{6};
-
-enum class Direction { forward, backward };
-
-/// The rates that bound kernels on one GPU, and the rules of one precision.
-class Roofline {
- public:
-  Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency& efficiency)
-      : precision_(precision),
-        matrix_(gpu.matrix_peak(precision) * efficiency.matrix),
-        convolution_(convolution_peak(gpu, precision) * efficiency.matrix),
-        attention_(gpu.matrix_peak(precision) * efficiency.attention),
-        depthwise_(gpu.fp32 * efficiency.depthwise),
-        vector_(gpu.fp32),
-        memory_(gpu.memory_bandwidth * efficiency.memory),
-        floor_(efficiency.kernel_floor),
-        converts_layout_(convolves_on_tensor_cores(gpu, precision)) {}
-
-  Seconds time(const Operator& op, double batch, Direction direction) const {
-    const bool forward = direction == Direction::forward;
-    const double flops = forward ? op.forward_flops : op.backward_flops;
-    const double elements = forward ? op.forward_elements : op.backward_elements;
-    if (flops == 0 && elements == 0) return Seconds(0);
-    if (op.kind == OperatorKind::cast) return cast_time(batch * elements);
-    if (op.kind == OperatorKind::layout && !converts_layout_) return Seconds(0);
-    const Bytes bytes = batch * elements * element(op) + parameter_bytes(op, direction);
-    const Seconds arithmetic = Flops(batch * flops) / rate(op.kind);
-    return std::max({arithmetic, moved(bytes), floor_}) + weight_cast_time(op);
-  }
-
-  Seconds moved(Bytes size) const {
-    check(memory_.value() > 0, "a GPU without a memory bandwidth has no roofline");
-    return size / memory_;
-  }
-
- private:
-  FlopsPerSecond rate(OperatorKind kind) const {
-    check(vector_.value() > 0, "a GPU without an fp32 rate has no roofline");
-    switch (kind) {
-      case OperatorKind::matmul:
-        return matrix_;
-      case OperatorKind::convolution:
-        return convolution_;
-      case OperatorKind::attention:
-        return attention_;
-      case OperatorKind::depthwise_convolution:
-        return depthwise_;
-      default:
-        return vector_;
-    }
-  }
-
-  Bytes element(const Operator& op) const {
-    return op.wide ? parameter_element(precision_) : activation_element(precision_);
-  }
-
-  /// Weights are read forward; backward reads them and writes their gradients. Of an embedding only
-  /// the rows in use are read (they are among its elements), but its gradient is dense.
-  Bytes parameter_bytes(const Operator& op, Direction direction) const {
-    const bool forward = direction == Direction::forward;
-    const double copies =
-        op.kind == OperatorKind::embedding ? (forward ? 0 : 1) : (forward ? 1 : 2);
-    const Bytes size = has_cast_weights(op.kind) && is_autocast(precision_)
-                           ? activation_element(precision_)
-                           : parameter_element(precision_);
-    return copies * op.parameter_elements * size;
-  }
-
-  Seconds cast_time(double elements) const {
-    if (!is_autocast(precision_) || elements == 0) return Seconds(0);
-    return std::max(moved(elements * kCastBytes), floor_);
-  }
-
-  /// Forward casts the weights, backward their gradients.
-  Seconds weight_cast_time(const Operator& op) const {
-    return has_cast_weights(op.kind) ? cast_time(op.parameter_elements) : Seconds(0);
-  }
-
-  Precision precision_;
-  FlopsPerSecond matrix_, convolution_, attention_, depthwise_, vector_;
-  BytesPerSecond memory_;
-  Seconds floor_;
-  bool converts_layout_;
-};
 
 /// What autograd and autocast keep from a unit's forward pass to its backward pass.
 Bytes activation_bytes(const Unit& unit, Precision precision, double batch) {
@@ -118,21 +29,8 @@ Bytes activation_bytes(const Unit& unit, Precision precision, double batch) {
 
 Seconds direction_time(const Unit& unit, const Roofline& roofline, double batch,
                        Direction direction) {
-  const bool forward = direction == Direction::forward;
-  if (const auto& given = forward ? unit.forward : unit.backward) return *given;
-  Seconds sum{0};
-  for (const Operator& op : unit.operators) sum += roofline.time(op, batch, direction);
-  return sum;
-}
-
-Seconds optimizer_time(const Model& model, const Optimizer& optimizer, const Roofline& roofline,
-                       Seconds floor) {
-  if (model.optimizer_time) return *model.optimizer_time;
-  std::size_t tensors = 0;
-  for (const Unit& unit : model.units) tensors += unit.tensors.size();
-  const Bytes moved =
-      static_cast<double>(model.parameters()) * optimizer_bytes_per_parameter(optimizer);
-  return std::max(roofline.moved(moved), optimizer_kernels(optimizer, tensors) * floor);
+  const auto& given = direction == Direction::forward ? unit.forward : unit.backward;
+  return given ? *given : roofline.time(unit, batch, direction);
 }
 
 bool times_are_given(const Model& model) {
@@ -198,9 +96,8 @@ std::string layout_assumption(const Model& model, const Gpu& gpu, Precision prec
          "convolution on tensor cores; channels_last avoids it";
 }
 
-/// What the costs of this model rest on, one line each.
+/// What the units' costs rest on, one line each.
 std::vector<std::string> assumptions(const Model& model, const Gpu& gpu, Precision precision,
-                                     const Optimizer& optimizer,
                                      const AnalyticEfficiency& efficiency) {
   std::vector<std::string> lines;
   if (!times_are_given(model)) {
@@ -210,8 +107,25 @@ std::vector<std::string> assumptions(const Model& model, const Gpu& gpu, Precisi
   if (model.has_operator(OperatorKind::convolution)) {
     lines.push_back(layout_assumption(model, gpu, precision));
   }
-  if (!model.optimizer_time) lines.push_back(optimizer_assumption(optimizer, efficiency));
   return lines;
+}
+
+StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision, double batch,
+                         const AnalyticEfficiency& efficiency) {
+  const Roofline roofline(gpu, precision, efficiency);
+  StepCosts costs;
+  for (const Unit& unit : model.units) {
+    costs.units.push_back({.forward = direction_time(unit, roofline, batch, Direction::forward),
+                           .backward = direction_time(unit, roofline, batch, Direction::backward),
+                           .forward_launch = unit.host_launch,
+                           .backward_launch = unit.host_launch,
+                           .activation = activation_bytes(unit, precision, batch),
+                           .workspace = Bytes(0)});
+  }
+  costs.provenance = times_are_given(model) ? Provenance::given : Provenance::analytic;
+  costs.origin = to_string(costs.provenance);
+  costs.assumptions = assumptions(model, gpu, precision, efficiency);
+  return costs;
 }
 
 }  // namespace
@@ -231,21 +145,24 @@ std::string to_string(Provenance provenance) {
 }
 
 StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, std::int64_t batch,
-                     const Optimizer& optimizer, const AnalyticEfficiency& efficiency) {
+                     const Optimizer& optimizer, const AnalyticEfficiency& efficiency,
+                     const CostSource* source) {
   check(batch > 0, "a batch has at least one sample");
-  const Roofline roofline(gpu, precision, efficiency);
-  const auto samples = static_cast<double>(batch);
-  StepCosts costs;
-  for (const Unit& unit : model.units) {
-    costs.units.push_back({.forward = direction_time(unit, roofline, samples, Direction::forward),
-                           .backward = direction_time(unit, roofline, samples, Direction::backward),
-                           .host_launch = unit.host_launch,
-                           .activation = activation_bytes(unit, precision, samples),
-                           .workspace = Bytes(0)});
+  const CostQuestion question{model, gpu, precision, batch, optimizer, efficiency};
+  StepCosts costs =
+      source ? profiled_units(question, *source)
+             : computed_units(model, gpu, precision, static_cast<double>(batch), efficiency);
+  if (model.optimizer_time) {
+    costs.optimizer = *model.optimizer_time;
+  } else if (const auto profiled = source ? profiled_optimizer(question, *source) : std::nullopt) {
+    costs.optimizer = profiled->time;
+    costs.assumptions.push_back(profiled->assumption);
+  } else {
+    costs.optimizer = Roofline(gpu, precision, efficiency).optimizer_step(model, optimizer);
+    costs.assumptions.push_back(
+        optimizer_assumption(optimizer, efficiency) +
+        (source ? fmt::format("; {} did not measure {}", source->file, to_string(optimizer)) : ""));
   }
-  costs.optimizer = optimizer_time(model, optimizer, roofline, efficiency.kernel_floor);
-  costs.provenance = times_are_given(model) ? Provenance::given : Provenance::analytic;
-  costs.assumptions = assumptions(model, gpu, precision, optimizer, efficiency);
   return costs;
 }
 

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cluster/cluster.hpp"
 #include "model/model.hpp"
+#include "profile/compute_profile.hpp"
 
 namespace rehearse {
 
@@ -66,9 +69,18 @@ std::string to_string(Provenance provenance);
 /// Costs of one unit for one batch on one GPU.
 struct UnitCost {
   Seconds forward, backward;
-  Seconds host_launch;  ///< CPU time to launch each way
-  Bytes activation;     ///< kept from forward to backward
-  Bytes workspace;      ///< live only while the unit computes
+  Seconds forward_launch, backward_launch;  ///< CPU time to launch its kernels
+  Bytes activation;                         ///< kept from forward to backward
+  Bytes workspace;                          ///< live only while the unit computes
+};
+
+/// A profile whose measured costs are taken.
+struct CostSource {
+  std::shared_ptr<const ComputeProfile> profile;
+  std::string file;  ///< as people know it
+  /// What it was measured on, where its costs are carried over to another GPU; nothing: the GPU
+  /// itself.
+  std::optional<Gpu> device = std::nullopt;
 };
 
 /// Costs of one training step of one replica on one kind of GPU at speed 1.
@@ -76,14 +88,26 @@ struct StepCosts {
   std::vector<UnitCost> units;  ///< as Model::units
   Seconds optimizer;            ///< all parameters; a sharded optimizer takes its share
   Provenance provenance = Provenance::analytic;
+  std::string origin;  ///< "analytic", "measured (FILE)", "transferred from DEVICE (FILE)"
+  std::vector<std::string> outside;  ///< why they lie outside what was measured
   std::vector<std::string> assumptions;
 };
 
-/// Given times where the model gives them, otherwise the roofline: each operator takes the larger
-/// of its arithmetic over the peak and its bytes over the memory rate (both times their
-/// efficiency), and no less than the kernel floor. Under autocast, conversions of weights and
-/// activations cost their traffic. InternalError if a rate that is needed is zero.
+/// With a source, what it measured for the batch (ComputeProfile::at): unit times, launch times,
+/// saved bytes and workspace; the optimizer's time if it measured that kind, in foreach kernels.
+///
+/// A source that is another device is carried over: each unit's time, each way, is multiplied by
+/// its roofline on this GPU over that on the device. Where the model has operators both are sums
+/// over them, with the same shares and kernel floor, so that what launches bind stays as it is.
+/// Where it has none (a model that is a profile's) the unit counts as one kernel: the larger of its
+/// products over the rate (of convolutions for images) and its traffic over the memory rate, and no
+/// less than the floor or its launch time. The optimizer is carried over by what it moves. Launch
+/// times, saved bytes and workspace stay. The source's units must be the model's (unit_difference).
+///
+/// Without one, given times where the model gives them, otherwise the roofline of its operators.
+/// InternalError if a rate that is needed is zero.
 StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, std::int64_t batch,
-                     const Optimizer& optimizer, const AnalyticEfficiency& efficiency);
+                     const Optimizer& optimizer, const AnalyticEfficiency& efficiency,
+                     const CostSource* source = nullptr);
 
 }  // namespace rehearse

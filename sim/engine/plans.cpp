@@ -62,13 +62,22 @@ CollectiveAlgorithm Plans::choose(const Collective& collective, GroupId group) {
   return best;
 }
 
+double Plans::compute_slowdown(const Collective& collective) const {
+  if (schedule_.overlap_slowdown) return *schedule_.overlap_slowdown;
+  if (!options_.comm || collective.size.value() <= 0) return 1;
+  const auto measured = options_.comm->overlap_of(collective.kind, collective.size);
+  return measured ? measured->compute_slowdown : 1;
+}
+
 PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
   const CollectiveAlgorithm algorithm = choose(collective, group);
   const Group& members = schedule_.groups[group.index()];
   const FlowPlan& flow = plan({collective.kind, algorithm, group.index(), Fidelity::flow}).plan;
   const PlayablePlan& played = plan({collective.kind, algorithm, group.index(), options_.fidelity});
-  PlannedCollective result{
-      .plan = &played, .size = collective.size, .latency = played.plan.latency};
+  PlannedCollective result{.plan = &played,
+                           .size = collective.size,
+                           .latency = played.plan.latency,
+                           .compute_slowdown = compute_slowdown(collective)};
   if (!options_.comm || flow.flows.empty() || collective.size.value() <= 0) return result;
   const auto cost =
       options_.comm->cost(collective.kind, collective.size, static_cast<int>(members.ranks),

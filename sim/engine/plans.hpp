@@ -24,6 +24,8 @@ struct PlannedCollective {
   Bytes size;                ///< times a flow's share: its bytes, protocol overhead included
   Seconds latency;           ///< before the first flow
   double latency_scale = 1;  ///< on the flows' own latencies (hop fidelity)
+  /// How many times longer its ranks' compute takes meanwhile.
+  double compute_slowdown = 1;
 };
 
 /// Plans every collective of a schedule once.
@@ -47,6 +49,7 @@ class Plans {
   };
 
   const PlayablePlan& plan(const Key& key);
+  double compute_slowdown(const Collective& collective) const;
   CollectiveAlgorithm choose(const Collective& collective, GroupId group);
 
   const Schedule& schedule_;

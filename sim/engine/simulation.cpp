@@ -15,6 +15,11 @@ Simulation::Simulation(const Schedule& schedule, const Cluster& cluster,
   for (EventState& event : events_) event.signals.assign(schedule.iterations, 0);
   queues_.resize(schedule.queues.size());
   states_.resize(collectives.size());
+  transfer_slowdown_ = schedule.overlap_slowdown.value_or(1);
+  slows_ = transfer_slowdown_ != 1;
+  for (std::uint32_t id = 0; id < collectives.size(); ++id) {
+    slows_ = slows_ || collectives.planned(id).compute_slowdown != 1;
+  }
 }
 
 void Simulation::index_programs() {

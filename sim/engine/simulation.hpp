@@ -65,7 +65,7 @@ class Simulation {
     std::vector<std::uint32_t> done;    // by op: iterations ended
     std::vector<Span> current;  // by op, of its current iteration; empty where nothing is recorded
     std::vector<std::uint32_t> left;  // by iteration: operations to go
-    std::uint32_t communicating = 0;  // collectives and transfers in flight
+    std::vector<double> slowdowns;  // of compute, by the communication in flight that slows it down
     Computing computing;
     double factor = 1;  // compute_factor of `factor_iteration`
     std::uint32_t factor_iteration = ~0U;
@@ -112,7 +112,11 @@ class Simulation {
   void end_op(RankOp what);
   void drain();
 
-  void change_communicating(std::uint32_t rank, int change);
+  bool may_be_slowed(RankOp what) const;
+  double slowdown_of(std::uint32_t rank) const;
+  void begin_communicating(std::uint32_t rank, double slowdown);
+  void end_communicating(std::uint32_t rank, double slowdown);
+  void change_slowdown(std::uint32_t rank, double before);
   void schedule_slowed(std::uint32_t rank);
 
   const Op& op_of(RankOp what) const { return ranks_[what.rank].index->program->ops[what.op]; }
@@ -132,7 +136,9 @@ class Simulation {
   std::vector<EventState> events_;
   std::vector<QueueState> queues_;
   std::vector<CollectiveState> states_;
-  std::vector<RankOp> over_;  // operations that have just ended
+  double transfer_slowdown_ = 1;  // of compute beside a transfer
+  bool slows_ = false;            // some communication slows compute down
+  std::vector<RankOp> over_;      // operations that have just ended
   std::uint64_t iterations_left_ = 0;
   Trace trace_;
 };

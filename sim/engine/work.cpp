@@ -29,37 +29,56 @@ double Simulation::factor(std::uint32_t rank, std::uint32_t iteration) {
 void Simulation::start_compute(RankOp what, const Compute& compute, std::uint32_t iteration) {
   double duration = compute.duration.value();
   if (compute.jittered) duration *= factor(what.rank, iteration);
-  RankState& rank = ranks_[what.rank];
-  const auto lane = op_of(what).lane;
-  const bool slowed = schedule_.overlap_slowdown != 1 && lane &&
-                      rank.index->program->lanes[lane->index()].kind == LaneKind::compute;
-  if (!slowed)
+  if (!may_be_slowed(what))
     return network_->call_at(network_->now() + duration, {kComputed, what.rank, what.op});
-  check(!rank.computing.active, "a rank has two compute lanes");
-  rank.computing.active = true;
-  rank.computing.op = what.op;
-  rank.computing.remaining = duration;
-  rank.computing.since = network_->now();
+  Computing& computing = ranks_[what.rank].computing;
+  check(!computing.active, "a rank has two compute lanes");
+  computing.active = true;
+  computing.op = what.op;
+  computing.remaining = duration;
+  computing.since = network_->now();
   schedule_slowed(what.rank);
+}
+
+bool Simulation::may_be_slowed(RankOp what) const {
+  const auto lane = op_of(what).lane;
+  return slows_ && lane &&
+         ranks_[what.rank].index->program->lanes[lane->index()].kind == LaneKind::compute;
+}
+
+/// That of the communication in flight that slows compute down most.
+double Simulation::slowdown_of(std::uint32_t rank) const {
+  const std::vector<double>& slowdowns = ranks_[rank].slowdowns;
+  return slowdowns.empty() ? 1 : *std::max_element(slowdowns.begin(), slowdowns.end());
 }
 
 void Simulation::schedule_slowed(std::uint32_t rank) {
   Computing& computing = ranks_[rank].computing;
-  const double slowdown = ranks_[rank].communicating > 0 ? schedule_.overlap_slowdown : 1;
-  network_->call_at(network_->now() + computing.remaining * slowdown,
+  network_->call_at(network_->now() + computing.remaining * slowdown_of(rank),
                     {kSlowedComputed, rank, ++computing.version});
 }
 
-void Simulation::change_communicating(std::uint32_t rank, int change) {
-  RankState& state = ranks_[rank];
-  const bool before = state.communicating > 0;
-  state.communicating += static_cast<std::uint32_t>(change);
-  const bool after = state.communicating > 0;
-  Computing& computing = state.computing;
-  if (before == after || !computing.active) return;
+void Simulation::begin_communicating(std::uint32_t rank, double slowdown) {
+  if (slowdown == 1) return;
+  const double before = slowdown_of(rank);
+  ranks_[rank].slowdowns.push_back(slowdown);
+  change_slowdown(rank, before);
+}
+
+void Simulation::end_communicating(std::uint32_t rank, double slowdown) {
+  if (slowdown == 1) return;
+  const double before = slowdown_of(rank);
+  std::vector<double>& slowdowns = ranks_[rank].slowdowns;
+  slowdowns.erase(std::find(slowdowns.begin(), slowdowns.end(), slowdown));
+  change_slowdown(rank, before);
+}
+
+/// What is left of the rank's compute goes on at another pace.
+void Simulation::change_slowdown(std::uint32_t rank, double before) {
+  Computing& computing = ranks_[rank].computing;
+  if (before == slowdown_of(rank) || !computing.active) return;
   const double elapsed = network_->now() - computing.since;
-  computing.remaining -= elapsed / (before ? schedule_.overlap_slowdown : 1);
-  computing.remaining = std::max(computing.remaining, 0.0);
+  computing.remaining = std::max(computing.remaining - elapsed / before, 0.0);
   computing.since = network_->now();
   schedule_slowed(rank);
 }
@@ -67,7 +86,7 @@ void Simulation::change_communicating(std::uint32_t rank, int change) {
 void Simulation::start_transfer(RankOp what, const Transfer& transfer) {
   const Place from = place(transfer.source.value_or(RankId(what.rank)));
   const Place to = place(transfer.target.value_or(RankId(what.rank)));
-  change_communicating(what.rank, +1);
+  begin_communicating(what.rank, transfer_slowdown_);
   // Within one place there is nothing to cross.
   const Token token{from == to || transfer.size.value() <= 0 ? kTransferred : kTransferStart,
                     what.rank, what.op};
@@ -82,7 +101,7 @@ void Simulation::arrive(RankOp what, const Collective& collective) {
   if (++state.arrived < schedule_.groups[collectives_.group(id).index()].members.size()) return;
   for (const RankOp member : state.members) {
     mark(member, &Span::start);
-    change_communicating(member.rank, +1);
+    begin_communicating(member.rank, collectives_.planned(id).compute_slowdown);
   }
   network_->call_at(network_->now() + collectives_.planned(id).latency.value(),
                     {kCollectiveStart, id, 0});
@@ -131,7 +150,7 @@ void Simulation::end_collective(std::uint32_t collective) {
   CollectiveState& state = states_[collective];
   state.arrived = 0;
   for (const RankOp member : state.members) {
-    change_communicating(member.rank, -1);
+    end_communicating(member.rank, collectives_.planned(collective).compute_slowdown);
     over_.push_back(member);
   }
   state.members.clear();
@@ -162,7 +181,7 @@ void Simulation::on_token(Token token) {
       break;
     }
     case kTransferred:
-      change_communicating(token.a, -1);
+      end_communicating(token.a, transfer_slowdown_);
       over_.push_back(what);
       break;
     case kCollectiveStart:

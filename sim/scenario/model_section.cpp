@@ -88,16 +88,93 @@ Model read_inline_model(Map& map) {
   return model;
 }
 
+/// The folder of `transfer_from: NAME`, a device of platforms/profiles/compute or a folder of the
+/// user's own. It must hold a profile of the model.
+std::filesystem::path read_transfer_folder(const Value& value, const ProfileSubject& subject,
+                                           ProfileLibrary& library) {
+  std::filesystem::path folder = compute_profiles_folder() / value.as_string();
+  if (!std::filesystem::is_directory(folder)) folder = value.folder() / value.as_string();
+  if (!std::filesystem::is_directory(folder)) {
+    value.fail(fmt::format("no device of platforms/profiles/compute and no folder; got \"{}\"",
+                           value.shown()),
+               "`rehearse list profiles` names those that are shipped");
+  }
+  if (!library.find(folder, subject).profile) {
+    value.fail(fmt::format("no profile of {} in \"{}\"", subject.text(), value.shown()),
+               "calibrate it, or leave transfer_from out");
+  }
+  return folder;
+}
+
+/// The keys of a built-in network's costs.
+CostChoice read_cost_choice(Map& map, const Scenario& scenario, ProfileLibrary& library) {
+  CostChoice choice;
+  if (const std::optional<Value> costs = map.optional("costs")) {
+    choice.analytic = costs->as_choice({"auto", "analytic"}) == "analytic";
+  }
+  if (const std::optional<Value> from = map.optional("transfer_from")) {
+    if (choice.analytic)
+      from->fail("computed costs (costs: analytic) are transferred from nothing");
+    choice.transfer_from =
+        read_transfer_folder(*from, profile_subject(scenario.model, scenario.precision), library);
+  }
+  return choice;
+}
+
+StoredProfile read_profile(const Value& value, ProfileLibrary& library) {
+  const std::filesystem::path file = value.folder() / value.as_string();
+  if (!std::filesystem::is_regular_file(file)) {
+    value.fail(fmt::format("no file \"{}\"", file.string()),
+               "name a compute profile, as `rehearse calibrate compute` writes it");
+  }
+  return library.read(file);
+}
+
+/// A model that is what a profile measured, in the profile's precision.
+CostChoice read_profiled_model(const Value& value, Map& map, Scenario& scenario,
+                               ProfileLibrary& library) {
+  const StoredProfile stored = read_profile(value, library);
+  scenario.model = model_of(stored);
+  scenario.precision = stored.profile->precision;
+  if (const std::optional<Value> asked = map.optional("precision")) {
+    if (parse_precision(asked->as_choice(precision_names())) != scenario.precision) {
+      asked->fail(fmt::format("{} was measured in {}; got {}", stored.file,
+                              to_string(scenario.precision), asked->shown()));
+    }
+  } else {
+    scenario.assumptions.push_back("model.precision = " + to_string(scenario.precision));
+  }
+  if (scenario.model.parameters() == 0) value.fail("a model needs at least one parameter to train");
+  return {.transfer_from = {}, .profile = stored};
+}
+
+Precision read_precision(Map& map) {
+  return parse_precision(map.choice_or("precision", "fp32", precision_names()));
+}
+
 }  // namespace
 
-void read_model_section(const Value& value, Scenario& scenario) {
+CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLibrary& library) {
   Map map = value.as_map();
-  const std::optional<Value> use = map.optional("use");
-  scenario.model =
-      use ? read_architecture(*use, map, scenario.assumptions) : read_inline_model(map);
-  scenario.batch_per_gpu = map.require("batch_per_gpu").as_integer(1, kLargestBatch);
-  scenario.precision = parse_precision(map.choice_or("precision", "fp32", precision_names()));
+  CostChoice choice;
+  const auto read_batch = [&] {
+    scenario.batch_per_gpu = map.require("batch_per_gpu").as_integer(1, kLargestBatch);
+  };
+  if (const std::optional<Value> use = map.optional("use")) {
+    scenario.model = read_architecture(*use, map, scenario.assumptions);
+    read_batch();
+    scenario.precision = read_precision(map);
+    choice = read_cost_choice(map, scenario, library);
+  } else if (const std::optional<Value> profile = map.optional("profile")) {
+    choice = read_profiled_model(*profile, map, scenario, library);
+    read_batch();
+  } else {
+    scenario.model = read_inline_model(map);
+    read_batch();
+    scenario.precision = read_precision(map);
+  }
   map.finish();
+  return choice;
 }
 
 }  // namespace rehearse

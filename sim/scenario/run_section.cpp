@@ -112,7 +112,7 @@ Train read_train_section(const Value& value) {
   return train;
 }
 
-RunOptions read_run_section(const Value& value, std::size_t ranks) {
+RunOptions read_run_section(const Value& value, std::size_t ranks, const CommProfile* comm) {
   Map map = value.as_map();
   RunOptions run;
   run.steps = static_cast<std::uint32_t>(map.integer_or("steps", run.steps, 1, kMostSteps));
@@ -123,7 +123,10 @@ RunOptions read_run_section(const Value& value, std::size_t ranks) {
   run.fidelity = read_fidelity(map);
   run.jitter = read_jitter(map);
   run.stragglers = read_stragglers(map, ranks);
-  run.overlap_slowdown = number_within(map, "overlap_slowdown", run.overlap_slowdown, 1, 100);
+  const bool measured = comm != nullptr && !comm->overlap.empty();
+  if (map.has("overlap_slowdown") || !measured) {
+    run.overlap_slowdown = number_within(map, "overlap_slowdown", 1, 1, 100);
+  }
   run.efficiency = read_efficiency(map);
   map.finish();
   check_steps(map, run, ranks);

@@ -42,18 +42,23 @@ void check_parameter_server(Map& options, const ParameterServer& ps, const Clust
   options.require("server_host").as_choice(names);
 }
 
-std::vector<StepCosts> group_costs(const Scenario& scenario) {
-  std::vector<StepCosts> costs;
+std::shared_ptr<const CommProfile> load_comm_profile(const Cluster& cluster) {
+  if (cluster.comm_profile.empty()) return nullptr;
+  return std::make_shared<const CommProfile>(
+      read_comm_profile(Document::load(cluster.comm_profile)->root()));
+}
+
+std::vector<std::optional<CostSource>> find_cost_sources(const Scenario& scenario,
+                                                         const CostChoice& choice,
+                                                         ProfileLibrary& library) {
+  const CostSubject subject{scenario.model, scenario.precision, scenario.batch_per_gpu,
+                            scenario.run.efficiency};
+  std::vector<std::optional<CostSource>> sources;
   for (const NodeGroup& group : scenario.cluster.groups) {
-    if (group.node.gpus == 0) {
-      costs.emplace_back();
-      continue;
-    }
-    costs.push_back(step_costs(scenario.model, group.node.gpu, scenario.precision,
-                               scenario.batch_per_gpu, scenario.optimizer,
-                               scenario.run.efficiency));
+    sources.push_back(group.node.gpus > 0 ? cost_source(subject, group.node.gpu, choice, library)
+                                          : std::nullopt);
   }
-  return costs;
+  return sources;
 }
 
 /// Builds the schedule; what a strategy finds wrong gets the file's name.
@@ -100,9 +105,11 @@ Scenario read_scenario(const Document& document) {
   if (const auto description = root.optional("description")) {
     scenario.description = description->as_string();
   }
-  read_model_section(root.require("model"), scenario);
+  ProfileLibrary library;
+  const CostChoice choice = read_model_section(root.require("model"), scenario, library);
   const Value cluster = root.require("cluster");
   scenario.cluster = read_cluster(cluster);
+  scenario.comm = load_comm_profile(scenario.cluster);
   if (scenario.cluster.gpu_count() == 0) cluster.fail("a cluster without a GPU trains nothing");
   const Value strategy = root.require("strategy");
   scenario.strategy = read_strategy(strategy);
@@ -110,9 +117,10 @@ Scenario read_scenario(const Document& document) {
   if (!root.has("optimizer")) scenario.assumptions.push_back("optimizer = sgd");
   scenario.optimizer = read_optimizer_section(section_or_empty(root, empty, "optimizer"));
   scenario.train = read_train_section(section_or_empty(root, empty, "train"));
-  scenario.run =
-      read_run_section(section_or_empty(root, empty, "run"), scenario.cluster.gpu_count());
+  scenario.run = read_run_section(section_or_empty(root, empty, "run"),
+                                  scenario.cluster.gpu_count(), scenario.comm.get());
   root.finish();
+  scenario.cost_sources = find_cost_sources(scenario, choice, library);
   append(scenario.assumptions, document.defaults_taken());
   append(scenario.assumptions, defaults->defaults_taken());
   return scenario;
@@ -122,6 +130,22 @@ Scenario read_scenario(const std::filesystem::path& file,
                        const std::vector<std::string>& overrides) {
   const auto document = Document::load(file);
   return read_scenario(overrides.empty() ? *document : *document->with_overrides(overrides));
+}
+
+std::vector<StepCosts> group_costs(const Scenario& scenario) {
+  std::vector<StepCosts> costs;
+  for (std::size_t g = 0; g < scenario.cluster.groups.size(); ++g) {
+    const Node& node = scenario.cluster.groups[g].node;
+    if (node.gpus == 0) {
+      costs.emplace_back();
+      continue;
+    }
+    const bool sourced = g < scenario.cost_sources.size() && scenario.cost_sources[g];
+    costs.push_back(step_costs(scenario.model, node.gpu, scenario.precision, scenario.batch_per_gpu,
+                               scenario.optimizer, scenario.run.efficiency,
+                               sourced ? &*scenario.cost_sources[g] : nullptr));
+  }
+  return costs;
 }
 
 Schedule make_schedule(const Scenario& scenario) {

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cost/cost.hpp"
+#include "profile/comm_profile.hpp"
 #include "strategy/strategy.hpp"
 
 namespace rehearse {
@@ -35,7 +37,8 @@ struct RunOptions {
   FidelityChoice fidelity = FidelityChoice::automatic;
   Jitter jitter;
   std::vector<Straggler> stragglers;
-  double overlap_slowdown = 1;
+  /// Of compute beside communication; nothing: as the comm profile measured it, else 1.
+  std::optional<double> overlap_slowdown;
   AnalyticEfficiency efficiency;
 };
 
@@ -47,6 +50,11 @@ struct Scenario {
   std::int64_t batch_per_gpu = 1;
   Precision precision = Precision::fp32;
   Cluster cluster;
+  /// By Cluster::groups: what its costs come from; nothing (or no entry): they are given or
+  /// computed.
+  std::vector<std::optional<CostSource>> cost_sources;
+  /// Calibrated costs of collectives; nothing: the links alone.
+  std::shared_ptr<const CommProfile> comm;
   Strategy strategy;
   Optimizer optimizer;
   Train train;
@@ -60,6 +68,9 @@ Scenario read_scenario(const std::filesystem::path& file,
                        const std::vector<std::string>& overrides);
 /// The same for a document that is already there.
 Scenario read_scenario(const Document& document);
+
+/// Costs of one step by Cluster::groups; empty for a group without GPUs.
+std::vector<StepCosts> group_costs(const Scenario& scenario);
 
 /// The scenario's schedule: build_schedule with the scenario's run options (iterations, seed,
 /// jitter, stragglers) put in.

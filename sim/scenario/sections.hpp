@@ -1,6 +1,7 @@
 #pragma once
 
 #include "config/document.hpp"
+#include "cost/cost_source.hpp"
 #include "scenario/scenario.hpp"
 
 namespace rehearse {
@@ -8,9 +9,10 @@ namespace rehearse {
 /// The sections of a scenario file; each reads one key's value strictly and throws InputError at
 /// its place.
 
-/// `model: {use: resnet50, batch_per_gpu: 64, ...}` or an inline model: fills model, batch and
-/// precision, and says in `assumptions` which shape an architecture took by itself.
-void read_model_section(const Value& value, Scenario& scenario);
+/// `model: {use: resnet50, batch_per_gpu: 64, ...}`, `model: {profile: FILE.yaml, ...}` or an
+/// inline model: fills model, batch and precision, says in `assumptions` which shape an
+/// architecture took by itself, and returns where its costs are wanted from.
+CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLibrary& library);
 
 /// `optimizer: {adamw: {fused: true}}`.
 Optimizer read_optimizer_section(const Value& value);
@@ -18,8 +20,9 @@ Optimizer read_optimizer_section(const Value& value);
 /// `train: {samples_per_epoch: 50000, epochs: 10}`.
 Train read_train_section(const Value& value);
 
-/// `run: {...}`; `ranks` bounds what stragglers and steps may say.
-RunOptions read_run_section(const Value& value, std::size_t ranks);
+/// `run: {...}`; `ranks` bounds what stragglers and steps may say. A comm profile (or null) that
+/// measured overlap is the default of overlap_slowdown.
+RunOptions read_run_section(const Value& value, std::size_t ranks, const CommProfile* comm);
 
 /// What a strategy asks of the cluster, checked where the strategy's keys stand.
 void check_strategy_section(const Value& value, const Strategy& strategy, const Cluster& cluster);

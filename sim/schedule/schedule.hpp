@@ -155,8 +155,9 @@ struct Schedule {
   Jitter jitter;
   std::uint64_t seed = 1;
   /// Compute on a rank takes this many times longer while one of its collectives or transfers is in
-  /// flight.
-  double overlap_slowdown = 1;
+  /// flight. Nothing: as the calibrated costs say of each collective, and beside transfers no
+  /// longer.
+  std::optional<double> overlap_slowdown;
 
   const Program& program_of(RankId rank) const {
     return programs[ranks[rank.index()].program.index()];

@@ -11,9 +11,9 @@ ProgramBuilder::ProgramBuilder(std::string name, const StepCosts& costs, const M
   check(costs.units.size() == model.units.size(), "costs that are not the model's");
   program.name = std::move(name);
   compute_ = lane("compute", LaneKind::compute);
-  const bool launches =
-      std::any_of(costs.units.begin(), costs.units.end(),
-                  [](const UnitCost& unit) { return unit.host_launch.value() > 0; });
+  const bool launches = std::any_of(
+      costs.units.begin(), costs.units.end(),
+      [](const UnitCost& unit) { return unit.forward_launch + unit.backward_launch > Seconds(0); });
   if (launches) host_ = lane("host", LaneKind::host);
 }
 
@@ -26,13 +26,15 @@ Op& ProgramBuilder::add(Op op) { return program.ops.emplace_back(std::move(op));
 
 OpId ProgramBuilder::unit_op(std::size_t unit, Phase phase, Seconds duration,
                              std::vector<After> after) {
-  const std::string label =
-      (phase == Phase::forward ? "forward " : "backward ") + model_.units[unit].name;
+  const bool forward = phase == Phase::forward;
+  const UnitCost& cost = costs_.units[unit];
+  const std::string label = (forward ? "forward " : "backward ") + model_.units[unit].name;
   if (host_) {
     add({.label = "launch " + label,
          .phase = Phase::host,
          .lane = host_,
-         .work = Compute{.duration = costs_.units[unit].host_launch, .jittered = false}});
+         .work = Compute{.duration = forward ? cost.forward_launch : cost.backward_launch,
+                         .jittered = false}});
     last_on_host_ = last();
     after.push_back({last()});
   }

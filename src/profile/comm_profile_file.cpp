@@ -131,11 +131,11 @@ CommProfile read_comm_profile(const Value& value) {
     map.at_key("kind").fail("expected a profile of collectives, which states no kind",
                             "name a compute profile's folder under its gpu's `profiles:` instead");
   }
+  const Value curves = map.require("curves");
   CommProfile profile;
   profile.name = map.require("name").as_string();
   profile.hardware = map.require("hardware").as_string();
   profile.source = map.require("source").as_string();
-  const Value curves = map.require("curves");
   for (const Value& item : curves.as_list()) {
     const CommCurve curve = read_curve(item);
     if (std::any_of(profile.curves.begin(), profile.curves.end(),

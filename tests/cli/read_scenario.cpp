@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(every_option_of_a_run_arrives) {
   BOOST_REQUIRE(scenario.run.stragglers.size() == 1u);
   BOOST_TEST(scenario.run.stragglers[0].rank == 3u);
   BOOST_TEST(scenario.run.stragglers[0].slowdown == 1.5);
-  BOOST_TEST(scenario.run.overlap_slowdown == 1.2);
+  BOOST_TEST(scenario.run.overlap_slowdown.value() == 1.2);
   BOOST_TEST(scenario.run.efficiency.matrix == 0.5);
   BOOST_TEST(scenario.run.efficiency.depthwise == 0.2);
   BOOST_TEST(scenario.run.efficiency.attention == 0.4);
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_schedule_has_the_iterations_the_seed_and_the_stragglers_o
                                 " stragglers: [{rank: 2, slowdown: 3}]}\n"));
   BOOST_TEST(schedule.iterations == 8u);
   BOOST_TEST(schedule.seed == 7u);
-  BOOST_TEST(schedule.overlap_slowdown == 1.5);
+  BOOST_TEST(schedule.overlap_slowdown.value() == 1.5);
   BOOST_REQUIRE(schedule.ranks.size() == 4u);
   BOOST_TEST(schedule.ranks[2].slowdown == 3 * schedule.ranks[1].slowdown);
 }

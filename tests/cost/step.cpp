@@ -62,7 +62,8 @@ BOOST_AUTO_TEST_CASE(given_times_replace_the_roofline) {
   BOOST_TEST(costs.units[0].forward.value() == 1e-3);
   BOOST_TEST(costs.units[1].backward.value() == 2e-3);
   BOOST_TEST(costs.units[0].activation.value() == 4096);
-  BOOST_TEST(costs.units[0].host_launch.value() == 5e-6);
+  BOOST_TEST(costs.units[0].forward_launch.value() == 5e-6);
+  BOOST_TEST(costs.units[0].backward_launch.value() == 5e-6);
   BOOST_TEST(costs.optimizer.value() == 3e-3);
   BOOST_TEST(to_string(costs.provenance) == "given");
   BOOST_TEST(costs.assumptions.empty());

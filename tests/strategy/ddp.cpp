@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(launches_on_the_host_bound_a_gpu_that_waits_for_them) {
   // f or b of the last.
   Toy model = three_units(0.5 * kMs);
   const double h = 4 * kMs;
-  for (UnitCost& unit : model.costs.units) unit.host_launch = Seconds(h);
+  for (UnitCost& unit : model.costs.units) unit.forward_launch = unit.backward_launch = Seconds(h);
   const double expected = 6 * h + 0.5 * kMs + kOptimizer;
   BOOST_CHECK_CLOSE(step_of(ring_ddp(), model, star_cluster(1)), expected, kPercent);
 }

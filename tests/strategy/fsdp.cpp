@@ -200,7 +200,9 @@ BOOST_AUTO_TEST_CASE(the_limit_holds_the_host_back_too) {
   // The host launches u3's kernels only when F1 has freed its unit; without the limit it is through
   // in six launches.
   Toy model = equal_units(3, {kMiB, 20 * kMs, 40 * kMs}, kOptimizer);
-  for (UnitCost& unit : model.costs.units) unit.host_launch = Seconds(0.1 * kMs);
+  for (UnitCost& unit : model.costs.units) {
+    unit.forward_launch = unit.backward_launch = Seconds(0.1 * kMs);
+  }
   Fsdp options = fsdp(Prefetch::none);
   for (const bool limit : {true, false}) {
     options.limit_all_gathers = limit;

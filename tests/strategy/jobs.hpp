@@ -48,7 +48,8 @@ inline Toy toy(const std::vector<ToyUnit>& units, double optimizer) {
     result.model.units.push_back(made);
     result.costs.units.push_back({.forward = Seconds(unit.forward),
                                   .backward = Seconds(unit.backward),
-                                  .host_launch = {},
+                                  .forward_launch = {},
+                                  .backward_launch = {},
                                   .activation = Bytes(unit.activation),
                                   .workspace = {}});
   }

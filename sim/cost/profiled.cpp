@@ -1,0 +1,161 @@
+#include "cost/profiled.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "cost/roofline.hpp"
+
+namespace rehearse {
+namespace {
+
+/// What carries a measured time over from the source's device to the GPU that is asked about.
+class Transfer {
+ public:
+  Transfer(const CostQuestion& question, const Gpu& device)
+      : model_(question.model),
+        batch_(static_cast<double>(question.batch)),
+        products_(question.model.image > 0 ? OperatorKind::convolution : OperatorKind::matmul),
+        target_(question.gpu, question.precision, question.efficiency),
+        source_(device, question.precision, question.efficiency) {}
+
+  double unit(const Unit& unit, const UnitTimes& times, Direction direction) const {
+    return unit.operators.empty() ? as_one_kernel(times, direction)
+                                  : ratio(target_.time(unit, batch_, direction),
+                                          source_.time(unit, batch_, direction));
+  }
+
+  double optimizer(const Optimizer& optimizer) const {
+    return ratio(target_.optimizer_step(model_, optimizer),
+                 source_.optimizer_step(model_, optimizer));
+  }
+
+ private:
+  static double ratio(Seconds target, Seconds source) {
+    return source > Seconds(0) ? target / source : 1;
+  }
+
+  double as_one_kernel(const UnitTimes& times, Direction direction) const {
+    const bool forward = direction == Direction::forward;
+    const Flops work = forward ? times.forward_flops : times.backward_flops;
+    const Bytes traffic = forward ? times.forward_moved : times.backward_moved;
+    const Seconds launch = forward ? times.forward_launch : times.backward_launch;
+    const Seconds floor = std::max(target_.kernel_floor(), launch);
+    return ratio(target_.time(work, products_, traffic, floor),
+                 source_.time(work, products_, traffic, floor));
+  }
+
+  const Model& model_;
+  double batch_;
+  OperatorKind products_;
+  Roofline target_, source_;
+};
+
+/// The largest difference of the units' sum from the whole step, of all batches.
+double worst_sum(const ComputeProfile& profile) {
+  double worst = 0;
+  for (const BatchPoint& point : profile.points) {
+    worst = std::max(worst, std::abs(point.sum_difference()));
+  }
+  return worst;
+}
+
+std::string measured_assumption(const CostSource& source) {
+  const ProfileOrigin& origin = source.profile->origin;
+  return fmt::format(
+      "compute: unit times, saved bytes and workspace measured on {} with LibTorch {}, {} ({}); "
+      "linear in the batch between those measured; the units add up to the whole step within "
+      "{:.1f} %",
+      origin.device, origin.libtorch, origin.date, source.file, 100 * worst_sum(*source.profile));
+}
+
+std::string transfer_assumption(const CostQuestion& question, const CostSource& source) {
+  return fmt::format(
+      "transfer: each unit's times are multiplied by its roofline on {} over that on {} ({}); what "
+      "launches bind stays, and so do launch times, saved bytes and workspace",
+      question.gpu.name, source.device->name, source.device->source);
+}
+
+}  // namespace
+
+StepCosts profiled_units(const CostQuestion& question, const CostSource& source) {
+  const ComputeProfile& profile = *source.profile;
+  check(unit_difference(question.model, profile).empty(), "a profile of other units");
+  std::optional<Transfer> transfer;
+  if (source.device) transfer.emplace(question, *source.device);
+
+  const BatchCosts measured = profile.at(question.batch);
+  StepCosts costs;
+  for (std::size_t i = 0; i < measured.units.size(); ++i) {
+    const Unit& unit = question.model.units[i];
+    const UnitTimes& times = measured.units[i];
+    const auto scale = [&](Direction direction) {
+      return transfer ? transfer->unit(unit, times, direction) : 1.0;
+    };
+    costs.units.push_back({.forward = times.forward * scale(Direction::forward),
+                           .backward = times.backward * scale(Direction::backward),
+                           .forward_launch = times.forward_launch,
+                           .backward_launch = times.backward_launch,
+                           .activation = times.saved,
+                           .workspace = times.workspace});
+  }
+  costs.provenance = source.device ? Provenance::transferred : Provenance::measured;
+  costs.assumptions.push_back(measured_assumption(source));
+  if (!measured.outside.empty()) {
+    costs.outside.push_back(fmt::format("compute: {} ({})", measured.outside, source.file));
+  }
+  if (source.device) {
+    const std::string from = fmt::format("transferred from {}", profile.origin.device);
+    costs.origin = fmt::format("{} ({})", from, source.file);
+    costs.outside.push_back(fmt::format("compute: {}", costs.origin));
+    costs.assumptions.push_back(transfer_assumption(question, source));
+  } else {
+    costs.origin = fmt::format("measured ({})", source.file);
+  }
+  return costs;
+}
+
+std::optional<OptimizerCost> profiled_optimizer(const CostQuestion& question,
+                                                const CostSource& source) {
+  if (question.optimizer.fused) return std::nullopt;
+  const std::string kind = to_string(question.optimizer.kind);
+  for (const OptimizerTime& measured : source.profile->optimizers) {
+    if (measured.kind != kind) continue;
+    if (!source.device) {
+      return OptimizerCost{measured.time,
+                           fmt::format("optimizer: {} measured ({})", kind, source.file)};
+    }
+    const double ratio = Transfer(question, *source.device).optimizer(question.optimizer);
+    return OptimizerCost{
+        measured.time * ratio,
+        fmt::format("optimizer: {} transferred from {} ({}) by what it moves through memory", kind,
+                    source.profile->origin.device, source.file)};
+  }
+  return std::nullopt;
+}
+
+std::string unit_difference(const Model& model, const ComputeProfile& profile) {
+  const std::size_t common = std::min(model.units.size(), profile.units.size());
+  for (std::size_t i = 0; i < common; ++i) {
+    const Unit& unit = model.units[i];
+    const ProfiledUnit& measured = profile.units[i];
+    if (unit.name != measured.name) {
+      return fmt::format("unit \"{}\" stands where the model has \"{}\"", measured.name, unit.name);
+    }
+    if (unit.parameters() != measured.parameters()) {
+      return fmt::format("unit \"{}\" has {} parameters; the model's has {}", unit.name,
+                         measured.parameters(), unit.parameters());
+    }
+  }
+  if (model.units.size() > common) {
+    return fmt::format("unit \"{}\" of the model is missing", model.units[common].name);
+  }
+  if (profile.units.size() > common) {
+    return fmt::format("unit \"{}\" is none of the model's", profile.units[common].name);
+  }
+  return "";
+}
+
+}  // namespace rehearse

@@ -1,0 +1,108 @@
+#include "cost/roofline.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "cost/peak.hpp"
+
+namespace rehearse {
+namespace {
+
+/// A conversion reads 4 bytes and writes 2, or the other way round.
+constexpr Bytes kCastBytes{6};
+
+}  // namespace
+
+bool has_cast_weights(OperatorKind kind) {
+  return kind == OperatorKind::matmul || kind == OperatorKind::convolution ||
+         kind == OperatorKind::depthwise_convolution;
+}
+
+Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency& efficiency)
+    : precision_(precision),
+      matrix_(gpu.matrix_peak(precision) * efficiency.matrix),
+      convolution_(convolution_peak(gpu, precision) * efficiency.matrix),
+      attention_(gpu.matrix_peak(precision) * efficiency.attention),
+      depthwise_(gpu.fp32 * efficiency.depthwise),
+      vector_(gpu.fp32),
+      memory_(gpu.memory_bandwidth * efficiency.memory),
+      floor_(efficiency.kernel_floor),
+      converts_layout_(convolves_on_tensor_cores(gpu, precision)) {}
+
+Seconds Roofline::time(const Operator& op, double batch, Direction direction) const {
+  const bool forward = direction == Direction::forward;
+  const double flops = forward ? op.forward_flops : op.backward_flops;
+  const double elements = forward ? op.forward_elements : op.backward_elements;
+  if (flops == 0 && elements == 0) return Seconds(0);
+  if (op.kind == OperatorKind::cast) return cast_time(batch * elements);
+  if (op.kind == OperatorKind::layout && !converts_layout_) return Seconds(0);
+  const Bytes bytes = batch * elements * element(op) + parameter_bytes(op, direction);
+  const Seconds arithmetic = Flops(batch * flops) / rate(op.kind);
+  return std::max({arithmetic, moved(bytes), floor_}) + weight_cast_time(op);
+}
+
+Seconds Roofline::time(const Unit& unit, double batch, Direction direction) const {
+  Seconds sum{0};
+  for (const Operator& op : unit.operators) sum += time(op, batch, direction);
+  return sum;
+}
+
+Seconds Roofline::time(Flops products, OperatorKind kind, Bytes traffic, Seconds floor) const {
+  return std::max({products / rate(kind), moved(traffic), floor});
+}
+
+Seconds Roofline::moved(Bytes size) const {
+  check(memory_.value() > 0, "a GPU without a memory bandwidth has no roofline");
+  return size / memory_;
+}
+
+Seconds Roofline::optimizer_step(const Model& model, const Optimizer& optimizer) const {
+  std::size_t tensors = 0;
+  for (const Unit& unit : model.units) tensors += unit.tensors.size();
+  const Bytes bytes =
+      static_cast<double>(model.parameters()) * optimizer_bytes_per_parameter(optimizer);
+  return std::max(moved(bytes), optimizer_kernels(optimizer, tensors) * floor_);
+}
+
+FlopsPerSecond Roofline::rate(OperatorKind kind) const {
+  check(vector_.value() > 0, "a GPU without an fp32 rate has no roofline");
+  switch (kind) {
+    case OperatorKind::matmul:
+      return matrix_;
+    case OperatorKind::convolution:
+      return convolution_;
+    case OperatorKind::attention:
+      return attention_;
+    case OperatorKind::depthwise_convolution:
+      return depthwise_;
+    default:
+      return vector_;
+  }
+}
+
+Bytes Roofline::element(const Operator& op) const {
+  return op.wide ? parameter_element(precision_) : activation_element(precision_);
+}
+
+/// Weights are read forward; backward reads them and writes their gradients. Of an embedding only
+/// the rows in use are read (they are among its elements), but its gradient is dense.
+Bytes Roofline::parameter_bytes(const Operator& op, Direction direction) const {
+  const bool forward = direction == Direction::forward;
+  const double copies = op.kind == OperatorKind::embedding ? (forward ? 0 : 1) : (forward ? 1 : 2);
+  const Bytes size = has_cast_weights(op.kind) && is_autocast(precision_)
+                         ? activation_element(precision_)
+                         : parameter_element(precision_);
+  return copies * op.parameter_elements * size;
+}
+
+Seconds Roofline::cast_time(double elements) const {
+  if (!is_autocast(precision_) || elements == 0) return Seconds(0);
+  return std::max(moved(elements * kCastBytes), floor_);
+}
+
+/// Forward casts the weights, backward their gradients.
+Seconds Roofline::weight_cast_time(const Operator& op) const {
+  return has_cast_weights(op.kind) ? cast_time(op.parameter_elements) : Seconds(0);
+}
+
+}  // namespace rehearse

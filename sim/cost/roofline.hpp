@@ -1,0 +1,47 @@
+#pragma once
+
+#include "cost/cost.hpp"
+
+namespace rehearse {
+
+enum class Direction { forward, backward };
+
+/// The rates that bound kernels on one GPU, and the rules of one precision.
+class Roofline {
+ public:
+  Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency& efficiency);
+
+  /// The larger of the operator's arithmetic over the peak and its bytes over the memory rate (both
+  /// times their efficiency), and no less than the kernel floor. Under autocast, conversions of
+  /// weights and activations cost their traffic. InternalError if a rate that is needed is zero.
+  Seconds time(const Operator& op, double batch, Direction direction) const;
+  /// All operators of a unit.
+  Seconds time(const Unit& unit, double batch, Direction direction) const;
+  /// A unit of which no more is known than the work of its products (those of convolutions where
+  /// `kind` is convolution) and its traffic; no less than `floor`.
+  Seconds time(Flops products, OperatorKind kind, Bytes traffic, Seconds floor) const;
+  /// Copying at the memory rate that is reached.
+  Seconds moved(Bytes size) const;
+  /// One step over all of the model's parameters: bound by memory, or by the kernels' number.
+  Seconds optimizer_step(const Model& model, const Optimizer& optimizer) const;
+
+  Seconds kernel_floor() const { return floor_; }
+
+ private:
+  FlopsPerSecond rate(OperatorKind kind) const;
+  Bytes element(const Operator& op) const;
+  Bytes parameter_bytes(const Operator& op, Direction direction) const;
+  Seconds cast_time(double elements) const;
+  Seconds weight_cast_time(const Operator& op) const;
+
+  Precision precision_;
+  FlopsPerSecond matrix_, convolution_, attention_, depthwise_, vector_;
+  BytesPerSecond memory_;
+  Seconds floor_;
+  bool converts_layout_;
+};
+
+/// True for operators whose weights autocast copies to 16 bits: once per step, kept until backward.
+bool has_cast_weights(OperatorKind kind);
+
+}  // namespace rehearse
