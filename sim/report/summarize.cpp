@@ -151,12 +151,13 @@ void add_times(const Basis& basis, Report& report) {
   if (train.epochs) report.train_time = *report.epoch_time * *train.epochs;
 }
 
-/// Model FLOPs per second over the GPUs' peak; nothing where times are given, for then the FLOPs
-/// are not known.
+/// Model FLOPs per second over the GPUs' peak; nothing where times are given or the model is a
+/// profile's, for then the FLOPs of its operators are not known.
 std::optional<double> mfu(const Basis& basis, const Report& report) {
   const Scenario& scenario = basis.facts.scenario;
   const auto given = [](const Unit& unit) { return unit.forward || unit.backward; };
   if (std::ranges::any_of(scenario.model.units, given)) return std::nullopt;
+  if (scenario.model.flops_per_sample() == 0) return std::nullopt;
   FlopsPerSecond peak;
   for (const RankId rank : basis.workers) {
     const Place& place = basis.facts.schedule.ranks[rank.index()].place;

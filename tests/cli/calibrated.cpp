@@ -1,0 +1,104 @@
+// A calibrated machine whose times are round: what goes in as measured unit times comes out as a
+// step that can be worked out by hand.
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/child_process.hpp"
+#include "cli/simulate.hpp"
+
+namespace rehearse {
+namespace {
+
+const std::filesystem::path kScenario =
+    std::filesystem::path(REHEARSE_SOURCE_DIR) / "tests/data/calibrated/scenario.yaml";
+
+nlohmann::json report_of(const std::vector<std::string>& overrides) {
+  return nlohmann::json::parse(in_child_process(
+      [&] { return to_json(simulate(read_scenario(kScenario, overrides), nullptr).report); }));
+}
+
+double step_of(const std::vector<std::string>& overrides) {
+  return report_of(overrides).at("step_time_s").get<double>();
+}
+
+bool contains(const nlohmann::json& lines, const std::string& text) {
+  return std::any_of(lines.begin(), lines.end(), [&](const nlohmann::json& line) {
+    return line.get<std::string>().find(text) != std::string::npos;
+  });
+}
+
+const auto kExact = boost::test_tools::tolerance(1e-9);
+
+/// 4.5 ms forward, 9 ms backward and 0.25 ms for SGD, at a batch of 8.
+constexpr double kForward = 4.5e-3, kBackward = 9e-3, kOptimizer = 0.25e-3;
+
+/// 100 us, and 1 GB/s of busbw, which two ranks' all_reduce moves once.
+double all_reduce(double parameters) { return 100e-6 + parameters * 4 / 1e9; }
+constexpr double kHead = 1290 + 524416, kStem = 896 + 18496;
+
+BOOST_AUTO_TEST_CASE(one_gpu_takes_the_sum_of_its_units) {
+  const std::string one = "cluster.gpus_per_node=1";
+  BOOST_TEST(step_of({one}) == kForward + kBackward + kOptimizer, kExact);
+  // Batch 12 lies halfway to 16: 8 ms forward and 16 ms backward.
+  BOOST_TEST(step_of({one, "model.batch_per_gpu=12"}) ==
+                 (kForward + 8e-3) / 2 + (kBackward + 16e-3) / 2 + kOptimizer,
+             kExact);
+  BOOST_TEST(step_of({one, "optimizer={adam: {}}"}) == kForward + kBackward + 1e-3, kExact);
+  BOOST_TEST(step_of({one, "cluster.speed=0.5"}) == 2 * (kForward + kBackward + kOptimizer),
+             kExact);
+}
+
+BOOST_AUTO_TEST_CASE(ddp_on_two_hides_all_but_the_last_bucket) {
+  // The first bucket of 1 MiB holds both linear layers; its all_reduce ends before the rest of
+  // backward does.
+  const double step = kForward + kBackward + all_reduce(kStem) + kOptimizer;
+  BOOST_TEST(step_of({"run.overlap_slowdown=1"}) == step, kExact);
+}
+
+BOOST_AUTO_TEST_CASE(compute_beside_a_collective_slows_down_as_measured) {
+  // All of the first bucket's all_reduce is beside compute, which takes 1.25 times as long
+  // meanwhile; nothing is beside the last.
+  const double step = kForward + kBackward + all_reduce(kStem) + kOptimizer;
+  const nlohmann::json report = report_of({});
+  BOOST_TEST(report.at("step_time_s").get<double>() == step + all_reduce(kHead) * (1 - 1 / 1.25),
+             kExact);
+  BOOST_TEST(contains(report.at("assumptions"), "run.overlap_slowdown = measured (hand)"));
+  // What the scenario says wins.
+  const nlohmann::json said = report_of({"run.overlap_slowdown=2"});
+  BOOST_TEST(said.at("step_time_s").get<double>() == step + all_reduce(kHead) / 2, kExact);
+  BOOST_TEST(!contains(said.at("assumptions"), "run.overlap_slowdown"));
+}
+
+BOOST_AUTO_TEST_CASE(the_report_names_the_profile_and_what_lies_outside_it) {
+  const nlohmann::json inside = report_of({});
+  BOOST_TEST(inside.at("provenance").get<std::string>().find("compute: measured (") == 0U);
+  BOOST_TEST(inside.at("provenance")
+                 .get<std::string>()
+                 .find("compute/small_cnn_fp32.yaml); "
+                       "communication: measured (hand)") != std::string::npos);
+  BOOST_TEST(inside.at("outside_calibration").empty());
+  BOOST_TEST(!contains(inside.at("assumptions"), "roofline"));
+  const nlohmann::json outside = report_of({"model.batch_per_gpu=32"});
+  BOOST_TEST(contains(outside.at("outside_calibration"), "compute: batch 32 from batches 8 to 16"));
+  const nlohmann::json computed = report_of({"model.costs=analytic"});
+  BOOST_TEST(computed.at("provenance").get<std::string>().find("compute: analytic") == 0U);
+  BOOST_TEST(contains(computed.at("assumptions"), "compute: each operator takes the larger"));
+}
+
+BOOST_AUTO_TEST_CASE(a_model_that_is_a_profiles_costs_what_it_measured) {
+  const std::filesystem::path file = kScenario.parent_path() / "compute/small_cnn_fp32.yaml";
+  const std::string model = "model={profile: " + file.string() + ", batch_per_gpu: 8}";
+  const nlohmann::json report = report_of({model});
+  BOOST_TEST(report.at("step_time_s").get<double>() == step_of({}), kExact);
+  BOOST_TEST(report.at("model") == "small_cnn");
+  BOOST_TEST(report.at("mfu").is_null());
+  const auto largest = [](const nlohmann::json& of) {
+    return of.at("memory").at("largest_batch_per_gpu").get<std::int64_t>();
+  };
+  BOOST_TEST(largest(report) == largest(report_of({})));
+  BOOST_TEST(largest(report) > 1000);
+}
+
+}  // namespace
+}  // namespace rehearse
