@@ -35,12 +35,12 @@ std::string overlap_line(const Scenario& scenario) {
   if (scenario.run.overlap_slowdown || !scenario.comm || scenario.comm->overlap.empty()) return "";
   std::vector<std::string> measured;
   for (const CommOverlap& one : scenario.comm->overlap) {
-    measured.push_back(fmt::format("{:.4g} times as long beside {} of {}", one.compute_slowdown,
-                                   to_string(one.kind), format(one.size)));
+    measured.push_back(fmt::format("{:.4g} and {:.4g} for {} of {}", one.compute_slowdown,
+                                   one.comm_slowdown, to_string(one.kind), format(one.size)));
   }
   return fmt::format(
-      "run.overlap_slowdown = measured ({}): compute takes {}; that collectives take "
-      "longer beside compute is left out",
+      "run.overlap_slowdown = measured ({}): compute beside a collective, and the collective, take "
+      "so many times as long: {}",
       scenario.comm->name, fmt::join(measured, ", "));
 }
 

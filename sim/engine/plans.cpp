@@ -62,11 +62,16 @@ CollectiveAlgorithm Plans::choose(const Collective& collective, GroupId group) {
   return best;
 }
 
-double Plans::compute_slowdown(const Collective& collective) const {
-  if (schedule_.overlap_slowdown) return *schedule_.overlap_slowdown;
-  if (!options_.comm || collective.size.value() <= 0) return 1;
+void Plans::add_overlap(const Collective& collective, PlannedCollective& planned) const {
+  if (schedule_.overlap_slowdown) {
+    planned.compute_slowdown = *schedule_.overlap_slowdown;
+    return;
+  }
+  if (!options_.comm || collective.size.value() <= 0) return;
   const auto measured = options_.comm->overlap_of(collective.kind, collective.size);
-  return measured ? measured->compute_slowdown : 1;
+  if (!measured) return;
+  planned.compute_slowdown = measured->compute_slowdown;
+  planned.comm_slowdown = std::max(1.0, measured->comm_slowdown);
 }
 
 PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
@@ -74,10 +79,9 @@ PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
   const Group& members = schedule_.groups[group.index()];
   const FlowPlan& flow = plan({collective.kind, algorithm, group.index(), Fidelity::flow}).plan;
   const PlayablePlan& played = plan({collective.kind, algorithm, group.index(), options_.fidelity});
-  PlannedCollective result{.plan = &played,
-                           .size = collective.size,
-                           .latency = played.plan.latency,
-                           .compute_slowdown = compute_slowdown(collective)};
+  PlannedCollective result{
+      .plan = &played, .size = collective.size, .latency = played.plan.latency};
+  add_overlap(collective, result);
   if (!options_.comm || flow.flows.empty() || collective.size.value() <= 0) return result;
   const auto cost =
       options_.comm->cost(collective.kind, collective.size, static_cast<int>(members.ranks),

@@ -21,11 +21,11 @@ struct PlayablePlan {
 /// One collective of one group as it will be played: its plan and its calibrated cost.
 struct PlannedCollective {
   const PlayablePlan* plan = nullptr;
-  Bytes size;                ///< times a flow's share: its bytes, protocol overhead included
-  Seconds latency;           ///< before the first flow
-  double latency_scale = 1;  ///< on the flows' own latencies (hop fidelity)
-  /// How many times longer its ranks' compute takes meanwhile.
-  double compute_slowdown = 1;
+  Bytes size;                   ///< times a flow's share: its bytes, protocol overhead included
+  Seconds latency;              ///< before the first flow
+  double latency_scale = 1;     ///< on the flows' own latencies (hop fidelity)
+  double compute_slowdown = 1;  ///< how many times longer its ranks' compute takes meanwhile
+  double comm_slowdown = 1;     ///< and it itself while one of them computes; at least 1
 };
 
 /// Plans every collective of a schedule once.
@@ -49,7 +49,7 @@ class Plans {
   };
 
   const PlayablePlan& plan(const Key& key);
-  double compute_slowdown(const Collective& collective) const;
+  void add_overlap(const Collective& collective, PlannedCollective& planned) const;
   CollectiveAlgorithm choose(const Collective& collective, GroupId group);
 
   const Schedule& schedule_;

@@ -16,9 +16,10 @@ Simulation::Simulation(const Schedule& schedule, const Cluster& cluster,
   queues_.resize(schedule.queues.size());
   states_.resize(collectives.size());
   transfer_slowdown_ = schedule.overlap_slowdown.value_or(1);
-  slows_ = transfer_slowdown_ != 1;
+  overlap_costs_ = transfer_slowdown_ != 1;
   for (std::uint32_t id = 0; id < collectives.size(); ++id) {
-    slows_ = slows_ || collectives.planned(id).compute_slowdown != 1;
+    const PlannedCollective& planned = collectives.planned(id);
+    overlap_costs_ = overlap_costs_ || planned.compute_slowdown != 1 || planned.comm_slowdown != 1;
   }
 }
 

@@ -35,6 +35,7 @@ class Simulation {
     kCollectiveStart,  // a collective
     kFlowStart,        // a collective, b flow
     kFlowDone,         // a collective, b flow
+    kCaughtUp,         // a collective, b version of what it lags
   };
 
   /// A program with its edges turned round.
@@ -66,6 +67,7 @@ class Simulation {
     std::vector<Span> current;  // by op, of its current iteration; empty where nothing is recorded
     std::vector<std::uint32_t> left;  // by iteration: operations to go
     std::vector<double> slowdowns;  // of compute, by the communication in flight that slows it down
+    std::vector<std::uint32_t> slowed;  // collectives in flight that compute slows down
     Computing computing;
     double factor = 1;  // compute_factor of `factor_iteration`
     std::uint32_t factor_iteration = ~0U;
@@ -82,10 +84,18 @@ class Simulation {
     std::vector<RankOp> waiting;  // in order of arrival, from `next` on
     std::size_t next = 0;
   };
+  /// What a collective that compute slows down is behind its flows, which know nothing of compute.
+  struct Lag {
+    std::uint32_t computing = 0;  // members that compute now
+    bool flows_over = false;      // it now catches up
+    double behind = 0, since = 0;
+    std::uint32_t version = 0;
+  };
   struct CollectiveState {
     std::uint32_t arrived = 0, flows_left = 0;
     std::vector<std::uint32_t> waits_for;  // by flow
     std::vector<RankOp> members;
+    Lag lag;
   };
 
   void index_programs();
@@ -108,16 +118,25 @@ class Simulation {
   void start_flow(std::uint32_t collective, std::uint32_t flow);
   void send_flow(std::uint32_t collective, std::uint32_t flow);
   void end_flow(std::uint32_t collective, std::uint32_t flow);
+  void end_flows(std::uint32_t collective);
   void end_collective(std::uint32_t collective);
   void end_op(RankOp what);
   void drain();
 
-  bool may_be_slowed(RankOp what) const;
+  // Compute and communication that slow each other down (overlap.cpp).
+  bool overlaps(RankOp what) const;
+  void begin_computing(RankOp what, double duration);
+  void end_computing(std::uint32_t rank);
   double slowdown_of(std::uint32_t rank) const;
+  void schedule_slowed(std::uint32_t rank);
   void begin_communicating(std::uint32_t rank, double slowdown);
   void end_communicating(std::uint32_t rank, double slowdown);
   void change_slowdown(std::uint32_t rank, double before);
-  void schedule_slowed(std::uint32_t rank);
+  void begin_lag(std::uint32_t collective);
+  void end_lag(std::uint32_t collective);
+  void count_computing(std::uint32_t rank, int change);
+  void account(std::uint32_t collective);
+  void schedule_catching_up(std::uint32_t collective);
 
   const Op& op_of(RankOp what) const { return ranks_[what.rank].index->program->ops[what.op]; }
   double factor(std::uint32_t rank, std::uint32_t iteration);
@@ -137,7 +156,7 @@ class Simulation {
   std::vector<QueueState> queues_;
   std::vector<CollectiveState> states_;
   double transfer_slowdown_ = 1;  // of compute beside a transfer
-  bool slows_ = false;            // some communication slows compute down
+  bool overlap_costs_ = false;    // some communication and compute slow each other down
   std::vector<RankOp> over_;      // operations that have just ended
   std::uint64_t iterations_left_ = 0;
   Trace trace_;

@@ -29,58 +29,8 @@ double Simulation::factor(std::uint32_t rank, std::uint32_t iteration) {
 void Simulation::start_compute(RankOp what, const Compute& compute, std::uint32_t iteration) {
   double duration = compute.duration.value();
   if (compute.jittered) duration *= factor(what.rank, iteration);
-  if (!may_be_slowed(what))
-    return network_->call_at(network_->now() + duration, {kComputed, what.rank, what.op});
-  Computing& computing = ranks_[what.rank].computing;
-  check(!computing.active, "a rank has two compute lanes");
-  computing.active = true;
-  computing.op = what.op;
-  computing.remaining = duration;
-  computing.since = network_->now();
-  schedule_slowed(what.rank);
-}
-
-bool Simulation::may_be_slowed(RankOp what) const {
-  const auto lane = op_of(what).lane;
-  return slows_ && lane &&
-         ranks_[what.rank].index->program->lanes[lane->index()].kind == LaneKind::compute;
-}
-
-/// That of the communication in flight that slows compute down most.
-double Simulation::slowdown_of(std::uint32_t rank) const {
-  const std::vector<double>& slowdowns = ranks_[rank].slowdowns;
-  return slowdowns.empty() ? 1 : *std::max_element(slowdowns.begin(), slowdowns.end());
-}
-
-void Simulation::schedule_slowed(std::uint32_t rank) {
-  Computing& computing = ranks_[rank].computing;
-  network_->call_at(network_->now() + computing.remaining * slowdown_of(rank),
-                    {kSlowedComputed, rank, ++computing.version});
-}
-
-void Simulation::begin_communicating(std::uint32_t rank, double slowdown) {
-  if (slowdown == 1) return;
-  const double before = slowdown_of(rank);
-  ranks_[rank].slowdowns.push_back(slowdown);
-  change_slowdown(rank, before);
-}
-
-void Simulation::end_communicating(std::uint32_t rank, double slowdown) {
-  if (slowdown == 1) return;
-  const double before = slowdown_of(rank);
-  std::vector<double>& slowdowns = ranks_[rank].slowdowns;
-  slowdowns.erase(std::find(slowdowns.begin(), slowdowns.end(), slowdown));
-  change_slowdown(rank, before);
-}
-
-/// What is left of the rank's compute goes on at another pace.
-void Simulation::change_slowdown(std::uint32_t rank, double before) {
-  Computing& computing = ranks_[rank].computing;
-  if (before == slowdown_of(rank) || !computing.active) return;
-  const double elapsed = network_->now() - computing.since;
-  computing.remaining = std::max(computing.remaining - elapsed / before, 0.0);
-  computing.since = network_->now();
-  schedule_slowed(rank);
+  if (overlaps(what)) return begin_computing(what, duration);
+  network_->call_at(network_->now() + duration, {kComputed, what.rank, what.op});
 }
 
 void Simulation::start_transfer(RankOp what, const Transfer& transfer) {
@@ -103,6 +53,7 @@ void Simulation::arrive(RankOp what, const Collective& collective) {
     mark(member, &Span::start);
     begin_communicating(member.rank, collectives_.planned(id).compute_slowdown);
   }
+  begin_lag(id);
   network_->call_at(network_->now() + collectives_.planned(id).latency.value(),
                     {kCollectiveStart, id, 0});
 }
@@ -112,7 +63,7 @@ void Simulation::start_flows(std::uint32_t collective) {
   CollectiveState& state = states_[collective];
   const auto flows = static_cast<std::uint32_t>(planned.plan->plan.flows.size());
   state.flows_left = flows;
-  if (flows == 0 || planned.size.value() <= 0) return end_collective(collective);
+  if (flows == 0 || planned.size.value() <= 0) return end_flows(collective);
   if (!planned.plan->plan.after.empty()) state.waits_for = planned.plan->waits_for;
   for (std::uint32_t flow = 0; flow < flows; ++flow)
     if (planned.plan->waits_for[flow] == 0) start_flow(collective, flow);
@@ -143,11 +94,12 @@ void Simulation::end_flow(std::uint32_t collective, std::uint32_t flow) {
   const bool last = --state.flows_left == 0;
   for (std::uint32_t i = plan.next_begin[flow]; i < plan.next_begin[flow + 1]; ++i)
     if (--state.waits_for[plan.next[i]] == 0) start_flow(collective, plan.next[i]);
-  if (last) end_collective(collective);
+  if (last) end_flows(collective);
 }
 
 void Simulation::end_collective(std::uint32_t collective) {
   CollectiveState& state = states_[collective];
+  end_lag(collective);
   state.arrived = 0;
   for (const RankOp member : state.members) {
     end_communicating(member.rank, collectives_.planned(collective).compute_slowdown);
@@ -165,7 +117,7 @@ void Simulation::on_token(Token token) {
     case kSlowedComputed:
       if (Computing& computing = ranks_[token.a].computing;
           computing.active && computing.version == token.b) {
-        computing.active = false;
+        end_computing(token.a);
         over_.push_back({token.a, computing.op});
       }
       break;
@@ -192,6 +144,9 @@ void Simulation::on_token(Token token) {
       break;
     case kFlowDone:
       end_flow(token.a, token.b);
+      break;
+    case kCaughtUp:
+      if (states_[token.a].lag.version == token.b) end_collective(token.a);
       break;
     default:
       check(false, "an unknown token");

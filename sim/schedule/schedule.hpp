@@ -155,8 +155,8 @@ struct Schedule {
   Jitter jitter;
   std::uint64_t seed = 1;
   /// Compute on a rank takes this many times longer while one of its collectives or transfers is in
-  /// flight. Nothing: as the calibrated costs say of each collective, and beside transfers no
-  /// longer.
+  /// flight, and they take no longer for it. Nothing: as the calibrated costs say of each
+  /// collective, both ways, and beside transfers no longer.
   std::optional<double> overlap_slowdown;
 
   const Program& program_of(RankId rank) const {

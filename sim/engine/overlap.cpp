@@ -1,0 +1,127 @@
+// Compute beside communication: either may take longer for the other.
+//
+// Compute goes on at the pace of what slows it down most. A collective's flows know nothing of
+// compute: what it falls behind them while one of its ranks computes is made up for after they have
+// arrived, at the same pace as it would have gone.
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "engine/simulation.hpp"
+
+namespace rehearse {
+
+bool Simulation::overlaps(RankOp what) const {
+  const auto lane = op_of(what).lane;
+  return overlap_costs_ && lane &&
+         ranks_[what.rank].index->program->lanes[lane->index()].kind == LaneKind::compute;
+}
+
+void Simulation::begin_computing(RankOp what, double duration) {
+  Computing& computing = ranks_[what.rank].computing;
+  check(!computing.active, "a rank has two compute lanes");
+  computing.active = true;
+  computing.op = what.op;
+  computing.remaining = duration;
+  computing.since = network_->now();
+  count_computing(what.rank, +1);
+  schedule_slowed(what.rank);
+}
+
+void Simulation::end_computing(std::uint32_t rank) {
+  ranks_[rank].computing.active = false;
+  count_computing(rank, -1);
+}
+
+/// That of the communication in flight that slows compute down most.
+double Simulation::slowdown_of(std::uint32_t rank) const {
+  const std::vector<double>& slowdowns = ranks_[rank].slowdowns;
+  return slowdowns.empty() ? 1 : *std::max_element(slowdowns.begin(), slowdowns.end());
+}
+
+void Simulation::schedule_slowed(std::uint32_t rank) {
+  Computing& computing = ranks_[rank].computing;
+  network_->call_at(network_->now() + computing.remaining * slowdown_of(rank),
+                    {kSlowedComputed, rank, ++computing.version});
+}
+
+void Simulation::begin_communicating(std::uint32_t rank, double slowdown) {
+  if (slowdown == 1) return;
+  const double before = slowdown_of(rank);
+  ranks_[rank].slowdowns.push_back(slowdown);
+  change_slowdown(rank, before);
+}
+
+void Simulation::end_communicating(std::uint32_t rank, double slowdown) {
+  if (slowdown == 1) return;
+  const double before = slowdown_of(rank);
+  std::vector<double>& slowdowns = ranks_[rank].slowdowns;
+  slowdowns.erase(std::find(slowdowns.begin(), slowdowns.end(), slowdown));
+  change_slowdown(rank, before);
+}
+
+/// What is left of the rank's compute goes on at another pace.
+void Simulation::change_slowdown(std::uint32_t rank, double before) {
+  Computing& computing = ranks_[rank].computing;
+  if (before == slowdown_of(rank) || !computing.active) return;
+  const double elapsed = network_->now() - computing.since;
+  computing.remaining = std::max(computing.remaining - elapsed / before, 0.0);
+  computing.since = network_->now();
+  schedule_slowed(rank);
+}
+
+void Simulation::begin_lag(std::uint32_t collective) {
+  if (collectives_.planned(collective).comm_slowdown == 1) return;
+  Lag& lag = states_[collective].lag;
+  lag = {.since = network_->now(), .version = lag.version};
+  for (const RankOp member : states_[collective].members) {
+    ranks_[member.rank].slowed.push_back(collective);
+    if (ranks_[member.rank].computing.active) ++lag.computing;
+  }
+}
+
+void Simulation::end_lag(std::uint32_t collective) {
+  if (collectives_.planned(collective).comm_slowdown == 1) return;
+  for (const RankOp member : states_[collective].members) {
+    std::vector<std::uint32_t>& slowed = ranks_[member.rank].slowed;
+    slowed.erase(std::find(slowed.begin(), slowed.end(), collective));
+  }
+}
+
+/// A rank has begun or ended to compute.
+void Simulation::count_computing(std::uint32_t rank, int change) {
+  for (const std::uint32_t collective : ranks_[rank].slowed) {
+    account(collective);
+    Lag& lag = states_[collective].lag;
+    lag.computing += static_cast<std::uint32_t>(change);
+    if (lag.flows_over) schedule_catching_up(collective);
+  }
+}
+
+/// Brings what a collective is behind up to now.
+void Simulation::account(std::uint32_t collective) {
+  Lag& lag = states_[collective].lag;
+  const double pace = lag.computing > 0 ? 1 / collectives_.planned(collective).comm_slowdown : 1;
+  const double elapsed = network_->now() - lag.since;
+  lag.behind += elapsed * (lag.flows_over ? -pace : 1 - pace);
+  lag.behind = std::max(lag.behind, 0.0);
+  lag.since = network_->now();
+}
+
+void Simulation::schedule_catching_up(std::uint32_t collective) {
+  Lag& lag = states_[collective].lag;
+  const double slowdown = lag.computing > 0 ? collectives_.planned(collective).comm_slowdown : 1;
+  network_->call_at(network_->now() + lag.behind * slowdown,
+                    {kCaughtUp, collective, ++lag.version});
+}
+
+/// All its flows have arrived.
+void Simulation::end_flows(std::uint32_t collective) {
+  if (collectives_.planned(collective).comm_slowdown == 1) return end_collective(collective);
+  account(collective);
+  Lag& lag = states_[collective].lag;
+  if (lag.behind <= 0) return end_collective(collective);
+  lag.flows_over = true;
+  schedule_catching_up(collective);
+}
+
+}  // namespace rehearse
