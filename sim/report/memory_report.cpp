@@ -41,25 +41,33 @@ std::vector<Seat> seats(const Schedule& schedule, const Cluster& cluster) {
   return seats;
 }
 
-MemoryReport report_of(const Program& program, Bytes capacity) {
+/// CPUs, which a profile without CUDA tells, have no context.
+Bytes context_of(const Scenario& scenario) {
+  const bool cpu = std::ranges::any_of(scenario.cost_sources, [](const auto& source) {
+    return source && source->profile->origin.cuda == "none";
+  });
+  return cpu ? Bytes(0) : cuda_context();
+}
+
+MemoryReport report_of(const Program& program, Bytes capacity, Bytes context) {
   const MemoryPeak peak = memory_peak(program);
   MemoryReport memory;
   memory.allocated_peak = peak.use.total();
   memory.at_peak = peak.use;
   memory.peak_at = peak.label;
-  memory.context = cuda_context();
+  memory.context = context;
   memory.capacity = capacity;
   memory.fits = capacity == Bytes(0) || headroom(memory) >= Bytes(0);
   return memory;
 }
 
 /// The GPU with the least room left: of the largest peak where all GPUs are alike.
-std::optional<MemoryReport> tightest(const Schedule& schedule, const Cluster& cluster) {
+std::optional<MemoryReport> tightest(const Schedule& schedule, const Scenario& scenario) {
   std::optional<MemoryReport> worst;
-  for (const Seat& seat : seats(schedule, cluster)) {
+  for (const Seat& seat : seats(schedule, scenario.cluster)) {
     const Program& program = schedule.programs[seat.program.index()];
     if (!tracks_memory(program)) continue;
-    const MemoryReport memory = report_of(program, seat.capacity);
+    const MemoryReport memory = report_of(program, seat.capacity, context_of(scenario));
     if (!worst || headroom(memory) < headroom(*worst)) worst = memory;
   }
   return worst;
@@ -100,11 +108,11 @@ std::optional<std::int64_t> largest_batch(const std::function<Bytes(std::int64_t
 }
 
 std::optional<MemoryReport> memory_report(const RunFacts& facts) {
-  const Cluster& cluster = facts.scenario.cluster;
-  std::optional<MemoryReport> memory = tightest(facts.schedule, cluster);
+  const Scenario& scenario = facts.scenario;
+  std::optional<MemoryReport> memory = tightest(facts.schedule, scenario);
   if (!memory || memory->capacity == Bytes(0) || !facts.schedule_at_batch) return memory;
   const auto room = [&](std::int64_t batch) {
-    const std::optional<MemoryReport> other = tightest(facts.schedule_at_batch(batch), cluster);
+    const std::optional<MemoryReport> other = tightest(facts.schedule_at_batch(batch), scenario);
     return other ? headroom(*other) : memory->capacity;
   };
   memory->largest_batch_per_gpu = largest_batch(room, facts.scenario.batch_per_gpu);

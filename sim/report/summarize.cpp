@@ -192,7 +192,7 @@ void add_assumptions(const Basis& basis, Report& report) {
     }
   };
   for (const std::string& assumption : basis.facts.assumptions) add(assumption);
-  if (report.memory) {
+  if (report.memory && report.memory->context > Bytes(0)) {
     add(fmt::format("CUDA context and libraries outside the allocator = {}",
                     format(report.memory->context)));
   }

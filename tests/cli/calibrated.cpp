@@ -102,6 +102,9 @@ BOOST_AUTO_TEST_CASE(a_model_that_is_a_profiles_costs_what_it_measured) {
   };
   BOOST_TEST(largest(report) == largest(report_of({})));
   BOOST_TEST(largest(report) > 1000);
+  // It was measured on a CPU.
+  BOOST_TEST(report.at("memory").at("context_bytes") == 0);
+  BOOST_TEST(!contains(report.at("assumptions"), "CUDA"));
 }
 
 }  // namespace
