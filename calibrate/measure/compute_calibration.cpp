@@ -26,7 +26,8 @@ constexpr int kLaunches = 5;
 
 Chain prepared_chain(const ComputePlan& plan, const MeasuredDevice& device) {
   torch::manual_seed(kSeed);
-  const Chain chain = build_chain(plan.model, plan.shape);
+  const Chain chain =
+      plan.script ? script_chain(*plan.script) : build_chain(plan.model, plan.shape);
   move_to(chain, device.torch_device());
   apply_precision(plan.precision, chain);
   return chain;

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "measure/device.hpp"
 #include "model/model.hpp"
 #include "models/chain.hpp"
+#include "models/script_model.hpp"
 #include "profile/compute_profile.hpp"
 
 namespace rehearse {
@@ -16,6 +18,8 @@ namespace rehearse {
 struct ComputePlan {
   std::string model;
   ModelShape shape;
+  /// A user's own module, instead of the network of that name and shape.
+  std::optional<ScriptSource> script = std::nullopt;
   Precision precision = Precision::fp32;
   std::vector<std::int64_t> batches;    ///< ascending
   std::vector<std::string> optimizers;  ///< of timed_optimizers()

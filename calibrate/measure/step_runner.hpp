@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "measure/device.hpp"
+#include "measure/loss_scaler.hpp"
 #include "measure/operator_counter.hpp"
 #include "measure/timed_optimizer.hpp"
 #include "model/model.hpp"
@@ -43,15 +45,15 @@ struct StepPeak {
 /// it.
 class StepRunner {
  public:
-  StepRunner(const Chain& chain, MeasuredDevice& device, Precision precision)
-      : chain_(chain), device_(device), precision_(precision) {}
+  /// In fp16 the loss is scaled.
+  StepRunner(const Chain& chain, MeasuredDevice& device, Precision precision);
 
   /// A step whose units are timed each: around each unit's forward, and where the gradient of its
   /// output is ready. The loss is the last unit's.
   UnitSamples time_units(const Batch& batch);
   /// A step in which nothing inside is timed.
   StepTimes time_whole(const Batch& batch, TimedOptimizer& optimizer);
-  /// The optimizer's step alone, on the gradients that are there.
+  /// The optimizer's step alone (in fp16 with the scaler's), on the gradients that are there.
   Seconds time_optimizer(TimedOptimizer& optimizer);
   /// A step whose units' bytes are counted.
   UnitBytes count_bytes(const Batch& batch);
@@ -66,11 +68,21 @@ class StepRunner {
   void make_gradients(const Batch& batch);
 
  private:
+  /// Told when a step is between two units: `forward(i)` before unit i and, for i the number of
+  /// units, after the loss; `backward(i)` where the gradient of unit i's output is ready, and
+  /// `backward(-1)` at the end.
+  struct Observer {
+    std::function<void(int)> forward, backward;
+  };
+  void run_observed(const Batch& batch, const Observer& observer);
   torch::Tensor loss_of(const Batch& batch);
+  void update(TimedOptimizer& optimizer);
 
   const Chain& chain_;
   MeasuredDevice& device_;
   Precision precision_;
+  std::vector<torch::Tensor> parameters_;
+  std::optional<LossScaler> scaler_;
 };
 
 }  // namespace rehearse

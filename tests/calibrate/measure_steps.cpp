@@ -3,6 +3,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <limits>
 
 #include "measure/compute_calibration.hpp"
 #include "measure/counting_allocator.hpp"
@@ -131,6 +132,40 @@ BOOST_AUTO_TEST_CASE(autocast_saves_less_than_fp32) {
   BOOST_TEST(narrow.value() < wide.value());
   BOOST_TEST(unsupported(Precision::tf32, torch::kCPU) == "tf32 needs a GPU");
   BOOST_TEST(unsupported(Precision::bf16, torch::kCPU) == "");
+}
+
+BOOST_AUTO_TEST_CASE(fp16_is_refused_without_a_gpu) {
+  BOOST_TEST(unsupported(Precision::fp16, torch::kCPU) ==
+             "fp16 (autocast with torch.cuda.amp's loss scaling) needs a GPU; measure bf16");
+  BOOST_TEST(unsupported(Precision::fp16, torch::Device(torch::kCUDA, 0)) == "");
+}
+
+/// Whether this LibTorch has the scaler's operators on the CPU.
+bool scales_on_cpu() {
+  std::vector<torch::Tensor> gradients = {torch::ones({1})};
+  torch::Tensor overflow = torch::zeros({});
+  try {
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow, torch::ones({}));
+  } catch (const c10::Error&) {
+    return false;
+  }
+  return true;
+}
+
+BOOST_AUTO_TEST_CASE(a_scaled_step_is_the_plain_step_unless_a_gradient_overflows) {
+  if (!scales_on_cpu()) return;
+  torch::Tensor weight = torch::ones({3}).set_requires_grad(true);
+  const auto optimizer = make_optimizer({.kind = "sgd", .learning_rate = 0.5}, {weight});
+  LossScaler scaler(torch::kCPU);
+  scaler.scale(2 * weight.sum()).backward();
+  BOOST_TEST(weight.grad()[0].item<double>() == 2 * 65536.0);
+  scaler.step(*optimizer, {weight});
+  BOOST_TEST(weight[0].item<double>() == 0);  // 1 - 0.5 * 2
+  BOOST_TEST(scaler.factor() == 65536);
+  weight.mutable_grad() = torch::full({3}, std::numeric_limits<float>::infinity());
+  scaler.step(*optimizer, {weight});
+  BOOST_TEST(weight[0].item<double>() == 0);
+  BOOST_TEST(scaler.factor() == 32768);
 }
 
 const ComputePlan kPlan{.model = "small_cnn",
