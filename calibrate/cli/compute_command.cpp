@@ -25,6 +25,8 @@ namespace {
 
 struct ComputeCommand {
   ComputePlan plan;
+  std::string input;  ///< of a user's own module
+  std::string loss;   ///< likewise; empty: the default
   std::string precision = "fp32";
   int threads = 0;  ///< 0: LibTorch's own choice
   std::filesystem::path output;
@@ -44,14 +46,31 @@ ProfileOrigin origin_of(const MeasuredDevice& device, const std::string& command
           .host_threads = host_threads()};
 }
 
+/// What a sample of the user's own module is: an image or a sequence as the built-in networks take
+/// them, or as it was given.
+void set_sample(const ScriptInput& input, ComputeProfile& profile) {
+  const std::vector<std::int64_t>& sizes = input.sizes;
+  if (input.tokens && sizes.size() == 1) {
+    profile.sequence = sizes[0];
+  } else if (!input.tokens && sizes.size() == 3 && sizes[0] == 3 && sizes[1] == sizes[2]) {
+    profile.image = sizes[1];
+  } else {
+    profile.input = fmt::format("{}:{}", fmt::join(sizes, "x"), input.tokens ? "long" : "float");
+  }
+}
+
 ComputeProfile empty_profile(const ComputePlan& plan, const ProfileOrigin& origin) {
-  const ModelShape shape = filled_shape(plan.model, plan.shape);
   ComputeProfile profile;
   profile.origin = origin;
   profile.model = plan.model;
   profile.precision = plan.precision;
-  profile.image = shape.image;
-  profile.sequence = shape.sequence;
+  if (plan.script) {
+    set_sample(plan.script->input, profile);
+  } else {
+    const ModelShape shape = filled_shape(plan.model, plan.shape);
+    profile.image = shape.image;
+    profile.sequence = shape.sequence;
+  }
   return profile;
 }
 
@@ -69,6 +88,7 @@ void check_same_subject(const ComputeProfile& old, const ComputeProfile& now,
   check_same("precision", to_string(old.precision), to_string(now.precision));
   check_same("image", std::to_string(old.image), std::to_string(now.image));
   check_same("sequence", std::to_string(old.sequence), std::to_string(now.sequence));
+  check_same("input", old.input, now.input);
   check_same("device", old.origin.device, now.origin.device);
   check_same("LibTorch", old.origin.libtorch, now.origin.libtorch);
   check_same("number of host threads", std::to_string(old.origin.host_threads),
@@ -81,6 +101,8 @@ ComputeProfile starting_profile(const ComputeCommand& command, const ProfileOrig
   if (!std::filesystem::exists(command.output)) return profile;
   const ComputeProfile old = read_compute_profile(Document::load(command.output)->root());
   check_same_subject(old, profile, command.output);
+  profile.rates = old.rates;
+  profile.units = old.units;
   profile.points = old.points;
   profile.optimizers = old.optimizers;
   return profile;
@@ -123,8 +145,6 @@ void print_summary(const ComputeProfile& profile, const std::filesystem::path& f
 void measure(const ComputeCommand& command, const ComputePlan& plan, MeasuredDevice& device,
              ComputeProfile& profile) {
   catch_stop_signals();
-  // The file is written before hours of work, so that one that cannot be is said at once.
-  write_whole_file(command.output, to_yaml(profile));
   bool finished = false;
   {
     Progress progress(command.quiet);
@@ -155,12 +175,51 @@ void complete(ComputeCommand& command, const MeasuredDevice& device) {
   }
 }
 
-void run_compute(ComputeCommand& command, const Invocation& invocation) {
+/// A user's own module is a file; networks have names.
+bool is_file(const std::string& model) {
+  return model.ends_with(".pt") || model.ends_with(".pth") || model.find('/') != std::string::npos;
+}
+
+ScriptSource script_source(const ComputeCommand& command) {
+  if (command.input.empty()) {
+    throw InputError(
+        "error: --input: the shape of one sample is missing\nremedy: such as --input 3x224x224 or "
+        "--input 128:long:30522");
+  }
+  ScriptSource source{.file = command.plan.model, .input = {}};
   try {
-    filled_shape(command.plan.model, command.plan.shape);
+    source.input = parse_script_input(command.input);
+  } catch (const std::invalid_argument& error) {
+    throw InputError(fmt::format("error: --input: {}", error.what()));
+  }
+  if (!command.loss.empty()) source.loss = command.loss;
+  return source;
+}
+
+/// Resolves what --model names.
+void choose_model(ComputeCommand& command) {
+  ComputePlan& plan = command.plan;
+  try {
+    if (is_file(plan.model)) {
+      plan.script = script_source(command);
+      plan.model = plan.script->file.stem().string();
+      return;
+    }
+    filled_shape(plan.model, plan.shape);
   } catch (const std::invalid_argument& error) {
     throw InputError(fmt::format("error: {}", error.what()));
   }
+  if (!command.input.empty() || !command.loss.empty()) {
+    throw InputError(
+        fmt::format("error: --input and --loss are for modules of your own, and {} is built "
+                    "in\nremedy: --image "
+                    "or --sequence choose a built-in network's input",
+                    plan.model));
+  }
+}
+
+void run_compute(ComputeCommand& command, const Invocation& invocation) {
+  choose_model(command);
   set_host_threads(command.threads);
   const auto device = command.cpu ? make_cpu_device() : make_device();
   complete(command, *device);
@@ -184,13 +243,20 @@ void add_compute_command(CLI::App& app, const Invocation& invocation) {
   ComputePlan& plan = command->plan;
   CLI::App* compute = app.add_subcommand(
       "compute", "Time every unit of a model, forward and backward, over batch sizes");
-  compute->add_option("--model", plan.model, "One of `list models`")->required()->type_name("NAME");
+  compute->add_option("--model", plan.model, "One of `list models`, or a TorchScript file (.pt)")
+      ->required()
+      ->type_name("NAME|FILE");
+  compute->add_option("--input", command->input, "One sample of the file's: 3x224x224, 128:long")
+      ->type_name("SHAPE");
+  compute->add_option("--loss", command->loss, "On its output: sum_of_squares or cross_entropy")
+      ->check(CLI::IsMember(script_losses()))
+      ->type_name("NAME");
   compute->add_option("--batches", plan.batches, "Batch sizes: 1,2,4")
       ->delimiter(',')
       ->check(CLI::Range(1, 1000000))
       ->type_name("N,N,...");
-  compute->add_option("--precision", command->precision, "fp32, tf32, bf16 or bf16_pure")
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "bf16_pure"}))
+  compute->add_option("--precision", command->precision, "fp32, tf32, bf16, fp16 or bf16_pure")
+      ->check(CLI::IsMember(precision_names()))
       ->type_name("NAME");
   compute->add_option("--image", plan.shape.image, "Pixels per side, where not the model's own")
       ->type_name("N");

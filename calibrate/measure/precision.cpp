@@ -27,7 +27,9 @@ void set_autocast(Device device, Flag enabled, Type type) {
 }  // namespace
 
 std::string unsupported(Precision precision, torch::Device device) {
-  if (precision == Precision::fp16) return "fp16 needs a gradient scaler; measure bf16";
+  if (precision == Precision::fp16 && !device.is_cuda()) {
+    return "fp16 (autocast with torch.cuda.amp's loss scaling) needs a GPU; measure bf16";
+  }
   if (precision == Precision::tf32 && !device.is_cuda()) return "tf32 needs a GPU";
   return "";
 }
@@ -44,13 +46,15 @@ torch::ScalarType input_type(Precision precision) {
 }
 
 AutocastScope::AutocastScope(Precision precision, torch::Device device)
-    : enabled_(is_autocast(precision)), type_(device.type()) {
-  if (enabled_) set_autocast(type_, true, at::kBFloat16);
+    : enabled_(is_autocast(precision)),
+      device_(device.type()),
+      type_(precision == Precision::fp16 ? at::kHalf : at::kBFloat16) {
+  if (enabled_) set_autocast(device_, true, type_);
 }
 
 AutocastScope::~AutocastScope() {
   if (!enabled_) return;
-  set_autocast(type_, false, at::kBFloat16);
+  set_autocast(device_, false, type_);
   // The 16-bit copies of the weights; the graph keeps what it needs.
   at::autocast::clear_cache();
 }

@@ -9,8 +9,8 @@
 
 namespace rehearse {
 
-/// Why `precision` cannot be measured on `device`; empty where it can. tf32 needs a GPU; fp16 needs
-/// a gradient scaler.
+/// Why `precision` cannot be measured on `device`; empty where it can. tf32 and fp16 need a
+/// GPU.
 std::string unsupported(Precision precision, torch::Device device);
 
 /// Sets what holds for the whole process (tf32 matrix products) and converts the chain's parameters
@@ -30,7 +30,8 @@ class AutocastScope {
 
  private:
   bool enabled_;
-  torch::DeviceType type_;
+  torch::DeviceType device_;
+  torch::ScalarType type_;
 };
 
 }  // namespace rehearse

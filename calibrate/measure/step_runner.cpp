@@ -1,7 +1,7 @@
 #include "measure/step_runner.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <chrono>
 #include <utility>
 
 #include "base/error.hpp"
@@ -9,33 +9,6 @@
 
 namespace rehearse {
 namespace {
-
-/// Runs a step, and tells when it is between two units: `forward(i)` before unit i and, for i the
-/// number of units, after the loss; `backward(i)` where the gradient of unit i's output is ready,
-/// and `backward(-1)` at the end.
-struct Observer {
-  std::function<void(int)> forward, backward;
-};
-
-void run_observed(const Chain& chain, const Batch& batch, Precision precision, torch::Device device,
-                  const Observer& observer) {
-  const int count = static_cast<int>(chain.units.size());
-  torch::Tensor value = batch.input;
-  {
-    const AutocastScope autocast(precision, device);
-    for (int i = 0; i < count; ++i) {
-      observer.forward(i);
-      value = chain.units[static_cast<std::size_t>(i)].module->forward(value);
-      if (i + 1 == count) break;
-      value.register_hook([&observer, i](const torch::Tensor&) { observer.backward(i); });
-    }
-    value = chain.loss(value, batch.target);
-    observer.forward(count);
-  }
-  observer.backward(count - 1);
-  value.backward();
-  observer.backward(-1);
-}
 
 /// Tracks live and peak bytes from one moment to the next.
 class ByteTrack {
@@ -62,15 +35,39 @@ class ByteTrack {
 
 }  // namespace
 
+StepRunner::StepRunner(const Chain& chain, MeasuredDevice& device, Precision precision)
+    : chain_(chain), device_(device), precision_(precision), parameters_(parameters(chain)) {
+  if (precision == Precision::fp16) scaler_.emplace(device.torch_device());
+}
+
+void StepRunner::run_observed(const Batch& batch, const Observer& observer) {
+  const int count = static_cast<int>(chain_.units.size());
+  torch::Tensor value = batch.input;
+  {
+    const AutocastScope autocast(precision_, device_.torch_device());
+    for (int i = 0; i < count; ++i) {
+      observer.forward(i);
+      value = chain_.units[static_cast<std::size_t>(i)].module->forward(value);
+      if (i + 1 == count) break;
+      value.register_hook([&observer, i](const torch::Tensor&) { observer.backward(i); });
+    }
+    value = chain_.loss(value, batch.target);
+    if (scaler_) value = scaler_->scale(value);
+    observer.forward(count);
+  }
+  observer.backward(count - 1);
+  value.backward();
+  observer.backward(-1);
+}
+
 UnitSamples StepRunner::time_units(const Batch& batch) {
   const std::size_t count = chain_.units.size();
   std::vector<std::size_t> entered(count + 1), left(count + 1);
   device_.forget_marks();
   zero_gradients(chain_);
   run_observed(
-      chain_, batch, precision_, device_.torch_device(),
-      {.forward = [&](int i) { entered[static_cast<std::size_t>(i)] = device_.mark(); },
-       .backward = [&](int i) { left[static_cast<std::size_t>(i + 1)] = device_.mark(); }});
+      batch, {.forward = [&](int i) { entered[static_cast<std::size_t>(i)] = device_.mark(); },
+              .backward = [&](int i) { left[static_cast<std::size_t>(i + 1)] = device_.mark(); }});
   UnitSamples samples;
   for (std::size_t i = 0; i < count; ++i) {
     samples.forward.push_back(device_.between(entered[i], entered[i + 1]));
@@ -98,14 +95,53 @@ UnitBytes StepRunner::count_bytes(const Batch& batch) {
     Bytes& workspace = bytes.workspace[static_cast<std::size_t>(i + 1)];
     workspace = std::max(workspace, phase.workspace);
   };
-  run_observed(chain_, batch, precision_, device_.torch_device(),
-               {.forward = forward, .backward = backward});
+  run_observed(batch, {.forward = forward, .backward = backward});
   return bytes;
+}
+
+UnitOperators StepRunner::count_operators(const Batch& batch) {
+  const std::size_t count = chain_.units.size();
+  // Entry i: until unit i begins, forward; until unit i - 1 begins, backward.
+  std::vector<OperatorTotals> before(count + 1), after(count + 1);
+  zero_gradients(chain_);
+  OperatorCounter counter;
+  run_observed(
+      batch, {.forward = [&](int i) { before[static_cast<std::size_t>(i)] = counter.take(); },
+              .backward = [&](int i) { after[static_cast<std::size_t>(i + 1)] = counter.take(); }});
+  return {.forward = {before.begin() + 1, before.end()},
+          .backward = {after.begin(), after.end() - 1}};
+}
+
+UnitLaunches StepRunner::time_launches(const Batch& batch) {
+  using Clock = std::chrono::steady_clock;
+  const std::size_t count = chain_.units.size();
+  UnitLaunches launches{std::vector<Seconds>(count), std::vector<Seconds>(count)};
+  if (!device_.runs_behind()) return launches;
+  Clock::time_point entered;
+  const auto leave = [&](std::vector<Seconds>& times, std::size_t i) {
+    const std::chrono::duration<double> time = Clock::now() - entered;
+    if (i < count) times[i] = Seconds(time.count());
+    device_.wait();
+    entered = Clock::now();
+  };
+  zero_gradients(chain_);
+  // Where no unit is left, as before the first one each way, i is no unit's number.
+  run_observed(
+      batch,
+      {.forward = [&](int i) { leave(launches.forward, static_cast<std::size_t>(i) - 1); },
+       .backward = [&](int i) { leave(launches.backward, static_cast<std::size_t>(i + 1)); }});
+  return launches;
 }
 
 torch::Tensor StepRunner::loss_of(const Batch& batch) {
   const AutocastScope autocast(precision_, device_.torch_device());
-  return forward_loss(chain_, batch);
+  const torch::Tensor loss = forward_loss(chain_, batch);
+  return scaler_ ? scaler_->scale(loss) : loss;
+}
+
+void StepRunner::update(TimedOptimizer& optimizer) {
+  if (scaler_) return scaler_->step(optimizer, parameters_);
+  optimizer.step();
 }
 
 void StepRunner::make_gradients(const Batch& batch) {
@@ -122,7 +158,7 @@ StepTimes StepRunner::time_whole(const Batch& batch, TimedOptimizer& optimizer) 
   const std::size_t forward = device_.mark();
   loss.backward();
   const std::size_t backward = device_.mark();
-  optimizer.step();
+  update(optimizer);
   const std::size_t end = device_.mark();
   return {.forward = device_.between(cleared, forward),
           .backward = device_.between(forward, backward),
@@ -133,16 +169,17 @@ StepTimes StepRunner::time_whole(const Batch& batch, TimedOptimizer& optimizer) 
 Seconds StepRunner::time_optimizer(TimedOptimizer& optimizer) {
   device_.forget_marks();
   const std::size_t start = device_.mark();
-  optimizer.step();
+  update(optimizer);
   return device_.between(start, device_.mark());
 }
 
-Bytes StepRunner::count_peak(const Batch& batch, TimedOptimizer& optimizer) {
+StepPeak StepRunner::count_peak(const Batch& batch, TimedOptimizer& optimizer) {
   zero_gradients(chain_);
+  device_.release_cached();
   device_.reset_peak();
   loss_of(batch).backward();
-  optimizer.step();
-  return device_.peak();
+  update(optimizer);
+  return {device_.peak(), device_.reserved_peak()};
 }
 
 }  // namespace rehearse

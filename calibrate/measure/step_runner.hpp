@@ -1,8 +1,12 @@
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "measure/device.hpp"
+#include "measure/loss_scaler.hpp"
+#include "measure/operator_counter.hpp"
 #include "measure/timed_optimizer.hpp"
 #include "model/model.hpp"
 #include "models/chain.hpp"
@@ -21,33 +25,64 @@ struct UnitBytes {
   std::vector<Bytes> workspace;  ///< the larger of forward's and backward's
 };
 
+/// What each unit's operators do. The loss is the last unit's.
+struct UnitOperators {
+  std::vector<OperatorTotals> forward, backward;
+};
+
+/// CPU time to launch what each unit runs, each way; 0 where the call is the work.
+struct UnitLaunches {
+  std::vector<Seconds> forward, backward;
+};
+
+/// The most bytes of a whole step, parameters included.
+struct StepPeak {
+  Bytes allocated;
+  std::optional<Bytes> reserved;  ///< by the caching allocator, which held nothing unused before
+};
+
 /// Runs training steps of one chain on one device. The chain, the device and the optimizer outlive
 /// it.
 class StepRunner {
  public:
-  StepRunner(const Chain& chain, MeasuredDevice& device, Precision precision)
-      : chain_(chain), device_(device), precision_(precision) {}
+  /// In fp16 the loss is scaled.
+  StepRunner(const Chain& chain, MeasuredDevice& device, Precision precision);
 
   /// A step whose units are timed each: around each unit's forward, and where the gradient of its
   /// output is ready. The loss is the last unit's.
   UnitSamples time_units(const Batch& batch);
   /// A step in which nothing inside is timed.
   StepTimes time_whole(const Batch& batch, TimedOptimizer& optimizer);
-  /// The optimizer's step alone, on the gradients that are there.
+  /// The optimizer's step alone (in fp16 with the scaler's), on the gradients that are there.
   Seconds time_optimizer(TimedOptimizer& optimizer);
   /// A step whose units' bytes are counted.
   UnitBytes count_bytes(const Batch& batch);
-  /// The most bytes allocated in a whole step, parameters included.
-  Bytes count_peak(const Batch& batch, TimedOptimizer& optimizer);
+  /// A step whose units' operators are counted.
+  UnitOperators count_operators(const Batch& batch);
+  /// A step whose units' launches are timed. Before each unit the device is waited for, so that no
+  /// launch waits for a full queue.
+  UnitLaunches time_launches(const Batch& batch);
+  /// A step whose peak is counted.
+  StepPeak count_peak(const Batch& batch, TimedOptimizer& optimizer);
   /// Forward and backward; gradients stay.
   void make_gradients(const Batch& batch);
 
  private:
+  /// Told when a step is between two units: `forward(i)` before unit i and, for i the number of
+  /// units, after the loss; `backward(i)` where the gradient of unit i's output is ready, and
+  /// `backward(-1)` at the end.
+  struct Observer {
+    std::function<void(int)> forward, backward;
+  };
+  void run_observed(const Batch& batch, const Observer& observer);
   torch::Tensor loss_of(const Batch& batch);
+  void update(TimedOptimizer& optimizer);
 
   const Chain& chain_;
   MeasuredDevice& device_;
   Precision precision_;
+  std::vector<torch::Tensor> parameters_;
+  std::optional<LossScaler> scaler_;
 };
 
 }  // namespace rehearse

@@ -1,5 +1,7 @@
 #include "models/chain.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 
 namespace rehearse {
@@ -22,12 +24,18 @@ std::vector<torch::Tensor> parameters(const Chain& chain) {
   return all;
 }
 
+std::vector<torch::Tensor> buffers(const ChainUnit& unit) {
+  std::vector<torch::Tensor> all;
+  for (const torch::Tensor& tensor : unit.module->buffers()) {
+    if (tensor.is_floating_point()) all.push_back(tensor);
+  }
+  return all;
+}
+
 std::vector<torch::Tensor> buffers(const Chain& chain) {
   std::vector<torch::Tensor> all;
   for (const ChainUnit& unit : chain.units) {
-    for (const torch::Tensor& tensor : unit.module->buffers()) {
-      if (tensor.is_floating_point()) all.push_back(tensor);
-    }
+    for (const torch::Tensor& tensor : buffers(unit)) all.push_back(tensor);
   }
   return all;
 }
@@ -58,9 +66,18 @@ Batch random_batch(const InputShape& shape, std::int64_t size, torch::Device dev
                         torch::TensorOptions().dtype(type).device(device)),
             torch::randint(shape.classes, {size}, whole)};
   }
-  check(shape.sequence > 0, "a chain takes images or sequences");
-  return {torch::randint(shape.vocabulary, {size, shape.sequence}, whole),
-          torch::randint(shape.vocabulary, {size, shape.targets_per_sample}, whole)};
+  if (shape.sizes.empty()) {
+    check(shape.sequence > 0, "a chain takes images, sequences or sizes of its own");
+    return {torch::randint(shape.vocabulary, {size, shape.sequence}, whole),
+            torch::randint(shape.vocabulary, {size, shape.targets_per_sample}, whole)};
+  }
+  std::vector<std::int64_t> sizes = {size};
+  sizes.insert(sizes.end(), shape.sizes.begin(), shape.sizes.end());
+  return {shape.vocabulary > 0
+              ? torch::randint(shape.vocabulary, sizes, whole)
+              : torch::rand(sizes, torch::TensorOptions().dtype(type).device(device)),
+          torch::randint(std::max<std::int64_t>(shape.classes, 1), {size, shape.targets_per_sample},
+                         whole)};
 }
 
 }  // namespace rehearse

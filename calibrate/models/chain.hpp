@@ -28,14 +28,15 @@ struct Batch {
   torch::Tensor input, target;
 };
 
-/// The network's input: images of 3 x side x side with one class each, or sequences of tokens. The
-/// other of the two is 0.
+/// The network's input: images of 3 x side x side with one class each, sequences of tokens, or a
+/// user's own sizes. The others of the three are 0 or empty.
 struct InputShape {
   std::int64_t image = 0;
   std::int64_t sequence = 0;
-  std::int64_t classes = 0;             ///< targets are below this
-  std::int64_t vocabulary = 0;          ///< tokens are below this
-  std::int64_t targets_per_sample = 1;  ///< target tokens of a sequence (BERT's masked ones)
+  std::vector<std::int64_t> sizes = {};  ///< of one sample: tokens if `vocabulary` is above 0
+  std::int64_t classes = 0;              ///< targets are below this
+  std::int64_t vocabulary = 0;           ///< tokens are below this
+  std::int64_t targets_per_sample = 1;   ///< target tokens of a sequence (BERT's masked ones)
 };
 
 /// Scalar loss of the last unit's output. It is part of the last unit: it may hold that unit's
@@ -60,6 +61,7 @@ torch::Tensor forward_loss(const Chain& chain, const Batch& batch);
 std::vector<torch::Tensor> parameters(const Chain& chain);
 /// Running statistics of batch norms, without their step counters.
 std::vector<torch::Tensor> buffers(const Chain& chain);
+std::vector<torch::Tensor> buffers(const ChainUnit& unit);
 std::int64_t parameter_count(const Chain& chain);
 
 void move_to(const Chain& chain, torch::Device device);

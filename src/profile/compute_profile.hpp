@@ -110,8 +110,10 @@ struct ComputeProfile {
   ProfileOrigin origin;
   std::string model;
   Precision precision = Precision::fp32;
-  std::int64_t image = 0;     ///< pixels per side; 0 for sequences
-  std::int64_t sequence = 0;  ///< tokens per sample; 0 for images
+  // What one sample is: one of the three.
+  std::int64_t image = 0;     ///< pixels per side, 3 channels
+  std::int64_t sequence = 0;  ///< tokens
+  std::string input;          ///< of a user's own module: "784:float", "2x64:long"
   DeviceRates rates;
   /// Which optimizer the whole steps ran.
   std::string step_optimizer = "sgd";

@@ -193,9 +193,10 @@ void read_sample(const Value& value, ComputeProfile& profile) {
   Map map = value.as_map();
   profile.image = map.integer_or("image", 0, 1, kMost);
   profile.sequence = map.integer_or("sequence", 0, 1, kMost);
+  if (const auto input = map.optional("input")) profile.input = input->as_string();
   map.finish();
-  if ((profile.image > 0) == (profile.sequence > 0)) {
-    value.fail("expected an image size or a sequence length");
+  if ((profile.image > 0) + (profile.sequence > 0) + !profile.input.empty() != 1) {
+    value.fail("expected an image size, a sequence length or an input");
   }
 }
 
@@ -207,6 +208,12 @@ std::string origin_text(const ProfileOrigin& origin) {
       "{}\n  command: {}\n  host_threads: {}\n",
       quoted(origin.device), quoted(origin.driver), quoted(origin.cuda), quoted(origin.nccl),
       quoted(origin.libtorch), quoted(origin.date), quoted(origin.command), origin.host_threads);
+}
+
+std::string sample_text(const ComputeProfile& profile) {
+  if (profile.image > 0) return fmt::format("sample: {{image: {}}}\n", profile.image);
+  if (profile.sequence > 0) return fmt::format("sample: {{sequence: {}}}\n", profile.sequence);
+  return fmt::format("sample: {{input: {}}}\n", quoted(profile.input));
 }
 
 std::string rates_text(const DeviceRates& rates) {
@@ -223,8 +230,9 @@ std::string rates_text(const DeviceRates& rates) {
                             yaml_bytes(rates.memory));
 }
 
-/// Names of TorchScript submodules may be digits alone, which YAML would take for a number.
-std::string unit_name_text(const std::string& name) {
+/// Names of TorchScript files and submodules may be digits alone, which YAML would take for a
+/// number.
+std::string name_text(const std::string& name) {
   const bool plain = std::isalpha(static_cast<unsigned char>(name.front())) != 0 &&
                      std::all_of(name.begin(), name.end(), [](unsigned char c) {
                        return std::isalnum(c) != 0 || c == '_' || c == '.';
@@ -233,7 +241,7 @@ std::string unit_name_text(const std::string& name) {
 }
 
 std::string profiled_unit_text(const ProfiledUnit& unit) {
-  std::string text = fmt::format("  - {{name: {}, tensors: [{}]", unit_name_text(unit.name),
+  std::string text = fmt::format("  - {{name: {}, tensors: [{}]", name_text(unit.name),
                                  fmt::join(unit.tensors, ", "));
   if (unit.buffer_elements > 0) text += fmt::format(", buffer_elements: {}", unit.buffer_elements);
   return text + "}\n";
@@ -244,7 +252,7 @@ std::string unit_text(const UnitTimes& unit) {
       "      - {{name: {}, forward: {}, backward: {}, forward_spread: {:.4f}, "
       "backward_spread: {:.4f}, saved: {}, workspace: {}, forward_flops: {:.0f}, backward_flops: "
       "{:.0f}, forward_moved: {}, backward_moved: {}",
-      unit_name_text(unit.name), yaml_seconds(unit.forward), yaml_seconds(unit.backward),
+      name_text(unit.name), yaml_seconds(unit.forward), yaml_seconds(unit.backward),
       unit.forward_spread, unit.backward_spread, yaml_bytes(unit.saved), yaml_bytes(unit.workspace),
       unit.forward_flops.value(), unit.backward_flops.value(), yaml_bytes(unit.forward_moved),
       yaml_bytes(unit.backward_moved));
@@ -305,10 +313,9 @@ ComputeProfile read_compute_profile(const Value& value) {
 std::string to_yaml(const ComputeProfile& profile) {
   std::string text = fmt::format("schema: {}\nkind: compute\n", kSchema);
   text += origin_text(profile.origin);
-  text += fmt::format("model: {}\nprecision: {}\n", profile.model, to_string(profile.precision));
-  text += profile.image > 0 ? fmt::format("sample: {{image: {}}}\n", profile.image)
-                            : fmt::format("sample: {{sequence: {}}}\n", profile.sequence);
-  text += rates_text(profile.rates) + "units:\n";
+  text += fmt::format("model: {}\nprecision: {}\n", name_text(profile.model),
+                      to_string(profile.precision));
+  text += sample_text(profile) + rates_text(profile.rates) + "units:\n";
   for (const ProfiledUnit& unit : profile.units) text += profiled_unit_text(unit);
   text += fmt::format("step_optimizer: {}\n", profile.step_optimizer);
   text += optimizers_text(profile.optimizers);

@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_file_is_told_where_it_is_wrong) {
   ends(message_of("{name: head, forward", "{name: tail, forward"),
        "points.0.units: expected the profile's units, in their order");
   ends(message_of("sample: {image: 32}", "sample: {}"),
-       "sample: expected an image size or a sequence length");
+       "sample: expected an image size, a sequence length or an input");
   ends(message_of("forward: 1.00000ms", "forward: 1.5ms"), "is not the sum of the units' times");
   ends(message_of("difference: -0.1000", "difference: 0.01"),
        "is not what the units' sum differs from the whole by");
@@ -138,6 +138,19 @@ BOOST_AUTO_TEST_CASE(names_that_yaml_would_read_otherwise_are_quoted) {
   BOOST_TEST(to_yaml(profile).find("{name: \"0\", tensors: [900, 100], buffer_elements: 20}") !=
              std::string::npos);
   BOOST_TEST((read(to_yaml(profile)) == profile));
+}
+
+BOOST_AUTO_TEST_CASE(a_users_own_module_has_its_own_name_and_input) {
+  ComputeProfile profile = two_points();
+  profile.model = "2024-11 model";
+  profile.image = 0;
+  profile.input = "784:float";
+  BOOST_TEST((read(to_yaml(profile)) == profile));
+  const std::string text = to_yaml(profile);
+  profile.sequence = 128;  // one sample is one thing
+  BOOST_TEST(to_yaml(profile) != text);
+  BOOST_TEST(message_of("sample: {image: 32}", "sample: {image: 32, input: \"784:float\"}") !=
+             "no error");
 }
 
 BOOST_AUTO_TEST_CASE(a_truncated_file_is_an_error_unless_cut_between_points) {
