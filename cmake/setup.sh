@@ -34,10 +34,15 @@ install_packages() {
   fi
 }
 
-# build_preset PRESET [TARGET...]: configures and builds, one launcher at a time. The presets release and test share their
-# folder, so that whoever runs both compiles the program once.
+# build_preset PRESET [TARGET...]: configures and builds, one launcher at a time. A preset that builds a program and the
+# one that adds its tests share their folder, so that whoever runs both compiles the program once.
 build_preset() {
-  local preset=$1 folder=$root/build/${1/#test/release} started
+  local preset=$1 folder=$1 started
+  case $preset in
+    test) folder=release ;;
+    *-test) folder=${preset%-test} ;;
+  esac
+  folder=$root/build/$folder
   shift
   mkdir -p "$folder"
   exec 9>"$folder/.lock"

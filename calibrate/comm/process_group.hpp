@@ -23,4 +23,8 @@ ProcessGroup make_process_group(const RankEnvironment& ranks, const GroupOptions
 /// Waits until every rank is here.
 void barrier(const ProcessGroup& group);
 
+/// Waits until every rank is done with the group, and closes it: who closes earlier takes away
+/// connections that others still read from.
+void leave(const ProcessGroup& group);
+
 }  // namespace rehearse

@@ -12,6 +12,7 @@
 #endif
 
 #include <algorithm>
+#include <thread>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -50,6 +51,20 @@ c10::intrusive_ptr<Group> as_group(const c10::intrusive_ptr<Backend>& backend,
     group->setBackend(device, type, backend);
     if constexpr (requires { group->setDefaultBackend(type); }) group->setDefaultBackend(type);
     return group;
+  }
+}
+
+template <class Group>
+void shut_down_group(Group& group) {
+  if constexpr (requires { group.shutdown(); }) group.shutdown();
+}
+
+template <class Event>
+void wait_for_event(const Event& event) {
+  if constexpr (requires { event.synchronize(); }) {
+    event.synchronize();
+  } else {
+    while (!event.query()) std::this_thread::sleep_for(std::chrono::microseconds(10));
   }
 }
 
@@ -162,6 +177,8 @@ ProcessGroup make_nccl_group([[maybe_unused]] const GroupPlace& place) {
 #endif
 }
 
+void shut_down(const ProcessGroup& group) { shut_down_group(*group); }
+
 std::shared_ptr<c10d::Reducer> make_reducer(const ReducerOptions& options,
                                             const ProcessGroup& group) {
   auto [buckets, limits] = c10d::compute_bucket_assignment_by_size(
@@ -187,6 +204,8 @@ Work reduce_parts(const ProcessGroup& group, torch::Tensor part, torch::Tensor w
 Work exchange_parts(const ProcessGroup& group, torch::Tensor output, torch::Tensor input) {
   return all_to_all(*group, output, input);
 }
+
+void wait_on_host(const c10::Event& event) { wait_for_event(event); }
 
 void free_storage(const torch::Tensor& tensor) {
   auto* storage = tensor.storage().unsafeGetStorageImpl();

@@ -2,6 +2,7 @@
 
 // The one place that knows how LibTorch's versions differ. Features are found by what compiles.
 
+#include <c10/core/Event.h>
 #include <torch/torch.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -44,6 +45,9 @@ ProcessGroup make_gloo_group(const GroupPlace& place);
 /// NCCL's process group. Throws MissingError where LibTorch was built without it.
 ProcessGroup make_nccl_group(const GroupPlace& place);
 
+/// Ends the group's connections and threads, where LibTorch wants to be told.
+void shut_down(const ProcessGroup& group);
+
 /// What c10d's Reducer is built with; names as in torch.nn.parallel.DistributedDataParallel.
 struct ReducerOptions {
   std::vector<torch::Tensor> parameters;
@@ -69,6 +73,9 @@ Work exchange_parts(const ProcessGroup& group, torch::Tensor output, torch::Tens
 
 /// The node of autograd that adds to a parameter's gradient. Keep it: the parameter does not.
 using GradientAccumulator = decltype(torch::autograd::impl::grad_accumulator(torch::Tensor()));
+
+/// Waits on the host until the device has come to the event.
+void wait_on_host(const c10::Event& event);
 
 /// Frees the memory of a tensor that owns its storage; views of it stay, and are valid again after
 /// allocate_storage().

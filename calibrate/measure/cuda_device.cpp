@@ -1,6 +1,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime.h>
 #include <fmt/format.h>
@@ -64,7 +65,9 @@ class CudaDevice : public MeasuredDevice {
     return all;
   }
 
+  /// Also from threads whose current device is another, such as a back end's.
   std::size_t mark() override {
+    const c10::cuda::CUDAGuard guard(index_);
     if (used_ == events_.size()) {
       events_.emplace_back();
       C10_CUDA_CHECK(cudaEventCreate(&events_.back()));

@@ -1,6 +1,7 @@
 #include "train/ddp.hpp"
 
 #include <fmt/format.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
 
 #include <cmath>
 #include <optional>
@@ -56,13 +57,12 @@ class DdpTrainer : public Trainer {
   DdpTrainer(TrainerParts parts, const DdpOptions& options)
       : parts_(std::move(parts)), parameters_(trained(parts_.chain)), recorder_(*parts_.device) {
     start_as_rank_0(parts_.chain, parts_.group);
+    for (std::size_t i = 0; i < parameters_.size(); ++i) mark_when_ready(i);
     reducer_ = make_reducer({.parameters = parameters_,
                              .first_bucket_bytes = to_bytes(options.first_bucket_mb),
                              .bucket_cap_bytes = to_bytes(options.bucket_cap_mb),
                              .gradient_as_bucket_view = options.gradient_as_bucket_view},
                             parts_.group);
-    // Without it the begin of backward, which gradients' readiness counts from, is taken rarely.
-    reducer_->set_ddp_runtime_logging_sample_rate(1);
     logger_ = std::make_shared<c10d::Logger>(reducer_);
     logger_->set_construction_data_and_log(parts_.chain.name, {}, -1, false, false, false);
     reducer_->set_logger(logger_);
@@ -81,8 +81,8 @@ class DdpTrainer : public Trainer {
     recorder_.time(Phase::optimizer, [this] { optimizer_->step(); });
     StepRecord record = recorder_.finish();
     record.loss = loss.item<double>();
-    for (const std::int64_t nanoseconds : reducer_->get_backward_stats()) {
-      record.gradient_ready.emplace_back(1e-9 * static_cast<double>(nanoseconds));
+    for (const std::size_t ready : ready_) {
+      record.gradient_ready.push_back(parts_.device->between(backward_begun_, ready));
     }
     return record;
   }
@@ -100,6 +100,18 @@ class DdpTrainer : public Trainer {
   }
 
  private:
+  /// Notes when a gradient is there, on the device's clock; the Reducer's own statistics are when
+  /// the host has issued it. Before the Reducer exists, whose hook would come first otherwise.
+  void mark_when_ready(std::size_t i) {
+    auto accumulator = torch::autograd::impl::grad_accumulator(parameters_[i]);
+    accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+        [this, i](const std::vector<torch::Tensor>& outputs, const std::vector<torch::Tensor>&) {
+          ready_[i] = recorder_.mark();
+          return outputs;
+        }));
+    accumulators_.push_back(std::move(accumulator));
+  }
+
   /// Adds the micro-batch's share to the gradients; returns its share of the loss.
   torch::Tensor train_on(const Batch& batch, std::size_t micro_batches, bool synchronizes) {
     torch::Tensor loss;
@@ -112,6 +124,8 @@ class DdpTrainer : public Trainer {
       loss = forward_loss(parts_.chain, batch) / static_cast<double>(micro_batches);
     });
     const auto from = recorder_.mark();
+    backward_begun_ = from;
+    ready_.assign(parameters_.size(), from);
     // A gradient that is not announced here is only added up.
     if (synchronizes) reducer_->prepare_for_backward({});
     loss.backward();
@@ -125,6 +139,9 @@ class DdpTrainer : public Trainer {
   TrainerParts parts_;
   std::vector<torch::Tensor> parameters_;
   StepRecorder recorder_;
+  std::vector<GradientAccumulator> accumulators_;
+  std::size_t backward_begun_ = 0;
+  std::vector<std::size_t> ready_;  ///< of the last backward, in the order of parameters
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;

@@ -5,10 +5,11 @@
 namespace rehearse {
 
 FlatUnit::FlatUnit(std::string name, std::vector<torch::Tensor> parameters, ProcessGroup group,
-                   StepRecorder& recorder)
+                   GatherStream& gathers, StepRecorder& recorder)
     : name_(std::move(name)),
       parameters_(std::move(parameters)),
       group_(std::move(group)),
+      gathers_(gathers),
       recorder_(recorder) {
   check(!parameters_.empty(), "a flat unit without parameters");
   const torch::NoGradGuard no_grad;
@@ -35,9 +36,11 @@ FlatUnit::FlatUnit(std::string name, std::vector<torch::Tensor> parameters, Proc
 void FlatUnit::start_gather() {
   if (gathered_ || gather_) return;
   const torch::NoGradGuard no_grad;
-  allocate_storage(whole_);
-  const auto collective = recorder_.launch(CollectiveKind::all_gather, name_, size());
-  gather_ = recorder_.watch(collective, gather_parts(group_, whole_, shard_.detach())->getFuture());
+  gathers_.allocate(whole_);
+  gathers_.run([this] {
+    gather_ = launch(CollectiveKind::all_gather,
+                     [this] { return gather_parts(group_, whole_, shard_.detach()); });
+  });
 }
 
 void FlatUnit::finish_gather() {
@@ -48,8 +51,9 @@ void FlatUnit::finish_gather() {
 }
 
 void FlatUnit::reshard() {
-  if (gather_) wait_for(gather_);
-  free_storage(whole_);
+  if (!gathered_ && !gather_) return;
+  wait_for(gather_);
+  gathers_.free(whole_);
   gathered_ = false;
 }
 
@@ -74,8 +78,13 @@ void FlatUnit::start_reduce() {
   check(!reduction_, "a unit's gradients are reduced twice at a time");
   const torch::NoGradGuard no_grad;
   sent_gradients_ = take_gradients();
-  const auto collective = recorder_.launch(CollectiveKind::reduce_scatter, name_, size());
-  reduction_ = recorder_.watch(collective, launch_reduce()->getFuture());
+  reduction_ = launch(CollectiveKind::reduce_scatter, [this] { return launch_reduce(); });
+}
+
+FlatUnit::Pending FlatUnit::launch(CollectiveKind kind, const std::function<Work()>& collective) {
+  const auto number = recorder_.launch(kind, name_, size());
+  const Work work = collective();
+  return {recorder_.watch(number, work->getFuture()), work};
 }
 
 Work FlatUnit::launch_reduce() {
@@ -103,9 +112,13 @@ void FlatUnit::finish_reduce() {
   sent_gradients_ = received_gradients_ = torch::Tensor();
 }
 
-void FlatUnit::wait_for(Future& done) {
-  recorder_.time(StepRecorder::Phase::waiting, [&done] { done->waitAndThrow(); });
-  done.reset();
+void FlatUnit::wait_for(std::optional<Pending>& pending) {
+  if (!pending) return;
+  recorder_.time(StepRecorder::Phase::waiting, [&pending] {
+    pending->done->waitAndThrow();
+    pending->work->wait();
+  });
+  pending.reset();
 }
 
 std::vector<torch::Tensor> FlatUnit::gather_copies(const torch::Tensor& shard) {

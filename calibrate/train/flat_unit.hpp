@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/process_group.hpp"
+#include "train/gather_stream.hpp"
 #include "train/step_recorder.hpp"
 
 namespace rehearse {
@@ -16,7 +18,7 @@ class FlatUnit {
  public:
   /// Takes the parameters over: from now on they are views of the buffer, which begins resharded.
   FlatUnit(std::string name, std::vector<torch::Tensor> parameters, ProcessGroup group,
-           StepRecorder& recorder);
+           GatherStream& gathers, StepRecorder& recorder);
   FlatUnit(const FlatUnit&) = delete;
   FlatUnit& operator=(const FlatUnit&) = delete;
 
@@ -41,22 +43,28 @@ class FlatUnit {
   std::vector<torch::Tensor> gather_copies(const torch::Tensor& shard);
 
  private:
-  using Future = StepRecorder::Future;
+  /// A collective under way. The future's end is recorded; the work holds tensors until waited for.
+  struct Pending {
+    StepRecorder::Future done;
+    Work work;
+  };
 
   Bytes size() const { return Bytes(static_cast<double>(padded_ * shard_.element_size())); }
   torch::Tensor take_gradients();
+  Pending launch(CollectiveKind kind, const std::function<Work()>& collective);
   Work launch_reduce();
-  void wait_for(Future& done);
+  void wait_for(std::optional<Pending>& pending);
 
   std::string name_;
   std::vector<torch::Tensor> parameters_;
   ProcessGroup group_;
+  GatherStream& gathers_;
   StepRecorder& recorder_;
   std::int64_t elements_ = 0;
   std::int64_t padded_ = 0;
   torch::Tensor whole_, shard_;
   bool gathered_ = false;
-  Future gather_, reduction_;                          ///< under way where not null
+  std::optional<Pending> gather_, reduction_;
   torch::Tensor sent_gradients_, received_gradients_;  ///< alive while the reduce_scatter runs
 };
 

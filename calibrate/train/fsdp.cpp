@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "train/flat_plan.hpp"
 #include "train/flat_unit.hpp"
+#include "train/gather_stream.hpp"
 #include "train/start.hpp"
 
 namespace rehearse {
@@ -32,6 +33,7 @@ class FsdpTrainer : public Trainer {
       : parts_(std::move(parts)),
         options_(options),
         recorder_(*parts_.device),
+        gathers_(parts_.device->torch_device()),
         plan_(plan_flats(parts_.chain)) {
     start_as_rank_0(parts_.chain, parts_.group);
     for (std::size_t i = 0; i < plan_.flats.size(); ++i) shard(i);
@@ -42,6 +44,7 @@ class FsdpTrainer : public Trainer {
 
   StepRecord step(const std::vector<Batch>& micro_batches) override {
     recorder_.begin();
+    gathers_.wait_for_current();  // the shards' update
     for (const Sharded& unit : sharded_) {
       torch::Tensor shard = unit.flat->shard();
       shard.mutable_grad() = torch::Tensor();
@@ -79,7 +82,7 @@ class FsdpTrainer : public Trainer {
     }
     const std::string& name = parts_.chain.units[plan_.flats[i].front()].name;
     Sharded& unit = sharded_.emplace_back();
-    unit.flat = std::make_unique<FlatUnit>(name, parameters, parts_.group, recorder_);
+    unit.flat = std::make_unique<FlatUnit>(name, parameters, parts_.group, gathers_, recorder_);
     for (const torch::Tensor& parameter : parameters) {
       auto accumulator = torch::autograd::impl::grad_accumulator(parameter);
       accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
@@ -191,6 +194,7 @@ class FsdpTrainer : public Trainer {
   TrainerParts parts_;
   FsdpOptions options_;
   StepRecorder recorder_;
+  GatherStream gathers_;
   FlatPlan plan_;
   std::vector<Sharded> sharded_;
   std::deque<std::size_t> reducing_;  ///< flat units whose reduce_scatter is under way

@@ -1,5 +1,7 @@
 #include "train/step_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -89,7 +91,7 @@ RankSteps run_trainer(const RankEnvironment& self, const StepRunOptions& options
     result.received += record.wire.received / options.steps;
   }
   result.waited = median(waits);
-  barrier(group);  // who leaves first closes connections that others still read from
+  leave(group);
   return result;
 }
 
@@ -121,9 +123,16 @@ RankSteps run_worker(const RankEnvironment& self, const StepRunOptions& options,
 }  // namespace
 
 RankSteps run_steps(const RankEnvironment& self, const StepRunOptions& options) {
-  Subject subject = make_subject(self, options);
-  return options.servers.empty() ? run_trainer(self, options, subject)
-                                 : run_worker(self, options, subject);
+  try {
+    Subject subject = make_subject(self, options);
+    return options.servers.empty() ? run_trainer(self, options, subject)
+                                   : run_worker(self, options, subject);
+  } catch (const c10::OutOfMemoryError&) {
+    throw MissingError(fmt::format(
+        "error: batch {} of {} under {} does not fit into the device's memory\nremedy: a "
+        "smaller --batch, or fewer ranks that share a GPU",
+        options.batch, options.model, options.strategy));
+  }
 }
 
 }  // namespace rehearse
