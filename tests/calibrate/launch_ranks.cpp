@@ -107,11 +107,6 @@ BOOST_AUTO_TEST_CASE(ranks_that_hang_are_stopped_at_the_total_limit) {
   BOOST_TEST((failure.took < kBound));
 }
 
-BOOST_AUTO_TEST_CASE(codes_that_ranks_return_are_returned) {
-  BOOST_TEST(run_ranks(2, [](const RankEnvironment&) { return 0; }) == 0);
-  BOOST_TEST(run_ranks(2, [](const RankEnvironment& ranks) { return 4 * ranks.rank; }) == 4);
-}
-
 BOOST_AUTO_TEST_CASE(no_rank_outlives_a_killed_parent) {
   const auto file =
       std::filesystem::temp_directory_path() / fmt::format("rehearse-orphan-{}", getpid());

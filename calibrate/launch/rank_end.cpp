@@ -1,0 +1,46 @@
+#include "launch/rank_end.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <cstring>
+#include <optional>
+
+#include "base/error.hpp"
+
+namespace rehearse {
+
+std::size_t first_cause(const std::vector<RankEnd>& ranks) {
+  std::optional<std::size_t> cause;
+  const auto earlier = [](const RankEnd& a, const RankEnd& b) {
+    const bool a_died = a.lost || WIFSIGNALED(a.status), b_died = b.lost || WIFSIGNALED(b.status);
+    return a_died != b_died ? a_died : a.when < b.when;
+  };
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].failed() && (!cause || earlier(ranks[i], ranks[*cause]))) cause = i;
+  }
+  check(cause.has_value(), "a failed run without a failed rank");
+  return *cause;
+}
+
+void throw_failure(const RankEnd& rank, const std::string& who) {
+  if (rank.lost) {
+    throw MissingError(fmt::format(
+        "error: {} is gone, its process killed or its node unreachable; the others were stopped",
+        who));
+  }
+  if (WIFSIGNALED(rank.status)) {
+    const int signal = WTERMSIG(rank.status);
+    throw MissingError(fmt::format("error: {} was ended by signal {} ({}); the others were stopped",
+                                   who, signal, strsignal(signal)));
+  }
+  const int code = WEXITSTATUS(rank.status);
+  if (!rank.complete) {
+    throw MissingError(fmt::format(
+        "error: {} left with code {} in the middle of its work; the others were stopped", who,
+        code));
+  }
+  throw Error(static_cast<ExitCode>(code), fmt::format("{} (in {})", rank.text, who));
+}
+
+}  // namespace rehearse
