@@ -16,8 +16,7 @@ constexpr std::size_t kFoldAbove = 64;
 
 std::optional<CommProfile> load_comm_profile(const Cluster& cluster) {
   if (cluster.comm_profile.empty()) return std::nullopt;
-  const auto file = platforms_folder() / "profiles" / "comm" / (cluster.comm_profile + ".yaml");
-  return read_comm_profile(Document::load(file)->root());
+  return read_comm_profile(Document::load(cluster.comm_profile)->root());
 }
 
 void add_once(std::vector<std::string>& list, const std::string& text) {

@@ -19,6 +19,8 @@ struct Gpu {
   Bytes memory;
   BytesPerSecond memory_bandwidth;
   std::string source;
+  /// Folder of compute profiles measured on this GPU; empty: none.
+  std::string profiles{};
 
   /// Peak rate of matrix products under a precision.
   FlopsPerSecond matrix_peak(Precision precision) const;
@@ -88,8 +90,7 @@ struct Cluster {
   std::string name;
   std::vector<NodeGroup> groups;
   Fabric fabric;
-  /// Calibrated collective costs to use (file stem under platforms/profiles/comm), or empty: links
-  /// alone.
+  /// File of the calibrated collective costs to use, or empty: links alone.
   std::string comm_profile;
   std::string source;
 
@@ -145,7 +146,8 @@ bool staged(const Cluster& cluster, const PortPair& ports);
 /// Reads a cluster: inline (`nodes`, `node`, `groups`, `fabric`) or `use:` a cluster of
 /// `platforms/` (or a .yaml file of the user's own) with `nodes`, `gpus_per_node`, network and
 /// price changed. `nodes` is the number of nodes with GPUs; CPU nodes stay. InputError with its
-/// place for everything that is wrong or impossible.
+/// place for everything that is wrong or impossible, a profile's file or folder that is not there
+/// included.
 Cluster read_cluster(const Value& value);
 
 /// The GPUs known by name (platforms/gpus.yaml) and the clusters shipped (platforms/*.yaml),
@@ -157,5 +159,7 @@ std::string describe_cluster(const std::string& name);
 
 /// platforms/: $REHEARSE_PLATFORMS, else next to the sources that the program was built from.
 std::filesystem::path platforms_folder();
+/// Where shipped compute profiles lie: a folder for each device, those of gpus.yaml by their name.
+std::filesystem::path compute_profiles_folder();
 
 }  // namespace rehearse

@@ -14,9 +14,11 @@ namespace rehearse {
 // Readers of a cluster's parts, for read_cluster alone. Each throws InputError at the place that is
 // wrong.
 
-/// A name of platforms/gpus.yaml or a map {name, fp32, tf32, fp16, bf16, memory, memory_bandwidth}.
+/// A name of platforms/gpus.yaml or a map {name, fp32, tf32, fp16, bf16, memory, memory_bandwidth,
+/// profiles}.
 Gpu read_gpu(const Value& value);
-/// The GPU with this name in platforms/gpus.yaml; it must be there.
+/// The GPU with this name in platforms/gpus.yaml; it must be there. Its profiles are those of
+/// platforms/profiles/compute/NAME where that folder is.
 Gpu known_gpu(const std::string& name);
 
 /// One machine. Where `needs_network` is false (the cluster's only node) `nic` may be missing: nics
@@ -33,6 +35,13 @@ Fabric read_fabric(const Value& value, std::size_t nodes);
 std::optional<std::size_t> fabric_nodes(const Fabric& fabric);
 /// "fat-tree", "torus": the fabric's kind, for messages.
 std::string fabric_name(const Fabric& fabric);
+
+/// The file of calibrated collective costs that `comm_profile:` names: one of
+/// platforms/profiles/comm, or a .yaml file of the user's own, from where the value stands. Empty
+/// for `none`.
+std::string read_comm_profile_file(const Value& value);
+/// The folder of compute profiles that a GPU's `profiles:` names, from where the value stands.
+std::string read_compute_profiles_folder(const Value& value);
 
 /// The `platforms/` file of a shipped cluster.
 std::shared_ptr<const Document> shipped_cluster(const std::string& name);

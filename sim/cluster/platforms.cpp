@@ -50,6 +50,10 @@ Gpu known_gpu(const std::string& name) {
   Map gpus = document->root().as_map();
   Gpu gpu = read_gpu(gpus.require(name));
   gpu.name = name;
+  const std::filesystem::path profiles = compute_profiles_folder() / name;
+  if (gpu.profiles.empty() && std::filesystem::is_directory(profiles)) {
+    gpu.profiles = profiles.string();
+  }
   return gpu;
 }
 

@@ -11,28 +11,10 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 1'000'000;
 constexpr std::int64_t kMostGpus = 1'000'000;
-const char* const kNoCommProfile = "none";
 
 std::string string_if(Map& map, const std::string& key, const std::string& missing) {
   const std::optional<Value> value = map.optional(key);
   return value ? value->as_string() : missing;
-}
-
-/// Names of platforms/profiles/comm, with `none` for the links alone.
-std::vector<std::string> comm_profile_names() {
-  std::vector<std::string> names = {kNoCommProfile};
-  const std::filesystem::path folder = platforms_folder() / "profiles" / "comm";
-  if (!std::filesystem::is_directory(folder)) return names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::string read_comm_profile_name(const Value& value) {
-  const std::string name = value.as_choice(comm_profile_names());
-  return name == kNoCommProfile ? "" : name;
 }
 
 int read_node_count(const Value& value) {
@@ -103,7 +85,7 @@ Cluster read_inline(const Value& value, const std::string& name) {
     map.string_or("fabric", "star");
   }
   if (const std::optional<Value> profile = map.optional("comm_profile")) {
-    cluster.comm_profile = read_comm_profile_name(*profile);
+    cluster.comm_profile = read_comm_profile_file(*profile);
   }
   cluster.source = string_if(map, "source", "");
   map.finish();
@@ -214,7 +196,7 @@ Cluster read_use(const Value& value) {
   override_gpus(map, cluster);
   override_fabric(map, cluster);
   if (const std::optional<Value> profile = map.optional("comm_profile")) {
-    cluster.comm_profile = read_comm_profile_name(*profile);
+    cluster.comm_profile = read_comm_profile_file(*profile);
   }
   cluster.name = string_if(map, "name", cluster.name);
   map.finish();

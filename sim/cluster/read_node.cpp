@@ -127,6 +127,8 @@ Gpu read_gpu(const Value& value) {
   gpu.memory_bandwidth = map.require("memory_bandwidth").as_bytes_per_second();
   const std::optional<Value> source = map.optional("source");
   gpu.source = source ? source->as_string() : "given";
+  const std::optional<Value> profiles = map.optional("profiles");
+  if (profiles) gpu.profiles = read_compute_profiles_folder(*profiles);
   map.finish();
   return gpu;
 }

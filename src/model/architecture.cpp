@@ -117,6 +117,8 @@ Model image_model(const std::string& name, const ModelShape& shape, const std::s
           .units = layers.take(),
           .sample = fmt::format("3x{0}x{0} image", shape.image),
           .input_elements = image_input(shape).elements(),
+          .image = shape.image,
+          .variant = shape.channels_last ? "channels_last" : "",
           .source = source};
 }
 
@@ -127,6 +129,7 @@ Model token_model(const std::string& name, const ModelShape& shape, const std::s
           .sample = fmt::format("sequence of {} tokens", shape.sequence),
           .input_elements = static_cast<double>(shape.sequence),
           .tokens_per_sample = shape.sequence,
+          .variant = shape.flash_attention ? "" : "no flash attention",
           .source = source};
 }
 

@@ -101,8 +101,13 @@ struct Model {
   /// Elements of one input sample (of an image; they are part of the first unit's saved elements,
   /// too).
   double input_elements = 0;
+  /// Pixels per side of a sample; 0 for sequences.
+  std::int64_t image = 0;
   /// Tokens per sample; 0 for images.
   std::int64_t tokens_per_sample = 0;
+  /// Options that change what it computes but neither its units nor its sample ("channels_last");
+  /// empty for PyTorch's defaults, which profiles are measured with.
+  std::string variant{};
   /// Where the architecture comes from (paper, torchvision version).
   std::string source;
   /// Given instead of computed: the whole optimizer step over all parameters.

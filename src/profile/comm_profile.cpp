@@ -123,4 +123,20 @@ std::optional<CommCost> CommProfile::cost(CollectiveKind kind, Bytes size, int r
   return best;
 }
 
+std::optional<CommOverlap> CommProfile::overlap_of(CollectiveKind kind, Bytes size) const {
+  const bool of_kind = std::any_of(overlap.begin(), overlap.end(),
+                                   [kind](const CommOverlap& one) { return one.kind == kind; });
+  const auto ratio = [size](const CommOverlap& one) {
+    return std::max(one.size / size, size / one.size);
+  };
+  std::optional<CommOverlap> nearest;
+  for (const CommOverlap& one : overlap) {
+    if (of_kind && one.kind != kind) continue;
+    const bool nearer = !nearest || ratio(one) < ratio(*nearest) ||
+                        (ratio(one) == ratio(*nearest) && one.size < nearest->size);
+    if (nearer) nearest = one;
+  }
+  return nearest;
+}
+
 }  // namespace rehearse

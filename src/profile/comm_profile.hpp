@@ -48,21 +48,37 @@ struct CommCost {
   double uncertainty = 0;
 };
 
+/// What a collective and computation on the same ranks do to each other while both run: how many
+/// times longer each takes, 1 being no effect.
+struct CommOverlap {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  Bytes size;                   ///< of the collective, as nccl-tests counts it
+  double compute_slowdown = 1;  ///< of compute beside the collective
+  double comm_slowdown = 1;     ///< of the collective beside compute
+
+  bool operator==(const CommOverlap&) const = default;
+};
+
 /// Measured collectives of one kind of machine.
 struct CommProfile {
   std::string name;
   std::string hardware;
   std::string source;
   std::vector<CommCurve> curves;
+  std::vector<CommOverlap> overlap{};  ///< empty: not measured
 
   /// Cost of a collective of `size` (nccl-tests' size) over `ranks` ranks on `nodes` nodes. A curve
   /// of another rank count is carried over by its steps (latency) and its bus factor (bytes), and
   /// marked `outside`; a single-node curve never stands for several nodes nor the other way round.
   /// Nothing if no curve can serve.
   std::optional<CommCost> cost(CollectiveKind kind, Bytes size, int ranks, int nodes) const;
+
+  /// The measured overlap of this kind whose size is nearest, in ratio (the smaller of two as
+  /// near); of any kind where this one was not measured. Nothing where none was.
+  std::optional<CommOverlap> overlap_of(CollectiveKind kind, Bytes size) const;
 };
 
-/// Reads a profile file (platforms/profiles/comm/*.yaml).
+/// Reads a profile file (platforms/profiles/comm/*.yaml). InputError where it is not one.
 CommProfile read_comm_profile(const Value& value);
 
 /// The text of a profile file, which read_comm_profile reads back (to six significant digits).

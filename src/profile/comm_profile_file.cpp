@@ -62,6 +62,33 @@ CommCurve read_curve(const Value& value) {
   return curve;
 }
 
+CommOverlap read_overlap(const Value& value) {
+  Map map = value.as_map();
+  CommOverlap overlap;
+  overlap.kind = read_kind(map.require("collective"));
+  const Value size = map.require("size");
+  overlap.size = size.as_bytes();
+  if (!(overlap.size > Bytes(0))) size.fail("expected a size above zero; got " + size.shown());
+  overlap.compute_slowdown = map.require("compute_slowdown").as_positive_number();
+  overlap.comm_slowdown = map.require("comm_slowdown").as_positive_number();
+  map.finish();
+  return overlap;
+}
+
+std::vector<CommOverlap> read_overlaps(const Value& value) {
+  std::vector<CommOverlap> overlaps;
+  for (const Value& item : value.as_list()) {
+    const CommOverlap overlap = read_overlap(item);
+    if (std::any_of(overlaps.begin(), overlaps.end(), [&](const CommOverlap& other) {
+          return other.kind == overlap.kind && other.size == overlap.size;
+        })) {
+      item.fail("a second overlap of the same collective and size");
+    }
+    overlaps.push_back(overlap);
+  }
+  return overlaps;
+}
+
 bool same_place(const CommCurve& a, const CommCurve& b) {
   return a.kind == b.kind && a.ranks == b.ranks && a.nodes == b.nodes;
 }
@@ -89,10 +116,21 @@ std::string curve_text(const CommCurve& curve) {
   return text;
 }
 
+std::string overlap_text(const CommOverlap& overlap) {
+  return fmt::format(
+      "  - {{collective: {}, size: {}, compute_slowdown: {:.4f}, comm_slowdown: {:.4f}}}\n",
+      to_string(overlap.kind), yaml_bytes(overlap.size), overlap.compute_slowdown,
+      overlap.comm_slowdown);
+}
+
 }  // namespace
 
 CommProfile read_comm_profile(const Value& value) {
   Map map = value.as_map();
+  if (map.has("kind")) {
+    map.at_key("kind").fail("expected a profile of collectives, which states no kind",
+                            "name a compute profile's folder under its gpu's `profiles:` instead");
+  }
   CommProfile profile;
   profile.name = map.require("name").as_string();
   profile.hardware = map.require("hardware").as_string();
@@ -107,6 +145,7 @@ CommProfile read_comm_profile(const Value& value) {
     profile.curves.push_back(curve);
   }
   if (profile.curves.empty()) curves.fail("expected at least one curve");
+  if (const auto overlap = map.optional("overlap")) profile.overlap = read_overlaps(*overlap);
   map.finish();
   return profile;
 }
@@ -116,6 +155,8 @@ std::string to_yaml(const CommProfile& profile) {
       fmt::format("name: {}\nhardware: {}\nsource: {}\ncurves:\n", quoted(profile.name),
                   quoted(profile.hardware), quoted(profile.source));
   for (const CommCurve& curve : profile.curves) text += curve_text(curve);
+  if (!profile.overlap.empty()) text += "overlap:\n";
+  for (const CommOverlap& overlap : profile.overlap) text += overlap_text(overlap);
   return text;
 }
 

@@ -373,3 +373,55 @@ BOOST_DATA_TEST_CASE(nine_of_ten_published_points_lie_in_the_interval_of_their_p
   BOOST_TEST(static_cast<double>(inside) >=
              std::floor(0.9 * static_cast<double>(points.points.size())));
 }
+
+namespace {
+
+const std::string kOverlap = R"(overlap:
+  - {collective: all_reduce, size: 1MiB, compute_slowdown: 1.5, comm_slowdown: 1.25}
+  - {collective: all_reduce, size: 16MiB, compute_slowdown: 1.2, comm_slowdown: 1.1}
+  - {collective: all_gather, size: 4MiB, compute_slowdown: 1.1, comm_slowdown: 1}
+)";
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_overlap_nearest_in_ratio_speaks) {
+  const CommProfile profile = parse(kGood + kOverlap);
+  const auto compute_slowdown = [&](CollectiveKind kind, double mib) {
+    return profile.overlap_of(kind, Bytes(mib * kMiB))->compute_slowdown;
+  };
+  // Between 1 and 16 MiB the middle, in ratio, is 4 MiB; there the smaller speaks.
+  BOOST_TEST(compute_slowdown(CollectiveKind::all_reduce, 0.001) == 1.5);
+  BOOST_TEST(compute_slowdown(CollectiveKind::all_reduce, 4) == 1.5);
+  BOOST_TEST(compute_slowdown(CollectiveKind::all_reduce, 4.1) == 1.2);
+  BOOST_TEST(compute_slowdown(CollectiveKind::all_reduce, 1000) == 1.2);
+  BOOST_TEST(compute_slowdown(CollectiveKind::all_gather, 1) == 1.1);
+  // Reduce-scatter was not measured.
+  BOOST_TEST(compute_slowdown(CollectiveKind::reduce_scatter, 4) == 1.1);
+  BOOST_TEST(profile.overlap_of(CollectiveKind::all_reduce, Bytes(kMiB))->comm_slowdown == 1.25);
+  BOOST_TEST(!parse(kGood).overlap_of(CollectiveKind::all_reduce, Bytes(kMiB)));
+}
+
+BOOST_AUTO_TEST_CASE(overlap_is_read_as_it_is_written) {
+  const CommProfile profile = parse(kGood + kOverlap);
+  BOOST_TEST((parse(to_yaml(profile)).overlap == profile.overlap));
+  BOOST_TEST(to_yaml(parse(kGood)).find("overlap") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(overlap_that_cannot_be_is_refused) {
+  const auto with_overlap = [](const std::string& entry) {
+    return complaint(kGood + "overlap:\n  - {collective: all_reduce, " + entry + "}\n");
+  };
+  BOOST_TEST(with_overlap("size: 0B, compute_slowdown: 1, comm_slowdown: 1") ==
+             "p.yaml:19:36: error: overlap.0.size: expected a size above zero; got 0B");
+  BOOST_TEST(with_overlap("size: 1MiB, compute_slowdown: 0, comm_slowdown: 1") ==
+             "p.yaml:19:60: error: overlap.0.compute_slowdown: expected a positive number; got "
+             "\"0\"");
+  BOOST_TEST(with_overlap("size: 1MiB, compute_slowdown: 1, comm_slowdown: 1}\n  - {collective: "
+                          "all_reduce, size: 1024KiB, compute_slowdown: 2, comm_slowdown: 1") ==
+             "p.yaml:20:5: error: overlap.1: a second overlap of the same collective and size");
+}
+
+BOOST_AUTO_TEST_CASE(a_compute_profile_is_no_profile_of_collectives) {
+  BOOST_TEST(complaint("schema: rehearse.profile/1\nkind: compute\n") ==
+             "p.yaml:2:1: error: kind: expected a profile of collectives, which states no kind");
+}
