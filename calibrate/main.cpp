@@ -24,9 +24,12 @@ std::string command_line(int argc, char** argv) {
 
 ExitCode run_command_line(int argc, char** argv) {
   const Invocation invocation{command_line(argc, argv)};
-  CLI::App app("Measure real training steps on the hardware at hand.", "rehearse-calibrate");
+  CLI::App app(
+      "Measure this machine, for `rehearse run`: without a command, all that a prediction needs.",
+      "rehearse-calibrate");
   app.set_version_flag("--version", "rehearse-calibrate " REHEARSE_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
+  add_machine_options(app, invocation);
   for (const AddCommand add : kCommands) add(app, invocation);
   try {
     app.parse(argc, argv);

@@ -23,7 +23,7 @@ std::size_t first_cause(const std::vector<RankEnd>& ranks) {
   return *cause;
 }
 
-void throw_failure(const RankEnd& rank, const std::string& who) {
+void throw_failure(const RankEnd& rank, const std::string& who, bool alone) {
   if (rank.lost) {
     throw MissingError(fmt::format(
         "error: {} is gone, its process killed or its node unreachable; the others were stopped",
@@ -40,7 +40,8 @@ void throw_failure(const RankEnd& rank, const std::string& who) {
         "error: {} left with code {} in the middle of its work; the others were stopped", who,
         code));
   }
-  throw Error(static_cast<ExitCode>(code), fmt::format("{} (in {})", rank.text, who));
+  throw Error(static_cast<ExitCode>(code),
+              alone ? rank.text : fmt::format("{} (in {})", rank.text, who));
 }
 
 }  // namespace rehearse

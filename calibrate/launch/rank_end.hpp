@@ -24,7 +24,7 @@ struct RankEnd {
 std::size_t first_cause(const std::vector<RankEnd>& ranks);
 
 /// Throws what ended that rank: its own code and text where it threw, otherwise MissingError with
-/// its signal. `who` names it.
-[[noreturn]] void throw_failure(const RankEnd& rank, const std::string& who);
+/// its signal. `who` names it, and is added to what it threw where it was not `alone`.
+[[noreturn]] void throw_failure(const RankEnd& rank, const std::string& who, bool alone);
 
 }  // namespace rehearse

@@ -79,7 +79,7 @@ std::vector<std::string> collect_from_ranks(int nproc, const RankWork& work,
   if (children.any_failed()) {
     const std::size_t failed = first_cause(children.ends());
     children.kill_running();
-    throw_failure(children.ends()[failed], fmt::format("rank {} of {}", failed, nproc));
+    throw_failure(children.ends()[failed], fmt::format("rank {} of {}", failed, nproc), nproc == 1);
   }
   std::vector<std::string> texts;
   for (RankEnd& end : children.ends()) texts.push_back(std::move(end.text));

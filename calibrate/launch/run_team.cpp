@@ -47,7 +47,7 @@ std::vector<RankEnd> all_ends(const TeamHub& hub, const ChildRanks& children) {
   const std::size_t failed = first_cause(ends);
   children.kill_running();
   try {
-    throw_failure(ends[failed], name_of(failed, ranks));
+    throw_failure(ends[failed], name_of(failed, ranks), ends.size() == 1);
   } catch (const Error& error) {
     hub.tell_failure(error.what());
     throw;

@@ -11,6 +11,7 @@ namespace rehearse {
 
 int run_program(const std::function<ExitCode()>& program) {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return static_cast<int>(program());
   } catch (const Error& error) {
