@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "cli/stop_signal.hpp"
+#include "comm/lost_peer.hpp"
 #include "launch/run_team.hpp"
 #include "measure/host_threads.hpp"
 #include "measure/rank_device.hpp"
@@ -97,8 +98,10 @@ std::optional<std::string> collect(const CommRequest& request,
   const TeamWork team{.announce = [&](const std::string&) { return old_samples(request.output); },
                       .work =
                           [&](const RankEnvironment& self, const std::string& old) {
-                            CommRank rank(request, self, old);
-                            return work(rank);
+                            return with_peers(self, [&] {
+                              CommRank rank(request, self, old);
+                              return work(rank);
+                            });
                           }};
   const RunLimits limits{.meeting = request.timeout, .stop = [] { return stop_signal() != 0; }};
   catch_stop_signals();

@@ -70,6 +70,8 @@ ComputeProfile starting_profile(const ComputeCommand& command, const ProfileOrig
   if (!std::filesystem::exists(command.output)) return profile;
   const ComputeProfile old = read_compute_profile(Document::load(command.output)->root());
   check_same_subject(old, profile, command.output);
+  profile.rates = old.rates;
+  profile.units = old.units;
   profile.points = old.points;
   profile.optimizers = old.optimizers;
   return profile;
@@ -112,8 +114,6 @@ void print_summary(const ComputeProfile& profile, const std::filesystem::path& f
 void measure(const ComputeCommand& command, const ComputePlan& plan, MeasuredDevice& device,
              ComputeProfile& profile) {
   catch_stop_signals();
-  // The file is written before hours of work, so that one that cannot be is said at once.
-  write_whole_file(command.output, to_yaml(profile));
   bool finished = false;
   {
     Progress progress(command.quiet, command.span);

@@ -180,13 +180,13 @@ class MachineCalibration {
     cluster.machine = machine_;
     if (machine_.ranks > 1) cluster.comm = measure_comm();
     if (machine_.ranks == 1) cluster.copies = survey_copies(machine_);
-    cluster.rates = survey_rates(machine_);
     cluster.source =
         fmt::format("{}, {:%F}", invocation_.command_line, fmt::gmtime(std::time(nullptr)));
+    const ComputeProfile profile =
+        read_compute_profile(Document::load(jobs_.front().output)->root());
+    cluster.rates = profile.rates;
     write_whole_file(folder_ / "cluster.yaml", cluster_file(cluster));
-    const auto document = Document::load(jobs_.front().output);
-    write_whole_file(folder_ / "scenario.yaml",
-                     scenario_file(read_compute_profile(document->root())));
+    write_whole_file(folder_ / "scenario.yaml", scenario_file(profile));
   }
 
   /// A sweep that was finished once is not measured again, however few repetitions it had time for.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/machine_survey.hpp"
+#include "profile/compute_profile.hpp"
 
 namespace rehearse {
 

@@ -1,7 +1,6 @@
 #include "cli/machine_survey.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -12,9 +11,7 @@
 #include "comm/sweep.hpp"
 #include "launch/run_ranks.hpp"
 #include "measure/device.hpp"
-#include "measure/host_threads.hpp"
 #include "measure/rank_device.hpp"
-#include "profile/whole_file.hpp"
 
 namespace rehearse {
 namespace {
@@ -31,18 +28,6 @@ RankEnvironment first_rank(const MachineSurvey& machine) {
   RankEnvironment rank;
   rank.local_world_size = rank.world_size = machine.ranks;
   return rank;
-}
-
-/// The best of some repetitions.
-Seconds best_time(MeasuredDevice& device, const std::function<void()>& work) {
-  Seconds best(1e9);
-  for (int i = 0; i < 8; ++i) {
-    device.forget_marks();
-    const std::size_t from = device.mark();
-    work();
-    best = std::min(best, device.between(from, device.mark()));
-  }
-  return best;
 }
 
 }  // namespace
@@ -83,30 +68,6 @@ MachineSurvey survey_machine(const SurveyOptions& options) {
   }
   machine.threads = options.threads > 0 ? options.threads : threads_of_rank(machine.ranks);
   return machine;
-}
-
-DeviceRates survey_rates(const MachineSurvey& machine) {
-  const json seen = in_child([&] {
-    const auto device =
-        make_rank_device(first_rank(machine), {.cpu = !machine.on_gpu, .threads = machine.threads});
-    const auto options = torch::TensorOptions(device->torch_device());
-    constexpr std::int64_t kSide = 1024, kCopied = 32 * 1024 * 1024;
-    const torch::Tensor left = torch::ones({kSide, kSide}, options);
-    torch::Tensor product = torch::zeros({kSide, kSide}, options);
-    const Seconds multiply = best_time(*device, [&] { torch::mm_out(product, left, left); });
-    const torch::Tensor from = torch::ones({kCopied}, options);
-    torch::Tensor to = torch::zeros({kCopied}, options);
-    const Seconds copy = best_time(*device, [&] { to.copy_(from); });
-    const double side = kSide;
-    return json{{"fp32", 2 * side * side * side / multiply.value()},
-                {"copy", 2 * 4.0 * kCopied / copy.value()}};
-  });
-  DeviceRates rates;
-  rates.fp32 = FlopsPerSecond(seen.at("fp32"));
-  rates.memory_bandwidth = BytesPerSecond(seen.at("copy"));
-  rates.memory = Bytes(static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                       static_cast<double>(sysconf(_SC_PAGE_SIZE)));
-  return rates;
 }
 
 std::vector<SweepCopy> survey_copies(const MachineSurvey& machine) {

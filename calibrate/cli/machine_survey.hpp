@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "comm/sweep_result.hpp"
-#include "profile/compute_profile.hpp"
 
 namespace rehearse {
 
@@ -32,10 +31,7 @@ struct SurveyOptions {
 /// InputError where more ranks are asked for than the machine has GPUs or cores.
 MachineSurvey survey_machine(const SurveyOptions& options);
 
-/// The rates of one rank's device with those threads, in a process of its own.
-DeviceRates survey_rates(const MachineSurvey& machine);
-
-/// Copies between host and the first GPU, likewise; none on CPUs.
+/// Copies between host and the first GPU, likewise in a process of its own; none on CPUs.
 std::vector<SweepCopy> survey_copies(const MachineSurvey& machine);
 
 }  // namespace rehearse

@@ -14,12 +14,14 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "server/peer_error.hpp"
 
 namespace rehearse {
 namespace {
 
 /// Ends the text of a rank whose work came to its end: a rank may also call exit(0) in the middle.
 constexpr char kComplete = '\x04';
+constexpr char kFollows = '\x05';  ///< likewise, with a PeerError
 
 void write_all(int descriptor, const std::string& text) {
   for (std::size_t done = 0; done < text.size();) {
@@ -33,8 +35,13 @@ void write_all(int descriptor, const std::string& text) {
 [[noreturn]] void be_rank(const RankEnvironment& environment, int pipe_end, const RankWork& work) {
   auto code = ExitCode::success;
   std::string text;
+  char last = kComplete;
   try {
     text = work(environment);
+  } catch (const PeerError& error) {
+    code = error.code();
+    text = error.what();
+    last = kFollows;
   } catch (const Error& error) {
     code = error.code();
     text = error.what();
@@ -45,7 +52,7 @@ void write_all(int descriptor, const std::string& text) {
     code = ExitCode::internal;
     text = fmt::format("internal error: {}", error.what());
   }
-  write_all(pipe_end, text + kComplete);
+  write_all(pipe_end, text + last);
   std::fflush(nullptr);
   // Destructors and exit handlers belong to the parent.
   _exit(static_cast<int>(code));
@@ -113,7 +120,8 @@ void ChildRanks::reap(Child& child) {
   RankEnd& end = child.end;
   end.ended = true;
   end.when = std::chrono::steady_clock::now();
-  end.complete = !end.text.empty() && end.text.back() == kComplete;
+  end.follows = !end.text.empty() && end.text.back() == kFollows;
+  end.complete = end.follows || (!end.text.empty() && end.text.back() == kComplete);
   if (end.complete) end.text.pop_back();
   while (waitpid(child.process, &end.status, 0) < 0 && errno == EINTR) {
   }

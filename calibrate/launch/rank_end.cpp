@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -12,12 +13,12 @@ namespace rehearse {
 
 std::size_t first_cause(const std::vector<RankEnd>& ranks) {
   std::optional<std::size_t> cause;
-  const auto earlier = [](const RankEnd& a, const RankEnd& b) {
-    const bool a_died = a.lost || WIFSIGNALED(a.status), b_died = b.lost || WIFSIGNALED(b.status);
-    return a_died != b_died ? a_died : a.when < b.when;
+  const auto order = [](const RankEnd& rank) {
+    const int kind = rank.lost || WIFSIGNALED(rank.status) ? 0 : rank.follows ? 2 : 1;
+    return std::pair(kind, rank.when);
   };
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i].failed() && (!cause || earlier(ranks[i], ranks[*cause]))) cause = i;
+    if (ranks[i].failed() && (!cause || order(ranks[i]) < order(ranks[*cause]))) cause = i;
   }
   check(cause.has_value(), "a failed run without a failed rank");
   return *cause;

@@ -11,6 +11,7 @@ struct RankEnd {
   bool ended = false;
   bool complete = false;  ///< its work returned or threw: `text` is its result, or its error
   bool lost = false;      ///< its process is gone, with all that could say why
+  bool follows = false;   ///< it threw a PeerError
   int status = 0;         ///< as waitpid() gives it
   std::string text = {};
   std::chrono::steady_clock::time_point when = {};
@@ -19,8 +20,8 @@ struct RankEnd {
 };
 
 /// The failure that the others follow from. A rank's death comes to its peers as a lost connection,
-/// which they may report first: so a death comes before whatever was thrown, then the earliest. At
-/// least one has failed.
+/// which they may report first: so a death comes before whatever was thrown, that before a
+/// PeerError, then the earliest. At least one has failed.
 std::size_t first_cause(const std::vector<RankEnd>& ranks);
 
 /// Throws what ended that rank: its own code and text where it threw, otherwise MissingError with

@@ -17,10 +17,10 @@ Seconds seconds(std::chrono::milliseconds time) {
   return Seconds(std::chrono::duration<double>(time).count());
 }
 
-/// Where a person names an interface, its address; else the one that the master's network has.
-std::string chosen_address(const std::string& on_the_way_to_the_master) {
+/// The address of the interface that a person named; empty where none did.
+std::string address_of_named_interface() {
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
-  if (interface == nullptr || *interface == '\0') return on_the_way_to_the_master;
+  if (interface == nullptr || *interface == '\0') return {};
   if (const auto host = interface_host(interface)) return *host;
   throw InputError(fmt::format(
       "error: GLOO_SOCKET_IFNAME: this node has no interface \"{}\" with an address", interface));
@@ -58,7 +58,7 @@ std::vector<std::string> lead(const RankEnvironment& self, const TeamWork& team,
                               const RunLimits& limits) {
   TeamHub hub(self, seconds(limits.meeting));
   RankEnvironment rank = self;
-  rank.own_address = chosen_address(hub.own_address());
+  if (rank.own_address.empty()) rank.own_address = hub.own_address();
   TeamStart start;
   {
     const Socket free_port = listen_on({"", 0});
@@ -89,7 +89,7 @@ std::vector<std::string> lead(const RankEnvironment& self, const TeamWork& team,
 void follow(const RankEnvironment& self, const TeamWork& team, const RunLimits& limits) {
   TeamSpoke spoke(self, seconds(limits.meeting));
   RankEnvironment rank = self;
-  rank.own_address = chosen_address(spoke.own_address());
+  if (rank.own_address.empty()) rank.own_address = spoke.own_address();
   const TeamStart start = spoke.await_start(seconds(limits.meeting));
   rank.master_port = start.store_port;
   ChildRanks children;
@@ -110,8 +110,10 @@ void follow(const RankEnvironment& self, const TeamWork& team, const RunLimits& 
 
 std::vector<std::string> collect_from_team(const RankEnvironment& self, const TeamWork& team,
                                            const RunLimits& limits) {
-  if (self.rank == 0) return lead(self, team, limits);
-  follow(self, team, limits);
+  RankEnvironment rank = self;
+  rank.own_address = address_of_named_interface();
+  if (rank.rank == 0) return lead(rank, team, limits);
+  follow(rank, team, limits);
   return {};
 }
 

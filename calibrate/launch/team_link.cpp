@@ -17,6 +17,8 @@ namespace {
 constexpr std::chrono::milliseconds kTurn(20);
 /// How long a failing side tries to tell the other why.
 constexpr Seconds kFarewell(2);
+/// In place of 1, for an end that is complete.
+constexpr std::uint64_t kFollows = 2;
 constexpr std::uint64_t kLongestText = std::uint64_t{1} << 32;
 
 Connection::Body body_of(const std::string& text) {
@@ -153,6 +155,7 @@ void TeamHub::receive() {
       end.ended = true;
       end.status = static_cast<int>(message->header.version);
       end.complete = message->header.iteration != 0;
+      end.follows = message->header.iteration == kFollows;
       end.text = text_of(*message);
     } else if (!connections_[r]->open()) {
       end.ended = end.lost = true;
@@ -217,7 +220,7 @@ TeamStart TeamSpoke::await_start(Seconds limit) {
 void TeamSpoke::tell_end(const RankEnd& end) {
   Header header = header_of(MessageKind::result, self_.rank);
   header.version = static_cast<std::uint64_t>(end.status);
-  header.iteration = end.complete ? 1 : 0;
+  header.iteration = end.follows ? kFollows : end.complete ? 1 : 0;
   connection_->send(header, body_of(end.text));
 }
 

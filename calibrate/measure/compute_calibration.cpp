@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "measure/device_rates.hpp"
 #include "measure/precision.hpp"
 #include "measure/statistics.hpp"
 #include "measure/step_runner.hpp"
@@ -19,6 +20,9 @@ constexpr std::uint64_t kSeed = 1;
 
 /// Steps per repetition of one batch: one that does not count, one with timed units, one without.
 constexpr double kStepsPerRepetition = 3;
+
+/// Steps per batch whose launches are timed.
+constexpr int kLaunches = 5;
 
 Chain prepared_chain(const ComputePlan& plan, const MeasuredDevice& device) {
   torch::manual_seed(kSeed);
@@ -44,9 +48,11 @@ class BatchSamples {
     runner_.time_units(batch_);
     runner_.time_whole(batch_, *optimizer_);
   }
-  void count_bytes() {
+  void count() {
+    operators_ = runner_.count_operators(batch_);
     bytes_ = runner_.count_bytes(batch_);
     peak_ = runner_.count_peak(batch_, *optimizer_);
+    for (int i = 0; i < kLaunches; ++i) launches_.push_back(runner_.time_launches(batch_));
   }
   /// The first step after another batch size finds foreign data in the caches, as no step of a
   /// training run does: it does not count. The two kinds of step take turns in going first.
@@ -74,8 +80,10 @@ class BatchSamples {
   std::unique_ptr<TimedOptimizer> optimizer_;
   std::int64_t size_;
   Batch batch_;
+  UnitOperators operators_;
   UnitBytes bytes_;
-  Bytes peak_;
+  StepPeak peak_;
+  std::vector<UnitLaunches> launches_;
   std::vector<UnitSamples> units_;
   std::vector<StepTimes> whole_;
 };
@@ -83,19 +91,28 @@ class BatchSamples {
 UnitTimes BatchSamples::unit(std::size_t i) const {
   const Spread forward = over(units_, [i](const UnitSamples& s) { return s.forward[i]; });
   const Spread backward = over(units_, [i](const UnitSamples& s) { return s.backward[i]; });
+  const Spread launch = over(launches_, [i](const UnitLaunches& s) { return s.forward[i]; });
+  const Spread back = over(launches_, [i](const UnitLaunches& s) { return s.backward[i]; });
   return {.name = chain_.units[i].name,
           .forward = forward.median,
           .backward = backward.median,
           .forward_spread = forward.relative,
           .backward_spread = backward.relative,
+          .forward_launch = launch.median,
+          .backward_launch = back.median,
           .saved = bytes_.saved[i],
-          .workspace = bytes_.workspace[i]};
+          .workspace = bytes_.workspace[i],
+          .forward_flops = operators_.forward[i].flops,
+          .backward_flops = operators_.backward[i].flops,
+          .forward_moved = operators_.forward[i].moved,
+          .backward_moved = operators_.backward[i].moved};
 }
 
 BatchPoint BatchSamples::point() const {
   BatchPoint point{.batch = size_,
                    .repetitions = static_cast<std::int64_t>(whole_.size()),
-                   .allocated_peak = peak_,
+                   .allocated_peak = peak_.allocated,
+                   .reserved_peak = peak_.reserved,
                    .whole = {},
                    .units = {}};
   point.whole.forward = over(whole_, [](const StepTimes& s) { return s.forward; }).median;
@@ -162,14 +179,14 @@ double total_weight(const ComputePlan& plan) {
       batch, plan.model, to_string(plan.precision)));
 }
 
-/// Warms up and counts bytes. False: stopped.
+/// Warms up, and counts operators and bytes. False: stopped.
 bool begin_batch(const ComputePlan& plan, BatchSamples& samples, std::int64_t batch, Steps& steps) {
   for (std::int64_t i = 0; i < plan.warmup; ++i) {
     samples.warm_up();
     if (steps.done(weight(batch), fmt::format("batch {}, warm-up", batch))) return false;
   }
-  samples.count_bytes();
-  return !steps.done(weight(batch), fmt::format("batch {}, memory", batch));
+  samples.count();
+  return !steps.done(weight(batch), fmt::format("batch {}, operators and memory", batch));
 }
 
 /// One repetition of each batch in turn, then again. False: stopped.
@@ -219,7 +236,33 @@ bool measure_optimizers(const ComputePlan& plan, const Chain& chain, MeasuredDev
   return true;
 }
 
+/// States what the device and the units are. What the profile holds already must be of the same.
+void begin_profile(const Chain& chain, MeasuredDevice& device, ComputeProfile& profile) {
+  const std::vector<ProfiledUnit> units = profiled_units(chain);
+  if (!profile.units.empty() && profile.units != units) {
+    throw InputError(fmt::format(
+        "error: the profile's points are of a {} with other units or tensors\nremedy: give another "
+        "--output, or remove the file",
+        profile.model));
+  }
+  profile.units = units;
+  if (profile.rates == DeviceRates()) profile.rates = measure_rates(device);
+}
+
 }  // namespace
+
+std::vector<ProfiledUnit> profiled_units(const Chain& chain) {
+  std::vector<ProfiledUnit> units;
+  for (const ChainUnit& unit : chain.units) {
+    ProfiledUnit& profiled = units.emplace_back();
+    profiled.name = unit.name;
+    for (const torch::Tensor& tensor : unit.module->parameters()) {
+      profiled.tensors.push_back(tensor.numel());
+    }
+    for (const torch::Tensor& tensor : buffers(unit)) profiled.buffer_elements += tensor.numel();
+  }
+  return units;
+}
 
 ComputePlan remaining(const ComputePlan& plan, const ComputeProfile& profile) {
   ComputePlan left = plan;
@@ -236,6 +279,8 @@ bool calibrate_compute(const ComputePlan& plan, MeasuredDevice& device, ComputeP
                        const ComputeWatch& watch) {
   check(plan.repetitions >= kLeastRepetitions, "enough repetitions for a spread");
   const Chain chain = prepared_chain(plan, device);
+  begin_profile(chain, device, profile);
+  watch.keep(profile);
   Steps steps(total_weight(plan), watch);
   if (!measure_batches(plan, chain, device, profile, watch, steps)) {
     watch.keep(profile);
@@ -249,7 +294,7 @@ Seconds estimated_time(const ComputePlan& plan, MeasuredDevice& device) {
   const Chain chain = prepared_chain(plan, device);
   BatchSamples samples(plan, chain, device, plan.batches.front());
   samples.warm_up();
-  samples.count_bytes();
+  samples.count();
   samples.repeat();
   const Seconds step = samples.point().whole.step;
   return step * (total_weight(plan) / static_cast<double>(plan.batches.front()));

@@ -7,6 +7,7 @@
 
 #include "measure/device.hpp"
 #include "model/model.hpp"
+#include "models/chain.hpp"
 #include "profile/compute_profile.hpp"
 
 namespace rehearse {
@@ -35,12 +36,17 @@ struct ComputeWatch {
   std::function<bool()> stop;
 };
 
+/// What the chain's units are: their parameter tensors (a tied weight belongs to the unit that
+/// registers it) and the elements of their buffers.
+std::vector<ProfiledUnit> profiled_units(const Chain& chain);
+
 /// What `profile` does not hold yet of `plan`: batches and optimizers with too few repetitions.
 ComputePlan remaining(const ComputePlan& plan, const ComputeProfile& profile);
 
-/// Measures `plan` into `profile`, whose other points stay. Repetitions of the batches take turns,
-/// so that drift meets all of them alike. False if it was stopped. MissingError if a batch does not
-/// fit into the device's memory; smaller ones are kept.
+/// Measures `plan` into `profile`, whose other points stay; it is kept once before the first step.
+/// Repetitions of the batches take turns, so that drift meets all of them alike. False if it was
+/// stopped. MissingError if a batch does not fit into the device's memory; smaller ones are kept.
+/// InputError if the profile's points are of other units.
 bool calibrate_compute(const ComputePlan& plan, MeasuredDevice& device, ComputeProfile& profile,
                        const ComputeWatch& watch);
 

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <chrono>
 #include <fstream>
 #include <string>
@@ -26,6 +28,11 @@ class CpuDevice : public MeasuredDevice {
 
   torch::Device torch_device() const override { return torch::kCPU; }
   DeviceIdentity identity() const override { return {.name = processor_name()}; }
+  Bytes memory() const override {
+    return Bytes(static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                 static_cast<double>(sysconf(_SC_PAGE_SIZE)));
+  }
+  std::vector<Precision> formats() const override { return {Precision::fp32, Precision::bf16}; }
 
   std::size_t mark() override {
     marks_.push_back(std::chrono::steady_clock::now());
@@ -36,9 +43,14 @@ class CpuDevice : public MeasuredDevice {
   }
   void forget_marks() override { marks_.clear(); }
 
+  bool runs_behind() const override { return false; }
+  void wait() override {}
+
   Bytes live() const override { return counted_live(); }
   Bytes peak() const override { return counted_peak(); }
   void reset_peak() override { reset_counted_peak(); }
+  std::optional<Bytes> reserved_peak() const override { return std::nullopt; }
+  void release_cached() override {}
 
  private:
   std::vector<std::chrono::steady_clock::time_point> marks_;

@@ -35,6 +35,14 @@ class CudaDevice : public MeasuredDevice {
   auto allocated() const {
     return c10::cuda::CUDACachingAllocator::getDeviceStats(index_).allocated_bytes[0];
   }
+  auto reserved() const {
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(index_).reserved_bytes[0];
+  }
+  cudaDeviceProp properties() const {
+    cudaDeviceProp all{};
+    C10_CUDA_CHECK(cudaGetDeviceProperties(&all, index_));
+    return all;
+  }
 
  public:
   /// The allocator has no statistics before its first allocation.
@@ -45,9 +53,15 @@ class CudaDevice : public MeasuredDevice {
 
   torch::Device torch_device() const override { return {torch::kCUDA, index_}; }
   DeviceIdentity identity() const override {
-    cudaDeviceProp properties{};
-    C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index_));
-    return {.name = properties.name, .driver = driver_version(), .cuda = runtime_version()};
+    return {.name = properties().name, .driver = driver_version(), .cuda = runtime_version()};
+  }
+  Bytes memory() const override { return Bytes(static_cast<double>(properties().totalGlobalMem)); }
+  /// Tensor cores have fp16 from Volta on, tf32 and bf16 from Ampere on.
+  std::vector<Precision> formats() const override {
+    std::vector<Precision> all = {Precision::fp32};
+    if (properties().major >= 7) all.push_back(Precision::fp16);
+    if (properties().major >= 8) all.insert(all.end(), {Precision::tf32, Precision::bf16});
+    return all;
   }
 
   std::size_t mark() override {
@@ -66,9 +80,16 @@ class CudaDevice : public MeasuredDevice {
   }
   void forget_marks() override { used_ = 0; }
 
+  bool runs_behind() const override { return true; }
+  void wait() override { c10::cuda::device_synchronize(); }
+
   Bytes live() const override { return Bytes(static_cast<double>(allocated().current)); }
   Bytes peak() const override { return Bytes(static_cast<double>(allocated().peak)); }
   void reset_peak() override { c10::cuda::CUDACachingAllocator::resetPeakStats(index_); }
+  std::optional<Bytes> reserved_peak() const override {
+    return Bytes(static_cast<double>(reserved().peak));
+  }
+  void release_cached() override { c10::cuda::CUDACachingAllocator::emptyCache(); }
 
  private:
   c10::DeviceIndex index_ = c10::cuda::current_device();

@@ -3,9 +3,12 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/quantity.hpp"
+#include "model/model.hpp"
 
 namespace rehearse {
 
@@ -27,6 +30,10 @@ class MeasuredDevice {
 
   virtual torch::Device torch_device() const = 0;
   virtual DeviceIdentity identity() const = 0;
+  /// All of its memory.
+  virtual Bytes memory() const = 0;
+  /// What its matrix products can compute in: of fp32, tf32, fp16, bf16.
+  virtual std::vector<Precision> formats() const = 0;
 
   /// Remembers this moment of the stream, and gives its number.
   virtual std::size_t mark() = 0;
@@ -34,10 +41,19 @@ class MeasuredDevice {
   virtual Seconds between(std::size_t from, std::size_t to) = 0;
   virtual void forget_marks() = 0;
 
+  /// True where a call only launches its work, which is done later.
+  virtual bool runs_behind() const = 0;
+  /// Waits until all work is done.
+  virtual void wait() = 0;
+
   /// Bytes that tensors hold now, and the most since the last reset.
   virtual Bytes live() const = 0;
   virtual Bytes peak() const = 0;
   virtual void reset_peak() = 0;
+  /// The most that a caching allocator held since the last reset; nothing where there is none.
+  virtual std::optional<Bytes> reserved_peak() const = 0;
+  /// Gives back what such an allocator holds and no tensor needs.
+  virtual void release_cached() = 0;
 };
 
 /// The CPU. Made before the first tensor: from then on it counts every allocation of tensors.

@@ -1,6 +1,7 @@
 #include "measure/step_runner.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <utility>
 
@@ -103,6 +104,41 @@ UnitBytes StepRunner::count_bytes(const Batch& batch) {
   return bytes;
 }
 
+UnitOperators StepRunner::count_operators(const Batch& batch) {
+  const std::size_t count = chain_.units.size();
+  // Entry i: until unit i begins, forward; until unit i - 1 begins, backward.
+  std::vector<OperatorTotals> before(count + 1), after(count + 1);
+  zero_gradients(chain_);
+  OperatorCounter counter;
+  run_observed(
+      chain_, batch, precision_, device_.torch_device(),
+      {.forward = [&](int i) { before[static_cast<std::size_t>(i)] = counter.take(); },
+       .backward = [&](int i) { after[static_cast<std::size_t>(i + 1)] = counter.take(); }});
+  return {.forward = {before.begin() + 1, before.end()},
+          .backward = {after.begin(), after.end() - 1}};
+}
+
+UnitLaunches StepRunner::time_launches(const Batch& batch) {
+  using Clock = std::chrono::steady_clock;
+  const std::size_t count = chain_.units.size();
+  UnitLaunches launches{std::vector<Seconds>(count), std::vector<Seconds>(count)};
+  if (!device_.runs_behind()) return launches;
+  Clock::time_point entered;
+  const auto leave = [&](std::vector<Seconds>& times, std::size_t i) {
+    const std::chrono::duration<double> time = Clock::now() - entered;
+    if (i < count) times[i] = Seconds(time.count());
+    device_.wait();
+    entered = Clock::now();
+  };
+  zero_gradients(chain_);
+  // Where no unit is left, as before the first one each way, i is no unit's number.
+  run_observed(
+      chain_, batch, precision_, device_.torch_device(),
+      {.forward = [&](int i) { leave(launches.forward, static_cast<std::size_t>(i) - 1); },
+       .backward = [&](int i) { leave(launches.backward, static_cast<std::size_t>(i + 1)); }});
+  return launches;
+}
+
 torch::Tensor StepRunner::loss_of(const Batch& batch) {
   const AutocastScope autocast(precision_, device_.torch_device());
   return forward_loss(chain_, batch);
@@ -137,12 +173,13 @@ Seconds StepRunner::time_optimizer(TimedOptimizer& optimizer) {
   return device_.between(start, device_.mark());
 }
 
-Bytes StepRunner::count_peak(const Batch& batch, TimedOptimizer& optimizer) {
+StepPeak StepRunner::count_peak(const Batch& batch, TimedOptimizer& optimizer) {
   zero_gradients(chain_);
+  device_.release_cached();
   device_.reset_peak();
   loss_of(batch).backward();
   optimizer.step();
-  return device_.peak();
+  return {device_.peak(), device_.reserved_peak()};
 }
 
 }  // namespace rehearse

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "measure/device.hpp"
+#include "measure/operator_counter.hpp"
 #include "measure/timed_optimizer.hpp"
 #include "model/model.hpp"
 #include "models/chain.hpp"
@@ -21,6 +23,22 @@ struct UnitBytes {
   std::vector<Bytes> workspace;  ///< the larger of forward's and backward's
 };
 
+/// What each unit's operators do. The loss is the last unit's.
+struct UnitOperators {
+  std::vector<OperatorTotals> forward, backward;
+};
+
+/// CPU time to launch what each unit runs, each way; 0 where the call is the work.
+struct UnitLaunches {
+  std::vector<Seconds> forward, backward;
+};
+
+/// The most bytes of a whole step, parameters included.
+struct StepPeak {
+  Bytes allocated;
+  std::optional<Bytes> reserved;  ///< by the caching allocator, which held nothing unused before
+};
+
 /// Runs training steps of one chain on one device. The chain, the device and the optimizer outlive
 /// it.
 class StepRunner {
@@ -37,8 +55,13 @@ class StepRunner {
   Seconds time_optimizer(TimedOptimizer& optimizer);
   /// A step whose units' bytes are counted.
   UnitBytes count_bytes(const Batch& batch);
-  /// The most bytes allocated in a whole step, parameters included.
-  Bytes count_peak(const Batch& batch, TimedOptimizer& optimizer);
+  /// A step whose units' operators are counted.
+  UnitOperators count_operators(const Batch& batch);
+  /// A step whose units' launches are timed. Before each unit the device is waited for, so that no
+  /// launch waits for a full queue.
+  UnitLaunches time_launches(const Batch& batch);
+  /// A step whose peak is counted.
+  StepPeak count_peak(const Batch& batch, TimedOptimizer& optimizer);
   /// Forward and backward; gradients stay.
   void make_gradients(const Batch& batch);
 

@@ -22,12 +22,18 @@ std::vector<torch::Tensor> parameters(const Chain& chain) {
   return all;
 }
 
+std::vector<torch::Tensor> buffers(const ChainUnit& unit) {
+  std::vector<torch::Tensor> all;
+  for (const torch::Tensor& tensor : unit.module->buffers()) {
+    if (tensor.is_floating_point()) all.push_back(tensor);
+  }
+  return all;
+}
+
 std::vector<torch::Tensor> buffers(const Chain& chain) {
   std::vector<torch::Tensor> all;
   for (const ChainUnit& unit : chain.units) {
-    for (const torch::Tensor& tensor : unit.module->buffers()) {
-      if (tensor.is_floating_point()) all.push_back(tensor);
-    }
+    for (const torch::Tensor& tensor : buffers(unit)) all.push_back(tensor);
   }
   return all;
 }

@@ -60,6 +60,7 @@ torch::Tensor forward_loss(const Chain& chain, const Batch& batch);
 std::vector<torch::Tensor> parameters(const Chain& chain);
 /// Running statistics of batch norms, without their step counters.
 std::vector<torch::Tensor> buffers(const Chain& chain);
+std::vector<torch::Tensor> buffers(const ChainUnit& unit);
 std::int64_t parameter_count(const Chain& chain);
 
 void move_to(const Chain& chain, torch::Device device);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "comm/lost_peer.hpp"
 #include "measure/host_threads.hpp"
 #include "measure/precision.hpp"
 #include "measure/rank_device.hpp"
@@ -172,8 +173,8 @@ RankSteps run_worker(const RankEnvironment& self, const StepRunOptions& options,
 
 RankSteps run_steps(const RankEnvironment& self, const StepRunOptions& options) {
   Subject subject = make_subject(self, options);
-  return options.servers.empty() ? run_trainer(self, options, subject)
-                                 : run_worker(self, options, subject);
+  if (!options.servers.empty()) return run_worker(self, options, subject);
+  return with_peers(self, [&] { return run_trainer(self, options, subject); });
 }
 
 }  // namespace rehearse

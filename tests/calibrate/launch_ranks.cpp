@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "launch/run_ranks.hpp"
+#include "server/peer_error.hpp"
 
 namespace rehearse {
 namespace {
@@ -79,6 +80,15 @@ BOOST_AUTO_TEST_CASE(the_killed_rank_is_the_cause_even_when_a_peer_complains_fir
     hang();
   });
   BOOST_TEST(failure.text.find("rank 1 of 2 was ended by signal 9") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_rank_threw_is_the_cause_even_when_a_peer_lost_it_first) {
+  const auto failure = failure_of(2, [](const RankEnvironment& ranks) -> std::string {
+    if (ranks.rank == 0) throw PeerError("error: connection closed by peer");
+    usleep(50000);
+    throw InputError("error: no such model");
+  });
+  BOOST_TEST(failure.text == "error: no such model (in rank 1 of 2)");
 }
 
 BOOST_AUTO_TEST_CASE(an_error_of_a_rank_keeps_its_code_and_text) {

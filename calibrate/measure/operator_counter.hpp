@@ -1,0 +1,31 @@
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include "base/quantity.hpp"
+
+namespace rehearse {
+
+/// What a run of operators did.
+struct OperatorTotals {
+  Flops flops;  ///< of products: product_flops()
+  Bytes moved;  ///< moved_bytes(); of an operator that calls others, whichever is more
+};
+
+/// Adds up what LibTorch's operators do, on all threads, for as long as it lives. One at a time;
+/// made and destroyed while no operator runs. It makes every operator slower.
+class OperatorCounter {
+ public:
+  OperatorCounter();
+  ~OperatorCounter();
+  OperatorCounter(const OperatorCounter&) = delete;
+  OperatorCounter& operator=(const OperatorCounter&) = delete;
+
+  /// What has ended since the last call. No operator may be running.
+  OperatorTotals take();
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+}  // namespace rehearse
