@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <list>
@@ -33,13 +34,19 @@ const std::string kHost = "127.0.0.1";
 
 int free_port() { return port_of(listen_on({kHost, 0})); }
 
+/// What is printed so far stays this process's.
+pid_t fork_quietly() {
+  std::fflush(nullptr);
+  return fork();
+}
+
 /// One process of a launcher, started by hand; what it throws or prints goes into a file.
 class Process {
  public:
   Process(int rank, int size, int port, const TeamWork& team, const RunLimits& limits = {})
       : file_(std::filesystem::temp_directory_path() /
               fmt::format("rehearse-team-{}-{}-{}", getpid(), port, rank)),
-        id_(fork()) {
+        id_(fork_quietly()) {
     if (id_ != 0) return;
     RankEnvironment self;
     self.rank = self.local_rank = rank;
