@@ -1,10 +1,7 @@
 #include <fmt/format.h>
 
-#include <csignal>
-#include <exception>
-#include <new>
-
 #include "base/error.hpp"
+#include "base/program.hpp"
 #include "cli/commands.hpp"
 
 namespace rehearse {
@@ -25,11 +22,14 @@ std::string command_line(int argc, char** argv) {
   return text;
 }
 
-ExitCode run_program(int argc, char** argv) {
+ExitCode run_command_line(int argc, char** argv) {
   const Invocation invocation{command_line(argc, argv)};
-  CLI::App app("Measure real training steps on the hardware at hand.", "rehearse-calibrate");
+  CLI::App app(
+      "Measure this machine, for `rehearse run`: without a command, all that a prediction needs.",
+      "rehearse-calibrate");
   app.set_version_flag("--version", "rehearse-calibrate " REHEARSE_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
+  add_machine_options(app, invocation);
   for (const AddCommand add : kCommands) add(app, invocation);
   try {
     app.parse(argc, argv);
@@ -43,27 +43,9 @@ ExitCode run_program(int argc, char** argv) {
   return ExitCode::success;
 }
 
-/// The one place where errors end: their text on standard error, their code for the shell.
-ExitCode run_and_report(int argc, char** argv) {
-  try {
-    return run_program(argc, argv);
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return error.code();
-  } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "error: out of memory\n");
-    return ExitCode::missing;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "internal error: {}\n", error.what());
-    return ExitCode::internal;
-  }
-}
-
 }  // namespace
 }  // namespace rehearse
 
 int main(int argc, char** argv) {
-  // A reader that closes its pipe is an answer of write(), not the end of the process.
-  std::signal(SIGPIPE, SIG_IGN);
-  return static_cast<int>(rehearse::run_and_report(argc, argv));
+  return rehearse::run_program([&] { return rehearse::run_command_line(argc, argv); });
 }

@@ -1,10 +1,5 @@
-#include <fmt/format.h>
-
-#include <csignal>
-#include <exception>
-#include <new>
-
 #include "base/error.hpp"
+#include "base/program.hpp"
 #include "cli/arguments.hpp"
 #include "cli/commands.hpp"
 
@@ -104,7 +99,7 @@ void add_validate(CLI::App& app, ValidateCommand& command) {
 }
 
 /// Parses the command line and runs the subcommand that it names.
-ExitCode run_program(int argc, char** argv) {
+ExitCode run_command_line(int argc, char** argv) {
   CLI::App app("Rehearse a training run before renting the cluster.", "rehearse");
   app.set_version_flag("--version", "rehearse " REHEARSE_VERSION);
   app.require_subcommand(1);
@@ -125,27 +120,9 @@ ExitCode run_program(int argc, char** argv) {
   return ExitCode::success;
 }
 
-/// The one place where errors end: their text on standard error, their code for the shell.
-ExitCode run_and_report(int argc, char** argv) {
-  try {
-    return run_program(argc, argv);
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return error.code();
-  } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "error: out of memory\n");
-    return ExitCode::missing;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "internal error: {}\n", error.what());
-    return ExitCode::internal;
-  }
-}
-
 }  // namespace
 }  // namespace rehearse
 
 int main(int argc, char** argv) {
-  // A reader that closes its pipe is an answer of write(), not the end of the process.
-  std::signal(SIGPIPE, SIG_IGN);
-  return static_cast<int>(rehearse::run_and_report(argc, argv));
+  return rehearse::run_program([&] { return rehearse::run_command_line(argc, argv); });
 }

@@ -13,6 +13,9 @@ struct Invocation {
 /// Adds a subcommand with its options. Its callback does the work, and throws Error where it fails.
 using AddCommand = void (*)(CLI::App& app, const Invocation& invocation);
 
+/// The options of the program without a command: measures the machine.
+void add_machine_options(CLI::App& app, const Invocation& invocation);
+
 // One per file, cli/<name>_command.cpp; main.cpp lists them.
 void add_comm_command(CLI::App& app, const Invocation& invocation);
 void add_compute_command(CLI::App& app, const Invocation& invocation);

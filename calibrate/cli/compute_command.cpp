@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
@@ -10,10 +11,8 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
-#include "cli/commands.hpp"
-#include "cli/progress.hpp"
+#include "cli/compute_command.hpp"
 #include "cli/stop_signal.hpp"
-#include "measure/compute_calibration.hpp"
 #include "measure/host_threads.hpp"
 #include "measure/precision.hpp"
 #include "measure/step_runner.hpp"
@@ -22,18 +21,6 @@
 
 namespace rehearse {
 namespace {
-
-struct ComputeCommand {
-  ComputePlan plan;
-  std::string input;  ///< of a user's own module
-  std::string loss;   ///< likewise; empty: the default
-  std::string precision = "fp32";
-  int threads = 0;  ///< 0: LibTorch's own choice
-  std::filesystem::path output;
-  bool cpu = false;
-  bool dry_run = false;
-  bool quiet = false;
-};
 
 ProfileOrigin origin_of(const MeasuredDevice& device, const std::string& command_line) {
   const DeviceIdentity identity = device.identity();
@@ -147,7 +134,7 @@ void measure(const ComputeCommand& command, const ComputePlan& plan, MeasuredDev
   catch_stop_signals();
   bool finished = false;
   {
-    Progress progress(command.quiet);
+    Progress progress(command.quiet, command.span);
     finished = calibrate_compute(
         plan, device, profile,
         {.progress = [&](double share, const std::string& now) { progress.update(share, now); },
@@ -155,11 +142,7 @@ void measure(const ComputeCommand& command, const ComputePlan& plan, MeasuredDev
          .stop = [] { return stop_signal() != 0; }});
   }
   if (finished) return;
-  constexpr int kSignalBase = 128;
-  throw Error(static_cast<ExitCode>(kSignalBase + stop_signal()),
-              fmt::format("stopped; {} holds what was measured\nremedy: the same command goes on "
-                          "from there",
-                          command.output.string()));
+  fail_as_stopped(command.output.string());
 }
 
 /// Fills in what the options leave to be computed, and says what cannot be measured.
@@ -173,6 +156,22 @@ void complete(ComputeCommand& command, const MeasuredDevice& device) {
   if (command.output.empty() && !command.dry_run) {
     throw InputError("error: --output: the profile's file is missing");
   }
+}
+
+/// What is left of the plan, with as many repetitions as fit into the budget where there is one.
+ComputePlan plan_left(const ComputeCommand& command, const ComputeProfile& profile,
+                      MeasuredDevice& device) {
+  if (!(command.budget > Seconds(0))) return remaining(command.plan, profile);
+  ComputePlan least = command.plan;
+  least.repetitions = kLeastRepetitions;
+  ComputePlan left = remaining(least, profile);
+  if (left.batches.empty()) return left;
+  const auto most = static_cast<double>(command.plan.repetitions);
+  left.repetitions = command.plan.repetitions;
+  const double fitting = most * (command.budget / estimated_time(left, device));
+  left.repetitions =
+      static_cast<std::int64_t>(std::clamp(fitting, static_cast<double>(kLeastRepetitions), most));
+  return left;
 }
 
 /// A user's own module is a file; networks have names.
@@ -218,13 +217,15 @@ void choose_model(ComputeCommand& command) {
   }
 }
 
+}  // namespace
+
 void run_compute(ComputeCommand& command, const Invocation& invocation) {
   choose_model(command);
   set_host_threads(command.threads);
   const auto device = command.cpu ? make_cpu_device() : make_device();
   complete(command, *device);
   ComputeProfile profile = starting_profile(command, origin_of(*device, invocation.command_line));
-  const ComputePlan plan = remaining(command.plan, profile);
+  const ComputePlan plan = plan_left(command, profile, *device);
   if (command.dry_run) return print_plan(plan, profile, *device);
   if (plan.batches.empty() && plan.optimizers.empty()) {
     fmt::print("nothing is left to measure\n");
@@ -233,8 +234,6 @@ void run_compute(ComputeCommand& command, const Invocation& invocation) {
   }
   print_summary(profile, command.output);
 }
-
-}  // namespace
 
 void add_compute_command(CLI::App& app, const Invocation& invocation) {
   auto command = std::make_shared<ComputeCommand>();

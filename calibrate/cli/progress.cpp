@@ -13,21 +13,22 @@ constexpr auto kLine = std::chrono::seconds(10);
 
 }  // namespace
 
-Progress::Progress(bool quiet)
-    : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1), shown_(start_) {}
+Progress::Progress(bool quiet, const ProgressSpan& span)
+    : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1), span_(span) {}
 
 Progress::~Progress() {
   if (drawn_ && terminal_) fmt::print(stderr, "\r\033[K");
 }
 
-void Progress::update(double share, const std::string& now) {
+void Progress::update(double share_of_part, const std::string& now) {
+  const double share = span_.from + (span_.to - span_.from) * share_of_part;
   const Clock::time_point time = Clock::now();
   if (quiet_ || share <= 0 || time - shown_ < (terminal_ ? Clock::duration(kRedraw) : kLine)) {
     return;
   }
   shown_ = time;
   drawn_ = true;
-  const Seconds spent(std::chrono::duration<double>(time - start_).count());
+  const Seconds spent(std::chrono::duration<double>(time - span_.begin).count());
   const std::string text = fmt::format("{:3.0f} %, {} left: {}", 100 * share,
                                        format(spent * ((1 - share) / share)), now);
   if (terminal_) {

@@ -5,16 +5,23 @@
 
 namespace rehearse {
 
+/// Which part of a whole a line of progress is about: the whole began then, and the part takes it
+/// from one share to another. Processes that are forked may go on with it.
+struct ProgressSpan {
+  double from = 0, to = 1;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+};
+
 /// A line on standard error with the time left. On a terminal it is drawn over; elsewhere a line
 /// comes every ten seconds.
 class Progress {
  public:
-  explicit Progress(bool quiet);
+  explicit Progress(bool quiet, const ProgressSpan& span = {});
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `share` of the work is done, from 0 to 1, and `now` runs.
+  /// `share` of the part is done, from 0 to 1, and `now` runs.
   void update(double share, const std::string& now);
 
  private:
@@ -23,8 +30,8 @@ class Progress {
   bool quiet_;
   bool terminal_;
   bool drawn_ = false;
-  Clock::time_point start_ = Clock::now();
-  Clock::time_point shown_;
+  ProgressSpan span_;
+  Clock::time_point shown_ = Clock::now();
 };
 
 }  // namespace rehearse

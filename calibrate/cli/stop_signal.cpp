@@ -1,6 +1,10 @@
 #include "cli/stop_signal.hpp"
 
+#include <fmt/format.h>
+
 #include <csignal>
+
+#include "base/error.hpp"
 
 namespace rehearse {
 namespace {
@@ -15,8 +19,20 @@ void catch_stop_signals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // From the process that started this one, which may have been told by the terminal as well.
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
 }
 
 int stop_signal() { return caught; }
+
+void fail_as_stopped(const std::string& kept) {
+  constexpr int kSignalBase = 128;  // as shells count
+  const int signal = caught == SIGINT ? SIGINT : SIGTERM;
+  throw Error(static_cast<ExitCode>(kSignalBase + signal),
+              fmt::format("stopped; {} holds what was measured\nremedy: the same command goes on "
+                          "from there",
+                          kept));
+}
 
 }  // namespace rehearse

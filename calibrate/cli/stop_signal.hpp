@@ -1,12 +1,18 @@
 #pragma once
 
+#include <string>
+
 namespace rehearse {
 
-/// From now on SIGINT and SIGTERM only leave a note, so that work can end where its files are
-/// whole. The second of them ends the process as ever.
+/// From now on SIGINT and SIGTERM only leave a note, here and in processes forked later, so that
+/// work can end where its files are whole. The second of them ends the process as ever. SIGUSR1, by
+/// which ChildRanks asks its ranks to stop, leaves a note each time.
 void catch_stop_signals();
 
 /// The signal that came; 0 if none has.
 int stop_signal();
+
+/// Throws the Error of a program that was stopped and goes on from `kept` when it is run again.
+[[noreturn]] void fail_as_stopped(const std::string& kept);
 
 }  // namespace rehearse

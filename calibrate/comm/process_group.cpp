@@ -73,7 +73,8 @@ ProcessGroup make_process_group(const RankEnvironment& ranks, const GroupOptions
     const GroupPlace place = {.store = meet_at_store(ranks, options.timeout),
                               .rank = ranks.rank,
                               .world_size = ranks.world_size,
-                              .timeout = options.timeout};
+                              .timeout = options.timeout,
+                              .address = ranks.own_address};
     const ProcessGroup group =
         options.backend == CommBackend::gloo ? make_gloo_group(place) : make_nccl_group(place);
     // A back end may connect at its first collective; a peer that never comes is found here.

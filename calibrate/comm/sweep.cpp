@@ -1,5 +1,8 @@
 #include "comm/sweep.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -10,112 +13,139 @@
 namespace rehearse {
 namespace {
 
-constexpr int kMostCalls = 200;
+using Clock = std::chrono::steady_clock;
 
-struct Place {
-  CollectiveKind kind;
-  Bytes size;
-  int calls = 1;
-  std::vector<Seconds> samples = {};
-};
+constexpr int kMostCalls = 200;
+/// About what one repetition of an overlap takes: four times what it times, some of it covered.
+constexpr Seconds kOverlapRepetition(0.3);
+
+Seconds since(Clock::time_point begin) {
+  return Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
+}
 
 /// The same samples on every rank, in the same order.
 class Sweep {
  public:
   Sweep(const ProcessGroup& group, torch::Device device, const SweepOptions& options,
-        const SweepProgress& progress)
-      : group_(group), device_(device), options_(options), progress_(progress) {
+        SweepSamples& samples)
+      : group_(group), device_(device), options_(options), samples_(samples) {
+    const int ranks = group->getSize();
     for (const CollectiveKind kind : options.kinds) {
-      for (const Bytes size : options.sizes) places_.push_back({kind, size});
-    }
-    all_ = places_.size() * static_cast<std::size_t>(options.repetitions + 1) +
-           options.kinds.size() * options.overlapped.size();
-  }
-
-  std::vector<SweepPoint> points() {
-    for (Place& place : places_) choose_calls(place);
-    for (int repetition = 0; repetition < options_.repetitions; ++repetition) {
-      shuffle(static_cast<std::uint64_t>(repetition));
-      for (const std::size_t index : order_) {
-        Place& place = places_[index];
-        RepeatedCollective collective(group_, place.kind, place.size, device_);
-        place.samples.push_back(time_collective(group_, collective, device_, place.calls));
-        count();
+      for (const Bytes size : options.sizes) samples_.at(kind, measured_size(size, ranks));
+      for (const Bytes size : options.overlapped) {
+        const Bytes measured = measured_size(size, ranks);
+        if (!device.is_cuda() && !samples.has_overlap(kind, measured)) {
+          overlaps_.emplace_back(kind, measured);
+        }
       }
     }
-    std::vector<SweepPoint> points;
-    for (const Place& place : places_) {
-      const auto slowest = slowest_of_ranks(group_, device_, place.samples);
-      points.push_back({place.kind, place.size, percentile(slowest, 0.5), percentile(slowest, 0.05),
-                        percentile(slowest, 0.95)});
+    for (std::size_t i = 0; i < samples_.series.size(); ++i) {
+      if (is_wanted(samples_.series[i])) wanted_.push_back(i);
     }
-    return points;
   }
 
-  std::vector<SweepOverlap> overlaps() {
-    std::vector<SweepOverlap> overlaps;
-    for (const CollectiveKind kind : options_.kinds) {
-      for (const Bytes size : options_.overlapped) {
-        overlaps.push_back(measure_overlap(group_, kind, size, options_.overlap_repetitions));
-        count();
-      }
+  /// Chooses how many calls a sample takes. The time of all that is left, by one call of each.
+  Seconds prepare() {
+    Seconds left = kOverlapRepetition * static_cast<double>(overlaps_.size()) *
+                   static_cast<double>(options_.overlap_repetitions);
+    for (const std::size_t index : wanted_) {
+      SweepSeries& series = samples_.series[index];
+      RepeatedCollective collective(group_, series.kind, series.size, device_);
+      const Seconds one = agreed(time_collective(group_, collective, device_, 1));
+      if (series.calls == 0) series.calls = times_in(options_.sample, one, kMostCalls);
+      left += one * static_cast<double>(series.calls + 1) * lacking(series);
     }
-    return overlaps;
+    return left;
+  }
+
+  void run(const SweepWatch& watch) {
+    const auto begin = Clock::now();
+    count_work();
+    bool stopped = false, late = false;
+    for (int round = 0; round < options_.repetitions && !stopped && !late; ++round) {
+      if (!repeat(round)) continue;
+      stopped = any_rank(watch.stop());
+      late = options_.limit > Seconds(0) && round + 1 >= kLeastSweepRepetitions &&
+             any_rank(since(begin) > options_.limit);
+      watch.progress(share(begin), fmt::format("collectives, repetition {} of {}", round + 1,
+                                               options_.repetitions));
+      watch.keep(samples_);
+    }
+    for (const auto& [kind, size] : overlaps_) {
+      if (stopped) return;
+      samples_.overlaps.push_back(
+          measure_overlap(group_, kind, size, options_.overlap_repetitions));
+      ++done_;
+      watch.progress(share(begin), "collectives beside compute");
+      stopped = any_rank(watch.stop());
+      watch.keep(samples_);
+    }
+    if (stopped) return;
+    if (device_.is_cuda() && options_.copies && samples_.copies.empty()) {
+      samples_.copies = measure_copies(options_.sizes, options_.repetitions);
+    }
+    samples_.finished = true;
+    watch.keep(samples_);
   }
 
  private:
-  /// How many calls a sample takes, agreed by all ranks, and the size as it really is.
-  void choose_calls(Place& place) {
-    RepeatedCollective collective(group_, place.kind, place.size, device_);
-    const Seconds first = time_collective(group_, collective, device_, 1);
-    place.calls =
-        times_in(options_.sample, slowest_of_ranks(group_, device_, {first}).front(), kMostCalls);
-    place.size = collective.size();
-    count();
+  bool is_wanted(const SweepSeries& series) const {
+    const auto same_size = [&](Bytes size) {
+      return measured_size(size, group_->getSize()) == series.size;
+    };
+    return lacking(series) > 0 &&
+           std::find(options_.kinds.begin(), options_.kinds.end(), series.kind) !=
+               options_.kinds.end() &&
+           std::any_of(options_.sizes.begin(), options_.sizes.end(), same_size);
   }
-  /// Another order each time, the same on all ranks: what follows a large collective pays for it.
-  void shuffle(std::uint64_t repetition) {
-    order_.resize(places_.size());
-    std::iota(order_.begin(), order_.end(), std::size_t{0});
-    RandomStream stream = random_stream(1, "sweep", repetition);
-    for (std::size_t left = order_.size(); left > 1; --left)
-      std::swap(order_[left - 1], order_[stream() % left]);
+  int lacking(const SweepSeries& series) const {
+    return std::max(0, options_.repetitions - static_cast<int>(series.times.size()));
   }
-  void count() { progress_(++done_, all_); }
+
+  /// One sample of each series that has no more than `round`. False if none has so few.
+  bool repeat(int round) {
+    std::vector<std::size_t> order;
+    for (const std::size_t index : wanted_) {
+      if (std::cmp_less_equal(samples_.series[index].times.size(), round)) order.push_back(index);
+    }
+    if (order.empty()) return false;
+    // Another order each time, the same on all ranks: what follows a large one pays for it.
+    RandomStream stream = random_stream(1, "sweep", static_cast<std::uint64_t>(round));
+    for (std::size_t left = order.size(); left > 1; --left)
+      std::swap(order[left - 1], order[stream() % left]);
+    std::vector<Seconds> own;
+    for (const std::size_t index : order) {
+      const SweepSeries& series = samples_.series[index];
+      RepeatedCollective collective(group_, series.kind, series.size, device_);
+      own.push_back(time_collective(group_, collective, device_, series.calls));
+    }
+    const std::vector<Seconds> slowest = slowest_of_ranks(group_, device_, own);
+    for (std::size_t i = 0; i < order.size(); ++i)
+      samples_.series[order[i]].times.push_back(slowest[i]);
+    done_ += static_cast<double>(order.size());
+    return true;
+  }
+
+  void count_work() {
+    all_ = static_cast<double>(overlaps_.size());
+    for (const std::size_t index : wanted_) all_ += lacking(samples_.series[index]);
+  }
+  double share(Clock::time_point begin) const {
+    const double of_time = options_.limit > Seconds(0) ? since(begin) / options_.limit : 0;
+    return std::min(1.0, std::max(all_ > 0 ? done_ / all_ : 1, of_time));
+  }
+  /// The slowest rank's.
+  Seconds agreed(Seconds time) { return slowest_of_ranks(group_, device_, {time}).front(); }
+  bool any_rank(bool own) { return agreed(Seconds(own ? 1 : 0)) > Seconds(0); }
 
   ProcessGroup group_;
   torch::Device device_;
   const SweepOptions& options_;
-  const SweepProgress& progress_;
-  std::vector<Place> places_;
-  std::vector<std::size_t> order_;  ///< of places_, in this repetition
-  std::size_t done_ = 0, all_ = 0;
+  SweepSamples& samples_;
+  std::vector<std::size_t> wanted_;  ///< of the samples' series
+  std::vector<std::pair<CollectiveKind, Bytes>> overlaps_;
+  double done_ = 0, all_ = 0;
 };
-
-SweepCopy measure_copy(Bytes size, bool to_device, bool pinned, int repetitions) {
-  const auto bytes = static_cast<std::int64_t>(size.value());
-  const torch::Tensor host =
-      torch::zeros({bytes}, torch::TensorOptions(torch::kUInt8).pinned_memory(pinned));
-  const torch::Tensor device =
-      torch::zeros({bytes}, torch::TensorOptions(torch::kUInt8).device(torch::kCUDA));
-  const torch::Tensor &from = to_device ? host : device, &to = to_device ? device : host;
-  to.copy_(from, true);
-  std::vector<Seconds> samples;
-  for (int i = 0; i < repetitions; ++i)
-    samples.push_back(time_of(device.device(), [&] { to.copy_(from, true); }));
-  return {to_device, pinned, size, percentile(samples, 0.5)};
-}
-
-std::vector<SweepCopy> measure_copies(const SweepOptions& options) {
-  std::vector<SweepCopy> copies;
-  for (const bool pinned : {true, false}) {
-    for (const bool to_device : {true, false}) {
-      for (const Bytes size : options.sizes)
-        copies.push_back(measure_copy(size, to_device, pinned, options.repetitions));
-    }
-  }
-  return copies;
-}
 
 }  // namespace
 
@@ -125,16 +155,18 @@ std::vector<Bytes> default_sweep_sizes() {
   return sizes;
 }
 
-SweepResult sweep_collectives(const ProcessGroup& group, torch::Device device,
-                              const SweepOptions& options, const SweepProgress& progress) {
-  Sweep sweep(group, device, options, progress);
-  SweepResult result;
-  result.ranks = group->getSize();
-  result.backend = device.is_cuda() ? "nccl" : "gloo";
-  result.points = sweep.points();
-  if (!device.is_cuda()) result.overlaps = sweep.overlaps();
-  if (device.is_cuda() && options.copies) result.copies = measure_copies(options);
-  return result;
+void sweep_collectives(const ProcessGroup& group, torch::Device device, const SweepOptions& options,
+                       SweepSamples& samples, const SweepWatch& watch) {
+  samples.finished = false;
+  Sweep sweep(group, device, options, samples);
+  sweep.prepare();
+  sweep.run(watch);
+}
+
+Seconds estimated_time(const ProcessGroup& group, torch::Device device, const SweepOptions& options,
+                       const SweepSamples& samples) {
+  SweepSamples copy = samples;
+  return Sweep(group, device, options, copy).prepare();
 }
 
 }  // namespace rehearse

@@ -1,9 +1,12 @@
 #include "comm/sweep_collective.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace rehearse {
 namespace {
+
+constexpr std::int64_t kElement = sizeof(float);
 
 std::vector<torch::Tensor> parts_of(const torch::Tensor& whole, std::int64_t count) {
   return whole.chunk(count);
@@ -11,15 +14,18 @@ std::vector<torch::Tensor> parts_of(const torch::Tensor& whole, std::int64_t cou
 
 }  // namespace
 
+Bytes measured_size(Bytes size, int ranks) {
+  const double part = std::ceil(size.value() / static_cast<double>(kElement) / ranks);
+  return Bytes(std::max(1.0, part) * ranks * static_cast<double>(kElement));
+}
+
 RepeatedCollective::RepeatedCollective(const ProcessGroup& group, CollectiveKind kind, Bytes size,
                                        torch::Device device)
     : group_(group), kind_(kind) {
   const std::int64_t ranks = group->getSize();
-  const double per_part =
-      std::ceil(size.value() / static_cast<double>(sizeof(float)) / static_cast<double>(ranks));
-  const std::int64_t part = std::max<std::int64_t>(1, static_cast<std::int64_t>(per_part));
-  const std::int64_t whole = part * ranks;
-  size_ = Bytes(static_cast<double>(whole) * sizeof(float));
+  size_ = measured_size(size, group->getSize());
+  const auto whole = static_cast<std::int64_t>(size_.value()) / kElement;
+  const std::int64_t part = whole / ranks;
   const bool gathers = kind == CollectiveKind::all_gather;
   // Zeros: their sum stays what it is however often it is taken.
   input_ = torch::zeros({gathers ? part : whole}, device);

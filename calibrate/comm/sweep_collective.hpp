@@ -6,10 +6,13 @@
 
 namespace rehearse {
 
+/// `size` as nccl-tests counts it, rounded up to whole floats on every rank.
+Bytes measured_size(Bytes size, int ranks);
+
 /// One collective on buffers of its own, which can be run again and again.
 class RepeatedCollective {
  public:
-  /// `size` as nccl-tests counts it, rounded up to whole floats on every rank.
+  /// Of the measured_size() of `size`.
   RepeatedCollective(const ProcessGroup& group, CollectiveKind kind, Bytes size,
                      torch::Device device);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "profile/import.hpp"
@@ -11,63 +10,11 @@
 namespace rehearse {
 namespace {
 
-using nlohmann::json;
-
-CollectiveKind kind_named(const std::string& name) {
-  for (const CollectiveKind kind : kCollectiveKinds) {
-    if (to_string(kind) == name) return kind;
-  }
-  throw InternalError("internal error: a sweep of an unknown collective: " + name);
-}
-
-json to_object(const SweepPoint& point) {
-  return {{"collective", to_string(point.kind)},
-          {"size", point.size.value()},
-          {"median", point.median.value()},
-          {"p5", point.p5.value()},
-          {"p95", point.p95.value()}};
-}
-
-json to_object(const SweepOverlap& overlap) {
-  return {{"collective", to_string(overlap.kind)},
-          {"size", overlap.size.value()},
-          {"comm_alone", overlap.comm_alone.value()},
-          {"comm_beside", overlap.comm_beside.value()},
-          {"compute_alone", overlap.compute_alone.value()},
-          {"compute_beside", overlap.compute_beside.value()}};
-}
-
-json to_object(const SweepCopy& copy) {
-  return {{"to_device", copy.to_device},
-          {"pinned", copy.pinned},
-          {"size", copy.size.value()},
-          {"median", copy.median.value()}};
-}
-
-Seconds seconds(const json& object, const char* key) {
-  return Seconds(object.at(key).get<double>());
-}
-Bytes size_in(const json& object) { return Bytes(object.at("size").get<double>()); }
-
-template <class T>
-json to_array(const std::vector<T>& items) {
-  json array = json::array();
-  for (const T& item : items) array.push_back(to_object(item));
-  return array;
-}
-
 std::string head(const SweepResult& result, const SweepProfileOptions& options) {
   std::string text =
       fmt::format("# Hardware: {}\n# Measured: {}, {} ranks on {} {}, {}\n# Made by: {}\n",
                   result.hardware, result.backend, result.ranks, result.nodes,
                   result.nodes == 1 ? "node" : "nodes", options.date, options.command);
-  for (const SweepOverlap& one : result.overlaps) {
-    fmt::format_to(
-        std::back_inserter(text),
-        "# Overlap: {} of {}: compute takes {:.2f} times as long beside it; it takes {:.2f} "
-        "times as long beside compute\n",
-        to_string(one.kind), format(one.size), one.compute_slowdown(), one.comm_slowdown());
-  }
   for (const SweepCopy& one : result.copies) {
     fmt::format_to(std::back_inserter(text), "# Copy: {} memory {} the device, {}: {} ({})\n",
                    one.pinned ? "pinned" : "pageable", one.to_device ? "to" : "from",
@@ -88,41 +35,11 @@ CommPoints points_of(const SweepResult& result, CollectiveKind kind, const std::
 
 }  // namespace
 
-std::string to_json(const SweepResult& result) {
-  return json{{"ranks", result.ranks},
-              {"nodes", result.nodes},
-              {"backend", result.backend},
-              {"hardware", result.hardware},
-              {"points", to_array(result.points)},
-              {"overlaps", to_array(result.overlaps)},
-              {"copies", to_array(result.copies)}}
-      .dump();
-}
-
-SweepResult sweep_from_json(const std::string& text) {
-  const json whole = json::parse(text);
-  SweepResult result{
-      whole.at("ranks"), whole.at("nodes"), whole.at("backend"), whole.at("hardware"), {}, {}, {}};
-  for (const json& one : whole.at("points")) {
-    result.points.push_back({kind_named(one.at("collective")), size_in(one), seconds(one, "median"),
-                             seconds(one, "p5"), seconds(one, "p95")});
-  }
-  for (const json& one : whole.at("overlaps")) {
-    result.overlaps.push_back({kind_named(one.at("collective")), size_in(one),
-                               seconds(one, "comm_alone"), seconds(one, "comm_beside"),
-                               seconds(one, "compute_alone"), seconds(one, "compute_beside")});
-  }
-  for (const json& one : whole.at("copies")) {
-    result.copies.push_back(
-        {one.at("to_device"), one.at("pinned"), size_in(one), seconds(one, "median")});
-  }
-  return result;
-}
-
 std::string comm_profile_file(const SweepResult& result, const SweepProfileOptions& options) {
   CommProfile profile{options.name,
                       result.hardware,
                       fmt::format("rehearse-calibrate, {}, {}", result.backend, options.date),
+                      {},
                       {}};
   std::string comments, reason;
   for (const CollectiveKind kind : kCollectiveKinds) {
@@ -140,6 +57,9 @@ std::string comm_profile_file(const SweepResult& result, const SweepProfileOptio
   }
   if (profile.curves.empty())
     throw InputError(reason.empty() ? "error: a sweep without points" : reason);
+  for (const SweepOverlap& one : result.overlaps) {
+    profile.overlap.push_back({one.kind, one.size, one.compute_slowdown(), one.comm_slowdown()});
+  }
   return head(result, options) + comments + to_yaml(profile);
 }
 

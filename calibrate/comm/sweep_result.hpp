@@ -47,10 +47,6 @@ struct SweepResult {
   std::vector<SweepCopy> copies;
 };
 
-/// The text that one process hands to another, and back.
-std::string to_json(const SweepResult& result);
-SweepResult sweep_from_json(const std::string& text);
-
 /// How a profile that comes from a sweep names itself.
 struct SweepProfileOptions {
   std::string name;
@@ -59,8 +55,8 @@ struct SweepProfileOptions {
 };
 
 /// The profile file that `rehearse` reads: curves fitted to the medians, with their residuals and
-/// held-out errors; overlap, copies and what could not be fitted as comments in its head.
-/// InputError if no curve could.
+/// held-out errors, and the slowdowns by overlap; copies and what could not be fitted as comments
+/// in its head. InputError if no curve could.
 std::string comm_profile_file(const SweepResult& result, const SweepProfileOptions& options);
 
 /// The points as the table that `rehearse import points` reads.

@@ -160,7 +160,8 @@ Store make_file_store(const std::string& path, int world_size, std::chrono::mill
 ProcessGroup make_gloo_group(const GroupPlace& place) {
   using Gloo = c10d::ProcessGroupGloo;
   auto options = c10::make_intrusive<Gloo::Options>(place.timeout);
-  options->devices.push_back(Gloo::createDefaultDevice());
+  options->devices.push_back(place.address.empty() ? Gloo::createDefaultDevice()
+                                                   : Gloo::createDeviceForHostname(place.address));
   const auto gloo = c10::make_intrusive<Gloo>(place.store, place.rank, place.world_size, options);
   return as_group<c10d::ProcessGroup>(gloo, place, c10::DeviceType::CPU, true);
 }

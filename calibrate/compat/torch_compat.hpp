@@ -38,6 +38,7 @@ struct GroupPlace {
   int rank = 0;
   int world_size = 1;
   std::chrono::milliseconds timeout{};
+  std::string address = {};  ///< of this node, for Gloo; empty: what its name resolves to
 };
 
 /// Gloo's process group over TCP, for tensors on CPUs.

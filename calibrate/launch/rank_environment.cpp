@@ -86,7 +86,8 @@ int master_port(const Variables& variables, int fallback) {
   // Ranks of one job agree on a port from its number, and two jobs on a node rarely collide.
   const int job = variables.number("SLURM_JOB_ID", 0);
   if (job > 0) fallback = kFirstSlurmPort + job % kSlurmPorts;
-  const int port = variables.number("MASTER_PORT", fallback);
+  int port = variables.number("MASTER_PORT", fallback);
+  if (variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True") ++port;
   if (port < 1 || port > kLastPort) {
     throw InputError(fmt::format("error: MASTER_PORT: expected 1 to {}; got {}", kLastPort, port));
   }

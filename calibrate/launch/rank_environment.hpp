@@ -15,6 +15,8 @@ struct RankEnvironment {
   std::string master_address = "127.0.0.1";  ///< where rank 0 listens
   int master_port = 29500;
   std::string store_file = {};  ///< where ranks of one node meet instead; empty: at the master
+  /// This node's address as the others reach it; empty: whatever its name resolves to.
+  std::string own_address = {};
 };
 
 /// Looks up an environment variable; null where it is not set. `getenv` but for tests.
@@ -24,7 +26,8 @@ using EnvironmentLookup = std::function<const char*(const char*)>;
 /// started this process. Throws InputError where a launcher's variables are incomplete or wrong.
 std::optional<RankEnvironment> rank_environment_of_launcher(const EnvironmentLookup& lookup);
 
-/// The same from this process's own environment.
+/// The same from this process's own environment. Where torchrun's own agent holds the port that it
+/// names (TORCHELASTIC_USE_AGENT_STORE), the ranks meet at the next one.
 std::optional<RankEnvironment> rank_environment_of_launcher();
 
 /// The first host of a Slurm list of nodes: "gpu[003-007,9],cpu1" begins with "gpu003".

@@ -8,7 +8,7 @@ namespace rehearse {
 /// Whether `bytes` is full now.
 bool Connection::fill(std::span<std::byte> bytes, std::size_t& done) {
   while (done < bytes.size()) {
-    const Progress progress = receive_some(socket_, bytes.subspan(done));
+    const Transferred progress = receive_some(socket_, bytes.subspan(done));
     open_ = progress.open;
     done += progress.bytes;
     received_ += progress.bytes;
@@ -44,7 +44,7 @@ void Connection::flush() {
     const auto head = bytes_of(next.header).subspan(of_header);
     const auto body = next.body ? std::span(*next.body).subspan(next.done - of_header)
                                 : std::span<const std::byte>{};
-    const Progress progress = send_some(socket_, head, body);
+    const Transferred progress = send_some(socket_, head, body);
     open_ = progress.open;
     next.done += progress.bytes;
     sent_ += progress.bytes;

@@ -7,14 +7,17 @@
 
 namespace rehearse {
 
-/// What workers and servers say to each other. Each message is a Header, then `size` bytes.
+/// What workers and servers, and the processes that a launcher started, say to each other. Each
+/// message is a Header, then `size` bytes.
 enum class MessageKind : std::uint32_t {
-  hello = 1,   ///< worker: who it is; the first worker brings the initial parameters
+  hello = 1,   ///< worker, rank: who it is; the first worker brings the initial parameters
   pull,        ///< worker: asks for the parameters, answered when the mode allows
   push,        ///< worker: a gradient and the version that it was computed on
-  done,        ///< worker: it sends nothing more
+  done,        ///< worker: it sends nothing more; rank 0: it has all results
   parameters,  ///< server: the answer to a pull
-  failure,     ///< server: why it gives up, as text
+  failure,     ///< server, rank 0: why it gives up, as text
+  begin,       ///< rank 0: all are there; what all must know, as text
+  result,      ///< rank: how its work ended
 };
 
 /// The head of a message, in the byte order of the machine: one kind of machine trains together,

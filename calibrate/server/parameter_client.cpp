@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "server/peer_error.hpp"
 
 namespace rehearse {
 namespace {
@@ -108,7 +109,7 @@ void ParameterClient::receive(Server& server, std::span<std::byte> part) {
   if (header.kind == MessageKind::failure) {
     std::string text(std::min(header.size, kLongestReason), '\0');
     receive_all(server.socket, std::as_writable_bytes(std::span(text)), deadline, server.name);
-    throw MissingError(fmt::format("{} (told by {})", text, server.name));
+    throw PeerError(fmt::format("{} (told by {})", text, server.name));
   }
   check(header.kind == MessageKind::parameters && header.size == part.size(),
         "a pull is answered with the part's parameters");
@@ -121,8 +122,8 @@ void ParameterClient::receive(Server& server, std::span<std::byte> part) {
 /// The server closed the connection or takes nothing; its last words may still lie there.
 void ParameterClient::fail_as_told(Server& server) {
   const std::string text = farewell(server.socket, Deadline(Seconds(1)), server.name);
-  if (text.empty()) throw MissingError(fmt::format("error: {} is gone", server.name));
-  throw MissingError(fmt::format("{} (told by {})", text, server.name));
+  if (text.empty()) throw PeerError(fmt::format("error: {} is gone", server.name));
+  throw PeerError(fmt::format("{} (told by {})", text, server.name));
 }
 
 }  // namespace rehearse

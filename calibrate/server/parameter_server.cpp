@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "server/connection.hpp"
+#include "server/peer_error.hpp"
 
 namespace rehearse {
 namespace {
@@ -177,9 +178,9 @@ class Server {
       workers_[*worker].connection = &gone_;
       return;
     }
-    fail_of(*worker, fmt::format("{} in iteration {}",
-                                 connection.garbled() ? "sent what is no message" : "is gone",
-                                 rule_.next_iteration(*worker)));
+    throw PeerError(fmt::format("error: worker {} {} in iteration {}", *worker,
+                                connection.garbled() ? "sent what is no message" : "is gone",
+                                rule_.next_iteration(*worker)));
   }
 
   [[noreturn]] void fail_of(std::size_t worker, const std::string& what) const {

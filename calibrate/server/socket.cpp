@@ -145,8 +145,8 @@ Socket connect_to(const Endpoint& endpoint, const Deadline& deadline) {
   }
 }
 
-Progress send_some(const Socket& socket, std::span<const std::byte> head,
-                   std::span<const std::byte> body) {
+Transferred send_some(const Socket& socket, std::span<const std::byte> head,
+                      std::span<const std::byte> body) {
   std::array<iovec, 2> parts = {iovec{const_cast<std::byte*>(head.data()), head.size()},
                                 iovec{const_cast<std::byte*>(body.data()), body.size()}};
   msghdr message{};
@@ -157,7 +157,7 @@ Progress send_some(const Socket& socket, std::span<const std::byte> head,
   return {0, must_wait()};
 }
 
-Progress receive_some(const Socket& socket, std::span<std::byte> bytes) {
+Transferred receive_some(const Socket& socket, std::span<std::byte> bytes) {
   const ssize_t received = recv(socket.descriptor(), bytes.data(), bytes.size(), 0);
   if (received > 0) return {static_cast<std::size_t>(received), true};
   return {0, received < 0 && must_wait()};
@@ -166,7 +166,7 @@ Progress receive_some(const Socket& socket, std::span<std::byte> bytes) {
 void send_all(const Socket& socket, std::span<const std::byte> head,
               std::span<const std::byte> body, const Deadline& deadline, const std::string& peer) {
   while (!head.empty() || !body.empty()) {
-    const Progress sent = send_some(socket, head, body);
+    const Transferred sent = send_some(socket, head, body);
     if (!sent.open) throw MissingError(fmt::format("error: {} is gone", peer));
     const std::size_t of_head = std::min(sent.bytes, head.size());
     head = head.subspan(of_head);
@@ -181,7 +181,7 @@ void send_all(const Socket& socket, std::span<const std::byte> head,
 void receive_all(const Socket& socket, std::span<std::byte> bytes, const Deadline& deadline,
                  const std::string& peer) {
   while (!bytes.empty()) {
-    const Progress received = receive_some(socket, bytes);
+    const Transferred received = receive_some(socket, bytes);
     if (!received.open) throw MissingError(fmt::format("error: {} is gone", peer));
     bytes = bytes.subspan(received.bytes);
     if (received.bytes == 0 && !wait_for(socket, POLLIN, deadline)) {

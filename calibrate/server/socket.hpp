@@ -61,12 +61,12 @@ void receive_all(const Socket& socket, std::span<std::byte> bytes, const Deadlin
 
 /// Sends or receives what is possible now. Nothing where the socket must be waited for; false in
 /// `open` where the peer is gone.
-struct Progress {
+struct Transferred {
   std::size_t bytes = 0;
   bool open = true;
 };
-Progress send_some(const Socket& socket, std::span<const std::byte> head,
-                   std::span<const std::byte> body);
-Progress receive_some(const Socket& socket, std::span<std::byte> bytes);
+Transferred send_some(const Socket& socket, std::span<const std::byte> head,
+                      std::span<const std::byte> body);
+Transferred receive_some(const Socket& socket, std::span<std::byte> bytes);
 
 }  // namespace rehearse

@@ -98,7 +98,8 @@ std::string to_json(const RankSteps& rank) {
               {"peak", rank.allocated_peak.value()},
               {"loss", rank.last_loss},
               {"device", rank.device},
-              {"libtorch", rank.libtorch}}
+              {"libtorch", rank.libtorch},
+              {"threads", rank.host_threads}}
       .dump();
 }
 
@@ -117,6 +118,7 @@ RankSteps rank_steps_from_json(const std::string& text) {
   rank.last_loss = number("loss");
   rank.device = object.at("device");
   rank.libtorch = object.at("libtorch");
+  rank.host_threads = object.at("threads");
   return rank;
 }
 
@@ -151,8 +153,13 @@ std::string step_report(const StepRequest& request, const std::vector<RankSteps>
   json report = {{"schema", "rehearse.step/1"},
                  {"strategy", request.strategy},
                  {"model", request.model},
+                 {"precision", request.precision},
+                 {"optimizer", request.optimizer},
+                 {"seed", request.seed},
                  {"batch_per_rank", request.batch},
                  {"ranks", request.ranks},
+                 {"nodes", request.nodes},
+                 {"host_threads", ranks.front().host_threads},
                  {"steps", request.steps},
                  {"warmup_steps", request.warmup},
                  {"hardware", ranks.front().device},

@@ -17,6 +17,7 @@ struct RankSteps {
   Bytes allocated_peak;  ///< of tensors
   double last_loss = 0;
   std::string device, libtorch;
+  int host_threads = 1;
 };
 std::string to_json(const RankSteps& rank);
 RankSteps rank_steps_from_json(const std::string& text);
@@ -28,7 +29,9 @@ ServerResult server_result_from_json(const std::string& text);
 /// How the steps were asked for.
 struct StepRequest {
   std::string strategy, model, command, date;
-  int ranks = 1;
+  std::string precision = "fp32", optimizer = "sgd";
+  std::uint64_t seed = 1;
+  int ranks = 1, nodes = 1;
   std::int64_t batch = 1;
   int steps = 0, warmup = 0;
 };

@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "comm/lost_peer.hpp"
 #include "measure/host_threads.hpp"
+#include "measure/precision.hpp"
+#include "measure/rank_device.hpp"
 #include "models/networks.hpp"
 #include "train/ddp.hpp"
 #include "train/fsdp.hpp"
@@ -18,8 +21,36 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// So small that a batch that is repeated does not change what is measured.
-constexpr double kLearningRate = 1e-9;
+/// A unit whose forward runs under autocast; backward then runs in the types that it recorded.
+class AutocastUnit : public UnitModule {
+ public:
+  AutocastUnit(std::shared_ptr<UnitModule> unit, Precision precision, torch::Device device)
+      : unit_(register_module("unit", std::move(unit))), precision_(precision), device_(device) {}
+  torch::Tensor forward(const torch::Tensor& input) override {
+    const AutocastScope autocast(precision_, device_);
+    return unit_->forward(input);
+  }
+
+ private:
+  std::shared_ptr<UnitModule> unit_;
+  Precision precision_;
+  torch::Device device_;
+};
+
+/// The chain as it trains in that precision.
+void train_in(Chain& chain, Precision precision, torch::Device device) {
+  const std::string reason = unsupported(precision, device);
+  if (!reason.empty()) throw InputError("error: --precision: " + reason);
+  apply_precision(precision, chain);
+  if (precision != Precision::bf16) return;
+  for (ChainUnit& unit : chain.units)
+    unit.module = std::make_shared<AutocastUnit>(unit.module, precision, device);
+  chain.loss = [loss = chain.loss, precision, device](const torch::Tensor& output,
+                                                      const torch::Tensor& target) {
+    const AutocastScope autocast(precision, device);
+    return loss(output, target);
+  };
+}
 
 /// What one rank trains with.
 struct Subject {
@@ -29,18 +60,18 @@ struct Subject {
 };
 
 Subject make_subject(const RankEnvironment& self, const StepRunOptions& options) {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  set_host_threads(std::max(1, cores / self.local_world_size));
+  const bool alone = !options.servers.empty();  // no collectives, and so no NCCL
   Subject subject;
-  subject.device = make_device();
-  torch::manual_seed(1);
-  ModelShape shape;
-  shape.image = options.image;
-  subject.chain = build_chain(options.model, shape);
+  subject.device =
+      make_rank_device(self, {.cpu = options.cpu, .shares_gpu = alone, .threads = options.threads});
+  torch::manual_seed(options.seed);
+  subject.chain = build_chain(options.model, options.shape);
   const torch::Device device = subject.device->torch_device();
   move_to(subject.chain, device);
-  torch::manual_seed(static_cast<std::uint64_t>(100 + self.rank));
-  subject.batch = random_batch(subject.chain.input, options.batch, device);
+  train_in(subject.chain, options.precision, device);
+  torch::manual_seed(options.seed + 1000 * static_cast<std::uint64_t>(self.rank + 1));
+  subject.batch =
+      random_batch(subject.chain.input, options.batch, device, input_type(options.precision));
   return subject;
 }
 
@@ -49,6 +80,7 @@ RankSteps empty_record(const RankEnvironment& self, const Subject& subject) {
   record.rank = self.rank;
   record.device = subject.device->identity().name;
   record.libtorch = TORCH_VERSION;
+  record.host_threads = host_threads();
   return record;
 }
 
@@ -59,12 +91,26 @@ Seconds median(std::vector<Seconds> times) {
   return *middle;
 }
 
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const StepRunOptions& options,
+                                                        std::vector<torch::Tensor> parameters) {
+  namespace optim = torch::optim;
+  const double rate = options.learning_rate;
+  if (options.optimizer == "adam") {
+    return std::make_unique<optim::Adam>(std::move(parameters), optim::AdamOptions(rate));
+  }
+  if (options.optimizer == "adamw") {
+    return std::make_unique<optim::AdamW>(std::move(parameters), optim::AdamWOptions(rate));
+  }
+  return std::make_unique<optim::SGD>(std::move(parameters),
+                                      optim::SGDOptions(rate).momentum(options.momentum));
+}
+
 std::unique_ptr<Trainer> make_trainer(const StepRunOptions& options, const ProcessGroup& group,
                                       Subject& subject) {
-  TrainerParts parts{
-      subject.chain, group, subject.device.get(), [](std::vector<torch::Tensor> parameters) {
-        return std::make_unique<torch::optim::SGD>(std::move(parameters), kLearningRate);
-      }};
+  TrainerParts parts{subject.chain, group, subject.device.get(),
+                     [&options](std::vector<torch::Tensor> parameters) {
+                       return make_optimizer(options, std::move(parameters));
+                     }};
   if (options.strategy == "fsdp") return make_fsdp(std::move(parts));
   return make_ddp(std::move(parts));
 }
@@ -84,6 +130,7 @@ RankSteps run_trainer(const RankEnvironment& self, const StepRunOptions& options
     const Seconds whole(std::chrono::duration<double>(Clock::now() - begin).count());
     result.allocated_peak = std::max(result.allocated_peak, record.allocated_peak);
     result.last_loss = record.loss;
+    options.progress(k + 1);
     if (k < options.warmup) continue;
     result.steps.push_back(whole);
     waits.push_back(record.waited);
@@ -96,7 +143,11 @@ RankSteps run_trainer(const RankEnvironment& self, const StepRunOptions& options
 }
 
 RankSteps run_worker(const RankEnvironment& self, const StepRunOptions& options, Subject& subject) {
-  const auto loss = [&](std::uint64_t) { return forward_loss(subject.chain, subject.batch); };
+  int begun = 0;
+  const auto loss = [&](std::uint64_t) {
+    options.progress(begun++);
+    return forward_loss(subject.chain, subject.batch);
+  };
   subject.device->reset_peak();
   const auto iterations = static_cast<std::uint64_t>(options.warmup + options.steps);
   const PsWorkerResult run = train_with_server(
@@ -125,8 +176,8 @@ RankSteps run_worker(const RankEnvironment& self, const StepRunOptions& options,
 RankSteps run_steps(const RankEnvironment& self, const StepRunOptions& options) {
   try {
     Subject subject = make_subject(self, options);
-    return options.servers.empty() ? run_trainer(self, options, subject)
-                                   : run_worker(self, options, subject);
+    if (!options.servers.empty()) return run_worker(self, options, subject);
+    return with_peers(self, [&] { return run_trainer(self, options, subject); });
   } catch (const c10::OutOfMemoryError&) {
     throw MissingError(fmt::format(
         "error: batch {} of {} under {} does not fit into the device's memory\nremedy: a "

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/quantity.hpp"
 #include "launch/rank_environment.hpp"
+#include "model/model.hpp"
 #include "server/socket.hpp"
 #include "train/step_report.hpp"
 
@@ -14,16 +16,27 @@ namespace rehearse {
 struct StepRunOptions {
   std::string strategy = "ddp";  ///< ddp, fsdp, or ps-... for a worker of a parameter server
   std::string model;
-  std::int64_t image = 0;  ///< pixels per side; 0: the model's own
+  ModelShape shape;  ///< 0: the model's own
+  Precision precision = Precision::fp32;
   std::int64_t batch = 1;  ///< of each rank
   int steps = 10, warmup = 2;
+  std::string optimizer = "sgd";  ///< sgd, adam or adamw; a parameter server's is SGD
+  /// So small that a batch that is repeated does not change what is measured.
+  double learning_rate = 1e-6;
+  double momentum = 0;  ///< of sgd
+  std::uint64_t seed = 1;
+  int threads = 0;  ///< of the host; 0: the rank's share of its cores
+  bool cpu = false;
   Seconds delay;                  ///< added to each of this rank's steps
   std::vector<Endpoint> servers;  ///< of a ps- strategy
   std::chrono::milliseconds timeout = std::chrono::minutes(5);  ///< of each wait for another rank
+  /// Told after each step how many there were, those to warm up included.
+  std::function<void(int done)> progress = [](int) {};
 };
 
-/// Real training steps as one of the ranks, on random data: the GPU where there is one, else the
-/// CPU with its share of the cores. Call it in the rank's own process.
+/// Real training steps as one of the ranks, on random data: the GPU of its number where there is
+/// one, else the CPU with its share of the cores. Call it in the rank's own process. InputError
+/// where the device cannot compute in that precision, or the ranks cannot share the GPUs.
 RankSteps run_steps(const RankEnvironment& self, const StepRunOptions& options);
 
 }  // namespace rehearse

@@ -34,6 +34,20 @@ int write_through(const std::filesystem::path& file, const std::string& text) {
   return 0;
 }
 
+/// Makes the folders on the way, too.
+std::filesystem::path temporary_beside(const std::filesystem::path& file) {
+  std::error_code ignored;
+  // Renaming would put a file in the place of a device.
+  if (std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored)) {
+    throw MissingError(
+        fmt::format("{}: error: cannot be written: not a regular file", file.string()));
+  }
+  if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), ignored);
+  std::filesystem::path temporary = file;
+  temporary += fmt::format(".{}.tmp", getpid());
+  return temporary;
+}
+
 }  // namespace
 
 std::string read_whole_file(const std::filesystem::path& file) {
@@ -46,15 +60,21 @@ std::string read_whole_file(const std::filesystem::path& file) {
 }
 
 void write_whole_file(const std::filesystem::path& file, const std::string& text) {
-  std::error_code ignored;
-  if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), ignored);
-  std::filesystem::path temporary = file;
-  temporary += fmt::format(".{}.tmp", getpid());
+  const std::filesystem::path temporary = temporary_beside(file);
   int error = write_through(temporary, text);
   if (error == 0 && std::rename(temporary.c_str(), file.c_str()) != 0) error = errno;
   if (error == 0) return;
+  std::error_code ignored;
   std::filesystem::remove(temporary, ignored);
   fail_to_write(file, error);
+}
+
+void check_can_write(const std::filesystem::path& file) {
+  const std::filesystem::path temporary = temporary_beside(file);
+  const int error = write_through(temporary, "\n");
+  std::error_code ignored;
+  std::filesystem::remove(temporary, ignored);
+  if (error != 0) fail_to_write(file, error);
 }
 
 }  // namespace rehearse

@@ -13,4 +13,7 @@ std::string read_whole_file(const std::filesystem::path& file);
 /// MissingError if it cannot be written; the old file stays.
 void write_whole_file(const std::filesystem::path& file, const std::string& text);
 
+/// The same error before work whose result is to be written, where that can be seen by now.
+void check_can_write(const std::filesystem::path& file);
+
 }  // namespace rehearse

@@ -41,12 +41,15 @@ SweepResult sweep_over(int ranks, const SweepOptions& options) {
   const auto texts = collect_from_ranks(ranks, [&](const RankEnvironment& self) {
     torch::set_num_threads(1);
     const ProcessGroup group = make_process_group(self);
-    const SweepResult result =
-        sweep_collectives(group, torch::kCPU, options, [](std::size_t, std::size_t) {});
+    SweepSamples samples;
+    samples.ranks = ranks;
+    sweep_collectives(
+        group, torch::kCPU, options, samples,
+        {[](double, const std::string&) {}, [](const SweepSamples&) {}, [] { return false; }});
     barrier(group);
-    return to_json(result);
+    return to_json(samples);
   });
-  return sweep_from_json(texts.front());
+  return summarize(sweep_samples_from_json(texts.front(), "samples.json"));
 }
 
 CommProfile read_text(const std::string& text) {
@@ -156,4 +159,84 @@ BOOST_AUTO_TEST_CASE(too_few_sizes_are_refused) {
   SweepResult result = made_up(2);
   result.points.resize(2);
   BOOST_CHECK_THROW(comm_profile_file(result, {"few", "", "today"}), InputError);
+}
+
+// --- what a sweep keeps
+
+namespace {
+
+SweepSamples some_samples() {
+  SweepSamples samples;
+  samples.ranks = 3;
+  samples.backend = "gloo";
+  samples.hardware = "made up";
+  samples.at(CollectiveKind::broadcast, Bytes(1024)) = {
+      CollectiveKind::broadcast, Bytes(1024), 7, {Seconds(3e-6), Seconds(1e-6), Seconds(2e-6)}};
+  samples.overlaps.push_back({CollectiveKind::all_reduce, Bytes(1024), Seconds(1e-3), Seconds(2e-3),
+                              Seconds(1e-3), Seconds(1.5e-3)});
+  samples.copies.push_back({false, true, Bytes(64), Seconds(1e-6)});
+  return samples;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(samples_survive_their_file) {
+  const SweepSamples back = sweep_samples_from_json(to_json(some_samples()), "samples.json");
+  BOOST_TEST(to_json(back) == to_json(some_samples()));
+  BOOST_TEST(summarize(back).points.front().median.value() == 2e-6);
+  BOOST_TEST(back.has_overlap(CollectiveKind::all_reduce, Bytes(1024)));
+  BOOST_TEST(!back.has_overlap(CollectiveKind::all_reduce, Bytes(2048)));
+}
+
+BOOST_AUTO_TEST_CASE(damaged_samples_are_refused_wherever_they_end) {
+  const std::string text = to_json(some_samples());
+  for (std::size_t length = 0; length + 2 < text.size(); length += 7) {
+    BOOST_CHECK_THROW(sweep_samples_from_json(text.substr(0, length), "samples.json"), InputError);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(samples_of_another_subject_are_refused) {
+  const SweepSamples old = some_samples();
+  BOOST_CHECK_NO_THROW(check_same_subject(old, some_samples(), "samples.json"));
+  SweepSamples now = old;
+  now.host_threads = 2;
+  BOOST_CHECK_THROW(check_same_subject(old, now, "samples.json"), InputError);
+  now = old;
+  now.hardware = "another";
+  BOOST_CHECK_THROW(check_same_subject(old, now, "samples.json"), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(the_profile_has_the_overlaps) {
+  SweepResult result = made_up(2);
+  result.overlaps = some_samples().overlaps;
+  const CommProfile profile = read_text(comm_profile_file(result, {"made_up", "", "today"}));
+  BOOST_REQUIRE(profile.overlap.size() == 1u);
+  BOOST_TEST(profile.overlap[0].comm_slowdown == 2);
+  BOOST_TEST(profile.overlap[0].compute_slowdown == 1.5);
+}
+
+BOOST_AUTO_TEST_CASE(a_sweep_goes_on_from_its_samples_and_stops_when_any_rank_is_told) {
+  SweepOptions options;
+  options.kinds = {CollectiveKind::all_reduce};
+  options.sizes = {Bytes(kKiB), Bytes(4 * kKiB)};
+  options.sample = Seconds(1e-4);
+  options.repetitions = 6;
+  const auto texts = collect_from_ranks(2, [&](const RankEnvironment& self) {
+    torch::set_num_threads(1);
+    const ProcessGroup group = make_process_group(self);
+    SweepSamples samples;
+    int kept = 0;
+    SweepWatch watch{[](double, const std::string&) {}, [&](const SweepSamples&) { ++kept; },
+                     [&] { return self.rank == 1 && kept == 3; }};
+    sweep_collectives(group, torch::kCPU, options, samples, watch);
+    const bool stopped = !samples.finished;
+    const auto first = samples.series.front().times;
+    watch.stop = [] { return false; };
+    sweep_collectives(group, torch::kCPU, options, samples, watch);
+    const auto& all = samples.series.front().times;
+    const bool same = std::equal(first.begin(), first.end(), all.begin());
+    return fmt::format("{} {} {} {} {}", stopped, first.size(), samples.finished, all.size(), same);
+  });
+  BOOST_TEST(texts[0] == "true 4 true 6 true");
+  BOOST_TEST(texts[1] == texts[0]);
 }

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "launch/run_ranks.hpp"
+#include "server/peer_error.hpp"
 
 namespace rehearse {
 namespace {
@@ -81,6 +82,15 @@ BOOST_AUTO_TEST_CASE(the_killed_rank_is_the_cause_even_when_a_peer_complains_fir
   BOOST_TEST(failure.text.find("rank 1 of 2 was ended by signal 9") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(what_a_rank_threw_is_the_cause_even_when_a_peer_lost_it_first) {
+  const auto failure = failure_of(2, [](const RankEnvironment& ranks) -> std::string {
+    if (ranks.rank == 0) throw PeerError("error: connection closed by peer");
+    usleep(50000);
+    throw InputError("error: no such model");
+  });
+  BOOST_TEST(failure.text == "error: no such model (in rank 1 of 2)");
+}
+
 BOOST_AUTO_TEST_CASE(an_error_of_a_rank_keeps_its_code_and_text) {
   const auto failure = failure_of(2, [](const RankEnvironment& ranks) -> std::string {
     if (ranks.rank == 0) throw InputError("error: no such model");
@@ -105,11 +115,6 @@ BOOST_AUTO_TEST_CASE(ranks_that_hang_are_stopped_at_the_total_limit) {
   BOOST_TEST(failure.text == "error: the ranks did not end within 1 s and were stopped");
   BOOST_TEST((failure.code == ExitCode::stuck));
   BOOST_TEST((failure.took < kBound));
-}
-
-BOOST_AUTO_TEST_CASE(codes_that_ranks_return_are_returned) {
-  BOOST_TEST(run_ranks(2, [](const RankEnvironment&) { return 0; }) == 0);
-  BOOST_TEST(run_ranks(2, [](const RankEnvironment& ranks) { return 4 * ranks.rank; }) == 4);
 }
 
 BOOST_AUTO_TEST_CASE(no_rank_outlives_a_killed_parent) {

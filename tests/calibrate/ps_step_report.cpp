@@ -18,7 +18,9 @@ RankSteps rank_of(int rank, const std::vector<double>& seconds) {
 
 nlohmann::json report_of(const std::string& strategy, const std::vector<RankSteps>& ranks,
                          const std::vector<ServerResult>& servers = {}) {
-  const StepRequest request{strategy, "small_mlp", "rehearse-calibrate step", "today", 2, 4, 3, 1};
+  StepRequest request;
+  request.strategy = strategy;
+  request.ranks = 2;
   return nlohmann::json::parse(step_report(request, ranks, servers));
 }
 

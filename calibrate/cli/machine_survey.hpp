@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/sweep_result.hpp"
+
+namespace rehearse {
+
+/// What this machine is, and how it is to be measured.
+struct MachineSurvey {
+  std::string device;  ///< of each rank
+  std::string libtorch;
+  bool on_gpu = false;
+  int ranks = 2;
+  int threads = 1;  ///< of each rank's host
+
+  /// "nvidia_h100_80gb_hbm3", "intel_xeon_cpu_2_20ghz_1_threads": for names of files.
+  std::string slug() const;
+};
+
+/// What a person may ask for; 0: as many ranks as GPUs, or two on the CPU, and each rank's share of
+/// the cores.
+struct SurveyOptions {
+  int nproc = 0;
+  int threads = 0;
+  bool cpu = false;
+};
+
+/// Looks at the machine, in a process of its own: nothing of LibTorch is started in this one.
+/// InputError where more ranks are asked for than the machine has GPUs or cores.
+MachineSurvey survey_machine(const SurveyOptions& options);
+
+/// Copies between host and the first GPU, likewise in a process of its own; none on CPUs.
+std::vector<SweepCopy> survey_copies(const MachineSurvey& machine);
+
+}  // namespace rehearse

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/rank_environment.hpp"
+#include "train/step_run.hpp"
+
+namespace rehearse {
+
+/// Training steps across processes that end in a report.
+struct StepCommand {
+  StepRunOptions run;
+  std::string precision = "fp32";
+  int nproc = 2;
+  int servers = 1;
+  std::uint64_t staleness = 1;
+  int backup_workers = 0;
+  double timeout = 300;
+  std::string slow;  ///< RANK:MS
+  std::filesystem::path output;
+  bool dry_run = false, quiet = false;
+};
+
+/// Ranks, and how many of them a launcher started on each node.
+struct Ranks {
+  std::optional<RankEnvironment> self;  ///< this process, where a launcher started it
+  int count = 1, nodes = 1;
+};
+
+/// Those of the launcher that started this process, else the command's own.
+Ranks ranks_of(const StepCommand& command);
+
+/// Trainers, and the servers behind them; the servers are processes of rank 0's node.
+class StepProcesses {
+ public:
+  /// InputError where the command's options do not fit together.
+  StepProcesses(const StepCommand& command, const Ranks& placed);
+
+  /// Trains. False where another process of the launcher has the results. Throws as
+  /// collect_from_team() does.
+  bool run();
+
+  std::vector<RankSteps> ranks;
+  std::vector<ServerResult> servers;
+
+ private:
+  std::string listen(const std::string& address);
+  std::string work_of(const RankEnvironment& self, const std::string& announced);
+
+  const StepCommand& command_;
+  const Ranks& placed_;
+  std::optional<ServerMode> mode_;
+  int slow_rank_ = -1;
+  Seconds delay_;  ///< of the slow rank's steps
+  std::vector<Socket> listening_;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,314 @@
+// Processes as a launcher starts them: they meet at a port, and what ends one ends all.
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <list>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "launch/run_team.hpp"
+#include "server/socket.hpp"
+
+namespace rehearse {
+namespace {
+
+namespace data = boost::unit_test::data;
+using Clock = std::chrono::steady_clock;
+using std::chrono::seconds;
+
+constexpr seconds kBound{8};
+const std::string kHost = "127.0.0.1";
+
+[[noreturn]] void hang() {
+  for (;;) sleep(60);
+}
+
+int free_port() { return port_of(listen_on({kHost, 0})); }
+
+/// What is printed so far stays this process's.
+pid_t fork_quietly() {
+  std::fflush(nullptr);
+  return fork();
+}
+
+/// One process of a launcher, started by hand; what it throws or prints goes into a file.
+class Process {
+ public:
+  Process(int rank, int size, int port, const TeamWork& team, const RunLimits& limits = {})
+      : file_(std::filesystem::temp_directory_path() /
+              fmt::format("rehearse-team-{}-{}-{}", getpid(), port, rank)),
+        id_(fork_quietly()) {
+    if (id_ != 0) return;
+    RankEnvironment self;
+    self.rank = self.local_rank = rank;
+    self.world_size = self.local_world_size = size;
+    self.master_port = port;
+    std::string text;
+    int code = 0;
+    try {
+      for (const std::string& one : collect_from_team(self, team, limits)) text += one + ";";
+    } catch (const Error& error) {
+      text = error.what();
+      code = static_cast<int>(error.code());
+    }
+    std::ofstream(file_) << text;
+    _exit(code);
+  }
+  ~Process() {
+    if (!ended_) {
+      kill(id_, SIGKILL);
+      waitpid(id_, nullptr, 0);
+    }
+    std::filesystem::remove(file_);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t id() const { return id_; }
+  int wait() {
+    int status = 0;
+    waitpid(id_, &status, 0);
+    ended_ = true;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  std::string text() const {
+    std::ostringstream all;
+    all << std::ifstream(file_).rdbuf();
+    return all.str();
+  }
+
+ private:
+  std::filesystem::path file_;
+  pid_t id_;
+  bool ended_ = false;
+};
+
+/// Where ranks say that they have come so far.
+class Marks {
+ public:
+  Marks() {
+    std::string name = (std::filesystem::temp_directory_path() / "rehearse-marks-XXXXXX").string();
+    BOOST_REQUIRE(mkdtemp(name.data()) != nullptr);
+    folder_ = name;
+  }
+  ~Marks() { std::filesystem::remove_all(folder_); }
+  void set(int rank) const { std::ofstream(folder_ / std::to_string(rank)) << getpid() << '\n'; }
+  /// The process that set it.
+  pid_t await(int rank) const {
+    pid_t process = 0;
+    for (int i = 0; i < 400 && process == 0; ++i) {
+      usleep(20000);
+      std::ifstream(folder_ / std::to_string(rank)) >> process;
+    }
+    BOOST_REQUIRE(process > 0);
+    return process;
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TeamWork hanging(const Marks& marks) {
+  TeamWork team;
+  team.work = [&marks](const RankEnvironment& self, const std::string&) -> std::string {
+    marks.set(self.rank);
+    hang();
+  };
+  return team;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Ended, whether or not somebody has asked for its end yet.
+bool ended(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string id, name, state = "Z";
+  file >> id >> name >> state;
+  return state == "Z";
+}
+
+bool gone(pid_t process) {
+  for (int i = 0; i < 100 && !ended(process); ++i) usleep(20000);
+  return ended(process);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(ranks_and_helpers_know_what_rank_0_announced_and_rank_0_has_all_texts) {
+  const int port = free_port();
+  TeamWork team;
+  team.announce = [](const std::string& address) { return "at " + address; };
+  team.helpers = 1;
+  team.work = [](const RankEnvironment& self, const std::string& announced) {
+    return fmt::format("{} of {} {}", self.rank, self.world_size, announced);
+  };
+  std::list<Process> processes;
+  for (int rank : {2, 0, 1}) processes.emplace_back(rank, 3, port, team);
+  for (Process& process : processes) BOOST_TEST(process.wait() == 0);
+  const auto rank_0 = std::next(processes.begin());
+  BOOST_TEST(rank_0->text() ==
+             "0 of 3 at 127.0.0.1;1 of 3 at 127.0.0.1;2 of 3 at 127.0.0.1;3 of 3 at 127.0.0.1;");
+  BOOST_TEST(processes.front().text() == "");
+}
+
+BOOST_AUTO_TEST_CASE(ranks_started_here_are_told_the_same) {
+  TeamWork team;
+  team.announce = [](const std::string& address) { return address; };
+  team.helpers = 1;
+  team.work = [](const RankEnvironment& self, const std::string& announced) {
+    return fmt::format("{} of {} {}", self.rank, self.world_size, announced);
+  };
+  const auto texts = collect_from_team(2, team);
+  BOOST_REQUIRE(texts.size() == 3u);
+  BOOST_TEST(texts[2] == "2 of 2 127.0.0.1");
+}
+
+BOOST_DATA_TEST_CASE(a_killed_worker_is_named_on_every_rank, data::make({0, 1, 2}), victim) {
+  const Marks marks;
+  const int port = free_port();
+  const TeamWork team = hanging(marks);
+  std::list<Process> processes;
+  for (int rank : {0, 1, 2}) processes.emplace_back(rank, 3, port, team);
+  pid_t workers[] = {marks.await(0), marks.await(1), marks.await(2)};
+  const auto begin = Clock::now();
+  kill(workers[victim], SIGKILL);
+  const std::string expected = fmt::format("rank {} of 3 was ended by signal 9 (Killed)", victim);
+  for (Process& process : processes) {
+    BOOST_TEST(process.wait() == static_cast<int>(ExitCode::missing));
+    BOOST_TEST(contains(process.text(), expected), process.text());
+  }
+  BOOST_TEST((Clock::now() - begin < kBound));
+  for (const pid_t worker : workers) BOOST_TEST(gone(worker));
+}
+
+BOOST_DATA_TEST_CASE(a_killed_process_of_the_launcher_ends_the_others, data::make({0, 1}), victim) {
+  const Marks marks;
+  const int port = free_port();
+  const TeamWork team = hanging(marks);
+  std::list<Process> processes;
+  for (int rank : {0, 1, 2}) processes.emplace_back(rank, 3, port, team);
+  pid_t workers[] = {marks.await(0), marks.await(1), marks.await(2)};
+  const auto begin = Clock::now();
+  kill(std::next(processes.begin(), victim)->id(), SIGKILL);
+  int rank = 0;
+  for (Process& process : processes) {
+    if (rank++ == victim) continue;
+    BOOST_TEST(process.wait() == static_cast<int>(ExitCode::missing));
+    BOOST_TEST(contains(process.text(), fmt::format("error: rank {} of 3 is gone", victim)),
+               process.text());
+  }
+  BOOST_TEST((Clock::now() - begin < kBound));
+  for (const pid_t worker : workers) BOOST_TEST(gone(worker));
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_killed_while_results_are_gathered_is_named) {
+  const Marks marks;
+  const int port = free_port();
+  TeamWork team;
+  team.work = [&marks](const RankEnvironment& self, const std::string&) -> std::string {
+    marks.set(self.rank);
+    if (self.rank == 1) hang();
+    return "done";
+  };
+  Process rank_0(0, 2, port, team), rank_1(1, 2, port, team);
+  BOOST_REQUIRE(gone(marks.await(0)));
+  kill(rank_1.id(), SIGKILL);
+  BOOST_TEST(rank_0.wait() == static_cast<int>(ExitCode::missing));
+  BOOST_TEST(contains(rank_0.text(), "error: rank 1 of 2 is gone"), rank_0.text());
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_killed_before_all_have_come_is_named) {
+  const Marks marks;
+  const int port = free_port();
+  const TeamWork team = hanging(marks);
+  Process rank_0(0, 3, port, team);
+  {
+    Process rank_1(1, 3, port, team);
+    usleep(500000);
+  }
+  const auto begin = Clock::now();
+  BOOST_TEST(rank_0.wait() == static_cast<int>(ExitCode::missing));
+  BOOST_TEST(rank_0.text() == "error: rank 1 of 3 was gone before all had come");
+  BOOST_TEST((Clock::now() - begin < kBound));
+}
+
+BOOST_AUTO_TEST_CASE(an_error_of_a_rank_keeps_its_code_and_text_everywhere) {
+  const int port = free_port();
+  TeamWork team;
+  team.work = [](const RankEnvironment& self, const std::string&) -> std::string {
+    if (self.rank == 1) throw InputError("error: no such model");
+    hang();
+  };
+  Process rank_0(0, 2, port, team), rank_1(1, 2, port, team);
+  BOOST_TEST(rank_0.wait() == static_cast<int>(ExitCode::input));
+  BOOST_TEST(rank_1.wait() == static_cast<int>(ExitCode::missing));
+  BOOST_TEST(rank_0.text() == "error: no such model (in rank 1 of 2)");
+  BOOST_TEST(rank_1.text() == "error: no such model (in rank 1 of 2) (told by rank 0)");
+}
+
+BOOST_AUTO_TEST_CASE(ranks_that_never_come_are_named) {
+  const int port = free_port();
+  const Marks marks;
+  const RunLimits limits{.meeting = seconds(1)};
+  const TeamWork team = hanging(marks);
+  Process rank_0(0, 4, port, team, limits), rank_2(2, 4, port, team, {});
+  BOOST_TEST(rank_0.wait() == static_cast<int>(ExitCode::missing));
+  BOOST_TEST(rank_2.wait() == static_cast<int>(ExitCode::missing));
+  const std::string expected =
+      fmt::format("error: ranks 1, 3 of 4 did not come to port {} within 1.00 s", port);
+  BOOST_TEST(rank_0.text() == expected);
+  BOOST_TEST(rank_2.text() == expected + " (told by rank 0)");
+}
+
+BOOST_AUTO_TEST_CASE(a_master_that_refuses_is_named) {
+  const int port = free_port();
+  Process rank_1(1, 2, port, {}, {.meeting = seconds(1)});
+  BOOST_TEST(rank_1.wait() == static_cast<int>(ExitCode::missing));
+  BOOST_TEST(contains(rank_1.text(),
+                      fmt::format("error: nothing listens at 127.0.0.1:{} (tried for 1.00 s) (by "
+                                  "rank 1 of 2)\nremedy: ",
+                                  port)),
+             rank_1.text());
+}
+
+BOOST_AUTO_TEST_CASE(a_master_that_says_nothing_is_given_up) {
+  const Socket silent = listen_on({kHost, 0});
+  const auto begin = Clock::now();
+  Process rank_1(1, 2, port_of(silent), {}, {.meeting = seconds(1)});
+  BOOST_TEST(rank_1.wait() == static_cast<int>(ExitCode::missing));
+  BOOST_TEST(rank_1.text() ==
+             "error: rank 1 of 2 met rank 0, and the others did not within 1.00 s");
+  BOOST_TEST((Clock::now() - begin < kBound));
+}
+
+BOOST_AUTO_TEST_CASE(a_port_in_use_is_named_with_a_remedy) {
+  const Socket taken = listen_on({"", 0});
+  Process rank_0(0, 2, port_of(taken), {});
+  BOOST_TEST(rank_0.wait() == static_cast<int>(ExitCode::missing));
+  BOOST_TEST(contains(rank_0.text(), "another program listens there\nremedy: set MASTER_PORT"),
+             rank_0.text());
+}
+
+BOOST_AUTO_TEST_CASE(a_second_process_of_one_rank_is_told) {
+  const int port = free_port();
+  const Marks marks;
+  const TeamWork team = hanging(marks);
+  Process rank_0(0, 3, port, team), rank_1(1, 3, port, team);
+  usleep(500000);
+  Process again(1, 3, port, team);
+  BOOST_TEST(again.wait() == static_cast<int>(ExitCode::missing));
+  BOOST_TEST(contains(again.text(), "a second rank 1"), again.text());
+}
+
+}  // namespace rehearse
