@@ -35,3 +35,5 @@ find_path(REHEARSE_TORCH_FMT fmt/base.h PATHS ${TORCH_INCLUDE_DIRS} NO_DEFAULT_P
 if(REHEARSE_TORCH_FMT)
   target_compile_definitions(torch INTERFACE FMT_HEADER_ONLY)
 endif()
+# LibTorch's packages are built with NDEBUG; classes of theirs (at::RecordFunction) are laid out otherwise without it.
+target_compile_definitions(torch INTERFACE NDEBUG)

@@ -17,11 +17,7 @@ using nlohmann::json;
 const char* const kSchema = "rehearse.sweep/1";
 
 CollectiveKind kind_in(const json& object) {
-  const std::string name = object.at("collective");
-  for (const CollectiveKind kind : kCollectiveKinds) {
-    if (to_string(kind) == name) return kind;
-  }
-  throw std::invalid_argument("\"" + name + "\" is no collective");
+  return parse_collective_kind(object.at("collective"));
 }
 
 Seconds seconds_in(const json& object, const char* key) {

@@ -57,14 +57,50 @@ std::vector<double> samples_of(const StepRequest& request, const std::vector<Ran
   return samples;
 }
 
+json to_object(const StepDetail& detail) {
+  json phases = json::object(), collectives = json::array();
+  for (const auto& [name, time] : detail.phases) phases[name + "_s"] = time.value();
+  for (const CollectiveTimes& one : detail.collectives) {
+    collectives.push_back({{"collective", to_string(one.kind)},
+                           {"of", one.what},
+                           {"size_bytes", one.size.value()},
+                           {"launched_s", one.launched.value()},
+                           {"done_s", one.done.value()}});
+  }
+  return {{"phases", phases},
+          {"collectives", collectives},
+          {"gradient_ready_s", numbers(detail.gradient_ready)}};
+}
+
+StepDetail detail_from(const json& object) {
+  StepDetail detail;
+  for (const auto& [name, time] : object.at("phases").items()) {
+    detail.phases[name.substr(0, name.size() - 2)] = Seconds(time.get<double>());
+  }
+  for (const json& one : object.at("collectives")) {
+    detail.collectives.push_back({.kind = parse_collective_kind(one.at("collective")),
+                                  .what = one.at("of"),
+                                  .size = Bytes(one.at("size_bytes").get<double>()),
+                                  .launched = Seconds(one.at("launched_s").get<double>()),
+                                  .done = Seconds(one.at("done_s").get<double>())});
+  }
+  for (const json& time : object.at("gradient_ready_s")) {
+    detail.gradient_ready.emplace_back(time.get<double>());
+  }
+  return detail;
+}
+
 json to_object(const RankSteps& rank) {
-  return {{"rank", rank.rank},
-          {"step_time_s", distribution(numbers(rank.steps))},
-          {"waited_s", rank.waited.value()},
-          {"sent_bytes_per_step", std::round(rank.sent.value())},
-          {"received_bytes_per_step", std::round(rank.received.value())},
-          {"allocated_peak_bytes", rank.allocated_peak.value()},
-          {"last_loss", rank.last_loss}};
+  json object = to_object(rank.detail);
+  object.update({{"rank", rank.rank},
+                 {"step_time_s", distribution(numbers(rank.steps))},
+                 {"step_times_s", numbers(rank.steps)},
+                 {"waited_s", rank.waited.value()},
+                 {"sent_bytes_per_step", std::round(rank.sent.value())},
+                 {"received_bytes_per_step", std::round(rank.received.value())},
+                 {"allocated_peak_bytes", rank.allocated_peak.value()},
+                 {"last_loss", rank.last_loss}});
+  return object;
 }
 
 /// Of the updates that were applied while all workers trained.
@@ -97,6 +133,7 @@ std::string to_json(const RankSteps& rank) {
               {"received", rank.received.value()},
               {"peak", rank.allocated_peak.value()},
               {"loss", rank.last_loss},
+              {"detail", to_object(rank.detail)},
               {"device", rank.device},
               {"libtorch", rank.libtorch},
               {"threads", rank.host_threads}}
@@ -116,6 +153,7 @@ RankSteps rank_steps_from_json(const std::string& text) {
   rank.received = Bytes(number("received"));
   rank.allocated_peak = Bytes(number("peak"));
   rank.last_loss = number("loss");
+  rank.detail = detail_from(object.at("detail"));
   rank.device = object.at("device");
   rank.libtorch = object.at("libtorch");
   rank.host_threads = object.at("threads");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "server/parameter_server.hpp"
+#include "train/step_detail.hpp"
 
 namespace rehearse {
 
@@ -16,6 +17,7 @@ struct RankSteps {
   Bytes sent, received;  ///< over the network, per step
   Bytes allocated_peak;  ///< of tensors
   double last_loss = 0;
+  StepDetail detail;
   std::string device, libtorch;
   int host_threads = 1;
 };

@@ -84,13 +84,6 @@ RankSteps empty_record(const RankEnvironment& self, const Subject& subject) {
   return record;
 }
 
-Seconds median(std::vector<Seconds> times) {
-  check(!times.empty(), "a median of at least one step");
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
-
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const StepRunOptions& options,
                                                         std::vector<torch::Tensor> parameters) {
   namespace optim = torch::optim;
@@ -122,6 +115,7 @@ RankSteps run_trainer(const RankEnvironment& self, const StepRunOptions& options
       make_process_group(self, {on_gpu ? CommBackend::nccl : CommBackend::gloo, options.timeout});
   const auto trainer = make_trainer(options, group, subject);
   RankSteps result = empty_record(self, subject);
+  std::vector<StepRecord> records;
   std::vector<Seconds> waits;
   for (int k = 0; k < options.warmup + options.steps; ++k) {
     const auto begin = Clock::now();
@@ -134,10 +128,12 @@ RankSteps run_trainer(const RankEnvironment& self, const StepRunOptions& options
     if (k < options.warmup) continue;
     result.steps.push_back(whole);
     waits.push_back(record.waited);
+    records.push_back(record);
     result.sent += record.wire.sent / options.steps;
     result.received += record.wire.received / options.steps;
   }
   result.waited = median(waits);
+  result.detail = detail_of(records);
   leave(group);
   return result;
 }
@@ -160,14 +156,18 @@ RankSteps run_worker(const RankEnvironment& self, const StepRunOptions& options,
   result.sent = run.sent / all;
   result.received = run.received / all;
   if (!run.losses.empty()) result.last_loss = run.losses.back();
-  std::vector<Seconds> waits;
+  std::vector<Seconds> pulls, computations, pushes;
   for (const PsStep& step : run.steps) {
     if (std::cmp_less(step.iteration, options.warmup)) continue;
     result.steps.push_back(step.total());
-    waits.push_back(step.pull);
+    pulls.push_back(step.pull);
+    computations.push_back(step.compute);
+    pushes.push_back(step.push);
   }
-  if (waits.empty()) throw MissingError("error: a worker came too late for every measured round");
-  result.waited = median(waits);
+  if (pulls.empty()) throw MissingError("error: a worker came too late for every measured round");
+  result.waited = median(pulls);
+  result.detail.phases = {
+      {"pull", median(pulls)}, {"compute", median(computations)}, {"push", median(pushes)}};
   return result;
 }
 

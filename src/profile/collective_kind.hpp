@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <stdexcept>
 #include <string>
 
 namespace rehearse {
@@ -28,6 +29,14 @@ inline std::string to_string(CollectiveKind kind) {
       return "send_recv";
   }
   return "?";
+}
+
+/// The collective with this name. Throws std::invalid_argument where there is none.
+inline CollectiveKind parse_collective_kind(const std::string& name) {
+  for (const CollectiveKind kind : kCollectiveKinds) {
+    if (to_string(kind) == name) return kind;
+  }
+  throw std::invalid_argument("\"" + name + "\" is no collective");
 }
 
 /// busbw / algbw as nccl-tests defines it (doc/PERFORMANCE.md): the bytes that the busiest port

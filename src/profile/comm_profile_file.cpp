@@ -16,9 +16,7 @@ CollectiveKind read_kind(const Value& value) {
   std::vector<std::string> names;
   names.reserve(kCollectiveKinds.size());
   for (const CollectiveKind kind : kCollectiveKinds) names.push_back(to_string(kind));
-  const std::string name = value.as_choice(names);
-  return kCollectiveKinds.at(
-      static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin()));
+  return parse_collective_kind(value.as_choice(names));
 }
 
 std::vector<CommSegment> read_segments(const Value& value) {

@@ -63,9 +63,36 @@ BOOST_AUTO_TEST_CASE(what_a_rank_measured_survives_the_way_between_processes) {
   RankSteps rank = kTwo[1];
   rank.sent = Bytes(12);
   rank.last_loss = std::nan("");
+  rank.detail.phases["pull"] = Seconds(0.5);
+  rank.detail.collectives = {
+      {CollectiveKind::all_reduce, "bucket 0", Bytes(64), Seconds(0.25), Seconds(0.75)}};
+  rank.detail.gradient_ready = {Seconds(0.125), Seconds(1)};
   const RankSteps back = rank_steps_from_json(to_json(rank));
   BOOST_TEST(back.rank == 1);
   BOOST_TEST(back.steps.size() == 3u);
   BOOST_TEST(back.sent.value() == 12);
   BOOST_TEST(std::isnan(back.last_loss));
+  BOOST_TEST(back.detail.phases.at("pull").value() == 0.5);
+  BOOST_TEST(back.detail.collectives.at(0).what == "bucket 0");
+  BOOST_TEST(back.detail.collectives.at(0).done.value() == 0.75);
+  BOOST_TEST(back.detail.gradient_ready.at(1).value() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(details_are_medians_of_the_steps_with_the_last_one_s_buckets) {
+  const auto step = [](double backward, const std::vector<double>& done) {
+    StepRecord record;
+    record.backward = Seconds(backward);
+    for (const double time : done) {
+      record.collectives.push_back(
+          {CollectiveKind::all_reduce, "bucket", Bytes(8), {}, Seconds(time)});
+    }
+    return record;
+  };
+  // The first step has one bucket, as DDP's has: it does not count.
+  const StepDetail detail =
+      detail_of({step(100, {100}), step(3, {1, 5}), step(1, {3, 4}), step(2, {2, 9})});
+  BOOST_TEST(detail.phases.at("backward").value() == 2);
+  BOOST_REQUIRE(detail.collectives.size() == 2u);
+  BOOST_TEST(detail.collectives[0].done.value() == 2);
+  BOOST_TEST(detail.collectives[1].done.value() == 5);
 }
