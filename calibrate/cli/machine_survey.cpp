@@ -43,7 +43,8 @@ std::string MachineSurvey::slug() const {
     }
   }
   while (!text.empty() && text.back() == '_') text.pop_back();
-  return on_gpu ? text : fmt::format("{}_{}_threads", text, threads);
+  if (on_gpu) return text;
+  return fmt::format("{}_{}_thread{}", text, threads, threads == 1 ? "" : "s");
 }
 
 MachineSurvey survey_machine(const SurveyOptions& options) {

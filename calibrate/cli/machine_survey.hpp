@@ -15,7 +15,7 @@ struct MachineSurvey {
   int ranks = 2;
   int threads = 1;  ///< of each rank's host
 
-  /// "nvidia_h100_80gb_hbm3", "intel_xeon_cpu_2_20ghz_1_threads": for names of files.
+  /// "nvidia_h100_80gb_hbm3", "intel_xeon_cpu_2_20ghz_1_thread": for names of files.
   std::string slug() const;
 };
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/quantity.hpp"
 
 namespace rehearse {
@@ -21,7 +23,8 @@ Progress::~Progress() {
 }
 
 void Progress::update(double share_of_part, const std::string& now) {
-  const double share = span_.from + (span_.to - span_.from) * share_of_part;
+  // Estimates of the whole may fall short by a rounding.
+  const double share = std::min(1.0, span_.from + (span_.to - span_.from) * share_of_part);
   const Clock::time_point time = Clock::now();
   if (quiet_ || share <= 0 || time - shown_ < (terminal_ ? Clock::duration(kRedraw) : kLine)) {
     return;
