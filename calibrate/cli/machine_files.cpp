@@ -85,8 +85,9 @@ std::string cluster_file(const MachineCluster& cluster) {
 
 std::string scenario_file(const ComputeProfile& profile) {
   check(!profile.points.empty(), "a profile that was measured has points");
-  std::string model =
-      fmt::format("use: {}, batch_per_gpu: {}", profile.model, profile.points.back().batch);
+  std::string model = fmt::format(
+      "use: {}, {}: {}, batch_per_gpu: {}", profile.model, profile.image > 0 ? "image" : "sequence",
+      profile.image > 0 ? profile.image : profile.sequence, profile.points.back().batch);
   if (profile.precision != Precision::fp32) model += ", precision: " + to_string(profile.precision);
   return fmt::format("model: {{{}}}\ncluster: {{use: cluster.yaml}}\nstrategy: {{ddp: {{}}}}\n",
                      model);
