@@ -33,14 +33,14 @@ CommPoints points_of(const SweepResult& result, CollectiveKind kind, const std::
   return measured;
 }
 
+std::string source_of(const SweepResult& result, const SweepProfileOptions& options) {
+  return fmt::format("rehearse-calibrate, {}, {}", result.backend, options.date);
+}
+
 }  // namespace
 
 std::string comm_profile_file(const SweepResult& result, const SweepProfileOptions& options) {
-  CommProfile profile{options.name,
-                      result.hardware,
-                      fmt::format("rehearse-calibrate, {}, {}", result.backend, options.date),
-                      {},
-                      {}};
+  CommProfile profile{options.name, result.hardware, source_of(result, options), {}, {}};
   std::string comments, reason;
   for (const CollectiveKind kind : kCollectiveKinds) {
     const CommPoints measured = points_of(result, kind, options.name);
@@ -63,12 +63,12 @@ std::string comm_profile_file(const SweepResult& result, const SweepProfileOptio
   return head(result, options) + comments + to_yaml(profile);
 }
 
-std::string comm_points_table(const SweepResult& result) {
-  std::string text = "hardware,ranks,nodes,collective,bytes,time_us\n";
+std::string comm_points_table(const SweepResult& result, const SweepProfileOptions& options) {
+  std::string text = "hardware,ranks,nodes,collective,bytes,time_us,source\n";
   for (const SweepPoint& point : result.points) {
-    fmt::format_to(std::back_inserter(text), "\"{}\",{},{},{},{:.0f},{:.3f}\n", result.hardware,
-                   result.ranks, result.nodes, to_string(point.kind), point.size.value(),
-                   point.median.value() * 1e6);
+    fmt::format_to(std::back_inserter(text), "\"{}\",{},{},{},{:.0f},{:.3f},\"{}\"\n",
+                   result.hardware, result.ranks, result.nodes, to_string(point.kind),
+                   point.size.value(), point.median.value() * 1e6, source_of(result, options));
   }
   return text;
 }

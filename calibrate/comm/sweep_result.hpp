@@ -60,6 +60,6 @@ struct SweepProfileOptions {
 std::string comm_profile_file(const SweepResult& result, const SweepProfileOptions& options);
 
 /// The points as the table that `rehearse import points` reads.
-std::string comm_points_table(const SweepResult& result);
+std::string comm_points_table(const SweepResult& result, const SweepProfileOptions& options);
 
 }  // namespace rehearse
