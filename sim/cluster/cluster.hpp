@@ -93,6 +93,10 @@ struct Cluster {
   /// File of the calibrated collective costs to use, or empty: links alone.
   std::string comm_profile;
   std::string source;
+  /// Cores of the one machine on which all nodes are containers: every computation, a parameter
+  /// server's included, takes one thread of them. Nothing: each rank computes on hardware of its
+  /// own.
+  std::optional<int> shared_cores{};
 
   std::size_t node_count() const;
   std::size_t gpu_count() const;

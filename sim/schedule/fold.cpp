@@ -48,6 +48,7 @@ std::string why_ranks_differ(const Schedule& schedule) {
 }
 
 std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
+  if (cluster.shared_cores) return "nodes share cores";
   if (cluster.groups.size() != 1) return "nodes are unlike";
   if (const auto* tree = std::get_if<FatTree>(&cluster.fabric)) {
     const std::string why_not =

@@ -224,6 +224,12 @@ BOOST_AUTO_TEST_CASE(unlike_nodes_and_fabrics_that_nodes_share_do_not_fold) {
                     "the fabric is neither a star nor a fat-tree");
 }
 
+BOOST_AUTO_TEST_CASE(nodes_on_shared_cores_do_not_fold) {
+  Cluster cluster = star_cluster(4);
+  cluster.shared_cores = 8;
+  BOOST_CHECK_EQUAL(refusal(plain(cluster), cluster), "nodes share cores");
+}
+
 BOOST_AUTO_TEST_CASE(messages_to_single_ranks_do_not_fold) {
   const Cluster cluster = star_cluster(4);
   BOOST_CHECK_EQUAL(refusal(plain(cluster, Algorithm::direct), cluster),
