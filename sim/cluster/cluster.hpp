@@ -51,7 +51,10 @@ struct Node {
   int nics = 1;                  ///< 0: none, of a cluster's only node
   BytesPerSecond nic_bandwidth;  ///< one NIC, per direction
   Seconds nic_latency;           ///< one way from NIC to NIC over the fabric's first switch
-  double speed = 1;              ///< relative compute speed of its GPUs
+  /// Bytes that an idle NIC lets pass at once, per NIC and direction, before its rate holds (a
+  /// token bucket: a cloud's burst credits, `tc tbf`).
+  Bytes nic_burst{};
+  double speed = 1;  ///< relative compute speed of its GPUs
   std::optional<double> usd_per_hour;
 };
 

@@ -149,6 +149,7 @@ void override_size(Map& map, Cluster& cluster) {
 void override_network(Map& map, Cluster& cluster) {
   const std::optional<Value> nic = map.optional("nic");
   const std::optional<Value> latency = map.optional("nic_latency");
+  const std::optional<Value> burst = map.optional("nic_burst");
   const std::optional<Value> nics = map.optional("nics");
   for (NodeGroup& group : cluster.groups) {
     Node& node = group.node;
@@ -157,6 +158,7 @@ void override_network(Map& map, Cluster& cluster) {
       node.nics = std::max(1, node.nics);
     }
     if (latency) node.nic_latency = latency->as_seconds();
+    if (burst) node.nic_burst = burst->as_bytes();
     // A CPU node keeps its own: how many NICs the GPUs of the others have says nothing about it.
     if (nics && node.gpus > 0) node.nics = read_nics(*nics, node.gpus);
     if (cluster.node_count() > 1 && node.nics == 0) {
@@ -198,7 +200,7 @@ Cluster read_use(const Value& value) {
     if (!map.has(key)) continue;
     map.at_key(key).fail("`use` takes its machines from the platform; they cannot be given too",
                          "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, "
-                         "nic_latency, fabric, speed, memory, usd_per_hour, "
+                         "nic_latency, nic_burst, fabric, speed, memory, usd_per_hour, "
                          "comm_profile, shared_cores");
   }
   override_size(map, cluster);

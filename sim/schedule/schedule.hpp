@@ -176,7 +176,8 @@ double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t itera
 /// schedule, same byte and step counts, fewer ranks. Nothing, with the reason in `why_not`, if
 /// ranks are not alike (several programs, speeds, node groups; jitter; queues; groups that two
 /// nodes cannot stand for) or share more than their NICs (the cores of one machine; a fabric other
-/// than a star or a non-blocking fat-tree; on the latter, trees and several NICs on one route).
+/// than a star or a non-blocking fat-tree; on the latter, trees and several NICs on one route) or
+/// share those unevenly (trees on NICs with a burst).
 struct Folded {
   Schedule schedule;
   Cluster cluster;
