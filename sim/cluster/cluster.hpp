@@ -51,7 +51,10 @@ struct Node {
   int nics = 1;                  ///< 0: none, of a cluster's only node
   BytesPerSecond nic_bandwidth;  ///< one NIC, per direction
   Seconds nic_latency;           ///< one way from NIC to NIC over the fabric's first switch
-  double speed = 1;              ///< relative compute speed of its GPUs
+  /// Bytes that an idle NIC lets pass at once, per NIC and direction, before its rate holds (a
+  /// token bucket: a cloud's burst credits, `tc tbf`).
+  Bytes nic_burst{};
+  double speed = 1;  ///< relative compute speed of its GPUs
   std::optional<double> usd_per_hour;
 };
 
@@ -93,6 +96,10 @@ struct Cluster {
   /// File of the calibrated collective costs to use, or empty: links alone.
   std::string comm_profile;
   std::string source;
+  /// Cores of the one machine on which all nodes are containers: every computation, a parameter
+  /// server's included, takes one thread of them. Nothing: each rank computes on hardware of its
+  /// own.
+  std::optional<int> shared_cores{};
 
   std::size_t node_count() const;
   std::size_t gpu_count() const;

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 1'000'000;
 constexpr std::int64_t kMostGpus = 1'000'000;
+constexpr std::int64_t kMostCores = 1'000'000;
 
 std::string string_if(Map& map, const std::string& key, const std::string& missing) {
   const std::optional<Value> value = map.optional(key);
@@ -19,6 +20,16 @@ std::string string_if(Map& map, const std::string& key, const std::string& missi
 
 int read_node_count(const Value& value) {
   return static_cast<int>(value.as_integer(1, kMostNodes));
+}
+
+/// What an inline cluster and one that is used say alike about the whole of it.
+void read_common(Map& map, Cluster& cluster) {
+  if (const std::optional<Value> profile = map.optional("comm_profile")) {
+    cluster.comm_profile = read_comm_profile_file(*profile);
+  }
+  if (const std::optional<Value> cores = map.optional("shared_cores")) {
+    cluster.shared_cores = static_cast<int>(cores->as_integer(1, kMostCores));
+  }
 }
 
 void check_size(const Value& where, const Cluster& cluster) {
@@ -84,9 +95,7 @@ Cluster read_inline(const Value& value, const std::string& name) {
   } else {
     map.string_or("fabric", "star");
   }
-  if (const std::optional<Value> profile = map.optional("comm_profile")) {
-    cluster.comm_profile = read_comm_profile_file(*profile);
-  }
+  read_common(map, cluster);
   cluster.source = string_if(map, "source", "");
   map.finish();
   check_size(value, cluster);
@@ -140,6 +149,7 @@ void override_size(Map& map, Cluster& cluster) {
 void override_network(Map& map, Cluster& cluster) {
   const std::optional<Value> nic = map.optional("nic");
   const std::optional<Value> latency = map.optional("nic_latency");
+  const std::optional<Value> burst = map.optional("nic_burst");
   const std::optional<Value> nics = map.optional("nics");
   for (NodeGroup& group : cluster.groups) {
     Node& node = group.node;
@@ -148,6 +158,7 @@ void override_network(Map& map, Cluster& cluster) {
       node.nics = std::max(1, node.nics);
     }
     if (latency) node.nic_latency = latency->as_seconds();
+    if (burst) node.nic_burst = burst->as_bytes();
     // A CPU node keeps its own: how many NICs the GPUs of the others have says nothing about it.
     if (nics && node.gpus > 0) node.nics = read_nics(*nics, node.gpus);
     if (cluster.node_count() > 1 && node.nics == 0) {
@@ -189,15 +200,14 @@ Cluster read_use(const Value& value) {
     if (!map.has(key)) continue;
     map.at_key(key).fail("`use` takes its machines from the platform; they cannot be given too",
                          "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, "
-                         "nic_latency, fabric, speed, memory, usd_per_hour, comm_profile");
+                         "nic_latency, nic_burst, fabric, speed, memory, usd_per_hour, "
+                         "comm_profile, shared_cores");
   }
   override_size(map, cluster);
   override_network(map, cluster);
   override_gpus(map, cluster);
   override_fabric(map, cluster);
-  if (const std::optional<Value> profile = map.optional("comm_profile")) {
-    cluster.comm_profile = read_comm_profile_file(*profile);
-  }
+  read_common(map, cluster);
   cluster.name = string_if(map, "name", cluster.name);
   map.finish();
   check_size(value, cluster);

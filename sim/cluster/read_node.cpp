@@ -80,7 +80,7 @@ void read_gpu_side(Map& map, Node& node) {
 
 void read_network_side(Map& map, Node& node, bool needs_network) {
   if (!needs_network && !map.optional("nic")) {
-    refuse(map, {"nics", "nic_latency"}, "describes a NIC without its rate",
+    refuse(map, {"nics", "nic_latency", "nic_burst"}, "describes a NIC without its rate",
            "give its rate per direction too, such as `nic: 25Gbps`");
     node.nics = 0;
     return;
@@ -90,6 +90,9 @@ void read_network_side(Map& map, Node& node, bool needs_network) {
   node.nics =
       nics ? read_nics(*nics, node.gpus) : static_cast<int>(map.integer_or("nics", 1, 1, 1));
   node.nic_latency = map.seconds_or("nic_latency", kNicLatency);
+  if (const std::optional<Value> burst = map.optional("nic_burst")) {
+    node.nic_burst = burst->as_bytes();
+  }
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ s4u::NetZone* make_fabric(const Fabric& fabric, const s4u::ClusterCallbacks& lea
 
 Network::Network(const Cluster& cluster, const std::vector<Port>& used, Pace pace,
                  Callback on_token)
-    : on_token_(std::move(on_token)), engine_(make_engine(pace)) {
+    : on_token_(std::move(on_token)), engine_(make_engine(pace)), buckets_(cluster, used) {
   for (const Port& port : used) indices_.emplace(port, static_cast<std::uint32_t>(indices_.size()));
   check(indices_.size() == used.size(), "a port is named twice");
   hosts_.resize(used.size());
@@ -91,11 +91,12 @@ Network::Network(const Cluster& cluster, const std::vector<Port>& used, Pace pac
   s4u::Activity::on_completion_cb([this](const s4u::Activity& activity) {
     const auto slot =
         static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(activity.get_data<void>()));
-    const Token token = flows_[slot];
+    const Flow flow = flows_[slot];
     free_flows_.push_back(slot);
     // SimGrid still uses the activity after this callback: it is let go at the next one.
     over_.reset(const_cast<s4u::Activity*>(&activity), false);
-    on_token_(token);
+    if (buckets_.any()) buckets_.end(flow.source, flow.target, now());
+    on_token_(flow.token);
   });
 }
 
@@ -177,14 +178,18 @@ void Network::fire() {
 }
 
 void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token) {
+  if (buckets_.any()) {
+    size = buckets_.start(source, target, size, now());
+    if (size <= Bytes(0)) return call_at(now(), token);
+  }
   std::uint32_t slot = 0;
   if (free_flows_.empty()) {
     slot = static_cast<std::uint32_t>(flows_.size());
-    flows_.push_back(token);
+    flows_.push_back({token, source, target});
   } else {
     slot = free_flows_.back();
     free_flows_.pop_back();
-    flows_[slot] = token;
+    flows_[slot] = {token, source, target};
   }
   s4u::CommPtr flow = s4u::Comm::sendto_init(hosts_[source], hosts_[target]);
   const double units = std::max(1.0, std::round(size.value() * kUnitsPerByte));

@@ -10,6 +10,7 @@
 
 #include "base/quantity.hpp"
 #include "cluster/cluster.hpp"
+#include "engine/token_buckets.hpp"
 
 namespace simgrid::s4u {
 class Activity;
@@ -50,7 +51,8 @@ class Network {
   /// Calls back at `date` (seconds), or as soon as possible if that has passed. Equal dates: in
   /// order of the calls.
   void call_at(double date, Token token);
-  /// Calls back when `size` has moved from one port to the other.
+  /// Calls back when `size` has moved from one port to the other: at once what the ports' bursts
+  /// let pass (TokenBuckets), the rest at their rates.
   void start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token);
   /// Runs until nothing is left to happen.
   void run();
@@ -63,6 +65,11 @@ class Network {
     bool operator>(const Timer& other) const {
       return date != other.date ? date > other.date : sequence > other.sequence;
     }
+  };
+
+  struct Flow {
+    Token token;
+    std::uint32_t source = 0, target = 0;
   };
 
   void add_port(simgrid::s4u::NetZone* zone, const Port& port, const Cluster& cluster);
@@ -79,7 +86,8 @@ class Network {
   std::uint64_t sequence_ = 0;
   std::vector<double> armed_;  // dates of the SimGrid timers that are set, the earliest last
   double date_ = -1;           // of the timer that is being handled
-  std::vector<Token> flows_;
+  TokenBuckets buckets_;
+  std::vector<Flow> flows_;
   boost::intrusive_ptr<simgrid::s4u::Activity> over_;  // the flow that ended last
   std::vector<std::uint32_t> free_flows_;
 };

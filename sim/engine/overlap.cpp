@@ -1,8 +1,8 @@
 // Compute beside communication: either may take longer for the other.
 //
-// Compute goes on at the pace of what slows it down most. A collective's flows know nothing of
-// compute: what it falls behind them while one of its ranks computes is made up for after they have
-// arrived, at the same pace as it would have gone.
+// Compute goes on at the pace of what slows it down most, and of its share of the cores. A
+// collective's flows know nothing of compute: what it falls behind them while one of its ranks
+// computes is made up for after they have arrived, at the same pace as it would have gone.
 #include <algorithm>
 
 #include "base/error.hpp"
@@ -17,31 +17,39 @@ bool Simulation::overlaps(RankOp what) const {
 }
 
 void Simulation::begin_computing(RankOp what, double duration) {
-  Computing& computing = ranks_[what.rank].computing;
-  check(!computing.active, "a rank has two compute lanes");
-  computing.active = true;
-  computing.op = what.op;
-  computing.remaining = duration;
-  computing.since = network_->now();
-  count_computing(what.rank, +1);
-  schedule_slowed(what.rank);
+  double slowdown = 1;
+  if (overlaps(what)) {
+    RankState& rank = ranks_[what.rank];
+    check(!rank.computing, "a rank has two compute lanes");
+    rank.computing = what.op;
+    count_computing(what.rank, +1);
+    slowdown = slowdown_of(what.rank);
+  }
+  const std::uint32_t cores = cores_of(what.rank);
+  cores_[cores].begin({what.rank, what.op}, duration, slowdown, network_->now());
+  schedule_computed(cores);
 }
 
-void Simulation::end_computing(std::uint32_t rank) {
-  ranks_[rank].computing.active = false;
-  count_computing(rank, -1);
+/// Of the computations on these cores the next one is over.
+void Simulation::end_computing(std::uint32_t cores) {
+  const Cores::Task task = cores_[cores].end_next(network_->now());
+  const RankOp what{task.rank, task.op};
+  if (overlaps(what)) {
+    ranks_[what.rank].computing.reset();
+    count_computing(what.rank, -1);
+  }
+  over_.push_back(what);
+  if (!cores_[cores].idle()) schedule_computed(cores);
+}
+
+void Simulation::schedule_computed(std::uint32_t cores) {
+  network_->call_at(cores_[cores].next_end(), {kPacedComputed, cores, cores_[cores].version()});
 }
 
 /// That of the communication in flight that slows compute down most.
 double Simulation::slowdown_of(std::uint32_t rank) const {
   const std::vector<double>& slowdowns = ranks_[rank].slowdowns;
   return slowdowns.empty() ? 1 : *std::max_element(slowdowns.begin(), slowdowns.end());
-}
-
-void Simulation::schedule_slowed(std::uint32_t rank) {
-  Computing& computing = ranks_[rank].computing;
-  network_->call_at(network_->now() + computing.remaining * slowdown_of(rank),
-                    {kSlowedComputed, rank, ++computing.version});
 }
 
 void Simulation::begin_communicating(std::uint32_t rank, double slowdown) {
@@ -61,12 +69,12 @@ void Simulation::end_communicating(std::uint32_t rank, double slowdown) {
 
 /// What is left of the rank's compute goes on at another pace.
 void Simulation::change_slowdown(std::uint32_t rank, double before) {
-  Computing& computing = ranks_[rank].computing;
-  if (before == slowdown_of(rank) || !computing.active) return;
-  const double elapsed = network_->now() - computing.since;
-  computing.remaining = std::max(computing.remaining - elapsed / before, 0.0);
-  computing.since = network_->now();
-  schedule_slowed(rank);
+  const double slowdown = slowdown_of(rank);
+  const auto& computing = ranks_[rank].computing;
+  if (before == slowdown || !computing) return;
+  const std::uint32_t cores = cores_of(rank);
+  cores_[cores].slow({rank, *computing}, slowdown, network_->now());
+  schedule_computed(cores);
 }
 
 void Simulation::begin_lag(std::uint32_t collective) {
@@ -75,7 +83,7 @@ void Simulation::begin_lag(std::uint32_t collective) {
   lag = {.since = network_->now(), .version = lag.version};
   for (const RankOp member : states_[collective].members) {
     ranks_[member.rank].slowed.push_back(collective);
-    if (ranks_[member.rank].computing.active) ++lag.computing;
+    if (ranks_[member.rank].computing) ++lag.computing;
   }
 }
 

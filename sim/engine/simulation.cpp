@@ -21,6 +21,10 @@ Simulation::Simulation(const Schedule& schedule, const Cluster& cluster,
     const PlannedCollective& planned = collectives.planned(id);
     overlap_costs_ = overlap_costs_ || planned.compute_slowdown != 1 || planned.comm_slowdown != 1;
   }
+  if (cluster.shared_cores)
+    cores_.emplace_back(*cluster.shared_cores);
+  else if (overlap_costs_)
+    cores_.resize(ranks_.size());
 }
 
 void Simulation::index_programs() {
@@ -83,7 +87,6 @@ Trace Simulation::finish() {
     throw StuckError(
         "error: the simulation cannot finish: every operation that is left waits for another\n" +
         waiting_list());
-  trace_.end = Seconds(network_->now());
   std::stable_sort(trace_.spans.begin(), trace_.spans.end(), [](const Span& a, const Span& b) {
     return a.rank != b.rank ? a.rank < b.rank : a.start < b.start;
   });
@@ -173,7 +176,8 @@ void Simulation::end_op(RankOp what) {
       trace_.spans.push_back(span);
   }
   if (--rank.left[iteration] == 0) {
-    trace_.iteration_end[what.rank][iteration] = Seconds(network_->now());
+    // Not the clock's last date: a computation that ended early leaves a timer that means nothing.
+    trace_.end = trace_.iteration_end[what.rank][iteration] = Seconds(network_->now());
     --iterations_left_;
     if (options_.progress && what.rank == 0)
       options_.progress((iteration + 1.0) / schedule_.iterations);

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/collective_table.hpp"
+#include "engine/cores.hpp"
 #include "engine/engine.hpp"
 #include "engine/network.hpp"
 
@@ -29,7 +31,7 @@ class Simulation {
  private:
   enum TokenKind : std::uint32_t {
     kComputed,         // a rank, b op
-    kSlowedComputed,   // a rank, b version of its compute
+    kPacedComputed,    // a cores, b version of what they compute
     kTransferStart,    // a rank, b op
     kTransferred,      // a rank, b op
     kCollectiveStart,  // a collective
@@ -53,12 +55,6 @@ class Simulation {
     std::uint32_t issued = 0;  // iterations started
     bool awaits = false;
   };
-  /// What a rank's compute lane is at, where communication slows it down.
-  struct Computing {
-    bool active = false;
-    std::uint32_t op = 0, version = 0;
-    double remaining = 0, since = 0;
-  };
   struct RankState {
     const ProgramIndex* index = nullptr;
     std::vector<LaneState> lanes;
@@ -68,7 +64,8 @@ class Simulation {
     std::vector<std::uint32_t> left;  // by iteration: operations to go
     std::vector<double> slowdowns;  // of compute, by the communication in flight that slows it down
     std::vector<std::uint32_t> slowed;  // collectives in flight that compute slows down
-    Computing computing;
+    /// What the compute lane is at, where communication and it slow each other down.
+    std::optional<std::uint32_t> computing;
     double factor = 1;  // compute_factor of `factor_iteration`
     std::uint32_t factor_iteration = ~0U;
   };
@@ -123,12 +120,15 @@ class Simulation {
   void end_op(RankOp what);
   void drain();
 
-  // Compute and communication that slow each other down (overlap.cpp).
+  // Compute at a changing pace: on shared cores, or where communication and it slow each other down
+  // (overlap.cpp).
   bool overlaps(RankOp what) const;
+  bool paced(RankOp what) const { return cluster_.shared_cores || overlaps(what); }
+  std::uint32_t cores_of(std::uint32_t rank) const { return cluster_.shared_cores ? 0 : rank; }
   void begin_computing(RankOp what, double duration);
-  void end_computing(std::uint32_t rank);
+  void end_computing(std::uint32_t cores);
+  void schedule_computed(std::uint32_t cores);
   double slowdown_of(std::uint32_t rank) const;
-  void schedule_slowed(std::uint32_t rank);
   void begin_communicating(std::uint32_t rank, double slowdown);
   void end_communicating(std::uint32_t rank, double slowdown);
   void change_slowdown(std::uint32_t rank, double before);
@@ -157,6 +157,7 @@ class Simulation {
   std::vector<CollectiveState> states_;
   double transfer_slowdown_ = 1;  // of compute beside a transfer
   bool overlap_costs_ = false;    // some communication and compute slow each other down
+  std::vector<Cores> cores_;      // shared by all; or where overlap costs, each rank's own
   std::vector<RankOp> over_;      // operations that have just ended
   std::uint64_t iterations_left_ = 0;
   Trace trace_;

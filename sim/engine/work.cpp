@@ -29,7 +29,7 @@ double Simulation::factor(std::uint32_t rank, std::uint32_t iteration) {
 void Simulation::start_compute(RankOp what, const Compute& compute, std::uint32_t iteration) {
   double duration = compute.duration.value();
   if (compute.jittered) duration *= factor(what.rank, iteration);
-  if (overlaps(what)) return begin_computing(what, duration);
+  if (paced(what)) return begin_computing(what, duration);
   network_->call_at(network_->now() + duration, {kComputed, what.rank, what.op});
 }
 
@@ -114,12 +114,8 @@ void Simulation::on_token(Token token) {
     case kComputed:
       over_.push_back(what);
       break;
-    case kSlowedComputed:
-      if (Computing& computing = ranks_[token.a].computing;
-          computing.active && computing.version == token.b) {
-        end_computing(token.a);
-        over_.push_back({token.a, computing.op});
-      }
+    case kPacedComputed:
+      if (cores_[token.a].version() == token.b) end_computing(token.a);
       break;
     case kTransferStart: {
       const auto& transfer = std::get<Transfer>(op_of(what).work);

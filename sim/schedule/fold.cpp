@@ -17,11 +17,13 @@ bool non_blocking(const FatTree& tree, const Node& node) {
   return tree.bandwidth >= node.nic_bandwidth;
 }
 
-bool may_be_tree(const Op& op) {
-  const auto* collective = std::get_if<Collective>(&op.work);
-  return collective && collective->kind == CollectiveKind::all_reduce &&
-         (collective->algorithm == CollectiveAlgorithm::tree ||
-          collective->algorithm == CollectiveAlgorithm::automatic);
+bool may_have_trees(const Program& program) {
+  return std::any_of(program.ops.begin(), program.ops.end(), [](const Op& op) {
+    const auto* collective = std::get_if<Collective>(&op.work);
+    return collective && collective->kind == CollectiveKind::all_reduce &&
+           (collective->algorithm == CollectiveAlgorithm::tree ||
+            collective->algorithm == CollectiveAlgorithm::automatic);
+  });
 }
 
 // A fat-tree's routes are fixed by the destination, so a non-blocking one limits nobody only where
@@ -31,8 +33,7 @@ std::string why_not_on(const FatTree& tree, const Node& node, const Program& pro
   if (!non_blocking(tree, node)) return "the fat-tree is oversubscribed";
   if (tree.bandwidth < node.nic_bandwidth * node.nics)
     return "the NICs of a node share one route through the fat-tree";
-  if (std::any_of(program.ops.begin(), program.ops.end(), may_be_tree))
-    return "trees share the fat-tree's fixed routes unevenly";
+  if (may_have_trees(program)) return "trees share the fat-tree's fixed routes unevenly";
   return {};
 }
 
@@ -48,6 +49,7 @@ std::string why_ranks_differ(const Schedule& schedule) {
 }
 
 std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
+  if (cluster.shared_cores) return "nodes share cores";
   if (cluster.groups.size() != 1) return "nodes are unlike";
   if (const auto* tree = std::get_if<FatTree>(&cluster.fabric)) {
     const std::string why_not =
@@ -56,6 +58,9 @@ std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
   } else if (!std::holds_alternative<Star>(cluster.fabric)) {
     return "the fabric is neither a star nor a fat-tree";
   }
+  // A tree's nodes send to unlike numbers of others, and the first to take a burst has it.
+  if (cluster.groups.front().node.nic_burst > Bytes(0) && may_have_trees(schedule.programs.front()))
+    return "trees share the bursts of NICs unevenly";
   for (const Op& op : schedule.programs.front().ops) {
     if (std::holds_alternative<Transfer>(op.work)) return "ranks send to single ranks";
     const auto* collective = std::get_if<Collective>(&op.work);

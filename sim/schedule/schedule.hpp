@@ -175,8 +175,9 @@ double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t itera
 /// Keeps the ranks of the first two nodes (of one if there is but one), which stand for all: same
 /// schedule, same byte and step counts, fewer ranks. Nothing, with the reason in `why_not`, if
 /// ranks are not alike (several programs, speeds, node groups; jitter; queues; groups that two
-/// nodes cannot stand for) or share more of the fabric than their NICs (one other than a star or a
-/// non-blocking fat-tree; on the latter, trees and several NICs on one route).
+/// nodes cannot stand for) or share more than their NICs (the cores of one machine; a fabric other
+/// than a star or a non-blocking fat-tree; on the latter, trees and several NICs on one route) or
+/// share those unevenly (trees on NICs with a burst).
 struct Folded {
   Schedule schedule;
   Cluster cluster;

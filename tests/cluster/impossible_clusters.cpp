@@ -43,9 +43,21 @@ constexpr Impossible kImpossible[] = {
     {"nodes: 2\nnode: {gpus: 1}\n", "2:7", "node: the key \"nic\" is missing", ""},
     {"nodes: 1\nnode: {nics: 2}\n", "2:8", "node.nics: describes a NIC without its rate",
      "give its rate per direction too, such as `nic: 25Gbps`"},
+    {"nodes: 1\nnode: {nic_burst: 1MB}\n", "2:8",
+     "node.nic_burst: describes a NIC without its rate",
+     "give its rate per direction too, such as `nic: 25Gbps`"},
+    {TWO "shared_cores: 1000001\n", "3:15",
+     "shared_cores: expected a whole number from 1 to 1000000; got \"1000001\"", ""},
+    {"{use: aws_p4d, shared_cores: 0}", "1:30",
+     "shared_cores: expected a whole number from 1 to 1000000; got \"0\"", ""},
+    {"{use: aws_p4d, nic_burst: 10Gbps}", "1:27",
+     "nic_burst: expected a size with its unit, such as \"25MiB\" or \"80GB\"; got \"10Gbps\" "
+     "(units: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)",
+     ""},
     {"nodes: 1\nnode: {nvlnk: 300GBps}\n", "2:8",
      "node.nvlnk: unknown key; known keys here: gpu, gpus, host_bandwidth, memory, nic, "
-     "nic_latency, nics, nvlink, nvlink_latency, pcie, pcie_latency, pcie_peer_to_peer, speed, "
+     "nic_burst, nic_latency, nics, nvlink, nvlink_latency, pcie, pcie_latency, pcie_peer_to_peer, "
+     "speed, "
      "usd_per_hour",
      "did you mean \"nvlink\"?"},
     {"nodes: 2\nnode: {gpus: 8, nic: 10Gbps, nics: 0}\n", "2:36",
@@ -127,8 +139,7 @@ constexpr Impossible kImpossible[] = {
     {"{use: aws_p4d, node: {nic: 10Gbps}}", "1:16",
      "node: `use` takes its machines from the platform; they cannot be given too",
      "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, nic_latency, "
-     "fabric, "
-     "speed, memory, usd_per_hour, comm_profile"},
+     "nic_burst, fabric, speed, memory, usd_per_hour, comm_profile, shared_cores"},
     {"{use: aws_p4d, memory: 0B}", "1:24", "memory: expected a size above zero; got 0B", ""},
 };
 

@@ -60,8 +60,10 @@ BOOST_AUTO_TEST_CASE(every_key_of_a_node_is_read) {
       "  nics: 4\n"
       "  nic: 100Gbps\n"
       "  nic_latency: 2us\n"
+      "  nic_burst: 128KiB\n"
       "  speed: 0.5\n"
-      "  usd_per_hour: 32.77\n");
+      "  usd_per_hour: 32.77\n"
+      "shared_cores: 16\n");
   BOOST_TEST(cluster.name == "mine");
   BOOST_TEST(cluster.source == "a test");
   const Node& node = first(cluster);
@@ -83,7 +85,9 @@ BOOST_AUTO_TEST_CASE(every_key_of_a_node_is_read) {
   BOOST_TEST(node.nics == 4);
   BOOST_TEST(node.nic_bandwidth.value() == 12.5e9, kTolerance);
   BOOST_TEST(node.speed == 0.5);
+  BOOST_TEST(node.nic_burst.value() == 131072.0);
   BOOST_TEST(node.usd_per_hour.value() == 32.77);
+  BOOST_TEST(cluster.shared_cores.value() == 16);
 }
 
 BOOST_AUTO_TEST_CASE(defaults_that_were_taken_stand_in_the_document) {
@@ -100,6 +104,9 @@ BOOST_AUTO_TEST_CASE(defaults_that_were_taken_stand_in_the_document) {
     }
   }
   BOOST_TEST(taken.size() == 10U);  // and the fabric
+  // What a cluster mostly has none of is no assumption about it.
+  BOOST_TEST(first(cluster).nic_burst.value() == 0.0);
+  BOOST_TEST(!cluster.shared_cores.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_cluster_of_one_node_needs_no_nic) {
@@ -144,8 +151,9 @@ BOOST_AUTO_TEST_CASE(every_fabric_is_read) {
 
 BOOST_AUTO_TEST_CASE(a_used_platform_takes_every_override) {
   const Cluster cluster = read(
-      "{use: aws_p4d, nodes: 4, gpus_per_node: 4, nic: 50Gbps, nic_latency: 9us, speed: 0.5, "
-      "memory: 10GiB, usd_per_hour: 1.5, comm_profile: none, "
+      "{use: aws_p4d, nodes: 4, gpus_per_node: 4, nic: 50Gbps, nic_latency: 9us, "
+      "nic_burst: 1MB, shared_cores: 3, speed: 0.5, memory: 10GiB, usd_per_hour: 1.5, "
+      "comm_profile: none, "
       "fabric: {torus: {dimensions: [4], bandwidth: 25GBps}}}");
   BOOST_TEST(cluster.name == "aws_p4d");
   BOOST_TEST(cluster.node_count() == 4U);
@@ -153,6 +161,8 @@ BOOST_AUTO_TEST_CASE(a_used_platform_takes_every_override) {
   BOOST_TEST(node.gpus == 4);
   BOOST_TEST(node.nic_bandwidth.value() == 6.25e9, kTolerance);
   BOOST_TEST(node.nic_latency.value() == 9 * kUs, kTolerance);
+  BOOST_TEST(node.nic_burst.value() == 1e6);
+  BOOST_TEST(cluster.shared_cores.value() == 3);
   BOOST_TEST(node.speed == 0.5);
   BOOST_TEST(node.gpu.memory.value() == 10 * kGiB);
   BOOST_TEST(node.usd_per_hour.value() == 1.5);

@@ -92,6 +92,18 @@ BOOST_AUTO_TEST_CASE(folded_groups_are_played_at_flow_fidelity_whatever_is_asked
         cluster, Fidelity::hop);
 }
 
+BOOST_DATA_TEST_CASE(rings_on_nics_that_burst_fold,
+                     data::make({Algorithm::ring, Algorithm::hierarchical}) *
+                         data::make({2, 5, 8}) * data::make({1, 4}),
+                     algorithm, nodes, gpus) {
+  for (const int nics : {1, gpus}) {
+    Cluster cluster = star_cluster(nodes, gpus, nics);
+    cluster.groups[0].node.nic_burst = Bytes(kS / 8);
+    for (const auto kind : {CollectiveKind::all_reduce, CollectiveKind::broadcast})
+      check_folds(on_all_ranks(cluster, one_collective(kind, Bytes(kS), algorithm), 2), cluster);
+  }
+}
+
 // Like DDP beside FSDP: three computations, each followed by an all_reduce of the world on one lane
 // and by an all_gather on another, so that collectives share the network and slow the compute; the
 // next iteration waits for all of them.
@@ -222,6 +234,23 @@ BOOST_AUTO_TEST_CASE(unlike_nodes_and_fabrics_that_nodes_share_do_not_fold) {
       Dragonfly{.groups = 2, .routers = 2, .bandwidth = BytesPerSecond(kNic), .latency = {}};
   BOOST_CHECK_EQUAL(refusal(plain(cluster), cluster),
                     "the fabric is neither a star nor a fat-tree");
+}
+
+BOOST_AUTO_TEST_CASE(nodes_on_shared_cores_do_not_fold) {
+  Cluster cluster = star_cluster(4);
+  cluster.shared_cores = 8;
+  BOOST_CHECK_EQUAL(refusal(plain(cluster), cluster), "nodes share cores");
+}
+
+BOOST_AUTO_TEST_CASE(trees_on_nics_that_burst_do_not_fold) {
+  Cluster cluster = star_cluster(4);
+  for (const auto algorithm : {Algorithm::tree, Algorithm::automatic}) {
+    cluster.groups[0].node.nic_burst = Bytes(1);
+    BOOST_CHECK_EQUAL(refusal(plain(cluster, algorithm), cluster),
+                      "trees share the bursts of NICs unevenly");
+    cluster.groups[0].node.nic_burst = Bytes(0);
+    BOOST_CHECK_EQUAL(refusal(plain(cluster, algorithm), cluster), "folded");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(messages_to_single_ranks_do_not_fold) {

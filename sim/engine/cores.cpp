@@ -1,0 +1,56 @@
+#include "engine/cores.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace rehearse {
+
+/// Of a core, for each.
+double Cores::share() const { return std::min(1.0, cores_ / static_cast<double>(running_.size())); }
+
+double Cores::left_of(const Running& running) const {
+  return running.remaining * running.slowdown / share();
+}
+
+std::size_t Cores::next() const {
+  const auto first = std::min_element(
+      running_.begin(), running_.end(),
+      [this](const Running& a, const Running& b) { return left_of(a) < left_of(b); });
+  return static_cast<std::size_t>(first - running_.begin());
+}
+
+/// Brings what remains up to now, before the share or a slowdown changes.
+void Cores::advance(double now) {
+  const double elapsed = now - since_;
+  for (Running& running : running_)
+    running.remaining = std::max(running.remaining - elapsed * share() / running.slowdown, 0.0);
+  since_ = now;
+  ++version_;
+}
+
+void Cores::begin(Task task, double duration, double slowdown, double now) {
+  advance(now);
+  running_.push_back({.task = task, .remaining = duration, .slowdown = slowdown});
+}
+
+void Cores::slow(Task task, double slowdown, double now) {
+  advance(now);
+  const auto found = std::find_if(running_.begin(), running_.end(),
+                                  [task](const Running& running) { return running.task == task; });
+  check(found != running_.end(), "a computation that is slowed down does not run");
+  found->slowdown = slowdown;
+}
+
+Cores::Task Cores::end_next(double now) {
+  check(!idle(), "a computation ends on cores without one");
+  const std::size_t ended = next();
+  advance(now);
+  const Task task = running_[ended].task;
+  running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(ended));
+  return task;
+}
+
+double Cores::next_end() const { return since_ + left_of(running_[next()]); }
+
+}  // namespace rehearse

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace rehearse {
+
+/// Computations in flight on the same cores, one thread each. With n of them on c cores each goes
+/// on at min(1, c/n) of its pace (processor sharing, as a fair scheduler's), and what slows one of
+/// them down slows it by so much again. Times are seconds.
+class Cores {
+ public:
+  /// Who computes: an operation of a rank.
+  struct Task {
+    std::uint32_t rank = 0, op = 0;
+    bool operator==(const Task&) const = default;
+  };
+
+  /// Without a number: a core for everyone.
+  explicit Cores(double cores = std::numeric_limits<double>::infinity()) : cores_(cores) {}
+
+  /// Begins what takes `duration` on a core of its own, `slowdown` times as long for other reasons.
+  void begin(Task task, double duration, double slowdown, double now);
+  /// From now on the task takes `slowdown` times as long.
+  void slow(Task task, double slowdown, double now);
+  /// Ends the task that next_end() speaks of.
+  Task end_next(double now);
+
+  bool idle() const { return running_.empty(); }
+  /// When the first one ends if nothing else changes; of several the one that began first. Not when
+  /// idle.
+  double next_end() const;
+  /// Counts the changes: what next_end() said under another version no longer holds.
+  std::uint32_t version() const { return version_; }
+
+ private:
+  struct Running {
+    Task task;
+    double remaining = 0, slowdown = 1;
+  };
+
+  double share() const;
+  double left_of(const Running& running) const;
+  std::size_t next() const;
+  void advance(double now);
+
+  double cores_;
+  std::vector<Running> running_;  // in the order of their beginning
+  double since_ = 0;              // when `remaining` held
+  std::uint32_t version_ = 0;
+};
+
+}  // namespace rehearse
