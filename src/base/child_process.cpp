@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <utility>
 
 namespace rehearse {
@@ -59,32 +58,37 @@ ChildProcess::ChildProcess(const std::function<std::string()>& work) {
     throw MissingError(fmt::format("error: no pipe for a child: {}", std::strerror(errno)));
   }
   std::fflush(nullptr);
-  process_ = fork();
-  if (process_ < 0) {
+  id_ = fork();
+  if (id_ < 0) {
     const int why = errno;
     close(ends[0]);
     close(ends[1]);
     throw MissingError(fmt::format("error: no child process: {}", std::strerror(why)));
   }
-  if (process_ == 0) {
+  if (id_ == 0) {
     close(ends[0]);
     run_child(ends[1], work);
   }
   close(ends[1]);
-  descriptor_ = ends[0];
+  output_ = ends[0];
 }
 
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : id_(std::exchange(other.id_, -1)),
+      output_(std::exchange(other.output_, -1)),
+      text_(std::move(other.text_)) {}
+
 ChildProcess::~ChildProcess() {
-  close(descriptor_);
-  if (process_ <= 0) return;
-  kill(process_, SIGKILL);
-  wait_for(process_);
+  if (id_ < 0) return;
+  kill(id_, SIGKILL);
+  close(output_);
+  wait_for(id_);
 }
 
 bool ChildProcess::read_some() {
   std::array<char, 65536> block{};
   for (;;) {
-    const ssize_t count = read(descriptor_, block.data(), block.size());
+    const ssize_t count = read(output_, block.data(), block.size());
     if (count >= 0) {
       text_.append(block.data(), static_cast<std::size_t>(count));
       return count > 0;
@@ -96,8 +100,9 @@ bool ChildProcess::read_some() {
 }
 
 ChildEnd ChildProcess::finish() {
-  const int status = wait_for(process_);
-  process_ = -1;
+  check(id_ >= 0, "a child's end is asked for once");
+  close(output_);
+  const int status = wait_for(std::exchange(id_, -1));
   if (WIFSIGNALED(status)) {
     return {ExitCode::internal,
             fmt::format("internal error: a child process died of signal {} ({})", WTERMSIG(status),
@@ -106,14 +111,17 @@ ChildEnd ChildProcess::finish() {
   return {static_cast<ExitCode>(WEXITSTATUS(status)), std::move(text_)};
 }
 
-std::string in_child_process(const std::function<std::string()>& work) {
-  ChildProcess child(work);
-  while (child.read_some()) {
+std::string ChildProcess::result() {
+  while (read_some()) {
   }
-  ChildEnd end = child.finish();
+  ChildEnd end = finish();
   if (end.code == ExitCode::success) return std::move(end.text);
   if (end.code == ExitCode::internal) throw InternalError(end.text);
   throw Error(end.code, end.text);
+}
+
+std::string in_child_process(const std::function<std::string()>& work) {
+  return ChildProcess(work).result();
 }
 
 std::vector<ChildEnd> in_child_processes(std::size_t count, std::size_t jobs,
@@ -121,24 +129,24 @@ std::vector<ChildEnd> in_child_processes(std::size_t count, std::size_t jobs,
                                          const std::function<void(std::size_t)>& ended) {
   check(jobs > 0, "at least one child process at a time");
   std::vector<ChildEnd> ends(count);
-  std::map<std::size_t, std::unique_ptr<ChildProcess>> running;
+  std::map<std::size_t, ChildProcess> running;
   for (std::size_t next = 0, done = 0; done < count;) {
     for (; next < count && running.size() < jobs; ++next) {
-      running[next] = std::make_unique<ChildProcess>([&work, next] { return work(next); });
+      running.emplace(next, ChildProcess([&work, next] { return work(next); }));
     }
     std::vector<pollfd> waiting;
-    for (const auto& [index, child] : running) waiting.push_back({child->descriptor(), POLLIN, 0});
+    for (const auto& [index, child] : running) waiting.push_back({child.descriptor(), POLLIN, 0});
     if (poll(waiting.data(), waiting.size(), -1) < 0) {
       if (errno == EINTR) continue;
       throw MissingError(fmt::format("error: cannot wait for children: {}", std::strerror(errno)));
     }
     auto ready = waiting.begin();
     for (auto child = running.begin(); child != running.end(); ++ready) {
-      if (ready->revents == 0 || child->second->read_some()) {
+      if (ready->revents == 0 || child->second.read_some()) {
         ++child;
         continue;
       }
-      ends[child->first] = child->second->finish();
+      ends[child->first] = child->second.finish();
       child = running.erase(child);
       ++done;
       if (ended) ended(done);

@@ -18,33 +18,39 @@ struct ChildEnd {
   std::string text;
 };
 
-/// `work` running in a child process, with its text coming through a pipe. Destroying it ends a
-/// child that still runs.
+/// A child process that does some work beside this one: SimGrid's clock cannot be set back, so that
+/// a process can simulate once. Its text comes through a pipe.
 class ChildProcess {
  public:
-  /// MissingError if the system gives no process or pipe.
+  /// Starts it. MissingError where there is no process or pipe to be had.
   explicit ChildProcess(const std::function<std::string()>& work);
+  /// Ends it if nobody has asked for its result.
   ~ChildProcess();
+  ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
+  ChildProcess& operator=(ChildProcess&&) = delete;
 
-  pid_t process() const { return process_; }
-  /// To wait on until there is text, or its end.
-  int descriptor() const { return descriptor_; }
+  /// Waits for the work's text; once. An Error of the child is thrown again here with the same code
+  /// and text; a child that dies is an InternalError.
+  std::string result();
+
+  // To wait for several of them, instead of result():
+  pid_t id() const { return id_; }
+  /// Readable once there is text, or its end.
+  int descriptor() const { return output_; }
   /// Takes what has come, waiting for some; false once all is there.
   bool read_some();
-  /// Waits for the child; once, after read_some() has said false.
+  /// Waits for the end of the child; once, after read_some() has said false.
   ChildEnd finish();
 
  private:
-  int descriptor_ = -1;
-  pid_t process_ = -1;
+  pid_t id_ = -1;
+  int output_ = -1;
   std::string text_;
 };
 
-/// Runs `work` in a child process and returns its text: SimGrid's clock cannot be set back, so that
-/// a process can simulate once. An Error of the child is thrown again here with the same code and
-/// text; a child that dies is an InternalError.
+/// Runs `work` in a child process and returns its text, as ChildProcess does.
 std::string in_child_process(const std::function<std::string()>& work);
 
 /// Runs work(0) to work(count - 1), each in a child process of its own and up to `jobs` (>= 1) side

@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(a_child_that_nobody_waits_for_ends_with_its_owner) {
       std::this_thread::sleep_for(std::chrono::hours(1));
       return "";
     });
-    process = child.process();
+    process = child.id();
     BOOST_TEST(kill(process, 0) == 0);
   }
   BOOST_TEST(kill(process, 0) != 0);
