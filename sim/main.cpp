@@ -99,7 +99,7 @@ void add_share(CLI::App& app, const std::string& name, std::optional<double>& sh
       ->type_name("PERCENT");
 }
 
-void add_bounds(CLI::App& app, Bounds& bounds) {
+void add_bounds(CLI::App& app, ErrorBounds& bounds) {
   add_share(app, "--fail-mean", bounds.mean,
             "Exit with 1 if a group's mean relative error is more: --fail-mean 5%");
   add_share(app, "--fail-max", bounds.max, "Likewise for each relative error: --fail-max 12%");

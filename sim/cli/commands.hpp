@@ -45,7 +45,7 @@ struct ValidateCommand {
   std::vector<std::string> metrics;          ///< only these; none: all
   std::string format = "table";              ///< table, json, csv or markdown
   std::filesystem::path output;              ///< empty: standard output
-  Bounds bounds;                             ///< an Error (ExitCode::refuted) beyond them
+  ErrorBounds bounds;                        ///< an Error (ExitCode::refuted) beyond them
   int jobs = 0;                              ///< child processes side by side; 0: one per core
   bool quiet = false;
   bool live = false;  ///< the launcher's: this program refuses it

@@ -105,7 +105,7 @@ void add_means(const Validation& validation, double bound, std::vector<std::stri
 }
 
 /// What is wrong with one number; empty if nothing is.
-std::string excess(const ComparedMetric& metric, const Bounds& bounds) {
+std::string excess(const ComparedMetric& metric, const ErrorBounds& bounds) {
   const double size = std::abs(metric.error);
   switch (metric.kind()) {
     case ErrorKind::relative:
@@ -140,7 +140,7 @@ Summary summarize(const Validation& validation) {
   return summary;
 }
 
-std::vector<std::string> beyond(const Validation& validation, const Bounds& bounds) {
+std::vector<std::string> beyond(const Validation& validation, const ErrorBounds& bounds) {
   std::vector<std::string> lines;
   if (bounds.mean) add_means(validation, *bounds.mean, lines);
   for_each_held_out(validation, [&](const ValidationCase& one, const ComparedCase&,

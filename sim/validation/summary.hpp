@@ -33,8 +33,8 @@ struct Summary {
 };
 Summary summarize(const Validation& validation);
 
-/// Bounds on what is held out; those that are not set hold.
-struct Bounds {
+/// ErrorBounds on what is held out; those that are not set hold.
+struct ErrorBounds {
   std::optional<double> mean;       ///< of the relative errors of each group, as a share
   std::optional<double> max;        ///< of each relative error
   std::optional<double> staleness;  ///< of each mean staleness's difference, in updates
@@ -42,6 +42,6 @@ struct Bounds {
 };
 
 /// A line for each group and each case that is beyond a bound.
-std::vector<std::string> beyond(const Validation& validation, const Bounds& bounds);
+std::vector<std::string> beyond(const Validation& validation, const ErrorBounds& bounds);
 
 }  // namespace rehearse

@@ -85,14 +85,14 @@ BOOST_AUTO_TEST_CASE(cases_without_a_prediction_are_counted_as_such) {
 
 BOOST_AUTO_TEST_CASE(bounds_name_what_is_beyond_them) {
   const Validation validation = {four_runs()};
-  const Bounds tight = {.mean = 0.059, .max = 0.119, .staleness = 0.1, .distance = 0.1};
+  const ErrorBounds tight = {.mean = 0.059, .max = 0.119, .staleness = 0.1, .distance = 0.1};
   const std::vector<std::string> expected = {
       "group \"testbed\": mean error 6.0 %, more than 5.9 %",
       "case \"c\", staleness.mean: off by -0.20 updates, more than 0.1",
       "case \"c\", staleness.ks: distance 0.110, more than 0.1",
       "case \"d\", step_time_s: error +12.0 %, more than 11.9 %"};
   BOOST_TEST(beyond(validation, tight) == expected, boost::test_tools::per_element());
-  const Bounds wide = {.mean = 0.061, .max = 0.121, .staleness = 0.21, .distance = 0.12};
+  const ErrorBounds wide = {.mean = 0.061, .max = 0.121, .staleness = 0.21, .distance = 0.12};
   BOOST_TEST(beyond(validation, wide).empty());
   BOOST_TEST(beyond(validation, {}).empty());
 }
