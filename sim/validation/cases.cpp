@@ -70,9 +70,7 @@ ValidationCase read_case(const Value& value, const std::string& group,
     }
   }
   read_measured(map, one);
-  one.group = map.string_or("group", !group.empty() ? group
-                                     : one.recorded ? "recorded"
-                                                    : "published");
+  one.group = map.string_or("group", group);
   one.note = map.string_or("note", "");
   read_held_out(map, one);
   map.finish();
@@ -92,7 +90,7 @@ CaseFile read_case_file(const std::filesystem::path& file) {
   CaseFile result;
   result.source = root.require("source").as_string();
   result.calibrated = root.string_or("calibrated", "");
-  const std::string group = root.string_or("group", "");
+  const std::string group = root.string_or("group", file.stem().string());
   const Value cases = root.require("cases");
   std::set<std::string> seen;
   for (const Value& value : cases.as_list()) {

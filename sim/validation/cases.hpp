@@ -30,7 +30,8 @@ struct Measurement {
 
 /// A scenario, and what was measured where it was run for real.
 struct ValidationCase {
-  std::string name, group, note;
+  std::string name, note;
+  std::string group;     ///< what is summed up together; where none is named, the file's cases
   bool held_out = true;  ///< false: something unknown was chosen by it; shown, not counted
   std::filesystem::path scenario;
   std::vector<std::string> overrides;

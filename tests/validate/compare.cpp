@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(errors_are_relative_for_times_and_absolute_for_staleness) {
   BOOST_TEST(find(one, "staleness.mean").error == 0.25);  // 1.25 where 1 was measured
   BOOST_TEST(find(one, "staleness.ks").error == 0.25);    // at most 1: 0.5 and 0.75
   BOOST_TEST(find(one, "memory.allocated_peak_bytes").error == 0);
-  BOOST_TEST(find(one, "memory.allocated_peak_bytes").group == "recorded, memory");
+  BOOST_TEST(find(one, "memory.allocated_peak_bytes").group == "cases, memory");
 }
 
 BOOST_AUTO_TEST_CASE(intervals_are_those_of_the_report_where_it_has_them) {
