@@ -6,6 +6,14 @@
 namespace rehearse {
 namespace {
 
+void add_color(CLI::App& app, ColorChoice& color) {
+  app.add_option_function<std::string>(
+         "--color", [&color](const std::string& when) { color = parse_color_choice(when); },
+         "auto, always or never")
+      ->check(one_of({"auto", "always", "never"}))
+      ->type_name("WHEN");
+}
+
 void add_run(CLI::App& app, RunCommand& command) {
   CLI::App* run = app.add_subcommand("run", "Predict one training run");
   run->add_option("SCENARIO", command.scenario, "The scenario file (YAML)")->required();
@@ -35,11 +43,7 @@ void add_run(CLI::App& app, RunCommand& command) {
   run->add_flag("--dry-run", command.dry_run, "Print what would be simulated, and stop")
       ->excludes(format)
       ->excludes(trace);
-  run->add_option_function<std::string>(
-         "--color", [&](const std::string& when) { command.color = parse_color_choice(when); },
-         "auto, always or never")
-      ->check(one_of({"auto", "always", "never"}))
-      ->type_name("WHEN");
+  add_color(*run, command.color);
   run->callback([&command] { run_command(command); });
 }
 
@@ -86,15 +90,51 @@ void add_import(CLI::App& app, ImportCommand& command) {
   add_import_form(*import, "points", "From tables of measured points (CSV)", command);
 }
 
+/// A bound such as "5%".
+void add_share(CLI::App& app, const std::string& name, std::optional<double>& share,
+               const std::string& about) {
+  app.add_option_function<std::string>(
+         name, [&share](const std::string& text) { share = parse_share(text); }, about)
+      ->check(a_share())
+      ->type_name("PERCENT");
+}
+
+void add_bounds(CLI::App& app, ErrorBounds& bounds) {
+  add_share(app, "--fail-mean", bounds.mean,
+            "Exit with 1 if a group's mean relative error is more: --fail-mean 5%");
+  add_share(app, "--fail-max", bounds.max, "Likewise for each relative error: --fail-max 12%");
+  app.add_option("--fail-staleness", bounds.staleness,
+                 "Likewise for each mean staleness's difference, in updates")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("UPDATES");
+  app.add_option("--fail-ks", bounds.distance,
+                 "Likewise for each Kolmogorov-Smirnov distance of staleness")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("D");
+}
+
 void add_validate(CLI::App& app, ValidateCommand& command) {
-  CLI::App* validate = app.add_subcommand("validate", "Predictions beside published measurements");
-  validate->add_option("FILE", command.cases, "The file of cases (YAML)")->required();
+  CLI::App* validate = app.add_subcommand("validate", "Predictions beside real measurements");
+  validate->add_option("FILES", command.files,
+                       "Files of cases (YAML), or folders with some; none: what is shipped");
+  validate
+      ->add_option("--metric", command.metrics,
+                   "Compare only this key of the report: --metric step_time_s (repeatable)")
+      ->type_name("KEY")
+      ->allow_extra_args(false);
   validate->add_option("--format", command.format, "table, json, csv or markdown")
       ->check(one_of({"table", "json", "csv", "markdown"}))
       ->type_name("FORMAT");
   validate->add_option("--output", command.output, "Write the table to this file")
       ->type_name("FILE");
+  validate->add_option("--jobs", command.jobs, "Predictions side by side; else one per core")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
+  add_bounds(*validate, command.bounds);
+  validate->add_flag("--live", command.live,
+                     "Measure every case anew on this machine first (./rehearse, as root)");
   validate->add_flag("--quiet", command.quiet, "No progress line");
+  add_color(*validate, command.color);
   validate->callback([&command] { validate_command(command); });
 }
 

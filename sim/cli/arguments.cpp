@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/error.hpp"
+#include "base/number.hpp"
 #include "config/document.hpp"
 
 namespace rehearse {
@@ -43,6 +45,27 @@ CLI::Validator one_of(const std::vector<std::string>& names) {
     return fmt::format("expected one of {}; got \"{}\"", fmt::join(names, ", "), text);
   };
   return {check, "", "one_of"};
+}
+
+double parse_share(const std::string& text) {
+  const bool percent = text.ends_with('%');
+  const auto number = percent ? decimal_number(text.substr(0, text.size() - 1)) : std::nullopt;
+  if (!number || *number < 0) {
+    throw InputError(fmt::format("expected a share like 5%; got \"{}\"", text));
+  }
+  return *number / 100;
+}
+
+CLI::Validator a_share() {
+  const auto check = [](std::string& text) -> std::string {
+    try {
+      parse_share(text);
+      return "";
+    } catch (const InputError& error) {
+      return error.what();
+    }
+  };
+  return {check, "", "a_share"};
 }
 
 std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int argc,

@@ -10,6 +10,11 @@ namespace rehearse {
 /// csv; got "xml"`.
 CLI::Validator one_of(const std::vector<std::string>& names);
 
+/// A check that an option's value is a share as parse_share takes it.
+CLI::Validator a_share();
+/// 0.05 for "5%"; anything but a number of at least 0 and a percent sign is an InputError.
+double parse_share(const std::string& text);
+
 /// What the user is told about a command line that could not be parsed, with the nearest command or
 /// option.
 std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int argc, char** argv);

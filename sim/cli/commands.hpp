@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/output.hpp"
+#include "validation/summary.hpp"
 
 namespace rehearse {
 
@@ -38,12 +39,17 @@ struct ImportCommand {
 };
 void import_command(const ImportCommand& command);
 
-/// `rehearse validate FILE`: predictions beside published measurements.
+/// `rehearse validate [FILE...]`: predictions beside measurements, with their errors.
 struct ValidateCommand {
-  std::filesystem::path cases;
-  std::string format = "table";  ///< table, json, csv or markdown
-  std::filesystem::path output;
+  std::vector<std::filesystem::path> files;  ///< of cases, or their folders; none: what is shipped
+  std::vector<std::string> metrics;          ///< only these; none: all
+  std::string format = "table";              ///< table, json, csv or markdown
+  std::filesystem::path output;              ///< empty: standard output
+  ErrorBounds bounds;                        ///< an Error (ExitCode::refuted) beyond them
+  int jobs = 0;                              ///< child processes side by side; 0: one per core
   bool quiet = false;
+  bool live = false;  ///< the launcher's: this program refuses it
+  ColorChoice color = ColorChoice::automatic;
 };
 void validate_command(const ValidateCommand& command);
 

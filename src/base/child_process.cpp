@@ -1,15 +1,17 @@
 #include "base/child_process.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
-
-#include "base/error.hpp"
+#include <map>
+#include <utility>
 
 namespace rehearse {
 namespace {
@@ -19,19 +21,6 @@ void write_all(int descriptor, const std::string& text) {
     const ssize_t written = write(descriptor, text.data() + done, text.size() - done);
     if (written < 0 && errno != EINTR) return;
     if (written > 0) done += static_cast<std::size_t>(written);
-  }
-}
-
-std::string read_all(int descriptor) {
-  std::string text;
-  std::array<char, 65536> block{};
-  for (;;) {
-    const ssize_t count = read(descriptor, block.data(), block.size());
-    if (count == 0) return text;
-    if (count > 0) text.append(block.data(), static_cast<std::size_t>(count));
-    if (count < 0 && errno != EINTR) {
-      throw MissingError(fmt::format("error: cannot read from a child: {}", std::strerror(errno)));
-    }
   }
 }
 
@@ -53,34 +42,117 @@ std::string read_all(int descriptor) {
   _exit(static_cast<int>(code));
 }
 
+/// Its status as waitpid gives it.
+int wait_for(pid_t process) {
+  int status = 0;
+  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
 }  // namespace
 
-std::string in_child_process(const std::function<std::string()>& work) {
+ChildProcess::ChildProcess(const std::function<std::string()>& work) {
   std::array<int, 2> ends{};
   if (pipe(ends.data()) != 0) {
     throw MissingError(fmt::format("error: no pipe for a child: {}", std::strerror(errno)));
   }
   std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child < 0) {
-    throw MissingError(fmt::format("error: no child process: {}", std::strerror(errno)));
+  id_ = fork();
+  if (id_ < 0) {
+    const int why = errno;
+    close(ends[0]);
+    close(ends[1]);
+    throw MissingError(fmt::format("error: no child process: {}", std::strerror(why)));
   }
-  if (child == 0) {
+  if (id_ == 0) {
     close(ends[0]);
     run_child(ends[1], work);
   }
   close(ends[1]);
-  const std::string text = read_all(ends[0]);
-  close(ends[0]);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  output_ = ends[0];
+}
+
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : id_(std::exchange(other.id_, -1)),
+      output_(std::exchange(other.output_, -1)),
+      text_(std::move(other.text_)) {}
+
+ChildProcess::~ChildProcess() {
+  if (id_ < 0) return;
+  kill(id_, SIGKILL);
+  close(output_);
+  wait_for(id_);
+}
+
+bool ChildProcess::read_some() {
+  std::array<char, 65536> block{};
+  for (;;) {
+    const ssize_t count = read(output_, block.data(), block.size());
+    if (count >= 0) {
+      text_.append(block.data(), static_cast<std::size_t>(count));
+      return count > 0;
+    }
+    if (errno != EINTR) {
+      throw MissingError(fmt::format("error: cannot read from a child: {}", std::strerror(errno)));
+    }
   }
+}
+
+ChildEnd ChildProcess::finish() {
+  check(id_ >= 0, "a child's end is asked for once");
+  close(output_);
+  const int status = wait_for(std::exchange(id_, -1));
   if (WIFSIGNALED(status)) {
-    throw InternalError(fmt::format("internal error: a child process died of signal {} ({})",
-                                    WTERMSIG(status), strsignal(WTERMSIG(status))));
+    return {ExitCode::internal,
+            fmt::format("internal error: a child process died of signal {} ({})", WTERMSIG(status),
+                        strsignal(WTERMSIG(status)))};
   }
-  if (WEXITSTATUS(status) == 0) return text;
-  throw Error(static_cast<ExitCode>(WEXITSTATUS(status)), text);
+  return {static_cast<ExitCode>(WEXITSTATUS(status)), std::move(text_)};
+}
+
+std::string ChildProcess::result() {
+  while (read_some()) {
+  }
+  ChildEnd end = finish();
+  if (end.code == ExitCode::success) return std::move(end.text);
+  if (end.code == ExitCode::internal) throw InternalError(end.text);
+  throw Error(end.code, end.text);
+}
+
+std::string in_child_process(const std::function<std::string()>& work) {
+  return ChildProcess(work).result();
+}
+
+std::vector<ChildEnd> in_child_processes(std::size_t count, std::size_t jobs,
+                                         const std::function<std::string(std::size_t)>& work,
+                                         const std::function<void(std::size_t)>& ended) {
+  check(jobs > 0, "at least one child process at a time");
+  std::vector<ChildEnd> ends(count);
+  std::map<std::size_t, ChildProcess> running;
+  for (std::size_t next = 0, done = 0; done < count;) {
+    for (; next < count && running.size() < jobs; ++next) {
+      running.emplace(next, ChildProcess([&work, next] { return work(next); }));
+    }
+    std::vector<pollfd> waiting;
+    for (const auto& [index, child] : running) waiting.push_back({child.descriptor(), POLLIN, 0});
+    if (poll(waiting.data(), waiting.size(), -1) < 0) {
+      if (errno == EINTR) continue;
+      throw MissingError(fmt::format("error: cannot wait for children: {}", std::strerror(errno)));
+    }
+    auto ready = waiting.begin();
+    for (auto child = running.begin(); child != running.end(); ++ready) {
+      if (ready->revents == 0 || child->second.read_some()) {
+        ++child;
+        continue;
+      }
+      ends[child->first] = child->second.finish();
+      child = running.erase(child);
+      ++done;
+      if (ended) ended(done);
+    }
+  }
+  return ends;
 }
 
 }  // namespace rehearse

@@ -1,13 +1,63 @@
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstddef>
 #include <functional>
 #include <string>
+#include <vector>
+
+#include "base/error.hpp"
 
 namespace rehearse {
 
-/// Runs `work` in a child process and returns its text: SimGrid's clock cannot be set back, so that
-/// a process can simulate once. An Error of the child is thrown again here with the same code and
-/// text; a child that dies is an InternalError.
+/// How a child process ended: its text, or the code and the text of the Error that ended it. A
+/// child that died of a signal ends with ExitCode::internal.
+struct ChildEnd {
+  ExitCode code = ExitCode::success;
+  std::string text;
+};
+
+/// A child process that does some work beside this one: SimGrid's clock cannot be set back, so that
+/// a process can simulate once. Its text comes through a pipe.
+class ChildProcess {
+ public:
+  /// Starts it. MissingError where there is no process or pipe to be had.
+  explicit ChildProcess(const std::function<std::string()>& work);
+  /// Ends it if nobody has asked for its result.
+  ~ChildProcess();
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+  ChildProcess& operator=(ChildProcess&&) = delete;
+
+  /// Waits for the work's text; once. An Error of the child is thrown again here with the same code
+  /// and text; a child that dies is an InternalError.
+  std::string result();
+
+  // To wait for several of them, instead of result():
+  pid_t id() const { return id_; }
+  /// Readable once there is text, or its end.
+  int descriptor() const { return output_; }
+  /// Takes what has come, waiting for some; false once all is there.
+  bool read_some();
+  /// Waits for the end of the child; once, after read_some() has said false.
+  ChildEnd finish();
+
+ private:
+  pid_t id_ = -1;
+  int output_ = -1;
+  std::string text_;
+};
+
+/// Runs `work` in a child process and returns its text, as ChildProcess does.
 std::string in_child_process(const std::function<std::string()>& work);
+
+/// Runs work(0) to work(count - 1), each in a child process of its own and up to `jobs` (>= 1) side
+/// by side, and returns their ends in that order, whatever the order in which they came. `ended`,
+/// where given, is called with the number of children that have ended, after each.
+std::vector<ChildEnd> in_child_processes(std::size_t count, std::size_t jobs,
+                                         const std::function<std::string(std::size_t)>& work,
+                                         const std::function<void(std::size_t)>& ended = nullptr);
 
 }  // namespace rehearse

@@ -1,0 +1,64 @@
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/error.hpp"
+#include "validation/cases.hpp"
+
+namespace rehearse {
+namespace {
+
+bool is_case_file(const std::filesystem::path& file) {
+  if (file.extension() != ".yaml" || !std::filesystem::is_regular_file(file)) return false;
+  if (file.filename() == "cases.yaml") return true;
+  const auto document = Document::load(file);
+  if (!document->root().is_map()) return false;
+  const Map root = document->root().as_map();
+  return root.has("source") && root.has("cases");
+}
+
+std::vector<std::filesystem::path> case_files_in(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (is_case_file(entry.path())) found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> case_files(const std::vector<std::filesystem::path>& given) {
+  std::vector<std::filesystem::path> files;
+  for (const std::filesystem::path& path : given) {
+    if (!std::filesystem::is_directory(path)) {
+      files.push_back(path);
+      continue;
+    }
+    const std::vector<std::filesystem::path> found = case_files_in(path);
+    if (found.empty()) {
+      throw MissingError(path.string() +
+                         ": error: no case file in this folder\n"
+                         "remedy: name a folder with a cases.yaml, or the file itself");
+    }
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+std::vector<std::filesystem::path> shipped_case_files() {
+  const char* const folder = std::getenv("REHEARSE_VALIDATION");
+  if (folder != nullptr && *folder != '\0') return case_files({folder});
+  const std::filesystem::path sources = REHEARSE_SOURCE_DIR;
+  std::vector<std::filesystem::path> files;
+  for (const char* name : {"scenarios/validation", "tests/validation"}) {
+    if (!std::filesystem::is_directory(sources / name)) continue;
+    const std::vector<std::filesystem::path> found = case_files_in(sources / name);
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  if (!files.empty()) return files;
+  throw MissingError(sources.string() +
+                     ": error: no shipped case files there\n"
+                     "remedy: set REHEARSE_VALIDATION to their folder, or name a case file");
+}
+
+}  // namespace rehearse

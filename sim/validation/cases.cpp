@@ -1,0 +1,127 @@
+#include "validation/cases.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.hpp"
+
+namespace rehearse {
+namespace {
+
+/// `published: NUMBER` of a `metric`, or `recorded: FILE`.
+void read_measured(Map& map, ValidationCase& one) {
+  const auto published = map.optional("published");
+  const auto recorded = map.optional("recorded");
+  if (published && recorded) {
+    map.at_key("recorded").fail("a case is either published or recorded", "make two cases of it");
+  }
+  if (!published && !recorded) {
+    map.where().fail("expected what was measured",
+                     "add published: NUMBER and its metric, or recorded: FILE");
+  }
+  if (published) {
+    one.measured.push_back({map.require("metric").as_string(), published->as_positive_number()});
+    return;
+  }
+  if (map.has("metric")) {
+    map.at_key("metric").fail("a recorded run has its own metrics", "remove it");
+  }
+  one.recorded = read_recorded(*recorded);
+  one.recorded_at = *recorded;
+  const RecordedRun& run = *one.recorded;
+  one.measured.push_back({"step_time_s", run.step_time.value()});
+  if (run.has_server()) {
+    one.measured.push_back({kStalenessMean, mean(run.staleness)});
+    one.measured.push_back({kStalenessDistance, 0});
+  }
+  if (run.allocated_peak > Bytes(0)) {
+    one.measured.push_back({"memory.allocated_peak_bytes", run.allocated_peak.value()});
+  }
+}
+
+/// `input: WHAT` (what was chosen by the case) and `held_out: false` both take it out of the
+/// summary.
+void read_held_out(Map& map, ValidationCase& one) {
+  const auto input = map.optional("input");
+  if (input && map.has("held_out")) {
+    map.at_key("held_out").fail("a case with an input is not held out", "remove one of both");
+  }
+  if (const auto held_out = map.optional("held_out")) one.held_out = held_out->as_bool();
+  if (!input) return;
+  one.held_out = false;
+  one.note =
+      fmt::format("input: {}{}{}", input->as_string(), one.note.empty() ? "" : "; ", one.note);
+}
+
+ValidationCase read_case(const Value& value, const std::string& group,
+                         std::set<std::string>& seen) {
+  Map map = value.as_map();
+  ValidationCase one;
+  const Value name = map.require("name");
+  one.name = name.as_string();
+  if (!seen.insert(one.name).second)
+    name.fail(fmt::format("two cases are called \"{}\"", one.name));
+  one.scenario = (value.folder() / map.require("scenario").as_string()).lexically_normal();
+  if (const auto overrides = map.optional("set")) {
+    for (const Value& assignment : overrides->as_list()) {
+      one.overrides.push_back(assignment.as_string());
+    }
+  }
+  read_measured(map, one);
+  one.group = map.string_or("group", group);
+  one.note = map.string_or("note", "");
+  read_held_out(map, one);
+  map.finish();
+  return one;
+}
+
+}  // namespace
+
+ErrorKind error_kind(const std::string& metric) {
+  if (metric == kStalenessDistance) return ErrorKind::distance;
+  return metric == kStalenessMean ? ErrorKind::difference : ErrorKind::relative;
+}
+
+CaseFile read_case_file(const std::filesystem::path& file) {
+  const auto document = Document::load(file);
+  Map root = document->root().as_map();
+  CaseFile result;
+  result.source = root.require("source").as_string();
+  result.calibrated = root.string_or("calibrated", "");
+  const std::string group = root.string_or("group", file.stem().string());
+  const Value cases = root.require("cases");
+  std::set<std::string> seen;
+  for (const Value& value : cases.as_list()) {
+    result.cases.push_back(read_case(value, group, seen));
+  }
+  if (std::ranges::none_of(result.cases, &ValidationCase::held_out))
+    cases.fail("expected at least one case that is not an input");
+  root.finish();
+  return result;
+}
+
+std::vector<CaseFile> only_metrics(std::vector<CaseFile> files,
+                                   const std::vector<std::string>& metrics) {
+  if (metrics.empty()) return files;
+  std::set<std::string> known;
+  for (CaseFile& file : files) {
+    for (ValidationCase& one : file.cases) {
+      for (const Measurement& measurement : one.measured) known.insert(measurement.metric);
+      std::erase_if(one.measured, [&](const Measurement& measurement) {
+        return std::ranges::find(metrics, measurement.metric) == metrics.end();
+      });
+    }
+    std::erase_if(file.cases, [](const ValidationCase& one) { return one.measured.empty(); });
+  }
+  for (const std::string& metric : metrics) {
+    if (known.contains(metric)) continue;
+    throw InputError(fmt::format("error: --metric: no case has \"{}\"\nremedy: known: {}", metric,
+                                 fmt::join(known, ", ")));
+  }
+  std::erase_if(files, [](const CaseFile& file) { return file.cases.empty(); });
+  return files;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/document.hpp"
+#include "validation/recorded.hpp"
+
+namespace rehearse {
+
+/// Distance of the distributions of staleness; no key of a report.
+inline const std::string kStalenessDistance = "staleness.ks";
+inline const std::string kStalenessMean = "staleness.mean";
+
+/// How a prediction's error is told.
+enum class ErrorKind {
+  relative,    ///< (predicted - measured) / measured
+  difference,  ///< predicted - measured, in the metric's own unit
+  distance,    ///< between distributions, from 0 to 1
+};
+ErrorKind error_kind(const std::string& metric);
+
+/// One number that was measured, in the unit of the report's key.
+struct Measurement {
+  std::string metric;  ///< a key of the report, dots between levels, or kStalenessDistance
+  double value = 0;
+};
+
+/// A scenario, and what was measured where it was run for real.
+struct ValidationCase {
+  std::string name, note;
+  std::string group;     ///< what is summed up together; where none is named, the file's cases
+  bool held_out = true;  ///< false: something unknown was chosen by it; shown, not counted
+  std::filesystem::path scenario;
+  std::vector<std::string> overrides;
+  std::vector<Measurement> measured;
+  std::optional<RecordedRun> recorded;  ///< nothing: published by somebody
+  std::optional<Value> recorded_at;     ///< where the case names the recorded run
+};
+
+struct CaseFile {
+  std::string source;      ///< where the measurements come from
+  std::string calibrated;  ///< what the model was fitted on; may be empty
+  std::vector<ValidationCase> cases;
+};
+
+/// Reads a file of cases and the recorded runs that it names. InputError or MissingError at the
+/// place.
+CaseFile read_case_file(const std::filesystem::path& file);
+
+/// The files themselves, and of a folder the case files in it, at any depth, in the order of their
+/// paths: every cases.yaml, and what else has `source` and `cases`. MissingError for a folder with
+/// none.
+std::vector<std::filesystem::path> case_files(const std::vector<std::filesystem::path>& given);
+
+/// The case files of the folder REHEARSE_VALIDATION where that is set, else those of the sources.
+/// MissingError if there are none.
+std::vector<std::filesystem::path> shipped_case_files();
+
+/// Keeps what was measured of `metrics`, and the cases and files of which something is left; all
+/// for no metrics. InputError for a metric that no case has.
+std::vector<CaseFile> only_metrics(std::vector<CaseFile> files,
+                                   const std::vector<std::string>& metrics);
+
+}  // namespace rehearse

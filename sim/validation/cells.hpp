@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+#include "validation/compare.hpp"
+
+namespace rehearse {
+
+/// What people read instead of a report's key: "step time", "peak memory"; the key itself where it
+/// has no such words.
+std::string metric_words(const std::string& metric);
+
+/// A metric's value with its unit: "12.3 ms", "1.98 updates", "1133 samples/s".
+std::string value_words(const std::string& metric, double value);
+
+// The cells of one compared number; "-" where there is nothing to say.
+std::string predicted_words(const ComparedMetric& metric);
+std::string measured_words(const ComparedMetric& metric);
+std::string interval_words(const ComparedMetric& metric);  ///< "11.8 to 12.9 ms"
+std::string error_words(const ComparedMetric& metric);     ///< "-3.1 %", "+0.12", "0.08"
+std::string inside_words(const ComparedMetric& metric);    ///< "yes" or "no"
+
+/// The first line of an error.
+std::string first_line(const std::string& failure);
+
+/// "92 % (11 of 12)".
+std::string coverage_words(std::size_t inside, std::size_t intervals);
+
+/// "3 runs on AMD EPYC, 2026-11-20" for the recorded ones of a file; empty if there are none.
+std::string measured_on(const CaseFile& file);
+
+}  // namespace rehearse

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "validation/cases.hpp"
+
+namespace rehearse {
+
+/// A 90 % prediction interval, in the metric's unit.
+struct Range {
+  double low = 0, high = 0;
+};
+
+/// One number, predicted and measured.
+struct ComparedMetric {
+  std::string metric;
+  std::string group;     ///< the case's; memory has a group of its own
+  double measured = 0;   ///< of no meaning for a distance
+  double predicted = 0;  ///< likewise
+  double error = 0;      ///< as error_kind(metric) says
+  std::optional<Range> interval;
+
+  ErrorKind kind() const { return error_kind(metric); }
+  /// Whether the interval holds what was measured; nothing without an interval.
+  std::optional<bool> inside() const;
+};
+
+struct ComparedCase {
+  std::string strategy;  ///< as the report names it; empty if there is none
+  std::vector<ComparedMetric> metrics;
+  ExitCode code = ExitCode::success;
+  std::string failure;  ///< why there is no prediction: the whole error; empty: there is one
+};
+
+/// The cases of a file and, in the same order, how they came out.
+struct ComparedFile {
+  CaseFile file;
+  std::vector<ComparedCase> cases;
+};
+using Validation = std::vector<ComparedFile>;
+
+/// The report `rehearse.report/1` of a case's scenario; it runs in a child process.
+using Predict = std::function<std::string(const ValidationCase& one)>;
+
+/// Predicts every case, up to `jobs` side by side, and compares. A case whose prediction fails, or
+/// does not fit what was recorded (another strategy, model, precision, batch or number of ranks),
+/// keeps its error and the others go on. `progress`, where given, is called after each with the
+/// numbers of cases that are done and in all.
+Validation compare(std::vector<CaseFile> files, const Predict& predict, std::size_t jobs,
+                   const std::function<void(std::size_t done, std::size_t all)>& progress);
+
+/// The comparison of one case with its report. InputError if they do not fit.
+ComparedCase compare(const ValidationCase& one, const std::string& report);
+
+/// Throws the errors of all cases that failed, with the code of the first, if any did.
+void throw_failures(const Validation& validation);
+
+}  // namespace rehearse

@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "validation/cells.hpp"
+#include "validation/views.hpp"
+
+namespace rehearse {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A field of a CSV file, quoted where it must be (RFC 4180).
+std::string field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char letter : text) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
+  return quoted + "\"";
+}
+
+/// The error under the column or key of its kind.
+const char* error_name(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::relative:
+      return "relative_error";
+    case ErrorKind::difference:
+      return "difference";
+    case ErrorKind::distance:
+      return "distance";
+  }
+  return "";
+}
+
+void add_csv_row(const CaseFile& file, const ValidationCase& one, const ComparedCase& compared,
+                 const ComparedMetric& metric, std::string& text) {
+  const bool distance = metric.kind() == ErrorKind::distance;
+  text += fmt::format("{},{},{},{},{},", field(file.source), field(metric.group), field(one.name),
+                      field(compared.strategy), metric.metric);
+  text += distance ? "," : fmt::format("{},{}", metric.predicted, metric.measured);
+  text += metric.interval ? fmt::format(",{},{}", metric.interval->low, metric.interval->high)
+                          : std::string(",,");
+  for (const ErrorKind kind : {ErrorKind::relative, ErrorKind::difference, ErrorKind::distance}) {
+    text += kind == metric.kind() ? fmt::format(",{}", metric.error) : std::string(",");
+  }
+  const std::optional<bool> inside = metric.inside();
+  text += fmt::format(",{},{},{},\n", inside ? (*inside ? "true" : "false") : "", one.held_out,
+                      field(one.note));
+}
+
+Json metric_object(const ComparedMetric& metric) {
+  Json object = {{"metric", metric.metric}, {"group", metric.group}};
+  if (metric.kind() != ErrorKind::distance) {
+    object["predicted"] = metric.predicted;
+    object["measured"] = metric.measured;
+    object["interval"] =
+        metric.interval ? Json::array({metric.interval->low, metric.interval->high}) : Json();
+    object["inside"] = metric.inside() ? Json(*metric.inside()) : Json();
+  }
+  object[error_name(metric.kind())] = metric.error;
+  return object;
+}
+
+Json case_object(const ValidationCase& one, const ComparedCase& compared) {
+  Json metrics = Json::array();
+  for (const ComparedMetric& metric : compared.metrics) metrics.push_back(metric_object(metric));
+  return {{"name", one.name},         {"strategy", compared.strategy},
+          {"held_out", one.held_out}, {"note", one.note},
+          {"metrics", metrics},       {"failure", compared.failure}};
+}
+
+Json coverage_object(const Coverage& coverage) {
+  return {{"inside", coverage.inside}, {"intervals", coverage.intervals}};
+}
+
+Json summary_objects(const std::vector<ErrorSummary>& lines) {
+  Json objects = Json::array();
+  for (const ErrorSummary& one : lines) {
+    objects.push_back({{"group", one.group},
+                       {"strategy", one.strategy},
+                       {"numbers", one.cases},
+                       {"mean", one.mean},
+                       {"median", one.median},
+                       {"max", one.max},
+                       {"coverage", coverage_object(one.coverage)}});
+    if (one.largest_distance) objects.back()["largest_distance"] = *one.largest_distance;
+  }
+  return objects;
+}
+
+}  // namespace
+
+std::string to_csv(const Validation& validation) {
+  std::string text =
+      "source,group,case,strategy,metric,predicted,measured,low,high,relative_error,difference,"
+      "distance,inside,held_out,note,failure\n";
+  for (const ComparedFile& compared : validation) {
+    for (std::size_t i = 0; i < compared.cases.size(); ++i) {
+      const ValidationCase& one = compared.file.cases[i];
+      for (const ComparedMetric& metric : compared.cases[i].metrics) {
+        add_csv_row(compared.file, one, compared.cases[i], metric, text);
+      }
+      if (const std::string& failure = compared.cases[i].failure; !failure.empty()) {
+        text += fmt::format("{},{},{},,,,,,,,,,,{},{},{}\n", field(compared.file.source),
+                            field(one.group), field(one.name), one.held_out, field(one.note),
+                            field(first_line(failure)));
+      }
+    }
+  }
+  return text;
+}
+
+std::string to_json(const Validation& validation) {
+  Json files = Json::array();
+  for (const ComparedFile& compared : validation) {
+    Json cases = Json::array();
+    for (std::size_t i = 0; i < compared.cases.size(); ++i) {
+      cases.push_back(case_object(compared.file.cases[i], compared.cases[i]));
+    }
+    files.push_back({{"source", compared.file.source},
+                     {"calibrated", compared.file.calibrated},
+                     {"measured", measured_on(compared.file)},
+                     {"cases", cases}});
+  }
+  const Summary summary = summarize(validation);
+  const Json all = {{"schema", "rehearse.validation/2"},
+                    {"files", files},
+                    {"relative_errors", summary_objects(summary.relative)},
+                    {"staleness_differences", summary_objects(summary.staleness)},
+                    {"coverage", coverage_object(summary.coverage)},
+                    {"failed", summary.failed}};
+  return all.dump(2) + "\n";
+}
+
+}  // namespace rehearse

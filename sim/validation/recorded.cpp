@@ -1,0 +1,143 @@
+#include "validation/recorded.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "base/error.hpp"
+#include "profile/whole_file.hpp"
+
+namespace rehearse {
+namespace {
+
+using Json = nlohmann::json;
+
+const char* const kSchema = "rehearse.step/1";
+const char* const kMeasureAgain = "measure it again with rehearse-calibrate step --output FILE";
+
+Json parse_report(const std::string& text, const std::string& file, const Value& name) {
+  try {
+    Json report = Json::parse(text);
+    return report;
+  } catch (const Json::exception&) {
+    name.fail(fmt::format("{} is not a whole JSON file", file), kMeasureAgain);
+  }
+}
+
+/// The bytes of the report; a missing one is shown where it is named.
+std::string read_text(const std::filesystem::path& file, const Value& name) {
+  try {
+    return read_whole_file(file);
+  } catch (const MissingError&) {
+    try {
+      name.fail(fmt::format("cannot read {}", file.string()), kMeasureAgain);
+    } catch (const InputError& placed) {
+      throw MissingError(placed.what());
+    }
+  }
+}
+
+double median(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return (samples[(samples.size() - 1) / 2] + samples[samples.size() / 2]) / 2;
+}
+
+/// Every rank's share of the report; a node that only serves has no steps.
+void add_ranks(const Json& report, RecordedRun& run) {
+  std::vector<double> steps;
+  for (const Json& rank : report.at("per_rank")) {
+    const auto own = rank.at("step_times_s").get<std::vector<double>>();
+    if (own.empty()) continue;
+    ++run.ranks;
+    steps.insert(steps.end(), own.begin(), own.end());
+    const Bytes peak(rank.at("allocated_peak_bytes").get<double>());
+    run.allocated_peak = std::max(run.allocated_peak, peak);
+  }
+  const bool whole = !steps.empty() && std::ranges::all_of(steps, [](double s) { return s > 0; });
+  if (!whole) throw std::invalid_argument("per_rank: no measured step, or one that took no time");
+  run.step_time = Seconds(median(std::move(steps)));
+}
+
+RecordedRun from_report(const Json& report) {
+  RecordedRun run;
+  report.at("strategy").get_to(run.strategy);
+  report.at("model").get_to(run.model);
+  report.at("precision").get_to(run.precision);
+  report.at("hardware").get_to(run.hardware);
+  report.at("date").get_to(run.date);
+  report.at("batch_per_rank").get_to(run.batch);
+  add_ranks(report, run);
+  if (const auto staleness = report.find("staleness"); staleness != report.end()) {
+    run.staleness = read_histogram(staleness->at("histogram"));
+  }
+  return run;
+}
+
+}  // namespace
+
+StalenessHistogram read_histogram(const std::map<std::string, std::uint64_t>& object) {
+  StalenessHistogram histogram;
+  for (const auto& [staleness, count] : object) {
+    if (count > 0) histogram[static_cast<std::uint32_t>(std::stoul(staleness))] = count;
+  }
+  return histogram;
+}
+
+RecordedRun read_recorded(const Value& name) {
+  const std::filesystem::path file = (name.folder() / name.as_string()).lexically_normal();
+  const std::string shown = file.string();
+  const Json report = parse_report(read_text(file, name), shown, name);
+  const std::string schema = report.is_object() ? report.value("schema", Json()).dump() : "";
+  if (schema != fmt::format("\"{}\"", kSchema)) {
+    name.fail(fmt::format("{} is no report of real steps: expected the schema {}", shown, kSchema),
+              kMeasureAgain);
+  }
+  RecordedRun run;
+  try {
+    run = from_report(report);
+  } catch (const std::exception& error) {  // nlohmann's, or ours: each says what it misses
+    name.fail(fmt::format("{} lacks what a report of real steps has: {}", shown, error.what()),
+              kMeasureAgain);
+  }
+  if (run.has_server() && run.staleness.empty()) {
+    name.fail(fmt::format("{} is of {} and has no staleness.histogram", shown, run.strategy),
+              kMeasureAgain);
+  }
+  return run;
+}
+
+std::uint64_t updates(const StalenessHistogram& histogram) {
+  std::uint64_t sum = 0;
+  for (const auto& [staleness, count] : histogram) sum += count;
+  return sum;
+}
+
+double mean(const StalenessHistogram& histogram) {
+  double sum = 0;
+  for (const auto& [staleness, count] : histogram) {
+    sum += static_cast<double>(staleness) * static_cast<double>(count);
+  }
+  return sum / static_cast<double>(updates(histogram));
+}
+
+double distance(const StalenessHistogram& a, const StalenessHistogram& b) {
+  std::set<std::uint32_t> places;
+  for (const StalenessHistogram* one : {&a, &b}) {
+    for (const auto& [staleness, count] : *one) places.insert(staleness);
+  }
+  const auto share = [](const StalenessHistogram& histogram, std::uint32_t most) {
+    std::uint64_t at_most = 0;
+    for (const auto& [staleness, count] : histogram) at_most += staleness <= most ? count : 0;
+    return static_cast<double>(at_most) / static_cast<double>(updates(histogram));
+  };
+  double largest = 0;
+  for (const std::uint32_t place : places) {
+    largest = std::max(largest, std::abs(share(a, place) - share(b, place)));
+  }
+  return largest;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,156 @@
+#include "validation/summary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace rehearse {
+namespace {
+
+const char* const kAll = "all";
+
+/// Calls `take(case, compared case, metric)` for every held-out number that has a prediction.
+template <class Take>
+void for_each_held_out(const Validation& validation, Take&& take) {
+  for (const ComparedFile& compared : validation) {
+    for (std::size_t i = 0; i < compared.cases.size(); ++i) {
+      const ValidationCase& one = compared.file.cases[i];
+      if (!one.held_out) continue;
+      for (const ComparedMetric& metric : compared.cases[i].metrics) {
+        take(one, compared.cases[i], metric);
+      }
+    }
+  }
+}
+
+void count(const ComparedMetric& metric, Coverage& coverage) {
+  const std::optional<bool> inside = metric.inside();
+  if (!inside) return;
+  ++coverage.intervals;
+  if (*inside) ++coverage.inside;
+}
+
+/// The errors of one line, before they are summed up.
+struct Collected {
+  ErrorSummary line;
+  std::vector<double> sizes;
+
+  void add(const ComparedMetric& metric) {
+    if (metric.kind() == ErrorKind::distance) {
+      line.largest_distance = std::max(line.largest_distance.value_or(0), metric.error);
+      return;
+    }
+    sizes.push_back(std::abs(metric.error));
+    count(metric, line.coverage);
+  }
+
+  ErrorSummary summed() {
+    std::ranges::sort(sizes);
+    line.cases = sizes.size();
+    if (sizes.empty()) return line;
+    for (const double size : sizes) line.mean += size / static_cast<double>(sizes.size());
+    line.median = (sizes[(sizes.size() - 1) / 2] + sizes[sizes.size() / 2]) / 2;
+    line.max = sizes.back();
+    return line;
+  }
+};
+
+/// Lines of one table: each group's strategies, then all of them together.
+class Lines {
+ public:
+  void add(const std::string& strategy, const ComparedMetric& metric) {
+    std::vector<Collected>& group = group_of(metric.group);
+    group.front().add(metric);
+    const auto own = std::ranges::find_if(
+        group, [&](const Collected& one) { return one.line.strategy == strategy; });
+    if (own != group.end()) return own->add(metric);
+    group.push_back({.line = {.group = metric.group, .strategy = strategy}, .sizes = {}});
+    group.back().add(metric);
+  }
+
+  std::vector<ErrorSummary> summed() {
+    std::vector<ErrorSummary> lines;
+    for (std::vector<Collected>& group : groups_) {
+      for (std::size_t i = 1; i < group.size(); ++i) lines.push_back(group[i].summed());
+      if (group.size() > 2) lines.push_back(group.front().summed());
+    }
+    return lines;
+  }
+
+ private:
+  /// Its first line is that over all strategies.
+  std::vector<Collected>& group_of(const std::string& name) {
+    for (std::vector<Collected>& group : groups_) {
+      if (group.front().line.group == name) return group;
+    }
+    groups_.push_back({{.line = {.group = name, .strategy = kAll}, .sizes = {}}});
+    return groups_.back();
+  }
+
+  std::vector<std::vector<Collected>> groups_;
+};
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+/// The lines of groups whose mean is beyond the bound: of all strategies where there are several.
+void add_means(const Validation& validation, double bound, std::vector<std::string>& lines) {
+  const std::vector<ErrorSummary> groups = summarize(validation).relative;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const bool last = i + 1 == groups.size() || groups[i + 1].group != groups[i].group;
+    if (!last || groups[i].mean <= bound) continue;
+    lines.push_back(fmt::format("group \"{}\": mean error {}, more than {}", groups[i].group,
+                                percent(groups[i].mean), percent(bound)));
+  }
+}
+
+/// What is wrong with one number; empty if nothing is.
+std::string excess(const ComparedMetric& metric, const ErrorBounds& bounds) {
+  const double size = std::abs(metric.error);
+  switch (metric.kind()) {
+    case ErrorKind::relative:
+      if (!bounds.max || size <= *bounds.max) return "";
+      return fmt::format("error {:+.1f} %, more than {}", 100 * metric.error, percent(*bounds.max));
+    case ErrorKind::difference:
+      if (!bounds.staleness || size <= *bounds.staleness) return "";
+      return fmt::format("off by {:+.2f} updates, more than {:g}", metric.error, *bounds.staleness);
+    case ErrorKind::distance:
+      if (!bounds.distance || size <= *bounds.distance) return "";
+      return fmt::format("distance {:.3f}, more than {:g}", size, *bounds.distance);
+  }
+  return "";
+}
+
+}  // namespace
+
+Summary summarize(const Validation& validation) {
+  Summary summary;
+  Lines relative, staleness;
+  for_each_held_out(validation, [&](const ValidationCase&, const ComparedCase& compared,
+                                    const ComparedMetric& metric) {
+    (metric.kind() == ErrorKind::relative ? relative : staleness).add(compared.strategy, metric);
+    count(metric, summary.coverage);
+  });
+  summary.relative = relative.summed();
+  summary.staleness = staleness.summed();
+  for (const ComparedFile& compared : validation) {
+    summary.failed += static_cast<std::size_t>(std::ranges::count_if(
+        compared.cases, [](const ComparedCase& one) { return !one.failure.empty(); }));
+  }
+  return summary;
+}
+
+std::vector<std::string> beyond(const Validation& validation, const ErrorBounds& bounds) {
+  std::vector<std::string> lines;
+  if (bounds.mean) add_means(validation, *bounds.mean, lines);
+  for_each_held_out(validation, [&](const ValidationCase& one, const ComparedCase&,
+                                    const ComparedMetric& metric) {
+    const std::string text = excess(metric, bounds);
+    if (!text.empty()) {
+      lines.push_back(fmt::format("case \"{}\", {}: {}", one.name, metric.metric, text));
+    }
+  });
+  return lines;
+}
+
+}  // namespace rehearse

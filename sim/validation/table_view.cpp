@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/page.hpp"
+#include "validation/cells.hpp"
+#include "validation/views.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::size_t kWidth = 120;
+constexpr std::size_t kGap = 2;
+constexpr std::size_t kNarrowestName = 24;
+
+/// A line of a table: cells under their titles, or a text that runs on behind the first cell.
+struct Line {
+  std::vector<std::string> cells;
+  std::string running_on = {};
+  Ink ink = Ink::plain;
+};
+
+/// Cut to `width` columns, at a whole character.
+std::string cut(const std::string& text, std::size_t width) {
+  if (columns(text) <= width) return text;
+  std::size_t bytes = text.size();
+  while (columns(text.substr(0, bytes)) > width - 3) --bytes;
+  return text.substr(0, bytes) + "...";
+}
+
+/// Columns as wide as they must be; the first, with names, gives way where the page is too narrow.
+std::vector<std::size_t> widths_of(const std::vector<std::string>& titles,
+                                   const std::vector<Line>& lines) {
+  std::vector<std::size_t> widths;
+  std::size_t others = 0;
+  for (std::size_t i = 0; i < titles.size(); ++i) {
+    widths.push_back(columns(titles[i]));
+    for (const Line& line : lines) {
+      if (i < line.cells.size()) widths[i] = std::max(widths[i], columns(line.cells[i]));
+    }
+    if (i > 0) others += kGap + widths[i];
+  }
+  const std::size_t left_over = others < kWidth ? kWidth - others : 0;
+  widths[0] = std::min(widths[0], std::max(left_over, kNarrowestName));
+  return widths;
+}
+
+/// The first `words` columns to the left, numbers to the right.
+void add_table(Page& page, const std::vector<std::string>& titles, const std::vector<Line>& lines,
+               std::size_t words) {
+  const std::vector<std::size_t> widths = widths_of(titles, lines);
+  const auto add = [&](Line line) {
+    if (columns(line.cells[0]) > widths[0]) {  // a name too long for its column stands above it
+      page.line(page.ink(line.ink, cut(line.cells[0], kWidth)));
+      line.cells[0].clear();
+    }
+    std::string text;
+    for (std::size_t i = 0; i < line.cells.size(); ++i) {
+      text += i < words ? left(line.cells[i], widths[i]) : right(line.cells[i], widths[i]);
+      if (i + 1 < line.cells.size() || !line.running_on.empty()) text += std::string(kGap, ' ');
+    }
+    text += line.running_on;
+    text.erase(text.find_last_not_of(' ') + 1);
+    page.line(page.ink(line.ink, cut(text, kWidth)));
+  };
+  add({.cells = titles, .ink = Ink::faint});
+  for (const Line& line : lines) add(line);
+}
+
+Line line_of(const ValidationCase& one, const ComparedMetric& metric, bool first) {
+  const std::string error = error_words(metric);
+  return {.cells = {first ? one.name : "", metric_words(metric.metric), predicted_words(metric),
+                    interval_words(metric), measured_words(metric),
+                    one.held_out ? error + " " : fmt::format("({})", error), inside_words(metric)},
+          .ink = metric.inside().value_or(true) ? Ink::plain : Ink::bad};
+}
+
+void add_file(Page& page, const ComparedFile& compared) {
+  const CaseFile& file = compared.file;
+  page.paragraph(Ink::strong, file.source);
+  if (!file.calibrated.empty()) page.paragraph(Ink::plain, "calibrated on: " + file.calibrated);
+  if (const std::string runs = measured_on(file); !runs.empty())
+    page.paragraph(Ink::plain, "measured: " + runs);
+  std::vector<Line> lines;
+  for (std::size_t i = 0; i < file.cases.size(); ++i) {
+    const ComparedCase& one = compared.cases[i];
+    if (!one.failure.empty()) {
+      lines.push_back({.cells = {file.cases[i].name},
+                       .running_on = "failed: " + first_line(one.failure),
+                       .ink = Ink::bad});
+    }
+    for (const ComparedMetric& metric : one.metrics) {
+      lines.push_back(line_of(file.cases[i], metric, &metric == one.metrics.data()));
+    }
+  }
+  add_table(page, {"case", "", "predicted", "90 % interval", "measured", "error ", "inside"}, lines,
+            2);
+  page.blank();
+}
+
+void add_summary(Page& page, const Summary& summary) {
+  std::vector<Line> lines;
+  for (const ErrorSummary& one : summary.relative) {
+    lines.push_back(
+        {{one.group, one.strategy, std::to_string(one.cases),
+          fmt::format("{:.1f} %", 100 * one.mean), fmt::format("{:.1f} %", 100 * one.median),
+          fmt::format("{:.1f} %", 100 * one.max),
+          coverage_words(one.coverage.inside, one.coverage.intervals)}});
+  }
+  if (!lines.empty()) {
+    add_table(page, {"absolute error", "strategy", "numbers", "mean", "median", "most", "inside"},
+              lines, 2);
+    page.blank();
+  }
+  lines.clear();
+  for (const ErrorSummary& one : summary.staleness) {
+    const auto in_updates = [&](double value) {
+      return one.cases == 0 ? std::string("-") : fmt::format("{:.2f}", value);
+    };
+    lines.push_back(
+        {{one.group, one.strategy, std::to_string(one.cases), in_updates(one.mean),
+          in_updates(one.max),
+          one.largest_distance ? fmt::format("{:.2f}", *one.largest_distance) : std::string("-"),
+          coverage_words(one.coverage.inside, one.coverage.intervals)}});
+  }
+  if (!lines.empty()) {
+    add_table(page,
+              {"staleness, in updates", "strategy", "numbers", "mean off by", "most", "most KS",
+               "inside"},
+              lines, 2);
+    page.blank();
+  }
+}
+
+}  // namespace
+
+std::string to_table(const Validation& validation, bool color) {
+  Page page(kWidth, color);
+  for (const ComparedFile& file : validation) add_file(page, file);
+  const Summary summary = summarize(validation);
+  add_summary(page, summary);
+  if (summary.coverage.intervals > 0) {
+    page.paragraph(Ink::plain, fmt::format("Of all 90 % intervals {} hold what was measured.",
+                                           coverage_words(summary.coverage.inside,
+                                                          summary.coverage.intervals)));
+  }
+  page.paragraph(Ink::plain,
+                 "Errors in parentheses: something unknown was chosen by the case; not counted.");
+  if (summary.failed > 0) {
+    page.paragraph(Ink::bad, fmt::format("{} {} no prediction.", summary.failed,
+                                         summary.failed == 1 ? "case has" : "cases have"));
+  }
+  return page.text();
+}
+
+}  // namespace rehearse

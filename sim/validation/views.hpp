@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "validation/summary.hpp"
+
+namespace rehearse {
+
+/// For people: at most 120 columns; ANSI colours if `color`, red for what its interval does not
+/// hold.
+std::string to_table(const Validation& validation, bool color);
+/// Tables for a README, the summary last.
+std::string to_markdown(const Validation& validation);
+/// A header and a row for each number, in the metrics' own units.
+std::string to_csv(const Validation& validation);
+/// `rehearse.validation/2`.
+std::string to_json(const Validation& validation);
+
+}  // namespace rehearse

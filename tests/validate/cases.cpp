@@ -1,0 +1,150 @@
+#include "validation/cases.hpp"
+
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include "base/error.hpp"
+#include "fixtures.hpp"
+
+using namespace fixtures;
+namespace data = boost::unit_test::data;
+
+namespace {
+
+const std::string kPublished = "{name: p, scenario: s.yaml, metric: samples_per_s, published: 9}";
+
+/// Reads a file of these cases, beside a recorded run.
+CaseFile read(const std::string& cases, const std::string& head = "") {
+  const Folder folder;
+  folder.write("run.json", step_report().dump());
+  nlohmann::json ddp = step_report("ddp");
+  ddp.erase("staleness");
+  folder.write("ddp.json", ddp.dump());
+  return read_case_file(
+      folder.write("cases.yaml", "source: somewhere\n" + head + "cases:\n" + cases));
+}
+
+std::string error_of(const std::string& cases) {
+  try {
+    read(cases);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::vector<std::string> metrics_of(const ValidationCase& one) {
+  std::vector<std::string> metrics;
+  for (const Measurement& measurement : one.measured) metrics.push_back(measurement.metric);
+  return metrics;
+}
+
+BOOST_AUTO_TEST_CASE(a_published_case_has_its_metric) {
+  const CaseFile file = read("  - " + kPublished + "\n", "calibrated: two hosts at 200 Mbit/s\n");
+  BOOST_TEST(file.source == "somewhere");
+  BOOST_TEST(file.calibrated == "two hosts at 200 Mbit/s");
+  BOOST_REQUIRE(file.cases.size() == 1u);
+  BOOST_TEST(file.cases[0].group == "cases");  // the file's name
+  BOOST_TEST(file.cases[0].held_out);
+  BOOST_TEST(file.cases[0].measured[0].metric == "samples_per_s");
+  BOOST_TEST(file.cases[0].measured[0].value == 9);
+}
+
+BOOST_AUTO_TEST_CASE(a_recorded_run_gives_its_step_time_memory_and_staleness) {
+  const CaseFile file = read(
+      "  - {name: a, scenario: s.yaml, recorded: run.json}\n"
+      "  - {name: d, scenario: s.yaml, recorded: ddp.json}\n");
+  const std::vector<std::string> with_server = {"step_time_s", "staleness.mean", "staleness.ks",
+                                                "memory.allocated_peak_bytes"};
+  const std::vector<std::string> without = {"step_time_s", "memory.allocated_peak_bytes"};
+  BOOST_TEST(metrics_of(file.cases[0]) == with_server, boost::test_tools::per_element());
+  BOOST_TEST(metrics_of(file.cases[1]) == without, boost::test_tools::per_element());
+  BOOST_TEST(file.cases[0].measured[0].value == 0.35);
+}
+
+BOOST_AUTO_TEST_CASE(a_case_s_group_goes_before_the_file_s) {
+  const CaseFile file =
+      read("  - " + kPublished +
+               "\n"
+               "  - {name: b, scenario: s.yaml, recorded: run.json, group: own}\n",
+           "group: testbed\n");
+  BOOST_TEST(file.cases[0].group == "testbed");
+  BOOST_TEST(file.cases[1].group == "own");
+}
+
+BOOST_AUTO_TEST_CASE(an_input_and_what_is_not_held_out_do_not_count) {
+  const CaseFile file =
+      read("  - " + kPublished +
+           "\n"
+           "  - {name: b, scenario: s.yaml, recorded: run.json, held_out: false}\n"
+           "  - {name: c, scenario: s.yaml, recorded: run.json, input: the rate, "
+           "note: cold}\n");
+  BOOST_TEST(file.cases[0].held_out);
+  BOOST_TEST(!file.cases[1].held_out);
+  BOOST_TEST(!file.cases[2].held_out);
+  BOOST_TEST(file.cases[2].note == "input: the rate; cold");
+}
+
+struct Wrong {
+  std::string text, said;
+};
+std::ostream& operator<<(std::ostream& stream, const Wrong& wrong) { return stream << wrong.said; }
+
+const std::vector<Wrong> kWrong = {
+    {"{name: b, scenario: s.yaml, metric: m, published: 1, recorded: run.json}",
+     "cases.yaml:3:58: error: cases.0.recorded: a case is either published or recorded"},
+    {"{name: b, scenario: s.yaml}", "cases.yaml:3:5: error: cases.0: expected what was measured"},
+    {"{name: b, scenario: s.yaml, published: 1}", "the key \"metric\" is missing"},
+    {"{name: b, scenario: s.yaml, metric: m, recorded: run.json}",
+     "a recorded run has its own metrics"},
+    {"{name: b, scenario: s.yaml, recorded: run.json, held_out: true, input: x}",
+     "a case with an input is not held out"},
+    {"{name: b, scenario: s.yaml, recorded: run.json, held_out: false}",
+     "expected at least one case that is not an input"},
+};
+
+BOOST_DATA_TEST_CASE(a_wrong_case_is_refused_at_its_place, data::make(kWrong), wrong) {
+  const std::string error = error_of("  - " + wrong.text + "\n");
+  BOOST_TEST((error.find(wrong.said) != std::string::npos), error);
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_stands_for_the_case_files_in_it_and_below) {
+  const Folder folder;
+  const auto second = folder.write("b/runs/cases.yaml", "source: x\ncases: []\n");
+  const auto first = folder.write("a.yaml", "source: x\ncases: []\n");
+  folder.write("scenario.yaml", "model: {}\n");
+  folder.write("plan.yaml", "cases: []\n");
+  folder.write("notes.txt", "cases:\nsource:\n");
+  const std::vector<std::filesystem::path> expected = {first, second};
+  const auto found = case_files({folder.path()});
+  BOOST_TEST((found == expected));
+  BOOST_TEST((case_files({second, first}) == std::vector{second, first}));
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_without_case_files_is_an_error) {
+  const Folder folder;
+  BOOST_CHECK_THROW(case_files({folder.path()}), MissingError);
+}
+
+BOOST_AUTO_TEST_CASE(the_environment_says_where_shipped_cases_are) {
+  const Folder folder;
+  const auto file = folder.write("cases.yaml", "source: x\ncases: []\n");
+  BOOST_TEST(shipped_case_files().size() >= 2u);
+  setenv("REHEARSE_VALIDATION", folder.path().c_str(), 1);
+  const auto files = shipped_case_files();
+  unsetenv("REHEARSE_VALIDATION");
+  BOOST_TEST((files == std::vector{file}));
+}
+
+BOOST_AUTO_TEST_CASE(only_what_is_asked_for_is_kept) {
+  const std::string cases =
+      "  - " + kPublished + "\n  - {name: b, scenario: s.yaml, recorded: run.json}\n";
+  const auto kept = only_metrics({read(cases)}, {"step_time_s", "staleness.ks"});
+  BOOST_REQUIRE(kept.size() == 1u);
+  BOOST_REQUIRE(kept[0].cases.size() == 1u);
+  BOOST_TEST(kept[0].cases[0].measured.size() == 2u);
+  BOOST_TEST(only_metrics({read(cases)}, {})[0].cases.size() == 2u);
+  BOOST_CHECK_THROW(only_metrics({read(cases)}, {"step_time"}), InputError);
+}
+
+}  // namespace
