@@ -6,8 +6,10 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -53,34 +55,60 @@ std::string read_all(int descriptor) {
   _exit(static_cast<int>(code));
 }
 
+int wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
 }  // namespace
 
-std::string in_child_process(const std::function<std::string()>& work) {
+ChildProcess::ChildProcess(const std::function<std::string()>& work) {
   std::array<int, 2> ends{};
   if (pipe(ends.data()) != 0) {
     throw MissingError(fmt::format("error: no pipe for a child: {}", std::strerror(errno)));
   }
   std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child < 0) {
+  id_ = fork();
+  if (id_ < 0) {
+    close(ends[0]);
+    close(ends[1]);
     throw MissingError(fmt::format("error: no child process: {}", std::strerror(errno)));
   }
-  if (child == 0) {
+  if (id_ == 0) {
     close(ends[0]);
     run_child(ends[1], work);
   }
   close(ends[1]);
-  const std::string text = read_all(ends[0]);
-  close(ends[0]);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  output_ = ends[0];
+}
+
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : id_(std::exchange(other.id_, -1)), output_(std::exchange(other.output_, -1)) {}
+
+ChildProcess::~ChildProcess() {
+  if (id_ < 0) return;
+  kill(id_, SIGKILL);
+  close(output_);
+  wait_for(id_);
+}
+
+std::string ChildProcess::result() {
+  check(id_ >= 0, "a child's result is asked for once");
+  const std::string text = read_all(output_);
+  close(output_);
+  const int status = wait_for(std::exchange(id_, -1));
   if (WIFSIGNALED(status)) {
     throw InternalError(fmt::format("internal error: a child process died of signal {} ({})",
                                     WTERMSIG(status), strsignal(WTERMSIG(status))));
   }
   if (WEXITSTATUS(status) == 0) return text;
   throw Error(static_cast<ExitCode>(WEXITSTATUS(status)), text);
+}
+
+std::string in_child_process(const std::function<std::string()>& work) {
+  return ChildProcess(work).result();
 }
 
 }  // namespace rehearse
