@@ -145,7 +145,8 @@ RunPlan plan_simulation(const Scenario& scenario) {
 }
 
 Prediction simulate(const Scenario& scenario, void (*progress)(double share)) {
-  Prediction result{.plan = plan_simulation(scenario), .trace = {}, .report = {}};
+  Prediction result{
+      .plan = plan_simulation(scenario), .trace = {}, .error_sources = {}, .report = {}};
   const std::vector<StepCosts> costs = group_costs(scenario);
   ShiftedRuns shifted(scenario, result.plan, costs);
   EngineOptions options;
@@ -154,7 +155,7 @@ Prediction simulate(const Scenario& scenario, void (*progress)(double share)) {
   options.progress = progress;
   result.trace = run(result.plan.schedule, result.plan.cluster, options);
   RunFacts facts = gather_facts(scenario, result.plan, costs, result.trace);
-  facts.error_sources = shifted.error_sources(result.trace);
+  facts.error_sources = result.error_sources = shifted.error_sources(result.trace);
   facts.activation_error = activation_error(costs);
   result.report = summarize(facts);
   return result;

@@ -56,16 +56,16 @@ double interpolation_error(const Points& points) {
   return kNinety * std::sqrt(squares / static_cast<double>(points.size() - 2));
 }
 
-/// Per doubling: the worse of the smallest and the largest batch, each left out.
-double extrapolation_error(const Points& points) {
+/// Per doubling: of the outermost batch on that side, left out of the line through the next two.
+double extrapolation_error(const Points& points, bool above) {
   if (points.size() == 1) return kUntestedExtrapolation;
   if (points.size() == 2) return kUntestedExtrapolation / 2;
-  const std::size_t n = points.size();
-  const double below =
-      line_error(points[1], points[2], points[0]) / doublings(points[0].batch, points[1].batch);
-  const double above = line_error(points[n - 3], points[n - 2], points[n - 1]) /
-                       doublings(points[n - 2].batch, points[n - 1].batch);
-  return std::max({kNinety * below, kNinety * above, kLeastExtrapolation});
+  const auto from_end = [&](std::size_t i) -> const BatchPoint& {
+    return above ? points[points.size() - 1 - i] : points[i];
+  };
+  const double error = line_error(from_end(2), from_end(1), from_end(0));
+  return std::max(kNinety * error / doublings(from_end(1).batch, from_end(0).batch),
+                  kLeastExtrapolation);
 }
 
 }  // namespace
@@ -86,7 +86,8 @@ double compute_error(const ComputeProfile& profile, std::int64_t batch) {
   squares += square(std::max(sampling_error(low), sampling_error(high)));
   if (between) squares += square(interpolation_error(points));
   if (!measured && !between) {
-    squares += square(extrapolation_error(points) * doublings(high.batch, batch));
+    const bool beyond = batch > high.batch;
+    squares += square(extrapolation_error(points, beyond) * doublings(low.batch, batch));
   }
   return std::sqrt(squares);
 }

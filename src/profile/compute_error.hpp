@@ -28,7 +28,8 @@ inline constexpr double kLeastExtrapolation = 0.05;
 /// Of a whole step's forward and backward at a batch: the drift between sessions, the units' sum
 /// against the whole step, the sampling of the units' medians; between measured batches the error
 /// of those left out of the interpolation; outside them, by the doublings that lie between, the
-/// error of the outermost ones left out of the extension. The profile must have points.
+/// error of the outermost one on that side, left out of the extension. The profile must have
+/// points.
 double compute_error(const ComputeProfile& profile, std::int64_t batch);
 
 }  // namespace rehearse
