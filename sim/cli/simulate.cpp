@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "cli/error_sources.hpp"
 #include "engine/engine.hpp"
 
 namespace rehearse {
@@ -19,9 +20,9 @@ void add_once(std::vector<std::string>& list, const std::string& text) {
 }
 
 /// Where the compute costs of every kind of GPU come from, and what they rest on.
-std::string add_compute_facts(const Scenario& scenario, RunFacts& facts) {
+std::string add_compute_facts(const std::vector<StepCosts>& all, RunFacts& facts) {
   std::vector<std::string> origins;
-  for (const StepCosts& costs : group_costs(scenario)) {
+  for (const StepCosts& costs : all) {
     if (costs.units.empty()) continue;  // a node without GPUs
     add_once(origins, costs.origin);
     for (const std::string& reason : costs.outside) add_once(facts.outside_calibration, reason);
@@ -76,7 +77,8 @@ bool batch_may_vary(const Model& model) {
   });
 }
 
-RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan, const Trace& trace) {
+RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan,
+                      const std::vector<StepCosts>& costs, const Trace& trace) {
   RunFacts facts{.scenario = scenario,
                  .schedule = plan.schedule,
                  .trace = trace,
@@ -94,8 +96,12 @@ RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan, const Trace
     };
   }
   facts.provenance = fmt::format(
-      "{}; communication: {}", add_compute_facts(scenario, facts),
+      "{}; communication: {}", add_compute_facts(costs, facts),
       scenario.comm ? fmt::format("measured ({})", scenario.comm->name) : std::string("links"));
+  if (!scenario.comm && communicates(plan.schedule)) {
+    add_once(facts.outside_calibration,
+             "communication: links alone, the cluster has no comm_profile");
+  }
   if (scenario.comm) {
     for (const std::string& reason : outside(plan.schedule, *scenario.comm)) {
       add_once(facts.outside_calibration, reason);
@@ -139,13 +145,19 @@ RunPlan plan_simulation(const Scenario& scenario) {
 }
 
 Prediction simulate(const Scenario& scenario, void (*progress)(double share)) {
-  Prediction result{.plan = plan_simulation(scenario), .trace = {}, .report = {}};
+  Prediction result{
+      .plan = plan_simulation(scenario), .trace = {}, .error_sources = {}, .report = {}};
+  const std::vector<StepCosts> costs = group_costs(scenario);
+  ShiftedRuns shifted(scenario, result.plan, costs);
   EngineOptions options;
   options.fidelity = result.plan.fidelity;
   options.comm = scenario.comm.get();
   options.progress = progress;
   result.trace = run(result.plan.schedule, result.plan.cluster, options);
-  result.report = summarize(gather_facts(scenario, result.plan, result.trace));
+  RunFacts facts = gather_facts(scenario, result.plan, costs, result.trace);
+  facts.error_sources = result.error_sources = shifted.error_sources(result.trace);
+  facts.activation_error = activation_error(costs);
+  result.report = summarize(facts);
   return result;
 }
 

@@ -28,6 +28,7 @@ RunPlan plan_simulation(const Scenario& scenario);
 struct Prediction {
   RunPlan plan;
   Trace trace;
+  std::vector<ErrorSource> error_sources;  ///< what the report's intervals follow from
   Report report;
 };
 

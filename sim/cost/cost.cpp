@@ -110,6 +110,19 @@ std::vector<std::string> assumptions(const Model& model, const Gpu& gpu, Precisi
   return lines;
 }
 
+/// Why no profile speaks for the units: what one would have to be of.
+std::string not_measured(const Model& model, const Gpu& gpu, Precision precision) {
+  return fmt::format("compute: analytic, no profile of {} ({}{}, {}) on {}", model.name,
+                     model.sample, model.variant.empty() ? "" : ", " + model.variant,
+                     to_string(precision), gpu.name);
+}
+
+Seconds units_time(const StepCosts& costs) {
+  Seconds sum;
+  for (const UnitCost& unit : costs.units) sum += unit.forward + unit.backward;
+  return sum;
+}
+
 StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision, double batch,
                          const AnalyticEfficiency& efficiency) {
   const Roofline roofline(gpu, precision, efficiency);
@@ -124,6 +137,10 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
   }
   costs.provenance = times_are_given(model) ? Provenance::given : Provenance::analytic;
   costs.origin = to_string(costs.provenance);
+  if (costs.provenance == Provenance::analytic) {
+    costs.uncertainty = kAnalyticError;
+    costs.outside.push_back(not_measured(model, gpu, precision));
+  }
   costs.assumptions = assumptions(model, gpu, precision, efficiency);
   return costs;
 }
@@ -152,16 +169,28 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
   StepCosts costs =
       source ? profiled_units(question, *source)
              : computed_units(model, gpu, precision, static_cast<double>(batch), efficiency);
+  double optimizer_error = 0;
   if (model.optimizer_time) {
     costs.optimizer = *model.optimizer_time;
   } else if (const auto profiled = source ? profiled_optimizer(question, *source) : std::nullopt) {
     costs.optimizer = profiled->time;
+    optimizer_error = profiled->uncertainty;
     costs.assumptions.push_back(profiled->assumption);
   } else {
     costs.optimizer = Roofline(gpu, precision, efficiency).optimizer_step(model, optimizer);
-    costs.assumptions.push_back(
-        optimizer_assumption(optimizer, efficiency) +
-        (source ? fmt::format("; {} did not measure {}", source->file, to_string(optimizer)) : ""));
+    optimizer_error = kAnalyticError;
+    costs.assumptions.push_back(optimizer_assumption(optimizer, efficiency));
+    if (source) {
+      costs.outside.push_back(fmt::format("optimizer: analytic, {} did not measure {}",
+                                          source->file, to_string(optimizer)));
+    } else if (costs.provenance == Provenance::given) {
+      costs.outside.push_back(
+          fmt::format("optimizer: analytic, no time of {} is given", to_string(optimizer)));
+    }
+  }
+  if (const Seconds units = units_time(costs); units + costs.optimizer > Seconds(0)) {
+    costs.uncertainty =
+        (units * costs.uncertainty + costs.optimizer * optimizer_error) / (units + costs.optimizer);
   }
   return costs;
 }

@@ -62,6 +62,17 @@ struct AnalyticEfficiency {
   Seconds kernel_floor{4e-6};
 };
 
+/// Half-width of the 90 % interval of ln(time) of a step that the roofline computes: the largest
+/// error of the six rows of scenarios/validation/single_gpu.yaml that were held out and whose
+/// sequences are as long as they say (ResNet-50 on an RTX 3090: 0.21; the others 0.01 to 0.13),
+/// rounded up for there being six.
+inline constexpr double kAnalyticError = 0.25;
+/// The same for what carrying a step's costs over adds, to a GPU up to kTransferRange times as fast
+/// or slow: the roofline's errors of ResNet-50 on four GPUs (those rows) differ by as much at most.
+/// Beyond, it grows with the logarithm of the ratio.
+inline constexpr double kTransferError = 0.22;
+inline constexpr double kTransferRange = 3.1;
+
 /// Where a cost comes from; the report always says which.
 enum class Provenance { given, analytic, measured, transferred };
 std::string to_string(Provenance provenance);
@@ -88,8 +99,13 @@ struct StepCosts {
   std::vector<UnitCost> units;  ///< as Model::units
   Seconds optimizer;            ///< all parameters; a sharded optimizer takes its share
   Provenance provenance = Provenance::analytic;
+  /// Half-width of the 90 % interval of ln(compute time): 0 where times are given, kAnalyticError
+  /// of what is computed, what the profile says of itself (compute_error) and of its transfer. The
+  /// optimizer's counts by its share.
+  double uncertainty = 0;
   std::string origin;  ///< "analytic", "measured (FILE)", "transferred from DEVICE (FILE)"
-  std::vector<std::string> outside;  ///< why they lie outside what was measured
+  /// Why they lie outside what was measured; each reason is part of `uncertainty`.
+  std::vector<std::string> outside;
   std::vector<std::string> assumptions;
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "cost/roofline.hpp"
+#include "profile/compute_error.hpp"
 
 namespace rehearse {
 namespace {
@@ -53,6 +54,12 @@ class Transfer {
   Roofline target_, source_;
 };
 
+/// What carrying costs over adds to their error, by how much they are scaled.
+double transfer_error(Seconds scaled, Seconds unscaled) {
+  const double distance = std::abs(std::log(scaled / unscaled));
+  return kTransferError * std::max(1.0, distance / std::log(kTransferRange));
+}
+
 /// The largest difference of the units' sum from the whole step, of all batches.
 double worst_sum(const ComputeProfile& profile) {
   double worst = 0;
@@ -88,6 +95,7 @@ StepCosts profiled_units(const CostQuestion& question, const CostSource& source)
 
   const BatchCosts measured = profile.at(question.batch);
   StepCosts costs;
+  Seconds scaled, unscaled;
   for (std::size_t i = 0; i < measured.units.size(); ++i) {
     const Unit& unit = question.model.units[i];
     const UnitTimes& times = measured.units[i];
@@ -100,7 +108,10 @@ StepCosts profiled_units(const CostQuestion& question, const CostSource& source)
                            .backward_launch = times.backward_launch,
                            .activation = times.saved,
                            .workspace = times.workspace});
+    scaled += costs.units.back().forward + costs.units.back().backward;
+    unscaled += times.forward + times.backward;
   }
+  costs.uncertainty = compute_error(profile, question.batch);
   costs.provenance = source.device ? Provenance::transferred : Provenance::measured;
   costs.assumptions.push_back(measured_assumption(source));
   if (!measured.outside.empty()) {
@@ -110,6 +121,7 @@ StepCosts profiled_units(const CostQuestion& question, const CostSource& source)
     const std::string from = fmt::format("transferred from {}", profile.origin.device);
     costs.origin = fmt::format("{} ({})", from, source.file);
     costs.outside.push_back(fmt::format("compute: {}", costs.origin));
+    costs.uncertainty = std::hypot(costs.uncertainty, transfer_error(scaled, unscaled));
     costs.assumptions.push_back(transfer_assumption(question, source));
   } else {
     costs.origin = fmt::format("measured ({})", source.file);
@@ -123,13 +135,15 @@ std::optional<OptimizerCost> profiled_optimizer(const CostQuestion& question,
   const std::string kind = to_string(question.optimizer.kind);
   for (const OptimizerTime& measured : source.profile->optimizers) {
     if (measured.kind != kind) continue;
+    const double error = source.profile->origin.cuda == "none" ? kCpuDrift : kGpuDrift;
     if (!source.device) {
-      return OptimizerCost{measured.time,
+      return OptimizerCost{measured.time, error,
                            fmt::format("optimizer: {} measured ({})", kind, source.file)};
     }
     const double ratio = Transfer(question, *source.device).optimizer(question.optimizer);
     return OptimizerCost{
         measured.time * ratio,
+        std::hypot(error, transfer_error(measured.time * ratio, measured.time)),
         fmt::format("optimizer: {} transferred from {} ({}) by what it moves through memory", kind,
                     source.profile->origin.device, source.file)};
   }

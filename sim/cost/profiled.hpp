@@ -23,6 +23,7 @@ StepCosts profiled_units(const CostQuestion& question, const CostSource& source)
 /// One optimizer step over all parameters, with a line about where it comes from.
 struct OptimizerCost {
   Seconds time;
+  double uncertainty = 0;  ///< as StepCosts::uncertainty
   std::string assumption;
 };
 /// Nothing if the source did not measure this kind, or fused kernels are asked for.

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "report/json_view.hpp"
+#include "report/prediction_interval.hpp"
 
 namespace rehearse {
 namespace {
@@ -30,12 +31,19 @@ std::string histogram_text(const Json& histogram) {
   return text;
 }
 
+/// Two cells; empty where there is no interval.
+void add_bounds(const std::string& prefix, const Json& ends, Row& row) {
+  row.emplace_back(prefix + "low", ends.is_null() ? "" : text_of(ends.at(0)));
+  row.emplace_back(prefix + "high", ends.is_null() ? "" : text_of(ends.at(1)));
+}
+
 void flatten(const std::string& name, const Json& value, Row& row) {
   if (name == "staleness.histogram") {
     row.emplace_back(name, histogram_text(value));
-  } else if (name == "step_time_interval_s") {
-    row.emplace_back(name + ".low", text_of(value.at(0)));
-    row.emplace_back(name + ".high", text_of(value.at(1)));
+  } else if (name == "intervals") {
+    for (const auto& [key, ends] : value.items()) add_bounds(key + "_", ends, row);
+  } else if (name == "step_time_interval_s" || name == "step_time_spread_s") {
+    add_bounds(name + ".", value, row);
   } else if (value.is_object()) {
     for (const auto& [key, member] : value.items())
       flatten(name.empty() ? key : name + "." + key, member, row);
@@ -57,6 +65,7 @@ std::vector<std::string> columns_of(const std::vector<Row>& rows) {
   whole.memory.emplace();
   whole.staleness.emplace();
   whole.cost.emplace();
+  for (const std::string& key : interval_keys()) whole.intervals.push_back({key, {}});
   std::vector<std::string> columns;
   for (const auto& [name, text] : flat(whole)) columns.push_back(name);
   for (const Row& row : rows) {

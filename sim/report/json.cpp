@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "report/json_view.hpp"
+#include "report/prediction_interval.hpp"
 
 namespace rehearse {
 namespace {
@@ -63,6 +64,14 @@ Json cost(const std::optional<CostReport>& cost) {
   return {{"usd", number(cost->usd)}, {"gpu_hours", cost->gpu_hours}};
 }
 
+Json bounds(const Bounds& ends) { return Json::array({ends.low, ends.high}); }
+
+Json intervals(const std::vector<KeyBounds>& all) {
+  Json json = Json::object();
+  for (const KeyBounds& one : all) json[one.key] = bounds(one.bounds);
+  return json;
+}
+
 void add_identity(const Report& report, Json& json) {
   json["schema"] = "rehearse.report/1";
   json["scenario"] = report.scenario;
@@ -80,8 +89,10 @@ void add_identity(const Report& report, Json& json) {
 
 void add_answers(const Report& report, Json& json) {
   json["step_time_s"] = report.step_time.value();
-  json["step_time_interval_s"] =
-      Json::array({report.step_time_interval.low.value(), report.step_time_interval.high.value()});
+  const std::optional<Bounds> interval = interval_of(report, "step_time_s");
+  json["step_time_interval_s"] = interval ? bounds(*interval) : Json();
+  json["step_time_spread_s"] =
+      bounds({report.step_time_spread.low.value(), report.step_time_spread.high.value()});
   json["samples_per_s"] = report.samples_per_s;
   json["epoch_time_s"] = seconds(report.epoch_time);
   json["train_time_s"] = seconds(report.train_time);
@@ -92,6 +103,7 @@ void add_answers(const Report& report, Json& json) {
   json["staleness"] = staleness(report.staleness);
   json["accuracy"] = nullptr;
   json["cost"] = cost(report.cost);
+  json["intervals"] = intervals(report.intervals);
 }
 
 void add_grounds(const Report& report, Json& json) {

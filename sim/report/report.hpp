@@ -26,6 +26,28 @@ struct Interval {
   Seconds low, high;
 };
 
+/// The ends of the 90 % interval of a number of the report, in its unit.
+struct Bounds {
+  double low = 0, high = 0;
+};
+struct KeyBounds {
+  std::string key;  ///< the number's in `rehearse.report/1`: "step_time_s", "staleness.mean"
+  Bounds bounds;
+};
+
+/// What a run's other figures follow from.
+struct Headline {
+  Seconds step_time;
+  double samples_per_s = 0;
+  std::optional<double> staleness;  ///< the mean
+};
+/// One source of error: the run simulated with it at both ends of its 90 % interval, and, over the
+/// same iterations, at its best guess.
+struct ErrorSource {
+  std::string name;  ///< "compute", "communication"
+  Headline low, best, high;
+};
+
 struct MemoryReport {
   Bytes allocated_peak;
   MemoryUse at_peak;
@@ -62,7 +84,8 @@ struct Report {
 
   Seconds step_time;  ///< median of the measured steps; parameter server: time per iteration of one
                       ///< worker
-  Interval step_time_interval;  ///< 5th to 95th percentile of the measured steps
+  /// 5th to 95th percentile of the simulated steps, one by one.
+  Interval step_time_spread;
   double samples_per_s = 0;
   std::optional<Seconds> epoch_time, train_time;
   Breakdown breakdown;
@@ -74,6 +97,10 @@ struct Report {
   std::optional<MemoryReport> memory;
   std::optional<StalenessReport> staleness;
   std::optional<CostReport> cost;
+
+  /// 90 % intervals of the numbers above that a real run of this length would report (medians and
+  /// means, not single steps), in their order.
+  std::vector<KeyBounds> intervals;
 
   std::string bottleneck;  ///< one sentence
   std::string provenance;  ///< "compute: analytic; communication: links"
@@ -116,10 +143,16 @@ struct RunFacts {
   /// The same job with another batch per GPU, for the largest batch that fits; empty: the batch
   /// cannot vary.
   std::function<Schedule(std::int64_t batch)> schedule_at_batch = {};
+  /// What the costs may be off by; independent of one another.
+  std::vector<ErrorSource> error_sources = {};
+  /// Half-width of the 90 % interval of ln(bytes of activations).
+  double activation_error = 0;
   /// Of the libraries ("simgrid": "3.32.0"); rehearse's own is added.
   std::map<std::string, std::string> versions = {};
 };
 Report summarize(const RunFacts& facts);
+/// The figures alone, of the schedule's iterations (the trace may hold more).
+Headline headline(const RunFacts& facts);
 
 /// `rehearse.report/1`, two-space indented, keys in a fixed order.
 std::string to_json(const Report& report);

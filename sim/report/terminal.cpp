@@ -5,13 +5,15 @@
 #include <cmath>
 
 #include "report/page.hpp"
+#include "report/prediction_interval.hpp"
 #include "report/report.hpp"
 
 namespace rehearse {
 namespace {
 
 constexpr int kNarrowest = 60;
-constexpr int kWidest = 110;  ///< wider lines are hard to follow
+constexpr int kWidest = 110;               ///< wider lines are hard to follow
+constexpr std::size_t kValueColumns = 18;  ///< of a number beside its interval
 
 std::string number(double value) {
   return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
@@ -41,16 +43,47 @@ std::string cost_text(const CostReport& cost) {
   return cost.usd ? hours + fmt::format(", {:.2f} USD", *cost.usd) : hours;
 }
 
+std::string time_text(double value) { return format(Seconds(value)); }
+
+std::string bytes_text(double value) { return format(Bytes(value)); }
+
+std::string hundredths(double value) { return fmt::format("{:.2f}", value); }
+
+/// "880 ms to 1.02 s"; empty where the report has no interval of that number.
+std::string range_text(const Report& report, std::string_view key, std::string (*text)(double)) {
+  const std::optional<Bounds> bounds = interval_of(report, key);
+  return bounds ? text(bounds->low) + " to " + text(bounds->high) : "";
+}
+
+/// "before 880 ms to 1.02 s after"; nothing for no range.
+std::string framed(const char* before, const std::string& range, const char* after) {
+  return range.empty() ? "" : before + range + after;
+}
+
+/// A number, and beside it what is said of its interval.
+void add_ranged(const char* name, const std::string& value, const std::string& range, Page& page) {
+  page.field(name, page.ink(Ink::strong, left(value, kValueColumns)) + range);
+}
+
 void add_times(const Report& report, Page& page) {
-  const Interval& interval = report.step_time_interval;
-  page.field("step time", page.ink(Ink::strong, left(format(report.step_time), 12)) +
-                              fmt::format("{} to {} (5th to 95th percentile)", format(interval.low),
-                                          format(interval.high)));
-  page.field("throughput", page.ink(Ink::strong, number(report.samples_per_s) + " samples/s"));
-  if (report.epoch_time) page.field("epoch", page.ink(Ink::strong, format(*report.epoch_time)));
+  const auto range = [&](const char* key) { return range_text(report, key, time_text); };
+  add_ranged("step time", format(report.step_time),
+             framed("", range("step_time_s"), " (90 % interval)"), page);
+  const std::string low = format(report.step_time_spread.low);
+  const std::string high = format(report.step_time_spread.high);
+  if (low != high) {
+    page.field("single steps", fmt::format("{} to {} (5th to 95th percentile)", low, high));
+  }
+  add_ranged("throughput", number(report.samples_per_s) + " samples/s",
+             framed("", range_text(report, "samples_per_s", number), " samples/s"), page);
+  if (report.epoch_time) {
+    add_ranged("epoch", format(*report.epoch_time), range("epoch_time_s"), page);
+  }
   if (!report.train_time) return;
-  page.field("training", page.ink(Ink::strong, left(format(*report.train_time), 12)) +
-                             (report.cost ? cost_text(*report.cost) : ""));
+  add_ranged("training", format(*report.train_time), range("train_time_s"), page);
+  if (!report.cost) return;
+  page.field("", cost_text(*report.cost) +
+                     framed(" (", range_text(report, "cost.usd", hundredths), " USD)"));
 }
 
 // --- where a step goes ---------------------------------------------------------------------------
@@ -124,9 +157,11 @@ void add_kind(const std::string& name, Bytes size, Bytes scale, Page& page) {
   page.field("", left(name, 15) + right(format(size), 9) + "  " + page.ink(Ink::compute, blocks));
 }
 
-void add_memory(const MemoryReport& memory, Page& page) {
+void add_memory(const Report& report, const MemoryReport& memory, Page& page) {
   page.blank();
   page.field("memory", verdict(memory, page));
+  const std::string range = range_text(report, "memory.allocated_peak_bytes", bytes_text);
+  if (!range.empty()) page.field("", "allocated " + range + " (90 % interval)");
   const Bytes used = memory.allocated_peak + memory.context;
   const Bytes scale = std::max(used, memory.capacity);
   for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {
@@ -155,11 +190,13 @@ std::vector<double> binned(const StalenessReport& staleness, std::size_t width) 
   return bins;
 }
 
-void add_staleness(const StalenessReport& staleness, Page& page) {
+void add_staleness(const Report& report, const StalenessReport& staleness, Page& page) {
   page.blank();
   page.field("staleness", page.ink(Ink::strong, fmt::format("mean {:.2f}", staleness.mean)) +
                               fmt::format(", median {}, 99 % up to {}, max {} updates",
                                           staleness.p50, staleness.p99, staleness.max));
+  const std::string range = range_text(report, "staleness.mean", hundredths);
+  if (!range.empty()) page.field("", "mean " + range + " (90 % interval)");
   if (staleness.max == 0) return;
   page.field("", fmt::format("0 {} {}", page.ink(Ink::compute, sparkline(binned(staleness, 40))),
                              staleness.max));
@@ -209,8 +246,8 @@ std::string to_terminal(const Report& report, int width, bool color) {
   page.blank();
   add_times(report, page);
   add_breakdown(report, page);
-  if (report.memory) add_memory(*report.memory, page);
-  if (report.staleness) add_staleness(*report.staleness, page);
+  if (report.memory) add_memory(report, *report.memory, page);
+  if (report.staleness) add_staleness(report, *report.staleness, page);
   add_grounds(report, page);
   return page.text();
 }

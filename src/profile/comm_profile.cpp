@@ -120,6 +120,9 @@ std::optional<CommCost> CommProfile::cost(CollectiveKind kind, Bytes size, int r
   }
   best.outside = reasons_outside(*curve, kind, size, ranks, nodes);
   best.uncertainty = half_width(*curve, kind, size, !best.outside.empty());
+  const double shifted = std::exp(shift * best.uncertainty);
+  best.latency *= shifted;
+  best.transfer *= shifted;
   return best;
 }
 

@@ -44,7 +44,7 @@ struct CommCost {
   Seconds transfer;
   /// Why this lies outside what was measured ("16 ranks from a curve of 8"); empty if it does not.
   std::string outside;
-  /// Relative half-width of its 90 % interval.
+  /// Half-width of the 90 % interval of ln(time): 0.1 for about 10 %.
   double uncertainty = 0;
 };
 
@@ -66,6 +66,9 @@ struct CommProfile {
   std::string source;
   std::vector<CommCurve> curves;
   std::vector<CommOverlap> overlap{};  ///< empty: not measured
+  /// Where in its interval every cost is taken: 0 its middle, -1 and 1 its ends. What a
+  /// prediction's own interval is simulated with; never in a file.
+  double shift = 0;
 
   /// Cost of a collective of `size` (nccl-tests' size) over `ranks` ranks on `nodes` nodes. A curve
   /// of another rank count is carried over by its steps (latency) and its bus factor (bytes), and

@@ -1,6 +1,7 @@
 // A calibrated machine whose times are round: what goes in as measured unit times comes out as a
 // step that can be worked out by hand.
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -105,6 +106,39 @@ BOOST_AUTO_TEST_CASE(a_model_that_is_a_profiles_costs_what_it_measured) {
   // It was measured on a CPU.
   BOOST_TEST(report.at("memory").at("context_bytes") == 0);
   BOOST_TEST(!contains(report.at("assumptions"), "CUDA"));
+}
+
+/// ln of the upper end of the step time's interval over the step time.
+double upper(const std::vector<std::string>& overrides) {
+  const nlohmann::json report = report_of(overrides);
+  return std::log(report.at("intervals").at("step_time_s").at(1).get<double>() /
+                  report.at("step_time_s").get<double>());
+}
+
+BOOST_AUTO_TEST_CASE(each_reason_to_doubt_widens_the_interval) {
+  const std::vector<std::string> one{"cluster.gpus_per_node=1"};
+  const auto with = [&](const std::string& setting) {
+    std::vector<std::string> settings = one;
+    settings.push_back(setting);
+    return upper(settings);
+  };
+  const double measured = upper(one);
+  BOOST_TEST(measured > 0.1);                             // a CPU's drift between sessions
+  BOOST_TEST(with("model.batch_per_gpu=12") > measured);  // between two batches
+  BOOST_TEST(with("model.batch_per_gpu=32") > with("model.batch_per_gpu=12"));
+  BOOST_TEST(with("model.batch_per_gpu=64") > with("model.batch_per_gpu=32"));
+  BOOST_TEST(with("optimizer={sgd_momentum: {}}") > measured);
+  BOOST_TEST(with("model.costs=analytic") > measured);
+  BOOST_TEST(upper({"cluster.comm_profile=none"}) > upper({}));
+  BOOST_TEST(contains(report_of({"cluster.comm_profile=none"}).at("outside_calibration"),
+                      "communication: links alone"));
+}
+
+BOOST_AUTO_TEST_CASE(on_one_gpu_compute_alone_is_in_doubt_both_ways_alike) {
+  const nlohmann::json one = report_of({"cluster.gpus_per_node=1"});
+  const double step = one.at("step_time_s").get<double>();
+  const auto ends = one.at("intervals").at("step_time_s");
+  BOOST_TEST(ends[0].get<double>() * ends[1].get<double>() == step * step, kExact);
 }
 
 }  // namespace

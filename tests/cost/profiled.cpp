@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "profile/compute_error.hpp"
 
 namespace rehearse {
 namespace {
@@ -142,7 +143,7 @@ BOOST_AUTO_TEST_CASE(an_optimizer_that_was_not_measured_is_computed) {
     BOOST_TEST(
         costs.optimizer.value() == 5e6 * optimizer_bytes_per_parameter(optimizer).value() / 1.6e12,
         kExact);
-    BOOST_TEST(contains(costs.assumptions, "toy.yaml did not measure " + to_string(optimizer)));
+    BOOST_TEST(contains(costs.outside, "toy.yaml did not measure " + to_string(optimizer)));
   }
 }
 
@@ -188,6 +189,44 @@ BOOST_AUTO_TEST_CASE(what_is_carried_over_says_so) {
 BOOST_AUTO_TEST_CASE(a_device_is_carried_over_to_itself_unchanged) {
   const CostSource source = source_of(profile_of(unit_times(1e10, 9e8)), kFast);
   BOOST_TEST(costs_from(source).units[0].forward.value() == 2e-3, kExact);
+}
+
+BOOST_AUTO_TEST_CASE(carrying_costs_over_widens_their_interval_by_how_far) {
+  ComputeProfile profile = profile_of(unit_times(1e10, 1e8));
+  profile.points[0].repetitions = 20;
+  const double measured = costs_from(source_of(profile)).uncertainty;
+  const double near = costs_from(source_of(profile, kSlow)).uncertainty;
+  const double far = costs_from(source_of(profile, gpu_of("slower", 1, 0.1))).uncertainty;
+  BOOST_TEST(measured == kCpuDrift, kExact);
+  BOOST_TEST(near == std::hypot(kCpuDrift, kTransferError), kExact);
+  BOOST_TEST(far > near * 1.5);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_computed_counts_by_its_share) {
+  Model model = toy_model();
+  model.units[0].forward = model.units[0].backward = Seconds(1e-3);
+  model.optimizer_time = Seconds(1e-3);
+  const auto uncertainty = [&] {
+    return step_costs(model, kFast, Precision::fp32, 8, {}, kPeak).uncertainty;
+  };
+  BOOST_TEST(uncertainty() == 0);
+  model.optimizer_time.reset();
+  const StepCosts costs = step_costs(model, kFast, Precision::fp32, 8, {}, kPeak);
+  const Seconds step = Seconds(2e-3) + costs.optimizer;
+  BOOST_TEST(costs.uncertainty == kAnalyticError * (costs.optimizer / step), kExact);
+  BOOST_TEST(contains(costs.outside, "optimizer: analytic, no time of sgd is given"));
+}
+
+BOOST_AUTO_TEST_CASE(computed_costs_say_what_was_not_measured) {
+  Model model = toy_model();
+  model.sample = "sequence of 128 tokens";
+  model.variant = "no flash attention";
+  model.units[0].operators = {{.kind = OperatorKind::matmul, .forward_flops = 1e9}};
+  const StepCosts costs = step_costs(model, kFast, Precision::fp32, 8, {}, kPeak);
+  BOOST_TEST(costs.uncertainty == kAnalyticError, kExact);
+  BOOST_TEST(contains(costs.outside,
+                      "compute: analytic, no profile of toy (sequence of 128 tokens, no flash "
+                      "attention, fp32) on fast"));
 }
 
 BOOST_AUTO_TEST_CASE(units_must_be_the_models) {

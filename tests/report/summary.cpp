@@ -52,8 +52,8 @@ BOOST_AUTO_TEST_CASE(the_step_time_is_the_median_of_the_measured_steps) {
   // at 2.85: 7.85.
   const Report report = ddp_report(scenario(Ddp{}));
   BOOST_TEST(report.step_time.value() == 6.5e-3, kExact);
-  BOOST_TEST(report.step_time_interval.low.value() == 6e-3, kExact);
-  BOOST_TEST(report.step_time_interval.high.value() == 7.85e-3, kExact);
+  BOOST_TEST(report.step_time_spread.low.value() == 6e-3, kExact);
+  BOOST_TEST(report.step_time_spread.high.value() == 7.85e-3, kExact);
 }
 
 BOOST_AUTO_TEST_CASE(a_step_ends_when_the_slowest_rank_does) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/page.hpp"
+#include "report/prediction_interval.hpp"
 #include "toy.hpp"
 
 using namespace toy;
@@ -26,7 +27,7 @@ Report whole_report() {
   report.nodes = 2;
   report.fidelity = "flow";
   report.step_time = Seconds(0.41234567890123);
-  report.step_time_interval = {Seconds(0.4), Seconds(0.1 + 0.2 + 0.13)};
+  report.step_time_spread = {Seconds(0.39), Seconds(0.45)};
   report.samples_per_s = 77.60482946;
   report.epoch_time = Seconds(644.3);
   report.train_time = Seconds(6443);
@@ -51,6 +52,14 @@ Report whole_report() {
   report.staleness = StalenessReport{
       .mean = 2.5, .p50 = 2, .p99 = 4, .max = 12, .histogram = {{2, 30}, {3, 29}, {12, 1}}};
   report.cost = CostReport{.gpu_hours = 7.16, .usd = 23.5};
+  report.intervals = {{"step_time_s", {0.4, 0.1 + 0.2 + 0.13}},
+                      {"samples_per_s", {74.4, 80}},
+                      {"epoch_time_s", {625, 672}},
+                      {"train_time_s", {6250, 6720}},
+                      {"memory.allocated_peak_bytes", {30e9, 32e9}},
+                      {"staleness.mean", {2.25, 2.875}},
+                      {"cost.gpu_hours", {6.9, 7.5}},
+                      {"cost.usd", {22.5, 24.75}}};
   report.bottleneck = "network: 62 % of the step is exposed pull and push";
   report.provenance = "compute: analytic; communication: links";
   report.outside_calibration = {"16 ranks from a curve of 8"};
@@ -123,6 +132,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "fidelity",
                     "step_time_s",
                     "step_time_interval_s",
+                    "step_time_spread_s",
                     "samples_per_s",
                     "epoch_time_s",
                     "train_time_s",
@@ -133,6 +143,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "staleness",
                     "accuracy",
                     "cost",
+                    "intervals",
                     "bottleneck",
                     "provenance",
                     "outside_calibration",
@@ -148,6 +159,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
               "buckets_bytes", "gathered_bytes", "workspace_bytes", "communication_bytes"});
   check_keys(json["staleness"], {"mean", "p50", "p99", "max", "histogram"});
   check_keys(json["cost"], {"usd", "gpu_hours"});
+  check_keys(json["intervals"], interval_keys());
   BOOST_TEST(json["schema"] == "rehearse.report/1");
 }
 
@@ -155,8 +167,9 @@ BOOST_AUTO_TEST_CASE(json_parsed_back_holds_the_reports_very_numbers) {
   const Report report = whole_report();
   const Json json = Json::parse(to_json(report));
   BOOST_TEST(json["step_time_s"].get<double>() == report.step_time.value());
-  BOOST_TEST(json["step_time_interval_s"][1].get<double>() ==
-             report.step_time_interval.high.value());
+  BOOST_TEST(json["step_time_interval_s"][1].get<double>() == 0.1 + 0.2 + 0.13);
+  BOOST_TEST((json["intervals"]["step_time_s"] == json["step_time_interval_s"]));
+  BOOST_TEST(json["step_time_spread_s"][0].get<double>() == 0.39);
   BOOST_TEST(json["samples_per_s"].get<double>() == report.samples_per_s);
   BOOST_TEST(json["epoch_time_s"].get<double>() == 644.3);
   BOOST_TEST(json["train_time_s"].get<double>() == 6443);
@@ -174,8 +187,9 @@ BOOST_AUTO_TEST_CASE(json_parsed_back_holds_the_reports_very_numbers) {
 
 BOOST_AUTO_TEST_CASE(json_says_null_for_what_is_not_known) {
   const Json empty = Json::parse(to_json(Report{}));
-  for (const char* key :
-       {"epoch_time_s", "train_time_s", "mfu", "memory", "staleness", "accuracy", "cost"}) {
+  BOOST_TEST(empty["intervals"].empty());
+  for (const char* key : {"step_time_interval_s", "epoch_time_s", "train_time_s", "mfu", "memory",
+                          "staleness", "accuracy", "cost"}) {
     BOOST_TEST(empty[key].is_null(), key);
   }
   const Json whole = Json::parse(to_json(whole_report()));
@@ -195,6 +209,9 @@ BOOST_AUTO_TEST_CASE(csv_shows_the_jsons_numbers) {
   auto row = csv_row({report}, 0);
   BOOST_TEST(row.at("step_time_s") == json["step_time_s"].dump());
   BOOST_TEST(row.at("step_time_interval_s.low") == "0.4");
+  BOOST_TEST(row.at("step_time_spread_s.high") == "0.45");
+  BOOST_TEST(row.at("step_time_s_low") == "0.4");
+  BOOST_TEST(row.at("staleness.mean_high") == "2.875");
   BOOST_TEST(row.at("memory.allocated_peak_bytes") ==
              json["memory"]["allocated_peak_bytes"].dump());
   BOOST_TEST(row.at("memory.by_kind.activations_bytes") == "15000000000");
@@ -218,19 +235,37 @@ BOOST_AUTO_TEST_CASE(csv_rows_of_unlike_reports_share_their_columns) {
   BOOST_TEST(csv_row({Report{}, whole_report()}, 0).at("memory.allocated_peak_bytes") == "");
   BOOST_TEST(csv_row({Report{}, whole_report()}, 1).at("staleness.max") == "12");
   BOOST_TEST(csv_row({Report{}}, 0).contains("staleness.max"));
+  BOOST_TEST(csv_row({Report{}}, 0).at("cost.usd_low") == "");
 }
 
 // --- terminal ------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(the_terminal_shows_the_same_numbers_with_their_units) {
   const std::string text = to_terminal(whole_report(), 80, false);
-  for (const char* part :
-       {"toy · ps ssp 3 · pair", "412 ms", "400 ms to 430 ms", "77.6 samples/s",
-        "7.16 GPU hours, 23.50 USD", "300 ms", "72.8 %", "50.0 ms", "31.0 %",
-        "fits: 29.4 GiB of 80.0 GiB, 50.6 GiB free", "14.0 GiB", "backward layer3.0",
-        "largest batch that fits: 48 per GPU", "mean 2.50, median 2, 99 % up to 4, max 12 updates",
-        "network: 62 %", "16 ranks from a curve of 8", "compute: analytic", "one = 1; two = 2",
-        "seed 18446744073709551615"}) {
+  for (const char* part : {"toy · ps ssp 3 · pair",
+                           "412 ms",
+                           "400 ms to 430 ms",
+                           "77.6 samples/s",
+                           "74.4 to 80 samples/s",
+                           "22.50 to 24.75 USD",
+                           "390 ms to 450 ms (5th to 95th percentile)",
+                           "mean 2.25 to 2.88",
+                           "allocated 27.9 GiB to 29.8 GiB",
+                           "7.16 GPU hours, 23.50 USD (22.50 to 24.75 USD)",
+                           "300 ms",
+                           "72.8 %",
+                           "50.0 ms",
+                           "31.0 %",
+                           "fits: 29.4 GiB of 80.0 GiB, 50.6 GiB free",
+                           "14.0 GiB",
+                           "backward layer3.0",
+                           "largest batch that fits: 48 per GPU",
+                           "mean 2.50, median 2, 99 % up to 4, max 12 updates",
+                           "network: 62 %",
+                           "16 ranks from a curve of 8",
+                           "compute: analytic",
+                           "one = 1; two = 2",
+                           "seed 18446744073709551615"}) {
     BOOST_TEST(has(text, part), part << "\n" << text);
   }
 }

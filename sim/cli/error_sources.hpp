@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/child_process.hpp"
+#include "cli/simulate.hpp"
+
+namespace rehearse {
+
+/// Half-width of the 90 % interval of ln(time) of communication that the links' rates alone cost.
+/// At 64 MiB seven of the eight shipped curves take between 0.8 and 1.74 times (ln -0.19 to 0.55)
+/// as long as a ring at the rates of their clusters in platforms/; the eighth, four A100s on PCIe
+/// across two sockets, takes 4.5 times as long.
+inline constexpr double kLinksError = 0.55;
+
+/// A plan simulated with compute, then with communication, at both ends of their intervals, each
+/// in a process of its own beside this one. To be started before this process simulates.
+///
+/// Without jitter and without a parameter server a step is like the next, so that two are enough.
+/// Sources without an error (given times, one GPU) are left out.
+class ShiftedRuns {
+ public:
+  ShiftedRuns(const Scenario& scenario, const RunPlan& plan, const std::vector<StepCosts>& costs);
+
+  /// Waits for them, and sets them beside what the plan itself said of the same iterations.
+  std::vector<ErrorSource> error_sources(const Trace& trace);
+
+ private:
+  struct Pair {
+    std::string name;
+    ChildProcess low, high;
+  };
+
+  const Scenario& scenario_;
+  const RunPlan& plan_;
+  std::vector<Pair> pairs_;
+};
+
+/// True if ranks send each other anything.
+bool communicates(const Schedule& schedule);
+
+/// Half-width of the 90 % interval of ln(bytes of activations): 0 where they are given or measured.
+double activation_error(const std::vector<StepCosts>& costs);
+
+}  // namespace rehearse

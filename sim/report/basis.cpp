@@ -1,0 +1,186 @@
+#include "report/basis.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.hpp"
+#include "report/anatomy.hpp"
+#include "report/measures.hpp"
+
+namespace rehearse {
+namespace {
+
+Seconds end_of(const std::vector<Seconds>& ends, std::uint32_t iteration) {
+  return iteration == 0 ? Seconds(0) : ends[iteration - 1];
+}
+
+/// When the last rank had ended each iteration.
+std::vector<Seconds> slowest_ends(const Basis& basis) {
+  std::vector<Seconds> ends(basis.last);
+  for (const RankId rank : basis.workers) {
+    const std::vector<Seconds>& own = basis.facts.trace.iteration_end[rank.index()];
+    for (std::uint32_t k = 0; k < basis.last; ++k) ends[k] = std::max(ends[k], own[k]);
+  }
+  return ends;
+}
+
+void append_steps(const Basis& basis, const std::vector<Seconds>& ends,
+                  std::vector<Seconds>& steps) {
+  for (std::uint32_t k = basis.first; k < basis.last; ++k)
+    steps.push_back(ends[k] - end_of(ends, k));
+}
+
+std::int64_t accumulation(const Strategy& strategy) {
+  if (const auto* ddp = std::get_if<Ddp>(&strategy)) return ddp->gradient_accumulation;
+  if (const auto* fsdp = std::get_if<Fsdp>(&strategy)) return fsdp->gradient_accumulation;
+  if (const auto* zero = std::get_if<Zero1>(&strategy)) return zero->ddp.gradient_accumulation;
+  return 1;
+}
+
+/// Workers whose gradients count: backup workers' are dropped.
+double contributing_ranks(const Basis& basis) {
+  const auto* server = std::get_if<ParameterServer>(&basis.facts.scenario.strategy);
+  return basis.ranks - (server ? server->backup_workers : 0);
+}
+
+/// Iterations per second of one worker while all workers still run (until `common_end`): the last
+/// ones to finish have the server to themselves. A worker too slow to end one by then counts by all
+/// its measured iterations.
+double worker_rate(const Basis& basis, RankId rank, Seconds common_end) {
+  const std::vector<Seconds>& ends = basis.facts.trace.iteration_end[rank.index()];
+  const Seconds begin = end_of(ends, basis.first);
+  std::uint32_t last = basis.last;
+  while (last > basis.first && ends[last - 1] > common_end) --last;
+  if (last == basis.first) last = basis.last;
+  return (last - basis.first) / (ends[last - 1] - begin).value();
+}
+
+/// Synchronous form: one update per iteration, applied by the servers.
+double group_update_rate(const Basis& basis) {
+  const std::vector<Update>& updates = basis.updates;
+  const Seconds begin = basis.first == 0 ? Seconds(0) : updates[basis.first - 1].applied;
+  return (basis.last - basis.first) / (updates[basis.last - 1].applied - begin).value();
+}
+
+/// Gradients that enter an update, per second, times the samples behind each.
+double parameter_server_samples_per_s(const Basis& basis) {
+  const double batch = static_cast<double>(basis.facts.scenario.batch_per_gpu);
+  const bool by_group =
+      basis.updates.size() == basis.last &&
+      std::ranges::find(basis.workers, basis.updates.front().worker) == basis.workers.end();
+  if (by_group) return contributing_ranks(basis) * batch * group_update_rate(basis);
+
+  Seconds common_end{std::numeric_limits<double>::infinity()};
+  for (const RankId rank : basis.workers) {
+    common_end =
+        std::min(common_end, basis.facts.trace.iteration_end[rank.index()][basis.last - 1]);
+  }
+  double rate = 0;
+  for (const RankId rank : basis.workers) rate += worker_rate(basis, rank, common_end);
+  return rate * batch;
+}
+
+/// The staleness of one measured iteration after the other: the mean over its updates.
+std::vector<double> staleness_by_iteration(const Basis& basis) {
+  std::vector<double> sums(basis.last - basis.first), counts(sums.size());
+  for (const Update& update : basis.updates) {
+    if (update.iteration < basis.first) continue;
+    sums[update.iteration - basis.first] += update.staleness;
+    counts[update.iteration - basis.first] += 1;
+  }
+  std::vector<double> means;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (counts[i] > 0) means.push_back(sums[i] / counts[i]);
+  }
+  return means;
+}
+
+/// ln of one measured step after the other: of a parameter server's workers, their median.
+std::vector<double> log_steps(const Basis& basis) {
+  std::vector<std::vector<Seconds>> by_iteration(basis.last - basis.first);
+  const auto append = [&](const std::vector<Seconds>& ends) {
+    for (std::uint32_t k = basis.first; k < basis.last; ++k)
+      by_iteration[k - basis.first].push_back(ends[k] - end_of(ends, k));
+  };
+  if (basis.parameter_server) {
+    for (const RankId rank : basis.workers) append(basis.facts.trace.iteration_end[rank.index()]);
+  } else {
+    append(slowest_ends(basis));
+  }
+  std::vector<double> logs;
+  for (std::vector<Seconds>& steps : by_iteration) {
+    std::ranges::sort(steps);
+    logs.push_back(std::log(percentile(steps, 0.5).value()));
+  }
+  return logs;
+}
+
+}  // namespace
+
+Seconds percentile(const std::vector<Seconds>& sorted, double share) {
+  check(!sorted.empty(), "a percentile of nothing");
+  const double position = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (sorted[above] - sorted[below]) * (position - std::floor(position));
+}
+
+Basis basis_of(const RunFacts& facts) {
+  const Schedule& schedule = facts.schedule;
+  Basis basis{.facts = facts, .workers = computing_ranks(schedule), .updates = {}};
+  check(!basis.workers.empty() && schedule.iterations > 0,
+        "a report of a run in which nothing is computed");
+  basis.last = schedule.iterations;
+  basis.first = std::min(facts.scenario.run.warmup_steps, basis.last - 1);
+  basis.parameter_server = has_parameter_server(schedule);
+  if (basis.parameter_server) basis.updates = update_log(schedule, facts.trace);
+  // A parameter server's ranks are never folded, and some GPUs may serve; otherwise every GPU
+  // trains.
+  basis.ranks = basis.parameter_server ? static_cast<double>(basis.workers.size())
+                                       : static_cast<double>(facts.scenario.cluster.gpu_count());
+  return basis;
+}
+
+std::vector<Seconds> measured_steps(const Basis& basis) {
+  std::vector<Seconds> steps;
+  if (basis.parameter_server) {
+    for (const RankId rank : basis.workers) {
+      append_steps(basis, basis.facts.trace.iteration_end[rank.index()], steps);
+    }
+  } else {
+    append_steps(basis, slowest_ends(basis), steps);
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+std::int64_t global_batch(const Basis& basis) {
+  return static_cast<std::int64_t>(contributing_ranks(basis)) * basis.facts.scenario.batch_per_gpu *
+         accumulation(basis.facts.scenario.strategy);
+}
+
+double samples_per_s(const Basis& basis, Seconds step_time) {
+  return basis.parameter_server ? parameter_server_samples_per_s(basis)
+                                : static_cast<double>(global_batch(basis)) / step_time.value();
+}
+
+Sampling sampling_of(const Basis& basis) {
+  const Jitter& jitter = basis.facts.schedule.jitter;
+  if (jitter.distribution == Jitter::Distribution::none) return {};
+  const double cv = jitter.distribution == Jitter::Distribution::exponential ? 1 : jitter.cv;
+  return {.step = median_error(log_steps(basis), cv),
+          .staleness = mean_error(staleness_by_iteration(basis))};
+}
+
+Headline headline(const RunFacts& facts) {
+  const Basis basis = basis_of(facts);
+  Headline result;
+  result.step_time = percentile(measured_steps(basis), 0.5);
+  result.samples_per_s = samples_per_s(basis, result.step_time);
+  if (const auto staleness = staleness_of(basis.updates, basis.first))
+    result.staleness = staleness->mean;
+  return result;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <vector>
+
+#include "report/prediction_interval.hpp"
+#include "report/report.hpp"
+
+namespace rehearse {
+
+/// What every part of the report is computed from.
+struct Basis {
+  const RunFacts& facts;
+  std::uint32_t first = 0, last = 0;  ///< the measured iterations: [first, last)
+  std::vector<RankId> workers;        ///< simulated ranks that compute
+  double ranks = 0;                   ///< workers of the job, folded ones included
+  std::vector<Update> updates;
+  bool parameter_server = false;
+};
+
+Basis basis_of(const RunFacts& facts);
+
+/// Measured steps, sorted: of the whole job, or of each worker of a parameter server.
+std::vector<Seconds> measured_steps(const Basis& basis);
+/// Workers whose gradients count (backup workers' are dropped) times batch and micro-batches.
+std::int64_t global_batch(const Basis& basis);
+double samples_per_s(const Basis& basis, Seconds step_time);
+/// From the measured iterations; nothing without jitter, for then every run is the same.
+Sampling sampling_of(const Basis& basis);
+
+}  // namespace rehearse

@@ -1,0 +1,151 @@
+#include "report/prediction_interval.hpp"
+
+#include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+namespace rehearse {
+namespace {
+
+/// Quantile of the normal distribution that leaves 5 % above.
+constexpr double kNinety = 1.6449;
+/// Standard error of a median over that of a mean (normal values, many of them).
+constexpr double kMedianLoss = 1.2533;
+
+/// Half-width of ln(allocated peak) where all sizes are known: rounding, workspaces, what libraries
+/// keep. A guess until it is measured.
+constexpr double kAllocatorError = 0.02;
+
+double square(double value) { return value * value; }
+
+double deviation_of(const std::vector<double>& values) {
+  const auto n = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+  double squares = 0;
+  for (const double value : values) squares += square(value - mean);
+  return std::sqrt(squares / (n - 1));
+}
+
+/// What 95 % of the differences stay below, in standard errors that were estimated from `count`
+/// values.
+double student(std::size_t count) {
+  const boost::math::students_t distribution(static_cast<double>(count) - 1);
+  return boost::math::quantile(distribution, 0.95);
+}
+
+/// Both ends of a figure's change by each source, smallest first.
+template <class Change>
+Bounds in_quadrature(const std::vector<ErrorSource>& sources, double sampling,
+                     const Change& change) {
+  double below = square(sampling), above = square(sampling);
+  for (const ErrorSource& source : sources) {
+    const double first = change(source.best, source.low), second = change(source.best, source.high);
+    below += square(std::min({first, second, 0.0}));
+    above += square(std::max({first, second, 0.0}));
+  }
+  return {-std::sqrt(below), std::sqrt(above)};
+}
+
+/// A mean staleness may be 0: it changes by differences, and never below 0.
+Bounds staleness_bounds(double mean, const std::vector<ErrorSource>& sources, double sampling) {
+  const auto change = [](const Headline& from, const Headline& to) {
+    return to.staleness.value_or(0) - from.staleness.value_or(0);
+  };
+  const Bounds off = in_quadrature(sources, sampling, change);
+  return {std::max(0.0, mean + off.low), mean + off.high};
+}
+
+/// The share of activations in the peak decides what their error does.
+Bounds memory_bounds(const MemoryReport& memory, double activation_error) {
+  const double peak = memory.allocated_peak.value();
+  const auto of = [&](MemoryKind kind) {
+    return memory.at_peak.by_kind[static_cast<std::size_t>(kind)].value();
+  };
+  const double estimated = of(MemoryKind::activations) + of(MemoryKind::workspace);
+  const double share = peak > 0 ? estimated / peak : 0;
+  const double factor = std::exp(std::hypot(kAllocatorError, activation_error * share));
+  return {peak / factor, peak * factor};
+}
+
+}  // namespace
+
+double median_error(const std::vector<double>& values, double deviation) {
+  if (values.size() < 2) return kNinety * std::numbers::sqrt2 * deviation;
+  return student(values.size()) * kMedianLoss * deviation_of(values) *
+         std::sqrt(2.0 / static_cast<double>(values.size()));
+}
+
+double mean_error(const std::vector<double>& values) {
+  if (values.size() < 2) return 0;
+  return student(values.size()) * deviation_of(values) *
+         std::sqrt(2.0 / static_cast<double>(values.size()));
+}
+
+Bounds log_bounds(double best, const std::vector<ErrorSource>& sources,
+                  const std::function<double(const Headline&)>& figure, double sampling) {
+  const auto change = [&](const Headline& from, const Headline& to) {
+    return std::log(figure(to) / figure(from));
+  };
+  const Bounds off = in_quadrature(sources, sampling, change);
+  return {best * std::exp(off.low), best * std::exp(off.high)};
+}
+
+std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
+                                    const Sampling& sampling) {
+  const std::vector<ErrorSource>& sources = facts.error_sources;
+  std::vector<KeyBounds> intervals;
+  const double step = report.step_time.value();
+  intervals.push_back(
+      {"step_time_s",
+       log_bounds(
+           step, sources, [](const Headline& h) { return h.step_time.value(); }, sampling.step)});
+  const double rate = report.samples_per_s;
+  const Bounds rates = log_bounds(
+      rate, sources, [](const Headline& h) { return h.samples_per_s; }, sampling.step);
+  intervals.push_back({"samples_per_s", rates});
+  // What takes as long as the samples do.
+  const auto as_time = [&](double value) {
+    return Bounds{value * (rate / rates.high), value * (rate / rates.low)};
+  };
+  if (report.epoch_time) {
+    intervals.push_back({"epoch_time_s", as_time(report.epoch_time->value())});
+  }
+  if (report.train_time) {
+    intervals.push_back({"train_time_s", as_time(report.train_time->value())});
+  }
+  if (report.memory) {
+    intervals.push_back(
+        {"memory.allocated_peak_bytes", memory_bounds(*report.memory, facts.activation_error)});
+  }
+  if (report.staleness) {
+    intervals.push_back(
+        {"staleness.mean", staleness_bounds(report.staleness->mean, sources, sampling.staleness)});
+  }
+  if (report.cost) intervals.push_back({"cost.gpu_hours", as_time(report.cost->gpu_hours)});
+  if (report.cost && report.cost->usd) {
+    intervals.push_back({"cost.usd", as_time(*report.cost->usd)});
+  }
+  return intervals;
+}
+
+const std::vector<std::string>& interval_keys() {
+  static const std::vector<std::string> keys{"step_time_s",
+                                             "samples_per_s",
+                                             "epoch_time_s",
+                                             "train_time_s",
+                                             "memory.allocated_peak_bytes",
+                                             "staleness.mean",
+                                             "cost.gpu_hours",
+                                             "cost.usd"};
+  return keys;
+}
+
+std::optional<Bounds> interval_of(const Report& report, std::string_view key) {
+  const auto found = std::ranges::find(report.intervals, key, &KeyBounds::key);
+  if (found == report.intervals.end()) return std::nullopt;
+  return found->bounds;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "report/report.hpp"
+
+namespace rehearse {
+
+/// What chance alone does to the figures of two runs of this length, the real one and the
+/// simulated: half-widths of 90 % intervals of their difference.
+struct Sampling {
+  double step = 0;       ///< of ln(median step)
+  double staleness = 0;  ///< of the mean, in updates
+};
+
+/// Of the median of as many values as these, from their standard deviation: two medians differ, by
+/// Student's t. One value has no deviation of its own: `deviation` stands for it.
+double median_error(const std::vector<double>& values, double deviation);
+/// The same of the mean. 0 for fewer than two values.
+double mean_error(const std::vector<double>& values);
+
+/// The 90 % interval around `best`, a positive number: half-widths of ln, independent, in
+/// quadrature, each end by itself. What a source does is the figure's change between its best guess
+/// and its ends.
+Bounds log_bounds(double best, const std::vector<ErrorSource>& sources,
+                  const std::function<double(const Headline&)>& figure, double sampling);
+
+/// Of every number of the report that has one, in the report's order: step_time_s, samples_per_s,
+/// epoch_time_s, train_time_s, memory.allocated_peak_bytes, staleness.mean,
+/// cost.gpu_hours, cost.usd.
+std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
+                                    const Sampling& sampling);
+
+/// All keys that a report may have intervals of, in their order.
+const std::vector<std::string>& interval_keys();
+
+/// The interval of a number; nothing if it has none.
+std::optional<Bounds> interval_of(const Report& report, std::string_view key);
+
+}  // namespace rehearse

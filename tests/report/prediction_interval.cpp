@@ -1,0 +1,116 @@
+// How half-widths become the interval of a number.
+#include "report/prediction_interval.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+
+namespace rehearse {
+namespace {
+
+const auto kExact = boost::test_tools::tolerance(1e-12);
+
+Headline of(double step, double rate = 0, double staleness = 0) {
+  return {Seconds(step), rate, staleness};
+}
+
+double step_of(const Headline& figures) { return figures.step_time.value(); }
+
+BOOST_AUTO_TEST_CASE(without_anything_in_doubt_an_interval_is_a_point) {
+  const Bounds bounds = log_bounds(2, {}, step_of, 0);
+  BOOST_TEST(bounds.low == 2);
+  BOOST_TEST(bounds.high == 2);
+}
+
+BOOST_AUTO_TEST_CASE(independent_sources_add_up_in_quadrature) {
+  const auto off = [](double half) {
+    return ErrorSource{"", of(std::exp(-half)), of(1), of(std::exp(half))};
+  };
+  const Bounds bounds = log_bounds(10, {off(0.3)}, step_of, 0.4);
+  BOOST_TEST(bounds.high == 10 * std::exp(0.5), kExact);
+  BOOST_TEST(bounds.low == 10 * std::exp(-0.5), kExact);
+}
+
+BOOST_AUTO_TEST_CASE(each_end_is_by_itself) {
+  // Hidden communication: faster saves nothing, slower surfaces.
+  const Bounds bounds = log_bounds(1, {{"communication", of(1), of(1), of(1.5)}}, step_of, 0);
+  BOOST_TEST(bounds.low == 1);
+  BOOST_TEST(bounds.high == 1.5, kExact);
+}
+
+BOOST_AUTO_TEST_CASE(two_medians_of_chance_differ_by_students_t) {
+  // Standard deviation 1 of 1, 2, 3; t of 95 % with 2 degrees is 2.91999.
+  BOOST_TEST(median_error({1, 2, 3}, 9) == 2.919985580 * 1.2533 * std::sqrt(2.0 / 3),
+             boost::test_tools::tolerance(1e-8));
+  BOOST_TEST(mean_error({1, 2, 3}) == 2.919985580 * std::sqrt(2.0 / 3),
+             boost::test_tools::tolerance(1e-8));
+  BOOST_TEST(median_error({4, 4, 4}, 9) == 0);
+  // One value says nothing of its spread: the jitter's own stands for it.
+  BOOST_TEST(median_error({1}, 0.1) == 1.6449 * std::sqrt(2) * 0.1, kExact);
+  BOOST_TEST(mean_error({1}) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_takes_as_long_as_the_samples_has_their_interval) {
+  Report report;
+  report.step_time = Seconds(1);
+  report.samples_per_s = 100;
+  report.epoch_time = Seconds(50);
+  report.cost = CostReport{.gpu_hours = 8, .usd = 20};
+  report.staleness.emplace();
+  report.staleness->mean = 1;
+  const Scenario scenario;
+  const Schedule schedule;
+  const Trace trace;
+  const RunFacts facts{
+      .scenario = scenario,
+      .schedule = schedule,
+      .trace = trace,
+      .fidelity = "",
+      .provenance = "",
+      .assumptions = {},
+      .outside_calibration = {},
+      .error_sources = {{"compute", of(0.5, 200, 4), of(1, 100, 1), of(1.25, 80, 0.5)}}};
+  report.intervals = intervals_of(report, facts, {});
+  BOOST_TEST(interval_of(report, "step_time_s")->high == 1.25, kExact);
+  BOOST_TEST(interval_of(report, "samples_per_s")->low == 80, kExact);
+  BOOST_TEST(interval_of(report, "samples_per_s")->high == 200, kExact);
+  BOOST_TEST(interval_of(report, "epoch_time_s")->low == 25, kExact);
+  BOOST_TEST(interval_of(report, "epoch_time_s")->high == 62.5, kExact);
+  BOOST_TEST(interval_of(report, "cost.gpu_hours")->high == 10, kExact);
+  BOOST_TEST(interval_of(report, "cost.usd")->low == 10, kExact);
+  // Staleness changes by differences, whichever end they come from.
+  BOOST_TEST(interval_of(report, "staleness.mean")->low == 0.5, kExact);
+  BOOST_TEST(interval_of(report, "staleness.mean")->high == 4, kExact);
+  BOOST_TEST(!interval_of(report, "train_time_s"));
+  BOOST_TEST(!interval_of(report, "memory.allocated_peak_bytes"));
+}
+
+BOOST_AUTO_TEST_CASE(of_memory_only_the_estimated_share_is_in_doubt) {
+  const auto half_width = [](double activations, double error) {
+    Report report;
+    report.step_time = Seconds(1);
+    report.samples_per_s = 1;
+    report.memory.emplace();
+    report.memory->allocated_peak = Bytes(100);
+    report.memory->at_peak.by_kind[static_cast<std::size_t>(MemoryKind::activations)] =
+        Bytes(activations);
+    const Scenario scenario;
+    const Schedule schedule;
+    const Trace trace;
+    const RunFacts facts{.scenario = scenario,
+                         .schedule = schedule,
+                         .trace = trace,
+                         .fidelity = "",
+                         .provenance = "",
+                         .assumptions = {},
+                         .outside_calibration = {},
+                         .activation_error = error};
+    report.intervals = intervals_of(report, facts, {});
+    return std::log(interval_of(report, "memory.allocated_peak_bytes")->high / 100);
+  };
+  BOOST_TEST(half_width(80, 0) == 0.02, kExact);
+  BOOST_TEST(half_width(80, 0.1) == std::hypot(0.02, 0.08), kExact);
+  BOOST_TEST(half_width(0, 0.1) == 0.02, kExact);
+}
+
+}  // namespace
+}  // namespace rehearse
