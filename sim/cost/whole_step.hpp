@@ -6,7 +6,9 @@
 
 namespace rehearse {
 
-/// A training step that was timed as a whole on one GPU: all that many people know of a model.
+/// A training step that was timed as a whole on one GPU: all that many people know of a model. Of
+/// one GPU alone: with several, part of the step is communication and waiting, which no factor on
+/// the compute may take over. From a step of several GPUs the rate of one is found by trying.
 struct WholeStep {
   double samples_per_s = 0;        ///< of one GPU, in steps that include the optimizer's
   std::int64_t batch = 1;          ///< samples of one micro-batch
