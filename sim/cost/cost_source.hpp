@@ -6,6 +6,7 @@
 
 #include "cost/cost.hpp"
 #include "cost/profile_library.hpp"
+#include "cost/whole_step.hpp"
 
 namespace rehearse {
 
@@ -13,11 +14,13 @@ namespace rehearse {
 ProfileSubject profile_subject(const Model& model, Precision precision);
 
 /// Where a scenario wants a model's costs from. At most one of these is said; none: what is best.
+/// A whole step that was measured scales the roofline's costs, and so comes with `analytic`.
 struct CostChoice {
   bool analytic = false;  ///< the roofline, whatever was measured
   /// Carried over from the profile of this folder, which has one of the model.
   std::filesystem::path transfer_from;
   std::optional<StoredProfile> profile;  ///< the model is this profile's
+  std::optional<WholeStep> whole_step = std::nullopt;
 };
 
 /// What is to be costed.

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kLargestBatch = 1'000'000;
 constexpr std::int64_t kMostParameters = 100'000'000'000'000;
+constexpr std::int64_t kMostMicroBatches = 1'000'000;
 constexpr std::size_t kMostUnits = 10'000;
 
 std::optional<std::int64_t> read_shape_key(Map& map, const std::string& key, std::int64_t high,
@@ -106,13 +107,32 @@ std::filesystem::path read_transfer_folder(const Value& value, const ProfileSubj
   return folder;
 }
 
+/// `measured: {samples_per_s: 580, gradient_accumulation: 256}`: what one GPU trains. The batch is
+/// the scenario's own where it is not said.
+WholeStep read_whole_step(const Value& value, std::int64_t batch) {
+  Map map = value.as_map();
+  WholeStep step;
+  step.samples_per_s = map.require("samples_per_s").as_positive_number();
+  step.batch =
+      map.has("batch_per_gpu") ? map.integer_or("batch_per_gpu", batch, 1, kLargestBatch) : batch;
+  step.micro_batches = map.integer_or("gradient_accumulation", 1, 1, kMostMicroBatches);
+  map.finish();
+  return step;
+}
+
 /// The keys of a built-in network's costs.
 CostChoice read_cost_choice(Map& map, const Scenario& scenario, ProfileLibrary& library) {
   CostChoice choice;
   if (const std::optional<Value> costs = map.optional("costs")) {
     choice.analytic = costs->as_choice({"auto", "analytic"}) == "analytic";
   }
+  if (const std::optional<Value> measured = map.optional("measured")) {
+    choice.whole_step = read_whole_step(*measured, scenario.batch_per_gpu);
+    choice.analytic = true;
+  }
   if (const std::optional<Value> from = map.optional("transfer_from")) {
+    if (choice.whole_step)
+      from->fail("a measured whole step scales computed costs, which are transferred from nothing");
     if (choice.analytic)
       from->fail("computed costs (costs: analytic) are transferred from nothing");
     choice.transfer_from =

@@ -123,6 +123,7 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, const CommPro
   run.fidelity = read_fidelity(map);
   run.jitter = read_jitter(map);
   run.stragglers = read_stragglers(map, ranks);
+  if (map.has("speed_spread")) run.speed_spread = number_within(map, "speed_spread", 0, 0, 1);
   const bool measured = comm != nullptr && !comm->overlap.empty();
   if (map.has("overlap_slowdown") || !measured) {
     run.overlap_slowdown = number_within(map, "overlap_slowdown", 1, 1, 100);

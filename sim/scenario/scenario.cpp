@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "scenario/sections.hpp"
+#include "scenario/speed_spread.hpp"
 
 namespace rehearse {
 namespace {
@@ -61,6 +62,39 @@ std::vector<std::optional<CostSource>> find_cost_sources(const Scenario& scenari
   return sources;
 }
 
+/// A measured whole step tells about the GPU that it was measured on.
+void check_whole_step(const Value& model, const Cluster& cluster) {
+  const NodeGroup* first = nullptr;
+  for (const NodeGroup& group : cluster.groups) {
+    if (group.node.gpus == 0) continue;
+    if (first == nullptr) first = &group;
+    if (group.node.gpu.name == first->node.gpu.name) continue;
+    model.as_map()
+        .at_key("measured")
+        .fail(fmt::format("measured on which GPU? The cluster has {} and {}", first->node.gpu.name,
+                          group.node.gpu.name),
+              "take a cluster of one kind of GPU, or leave it out");
+  }
+}
+
+/// The costs of one node group's GPU for so many samples, before a measured whole step has its say.
+StepCosts costs_at(const Scenario& scenario, std::size_t group, std::int64_t batch) {
+  const bool sourced = group < scenario.cost_sources.size() && scenario.cost_sources[group];
+  return step_costs(scenario.model, scenario.cluster.groups[group].node.gpu, scenario.precision,
+                    batch, scenario.optimizer, scenario.run.efficiency,
+                    sourced ? &*scenario.cost_sources[group] : nullptr);
+}
+
+/// Slows the GPUs down, each by its share of the spread. Servers on CPUs stay as they are.
+void spread_speeds(Schedule& schedule, const RunOptions& run) {
+  std::vector<RankSpec*> gpus;
+  for (RankSpec& rank : schedule.ranks) {
+    if (rank.place.gpu >= 0) gpus.push_back(&rank);
+  }
+  const std::vector<double> slowdowns = spread_slowdowns(run.speed_spread, gpus.size(), run.seed);
+  for (std::size_t i = 0; i < gpus.size(); ++i) gpus[i]->slowdown *= slowdowns[i];
+}
+
 /// Builds the schedule; what a strategy finds wrong gets the file's name.
 Schedule build_at(const Scenario& scenario, const Job& job) {
   try {
@@ -106,11 +140,14 @@ Scenario read_scenario(const Document& document) {
     scenario.description = description->as_string();
   }
   ProfileLibrary library;
-  const CostChoice choice = read_model_section(root.require("model"), scenario, library);
+  const Value model = root.require("model");
+  const CostChoice choice = read_model_section(model, scenario, library);
+  scenario.whole_step = choice.whole_step;
   const Value cluster = root.require("cluster");
   scenario.cluster = read_cluster(cluster);
   scenario.comm = load_comm_profile(scenario.cluster);
   if (scenario.cluster.gpu_count() == 0) cluster.fail("a cluster without a GPU trains nothing");
+  if (scenario.whole_step) check_whole_step(model, scenario.cluster);
   const Value strategy = root.require("strategy");
   scenario.strategy = read_strategy(strategy);
   check_strategy_section(strategy, scenario.strategy, scenario.cluster);
@@ -135,15 +172,16 @@ Scenario read_scenario(const std::filesystem::path& file,
 std::vector<StepCosts> group_costs(const Scenario& scenario) {
   std::vector<StepCosts> costs;
   for (std::size_t g = 0; g < scenario.cluster.groups.size(); ++g) {
-    const Node& node = scenario.cluster.groups[g].node;
-    if (node.gpus == 0) {
+    if (scenario.cluster.groups[g].node.gpus == 0) {
       costs.emplace_back();
       continue;
     }
-    const bool sourced = g < scenario.cost_sources.size() && scenario.cost_sources[g];
-    costs.push_back(step_costs(scenario.model, node.gpu, scenario.precision, scenario.batch_per_gpu,
-                               scenario.optimizer, scenario.run.efficiency,
-                               sourced ? &*scenario.cost_sources[g] : nullptr));
+    costs.push_back(costs_at(scenario, g, scenario.batch_per_gpu));
+    if (scenario.whole_step) {
+      costs.back() =
+          scaled_to(std::move(costs.back()), costs_at(scenario, g, scenario.whole_step->batch),
+                    *scenario.whole_step);
+    }
   }
   return costs;
 }
@@ -164,6 +202,7 @@ Schedule make_schedule(const Scenario& scenario) {
   for (const Straggler& straggler : run.stragglers) {
     schedule.ranks.at(straggler.rank).slowdown *= straggler.slowdown;
   }
+  if (run.speed_spread > 0) spread_speeds(schedule, run);
   return schedule;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cost/cost.hpp"
+#include "cost/whole_step.hpp"
 #include "profile/comm_profile.hpp"
 #include "strategy/strategy.hpp"
 
@@ -37,6 +38,8 @@ struct RunOptions {
   FidelityChoice fidelity = FidelityChoice::automatic;
   Jitter jitter;
   std::vector<Straggler> stragglers;
+  /// Of GPUs that are nominally alike, for good: spread_slowdowns. 0: they are alike.
+  double speed_spread = 0;
   /// Of compute beside communication; nothing: as the comm profile measured it, else 1.
   std::optional<double> overlap_slowdown;
   AnalyticEfficiency efficiency;
@@ -53,6 +56,8 @@ struct Scenario {
   /// By Cluster::groups: what its costs come from; nothing (or no entry): they are given or
   /// computed.
   std::vector<std::optional<CostSource>> cost_sources;
+  /// What one GPU was measured to train, which its computed costs are scaled to.
+  std::optional<WholeStep> whole_step;
   /// Calibrated costs of collectives; nothing: the links alone.
   std::shared_ptr<const CommProfile> comm;
   Strategy strategy;
@@ -73,7 +78,7 @@ Scenario read_scenario(const Document& document);
 std::vector<StepCosts> group_costs(const Scenario& scenario);
 
 /// The scenario's schedule: build_schedule with the scenario's run options (iterations, seed,
-/// jitter, stragglers) put in.
+/// jitter, stragglers, spread of speeds) put in.
 Schedule make_schedule(const Scenario& scenario);
 
 }  // namespace rehearse

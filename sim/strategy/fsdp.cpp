@@ -32,6 +32,16 @@ class FreeEvents {
   std::deque<OpId> events_;
 };
 
+// FSDP's hooks run on the host before a FlatParameter's first unit, either way.
+StepCosts with_host_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
+                             Seconds overhead) {
+  for (const FlatParameter& run : runs) {
+    costs.units[run.first].forward_launch += overhead;
+    costs.units[run.last].backward_launch += overhead;
+  }
+  return costs;
+}
+
 class FsdpProgram {
  public:
   FsdpProgram(const Fsdp& options, const Job& job, const NodeGroup& group, const StepCosts& costs,
@@ -41,7 +51,8 @@ class FsdpProgram {
         node_(group.node),
         shards_(static_cast<double>(shards)),
         runs_(wrap(job.model, options, shards)),
-        builder_(group.name, costs, job.model),
+        costs_(with_host_overhead(costs, runs_, options.host_overhead)),
+        builder_(group.name, costs_, job.model),
         nccl_(builder_.lane("nccl", LaneKind::communication)) {
     const Precision stored = job.precision;
     gathered_element_ = parameter_element(options.param_dtype.value_or(stored));
@@ -208,6 +219,7 @@ class FsdpProgram {
   const Node& node_;
   double shards_;
   std::vector<FlatParameter> runs_;
+  StepCosts costs_;
   ProgramBuilder builder_;
   LaneId nccl_;
   std::optional<LaneId> replicas_, copies_;

@@ -134,6 +134,8 @@ Fsdp read_fsdp_options(Map& map, Fsdp::Sharding sharding) {
   fsdp.gradient_accumulation =
       read_count(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
   fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
+  if (const auto overhead = map.optional("host_overhead"))
+    fsdp.host_overhead = overhead->as_seconds();
   return fsdp;
 }
 

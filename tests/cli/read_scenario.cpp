@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <string>
 
 #include "base/error.hpp"
@@ -137,6 +138,21 @@ BOOST_AUTO_TEST_CASE(channels_last_leaves_out_the_layout_conversions_of_image_mo
   BOOST_TEST(contains(images.assumptions, "model.channels_last = false"));
   const Scenario tokens = read(toy_with("{use: gpt2, batch_per_gpu: 2}"));
   BOOST_TEST(!contains(tokens.assumptions, "model.channels_last = false"));
+}
+
+BOOST_AUTO_TEST_CASE(a_measured_whole_step_scales_the_costs_to_it) {
+  const auto step = [](const std::string& options) {
+    const Scenario scenario = read(toy_with("{use: resnet50, batch_per_gpu: 64" + options + "}"));
+    return step_time(group_costs(scenario)[0], 2).value();
+  };
+  BOOST_TEST(std::abs(step(", measured: {samples_per_s: 400, gradient_accumulation: 2}") - 0.32) <
+             1e-12);
+  // Measured at twice the batch: half of its 0.32 s, and what does not shrink with the batch.
+  const double from_128 =
+      step(", measured: {samples_per_s: 800, batch_per_gpu: 128, gradient_accumulation: 2}");
+  BOOST_TEST(from_128 >= 0.16);
+  BOOST_TEST(from_128 < 0.17);
+  BOOST_TEST(std::abs(step("") - 0.32) > 0.01);
 }
 
 }  // namespace

@@ -81,6 +81,13 @@ BOOST_AUTO_TEST_CASE(an_fp16_parameter_type_has_two_bytes) {
   BOOST_TEST(parameter_element(*fsdp.param_dtype).value() == 2);
 }
 
+BOOST_AUTO_TEST_CASE(the_host_overhead_of_a_unit_is_a_time) {
+  BOOST_TEST(std::get<Fsdp>(read("fsdp: {host_overhead: 8ms}")).host_overhead.value() == 8e-3);
+  BOOST_TEST(std::get<Fsdp>(read("fsdp: {}")).host_overhead.value() == 0);
+  BOOST_TEST(message_of("fsdp: {host_overhead: 8}").find("fsdp.host_overhead: expected a time") !=
+             std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(wrap_model_wraps_the_whole_model) {
   BOOST_TEST((std::get<Fsdp>(read("fsdp: {wrap: model}")).wrap == Fsdp::Wrap::model));
 }

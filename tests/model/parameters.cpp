@@ -15,16 +15,20 @@ namespace {
 namespace data = boost::unit_test::data;
 
 const std::vector<std::string> kAll = {
-    "vgg16", "resnet50", "densenet121", "efficientnet_v2_l", "convnext_large", "bert_large",
-    "gpt2",  "gpt2_xl",  "llama_7b",    "llama_70b",         "small_cnn",      "small_mlp"};
-const std::vector<std::int64_t> kCounts = {138357544,  25557032,    7978856,   118515272,
-                                           197767336,  336226108,   124439808, 1557611200,
-                                           6738415616, 68976648192, 545098,    402250};
+    "vgg16",    "resnet50", "densenet121", "efficientnet_v2_l", "convnext_large", "bert_large",
+    "gpt2",     "gpt2_xl",  "mpt_125m",    "mpt_350m",          "mpt_760m",       "mpt_1b",
+    "mpt_3b",   "mpt_7b",   "mpt_13b",     "llama_7b",          "llama_70b",      "small_cnn",
+    "small_mlp"};
+const std::vector<std::int64_t> kCounts = {
+    138357544,   25557032,   7978856,     118515272, 197767336,  336226108,  124439808,
+    1557611200,  125311488,  355985408,   760470528, 1315950592, 2651837440, 6658859008,
+    12853954560, 6738415616, 68976648192, 545098,    402250};
 const std::vector<std::string> kTorchvision = {"vgg16", "resnet50", "densenet121",
                                                "efficientnet_v2_l", "convnext_large"};
 // Running means and variances, without num_batches_tracked.
 const std::vector<std::int64_t> kBuffers = {0, 53120, 83648, 512576, 0};
-const std::vector<std::size_t> kUnits = {16, 18, 63, 81, 41, 26, 14, 50, 34, 82, 4, 3};
+const std::vector<std::size_t> kUnits = {16, 18, 63, 81, 41, 26, 14, 50, 14, 26,
+                                         26, 26, 34, 34, 42, 34, 82, 4,  3};
 
 /// Reads torchvision_tensors.txt: the tensors of each network.
 std::map<std::string, std::vector<std::int64_t>> torchvision_tensors() {
@@ -57,6 +61,13 @@ std::vector<std::int64_t> all_tensors(const Model& model) {
 
 BOOST_DATA_TEST_CASE(parameters_are_counted_exactly, data::make(kAll) ^ kCounts, name, count) {
   BOOST_TEST(build_architecture(name, {}).parameters() == count);
+}
+
+// As mosaicml/llm-foundry counts them: positions as many as tokens.
+BOOST_AUTO_TEST_CASE(mpt_has_a_position_for_every_token) {
+  BOOST_TEST(build_architecture("mpt_125m", {.sequence = 512}).parameters() == 124131840);
+  BOOST_TEST(build_architecture("mpt_125m", {.sequence = 65536}).parameters() == 174070272);
+  BOOST_TEST(build_architecture("mpt_3b", {.sequence = 16384}).parameters() == 2688537600);
 }
 
 BOOST_DATA_TEST_CASE(tensors_are_torchvisions_in_its_order, data::make(kTorchvision), name) {

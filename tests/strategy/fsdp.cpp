@@ -46,6 +46,27 @@ BOOST_DATA_TEST_CASE(prefetch_hides_all_but_the_first_gather_and_the_last_reduct
   BOOST_CHECK_CLOSE(step(prefetch, units, f, b), expected, kPercent);
 }
 
+// h: the host's own time per unit and pass. g, f, b, r <= h: the GPU waits for the host, all the
+// way to the last backward.
+BOOST_DATA_TEST_CASE(a_slow_host_is_what_the_step_waits_for, data::make({2, 3, 5}), units) {
+  const double f = 0.5 * kMs, b = 1 * kMs, h = 3 * kMs;
+  Fsdp slow = fsdp(Prefetch::backward_pre);
+  slow.host_overhead = Seconds(h);
+  BOOST_REQUIRE(kG + kR + b < h);
+  const Toy toy = equal_units(static_cast<std::size_t>(units), {kMiB, f, b}, kOptimizer);
+  BOOST_CHECK_CLOSE(step_of(slow, toy, star_cluster(kRanks)), 2 * units * h + b + kR + kO,
+                    kPercent);
+}
+
+// A host that is ahead of the GPU costs nothing.
+BOOST_AUTO_TEST_CASE(a_fast_host_hides_behind_compute) {
+  const Toy toy = equal_units(3, {kMiB, 2 * kMs, 4 * kMs}, kOptimizer);
+  Fsdp fast = fsdp(Prefetch::backward_pre);
+  fast.host_overhead = Seconds(0.2 * kMs);
+  BOOST_CHECK_CLOSE(step_of(fast, toy, star_cluster(kRanks)),
+                    step(Prefetch::backward_pre, 3, 2 * kMs, 4 * kMs), kPercent);
+}
+
 // The same without prefetch: between two units' backward passes stand a reduce_scatter and an
 // all_gather.
 BOOST_DATA_TEST_CASE(without_prefetch_a_reduction_and_a_gather_stand_between_units,

@@ -5,11 +5,6 @@
 namespace rehearse {
 namespace {
 
-constexpr const char* kSource =
-    "Radford et al. 2019, Language Models are Unsupervised Multitask Learners; tied lm_head";
-constexpr std::int64_t kVocabulary = 50257;
-constexpr std::int64_t kPositions = 1024;
-
 struct Size {
   std::string name;
   std::int64_t hidden;
@@ -17,18 +12,40 @@ struct Size {
   int blocks;
 };
 
-void append_embeddings(Layers& layers) {
+/// What GPTs of one family have in common.
+struct Family {
+  const char* source;
+  std::int64_t vocabulary;
+  std::int64_t tokens;  ///< where the shape does not say
+  bool any_length;      ///< the position table is as long as the sequence; else of `tokens`
+  bool dropout;
+};
+constexpr Family kGpt2 = {
+    .source =
+        "Radford et al. 2019, Language Models are Unsupervised Multitask Learners; tied lm_head",
+    .vocabulary = 50257,
+    .tokens = 1024,
+    .any_length = false,
+    .dropout = true};
+constexpr Family kMpt = {
+    .source = "mosaicml/llm-foundry, scripts/train/yamls/pretrain/mpt-*.yaml; tied lm_head",
+    .vocabulary = 50368,
+    .tokens = 2048,
+    .any_length = true,
+    .dropout = false};
+
+void append_embeddings(Layers& layers, const Family& family, std::int64_t positions) {
   layers.unit("embeddings");
   const Activation input = layers.current();
-  layers.embedding(kVocabulary);
+  layers.embedding(family.vocabulary);
   const Activation words = layers.current();
   layers.resume(input);
-  layers.embedding(kPositions, true);
+  layers.embedding(positions, true);
   layers.add(words);
-  layers.dropout();
+  if (family.dropout) layers.dropout();
 }
 
-void append_block(Layers& layers, const Size& size, bool flash) {
+void append_block(Layers& layers, const Size& size, bool flash, bool dropout) {
   const Activation input = layers.current();
   layers.layer_norm();
   layers.linear({3 * size.hidden});
@@ -36,43 +53,72 @@ void append_block(Layers& layers, const Size& size, bool flash) {
                     .kv_heads = size.heads,
                     .head_width = size.hidden / size.heads,
                     .flash = flash,
-                    .dropout = true});
+                    .dropout = dropout});
   layers.linear({size.hidden});
-  layers.dropout();
+  if (dropout) layers.dropout();
   layers.add(input);
   const Activation middle = layers.current();
   layers.layer_norm();
   layers.linear({4 * size.hidden});
   layers.gelu();
   layers.linear({size.hidden});
-  layers.dropout();
+  if (dropout) layers.dropout();
   layers.add(middle);
 }
 
-Model build(const ModelShape& asked, const Size& size) {
-  const ModelShape shape =
-      sequence_shape(asked, {.name = size.name, .tokens = kPositions, .most = kPositions});
+Model build(const ModelShape& asked, const Family& family, const Size& size) {
+  const ModelShape shape = sequence_shape(
+      asked,
+      {.name = size.name, .tokens = family.tokens, .most = family.any_length ? 0 : family.tokens});
   Layers layers(token_input(shape.sequence, size.hidden));
-  append_embeddings(layers);
+  append_embeddings(layers, family, family.any_length ? shape.sequence : family.tokens);
   for (int block = 0; block < size.blocks; ++block) {
     layers.unit(fmt::format("h.{}", block));
-    append_block(layers, size, shape.flash_attention);
+    append_block(layers, size, shape.flash_attention, family.dropout);
   }
   layers.unit("head");
   layers.layer_norm();
-  layers.tied_linear(kVocabulary, false);
+  layers.tied_linear(family.vocabulary, false);
   layers.cross_entropy();
-  return token_model(size.name, shape, kSource, layers);
+  return token_model(size.name, shape, family.source, layers);
 }
 
 }  // namespace
 
 Model build_gpt2(const ModelShape& shape) {
-  return build(shape, {.name = "gpt2", .hidden = 768, .heads = 12, .blocks = 12});
+  return build(shape, kGpt2, {.name = "gpt2", .hidden = 768, .heads = 12, .blocks = 12});
 }
 
 Model build_gpt2_xl(const ModelShape& shape) {
-  return build(shape, {.name = "gpt2_xl", .hidden = 1600, .heads = 25, .blocks = 48});
+  return build(shape, kGpt2, {.name = "gpt2_xl", .hidden = 1600, .heads = 25, .blocks = 48});
+}
+
+Model build_mpt_125m(const ModelShape& shape) {
+  return build(shape, kMpt, {.name = "mpt_125m", .hidden = 768, .heads = 12, .blocks = 12});
+}
+
+Model build_mpt_350m(const ModelShape& shape) {
+  return build(shape, kMpt, {.name = "mpt_350m", .hidden = 1024, .heads = 16, .blocks = 24});
+}
+
+Model build_mpt_760m(const ModelShape& shape) {
+  return build(shape, kMpt, {.name = "mpt_760m", .hidden = 1536, .heads = 12, .blocks = 24});
+}
+
+Model build_mpt_1b(const ModelShape& shape) {
+  return build(shape, kMpt, {.name = "mpt_1b", .hidden = 2048, .heads = 16, .blocks = 24});
+}
+
+Model build_mpt_3b(const ModelShape& shape) {
+  return build(shape, kMpt, {.name = "mpt_3b", .hidden = 2560, .heads = 20, .blocks = 32});
+}
+
+Model build_mpt_7b(const ModelShape& shape) {
+  return build(shape, kMpt, {.name = "mpt_7b", .hidden = 4096, .heads = 32, .blocks = 32});
+}
+
+Model build_mpt_13b(const ModelShape& shape) {
+  return build(shape, kMpt, {.name = "mpt_13b", .hidden = 5120, .heads = 40, .blocks = 40});
 }
 
 }  // namespace rehearse
