@@ -7,8 +7,6 @@ import os
 import platform
 import re
 
-import protocol_plan
-
 RATE_MBIT = 200
 BURST = "128kb"
 # The plan's batches of 16 are the only ones in between that are measured here.
@@ -106,7 +104,3 @@ def write_whole(file, text):
     part = file.with_name(f".{file.name}.part")
     part.write_text(text, encoding="utf-8")
     part.replace(file)
-
-
-def models_of_plan_are_measured():
-    return {case.model for case in protocol_plan.read_plan()} <= BATCHES.keys()
