@@ -16,16 +16,15 @@
 namespace rehearse {
 namespace {
 
-void print_summary(const StepProcesses& processes, const std::filesystem::path& file) {
+void print_summary(const StepProcesses& processes, int warmup, const std::filesystem::path& file) {
   for (const RankSteps& rank : processes.ranks) {
     fmt::print("rank {}: {} measured steps, {} sent and {} received per step, peak {}\n", rank.rank,
                rank.steps.size(), format(rank.sent), format(rank.received),
                format(rank.allocated_peak));
   }
-  std::vector<UpdateLog> logs;
-  for (const ServerResult& server : processes.servers) logs.push_back(server.log);
-  if (!logs.empty()) {
-    const StalenessSummary staleness = summarize_staleness(while_all_train(stalest_of(logs)));
+  if (!processes.servers.empty()) {
+    const StalenessSummary staleness = summarize_staleness(
+        measured_updates(updates_of(processes.servers), static_cast<std::uint64_t>(warmup)));
     fmt::print("staleness while all trained: mean {:.2f}, most {}\n", staleness.mean,
                staleness.max);
   }
@@ -45,7 +44,7 @@ void print_plan(StepCommand command, const Ranks& ranks) {
     for (const Seconds step : rank.steps) slowest = std::max(slowest, step);
   }
   fmt::print("{} of {} in {}, batch {}, on {} ranks of {} nodes, {} host threads each ({})\n",
-             asked.strategy, asked.model, to_string(asked.precision), asked.batch, ranks.count,
+             asked.strategy, asked.model, to_string(asked.precision), asked.batch, ranks.trainers(),
              ranks.nodes, processes.ranks.front().host_threads, processes.ranks.front().device);
   fmt::print("steps:     {} after {} to warm up\n", asked.steps, asked.warmup);
   fmt::print("estimated: {}, from the slowest of three steps\n",
@@ -81,19 +80,19 @@ void run_step(StepCommand& command, const Invocation& invocation) {
                             .precision = command.precision,
                             .optimizer = run.optimizer,
                             .seed = run.seed,
-                            .ranks = ranks.count,
+                            .ranks = ranks.trainers(),
                             .nodes = ranks.nodes,
+                            .dedicated_server = ranks.dedicated_server,
                             .batch = run.batch,
                             .steps = run.steps,
                             .warmup = run.warmup};
   if (!processes.servers.empty()) {
-    std::vector<UpdateLog> logs;
-    for (const ServerResult& server : processes.servers) logs.push_back(server.log);
     std::filesystem::path table = command.output;
-    write_whole_file(table.replace_extension(".updates.csv"), to_csv(stalest_of(logs)));
+    write_whole_file(table.replace_extension(".updates.csv"),
+                     to_csv(updates_of(processes.servers)));
   }
   write_whole_file(command.output, step_report(request, processes.ranks, processes.servers));
-  print_summary(processes, command.output);
+  print_summary(processes, run.warmup, command.output);
 }
 
 /// What the ranks train.
@@ -136,6 +135,8 @@ void add_server_options(CLI::App& step, StepCommand& command) {
   step.add_option("--backup", command.backup_workers, "ps-sync: workers that no round waits for")
       ->check(CLI::Range(0, 1023))
       ->type_name("N");
+  step.add_flag("--dedicated-server", command.dedicated_server,
+                "Servers have rank 0's node for themselves, and the other nodes' ranks train");
 }
 
 }  // namespace

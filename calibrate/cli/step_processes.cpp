@@ -70,22 +70,44 @@ std::vector<Endpoint> endpoints_in(const std::string& text) {
   return endpoints;
 }
 
+/// Whether servers can have rank 0's node for themselves.
+void check_dedicated_server(const StepCommand& command, const Ranks& ranks) {
+  if (!server_mode(command.run.strategy)) {
+    throw InputError(
+        fmt::format("error: --dedicated-server: {} has no parameter server\n"
+                    "remedy: leave it out, or choose ps-sync, ps-ssp or ps-async",
+                    command.run.strategy));
+  }
+  if (ranks.self && ranks.nodes > 1 && ranks.self->local_world_size == 1) return;
+  throw InputError(fmt::format(
+      "error: --dedicated-server: expected a launcher's ranks on two nodes or more, one "
+      "on each; got {} on {}\n"
+      "remedy: start one process on each node, as torchrun --nproc-per-node 1 does, or "
+      "leave it out: the servers then are processes beside rank 0",
+      ranks.count == 1 ? "1 rank" : fmt::format("{} ranks", ranks.count),
+      ranks.nodes == 1 ? "1 node" : fmt::format("{} nodes", ranks.nodes)));
+}
+
 }  // namespace
 
 Ranks ranks_of(const StepCommand& command) {
-  const auto self = rank_environment_of_launcher();
-  if (!self) return {{}, command.nproc, 1};
-  return {self, self->world_size, std::max(1, self->world_size / self->local_world_size)};
+  Ranks ranks{rank_environment_of_launcher(), command.nproc, 1, command.dedicated_server};
+  if (ranks.self) {
+    ranks.count = ranks.self->world_size;
+    ranks.nodes = std::max(1, ranks.count / ranks.self->local_world_size);
+  }
+  if (ranks.dedicated_server) check_dedicated_server(command, ranks);
+  return ranks;
 }
 
 StepProcesses::StepProcesses(const StepCommand& command, const Ranks& placed)
     : command_(command), placed_(placed), mode_(server_mode(command.run.strategy)) {
-  const Slow slow = parse_slow(command.slow, placed.count);
+  const Slow slow = parse_slow(command.slow, placed.trainers());
   slow_rank_ = slow.rank;
   delay_ = slow.delay;
   if (!mode_) return;
   // What does not fit together is said before any process starts.
-  UpdateRule(server_options(command, *mode_, placed.count).rule);
+  UpdateRule(server_options(command, *mode_, placed.trainers()).rule);
   if (command.backup_workers > 0 && command.servers > 1) {
     throw InputError("error: --backup: several servers may each wait for another worker; use one");
   }
@@ -104,6 +126,7 @@ bool StepProcesses::run() {
   const auto texts = placed_.self ? collect_from_team(*placed_.self, team, limits)
                                   : collect_from_team(placed_.count, team, limits);
   for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (i == 0 && placed_.dedicated_server) continue;
     const bool trains = i < static_cast<std::size_t>(placed_.count);
     if (trains) ranks.push_back(rank_steps_from_json(texts[i]));
     if (!trains) servers.push_back(server_result_from_json(texts[i]));
@@ -129,19 +152,28 @@ std::string StepProcesses::work_of(const RankEnvironment& self, const std::strin
     Socket own = std::move(inherited[static_cast<std::size_t>(self.rank - placed_.count)]);
     inherited.clear();
     return to_json(
-        serve_parameters(std::move(own), server_options(command_, *mode_, placed_.count)));
+        serve_parameters(std::move(own), server_options(command_, *mode_, placed_.trainers())));
   }
   // A dead server's socket must refuse, not lie open in its clients.
   inherited.clear();
+  if (!placed_.dedicated_server) return to_json(train(self, announced));
+  if (self.rank == 0) return {};
+  RankEnvironment trainer = self;
+  --trainer.rank;
+  --trainer.world_size;
+  return to_json(train(trainer, announced));
+}
+
+RankSteps StepProcesses::train(const RankEnvironment& trainer, const std::string& announced) {
   StepRunOptions options = command_.run;
   options.servers = endpoints_in(announced);
-  if (self.rank == slow_rank_) options.delay = delay_;
-  Progress progress(command_.quiet || self.rank != 0);
+  if (trainer.rank == slow_rank_) options.delay = delay_;
+  Progress progress(command_.quiet || trainer.rank != 0);
   const int all = options.warmup + options.steps;
   options.progress = [&](int done) {
     progress.update(static_cast<double>(done) / all, fmt::format("step {} of {}", done, all));
   };
-  return to_json(run_steps(self, options));
+  return run_steps(trainer, options);
 }
 
 }  // namespace rehearse

@@ -18,19 +18,25 @@ struct StepCommand {
   int servers = 1;
   std::uint64_t staleness = 1;
   int backup_workers = 0;
+  bool dedicated_server = false;  ///< rank 0's node is the servers' alone
   double timeout = 300;
   std::string slow;  ///< RANK:MS
   std::filesystem::path output;
   bool dry_run = false, quiet = false;
 };
 
-/// Ranks, and how many of them a launcher started on each node.
+/// Ranks, and how many nodes a launcher started them on.
 struct Ranks {
   std::optional<RankEnvironment> self;  ///< this process, where a launcher started it
   int count = 1, nodes = 1;
+  bool dedicated_server = false;  ///< rank 0 trains nothing: its node serves
+
+  /// Those that train; where a node serves, the launcher's ranks from 1 count from 0 again.
+  int trainers() const { return dedicated_server ? count - 1 : count; }
 };
 
-/// Those of the launcher that started this process, else the command's own.
+/// Those of the launcher that started this process, else the command's own. InputError where
+/// servers are to have a node of their own and there is none.
 Ranks ranks_of(const StepCommand& command);
 
 /// Trainers, and the servers behind them; the servers are processes of rank 0's node.
@@ -49,6 +55,8 @@ class StepProcesses {
  private:
   std::string listen(const std::string& address);
   std::string work_of(const RankEnvironment& self, const std::string& announced);
+
+  RankSteps train(const RankEnvironment& trainer, const std::string& announced);
 
   const StepCommand& command_;
   const Ranks& placed_;

@@ -241,6 +241,13 @@ class Server {
 
 }  // namespace
 
+UpdateLog updates_of(const std::vector<ServerResult>& servers) {
+  std::vector<UpdateLog> logs;
+  logs.reserve(servers.size());
+  for (const ServerResult& server : servers) logs.push_back(server.log);
+  return stalest_of(logs);
+}
+
 ServerResult serve_parameters(Socket listening, const ParameterServerOptions& options) {
   return Server(std::move(listening), options).run();
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "server/socket.hpp"
 #include "server/update_rule.hpp"
 
@@ -17,6 +19,9 @@ struct ServerResult {
   std::uint64_t dropped = 0;  ///< gradients that came after their round
   Bytes received, sent;
 };
+
+/// The run's updates, whichever servers hold the parameters: stalest_of() their logs.
+UpdateLog updates_of(const std::vector<ServerResult>& servers);
 
 /// Serves one part of the parameters over TCP, in one thread, until every worker is done. The
 /// options' workers connect to `listening`; worker 0 brings the initial parameters, and nobody

@@ -43,6 +43,13 @@ UpdateLog while_all_train(const UpdateLog& log) {
   return UpdateLog(log.begin(), log.begin() + static_cast<std::ptrdiff_t>(first_end));
 }
 
+UpdateLog measured_updates(const UpdateLog& log, std::uint64_t warmup) {
+  UpdateLog measured = while_all_train(log);
+  std::erase_if(measured,
+                [warmup](const AppliedUpdate& update) { return update.iteration < warmup; });
+  return measured;
+}
+
 StalenessSummary summarize_staleness(const UpdateLog& log) {
   StalenessSummary summary;
   for (const AppliedUpdate& update : log) {

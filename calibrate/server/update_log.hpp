@@ -31,6 +31,9 @@ UpdateLog stalest_of(const std::vector<UpdateLog>& servers);
 /// The log up to the first worker's last update: afterwards the others have less to be stale by.
 UpdateLog while_all_train(const UpdateLog& log);
 
+/// What a run measured: updates of its workers' iterations from `warmup` on, while all train.
+UpdateLog measured_updates(const UpdateLog& log, std::uint64_t warmup);
+
 /// Staleness of the updates of one log.
 struct StalenessSummary {
   double mean = 0;

@@ -33,14 +33,18 @@ struct StepRequest {
   std::string strategy, model, command, date;
   std::string precision = "fp32", optimizer = "sgd";
   std::uint64_t seed = 1;
-  int ranks = 1, nodes = 1;
+  int ranks = 1, nodes = 1;       ///< ranks that train; nodes, the servers' own included
+  bool dedicated_server = false;  ///< the servers have a node of their own
   std::int64_t batch = 1;
   int steps = 0, warmup = 0;
 };
 
-/// The report `rehearse.step/1`. Where ranks step together, a step takes as long as its slowest
-/// rank; workers of a bounded or asynchronous server, or with backup workers, step on their own,
-/// and all their steps count.
+/// The report `rehearse.step/1`, a line for each key and each rank. Where ranks step together, a
+/// step takes as long as its slowest rank, and `step_time_s` is the distribution of those. Workers
+/// of a bounded or asynchronous server, or with backup workers, step on their own, and all their
+/// steps count, up to the first worker's last update: those who are left have the server to
+/// themselves. Of updates the same ones count: after their worker's `warmup_steps`, while all
+/// train.
 std::string step_report(const StepRequest& request, const std::vector<RankSteps>& ranks,
                         const std::vector<ServerResult>& servers);
 

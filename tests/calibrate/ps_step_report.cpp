@@ -1,6 +1,8 @@
 // The report on training steps, from made-up times.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "train/step_report.hpp"
@@ -39,24 +41,82 @@ BOOST_AUTO_TEST_CASE(a_step_of_ranks_that_wait_for_each_other_is_as_long_as_the_
   }
 }
 
-BOOST_AUTO_TEST_CASE(steps_of_workers_on_their_own_all_count) {
-  // 1, 2, 3, 4, 5, 9: the third or the fourth.
-  const auto time = report_of("ps-async", kTwo).at("step_time_s");
-  BOOST_TEST(time.at("samples") == 6);
-  BOOST_TEST(time.at("median") == 4);
+/// What one server applied: worker and staleness of each update, in order.
+ServerResult applied(const std::vector<std::pair<std::uint32_t, std::uint64_t>>& updates) {
+  ServerResult server;
+  std::map<std::uint32_t, std::uint64_t> iterations;
+  for (const auto& [worker, staleness] : updates) {
+    const std::uint64_t version = server.log.size();
+    server.log.push_back({worker, iterations[worker]++, version - staleness, version, Seconds(0)});
+  }
+  return server;
+}
+
+BOOST_AUTO_TEST_CASE(steps_of_workers_on_their_own_count_while_all_train) {
+  // Worker 1 ends first: worker 0's third step had the server to itself.
+  const ServerResult server = applied({{1, 0}, {0, 1}, {1, 1}, {0, 1}, {1, 1}, {0, 1}});
+  const auto report = report_of("ps-async", kTwo, {server});
+  // 1, 5 and 2, 4, 9.
+  BOOST_TEST(report.at("step_time_s").at("samples") == 5);
+  BOOST_TEST(report.at("step_time_s").at("median") == 4);
+  BOOST_TEST(report.at("per_rank").at(0).at("step_times_s") == nlohmann::json({1, 5}));
+  // Rounds end for all at once: there, the same log cuts nothing off.
+  BOOST_TEST(report_of("ps-sync", kTwo, {server}).at("step_time_s").at("samples") == 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_whose_updates_all_came_late_keeps_one_step) {
+  const ServerResult server = applied({{1, 0}, {1, 0}, {1, 0}, {0, 3}, {0, 0}, {0, 0}});
+  const auto report = report_of("ps-async", kTwo, {server});
+  BOOST_TEST(report.at("per_rank").at(0).at("step_times_s").size() == 1u);
+  BOOST_TEST(report.at("per_rank").at(1).at("step_times_s").size() == 3u);
 }
 
 BOOST_AUTO_TEST_CASE(a_report_says_how_stale_updates_were) {
-  ServerResult server;
-  server.log = {{0, 0, 0, 0, Seconds(0.1)}, {1, 0, 0, 1, Seconds(0.2)}};
-  server.log.push_back({1, 1, 0, 2, Seconds(0.3)});
-  server.log.push_back({0, 1, 2, 3, Seconds(0.4)});
-  const auto report = report_of("ps-async", kTwo, {server_result_from_json(to_json(server))});
+  const ServerResult server =
+      server_result_from_json(to_json(applied({{0, 0}, {1, 1}, {1, 2}, {0, 1}})));
+  const auto report = report_of("ps-async", kTwo, {server});
   // Worker 1 ends with the third update: 0, 1 and 2.
   BOOST_TEST(report.at("staleness").at("mean") == 1);
   BOOST_TEST(report.at("staleness").at("max") == 2);
   BOOST_TEST(report.at("staleness").at("updates") == 3);
+  BOOST_TEST(report.at("staleness").at("warmup_updates") == 0);
+  BOOST_TEST(report.at("staleness").at("later_updates") == 1);
+  BOOST_TEST(report.at("per_rank").at(0).at("staleness_by_iteration") == nlohmann::json({0, 1}));
   BOOST_TEST(!report_of("ddp", kTwo).contains("staleness"));
+}
+
+BOOST_AUTO_TEST_CASE(updates_of_the_warm_up_do_not_count) {
+  StepRequest request;
+  request.strategy = "ps-async";
+  request.warmup = 1;
+  request.dedicated_server = true;
+  // The first two are the workers' first iterations; 3 and 1 are left.
+  const ServerResult server = applied({{0, 0}, {1, 1}, {1, 1}, {0, 3}, {1, 1}});
+  const std::vector<RankSteps> ranks = {rank_of(0, {1}), rank_of(1, {2, 4})};
+  const auto report = nlohmann::json::parse(step_report(request, ranks, {server}));
+  const nlohmann::json& staleness = report.at("staleness");
+  BOOST_TEST(staleness.at("histogram") == nlohmann::json({{"1", 1}, {"3", 1}}));
+  BOOST_TEST(staleness.at("mean") == 2);
+  BOOST_TEST(staleness.at("warmup_updates") == 2);
+  BOOST_TEST(staleness.at("later_updates") == 1);
+  // All of them, so that another choice can be made later.
+  BOOST_TEST(report.at("per_rank").at(1).at("staleness_by_iteration") == nlohmann::json({1, 1, 1}));
+  BOOST_TEST(report.at("server_host") == "own_node");
+}
+
+BOOST_AUTO_TEST_CASE(a_report_is_short_enough_to_keep) {
+  std::vector<RankSteps> ranks;
+  for (int rank = 0; rank < 8; ++rank) {
+    ranks.push_back(rank_of(rank, std::vector<double>(60, 1.0 / 7)));
+  }
+  StepRequest request;
+  request.strategy = "ddp";
+  const std::string text = step_report(request, ranks, {});
+  BOOST_TEST(text.size() < 10'000u);
+  // A line for each rank, and times to a tenth of a microsecond.
+  BOOST_TEST(std::count(text.begin(), text.end(), '\n') < 40);
+  BOOST_TEST(nlohmann::json::parse(text).at("per_rank").at(7).at("step_times_s").at(0) ==
+             0.1428571);
 }
 
 BOOST_AUTO_TEST_CASE(what_a_rank_measured_survives_the_way_between_processes) {

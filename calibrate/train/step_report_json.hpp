@@ -1,0 +1,14 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "train/step_report.hpp"
+
+namespace rehearse {
+
+/// Parts of a step report that processes tell each other as well. All times are seconds.
+std::vector<double> numbers(const std::vector<Seconds>& times);
+nlohmann::json to_object(const StepDetail& detail);
+
+}  // namespace rehearse

@@ -1,0 +1,138 @@
+"""The cases that the testbed runs: each as options of the real run, and as a scenario that predicts it."""
+
+import csv
+import dataclasses
+import pathlib
+import random
+
+# Of gradients in fp32, and of one sample on one core of 2 GHz or so: for estimates of time only.
+MEGABYTES = {"small_cnn": 2.18, "small_mlp": 1.61, "densenet121": 31.9}
+SECONDS_PER_SAMPLE = {"small_cnn": 0.0003, "small_mlp": 0.00005, "densenet121": 0.06}
+# Of each host of a real run, before its first step; on two cores.
+START_S = 1.0
+# Of TCP's payload in what passes a link: 1448 bytes of each frame of 1514.
+PAYLOAD = 1448 / 1514
+SSP_STALENESS = 2
+MEASURE_S = 9
+SCENARIOS = ("hosts.yaml", "unequal_hosts.yaml", "served_hosts.yaml")
+ORDER_SEED = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One row of plan.csv."""
+
+    strategy: str
+    model: str
+    batch: int
+    hosts: int
+    rates_mbit: tuple
+    burst: str
+    slow: str
+    jobs: int
+    uplink_mbit: int
+    calibrated: bool
+
+    @property
+    def name(self):
+        rates = "+".join(str(rate) for rate in self.rates_mbit)
+        parts = [self.strategy, self.model, f"b{self.batch}", f"{self.hosts}hosts", f"{rates}mbit", self.burst]
+        if self.slow:
+            parts.append("slow" + self.slow.replace(":", "by"))
+        if self.jobs > 1:
+            parts.append(f"{self.jobs}jobs_over_{self.uplink_mbit}mbit")
+        return "_".join(parts)
+
+    @property
+    def served(self):
+        return self.strategy.startswith("ps-")
+
+    @property
+    def trainers(self):
+        return self.hosts - 1 if self.served else self.hosts
+
+    @property
+    def scenario(self):
+        if self.served:
+            return "served_hosts.yaml"
+        return "unequal_hosts.yaml" if len(self.rates_mbit) > 1 else "hosts.yaml"
+
+    @property
+    def step_estimate_s(self):
+        """Roughly how long a step takes: for the number of steps and the time left."""
+        rate = min(self.rates_mbit)
+        if self.jobs > 1:
+            rate = min(rate, self.uplink_mbit / self.jobs)
+        transfer = MEGABYTES[self.model] * 8 / (rate * PAYLOAD)
+        compute = SECONDS_PER_SAMPLE[self.model] * self.batch * max(1.0, self.trainers * self.jobs / 2)
+        delay = float(self.slow.split(":")[1]) / 1e3 if self.slow else 0.0
+        if self.strategy == "ps-sync":
+            return compute + 2 * self.trainers * transfer + delay
+        if self.served:
+            return max(self.trainers * transfer, 2 * transfer + compute) + delay / 2
+        passes = 3 if self.strategy == "fsdp" else 2
+        return compute + passes * (self.hosts - 1) / self.hosts * transfer + delay
+
+    @property
+    def steps(self):
+        return max(10, min(60, round(MEASURE_S / self.step_estimate_s)))
+
+    @property
+    def warmup(self):
+        return 6 if self.steps >= 30 else 3
+
+    @property
+    def estimate_s(self):
+        return START_S * self.hosts * self.jobs + (self.steps + self.warmup) * self.step_estimate_s
+
+    def testbed_options(self):
+        options = ["--hosts", str(self.hosts), "--rate", ",".join(f"{rate}mbit" for rate in self.rates_mbit),
+                   "--burst", self.burst]
+        if self.jobs > 1:
+            options += ["--jobs", str(self.jobs), "--uplink", f"{self.uplink_mbit}mbit"]
+        return options
+
+    def step_options(self):
+        options = ["--strategy", self.strategy, "--model", self.model, "--image", "32", "--batch", str(self.batch),
+                   "--steps", str(self.steps), "--warmup", str(self.warmup), "--threads", "1", "--cpu", "--quiet"]
+        if self.served:
+            options.append("--dedicated-server")
+        if self.strategy == "ps-ssp":
+            options += ["--staleness", str(SSP_STALENESS)]
+        if self.slow:
+            options += ["--slow", self.slow]
+        return options
+
+    def overrides(self, step_time_of):
+        """What `rehearse run --set` takes. `step_time_of(model, batch)`: measured alone, in seconds."""
+        result = [f"model.use={self.model}", f"model.batch_per_gpu={self.batch}",
+                  f"run.steps={self.steps}", f"run.warmup_steps={self.warmup}"]
+        if len(self.rates_mbit) == 1:
+            # Jobs that share an uplink get equal parts of it.
+            rate = min(self.rates_mbit[0], self.uplink_mbit / self.jobs) if self.jobs > 1 else self.rates_mbit[0]
+            result += [f"cluster.nodes={self.trainers}", f"cluster.nic={rate:g}Mbps"]
+        if self.served:
+            staleness = {"ps-sync": "0", "ps-ssp": str(SSP_STALENESS), "ps-async": "unbounded"}[self.strategy]
+            result.append(f"strategy.ps.staleness={staleness}")
+        else:
+            result.append(f"strategy={{{self.strategy}: {{}}}}")
+        if self.slow:
+            rank, delay_ms = self.slow.split(":")
+            slowdown = 1 + float(delay_ms) / 1e3 / step_time_of(self.model, self.batch)
+            result.append(f"run.stragglers=[{{rank: {rank}, slowdown: {slowdown:.4f}}}]")
+        return result
+
+
+def read_plan(file=pathlib.Path(__file__).parent / "testbed" / "plan.csv"):
+    with open(file, newline="", encoding="utf-8") as rows:
+        return [Case(strategy=row["strategy"], model=row["model"], batch=int(row["batch"]), hosts=int(row["hosts"]),
+                     rates_mbit=tuple(int(rate) for rate in row["rate_mbit"].split("+")), burst=row["burst"],
+                     slow=row["slow"], jobs=int(row["jobs"] or 1), uplink_mbit=int(row["uplink_mbit"] or 0),
+                     calibrated=row["calibrated"] == "yes") for row in csv.DictReader(rows)]
+
+
+def in_random_order(cases):
+    """Always the same one: what drifts in time then is no strategy's error."""
+    shuffled = list(cases)
+    random.Random(ORDER_SEED).shuffle(shuffled)
+    return shuffled
