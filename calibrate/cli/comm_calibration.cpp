@@ -131,9 +131,9 @@ std::optional<SweepResult> calibrate_comm(const CommRequest& request,
   const SweepResult result = summarize(samples);
   std::filesystem::path table = output;
   table.replace_extension(".csv");
-  const SweepProfileOptions options{request.name.empty() ? output.stem().string() : request.name,
-                                    invocation.command_line,
-                                    fmt::format("{:%F}", fmt::gmtime(std::time(nullptr)))};
+  const SweepProfileOptions options{
+      request.name.empty() ? output.stem().string() : request.name, invocation.command_line,
+      fmt::format("{:%F}", fmt::gmtime(std::time(nullptr))), request.link_rate};
   // The points first: a fit that fails must not lose them.
   write_whole_file(table, comm_points_table(result, options));
   write_whole_file(output, comm_profile_file(result, options));

@@ -17,6 +17,7 @@ struct CommRequest {
   SweepOptions sweep;
   std::string name = {};  ///< of the profile; empty: the file's
   std::filesystem::path output = {};
+  BytesPerSecond link_rate{0};  ///< of each node's link; 0: not known
   bool cpu = false;
   bool quiet = false;
   std::chrono::milliseconds timeout = std::chrono::minutes(5);  ///< of each wait for another rank

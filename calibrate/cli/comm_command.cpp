@@ -14,6 +14,7 @@ namespace {
 struct CommCommand {
   CommRequest request;
   std::vector<std::string> sizes, collectives, overlap = {"1MiB", "16MiB"};
+  std::string link_rate;
   double timeout = 300;
   bool dry_run = false;
 };
@@ -38,6 +39,13 @@ void fill_options(CommCommand& command) {
       command.sizes.empty() ? default_sweep_sizes() : sizes_of("--sizes", command.sizes);
   const bool none = command.overlap == std::vector<std::string>{"none"};
   if (!none) options.overlapped = sizes_of("--overlap", command.overlap);
+  if (!command.link_rate.empty()) {
+    try {
+      command.request.link_rate = parse_bytes_per_second(command.link_rate);
+    } catch (const std::invalid_argument& error) {
+      throw InputError(fmt::format("error: --link-rate: {}", error.what()));
+    }
+  }
   command.request.timeout = std::chrono::milliseconds(static_cast<long>(command.timeout * 1e3));
   if (command.collectives.empty()) return;
   std::erase_if(options.kinds, [&](CollectiveKind kind) {
@@ -100,6 +108,10 @@ void add_comm_command(CLI::App& app, const Invocation& invocation) {
   comm->add_option("--repeat", request.sweep.repetitions, "Repetitions of each size")
       ->check(CLI::Range(kLeastSweepRepetitions, 100000))
       ->type_name("N");
+  comm->add_option("--link-rate", command->link_rate,
+                   "Of each node's link (200Mbps): fit what carries over to other rates and "
+                   "numbers of nodes (Gloo)")
+      ->type_name("RATE");
   comm->add_option("--timeout", command->timeout, "Seconds to wait for another rank")
       ->check(CLI::Range(1.0, 1e6))
       ->type_name("S");

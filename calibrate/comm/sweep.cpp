@@ -51,7 +51,7 @@ class Sweep {
     for (const std::size_t index : wanted_) {
       SweepSeries& series = samples_.series[index];
       RepeatedCollective collective(group_, series.kind, series.size, device_);
-      const Seconds one = agreed(time_collective(group_, collective, device_, 1));
+      const Seconds one = agreed(time_collective(group_, collective, device_, 1).wall);
       if (series.calls == 0) series.calls = times_in(options_.sample, one, kMostCalls);
       left += one * static_cast<double>(series.calls + 1) * lacking(series);
     }
@@ -113,15 +113,20 @@ class Sweep {
     RandomStream stream = random_stream(1, "sweep", static_cast<std::uint64_t>(round));
     for (std::size_t left = order.size(); left > 1; --left)
       std::swap(order[left - 1], order[stream() % left]);
-    std::vector<Seconds> own;
+    std::vector<Seconds> own, hosts;
     for (const std::size_t index : order) {
       const SweepSeries& series = samples_.series[index];
       RepeatedCollective collective(group_, series.kind, series.size, device_);
-      own.push_back(time_collective(group_, collective, device_, series.calls));
+      const CollectiveTime time = time_collective(group_, collective, device_, series.calls);
+      own.push_back(time.wall);
+      hosts.push_back(time.host);
     }
     const std::vector<Seconds> slowest = slowest_of_ranks(group_, device_, own);
-    for (std::size_t i = 0; i < order.size(); ++i)
+    const std::vector<Seconds> busiest = slowest_of_ranks(group_, device_, hosts);
+    for (std::size_t i = 0; i < order.size(); ++i) {
       samples_.series[order[i]].times.push_back(slowest[i]);
+      samples_.series[order[i]].host_times.push_back(busiest[i]);
+    }
     done_ += static_cast<double>(order.size());
     return true;
   }

@@ -34,14 +34,14 @@ class Overlap {
       : group_(group), collective_(group, kind, size, torch::kCPU) {
     computation_.run(3);
     const Seconds product = agreed(time_of(torch::kCPU, [&] { computation_.run(10); }) / 10);
-    const Seconds collective = agreed(time_collective(group_, collective_, torch::kCPU, 3));
+    const Seconds collective = agreed(time_collective(group_, collective_, torch::kCPU, 3).wall);
     products_ = times_in(kTimed, product, kMostCalls);
     calls_ = times_in(kTimed, collective, kMostCalls);
     covering_calls_ = times_in(kTimed * kCover, collective, kMostCalls);
   }
 
   Bytes size() const { return collective_.size(); }
-  Seconds comm_alone() { return time_collective(group_, collective_, torch::kCPU, calls_); }
+  Seconds comm_alone() { return time_collective(group_, collective_, torch::kCPU, calls_).wall; }
   Seconds compute_alone() {
     barrier(group_);
     return time_of(torch::kCPU, [&] { computation_.run(products_); });
@@ -59,7 +59,7 @@ class Overlap {
     Seconds time;
     std::atomic<bool> over = false;
     std::thread communication([&] {
-      time = time_collective(group_, collective_, torch::kCPU, calls_);
+      time = time_collective(group_, collective_, torch::kCPU, calls_).wall;
       over = true;
     });
     while (!over) computation_.run_once();

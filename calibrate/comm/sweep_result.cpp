@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <stdexcept>
 
 #include "base/error.hpp"
 #include "profile/import.hpp"
+#include "profile/transport_fit.hpp"
 
 namespace rehearse {
 namespace {
@@ -33,6 +35,24 @@ CommPoints points_of(const SweepResult& result, CollectiveKind kind, const std::
   return measured;
 }
 
+std::optional<Transport> transport_of(const SweepResult& result, BytesPerSecond rate) {
+  if (!(rate > BytesPerSecond(0))) return std::nullopt;
+  if (result.backend != "gloo" || result.nodes != result.ranks) {
+    throw InputError(
+        "error: --link-rate: only Gloo's transport between nodes of one rank is known");
+  }
+  std::vector<TransportPoint> points;
+  for (const SweepPoint& point : result.points) {
+    if (point.kind != CollectiveKind::all_reduce) continue;
+    points.push_back({point.size, point.median, point.host});
+  }
+  try {
+    return fit_transport(points, result.ranks, rate, kGlooSegments);
+  } catch (const std::invalid_argument& error) {
+    throw InputError(fmt::format("error: --link-rate: all_reduce has {}", error.what()));
+  }
+}
+
 std::string source_of(const SweepResult& result, const SweepProfileOptions& options) {
   return fmt::format("rehearse-calibrate, {}, {}", result.backend, options.date);
 }
@@ -40,7 +60,7 @@ std::string source_of(const SweepResult& result, const SweepProfileOptions& opti
 }  // namespace
 
 std::string comm_profile_file(const SweepResult& result, const SweepProfileOptions& options) {
-  CommProfile profile{options.name, result.hardware, source_of(result, options), {}, {}};
+  CommProfile profile{options.name, result.hardware, source_of(result, options), {}, {}, {}};
   std::string comments, reason;
   for (const CollectiveKind kind : kCollectiveKinds) {
     const CommPoints measured = points_of(result, kind, options.name);
@@ -60,6 +80,7 @@ std::string comm_profile_file(const SweepResult& result, const SweepProfileOptio
   for (const SweepOverlap& one : result.overlaps) {
     profile.overlap.push_back({one.kind, one.size, one.compute_slowdown(), one.comm_slowdown()});
   }
+  profile.transport = transport_of(result, options.link_rate);
   return head(result, options) + comments + to_yaml(profile);
 }
 

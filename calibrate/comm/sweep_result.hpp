@@ -14,6 +14,7 @@ struct SweepPoint {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes size;  ///< as nccl-tests counts it
   Seconds median, p5, p95;
+  Seconds host;  ///< processor time of the busiest rank's process; median
 };
 
 /// A collective and a computation, each alone and beside the other; medians over repetitions of the
@@ -52,11 +53,14 @@ struct SweepProfileOptions {
   std::string name;
   std::string command;  ///< how to make it again; stands in the head
   std::string date;
+  /// Of each node's link; 0: not known, or no links between the ranks.
+  BytesPerSecond link_rate{0};
 };
 
 /// The profile file that `rehearse` reads: curves fitted to the medians, with their residuals and
-/// held-out errors, and the slowdowns by overlap; copies and what could not be fitted as comments
-/// in its head. InputError if no curve could.
+/// held-out errors, and the slowdowns by overlap; the transport where the link's rate is known and
+/// each rank has a node of its own; copies and what could not be fitted as comments in its head.
+/// InputError if no curve could.
 std::string comm_profile_file(const SweepResult& result, const SweepProfileOptions& options);
 
 /// The points as the table that `rehearse import points` reads.

@@ -28,13 +28,18 @@ Seconds seconds_in(const json& object, const char* key) {
 
 Bytes size_in(const json& object) { return Bytes(object.at("size").get<double>()); }
 
+json to_numbers(const std::vector<Seconds>& times) {
+  json numbers = json::array();
+  for (const Seconds time : times) numbers.push_back(time.value());
+  return numbers;
+}
+
 json to_object(const SweepSeries& series) {
-  json times = json::array();
-  for (const Seconds time : series.times) times.push_back(time.value());
   return {{"collective", to_string(series.kind)},
           {"size", series.size.value()},
           {"calls", series.calls},
-          {"times_s", times}};
+          {"times_s", to_numbers(series.times)},
+          {"host_times_s", to_numbers(series.host_times)}};
 }
 
 json to_object(const SweepOverlap& overlap) {
@@ -71,8 +76,11 @@ SweepSamples read(const json& whole) {
   samples.host_threads = whole.at("host_threads");
   samples.finished = whole.at("finished");
   for (const json& one : whole.at("series")) {
-    SweepSeries series{kind_in(one), size_in(one), one.at("calls"), {}};
+    SweepSeries series{kind_in(one), size_in(one), one.at("calls"), {}, {}};
     for (const json& time : one.at("times_s")) series.times.emplace_back(time.get<double>());
+    for (const json& time : one.at("host_times_s")) {
+      series.host_times.emplace_back(time.get<double>());
+    }
     samples.series.push_back(std::move(series));
   }
   for (const json& one : whole.at("overlaps")) {
@@ -99,7 +107,7 @@ SweepSeries& SweepSamples::at(CollectiveKind kind, Bytes size) {
   for (SweepSeries& one : series) {
     if (one.kind == kind && one.size == size) return one;
   }
-  series.push_back({kind, size, 0, {}});
+  series.push_back({kind, size, 0, {}, {}});
   return series.back();
 }
 
@@ -159,11 +167,11 @@ SweepResult summarize(const SweepSamples& samples) {
   std::stable_sort(all.begin(), all.end(), [](const SweepSeries& a, const SweepSeries& b) {
     return std::tuple(a.kind, a.size) < std::tuple(b.kind, b.size);
   });
-  for (SweepSeries& series : all) {
+  for (const SweepSeries& series : all) {
     if (series.times.empty()) continue;
-    std::sort(series.times.begin(), series.times.end());
     result.points.push_back({series.kind, series.size, percentile(series.times, 0.5),
-                             percentile(series.times, 0.05), percentile(series.times, 0.95)});
+                             percentile(series.times, 0.05), percentile(series.times, 0.95),
+                             percentile(series.host_times, 0.5)});
   }
   return result;
 }

@@ -14,6 +14,7 @@ struct SweepSeries {
   Bytes size;     ///< as it is measured: whole floats on every rank
   int calls = 0;  ///< in a row in each sample; 0: not chosen yet
   std::vector<Seconds> times;
+  std::vector<Seconds> host_times;  ///< processor time of the busiest rank's process, per call
 };
 
 /// What a sweep has measured so far, finished or not: what it goes on from, and what profiles are

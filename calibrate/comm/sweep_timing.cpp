@@ -1,5 +1,7 @@
 #include "comm/sweep_timing.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -7,15 +9,29 @@
 
 namespace rehearse {
 
-Seconds time_collective(const ProcessGroup& group, RepeatedCollective& collective,
-                        torch::Device device, int calls) {
+namespace {
+
+Seconds processor_time() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return Seconds(seconds(usage.ru_utime) + seconds(usage.ru_stime));
+}
+
+}  // namespace
+
+CollectiveTime time_collective(const ProcessGroup& group, RepeatedCollective& collective,
+                               torch::Device device, int calls) {
   collective.run();
   if (device.is_cuda()) torch::cuda::synchronize();
   barrier(group);
+  const Seconds before = processor_time();
   const Seconds whole = time_of(device, [&] {
     for (int call = 0; call < calls; ++call) collective.run();
   });
-  return whole / calls;
+  return {whole / calls, (processor_time() - before) / calls};
 }
 
 std::vector<Seconds> slowest_of_ranks(const ProcessGroup& group, torch::Device device,

@@ -21,9 +21,14 @@ Seconds time_of(torch::Device device, Work&& work) {
   return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
-/// Mean time of one of `calls` collectives one after the other, from a barrier on.
-Seconds time_collective(const ProcessGroup& group, RepeatedCollective& collective,
-                        torch::Device device, int calls);
+/// Of one collective: by the clock, and the processor time of this process, all its threads.
+struct CollectiveTime {
+  Seconds wall, host;
+};
+
+/// Means of `calls` collectives one after the other, from a barrier on.
+CollectiveTime time_collective(const ProcessGroup& group, RepeatedCollective& collective,
+                               torch::Device device, int calls);
 
 /// Each rank's samples -> the slowest rank's, the same on all ranks.
 std::vector<Seconds> slowest_of_ranks(const ProcessGroup& group, torch::Device device,

@@ -5,8 +5,27 @@ namespace rehearse {
 
 namespace {
 
+// Hosts hand their messages over one after the other; the links carry them at once.
+std::vector<FlowRange> add_handed_exchange(PlanBuilder& builder, std::span<const FlowRange> after) {
+  const std::size_t members = builder.members();
+  const double share = 1 / builder.ranks();
+  std::vector<FlowRange> worked(members), ends;
+  for (std::size_t shift = 1; shift < members; ++shift) {
+    for (std::size_t from = 0; from < members; ++from) {
+      const std::size_t to = (from + shift) % members;
+      const FlowRange before[] = {worked[from]};
+      worked[from] = builder.host(share, shift == 1 ? after : std::span<const FlowRange>(before));
+      const FlowRange handed[] = {worked[from]};
+      ends.push_back(builder.wake(
+          builder.unstriped_edge(from, to, share, handed, builder.edge_latency(from, to))));
+    }
+  }
+  return ends;
+}
+
 std::vector<FlowRange> add_exchange(PlanBuilder& builder, std::span<const FlowRange> after,
                                     Fidelity fidelity) {
+  if (builder.segments() > 0) return add_handed_exchange(builder, after);
   const std::size_t members = builder.members();
   std::vector<FlowRange> ends;
   Seconds longest;

@@ -48,10 +48,10 @@ double phased_seconds_per_byte(const FlowPlan& plan, const Cluster& cluster) {
 
 FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, const Group& group,
                          const std::vector<RankSpec>& ranks, const Cluster& cluster,
-                         Fidelity fidelity) {
+                         Fidelity fidelity, int segments) {
   check(algorithm != CollectiveAlgorithm::automatic,
         "an automatic algorithm is chosen before it is planned");
-  PlanBuilder builder(group, ranks, cluster);
+  PlanBuilder builder(group, ranks, cluster, fidelity == Fidelity::hop ? segments : 0);
   if (builder.ranks() < 2) return builder.plan;
   switch (suited(builder, kind, algorithm)) {
     case CollectiveAlgorithm::tree:

@@ -20,6 +20,10 @@ struct FlowPlan {
     Port source, target;
     double share = 0;  ///< of the collective's size; 0: no bytes, only joins what it comes after
     Seconds latency;   ///< before its bytes move (hop fidelity)
+    /// Steps of the host between flows (segmented hops), which have no bytes on the wire: work on
+    /// this share of the collective's size, or waking up.
+    double handled = 0;
+    bool wakes = false;
     std::uint32_t after_begin = 0;  ///< into `after`: flows that must have arrived
     std::uint32_t after_end = 0;
   };
@@ -47,12 +51,15 @@ struct FlowPlan {
 ///   depth and k the most tree edges at one node; hierarchical: rings inside the nodes, then rings
 ///   of like local ranks across; direct: everyone to everyone at once. A group of one rank has no
 ///   flows and no latency.
-/// Kinds that an algorithm does not know (reduce_scatter by tree, ...) and groups it does not suit
-/// fall back to the ring; FlowPlan::algorithm says what it became. `algorithm` must not be
+/// With `segments` above 0 every chunk of a ring goes in so many segments at hop fidelity, two of
+/// them on the way (Transport): the host hands them to the link one after the other, and the link
+/// carries one while the host works on the next. Direct exchanges are handed over message by
+/// message. Kinds that an algorithm does not know (reduce_scatter by tree, ...) and groups it does
+/// not suit fall back to the ring; FlowPlan::algorithm says what it became. `algorithm` must not be
 /// automatic.
 FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, const Group& group,
                          const std::vector<RankSpec>& ranks, const Cluster& cluster,
-                         Fidelity fidelity);
+                         Fidelity fidelity, int segments = 0);
 
 /// What `automatic` may choose from for a kind: ring, and tree for an all_reduce between nodes.
 std::vector<CollectiveAlgorithm> automatic_candidates(CollectiveKind kind, const Group& group);

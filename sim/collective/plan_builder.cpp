@@ -7,8 +7,8 @@
 namespace rehearse {
 
 PlanBuilder::PlanBuilder(const Group& group, const std::vector<RankSpec>& ranks,
-                         const Cluster& cluster)
-    : group_(group), cluster_(cluster) {
+                         const Cluster& cluster, int segments)
+    : group_(group), cluster_(cluster), segments_(static_cast<std::size_t>(segments)) {
   check(group.ranks >= group.members.size() && group.nodes >= 1,
         "a group that stands for fewer ranks than it has");
   std::vector<NodeId> nodes;
@@ -54,6 +54,19 @@ FlowRange PlanBuilder::unstriped_edge(std::size_t from, std::size_t to, double s
 }
 
 FlowRange PlanBuilder::join(std::span<const FlowRange> after) { return add({}, 0, after, {}); }
+
+FlowRange PlanBuilder::host(double share, std::span<const FlowRange> after) {
+  const FlowRange range = add({}, 0, after, {});
+  plan.flows.back().handled = share;
+  return range;
+}
+
+FlowRange PlanBuilder::wake(FlowRange arrived) {
+  const FlowRange after[] = {arrived};
+  const FlowRange range = add({}, 0, after, {});
+  plan.flows.back().wakes = true;
+  return range;
+}
 
 FlowRange PlanBuilder::add(const PortPair& ports, double share, std::span<const FlowRange> after,
                            Seconds latency) {

@@ -19,7 +19,11 @@ struct FlowRange {
 /// NCCL's channels are.
 class PlanBuilder {
  public:
-  PlanBuilder(const Group& group, const std::vector<RankSpec>& ranks, const Cluster& cluster);
+  /// `segments` of a chunk that hosts hand over (plan_collective); 0: no host takes part.
+  PlanBuilder(const Group& group, const std::vector<RankSpec>& ranks, const Cluster& cluster,
+              int segments);
+
+  std::size_t segments() const { return segments_; }
 
   /// Members that are simulated, in ring order; the group's own counts are `ranks()` and `nodes()`.
   std::size_t members() const { return places_.size(); }
@@ -37,6 +41,10 @@ class PlanBuilder {
   /// The same through the two members' own NICs only.
   FlowRange unstriped_edge(std::size_t from, std::size_t to, double share,
                            std::span<const FlowRange> after = {}, Seconds latency = {});
+  /// The host's work on `share` of the size, after all of `after`.
+  FlowRange host(double share, std::span<const FlowRange> after);
+  /// A host that slept notices what has arrived.
+  FlowRange wake(FlowRange arrived);
   /// A point that is reached when all of `after` has arrived.
   FlowRange join(std::span<const FlowRange> after);
 
@@ -48,6 +56,7 @@ class PlanBuilder {
 
   const Group& group_;
   const Cluster& cluster_;
+  std::size_t segments_;
   std::vector<Place> places_;
   std::vector<std::vector<std::size_t>> by_node_;
   std::vector<std::size_t> node_of_;    // member -> index into by_node_

@@ -17,6 +17,15 @@ Seconds largest_latency(const PlanBuilder& builder, const std::vector<std::size_
   return largest;
 }
 
+FlowRange add_hop(PlanBuilder& builder, const RingPart& ring, std::size_t edge, double share,
+                  std::span<const FlowRange> after) {
+  const std::size_t from = ring.members[edge];
+  const std::size_t to = ring.members[(edge + 1) % ring.members.size()];
+  const Seconds latency = builder.edge_latency(from, to);
+  return ring.striped ? builder.edge(from, to, share, after, latency)
+                      : builder.unstriped_edge(from, to, share, after, latency);
+}
+
 // Step t of edge i follows step t-1 of the edge before it (its data) and of its own (one at a
 // time).
 std::vector<FlowRange> add_ring_hops(PlanBuilder& builder, const RingPart& ring,
@@ -26,16 +35,43 @@ std::vector<FlowRange> add_ring_hops(PlanBuilder& builder, const RingPart& ring,
   std::vector<FlowRange> last(edges), now(edges);
   for (std::size_t step = 0; step < ring.steps; ++step) {
     for (std::size_t i = 0; i < edges; ++i) {
-      const std::size_t from = ring.members[i], to = ring.members[(i + 1) % edges];
       const FlowRange before[] = {last[(i + edges - 1) % edges], last[i]};
       const auto wait = step == 0 ? after : std::span<const FlowRange>(before);
-      const Seconds latency = builder.edge_latency(from, to);
-      now[i] = ring.striped ? builder.edge(from, to, share, wait, latency)
-                            : builder.unstriped_edge(from, to, share, wait, latency);
+      now[i] = add_hop(builder, ring, i, share, wait);
     }
     std::swap(last, now);
   }
   return last;
+}
+
+// A host hands a segment to its link when it has handed over the one before and the last but one
+// has come from its neighbour (Gloo's allreduce.cc and allgather.cc: two on the way); the link
+// carries them in that order.
+std::vector<FlowRange> add_ring_segments(PlanBuilder& builder, const RingPart& ring,
+                                         std::span<const FlowRange> after) {
+  const std::size_t edges = ring.members.size();
+  const std::size_t sends = ring.steps * builder.segments();
+  const double share = ring.share / static_cast<double>(sends);
+  std::vector<FlowRange> worked(edges), carried(edges);
+  std::vector<std::vector<FlowRange>> noticed(edges);  // by the rank that the edge leads to
+  for (std::size_t k = 0; k < sends; ++k) {
+    for (std::size_t i = 0; i < edges; ++i) {
+      std::vector<FlowRange> wait;
+      if (k == 0) wait.assign(after.begin(), after.end());
+      if (k > 0) wait.push_back(worked[i]);
+      if (k > 1) wait.push_back(noticed[(i + edges - 1) % edges][k - 2]);
+      worked[i] = builder.host(share, wait);
+    }
+    for (std::size_t i = 0; i < edges; ++i) {
+      std::vector<FlowRange> wait = {worked[i]};
+      if (k > 0) wait.push_back(carried[i]);
+      carried[i] = add_hop(builder, ring, i, share, wait);
+      noticed[i].push_back(builder.wake(carried[i]));
+    }
+  }
+  std::vector<FlowRange> ends;
+  for (const std::vector<FlowRange>& segments : noticed) ends.push_back(segments.back());
+  return ends;
 }
 
 // A broadcast is a chain from the root, cut into chunks: chunk c leaves a rank when it has come and
@@ -66,6 +102,8 @@ void plan_broadcast(PlanBuilder& builder, const std::vector<std::size_t>& member
 
 std::vector<FlowRange> add_ring(PlanBuilder& builder, const RingPart& ring,
                                 std::span<const FlowRange> after, Fidelity fidelity) {
+  if (fidelity == Fidelity::hop && builder.segments() > 0)
+    return add_ring_segments(builder, ring, after);
   if (fidelity == Fidelity::hop) return add_ring_hops(builder, ring, after);
   std::vector<FlowRange> flows;
   for (std::size_t i = 0; i < ring.members.size(); ++i) {

@@ -34,7 +34,7 @@ const PlayablePlan& Plans::plan(const Key& key) {
   const auto found = plans_.find(key);
   if (found != plans_.end()) return found->second;
   FlowPlan made = plan_collective(key.kind, key.algorithm, schedule_.groups[key.group],
-                                  schedule_.ranks, cluster_, key.fidelity);
+                                  schedule_.ranks, cluster_, key.fidelity, key.segments);
   PlayablePlan& kept = plans_.emplace(key, playable(std::move(made))).first->second;
   for (const FlowPlan::Flow& flow : kept.plan.flows)
     kept.ports.emplace_back(flow.share > 0
@@ -74,7 +74,36 @@ void Plans::add_overlap(const Collective& collective, PlannedCollective& planned
   planned.comm_slowdown = std::max(1.0, measured->comm_slowdown);
 }
 
+PlannedCollective Plans::planned_by_transport(const Collective& collective, GroupId group) {
+  const Transport& transport = *options_.comm->transport;
+  CollectiveAlgorithm algorithm = collective.algorithm;
+  // A reduce_scatter over sockets is an exchange of all parts, added up by their owners.
+  if (algorithm == CollectiveAlgorithm::automatic) {
+    algorithm = collective.kind == CollectiveKind::reduce_scatter ? CollectiveAlgorithm::direct
+                                                                  : CollectiveAlgorithm::ring;
+  }
+  const double ranks = static_cast<double>(schedule_.groups[group.index()].ranks);
+  const int segments = transport.segments_of(collective.size / ranks);
+  const PlayablePlan& played =
+      plan({collective.kind, algorithm, group.index(), options_.fidelity, segments});
+  PlannedCollective result{.plan = &played,
+                           .size = collective.size / transport.efficiency,
+                           .latency = played.plan.latency,
+                           .transport = &transport};
+  add_overlap(collective, result);
+  if (options_.fidelity == Fidelity::hop) return result;
+  // The wire covers every step's host but the first's.
+  const Bytes segment = collective.size / ranks / segments;
+  result.latency += transport.wake + transport.host_work(segment);
+  return result;
+}
+
 PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
+  if (options_.comm && options_.comm->transport && collective.size.value() > 0) {
+    const Group& members = schedule_.groups[group.index()];
+    if (members.nodes > 1 && members.nodes == members.ranks)
+      return planned_by_transport(collective, group);
+  }
   const CollectiveAlgorithm algorithm = choose(collective, group);
   const Group& members = schedule_.groups[group.index()];
   const FlowPlan& flow = plan({collective.kind, algorithm, group.index(), Fidelity::flow}).plan;

@@ -26,6 +26,8 @@ struct PlannedCollective {
   double latency_scale = 1;     ///< on the flows' own latencies (hop fidelity)
   double compute_slowdown = 1;  ///< how many times longer its ranks' compute takes meanwhile
   double comm_slowdown = 1;     ///< and it itself while one of them computes; at least 1
+  /// What hosts do between its flows; null where none takes part.
+  const Transport* transport = nullptr;
 };
 
 /// Plans every collective of a schedule once.
@@ -45,11 +47,13 @@ class Plans {
     CollectiveAlgorithm algorithm;
     std::size_t group;
     Fidelity fidelity;
+    int segments = 0;
     auto operator<=>(const Key&) const = default;
   };
 
   const PlayablePlan& plan(const Key& key);
   void add_overlap(const Collective& collective, PlannedCollective& planned) const;
+  PlannedCollective planned_by_transport(const Collective& collective, GroupId group);
   CollectiveAlgorithm choose(const Collective& collective, GroupId group);
 
   const Schedule& schedule_;

@@ -95,6 +95,15 @@ double half_width(const CommCurve& curve, CollectiveKind kind, Bytes size, bool 
 
 }  // namespace
 
+Seconds Transport::host_work(Bytes size) const {
+  return host_rate.value() > 0 ? per_message + size / host_rate : per_message;
+}
+
+int Transport::segments_of(Bytes chunk) const {
+  const double needed = std::ceil(chunk / largest_segment);
+  return std::max(segments, static_cast<int>(needed));
+}
+
 std::optional<CommCost> CommProfile::cost(CollectiveKind kind, Bytes size, int ranks,
                                           int nodes) const {
   check(ranks >= 1 && nodes >= 1 && nodes <= ranks,

@@ -59,6 +59,32 @@ struct CommOverlap {
   bool operator==(const CommOverlap&) const = default;
 };
 
+/// How collectives between nodes travel where a back end sends them over sockets (Gloo, over TCP):
+/// what it costs apart from the link's own rate, so that what was measured on two nodes at one rate
+/// holds for others.
+///
+/// A ring's chunk goes in segments. For each a rank's thread wakes when the segment before it in
+/// the pipeline has come (`wake`), then works (`per_message`, and the bytes at `host_rate`) and
+/// hands it to the link, which carries it at `efficiency` of its rate. While the link carries one
+/// segment the host works on the next.
+struct Transport {
+  int segments = 2;            ///< of a ring's chunk, at least
+  Bytes largest_segment;       ///< above it a chunk has more of them
+  double efficiency = 1;       ///< payload over the link's rate
+  Seconds wake;                ///< from a segment's arrival until a thread works on the next
+  Seconds per_message;         ///< work of one core for each segment, sender's and receiver's
+  BytesPerSecond host_rate;    ///< at which that core copies and adds up; 0: at once
+  BytesPerSecond measured_at;  ///< the links' rate; another one is outside the calibration
+  double uncertainty = 0;      ///< relative half-width of the 90 % interval of a collective
+
+  /// What one segment of `size` asks of a core.
+  Seconds host_work(Bytes size) const;
+  /// Segments that a chunk of a ring is cut into.
+  int segments_of(Bytes chunk) const;
+
+  bool operator==(const Transport&) const = default;
+};
+
 /// Measured collectives of one kind of machine.
 struct CommProfile {
   std::string name;
@@ -69,6 +95,8 @@ struct CommProfile {
   /// Where in its interval every cost is taken: 0 its middle, -1 and 1 its ends. What a
   /// prediction's own interval is simulated with; never in a file.
   double shift = 0;
+  /// Between nodes it is taken and the curves are not.
+  std::optional<Transport> transport{};
 
   /// Cost of a collective of `size` (nccl-tests' size) over `ranks` ranks on `nodes` nodes. A curve
   /// of another rank count is carried over by its steps (latency) and its bus factor (bytes), and

@@ -9,6 +9,7 @@ namespace rehearse {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1'000'000;
+constexpr std::int64_t kMostSegments = 64;
 
 // --- reading
 
@@ -87,6 +88,30 @@ std::vector<CommOverlap> read_overlaps(const Value& value) {
   return overlaps;
 }
 
+Transport read_transport(const Value& value) {
+  Map map = value.as_map();
+  Transport transport;
+  transport.segments = static_cast<int>(map.require("segments").as_integer(1, kMostSegments));
+  const Value largest = map.require("largest_segment");
+  transport.largest_segment = largest.as_bytes();
+  if (!(transport.largest_segment > Bytes(0))) {
+    largest.fail("expected a size above zero; got " + largest.shown());
+  }
+  transport.at_a_time = static_cast<int>(map.require("at_a_time").as_integer(1, kMostSegments));
+  const Value efficiency = map.require("efficiency");
+  transport.efficiency = efficiency.as_positive_number();
+  if (transport.efficiency > 1) efficiency.fail("expected a share of the link's rate, at most 1");
+  transport.wake = map.require("wake").as_seconds();
+  transport.per_message = map.require("per_message").as_seconds();
+  if (const auto rate = map.optional("host_rate")) {
+    transport.host_rate = rate->as_bytes_per_second();
+  }
+  transport.measured_at = map.require("measured_at").as_bytes_per_second();
+  transport.uncertainty = map.require("uncertainty").as_non_negative_number();
+  map.finish();
+  return transport;
+}
+
 bool same_place(const CommCurve& a, const CommCurve& b) {
   return a.kind == b.kind && a.ranks == b.ranks && a.nodes == b.nodes;
 }
@@ -121,6 +146,20 @@ std::string overlap_text(const CommOverlap& overlap) {
       overlap.comm_slowdown);
 }
 
+std::string transport_text(const Transport& transport) {
+  std::string text = fmt::format(
+      "transport:\n  segments: {}\n  largest_segment: {}\n  at_a_time: {}\n  efficiency: {:.4f}\n  wake: {}us\n"
+      "  per_message: {}us\n",
+      transport.segments, yaml_bytes(transport.largest_segment), transport.at_a_time,
+      transport.efficiency,
+      decimal(transport.wake.value() * 1e6), decimal(transport.per_message.value() * 1e6));
+  if (transport.host_rate.value() > 0) {
+    text += fmt::format("  host_rate: {}\n", yaml_bytes_per_second(transport.host_rate));
+  }
+  return text + fmt::format("  measured_at: {}\n  uncertainty: {:.4f}\n",
+                            yaml_bytes_per_second(transport.measured_at), transport.uncertainty);
+}
+
 }  // namespace
 
 CommProfile read_comm_profile(const Value& value) {
@@ -144,6 +183,9 @@ CommProfile read_comm_profile(const Value& value) {
   }
   if (profile.curves.empty()) curves.fail("expected at least one curve");
   if (const auto overlap = map.optional("overlap")) profile.overlap = read_overlaps(*overlap);
+  if (const auto transport = map.optional("transport")) {
+    profile.transport = read_transport(*transport);
+  }
   map.finish();
   return profile;
 }
@@ -155,6 +197,7 @@ std::string to_yaml(const CommProfile& profile) {
   for (const CommCurve& curve : profile.curves) text += curve_text(curve);
   if (!profile.overlap.empty()) text += "overlap:\n";
   for (const CommOverlap& overlap : profile.overlap) text += overlap_text(overlap);
+  if (profile.transport) text += transport_text(*profile.transport);
   return text;
 }
 

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <vector>
+
+#include "profile/comm_profile.hpp"
+
+namespace rehearse {
+
+/// An all_reduce of one size between nodes with one rank each.
+struct TransportPoint {
+  Bytes size;    ///< of the whole buffer
+  Seconds time;  ///< of the slowest rank
+  Seconds host;  ///< processor time of one rank's process during it
+};
+
+/// How a ring travels in segments, which the back end decides and no measurement tells.
+struct RingSegments {
+  int least = 2;
+  Bytes largest;
+};
+
+/// Gloo's, from gloo/allreduce.cc: two segments per chunk or more, none above 1 MiB.
+inline constexpr RingSegments kGlooSegments{2, Bytes(1024.0 * 1024.0)};
+
+/// Time of an all_reduce whose ranks have a core each, over links of `rate`: 2(n-1) steps, each as
+/// long as what bounds it (the link, the host's work, or one segment's way from wake-up to
+/// arrival), and the first segment's start.
+Seconds uncontended(const Transport& transport, Bytes size, int ranks, BytesPerSecond rate);
+
+/// What the points say of the transport: the efficiency by those of kLargeMessage and more, the
+/// host's work by its processor time (least squares of relative errors), the wake-up by what is
+/// left of the time of the smallest. Its uncertainty is what 90 % of the points stay within of
+/// uncontended(). std::invalid_argument for less than 2 ranks, no point of 64 KiB or less or none
+/// of kLargeMessage or more.
+Transport fit_transport(const std::vector<TransportPoint>& points, int ranks, BytesPerSecond rate,
+                        const RingSegments& segments);
+
+}  // namespace rehearse
