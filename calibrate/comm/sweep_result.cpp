@@ -47,7 +47,7 @@ std::optional<Transport> transport_of(const SweepResult& result, BytesPerSecond 
     points.push_back({point.size, point.median, point.host});
   }
   try {
-    return fit_transport(points, result.ranks, rate, kGlooSegments);
+    return fit_transport(points, result.ranks, rate, kGlooRules);
   } catch (const std::invalid_argument& error) {
     throw InputError(fmt::format("error: --link-rate: all_reduce has {}", error.what()));
   }

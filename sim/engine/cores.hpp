@@ -12,9 +12,11 @@ namespace rehearse {
 /// them down slows it by so much again. Times are seconds.
 class Cores {
  public:
-  /// Who computes: an operation of a rank.
+  /// Who computes: an operation of a rank, or a host that handles a step of a collective.
   struct Task {
-    std::uint32_t rank = 0, op = 0;
+    enum class Kind : std::uint8_t { operation, handling };
+    std::uint32_t of = 0, what = 0;  ///< rank and operation, or collective and flow
+    Kind kind = Kind::operation;
     bool operator==(const Task&) const = default;
   };
 

@@ -33,7 +33,11 @@ void Simulation::begin_computing(RankOp what, double duration) {
 /// Of the computations on these cores the next one is over.
 void Simulation::end_computing(std::uint32_t cores) {
   const Cores::Task task = cores_[cores].end_next(network_->now());
-  const RankOp what{task.rank, task.op};
+  if (task.kind == Cores::Task::Kind::handling) {
+    if (!cores_[cores].idle()) schedule_computed(cores);
+    return end_flow(task.of, task.what);
+  }
+  const RankOp what{task.of, task.what};
   if (overlaps(what)) {
     ranks_[what.rank].computing.reset();
     count_computing(what.rank, -1);

@@ -31,6 +31,7 @@ void Simulation::index_programs() {
   for (const Program& program : schedule_.programs) {
     ProgramIndex index{.program = &program, .lane_ops = {}, .successors = {}, .free_ops = {}};
     index.lane_ops.resize(program.lanes.size());
+    index.collectives.resize(program.lanes.size(), false);
     index.successors.resize(program.ops.size());
     for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
       const Op& op = program.ops[i];
@@ -38,6 +39,8 @@ void Simulation::index_programs() {
         index.lane_ops[op.lane->index()].push_back(i);
       else
         index.free_ops.push_back(i);
+      if (op.lane && std::holds_alternative<Collective>(op.work))
+        index.collectives[op.lane->index()] = true;
       for (const After& after : op.after) index.successors[after.op.index()].push_back(i);
     }
     programs_.push_back(std::move(index));
@@ -114,14 +117,33 @@ bool Simulation::met(RankOp what, std::uint32_t iteration, bool& awaits) {
   return true;
 }
 
+/// Operations that a lane runs at once: one, but for collectives that a back end's threads take.
+std::uint32_t Simulation::width_of(std::uint32_t rank, std::uint32_t lane) const {
+  const bool threads =
+      options_.comm && options_.comm->transport && ranks_[rank].index->collectives[lane];
+  return threads ? static_cast<std::uint32_t>(options_.comm->transport->at_a_time) : 1;
+}
+
+/// Whether the lane's next operation has to wait for one that runs on it.
+bool Simulation::is_full(std::uint32_t rank, std::uint32_t lane) const {
+  const LaneState& state = ranks_[rank].lanes[lane];
+  if (state.running == 0) return false;
+  const std::uint32_t op = ranks_[rank].index->lane_ops[lane][state.position];
+  // An operation's last iteration may still run where the lane has few.
+  return state.running >= width_of(rank, lane) || ranks_[rank].done[op] < state.iteration;
+}
+
 void Simulation::advance_lane(std::uint32_t rank, std::uint32_t lane) {
   LaneState& state = ranks_[rank].lanes[lane];
   const auto& ops = ranks_[rank].index->lane_ops[lane];
-  if (state.busy || state.iteration >= schedule_.iterations || ops.empty()) return;
-  const RankOp what{rank, ops[state.position]};
-  if (!met(what, state.iteration, state.awaits)) return;
-  state.busy = true;
-  begin_op(what, state.iteration);
+  while (state.iteration < schedule_.iterations && !ops.empty() && !is_full(rank, lane)) {
+    const RankOp what{rank, ops[state.position]};
+    const std::uint32_t iteration = state.iteration;
+    if (!met(what, iteration, state.awaits)) return;
+    ++state.running;
+    if (++state.position == ops.size()) state.position = 0, ++state.iteration;
+    begin_op(what, iteration);
+  }
 }
 
 void Simulation::advance_free_op(std::uint32_t rank, std::uint32_t op) {
@@ -135,7 +157,7 @@ void Simulation::advance(RankOp what) {
   if (!lane) return advance_free_op(what.rank, what.op);
   const auto index = static_cast<std::uint32_t>(lane->index());
   const LaneState& state = ranks_[what.rank].lanes[index];
-  if (!state.busy && ranks_[what.rank].index->lane_ops[index][state.position] == what.op)
+  if (ranks_[what.rank].index->lane_ops[index][state.position] == what.op)
     advance_lane(what.rank, index);
 }
 
@@ -182,12 +204,7 @@ void Simulation::end_op(RankOp what) {
     if (options_.progress && what.rank == 0)
       options_.progress((iteration + 1.0) / schedule_.iterations);
   }
-  if (op.lane) {
-    LaneState& lane = rank.lanes[op.lane->index()];
-    lane.busy = false;
-    if (++lane.position == rank.index->lane_ops[op.lane->index()].size())
-      lane.position = 0, ++lane.iteration;
-  }
+  if (op.lane) --rank.lanes[op.lane->index()].running;
   for (const EventId id : op.signals) {
     EventState& event = events_[id.index()];
     if (++event.signals[iteration] != schedule_.events[id.index()].needs) continue;

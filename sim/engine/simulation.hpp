@@ -44,12 +44,14 @@ class Simulation {
   struct ProgramIndex {
     const Program* program = nullptr;
     std::vector<std::vector<std::uint32_t>> lane_ops;
+    std::vector<bool> collectives;                       // by lane: whether some run on it
     std::vector<std::vector<std::uint32_t>> successors;  // ops that come after this one
     std::vector<std::uint32_t> free_ops;                 // on no lane
   };
   struct LaneState {
-    std::uint32_t position = 0, iteration = 0;
-    bool busy = false, awaits = false;
+    std::uint32_t position = 0, iteration = 0;  // of the operation that begins next
+    std::uint32_t running = 0;
+    bool awaits = false;
   };
   struct FreeOpState {
     std::uint32_t issued = 0;  // iterations started
@@ -101,6 +103,8 @@ class Simulation {
   Trace finish();
 
   bool met(RankOp what, std::uint32_t iteration, bool& awaits);
+  std::uint32_t width_of(std::uint32_t rank, std::uint32_t lane) const;
+  bool is_full(std::uint32_t rank, std::uint32_t lane) const;
   void advance_lane(std::uint32_t rank, std::uint32_t lane);
   void advance_free_op(std::uint32_t rank, std::uint32_t op);
   void advance(RankOp what);
@@ -110,9 +114,11 @@ class Simulation {
   void start_work(RankOp what, std::uint32_t iteration);
   void start_compute(RankOp what, const Compute& compute, std::uint32_t iteration);
   void start_transfer(RankOp what, const Transfer& transfer);
+  Bytes on_wire(Bytes size, const PortPair& ports) const;
   void arrive(RankOp what, const Collective& collective);
   void start_flows(std::uint32_t collective);
   void start_flow(std::uint32_t collective, std::uint32_t flow);
+  void start_host_step(std::uint32_t collective, std::uint32_t flow);
   void send_flow(std::uint32_t collective, std::uint32_t flow);
   void end_flow(std::uint32_t collective, std::uint32_t flow);
   void end_flows(std::uint32_t collective);

@@ -35,9 +35,14 @@ std::string Simulation::waiting_list() const {
     const RankState& rank = ranks_[r];
     for (std::size_t lane = 0; lane < rank.lanes.size(); ++lane) {
       const LaneState& state = rank.lanes[lane];
-      if (rank.index->lane_ops[lane].empty() || state.iteration >= schedule_.iterations) continue;
-      waits.push_back(
-          wait_of({r, rank.index->lane_ops[lane][state.position]}, state.iteration, state.busy));
+      const auto& ops = rank.index->lane_ops[lane];
+      if (state.running > 0) {  // what began last
+        const bool first = state.position == 0;
+        const std::uint32_t op = ops[first ? ops.size() - 1 : state.position - 1];
+        waits.push_back(wait_of({r, op}, first ? state.iteration - 1 : state.iteration, true));
+      } else if (!ops.empty() && state.iteration < schedule_.iterations) {
+        waits.push_back(wait_of({r, ops[state.position]}, state.iteration, false));
+      }
     }
     for (const std::uint32_t op : rank.index->free_ops)
       if (rank.done[op] < schedule_.iterations)

@@ -44,6 +44,14 @@ void Simulation::start_transfer(RankOp what, const Transfer& transfer) {
   network_->call_at(network_->now() + latency.value(), token);
 }
 
+/// What a message of this size occupies of a link.
+Bytes Simulation::on_wire(Bytes size, const PortPair& ports) const {
+  const bool measured = options_.comm && options_.comm->transport;
+  return measured && ports.source.kind == PortKind::nic
+             ? size / options_.comm->transport->efficiency
+             : size;
+}
+
 void Simulation::arrive(RankOp what, const Collective& collective) {
   const std::uint32_t id = collectives_.id(RankId(what.rank), collective, OpId(what.op));
   CollectiveState& state = states_[id];
@@ -72,10 +80,25 @@ void Simulation::start_flows(std::uint32_t collective) {
 void Simulation::start_flow(std::uint32_t collective, std::uint32_t flow) {
   const PlannedCollective& planned = collectives_.planned(collective);
   const FlowPlan::Flow& edge = planned.plan->plan.flows[flow];
-  if (edge.share <= 0) return end_flow(collective, flow);
+  if (edge.share <= 0) return start_host_step(collective, flow);
   const double latency = edge.latency.value() * planned.latency_scale;
   if (latency <= 0) return send_flow(collective, flow);
   network_->call_at(network_->now() + latency, {kFlowStart, collective, flow});
+}
+
+/// What the host does between flows, if anything: it shares the cores with compute where they are
+/// few.
+void Simulation::start_host_step(std::uint32_t collective, std::uint32_t flow) {
+  const PlannedCollective& planned = collectives_.planned(collective);
+  const FlowPlan::Flow& step = planned.plan->plan.flows[flow];
+  const Token over{kFlowDone, collective, flow};
+  if (step.wakes) return network_->call_at(network_->now() + planned.transport->wake.value(), over);
+  if (step.handled <= 0) return end_flow(collective, flow);
+  const Bytes payload = planned.size * planned.transport->efficiency * step.handled;
+  const double work = planned.transport->host_work(payload).value();
+  if (!cluster_.shared_cores) return network_->call_at(network_->now() + work, over);
+  cores_[0].begin({collective, flow, Cores::Task::Kind::handling}, work, 1, network_->now());
+  schedule_computed(0);
 }
 
 void Simulation::send_flow(std::uint32_t collective, std::uint32_t flow) {
@@ -125,7 +148,7 @@ void Simulation::on_token(Token token) {
       trace_.traffic.bytes[static_cast<std::size_t>(ports.source.kind)] += transfer.size.value();
       ++trace_.traffic.flows;
       network_->start_flow(network_->index_of(ports.source), network_->index_of(ports.target),
-                           transfer.size, {kTransferred, token.a, token.b});
+                           on_wire(transfer.size, ports), {kTransferred, token.a, token.b});
       break;
     }
     case kTransferred:

@@ -70,6 +70,7 @@ struct CommOverlap {
 struct Transport {
   int segments = 2;            ///< of a ring's chunk, at least
   Bytes largest_segment;       ///< above it a chunk has more of them
+  int at_a_time = 1;           ///< collectives that one process runs at once
   double efficiency = 1;       ///< payload over the link's rate
   Seconds wake;                ///< from a segment's arrival until a thread works on the next
   Seconds per_message;         ///< work of one core for each segment, sender's and receiver's

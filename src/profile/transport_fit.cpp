@@ -104,10 +104,11 @@ Seconds uncontended(const Transport& transport, Bytes size, int ranks, BytesPerS
 }
 
 Transport fit_transport(const std::vector<TransportPoint>& points, int ranks, BytesPerSecond rate,
-                        const RingSegments& segments) {
+                        const TransportRules& rules) {
   if (ranks < 2) throw std::invalid_argument("a transport needs at least two ranks");
-  Transport transport{.segments = segments.least,
-                      .largest_segment = segments.largest,
+  Transport transport{.segments = rules.segments,
+                      .largest_segment = rules.largest_segment,
+                      .at_a_time = rules.at_a_time,
                       .efficiency = efficiency_of(points, ranks, rate),
                       .wake = Seconds(0),
                       .per_message = Seconds(0),

@@ -13,14 +13,16 @@ struct TransportPoint {
   Seconds host;  ///< processor time of one rank's process during it
 };
 
-/// How a ring travels in segments, which the back end decides and no measurement tells.
-struct RingSegments {
-  int least = 2;
-  Bytes largest;
+/// What the back end decides and no measurement tells.
+struct TransportRules {
+  int segments = 2;  ///< of a ring's chunk, at least
+  Bytes largest_segment;
+  int at_a_time = 1;  ///< collectives
 };
 
-/// Gloo's, from gloo/allreduce.cc: two segments per chunk or more, none above 1 MiB.
-inline constexpr RingSegments kGlooSegments{2, Bytes(1024.0 * 1024.0)};
+/// Gloo's: two segments per chunk or more, none above 1 MiB (gloo/allreduce.cc); two threads
+/// (ProcessGroupGloo's default).
+inline constexpr TransportRules kGlooRules{2, Bytes(1024.0 * 1024.0), 2};
 
 /// Time of an all_reduce whose ranks have a core each, over links of `rate`: 2(n-1) steps, each as
 /// long as what bounds it (the link, the host's work, or one segment's way from wake-up to
@@ -33,6 +35,6 @@ Seconds uncontended(const Transport& transport, Bytes size, int ranks, BytesPerS
 /// uncontended(). std::invalid_argument for less than 2 ranks, no point of 64 KiB or less or none
 /// of kLargeMessage or more.
 Transport fit_transport(const std::vector<TransportPoint>& points, int ranks, BytesPerSecond rate,
-                        const RingSegments& segments);
+                        const TransportRules& rules);
 
 }  // namespace rehearse
