@@ -41,13 +41,14 @@ std::optional<Transport> transport_of(const SweepResult& result, BytesPerSecond 
     throw InputError(
         "error: --link-rate: only Gloo's transport between nodes of one rank is known");
   }
-  std::vector<TransportPoint> points;
+  std::vector<TransportPoint> rings, exchanges;
   for (const SweepPoint& point : result.points) {
-    if (point.kind != CollectiveKind::all_reduce) continue;
-    points.push_back({point.size, point.median, point.host});
+    const TransportPoint one{point.size, point.median, point.host};
+    if (point.kind == CollectiveKind::all_reduce) rings.push_back(one);
+    if (point.kind == CollectiveKind::reduce_scatter) exchanges.push_back(one);
   }
   try {
-    return fit_transport(points, result.ranks, rate, kGlooRules);
+    return fit_transport(rings, exchanges, result.ranks, rate, kGlooRules);
   } catch (const std::invalid_argument& error) {
     throw InputError(fmt::format("error: --link-rate: all_reduce has {}", error.what()));
   }

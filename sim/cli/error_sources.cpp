@@ -104,6 +104,9 @@ Headline shifted_headline(const Scenario& scenario, const RunPlan& plan, Source 
   CommProfile comm = scenario.comm ? *scenario.comm : CommProfile{};
   if (source == Source::compute) {
     shift_compute(schedule, errors, shift);
+  } else if (comm.transport) {  // between nodes the links' rates are known
+    comm.transport = comm.transport->slowed(std::exp(shift * comm.transport->uncertainty));
+    comm.shift = shift;
   } else {
     slow_links(cluster, std::exp(shift * kLinksError));
     comm.shift = shift;

@@ -56,6 +56,7 @@ std::vector<std::string> outside(const Schedule& schedule, const CommProfile& pr
       if (collective == nullptr) continue;
       const Group& group = schedule.groups[rank.groups[collective->group].index()];
       if (group.ranks < 2) continue;
+      if (profile.travels(group.ranks, group.nodes)) continue;
       const auto cost = profile.cost(collective->kind, collective->size,
                                      static_cast<int>(group.ranks), static_cast<int>(group.nodes));
       if (!cost) {
@@ -127,6 +128,12 @@ RunPlan plan_simulation(const Scenario& scenario) {
   plan.fidelity = choice == FidelityChoice::hop ? Fidelity::hop : Fidelity::flow;
   plan.fidelity_name = choice == FidelityChoice::hop ? "hop" : "flow";
   const bool asked = choice == FidelityChoice::folded;
+  // What hosts do between the steps of a collective shows only where each step is played.
+  const bool travels = scenario.comm && scenario.comm->travels(ranks, plan.cluster.node_count());
+  if (travels && choice == FidelityChoice::automatic && ranks <= kFoldAbove) {
+    plan.fidelity = Fidelity::hop;
+    plan.fidelity_name = "hop";
+  }
   if (!asked && !(choice == FidelityChoice::automatic && ranks > kFoldAbove)) return plan;
 
   std::string why_not;

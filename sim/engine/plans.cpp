@@ -99,13 +99,11 @@ PlannedCollective Plans::planned_by_transport(const Collective& collective, Grou
 }
 
 PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
-  if (options_.comm && options_.comm->transport && collective.size.value() > 0) {
-    const Group& members = schedule_.groups[group.index()];
-    if (members.nodes > 1 && members.nodes == members.ranks)
-      return planned_by_transport(collective, group);
-  }
-  const CollectiveAlgorithm algorithm = choose(collective, group);
   const Group& members = schedule_.groups[group.index()];
+  if (options_.comm && collective.size.value() > 0 &&
+      options_.comm->travels(members.ranks, members.nodes))
+    return planned_by_transport(collective, group);
+  const CollectiveAlgorithm algorithm = choose(collective, group);
   const FlowPlan& flow = plan({collective.kind, algorithm, group.index(), Fidelity::flow}).plan;
   const PlayablePlan& played = plan({collective.kind, algorithm, group.index(), options_.fidelity});
   PlannedCollective result{

@@ -29,7 +29,8 @@ Simulation::Simulation(const Schedule& schedule, const Cluster& cluster,
 
 void Simulation::index_programs() {
   for (const Program& program : schedule_.programs) {
-    ProgramIndex index{.program = &program, .lane_ops = {}, .successors = {}, .free_ops = {}};
+    ProgramIndex index;
+    index.program = &program;
     index.lane_ops.resize(program.lanes.size());
     index.collectives.resize(program.lanes.size(), false);
     index.successors.resize(program.ops.size());

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -90,6 +92,16 @@ class Simulation {
     double behind = 0, since = 0;
     std::uint32_t version = 0;
   };
+  /// What a socket between two ports still has to carry: flows of collectives.
+  struct Connection {
+    bool busy = false;
+    std::deque<std::pair<std::uint32_t, std::uint32_t>> waiting;
+  };
+  /// Messages over sockets that pass a port, all since the same moment.
+  struct Turn {
+    double since = 0;
+    std::uint32_t messages = 0;
+  };
   struct CollectiveState {
     std::uint32_t arrived = 0, flows_left = 0;
     std::vector<std::uint32_t> waits_for;  // by flow
@@ -114,12 +126,20 @@ class Simulation {
   void start_work(RankOp what, std::uint32_t iteration);
   void start_compute(RankOp what, const Compute& compute, std::uint32_t iteration);
   void start_transfer(RankOp what, const Transfer& transfer);
+  PortPair ports_of(RankOp what) const;
+  void send_message(RankOp what);
+  bool take_turn(RankOp what, bool may_share);
+  void give_up_turn(RankOp what);
+  bool goes_over_socket(RankOp what) const;
   Bytes on_wire(Bytes size, const PortPair& ports) const;
   void arrive(RankOp what, const Collective& collective);
   void start_flows(std::uint32_t collective);
   void start_flow(std::uint32_t collective, std::uint32_t flow);
   void start_host_step(std::uint32_t collective, std::uint32_t flow);
   void send_flow(std::uint32_t collective, std::uint32_t flow);
+  std::pair<std::uint32_t, std::uint32_t> connection_of(std::uint32_t collective,
+                                                        std::uint32_t flow) const;
+  void free_connection(std::uint32_t collective, std::uint32_t flow);
   void end_flow(std::uint32_t collective, std::uint32_t flow);
   void end_flows(std::uint32_t collective);
   void end_collective(std::uint32_t collective);
@@ -165,6 +185,9 @@ class Simulation {
   bool overlap_costs_ = false;    // some communication and compute slow each other down
   std::vector<Cores> cores_;      // shared by all; or where overlap costs, each rank's own
   std::vector<RankOp> over_;      // operations that have just ended
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Connection> connections_;  // by ports
+  std::map<Port, Turn> sending_, receiving_;  // ports that messages over sockets pass
+  std::vector<RankOp> waiting_messages_;      // for them, in order of arrival
   std::uint64_t iterations_left_ = 0;
   Trace trace_;
 };

@@ -1,6 +1,7 @@
 // What an operation does between its start and its end: computation, transfers, and collectives as
 // flows.
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/error.hpp"
 #include "engine/simulation.hpp"
@@ -42,6 +43,62 @@ void Simulation::start_transfer(RankOp what, const Transfer& transfer) {
                     what.rank, what.op};
   const Seconds latency = from == to ? Seconds(0) : path_latency(cluster_, from, to);
   network_->call_at(network_->now() + latency.value(), token);
+}
+
+PortPair Simulation::ports_of(RankOp what) const {
+  const auto& transfer = std::get<Transfer>(op_of(what).work);
+  return ports_between(cluster_, place(transfer.source.value_or(RankId(what.rank))),
+                       place(transfer.target.value_or(RankId(what.rank))));
+}
+
+void Simulation::send_message(RankOp what) {
+  const PortPair ports = ports_of(what);
+  const Bytes size = std::get<Transfer>(op_of(what).work).size;
+  trace_.traffic.bytes[static_cast<std::size_t>(ports.source.kind)] += size.value();
+  ++trace_.traffic.flows;
+  network_->start_flow(network_->index_of(ports.source), network_->index_of(ports.target),
+                       on_wire(size, ports), {kTransferred, what.rank, what.op});
+}
+
+/// Over sockets a message waits until those that pass its ports are over, but those that were sent
+/// at the same moment share them, after the first iteration. Equal shares would keep workers in
+/// phase that began in phase, for ever; the shares of TCP's connections are never quite equal, so
+/// that real workers soon take turns unless a barrier brings them together again.
+bool Simulation::take_turn(RankOp what, bool may_share) {
+  if (!goes_over_socket(what)) return true;
+  const PortPair ports = ports_of(what);
+  const double now = network_->now();
+  const auto is_free = [&](const std::map<Port, Turn>& turns, const Port& port) {
+    const auto turn = turns.find(port);
+    return turn == turns.end() || (may_share && turn->second.since == now);
+  };
+  if (!is_free(sending_, ports.source) || !is_free(receiving_, ports.target)) {
+    waiting_messages_.push_back(what);
+    return false;
+  }
+  for (Turn* turn : {&sending_[ports.source], &receiving_[ports.target]}) {
+    if (turn->messages++ == 0) turn->since = now;
+  }
+  return true;
+}
+
+void Simulation::give_up_turn(RankOp what) {
+  if (!goes_over_socket(what)) return;
+  const PortPair ports = ports_of(what);
+  if (--sending_.at(ports.source).messages == 0) sending_.erase(ports.source);
+  if (--receiving_.at(ports.target).messages == 0) receiving_.erase(ports.target);
+  const std::vector<RankOp> waiting = std::move(waiting_messages_);
+  waiting_messages_.clear();
+  for (const RankOp next : waiting)
+    if (take_turn(next, false)) send_message(next);
+}
+
+bool Simulation::goes_over_socket(RankOp what) const {
+  if (!options_.comm || !options_.comm->transport) return false;
+  const auto& transfer = std::get<Transfer>(op_of(what).work);
+  const Place from = place(transfer.source.value_or(RankId(what.rank)));
+  return transfer.size.value() > 0 &&
+         from.node != place(transfer.target.value_or(RankId(what.rank))).node;
 }
 
 /// What a message of this size occupies of a link.
@@ -92,7 +149,13 @@ void Simulation::start_host_step(std::uint32_t collective, std::uint32_t flow) {
   const PlannedCollective& planned = collectives_.planned(collective);
   const FlowPlan::Flow& step = planned.plan->plan.flows[flow];
   const Token over{kFlowDone, collective, flow};
-  if (step.wakes) return network_->call_at(network_->now() + planned.transport->wake.value(), over);
+  if (step.wakes) {
+    double wake = planned.transport->wake.value();
+    if (cluster_.shared_cores && getenv("SLICE")) {
+      wake += atof(getenv("SLICE")) * 1e-3 * std::max(0.0, cores_[0].crowd() - 1);
+    }
+    return network_->call_at(network_->now() + wake, over);
+  }
   if (step.handled <= 0) return end_flow(collective, flow);
   const Bytes payload = planned.size * planned.transport->efficiency * step.handled;
   const double work = planned.transport->host_work(payload).value();
@@ -105,13 +168,45 @@ void Simulation::send_flow(std::uint32_t collective, std::uint32_t flow) {
   const PlannedCollective& planned = collectives_.planned(collective);
   const FlowPlan::Flow& edge = planned.plan->plan.flows[flow];
   const auto [source, target] = planned.plan->ports[flow];
+  // Over sockets what goes between two ports goes in order: one connection carries all of it.
   const Bytes bytes = planned.size * edge.share;
+  if (planned.transport) {
+    Connection& connection = connections_[connection_of(collective, flow)];
+    if (connection.busy) return connection.waiting.push_back({collective, flow});
+    connection.busy = true;
+  }
   trace_.traffic.bytes[static_cast<std::size_t>(edge.source.kind)] += bytes.value();
   ++trace_.traffic.flows;
   network_->start_flow(source, target, bytes, {kFlowDone, collective, flow});
 }
 
+/// By its ports; both ways are one where large messages of an exchange go one at a time.
+std::pair<std::uint32_t, std::uint32_t> Simulation::connection_of(std::uint32_t collective,
+                                                                  std::uint32_t flow) const {
+  const PlannedCollective& planned = collectives_.planned(collective);
+  const auto [source, target] = planned.plan->ports[flow];
+  const Transport& transport = *planned.transport;
+  const Bytes payload = planned.size * transport.efficiency * planned.plan->plan.flows[flow].share;
+  const bool one_way = planned.plan->plan.algorithm == CollectiveAlgorithm::direct &&
+                       transport.one_way_from.value() > 0 && payload >= transport.one_way_from;
+  return one_way ? std::pair(std::min(source, target), std::max(source, target))
+                 : std::pair(source, target);
+}
+
+/// The connection of a flow that has arrived takes the next one.
+void Simulation::free_connection(std::uint32_t collective, std::uint32_t flow) {
+  const PlannedCollective& planned = collectives_.planned(collective);
+  if (!planned.transport || planned.plan->plan.flows[flow].share <= 0) return;
+  Connection& connection = connections_[connection_of(collective, flow)];
+  connection.busy = false;
+  if (connection.waiting.empty()) return;
+  const auto [next, its_flow] = connection.waiting.front();
+  connection.waiting.pop_front();
+  send_flow(next, its_flow);
+}
+
 void Simulation::end_flow(std::uint32_t collective, std::uint32_t flow) {
+  free_connection(collective, flow);
   const PlayablePlan& plan = *collectives_.planned(collective).plan;
   CollectiveState& state = states_[collective];
   const bool last = --state.flows_left == 0;
@@ -140,19 +235,12 @@ void Simulation::on_token(Token token) {
     case kPacedComputed:
       if (cores_[token.a].version() == token.b) end_computing(token.a);
       break;
-    case kTransferStart: {
-      const auto& transfer = std::get<Transfer>(op_of(what).work);
-      const PortPair ports =
-          ports_between(cluster_, place(transfer.source.value_or(RankId(token.a))),
-                        place(transfer.target.value_or(RankId(token.a))));
-      trace_.traffic.bytes[static_cast<std::size_t>(ports.source.kind)] += transfer.size.value();
-      ++trace_.traffic.flows;
-      network_->start_flow(network_->index_of(ports.source), network_->index_of(ports.target),
-                           on_wire(transfer.size, ports), {kTransferred, token.a, token.b});
+    case kTransferStart:
+      if (take_turn(what, ranks_[what.rank].done[what.op] > 0)) send_message(what);
       break;
-    }
     case kTransferred:
       end_communicating(token.a, transfer_slowdown_);
+      give_up_turn(what);
       over_.push_back(what);
       break;
     case kCollectiveStart:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/error.hpp"
 #include "report/anatomy.hpp"
@@ -25,10 +24,9 @@ std::vector<Seconds> slowest_ends(const Basis& basis) {
   return ends;
 }
 
-void append_steps(const Basis& basis, const std::vector<Seconds>& ends,
+void append_steps(const Basis& basis, const std::vector<Seconds>& ends, std::uint32_t last,
                   std::vector<Seconds>& steps) {
-  for (std::uint32_t k = basis.first; k < basis.last; ++k)
-    steps.push_back(ends[k] - end_of(ends, k));
+  for (std::uint32_t k = basis.first; k < last; ++k) steps.push_back(ends[k] - end_of(ends, k));
 }
 
 std::int64_t accumulation(const Strategy& strategy) {
@@ -44,40 +42,41 @@ double contributing_ranks(const Basis& basis) {
   return basis.ranks - (server ? server->backup_workers : 0);
 }
 
-/// Iterations per second of one worker while all workers still run (until `common_end`): the last
-/// ones to finish have the server to themselves. A worker too slow to end one by then counts by all
-/// its measured iterations.
-double worker_rate(const Basis& basis, RankId rank, Seconds common_end) {
+/// Past the last measured iteration that a worker ended while all trained; at least one counts.
+std::uint32_t last_in_common(const Basis& basis, const std::vector<Seconds>& ends) {
+  std::uint32_t last = basis.last;
+  while (last > basis.first + 1 && ends[last - 1] > basis.common_end) --last;
+  return last;
+}
+
+/// Iterations per second of one worker.
+double worker_rate(const Basis& basis, RankId rank) {
   const std::vector<Seconds>& ends = basis.facts.trace.iteration_end[rank.index()];
   const Seconds begin = end_of(ends, basis.first);
-  std::uint32_t last = basis.last;
-  while (last > basis.first && ends[last - 1] > common_end) --last;
-  if (last == basis.first) last = basis.last;
+  const std::uint32_t last = last_in_common(basis, ends);
   return (last - basis.first) / (ends[last - 1] - begin).value();
 }
 
-/// Synchronous form: one update per iteration, applied by the servers.
+/// Updates per second of the synchronous form.
 double group_update_rate(const Basis& basis) {
   const std::vector<Update>& updates = basis.updates;
   const Seconds begin = basis.first == 0 ? Seconds(0) : updates[basis.first - 1].applied;
   return (basis.last - basis.first) / (updates[basis.last - 1].applied - begin).value();
 }
 
+/// Synchronous form: one update per iteration, the servers' own.
+bool updates_by_group(const Basis& basis) {
+  return basis.updates.size() == basis.last &&
+         std::ranges::find(basis.workers, basis.updates.front().worker) == basis.workers.end();
+}
+
 /// Gradients that enter an update, per second, times the samples behind each.
 double parameter_server_samples_per_s(const Basis& basis) {
   const double batch = static_cast<double>(basis.facts.scenario.batch_per_gpu);
-  const bool by_group =
-      basis.updates.size() == basis.last &&
-      std::ranges::find(basis.workers, basis.updates.front().worker) == basis.workers.end();
-  if (by_group) return contributing_ranks(basis) * batch * group_update_rate(basis);
+  if (updates_by_group(basis)) return contributing_ranks(basis) * batch * group_update_rate(basis);
 
-  Seconds common_end{std::numeric_limits<double>::infinity()};
-  for (const RankId rank : basis.workers) {
-    common_end =
-        std::min(common_end, basis.facts.trace.iteration_end[rank.index()][basis.last - 1]);
-  }
   double rate = 0;
-  for (const RankId rank : basis.workers) rate += worker_rate(basis, rank, common_end);
+  for (const RankId rank : basis.workers) rate += worker_rate(basis, rank);
   return rate * batch;
 }
 
@@ -134,7 +133,14 @@ Basis basis_of(const RunFacts& facts) {
   basis.last = schedule.iterations;
   basis.first = std::min(facts.scenario.run.warmup_steps, basis.last - 1);
   basis.parameter_server = has_parameter_server(schedule);
-  if (basis.parameter_server) basis.updates = update_log(schedule, facts.trace);
+  if (basis.parameter_server) {
+    basis.updates = update_log(schedule, facts.trace);
+    for (const RankId rank : basis.workers) {
+      if (updates_by_group(basis)) break;  // they train in step
+      basis.common_end =
+          std::min(basis.common_end, facts.trace.iteration_end[rank.index()][basis.last - 1]);
+    }
+  }
   // A parameter server's ranks are never folded, and some GPUs may serve; otherwise every GPU
   // trains.
   basis.ranks = basis.parameter_server ? static_cast<double>(basis.workers.size())
@@ -146,10 +152,11 @@ std::vector<Seconds> measured_steps(const Basis& basis) {
   std::vector<Seconds> steps;
   if (basis.parameter_server) {
     for (const RankId rank : basis.workers) {
-      append_steps(basis, basis.facts.trace.iteration_end[rank.index()], steps);
+      const std::vector<Seconds>& ends = basis.facts.trace.iteration_end[rank.index()];
+      append_steps(basis, ends, last_in_common(basis, ends), steps);
     }
   } else {
-    append_steps(basis, slowest_ends(basis), steps);
+    append_steps(basis, slowest_ends(basis), basis.last, steps);
   }
   std::ranges::sort(steps);
   return steps;
@@ -178,7 +185,7 @@ Headline headline(const RunFacts& facts) {
   Headline result;
   result.step_time = percentile(measured_steps(basis), 0.5);
   result.samples_per_s = samples_per_s(basis, result.step_time);
-  if (const auto staleness = staleness_of(basis.updates, basis.first))
+  if (const auto staleness = staleness_of(basis.updates, basis.first, basis.common_end))
     result.staleness = staleness->mean;
   return result;
 }

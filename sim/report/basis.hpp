@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "report/prediction_interval.hpp"
@@ -15,11 +16,16 @@ struct Basis {
   double ranks = 0;                   ///< workers of the job, folded ones included
   std::vector<Update> updates;
   bool parameter_server = false;
+  /// When the first worker of a parameter server has ended its last iteration: the others have the
+  /// server to themselves from then on, so that what comes later counts no more. Infinite where all
+  /// train in step.
+  Seconds common_end{std::numeric_limits<double>::infinity()};
 };
 
 Basis basis_of(const RunFacts& facts);
 
-/// Measured steps, sorted: of the whole job, or of each worker of a parameter server.
+/// Measured steps, sorted: of the whole job, or of each worker of a parameter server while all
+/// train (of one too slow to end any by then, its first).
 std::vector<Seconds> measured_steps(const Basis& basis);
 /// Workers whose gradients count (backup workers' are dropped) times batch and micro-batches.
 std::int64_t global_batch(const Basis& basis);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -124,9 +125,11 @@ struct Update {
   std::uint32_t staleness = 0;
 };
 std::vector<Update> update_log(const Schedule& schedule, const Trace& trace);
-/// Of the updates of iterations from `first` on; nothing if there are none.
-std::optional<StalenessReport> staleness_of(const std::vector<Update>& updates,
-                                            std::uint32_t first);
+/// Of the updates of iterations from `first` on that were applied by `until`; nothing if there are
+/// none.
+std::optional<StalenessReport> staleness_of(
+    const std::vector<Update>& updates, std::uint32_t first,
+    Seconds until = Seconds(std::numeric_limits<double>::infinity()));
 
 /// Breakdown of the recorded ranks over iterations [first, last).
 Breakdown break_down(const Schedule& schedule, const Trace& trace, std::uint32_t first,

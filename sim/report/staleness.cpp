@@ -198,13 +198,13 @@ std::vector<Update> update_log(const Schedule& schedule, const Trace& trace) {
                           RankId(static_cast<std::size_t>(applier - schedule.ranks.begin())));
 }
 
-std::optional<StalenessReport> staleness_of(const std::vector<Update>& updates,
-                                            std::uint32_t first) {
+std::optional<StalenessReport> staleness_of(const std::vector<Update>& updates, std::uint32_t first,
+                                            Seconds until) {
   StalenessReport report;
   double count = 0;
   double sum = 0;
   for (const Update& update : updates) {
-    if (update.iteration < first) continue;
+    if (update.iteration < first || update.applied > until) continue;
     ++report.histogram[update.staleness];
     count += 1;
     sum += update.staleness;

@@ -102,7 +102,7 @@ Report summarize(const RunFacts& facts) {
   report.bottleneck = bottleneck_sentence(anatomy, basis.parameter_server);
 
   report.memory = memory_report(facts);
-  report.staleness = staleness_of(basis.updates, basis.first);
+  report.staleness = staleness_of(basis.updates, basis.first, basis.common_end);
   report.cost = cost_of(facts.scenario.cluster, report.train_time);
   report.intervals = intervals_of(report, facts, sampling_of(basis));
 

@@ -99,6 +99,15 @@ Seconds Transport::host_work(Bytes size) const {
   return host_rate.value() > 0 ? per_message + size / host_rate : per_message;
 }
 
+Transport Transport::slowed(double factor) const {
+  Transport slow = *this;
+  slow.efficiency /= factor;
+  slow.wake *= factor;
+  slow.per_message *= factor;
+  slow.host_rate = slow.host_rate * (1 / factor);
+  return slow;
+}
+
 int Transport::segments_of(Bytes chunk) const {
   const double needed = std::ceil(chunk / largest_segment);
   return std::max(segments, static_cast<int>(needed));

@@ -75,11 +75,15 @@ struct Transport {
   Seconds wake;                ///< from a segment's arrival until a thread works on the next
   Seconds per_message;         ///< work of one core for each segment, sender's and receiver's
   BytesPerSecond host_rate;    ///< at which that core copies and adds up; 0: at once
+  Bytes one_way_from{0};          ///< larger messages of an exchange (reduce_scatter) go one way at a
+                               ///< time between two ranks; 0: none does
   BytesPerSecond measured_at;  ///< the links' rate; another one is outside the calibration
   double uncertainty = 0;      ///< relative half-width of the 90 % interval of a collective
 
   /// What one segment of `size` asks of a core.
   Seconds host_work(Bytes size) const;
+  /// The same where everything takes `factor` times as long.
+  Transport slowed(double factor) const;
   /// Segments that a chunk of a ring is cut into.
   int segments_of(Bytes chunk) const;
 
@@ -104,6 +108,11 @@ struct CommProfile {
   /// marked `outside`; a single-node curve never stands for several nodes nor the other way round.
   /// Nothing if no curve can serve.
   std::optional<CommCost> cost(CollectiveKind kind, Bytes size, int ranks, int nodes) const;
+
+  /// Whether collectives of so many ranks on so many nodes go by the transport: one on each node.
+  bool travels(std::size_t ranks, std::size_t nodes) const {
+    return transport && nodes > 1 && ranks == nodes;
+  }
 
   /// The measured overlap of this kind whose size is nearest, in ratio (the smaller of two as
   /// near); of any kind where this one was not measured. Nothing where none was.

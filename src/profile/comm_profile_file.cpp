@@ -106,6 +106,7 @@ Transport read_transport(const Value& value) {
   if (const auto rate = map.optional("host_rate")) {
     transport.host_rate = rate->as_bytes_per_second();
   }
+  if (const auto from = map.optional("one_way_from")) transport.one_way_from = from->as_bytes();
   transport.measured_at = map.require("measured_at").as_bytes_per_second();
   transport.uncertainty = map.require("uncertainty").as_non_negative_number();
   map.finish();
@@ -148,13 +149,17 @@ std::string overlap_text(const CommOverlap& overlap) {
 
 std::string transport_text(const Transport& transport) {
   std::string text = fmt::format(
-      "transport:\n  segments: {}\n  largest_segment: {}\n  at_a_time: {}\n  efficiency: {:.4f}\n  wake: {}us\n"
+      "transport:\n  segments: {}\n  largest_segment: {}\n  at_a_time: {}\n  efficiency: {:.4f}\n  "
+      "wake: {}us\n"
       "  per_message: {}us\n",
       transport.segments, yaml_bytes(transport.largest_segment), transport.at_a_time,
-      transport.efficiency,
-      decimal(transport.wake.value() * 1e6), decimal(transport.per_message.value() * 1e6));
+      transport.efficiency, decimal(transport.wake.value() * 1e6),
+      decimal(transport.per_message.value() * 1e6));
   if (transport.host_rate.value() > 0) {
     text += fmt::format("  host_rate: {}\n", yaml_bytes_per_second(transport.host_rate));
+  }
+  if (transport.one_way_from.value() > 0) {
+    text += fmt::format("  one_way_from: {}\n", yaml_bytes(transport.one_way_from));
   }
   return text + fmt::format("  measured_at: {}\n  uncertainty: {:.4f}\n",
                             yaml_bytes_per_second(transport.measured_at), transport.uncertainty);

@@ -77,6 +77,19 @@ Seconds wake_of(const std::vector<TransportPoint>& points, int ranks, BytesPerSe
   return Seconds(median(wakes));
 }
 
+/// The smallest message from which on every exchange takes rather twice the wire's time than once.
+Bytes one_way_from(std::vector<TransportPoint> exchanges, int ranks, BytesPerSecond payload_rate) {
+  std::sort(exchanges.begin(), exchanges.end(),
+            [](const TransportPoint& a, const TransportPoint& b) { return a.size > b.size; });
+  Bytes smallest(0);
+  for (const TransportPoint& point : exchanges) {
+    const Bytes sent = point.size * bus_factor(CollectiveKind::reduce_scatter, ranks);
+    if (point.time < 1.5 * (sent / payload_rate)) break;
+    smallest = point.size / static_cast<double>(ranks);
+  }
+  return smallest;
+}
+
 double error_p90(const std::vector<TransportPoint>& points, int ranks, BytesPerSecond rate,
                  const Transport& transport) {
   std::vector<double> errors;
@@ -95,28 +108,27 @@ Seconds uncontended(const Transport& transport, Bytes size, int ranks, BytesPerS
   const Ring ring = ring_of(transport, size, ranks);
   const Seconds work = transport.host_work(ring.segment);
   const Seconds wire = ring.segment / (rate * transport.efficiency);
-  const Seconds step =
-      std::max({ring.segments * wire, ring.segments * work, transport.wake + work + wire});
-  // The last step ends with its last segment, which the first one's bound does not hold.
-  const Seconds last = (ring.segments - 1) * std::max(work, wire);
-  const bool by_first = transport.wake + work + wire >= step;
-  return ring.steps * step + (by_first ? last : transport.wake + work);
+  const Seconds way = transport.wake + work + wire;
+  const Seconds busiest = std::max(work, wire);
+  // Each step waits for the first segment's way, whose others follow as they can ...
+  if (way >= ring.segments * busiest) return ring.steps * way + (ring.segments - 1) * busiest;
+  // ... or the busier of link and host never rests, but for the first and the last segment.
+  return ring.steps * ring.segments * busiest + way - busiest;
 }
 
-Transport fit_transport(const std::vector<TransportPoint>& points, int ranks, BytesPerSecond rate,
-                        const TransportRules& rules) {
+Transport fit_transport(const std::vector<TransportPoint>& points,
+                        const std::vector<TransportPoint>& exchanges, int ranks,
+                        BytesPerSecond rate, const TransportRules& rules) {
   if (ranks < 2) throw std::invalid_argument("a transport needs at least two ranks");
-  Transport transport{.segments = rules.segments,
-                      .largest_segment = rules.largest_segment,
-                      .at_a_time = rules.at_a_time,
-                      .efficiency = efficiency_of(points, ranks, rate),
-                      .wake = Seconds(0),
-                      .per_message = Seconds(0),
-                      .host_rate = BytesPerSecond(0),
-                      .measured_at = rate,
-                      .uncertainty = 0};
+  Transport transport;
+  transport.segments = rules.segments;
+  transport.largest_segment = rules.largest_segment;
+  transport.at_a_time = rules.at_a_time;
+  transport.efficiency = efficiency_of(points, ranks, rate);
+  transport.measured_at = rate;
   fit_host(points, ranks, transport);
   transport.wake = wake_of(points, ranks, rate, transport);
+  transport.one_way_from = one_way_from(exchanges, ranks, rate * transport.efficiency);
   transport.uncertainty = error_p90(points, ranks, rate, transport);
   return transport;
 }

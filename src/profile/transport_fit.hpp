@@ -6,7 +6,7 @@
 
 namespace rehearse {
 
-/// An all_reduce of one size between nodes with one rank each.
+/// A collective of one size between nodes with one rank each.
 struct TransportPoint {
   Bytes size;    ///< of the whole buffer
   Seconds time;  ///< of the slowest rank
@@ -24,17 +24,19 @@ struct TransportRules {
 /// (ProcessGroupGloo's default).
 inline constexpr TransportRules kGlooRules{2, Bytes(1024.0 * 1024.0), 2};
 
-/// Time of an all_reduce whose ranks have a core each, over links of `rate`: 2(n-1) steps, each as
-/// long as what bounds it (the link, the host's work, or one segment's way from wake-up to
-/// arrival), and the first segment's start.
+/// Time of an all_reduce whose ranks have a core each, over links of `rate`. With g segments of a
+/// chunk, of which each takes the link u, the host h, and w to wake up: 2(n-1)(w+h+u) +
+/// (g-1) max(h, u) where w+h+u >= g max(h, u), else 2(n-1) g max(h, u) + w + min(h, u).
 Seconds uncontended(const Transport& transport, Bytes size, int ranks, BytesPerSecond rate);
 
 /// What the points say of the transport: the efficiency by those of kLargeMessage and more, the
 /// host's work by its processor time (least squares of relative errors), the wake-up by what is
 /// left of the time of the smallest. Its uncertainty is what 90 % of the points stay within of
-/// uncontended(). std::invalid_argument for less than 2 ranks, no point of 64 KiB or less or none
-/// of kLargeMessage or more.
-Transport fit_transport(const std::vector<TransportPoint>& points, int ranks, BytesPerSecond rate,
-                        const TransportRules& rules);
+/// uncontended(). From the exchanges (reduce_scatters; may be empty), the messages that go one way
+/// at a time. std::invalid_argument for less than 2 ranks, no point of 64 KiB or less or none of
+/// kLargeMessage or more.
+Transport fit_transport(const std::vector<TransportPoint>& points,
+                        const std::vector<TransportPoint>& exchanges, int ranks,
+                        BytesPerSecond rate, const TransportRules& rules);
 
 }  // namespace rehearse

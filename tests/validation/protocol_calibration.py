@@ -25,8 +25,13 @@ def commands():
                             "--repeat", "40", "--threads", "1", "--cpu", "--quiet",
                             "--output", f"calibration/compute/{model}_image32_fp32.yaml"]
     yield ("collectives", HOSTS,
-           ["comm", "--sizes", SIZES, "--overlap", "1MiB", "--repeat", "10", "--threads", "1", "--cpu", "--quiet",
+           ["comm", "--sizes", SIZES, "--link-rate", f"{RATE_MBIT}Mbps", "--overlap", "none", "--repeat", "10", "--threads", "1", "--cpu", "--quiet",
             "--output", "calibration/comm.yaml"])
+
+
+def burst_bytes(burst):
+    """tc's kb are 1024 bytes."""
+    return burst.replace("kb", "KiB")
 
 
 def seconds(text):
@@ -66,17 +71,18 @@ class Frozen:
         latency = f"  nic_latency: {latency_us:.1f}us\n"
         node = self.node_text() + latency
         header = f'source: "{source}"\n'
-        footer = "fabric: {star: {}}\ncomm_profile: comm.yaml\n"
+        # All hosts are on this machine.
+        footer = f"fabric: {{star: {{}}}}\nshared_cores: {os.cpu_count()}\ncomm_profile: comm.yaml\n"
         served = self.group("worker", 2, node, RATE_MBIT) + self.group("server", 1, f"  gpus: 0\n{latency}", RATE_MBIT)
         unequal = self.group("fast", 2, node, 400) + self.group("slow", 2, node, 100)
-        one = f"nodes: 2\nnode:\n{node}  nic: {RATE_MBIT}Mbps\n"
+        one = f"nodes: 2\nnode:\n{node}  nic: {RATE_MBIT}Mbps\n  nic_burst: {burst_bytes(BURST)}\n"
         for name, text in (("unequal_cluster", f"groups:\n{unequal}"), ("served_cluster", f"groups:\n{served}"),
                            ("cluster", one)):
             write_whole(self.folder / f"{name}.yaml", header + text + footer)
 
     @staticmethod
     def group(name, nodes, node, rate):
-        inner = "".join(f"    {line}\n" for line in f"{node}  nic: {rate}Mbps".splitlines())
+        inner = "".join(f"    {line}\n" for line in f"{node}  nic: {rate}Mbps\n  nic_burst: {burst_bytes(BURST)}".splitlines())
         return f"  - name: {name}\n    nodes: {nodes}\n    node:\n{inner}"
 
     def node_text(self):

@@ -110,7 +110,8 @@ class Case:
         if len(self.rates_mbit) == 1:
             # Jobs that share an uplink get equal parts of it.
             rate = min(self.rates_mbit[0], self.uplink_mbit / self.jobs) if self.jobs > 1 else self.rates_mbit[0]
-            result += [f"cluster.nodes={self.trainers}", f"cluster.nic={rate:g}Mbps"]
+            result += [f"cluster.nodes={self.trainers}", f"cluster.nic={rate:g}Mbps",
+                       f"cluster.nic_burst={self.burst.replace('kb', 'KiB')}"]
         if self.served:
             staleness = {"ps-sync": "0", "ps-ssp": str(SSP_STALENESS), "ps-async": "unbounded"}[self.strategy]
             result.append(f"strategy.ps.staleness={staleness}")

@@ -1,0 +1,144 @@
+// Collectives whose segments hosts hand to their links, against the closed form of uncontended().
+#include <boost/test/unit_test.hpp>
+
+#include "engine/clusters.hpp"
+#include "engine/play.hpp"
+#include "profile/transport_fit.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr double kPercent = 1e-7;  // BOOST_CHECK_CLOSE takes percent: 1e-9 relative
+constexpr double kMs = 1e-3;
+
+Cluster hosts(int nodes) {
+  Cluster cluster = star_cluster(nodes);
+  cluster.groups.front().node.nic_latency = Seconds(0);
+  return cluster;
+}
+
+Transport transport_of(double wake, double per_message) {
+  return {.segments = 2,
+          .largest_segment = Bytes(1e6),
+          .at_a_time = 1,
+          .efficiency = 0.9,
+          .wake = Seconds(wake),
+          .per_message = Seconds(per_message),
+          .host_rate = BytesPerSecond(4e9),
+          .one_way_from = Bytes(0),
+          .measured_at = BytesPerSecond(kNic)};
+}
+
+CommProfile profile_of(const Transport& transport) {
+  return {.name = "test",
+          .hardware = "made up",
+          .source = "here",
+          .curves = {},
+          .transport = transport};
+}
+
+double all_reduce(const Cluster& cluster, const Transport& transport, double size,
+                  Fidelity fidelity = Fidelity::hop) {
+  const CommProfile profile = profile_of(transport);
+  const Program program =
+      one_collective(CollectiveKind::all_reduce, Bytes(size), CollectiveAlgorithm::automatic);
+  return play(on_all_ranks(cluster, program), cluster, fidelity, &profile).end.value();
+}
+
+BOOST_AUTO_TEST_CASE(a_ring_takes_the_closed_form_whatever_bounds_it) {
+  const Transport by_link = transport_of(0.01 * kMs, 0.01 * kMs);
+  const Transport by_host = transport_of(0.01 * kMs, 5 * kMs);
+  const Transport by_wake = transport_of(9 * kMs, 0.5 * kMs);
+  for (const Transport& transport : {by_link, by_host, by_wake}) {
+    for (const int nodes : {2, 3, 8}) {
+      for (const double size : {1e4, 4e6}) {
+        const double expected =
+            uncontended(transport, Bytes(size), nodes, BytesPerSecond(kNic)).value();
+        BOOST_CHECK_CLOSE(all_reduce(hosts(nodes), transport, size), expected, kPercent);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(hosts_that_share_cores_work_one_after_another) {
+  Cluster cluster = hosts(4);
+  cluster.shared_cores = 1;
+  const Transport transport = transport_of(0, 1 * kMs);
+  // Four ranks hand over 12 segments each; the wire of the last is all that no host covers.
+  const double work = transport.host_work(Bytes(1e4 / 8)).value();
+  const double wire = 1e4 / 8 / (0.9 * kNic);
+  const double time = all_reduce(cluster, transport, 1e4);
+  BOOST_TEST(time >= 48 * work);
+  BOOST_TEST(time <= 48 * work + 12 * wire);
+}
+
+BOOST_AUTO_TEST_CASE(flow_fidelity_is_the_pipeline_that_never_rests) {
+  const Transport transport = transport_of(0.1 * kMs, 0.1 * kMs);
+  const double hop = all_reduce(hosts(4), transport, 8e6);
+  BOOST_CHECK_CLOSE(all_reduce(hosts(4), transport, 8e6, Fidelity::flow), hop, 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_lane_runs_as_many_collectives_at_once_as_the_back_end) {
+  // Bound by waking up, two small all_reduces at once take as long as one.
+  Transport transport = transport_of(5 * kMs, 0);
+  transport.host_rate = BytesPerSecond(0);
+  const Cluster cluster = hosts(2);
+  Program program =
+      one_collective(CollectiveKind::all_reduce, Bytes(100), CollectiveAlgorithm::ring);
+  program.ops.push_back(program.ops.front());
+  const auto time = [&](int at_a_time) {
+    transport.at_a_time = at_a_time;
+    const CommProfile profile = profile_of(transport);
+    return play(on_all_ranks(cluster, program), cluster, Fidelity::hop, &profile).end.value();
+  };
+  BOOST_CHECK_CLOSE(time(1), 2 * time(2), 0.1);
+}
+
+BOOST_AUTO_TEST_CASE(large_messages_of_an_exchange_go_one_way_at_a_time) {
+  const auto time = [](double one_way_from) {
+    Transport transport = transport_of(0, 0);
+    transport.host_rate = BytesPerSecond(0);
+    transport.one_way_from = Bytes(one_way_from);
+    const CommProfile profile = profile_of(transport);
+    const Cluster cluster = hosts(2);
+    const Program program =
+        one_collective(CollectiveKind::reduce_scatter, Bytes(18e6), CollectiveAlgorithm::automatic);
+    return play(on_all_ranks(cluster, program), cluster, Fidelity::hop, &profile).end.value();
+  };
+  BOOST_CHECK_CLOSE(time(0), 1e7 / kNic, kPercent);
+  BOOST_CHECK_CLOSE(time(9e6), 2e7 / kNic, kPercent);
+  BOOST_CHECK_CLOSE(time(9.1e6), 1e7 / kNic, kPercent);
+}
+
+/// The first rank serves; the others push to it, in phase.
+Schedule pushes(const Cluster& cluster, std::uint32_t iterations) {
+  Schedule schedule = on_all_ranks(cluster, {.name = "server"}, iterations);
+  Program worker{.name = "worker", .lanes = {{"push", LaneKind::communication}}};
+  worker.ops.push_back({.label = "push",
+                        .phase = Phase::communication,
+                        .lane = LaneId(0),
+                        .work = Transfer{.target = RankId(0), .size = Bytes(9e6)}});
+  schedule.programs.push_back(worker);
+  for (std::size_t r = 1; r < schedule.ranks.size(); ++r) schedule.ranks[r].program = ProgramId(1);
+  return schedule;
+}
+
+BOOST_AUTO_TEST_CASE(messages_occupy_what_the_protocol_adds) {
+  const CommProfile profile = profile_of(transport_of(0, 0));
+  const Cluster cluster = hosts(2);
+  BOOST_CHECK_CLOSE(play(pushes(cluster, 1), cluster, Fidelity::hop, &profile).end.value(),
+                    1e7 / kNic, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(the_first_messages_through_a_port_take_turns) {
+  const CommProfile profile = profile_of(transport_of(0, 0));
+  const Cluster cluster = hosts(3);
+  const Trace trace = play(pushes(cluster, 2), cluster, Fidelity::hop, &profile);
+  // The second worker waits for the first, whose next message then shares the port with its own.
+  BOOST_CHECK_CLOSE(trace.iteration_end[1][0].value(), 0.01, kPercent);
+  BOOST_TEST(trace.iteration_end[2][0].value() > 0.02);
+  BOOST_CHECK_CLOSE(trace.end.value(), 0.04, kPercent);
+}
+
+}  // namespace
+}  // namespace rehearse
