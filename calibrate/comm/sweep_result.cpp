@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
+#include "measure/time_slice.hpp"
 #include "profile/import.hpp"
 #include "profile/transport_fit.hpp"
 
@@ -48,7 +49,9 @@ std::optional<Transport> transport_of(const SweepResult& result, BytesPerSecond 
     if (point.kind == CollectiveKind::reduce_scatter) exchanges.push_back(one);
   }
   try {
-    return fit_transport(rings, exchanges, result.ranks, rate, kGlooRules);
+    TransportRules rules = kGlooRules;
+    rules.slice = measure_time_slice();
+    return fit_transport(rings, exchanges, result.ranks, rate, rules);
   } catch (const std::invalid_argument& error) {
     throw InputError(fmt::format("error: --link-rate: all_reduce has {}", error.what()));
   }

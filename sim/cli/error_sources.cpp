@@ -105,7 +105,7 @@ Headline shifted_headline(const Scenario& scenario, const RunPlan& plan, Source 
   if (source == Source::compute) {
     shift_compute(schedule, errors, shift);
   } else if (comm.transport) {  // between nodes the links' rates are known
-    comm.transport = comm.transport->slowed(std::exp(shift * comm.transport->uncertainty));
+    comm.transport = comm.transport->shifted(shift);
     comm.shift = shift;
   } else {
     slow_links(cluster, std::exp(shift * kLinksError));

@@ -42,6 +42,12 @@ void Cores::slow(Task task, double slowdown, double now) {
   found->slowdown = slowdown;
 }
 
+std::size_t Cores::operations() const {
+  return static_cast<std::size_t>(std::count_if(
+      running_.begin(), running_.end(),
+      [](const Running& running) { return running.task.kind == Task::Kind::operation; }));
+}
+
 Cores::Task Cores::end_next(double now) {
   check(!idle(), "a computation ends on cores without one");
   const std::size_t ended = next();

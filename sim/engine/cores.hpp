@@ -30,8 +30,8 @@ class Cores {
   /// Ends the task that next_end() speaks of.
   Task end_next(double now);
 
-  /// Computations on each core.
-  double crowd() const { return static_cast<double>(running_.size()) / cores_; }
+  /// Operations of ranks that run.
+  std::size_t operations() const;
   bool idle() const { return running_.empty(); }
   /// When the first one ends if nothing else changes; of several the one that began first. Not when
   /// idle.

@@ -43,6 +43,7 @@ void Simulation::end_computing(std::uint32_t cores) {
     count_computing(what.rank, -1);
   }
   over_.push_back(what);
+  if (!waiting_collectives_.empty()) network_->call_at(network_->now(), {kCoreFree, 0, 0});
   if (!cores_[cores].idle()) schedule_computed(cores);
 }
 

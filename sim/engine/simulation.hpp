@@ -37,9 +37,11 @@ class Simulation {
     kTransferStart,    // a rank, b op
     kTransferred,      // a rank, b op
     kCollectiveStart,  // a collective
-    kFlowStart,        // a collective, b flow
-    kFlowDone,         // a collective, b flow
-    kCaughtUp,         // a collective, b version of what it lags
+    kCoreTurn,         // a collective, b number of its start
+    kCoreFree,
+    kFlowStart,  // a collective, b flow
+    kFlowDone,   // a collective, b flow
+    kCaughtUp,   // a collective, b version of what it lags
   };
 
   /// A program with its edges turned round.
@@ -107,6 +109,7 @@ class Simulation {
     std::vector<std::uint32_t> waits_for;  // by flow
     std::vector<RankOp> members;
     Lag lag;
+    std::uint32_t starts = 0;  // that waited for a core
   };
 
   void index_programs();
@@ -133,12 +136,14 @@ class Simulation {
   bool goes_over_socket(RankOp what) const;
   Bytes on_wire(Bytes size, const PortPair& ports) const;
   void arrive(RankOp what, const Collective& collective);
+  bool waits_for_a_core(std::uint32_t collective);
+  void take_core(std::uint32_t collective, std::uint32_t start);
+  void offer_cores();
   void start_flows(std::uint32_t collective);
   void start_flow(std::uint32_t collective, std::uint32_t flow);
   void start_host_step(std::uint32_t collective, std::uint32_t flow);
   void send_flow(std::uint32_t collective, std::uint32_t flow);
-  std::pair<std::uint32_t, std::uint32_t> connection_of(std::uint32_t collective,
-                                                        std::uint32_t flow) const;
+  Bytes bytes_of(const PlannedCollective& planned, std::uint32_t flow) const;
   void free_connection(std::uint32_t collective, std::uint32_t flow);
   void end_flow(std::uint32_t collective, std::uint32_t flow);
   void end_flows(std::uint32_t collective);
@@ -186,8 +191,9 @@ class Simulation {
   std::vector<Cores> cores_;      // shared by all; or where overlap costs, each rank's own
   std::vector<RankOp> over_;      // operations that have just ended
   std::map<std::pair<std::uint32_t, std::uint32_t>, Connection> connections_;  // by ports
-  std::map<Port, Turn> sending_, receiving_;  // ports that messages over sockets pass
-  std::vector<RankOp> waiting_messages_;      // for them, in order of arrival
+  std::map<Port, Turn> sending_, receiving_;        // ports that messages over sockets pass
+  std::vector<std::uint32_t> waiting_collectives_;  // for a core
+  std::vector<RankOp> waiting_messages_;            // for them, in order of arrival
   std::uint64_t iterations_left_ = 0;
   Trace trace_;
 };

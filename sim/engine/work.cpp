@@ -1,7 +1,7 @@
 // What an operation does between its start and its end: computation, transfers, and collectives as
 // flows.
 #include <algorithm>
-#include <cstdlib>
+#include <utility>
 
 #include "base/error.hpp"
 #include "engine/simulation.hpp"
@@ -119,8 +119,39 @@ void Simulation::arrive(RankOp what, const Collective& collective) {
     begin_communicating(member.rank, collectives_.planned(id).compute_slowdown);
   }
   begin_lag(id);
+  if (waits_for_a_core(id)) return;
   network_->call_at(network_->now() + collectives_.planned(id).latency.value(),
                     {kCollectiveStart, id, 0});
+}
+
+/// A back end's thread that wakes for a new collective while all shared cores compute waits for its
+/// turn, one time slice of each computation on its core, or until a core is free.
+bool Simulation::waits_for_a_core(std::uint32_t collective) {
+  const Transport* transport = collectives_.planned(collective).transport;
+  if (!transport || !cluster_.shared_cores || transport->slice.value() <= 0) return false;
+  const double on_each =
+      static_cast<double>(cores_[0].operations()) / static_cast<double>(*cluster_.shared_cores);
+  if (on_each < 1) return false;
+  waiting_collectives_.push_back(collective);
+  network_->call_at(network_->now() + on_each * transport->slice.value(),
+                    {kCoreTurn, collective, states_[collective].starts});
+  return true;
+}
+
+/// Its turn has come; nothing where it did not wait so long.
+void Simulation::take_core(std::uint32_t collective, std::uint32_t start) {
+  if (states_[collective].starts != start) return;
+  ++states_[collective].starts;
+  std::erase(waiting_collectives_, collective);
+  start_flows(collective);
+}
+
+/// Some computation is over, and what came after it has begun.
+void Simulation::offer_cores() {
+  if (std::cmp_greater_equal(cores_[0].operations(), *cluster_.shared_cores)) return;
+  const std::vector<std::uint32_t> waiting = std::move(waiting_collectives_);
+  waiting_collectives_.clear();
+  for (const std::uint32_t collective : waiting) take_core(collective, states_[collective].starts);
 }
 
 void Simulation::start_flows(std::uint32_t collective) {
@@ -149,13 +180,7 @@ void Simulation::start_host_step(std::uint32_t collective, std::uint32_t flow) {
   const PlannedCollective& planned = collectives_.planned(collective);
   const FlowPlan::Flow& step = planned.plan->plan.flows[flow];
   const Token over{kFlowDone, collective, flow};
-  if (step.wakes) {
-    double wake = planned.transport->wake.value();
-    if (cluster_.shared_cores && getenv("SLICE")) {
-      wake += atof(getenv("SLICE")) * 1e-3 * std::max(0.0, cores_[0].crowd() - 1);
-    }
-    return network_->call_at(network_->now() + wake, over);
-  }
+  if (step.wakes) return network_->call_at(network_->now() + planned.transport->wake.value(), over);
   if (step.handled <= 0) return end_flow(collective, flow);
   const Bytes payload = planned.size * planned.transport->efficiency * step.handled;
   const double work = planned.transport->host_work(payload).value();
@@ -169,9 +194,9 @@ void Simulation::send_flow(std::uint32_t collective, std::uint32_t flow) {
   const FlowPlan::Flow& edge = planned.plan->plan.flows[flow];
   const auto [source, target] = planned.plan->ports[flow];
   // Over sockets what goes between two ports goes in order: one connection carries all of it.
-  const Bytes bytes = planned.size * edge.share;
+  const Bytes bytes = bytes_of(planned, flow);
   if (planned.transport) {
-    Connection& connection = connections_[connection_of(collective, flow)];
+    Connection& connection = connections_[planned.plan->ports[flow]];
     if (connection.busy) return connection.waiting.push_back({collective, flow});
     connection.busy = true;
   }
@@ -180,24 +205,21 @@ void Simulation::send_flow(std::uint32_t collective, std::uint32_t flow) {
   network_->start_flow(source, target, bytes, {kFlowDone, collective, flow});
 }
 
-/// By its ports; both ways are one where large messages of an exchange go one at a time.
-std::pair<std::uint32_t, std::uint32_t> Simulation::connection_of(std::uint32_t collective,
-                                                                  std::uint32_t flow) const {
-  const PlannedCollective& planned = collectives_.planned(collective);
-  const auto [source, target] = planned.plan->ports[flow];
+/// What a flow occupies of its ports.
+Bytes Simulation::bytes_of(const PlannedCollective& planned, std::uint32_t flow) const {
+  const Bytes bytes = planned.size * planned.plan->plan.flows[flow].share;
+  if (!planned.transport || planned.plan->plan.algorithm != CollectiveAlgorithm::direct)
+    return bytes;
   const Transport& transport = *planned.transport;
-  const Bytes payload = planned.size * transport.efficiency * planned.plan->plan.flows[flow].share;
-  const bool one_way = planned.plan->plan.algorithm == CollectiveAlgorithm::direct &&
-                       transport.one_way_from.value() > 0 && payload >= transport.one_way_from;
-  return one_way ? std::pair(std::min(source, target), std::max(source, target))
-                 : std::pair(source, target);
+  const Bytes payload = bytes * transport.efficiency;
+  return payload < transport.exchange_from ? bytes : payload / transport.exchange_efficiency;
 }
 
 /// The connection of a flow that has arrived takes the next one.
 void Simulation::free_connection(std::uint32_t collective, std::uint32_t flow) {
   const PlannedCollective& planned = collectives_.planned(collective);
   if (!planned.transport || planned.plan->plan.flows[flow].share <= 0) return;
-  Connection& connection = connections_[connection_of(collective, flow)];
+  Connection& connection = connections_[planned.plan->ports[flow]];
   connection.busy = false;
   if (connection.waiting.empty()) return;
   const auto [next, its_flow] = connection.waiting.front();
@@ -242,6 +264,12 @@ void Simulation::on_token(Token token) {
       end_communicating(token.a, transfer_slowdown_);
       give_up_turn(what);
       over_.push_back(what);
+      break;
+    case kCoreTurn:
+      take_core(token.a, token.b);
+      break;
+    case kCoreFree:
+      offer_cores();
       break;
     case kCollectiveStart:
       start_flows(token.a);

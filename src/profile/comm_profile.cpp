@@ -99,13 +99,15 @@ Seconds Transport::host_work(Bytes size) const {
   return host_rate.value() > 0 ? per_message + size / host_rate : per_message;
 }
 
-Transport Transport::slowed(double factor) const {
-  Transport slow = *this;
-  slow.efficiency /= factor;
-  slow.wake *= factor;
-  slow.per_message *= factor;
-  slow.host_rate = slow.host_rate * (1 / factor);
-  return slow;
+Transport Transport::shifted(double shift) const {
+  const double link = std::exp(shift * efficiency_error), host = std::exp(shift * host_error);
+  Transport other = *this;
+  other.efficiency /= link;
+  other.exchange_efficiency /= link;
+  other.wake *= host;
+  other.per_message *= host;
+  other.host_rate = host_rate * (1 / host);
+  return other;
 }
 
 int Transport::segments_of(Bytes chunk) const {

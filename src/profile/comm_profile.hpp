@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,22 +69,26 @@ struct CommOverlap {
 /// hands it to the link, which carries it at `efficiency` of its rate. While the link carries one
 /// segment the host works on the next.
 struct Transport {
-  int segments = 2;            ///< of a ring's chunk, at least
-  Bytes largest_segment;       ///< above it a chunk has more of them
-  int at_a_time = 1;           ///< collectives that one process runs at once
-  double efficiency = 1;       ///< payload over the link's rate
-  Seconds wake;                ///< from a segment's arrival until a thread works on the next
-  Seconds per_message;         ///< work of one core for each segment, sender's and receiver's
-  BytesPerSecond host_rate;    ///< at which that core copies and adds up; 0: at once
-  Bytes one_way_from{0};          ///< larger messages of an exchange (reduce_scatter) go one way at a
-                               ///< time between two ranks; 0: none does
+  int segments = 2;          ///< of a ring's chunk, at least
+  Bytes largest_segment;     ///< above it a chunk has more of them
+  int at_a_time = 1;         ///< collectives that one process runs at once
+  double efficiency = 1;     ///< payload over the link's rate
+  Seconds wake;              ///< from a segment's arrival until a thread works on the next
+  Seconds per_message;       ///< work of one core for each segment, sender's and receiver's
+  BytesPerSecond host_rate;  ///< at which that core copies and adds up; 0: at once
+  /// Of the link's rate, for messages of this size and more of an exchange of all with all
+  /// (reduce_scatter): Gloo carries those one way at a time.
+  Bytes exchange_from{std::numeric_limits<double>::infinity()};
+  double exchange_efficiency = 1;
+  Seconds slice{0};            ///< that a thread computes before another on its core takes its turn
   BytesPerSecond measured_at;  ///< the links' rate; another one is outside the calibration
-  double uncertainty = 0;      ///< relative half-width of the 90 % interval of a collective
+  /// Relative half-widths of the 90 % intervals of the link's efficiency, and of what hosts take.
+  double efficiency_error = 0, host_error = 0;
 
   /// What one segment of `size` asks of a core.
   Seconds host_work(Bytes size) const;
-  /// The same where everything takes `factor` times as long.
-  Transport slowed(double factor) const;
+  /// The same somewhere in its intervals: -1 and 1 are their ends, the fast one and the slow one.
+  Transport shifted(double shift) const;
   /// Segments that a chunk of a ring is cut into.
   int segments_of(Bytes chunk) const;
 

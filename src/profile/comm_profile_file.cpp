@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "profile/comm_profile.hpp"
 #include "profile/yaml_text.hpp"
@@ -106,9 +107,16 @@ Transport read_transport(const Value& value) {
   if (const auto rate = map.optional("host_rate")) {
     transport.host_rate = rate->as_bytes_per_second();
   }
-  if (const auto from = map.optional("one_way_from")) transport.one_way_from = from->as_bytes();
+  if (const auto exchanges = map.optional("exchanges")) {
+    Map large = exchanges->as_map();
+    transport.exchange_from = large.require("from").as_bytes();
+    transport.exchange_efficiency = large.require("efficiency").as_positive_number();
+    large.finish();
+  }
+  if (const auto slice = map.optional("slice")) transport.slice = slice->as_seconds();
   transport.measured_at = map.require("measured_at").as_bytes_per_second();
-  transport.uncertainty = map.require("uncertainty").as_non_negative_number();
+  transport.efficiency_error = map.require("efficiency_error").as_non_negative_number();
+  transport.host_error = map.require("host_error").as_non_negative_number();
   map.finish();
   return transport;
 }
@@ -158,11 +166,16 @@ std::string transport_text(const Transport& transport) {
   if (transport.host_rate.value() > 0) {
     text += fmt::format("  host_rate: {}\n", yaml_bytes_per_second(transport.host_rate));
   }
-  if (transport.one_way_from.value() > 0) {
-    text += fmt::format("  one_way_from: {}\n", yaml_bytes(transport.one_way_from));
+  if (transport.slice.value() > 0) {
+    text += fmt::format("  slice: {}us\n", decimal(transport.slice.value() * 1e6));
   }
-  return text + fmt::format("  measured_at: {}\n  uncertainty: {:.4f}\n",
-                            yaml_bytes_per_second(transport.measured_at), transport.uncertainty);
+  if (std::isfinite(transport.exchange_from.value())) {
+    text += fmt::format("  exchanges: {{from: {}, efficiency: {:.4f}}}\n",
+                        yaml_bytes(transport.exchange_from), transport.exchange_efficiency);
+  }
+  return text + fmt::format("  measured_at: {}\n  efficiency_error: {:.4f}\n  host_error: {:.4f}\n",
+                            yaml_bytes_per_second(transport.measured_at),
+                            transport.efficiency_error, transport.host_error);
 }
 
 }  // namespace

@@ -77,25 +77,31 @@ Seconds wake_of(const std::vector<TransportPoint>& points, int ranks, BytesPerSe
   return Seconds(median(wakes));
 }
 
-/// The smallest message from which on every exchange takes rather twice the wire's time than once.
-Bytes one_way_from(std::vector<TransportPoint> exchanges, int ranks, BytesPerSecond payload_rate) {
+/// From the smallest message on from which every exchange takes rather twice the wire's time than
+/// once: their efficiency.
+void fit_exchanges(std::vector<TransportPoint> exchanges, int ranks, BytesPerSecond rate,
+                   Transport& transport) {
   std::sort(exchanges.begin(), exchanges.end(),
             [](const TransportPoint& a, const TransportPoint& b) { return a.size > b.size; });
-  Bytes smallest(0);
+  std::vector<double> shares;
   for (const TransportPoint& point : exchanges) {
     const Bytes sent = point.size * bus_factor(CollectiveKind::reduce_scatter, ranks);
-    if (point.time < 1.5 * (sent / payload_rate)) break;
-    smallest = point.size / static_cast<double>(ranks);
+    const double share = sent / point.time / rate;
+    if (1.5 * share > transport.efficiency) break;
+    shares.push_back(share);
+    transport.exchange_from = point.size / static_cast<double>(ranks);
   }
-  return smallest;
+  if (!shares.empty()) transport.exchange_efficiency = median(shares);
 }
 
-double error_p90(const std::vector<TransportPoint>& points, int ranks, BytesPerSecond rate,
+/// What 90 % of the points that are large, or that are not, stay within of uncontended().
+double error_p90(const std::vector<TransportPoint>& points, int ranks, bool large,
                  const Transport& transport) {
   std::vector<double> errors;
   for (const TransportPoint& point : points) {
-    const Seconds predicted = uncontended(transport, point.size, ranks, rate);
-    errors.push_back(std::abs(predicted / point.time - 1));
+    if ((point.size >= kLargeMessage) != large) continue;
+    const Seconds predicted = uncontended(transport, point.size, ranks, transport.measured_at);
+    errors.push_back(std::abs(std::log(predicted / point.time)));
   }
   std::sort(errors.begin(), errors.end());
   const auto rank = static_cast<std::size_t>(std::ceil(0.9 * static_cast<double>(errors.size())));
@@ -124,12 +130,14 @@ Transport fit_transport(const std::vector<TransportPoint>& points,
   transport.segments = rules.segments;
   transport.largest_segment = rules.largest_segment;
   transport.at_a_time = rules.at_a_time;
+  transport.slice = rules.slice;
   transport.efficiency = efficiency_of(points, ranks, rate);
   transport.measured_at = rate;
   fit_host(points, ranks, transport);
   transport.wake = wake_of(points, ranks, rate, transport);
-  transport.one_way_from = one_way_from(exchanges, ranks, rate * transport.efficiency);
-  transport.uncertainty = error_p90(points, ranks, rate, transport);
+  fit_exchanges(exchanges, ranks, rate, transport);
+  transport.efficiency_error = error_p90(points, ranks, true, transport);
+  transport.host_error = error_p90(points, ranks, false, transport);
   return transport;
 }
 

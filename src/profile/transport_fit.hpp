@@ -18,11 +18,12 @@ struct TransportRules {
   int segments = 2;  ///< of a ring's chunk, at least
   Bytes largest_segment;
   int at_a_time = 1;  ///< collectives
+  Seconds slice{0};   ///< of the hosts' scheduler
 };
 
 /// Gloo's: two segments per chunk or more, none above 1 MiB (gloo/allreduce.cc); two threads
 /// (ProcessGroupGloo's default).
-inline constexpr TransportRules kGlooRules{2, Bytes(1024.0 * 1024.0), 2};
+inline constexpr TransportRules kGlooRules{2, Bytes(1024.0 * 1024.0), 2, Seconds(0)};
 
 /// Time of an all_reduce whose ranks have a core each, over links of `rate`. With g segments of a
 /// chunk, of which each takes the link u, the host h, and w to wake up: 2(n-1)(w+h+u) +
@@ -31,10 +32,10 @@ Seconds uncontended(const Transport& transport, Bytes size, int ranks, BytesPerS
 
 /// What the points say of the transport: the efficiency by those of kLargeMessage and more, the
 /// host's work by its processor time (least squares of relative errors), the wake-up by what is
-/// left of the time of the smallest. Its uncertainty is what 90 % of the points stay within of
-/// uncontended(). From the exchanges (reduce_scatters; may be empty), the messages that go one way
-/// at a time. std::invalid_argument for less than 2 ranks, no point of 64 KiB or less or none of
-/// kLargeMessage or more.
+/// left of the time of the smallest; their errors are what 90 % of the points of kLargeMessage and
+/// more, and of the others, stay within of uncontended(). From the exchanges (reduce_scatters; may
+/// be empty), what large messages reach of the link. std::invalid_argument for less than 2 ranks,
+/// no point of 64 KiB or less or none of kLargeMessage or more.
 Transport fit_transport(const std::vector<TransportPoint>& points,
                         const std::vector<TransportPoint>& exchanges, int ranks,
                         BytesPerSecond rate, const TransportRules& rules);

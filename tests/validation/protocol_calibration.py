@@ -12,7 +12,7 @@ BURST = "128kb"
 # The plan's batches of 16 are the only ones in between that are measured here.
 BATCHES = {"small_cnn": "4,16,64", "small_mlp": "4,16,64", "densenet121": "2,8"}
 HOSTS = ["--hosts", "2", "--rate", f"{RATE_MBIT}mbit", "--burst", BURST]
-SIZES = "1KiB,4KiB,16KiB,64KiB,256KiB,1MiB,2MiB,4MiB,8MiB"
+SIZES = "1KiB,4KiB,16KiB,64KiB,256KiB,512KiB,1MiB,2MiB,4MiB,8MiB"
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 # Roughly, for the plan.
 ESTIMATE_S = {"small_cnn": 15, "small_mlp": 10, "densenet121": 40, "collectives": 100}
