@@ -3,16 +3,9 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "profile/compute_error.hpp"
 
 namespace rehearse {
-namespace {
-
-/// What a GPU's measured times drift by between sessions, taken as for profiles
-/// (compute_error.cpp).
-constexpr double kWholeStepError = 0.03;
-
-}  // namespace
-
 Seconds step_time(const StepCosts& costs, std::int64_t micro_batches) {
   Seconds micro_batch;
   for (const UnitCost& unit : costs.units) micro_batch += unit.forward + unit.backward;
@@ -25,7 +18,7 @@ StepCosts scaled_to(StepCosts costs, const StepCosts& at_measured, const WholeSt
   const double samples = static_cast<double>(measured.batch * measured.micro_batches);
   const double factor = Seconds(samples / measured.samples_per_s) / simulated;
   // Another batch is still the roofline's guess.
-  if (step_time(costs, 1) == step_time(at_measured, 1)) costs.uncertainty = kWholeStepError;
+  if (step_time(costs, 1) == step_time(at_measured, 1)) costs.uncertainty = kGpuDrift;
   for (UnitCost& unit : costs.units) {
     unit.forward = unit.forward * factor;
     unit.backward = unit.backward * factor;
