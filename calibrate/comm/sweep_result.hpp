@@ -14,7 +14,7 @@ struct SweepPoint {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes size;  ///< as nccl-tests counts it
   Seconds median, p5, p95;
-  Seconds host;  ///< processor time of the busiest rank's process; median
+  Seconds host{};  ///< processor time of the busiest rank's process; median
 };
 
 /// A collective and a computation, each alone and beside the other; medians over repetitions of the

@@ -171,7 +171,11 @@ SweepSamples some_samples() {
   samples.backend = "gloo";
   samples.hardware = "made up";
   samples.at(CollectiveKind::broadcast, Bytes(1024)) = {
-      CollectiveKind::broadcast, Bytes(1024), 7, {Seconds(3e-6), Seconds(1e-6), Seconds(2e-6)}};
+      CollectiveKind::broadcast,
+      Bytes(1024),
+      7,
+      {Seconds(3e-6), Seconds(1e-6), Seconds(2e-6)},
+      {Seconds(2e-6), Seconds(1e-6), Seconds(1e-6)}};
   samples.overlaps.push_back({CollectiveKind::all_reduce, Bytes(1024), Seconds(1e-3), Seconds(2e-3),
                               Seconds(1e-3), Seconds(1.5e-3)});
   samples.copies.push_back({false, true, Bytes(64), Seconds(1e-6)});
