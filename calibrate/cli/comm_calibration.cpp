@@ -12,6 +12,7 @@
 #include "launch/run_team.hpp"
 #include "measure/host_threads.hpp"
 #include "measure/rank_device.hpp"
+#include "measure/time_slice.hpp"
 #include "profile/whole_file.hpp"
 
 namespace rehearse {
@@ -133,7 +134,8 @@ std::optional<SweepResult> calibrate_comm(const CommRequest& request,
   table.replace_extension(".csv");
   const SweepProfileOptions options{
       request.name.empty() ? output.stem().string() : request.name, invocation.command_line,
-      fmt::format("{:%F}", fmt::gmtime(std::time(nullptr))), request.link_rate};
+      fmt::format("{:%F}", fmt::gmtime(std::time(nullptr))), request.link_rate,
+      request.link_rate > BytesPerSecond(0) ? measure_time_slice() : Seconds(0)};
   // The points first: a fit that fails must not lose them.
   write_whole_file(table, comm_points_table(result, options));
   write_whole_file(output, comm_profile_file(result, options));

@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
-#include "measure/time_slice.hpp"
 #include "profile/import.hpp"
 #include "profile/transport_fit.hpp"
 
@@ -36,7 +35,9 @@ CommPoints points_of(const SweepResult& result, CollectiveKind kind, const std::
   return measured;
 }
 
-std::optional<Transport> transport_of(const SweepResult& result, BytesPerSecond rate) {
+std::optional<Transport> transport_of(const SweepResult& result,
+                                      const SweepProfileOptions& options) {
+  const BytesPerSecond rate = options.link_rate;
   if (!(rate > BytesPerSecond(0))) return std::nullopt;
   if (result.backend != "gloo" || result.nodes != result.ranks) {
     throw InputError(
@@ -50,7 +51,7 @@ std::optional<Transport> transport_of(const SweepResult& result, BytesPerSecond 
   }
   try {
     TransportRules rules = kGlooRules;
-    rules.slice = measure_time_slice();
+    rules.slice = options.slice;
     return fit_transport(rings, exchanges, result.ranks, rate, rules);
   } catch (const std::invalid_argument& error) {
     throw InputError(fmt::format("error: --link-rate: all_reduce has {}", error.what()));
@@ -84,7 +85,7 @@ std::string comm_profile_file(const SweepResult& result, const SweepProfileOptio
   for (const SweepOverlap& one : result.overlaps) {
     profile.overlap.push_back({one.kind, one.size, one.compute_slowdown(), one.comm_slowdown()});
   }
-  profile.transport = transport_of(result, options.link_rate);
+  profile.transport = transport_of(result, options);
   return head(result, options) + comments + to_yaml(profile);
 }
 

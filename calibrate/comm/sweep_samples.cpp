@@ -167,8 +167,10 @@ SweepResult summarize(const SweepSamples& samples) {
   std::stable_sort(all.begin(), all.end(), [](const SweepSeries& a, const SweepSeries& b) {
     return std::tuple(a.kind, a.size) < std::tuple(b.kind, b.size);
   });
-  for (const SweepSeries& series : all) {
+  for (SweepSeries& series : all) {
     if (series.times.empty()) continue;
+    std::sort(series.times.begin(), series.times.end());
+    std::sort(series.host_times.begin(), series.host_times.end());
     result.points.push_back({series.kind, series.size, percentile(series.times, 0.5),
                              percentile(series.times, 0.05), percentile(series.times, 0.95),
                              percentile(series.host_times, 0.5)});
