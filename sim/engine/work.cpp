@@ -1,7 +1,6 @@
 // What an operation does between its start and its end: computation, transfers, and collectives as
 // flows.
 #include <algorithm>
-#include <utility>
 
 #include "base/error.hpp"
 #include "engine/simulation.hpp"
@@ -45,70 +44,6 @@ void Simulation::start_transfer(RankOp what, const Transfer& transfer) {
   network_->call_at(network_->now() + latency.value(), token);
 }
 
-PortPair Simulation::ports_of(RankOp what) const {
-  const auto& transfer = std::get<Transfer>(op_of(what).work);
-  return ports_between(cluster_, place(transfer.source.value_or(RankId(what.rank))),
-                       place(transfer.target.value_or(RankId(what.rank))));
-}
-
-void Simulation::send_message(RankOp what) {
-  const PortPair ports = ports_of(what);
-  const Bytes size = std::get<Transfer>(op_of(what).work).size;
-  trace_.traffic.bytes[static_cast<std::size_t>(ports.source.kind)] += size.value();
-  ++trace_.traffic.flows;
-  network_->start_flow(network_->index_of(ports.source), network_->index_of(ports.target),
-                       on_wire(size, ports), {kTransferred, what.rank, what.op});
-}
-
-/// Over sockets a message waits until those that pass its ports are over, but those that were sent
-/// at the same moment share them, after the first iteration. Equal shares would keep workers in
-/// phase that began in phase, for ever; the shares of TCP's connections are never quite equal, so
-/// that real workers soon take turns unless a barrier brings them together again.
-bool Simulation::take_turn(RankOp what, bool may_share) {
-  if (!goes_over_socket(what)) return true;
-  const PortPair ports = ports_of(what);
-  const double now = network_->now();
-  const auto is_free = [&](const std::map<Port, Turn>& turns, const Port& port) {
-    const auto turn = turns.find(port);
-    return turn == turns.end() || (may_share && turn->second.since == now);
-  };
-  if (!is_free(sending_, ports.source) || !is_free(receiving_, ports.target)) {
-    waiting_messages_.push_back(what);
-    return false;
-  }
-  for (Turn* turn : {&sending_[ports.source], &receiving_[ports.target]}) {
-    if (turn->messages++ == 0) turn->since = now;
-  }
-  return true;
-}
-
-void Simulation::give_up_turn(RankOp what) {
-  if (!goes_over_socket(what)) return;
-  const PortPair ports = ports_of(what);
-  if (--sending_.at(ports.source).messages == 0) sending_.erase(ports.source);
-  if (--receiving_.at(ports.target).messages == 0) receiving_.erase(ports.target);
-  const std::vector<RankOp> waiting = std::move(waiting_messages_);
-  waiting_messages_.clear();
-  for (const RankOp next : waiting)
-    if (take_turn(next, false)) send_message(next);
-}
-
-bool Simulation::goes_over_socket(RankOp what) const {
-  if (!options_.comm || !options_.comm->transport) return false;
-  const auto& transfer = std::get<Transfer>(op_of(what).work);
-  const Place from = place(transfer.source.value_or(RankId(what.rank)));
-  return transfer.size.value() > 0 &&
-         from.node != place(transfer.target.value_or(RankId(what.rank))).node;
-}
-
-/// What a message of this size occupies of a link.
-Bytes Simulation::on_wire(Bytes size, const PortPair& ports) const {
-  const bool measured = options_.comm && options_.comm->transport;
-  return measured && ports.source.kind == PortKind::nic
-             ? size / options_.comm->transport->efficiency
-             : size;
-}
-
 void Simulation::arrive(RankOp what, const Collective& collective) {
   const std::uint32_t id = collectives_.id(RankId(what.rank), collective, OpId(what.op));
   CollectiveState& state = states_[id];
@@ -122,36 +57,6 @@ void Simulation::arrive(RankOp what, const Collective& collective) {
   if (waits_for_a_core(id)) return;
   network_->call_at(network_->now() + collectives_.planned(id).latency.value(),
                     {kCollectiveStart, id, 0});
-}
-
-/// A back end's thread that wakes for a new collective while all shared cores compute waits for its
-/// turn, one time slice of each computation on its core, or until a core is free.
-bool Simulation::waits_for_a_core(std::uint32_t collective) {
-  const Transport* transport = collectives_.planned(collective).transport;
-  if (!transport || !cluster_.shared_cores || transport->slice.value() <= 0) return false;
-  const double on_each =
-      static_cast<double>(cores_[0].operations()) / static_cast<double>(*cluster_.shared_cores);
-  if (on_each < 1) return false;
-  waiting_collectives_.push_back(collective);
-  network_->call_at(network_->now() + on_each * transport->slice.value(),
-                    {kCoreTurn, collective, states_[collective].starts});
-  return true;
-}
-
-/// Its turn has come; nothing where it did not wait so long.
-void Simulation::take_core(std::uint32_t collective, std::uint32_t start) {
-  if (states_[collective].starts != start) return;
-  ++states_[collective].starts;
-  std::erase(waiting_collectives_, collective);
-  start_flows(collective);
-}
-
-/// Some computation is over, and what came after it has begun.
-void Simulation::offer_cores() {
-  if (std::cmp_greater_equal(cores_[0].operations(), *cluster_.shared_cores)) return;
-  const std::vector<std::uint32_t> waiting = std::move(waiting_collectives_);
-  waiting_collectives_.clear();
-  for (const std::uint32_t collective : waiting) take_core(collective, states_[collective].starts);
 }
 
 void Simulation::start_flows(std::uint32_t collective) {
@@ -174,21 +79,6 @@ void Simulation::start_flow(std::uint32_t collective, std::uint32_t flow) {
   network_->call_at(network_->now() + latency, {kFlowStart, collective, flow});
 }
 
-/// What the host does between flows, if anything: it shares the cores with compute where they are
-/// few.
-void Simulation::start_host_step(std::uint32_t collective, std::uint32_t flow) {
-  const PlannedCollective& planned = collectives_.planned(collective);
-  const FlowPlan::Flow& step = planned.plan->plan.flows[flow];
-  const Token over{kFlowDone, collective, flow};
-  if (step.wakes) return network_->call_at(network_->now() + planned.transport->wake.value(), over);
-  if (step.handled <= 0) return end_flow(collective, flow);
-  const Bytes payload = planned.size * planned.transport->efficiency * step.handled;
-  const double work = planned.transport->host_work(payload).value();
-  if (!cluster_.shared_cores) return network_->call_at(network_->now() + work, over);
-  cores_[0].begin({collective, flow, Cores::Task::Kind::handling}, work, 1, network_->now());
-  schedule_computed(0);
-}
-
 void Simulation::send_flow(std::uint32_t collective, std::uint32_t flow) {
   const PlannedCollective& planned = collectives_.planned(collective);
   const FlowPlan::Flow& edge = planned.plan->plan.flows[flow];
@@ -203,28 +93,6 @@ void Simulation::send_flow(std::uint32_t collective, std::uint32_t flow) {
   trace_.traffic.bytes[static_cast<std::size_t>(edge.source.kind)] += bytes.value();
   ++trace_.traffic.flows;
   network_->start_flow(source, target, bytes, {kFlowDone, collective, flow});
-}
-
-/// What a flow occupies of its ports.
-Bytes Simulation::bytes_of(const PlannedCollective& planned, std::uint32_t flow) const {
-  const Bytes bytes = planned.size * planned.plan->plan.flows[flow].share;
-  if (!planned.transport || planned.plan->plan.algorithm != CollectiveAlgorithm::direct)
-    return bytes;
-  const Transport& transport = *planned.transport;
-  const Bytes payload = bytes * transport.efficiency;
-  return payload < transport.exchange_from ? bytes : payload / transport.exchange_efficiency;
-}
-
-/// The connection of a flow that has arrived takes the next one.
-void Simulation::free_connection(std::uint32_t collective, std::uint32_t flow) {
-  const PlannedCollective& planned = collectives_.planned(collective);
-  if (!planned.transport || planned.plan->plan.flows[flow].share <= 0) return;
-  Connection& connection = connections_[planned.plan->ports[flow]];
-  connection.busy = false;
-  if (connection.waiting.empty()) return;
-  const auto [next, its_flow] = connection.waiting.front();
-  connection.waiting.pop_front();
-  send_flow(next, its_flow);
 }
 
 void Simulation::end_flow(std::uint32_t collective, std::uint32_t flow) {
