@@ -90,7 +90,8 @@ void Simulation::take_core(std::uint32_t collective, std::uint32_t start) {
   if (states_[collective].starts != start) return;
   ++states_[collective].starts;
   std::erase(waiting_collectives_, collective);
-  start_flows(collective);
+  network_->call_at(network_->now() + collectives_.planned(collective).latency.value(),
+                    {kCollectiveStart, collective, 0});
 }
 
 /// Some computation is over, and what came after it has begun.

@@ -85,8 +85,8 @@ BOOST_AUTO_TEST_CASE(a_collective_waits_for_a_core_while_all_compute) {
   // 4 ms, or until both have computed. The wire takes 1 ms.
   Cluster cluster = hosts(2);
   cluster.shared_cores = 1;
-  const auto end_beside = [&](double compute) {
-    Transport transport = transport_of(0, 0);
+  const auto end_beside = [&](double compute, Fidelity fidelity, double wake) {
+    Transport transport = transport_of(wake, 0);
     transport.host_rate = BytesPerSecond(0);
     transport.slice = Seconds(4 * kMs);
     const CommProfile profile = profile_of(transport);
@@ -95,13 +95,16 @@ BOOST_AUTO_TEST_CASE(a_collective_waits_for_a_core_while_all_compute) {
     program.lanes.push_back({"compute", LaneKind::compute});
     program.ops.push_back(
         {.label = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(compute)}});
-    const Trace trace = play(on_all_ranks(cluster, program), cluster, Fidelity::hop, &profile);
+    const Trace trace = play(on_all_ranks(cluster, program), cluster, fidelity, &profile);
     for (const Span& span : trace.spans)
       if (span.op == OpId(0)) return span.end.value();
     return 0.0;
   };
-  BOOST_CHECK_CLOSE(end_beside(30 * kMs), 5 * kMs, kPercent);
-  BOOST_CHECK_CLOSE(end_beside(1 * kMs), 3 * kMs, kPercent);
+  for (const Fidelity fidelity : {Fidelity::hop, Fidelity::flow}) {
+    BOOST_CHECK_CLOSE(end_beside(30 * kMs, fidelity, 0), 5 * kMs, kPercent);
+    BOOST_CHECK_CLOSE(end_beside(1 * kMs, fidelity, 0), 3 * kMs, kPercent);
+  }
+  BOOST_CHECK_CLOSE(end_beside(30 * kMs, Fidelity::flow, 2 * kMs), 7 * kMs, kPercent);
 }
 
 BOOST_AUTO_TEST_CASE(a_lane_runs_as_many_collectives_at_once_as_the_back_end) {
@@ -134,6 +137,24 @@ BOOST_AUTO_TEST_CASE(large_messages_of_an_exchange_reach_less_of_the_link) {
   BOOST_CHECK_CLOSE(time(1e12), 1e7 / kNic, kPercent);
   BOOST_CHECK_CLOSE(time(9e6), 2e7 / kNic, kPercent);
   BOOST_CHECK_CLOSE(time(9.1e6), 1e7 / kNic, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_carries_in_order) {
+  // An all_gather of 2 us on the wire, asked for while the parts of a reduce_scatter are on their
+  // way: it comes after them, and would take twice its time if it shared the link.
+  Transport transport = transport_of(0, 0);
+  transport.host_rate = BytesPerSecond(0);
+  transport.at_a_time = 2;
+  const CommProfile profile = profile_of(transport);
+  const Cluster cluster = hosts(2);
+  Program program =
+      one_collective(CollectiveKind::reduce_scatter, Bytes(18e6), CollectiveAlgorithm::automatic);
+  Op small = program.ops.front();
+  small.work = Collective{.kind = CollectiveKind::all_gather, .size = Bytes(3600)};
+  program.ops.push_back(small);
+  const Trace trace = play(on_all_ranks(cluster, program), cluster, Fidelity::hop, &profile);
+  for (const Span& span : trace.spans)
+    BOOST_CHECK_CLOSE(span.end.value(), span.op == OpId(0) ? 10 * kMs : 10.002 * kMs, kPercent);
 }
 
 /// The first rank serves; the others push to it, in phase.
