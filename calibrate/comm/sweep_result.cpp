@@ -43,16 +43,15 @@ std::optional<Transport> transport_of(const SweepResult& result,
     throw InputError(
         "error: --link-rate: only Gloo's transport between nodes of one rank is known");
   }
-  std::vector<TransportPoint> rings, exchanges;
+  std::vector<TransportPoint> rings;
   for (const SweepPoint& point : result.points) {
-    const TransportPoint one{point.size, point.median, point.host};
-    if (point.kind == CollectiveKind::all_reduce) rings.push_back(one);
-    if (point.kind == CollectiveKind::reduce_scatter) exchanges.push_back(one);
+    if (point.kind == CollectiveKind::all_reduce)
+      rings.push_back({point.size, point.median, point.host});
   }
   try {
     TransportRules rules = kGlooRules;
     rules.slice = options.slice;
-    return fit_transport(rings, exchanges, result.ranks, rate, rules);
+    return fit_transport(rings, result.ranks, rate, rules);
   } catch (const std::invalid_argument& error) {
     throw InputError(fmt::format("error: --link-rate: all_reduce has {}", error.what()));
   }

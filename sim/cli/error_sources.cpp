@@ -173,6 +173,11 @@ std::vector<ErrorSource> ShiftedRuns::error_sources(const Trace& trace) {
   return sources;
 }
 
+ModelError model_error(const Scenario& scenario, const Schedule& schedule) {
+  const bool sockets = scenario.comm && scenario.comm->transport && communicates(schedule);
+  return sockets ? ModelError{.step = 0.08, .staleness = 0.045} : ModelError{};
+}
+
 double activation_error(const std::vector<StepCosts>& costs) {
   const bool computed = std::ranges::any_of(costs, [](const StepCosts& one) {
     return !one.units.empty() && one.provenance == Provenance::analytic;

@@ -164,6 +164,7 @@ Prediction simulate(const Scenario& scenario, void (*progress)(double share)) {
   RunFacts facts = gather_facts(scenario, result.plan, costs, result.trace);
   facts.error_sources = result.error_sources = shifted.error_sources(result.trace);
   facts.activation_error = activation_error(costs);
+  facts.model_error = model_error(scenario, result.plan.schedule);
   result.report = summarize(facts);
   return result;
 }

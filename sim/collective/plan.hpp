@@ -24,6 +24,9 @@ struct FlowPlan {
     /// this share of the collective's size, or waking up.
     double handled = 0;
     bool wakes = false;
+    /// Says that its source is ready to receive from its target: no bytes, but it travels behind
+    /// what the connection carries already (segmented hops).
+    bool readies = false;
     std::uint32_t after_begin = 0;  ///< into `after`: flows that must have arrived
     std::uint32_t after_end = 0;
   };
@@ -54,7 +57,7 @@ struct FlowPlan {
 /// With `segments` above 0 every chunk of a ring goes in so many segments at hop fidelity, two of
 /// them on the way (Transport): the host hands them to the link one after the other, and the link
 /// carries one while the host works on the next. Direct exchanges are handed over message by
-/// message. Kinds that an algorithm does not know (reduce_scatter by tree, ...) and groups it does
+/// message, and their owners add up the parts. Kinds that an algorithm does not know (reduce_scatter by tree, ...) and groups it does
 /// not suit fall back to the ring; FlowPlan::algorithm says what it became. `algorithm` must not be
 /// automatic.
 FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, const Group& group,

@@ -68,6 +68,12 @@ FlowRange PlanBuilder::wake(FlowRange arrived) {
   return range;
 }
 
+FlowRange PlanBuilder::ready(std::size_t from, std::size_t to) {
+  const FlowRange range = add(ports_between(cluster_, places_[from], places_[to]), 0, {}, {});
+  plan.flows.back().readies = true;
+  return range;
+}
+
 FlowRange PlanBuilder::add(const PortPair& ports, double share, std::span<const FlowRange> after,
                            Seconds latency) {
   FlowPlan::Flow flow{

@@ -45,6 +45,8 @@ class PlanBuilder {
   FlowRange host(double share, std::span<const FlowRange> after);
   /// A host that slept notices what has arrived.
   FlowRange wake(FlowRange arrived);
+  /// One member's word to another that it is ready to receive from it.
+  FlowRange ready(std::size_t from, std::size_t to);
   /// A point that is reached when all of `after` has arrived.
   FlowRange join(std::span<const FlowRange> after);
 
@@ -77,6 +79,8 @@ struct RingPart {
   double share = 0;
   std::size_t steps = 1;
   bool striped = true;
+  /// Each member asks to send before it asks to receive (segments only).
+  bool sends_first = false;
 };
 std::vector<FlowRange> add_ring(PlanBuilder& builder, const RingPart& ring,
                                 std::span<const FlowRange> after, Fidelity fidelity);

@@ -46,7 +46,8 @@ std::vector<FlowRange> add_ring_hops(PlanBuilder& builder, const RingPart& ring,
 
 // A host hands a segment to its link when it has handed over the one before and the last but one
 // has come from its neighbour (Gloo's allreduce.cc and allgather.cc: two on the way); the link
-// carries them in that order.
+// carries them in that order. Of two members that send first, the later one sends at once and its
+// word that it is ready to receive travels behind each segment: the other one sends then.
 std::vector<FlowRange> add_ring_segments(PlanBuilder& builder, const RingPart& ring,
                                          std::span<const FlowRange> after) {
   const std::size_t edges = ring.members.size();
@@ -54,6 +55,8 @@ std::vector<FlowRange> add_ring_segments(PlanBuilder& builder, const RingPart& r
   const double share = ring.share / static_cast<double>(sends);
   std::vector<FlowRange> worked(edges), carried(edges);
   std::vector<std::vector<FlowRange>> noticed(edges);  // by the rank that the edge leads to
+  for (std::size_t i = 0; i < edges; ++i)
+    carried[i] = builder.ready(ring.members[(i + 1) % edges], ring.members[i]);
   for (std::size_t k = 0; k < sends; ++k) {
     for (std::size_t i = 0; i < edges; ++i) {
       std::vector<FlowRange> wait;
@@ -62,9 +65,9 @@ std::vector<FlowRange> add_ring_segments(PlanBuilder& builder, const RingPart& r
       if (k > 1) wait.push_back(noticed[(i + edges - 1) % edges][k - 2]);
       worked[i] = builder.host(share, wait);
     }
-    for (std::size_t i = 0; i < edges; ++i) {
-      std::vector<FlowRange> wait = {worked[i]};
-      if (k > 0) wait.push_back(carried[i]);
+    for (std::size_t i = edges; i-- > 0;) {
+      std::vector<FlowRange> wait = {worked[i], carried[i]};
+      if (ring.sends_first && edges == 2 && i == 0) wait.push_back(carried[1]);
       carried[i] = add_hop(builder, ring, i, share, wait);
       noticed[i].push_back(builder.wake(carried[i]));
     }
@@ -131,7 +134,8 @@ void plan_ring(PlanBuilder& builder, CollectiveKind kind, Fidelity fidelity) {
   add_ring(builder,
            {.members = members,
             .share = bus_factor(kind, builder.ranks()),
-            .steps = reduce_and_gather ? 2 * steps : steps},
+            .steps = reduce_and_gather ? 2 * steps : steps,
+            .sends_first = kind == CollectiveKind::all_gather},
            {}, builder.folded() ? Fidelity::flow : fidelity);
 }
 

@@ -103,6 +103,8 @@ struct StepCosts {
   /// of what is computed, what the profile says of itself (compute_error) and of its transfer. The
   /// optimizer's counts by its share.
   double uncertainty = 0;
+  /// Measured on a CPU: the thread that issues operations also computes.
+  bool host_computes = false;
   std::string origin;  ///< "analytic", "measured (FILE)", "transferred from DEVICE (FILE)"
   /// Why they lie outside what was measured; each reason is part of `uncertainty`.
   std::vector<std::string> outside;

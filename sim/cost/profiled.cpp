@@ -112,6 +112,7 @@ StepCosts profiled_units(const CostQuestion& question, const CostSource& source)
     unscaled += times.forward + times.backward;
   }
   costs.uncertainty = compute_error(profile, question.batch);
+  costs.host_computes = profile.origin.cuda == "none";
   costs.provenance = source.device ? Provenance::transferred : Provenance::measured;
   costs.assumptions.push_back(measured_assumption(source));
   if (!measured.outside.empty()) {

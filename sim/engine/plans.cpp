@@ -37,7 +37,7 @@ const PlayablePlan& Plans::plan(const Key& key) {
                                   schedule_.ranks, cluster_, key.fidelity, key.segments);
   PlayablePlan& kept = plans_.emplace(key, playable(std::move(made))).first->second;
   for (const FlowPlan::Flow& flow : kept.plan.flows)
-    kept.ports.emplace_back(flow.share > 0
+    kept.ports.emplace_back(flow.share > 0 || flow.readies
                                 ? std::pair(number_of(flow.source), number_of(flow.target))
                                 : std::pair(0U, 0U));
   return kept;
@@ -83,7 +83,9 @@ PlannedCollective Plans::planned_by_transport(const Collective& collective, Grou
                                                                   : CollectiveAlgorithm::ring;
   }
   const double ranks = static_cast<double>(schedule_.groups[group.index()].ranks);
-  const int segments = transport.segments_of(collective.size / ranks);
+  const int segments = collective.kind == CollectiveKind::all_gather
+                           ? transport.segments
+                           : transport.segments_of(collective.size / ranks);
   const PlayablePlan& played =
       plan({collective.kind, algorithm, group.index(), options_.fidelity, segments});
   PlannedCollective result{.plan = &played,
@@ -91,7 +93,8 @@ PlannedCollective Plans::planned_by_transport(const Collective& collective, Grou
                            .latency = played.plan.latency,
                            .transport = &transport};
   add_overlap(collective, result);
-  if (options_.fidelity == Fidelity::hop) return result;
+  if (options_.fidelity == Fidelity::hop || played.plan.algorithm != CollectiveAlgorithm::ring)
+    return result;
   // The wire covers every step's host but the first's.
   const Bytes segment = collective.size / ranks / segments;
   result.latency += transport.wake + transport.host_work(segment);

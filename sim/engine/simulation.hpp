@@ -32,6 +32,7 @@ class Simulation {
 
  private:
   enum TokenKind : std::uint32_t {
+    kAwake,            // a rank, b op
     kComputed,         // a rank, b op
     kPacedComputed,    // a cores, b version of what they compute
     kTransferStart,    // a rank, b op
@@ -143,7 +144,6 @@ class Simulation {
   void start_flow(std::uint32_t collective, std::uint32_t flow);
   void start_host_step(std::uint32_t collective, std::uint32_t flow);
   void send_flow(std::uint32_t collective, std::uint32_t flow);
-  Bytes bytes_of(const PlannedCollective& planned, std::uint32_t flow) const;
   void free_connection(std::uint32_t collective, std::uint32_t flow);
   void end_flow(std::uint32_t collective, std::uint32_t flow);
   void end_flows(std::uint32_t collective);

@@ -117,26 +117,17 @@ void Simulation::start_host_step(std::uint32_t collective, std::uint32_t flow) {
   schedule_computed(0);
 }
 
-/// What a flow occupies of its ports.
-Bytes Simulation::bytes_of(const PlannedCollective& planned, std::uint32_t flow) const {
-  const Bytes bytes = planned.size * planned.plan->plan.flows[flow].share;
-  if (!planned.transport || planned.plan->plan.algorithm != CollectiveAlgorithm::direct)
-    return bytes;
-  const Transport& transport = *planned.transport;
-  const Bytes payload = bytes * transport.efficiency;
-  return payload < transport.exchange_from ? bytes : payload / transport.exchange_efficiency;
-}
-
 /// The connection of a flow that has arrived takes the next one.
 void Simulation::free_connection(std::uint32_t collective, std::uint32_t flow) {
   const PlannedCollective& planned = collectives_.planned(collective);
   if (!planned.transport || planned.plan->plan.flows[flow].share <= 0) return;
   Connection& connection = connections_[planned.plan->ports[flow]];
   connection.busy = false;
-  if (connection.waiting.empty()) return;
-  const auto [next, its_flow] = connection.waiting.front();
-  connection.waiting.pop_front();
-  send_flow(next, its_flow);
+  while (!connection.busy && !connection.waiting.empty()) {
+    const auto [next, its_flow] = connection.waiting.front();
+    connection.waiting.pop_front();
+    send_flow(next, its_flow);
+  }
 }
 
 }  // namespace rehearse

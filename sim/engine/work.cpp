@@ -28,7 +28,13 @@ double Simulation::factor(std::uint32_t rank, std::uint32_t iteration) {
 
 void Simulation::start_compute(RankOp what, const Compute& compute, std::uint32_t iteration) {
   double duration = compute.duration.value();
-  if (compute.jittered) duration *= factor(what.rank, iteration);
+  if (compute.jittered) {
+    const bool first = ranks_[what.rank].factor_iteration != iteration;
+    duration *= factor(what.rank, iteration);
+    const Seconds delay = schedule_.ranks[what.rank].delay;
+    if (first && delay > Seconds(0))
+      return network_->call_at(network_->now() + delay.value(), {kAwake, what.rank, what.op});
+  }
   if (paced(what)) return begin_computing(what, duration);
   network_->call_at(network_->now() + duration, {kComputed, what.rank, what.op});
 }
@@ -73,7 +79,7 @@ void Simulation::start_flows(std::uint32_t collective) {
 void Simulation::start_flow(std::uint32_t collective, std::uint32_t flow) {
   const PlannedCollective& planned = collectives_.planned(collective);
   const FlowPlan::Flow& edge = planned.plan->plan.flows[flow];
-  if (edge.share <= 0) return start_host_step(collective, flow);
+  if (edge.share <= 0 && !edge.readies) return start_host_step(collective, flow);
   const double latency = edge.latency.value() * planned.latency_scale;
   if (latency <= 0) return send_flow(collective, flow);
   network_->call_at(network_->now() + latency, {kFlowStart, collective, flow});
@@ -84,10 +90,11 @@ void Simulation::send_flow(std::uint32_t collective, std::uint32_t flow) {
   const FlowPlan::Flow& edge = planned.plan->plan.flows[flow];
   const auto [source, target] = planned.plan->ports[flow];
   // Over sockets what goes between two ports goes in order: one connection carries all of it.
-  const Bytes bytes = bytes_of(planned, flow);
+  const Bytes bytes = planned.size * edge.share;
   if (planned.transport) {
     Connection& connection = connections_[planned.plan->ports[flow]];
     if (connection.busy) return connection.waiting.push_back({collective, flow});
+    if (edge.readies) return end_flow(collective, flow);
     connection.busy = true;
   }
   trace_.traffic.bytes[static_cast<std::size_t>(edge.source.kind)] += bytes.value();
@@ -119,6 +126,9 @@ void Simulation::end_collective(std::uint32_t collective) {
 void Simulation::on_token(Token token) {
   const RankOp what{token.a, token.b};
   switch (token.kind) {
+    case kAwake:
+      start_work(what, ranks_[what.rank].done[what.op]);
+      break;
     case kComputed:
       over_.push_back(what);
       break;

@@ -95,15 +95,16 @@ Bounds log_bounds(double best, const std::vector<ErrorSource>& sources,
 std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
                                     const Sampling& sampling) {
   const std::vector<ErrorSource>& sources = facts.error_sources;
+  const double step_alone = std::hypot(sampling.step, facts.model_error.step);
   std::vector<KeyBounds> intervals;
   const double step = report.step_time.value();
   intervals.push_back(
       {"step_time_s",
        log_bounds(
-           step, sources, [](const Headline& h) { return h.step_time.value(); }, sampling.step)});
+           step, sources, [](const Headline& h) { return h.step_time.value(); }, step_alone)});
   const double rate = report.samples_per_s;
   const Bounds rates = log_bounds(
-      rate, sources, [](const Headline& h) { return h.samples_per_s; }, sampling.step);
+      rate, sources, [](const Headline& h) { return h.samples_per_s; }, step_alone);
   intervals.push_back({"samples_per_s", rates});
   // What takes as long as the samples do.
   const auto as_time = [&](double value) {
@@ -120,8 +121,9 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
         {"memory.allocated_peak_bytes", memory_bounds(*report.memory, facts.activation_error)});
   }
   if (report.staleness) {
-    intervals.push_back(
-        {"staleness.mean", staleness_bounds(report.staleness->mean, sources, sampling.staleness)});
+    const double mean = report.staleness->mean;
+    const double alone = std::hypot(sampling.staleness, mean * facts.model_error.staleness);
+    intervals.push_back({"staleness.mean", staleness_bounds(mean, sources, alone)});
   }
   if (report.cost) intervals.push_back({"cost.gpu_hours", as_time(report.cost->gpu_hours)});
   if (report.cost && report.cost->usd) {

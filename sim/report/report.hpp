@@ -136,6 +136,12 @@ Breakdown break_down(const Schedule& schedule, const Trace& trace, std::uint32_t
                      std::uint32_t last);
 
 /// What a run did besides the trace.
+/// Half-widths of 90 % intervals, from recorded runs.
+struct ModelError {
+  double step = 0;       ///< of ln(step time)
+  double staleness = 0;  ///< of the mean staleness, over it
+};
+
 struct RunFacts {
   const Scenario& scenario;
   const Schedule& schedule;  ///< as simulated (folded or not)
@@ -150,6 +156,8 @@ struct RunFacts {
   std::vector<ErrorSource> error_sources = {};
   /// Half-width of the 90 % interval of ln(bytes of activations).
   double activation_error = 0;
+  /// What the model itself is off by where all costs are known.
+  ModelError model_error = {};
   /// Of the libraries ("simgrid": "3.32.0"); rehearse's own is added.
   std::map<std::string, std::string> versions = {};
 };

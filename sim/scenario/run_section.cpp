@@ -41,8 +41,10 @@ std::vector<Straggler> read_stragglers(Map& run, std::size_t ranks) {
     const auto index =
         static_cast<std::size_t>(rank.as_integer(0, static_cast<std::int64_t>(ranks) - 1));
     if (!seen.insert(index).second) rank.fail(fmt::format("rank {} is listed twice", index));
-    map.require("slowdown");
-    stragglers.push_back({index, number_within(map, "slowdown", 1, 1, 1000)});
+    const std::optional<Value> delay = map.optional("delay");
+    if (!delay) map.require("slowdown");
+    stragglers.push_back({index, number_within(map, "slowdown", 1, 1, 1000),
+                          delay ? delay->as_seconds() : Seconds(0)});
     map.finish();
   }
   return stragglers;

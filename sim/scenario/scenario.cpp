@@ -201,6 +201,7 @@ Schedule make_schedule(const Scenario& scenario) {
   schedule.overlap_slowdown = run.overlap_slowdown;
   for (const Straggler& straggler : run.stragglers) {
     schedule.ranks.at(straggler.rank).slowdown *= straggler.slowdown;
+    schedule.ranks.at(straggler.rank).delay = straggler.delay;
   }
   if (run.speed_spread > 0) spread_speeds(schedule, run);
   return schedule;

@@ -29,6 +29,7 @@ struct Train {
 struct Straggler {
   std::size_t rank = 0;
   double slowdown = 1;
+  Seconds delay;  ///< that it sleeps in every step
 };
 
 struct RunOptions {

@@ -45,6 +45,8 @@ std::string why_ranks_differ(const Schedule& schedule) {
   for (const RankSpec& rank : schedule.ranks)
     if (rank.slowdown != schedule.ranks.front().slowdown)
       return "ranks compute at different speeds";
+  for (const RankSpec& rank : schedule.ranks)
+    if (rank.delay != schedule.ranks.front().delay) return "ranks are delayed differently";
   return {};
 }
 

@@ -134,6 +134,7 @@ struct RankSpec {
   ProgramId program{};
   Place place{};
   double slowdown = 1;            ///< multiplies every Compute
+  Seconds delay{};                ///< it sleeps before each iteration's first jittered Compute
   std::vector<GroupId> groups{};  ///< by the program's group slots
 };
 

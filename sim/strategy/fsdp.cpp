@@ -112,7 +112,7 @@ class FsdpProgram {
     const auto freed = options_.limit_all_gathers ? free_events_.take_if_full() : std::nullopt;
     if (freed) {
       after.push_back({*freed});
-      builder_.block_host(after);
+      builder_.block_host("a free unit", after);
     }
     const FlatParameter& run = runs_[j];
     const std::string name = job_.model.units[run.first].name;
@@ -127,6 +127,11 @@ class FsdpProgram {
     if (first) first_gather_ = copies_ ? OpId(builder_.last().index() - 1) : builder_.last();
   }
 
+  // A stream waits for a gather without its host, unless the host computes.
+  void wait_for_gather(std::size_t j) {
+    if (builder_.host_computes()) builder_.block_host("all_gather", {{*gather_of_[j]}});
+  }
+
   void free_unit(std::size_t j, OpId last) {
     builder_[last].memory.push_back({MemoryKind::gathered, -whole(runs_[j], gathered_element_)});
     free_events_.freed_after(last);
@@ -137,6 +142,7 @@ class FsdpProgram {
       for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit) builder_.forward(unit);
     for (std::size_t j = 0; j < runs_.size(); ++j) {
       if (j == 0 || !options_.forward_prefetch) gather(j);
+      wait_for_gather(j);
       if (j + 1 < runs_.size() && options_.forward_prefetch) gather(j + 1);
       for (std::size_t unit = runs_[j].first; unit <= runs_[j].last; ++unit)
         builder_.forward(unit, unit == runs_[j].first ? std::vector<After>{{*gather_of_[j]}}
@@ -153,6 +159,7 @@ class FsdpProgram {
       const bool prefetched =
           options_.backward_prefetch != Fsdp::Prefetch::none && j + 1 < runs_.size();
       if (gathers && !prefetched) gather(j);
+      wait_for_gather(j);
       if (gathers && j > 0 && options_.backward_prefetch == Fsdp::Prefetch::backward_pre)
         gather(j - 1);
       const OpId last = add_run_backward(j);
@@ -178,6 +185,9 @@ class FsdpProgram {
   void reduce(std::size_t j, OpId backward, int micro, std::vector<After>& reduced) {
     const FlatParameter& run = runs_[j];
     const std::string name = job_.model.units[run.first].name;
+    // Where the host computes it also adds up what has come, one unit's at a time.
+    if (builder_.host_computes() && reducing_)
+      builder_.block_host("reduce_scatter", {{*reducing_}});
     OpId last = builder_.collective(nccl_, name,
                                     {.kind = CollectiveKind::reduce_scatter,
                                      .size = whole(run, reduced_element_),
@@ -194,6 +204,7 @@ class FsdpProgram {
                                   .algorithm = options_.algorithm},
                                  {{last}});
     if (copies_) last = add_copy("to host " + name, stored(run), {{last}});
+    reducing_ = last;
     if (micro + 1 == options_.gradient_accumulation || copies_) reduced.push_back({last});
   }
 
@@ -226,7 +237,7 @@ class FsdpProgram {
   Bytes gathered_element_, reduced_element_;
   FreeEvents free_events_;
   std::vector<std::optional<OpId>> gather_of_;
-  std::optional<OpId> first_gather_;
+  std::optional<OpId> first_gather_, reducing_;
 };
 
 std::size_t shard_group_size(const Fsdp& options, const Job& job) {

@@ -15,6 +15,7 @@ ProgramBuilder::ProgramBuilder(std::string name, const StepCosts& costs, const M
       costs.units.begin(), costs.units.end(),
       [](const UnitCost& unit) { return unit.forward_launch + unit.backward_launch > Seconds(0); });
   if (launches) host_ = lane("host", LaneKind::host);
+  if (costs.host_computes) host_ = compute_;
 }
 
 LaneId ProgramBuilder::lane(std::string name, LaneKind kind) {
@@ -29,7 +30,7 @@ OpId ProgramBuilder::unit_op(std::size_t unit, Phase phase, Seconds duration,
   const bool forward = phase == Phase::forward;
   const UnitCost& cost = costs_.units[unit];
   const std::string label = (forward ? "forward " : "backward ") + model_.units[unit].name;
-  if (host_) {
+  if (host_ && !host_computes()) {
     add({.label = "launch " + label,
          .phase = Phase::host,
          .lane = host_,
@@ -43,6 +44,7 @@ OpId ProgramBuilder::unit_op(std::size_t unit, Phase phase, Seconds duration,
        .lane = compute_,
        .work = Compute{duration},
        .after = std::move(after)});
+  if (host_computes()) last_on_host_ = last();
   return last();
 }
 
@@ -85,9 +87,9 @@ OpId ProgramBuilder::collective(LaneId lane, std::string what, Collective collec
   return last();
 }
 
-void ProgramBuilder::block_host(std::vector<After> after) {
+void ProgramBuilder::block_host(std::string what, std::vector<After> after) {
   if (!host_ || after.empty()) return;
-  add({.label = "wait for a free unit",
+  add({.label = "wait for " + std::move(what),
        .phase = Phase::host,
        .lane = host_,
        .work = Join{},

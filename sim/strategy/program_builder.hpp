@@ -27,7 +27,9 @@ class ProgramBuilder {
   OpId collective(LaneId lane, std::string what, Collective collective, std::vector<After> after);
   /// Holds the host back until `after` is over (an event.synchronize()); what it issues later waits
   /// with it. Without a host lane there is nothing to hold, and the caller's own edges must say it.
-  void block_host(std::vector<After> after);
+  void block_host(std::string what, std::vector<After> after);
+  /// The thread that issues operations also computes: what it issues comes after what it computed.
+  bool host_computes() const { return costs_.host_computes; }
 
   void resident(MemoryKind kind, Bytes size);
 

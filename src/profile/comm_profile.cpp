@@ -103,7 +103,6 @@ Transport Transport::shifted(double shift) const {
   const double link = std::exp(shift * efficiency_error), host = std::exp(shift * host_error);
   Transport other = *this;
   other.efficiency /= link;
-  other.exchange_efficiency /= link;
   other.wake *= host;
   other.per_message *= host;
   other.host_rate = host_rate * (1 / host);

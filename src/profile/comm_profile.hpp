@@ -1,6 +1,5 @@
 #pragma once
 
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -69,17 +68,13 @@ struct CommOverlap {
 /// hands it to the link, which carries it at `efficiency` of its rate. While the link carries one
 /// segment the host works on the next.
 struct Transport {
-  int segments = 2;          ///< of a ring's chunk, at least
-  Bytes largest_segment;     ///< above it a chunk has more of them
-  int at_a_time = 1;         ///< collectives that one process runs at once
-  double efficiency = 1;     ///< payload over the link's rate
-  Seconds wake;              ///< from a segment's arrival until a thread works on the next
-  Seconds per_message;       ///< work of one core for each segment, sender's and receiver's
-  BytesPerSecond host_rate;  ///< at which that core copies and adds up; 0: at once
-  /// Of the link's rate, for messages of this size and more of an exchange of all with all
-  /// (reduce_scatter): Gloo carries those one way at a time.
-  Bytes exchange_from{std::numeric_limits<double>::infinity()};
-  double exchange_efficiency = 1;
+  int segments = 2;            ///< of a ring's chunk, at least
+  Bytes largest_segment;       ///< above it a chunk has more of them
+  int at_a_time = 1;           ///< collectives that one process runs at once
+  double efficiency = 1;       ///< payload over the link's rate
+  Seconds wake;                ///< from a segment's arrival until a thread works on the next
+  Seconds per_message;         ///< work of one core for each segment, sender's and receiver's
+  BytesPerSecond host_rate;    ///< at which that core copies and adds up; 0: at once
   Seconds slice{0};            ///< that a thread computes before another on its core takes its turn
   BytesPerSecond measured_at;  ///< the links' rate; another one is outside the calibration
   /// Relative half-widths of the 90 % intervals of the link's efficiency, and of what hosts take.

@@ -107,12 +107,6 @@ Transport read_transport(const Value& value) {
   if (const auto rate = map.optional("host_rate")) {
     transport.host_rate = rate->as_bytes_per_second();
   }
-  if (const auto exchanges = map.optional("exchanges")) {
-    Map large = exchanges->as_map();
-    transport.exchange_from = large.require("from").as_bytes();
-    transport.exchange_efficiency = large.require("efficiency").as_positive_number();
-    large.finish();
-  }
   if (const auto slice = map.optional("slice")) transport.slice = slice->as_seconds();
   transport.measured_at = map.require("measured_at").as_bytes_per_second();
   transport.efficiency_error = map.require("efficiency_error").as_non_negative_number();
@@ -168,10 +162,6 @@ std::string transport_text(const Transport& transport) {
   }
   if (transport.slice.value() > 0) {
     text += fmt::format("  slice: {}us\n", decimal(transport.slice.value() * 1e6));
-  }
-  if (std::isfinite(transport.exchange_from.value())) {
-    text += fmt::format("  exchanges: {{from: {}, efficiency: {:.4f}}}\n",
-                        yaml_bytes(transport.exchange_from), transport.exchange_efficiency);
   }
   return text + fmt::format("  measured_at: {}\n  efficiency_error: {:.4f}\n  host_error: {:.4f}\n",
                             yaml_bytes_per_second(transport.measured_at),

@@ -77,23 +77,6 @@ Seconds wake_of(const std::vector<TransportPoint>& points, int ranks, BytesPerSe
   return Seconds(median(wakes));
 }
 
-/// From the smallest message on from which every exchange takes rather twice the wire's time than
-/// once: their efficiency.
-void fit_exchanges(std::vector<TransportPoint> exchanges, int ranks, BytesPerSecond rate,
-                   Transport& transport) {
-  std::sort(exchanges.begin(), exchanges.end(),
-            [](const TransportPoint& a, const TransportPoint& b) { return a.size > b.size; });
-  std::vector<double> shares;
-  for (const TransportPoint& point : exchanges) {
-    const Bytes sent = point.size * bus_factor(CollectiveKind::reduce_scatter, ranks);
-    const double share = sent / point.time / rate;
-    if (1.5 * share > transport.efficiency) break;
-    shares.push_back(share);
-    transport.exchange_from = point.size / static_cast<double>(ranks);
-  }
-  if (!shares.empty()) transport.exchange_efficiency = median(shares);
-}
-
 /// What 90 % of the points that are large, or that are not, stay within of uncontended().
 double error_p90(const std::vector<TransportPoint>& points, int ranks, bool large,
                  const Transport& transport) {
@@ -122,9 +105,8 @@ Seconds uncontended(const Transport& transport, Bytes size, int ranks, BytesPerS
   return ring.steps * ring.segments * busiest + way - busiest;
 }
 
-Transport fit_transport(const std::vector<TransportPoint>& points,
-                        const std::vector<TransportPoint>& exchanges, int ranks,
-                        BytesPerSecond rate, const TransportRules& rules) {
+Transport fit_transport(const std::vector<TransportPoint>& points, int ranks, BytesPerSecond rate,
+                        const TransportRules& rules) {
   if (ranks < 2) throw std::invalid_argument("a transport needs at least two ranks");
   Transport transport;
   transport.segments = rules.segments;
@@ -135,7 +117,6 @@ Transport fit_transport(const std::vector<TransportPoint>& points,
   transport.measured_at = rate;
   fit_host(points, ranks, transport);
   transport.wake = wake_of(points, ranks, rate, transport);
-  fit_exchanges(exchanges, ranks, rate, transport);
   transport.efficiency_error = error_p90(points, ranks, true, transport);
   transport.host_error = error_p90(points, ranks, false, transport);
   return transport;

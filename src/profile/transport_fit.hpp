@@ -33,11 +33,9 @@ Seconds uncontended(const Transport& transport, Bytes size, int ranks, BytesPerS
 /// What the points say of the transport: the efficiency by those of kLargeMessage and more, the
 /// host's work by its processor time (least squares of relative errors), the wake-up by what is
 /// left of the time of the smallest; their errors are what 90 % of the points of kLargeMessage and
-/// more, and of the others, stay within of uncontended(). From the exchanges (reduce_scatters; may
-/// be empty), what large messages reach of the link. std::invalid_argument for less than 2 ranks,
-/// no point of 64 KiB or less or none of kLargeMessage or more.
-Transport fit_transport(const std::vector<TransportPoint>& points,
-                        const std::vector<TransportPoint>& exchanges, int ranks,
-                        BytesPerSecond rate, const TransportRules& rules);
+/// more, and of the others, stay within of uncontended(). std::invalid_argument for less
+/// than 2 ranks, no point of 64 KiB or less or none of kLargeMessage or more.
+Transport fit_transport(const std::vector<TransportPoint>& points, int ranks, BytesPerSecond rate,
+                        const TransportRules& rules);
 
 }  // namespace rehearse

@@ -98,12 +98,15 @@ BOOST_AUTO_TEST_CASE(every_option_of_a_run_arrives) {
 BOOST_AUTO_TEST_CASE(a_schedule_has_the_iterations_the_seed_and_the_stragglers_of_the_run) {
   const Schedule schedule =
       make_schedule(read(kToy + "run: {steps: 5, warmup_steps: 3, seed: 7, overlap_slowdown: 1.5,"
-                                " stragglers: [{rank: 2, slowdown: 3}]}\n"));
+                                " stragglers: [{rank: 2, slowdown: 3}, {rank: 3, delay: 5ms}]}\n"));
   BOOST_TEST(schedule.iterations == 8u);
   BOOST_TEST(schedule.seed == 7u);
   BOOST_TEST(schedule.overlap_slowdown.value() == 1.5);
   BOOST_REQUIRE(schedule.ranks.size() == 4u);
   BOOST_TEST(schedule.ranks[2].slowdown == 3 * schedule.ranks[1].slowdown);
+  BOOST_TEST(schedule.ranks[2].delay.value() == 0);
+  BOOST_TEST(schedule.ranks[3].slowdown == schedule.ranks[1].slowdown);
+  BOOST_TEST(schedule.ranks[3].delay.value() == 5e-3);
 }
 
 BOOST_AUTO_TEST_CASE(an_override_equals_an_edit_of_the_file) {

@@ -73,6 +73,21 @@ BOOST_AUTO_TEST_CASE(who_has_done_leaves_the_core_to_the_others) {
   check_ends(ends({{0}, {2}, {0}}, 1), {0, 2, 0});
 }
 
+BOOST_AUTO_TEST_CASE(who_sleeps_leaves_the_core_to_the_others) {
+  const auto ends_of = [](double first, double second) {
+    const Cluster cluster = shared_cluster(2, 1);
+    Schedule schedule = computing(cluster, {{1, 1}, {2}});
+    schedule.iterations = 2;
+    schedule.ranks[0].delay = Seconds(3);
+    const Trace trace = play(schedule, cluster);
+    BOOST_CHECK_CLOSE(trace.iteration_end[0][1].value(), first, kPercent);
+    BOOST_CHECK_CLOSE(trace.iteration_end[1][1].value(), second, kPercent);
+  };
+  // The second computes until 3, alone; then they share the core, until it has done at 5. The first
+  // has a second left, until 6, and sleeps until 9 before its second iteration.
+  ends_of(11, 5);
+}
+
 BOOST_AUTO_TEST_CASE(who_comes_later_shares_from_then_on) {
   Cores cores(1);
   cores.begin({0, 0}, 2, 1, 0);

@@ -21,8 +21,6 @@ Transport known() {
           .wake = Seconds(1e-3),
           .per_message = Seconds(2e-4),
           .host_rate = BytesPerSecond(2e9),
-          .exchange_from = Bytes(512.0 * 1024.0),
-          .exchange_efficiency = 0.5,
           .slice = Seconds(4e-3),
           .measured_at = kRate,
           .efficiency_error = 0.01,
@@ -62,7 +60,7 @@ CommProfile profile_with(const Transport& transport) {
 
 BOOST_AUTO_TEST_CASE(the_fit_finds_what_the_points_were_made_of) {
   for (const int ranks : {2, 4}) {
-    const Transport fitted = fit_transport(points_of(ranks), {}, ranks, kRate, kGlooRules);
+    const Transport fitted = fit_transport(points_of(ranks), ranks, kRate, kGlooRules);
     BOOST_CHECK_CLOSE(fitted.per_message.value(), 2e-4, 1e-6);
     BOOST_CHECK_CLOSE(fitted.host_rate.value(), 2e9, 1e-6);
     // A large all_reduce also has its start, which the fit takes for the link's.
@@ -78,7 +76,7 @@ BOOST_AUTO_TEST_CASE(errors_are_what_most_points_are_off_by) {
   std::vector<TransportPoint> points = points_of(2);
   for (TransportPoint& point : points)
     if (point.size < Bytes(1e5)) point.time *= point.size < Bytes(2e3) ? 1.5 : 0.8;
-  const Transport fitted = fit_transport(points, {}, 2, kRate, kGlooRules);
+  const Transport fitted = fit_transport(points, 2, kRate, kGlooRules);
   BOOST_TEST(fitted.host_error > 0.15);
   BOOST_TEST(fitted.efficiency_error < 0.02);
   BOOST_CHECK_CLOSE(fitted.shifted(1).wake / fitted.wake, std::exp(fitted.host_error), 1e-9);
@@ -90,24 +88,11 @@ BOOST_AUTO_TEST_CASE(a_chunk_has_two_segments_and_more_above_the_largest) {
   BOOST_TEST(known().segments_of(Bytes(2 * 1024 * 1024 + 1)) == 3);
 }
 
-BOOST_AUTO_TEST_CASE(exchanges_tell_what_large_messages_reach) {
-  std::vector<TransportPoint> exchanges;
-  for (double size = 1e4; size < 2e7; size *= 10) {
-    const Seconds wire = Bytes(size) / 2 / (kRate * 0.95);
-    exchanges.push_back({Bytes(size), (size > 1e6 ? 1.9 : 1.0) * wire, Seconds(1e-3)});
-  }
-  const auto fitted = [&] { return fit_transport(points_of(2), exchanges, 2, kRate, kGlooRules); };
-  BOOST_CHECK_CLOSE(fitted().exchange_from.value(), 5e6, 1e-6);
-  BOOST_CHECK_CLOSE(fitted().exchange_efficiency, 0.5, 1e-6);
-  exchanges.back().time = exchanges.back().time / 1.9;
-  BOOST_TEST(!std::isfinite(fitted().exchange_from.value()));
-}
-
 BOOST_AUTO_TEST_CASE(points_that_say_nothing_are_refused) {
-  BOOST_CHECK_THROW(fit_transport(points_of(2), {}, 1, kRate, kGlooRules), std::invalid_argument);
-  BOOST_CHECK_THROW(fit_transport({point_of(Bytes(4096), 2)}, {}, 2, kRate, kGlooRules),
+  BOOST_CHECK_THROW(fit_transport(points_of(2), 1, kRate, kGlooRules), std::invalid_argument);
+  BOOST_CHECK_THROW(fit_transport({point_of(Bytes(4096), 2)}, 2, kRate, kGlooRules),
                     std::invalid_argument);
-  BOOST_CHECK_THROW(fit_transport({point_of(Bytes(4e6), 2)}, {}, 2, kRate, kGlooRules),
+  BOOST_CHECK_THROW(fit_transport({point_of(Bytes(4e6), 2)}, 2, kRate, kGlooRules),
                     std::invalid_argument);
 }
 

@@ -58,6 +58,16 @@ BOOST_DATA_TEST_CASE(a_slow_host_is_what_the_step_waits_for, data::make({2, 3, 5
                     kPercent);
 }
 
+// On CPUs the thread that issues collectives also computes: nothing is gathered while forward
+// computes, and backward's first gather waits for forward's end. g + r <= b as above.
+BOOST_DATA_TEST_CASE(a_host_that_computes_gathers_nothing_ahead, data::make({2, 3, 5}), units) {
+  const double f = 2 * kMs, b = 4 * kMs;
+  Toy toy = equal_units(static_cast<std::size_t>(units), {kMiB, f, b}, kOptimizer);
+  toy.costs.host_computes = true;
+  BOOST_CHECK_CLOSE(step_of(fsdp(Prefetch::backward_pre), toy, star_cluster(kRanks)),
+                    units * (kG + f) + kG + units * b + kR + kO, kPercent);
+}
+
 // A host that is ahead of the GPU costs nothing.
 BOOST_AUTO_TEST_CASE(a_fast_host_hides_behind_compute) {
   const Toy toy = equal_units(3, {kMiB, 2 * kMs, 4 * kMs}, kOptimizer);

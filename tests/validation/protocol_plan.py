@@ -119,8 +119,7 @@ class Case:
             result.append(f"strategy={{{self.strategy}: {{}}}}")
         if self.slow:
             rank, delay_ms = self.slow.split(":")
-            slowdown = 1 + float(delay_ms) / 1e3 / step_time_of(self.model, self.batch)
-            result.append(f"run.stragglers=[{{rank: {rank}, slowdown: {slowdown:.4f}}}]")
+            result.append(f"run.stragglers=[{{rank: {rank}, delay: {delay_ms}ms}}]")
         return result
 
 
