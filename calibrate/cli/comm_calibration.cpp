@@ -7,7 +7,7 @@
 #include <ctime>
 
 #include "base/error.hpp"
-#include "cli/stop_signal.hpp"
+#include "base/stop_signal.hpp"
 #include "comm/lost_peer.hpp"
 #include "launch/run_team.hpp"
 #include "measure/host_threads.hpp"

@@ -11,8 +11,8 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
+#include "base/stop_signal.hpp"
 #include "cli/compute_command.hpp"
-#include "cli/stop_signal.hpp"
 #include "measure/host_threads.hpp"
 #include "measure/precision.hpp"
 #include "measure/step_runner.hpp"
