@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "config/document_node.hpp"
+#include "config/files_read.hpp"
 
 namespace rehearse {
 
@@ -48,8 +49,10 @@ Document::~Document() = default;
 std::shared_ptr<const Document> Document::load(const std::filesystem::path& file) {
   const std::shared_ptr<Document> document(new Document);
   document->name_ = file.string();
-  document->root_ = std::make_unique<DocumentNode>(
-      parse_root(read_text(file), document->name_, file.parent_path()));
+  const std::string text = read_text(file);
+  FilesRead::note(file, text);
+  document->root_ =
+      std::make_unique<DocumentNode>(parse_root(text, document->name_, file.parent_path()));
   return document;
 }
 
@@ -67,6 +70,15 @@ std::shared_ptr<const Document> Document::with_overrides(
   document->name_ = name_;
   document->root_ = std::make_unique<DocumentNode>(*root_);
   for (const std::string& assignment : assignments) assign(*document->root_, assignment);
+  return document;
+}
+
+std::shared_ptr<const Document> Document::with_values(
+    const std::vector<Substitution>& substitutions) const {
+  const auto document = with_overrides({});
+  for (const Substitution& one : substitutions) {
+    substitute(*document->root_, one.path.node_->place, one.path.node_->text, *one.value.node_);
+  }
   return document;
 }
 
