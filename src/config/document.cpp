@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -19,17 +20,20 @@ namespace {
   throw MissingError(fmt::format("{}: error: cannot read the file: {}", file.string(), reason));
 }
 
-// Reads one byte more than is allowed, so that a device without an end does not fill the memory.
+// Reads little more than is allowed, so that a device without an end does not fill the memory.
 std::string read_text(const std::filesystem::path& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) fail_to_read(file, "it is a folder");
   errno = 0;
   std::ifstream stream(file, std::ios::binary);
   if (!stream) fail_to_read(file, errno != 0 ? std::strerror(errno) : "it cannot be opened");
-  std::string text(kMaxTextBytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::string text;
+  std::array<char, 65536> block{};
+  while (stream && text.size() <= kMaxTextBytes) {
+    stream.read(block.data(), block.size());
+    text.append(block.data(), static_cast<std::size_t>(stream.gcount()));
+  }
   if (stream.bad()) fail_to_read(file, "a read error");
-  text.resize(static_cast<std::size_t>(stream.gcount()));
   return text;
 }
 
