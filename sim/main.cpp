@@ -155,6 +155,12 @@ void add_places(CLI::App& sweep, SweepCommand& command) {
           "Of each simulation: --timeout 10min")
       ->check(a_timeout())
       ->type_name("TIME");
+  sweep
+      .add_option_function<std::string>(
+          "--memory", [&](const std::string& text) { command.memory = parse_memory(text); },
+          "Of each simulation, and of each of those for its intervals: --memory 4GiB")
+      ->check(a_memory())
+      ->type_name("SIZE");
   CLI::Option* shard =
       sweep
           .add_option_function<std::string>(

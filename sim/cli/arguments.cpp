@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <stdexcept>
 
 #include "base/error.hpp"
 #include "base/number.hpp"
@@ -35,6 +37,17 @@ std::vector<std::string> option_names(const CLI::App& app) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
+}
+
+/// A quantity above 0; nothing for any other text.
+template <class Quantity>
+std::optional<Quantity> positive(const std::string& text, Quantity (*parse)(const std::string&)) {
+  try {
+    if (const Quantity quantity = parse(text); quantity > Quantity(0)) return quantity;
+  } catch (const std::invalid_argument&) {
+    // No quantity either.
+  }
+  return std::nullopt;
 }
 
 /// A check that `parse` takes a text.
@@ -73,14 +86,18 @@ double parse_share(const std::string& text) {
 CLI::Validator a_share() { return parsed_by("a_share", parse_share); }
 
 Seconds parse_timeout(const std::string& text) {
-  try {
-    if (const Seconds time = parse_seconds(text); time > Seconds(0)) return time;
-  } catch (const std::invalid_argument&) {
-    // told below
-  }
+  if (const auto time = positive(text, parse_seconds)) return *time;
   throw InputError(
       fmt::format("expected a time above 0 with its unit, like 90s; got \"{}\"", text));
 }
+
+Bytes parse_memory(const std::string& text) {
+  if (const auto size = positive(text, parse_bytes)) return *size;
+  throw InputError(
+      fmt::format("expected a size above 0 with its unit, like 4GiB; got \"{}\"", text));
+}
+
+CLI::Validator a_memory() { return parsed_by("a_memory", parse_memory); }
 
 CLI::Validator a_timeout() { return parsed_by("a_timeout", parse_timeout); }
 

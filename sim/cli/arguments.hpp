@@ -18,9 +18,11 @@ CLI::Validator a_share();
 /// 0.05 for "5%"; anything but a number of at least 0 and a percent sign is an InputError.
 double parse_share(const std::string& text);
 
-/// Likewise for a time above 0 with its unit, and a shard as "2/8".
+/// Likewise for a time and a size above 0 with their units, and a shard as "2/8".
 CLI::Validator a_timeout();
 Seconds parse_timeout(const std::string& text);
+CLI::Validator a_memory();
+Bytes parse_memory(const std::string& text);
 CLI::Validator a_shard();
 Shard parse_shard(const std::string& text);
 

@@ -63,6 +63,7 @@ struct SweepCommand {
   std::filesystem::path output;        ///< a folder; empty: STUDY.results, here
   int jobs = 0;                        ///< simulations side by side; 0: one per core
   std::optional<Seconds> timeout;      ///< of each
+  std::optional<Bytes> memory;         ///< likewise
   std::filesystem::path cache;         ///< results that studies share; empty: none
   std::optional<Shard> shard;
   std::string launcher = "local";  ///< or "slurm"

@@ -87,9 +87,8 @@ void take_up(ResultStore& store, const PreparedStudy& prepared, bool quiet) {
   }
   if (before && before->study != prepared.identity.study) {
     throw InputError(
-        fmt::format("{}: error: results of another study, \"{}\"\nremedy: give another --output; "
-                    "--fresh replaces "
-                    "them",
+        fmt::format("{}: error: results of another study, \"{}\"\n"
+                    "remedy: give another --output; --fresh replaces them",
                     store.file().string(), before->study));
   }
   if (before == prepared.identity && store.points() == prepared.points) return;
@@ -103,6 +102,7 @@ ChildLimits limits_of(const SweepCommand& command) {
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   return {.jobs = command.jobs > 0 ? static_cast<std::size_t>(command.jobs) : cores,
           .timeout = command.timeout,
+          .memory = command.memory,
           .stop = [] { return stop_signal() != 0; }};
 }
 
@@ -150,6 +150,7 @@ std::vector<std::string> task_command(const SweepCommand& command) {
   };
   for (const std::string& assignment : command.overrides) add("--set", assignment);
   if (command.timeout) add("--timeout", fmt::format("{}s", command.timeout->value()));
+  if (command.memory) add("--memory", fmt::format("{}B", command.memory->value()));
   if (!command.cache.empty()) add("--cache", command.cache.string());
   return words;
 }
@@ -158,12 +159,12 @@ std::vector<std::string> task_command(const SweepCommand& command) {
 bool sweep_by_slurm(const SweepCommand& command, ResultStore& store) {
   const std::filesystem::path folder = folder_of(command);
   const StudyCount count = count_points(store);
-  if (count.missing == 0) return true;
-  const std::size_t tasks = command.tasks > 0 ? static_cast<std::size_t>(command.tasks)
-                                              : std::min(count.points, kDefaultTasks);
+  if (count.to_do == 0) return true;
+  const std::size_t tasks = std::min(
+      count.points, command.tasks > 0 ? static_cast<std::size_t>(command.tasks) : kDefaultTasks);
   const std::filesystem::path script = folder / "slurm.sbatch";
   write_whole_file(script, slurm_script({.name = "rehearse-" + store.identity()->study,
-                                         .tasks = std::min(tasks, count.points),
+                                         .tasks = tasks,
                                          .folder = std::filesystem::absolute(folder),
                                          .options = command.slurm_options,
                                          .command = task_command(command)}));
@@ -173,7 +174,14 @@ bool sweep_by_slurm(const SweepCommand& command, ResultStore& store) {
                              folder.string()));
     return false;
   }
-  collect(store, result_files({folder}));
+  if (stop_signal() != 0) {
+    fail_as_stopped(fmt::format("job {} may go on; rehearse collect {} brings its results", job,
+                                folder.string()));
+  }
+  for (std::size_t i = 1; i <= tasks; ++i) {
+    const std::filesystem::path shard = shard_file(folder, i, tasks);
+    if (std::filesystem::exists(shard)) collect(store, {shard});
+  }
   return true;
 }
 

@@ -40,9 +40,9 @@ void check_same(const ResultStore& target, const ResultStore& source) {
   }
 }
 
-/// An outcome that says more: a result over none, a final one over a killed process.
+/// A final outcome says more than a killed process.
 bool is_better(const Outcome& outcome, const Outcome& than) {
-  return outcome.code == ExitCode::success && than.code != ExitCode::success;
+  return outcome.is_final() && !than.is_final();
 }
 
 void add(ResultStore& target, const ResultStore& source) {

@@ -83,6 +83,10 @@ Outcome outcome_at(SQLite::Statement& query, int column) {
 
 }  // namespace
 
+bool Outcome::is_final() const {
+  return code == ExitCode::success || code == ExitCode::input || code == ExitCode::stuck;
+}
+
 ResultStore::ResultStore(const std::filesystem::path& file)
     : file_(file), database_(opened(file)) {}
 

@@ -19,6 +19,10 @@ struct Outcome {
   ExitCode code = ExitCode::success;
   std::string text;  ///< the report (JSON in one line), or the whole error
 
+  /// Whether it follows from the scenario, and not from the machine or the moment: a report, wrong
+  /// input, a simulation that is stuck.
+  bool is_final() const;
+
   bool operator==(const Outcome&) const = default;
 };
 

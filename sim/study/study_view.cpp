@@ -52,6 +52,7 @@ StudyCount count_points(const ResultStore& store) {
     const auto outcome = store.find(point.key);
     ++count.points;
     if (!outcome) ++count.missing;
+    if (!outcome || !outcome->is_final()) ++count.to_do;
     if (outcome && outcome->code != ExitCode::success) ++count.failed;
   }
   return count;

@@ -10,6 +10,7 @@ namespace rehearse {
 /// How many points a store has, and how they came out.
 struct StudyCount {
   std::size_t points = 0, failed = 0, missing = 0;
+  std::size_t to_do = 0;  ///< missing, or failed and to be tried again
 };
 StudyCount count_points(const ResultStore& store);
 

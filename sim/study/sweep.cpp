@@ -9,12 +9,6 @@
 namespace rehearse {
 namespace {
 
-/// Whether an outcome follows from the scenario, and not from the machine or the moment.
-bool is_final(const Outcome& outcome) {
-  return outcome.code == ExitCode::success || outcome.code == ExitCode::input ||
-         outcome.code == ExitCode::stuck;
-}
-
 /// The key of a scenario that can be read; else of its error, which becomes its outcome.
 std::string key_of_point(const Study& study, const Point& point, const Simulator& simulator,
                          std::map<std::string, Outcome>& unreadable) {
@@ -69,7 +63,7 @@ class Sweep {
 
   std::optional<Outcome> known_outcome(const std::string& key) {
     std::optional<Outcome> outcome = store_.find(key);
-    if (outcome && is_final(*outcome)) return outcome;
+    if (outcome && outcome->is_final()) return outcome;
     if (const auto wrong = prepared_.unreadable.find(key); wrong != prepared_.unreadable.end()) {
       outcome = wrong->second;
     } else if (options_.cache != nullptr) {

@@ -56,8 +56,8 @@ struct SweepOptions {
 };
 
 /// Simulates what `store` does not know yet of the shard, each content once, and stores each
-/// outcome as it comes. Outcomes of other kinds than results, wrong input and stuck simulations
-/// (killed, out of memory, a missing file) are tried again. False if it was stopped.
+/// outcome as it comes. Outcomes that are not final (killed, out of memory, a missing file) are
+/// tried again. False if it was stopped.
 bool sweep(const PreparedStudy& prepared, const Simulator& simulator, ResultStore& store,
            const SweepOptions& options);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -24,6 +25,13 @@ struct Running {
   bool readable = false;
 };
 
+/// Of this process.
+void limit_memory(Bytes most) {
+  const auto bytes = static_cast<rlim_t>(most.value());
+  const rlimit limit{bytes, bytes};
+  setrlimit(RLIMIT_DATA, &limit);
+}
+
 class Pool {
  public:
   Pool(const ChildLimits& limits, const std::function<std::string(std::size_t)>& work,
@@ -34,7 +42,10 @@ class Pool {
   bool empty() const { return running_.empty(); }
 
   void start(std::size_t index) {
-    ChildProcess child([this, index] { return work_(index); });
+    ChildProcess child([this, index] {
+      if (limits_.memory) limit_memory(*limits_.memory);
+      return work_(index);
+    });
     running_.emplace(index, Running{std::move(child), Clock::now()});
   }
 
@@ -72,6 +83,10 @@ class Pool {
 
   /// A child that still runs is killed.
   void end(Place one, ChildEnd how) {
+    // Not every malloc throws: mimalloc aborts.
+    if (limits_.memory && how.code == ExitCode::internal) {
+      how.text += fmt::format(" (with at most {} of memory)", format(*limits_.memory));
+    }
     const std::size_t index = one->first;
     running_.erase(one);
     ended_(index, std::move(how));
