@@ -138,6 +138,86 @@ void add_validate(CLI::App& app, ValidateCommand& command) {
   validate->callback([&command] { validate_command(command); });
 }
 
+void add_format(CLI::App& app, std::string& format) {
+  app.add_option("--format", format, "table, json or csv")
+      ->check(one_of({"table", "json", "csv"}))
+      ->type_name("FORMAT");
+}
+
+/// Where a sweep runs.
+void add_places(CLI::App& sweep, SweepCommand& command) {
+  sweep.add_option("--jobs", command.jobs, "Simulations side by side; else one per core")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
+  sweep
+      .add_option_function<std::string>(
+          "--timeout", [&](const std::string& text) { command.timeout = parse_timeout(text); },
+          "Of each simulation: --timeout 10min")
+      ->check(a_timeout())
+      ->type_name("TIME");
+  sweep
+      .add_option_function<std::string>(
+          "--memory", [&](const std::string& text) { command.memory = parse_memory(text); },
+          "Of each simulation, and of each of those for its intervals: --memory 4GiB")
+      ->check(a_memory())
+      ->type_name("SIZE");
+  CLI::Option* shard =
+      sweep
+          .add_option_function<std::string>(
+              "--shard", [&](const std::string& text) { command.shard = parse_shard(text); },
+              "Only every n-th point, from the i-th on: --shard 2/8; collect merges")
+          ->check(a_shard())
+          ->type_name("I/N");
+  sweep.add_option("--launcher", command.launcher, "local, or slurm: an array job of shards")
+      ->check(one_of({"local", "slurm"}))
+      ->excludes(shard)
+      ->type_name("NAME");
+  sweep.add_option("--tasks", command.tasks, "Of the array job; else a point each, at most 64")
+      ->check(CLI::Range(1, 1000000))
+      ->type_name("N");
+  sweep
+      .add_option("--sbatch", command.slurm_options,
+                  "An option of sbatch: --sbatch=--partition=cpu (repeatable)")
+      ->type_name("OPTION")
+      ->allow_extra_args(false);
+  sweep.add_flag("!--no-wait", command.wait, "Only submit the array job");
+}
+
+void add_sweep(CLI::App& app, SweepCommand& command) {
+  CLI::App* sweep = app.add_subcommand("sweep", "Predict every point of a study");
+  sweep->add_option("STUDY", command.study, "The study file (YAML)")->required();
+  sweep
+      ->add_option("--set", command.overrides,
+                   "Replace a value of the study's scenario (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  add_format(*sweep, command.format);
+  sweep->add_option("--output", command.output, "Keep results in this folder; else STUDY.results")
+      ->type_name("FOLDER");
+  sweep->add_option("--cache", command.cache, "A file of results that studies share")
+      ->type_name("FILE");
+  add_places(*sweep, command);
+  CLI::Option* resume =
+      sweep->add_flag("--resume", command.resume,
+                      "Only go on with results that are there (without it, too, they are kept)");
+  sweep->add_flag("--fresh", command.fresh, "Begin anew")->excludes(resume);
+  sweep->add_flag("--quiet", command.quiet, "No progress bar");
+  sweep->add_flag("--dry-run", command.dry_run, "Print the points, and stop");
+  add_color(*sweep, command.color);
+  sweep->callback([&command] { sweep_command(command); });
+}
+
+void add_collect(CLI::App& app, CollectCommand& command) {
+  CLI::App* collect = app.add_subcommand("collect", "Bring the results of shards together");
+  collect->add_option("OUTPUT", command.output, "The folder of the whole study")->required();
+  collect->add_option("INPUTS", command.inputs,
+                      "Folders or files of results; none: the shards in OUTPUT");
+  add_format(*collect, command.format);
+  collect->add_flag("--quiet", command.quiet, "Only the results");
+  add_color(*collect, command.color);
+  collect->callback([&command] { collect_command(command); });
+}
+
 /// Parses the command line and runs the subcommand that it names.
 ExitCode run_command_line(int argc, char** argv) {
   CLI::App app("Rehearse a training run before renting the cluster.", "rehearse");
@@ -147,10 +227,14 @@ ExitCode run_command_line(int argc, char** argv) {
   std::string what;
   ImportCommand import;
   ValidateCommand validate;
+  SweepCommand sweep;
+  CollectCommand collect;
   add_run(app, run);
   add_list(app, what);
   add_import(app, import);
   add_validate(app, validate);
+  add_sweep(app, sweep);
+  add_collect(app, collect);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& wrong) {

@@ -7,7 +7,7 @@
 #include <ctime>
 
 #include "base/error.hpp"
-#include "cli/stop_signal.hpp"
+#include "base/stop_signal.hpp"
 #include "comm/lost_peer.hpp"
 #include "launch/run_team.hpp"
 #include "measure/host_threads.hpp"
@@ -128,7 +128,8 @@ std::optional<SweepResult> calibrate_comm(const CommRequest& request,
   if (!text) return std::nullopt;
   const std::filesystem::path& output = request.output;
   const SweepSamples samples = sweep_samples_from_json(*text, samples_file(output));
-  if (!samples.finished) fail_as_stopped(samples_file(output).string());
+  if (!samples.finished)
+    fail_as_stopped(samples_file(output).string() + " holds what was measured");
   const SweepResult result = summarize(samples);
   std::filesystem::path table = output;
   table.replace_extension(".csv");

@@ -11,8 +11,8 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
+#include "base/stop_signal.hpp"
 #include "cli/compute_command.hpp"
-#include "cli/stop_signal.hpp"
 #include "measure/host_threads.hpp"
 #include "measure/precision.hpp"
 #include "measure/step_runner.hpp"
@@ -142,7 +142,7 @@ void measure(const ComputeCommand& command, const ComputePlan& plan, MeasuredDev
          .stop = [] { return stop_signal() != 0; }});
   }
   if (finished) return;
-  fail_as_stopped(command.output.string());
+  fail_as_stopped(command.output.string() + " holds what was measured");
 }
 
 /// Fills in what the options leave to be computed, and says what cannot be measured.

@@ -9,10 +9,10 @@
 #include <ctime>
 
 #include "base/error.hpp"
+#include "base/stop_signal.hpp"
 #include "cli/comm_calibration.hpp"
 #include "cli/compute_command.hpp"
 #include "cli/machine_files.hpp"
-#include "cli/stop_signal.hpp"
 #include "launch/run_ranks.hpp"
 #include "measure/timed_optimizer.hpp"
 #include "models/networks.hpp"
@@ -66,7 +66,7 @@ class MachineCalibration {
     try {
       measure();
     } catch (const Error&) {
-      if (stop_signal() != 0) fail_as_stopped(folder_.string());
+      if (stop_signal() != 0) fail_as_stopped(folder_.string() + " holds what was measured");
       throw;
     }
     fmt::print("cluster: {}\nNow predict its training:\n./rehearse run {}\n",

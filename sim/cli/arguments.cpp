@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <stdexcept>
 
 #include "base/error.hpp"
 #include "base/number.hpp"
@@ -37,6 +39,31 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
+/// A quantity above 0; nothing for any other text.
+template <class Quantity>
+std::optional<Quantity> positive(const std::string& text, Quantity (*parse)(const std::string&)) {
+  try {
+    if (const Quantity quantity = parse(text); quantity > Quantity(0)) return quantity;
+  } catch (const std::invalid_argument&) {
+    // No quantity either.
+  }
+  return std::nullopt;
+}
+
+/// A check that `parse` takes a text.
+template <class Parsed>
+CLI::Validator parsed_by(const std::string& name, Parsed (*parse)(const std::string&)) {
+  const auto check = [parse](const std::string& text) -> std::string {
+    try {
+      parse(text);
+      return "";
+    } catch (const InputError& error) {
+      return error.what();
+    }
+  };
+  return {check, "", name};
+}
+
 }  // namespace
 
 CLI::Validator one_of(const std::vector<std::string>& names) {
@@ -56,17 +83,38 @@ double parse_share(const std::string& text) {
   return *number / 100;
 }
 
-CLI::Validator a_share() {
-  const auto check = [](std::string& text) -> std::string {
-    try {
-      parse_share(text);
-      return "";
-    } catch (const InputError& error) {
-      return error.what();
-    }
-  };
-  return {check, "", "a_share"};
+CLI::Validator a_share() { return parsed_by("a_share", parse_share); }
+
+Seconds parse_timeout(const std::string& text) {
+  if (const auto time = positive(text, parse_seconds)) return *time;
+  throw InputError(
+      fmt::format("expected a time above 0 with its unit, like 90s; got \"{}\"", text));
 }
+
+Bytes parse_memory(const std::string& text) {
+  if (const auto size = positive(text, parse_bytes)) return *size;
+  throw InputError(
+      fmt::format("expected a size above 0 with its unit, like 4GiB; got \"{}\"", text));
+}
+
+CLI::Validator a_memory() { return parsed_by("a_memory", parse_memory); }
+
+CLI::Validator a_timeout() { return parsed_by("a_timeout", parse_timeout); }
+
+Shard parse_shard(const std::string& text) {
+  const std::size_t slash = text.find('/');
+  const auto whole = [](const std::string& digits) -> std::size_t {
+    const bool plain = !digits.empty() && digits.size() < 10 &&
+                       digits.find_first_not_of("0123456789") == std::string::npos;
+    return plain ? std::stoul(digits) : 0;
+  };
+  const Shard shard{.index = whole(text.substr(0, slash)),
+                    .count = slash == std::string::npos ? 0 : whole(text.substr(slash + 1))};
+  if (shard.index >= 1 && shard.index <= shard.count) return shard;
+  throw InputError(fmt::format("expected a shard like 2/8, the second of eight; got \"{}\"", text));
+}
+
+CLI::Validator a_shard() { return parsed_by("a_shard", parse_shard); }
 
 std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int argc,
                           char** argv) {

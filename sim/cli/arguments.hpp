@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "base/quantity.hpp"
+#include "study/sweep.hpp"
+
 namespace rehearse {
 
 /// A check of an option's value in the words of the other errors: `expected one of table, json,
@@ -14,6 +17,14 @@ CLI::Validator one_of(const std::vector<std::string>& names);
 CLI::Validator a_share();
 /// 0.05 for "5%"; anything but a number of at least 0 and a percent sign is an InputError.
 double parse_share(const std::string& text);
+
+/// Likewise for a time and a size above 0 with their units, and a shard as "2/8".
+CLI::Validator a_timeout();
+Seconds parse_timeout(const std::string& text);
+CLI::Validator a_memory();
+Bytes parse_memory(const std::string& text);
+CLI::Validator a_shard();
+Shard parse_shard(const std::string& text);
 
 /// What the user is told about a command line that could not be parsed, with the nearest command or
 /// option.

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/quantity.hpp"
 #include "cli/output.hpp"
+#include "study/sweep.hpp"
 #include "validation/summary.hpp"
 
 namespace rehearse {
@@ -52,5 +54,38 @@ struct ValidateCommand {
   ColorChoice color = ColorChoice::automatic;
 };
 void validate_command(const ValidateCommand& command);
+
+/// `rehearse sweep STUDY`: simulates every point of a study.
+struct SweepCommand {
+  std::filesystem::path study;
+  std::vector<std::string> overrides;  ///< of its scenario, "train.epochs=3"
+  std::string format = "table";        ///< table, json or csv
+  std::filesystem::path output;        ///< a folder; empty: STUDY.results, here
+  int jobs = 0;                        ///< simulations side by side; 0: one per core
+  std::optional<Seconds> timeout;      ///< of each
+  std::optional<Bytes> memory;         ///< likewise
+  std::filesystem::path cache;         ///< results that studies share; empty: none
+  std::optional<Shard> shard;
+  std::string launcher = "local";  ///< or "slurm"
+  int tasks = 0;                   ///< of the array job; 0: as many as are sensible
+  std::vector<std::string> slurm_options;
+  bool wait = true;     ///< for the array job
+  bool resume = false;  ///< InputError if nothing is there to go on with
+  bool fresh = false;   ///< without what is there
+  bool quiet = false;
+  bool dry_run = false;
+  ColorChoice color = ColorChoice::automatic;
+};
+void sweep_command(const SweepCommand& command);
+
+/// `rehearse collect OUTPUT [INPUT...]`: brings the results of shards together.
+struct CollectCommand {
+  std::filesystem::path output;               ///< a folder
+  std::vector<std::filesystem::path> inputs;  ///< folders or files; none: the shards in `output`
+  std::string format = "table";               ///< table, json or csv
+  bool quiet = false;
+  ColorChoice color = ColorChoice::automatic;
+};
+void collect_command(const CollectCommand& command);
 
 }  // namespace rehearse

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "report/csv_table.hpp"
 #include "report/json_view.hpp"
 #include "report/prediction_interval.hpp"
 
@@ -7,9 +8,6 @@ namespace rehearse {
 namespace {
 
 using Json = nlohmann::ordered_json;
-/// Column name and text, in the JSON's order.
-using Row = std::vector<std::pair<std::string, std::string>>;
-
 std::string text_of(const Json& value) {
   if (value.is_null()) return "";
   return value.is_string() ? value.get<std::string>() : value.dump();
@@ -32,12 +30,12 @@ std::string histogram_text(const Json& histogram) {
 }
 
 /// Two cells; empty where there is no interval.
-void add_bounds(const std::string& prefix, const Json& ends, Row& row) {
+void add_bounds(const std::string& prefix, const Json& ends, CsvRow& row) {
   row.emplace_back(prefix + "low", ends.is_null() ? "" : text_of(ends.at(0)));
   row.emplace_back(prefix + "high", ends.is_null() ? "" : text_of(ends.at(1)));
 }
 
-void flatten(const std::string& name, const Json& value, Row& row) {
+void flatten(const std::string& name, const Json& value, CsvRow& row) {
   if (name == "staleness.histogram") {
     row.emplace_back(name, histogram_text(value));
   } else if (name == "intervals") {
@@ -52,23 +50,18 @@ void flatten(const std::string& name, const Json& value, Row& row) {
   }
 }
 
-Row flat(const Report& report) {
-  Row row;
-  flatten("", json_view(report), row);
-  return row;
-}
-
 /// Every column that a report can have, whatever the given ones lack; `versions` adds what they
 /// name.
-std::vector<std::string> columns_of(const std::vector<Row>& rows) {
+std::vector<std::string> columns_of(const std::vector<std::string>& first,
+                                    const std::vector<CsvRow>& rows) {
   Report whole;
   whole.memory.emplace();
   whole.staleness.emplace();
   whole.cost.emplace();
   for (const std::string& key : interval_keys()) whole.intervals.push_back({key, {}});
-  std::vector<std::string> columns;
-  for (const auto& [name, text] : flat(whole)) columns.push_back(name);
-  for (const Row& row : rows) {
+  std::vector<std::string> columns = first;
+  for (const auto& [name, text] : csv_row(json_view(whole))) columns.push_back(name);
+  for (const CsvRow& row : rows) {
     for (const auto& [name, text] : row) {
       const bool absent = name == "memory" || name == "staleness" || name == "cost";
       if (!absent && std::ranges::find(columns, name) == columns.end()) columns.push_back(name);
@@ -95,7 +88,7 @@ std::string line_of(const std::vector<std::string>& cells) {
   return line;
 }
 
-std::vector<std::string> cells_of(const Row& row, const std::vector<std::string>& columns) {
+std::vector<std::string> cells_of(const CsvRow& row, const std::vector<std::string>& columns) {
   std::vector<std::string> cells;
   for (const std::string& column : columns) {
     const auto cell = std::ranges::find(row, column, [](const auto& pair) { return pair.first; });
@@ -106,14 +99,24 @@ std::vector<std::string> cells_of(const Row& row, const std::vector<std::string>
 
 }  // namespace
 
-std::string to_csv(const std::vector<Report>& reports) {
-  std::vector<Row> rows;
-  rows.reserve(reports.size());
-  for (const Report& report : reports) rows.push_back(flat(report));
-  const std::vector<std::string> columns = columns_of(rows);
+CsvRow csv_row(const Json& report) {
+  CsvRow row;
+  flatten("", report, row);
+  return row;
+}
+
+std::string csv_table(const std::vector<std::string>& first, const std::vector<CsvRow>& rows) {
+  const std::vector<std::string> columns = columns_of(first, rows);
   std::string csv = line_of(columns);
-  for (const Row& row : rows) csv += line_of(cells_of(row, columns));
+  for (const CsvRow& row : rows) csv += line_of(cells_of(row, columns));
   return csv;
+}
+
+std::string to_csv(const std::vector<Report>& reports) {
+  std::vector<CsvRow> rows;
+  rows.reserve(reports.size());
+  for (const Report& report : reports) rows.push_back(csv_row(json_view(report)));
+  return csv_table({}, rows);
 }
 
 }  // namespace rehearse

@@ -45,6 +45,10 @@ std::string right(std::string_view text, std::size_t width) {
   return spaces(width - std::min(width, columns(text))) + std::string(text);
 }
 
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
+
 std::vector<std::string> wrap(std::string_view text, std::size_t width) {
   std::vector<std::string> lines;
   std::string line;

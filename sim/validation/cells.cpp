@@ -84,8 +84,6 @@ std::string inside_words(const ComparedMetric& metric) {
   return *inside ? "yes" : "no";
 }
 
-std::string first_line(const std::string& failure) { return failure.substr(0, failure.find('\n')); }
-
 std::string coverage_words(std::size_t inside, std::size_t intervals) {
   if (intervals == 0) return kNothing;
   return fmt::format("{:.0f} % ({} of {})",

@@ -20,8 +20,6 @@ std::string interval_words(const ComparedMetric& metric);  ///< "11.8 to 12.9 ms
 std::string error_words(const ComparedMetric& metric);     ///< "-3.1 %", "+0.12", "0.08"
 std::string inside_words(const ComparedMetric& metric);    ///< "yes" or "no"
 
-/// The first line of an error.
-std::string first_line(const std::string& failure);
 
 /// "92 % (11 of 12)".
 std::string coverage_words(std::size_t inside, std::size_t intervals);

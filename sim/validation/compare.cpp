@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/child_process.hpp"
+#include "base/child_pool.hpp"
 
 namespace rehearse {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/page.hpp"
 #include "validation/cells.hpp"
 #include "validation/views.hpp"
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "report/page.hpp"
 #include "validation/cells.hpp"
 #include "validation/views.hpp"
 

@@ -1,7 +1,7 @@
 #include "base/child_process.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <map>
+#include <new>
 #include <utility>
 
 namespace rehearse {
@@ -24,8 +24,20 @@ void write_all(int descriptor, const std::string& text) {
   }
 }
 
+/// Where memory runs out, the kernel is to end a child and not the process that tells of it.
+void offer_to_be_killed() {
+  if (std::FILE* const file = std::fopen("/proc/self/oom_score_adj", "w")) {
+    std::fputs("1000", file);
+    std::fclose(file);
+  }
+}
+
 /// Never returns: the child's text goes into the pipe, and the kind of its end into its exit code.
-[[noreturn]] void run_child(int descriptor, const std::function<std::string()>& work) {
+[[noreturn]] void run_child(int descriptor, pid_t parent,
+                            const std::function<std::string()>& work) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(static_cast<int>(ExitCode::internal));  // it ended before that
+  offer_to_be_killed();
   auto code = ExitCode::success;
   std::string text;
   try {
@@ -33,6 +45,9 @@ void write_all(int descriptor, const std::string& text) {
   } catch (const Error& error) {
     code = error.code();
     text = error.what();
+  } catch (const std::bad_alloc&) {
+    code = ExitCode::missing;
+    text = "error: out of memory";
   } catch (const std::exception& error) {
     code = ExitCode::internal;
     text = fmt::format("internal error: {}", error.what());
@@ -58,6 +73,7 @@ ChildProcess::ChildProcess(const std::function<std::string()>& work) {
     throw MissingError(fmt::format("error: no pipe for a child: {}", std::strerror(errno)));
   }
   std::fflush(nullptr);
+  const pid_t parent = getpid();
   id_ = fork();
   if (id_ < 0) {
     const int why = errno;
@@ -67,7 +83,7 @@ ChildProcess::ChildProcess(const std::function<std::string()>& work) {
   }
   if (id_ == 0) {
     close(ends[0]);
-    run_child(ends[1], work);
+    run_child(ends[1], parent, work);
   }
   close(ends[1]);
   output_ = ends[0];
@@ -122,37 +138,6 @@ std::string ChildProcess::result() {
 
 std::string in_child_process(const std::function<std::string()>& work) {
   return ChildProcess(work).result();
-}
-
-std::vector<ChildEnd> in_child_processes(std::size_t count, std::size_t jobs,
-                                         const std::function<std::string(std::size_t)>& work,
-                                         const std::function<void(std::size_t)>& ended) {
-  check(jobs > 0, "at least one child process at a time");
-  std::vector<ChildEnd> ends(count);
-  std::map<std::size_t, ChildProcess> running;
-  for (std::size_t next = 0, done = 0; done < count;) {
-    for (; next < count && running.size() < jobs; ++next) {
-      running.emplace(next, ChildProcess([&work, next] { return work(next); }));
-    }
-    std::vector<pollfd> waiting;
-    for (const auto& [index, child] : running) waiting.push_back({child.descriptor(), POLLIN, 0});
-    if (poll(waiting.data(), waiting.size(), -1) < 0) {
-      if (errno == EINTR) continue;
-      throw MissingError(fmt::format("error: cannot wait for children: {}", std::strerror(errno)));
-    }
-    auto ready = waiting.begin();
-    for (auto child = running.begin(); child != running.end(); ++ready) {
-      if (ready->revents == 0 || child->second.read_some()) {
-        ++child;
-        continue;
-      }
-      ends[child->first] = child->second.finish();
-      child = running.erase(child);
-      ++done;
-      if (ended) ended(done);
-    }
-  }
-  return ends;
 }
 
 }  // namespace rehearse

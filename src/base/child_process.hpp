@@ -2,10 +2,8 @@
 
 #include <sys/types.h>
 
-#include <cstddef>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "base/error.hpp"
 
@@ -19,7 +17,8 @@ struct ChildEnd {
 };
 
 /// A child process that does some work beside this one: SimGrid's clock cannot be set back, so that
-/// a process can simulate once. Its text comes through a pipe.
+/// a process can simulate once. Its text comes through a pipe. It never outlives the thread that
+/// started it, however that ends.
 class ChildProcess {
  public:
   /// Starts it. MissingError where there is no process or pipe to be had.
@@ -52,12 +51,5 @@ class ChildProcess {
 
 /// Runs `work` in a child process and returns its text, as ChildProcess does.
 std::string in_child_process(const std::function<std::string()>& work);
-
-/// Runs work(0) to work(count - 1), each in a child process of its own and up to `jobs` (>= 1) side
-/// by side, and returns their ends in that order, whatever the order in which they came. `ended`,
-/// where given, is called with the number of children that have ended, after each.
-std::vector<ChildEnd> in_child_processes(std::size_t count, std::size_t jobs,
-                                         const std::function<std::string(std::size_t)>& work,
-                                         const std::function<void(std::size_t)>& ended = nullptr);
 
 }  // namespace rehearse

@@ -8,7 +8,8 @@ namespace rehearse {
 /// What a process ends with; the numbers are part of the interface (README, "Exit codes").
 enum class ExitCode : int {
   success = 0,
-  refuted = 1,    ///< a bound that was asked for does not hold
+  refuted = 1,    ///< a bound that was asked for does not hold; some of a study's points have no
+                  ///< result
   input = 2,      ///< the user's input is wrong
   stuck = 3,      ///< the simulation cannot finish: something waits for what never comes
   missing = 4,    ///< a file, device or library that is needed is not there, or cannot be written

@@ -29,14 +29,13 @@ std::string shortened(std::string_view assignment) {
   return shown + "...";
 }
 
-std::vector<Step> split_path(const std::shared_ptr<const TextSource>& source,
-                             std::string_view path) {
+std::vector<Step> split_path(const Place& place, std::string_view path) {
   std::vector<Step> steps;
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find('.', begin), path.size());
     DocumentNode key;
     key.kind = Kind::scalar;
-    key.place = {source, 0, begin};
+    key.place = {place.source, place.line, place.byte + begin};
     key.text = path.substr(begin, end - begin);
     if (key.text.empty()) fail_at(key.place, "an empty key", "write it as --set cluster.nodes=8");
     steps.push_back({std::move(key), end == path.size()});
@@ -99,15 +98,20 @@ void assign(DocumentNode& root, const std::string& assignment) {
     fail_at({source, 0, first_line.size()}, "expected a path, \"=\" and a value",
             "write it as --set cluster.nodes=8");
   }
-  const auto steps = split_path(source, std::string_view(first_line).substr(0, equals));
+  const std::string path = first_line.substr(0, equals);
   auto value = parse_tree(source, equals + 1);
   if (!value) {
     value.emplace();
     value->place = {source, 0, first_line.size()};
   }
+  substitute(root, {source, 0, 0}, path, *value);
+}
+
+void substitute(DocumentNode& root, const Place& place, const std::string& path,
+                const DocumentNode& value) {
   DocumentNode* node = &root;
-  for (const Step& step : steps) node = &descend(*node, step);
-  *node = std::move(*value);
+  for (const Step& step : split_path(place, path)) node = &descend(*node, step);
+  *node = value;
 }
 
 }  // namespace rehearse

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -9,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "config/document_node.hpp"
+#include "config/files_read.hpp"
 
 namespace rehearse {
 
@@ -18,17 +20,20 @@ namespace {
   throw MissingError(fmt::format("{}: error: cannot read the file: {}", file.string(), reason));
 }
 
-// Reads one byte more than is allowed, so that a device without an end does not fill the memory.
+// Reads little more than is allowed, so that a device without an end does not fill the memory.
 std::string read_text(const std::filesystem::path& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) fail_to_read(file, "it is a folder");
   errno = 0;
   std::ifstream stream(file, std::ios::binary);
   if (!stream) fail_to_read(file, errno != 0 ? std::strerror(errno) : "it cannot be opened");
-  std::string text(kMaxTextBytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::string text;
+  std::array<char, 65536> block{};
+  while (stream && text.size() <= kMaxTextBytes) {
+    stream.read(block.data(), block.size());
+    text.append(block.data(), static_cast<std::size_t>(stream.gcount()));
+  }
   if (stream.bad()) fail_to_read(file, "a read error");
-  text.resize(static_cast<std::size_t>(stream.gcount()));
   return text;
 }
 
@@ -48,8 +53,10 @@ Document::~Document() = default;
 std::shared_ptr<const Document> Document::load(const std::filesystem::path& file) {
   const std::shared_ptr<Document> document(new Document);
   document->name_ = file.string();
-  document->root_ = std::make_unique<DocumentNode>(
-      parse_root(read_text(file), document->name_, file.parent_path()));
+  const std::string text = read_text(file);
+  FilesRead::note(file, text);
+  document->root_ =
+      std::make_unique<DocumentNode>(parse_root(text, document->name_, file.parent_path()));
   return document;
 }
 
@@ -67,6 +74,15 @@ std::shared_ptr<const Document> Document::with_overrides(
   document->name_ = name_;
   document->root_ = std::make_unique<DocumentNode>(*root_);
   for (const std::string& assignment : assignments) assign(*document->root_, assignment);
+  return document;
+}
+
+std::shared_ptr<const Document> Document::with_values(
+    const std::vector<Substitution>& substitutions) const {
+  const auto document = with_overrides({});
+  for (const Substitution& one : substitutions) {
+    substitute(*document->root_, one.path.node_->place, one.path.node_->text, *one.value.node_);
+  }
   return document;
 }
 

@@ -118,6 +118,12 @@ class Map {
   std::set<std::string> asked_;
 };
 
+/// A value for a place in another document.
+struct Substitution {
+  Value path;  ///< a text, `cluster.nodes`
+  Value value;
+};
+
 class Document : public std::enable_shared_from_this<Document> {
  public:
   /// Reads a file. MissingError if it cannot be read; InputError if it is empty, binary (NUL bytes
@@ -129,6 +135,11 @@ class Document : public std::enable_shared_from_this<Document> {
   /// values; the text after `=` is YAML. A step of the path may be a list index. Errors in a value
   /// point into the assignment. InputError if a step runs through a scalar.
   std::shared_ptr<const Document> with_overrides(const std::vector<std::string>& assignments) const;
+
+  /// A copy in which values of other documents stand at dotted paths, in order. Errors in a value,
+  /// or about a key that only the path names, point into the document that they come from.
+  /// InputError if a step runs through a scalar.
+  std::shared_ptr<const Document> with_values(const std::vector<Substitution>& substitutions) const;
 
   Value root() const;
   const std::string& name() const { return name_; }

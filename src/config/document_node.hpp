@@ -48,4 +48,9 @@ std::optional<DocumentNode> parse_tree(const std::shared_ptr<const TextSource>& 
 /// Applies one `path=value` assignment to a tree. InputError if it cannot be applied.
 void assign(DocumentNode& root, const std::string& assignment);
 
+/// Puts `value` at a dotted path, which is written at a place of some text. InputError if it cannot
+/// be there.
+void substitute(DocumentNode& root, const Place& place, const std::string& path,
+                const DocumentNode& value);
+
 }  // namespace rehearse

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "base/error.hpp"
+#include "config/files_read.hpp"
 
 namespace rehearse {
 namespace {
@@ -56,7 +57,9 @@ std::string read_whole_file(const std::filesystem::path& file) {
   if (!stream.is_open() || std::filesystem::is_directory(file, ignored)) {
     throw MissingError(fmt::format("{}: error: cannot read this file", file.string()));
   }
-  return std::string((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  FilesRead::note(file, text);
+  return text;
 }
 
 void write_whole_file(const std::filesystem::path& file, const std::string& text) {

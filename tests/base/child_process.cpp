@@ -1,11 +1,14 @@
-#include "base/child_process.hpp"
+#include "base/child_pool.hpp"
 
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <csignal>
+#include <new>
 #include <thread>
 
 namespace rehearse {
@@ -65,6 +68,67 @@ BOOST_AUTO_TEST_CASE(a_child_that_nobody_waits_for_ends_with_its_owner) {
     BOOST_TEST(kill(process, 0) == 0);
   }
   BOOST_TEST(kill(process, 0) != 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_child_that_takes_too_long_is_killed_and_the_others_go_on) {
+  std::vector<ChildEnd> ends(3);
+  const auto work = [](std::size_t index) -> std::string {
+    if (index == 1) std::this_thread::sleep_for(std::chrono::hours(1));
+    return "fine";
+  };
+  const bool all = run_children(3, {.jobs = 2, .timeout = Seconds(2)}, work,
+                                [&](std::size_t index, ChildEnd end) { ends[index] = end; });
+  BOOST_TEST(all);
+  BOOST_TEST((ends[1].code == ExitCode::missing));
+  BOOST_TEST(ends[1].text == "error: no result within 2.00 s: killed");
+  BOOST_TEST(ends[0].text == "fine");
+  BOOST_TEST(ends[2].text == "fine");
+}
+
+BOOST_AUTO_TEST_CASE(a_stop_ends_what_runs_and_starts_no_more) {
+  std::size_t ended = 0;
+  const bool all = run_children(
+      1000, {.jobs = 2, .stop = [&] { return ended >= 3; }},
+      [](std::size_t) -> std::string { return ""; }, [&](std::size_t, ChildEnd) { ++ended; });
+  BOOST_TEST(!all);
+  BOOST_TEST(ended < 10);
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_is_not_there_is_missing_and_no_bug) {
+  const auto ends =
+      in_child_processes(1, 1, [](std::size_t) -> std::string { throw std::bad_alloc(); });
+  BOOST_TEST((ends[0].code == ExitCode::missing));
+  BOOST_TEST(ends[0].text == "error: out of memory");
+}
+
+#ifndef __SANITIZE_ADDRESS__  // which takes terabytes of address space for itself
+BOOST_AUTO_TEST_CASE(a_child_that_takes_too_much_memory_is_out_of_it) {
+  std::vector<ChildEnd> ends(2);
+  const auto work = [](std::size_t index) {
+    return std::string(index == 0 ? 500'000'000 : 5'000'000, 'x').substr(0, 3);
+  };
+  run_children(2, {.jobs = 1, .memory = Bytes(100e6)}, work,
+               [&](std::size_t index, ChildEnd end) { ends[index] = end; });
+  BOOST_TEST((ends[0].code == ExitCode::missing));
+  BOOST_TEST(ends[0].text == "error: out of memory");
+  BOOST_TEST(ends[1].text == "xxx");
+}
+#endif
+
+BOOST_AUTO_TEST_CASE(a_child_does_not_outlive_a_parent_that_is_killed) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // whose children are left behind become ours
+  const std::string text = in_child_process([] {
+    // Never destroyed: as if this process had been killed.
+    auto* const child = new ChildProcess([]() -> std::string {
+      std::this_thread::sleep_for(std::chrono::seconds(20));
+      return "";
+    });
+    return std::to_string(child->id());
+  });
+  int status = 0;
+  BOOST_TEST(waitpid(std::stoi(text), &status, 0) == std::stoi(text));
+  // Killed, or ended by itself where its parent was gone before it could ask for that.
+  BOOST_TEST((WIFSIGNALED(status) || WEXITSTATUS(status) == static_cast<int>(ExitCode::internal)));
 }
 
 BOOST_AUTO_TEST_CASE(no_work_needs_no_child) {

@@ -12,7 +12,8 @@ void catch_stop_signals();
 /// The signal that came; 0 if none has.
 int stop_signal();
 
-/// Throws the Error of a program that was stopped and goes on from `kept` when it is run again.
+/// Throws the Error of a program that was stopped and goes on when it is run again; `kept` says
+/// from what ("FOLDER holds what was measured").
 [[noreturn]] void fail_as_stopped(const std::string& kept);
 
 }  // namespace rehearse

@@ -1,4 +1,4 @@
-#include "cli/stop_signal.hpp"
+#include "base/stop_signal.hpp"
 
 #include <fmt/format.h>
 
@@ -30,9 +30,7 @@ void fail_as_stopped(const std::string& kept) {
   constexpr int kSignalBase = 128;  // as shells count
   const int signal = caught == SIGINT ? SIGINT : SIGTERM;
   throw Error(static_cast<ExitCode>(kSignalBase + signal),
-              fmt::format("stopped; {} holds what was measured\nremedy: the same command goes on "
-                          "from there",
-                          kept));
+              fmt::format("stopped; {}\nremedy: the same command goes on from there", kept));
 }
 
 }  // namespace rehearse

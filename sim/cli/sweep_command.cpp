@@ -1,0 +1,244 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/stop_signal.hpp"
+#include "cli/commands.hpp"
+#include "cli/progress_bar.hpp"
+#include "cli/simulate.hpp"
+#include "cli/study_output.hpp"
+#include "engine/engine.hpp"
+#include "profile/whole_file.hpp"
+#include "report/page.hpp"
+#include "study/collect.hpp"
+#include "study/content_key.hpp"
+#include "study/file_lock.hpp"
+#include "study/slurm.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::size_t kDefaultTasks = 64;
+
+/// A scenario's report without what belongs to its file: the same content, the same text.
+std::string predict(const Document& scenario) {
+  const Prediction prediction = simulate(read_scenario(scenario), nullptr);
+  auto report = nlohmann::ordered_json::parse(to_json(prediction.report));
+  for (const char* key : {"schema", "scenario", "description"}) report.erase(key);
+  return report.dump();
+}
+
+Simulator simulator() {
+  return {.program = program_identity(simgrid_version()),
+          .read = [](const Document& scenario) { read_scenario(scenario); },
+          .predict = predict};
+}
+
+std::filesystem::path folder_of(const SweepCommand& command) {
+  if (!command.output.empty()) return command.output;
+  return command.study.stem().string() + ".results";
+}
+
+std::filesystem::path store_file(const SweepCommand& command) {
+  const std::filesystem::path folder = folder_of(command);
+  if (!command.shard) return results_file(folder);
+  return shard_file(folder, command.shard->index, command.shard->count);
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (std::filesystem::is_directory(folder)) return;
+  throw MissingError(fmt::format("{}: error: cannot be made: {}", folder.string(),
+                                 error ? error.message() : "it is a file"));
+}
+
+/// What `--dry-run` prints: the points, and how many simulations they take.
+std::string describe(const PreparedStudy& prepared) {
+  std::map<std::string, std::size_t> first;  // the first point with a content
+  std::string text = fmt::format("{:>6}  {}\n", "point", fmt::join(prepared.identity.axes, ", "));
+  for (std::size_t i = 0; i < prepared.points.size(); ++i) {
+    const StudyPoint& point = prepared.points[i];
+    const auto [same, is_new] = first.emplace(point.key, i + 1);
+    std::string remark = is_new ? "" : fmt::format("  as point {}", same->second);
+    if (const auto wrong = prepared.unreadable.find(point.key);
+        wrong != prepared.unreadable.end()) {
+      remark = "  " + first_line(wrong->second.text);
+    }
+    text += fmt::format("{:>6}  {}{}\n", i + 1, fmt::join(point.labels, ", "), remark);
+  }
+  return text + fmt::format("{} points, {} simulations\n", prepared.points.size(),
+                            first.size() - prepared.unreadable.size());
+}
+
+/// Goes on with what is there, where it is of this study and program.
+void take_up(ResultStore& store, const PreparedStudy& prepared, bool quiet) {
+  const auto before = store.identity();
+  if (before && before->program != prepared.identity.program) {
+    throw InputError(
+        fmt::format("{}: error: results of another program\n  there: {}\n  here:  {}\nremedy: "
+                    "--fresh begins anew; "
+                    "--output FOLDER keeps both",
+                    store.file().string(), before->program, prepared.identity.program));
+  }
+  if (before && before->study != prepared.identity.study) {
+    throw InputError(
+        fmt::format("{}: error: results of another study, \"{}\"\n"
+                    "remedy: give another --output; --fresh replaces them",
+                    store.file().string(), before->study));
+  }
+  if (before == prepared.identity && store.points() == prepared.points) return;
+  if (before && !quiet) {
+    fmt::print(stderr, "The study has changed; what is there of its points is kept.\n");
+  }
+  store.describe(prepared.identity, prepared.points);
+}
+
+ChildLimits limits_of(const SweepCommand& command) {
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  return {.jobs = command.jobs > 0 ? static_cast<std::size_t>(command.jobs) : cores,
+          .timeout = command.timeout,
+          .memory = command.memory,
+          .stop = [] { return stop_signal() != 0; }};
+}
+
+/// In this process and its children.
+void sweep_here(const SweepCommand& command, const PreparedStudy& prepared, const Simulator& with,
+                ResultStore& store) {
+  std::optional<ResultStore> cache;
+  if (!command.cache.empty()) cache.emplace(command.cache);
+  const bool shown = !command.quiet && isatty(STDERR_FILENO) == 1;
+  StudyFile csv(store, command.shard ? std::filesystem::path() : csv_file(folder_of(command)));
+  bool complete = false;
+  {
+    ProgressBar bar(shown);
+    complete = sweep(prepared, with, store,
+                     {.limits = limits_of(command),
+                      .shard = command.shard.value_or(Shard{}),
+                      .cache = cache ? &*cache : nullptr,
+                      .progress = [&](const SweepProgress& progress) {
+                        bar.show(progress);
+                        csv.refresh();
+                      }});
+  }
+  if (cache && !cache->flush().empty() && !command.quiet) {
+    fmt::print(stderr, "{}\n", cache->trouble());
+  }
+  if (complete) return;
+  csv.write();
+  const StudyCount count = count_points(store);
+  fail_as_stopped(fmt::format("{} holds {} of {} points", store.file().string(),
+                              count.points - count.missing, count.points));
+}
+
+/// The command line of one task, without its shard.
+std::vector<std::string> task_command(const SweepCommand& command) {
+  std::vector<std::string> words = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                                    "sweep",
+                                    command.study.string(),
+                                    "--quiet",
+                                    "--jobs",
+                                    "1",
+                                    "--output",
+                                    folder_of(command).string()};
+  const auto add = [&](const char* option, const std::string& value) {
+    words.insert(words.end(), {option, value});
+  };
+  for (const std::string& assignment : command.overrides) add("--set", assignment);
+  if (command.timeout) add("--timeout", fmt::format("{}s", command.timeout->value()));
+  if (command.memory) add("--memory", fmt::format("{}B", command.memory->value()));
+  if (!command.cache.empty()) add("--cache", command.cache.string());
+  return words;
+}
+
+/// As an array job. False if nobody waits for it.
+bool sweep_by_slurm(const SweepCommand& command, ResultStore& store) {
+  const std::filesystem::path folder = folder_of(command);
+  const StudyCount count = count_points(store);
+  if (count.to_do == 0) return true;
+  const std::size_t tasks = std::min(
+      count.points, command.tasks > 0 ? static_cast<std::size_t>(command.tasks) : kDefaultTasks);
+  const std::filesystem::path script = folder / "slurm.sbatch";
+  write_whole_file(script, slurm_script({.name = "rehearse-" + store.identity()->study,
+                                         .tasks = tasks,
+                                         .folder = std::filesystem::absolute(folder),
+                                         .options = command.slurm_options,
+                                         .command = task_command(command)}));
+  const std::string job = submit_to_slurm(script, command.wait);
+  if (!command.wait) {
+    write_stdout(fmt::format("job {} is submitted; when it has ended: rehearse collect {}\n", job,
+                             folder.string()));
+    return false;
+  }
+  if (stop_signal() != 0) {
+    fail_as_stopped(fmt::format("job {} may go on; rehearse collect {} brings its results", job,
+                                folder.string()));
+  }
+  for (std::size_t i = 1; i <= tasks; ++i) {
+    const std::filesystem::path shard = shard_file(folder, i, tasks);
+    if (std::filesystem::exists(shard)) collect(store, {shard});
+  }
+  return true;
+}
+
+void remove_results(const SweepCommand& command) {
+  std::filesystem::remove(store_file(command));
+  if (command.shard) return;
+  const std::filesystem::path folder = folder_of(command);
+  for (const std::filesystem::path& shard : shard_files(folder)) std::filesystem::remove(shard);
+}
+
+}  // namespace
+
+void sweep_command(const SweepCommand& command) {
+  const Simulator with = simulator();
+  const PreparedStudy prepared = prepare(read_study(command.study, command.overrides), with);
+  if (command.dry_run) {
+    write_stdout(describe(prepared));
+    return;
+  }
+  const std::filesystem::path file = store_file(command);
+  if (command.resume && !std::filesystem::exists(file)) {
+    throw MissingError(
+        fmt::format("{}: error: nothing to resume is there\nremedy: leave --resume out, "
+                    "or give the --output of then",
+                    file.string()));
+  }
+  make_folder(folder_of(command));
+  const FileLock lock(file.string() + ".lock");
+  if (command.fresh) remove_results(command);
+  ResultStore store(file);
+  take_up(store, prepared, command.quiet);
+  catch_stop_signals();
+  if (command.launcher == "slurm") {
+    if (!sweep_by_slurm(command, store)) return;
+  } else {
+    sweep_here(command, prepared, with, store);
+  }
+  finish_study(store, {.folder = folder_of(command),
+                       .format = command.format,
+                       .shard = command.shard,
+                       .quiet = command.quiet,
+                       .color = command.color});
+}
+
+void collect_command(const CollectCommand& command) {
+  const std::vector<std::filesystem::path> files =
+      result_files(command.inputs.empty() ? std::vector{command.output} : command.inputs);
+  make_folder(command.output);
+  const std::filesystem::path file = results_file(command.output);
+  const FileLock lock(file.string() + ".lock");
+  ResultStore store(file);
+  collect(store, files);
+  finish_study(store, {.folder = command.output,
+                       .format = command.format,
+                       .shard = {},
+                       .quiet = command.quiet,
+                       .color = command.color});
+}
+
+}  // namespace rehearse

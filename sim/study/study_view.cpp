@@ -1,0 +1,103 @@
+#include "study/study_view.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "report/csv_table.hpp"
+#include "report/page.hpp"
+
+namespace rehearse {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void append(CsvRow& row, const CsvRow& more) { row.insert(row.end(), more.begin(), more.end()); }
+
+CsvRow row_of(std::size_t number, const StudyIdentity& study, const StudyPoint& point,
+              const Outcome& outcome) {
+  CsvRow row = {{"point", std::to_string(number)}};
+  for (std::size_t i = 0; i < study.axes.size(); ++i) {
+    row.emplace_back("vary." + study.axes[i], point.labels[i]);
+  }
+  row.emplace_back("exit_code", std::to_string(static_cast<int>(outcome.code)));
+  row.emplace_back("scenario", study.scenario);
+  row.emplace_back("description", study.description);
+  if (outcome.code == ExitCode::success) {
+    append(row, csv_row(Json::parse(outcome.text)));
+  } else {
+    row.emplace_back("error", first_line(outcome.text));
+  }
+  return row;
+}
+
+std::vector<std::string> first_columns(const StudyIdentity& study) {
+  std::vector<std::string> columns = {"point"};
+  for (const std::string& axis : study.axes) columns.push_back("vary." + axis);
+  columns.insert(columns.end(), {"exit_code", "error"});
+  return columns;
+}
+
+Json labels_json(const StudyIdentity& study, const StudyPoint& point) {
+  Json labels = Json::object();
+  for (std::size_t i = 0; i < study.axes.size(); ++i) labels[study.axes[i]] = point.labels[i];
+  return labels;
+}
+
+}  // namespace
+
+StudyCount count_points(const ResultStore& store) {
+  StudyCount count;
+  for (const StudyPoint& point : store.points()) {
+    const auto outcome = store.find(point.key);
+    ++count.points;
+    if (!outcome) ++count.missing;
+    if (!outcome || !outcome->is_final()) ++count.to_do;
+    if (outcome && outcome->code != ExitCode::success) ++count.failed;
+  }
+  return count;
+}
+
+std::string study_csv(const ResultStore& store) {
+  const StudyIdentity study = store.identity().value();
+  std::vector<CsvRow> rows;
+  std::size_t number = 0;
+  for (const StudyPoint& point : store.points()) {
+    ++number;
+    if (const auto outcome = store.find(point.key)) {
+      rows.push_back(row_of(number, study, point, *outcome));
+    }
+  }
+  return csv_table(first_columns(study), rows);
+}
+
+std::string study_json(const ResultStore& store) {
+  const StudyIdentity study = store.identity().value();
+  Json points = Json::array();
+  for (const StudyPoint& point : store.points()) {
+    Json one = {{"point", points.size() + 1},
+                {"vary", labels_json(study, point)},
+                {"exit_code", nullptr},
+                {"error", nullptr},
+                {"report", nullptr}};
+    if (const auto outcome = store.find(point.key)) {
+      one["exit_code"] = static_cast<int>(outcome->code);
+      if (outcome->code == ExitCode::success) {
+        one["report"] = Json::parse(outcome->text);
+      } else {
+        one["error"] = outcome->text;
+      }
+    }
+    points.push_back(std::move(one));
+  }
+  const Json json = {{"schema", "rehearse.study/1"},
+                     {"study", study.study},
+                     {"description", study.description},
+                     {"scenario", study.scenario},
+                     {"program", study.program},
+                     {"axes", study.axes},
+                     {"points", points}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace rehearse

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "study/result_store.hpp"
+
+namespace rehearse {
+
+/// How many points a store has, and how they came out.
+struct StudyCount {
+  std::size_t points = 0, failed = 0, missing = 0;
+  std::size_t to_do = 0;  ///< missing, or failed and to be tried again
+};
+StudyCount count_points(const ResultStore& store);
+
+/// A row for each point that has come out, in the order of points: its number, `vary.AXIS` for each
+/// axis, `exit_code` and `error` (its first line), and the columns of `rehearse run --format csv`.
+std::string study_csv(const ResultStore& store);
+
+/// `rehearse.study/1`: the study, its axes and its points, each with its labels and its report or
+/// its error; null for both where a point has not come out.
+std::string study_json(const ResultStore& store);
+
+/// For people: the main numbers, a line for each point.
+std::string study_table(const ResultStore& store, bool color);
+
+}  // namespace rehearse

@@ -1,0 +1,185 @@
+#include "study/result_store.hpp"
+
+#include <sys/resource.h>
+
+#include <boost/test/unit_test.hpp>
+#include <csignal>
+#include <fstream>
+
+#include "base/child_process.hpp"
+#include "fixtures.hpp"
+#include "study/collect.hpp"
+#include "study/file_lock.hpp"
+#include "study/study_view.hpp"
+
+namespace rehearse {
+namespace {
+
+const StudyIdentity kIdentity{"p 1", "study", "about it", "base.yaml", {"a", "b"}};
+const std::vector<StudyPoint> kPoints = {{{"1", "x"}, "k1"}, {{"2", "y"}, "k2"}};
+const Outcome kReport{ExitCode::success, R"({"step_time_s":1})"};
+const Outcome kFailure{ExitCode::stuck, "it waits\nfor ever"};
+
+/// All that a store holds.
+std::string contents(const ResultStore& store) {
+  std::string text;
+  store.for_each([&](const std::string& key, const Outcome& outcome) {
+    text += key + "=" + std::to_string(static_cast<int>(outcome.code)) + outcome.text + "\n";
+  });
+  return text;
+}
+
+void write_shard(const std::filesystem::path& file, const StudyIdentity& identity,
+                 const std::vector<std::pair<std::string, Outcome>>& outcomes) {
+  ResultStore store(file);
+  store.describe(identity, kPoints);
+  for (const auto& [key, outcome] : outcomes) store.store(key, outcome);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_stored_is_there_for_the_next_process) {
+  const Scratch scratch;
+  write_shard(scratch / "r.sqlite", kIdentity, {{"k2", kReport}, {"k1", kFailure}});
+  const ResultStore again(scratch / "r.sqlite");
+  BOOST_TEST((again.identity() == kIdentity));
+  BOOST_TEST((again.points() == kPoints));
+  BOOST_TEST((again.find("k2") == kReport));
+  BOOST_TEST((again.find("k1") == kFailure));
+  BOOST_TEST(!again.find("k3"));
+}
+
+BOOST_AUTO_TEST_CASE(the_order_of_storing_leaves_no_trace) {
+  const Scratch scratch;
+  write_shard(scratch / "a", kIdentity, {{"k2", kReport}, {"k1", kFailure}});
+  write_shard(scratch / "b", kIdentity, {{"k1", kReport}, {"k1", kFailure}, {"k2", kReport}});
+  BOOST_TEST(contents(ResultStore(scratch / "a")) == contents(ResultStore(scratch / "b")));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_is_no_database_is_refused) {
+  const Scratch scratch;
+  const auto file = scratch.write("r", std::string(5000, 'x'));
+  BOOST_TEST(scratch.anonymous(error_from([&] { ResultStore store(file); })) ==
+             "SCRATCH/r: error: not a file of results: file is not a database\n"
+             "remedy: remove it, or give another --output");
+}
+
+BOOST_AUTO_TEST_CASE(a_file_of_another_version_is_refused) {
+  const Scratch scratch;
+  {
+    SQLite::Database(scratch / "r", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)
+        .exec("PRAGMA user_version = 7");
+  }
+  BOOST_TEST(scratch.anonymous(error_from([&] {
+    ResultStore store(scratch / "r");
+  })) == "SCRATCH/r: error: results in form 7, of another version of rehearse; this program reads "
+         "form 1\nremedy: take the program that wrote it, or give another --output");
+}
+
+BOOST_AUTO_TEST_CASE(somebody_else_s_database_is_refused) {
+  const Scratch scratch;
+  {
+    SQLite::Database(scratch / "r", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)
+        .exec("CREATE TABLE t (x)");
+  }
+  BOOST_TEST(scratch.anonymous(error_from([&] { ResultStore store(scratch / "r"); })) ==
+             "SCRATCH/r: error: another program's database; this program reads form 1\n"
+             "remedy: take the program that wrote it, or give another --output");
+}
+
+BOOST_AUTO_TEST_CASE(what_a_full_disk_refuses_is_kept_and_written_once_there_is_room) {
+  const Scratch scratch;
+  const std::string said = in_child_process([&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    ResultStore store(scratch / "r");
+    store.describe(kIdentity, kPoints);
+    const rlimit small{65536, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &small);
+    const Outcome large{ExitCode::success, std::string(100'000, 'x')};
+    store.store("k1", large);
+    std::string text = std::to_string(store.flush().size()) + " " + store.trouble();
+    text += store.find("k1") == large ? "; found" : "; lost";
+    const rlimit large_enough{RLIM_INFINITY, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &large_enough);
+    store.store("k2", kReport);
+    return text + "; then " + std::to_string(store.flush().size()) + store.trouble();
+  });
+  BOOST_TEST(scratch.anonymous(said) == "1 SCRATCH/r: error: disk I/O error; found; then 0");
+  const ResultStore store(scratch / "r");
+  BOOST_TEST(store.find("k1").value().text.size() == 100'000);
+  BOOST_TEST((store.find("k2") == kReport));
+}
+
+BOOST_AUTO_TEST_CASE(a_second_process_is_told_who_has_the_lock) {
+  const Scratch scratch;
+  const FileLock lock(scratch / "lock");
+  const std::string said =
+      in_child_process([&] { return error_from([&] { FileLock second(scratch / "lock"); }); });
+  BOOST_TEST(scratch.anonymous(said) ==
+             "SCRATCH: error: another rehearse (process " + std::to_string(getpid()) +
+                 ") is at work here\nremedy: wait for it, or give another --output");
+}
+
+BOOST_AUTO_TEST_CASE(shards_make_the_whole_in_any_order) {
+  const Scratch scratch;
+  write_shard(scratch / "a", kIdentity, {{"k1", kReport}});
+  write_shard(scratch / "b", kIdentity, {{"k2", kFailure}});
+  write_shard(scratch / "both", kIdentity, {{"k2", kFailure}, {"k1", kReport}});
+  ResultStore forth(scratch / "forth"), back(scratch / "back");
+  collect(forth, {scratch / "a", scratch / "b"});
+  collect(back, {scratch / "b", scratch / "a"});
+  const std::string whole = contents(ResultStore(scratch / "both"));
+  BOOST_TEST(contents(forth) == whole);
+  BOOST_TEST(contents(back) == whole);
+  BOOST_TEST((forth.identity() == kIdentity));
+  BOOST_TEST((back.points() == kPoints));
+}
+
+BOOST_AUTO_TEST_CASE(shards_of_another_program_are_refused) {
+  const Scratch scratch;
+  StudyIdentity other = kIdentity;
+  other.program = "p 2";
+  write_shard(scratch / "a", kIdentity, {{"k1", kReport}});
+  write_shard(scratch / "b", other, {{"k2", kReport}});
+  ResultStore target(scratch / "t");
+  BOOST_TEST(scratch.anonymous(error_from([&] {
+    collect(target, {scratch / "a", scratch / "b"});
+  })) == "SCRATCH/b: error: its program is not that of the others: \"p 2\", not \"p 1\"");
+}
+
+BOOST_AUTO_TEST_CASE(shards_that_disagree_are_a_bug) {
+  const Scratch scratch;
+  write_shard(scratch / "a", kIdentity, {{"k1", kReport}});
+  write_shard(scratch / "b", kIdentity, {{"k1", {ExitCode::success, "{}"}}});
+  ResultStore target(scratch / "t");
+  BOOST_CHECK_THROW(collect(target, {scratch / "a", scratch / "b"}), InternalError);
+}
+
+BOOST_AUTO_TEST_CASE(a_result_replaces_a_failure_of_another_shard) {
+  const Scratch scratch;
+  write_shard(scratch / "a", kIdentity, {{"k1", {ExitCode::missing, "killed"}}});
+  write_shard(scratch / "b", kIdentity, {{"k1", kReport}});
+  ResultStore target(scratch / "t");
+  collect(target, {scratch / "a", scratch / "b"});
+  BOOST_TEST((target.find("k1") == kReport));
+}
+
+BOOST_AUTO_TEST_CASE(views_count_and_show_failures_and_what_is_missing) {
+  const Scratch scratch;
+  write_shard(scratch / "r", kIdentity, {{"k2", kFailure}});
+  const ResultStore store(scratch / "r");
+  const StudyCount count = count_points(store);
+  BOOST_TEST(count.points == 2);
+  BOOST_TEST(count.failed == 1);
+  BOOST_TEST(count.missing == 1);
+  BOOST_TEST(study_table(store, false) ==
+             "about it\n\n"
+             "point  a  b\n"
+             "    1  1  x  not there yet\n"
+             "    2  2  y  failed: it waits\n");
+  const std::string csv = study_csv(store);
+  BOOST_TEST(
+      csv.starts_with("point,vary.a,vary.b,exit_code,error,schema,scenario,description,model,"));
+  BOOST_TEST(csv.find("\n2,2,y,3,it waits,,base.yaml,about it,,") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace rehearse
