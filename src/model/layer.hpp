@@ -67,7 +67,6 @@ enum class LayerKind : std::uint8_t {
   average_pool,
   adaptive_pool,
   mean,
-  flatten,
   concatenate,
   multiply,
   layer_scale,
@@ -91,8 +90,8 @@ struct Layer {
   std::uint32_t unit = 0, parameter = 0;
   std::vector<std::int64_t> channels = {};  ///< linear: outputs side by side
   bool bias = false;                        ///< linear
-  bool tied =
-      false;  ///< linear: its weight is the first unit's first tensor; a bias its unit's first
+  /// linear: its weight is the first unit's first tensor, and `parameter` its bias.
+  bool tied = false;
   bool in_place = false;       ///< add
   bool channels_last = false;  ///< the memory format of its input
   bool held = false;           ///< its output is a local variable of the unit's forward

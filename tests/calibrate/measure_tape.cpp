@@ -171,12 +171,15 @@ std::vector<Case> small_cases() {
   for (const std::string name : {"small_mlp", "small_cnn", "resnet50", "densenet121",
                                  "efficientnet_v2_l", "tiny_gpt2", "tiny_bert", "tiny_llama"}) {
     for (const std::int64_t batch : {1, 2, 3}) {
-      const std::int64_t size = is_transformer(name) ? 8 : 32;
+      const std::int64_t size = is_transformer(name) ? 8 : 64;
       cases.push_back({name, size, batch});
-      if (batch < 3) cases.push_back({name, 2 * size, batch});
+      if (batch == 2) cases.push_back({name, 2 * size, batch});
     }
   }
   cases.push_back({"vgg16", 32, 2});
+  cases.push_back({"vgg16", 64, 1});
+  cases.push_back({"small_cnn", 32, 2});
+  cases.push_back({"small_mlp", 28, 3});
   cases.push_back({"convnext_large", 64, 2});
   return cases;
 }

@@ -174,6 +174,7 @@ class Engine {
     for (std::size_t i = 0; i < results.size(); ++i) {
       pass(std::exchange(results[i], undefined()), work.node->inputs[i]);
     }
+    work.node->inputs.clear();  // or the graph's end would be as deep a recursion as it is long
   }
 
   /// The engine makes a gradient as small as its input, and of its type.

@@ -46,6 +46,7 @@ struct Tensor {
   std::shared_ptr<Node> source;  ///< what its gradient goes to; null if it needs none
   std::size_t slot = 0;          ///< which output of `source` it is
   bool defined = true;
+  bool unbatched = false;  ///< the same for all samples: one dimension less
   bool broadcast = false;  ///< a gradient with more dimensions than its input: it is summed
 
   bool needs_gradient() const { return source != nullptr; }
@@ -106,7 +107,6 @@ class Recorder {
   void backward(const Tensor& loss);
 
   MemoryTape take_tape() { return std::move(tape_); }
-  /// The autocast cache's owner of a parameter, for roles.
   void give_back(std::uint32_t tensor) { events_->push_back({tensor, false}); }
 
  private:

@@ -111,8 +111,13 @@ Tensor add(Recorder& recorder, const Tensor& left, const Tensor& right) {
   const Tensor wide_left = widened(recorder, left, type);
   const Tensor wide_right = widened(recorder, right, type);
   Tensor output = recorder.take(std::max(left.elements, right.elements), type);
-  recorder.connect(output, {left, right}, [](const Gradients& gradients) -> Gradients {
-    return {gradients[0], gradients[0]};
+  const bool sums_left = left.unbatched && !right.unbatched;
+  const bool sums_right = right.unbatched && !left.unbatched;
+  recorder.connect(output, {left, right}, [sums_left, sums_right](const Gradients& gradients) {
+    Gradients results = {gradients[0], gradients[0]};
+    results[0].broadcast = sums_left;
+    results[1].broadcast = sums_right;
+    return results;
   });
   return output;
 }

@@ -125,8 +125,6 @@ Player::Value Player::run(const Layer& layer) {
       return {swiglu(layer)};
     case LayerKind::select:
       return {slice(r, input(layer), out(layer))};
-    case LayerKind::flatten:
-      return {view(r, input(layer))};
   }
   throw InternalError("a layer that no tape is made of");
 }
@@ -154,7 +152,9 @@ Tensor Player::rows(const Layer& layer) {
   Tensor ids = input(layer);
   if (options.positions || options.own_ids) ids = r.take(tokens, Type::int64);
   const Parameter table{layer.unit, layer.parameter, options.rows * layer.out.channels};
-  return embedding(r, ids, table, tokens * layer.out.channels);
+  Tensor chosen = embedding(r, ids, table, tokens * layer.out.channels);
+  chosen.unbatched = options.positions;
+  return chosen;
 }
 
 namespace {
