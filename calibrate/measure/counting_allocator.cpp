@@ -7,13 +7,25 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <new>
+#include <utility>
 
 namespace rehearse {
 namespace {
 
 std::atomic<std::int64_t> live_bytes{0};
 std::atomic<std::int64_t> peak_bytes{0};
+
+std::atomic<bool> listened{false};
+std::mutex listener_mutex;
+std::function<void(const CountedBlock&)> told;
+
+void tell(const CountedBlock& block) {
+  if (!listened.load()) return;
+  const std::lock_guard lock(listener_mutex);
+  if (told) told(block);
+}
 
 // LibTorch's own alignment. The size stands in a block of its own before the data.
 constexpr std::size_t kAlignment = 64;
@@ -30,6 +42,7 @@ void give_back(void* data) {
   char* block = static_cast<char*>(data) - kAlignment;
   std::int64_t size = 0;
   std::memcpy(&size, block, sizeof(size));
+  tell({data, size, false});
   count(-size);
   std::free(block);
 }
@@ -41,7 +54,9 @@ void* take(std::size_t size) {
   const auto counted = static_cast<std::int64_t>(size);
   std::memcpy(block, &counted, sizeof(counted));
   count(counted);
-  return static_cast<char*>(block) + kAlignment;
+  char* data = static_cast<char*>(block) + kAlignment;
+  tell({data, counted, true});
+  return data;
 }
 
 c10::DataPtr data_of(std::size_t size) {
@@ -79,6 +94,12 @@ void install_counting_allocator() {
   static CountingAllocator<c10::Allocator> allocator;
   constexpr std::uint8_t kPriority = 1;  // above LibTorch's own
   c10::SetCPUAllocator(&allocator, kPriority);
+}
+
+void listen_to_blocks(std::function<void(const CountedBlock&)> listener) {
+  const std::lock_guard lock(listener_mutex);
+  told = std::move(listener);
+  listened.store(static_cast<bool>(told));
 }
 
 Bytes counted_live() { return Bytes(static_cast<double>(live_bytes.load())); }

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
+
 #include "base/quantity.hpp"
 
 namespace rehearse {
@@ -12,5 +15,14 @@ void install_counting_allocator();
 Bytes counted_live();
 Bytes counted_peak();
 void reset_counted_peak();
+
+/// A block of the counting allocator, as it is taken or given back.
+struct CountedBlock {
+  const void* address = nullptr;
+  std::int64_t size = 0;  ///< bytes asked for
+  bool takes = true;
+};
+/// Told of every block from now on, by the thread that asks for it; an empty function ends that.
+void listen_to_blocks(std::function<void(const CountedBlock&)> listener);
 
 }  // namespace rehearse

@@ -99,6 +99,20 @@ UnitBytes StepRunner::count_bytes(const Batch& batch) {
   return bytes;
 }
 
+UnitAllocations StepRunner::record_allocations(const Batch& batch) {
+  const std::size_t count = chain_.units.size();
+  // Entry i: until unit i begins, forward; until unit i - 1 begins, backward.
+  std::vector<std::vector<AllocationEvent>> before(count + 1), after(count + 1);
+  zero_gradients(chain_);
+  AllocationRecording recording;
+  run_observed(
+      batch,
+      {.forward = [&](int i) { before[static_cast<std::size_t>(i)] = recording.take(); },
+       .backward = [&](int i) { after[static_cast<std::size_t>(i + 1)] = recording.take(); }});
+  return {.forward = {before.begin() + 1, before.end()},
+          .backward = {after.begin(), after.end() - 1}};
+}
+
 UnitOperators StepRunner::count_operators(const Batch& batch) {
   const std::size_t count = chain_.units.size();
   // Entry i: until unit i begins, forward; until unit i - 1 begins, backward.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "measure/allocation_recording.hpp"
 #include "measure/device.hpp"
 #include "measure/loss_scaler.hpp"
 #include "measure/operator_counter.hpp"
@@ -28,6 +29,12 @@ struct UnitBytes {
 /// What each unit's operators do. The loss is the last unit's.
 struct UnitOperators {
   std::vector<OperatorTotals> forward, backward;
+};
+
+/// What each unit takes from the CPU allocator and gives back, in order. The loss is the last
+/// unit's; the gradient of a unit's output is the next unit's.
+struct UnitAllocations {
+  std::vector<std::vector<AllocationEvent>> forward, backward;
 };
 
 /// CPU time to launch what each unit runs, each way; 0 where the call is the work.
@@ -57,6 +64,8 @@ class StepRunner {
   Seconds time_optimizer(TimedOptimizer& optimizer);
   /// A step whose units' bytes are counted.
   UnitBytes count_bytes(const Batch& batch);
+  /// A step whose units' allocations are recorded, on the CPU.
+  UnitAllocations record_allocations(const Batch& batch);
   /// A step whose units' operators are counted.
   UnitOperators count_operators(const Batch& batch);
   /// A step whose units' launches are timed. Before each unit the device is waited for, so that no

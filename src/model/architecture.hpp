@@ -38,6 +38,37 @@ Model build_llama_70b(const ModelShape& shape);
 Model build_small_cnn(const ModelShape& shape);
 Model build_small_mlp(const ModelShape& shape);
 
+// Transformers of any size: what the named ones above are made of, and small ones for tests. Throw
+// as they do.
+struct GptSize {
+  const char* name = "gpt2";
+  std::int64_t hidden = 768;
+  std::int64_t heads = 12;
+  int blocks = 12;
+  std::int64_t vocabulary = 50257;
+  std::int64_t positions = 1024;  ///< rows of the position table
+};
+struct BertSize {
+  const char* name = "bert";
+  std::int64_t hidden = 1024;
+  std::int64_t heads = 16;
+  int blocks = 24;
+  std::int64_t vocabulary = 30522;
+  std::int64_t positions = 512;
+};
+struct LlamaSize {
+  const char* name = "llama";
+  std::int64_t hidden = 4096;
+  std::int64_t feed_forward = 11008;
+  std::int64_t heads = 32;
+  std::int64_t kv_heads = 32;  ///< fewer than `heads`: grouped queries
+  int blocks = 32;
+  std::int64_t vocabulary = 32000;
+};
+Model gpt2_model(const GptSize& size, const ModelShape& shape);
+Model bert_model(const BertSize& size, const ModelShape& shape);
+Model llama_model(const LlamaSize& size, const ModelShape& shape);
+
 /// What an image network takes when the shape does not say.
 struct ImageDefaults {
   std::string name;

@@ -39,12 +39,14 @@ void Layers::convolution(const Convolution& options) {
   if (!input.channels_last && !depthwise && input.positions() > 1) {
     move(OperatorKind::layout, 2 * elements, 2 * gradients * elements);
   }
-  if (!options.bias) return;
   // ATen adds a convolution's bias in a kernel of its own (aten/src/ATen/native/Convolution.cpp,
   // cudnn backend).
-  parameter(options.channels);
-  move(OperatorKind::elementwise, 2 * current_.elements(), current_.elements(),
-       static_cast<double>(options.channels));
+  if (options.bias) {
+    parameter(options.channels);
+    move(OperatorKind::elementwise, 2 * current_.elements(), current_.elements(),
+         static_cast<double>(options.channels));
+  }
+  record({.kind = LayerKind::convolution, .convolution = options}, input, options.bias ? 2 : 1);
 }
 
 void Layers::batch_norm() {
@@ -58,6 +60,7 @@ void Layers::batch_norm() {
   move(OperatorKind::normalization, 3 * elements, 5 * elements,
        2 * static_cast<double>(current_.channels));
   current_.saved = false;
+  record({.kind = LayerKind::batch_norm}, current_, 2);
 }
 
 void Layers::relu() {
@@ -65,6 +68,7 @@ void Layers::relu() {
   move(OperatorKind::elementwise, 2 * elements, 3 * elements);
   current_.saved = false;
   save();  // its output, which the next layer shares
+  record({.kind = LayerKind::relu}, current_);
 }
 
 void Layers::silu() {
@@ -73,10 +77,12 @@ void Layers::silu() {
            // more
   move(OperatorKind::elementwise, 4 * current_.elements(), 3 * current_.elements());
   current_.saved = false;
+  record({.kind = LayerKind::silu}, current_);
 }
 
 void Layers::max_pool(const Pooling& options) {
   save();
+  const Activation input = current_;
   const double before = current_.elements();
   current_.height = output_side(current_.height, options.kernel, options.stride, options.padding);
   current_.width = output_side(current_.width, options.kernel, options.stride, options.padding);
@@ -84,37 +90,50 @@ void Layers::max_pool(const Pooling& options) {
   const double after = current_.elements();
   last().saved_bytes += 8 * after;  // int64 indices: about two to four elements each way
   move(OperatorKind::pooling, before + 4 * after, before + 4 * after);
+  record({.kind = LayerKind::max_pool}, input);
 }
 
 void Layers::average_pool(const Pooling& options) {
   save();
+  const Activation input = current_;
   const double before = current_.elements();
   current_.height = output_side(current_.height, options.kernel, options.stride, options.padding);
   current_.width = output_side(current_.width, options.kernel, options.stride, options.padding);
   current_.saved = false;
   const double traffic = before + current_.elements();
   move(OperatorKind::pooling, traffic, traffic);
+  record({.kind = LayerKind::average_pool}, input);
 }
 
 void Layers::global_mean() {
+  const Activation input = current_;
   const double traffic = current_.elements() + static_cast<double>(current_.channels);
   current_.height = current_.width = 1;
   current_.saved = false;
   move(OperatorKind::pooling, traffic, traffic);
+  record({.kind = LayerKind::mean}, input);
 }
 
 void Layers::adaptive_pool(std::int64_t side) {
   if (side == 1) return global_mean();  // ATen turns it into a mean, which keeps nothing
   save();
+  const Activation input = current_;
   const double before = current_.elements();
   current_.height = current_.width = side;
   current_.saved = false;
   move(OperatorKind::pooling, before + current_.elements(), before + current_.elements());
+  record({.kind = LayerKind::adaptive_pool}, input);
 }
 
 void Layers::flatten() {
   current_.channels *= current_.height * current_.width;
   current_.height = current_.width = 1;
+}
+
+void Layers::join(const Activation& features) {
+  const Activation added = current_;
+  current_.channels += features.channels;
+  record({.kind = LayerKind::concatenate, .other = added.value}, features);
 }
 
 void Layers::concatenate(std::int64_t channels) {
@@ -134,10 +153,13 @@ void Layers::squeeze_excite(std::int64_t squeezed_channels) {
   move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());  // sigmoid
   current_.saved = false;
   save();
+  record({.kind = LayerKind::sigmoid}, current_);
+  const Activation factor = current_;
   current_ = input;
   // Forward scales; backward scales dy, forms dy * x and sums it, and adds the mean's gradient.
   move(OperatorKind::elementwise, 2 * current_.elements(), 9 * current_.elements());
   current_.saved = false;
+  record({.kind = LayerKind::multiply, .other = input.value}, factor);
 }
 
 void Layers::layer_scale() {
@@ -148,12 +170,16 @@ void Layers::layer_scale() {
   move(OperatorKind::elementwise, 2 * elements, 6 * elements,
        static_cast<double>(current_.channels));
   current_.saved = false;
+  // `parameter` has registered it first of its unit.
+  record({.kind = LayerKind::layer_scale, .unit = static_cast<std::uint32_t>(units_.size() - 1)},
+         current_);
 }
 
 void Layers::stochastic_depth() {
   move(OperatorKind::elementwise, 2 * current_.elements(), 2 * current_.elements());
   last().saved_elements += 1;
   current_.saved = false;
+  record({.kind = LayerKind::stochastic_depth}, current_);
 }
 
 }  // namespace rehearse

@@ -16,6 +16,19 @@ void Layers::resume(const Activation& activation) {
 
 void Layers::parameter(std::int64_t elements) { last().tensors.push_back(elements); }
 
+void Layers::record(Layer layer, const Activation& input, std::size_t parameters) {
+  layer.input = input.value;
+  layer.in = input.extent();
+  layer.channels_last = input.channels_last;
+  layer.out = current_.extent();
+  current_.value = layer.output = ++values_;
+  if (parameters > 0) {
+    layer.unit = static_cast<std::uint32_t>(units_.size() - 1);
+    layer.parameter = static_cast<std::uint32_t>(last().tensors.size() - parameters);
+  }
+  last().layers.push_back(std::move(layer));
+}
+
 void Layers::move(OperatorKind kind, double forward_elements, double backward_elements,
                   double parameters) {
   append({.kind = kind,
@@ -74,18 +87,28 @@ void Layers::linear(const std::vector<std::int64_t>& channels, bool bias) {
   current_.channels = std::accumulate(channels.begin(), channels.end(), std::int64_t{0});
   current_.saved = false;
   current_.gradient = true;
+  record({.kind = LayerKind::linear, .channels = channels, .bias = bias}, input,
+         channels.size() * (bias ? 2 : 1));
 }
 
-void Layers::tied_linear(std::int64_t channels, bool bias) {
+void Layers::tied_linear(std::int64_t channels, std::optional<std::uint32_t> bias) {
+  const Activation input = current_;
   cast(false);
   save();
-  if (bias) parameter(channels);
-  product(current_.channels, channels, bias);
+  product(current_.channels, channels, false);
   current_.channels = channels;
   current_.saved = false;
+  record({.kind = LayerKind::linear,
+          .unit = static_cast<std::uint32_t>(units_.size() - 1),
+          .parameter = bias.value_or(0),
+          .channels = {channels},
+          .bias = bias.has_value(),
+          .tied = true},
+         input);
 }
 
 void Layers::norm(int parameters_per_channel) {
+  const Activation input = current_;
   cast(true);
   save();
   for (int i = 0; i < parameters_per_channel; ++i) parameter(current_.channels);
@@ -97,6 +120,8 @@ void Layers::norm(int parameters_per_channel) {
        static_cast<double>(parameters_per_channel * current_.channels));
   last().saved_bytes += 4 * parameters_per_channel * current_.positions();
   current_.saved = false;
+  record({.kind = parameters_per_channel == 2 ? LayerKind::layer_norm : LayerKind::rms_norm}, input,
+         static_cast<std::size_t>(parameters_per_channel));
   current_.channels_last = true;  // it norms the channels: of an image it permutes them to the end
 }
 
@@ -108,12 +133,14 @@ void Layers::gelu() {
   save();
   move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());
   current_.saved = false;
+  record({.kind = LayerKind::gelu}, current_);
 }
 
 void Layers::tanh() {
   move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());
   current_.saved = false;
   save();  // its derivative comes from its output
+  record({.kind = LayerKind::tanh}, current_);
 }
 
 void Layers::dropout() {
@@ -122,13 +149,15 @@ void Layers::dropout() {
   // The mask is a byte: about half an element more each way.
   move(OperatorKind::elementwise, 2.5 * elements, 2.5 * elements);
   current_.saved = false;
+  record({.kind = LayerKind::dropout}, current_);
 }
 
-void Layers::add(const Activation& residual) {
+void Layers::add(const Activation& residual, bool in_place) {
   current_.wide = current_.wide || residual.wide;
   // Backward sums the gradients of the two branches where they part.
   move(OperatorKind::elementwise, 3 * current_.elements(), 3 * current_.elements());
   current_.saved = false;
+  record({.kind = LayerKind::add, .other = residual.value, .in_place = in_place}, current_);
 }
 
 void Layers::cross_entropy() {
@@ -140,6 +169,7 @@ void Layers::cross_entropy() {
   current_.saved = false;
   save();
   last().saved_bytes += 8 * current_.positions();  // the targets
+  record({.kind = LayerKind::cross_entropy}, current_);
 }
 
 }  // namespace rehearse

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,32 +20,11 @@ struct Activation {
   bool saved = false;         ///< some layer keeps it for backward already: it is counted
   bool gradient = true;       ///< backward needs its gradient (not of the network's input)
   bool channels_last = true;  ///< its memory format; layers keep it, but for what permutes
+  std::uint32_t value = 0;    ///< its number among the model's values; 0 is the batch
 
+  Extent extent() const { return {channels, height, width}; }
   double positions() const { return static_cast<double>(height) * static_cast<double>(width); }
   double elements() const { return static_cast<double>(channels) * positions(); }
-};
-
-struct Convolution {
-  std::int64_t channels = 0;  ///< of the output
-  std::int64_t kernel = 1;
-  std::int64_t stride = 1;
-  std::int64_t padding = 0;
-  std::int64_t groups = 1;
-  bool bias = false;
-};
-
-struct Pooling {
-  std::int64_t kernel = 2;
-  std::int64_t stride = 2;
-  std::int64_t padding = 0;
-};
-
-struct Attention {
-  std::int64_t heads = 1;
-  std::int64_t kv_heads = 1;  ///< fewer than `heads`: grouped queries
-  std::int64_t head_width = 64;
-  bool flash = true;     ///< else scores and probabilities are materialised
-  bool dropout = false;  ///< on the probabilities
 };
 
 /// Appends layers to units as PyTorch's eager mode runs them: operators with their FLOPs and
@@ -64,21 +44,26 @@ class Layers {
   void resume(const Activation& activation);
   /// A parameter that is registered before the layers around it.
   void parameter(std::int64_t elements);
+  /// The unit's forward holds the current activation until it returns.
+  void hold() { last().layers.back().held = true; }
+  /// What it held until now ends.
+  void release() { last().layers.back().releases = true; }
   std::vector<Unit> take() { return std::move(units_); }
 
   // Both kinds of network (layers.cpp).
   /// Linear layers side by side on one input, at every position; the output holds all their
   /// channels.
   void linear(const std::vector<std::int64_t>& channels, bool bias = true);
-  /// A product with a weight that another unit owns, and a bias of its own if `bias`.
-  void tied_linear(std::int64_t channels, bool bias);
+  /// A product with a weight that the first unit owns, its first tensor; `bias`: the tensor of this
+  /// unit that `parameter` has registered for it.
+  void tied_linear(std::int64_t channels, std::optional<std::uint32_t> bias = std::nullopt);
   void layer_norm();  ///< scale and shift
   void rms_norm();    ///< scale
   void gelu();
   void tanh();
   void dropout();
   /// Out of place or in place, the traffic is the same; fp32 under autocast if either side is.
-  void add(const Activation& residual);
+  void add(const Activation& residual, bool in_place = false);
   /// Cross entropy with one target per position.
   void cross_entropy();
 
@@ -92,6 +77,10 @@ class Layers {
   /// Adaptive average to side x side.
   void adaptive_pool(std::int64_t side);
   void flatten();
+  /// torch.cat of `features` and the current activation, along the channels (of tokens: along the
+  /// sequence), without what it costs: DenseNet's belongs to `concatenate`, where the next unit
+  /// begins and torchvision copies; BERT's head only puts its two outputs into one.
+  void join(const Activation& features);
   /// torch.cat along the channels: a copy of all of them.
   void concatenate(std::int64_t channels);
   void squeeze_excite(std::int64_t squeezed_channels);
@@ -100,11 +89,9 @@ class Layers {
   void stochastic_depth();
 
   // Tokens (sequence_layers.cpp).
-  /// A table of `rows` vectors as wide as the activation. Tokens choose rows unless `positions`:
-  /// then row i is token i's.
-  void embedding(std::int64_t rows, bool positions = false);
-  /// Rotary position embedding of the first `channels` channels (queries and keys).
-  void rotate(std::int64_t channels);
+  void embedding(const Embedding& options);
+  /// Rotary position embedding of queries and keys.
+  void rotate(const Attention& options);
   /// Queries, keys and values stand side by side in the activation.
   void attention(const Attention& options);
   /// SiLU of the first half times the second half.
@@ -128,9 +115,13 @@ class Layers {
   void flash_attention(const Attention& options);
   void materialised_attention(const Attention& options);
   void global_mean();
+  /// Writes down what eager mode calls, from `input` to the current activation, which becomes a new
+  /// value. Its parameters are the `parameters` last ones.
+  void record(Layer layer, const Activation& input, std::size_t parameters = 0);
 
   std::vector<Unit> units_;
   Activation current_;
+  std::uint32_t values_ = 0;
 };
 
 }  // namespace rehearse

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/quantity.hpp"
+#include "model/layer.hpp"
 
 namespace rehearse {
 
@@ -70,6 +71,8 @@ struct Unit {
   /// Elements of each parameter tensor, in registration order (module.parameters()).
   std::vector<std::int64_t> tensors;
   std::vector<Operator> operators;
+  /// What its eager modules call, in order (of a computed unit).
+  std::vector<Layer> layers = {};
   /// Elements kept from forward to backward, per sample, in the activation's type.
   double saved_elements = 0;
   /// The same for what autocast keeps in fp32 (inputs of layer norms, log-softmax): the parameters'

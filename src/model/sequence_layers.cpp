@@ -3,25 +3,33 @@
 
 namespace rehearse {
 
-void Layers::embedding(std::int64_t rows, bool positions) {
-  parameter(rows * current_.channels);
+void Layers::embedding(const Embedding& options) {
+  const Activation input = current_;
   current_.wide = true;  // autocast leaves embeddings in the table's type
   const double elements = current_.elements();
-  if (!positions) last().saved_bytes += 8 * current_.positions();  // the ids
+  if (!options.positions) last().saved_bytes += 8 * current_.positions();  // the ids
   move(OperatorKind::embedding, 2 * elements, 3 * elements,
-       static_cast<double>(rows * current_.channels));
+       static_cast<double>(options.rows * current_.channels));
   current_.saved = false;
   current_.gradient = true;
+  record({.kind = LayerKind::embedding,
+          .unit = static_cast<std::uint32_t>(units_.size() - 1),
+          .parameter = options.parameter,
+          .embedding = options},
+         input);
 }
 
-void Layers::rotate(std::int64_t channels) {
+void Layers::rotate(const Attention& options) {
+  const std::int64_t channels = (options.heads + options.kv_heads) * options.head_width;
   const double elements = static_cast<double>(channels) * current_.positions();
   // Llama's reference code: to fp32, a product of complex numbers, and back. Its table is kept once
   // for all layers.
   move(OperatorKind::elementwise, 6 * elements, 6 * elements);
+  record({.kind = LayerKind::rotate, .attention = options}, current_);
 }
 
 void Layers::attention(const Attention& options) {
+  const Activation input = current_;
   if (options.flash) {
     flash_attention(options);
   } else {
@@ -30,6 +38,7 @@ void Layers::attention(const Attention& options) {
   current_.channels = options.heads * options.head_width;
   current_.saved = false;
   save();  // the output; the projection that follows shares it
+  record({.kind = LayerKind::attention, .attention = options}, input);
 }
 
 void Layers::flash_attention(const Attention& options) {
@@ -83,6 +92,7 @@ void Layers::materialised_attention(const Attention& options) {
 }
 
 void Layers::swiglu() {
+  const Activation input = current_;
   current_.saved = false;
   save();  // both halves: SiLU's input and the other factor
   current_.channels /= 2;
@@ -92,9 +102,11 @@ void Layers::swiglu() {
   save();                                                       // the first factor
   move(OperatorKind::elementwise, 3 * elements, 5 * elements);  // the product
   current_.saved = false;
+  record({.kind = LayerKind::swiglu}, input);
 }
 
 void Layers::select(std::int64_t positions) {
+  const Activation input = current_;
   const double before = current_.elements();
   current_.height = positions;
   current_.width = 1;
@@ -102,6 +114,7 @@ void Layers::select(std::int64_t positions) {
   // Backward zeroes the full gradient and scatters into it.
   move(OperatorKind::elementwise, 2 * current_.elements(), before + 2 * current_.elements());
   current_.saved = false;
+  record({.kind = LayerKind::select}, input);
 }
 
 }  // namespace rehearse

@@ -28,6 +28,63 @@ BOOST_DATA_TEST_CASE(nothing_but_parameter_gradients_is_left,
   }
 }
 
+/// Bytes that live when forward is over.
+double kept(const MemoryTape& tape) {
+  double live = 0;
+  for (const UnitTape& unit : tape.units) {
+    for (const TapeEvent& event : unit.forward) {
+      live += (event.takes ? 1 : -1) * tape.tensors[event.tensor].size.value();
+    }
+  }
+  return live;
+}
+
+BOOST_DATA_TEST_CASE(each_parameter_gets_one_gradient_of_its_size,
+                     boost::unit_test::data::make(architecture_names()), name) {
+  const Model model = build_architecture(name, {});
+  const MemoryTape tape = memory_tape(model, {.precision = Precision::bf16, .batch = 2});
+  std::vector<std::vector<double>> sizes(model.units.size());
+  for (std::size_t u = 0; u < sizes.size(); ++u) sizes[u].resize(model.units[u].tensors.size());
+  for (const TapeTensor& tensor : tape.tensors) {
+    if (tensor.role != TensorRole::parameter_gradient) continue;
+    sizes.at(tensor.unit).at(tensor.parameter) += tensor.size.value();
+  }
+  for (std::size_t u = 0; u < sizes.size(); ++u) {
+    for (std::size_t p = 0; p < sizes[u].size(); ++p) {
+      BOOST_TEST(sizes[u][p] == 4.0 * static_cast<double>(model.units[u].tensors[p]));
+    }
+  }
+}
+
+// The ReLUs work in place; the logits go when the loss is there; loss and total weight are numbers.
+BOOST_DATA_TEST_CASE(a_perceptron_keeps_its_activations_and_the_logarithms,
+                     boost::unit_test::data::make({1, 2, 7}), batch) {
+  const Model model = build_architecture("small_mlp", {});
+  for (const TapeDevice device : {TapeDevice::cpu, TapeDevice::cuda}) {
+    const MemoryTape tape =
+        memory_tape(model, {.precision = Precision::fp32, .batch = batch, .device = device});
+    BOOST_TEST(kept(tape) == 4.0 * (batch * (128 + 64 + 10) + 2));
+  }
+}
+
+// What saved.cpp counts layer by layer, but for the targets, which are not on the tape, and the
+// statistics of batch norms, which do not grow with the batch.
+BOOST_DATA_TEST_CASE(convolutional_networks_keep_what_their_units_say,
+                     boost::unit_test::data::make({"vgg16", "resnet50", "densenet121",
+                                                   "small_cnn"}),
+                     name) {
+  constexpr double kBatch = 3;
+  const Model model = build_architecture(name, {.image = 64});
+  double saved = 4 * 2 - kBatch * (8 + 4 * model.input_elements);
+  for (const Unit& unit : model.units) {
+    saved += kBatch * (4 * (unit.saved_elements + unit.saved_wide_elements) + unit.saved_bytes) +
+             4 * static_cast<double>(unit.buffer_elements);
+  }
+  const MemoryTape tape =
+      memory_tape(model, {.precision = Precision::fp32, .batch = 3, .device = TapeDevice::cuda});
+  BOOST_TEST(kept(tape) == saved);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace

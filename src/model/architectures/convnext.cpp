@@ -28,7 +28,7 @@ void append_block(Layers& layers, bool first) {
   layers.linear({channels});
   layers.layer_scale();
   if (!first) layers.stochastic_depth();
-  layers.add(input);
+  layers.add(input, true);
 }
 
 void append_downsample(Layers& layers, std::int64_t channels) {

@@ -17,12 +17,14 @@ constexpr std::int64_t kBottleneck = 4 * kGrowth;
 /// its output.
 void append_dense_layer(Layers& layers, std::int64_t channels) {
   layers.concatenate(channels);
+  const Activation features = layers.current();
   layers.batch_norm();
   layers.relu();
   layers.convolution({.channels = kBottleneck});
   layers.batch_norm();
   layers.relu();
   layers.convolution({.channels = kGrowth, .kernel = 3, .padding = 1});
+  layers.join(features);
 }
 
 void append_transition(Layers& layers, std::int64_t channels) {

@@ -66,6 +66,7 @@ void append_block(Layers& layers, const Stage& stage, std::int64_t stride, bool 
     append_depthwise(layers, stage, expanded, stride);
   }
   if (stride != 1 || input.channels != stage.channels) return;
+  layers.hold();
   if (!first) layers.stochastic_depth();
   layers.add(input);
 }

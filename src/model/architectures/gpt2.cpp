@@ -5,13 +5,6 @@
 namespace rehearse {
 namespace {
 
-struct Size {
-  std::string name;
-  std::int64_t hidden;
-  std::int64_t heads;
-  int blocks;
-};
-
 /// What GPTs of one family have in common.
 struct Family {
   const char* source;
@@ -37,15 +30,20 @@ constexpr Family kMpt = {
 void append_embeddings(Layers& layers, const Family& family, std::int64_t positions) {
   layers.unit("embeddings");
   const Activation input = layers.current();
-  layers.embedding(family.vocabulary);
-  const Activation words = layers.current();
+  layers.parameter(family.vocabulary * input.channels);
+  layers.parameter(positions * input.channels);
+  layers.embedding({.rows = positions, .parameter = 1, .positions = true});
+  layers.hold();
+  const Activation table = layers.current();
   layers.resume(input);
-  layers.embedding(positions, true);
-  layers.add(words);
+  layers.embedding({.rows = family.vocabulary, .parameter = 0});
+  layers.hold();
+  layers.add(table);
+  layers.hold();
   if (family.dropout) layers.dropout();
 }
 
-void append_block(Layers& layers, const Size& size, bool flash, bool dropout) {
+void append_block(Layers& layers, const GptSize& size, bool flash, bool dropout) {
   const Activation input = layers.current();
   layers.layer_norm();
   layers.linear({3 * size.hidden});
@@ -66,7 +64,7 @@ void append_block(Layers& layers, const Size& size, bool flash, bool dropout) {
   layers.add(middle);
 }
 
-Model build(const ModelShape& asked, const Family& family, const Size& size) {
+Model build(const ModelShape& asked, const Family& family, const GptSize& size) {
   const ModelShape shape = sequence_shape(
       asked,
       {.name = size.name, .tokens = family.tokens, .most = family.any_length ? 0 : family.tokens});
@@ -78,12 +76,19 @@ Model build(const ModelShape& asked, const Family& family, const Size& size) {
   }
   layers.unit("head");
   layers.layer_norm();
-  layers.tied_linear(family.vocabulary, false);
+  layers.tied_linear(family.vocabulary);
   layers.cross_entropy();
   return token_model(size.name, shape, family.source, layers);
 }
 
 }  // namespace
+
+Model gpt2_model(const GptSize& size, const ModelShape& shape) {
+  Family family = kGpt2;
+  family.vocabulary = size.vocabulary;
+  family.tokens = size.positions;
+  return build(shape, family, size);
+}
 
 Model build_gpt2(const ModelShape& shape) {
   return build(shape, kGpt2, {.name = "gpt2", .hidden = 768, .heads = 12, .blocks = 12});

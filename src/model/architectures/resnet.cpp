@@ -23,14 +23,14 @@ void append_bottleneck(Layers& layers, std::int64_t width, std::int64_t stride) 
   layers.convolution({.channels = kExpansion * width});
   layers.batch_norm();
   const Activation output = layers.current();
+  layers.resume(input);
   if (stride != 1 || input.channels != output.channels) {
-    layers.resume(input);
     layers.convolution({.channels = output.channels, .stride = stride});
     layers.batch_norm();
   }
   const Activation residual = layers.current();
   layers.resume(output);
-  layers.add(residual);
+  layers.add(residual, true);
   layers.relu();
 }
 

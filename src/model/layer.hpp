@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace rehearse {
+
+/// Size of an activation per sample: an image's features, or tokens (height) times hidden channels.
+struct Extent {
+  std::int64_t channels = 0;
+  std::int64_t height = 1;
+  std::int64_t width = 1;
+
+  std::int64_t positions() const { return height * width; }
+  std::int64_t elements() const { return channels * positions(); }
+};
+
+struct Convolution {
+  std::int64_t channels = 0;  ///< of the output
+  std::int64_t kernel = 1;
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t groups = 1;
+  bool bias = false;
+};
+
+struct Pooling {
+  std::int64_t kernel = 2;
+  std::int64_t stride = 2;
+  std::int64_t padding = 0;
+};
+
+struct Attention {
+  std::int64_t heads = 1;
+  std::int64_t kv_heads = 1;  ///< fewer than `heads`: grouped queries
+  std::int64_t head_width = 64;
+  bool flash = true;     ///< else scores and probabilities are materialised
+  bool dropout = false;  ///< on the probabilities
+  bool causal = true;
+};
+
+/// A table of `rows` vectors as wide as the activation, registered as the unit's `parameter`th
+/// tensor. Tokens choose rows, or `own_ids` (all 0); with `positions` row i is token i's.
+struct Embedding {
+  std::int64_t rows = 0;
+  std::uint32_t parameter = 0;
+  bool positions = false;
+  bool own_ids = false;
+};
+
+/// What a layer calls of PyTorch's operators, for its memory tape.
+enum class LayerKind : std::uint8_t {
+  linear,
+  layer_norm,
+  rms_norm,
+  gelu,
+  tanh,
+  sigmoid,
+  dropout,
+  add,
+  cross_entropy,
+  convolution,
+  batch_norm,
+  relu,
+  silu,
+  max_pool,
+  average_pool,
+  adaptive_pool,
+  mean,
+  concatenate,
+  multiply,
+  layer_scale,
+  stochastic_depth,
+  embedding,
+  rotate,
+  attention,
+  swiglu,
+  select
+};
+
+/// One layer of a unit as eager mode runs it: which values it reads and makes. Values are numbered
+/// throughout a model from 0, the batch.
+struct Layer {
+  LayerKind kind = LayerKind::add;
+  std::uint32_t input = 0;
+  std::uint32_t other = 0;  ///< of layers with two inputs
+  std::uint32_t output = 0;
+  Extent in = {}, out = {};
+  /// Its parameter tensors: the first one's index into Unit::tensors, of the unit that owns it.
+  std::uint32_t unit = 0, parameter = 0;
+  std::vector<std::int64_t> channels = {};  ///< linear: outputs side by side
+  bool bias = false;                        ///< linear
+  /// linear: its weight is the first unit's first tensor, and `parameter` its bias.
+  bool tied = false;
+  bool in_place = false;       ///< add
+  bool channels_last = false;  ///< the memory format of its input
+  bool held = false;           ///< its output is a local variable of the unit's forward
+  bool releases = false;       ///< those local variables end with it
+  Convolution convolution = {};
+  Attention attention = {};
+  Embedding embedding = {};
+};
+
+}  // namespace rehearse

@@ -1,0 +1,240 @@
+#include "model/tape/autograd.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace rehearse::tape {
+
+std::int64_t bytes_of(Type type) {
+  switch (type) {
+    case Type::float32:
+      return 4;
+    case Type::float16:
+      return 2;
+    case Type::int64:
+      return 8;
+    case Type::byte:
+      return 1;
+  }
+  return 0;
+}
+
+Storage::~Storage() {
+  if (!leaves_) recorder_.give_back(tensor_);
+}
+
+Tensor Tensor::detached() const {
+  Tensor same = *this;
+  same.source = nullptr;
+  return same;
+}
+
+Tensor undefined() {
+  Tensor none;
+  none.defined = false;
+  return none;
+}
+
+Recorder::Recorder(const TapeOptions& options, std::size_t units) : options_(options) {
+  tape_.units.resize(units);
+}
+
+Type Recorder::parameter_type() const {
+  return options_.precision == Precision::bf16_pure ? Type::float16 : Type::float32;
+}
+
+Tensor Recorder::take(std::int64_t elements, Type type) {
+  return take(elements, type,
+              in_backward_ ? TensorRole::activation_gradient : TensorRole::activation);
+}
+
+Tensor Recorder::take(std::int64_t elements, Type type, TensorRole role) {
+  const auto number = static_cast<std::uint32_t>(tape_.tensors.size());
+  const auto size = static_cast<double>(elements * bytes_of(type));
+  tape_.tensors.push_back({.role = role, .size = Bytes(size), .unit = unit_});
+  events_->push_back({number, true});
+  Tensor tensor;
+  tensor.storage = std::make_shared<Storage>(*this, number);
+  tensor.elements = elements;
+  tensor.type = type;
+  return tensor;
+}
+
+Tensor Recorder::parameter(std::uint32_t unit, std::uint32_t index, std::int64_t elements) {
+  Tensor tensor;
+  tensor.elements = elements;
+  tensor.type = parameter_type();
+  for (const Leaf& leaf : leaves_) {
+    if (leaf.unit == unit && leaf.parameter == index) tensor.source = leaf.node;
+  }
+  if (tensor.source) return tensor;
+  tensor.source = std::make_shared<Node>();
+  tensor.source->number = std::numeric_limits<std::uint64_t>::max();
+  tensor.source->accumulates = true;
+  tensor.source->unit = unit;
+  tensor.source->parameter = index;
+  leaves_.push_back({unit, index, tensor.source});
+  return tensor;
+}
+
+void Recorder::connect(std::vector<Tensor*> outputs, const std::vector<Tensor>& inputs,
+                       Backward backward) {
+  const auto needs = [](const Tensor& input) { return input.needs_gradient(); };
+  if (std::none_of(inputs.begin(), inputs.end(), needs)) return;
+  auto node = std::make_shared<Node>();
+  node->number = nodes_++;
+  node->outputs = outputs.size();
+  node->backward = std::move(backward);
+  for (const Tensor& input : inputs) {
+    node->inputs.push_back(input);
+    node->inputs.back().storage = nullptr;
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    outputs[i]->source = node;
+    outputs[i]->slot = i;
+  }
+}
+
+void Recorder::connect(Tensor& output, const std::vector<Tensor>& inputs, Backward backward) {
+  connect(std::vector<Tensor*>{&output}, inputs, std::move(backward));
+}
+
+void Recorder::begin_unit(std::uint32_t unit) {
+  unit_ = unit;
+  events_ = &tape_.units[unit].forward;
+}
+
+void Recorder::end_unit(const Tensor& output) {
+  if (output.source) output.source->ends_unit = static_cast<int>(unit_);
+}
+
+Tensor& Recorder::cached_copy(std::uint32_t unit, std::uint32_t parameter) {
+  for (Copy& copy : copies_) {
+    if (copy.unit == unit && copy.parameter == parameter) return copy.tensor;
+  }
+  copies_.push_back({unit, parameter, undefined()});
+  return copies_.back().tensor;
+}
+
+void Recorder::end_forward() { copies_.clear(); }
+
+/// PyTorch's engine on one thread (torch/csrc/autograd/engine.cpp): of the nodes whose gradients
+/// are complete, the one made last runs next, and parameters' accumulation before all others.
+class Engine {
+ public:
+  explicit Engine(Recorder& recorder) : recorder_(recorder) {}
+
+  void run(const Tensor& loss) {
+    count_dependencies(loss.source.get());
+    Work root{loss.source, Gradients(loss.source->outputs, undefined())};
+    const Tensor one = recorder_.take(loss.elements, loss.type);  // the caller's until the end
+    root.gradients[loss.slot] = one;
+    ready_.push_back(std::move(root));
+    while (!ready_.empty()) {
+      const auto next = std::max_element(
+          ready_.begin(), ready_.end(),
+          [](const Work& a, const Work& b) { return a.node->number < b.node->number; });
+      Work work = std::move(*next);
+      ready_.erase(next);
+      evaluate(std::move(work));
+    }
+  }
+
+ private:
+  struct Work {
+    std::shared_ptr<Node> node;
+    Gradients gradients;  ///< of its outputs
+  };
+
+  void count_dependencies(Node* root) {
+    std::vector<Node*> reached = {root};
+    dependencies_[root] = 0;
+    for (std::size_t i = 0; i < reached.size(); ++i) {
+      for (const Tensor& input : reached[i]->inputs) {
+        if (!input.source) continue;
+        const auto [entry, is_new] = dependencies_.emplace(input.source.get(), 0);
+        ++entry->second;
+        if (is_new) reached.push_back(input.source.get());
+      }
+    }
+  }
+
+  void evaluate(Work work) {
+    if (work.node->ends_unit >= 0) {
+      recorder_.unit_ = static_cast<std::uint32_t>(work.node->ends_unit);
+      recorder_.events_ = &recorder_.tape_.units[recorder_.unit_].backward;
+    }
+    if (work.node->accumulates) return accumulate_parameter(std::move(work));
+    Gradients results = work.node->backward(work.gradients);
+    reduce(results, work.node->inputs);
+    work.gradients.clear();
+    work.node->backward = nullptr;  // gives back what it saved
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      pass(std::exchange(results[i], undefined()), work.node->inputs[i]);
+    }
+    work.node->inputs.clear();  // or the graph's end would be as deep a recursion as it is long
+  }
+
+  /// The engine makes a gradient as small as its input, and of its type.
+  void reduce(Gradients& results, const std::vector<Tensor>& inputs) {
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (!results[i].defined || !inputs[i].source) continue;
+      if (results[i].broadcast || results[i].elements != inputs[i].elements) {
+        results[i] = recorder_.take(inputs[i].elements, results[i].type);
+      }
+      if (results[i].type != inputs[i].type) {
+        results[i] = recorder_.take(inputs[i].elements, inputs[i].type);
+      }
+    }
+  }
+
+  void pass(Tensor gradient, const Tensor& input) {
+    if (!input.source) return;
+    const auto [entry, is_new] = waiting_.try_emplace(input.source.get());
+    Work& work = entry->second;
+    if (is_new)
+      work = {input.source,
+              Gradients(std::max<std::size_t>(input.source->outputs, 1), undefined())};
+    if (gradient.defined) add(work.gradients[input.slot], std::move(gradient), *input.source);
+    if (--dependencies_.at(input.source.get()) > 0) return;
+    ready_.push_back(std::move(work));
+    waiting_.erase(entry);
+  }
+
+  /// torch/csrc/autograd/input_buffer.cpp: in place where nobody else holds the first one's memory.
+  void add(Tensor& sum, Tensor gradient, const Node& node) {
+    if (!sum.defined) {
+      sum = std::move(gradient);
+    } else if (node.accumulates || sum.storage.use_count() > 1 || !sum.dense) {
+      sum = recorder_.take(sum.elements, sum.type);
+    }
+  }
+
+  void accumulate_parameter(Work work) {
+    Tensor& gradient = work.gradients[0];
+    if (!gradient.defined) return;
+    if (gradient.storage.use_count() > 1 || !gradient.dense) {
+      gradient = recorder_.take(gradient.elements, gradient.type);
+    }
+    TapeTensor& tensor = recorder_.tape_.tensors[gradient.storage->tensor()];
+    tensor.role = TensorRole::parameter_gradient;
+    tensor.unit = work.node->unit;
+    tensor.parameter = work.node->parameter;
+    gradient.storage->leave();
+  }
+
+  Recorder& recorder_;
+  std::map<const Node*, int> dependencies_;
+  std::map<const Node*, Work> waiting_;
+  std::vector<Work> ready_;
+};
+
+void Recorder::backward(const Tensor& loss) {
+  in_backward_ = true;
+  events_ = &tape_.units.back().backward;
+  Engine(*this).run(loss);
+}
+
+}  // namespace rehearse::tape

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "model/memory_tape.hpp"
+
+// PyTorch's eager mode and its autograd engine without numbers: tensors that only have a size, in
+// storages that are given back to the allocator when nobody holds them any more. The tape comes
+// out of who holds what, as it does there.
+namespace rehearse::tape {
+
+enum class Type : std::uint8_t { float32, float16, int64, byte };  ///< float16: bf16, too
+std::int64_t bytes_of(Type type);
+
+class Recorder;
+
+/// Memory of one or more tensors: given back by its end.
+class Storage {
+ public:
+  Storage(Recorder& recorder, std::uint32_t tensor) : recorder_(recorder), tensor_(tensor) {}
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+  ~Storage();
+  std::uint32_t tensor() const { return tensor_; }
+  /// Its tensor is the strategy's from now on: it is not given back.
+  void leave() { leaves_ = true; }
+
+ private:
+  Recorder& recorder_;
+  std::uint32_t tensor_;
+  bool leaves_ = false;
+};
+
+struct Node;
+
+/// A handle, as torch::Tensor is. Without storage: resident (a parameter, the batch).
+struct Tensor {
+  std::shared_ptr<Storage> storage;
+  std::int64_t elements = 0;
+  Type type = Type::float32;
+  bool dense = true;             ///< no gaps: false for a slice across samples
+  bool contiguous = true;        ///< no gaps, and in the order of its sizes
+  std::shared_ptr<Node> source;  ///< what its gradient goes to; null if it needs none
+  std::size_t slot = 0;          ///< which output of `source` it is
+  bool defined = true;
+  bool unbatched = false;  ///< the same for all samples: one dimension less
+  bool broadcast = false;  ///< a gradient with more dimensions than its input: it is summed
+
+  bool needs_gradient() const { return source != nullptr; }
+  /// The same memory, outside the graph: what a node saves.
+  Tensor detached() const;
+};
+/// No gradient.
+Tensor undefined();
+
+using Gradients = std::vector<Tensor>;
+/// From the gradients of a node's outputs to those of its inputs. What it captured is saved for
+/// backward, and given back when it has run.
+using Backward = std::function<Gradients(const Gradients&)>;
+
+/// A node of autograd's graph.
+struct Node {
+  std::uint64_t number = 0;    ///< in order of creation: the highest that is ready runs first
+  std::vector<Tensor> inputs;  ///< without storage: their nodes, sizes and types
+  std::size_t outputs = 1;
+  Backward backward;
+  /// Where a parameter's gradients end.
+  bool accumulates = false;
+  std::uint32_t unit = 0, parameter = 0;
+  /// The unit whose output it made; -1: none.
+  int ends_unit = -1;
+};
+
+/// Runs one step's tensors and writes them down.
+class Recorder {
+ public:
+  Recorder(const TapeOptions& options, std::size_t units);
+
+  std::int64_t batch() const { return options_.batch; }
+  bool on_cpu() const { return options_.device == TapeDevice::cpu; }
+  bool autocast() const { return is_autocast(options_.precision); }
+  Precision precision() const { return options_.precision; }
+  /// Of parameters and the batch.
+  Type parameter_type() const;
+
+  /// Takes memory for a tensor: an activation or workspace in forward, a gradient in backward.
+  Tensor take(std::int64_t elements, Type type);
+  Tensor take(std::int64_t elements, Type type, TensorRole role);
+  Tensor workspace(std::int64_t elements, Type type) {
+    return take(elements, type, TensorRole::workspace);
+  }
+  Tensor parameter(std::uint32_t unit, std::uint32_t index, std::int64_t elements);
+  /// Makes `output` (or several of one node) a function of `inputs`, if one needs a gradient.
+  void connect(std::vector<Tensor*> outputs, const std::vector<Tensor>& inputs, Backward backward);
+  void connect(Tensor& output, const std::vector<Tensor>& inputs, Backward backward);
+
+  void begin_unit(std::uint32_t unit);
+  void end_unit(const Tensor& output);
+  /// The 16-bit copy of a parameter that autocast's cache holds until forward ends.
+  Tensor& cached_copy(std::uint32_t unit, std::uint32_t parameter);
+  /// Forward is over: autocast forgets its copies.
+  void end_forward();
+  /// Backward from a scalar.
+  void backward(const Tensor& loss);
+
+  MemoryTape take_tape() { return std::move(tape_); }
+  void give_back(std::uint32_t tensor) { events_->push_back({tensor, false}); }
+
+ private:
+  friend class Engine;
+  struct Copy {
+    std::uint32_t unit, parameter;
+    Tensor tensor;
+  };
+  struct Leaf {
+    std::uint32_t unit, parameter;
+    std::shared_ptr<Node> node;
+  };
+
+  TapeOptions options_;
+  MemoryTape tape_;
+  std::vector<TapeEvent>* events_ = nullptr;
+  std::uint32_t unit_ = 0;
+  bool in_backward_ = false;
+  std::uint64_t nodes_ = 0;
+  std::vector<Copy> copies_;
+  std::vector<Leaf> leaves_;
+};
+
+}  // namespace rehearse::tape

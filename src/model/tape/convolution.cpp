@@ -1,0 +1,202 @@
+// Convolutions: on CPUs oneDNN's, or ATen's own for what is small; on CUDA cuDNN's.
+#include <algorithm>
+
+#include "model/tape/operators.hpp"
+
+namespace rehearse::tape {
+namespace {
+
+constexpr std::int64_t kBlock = 16;  // channels side by side in oneDNN's blocked formats (AVX-512)
+constexpr std::int64_t kSmallInput = 20480;  // elements; below ATen's own kernel is taken
+
+constexpr std::int64_t kBatchPointers = 8216;  // bytes: what oneDNN's strided kernels multiply
+
+std::int64_t blocked(std::int64_t channels) { return (channels + kBlock - 1) / kBlock * kBlock; }
+
+struct Shape {
+  Shape(const Recorder& recorder, const Layer& layer)
+      : samples(recorder.batch()), in(layer.in), out(layer.out), options(layer.convolution) {}
+
+  bool depthwise() const { return options.groups > 1; }
+  std::int64_t input() const { return samples * in.elements(); }
+  std::int64_t output() const { return samples * out.elements(); }
+  std::int64_t weights() const {
+    return out.channels * (in.channels / options.groups) * options.kernel * options.kernel;
+  }
+  /// The same as oneDNN lays them out: the image of three channels stays as it is.
+  bool plain_input() const { return in.channels < kBlock && !depthwise(); }
+  std::int64_t blocked_input() const { return samples * blocked(in.channels) * in.positions(); }
+  std::int64_t blocked_output() const { return samples * blocked(out.channels) * out.positions(); }
+  std::int64_t blocked_weights() const {
+    const std::int64_t window = options.kernel * options.kernel;
+    if (depthwise()) return blocked(out.channels) * window;
+    const std::int64_t inputs = plain_input() ? in.channels : blocked(in.channels);
+    return blocked(out.channels) * inputs * window;
+  }
+  /// A strided 1x1 kernel first gathers one sample's inputs that it reads (bytes).
+  bool gathers() const { return options.kernel == 1 && options.stride > 1; }
+  std::int64_t gathered() const { return 4 * in.channels * out.positions() + 128; }
+  std::int64_t samples;
+  Extent in, out;
+  Convolution options;
+};
+
+// aten/src/ATen/native/Convolution.cpp, ConvParams::use_mkldnn, for one thread.
+bool uses_onednn(const Shape& s, Type type) {
+  if (type == Type::float16) return true;
+  const bool worth = s.options.stride > 1 || s.samples >= 16 || s.options.kernel > 1;
+  return worth &&
+         (s.depthwise() || s.options.kernel > 3 || s.samples > 1 || s.input() > kSmallInput);
+}
+
+struct Sides {
+  Tensor input, weight, bias;
+};
+
+/// The columns of ATen's own kernel: every window's inputs.
+std::int64_t columns(const Shape& s) {
+  if (s.options.kernel == 1 && s.options.stride == 1) return 0;
+  return s.samples * s.in.channels * s.options.kernel * s.options.kernel * s.out.positions();
+}
+
+Tensor own_forward(Recorder& recorder, const Shape& s, Type type) {
+  Tensor unfolded;
+  if (columns(s) > 0) unfolded = recorder.workspace(columns(s), type);
+  return recorder.take(s.output(), type);
+}
+
+Gradients own_backward(Recorder& recorder, const Shape& s, Type type, bool to_input) {
+  Gradients results = {undefined(), undefined(), undefined()};
+  if (to_input) results[0] = recorder.take(s.input(), type);
+  if (s.options.bias) results[2] = recorder.take(s.out.channels, type);
+  results[1] = recorder.take(s.weights(), type);
+  if (columns(s) > 0) recorder.workspace(columns(s), type);
+  return results;
+}
+
+Tensor onednn_forward(Recorder& recorder, const Shape& s, Type type, bool channels_last) {
+  if (channels_last) {
+    Tensor copied;
+    if (!s.depthwise()) copied = recorder.workspace(s.weights(), type);
+    Tensor output = recorder.take(s.output(), type);
+    Tensor pointers;
+    if (s.options.stride > 1) pointers = recorder.workspace(kBatchPointers, Type::byte);
+    recorder.workspace(s.blocked_weights(), type);
+    return output;
+  }
+  Tensor made;
+  const bool lower = type == Type::float16;
+  {
+    Tensor gathered, input;
+    if (s.gathers()) gathered = recorder.workspace(s.gathered(), Type::byte);
+    if (!s.plain_input()) input = recorder.workspace(s.blocked_input(), type);
+    if (s.plain_input() && lower) input = recorder.workspace(s.input(), type);
+    const Tensor weights = recorder.workspace(s.blocked_weights(), type);
+    made = recorder.workspace(s.blocked_output(), type);
+  }
+  // In 16 bits the kernels leave channels last.
+  Tensor output = recorder.take(s.output(), type);
+  return lower ? recorder.take(s.output(), type) : output;
+}
+
+Tensor onednn_to_input(Recorder& recorder, const Shape& s, Type type) {
+  Tensor made;
+  {
+    const Tensor output = recorder.workspace(s.blocked_output(), type);
+    const Tensor weights = recorder.workspace(s.blocked_weights(), type);
+    made = recorder.workspace(s.blocked_input(), type);
+  }
+  Tensor gradient = recorder.take(s.input(), type);
+  // The strided kernel leaves channels last.
+  if (type == Type::float16 || (s.options.stride > 1 && !s.depthwise()))
+    return recorder.take(s.input(), type);
+  return gradient;
+}
+
+void onednn_to_weights(Recorder& recorder, const Shape& s, Type type, Gradients& results) {
+  Tensor weights, bias;
+  {
+    const Tensor output = recorder.workspace(s.blocked_output(), type);
+    Tensor input;
+    if (!s.plain_input()) input = recorder.workspace(s.blocked_input(), type);
+    if (s.plain_input() && type == Type::float16) input = recorder.workspace(s.input(), type);
+    weights = recorder.workspace(s.blocked_weights(), type);
+    if (s.options.bias) bias = recorder.workspace(blocked(s.out.channels), type);
+    if (s.gathers()) recorder.workspace(s.gathered(), Type::byte);
+  }
+  if (s.options.bias) results[2] = recorder.take(s.out.channels, type);
+  results[1] = recorder.take(s.weights(), type);
+}
+
+Gradients onednn_backward(Recorder& recorder, const Shape& s, Type type, bool to_input) {
+  Gradients results = {undefined(), undefined(), undefined()};
+  if (to_input) results[0] = onednn_to_input(recorder, s, type);
+  onednn_to_weights(recorder, s, type, results);
+  return results;
+}
+
+/// In channels-last nothing but weights is laid out anew. A depthwise kernel's gradient is one of
+/// blocks of channels, and the weight's gradient comes in channels-last, too: AccumulateGrad copies
+/// what is not laid out as its weight.
+Gradients channels_last_backward(Recorder& recorder, const Shape& s, Type type, bool to_input) {
+  Gradients results = {undefined(), undefined(), undefined()};
+  Tensor copied;
+  if (!s.depthwise()) copied = recorder.workspace(s.weights(), type);
+  if (to_input) {
+    results[0] = recorder.take(s.input(), type);
+    recorder.workspace(s.blocked_weights(), type);
+  }
+  const std::int64_t blocks = s.depthwise() ? kBlock * kBlock : 1;
+  const Tensor weights = recorder.workspace(blocks * s.blocked_weights(), type);
+  Tensor bias;
+  {
+    Tensor sums;
+    if (s.depthwise()) sums = recorder.workspace(64 * s.in.channels + 128, Type::byte);
+    if (s.options.bias) bias = recorder.workspace(blocked(s.out.channels), type);
+  }
+  if (s.options.bias) results[2] = recorder.take(s.out.channels, type);
+  const Tensor plain = recorder.workspace(s.weights(), type);
+  results[1] = recorder.take(s.weights(), type);
+  results[1].dense = s.depthwise();
+  return results;
+}
+
+Gradients cudnn_backward(Recorder& recorder, const Shape& s, Type type, bool to_input) {
+  Gradients results = {undefined(), undefined(), undefined()};
+  if (to_input) results[0] = recorder.take(s.input(), type);
+  results[1] = recorder.take(s.weights(), type);
+  if (s.options.bias) results[2] = recorder.take(s.out.channels, type);
+  return results;
+}
+
+}  // namespace
+
+Tensor convolution(Recorder& recorder, const Tensor& given, const Layer& layer) {
+  const Shape s(recorder, layer);
+  Tensor bias = undefined();
+  if (s.options.bias) {
+    bias = product_parameter(recorder, {layer.unit, layer.parameter + 1, s.out.channels});
+  }
+  const Tensor weight = product_parameter(recorder, {layer.unit, layer.parameter, s.weights()});
+  const Tensor input = lower(recorder, given);
+  const Type type = input.type;
+  const bool onednn = recorder.on_cpu() && uses_onednn(s, type);
+  const bool last = layer.channels_last;
+  Tensor output = !recorder.on_cpu() ? recorder.take(s.output(), type)
+                  : onednn           ? onednn_forward(recorder, s, type, last)
+                                     : own_forward(recorder, s, type);
+  const auto backward =
+      [&recorder, s, type, onednn, last, x = input.detached(), w = weight.detached(),
+       to_input = input.needs_gradient()](const Gradients& gradients) -> Gradients {
+    Tensor contiguous;
+    if (!gradients[0].contiguous && !last) contiguous = recorder.workspace(s.output(), type);
+    if (!recorder.on_cpu()) return cudnn_backward(recorder, s, type, to_input);
+    if (!onednn) return own_backward(recorder, s, type, to_input);
+    return last ? channels_last_backward(recorder, s, type, to_input)
+                : onednn_backward(recorder, s, type, to_input);
+  };
+  recorder.connect(output, {input, weight, bias}, backward);
+  return output;
+}
+
+}  // namespace rehearse::tape

@@ -1,0 +1,148 @@
+// Normalisations, pooling and the loss.
+#include "model/tape/operators.hpp"
+
+namespace rehearse::tape {
+namespace {
+
+Tensor shift_of(Recorder& recorder, const NormOptions& options) {
+  return parameter(recorder, {options.scale.unit, options.scale.index + 1, options.channels});
+}
+
+/// mean and reciprocal deviation are as wide as the parameters where these are wider than x.
+Type statistics_type(const Recorder& recorder, const Tensor& input) {
+  return recorder.on_cpu() && input.type == recorder.parameter_type() ? input.type : Type::float32;
+}
+
+}  // namespace
+
+Tensor layer_norm(Recorder& recorder, const Tensor& narrow, const NormOptions& options) {
+  const Tensor input = widen_on_cuda(recorder, narrow);
+  const Type type = statistics_type(recorder, input);
+  Tensor contiguous;
+  if (options.permuted) contiguous = recorder.workspace(input.elements, input.type);
+  Tensor output = recorder.take(input.elements, input.type);
+  const Tensor mean = recorder.take(options.positions, type);
+  const Tensor deviation = recorder.take(options.positions, type);
+  const auto backward = [&recorder, x = input.detached(), mean, deviation,
+                         options](const Gradients& gradients) -> Gradients {
+    const Type weights = recorder.parameter_type();
+    Tensor copied;
+    if (options.permuted) copied = recorder.workspace(x.elements, x.type);
+    Gradients results = {recorder.take(x.elements, x.type)};
+    results[0].contiguous = !options.permuted;
+    results.push_back(recorder.take(options.channels, weights));
+    results.push_back(recorder.take(options.channels, weights));
+    Tensor gradient;
+    if (!gradients[0].contiguous) gradient = recorder.workspace(x.elements, x.type);
+    recorder.workspace(2 * options.channels, x.type);  // sums of one thread
+    return results;
+  };
+  recorder.connect(output, {input, parameter(recorder, options.scale), shift_of(recorder, options)},
+                   backward);
+  return output;
+}
+
+namespace {
+
+/// x^2; its derivative is made of x^1, doubled, times dy.
+Tensor square(Recorder& recorder, const Tensor& input) {
+  Tensor output = recorder.take(input.elements, input.type);
+  recorder.connect(output, {input},
+                   [&recorder, x = input.detached()](const Gradients&) -> Gradients {
+                     const Tensor power = recorder.workspace(x.elements, x.type);
+                     const Tensor doubled = with_number(recorder, x.elements, x.type);
+                     return {recorder.take(x.elements, x.type)};
+                   });
+  return output;
+}
+
+/// -1/2 dy y^3.
+Tensor reciprocal_root(Recorder& recorder, const Tensor& input) {
+  Tensor output = recorder.take(input.elements, input.type);
+  recorder.connect(output, {input}, [&recorder, y = output](const Gradients&) -> Gradients {
+    const Tensor half = recorder.workspace(y.elements, y.type);
+    const Tensor cube = recorder.workspace(y.elements, y.type);
+    return {recorder.take(y.elements, y.type)};
+  });
+  return output;
+}
+
+Tensor reciprocal_deviation(Recorder& recorder, const Tensor& input, std::int64_t positions) {
+  const Tensor squares = square(recorder, input);
+  const Tensor means = mean(recorder, squares, positions);
+  const Tensor shifted = add_number(recorder, means);
+  return reciprocal_root(recorder, shifted);
+}
+
+}  // namespace
+
+// Llama's reference code, operator by operator.
+Tensor rms_norm(Recorder& recorder, const Tensor& input, const NormOptions& options) {
+  const Tensor wide = to(recorder, input, Type::float32);
+  const Tensor factor = reciprocal_deviation(recorder, wide, options.positions);
+  const Tensor product = multiply(recorder, wide, factor);
+  const Tensor narrow = to(recorder, product, input.type);
+  return multiply(recorder, narrow, parameter(recorder, options.scale));
+}
+
+Tensor batch_norm(Recorder& recorder, const Tensor& input, const NormOptions& options) {
+  Tensor output = recorder.take(input.elements, input.type);
+  const Type type = statistics_type(recorder, input);
+  const Tensor mean = recorder.take(options.channels, type);
+  const Tensor deviation = recorder.take(options.channels, type);
+  {
+    const Tensor first = recorder.workspace(options.channels, type);
+    const Tensor second = recorder.workspace(options.channels, type);
+  }
+  const auto backward = [&recorder, x = input.detached(), mean, deviation,
+                         options](const Gradients&) -> Gradients {
+    const Type weights = recorder.parameter_type();
+    Gradients results = {recorder.take(x.elements, x.type)};
+    results.push_back(recorder.take(options.channels, weights));
+    results.push_back(recorder.take(options.channels, weights));
+    if (recorder.on_cpu()) recorder.workspace(x.elements, x.type);
+    return results;
+  };
+  recorder.connect(output, {input, parameter(recorder, options.scale), shift_of(recorder, options)},
+                   backward);
+  return output;
+}
+
+Tensor pool(Recorder& recorder, const Tensor& input, std::int64_t out, bool indices) {
+  Tensor output = recorder.take(out, input.type);
+  const Tensor largest = indices ? recorder.take(out, Type::int64) : undefined();
+  recorder.connect(output, {input},
+                   [&recorder, x = input.detached(), largest](const Gradients&) -> Gradients {
+                     return {recorder.take(x.elements, x.type)};
+                   });
+  return output;
+}
+
+Tensor mean(Recorder& recorder, const Tensor& input, std::int64_t out) {
+  Tensor output = recorder.take(out, input.type);
+  divide_in_place(recorder, output);
+  recorder.connect(
+      output, {input},
+      [&recorder, elements = input.elements, type = input.type](const Gradients&) -> Gradients {
+        Tensor expanded = with_number(recorder, elements, type);
+        expanded.contiguous = false;  // what was expanded is innermost
+        return {expanded};
+      });
+  return output;
+}
+
+// log_softmax, and nll_loss with its total weight.
+Tensor cross_entropy(Recorder& recorder, const Tensor& narrow) {
+  const Tensor logits = recorder.autocast() ? to(recorder, narrow, Type::float32) : narrow;
+  const Tensor logarithms = unary_of_output(recorder, logits);
+  Tensor loss = recorder.take(1, logits.type);
+  const Tensor weight = recorder.take(1, logits.type);
+  recorder.connect(
+      loss, {logarithms},
+      [&recorder, saved = logarithms.detached(), weight](const Gradients&) -> Gradients {
+        return {recorder.take(saved.elements, saved.type)};
+      });
+  return loss;
+}
+
+}  // namespace rehearse::tape

@@ -1,0 +1,220 @@
+#include "model/tape/play.hpp"
+
+#include <set>
+
+#include "base/error.hpp"
+#include "model/tape/operators.hpp"
+
+namespace rehearse::tape {
+namespace {
+
+NormOptions norm_options(const Recorder& recorder, const Layer& layer) {
+  return {.scale = {layer.unit, layer.parameter, layer.in.channels},
+          .channels = layer.in.channels,
+          .positions = recorder.batch() * layer.in.positions(),
+          .permuted = layer.in.positions() > 1 && !layer.channels_last};
+}
+
+}  // namespace
+
+Player::Player(const Model& model, Recorder& recorder) : model_(model), recorder_(recorder) {
+  for (const Unit& unit : model.units) {
+    for (const Layer& layer : unit.layers) {
+      last_readers_[layer.input] = &layer;
+      last_readers_[layer.other] = &layer;
+    }
+  }
+}
+
+void Player::play() {
+  Tensor batch;
+  batch.elements = recorder_.batch() * static_cast<std::int64_t>(model_.input_elements);
+  batch.type = model_.tokens_per_sample > 0 ? Type::int64 : recorder_.parameter_type();
+  values_[0] = {batch};
+  for (std::uint32_t unit = 0; unit < model_.units.size(); ++unit) play_unit(unit);
+  Tensor loss = losses_.front();
+  for (std::size_t i = 1; i < losses_.size(); ++i) loss = add(recorder_, loss, losses_[i]);
+  losses_.clear();
+  recorder_.end_forward();
+  recorder_.backward(loss);
+}
+
+// A value is held until its last reader is done, and a unit's input until the unit is.
+void Player::play_unit(std::uint32_t number) {
+  recorder_.begin_unit(number);
+  const std::vector<Layer>& layers = model_.units[number].layers;
+  const std::uint32_t entered = values_.rbegin()->first;
+  std::set<std::uint32_t> held = {entered};
+  const auto release = [&] {
+    for (const std::uint32_t value : held) values_.erase(value);
+    held.clear();
+  };
+  for (const Layer& layer : layers) {
+    if (layer.kind == LayerKind::cross_entropy) release();  // the loss is computed outside of it
+    Value made = run(layer);
+    for (const std::uint32_t read : {layer.input, layer.other}) {
+      if (last_readers_.at(read) == &layer && held.count(read) == 0) values_.erase(read);
+    }
+    values_[layer.output] = std::move(made);
+    if (layer.releases) {
+      held.erase(entered);
+      release();
+      held.insert(entered);
+    }
+    if (layer.held) held.insert(layer.output);
+  }
+  const std::uint32_t left = layers.back().output;
+  if (number + 1 == model_.units.size()) return values_.clear();
+  held.erase(left);
+  release();
+  recorder_.end_unit(values_.at(left).front());
+}
+
+Player::Value Player::run(const Layer& layer) {
+  Recorder& r = recorder_;
+  switch (layer.kind) {
+    case LayerKind::linear:
+      return linears(layer);
+    case LayerKind::layer_norm:
+      return {layer_norm(r, input(layer), norm_options(r, layer))};
+    case LayerKind::rms_norm:
+      return {rms_norm(r, input(layer), norm_options(r, layer))};
+    case LayerKind::batch_norm:
+      return {batch_norm(r, input(layer), norm_options(r, layer))};
+    case LayerKind::gelu:
+      return {unary_of_input(r, input(layer))};
+    case LayerKind::tanh:
+    case LayerKind::sigmoid:
+      return {unary_of_output(r, input(layer))};
+    case LayerKind::dropout:
+      return {dropout(r, input(layer))};
+    case LayerKind::relu:
+      return {relu_in_place(r, input(layer))};
+    case LayerKind::silu:
+      return {silu_in_place(r, input(layer))};
+    case LayerKind::add:
+      return {layer.in_place ? add_in_place(r, input(layer), other(layer))
+                             : add(r, input(layer), other(layer))};
+    case LayerKind::multiply:
+      return {multiply(r, input(layer), other(layer))};
+    case LayerKind::cross_entropy:
+      losses_.push_back(cross_entropy(r, input(layer)));
+      return {};
+    case LayerKind::convolution:
+      return {convolution(r, input(layer), layer)};
+    case LayerKind::max_pool:
+      return {pool(r, input(layer), out(layer), true)};
+    case LayerKind::average_pool:
+    case LayerKind::adaptive_pool:
+      return {pool(r, input(layer), out(layer), false)};
+    case LayerKind::mean:
+      return {mean(r, input(layer), out(layer))};
+    case LayerKind::concatenate:
+      return {concatenate(r, {input(layer), other(layer)}, r.batch() == 1)};
+    case LayerKind::layer_scale:
+      return {scaled(layer)};
+    case LayerKind::stochastic_depth:
+      return {stochastic_depth(layer)};
+    case LayerKind::embedding:
+      return {rows(layer)};
+    case LayerKind::rotate:
+      return rotate(layer);
+    case LayerKind::attention:
+      return attention(r, values_.at(layer.input), {layer.attention, layer.in.height});
+    case LayerKind::swiglu:
+      return {swiglu(layer)};
+    case LayerKind::select:
+      return {slice(r, input(layer), out(layer))};
+  }
+  throw InternalError("a layer that no tape is made of");
+}
+
+Player::Value Player::linears(const Layer& layer) {
+  Value outputs;
+  std::uint32_t parameter = layer.parameter;
+  for (const std::int64_t channels : layer.channels) {
+    LinearOptions options{.weight = {layer.tied ? 0 : layer.unit, layer.tied ? 0 : parameter,
+                                     layer.in.channels * channels},
+                          .out = recorder_.batch() * layer.in.positions() * channels,
+                          .matrix = layer.in.positions() == 1 && model_.tokens_per_sample == 0,
+                          .function = layer.tied};
+    if (!layer.tied) ++parameter;
+    if (layer.bias) options.bias = Parameter{layer.unit, parameter++, channels};
+    outputs.push_back(linear(recorder_, input(layer), options));
+  }
+  return outputs;
+}
+
+Tensor Player::rows(const Layer& layer) {
+  Recorder& r = recorder_;
+  const Embedding& options = layer.embedding;
+  const std::int64_t tokens = layer.in.height * (options.positions ? 1 : r.batch());
+  Tensor ids = input(layer);
+  if (options.positions || options.own_ids) ids = r.take(tokens, Type::int64);
+  const Parameter table{layer.unit, layer.parameter, options.rows * layer.out.channels};
+  Tensor chosen = embedding(r, ids, table, tokens * layer.out.channels);
+  chosen.unbatched = options.positions;
+  return chosen;
+}
+
+namespace {
+
+/// Of each position: cosines and sines of half a head's angles. The angles and what they are made
+/// of live as long as the table is made.
+Tensor rotary_table(Recorder& r, std::int64_t tokens, std::int64_t half, Type type) {
+  Tensor exponents, frequencies;
+  {
+    const Tensor range = r.workspace(half, Type::float32);
+    exponents = with_number(r, half, Type::float32);
+  }
+  {
+    const Tensor negative = r.workspace(half, Type::float32);
+    frequencies = with_number(r, half, Type::float32);
+  }
+  const Tensor range = r.workspace(tokens, Type::float32);
+  const Tensor angles = r.workspace(tokens * half, Type::float32);
+  const Tensor cosines = r.workspace(tokens * half, Type::float32);
+  const Tensor sines = r.workspace(tokens * half, Type::float32);
+  return to(r, r.take(2 * tokens * half, Type::float32), type);
+}
+
+/// Each half of the channels turns into a difference and a sum of two products.
+Tensor rotated(Recorder& r, const Tensor& heads, const Tensor& table) {
+  const std::vector<Tensor> half = chunk(r, heads, 2);
+  const auto times = [&](const Tensor& x) { return multiply(r, x, table, x.elements); };
+  const Tensor cosine = times(half[0]), sine = times(half[1]);
+  const Tensor first = subtract(r, cosine, sine);
+  const Tensor cosine2 = times(half[1]), sine2 = times(half[0]);
+  const Tensor second = add(r, cosine2, sine2);
+  return concatenate(r, {first, second}, false);
+}
+
+}  // namespace
+
+Player::Value Player::rotate(const Layer& layer) {
+  Value sides = values_.at(layer.input);
+  const std::int64_t half = layer.attention.head_width / 2;
+  const Tensor table = rotary_table(recorder_, layer.in.height, half, sides[0].type);
+  for (std::size_t i : {0, 1}) sides[i] = rotated(recorder_, sides[i], table);
+  sides.push_back(table);  // a local variable of the same function
+  return sides;
+}
+
+Tensor Player::swiglu(const Layer& layer) {
+  const Value& halves = values_.at(layer.input);
+  const Tensor gate = unary_of_input(recorder_, halves[0]);
+  return multiply(recorder_, gate, halves[1]);
+}
+
+Tensor Player::scaled(const Layer& layer) {
+  const Tensor factors = parameter(recorder_, {layer.unit, layer.parameter, layer.in.channels});
+  return multiply(recorder_, factors, input(layer));
+}
+
+Tensor Player::stochastic_depth(const Layer& layer) {
+  const Tensor noise = recorder_.take(recorder_.batch(), input(layer).type);
+  divide_in_place(recorder_, noise);
+  return multiply(recorder_, input(layer), noise);
+}
+
+}  // namespace rehearse::tape

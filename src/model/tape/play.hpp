@@ -1,0 +1,41 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "model/model.hpp"
+#include "model/tape/autograd.hpp"
+
+namespace rehearse::tape {
+
+/// Runs a model's layers, unit by unit, forward and backward.
+class Player {
+ public:
+  Player(const Model& model, Recorder& recorder);
+  void play();
+
+ private:
+  /// A value: one tensor, or several side by side.
+  using Value = std::vector<Tensor>;
+
+  void play_unit(std::uint32_t unit);
+  Value run(const Layer& layer);
+  Value linears(const Layer& layer);
+  Value rotate(const Layer& layer);
+  Tensor swiglu(const Layer& layer);
+  Tensor scaled(const Layer& layer);
+  Tensor stochastic_depth(const Layer& layer);
+  Tensor rows(const Layer& layer);
+  const Tensor& input(const Layer& layer) const { return values_.at(layer.input).front(); }
+  const Tensor& other(const Layer& layer) const { return values_.at(layer.other).front(); }
+  /// Elements of the whole batch.
+  std::int64_t out(const Layer& layer) const { return recorder_.batch() * layer.out.elements(); }
+
+  const Model& model_;
+  Recorder& recorder_;
+  std::map<std::uint32_t, Value> values_;
+  std::map<std::uint32_t, const Layer*> last_readers_;
+  std::vector<Tensor> losses_;
+};
+
+}  // namespace rehearse::tape
