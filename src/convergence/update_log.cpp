@@ -1,22 +1,25 @@
-#include "server/update_log.hpp"
-
-#include <fmt/format.h>
+#include "convergence/update_log.hpp"
 
 #include <algorithm>
-#include <iterator>
+#include <cmath>
 #include <utility>
 
 namespace rehearse {
 
-std::string to_csv(const UpdateLog& log) {
-  std::string text = "worker,iteration,version_read,version_applied,staleness,applied_s\n";
-  for (const AppliedUpdate& update : log) {
-    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{:.9f}\n", update.worker,
-                   update.iteration, update.version_read, update.version_applied,
-                   update.staleness(), update.applied.value());
+namespace {
+
+/// The smallest staleness that `share` of the updates do not exceed.
+std::uint64_t percentile(const StalenessSummary& summary, std::size_t updates, double share) {
+  const auto wanted = static_cast<std::uint64_t>(std::ceil(share * static_cast<double>(updates)));
+  std::uint64_t seen = 0;
+  for (const auto& [staleness, count] : summary.histogram) {
+    seen += count;
+    if (seen >= wanted) return staleness;
   }
-  return text;
+  return summary.max;
 }
+
+}  // namespace
 
 UpdateLog stalest_of(const std::vector<UpdateLog>& servers) {
   using Key = std::pair<std::uint32_t, std::uint64_t>;
@@ -57,6 +60,8 @@ StalenessSummary summarize_staleness(const UpdateLog& log) {
     summary.max = std::max(summary.max, update.staleness());
     summary.mean += static_cast<double>(update.staleness()) / static_cast<double>(log.size());
   }
+  summary.p50 = percentile(summary, log.size(), 0.5);
+  summary.p99 = percentile(summary, log.size(), 0.99);
   return summary;
 }
 

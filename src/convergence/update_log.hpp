@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "base/quantity.hpp"
@@ -21,9 +20,6 @@ struct AppliedUpdate {
 };
 using UpdateLog = std::vector<AppliedUpdate>;
 
-/// CSV with the columns worker, iteration, version_read, version_applied, staleness, applied_s.
-std::string to_csv(const UpdateLog& log);
-
 /// The log of a run whose parameters lie on several servers: in the first server's order, each
 /// update as stale as its stalest part.
 UpdateLog stalest_of(const std::vector<UpdateLog>& servers);
@@ -34,10 +30,10 @@ UpdateLog while_all_train(const UpdateLog& log);
 /// What a run measured: updates of its workers' iterations from `warmup` on, while all train.
 UpdateLog measured_updates(const UpdateLog& log, std::uint64_t warmup);
 
-/// Staleness of the updates of one log.
+/// Staleness of the updates of one log; percentiles by nearest rank.
 struct StalenessSummary {
   double mean = 0;
-  std::uint64_t max = 0;
+  std::uint64_t p50 = 0, p99 = 0, max = 0;
   std::map<std::uint64_t, std::uint64_t> histogram;  ///< staleness -> updates
 };
 StalenessSummary summarize_staleness(const UpdateLog& log);
