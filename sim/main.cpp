@@ -27,6 +27,10 @@ void add_run(CLI::App& app, RunCommand& command) {
   CLI::Option* trace =
       run->add_option("--trace", command.trace, "Write a trace that Perfetto opens")
           ->type_name("FILE");
+  CLI::Option* snapshot =
+      run->add_option("--memory-snapshot", command.memory_snapshot,
+                      "Write rank 0's memory for https://pytorch.org/memory_viz")
+          ->type_name("FILE");
   // Both are assignments, so that the report does not call them defaults and errors name the key.
   run->add_option_function<std::string>(
          "--seed",
@@ -42,7 +46,8 @@ void add_run(CLI::App& app, RunCommand& command) {
   run->add_flag("--quiet", command.quiet, "No progress line");
   run->add_flag("--dry-run", command.dry_run, "Print what would be simulated, and stop")
       ->excludes(format)
-      ->excludes(trace);
+      ->excludes(trace)
+      ->excludes(snapshot);
   add_color(*run, command.color);
   run->callback([&command] { run_command(command); });
 }

@@ -10,8 +10,19 @@ using Json = nlohmann::ordered_json;
 /// Column name and text, in the JSON's order.
 using Row = std::vector<std::pair<std::string, std::string>>;
 
+std::string text_of(const Json& value);
+
+/// "layer1.0 activations 4194304 2": the members of one item of a list.
+std::string members_of(const Json& item) {
+  std::string text;
+  for (const auto& [key, member] : item.items())
+    text += (text.empty() ? "" : " ") + text_of(member);
+  return text;
+}
+
 std::string text_of(const Json& value) {
   if (value.is_null()) return "";
+  if (value.is_object()) return members_of(value);
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
@@ -62,7 +73,7 @@ Row flat(const Report& report) {
 /// name.
 std::vector<std::string> columns_of(const std::vector<Row>& rows) {
   Report whole;
-  whole.memory.emplace();
+  whole.memory.emplace().out_of_memory.emplace();
   whole.staleness.emplace();
   whole.cost.emplace();
   for (const std::string& key : interval_keys()) whole.intervals.push_back({key, {}});
@@ -70,7 +81,8 @@ std::vector<std::string> columns_of(const std::vector<Row>& rows) {
   for (const auto& [name, text] : flat(whole)) columns.push_back(name);
   for (const Row& row : rows) {
     for (const auto& [name, text] : row) {
-      const bool absent = name == "memory" || name == "staleness" || name == "cost";
+      const bool absent = name == "memory" || name == "memory.out_of_memory" ||
+                          name == "staleness" || name == "cost";
       if (!absent && std::ranges::find(columns, name) == columns.end()) columns.push_back(name);
     }
   }
