@@ -33,6 +33,10 @@ void add_run(CLI::App& app, RunCommand& command) {
   run->add_flag("--replay", command.replay,
                 "Then train a real network with the updates (./rehearse from the sources); the "
                 "options that follow are those of `rehearse-calibrate replay`");
+  CLI::Option* snapshot =
+      run->add_option("--memory-snapshot", command.memory_snapshot,
+                      "Write rank 0's memory for https://pytorch.org/memory_viz")
+          ->type_name("FILE");
   // Both are assignments, so that the report does not call them defaults and errors name the key.
   run->add_option_function<std::string>(
          "--seed",
@@ -49,7 +53,8 @@ void add_run(CLI::App& app, RunCommand& command) {
   run->add_flag("--dry-run", command.dry_run, "Print what would be simulated, and stop")
       ->excludes(format)
       ->excludes(trace)
-      ->excludes(updates);
+      ->excludes(updates)
+      ->excludes(snapshot);
   add_color(*run, command.color);
   run->callback([&command] { run_command(command); });
 }

@@ -15,11 +15,12 @@ namespace rehearse {
 /// `rehearse run SCENARIO`: simulates one scenario and prints its report.
 struct RunCommand {
   std::filesystem::path scenario;
-  std::vector<std::string> overrides;  ///< "cluster.nodes=8", in order
-  std::string format = "table";        ///< table, json or csv
-  std::filesystem::path output;        ///< empty: standard output
-  std::filesystem::path trace;         ///< Chrome trace; empty: none
-  std::filesystem::path updates;       ///< a parameter server's updates; empty: none
+  std::vector<std::string> overrides;     ///< "cluster.nodes=8", in order
+  std::string format = "table";           ///< table, json or csv
+  std::filesystem::path output;           ///< empty: standard output
+  std::filesystem::path trace;            ///< Chrome trace; empty: none
+  std::filesystem::path updates;          ///< a parameter server's updates; empty: none
+  std::filesystem::path memory_snapshot;  ///< of rank 0, for PyTorch's memory_viz; empty: none
   bool quiet = false;
   bool dry_run = false;
   bool replay = false;  ///< the launcher's: this program refuses it

@@ -117,7 +117,20 @@ void run_command(const RunCommand& command) {
     const std::uint32_t first = scenario.run.warmup_steps;
     const std::uint32_t shown = std::min(scenario.run.steps, kTraceIterations);
     write_file(command.trace,
-               to_chrome_trace(prediction.plan.schedule, prediction.trace, first, first + shown));
+               to_chrome_trace(prediction.plan.schedule, prediction.trace, first, first + shown,
+                               memory_devices(scenario, prediction.plan.schedule)));
+  }
+  if (!command.memory_snapshot.empty()) {
+    const Schedule& schedule = prediction.plan.schedule;
+    const RankId rank(0);
+    const MemoryDevice device = memory_device(scenario, schedule, rank);
+    if (!device.caching) {
+      throw InputError(
+          "rehearse: error: --memory-snapshot: CPUs have no caching allocator to look "
+          "into\nremedy: "
+          "leave it out, or run on GPUs");
+    }
+    write_file(command.memory_snapshot, memory_snapshot(schedule.program_of(rank), device));
   }
   if (!command.updates.empty()) {
     write_file(command.updates,

@@ -76,7 +76,9 @@ std::string roofline_assumption(const Model& model, const Gpu& gpu, Precision pr
 std::string optimizer_assumption(const Optimizer& optimizer, const AnalyticEfficiency& efficiency) {
   std::string kernels = "NVIDIA apex's fused kernels";
   if (has_fused_option(optimizer.kind)) {
-    kernels = optimizer.fused ? "fused kernels" : "foreach kernels (PyTorch's default)";
+    kernels = optimizer.fused     ? "fused kernels"
+              : optimizer.foreach ? "foreach kernels (PyTorch's default)"
+                                  : "a kernel for each tensor";
   }
   return fmt::format(
       "optimizer: {} in {} moves {:.0f} bytes per parameter at {} of the memory "

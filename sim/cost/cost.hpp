@@ -16,16 +16,26 @@ enum class OptimizerKind { sgd, sgd_momentum, adam, adamw, lamb };
 struct Optimizer {
   OptimizerKind kind = OptimizerKind::sgd;
   /// PyTorch's option of this name: one kernel per step that reads and writes each tensor once.
-  /// False is PyTorch's default on CUDA, the foreach implementation: a kernel per operation.
   bool fused = false;
+  /// Where it is not fused: a kernel per operation over all tensors, PyTorch's default on CUDA; or
+  /// one for each tensor.
+  bool foreach = true;
 };
 std::string to_string(OptimizerKind kind);
-std::string to_string(const Optimizer& optimizer);  ///< "adamw", "adamw, fused"
+std::string to_string(const Optimizer& optimizer);  ///< "adamw", "adamw, fused", "adamw, for-loop"
 const std::vector<std::string>& optimizer_names();
 OptimizerKind parse_optimizer(const std::string& name);  ///< throws std::invalid_argument
 /// fp32 state elements per parameter: sgd 0, sgd_momentum 1, adam, adamw and lamb 2; and one more
 /// (the fp32 master copy) where the parameters themselves are 16-bit.
 double state_elements_per_parameter(OptimizerKind kind, Precision precision);
+/// fp32 tensors of a parameter's size that an optimizer keeps from its first step on (the state,
+/// and the master copy of a 16-bit parameter), and takes during a step.
+struct OptimizerMemory {
+  int states = 0;
+  int foreach_temporaries = 0;  ///< of all parameters at once
+  int loop_temporaries = 0;     ///< of one parameter after the other
+};
+OptimizerMemory optimizer_memory(const Optimizer& optimizer, Precision precision);
 /// True where PyTorch's optimizer has the option `fused` (all but lamb, which is NVIDIA apex's and
 /// always is).
 bool has_fused_option(OptimizerKind kind);
@@ -34,7 +44,7 @@ bool has_fused_option(OptimizerKind kind);
 /// read and written, the gradient read and the parameter written (8 + 2 + 2 = 3 x 4). Foreach
 /// kernels would convert g and p besides (12 bytes), which is left out.
 Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer);
-/// Multi-tensor kernels that one step launches over all `tensors`.
+/// Kernels that one step launches over all `tensors`.
 double optimizer_kernels(const Optimizer& optimizer, std::size_t tensors);
 
 /// Stated shares of the datasheet's peaks that real kernels reach, for the analytic roofline, and

@@ -86,7 +86,8 @@ std::span<const Pass> passes(const Optimizer& optimizer) {
 std::string to_string(OptimizerKind kind) { return traits(kind).name; }
 
 std::string to_string(const Optimizer& optimizer) {
-  return to_string(optimizer.kind) + (optimizer.fused ? ", fused" : "");
+  const char* implementation = optimizer.fused ? ", fused" : optimizer.foreach ? "" : ", for-loop";
+  return to_string(optimizer.kind) + implementation;
 }
 
 const std::vector<std::string>& optimizer_names() {
@@ -111,6 +112,17 @@ double state_elements_per_parameter(OptimizerKind kind, Precision precision) {
   return traits(kind).state + (parameter_element(precision) < Bytes(4) ? 1 : 0);
 }
 
+OptimizerMemory optimizer_memory(const Optimizer& optimizer, Precision precision) {
+  const auto states = static_cast<int>(state_elements_per_parameter(optimizer.kind, precision));
+  const bool is_adam =
+      optimizer.kind == OptimizerKind::adam || optimizer.kind == OptimizerKind::adamw;
+  if (!is_adam || optimizer.fused) return {.states = states};
+  // Denominators, sqrt(v) / sqrt(1 - beta2^t) + eps. _multi_tensor_adam works on the square roots
+  // in place; one tensor after the other (_single_tensor_adam, and LibTorch's Adam) the quotient is
+  // a second one.
+  return {.states = states, .foreach_temporaries = 1, .loop_temporaries = 2};
+}
+
 bool has_fused_option(OptimizerKind kind) { return !traits(kind).foreach.empty(); }
 
 Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer) {
@@ -120,6 +132,8 @@ Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer) {
 }
 
 double optimizer_kernels(const Optimizer& optimizer, std::size_t tensors) {
+  const bool for_loop = !optimizer.fused && !optimizer.foreach && has_fused_option(optimizer.kind);
+  if (for_loop) return static_cast<double>(passes(optimizer).size() * tensors);
   std::size_t kernels = 0;
   for (const Pass& pass : passes(optimizer)) {
     kernels += (tensors + pass.tensors - 1) / pass.tensors;

@@ -1,85 +1,106 @@
 #include "memory/memory.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-
-#include "base/error.hpp"
+#include <map>
 
 namespace rehearse {
 namespace {
 
-/// Sizes may be fractions of a byte (a third of a tensor); their sums come back to zero within
-/// this.
-constexpr Bytes kSlack{0.5};
+/// After so many iterations what is reserved has settled, or goes up and down.
+constexpr int kMostIterations = 8;
 
-/// The first round may give back what only an iteration before it would have left: that counts as
-/// not there.
-enum class Round { first, second };
-
-void apply(const MemoryEffect& effect, const std::string& cause, Round round, MemoryUse& use) {
-  Bytes& held = use.by_kind[static_cast<std::size_t>(effect.kind)];
-  held += effect.change;
-  if (round == Round::first) held = std::max(held, Bytes(0));
-  if (held < -kSlack) {
-    throw InternalError(fmt::format("internal error: {} memory falls below zero at \"{}\"",
-                                    to_string(effect.kind), cause));
+/// Plays until memory runs out or an iteration reserves no more; false in the former case.
+bool settle(MemoryReplay& replay) {
+  replay.iterate();
+  for (int i = 1; i < kMostIterations && !replay.out_of_memory(); ++i) {
+    const std::int64_t before = replay.reserved();
+    replay.iterate();
+    if (replay.reserved() == before) break;
   }
+  return !replay.out_of_memory();
 }
 
-/// One iteration in issue order; `at_start(index, use)` sees each operation holding what it took.
-template <class Visitor>
-void play(const Program& program, Round round, MemoryUse& use, Visitor&& at_start) {
-  for (std::size_t index = 0; index < program.ops.size(); ++index) {
-    const Op& op = program.ops[index];
-    for (const MemoryEffect& effect : op.memory) {
-      if (effect.change > Bytes(0)) apply(effect, op.label, round, use);
-    }
-    at_start(index, use);
-    for (const MemoryEffect& effect : op.memory) {
-      if (effect.change < Bytes(0)) apply(effect, op.label, round, use);
-    }
+std::vector<MemoryShare> shares_of(const Program& program,
+                                   const std::vector<std::pair<TensorId, std::int64_t>>& held) {
+  std::map<std::pair<std::uint32_t, MemoryKind>, MemoryShare> shares;
+  for (const auto& [id, size] : held) {
+    const Tensor& tensor = program.tensors[id.index()];
+    MemoryShare& share = shares[{tensor.owner, tensor.kind}];
+    share.owner = program.owners[tensor.owner];
+    share.kind = tensor.kind;
+    share.size += Bytes(static_cast<double>(size));
+    ++share.tensors;
   }
+  std::vector<MemoryShare> sorted;
+  for (auto& [key, share] : shares) sorted.push_back(std::move(share));
+  std::ranges::stable_sort(sorted, std::greater<>(), &MemoryShare::size);
+  return sorted;
 }
 
-void check_returns(const Program& program, const MemoryUse& before, const MemoryUse& after) {
-  for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {
-    const Bytes kept = after.by_kind[kind] - before.by_kind[kind];
-    if (kept <= kSlack && kept >= -kSlack) continue;
-    throw InternalError(
-        fmt::format("internal error: an iteration of \"{}\" keeps {:.0f} B of {} memory",
-                    program.name, kept.value(), to_string(static_cast<MemoryKind>(kind))));
-  }
+/// One more iteration, in which the peak is looked for; then up to it once more, for what it holds.
+void find_peak(const Program& program, MemoryReplay& replay, MemoryForecast& forecast) {
+  std::int64_t peak = replay.allocated();
+  std::size_t events = 0, peak_event = 0;
+  replay.iterate([&](std::size_t op, const TensorEvent&) {
+    ++events;
+    if (replay.allocated() <= peak) return;
+    peak = replay.allocated();
+    peak_event = events;
+    forecast.peak_op = op;
+    forecast.peak_label = program.ops[op].label;
+  });
+  forecast.allocated_peak = Bytes(static_cast<double>(peak));
+  const auto keep = [&] {
+    forecast.at_peak = replay.use();
+    forecast.shares = shares_of(program, replay.held());
+  };
+  if (peak_event == 0) return keep();
+  events = 0;
+  replay.iterate([&](std::size_t, const TensorEvent&) {
+    if (++events == peak_event) keep();
+  });
+}
+
+/// Everything but whether it fits; what ran out of memory, if it does.
+std::optional<OutOfMemory> fill(const Program& program, const MemoryDevice& device,
+                                MemoryForecast& forecast) {
+  MemoryReplay replay(program, device);
+  if (settle(replay)) find_peak(program, replay, forecast);
+  forecast.stats = replay.allocator().stats();
+  if (device.caching)
+    forecast.reserved_peak = Bytes(static_cast<double>(forecast.stats.reserved_peak));
+  return replay.out_of_memory();
 }
 
 }  // namespace
 
-Bytes MemoryUse::total() const {
-  Bytes sum;
-  for (const Bytes held : by_kind) sum += held;
-  return sum;
-}
-
-MemoryPeak memory_peak(const Program& program) {
-  MemoryUse use;
-  for (const MemoryEffect& effect : program.resident) apply(effect, "resident", Round::second, use);
-  play(program, Round::first, use, [](std::size_t, const MemoryUse&) {});
-
-  const MemoryUse before = use;
-  MemoryPeak peak{.use = use, .op = 0, .label = {}};
-  play(program, Round::second, use, [&](std::size_t index, const MemoryUse& held) {
-    if (held.total() > peak.use.total()) peak = {held, index, program.ops[index].label};
-  });
-  check_returns(program, before, use);
-  return peak;
+MemoryForecast forecast_memory(const Program& program, const MemoryDevice& device) {
+  MemoryForecast forecast;
+  forecast.out_of_memory = fill(program, device, forecast);
+  if (forecast.fits()) return forecast;
+  MemoryForecast larger{.out_of_memory = forecast.out_of_memory};
+  MemoryDevice boundless = device;
+  boundless.capacity = Bytes(0);
+  fill(program, boundless, larger);
+  return larger;
 }
 
 Bytes cuda_context() {
   // Some 300 MB of context since CUDA 11.7 loads kernels lazily (more than 1 GB before that):
-  // https://github.com/pytorch/pytorch/issues/107667. The rest is cuBLAS, cuDNN and NCCL handles. A
-  // round number for data-center GPUs under CUDA 12; it differs with the driver, the GPU and the
+  // https://github.com/pytorch/pytorch/issues/107667. The rest is cuBLAS and cuDNN handles. A round
+  // number for data-center GPUs under CUDA 12; it differs with the driver, the GPU and the
   // libraries.
   return Bytes(500.0 * 1024 * 1024);
+}
+
+Bytes communicator_buffers(bool nvlink) {
+  // A buffer of 10 MiB for each connection that receives (4 MiB of the Simple protocol, the rest of
+  // LL128 and LL; 10485760 B in NCCL's own log, https://github.com/NVIDIA/nccl/issues/1685), of
+  // which a channel has three: its ring's, and a tree's from above and below. Memory is linear in
+  // the channels (https://github.com/NVIDIA/nccl/issues/986): 16 over NVLink, 4 over PCIe or a
+  // network are taken here; NCCL's tuning, all-to-all connections and user settings change them.
+  constexpr double kConnection = 10.0 * 1024 * 1024, kConnections = 3;
+  return Bytes(kConnection * kConnections * (nvlink ? 16 : 4));
 }
 
 }  // namespace rehearse

@@ -1,34 +1,44 @@
 #pragma once
 
-#include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "schedule/schedule.hpp"
+#include "memory/replay.hpp"
 
 namespace rehearse {
 
-/// What a rank holds at one moment, by kind.
-struct MemoryUse {
-  std::array<Bytes, kMemoryKinds> by_kind{};
-  Bytes total() const;
+/// Tensors of one kind that belong together.
+struct MemoryShare {
+  std::string owner;  ///< "layer1.0", "bucket 2"
+  MemoryKind kind = MemoryKind::workspace;
+  Bytes size;
+  std::size_t tensors = 0;
 };
 
-/// The most that one rank holds during an iteration, and where.
-struct MemoryPeak {
-  MemoryUse use;
-  std::size_t op = 0;  ///< index of the operation at whose start the peak stands
-  std::string label;   ///< of that operation; empty if the resident memory alone is the peak
+/// What a program needs of its device.
+struct MemoryForecast {
+  Bytes allocated_peak{};                ///< the most that tensors hold in a steady iteration
+  std::optional<Bytes> reserved_peak{};  ///< the most that the allocator holds; nothing on a CPU
+  MemoryUse at_peak{};                   ///< adds up to allocated_peak
+  std::size_t peak_op = 0;               ///< index of the first operation that holds so much
+  std::string peak_label{};              ///< of that operation; empty if it stands before them all
+  std::vector<MemoryShare> shares{};     ///< of allocated_peak, the largest first
+  std::optional<OutOfMemory> out_of_memory{};  ///< nothing: it fits, or the capacity is not known
+  AllocatorStats stats{};                      ///< at the end
+
+  bool fits() const { return !out_of_memory; }
 };
 
-/// Plays a program's allocations in issue order, twice (what an iteration leaves for the next one
-/// counts), and finds the peak of the second round. InternalError if a kind goes below zero in the
-/// second round (the first may free what the iteration before it would have left) or the second
-/// round does not end with what it began with.
-MemoryPeak memory_peak(const Program& program);
+/// Replays a program's setup and its iterations, until one reserves no more than the one before. On
+/// a device that is too small the figures are what a larger one would hold.
+MemoryForecast forecast_memory(const Program& program, const MemoryDevice& device);
 
 /// CUDA context and library handles, outside the allocator: a stated constant (memory.cpp has its
 /// source).
 Bytes cuda_context();
+/// What one NCCL communicator of several ranks takes of a GPU, outside the allocator: a stated
+/// figure (memory.cpp has its source).
+Bytes communicator_buffers(bool nvlink);
 
 }  // namespace rehearse

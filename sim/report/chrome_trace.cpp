@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "report/memory_timeline.hpp"
 #include "report/report.hpp"
 
 namespace rehearse {
@@ -51,8 +52,9 @@ struct ThreadKey {
 
 class Writer {
  public:
-  Writer(const Schedule& schedule, const Trace& trace, std::uint32_t first, std::uint32_t last)
-      : schedule_(schedule), trace_(trace), first_(first), last_(last) {}
+  Writer(const Schedule& schedule, const Trace& trace, std::uint32_t first, std::uint32_t last,
+         const std::vector<MemoryDevice>& devices)
+      : schedule_(schedule), trace_(trace), first_(first), last_(last), devices_(devices) {}
 
   std::string write() {
     place_spans();
@@ -82,8 +84,7 @@ class Writer {
   void write_span(const Span& span, const ThreadKey& key);
   std::string arguments(const Span& span) const;
   void write_memory();
-  void write_memory_of(RankId rank, std::vector<const Span*> spans);
-  void write_counter(RankId rank, std::int64_t ns, const MemoryUse& use);
+  void write_counters(RankId rank, const MemorySample& sample);
 
   void event(const std::string& json) {
     if (!events_.empty()) events_ += ",\n";
@@ -93,6 +94,7 @@ class Writer {
   const Schedule& schedule_;
   const Trace& trace_;
   std::uint32_t first_, last_;
+  const std::vector<MemoryDevice>& devices_;  ///< by program; empty: sizes as asked for
   std::vector<std::pair<const Span*, ThreadKey>> placed_;
   std::map<std::size_t, std::vector<Seconds>>
       free_until_;  ///< by rank: when each free thread is idle again
@@ -200,58 +202,48 @@ std::string Writer::arguments(const Span& span) const {
   return text;
 }
 
+/// Of the first rank of each program: like ranks hold alike.
 void Writer::write_memory() {
-  std::map<RankId, std::vector<const Span*>> spans;
-  for (const Span& span : trace_.spans) {
-    if (span.rank.index() < trace_.recorded_ranks && !op_of(span).memory.empty())
-      spans[span.rank].push_back(&span);
-  }
-  for (auto& [rank, own] : spans) write_memory_of(rank, std::move(own));
-}
-
-/// What is held as time goes by: taken when an operation starts, given back when it ends, from the
-/// first iteration on.
-void Writer::write_memory_of(RankId rank, std::vector<const Span*> spans) {
-  std::vector<std::tuple<std::int64_t, std::uint32_t, MemoryEffect>> changes;
-  for (const Span* span : spans) {
-    for (const MemoryEffect& effect : op_of(*span).memory) {
-      const Seconds when = effect.change > Bytes(0) ? span->start : span->end;
-      changes.emplace_back(nanoseconds(when), span->iteration, effect);
-    }
-  }
-  std::ranges::stable_sort(changes, {}, [](const auto& change) { return std::get<0>(change); });
-
-  MemoryUse use;
-  for (const MemoryEffect& effect : schedule_.program_of(rank).resident) {
-    use.by_kind[static_cast<std::size_t>(effect.kind)] += effect.change;
-  }
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    const auto& [ns, iteration, effect] = changes[i];
-    Bytes& held = use.by_kind[static_cast<std::size_t>(effect.kind)];
-    held += effect.change;
-    // The first iteration may free what only one before it would have left (memory_peak).
-    if (iteration == 0) held = std::max(held, Bytes(0));
-    const bool last_of_moment = i + 1 == changes.size() || std::get<0>(changes[i + 1]) != ns;
-    if (last_of_moment && iteration >= first_ && iteration < last_) write_counter(rank, ns, use);
+  std::map<ProgramId, RankId> first_ranks;
+  for (std::size_t rank = 0; rank < trace_.recorded_ranks; ++rank)
+    first_ranks.try_emplace(schedule_.ranks[rank].program, RankId(rank));
+  for (const auto& [program, rank] : first_ranks) {
+    std::vector<const Span*> spans;
+    for (const Span& span : trace_.spans)
+      if (span.rank == rank && !op_of(span).memory.empty()) spans.push_back(&span);
+    const MemoryDevice device =
+        devices_.empty() ? MemoryDevice{.caching = false} : devices_[program.index()];
+    for (const MemorySample& sample :
+         memory_timeline(schedule_.programs[program.index()], device, spans))
+      if (sample.iteration >= first_ && sample.iteration < last_) write_counters(rank, sample);
   }
 }
 
-void Writer::write_counter(RankId rank, std::int64_t ns, const MemoryUse& use) {
+void Writer::write_counters(RankId rank, const MemorySample& sample) {
+  const std::string time = microseconds(nanoseconds(sample.time));
+  const auto counter = [&](const char* name, const std::string& values) {
+    event(fmt::format(R"x({{"ph":"C","name":"{} (bytes)","pid":{},"ts":{},"args":{{{}}}}})x", name,
+                      rank.index(), time, values));
+  };
   std::string values;
   for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {
-    values += fmt::format("{}\"{}\":{:.0f}", kind == 0 ? "" : ",",
-                          to_string(static_cast<MemoryKind>(kind)),
-                          std::max(0.0, use.by_kind[kind].value()));
+    values +=
+        fmt::format("{}\"{}\":{:.0f}", kind == 0 ? "" : ",",
+                    to_string(static_cast<MemoryKind>(kind)), sample.use.by_kind[kind].value());
   }
-  event(fmt::format(R"x({{"ph":"C","name":"memory (bytes)","pid":{},"ts":{},"args":{{{}}}}})x",
-                    rank.index(), microseconds(ns), values));
+  counter("memory", values);
+  if (!sample.reserved) return;
+  counter("reserved memory",
+          fmt::format("\"allocated\":{:.0f},\"unused\":{:.0f}", sample.use.total().value(),
+                      std::max(0.0, (*sample.reserved - sample.use.total()).value())));
 }
 
 }  // namespace
 
 std::string to_chrome_trace(const Schedule& schedule, const Trace& trace,
-                            std::uint32_t first_iteration, std::uint32_t last_iteration) {
-  return Writer(schedule, trace, first_iteration, last_iteration).write();
+                            std::uint32_t first_iteration, std::uint32_t last_iteration,
+                            const std::vector<MemoryDevice>& devices) {
+  return Writer(schedule, trace, first_iteration, last_iteration, devices).write();
 }
 
 }  // namespace rehearse

@@ -8,8 +8,20 @@ namespace rehearse {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+std::string text_of(const Json& value);
+
+/// "layer1.0 activations 4194304 2": the members of one item of a list.
+std::string members_of(const Json& item) {
+  std::string text;
+  for (const auto& [key, member] : item.items())
+    text += (text.empty() ? "" : " ") + text_of(member);
+  return text;
+}
+
 std::string text_of(const Json& value) {
   if (value.is_null()) return "";
+  if (value.is_object()) return members_of(value);
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
@@ -55,7 +67,7 @@ void flatten(const std::string& name, const Json& value, CsvRow& row) {
 std::vector<std::string> columns_of(const std::vector<std::string>& first,
                                     const std::vector<CsvRow>& rows) {
   Report whole;
-  whole.memory.emplace();
+  whole.memory.emplace().out_of_memory.emplace();
   whole.staleness.emplace();
   whole.cost.emplace();
   for (const std::string& key : interval_keys()) whole.intervals.push_back({key, {}});
@@ -63,7 +75,8 @@ std::vector<std::string> columns_of(const std::vector<std::string>& first,
   for (const auto& [name, text] : csv_row(json_view(whole))) columns.push_back(name);
   for (const CsvRow& row : rows) {
     for (const auto& [name, text] : row) {
-      const bool absent = name == "memory" || name == "staleness" || name == "cost";
+      const bool absent = name == "memory" || name == "memory.out_of_memory" ||
+                          name == "staleness" || name == "cost";
       if (!absent && std::ranges::find(columns, name) == columns.end()) columns.push_back(name);
     }
   }

@@ -30,6 +30,34 @@ Json breakdown(const Breakdown& parts) {
           {"idle_s", parts.idle.value()}};
 }
 
+Json shares(const std::vector<MemoryShare>& all) {
+  Json list = Json::array();
+  for (const MemoryShare& share : all) {
+    list.push_back({{"unit", share.owner},
+                    {"kind", to_string(share.kind)},
+                    {"bytes", bytes(share.size)},
+                    {"tensors", share.tensors}});
+  }
+  return list;
+}
+
+Json out_of_memory(const std::optional<OutOfMemory>& where) {
+  if (!where) return nullptr;
+  return {{"at", where->at}, {"message", where->message}};
+}
+
+Json programs(const std::vector<ProgramMemory>& all) {
+  Json list = Json::array();
+  for (const ProgramMemory& one : all) {
+    list.push_back({{"name", one.name},
+                    {"rank", one.rank},
+                    {"allocated_peak_bytes", bytes(one.allocated_peak)},
+                    {"reserved_peak_bytes", one.reserved_peak ? bytes(*one.reserved_peak) : Json()},
+                    {"fits", one.fits}});
+  }
+  return list;
+}
+
 Json memory(const std::optional<MemoryReport>& memory) {
   if (!memory) return nullptr;
   Json by_kind = Json::object();
@@ -38,13 +66,19 @@ Json memory(const std::optional<MemoryReport>& memory) {
         bytes(memory->at_peak.by_kind[kind]);
   }
   return {{"allocated_peak_bytes", bytes(memory->allocated_peak)},
-          {"reserved_peak_bytes", nullptr},
+          {"reserved_peak_bytes", memory->reserved_peak ? bytes(*memory->reserved_peak) : Json()},
           {"by_kind", by_kind},
           {"peak_at", memory->peak_at},
+          {"largest_at_peak", shares(memory->shares)},
+          {"fragmentation_bytes", memory->reserved_peak ? bytes(memory->fragmentation()) : Json()},
+          {"alloc_retries", memory->alloc_retries},
           {"context_bytes", bytes(memory->context)},
+          {"communicators_bytes", bytes(memory->communicators)},
           {"capacity_bytes", memory->capacity == Bytes(0) ? Json() : bytes(memory->capacity)},
           {"fits", memory->capacity == Bytes(0) ? Json() : Json(memory->fits)},
-          {"largest_batch_per_gpu", number(memory->largest_batch_per_gpu)}};
+          {"out_of_memory", out_of_memory(memory->out_of_memory)},
+          {"largest_batch_per_gpu", number(memory->largest_batch_per_gpu)},
+          {"programs", programs(memory->programs)}};
 }
 
 Json staleness(const std::optional<StalenessReport>& staleness) {

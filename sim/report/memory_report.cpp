@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "report/anatomy.hpp"
 #include "report/measures.hpp"
@@ -10,66 +11,97 @@ namespace {
 /// Where a search for the largest batch gives up: more samples than any GPU takes at once.
 constexpr std::int64_t kBatchLimit = std::int64_t{1} << 24;
 
-bool tracks_memory(const Program& program) {
-  return !program.resident.empty() ||
-         std::ranges::any_of(program.ops, [](const Op& op) { return !op.memory.empty(); });
-}
+/// Groups with the shares of a peak that a report names.
+constexpr std::size_t kSharesShown = 5;
 
-Bytes capacity_of(const RankSpec& rank, const Cluster& cluster) {
-  return cluster.node(rank.place.node).gpu.memory;
-}
+bool tracks_memory(const Program& program) { return !program.tensors.empty(); }
 
 Bytes headroom(const MemoryReport& memory) {
-  return memory.capacity - memory.allocated_peak - memory.context;
+  const Bytes room =
+      memory.capacity - memory.allocated_peak - memory.context - memory.communicators;
+  // Tensors that would fit side by side may not fit into the holes that others leave.
+  return memory.fits ? room : std::min(room, Bytes(-1));
 }
 
-/// One GPU's: programs are shared by like ranks, so that each (program, capacity) is looked at
+/// One kind of rank: programs are shared by like ranks, so that each (program, device) is looked at
 /// once.
 struct Seat {
-  ProgramId program;
-  Bytes capacity;
-  auto operator<=>(const Seat&) const = default;
+  RankId rank;  ///< the first
+  MemoryDevice device;
 };
 
-std::vector<Seat> seats(const Schedule& schedule, const Cluster& cluster) {
+/// Of the ranks that compute, or of the others (servers).
+std::vector<Seat> seats(const Schedule& schedule, const Scenario& scenario, bool computing) {
+  const std::vector<RankId> workers = computing_ranks(schedule);
   std::vector<Seat> seats;
-  for (const RankId rank : computing_ranks(schedule)) {
-    const RankSpec& spec = schedule.ranks[rank.index()];
-    const Seat seat{spec.program, capacity_of(spec, cluster)};
-    if (std::ranges::find(seats, seat) == seats.end()) seats.push_back(seat);
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
+    const RankId rank(r);
+    const ProgramId program = schedule.ranks[r].program;
+    if (std::ranges::binary_search(workers, rank) != computing) continue;
+    if (!tracks_memory(schedule.programs[program.index()])) continue;
+    const MemoryDevice device = memory_device(scenario, schedule, rank);
+    const bool known = std::ranges::any_of(seats, [&](const Seat& seat) {
+      return schedule.ranks[seat.rank.index()].program == program &&
+             seat.device.capacity == device.capacity && seat.device.outside == device.outside;
+    });
+    if (!known) seats.push_back({rank, device});
   }
   return seats;
 }
 
-/// CPUs, which a profile without CUDA tells, have no context.
-Bytes context_of(const Scenario& scenario) {
-  const bool cpu = std::ranges::any_of(scenario.cost_sources, [](const auto& source) {
-    return source && source->profile->origin.cuda == "none";
-  });
-  return cpu ? Bytes(0) : cuda_context();
+/// NCCL's communicators of several ranks that a rank's program uses.
+std::size_t communicators_of(const Schedule& schedule, RankId rank) {
+  std::set<GroupId> used;
+  const RankSpec& spec = schedule.ranks[rank.index()];
+  for (const Op& op : schedule.programs[spec.program.index()].ops) {
+    const auto* collective = std::get_if<Collective>(&op.work);
+    if (collective == nullptr) continue;
+    const GroupId group = spec.groups[collective->group];
+    if (schedule.groups[group.index()].ranks > 1) used.insert(group);
+  }
+  return used.size();
 }
 
-MemoryReport report_of(const Program& program, Bytes capacity, Bytes context) {
-  const MemoryPeak peak = memory_peak(program);
+Bytes context_of(const MemoryDevice& device) { return device.caching ? cuda_context() : Bytes(0); }
+
+MemoryReport report_of(const Schedule& schedule, const Seat& seat) {
+  const Program& program = schedule.program_of(seat.rank);
+  MemoryForecast forecast = forecast_memory(program, seat.device);
   MemoryReport memory;
-  memory.allocated_peak = peak.use.total();
-  memory.at_peak = peak.use;
-  memory.peak_at = peak.label;
-  memory.context = context;
-  memory.capacity = capacity;
-  memory.fits = capacity == Bytes(0) || headroom(memory) >= Bytes(0);
+  memory.allocated_peak = forecast.allocated_peak;
+  memory.reserved_peak = forecast.reserved_peak;
+  memory.at_peak = forecast.at_peak;
+  memory.peak_at = forecast.peak_label;
+  memory.shares = std::move(forecast.shares);
+  if (memory.shares.size() > kSharesShown) memory.shares.resize(kSharesShown);
+  memory.context = context_of(seat.device);
+  memory.communicators = seat.device.outside - memory.context;
+  memory.capacity = seat.device.capacity;
+  memory.fits = forecast.fits() && (memory.reserved_peak || memory.capacity == Bytes(0) ||
+                                    memory.allocated_peak <= memory.capacity);
+  memory.out_of_memory = std::move(forecast.out_of_memory);
+  memory.alloc_retries = forecast.stats.retries;
   return memory;
 }
 
 /// The GPU with the least room left: of the largest peak where all GPUs are alike.
 std::optional<MemoryReport> tightest(const Schedule& schedule, const Scenario& scenario) {
   std::optional<MemoryReport> worst;
-  for (const Seat& seat : seats(schedule, scenario.cluster)) {
-    const Program& program = schedule.programs[seat.program.index()];
-    if (!tracks_memory(program)) continue;
-    const MemoryReport memory = report_of(program, seat.capacity, context_of(scenario));
-    if (!worst || headroom(memory) < headroom(*worst)) worst = memory;
+  std::vector<std::pair<Bytes, ProgramMemory>> programs;
+  for (const bool computing : {true, false}) {
+    for (const Seat& seat : seats(schedule, scenario, computing)) {
+      const MemoryReport memory = report_of(schedule, seat);
+      programs.push_back({headroom(memory),
+                          {schedule.program_of(seat.rank).name, seat.rank.index(),
+                           memory.allocated_peak, memory.reserved_peak, memory.fits}});
+      if (computing && (!worst || headroom(memory) < headroom(*worst))) worst = memory;
+    }
+    // Servers stand behind the GPUs: the memory of a host is not known.
+    if (computing)
+      std::ranges::stable_sort(programs, {}, [](const auto& one) { return one.first; });
   }
+  if (worst)
+    for (auto& [room, program] : programs) worst->programs.push_back(std::move(program));
   return worst;
 }
 
@@ -105,6 +137,27 @@ std::optional<std::int64_t> largest_batch(const std::function<Bytes(std::int64_t
   }
   if (inside == 0) return std::nullopt;
   return inside;
+}
+
+MemoryDevice memory_device(const Scenario& scenario, const Schedule& schedule, RankId rank) {
+  const Place& place = schedule.ranks[rank.index()].place;
+  MemoryDevice device{.caching = place.gpu >= 0 && device_of(scenario) == TapeDevice::cuda,
+                      .allocator = scenario.allocator};
+  if (place.gpu < 0) return device;
+  const Node& node = scenario.cluster.node(place.node);
+  device.capacity = node.gpu.memory;
+  if (device.caching) {
+    const auto communicators = static_cast<double>(communicators_of(schedule, rank));
+    device.outside = cuda_context() + communicators * communicator_buffers(node.nvlink.has_value());
+  }
+  return device;
+}
+
+std::vector<MemoryDevice> memory_devices(const Scenario& scenario, const Schedule& schedule) {
+  std::vector<MemoryDevice> devices(schedule.programs.size());
+  for (std::size_t r = schedule.ranks.size(); r-- > 0;)
+    devices[schedule.ranks[r].program.index()] = memory_device(scenario, schedule, RankId(r));
+  return devices;
 }
 
 std::optional<MemoryReport> memory_report(const RunFacts& facts) {

@@ -49,13 +49,34 @@ struct ErrorSource {
   Headline low, best, high;
 };
 
+/// Of one kind of rank, in short.
+struct ProgramMemory {
+  std::string name;      ///< the program's: "worker", "server"
+  std::size_t rank = 0;  ///< the first of them
+  Bytes allocated_peak;
+  std::optional<Bytes> reserved_peak;
+  bool fits = true;
+};
+
+/// Of the GPU with the least room left.
 struct MemoryReport {
   Bytes allocated_peak;
+  std::optional<Bytes> reserved_peak;  ///< nothing on a CPU
   MemoryUse at_peak;
-  std::string peak_at;  ///< label of the operation
-  Bytes context;        ///< outside the allocator
-  Bytes capacity;       ///< of the GPU; 0 if the cluster names none
+  std::string peak_at;              ///< label of the operation
+  std::vector<MemoryShare> shares;  ///< the largest of what is held then, by unit and kind
+  Bytes context;                    ///< outside the allocator
+  Bytes communicators;              ///< likewise: NCCL's buffers
+  Bytes capacity;                   ///< of the GPU; 0 if the cluster names none
   bool fits = true;
+  std::optional<OutOfMemory> out_of_memory;  ///< where it does not fit, and what PyTorch says
+  std::int64_t alloc_retries = 0;            ///< cudaMallocs that had to release the cache first
+  std::vector<ProgramMemory> programs;       ///< all kinds of ranks, that with the least room first
+
+  /// What the allocator holds that no tensor does, at the peaks.
+  Bytes fragmentation() const { return reserved_peak.value_or(allocated_peak) - allocated_peak; }
+  /// All that is taken of the GPU.
+  Bytes used() const { return reserved_peak.value_or(allocated_peak) + context + communicators; }
   /// Nothing: not even 1, or the batch cannot vary (times given).
   std::optional<std::int64_t> largest_batch_per_gpu;
 };
@@ -171,9 +192,22 @@ std::string to_json(const Report& report);
 std::string to_csv(const std::vector<Report>& reports);
 /// For people: columns fit `width`; ANSI colours if `color`.
 std::string to_terminal(const Report& report, int width, bool color);
-/// Chrome trace events (opens in Perfetto): a process per rank, a thread per lane, memory as a
-/// counter. At most `iterations` iterations after the warm-up.
+/// Chrome trace events (opens in Perfetto): a process per rank, a thread per lane, memory of
+/// the first rank of each program as counters, by kind and (where `devices`, by program, have an
+/// allocator) as it is reserved. At most `iterations` iterations after the warm-up.
 std::string to_chrome_trace(const Schedule& schedule, const Trace& trace,
-                            std::uint32_t first_iteration, std::uint32_t last_iteration);
+                            std::uint32_t first_iteration, std::uint32_t last_iteration,
+                            const std::vector<MemoryDevice>& devices = {});
+
+/// Where a rank's tensors come from: its GPU's allocator under the scenario's settings, its
+/// capacity, and what is taken of that already.
+MemoryDevice memory_device(const Scenario& scenario, const Schedule& schedule, RankId rank);
+/// The same by the schedule's programs, each of its first rank.
+std::vector<MemoryDevice> memory_devices(const Scenario& scenario, const Schedule& schedule);
+
+/// PyTorch's memory snapshot (torch.cuda.memory._snapshot() as a pickle), which
+/// https://pytorch.org/memory_viz draws: the allocator's history over the setup and two iterations,
+/// and its segments at the end. Frames name the tensor's kind and unit, and the operation.
+std::string memory_snapshot(const Program& program, const MemoryDevice& device);
 
 }  // namespace rehearse

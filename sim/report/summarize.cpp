@@ -85,6 +85,10 @@ void add_assumptions(const Basis& basis, Report& report) {
     add(fmt::format("CUDA context and libraries outside the allocator = {}",
                     format(report.memory->context)));
   }
+  if (report.memory && report.memory->communicators > Bytes(0)) {
+    add(fmt::format("NCCL's buffers outside the allocator = {}",
+                    format(report.memory->communicators)));
+  }
 }
 
 }  // namespace

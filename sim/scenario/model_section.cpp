@@ -193,6 +193,7 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
     read_batch();
     scenario.precision = read_precision(map);
   }
+  scenario.checkpointed = read_checkpointing(map, scenario.model);
   map.finish();
   return choice;
 }

@@ -98,7 +98,16 @@ double number_within(Map& map, const std::string& key, double fallback, double l
 Optimizer read_optimizer_section(const Value& value) {
   NamedOptions named = read_named_options(value, optimizer_names(), "an optimizer");
   Optimizer optimizer{.kind = parse_optimizer(named.name)};
-  if (has_fused_option(optimizer.kind)) optimizer.fused = named.options.bool_or("fused", false);
+  if (has_fused_option(optimizer.kind)) {
+    Map& options = named.options;
+    optimizer.fused = options.bool_or("fused", false);
+    const bool asked = options.has("foreach");
+    if (asked || !optimizer.fused) optimizer.foreach = options.bool_or("foreach", true);
+    if (asked && optimizer.fused && optimizer.foreach) {
+      options.require("foreach").fail("an optimizer is either fused or foreach",
+                                      "leave one of them out");
+    }
+  }
   named.options.finish();
   return optimizer;
 }
@@ -131,6 +140,7 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, const CommPro
     run.overlap_slowdown = number_within(map, "overlap_slowdown", 1, 1, 100);
   }
   run.efficiency = read_efficiency(map);
+  run.set_to_none = map.bool_or("set_to_none", run.set_to_none);
   map.finish();
   check_steps(map, run, ranks);
   return run;

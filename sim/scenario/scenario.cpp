@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/speed_spread.hpp"
@@ -156,6 +158,11 @@ Scenario read_scenario(const Document& document) {
   scenario.train = read_train_section(section_or_empty(root, empty, "train"));
   scenario.run = read_run_section(section_or_empty(root, empty, "run"),
                                   scenario.cluster.gpu_count(), scenario.comm.get());
+  if (const auto memory = root.optional("memory")) {
+    read_memory_section(*memory, scenario);
+  } else {
+    scenario.assumptions.emplace_back("memory.allocator = PyTorch's defaults");
+  }
   root.finish();
   scenario.cost_sources = find_cost_sources(scenario, choice, library);
   append(scenario.assumptions, document.defaults_taken());
@@ -167,6 +174,14 @@ Scenario read_scenario(const std::filesystem::path& file,
                        const std::vector<std::string>& overrides) {
   const auto document = Document::load(file);
   return read_scenario(overrides.empty() ? *document : *document->with_overrides(overrides));
+}
+
+TapeDevice device_of(const Scenario& scenario) {
+  if (scenario.device) return *scenario.device;
+  const bool cpu = std::ranges::any_of(scenario.cost_sources, [](const auto& source) {
+    return source && source->profile->origin.cuda == "none";
+  });
+  return cpu ? TapeDevice::cpu : TapeDevice::cuda;
 }
 
 std::vector<StepCosts> group_costs(const Scenario& scenario) {
@@ -191,8 +206,11 @@ Schedule make_schedule(const Scenario& scenario) {
                 .cluster = scenario.cluster,
                 .precision = scenario.precision,
                 .batch_per_gpu = scenario.batch_per_gpu,
-                .optimizer = scenario.optimizer.kind,
-                .costs = group_costs(scenario)};
+                .optimizer = scenario.optimizer,
+                .costs = group_costs(scenario),
+                .checkpointed = scenario.checkpointed,
+                .set_to_none = scenario.run.set_to_none,
+                .device = device_of(scenario)};
   Schedule schedule = build_at(scenario, job);
   const RunOptions& run = scenario.run;
   schedule.iterations = run.steps + run.warmup_steps;

@@ -9,6 +9,7 @@
 
 #include "cost/cost.hpp"
 #include "cost/whole_step.hpp"
+#include "memory/caching_allocator.hpp"
 #include "profile/comm_profile.hpp"
 #include "strategy/strategy.hpp"
 
@@ -44,6 +45,8 @@ struct RunOptions {
   /// Of compute beside communication; nothing: as the comm profile measured it, else 1.
   std::optional<double> overlap_slowdown;
   AnalyticEfficiency efficiency;
+  /// optimizer.zero_grad(set_to_none=...).
+  bool set_to_none = true;
 };
 
 /// One question: a model on a cluster under a strategy.
@@ -53,6 +56,8 @@ struct Scenario {
   Model model;
   std::int64_t batch_per_gpu = 1;
   Precision precision = Precision::fp32;
+  /// By Model::units: recomputed in backward (Job::checkpointed); empty: none.
+  std::vector<bool> checkpointed;
   Cluster cluster;
   /// By Cluster::groups: what its costs come from; nothing (or no entry): they are given or
   /// computed.
@@ -65,6 +70,10 @@ struct Scenario {
   Optimizer optimizer;
   Train train;
   RunOptions run;
+  /// Of GPUs' memory.
+  AllocatorSettings allocator;
+  /// Whose memory; nothing: as the compute profile says (device_of).
+  std::optional<TapeDevice> device;
   /// Every default that was taken, "strategy.ddp.bucket_cap_mb = 25".
   std::vector<std::string> assumptions;
 };
@@ -74,6 +83,10 @@ Scenario read_scenario(const std::filesystem::path& file,
                        const std::vector<std::string>& overrides);
 /// The same for a document that is already there.
 Scenario read_scenario(const Document& document);
+
+/// What `memory.device` says, else CPUs where a compute profile was measured without CUDA, else
+/// GPUs.
+TapeDevice device_of(const Scenario& scenario);
 
 /// Costs of one step by Cluster::groups; empty for a group without GPUs.
 std::vector<StepCosts> group_costs(const Scenario& scenario);

@@ -24,6 +24,14 @@ Train read_train_section(const Value& value);
 /// measured overlap is the default of overlap_slowdown.
 RunOptions read_run_section(const Value& value, std::size_t ranks, const CommProfile* comm);
 
+/// `memory: {device: cuda | cpu, allocator: {max_split_size_mb: 128, ...}}`: whose memory (a CPU
+/// has no caching allocator), and PYTORCH_CUDA_ALLOC_CONF by its own names.
+void read_memory_section(const Value& value, Scenario& scenario);
+
+/// `activation_checkpointing: none | per_unit | {every: 2} | {units: [layer1.*]}` of a model's map:
+/// by Model::units, empty for none.
+std::vector<bool> read_checkpointing(Map& map, const Model& model);
+
 /// What a strategy asks of the cluster, checked where the strategy's keys stand.
 void check_strategy_section(const Value& value, const Strategy& strategy, const Cluster& cluster);
 

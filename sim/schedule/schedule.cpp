@@ -24,6 +24,8 @@ void check_op_ids(const Schedule& schedule, const Program& program, const Op& op
   check(!op.queue || in_range(op.queue->index(), schedule.queues.size()), "queue out of range");
   for (const After& after : op.after)
     check(in_range(after.op.index(), program.ops.size()), "after-edge out of range");
+  for (const TensorEvent& event : op.memory)
+    check(in_range(event.tensor.index(), program.tensors.size()), "tensor out of range");
   for (const Await& await : op.awaits)
     check(in_range(await.event.index(), schedule.events.size()), "awaited event out of range");
   for (const EventId event : op.signals)

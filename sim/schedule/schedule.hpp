@@ -10,6 +10,7 @@
 #include "base/quantity.hpp"
 #include "cluster/cluster.hpp"
 #include "profile/collective_kind.hpp"
+#include "schedule/tensor.hpp"
 
 namespace rehearse {
 
@@ -51,24 +52,6 @@ struct Await {
   std::uint32_t distance = 0;
 };
 
-enum class MemoryKind {
-  parameters,
-  gradients,
-  optimizer_state,
-  activations,
-  buckets,
-  gathered,
-  workspace,
-  communication
-};
-inline constexpr std::size_t kMemoryKinds = 8;
-std::string to_string(MemoryKind kind);
-/// Bytes taken (positive) when the operation starts or given back (negative) when it ends.
-struct MemoryEffect {
-  MemoryKind kind;
-  Bytes change;
-};
-
 /// What an operation is to a parameter server's clock; the trace derives staleness from it, and
 /// which gradients are in an update that waits for several (`gather_gradient`).
 enum class UpdateRole : std::uint8_t { none, read_parameters, gather_gradient, apply_update };
@@ -88,7 +71,8 @@ struct Op {
   std::vector<Await> awaits{};
   /// Each gets one signal for this iteration when the operation ends.
   std::vector<EventId> signals{};
-  std::vector<MemoryEffect> memory{};
+  /// What the host takes and gives back as it issues the operation, in order.
+  std::vector<TensorEvent> memory{};
   UpdateRole role = UpdateRole::none;
 };
 
@@ -101,12 +85,16 @@ struct Lane {
 };
 
 /// What like ranks do in one iteration. `ops` stand in the order in which the host issues them,
-/// which is also the order in which memory is taken and given back.
+/// which is also the order in which memory is taken and given back. Played from `setup` on, a
+/// tensor is held or not, and each iteration after the first ends with those held that it began
+/// with.
 struct Program {
   std::string name{};  ///< "worker", "server"
   std::vector<Lane> lanes{};
   std::vector<Op> ops{};
-  std::vector<MemoryEffect> resident{};  ///< held from the start to the end
+  std::vector<Tensor> tensors{};
+  std::vector<std::string> owners{};  ///< of tensors: "layer1.0", "bucket 2"
+  std::vector<TensorEvent> setup{};   ///< before the first iteration
 };
 
 /// Ranks of a communicator, in ring order. After folding `members` are those that are simulated and

@@ -26,4 +26,17 @@ std::vector<Bucket> assign_buckets(const Model& model, Bytes element, Bytes firs
   return buckets;
 }
 
+std::vector<Bytes> registration_buckets(const Model& model, Bytes element, Bytes first_cap,
+                                        Bytes cap) {
+  std::vector<Bytes> buckets(1);
+  for (const Unit& unit : model.units) {
+    for (const std::int64_t elements : unit.tensors) {
+      if (buckets.back() >= (buckets.size() == 1 ? first_cap : cap)) buckets.emplace_back();
+      buckets.back() += static_cast<double>(elements) * element;
+    }
+  }
+  std::ranges::reverse(buckets);
+  return buckets;
+}
+
 }  // namespace rehearse

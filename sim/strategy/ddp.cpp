@@ -1,6 +1,8 @@
 // DistributedDataParallel (Li et al., "PyTorch Distributed: Experiences on Accelerating Data
 // Parallel Training", VLDB 2020): each bucket of gradients is all-reduced when its last one is
 // ready, beside the rest of the backward pass.
+#include <algorithm>
+
 #include "strategy/program_builder.hpp"
 #include "strategy/replicated.hpp"
 
@@ -20,82 +22,137 @@ Bytes on_the_wire(const Ddp& ddp, Bytes size, Bytes element) {
   return ddp.compression == Ddp::Compression::none ? size : size * (2 / element.value());
 }
 
-void add_resident(ProgramBuilder& builder, const Options& options,
-                  const std::vector<Bucket>& buckets) {
-  const Job& job = options.job;
-  const double shards =
-      options.sharded_optimizer ? static_cast<double>(job.cluster.gpu_count()) : 1;
-  builder.resident(MemoryKind::parameters, parameter_bytes(job.model, job.precision));
-  builder.resident(MemoryKind::optimizer_state, optimizer_state_bytes(job.model, job) / shards);
-  Bytes bucketed;
-  for (const Bucket& bucket : buckets) bucketed += bucket.size;
-  builder.resident(MemoryKind::buckets, bucketed);
+class DdpProgram {
+ public:
+  DdpProgram(const Options& options, const NodeGroup& group, const StepCosts& costs)
+      : options_(options),
+        job_(options.job),
+        builder_(group.name, costs, job_),
+        nccl_(builder_.lane("nccl", LaneKind::communication)),
+        element_(parameter_element(job_.precision)),
+        buckets_(assign_buckets(job_.model, element_, options.ddp.first_bucket_mb * kMiB,
+                                options.ddp.bucket_cap_mb * kMiB)) {}
+
+  Program make() {
+    add_setup();
+    std::vector<After> reduced;
+    const int count = options_.ddp.gradient_accumulation;
+    for (int micro = 0; micro < count; ++micro) {
+      builder_.micro_batch(micro, count);
+      for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit) builder_.forward(unit);
+      reduced = add_backward(micro == 0, micro + 1 == count);
+    }
+    add_optimizer(std::move(reduced));
+    return std::move(builder_.program);
+  }
+
+ private:
+  void add_setup();
+  std::vector<After> add_backward(bool first, bool last);
+  Gradients gradients(bool first, bool last) const;
+  After reduce(std::size_t bucket, OpId backward);
+  void add_optimizer(std::vector<After> reduced);
+  void rebuild_buckets(OpId step);
+
+  const Options& options_;
+  const Job& job_;
+  ProgramBuilder builder_;
+  LaneId nccl_;
+  Bytes element_;
+  std::vector<Bucket> buckets_;
+  std::vector<TensorId> first_buckets_, bucket_tensors_;
+};
+
+/// DDP tells all ranks rank 0's parameters in flat pieces of 250 MiB (_sync_module_states), and its
+/// buckets are cut in the order of registration until the first backward has shown that of
+/// readiness.
+void DdpProgram::add_setup() {
+  builder_.hold_parameters();
+  builder_.hold_surroundings();
+  const std::uint32_t owner = builder_.owner("buckets");
+  const Bytes all = parameter_bytes(job_.model, job_.precision);
+  if (job_.device == TapeDevice::cuda) {
+    const TensorId flat =
+        builder_.tensor(MemoryKind::communication, std::min(all, 250 * kMiB), owner);
+    builder_.hold(flat);
+    builder_.program.setup.push_back({flat, TensorEvent::Action::give});
+  }
+  for (const Bytes size :
+       registration_buckets(job_.model, element_, options_.ddp.first_bucket_mb * kMiB,
+                            options_.ddp.bucket_cap_mb * kMiB)) {
+    first_buckets_.push_back(builder_.tensor(MemoryKind::buckets, size, owner));
+    builder_.hold(first_buckets_.back());
+  }
+  for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
+    bucket_tensors_.push_back(builder_.tensor(MemoryKind::buckets, buckets_[bucket].size,
+                                              builder_.owner("bucket " + std::to_string(bucket))));
 }
 
-// One backward pass; the last micro-batch's issues the buckets as they fill. Gradients are taken in
-// the first one, unless they live in the buckets.
-std::vector<After> add_backward(ProgramBuilder& builder, const Options& options,
-                                const std::vector<Bucket>& buckets, bool first, bool last,
-                                LaneId nccl) {
+/// With bucket views `.grad` is a tensor of its own only under no_sync(), until the last
+/// micro-batch's gradients are added to it.
+Gradients DdpProgram::gradients(bool first, bool last) const {
+  const bool views = options_.ddp.gradient_as_bucket_view && (last || !job_.set_to_none);
+  return first && !views ? Gradients::kept : Gradients::added;
+}
+
+/// One backward pass; the last micro-batch's issues the buckets as they fill.
+std::vector<After> DdpProgram::add_backward(bool first, bool last) {
   std::vector<After> reduced;
   std::size_t next = 0;
-  const Bytes element = parameter_element(options.job.precision);
-  for (std::size_t unit = options.job.model.units.size(); unit-- > 0;) {
-    const OpId backward = builder.backward(unit);
-    const Bytes gradients = parameter_bytes(options.job.model.units[unit], options.job.precision);
-    if (first && !options.ddp.gradient_as_bucket_view)
-      builder[backward].memory.push_back({MemoryKind::gradients, gradients});
-    for (; last && next < buckets.size() && buckets[next].first_unit == unit; ++next)
-      reduced.push_back(
-          {builder.collective(nccl, "bucket " + std::to_string(next),
-                              {.kind = CollectiveKind::all_reduce,
-                               .size = on_the_wire(options.ddp, buckets[next].size, element),
-                               .algorithm = options.ddp.algorithm},
-                              {{backward}})});
+  for (std::size_t unit = job_.model.units.size(); unit-- > 0;) {
+    const OpId backward = builder_.backward(unit, gradients(first, last));
+    if (last && !first && options_.ddp.gradient_as_bucket_view && job_.set_to_none)
+      for (const TensorId id : builder_.gradients(unit)) builder_.give(backward, id);
+    for (; last && next < buckets_.size() && buckets_[next].first_unit == unit; ++next)
+      reduced.push_back(reduce(next, backward));
   }
   return reduced;
 }
 
-void add_optimizer(ProgramBuilder& builder, const Options& options, std::vector<After> reduced,
-                   LaneId nccl) {
-  const Job& job = options.job;
-  const double ranks = static_cast<double>(job.cluster.gpu_count());
-  const Seconds whole = builder.costs().optimizer;
-  const OpId step =
-      builder.optimizer(options.sharded_optimizer ? whole / ranks : whole, std::move(reduced));
-  if (!options.ddp.gradient_as_bucket_view)  // zero_grad(set_to_none=True)
-    builder[step].memory.push_back(
-        {MemoryKind::gradients, -parameter_bytes(job.model, job.precision)});
-  if (!options.sharded_optimizer) return;
-  const OpId gather = builder.collective(nccl, "parameters",
-                                         {.kind = CollectiveKind::all_gather,
-                                          .size = parameter_bytes(job.model, job.precision),
-                                          .algorithm = options.ddp.algorithm},
-                                         {{step}});
-  builder[OpId(builder.program.ops.size() - 1)].label += ", updated";
-  for (Op& op : builder.program.ops)
+After DdpProgram::reduce(std::size_t bucket, OpId backward) {
+  const Bytes size = on_the_wire(options_.ddp, buckets_[bucket].size, element_);
+  const OpId op = builder_.collective(
+      nccl_, "bucket " + std::to_string(bucket),
+      {.kind = CollectiveKind::all_reduce, .size = size, .algorithm = options_.ddp.algorithm},
+      {{backward}});
+  if (options_.ddp.compression != Ddp::Compression::none) {
+    const std::uint32_t owner = builder_.program.tensors[bucket_tensors_[bucket].index()].owner;
+    const TensorId copy = builder_.tensor(MemoryKind::communication, size, owner);
+    builder_.take(op, copy);
+    builder_.give(op, copy);
+  }
+  return {op};
+}
+
+void DdpProgram::add_optimizer(std::vector<After> reduced) {
+  const std::int64_t shards =
+      options_.sharded_optimizer ? static_cast<std::int64_t>(job_.cluster.gpu_count()) : 1;
+  const OpId step = builder_.optimizer(builder_.costs().optimizer / static_cast<double>(shards),
+                                       std::move(reduced));
+  builder_.update(step, builder_.trained(shards));
+  const bool views = options_.ddp.gradient_as_bucket_view;
+  if (!views) builder_.give_gradients(step);
+  rebuild_buckets(step);
+  if (!options_.sharded_optimizer) return;
+  const OpId gather = builder_.collective(nccl_, "parameters",
+                                          {.kind = CollectiveKind::all_gather,
+                                           .size = parameter_bytes(job_.model, job_.precision),
+                                           .algorithm = options_.ddp.algorithm},
+                                          {{step}});
+  builder_[builder_.last()].label += ", updated";
+  for (Op& op : builder_.program.ops)
     if (op.phase == Phase::forward) {
       op.after.push_back({gather, 1});
       break;
     }
 }
 
-Program make_program(const Options& options, const NodeGroup& group, const StepCosts& costs) {
-  const Job& job = options.job;
-  ProgramBuilder builder(group.name, costs, job.model);
-  const LaneId nccl = builder.lane("nccl", LaneKind::communication);
-  const auto buckets =
-      assign_buckets(job.model, parameter_element(job.precision),
-                     options.ddp.first_bucket_mb * kMiB, options.ddp.bucket_cap_mb * kMiB);
-  add_resident(builder, options, buckets);
-  std::vector<After> reduced;
-  for (int micro = 0; micro < options.ddp.gradient_accumulation; ++micro) {
-    for (std::size_t unit = 0; unit < job.model.units.size(); ++unit) builder.forward(unit);
-    const bool last = micro + 1 == options.ddp.gradient_accumulation;
-    reduced = add_backward(builder, options, buckets, micro == 0, last, nccl);
-  }
-  add_optimizer(builder, options, std::move(reduced), nccl);
-  return std::move(builder.program);
+/// Before the second forward (Reducer::rebuild_buckets).
+void DdpProgram::rebuild_buckets(OpId step) {
+  for (const TensorId id : first_buckets_)
+    builder_.note(step, {id, TensorEvent::Action::give, true});
+  for (const TensorId id : bucket_tensors_)
+    builder_.note(step, {id, TensorEvent::Action::take, true});
 }
 
 }  // namespace
@@ -105,7 +162,7 @@ Schedule build_replicated(const Ddp& ddp, const Job& job, bool sharded_optimizer
   const Options options{ddp, job, sharded_optimizer};
   Schedule schedule =
       schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-        return make_program(options, group, costs);
+        return DdpProgram(options, group, costs).make();
       });
   add_world(schedule);
   return schedule;

@@ -9,8 +9,7 @@
 #include <deque>
 
 #include "base/error.hpp"
-#include "strategy/flat_parameters.hpp"
-#include "strategy/program_builder.hpp"
+#include "strategy/fsdp_memory.hpp"
 
 namespace rehearse {
 
@@ -20,16 +19,23 @@ namespace {
 // wait, the next all_gather waits for the older.
 class FreeEvents {
  public:
-  void freed_after(OpId op) { events_.push_back(op); }
-  std::optional<OpId> take_if_full() {
-    if (events_.size() < 2) return std::nullopt;
-    const OpId oldest = events_.front();
+  struct Freed {
+    OpId op;
+    std::vector<TensorId> tensors;  ///< that the host knows to be unused once `op` is over
+  };
+  void freed_after(OpId op, std::vector<TensorId> tensors) {
+    events_.push_back({op, std::move(tensors)});
+  }
+  std::optional<Freed> take_if_full() { return events_.size() < 2 ? std::nullopt : take(); }
+  std::optional<Freed> take() {
+    if (events_.empty()) return std::nullopt;
+    Freed oldest = std::move(events_.front());
     events_.pop_front();
     return oldest;
   }
 
  private:
-  std::deque<OpId> events_;
+  std::deque<Freed> events_;
 };
 
 // FSDP's hooks run on the host before a FlatParameter's first unit, either way.
@@ -52,22 +58,21 @@ class FsdpProgram {
         shards_(static_cast<double>(shards)),
         runs_(wrap(job.model, options, shards)),
         costs_(with_host_overhead(costs, runs_, options.host_overhead)),
-        builder_(group.name, costs_, job.model),
+        builder_(group.name, costs_, job),
+        memory_(builder_, options, runs_, shards),
         nccl_(builder_.lane("nccl", LaneKind::communication)) {
-    const Precision stored = job.precision;
-    gathered_element_ = parameter_element(options.param_dtype.value_or(stored));
-    reduced_element_ =
-        parameter_element(options.reduce_dtype.value_or(options.param_dtype.value_or(stored)));
     if (options.sharding == Fsdp::Sharding::hybrid_shard)
       replicas_ = builder_.lane("nccl (replicas)", LaneKind::communication);
     if (options.cpu_offload) copies_ = builder_.lane("copies", LaneKind::communication);
   }
 
   Program make() {
-    add_resident();
+    memory_.hold();
     gather_of_.resize(runs_.size());
     std::vector<After> reduced;
     for (int micro = 0; micro < options_.gradient_accumulation; ++micro) {
+      builder_.micro_batch(micro, options_.gradient_accumulation);
+      memory_.begin_micro_batch(micro == 0);
       add_forward();
       add_backward(micro, reduced);
     }
@@ -76,25 +81,11 @@ class FsdpProgram {
   }
 
  private:
-  Bytes whole(const FlatParameter& run, Bytes element) const {
-    return static_cast<double>(run.elements) * element;
-  }
-  Bytes stored(const FlatParameter& run) const {
-    return whole(run, parameter_element(job_.precision)) / shards_;
-  }
+  Bytes whole(std::size_t j, Bytes element) const { return FsdpMemory::whole(runs_[j], element); }
   // The root's own parameters stay gathered (_post_forward_reshard in
   // torch/distributed/fsdp/_runtime_utils.py), and a model that is wrapped as a whole is all root.
   bool reshards_after_forward() const {
     return options_.sharding != Fsdp::Sharding::shard_grad_op && runs_.size() > 1;
-  }
-
-  void add_resident() {
-    Bytes parameters;
-    for (const FlatParameter& run : runs_) parameters += stored(run);
-    if (options_.cpu_offload) return;
-    builder_.resident(MemoryKind::parameters, parameters);
-    builder_.resident(MemoryKind::optimizer_state,
-                      optimizer_state_bytes(job_.model, job_) / shards_);
   }
 
   Seconds copy_time(Bytes size) const { return node_.pcie.latency + size / node_.pcie.bandwidth; }
@@ -107,34 +98,32 @@ class FsdpProgram {
     return builder_.last();
   }
 
-  void gather(std::size_t j) {
+  void gather(std::size_t j, bool backward = false) {
     std::vector<After> after;
     const auto freed = options_.limit_all_gathers ? free_events_.take_if_full() : std::nullopt;
     if (freed) {
-      after.push_back({*freed});
+      after.push_back({freed->op});
       builder_.block_host("a free unit", after);
     }
-    const FlatParameter& run = runs_[j];
-    const std::string name = job_.model.units[run.first].name;
-    if (copies_) after = {{add_copy("to GPU " + name, stored(run), std::move(after))}};
+    const std::string& name = job_.model.units[runs_[j].first].name;
+    if (copies_) {
+      after = {{add_copy("to GPU " + name, memory_.stored(j), std::move(after))}};
+      memory_.copy_in(j, builder_.last());
+    }
     const bool first = !first_gather_;
     gather_of_[j] = builder_.collective(nccl_, name,
                                         {.kind = CollectiveKind::all_gather,
-                                         .size = whole(run, gathered_element_),
+                                         .size = whole(j, memory_.gathered_element()),
                                          .algorithm = options_.algorithm},
                                         std::move(after));
-    builder_[*gather_of_[j]].memory = {{MemoryKind::gathered, whole(run, gathered_element_)}};
+    if (freed) memory_.finish(*gather_of_[j], freed->tensors);
+    memory_.gather(j, *gather_of_[j], backward);
     if (first) first_gather_ = copies_ ? OpId(builder_.last().index() - 1) : builder_.last();
   }
 
   // A stream waits for a gather without its host, unless the host computes.
   void wait_for_gather(std::size_t j) {
     if (builder_.host_computes()) builder_.block_host("all_gather", {{*gather_of_[j]}});
-  }
-
-  void free_unit(std::size_t j, OpId last) {
-    builder_[last].memory.push_back({MemoryKind::gathered, -whole(runs_[j], gathered_element_)});
-    free_events_.freed_after(last);
   }
 
   void add_forward() {
@@ -147,63 +136,64 @@ class FsdpProgram {
       for (std::size_t unit = runs_[j].first; unit <= runs_[j].last; ++unit)
         builder_.forward(unit, unit == runs_[j].first ? std::vector<After>{{*gather_of_[j]}}
                                                       : std::vector<After>{});
-      if (reshards_after_forward()) free_unit(j, builder_.last());
+      const OpId last = builder_.last();
+      if (reshards_after_forward()) free_events_.freed_after(last, memory_.free(j, last));
     }
   }
 
   void add_backward(int micro, std::vector<After>& reduced) {
     const bool gathers = reshards_after_forward();
     if (runs_.empty())
-      for (std::size_t unit = job_.model.units.size(); unit-- > 0;) builder_.backward(unit);
+      for (std::size_t unit = job_.model.units.size(); unit-- > 0;)
+        builder_.backward(unit, Gradients::collected);
     for (std::size_t j = runs_.size(); j-- > 0;) {
       const bool prefetched =
           options_.backward_prefetch != Fsdp::Prefetch::none && j + 1 < runs_.size();
-      if (gathers && !prefetched) gather(j);
+      if (gathers && !prefetched) gather(j, true);
       wait_for_gather(j);
       if (gathers && j > 0 && options_.backward_prefetch == Fsdp::Prefetch::backward_pre)
-        gather(j - 1);
+        gather(j - 1, true);
       const OpId last = add_run_backward(j);
       if (gathers && j > 0 && options_.backward_prefetch == Fsdp::Prefetch::backward_post)
-        gather(j - 1);
+        gather(j - 1, true);
       reduce(j, last, micro, reduced);
     }
   }
 
   OpId add_run_backward(std::size_t j) {
     const FlatParameter& run = runs_[j];
-    for (std::size_t unit = run.last + 1; unit-- > run.first;) {
-      const OpId op = builder_.backward(
-          unit, unit == run.last ? std::vector<After>{{*gather_of_[j]}} : std::vector<After>{});
-      if (unit == run.last)
-        builder_[op].memory.push_back({MemoryKind::gradients, whole(run, gathered_element_)});
-    }
+    for (std::size_t unit = run.last + 1; unit-- > run.first;)
+      builder_.backward(
+          unit, Gradients::collected,
+          unit == run.last ? std::vector<After>{{*gather_of_[j]}} : std::vector<After>{});
     const OpId last = builder_.last();
-    free_unit(j, last);
+    free_events_.freed_after(last, memory_.collect(j, last));
     return last;
   }
 
   void reduce(std::size_t j, OpId backward, int micro, std::vector<After>& reduced) {
-    const FlatParameter& run = runs_[j];
-    const std::string name = job_.model.units[run.first].name;
     // Where the host computes it also adds up what has come, one unit's at a time.
     if (builder_.host_computes() && reducing_)
       builder_.block_host("reduce_scatter", {{*reducing_}});
-    OpId last = builder_.collective(nccl_, name,
-                                    {.kind = CollectiveKind::reduce_scatter,
-                                     .size = whole(run, reduced_element_),
-                                     .algorithm = options_.algorithm},
-                                    {{backward}});
-    auto& memory = builder_[last].memory;
-    if (micro == 0 && !options_.cpu_offload) memory.push_back({MemoryKind::gradients, stored(run)});
-    memory.push_back({MemoryKind::gradients, -whole(run, gathered_element_)});
+    const std::string& name = job_.model.units[runs_[j].first].name;
+    const Bytes size = whole(j, memory_.reduced_element());
+    OpId last = builder_.collective(
+        nccl_, name,
+        {.kind = CollectiveKind::reduce_scatter, .size = size, .algorithm = options_.algorithm},
+        {{backward}});
+    memory_.reduce(j, last);
+    if (j == 0) memory_.finish_reduce(last);
     if (replicas_)
       last = builder_.collective(*replicas_, name,
                                  {.kind = CollectiveKind::all_reduce,
                                   .group = 1,
-                                  .size = whole(run, reduced_element_) / shards_,
+                                  .size = size / shards_,
                                   .algorithm = options_.algorithm},
                                  {{last}});
-    if (copies_) last = add_copy("to host " + name, stored(run), {{last}});
+    if (copies_) {
+      last = add_copy("to host " + name, memory_.stored(j), {{last}});
+      memory_.copy_out(j, last);
+    }
     reducing_ = last;
     if (micro + 1 == options_.gradient_accumulation || copies_) reduced.push_back({last});
   }
@@ -217,10 +207,7 @@ class FsdpProgram {
 
   void add_optimizer(std::vector<After> reduced) {
     const OpId step = builder_.optimizer(optimizer_time(), std::move(reduced));
-    Bytes gradients;
-    for (const FlatParameter& run : runs_) gradients += stored(run);
-    if (!options_.cpu_offload && gradients.value() > 0)
-      builder_[step].memory.push_back({MemoryKind::gradients, -gradients});
+    memory_.update(step);
     // The next iteration's first all_gather reads what this one wrote.
     if (first_gather_) builder_[*first_gather_].after.push_back({step, 1});
   }
@@ -232,9 +219,9 @@ class FsdpProgram {
   std::vector<FlatParameter> runs_;
   StepCosts costs_;
   ProgramBuilder builder_;
+  FsdpMemory memory_;
   LaneId nccl_;
   std::optional<LaneId> replicas_, copies_;
-  Bytes gathered_element_, reduced_element_;
   FreeEvents free_events_;
   std::vector<std::optional<OpId>> gather_of_;
   std::optional<OpId> first_gather_, reducing_;

@@ -72,7 +72,7 @@ class WorkerProgram {
         parts_(parts),
         servers_(servers),
         clock_(clock),
-        builder_(group.name, costs, job.model) {
+        builder_(group.name, costs, job) {
     for (std::size_t s = 0; s < servers.size(); ++s) {
       const std::string suffix = servers.size() > 1 ? " " + std::to_string(s) : "";
       pull_lanes_.push_back(builder_.lane("pull" + suffix, LaneKind::communication));
@@ -81,15 +81,19 @@ class WorkerProgram {
   }
 
   Program make() {
-    builder_.resident(MemoryKind::parameters, parameter_bytes(job_.model, job_.precision));
+    builder_.hold_parameters();
+    builder_.hold_surroundings();
+    // One flat copy of all parameters is pulled into and pushed from
+    // (calibrate/train/ps_worker.cpp).
+    builder_.hold(builder_.tensor(MemoryKind::communication,
+                                  parameter_bytes(job_.model, job_.precision),
+                                  builder_.owner("flat copy")));
     std::vector<After> pulls;
     for (std::size_t p = 0; p < parts_.size(); ++p) pulls.push_back({pull(p)});
     for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit)
       builder_.forward(unit, needed_by(unit, pulls));
     for (std::size_t unit = job_.model.units.size(); unit-- > 0;) {
-      const OpId op = builder_.backward(unit);
-      builder_[op].memory.push_back(
-          {MemoryKind::gradients, parameter_bytes(job_.model.units[unit], job_.precision)});
+      const OpId op = builder_.backward(unit, Gradients::kept);
       for (std::size_t p = 0; p < parts_.size(); ++p)
         if (parts_[p].first == unit) push(p, op, pulls[p].op);
     }
@@ -126,8 +130,8 @@ class WorkerProgram {
                   .phase = Phase::communication,
                   .lane = push_lanes_[part.server],
                   .work = Transfer{.source = {}, .target = server.rank, .size = part.size},
-                  .after = {{backward}},
-                  .memory = {{MemoryKind::gradients, -gradients_in(p)}}});
+                  .after = {{backward}}});
+    give_gradients(p);
     Op apply{.label = "apply " + part.name,
              .phase = Phase::server,
              .queue = server.queue,
@@ -141,9 +145,14 @@ class WorkerProgram {
     builder_[pull].after.push_back({builder_.last(), 1});
   }
 
-  // Gradients are given back with the push; the bytes of units without a part of their own go with
-  // none.
-  Bytes gradients_in(std::size_t p) const { return parts_[p].size; }
+  /// The last part of a unit's gradients that is pushed takes them with it.
+  void give_gradients(std::size_t p) {
+    if (!job_.set_to_none) return;
+    for (std::size_t unit = parts_[p].first; unit <= parts_[p].last; ++unit) {
+      if (p + 1 < parts_.size() && parts_[p + 1].first == parts_[p].first) continue;
+      for (const TensorId id : builder_.gradients(unit)) builder_.give(builder_.last(), id);
+    }
+  }
 
   const ParameterServer& options_;
   const Job& job_;
@@ -194,10 +203,34 @@ Clock make_clock(const ParameterServer& options, Schedule& schedule, std::size_t
   return clock;
 }
 
+// What a server holds of its part in host memory (calibrate/server): the parameters, a copy of them
+// that is being sent, the optimizer's state, and what each worker has sent.
+void hold_on_server(std::size_t server, const std::vector<Part>& parts, const Job& job,
+                    Program& program) {
+  Bytes part;
+  for (const Part& one : parts)
+    if (one.server == server) part += one.size;
+  const auto hold = [&](MemoryKind kind, Bytes size, std::string owner) {
+    program.setup.push_back({TensorId(program.tensors.size()), TensorEvent::Action::take});
+    program.tensors.push_back({kind, size, static_cast<std::uint32_t>(program.owners.size())});
+    program.owners.push_back(std::move(owner));
+  };
+  hold(MemoryKind::parameters, part, "parameters");
+  const double elements = part / parameter_element(job.precision);
+  hold(MemoryKind::optimizer_state,
+       Bytes(4) * elements * state_elements_per_parameter(job.optimizer.kind, job.precision),
+       "state");
+  hold(MemoryKind::communication, part, "copy to send");
+  for (std::size_t worker = 0; worker < job.cluster.gpu_count(); ++worker)
+    hold(MemoryKind::communication, part, "gradients of worker " + std::to_string(worker));
+}
+
 // A synchronous server's own program: each part's update when enough gradients of the iteration are
 // in.
-Program server_program(std::size_t server, const std::vector<Part>& parts, const Clock& clock) {
-  Program program{.name = "server", .lanes = {}, .ops = {}, .resident = {}};
+Program server_program(std::size_t server, const std::vector<Part>& parts, const Clock& clock,
+                       const Job& job) {
+  Program program{.name = "server"};
+  hold_on_server(server, parts, job, program);
   for (std::size_t p = 0; clock.synchronous && p < parts.size(); ++p) {
     if (parts[p].server != server) continue;
     program.ops.push_back({.label = "update " + parts[p].name,
@@ -240,7 +273,7 @@ Schedule build(const ParameterServer& options, const Job& job) {
                               .place = {nodes[s % nodes.size()], -1},
                               .slowdown = 1,
                               .groups = {}});
-    schedule.programs.push_back(server_program(s, parts, clock));
+    schedule.programs.push_back(server_program(s, parts, clock, job));
   }
   return schedule;
 }

@@ -6,9 +6,9 @@
 
 namespace rehearse {
 
-ProgramBuilder::ProgramBuilder(std::string name, const StepCosts& costs, const Model& model)
-    : costs_(costs), model_(model) {
-  check(costs.units.size() == model.units.size(), "costs that are not the model's");
+ProgramBuilder::ProgramBuilder(std::string name, const StepCosts& costs, const Job& job)
+    : costs_(costs), job_(job) {
+  check(costs.units.size() == job.model.units.size(), "costs that are not the model's");
   program.name = std::move(name);
   compute_ = lane("compute", LaneKind::compute);
   const bool launches = std::any_of(
@@ -16,6 +16,7 @@ ProgramBuilder::ProgramBuilder(std::string name, const StepCosts& costs, const M
       [](const UnitCost& unit) { return unit.forward_launch + unit.backward_launch > Seconds(0); });
   if (launches) host_ = lane("host", LaneKind::host);
   if (costs.host_computes) host_ = compute_;
+  read_tape();
 }
 
 LaneId ProgramBuilder::lane(std::string name, LaneKind kind) {
@@ -25,17 +26,14 @@ LaneId ProgramBuilder::lane(std::string name, LaneKind kind) {
 
 Op& ProgramBuilder::add(Op op) { return program.ops.emplace_back(std::move(op)); }
 
-OpId ProgramBuilder::unit_op(std::size_t unit, Phase phase, Seconds duration,
-                             std::vector<After> after) {
-  const bool forward = phase == Phase::forward;
-  const UnitCost& cost = costs_.units[unit];
-  const std::string label = (forward ? "forward " : "backward ") + model_.units[unit].name;
+OpId ProgramBuilder::unit_op(std::size_t unit, const std::string& pass, Phase phase,
+                             Seconds duration, Seconds launch, std::vector<After> after) {
+  const std::string label = pass + " " + job_.model.units[unit].name;
   if (host_ && !host_computes()) {
     add({.label = "launch " + label,
          .phase = Phase::host,
          .lane = host_,
-         .work = Compute{.duration = forward ? cost.forward_launch : cost.backward_launch,
-                         .jittered = false}});
+         .work = Compute{.duration = launch, .jittered = false}});
     last_on_host_ = last();
     after.push_back({last()});
   }
@@ -50,19 +48,23 @@ OpId ProgramBuilder::unit_op(std::size_t unit, Phase phase, Seconds duration,
 
 OpId ProgramBuilder::forward(std::size_t unit, std::vector<After> after) {
   const UnitCost& cost = costs_.units[unit];
-  const OpId op = unit_op(unit, Phase::forward, cost.forward, std::move(after));
-  (*this)[op].memory = {{MemoryKind::activations, cost.activation},
-                        {MemoryKind::workspace, cost.workspace},
-                        {MemoryKind::workspace, -cost.workspace}};
+  const OpId op =
+      unit_op(unit, "forward", Phase::forward, cost.forward, cost.forward_launch, std::move(after));
+  for (const TensorEvent& event : tapes_[unit].forward) note(op, event);
   return op;
 }
 
-OpId ProgramBuilder::backward(std::size_t unit, std::vector<After> after) {
+OpId ProgramBuilder::backward(std::size_t unit, Gradients gradients, std::vector<After> after) {
   const UnitCost& cost = costs_.units[unit];
-  const OpId op = unit_op(unit, Phase::backward, cost.backward, std::move(after));
-  (*this)[op].memory = {{MemoryKind::workspace, cost.workspace},
-                        {MemoryKind::workspace, -cost.workspace},
-                        {MemoryKind::activations, -cost.activation}};
+  if (is_checkpointed(unit)) {
+    const OpId again = unit_op(unit, "recompute", Phase::backward, cost.forward,
+                               cost.forward_launch, std::move(after));
+    for (const TensorEvent& event : tapes_[unit].recompute) note(again, event);
+    after.clear();
+  }
+  const OpId op = unit_op(unit, "backward", Phase::backward, cost.backward, cost.backward_launch,
+                          std::move(after));
+  note_backward(op, unit, gradients);
   return op;
 }
 
@@ -97,21 +99,12 @@ void ProgramBuilder::block_host(std::string what, std::vector<After> after) {
   last_on_host_ = last();
 }
 
-void ProgramBuilder::resident(MemoryKind kind, Bytes size) {
-  if (size.value() > 0) program.resident.push_back({kind, size});
-}
-
 Bytes parameter_bytes(const Unit& unit, Precision precision) {
   return static_cast<double>(unit.parameters()) * parameter_element(precision);
 }
 
 Bytes parameter_bytes(const Model& model, Precision precision) {
   return static_cast<double>(model.parameters()) * parameter_element(precision);
-}
-
-Bytes optimizer_state_bytes(const Model& model, const Job& job) {
-  return Bytes(4) * state_elements_per_parameter(job.optimizer, job.precision) *
-         static_cast<double>(model.parameters());
 }
 
 Group make_group(std::string name, std::vector<RankId> members, const Schedule& schedule) {

@@ -7,10 +7,24 @@
 
 namespace rehearse {
 
-/// Writes a program operation by operation, in the order in which the host issues them.
+/// What becomes of the parameters' gradients as a backward pass makes them.
+enum class Gradients {
+  kept,      ///< they become `.grad` and stay until give_gradients()
+  added,     ///< each is added to what is there already (or copied into a bucket) and given back
+  collected  ///< they stay, and the strategy gives them back itself
+};
+
+/// A tensor that the optimizer updates.
+struct Trained {
+  std::int64_t elements = 0;
+  std::uint32_t owner = 0;
+};
+
+/// Writes a program operation by operation, in the order in which the host issues them, with the
+/// tensors that it takes and gives back.
 class ProgramBuilder {
  public:
-  ProgramBuilder(std::string name, const StepCosts& costs, const Model& model);
+  ProgramBuilder(std::string name, const StepCosts& costs, const Job& job);
 
   LaneId lane(std::string name, LaneKind kind);
   /// Appends an operation; the reference holds until the next call.
@@ -18,10 +32,14 @@ class ProgramBuilder {
   OpId last() const { return OpId(program.ops.size() - 1); }
   Op& operator[](OpId id) { return program.ops[id.index()]; }
 
+  /// Begins micro-batch `index` of `count`. Those between the third and the last take and give back
+  /// what the second does and are left out of the replay of memory.
+  void micro_batch(int index, int count);
   /// A unit's forward or backward on the compute lane, preceded by its launch on the host lane
-  /// where that takes time. Forward takes the saved activations, backward gives them back.
+  /// where that takes time, with the tensors of the model's tape. A checkpointed unit's forward
+  /// runs once more before its backward, which then is the second operation.
   OpId forward(std::size_t unit, std::vector<After> after = {});
-  OpId backward(std::size_t unit, std::vector<After> after = {});
+  OpId backward(std::size_t unit, Gradients gradients, std::vector<After> after = {});
   OpId optimizer(Seconds duration, std::vector<After> after);
   /// Issued by the host after all that it has launched so far.
   OpId collective(LaneId lane, std::string what, Collective collective, std::vector<After> after);
@@ -31,29 +49,65 @@ class ProgramBuilder {
   /// The thread that issues operations also computes: what it issues comes after what it computed.
   bool host_computes() const { return costs_.host_computes; }
 
-  void resident(MemoryKind kind, Bytes size);
+  /// A tensor of the program; taken by nobody yet. Units own those that bear their index.
+  TensorId tensor(MemoryKind kind, Bytes size, std::uint32_t owner, std::uint32_t stream = 0);
+  /// Another owner of tensors than a unit.
+  std::uint32_t owner(std::string name);
+  /// Taken before the first iteration, and kept.
+  void hold(TensorId id) { program.setup.push_back({id, TensorEvent::Action::take}); }
+  void take(OpId op, TensorId id) { note(op, {id, TensorEvent::Action::take}); }
+  void give(OpId op, TensorId id) { note(op, {id, TensorEvent::Action::give}); }
+  void note(OpId op, const TensorEvent& event);
+
+  /// Setup: the parameters one by one (or none: they are sharded), what every strategy holds of a
+  /// model (buffers, a batch), and cuBLAS's workspace.
+  void hold_parameters();
+  void hold_surroundings();
+  /// The unit's gradients as tensors, in the order in which its backward makes them.
+  const std::vector<TensorId>& gradients(std::size_t unit) const { return tapes_[unit].gradients; }
+  /// zero_grad(): what `Gradients::kept` kept goes, unless `set_to_none` is false.
+  void give_gradients(OpId op);
+  /// The optimizer's state, taken in the first iteration, and the temporaries of each step.
+  void update(OpId op, const std::vector<Trained>& tensors);
+  /// All parameters, a share of each.
+  std::vector<Trained> trained(std::int64_t shards = 1) const;
 
   LaneId compute_lane() const { return compute_; }
   const StepCosts& costs() const { return costs_; }
-  const Model& model() const { return model_; }
+  const Model& model() const { return job_.model; }
+  const Job& job() const { return job_; }
 
   Program program;
 
  private:
-  OpId unit_op(std::size_t unit, Phase phase, Seconds duration, std::vector<After> after);
+  /// A unit's part of the model's memory tape, in tensors of the program.
+  struct UnitEvents {
+    std::vector<TensorEvent> forward, recompute, backward;
+    std::vector<TensorId> gradients;  ///< as they stay
+    std::vector<TensorId> incoming;   ///< as they are made where they do not
+  };
+
+  OpId unit_op(std::size_t unit, const std::string& pass, Phase phase, Seconds duration,
+               Seconds launch, std::vector<After> after);
+  bool is_checkpointed(std::size_t unit) const;
+  void read_tape();
+  void add_given_tape(std::size_t unit);
+  void add_tape(std::size_t unit, const MemoryTape& tape, const std::vector<TensorId>& ids);
+  void checkpoint(std::size_t unit);
+  void note_backward(OpId op, std::size_t unit, Gradients gradients);
 
   const StepCosts& costs_;
-  const Model& model_;
+  const Job& job_;
   LaneId compute_;
   std::optional<LaneId> host_;
   std::optional<OpId> last_on_host_;
+  std::vector<UnitEvents> tapes_;  ///< by unit
+  bool notes_memory_ = true;
 };
 
 /// Bytes of a unit's parameters.
 Bytes parameter_bytes(const Unit& unit, Precision precision);
 Bytes parameter_bytes(const Model& model, Precision precision);
-/// Optimizer state of all parameters, the master copy included.
-Bytes optimizer_state_bytes(const Model& model, const Job& job);
 
 /// A schedule with one program per group of nodes that has GPUs and one rank per GPU, its slowdown
 /// from the node's speed; `make` writes each group's program.

@@ -9,6 +9,7 @@
 #include "cluster/cluster.hpp"
 #include "config/document.hpp"
 #include "cost/cost.hpp"
+#include "model/memory_tape.hpp"
 #include "model/model.hpp"
 #include "schedule/schedule.hpp"
 
@@ -94,8 +95,15 @@ struct Job {
   const Cluster& cluster;
   Precision precision;
   std::int64_t batch_per_gpu;
-  OptimizerKind optimizer;
+  Optimizer optimizer;
   std::vector<StepCosts> costs;  ///< by Cluster::groups; empty costs for a group without GPUs
+  /// By Model::units: keeps only its input, and is computed once more before its backward
+  /// (torch.utils.checkpoint); empty: none does.
+  std::vector<bool> checkpointed{};
+  /// optimizer.zero_grad(set_to_none=...): gradients are given back after each step.
+  bool set_to_none = true;
+  /// Whose kernels and allocator.
+  TapeDevice device = TapeDevice::cuda;
 };
 
 /// Schedules, one file each. InputError (without a place) where the cluster cannot run the
@@ -115,5 +123,9 @@ struct Bucket {
                            ///< when that unit's backward ends
 };
 std::vector<Bucket> assign_buckets(const Model& model, Bytes element, Bytes first_cap, Bytes cap);
+/// The sizes of those that it makes before it knows in which order gradients become ready: tensors
+/// in order of registration, the buckets last to first.
+std::vector<Bytes> registration_buckets(const Model& model, Bytes element, Bytes first_cap,
+                                        Bytes cap);
 
 }  // namespace rehearse

@@ -101,8 +101,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_is_a_profiles_costs_what_it_measured) {
   const auto largest = [](const nlohmann::json& of) {
     return of.at("memory").at("largest_batch_per_gpu").get<std::int64_t>();
   };
-  BOOST_TEST(largest(report) == largest(report_of({})));
-  BOOST_TEST(largest(report) > 1000);
+  BOOST_TEST(largest(report) > 1000);  // by the saved bytes that were measured: it has no tape
   // It was measured on a CPU.
   BOOST_TEST(report.at("memory").at("context_bytes") == 0);
   BOOST_TEST(!contains(report.at("assumptions"), "CUDA"));

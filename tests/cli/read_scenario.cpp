@@ -58,7 +58,9 @@ BOOST_AUTO_TEST_CASE(sections_that_are_missing_have_the_defaults_of_run_options)
 BOOST_AUTO_TEST_CASE(every_default_that_was_taken_is_an_assumption) {
   const Scenario scenario = read(kToy);
   for (const char* assumption :
-       {"optimizer = sgd", "optimizer.sgd.fused = false", "model.precision = fp32",
+       {"optimizer = sgd", "optimizer.sgd.fused = false", "optimizer.sgd.foreach = true",
+        "run.set_to_none = true", "model.activation_checkpointing = none",
+        "memory.allocator = PyTorch's defaults", "model.precision = fp32",
         "strategy.ddp.static_graph = false", "run.steps = 10", "run.seed = 1", "run.jitter = none",
         "run.overlap_slowdown = 1"}) {
     BOOST_TEST(contains(scenario.assumptions, assumption), assumption);
@@ -93,6 +95,24 @@ BOOST_AUTO_TEST_CASE(every_option_of_a_run_arrives) {
   BOOST_TEST(*scenario.train.epochs == 2.5);
   BOOST_TEST((scenario.optimizer.kind == OptimizerKind::adamw));
   BOOST_TEST(scenario.optimizer.fused);
+}
+
+BOOST_AUTO_TEST_CASE(every_option_of_memory_arrives) {
+  const Scenario scenario = read(
+      kToy +
+      "run: {set_to_none: false}\noptimizer: {adam: {foreach: false}}\n"
+      "memory: {device: cpu, allocator: {max_split_size_mb: 128, expandable_segments: true,"
+      " garbage_collection_threshold: 0.8, memory_fraction: 0.9, roundup_power2_divisions: 8}}\n");
+  BOOST_TEST(!scenario.run.set_to_none);
+  BOOST_TEST(!scenario.optimizer.foreach);
+  BOOST_TEST((device_of(scenario) == TapeDevice::cpu));
+  BOOST_TEST(scenario.allocator.max_split_size == 128 * 1024 * 1024);
+  BOOST_TEST(scenario.allocator.expandable_segments);
+  BOOST_TEST(scenario.allocator.garbage_collection_threshold == 0.8);
+  BOOST_TEST(scenario.allocator.memory_fraction.value() == 0.9);
+  BOOST_TEST(scenario.allocator.roundup_power2_divisions == 8);
+  BOOST_TEST((device_of(read(kToy)) == TapeDevice::cuda));
+  BOOST_TEST((read(kToy).allocator == AllocatorSettings{}));
 }
 
 BOOST_AUTO_TEST_CASE(a_schedule_has_the_iterations_the_seed_and_the_stragglers_of_the_run) {

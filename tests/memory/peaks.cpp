@@ -7,17 +7,23 @@ using namespace rehearse;
 
 namespace {
 
-Op op(const std::string& label, std::vector<MemoryEffect> memory) {
+using Action = TensorEvent::Action;
+
+constexpr MemoryDevice kPlain{.caching = false};
+constexpr double kMiB = 1024 * 1024;
+
+Op op(const std::string& label, std::vector<TensorEvent> memory) {
   Op result;
   result.label = label;
   result.memory = std::move(memory);
   return result;
 }
 
-MemoryEffect effect(MemoryKind kind, double bytes) { return {kind, Bytes(bytes)}; }
+TensorEvent take(std::size_t tensor) { return {TensorId(tensor), Action::take}; }
+TensorEvent give(std::size_t tensor) { return {TensorId(tensor), Action::give}; }
 
-double held(const MemoryPeak& peak, MemoryKind kind) {
-  return peak.use.by_kind[static_cast<std::size_t>(kind)].value();
+double held(const MemoryForecast& forecast, MemoryKind kind) {
+  return forecast.at_peak.by_kind[static_cast<std::size_t>(kind)].value();
 }
 
 bool says(const Error& error, const std::string& text) {
@@ -25,96 +31,154 @@ bool says(const Error& error, const std::string& text) {
   return error.what() == text;
 }
 
-constexpr MemoryKind kParameters = MemoryKind::parameters;
-constexpr MemoryKind kGradients = MemoryKind::gradients;
-constexpr MemoryKind kActivations = MemoryKind::activations;
-constexpr MemoryKind kWorkspace = MemoryKind::workspace;
-
-/// Two layers with 10 B of parameters: each keeps 4 B of activations until its backward, which
-/// makes 5 B of gradients; the optimizer frees them.
-Program two_layers() {
+/// Two layers with 10 units of parameters: each keeps 4 of activations until its backward, which
+/// makes 5 of gradients; the optimizer frees them.
+Program two_layers(double unit = 1) {
+  const auto tensor = [unit](MemoryKind kind, double size, std::uint32_t owner) {
+    return Tensor{kind, Bytes(size * unit), owner};
+  };
   return {.name = "worker",
           .lanes = {},
-          .ops = {op("forward a", {effect(kActivations, 4)}),
-                  op("forward b", {effect(kActivations, 4)}),
-                  op("backward b", {effect(kActivations, -4), effect(kGradients, 5)}),
-                  op("backward a", {effect(kActivations, -4), effect(kGradients, 5)}),
-                  op("optimizer", {effect(kGradients, -10)})},
-          .resident = {effect(kParameters, 10)}};
+          .ops = {op("forward a", {take(1)}), op("forward b", {take(2)}),
+                  op("backward b", {take(4), give(2)}), op("backward a", {take(3), give(1)}),
+                  op("optimizer", {give(3), give(4)})},
+          .tensors = {tensor(MemoryKind::parameters, 10, 0), tensor(MemoryKind::activations, 4, 0),
+                      tensor(MemoryKind::activations, 4, 1), tensor(MemoryKind::gradients, 5, 0),
+                      tensor(MemoryKind::gradients, 5, 1)},
+          .owners = {"a", "b"},
+          .setup = {take(0)}};
 }
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(what_an_operation_takes_counts_before_what_it_gives_back) {
-  // resident 10; forward a 14; forward b 18; backward b takes 5 (23) and gives 4 back (19);
+BOOST_AUTO_TEST_CASE(an_operation_takes_and_gives_back_in_order) {
+  // Setup 10; forward a 14; forward b 18; backward b takes 5 (23) and gives 4 back (19);
   // backward a 24, then 20.
-  const MemoryPeak peak = memory_peak(two_layers());
-  BOOST_TEST(peak.use.total().value() == 24);
-  BOOST_TEST(peak.op == 3u);
-  BOOST_TEST(peak.label == "backward a");
-  BOOST_TEST(held(peak, kParameters) == 10);
-  BOOST_TEST(held(peak, kActivations) == 4);
-  BOOST_TEST(held(peak, kGradients) == 10);
+  const MemoryForecast forecast = forecast_memory(two_layers(), kPlain);
+  BOOST_TEST(forecast.allocated_peak.value() == 24);
+  BOOST_TEST(forecast.at_peak.total().value() == 24);
+  BOOST_TEST(forecast.peak_op == 3u);
+  BOOST_TEST(forecast.peak_label == "backward a");
+  BOOST_TEST(held(forecast, MemoryKind::parameters) == 10);
+  BOOST_TEST(held(forecast, MemoryKind::activations) == 4);
+  BOOST_TEST(held(forecast, MemoryKind::gradients) == 10);
+  BOOST_TEST(!forecast.reserved_peak.has_value());
+  BOOST_TEST(forecast.fits());
+}
+
+BOOST_AUTO_TEST_CASE(the_peak_is_told_by_owner_and_kind_the_largest_first) {
+  const std::vector<MemoryShare> shares = forecast_memory(two_layers(), kPlain).shares;
+  BOOST_REQUIRE_EQUAL(shares.size(), 4U);
+  BOOST_TEST(shares[0].owner == "a");
+  BOOST_TEST((shares[0].kind == MemoryKind::parameters));
+  BOOST_TEST(shares[0].size.value() == 10);
+  BOOST_TEST(shares[0].tensors == 1u);
+  BOOST_TEST(shares[3].size.value() == 4);
 }
 
 BOOST_AUTO_TEST_CASE(gradients_left_for_the_next_iteration_count_in_its_peak) {
-  // zero_grad(set_to_none) between forward and backward: forward still holds the 10 B of the
+  // zero_grad(set_to_none) between forward and backward: forward still holds the 10 of the
   // iteration before. The first round peaks at 24 in backward a (it has nothing to free), the
   // second at 10 + 10 + 8 = 28 in forward b.
   Program program = two_layers();
   program.ops[4].memory.clear();
-  program.ops.insert(program.ops.begin() + 2, op("zero_grad", {effect(kGradients, -10)}));
-  const MemoryPeak peak = memory_peak(program);
-  BOOST_TEST(peak.use.total().value() == 28);
-  BOOST_TEST(peak.label == "forward b");
+  program.ops.insert(program.ops.begin() + 2, op("zero_grad", {give(3), give(4)}));
+  const MemoryForecast forecast = forecast_memory(program, kPlain);
+  BOOST_TEST(forecast.allocated_peak.value() == 28);
+  BOOST_TEST(forecast.peak_label == "forward b");
 }
 
-BOOST_AUTO_TEST_CASE(the_resident_memory_alone_has_no_operation) {
-  const Program program{
-      .name = "idle", .lanes = {}, .ops = {op("join", {})}, .resident = {effect(kParameters, 7)}};
-  const MemoryPeak peak = memory_peak(program);
-  BOOST_TEST(peak.use.total().value() == 7);
-  BOOST_TEST(peak.label == "");
-}
-
-BOOST_AUTO_TEST_CASE(the_first_of_equal_peaks_is_named) {
-  const Program program{.name = "worker",
-                        .lanes = {},
-                        .ops = {op("first", {effect(kWorkspace, 3), effect(kWorkspace, -3)}),
-                                op("second", {effect(kWorkspace, 3), effect(kWorkspace, -3)})},
-                        .resident = {}};
-  BOOST_TEST(memory_peak(program).label == "first");
-}
-
-BOOST_AUTO_TEST_CASE(fractions_of_a_byte_do_not_count_as_a_leak) {
-  // Shares of a tensor over 3 ranks, taken in parts and given back whole.
-  const Program program{
-      .name = "worker",
-      .lanes = {},
-      .ops = {op("take", {effect(kWorkspace, 1e9 / 3), effect(kWorkspace, 2e9 / 3)}),
-              op("give", {effect(kWorkspace, -1e9)})},
-      .resident = {}};
-  BOOST_TEST(memory_peak(program).use.total().value() == 1e9, boost::test_tools::tolerance(1e-12));
-}
-
-BOOST_AUTO_TEST_CASE(giving_back_more_than_was_taken_is_our_bug) {
-  const Program program{.name = "worker",
-                        .lanes = {},
-                        .ops = {op("backward a", {effect(kActivations, -1)})},
-                        .resident = {}};
-  BOOST_CHECK_EXCEPTION(memory_peak(program), InternalError, [](const InternalError& error) {
-    return says(error, "internal error: activations memory falls below zero at \"backward a\"");
-  });
-}
-
-BOOST_AUTO_TEST_CASE(keeping_what_was_taken_is_our_bug) {
+BOOST_AUTO_TEST_CASE(what_is_taken_once_stays) {
+  // Optimizer state of 20 in the first step: it stands in the second.
   Program program = two_layers();
-  program.ops[4].memory = {effect(kGradients, -9)};
-  BOOST_CHECK_EXCEPTION(memory_peak(program), InternalError, [](const InternalError& error) {
-    return says(error, "internal error: an iteration of \"worker\" keeps 1 B of gradients memory");
-  });
+  program.tensors.push_back({MemoryKind::optimizer_state, Bytes(20)});
+  program.ops[4].memory.push_back({TensorId(5), Action::take, true});
+  BOOST_TEST(forecast_memory(program, kPlain).allocated_peak.value() == 44);
 }
 
-BOOST_AUTO_TEST_CASE(the_cuda_context_is_500_mebibytes) {
+BOOST_AUTO_TEST_CASE(what_stands_before_all_operations_has_no_label) {
+  const Program program{.name = "idle",
+                        .lanes = {},
+                        .ops = {op("join", {})},
+                        .tensors = {{MemoryKind::parameters, Bytes(7)}},
+                        .owners = {"all"},
+                        .setup = {take(0)}};
+  const MemoryForecast forecast = forecast_memory(program, kPlain);
+  BOOST_TEST(forecast.allocated_peak.value() == 7);
+  BOOST_TEST(forecast.peak_label == "");
+  BOOST_TEST(forecast.shares.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(an_allocator_rounds_and_reserves) {
+  // In MiB: setup 10 (a segment of its own), 4 and 4 of activations in one of 20, gradients of 5 in
+  // what is left of that and in another.
+  const MemoryForecast forecast = forecast_memory(two_layers(kMiB), MemoryDevice{});
+  BOOST_TEST(forecast.allocated_peak.value() == 24 * kMiB);
+  BOOST_TEST(forecast.reserved_peak->value() == 30 * kMiB);
+  BOOST_TEST(forecast.stats.device_allocations == 2);
+  // In bytes: every tensor is a block of 512 B in one segment.
+  const MemoryForecast small = forecast_memory(two_layers(), MemoryDevice{});
+  BOOST_TEST(small.allocated_peak.value() == 4 * 512);
+  BOOST_TEST(small.reserved_peak->value() == 2 * kMiB);
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_is_too_small_says_where_and_what_it_would_have_to_be) {
+  const MemoryDevice tight{.capacity = Bytes(35 * kMiB), .outside = Bytes(5 * kMiB)};
+  BOOST_TEST(forecast_memory(two_layers(kMiB), tight).fits());
+  const MemoryDevice small{.capacity = Bytes(35 * kMiB), .outside = Bytes(6 * kMiB)};
+  const MemoryForecast forecast = forecast_memory(two_layers(kMiB), small);
+  BOOST_REQUIRE(!forecast.fits());
+  BOOST_TEST(forecast.out_of_memory->at == "forward a");
+  BOOST_TEST(forecast.out_of_memory->message.starts_with(
+      "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 35.00 MiB of "
+      "which 19.00 MiB is free."));
+  BOOST_TEST(forecast.reserved_peak->value() == 30 * kMiB);
+}
+
+BOOST_AUTO_TEST_CASE(fractions_of_a_byte_are_rounded_up) {
+  const Program program{.name = "worker",
+                        .lanes = {},
+                        .ops = {op("take", {take(0), give(0)})},
+                        .tensors = {{MemoryKind::workspace, Bytes(1e9 / 3)}},
+                        .owners = {"all"}};
+  BOOST_TEST(forecast_memory(program, kPlain).allocated_peak.value() == 333333334);
+}
+
+BOOST_AUTO_TEST_CASE(giving_back_what_is_not_held_is_our_bug) {
+  Program program = two_layers();
+  program.ops[1].memory = {give(2)};
+  program.ops[2].memory = {take(4)};
+  BOOST_CHECK_EXCEPTION(
+      forecast_memory(program, kPlain), InternalError, [](const InternalError& error) {
+        return says(error,
+                    "internal error: activations memory that is not held is given back at "
+                    "\"forward b\"");
+      });
+}
+
+BOOST_AUTO_TEST_CASE(taking_twice_is_our_bug) {
+  Program program = two_layers();
+  program.ops[1].memory = {take(1)};
+  BOOST_CHECK_EXCEPTION(
+      forecast_memory(program, kPlain), InternalError, [](const InternalError& error) {
+        return says(error, "internal error: activations memory is taken twice at \"forward b\"");
+      });
+}
+
+BOOST_AUTO_TEST_CASE(losing_what_an_iteration_began_with_is_our_bug) {
+  Program program = two_layers();
+  program.setup.push_back(take(1));
+  program.ops[0].memory = {};
+  BOOST_CHECK_EXCEPTION(
+      forecast_memory(program, kPlain), InternalError, [](const InternalError& error) {
+        return says(error,
+                    "internal error: activations memory that is not held is given back at "
+                    "\"backward a\"");
+      });
+}
+
+BOOST_AUTO_TEST_CASE(the_stated_constants_are_500_mebibytes_and_10_for_each_connection) {
   BOOST_TEST(cuda_context().value() == 524288000);
+  BOOST_TEST(communicator_buffers(true).value() == 480 * kMiB);
+  BOOST_TEST(communicator_buffers(false).value() == 120 * kMiB);
 }

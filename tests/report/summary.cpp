@@ -120,24 +120,36 @@ BOOST_AUTO_TEST_CASE(utilization_is_the_computing_share_of_the_measured_steps) {
 }
 
 BOOST_AUTO_TEST_CASE(memory_is_the_programs_peak_beside_the_cuda_context) {
-  // 2 GB of parameters, 6 GB of activations and 2 GB of gradients at once, in backward.
+  // 2 GB of parameters, 6 GB of activations and 2 GB of gradients at once, in backward. In segments
+  // of whole 2 MiB: 2,000,683,008 B, whose rest is too small to be split off, twice, and
+  // 6,002,049,024 B, whose rest of 2,049,024 B is.
   const Report report = ddp_report(scenario(Ddp{}));
   BOOST_REQUIRE(report.memory.has_value());
-  BOOST_TEST(report.memory->allocated_peak.value() == 10e9);
+  BOOST_TEST(report.memory->allocated_peak.value() == 2 * 2'000'683'008.0 + 6e9);
+  BOOST_TEST(report.memory->reserved_peak->value() == 10'003'415'040.0);
+  BOOST_TEST(report.memory->fragmentation().value() == 2'049'024);
+  BOOST_TEST(report.memory->shares.size() == 3u);
+  BOOST_TEST((report.memory->shares[0].kind == MemoryKind::activations));
   BOOST_TEST(report.memory->peak_at == "backward");
   BOOST_TEST(report.memory->context.value() == 524288000);
+  BOOST_TEST(report.memory->communicators.value() == 125829120);  // one, over the network
   BOOST_TEST(report.memory->fits);
-  BOOST_TEST(report.assumptions.back() ==
+  BOOST_TEST(report.assumptions.end()[-2] ==
              "CUDA context and libraries outside the allocator = 500 MiB");
+  BOOST_TEST(report.assumptions.back() == "NCCL's buffers outside the allocator = 120 MiB");
 }
 
-BOOST_DATA_TEST_CASE(it_fits_exactly_if_the_context_fits_too,
-                     data::make({10e9 + 524288000 - 1, 10e9 + 524288000}) ^
-                         data::make({false, true}),
-                     capacity, fits) {
+constexpr double kNeeded = 10'003'415'040.0 + 524288000 + 125829120;
+
+BOOST_DATA_TEST_CASE(it_fits_exactly_if_the_context_and_nccl_fit_too,
+                     data::make({kNeeded - 1, kNeeded}) ^ data::make({false, true}), capacity,
+                     fits) {
   Scenario toy_scenario = scenario(Ddp{});
   toy_scenario.cluster.groups[0].node.gpu.memory = Bytes(capacity);
-  BOOST_TEST(ddp_report(toy_scenario).memory->fits == fits);
+  const MemoryReport memory = *ddp_report(toy_scenario).memory;
+  BOOST_TEST(memory.fits == fits);
+  BOOST_TEST(memory.out_of_memory.has_value() == !fits);
+  if (!fits) BOOST_TEST(memory.out_of_memory->at == "backward");
 }
 
 BOOST_AUTO_TEST_CASE(of_unlike_gpus_the_one_with_the_least_room_is_reported) {
@@ -152,7 +164,8 @@ BOOST_AUTO_TEST_CASE(of_unlike_gpus_the_one_with_the_least_room_is_reported) {
 }
 
 BOOST_AUTO_TEST_CASE(the_largest_batch_is_the_last_that_fits) {
-  // 2 + 2 GB and 0.75 GB a sample in 80 GB - 500 MiB: (80 - 0.524288 - 4) / 0.75 = 100.6 samples.
+  // 4.0014 GB and 0.75 GB a sample in 80 GB - 620 MiB: (80 - 0.6501 - 4.0014) / 0.75 = 100.5
+  // samples.
   const Scenario toy_scenario = scenario(Ddp{});
   const Schedule schedule = ddp_schedule(2);
   const Trace trace = ddp_trace({6, 12});
@@ -160,8 +173,7 @@ BOOST_AUTO_TEST_CASE(the_largest_batch_is_the_last_that_fits) {
   facts.schedule_at_batch = [](std::int64_t batch) {
     Schedule other = ddp_schedule(2);
     const Bytes activations(0.75e9 * static_cast<double>(batch));
-    other.programs[0].ops[0].memory[0].change = activations;
-    other.programs[0].ops[1].memory[0].change = -activations;
+    other.programs[0].tensors[1].size = activations;
     return other;
   };
   BOOST_TEST(*summarize(facts).memory->largest_batch_per_gpu == 100);
@@ -277,7 +289,7 @@ BOOST_AUTO_TEST_CASE(the_report_says_what_it_is_about_and_what_it_assumed_once) 
   BOOST_TEST(report.precision == "fp32");
   BOOST_TEST(report.nodes == 2u);
   BOOST_TEST(report.fidelity == "flow");
-  BOOST_TEST(report.assumptions.size() == 3u);  // with the CUDA context
+  BOOST_TEST(report.assumptions.size() == 4u);  // with the CUDA context and NCCL
   BOOST_TEST(report.versions.at("simgrid") == "3.32.0");
   BOOST_TEST(report.versions.at("rehearse") == REHEARSE_VERSION);
 }

@@ -62,11 +62,16 @@ inline Schedule ddp_schedule(std::uint32_t iterations) {
       .ops = {computation("forward", Phase::forward), computation("backward", Phase::backward),
               collective("all_reduce bucket 0 (2.0 GB)", gigabyte * 2),
               computation("optimizer", Phase::optimizer)},
-      .resident = {{MemoryKind::parameters, gigabyte * 2}}};
-  program.ops[0].memory = {{MemoryKind::activations, gigabyte * 6}};
-  program.ops[1].memory = {{MemoryKind::activations, -(gigabyte * 6)},
-                           {MemoryKind::gradients, gigabyte * 2}};
-  program.ops[3].memory = {{MemoryKind::gradients, -(gigabyte * 2)}};
+      .tensors = {{MemoryKind::parameters, gigabyte * 2},
+                  {MemoryKind::activations, gigabyte * 6},
+                  {MemoryKind::gradients, gigabyte * 2}},
+      .owners = {"model"},
+      .setup = {{TensorId(0), TensorEvent::Action::take}}};
+  const TensorId activations(1), gradients(2);
+  program.ops[0].memory = {{activations, TensorEvent::Action::take}};
+  program.ops[1].memory = {{gradients, TensorEvent::Action::take},
+                           {activations, TensorEvent::Action::give}};
+  program.ops[3].memory = {{gradients, TensorEvent::Action::give}};
   Schedule schedule;
   schedule.programs = {program};
   schedule.groups = {{.name = "world", .members = {RankId(0), RankId(1)}, .ranks = 2, .nodes = 2}};
@@ -125,9 +130,8 @@ inline Schedule server_schedule(std::size_t workers, std::uint32_t iterations) {
   schedule.programs = {{.name = "worker",
                         .lanes = {{.name = "compute", .kind = LaneKind::compute},
                                   {.name = "transfers", .kind = LaneKind::communication}},
-                        .ops = {pull, computation("compute", Phase::forward), push, apply},
-                        .resident = {}},
-                       {.name = "server", .lanes = {}, .ops = {}, .resident = {}}};
+                        .ops = {pull, computation("compute", Phase::forward), push, apply}},
+                       {.name = "server"}};
   schedule.queues = {{.name = "update queue", .owner = RankId(workers)}};
   for (std::size_t rank = 0; rank <= workers; ++rank) {
     schedule.ranks.push_back({.program = ProgramId(rank < workers ? 0 : 1),

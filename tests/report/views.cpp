@@ -153,7 +153,9 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
   check_keys(json["breakdown"],
              {"compute_s", "exposed_communication_s", "hidden_communication_s", "idle_s"});
   check_keys(json["memory"], {"allocated_peak_bytes", "reserved_peak_bytes", "by_kind", "peak_at",
-                              "context_bytes", "capacity_bytes", "fits", "largest_batch_per_gpu"});
+                              "largest_at_peak", "fragmentation_bytes", "alloc_retries",
+                              "context_bytes", "communicators_bytes", "capacity_bytes", "fits",
+                              "out_of_memory", "largest_batch_per_gpu", "programs"});
   check_keys(json["memory"]["by_kind"],
              {"parameters_bytes", "gradients_bytes", "optimizer_state_bytes", "activations_bytes",
               "buckets_bytes", "gathered_bytes", "workspace_bytes", "communication_bytes"});
@@ -276,6 +278,32 @@ BOOST_AUTO_TEST_CASE(too_much_memory_is_told_by_how_much) {
   report.memory->fits = false;
   BOOST_TEST(
       has(to_terminal(report, 80, false), "does not fit: 29.4 GiB of 24.0 GiB, 5.36 GiB too much"));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_reserved_what_fills_it_and_where_it_runs_out_are_told) {
+  Report report = whole_report();
+  MemoryReport& memory = *report.memory;
+  memory.reserved_peak = memory.allocated_peak + Bytes(1024.0 * 1024 * 1024);
+  memory.communicators = Bytes(480.0 * 1024 * 1024);
+  memory.shares = {{"layer3.0", MemoryKind::optimizer_state, Bytes(2048), 2}};
+  memory.programs = {{"worker", 3, memory.allocated_peak, memory.reserved_peak, false}};
+  memory.fits = false;
+  memory.out_of_memory = OutOfMemory{"backward layer3.0", "CUDA out of memory. Tried"};
+  const std::string text = to_terminal(report, 100, false);
+  for (const char* part :
+       {"does not fit: 30.8 GiB of 80.0 GiB, but in pieces that are too small", "reserved more",
+        "1.00 GiB", "NCCL", "480 MiB", "the largest: optimizer state of layer3.0 (2.00 KiB)",
+        "at backward layer3.0: CUDA out of memory. Tried"}) {
+    BOOST_TEST(has(text, part), part << "\n" << text);
+  }
+  const Json json = Json::parse(to_json(report))["memory"];
+  BOOST_TEST(json["fragmentation_bytes"].get<double>() == 1024.0 * 1024 * 1024);
+  BOOST_TEST(json["largest_at_peak"][0]["unit"] == "layer3.0");
+  BOOST_TEST(json["out_of_memory"]["at"] == "backward layer3.0");
+  BOOST_TEST(json["programs"][0]["rank"] == 3);
+  const auto row = csv_row({report}, 0);
+  BOOST_TEST(row.at("memory.largest_at_peak") == "layer3.0 optimizer_state 2048 2");
+  BOOST_TEST(row.at("memory.out_of_memory.at") == "backward layer3.0");
 }
 
 BOOST_DATA_TEST_CASE(no_line_of_the_terminal_is_wider_than_the_page, data::make({80, 100, 110}),

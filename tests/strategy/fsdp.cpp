@@ -251,9 +251,12 @@ int most_gathered(const Schedule& schedule, const Trace& trace) {
   std::vector<std::pair<double, int>> changes;
   for (const Span& span : trace.spans) {
     if (span.rank.index() != 0) continue;
-    for (const MemoryEffect& effect : schedule.programs[0].ops[span.op.index()].memory) {
-      if (effect.kind != MemoryKind::gathered) continue;
-      const bool takes = effect.change.value() > 0;
+    const Program& program = schedule.programs[0];
+    for (const TensorEvent& event : program.ops[span.op.index()].memory) {
+      const Tensor& tensor = program.tensors[event.tensor.index()];
+      if (tensor.kind != MemoryKind::gathered || tensor.size <= Bytes(0)) continue;
+      if (event.action == TensorEvent::Action::finish) continue;
+      const bool takes = event.action == TensorEvent::Action::take;
       changes.emplace_back(takes ? span.start.value() : span.end.value(), takes ? 1 : -1);
     }
   }

@@ -67,7 +67,7 @@ inline Job job_of(const Toy& toy, const Cluster& cluster) {
           .cluster = cluster,
           .precision = Precision::fp32,
           .batch_per_gpu = 1,
-          .optimizer = OptimizerKind::adam,
+          .optimizer = {.kind = OptimizerKind::adam, .fused = true},
           .costs = {}};
   for (const NodeGroup& group : cluster.groups)
     job.costs.push_back(group.node.gpus > 0 ? toy.costs : StepCosts{});

@@ -14,21 +14,31 @@ namespace {
 
 namespace data = boost::unit_test::data;
 
-/// "24 MiB at backward u2" of a worker.
-std::string peak(const Strategy& strategy, const Toy& toy, const Cluster& cluster) {
-  const MemoryPeak found = memory_peak(schedule_of(strategy, toy, cluster).programs[0]);
-  const double mib = found.use.total().value() / kMiB;
+/// Sizes as they are asked for, so that they can be added up.
+constexpr MemoryDevice kPlain{.caching = false};
+
+std::string text_of(const MemoryForecast& forecast) {
+  const double mib = forecast.allocated_peak.value() / kMiB;
   return std::to_string(static_cast<int>(mib)) + (mib == static_cast<int>(mib) ? "" : "+") +
-         " MiB at " + found.label;
+         " MiB at " + forecast.peak_label;
 }
 
-/// Bytes of a kind that a worker holds from start to end.
+/// "24 MiB at backward u2" of a worker.
+std::string peak(const Strategy& strategy, const Toy& toy, const Cluster& cluster) {
+  return text_of(forecast_memory(schedule_of(strategy, toy, cluster).programs[0], kPlain));
+}
+
+/// The same of a job with other options.
+std::string peak(const Strategy& strategy, const Job& job) {
+  return text_of(forecast_memory(build_schedule(strategy, job).programs[0], kPlain));
+}
+
+/// Bytes of a kind that a worker holds between two iterations.
 double resident(const Strategy& strategy, const Toy& toy, const Cluster& cluster, MemoryKind kind) {
   const Schedule schedule = schedule_of(strategy, toy, cluster);
-  double held = 0;
-  for (const MemoryEffect& effect : schedule.programs[0].resident)
-    if (effect.kind == kind) held += effect.change.value();
-  return held;
+  MemoryReplay replay(schedule.programs[0], kPlain);
+  replay.iterate();
+  return replay.use().by_kind[static_cast<std::size_t>(kind)].value();
 }
 
 /// P 4 and 8 MiB, activations 3 and 5.
@@ -43,10 +53,18 @@ BOOST_AUTO_TEST_CASE(every_strategy_gives_back_what_an_iteration_takes) {
       toy({{0, kMs, kMs, 1e6}, {4 * kMiB, kMs, kMs, 3e6}, {4 * 250'001, kMs, kMs, 2e6}}, kMs);
   const Cluster cluster = star_cluster(2, 2);
   for (const auto& [name, strategy] : every_strategy()) {
-    const Schedule schedule = schedule_of(strategy, model, cluster);
-    BOOST_TEST_CONTEXT(name) {
-      for (const Program& program : schedule.programs) BOOST_CHECK_NO_THROW(memory_peak(program));
-    }
+    for (const TapeDevice device : {TapeDevice::cuda, TapeDevice::cpu})
+      for (const bool set_to_none : {true, false}) {
+        Job job = job_of(model, cluster);
+        job.device = device;
+        job.set_to_none = set_to_none;
+        job.checkpointed = {false, true, true};
+        const MemoryDevice memory{.caching = device == TapeDevice::cuda};
+        BOOST_TEST_CONTEXT(name << (set_to_none ? "" : ", gradients stay")) {
+          for (const Program& program : build_schedule(strategy, job).programs)
+            BOOST_CHECK_NO_THROW(forecast_memory(program, memory));
+        }
+      }
   }
 }
 
@@ -57,19 +75,66 @@ BOOST_AUTO_TEST_CASE(ddp_holds_parameters_states_buckets_activations_and_gradien
 }
 
 BOOST_AUTO_TEST_CASE(bucket_views_save_one_copy_of_the_gradients) {
-  // Without activations: 48 + 12 against 48, which stand from the start.
+  // Without activations: 48 + 12 against 48 and the 8 of u2 on their way into the bucket.
   const Toy model = toy({{4 * kMiB, kMs, kMs}, {8 * kMiB, kMs, kMs}}, kMs);
   BOOST_TEST(peak(Ddp{}, model, star_cluster(4)) == "60 MiB at backward u1");
-  BOOST_TEST(peak(Ddp{.gradient_as_bucket_view = true}, model, star_cluster(4)) == "48 MiB at ");
-  // With them the peak moves to the end of forward: 48 + 8.
-  BOOST_TEST(peak(Ddp{.gradient_as_bucket_view = true}, unlike_units(), star_cluster(4)) ==
-             "56 MiB at forward u2");
+  BOOST_TEST(peak(Ddp{.gradient_as_bucket_view = true}, model, star_cluster(4)) ==
+             "56 MiB at backward u2");
+  // In no_sync() they are tensors of their own: 48 + 12 + 8 and u2's 8 once more.
+  BOOST_TEST(peak(Ddp{.gradient_as_bucket_view = true, .gradient_accumulation = 2}, unlike_units(),
+                  star_cluster(4)) == "76 MiB at backward u2");
 }
 
 BOOST_AUTO_TEST_CASE(accumulated_gradients_stand_through_the_next_forward) {
-  // 48 + 12 + 8 at the end of the second forward; its backward takes nothing more.
-  BOOST_TEST(peak(Ddp{.gradient_accumulation = 2}, unlike_units(), star_cluster(4)) ==
-             "68 MiB at forward u2");
+  // 48 + 12 + 8 at the end of the second forward; its backward makes u2's 8 once more to add them.
+  for (const int micro : {2, 3, 9})
+    BOOST_TEST(peak(Ddp{.gradient_accumulation = micro}, unlike_units(), star_cluster(4)) ==
+               "76 MiB at backward u2");
+}
+
+BOOST_AUTO_TEST_CASE(gradients_that_are_zeroed_in_place_stand_through_forward) {
+  // set_to_none=False: 48 + 12 all the time, 8 of activations, u2's 8 on their way.
+  const Toy model = unlike_units();
+  const Cluster cluster = star_cluster(4);
+  Job job = job_of(model, cluster);
+  job.set_to_none = false;
+  BOOST_TEST(peak(Ddp{}, job) == "76 MiB at backward u2");
+}
+
+BOOST_AUTO_TEST_CASE(a_compressed_bucket_is_a_copy_of_half_its_size) {
+  // Buckets 8 and 4. After backward u2: 48 + 8 + 3 = 59, and 4 for its bucket: 63; at the end
+  // 48 + 12 and 2. Backward u2 holds 64, u1 63.
+  const Ddp fp16{.bucket_cap_mb = 4, .compression = Ddp::Compression::fp16};
+  const Toy model = toy({{4 * kMiB, kMs, kMs}, {8 * kMiB, kMs, kMs}}, kMs);
+  BOOST_TEST(peak(fp16, model, star_cluster(4)) == "62 MiB at all_reduce bucket 1 (2.00 MiB)");
+}
+
+BOOST_AUTO_TEST_CASE(foreach_adam_takes_the_denominators_of_all_parameters_at_once) {
+  // 48 + 12 of gradients and 12 of square roots; one tensor after the other 2 x 8; fused none.
+  const Toy model = unlike_units();
+  const Cluster cluster = star_cluster(4);
+  Job job = job_of(model, cluster);
+  job.optimizer.fused = false;
+  BOOST_TEST(peak(Ddp{}, job) == "72 MiB at optimizer");
+  job.optimizer.foreach = false;
+  BOOST_TEST(peak(Ddp{}, job) == "76 MiB at optimizer");
+  job.optimizer.foreach = true;  // which a CPU does not do
+  job.device = TapeDevice::cpu;
+  BOOST_TEST(peak(Ddp{}, job) == "76 MiB at optimizer");
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpointed_unit_is_computed_again_and_holds_its_activations_only_then) {
+  // 48 and, one after the other, 5 + 8 of u2 and 3 + 8 + 4 of u1.
+  const Toy model = unlike_units();
+  const Cluster cluster = star_cluster(4);
+  Job job = job_of(model, cluster);
+  job.checkpointed = {true, true};
+  BOOST_TEST(peak(Ddp{}, job) == "63 MiB at backward u1");
+  const Schedule schedule = build_schedule(Ddp{}, job);
+  BOOST_TEST(count_of(schedule.programs[0], "recompute") == 2);
+  // A forward more: 2 ms; communication ends later by as much.
+  const double plain = step_of(Ddp{}, model, cluster);
+  BOOST_CHECK_CLOSE(play(schedule, cluster).end.value(), plain + kMs, kPercent);
 }
 
 BOOST_DATA_TEST_CASE(zero_1_keeps_one_share_of_the_optimizer_state, data::make({1, 2, 4, 8}),
@@ -99,26 +164,29 @@ BOOST_AUTO_TEST_CASE(hybrid_shard_keeps_a_share_of_its_group) {
 
 BOOST_AUTO_TEST_CASE(offloaded_shards_are_not_on_the_gpu) {
   const Schedule schedule = schedule_of(Fsdp{.cpu_offload = true}, unlike_units(), star_cluster(4));
-  BOOST_TEST(schedule.programs[0].resident.empty());
+  BOOST_TEST(schedule.programs[0].setup.empty());
 }
 
 BOOST_AUTO_TEST_CASE(full_shard_holds_one_gathered_unit_and_prefetch_one_more) {
   // Shards 2 + 4 = 6. Forward: 6 + 3 + (4 + 3) = 16, leaves 12.
-  //   pre         u2 and u1 gathered, gradients of u2: 12 + 4 + 4 + 4 = 24
-  //   post, none  u2 gathered, its gradients: 12 + 4 + 4 = 20
+  //   pre         u2 and u1 gathered, gradients of u2: 12 + 4 + 4 + 4 = 24; u2's activations go,
+  //   and
+  //               its gradients become one flat tensor: 24 - 3 + 4 = 25
+  //   post, none  without u1: 21
   const Cluster cluster = star_cluster(4);
   const auto with = [](Fsdp::Prefetch prefetch) { return Fsdp{.backward_prefetch = prefetch}; };
   BOOST_TEST(peak(with(Fsdp::Prefetch::backward_pre), like_units(), cluster) ==
-             "24 MiB at backward u2");
+             "25 MiB at backward u2");
   BOOST_TEST(peak(with(Fsdp::Prefetch::backward_post), like_units(), cluster) ==
-             "20 MiB at backward u2");
-  BOOST_TEST(peak(with(Fsdp::Prefetch::none), like_units(), cluster) == "20 MiB at backward u2");
+             "21 MiB at backward u2");
+  BOOST_TEST(peak(with(Fsdp::Prefetch::none), like_units(), cluster) == "21 MiB at backward u2");
 }
 
 BOOST_AUTO_TEST_CASE(shard_grad_op_holds_every_unit_from_forward_to_backward) {
-  // Shards 6, both units gathered 8, activations 6: 20, and the gradients of u2: 24.
+  // Shards 6, both units gathered 8, activations 6: 20, the gradients of u2: 24, without its
+  // activations 21, and its flat gradient: 25.
   const Fsdp options{.sharding = Fsdp::Sharding::shard_grad_op};
-  BOOST_TEST(peak(options, like_units(), star_cluster(4)) == "24 MiB at backward u2");
+  BOOST_TEST(peak(options, like_units(), star_cluster(4)) == "25 MiB at backward u2");
 }
 
 BOOST_AUTO_TEST_CASE(gathering_in_16_bits_halves_what_is_gathered) {
@@ -129,13 +197,13 @@ BOOST_AUTO_TEST_CASE(gathering_in_16_bits_halves_what_is_gathered) {
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_of_a_parameter_server_holds_no_optimizer_state) {
-  // Parameters 12, activations 8; backward u2 takes 8 (28, leaves 23), backward u1 4 (27), and the
-  // push gives them back.
-  BOOST_TEST(peak(ParameterServer{}, unlike_units(), server_cluster(4)) == "28 MiB at backward u2");
+  // Parameters 12 and their flat copy 12, activations 8; backward u2 takes 8 (40, leaves 35),
+  // backward u1 4 (39), and the push gives them back.
+  BOOST_TEST(peak(ParameterServer{}, unlike_units(), server_cluster(4)) == "40 MiB at backward u2");
   // Layer by layer u2's gradients are gone (in the order of issue) when u1's are made; the peak
   // stands before that.
   BOOST_TEST(peak(ParameterServer{.layerwise = true}, unlike_units(), server_cluster(4)) ==
-             "28 MiB at backward u2");
+             "40 MiB at backward u2");
 }
 
 }  // namespace

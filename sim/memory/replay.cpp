@@ -1,0 +1,145 @@
+#include "memory/replay.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace rehearse {
+namespace {
+
+CachingAllocator::Device device_of(const MemoryDevice& device) {
+  if (device.capacity == Bytes(0)) return {};
+  return {.memory = static_cast<std::int64_t>(device.capacity.value()),
+          .outside = static_cast<std::int64_t>(device.outside.value())};
+}
+
+/// Shares of a tensor may be fractions of a byte.
+std::int64_t whole_bytes(Bytes size) { return static_cast<std::int64_t>(std::ceil(size.value())); }
+
+}  // namespace
+
+Bytes MemoryUse::total() const {
+  Bytes sum;
+  for (const Bytes held : by_kind) sum += held;
+  return sum;
+}
+
+MemoryReplay::MemoryReplay(const Program& program, const MemoryDevice& device,
+                           const Observer& observe, std::vector<AllocatorEvent>* history)
+    : program_(program),
+      device_(device),
+      allocator_(device.allocator, device_of(device)),
+      places_(program.tensors.size()) {
+  allocator_.record(history);
+  for (const TensorEvent& event : program_.setup) {
+    if (!play(event, "")) return;
+    if (observe) observe(kSetup, event);
+  }
+}
+
+void MemoryReplay::iterate(const Observer& observe) {
+  const std::vector<bool> before = which_held();
+  for (std::size_t op = 0; op < program_.ops.size(); ++op) {
+    for (const TensorEvent& event : program_.ops[op].memory) {
+      if (out_of_memory_) return;
+      if (event.once && iterations_ > 0) continue;
+      if (!play(event, program_.ops[op].label)) return;
+      if (observe) observe(op, event);
+    }
+  }
+  if (iterations_++ > 0) check_returns(before);
+}
+
+bool MemoryReplay::play(const TensorEvent& event, const std::string& cause) {
+  using Action = TensorEvent::Action;
+  if (program_.tensors[event.tensor.index()].size <= Bytes(0)) return true;
+  if (event.action == Action::take) return take(event.tensor, cause);
+  if (event.action == Action::finish) {
+    finish(event.tensor);
+  } else {
+    give(event.tensor, event.action == Action::give_in_use, cause);
+  }
+  return true;
+}
+
+bool MemoryReplay::take(TensorId id, const std::string& cause) {
+  const Tensor& tensor = program_.tensors[id.index()];
+  Place& place = places_[id.index()];
+  if (place.state != State::absent) {
+    throw InternalError(fmt::format("internal error: {} memory is taken twice at \"{}\"",
+                                    to_string(tensor.kind), cause));
+  }
+  place.size = whole_bytes(tensor.size);
+  if (device_.caching) {
+    const auto block = allocator_.malloc(place.size, tensor.stream);
+    if (!block) {
+      out_of_memory_ = {cause, allocator_.out_of_memory_message(place.size)};
+      return false;
+    }
+    place.block = *block;
+    place.size = allocator_.size(*block);
+  }
+  place.state = State::held;
+  by_kind_[static_cast<std::size_t>(tensor.kind)] += place.size;
+  allocated_ += place.size;
+  return true;
+}
+
+void MemoryReplay::give(TensorId id, bool in_use, const std::string& cause) {
+  const Tensor& tensor = program_.tensors[id.index()];
+  Place& place = places_[id.index()];
+  if (place.state != State::held) {
+    if (iterations_ == 0) return;
+    throw InternalError(
+        fmt::format("internal error: {} memory that is not held is given back at \"{}\"",
+                    to_string(tensor.kind), cause));
+  }
+  by_kind_[static_cast<std::size_t>(tensor.kind)] -= place.size;
+  allocated_ -= place.size;
+  place.state = in_use && device_.caching ? State::in_use : State::absent;
+  if (!device_.caching) return;
+  in_use ? allocator_.free_in_use(place.block) : allocator_.free(place.block);
+}
+
+void MemoryReplay::finish(TensorId id) {
+  Place& place = places_[id.index()];
+  if (place.state != State::in_use) return;
+  place.state = State::absent;
+  allocator_.finish(place.block);
+}
+
+std::vector<bool> MemoryReplay::which_held() const {
+  std::vector<bool> held;
+  held.reserve(places_.size());
+  for (const Place& place : places_) held.push_back(place.state == State::held);
+  return held;
+}
+
+void MemoryReplay::check_returns(const std::vector<bool>& before) const {
+  const std::vector<bool> after = which_held();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (before[i] == after[i]) continue;
+    throw InternalError(
+        fmt::format("internal error: an iteration of \"{}\" {} {:.0f} B of {} memory",
+                    program_.name, after[i] ? "keeps" : "loses", program_.tensors[i].size.value(),
+                    to_string(program_.tensors[i].kind)));
+  }
+}
+
+MemoryUse MemoryReplay::use() const {
+  MemoryUse use;
+  for (std::size_t kind = 0; kind < kMemoryKinds; ++kind)
+    use.by_kind[kind] = Bytes(static_cast<double>(by_kind_[kind]));
+  return use;
+}
+
+std::vector<std::pair<TensorId, std::int64_t>> MemoryReplay::held() const {
+  std::vector<std::pair<TensorId, std::int64_t>> all;
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (places_[i].state == State::held) all.emplace_back(TensorId(i), places_[i].size);
+  return all;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "scenario/sections.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::int64_t kMiB = 1024 * 1024;
+constexpr std::int64_t kLargestSplitMb = 16 * kMiB;  ///< 16 TiB
+/// PyTorch refuses less: its own large buffers have 20 MiB.
+constexpr std::int64_t kLeastSplitMb = 21;
+
+std::int64_t read_divisions(Map& map) {
+  const std::int64_t divisions = map.integer_or("roundup_power2_divisions", 0, 0, 64);
+  if ((divisions & (divisions - 1)) != 0) {
+    map.require("roundup_power2_divisions")
+        .fail(fmt::format("expected a power of two; got {}", divisions));
+  }
+  return divisions;
+}
+
+AllocatorSettings read_allocator(Map& map) {
+  AllocatorSettings settings;
+  if (const auto split = map.optional("max_split_size_mb"))
+    settings.max_split_size = split->as_integer(kLeastSplitMb, kLargestSplitMb) * kMiB;
+  settings.expandable_segments = map.bool_or("expandable_segments", false);
+  settings.roundup_power2_divisions = read_divisions(map);
+  if (map.optional("memory_fraction"))
+    settings.memory_fraction = number_within(map, "memory_fraction", 1, 0.001, 1);
+  if (!map.optional("garbage_collection_threshold")) return settings;
+  settings.garbage_collection_threshold =
+      number_within(map, "garbage_collection_threshold", 0, 0.001, 1);
+  if (!settings.memory_fraction) {
+    map.at_key("garbage_collection_threshold")
+        .fail("PyTorch collects nothing unless the process has its share of the memory",
+              "set memory_fraction (torch.cuda.set_per_process_memory_fraction), too");
+  }
+  return settings;
+}
+
+/// Units whose names match one of the patterns; each pattern must match some.
+std::vector<bool> matching(const std::vector<Value>& patterns, const Model& model) {
+  std::vector<bool> chosen(model.units.size(), false);
+  std::vector<std::string> names;
+  for (const Unit& unit : model.units) names.push_back(unit.name);
+  for (const Value& value : patterns) {
+    const std::string pattern = value.as_string();
+    bool any = false;
+    for (std::size_t u = 0; u < names.size(); ++u) {
+      if (fnmatch(pattern.c_str(), names[u].c_str(), 0) != 0) continue;
+      chosen[u] = any = true;
+    }
+    if (any) continue;
+    const std::string near = nearest(pattern, names);
+    value.fail(fmt::format("no unit is called \"{}\"", pattern),
+               near.empty() ? fmt::format("the first is called \"{}\"", names.front())
+                            : fmt::format("did you mean \"{}\"?", near));
+  }
+  return chosen;
+}
+
+}  // namespace
+
+void read_memory_section(const Value& value, Scenario& scenario) {
+  Map map = value.as_map();
+  if (const auto device = map.optional("device")) {
+    scenario.device =
+        device->as_choice({"cuda", "cpu"}) == "cpu" ? TapeDevice::cpu : TapeDevice::cuda;
+  }
+  if (const auto section = map.optional("allocator")) {
+    Map allocator = section->as_map();
+    scenario.allocator = read_allocator(allocator);
+    allocator.finish();
+  }
+  map.finish();
+}
+
+std::vector<bool> read_checkpointing(Map& map, const Model& model) {
+  const std::string key = "activation_checkpointing";
+  const std::optional<Value> value = map.has(key) ? map.optional(key) : std::nullopt;
+  if (!value || !value->is_map()) {
+    if (map.choice_or(key, "none", {"none", "per_unit"}) == "none") return {};
+    return std::vector<bool>(model.units.size(), true);
+  }
+  Map policy = value->as_map();
+  std::vector<bool> chosen(model.units.size(), false);
+  if (policy.has("units")) {
+    chosen = matching(policy.require("units").as_list(), model);
+  } else {
+    const auto count = static_cast<std::int64_t>(model.units.size());
+    const auto every = static_cast<std::size_t>(policy.require("every").as_integer(1, count));
+    for (std::size_t u = every - 1; u < chosen.size(); u += every) chosen[u] = true;
+  }
+  policy.finish();
+  return chosen;
+}
+
+}  // namespace rehearse

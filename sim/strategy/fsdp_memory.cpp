@@ -1,0 +1,175 @@
+#include "strategy/fsdp_memory.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using Action = TensorEvent::Action;
+
+/// Streams beside the one that computes: FSDP's unshard stream and its post-backward stream.
+constexpr std::uint32_t kUnshard = 1, kPostBackward = 2;
+
+}  // namespace
+
+FsdpMemory::FsdpMemory(ProgramBuilder& builder, const Fsdp& options,
+                       const std::vector<FlatParameter>& runs, std::int64_t shards)
+    : builder_(builder),
+      options_(options),
+      runs_(runs),
+      shards_(shards),
+      stored_element_(parameter_element(builder.job().precision)) {
+  const Precision gathered = options.param_dtype.value_or(builder.job().precision);
+  gathered_element_ = parameter_element(gathered);
+  reduced_element_ = parameter_element(options.reduce_dtype.value_or(gathered));
+  for (std::size_t run = 0; run < runs.size(); ++run) tensors_.push_back(make_tensors(run));
+}
+
+FsdpMemory::RunTensors FsdpMemory::make_tensors(std::size_t run) {
+  const FlatParameter& flat = runs_[run];
+  const auto owner = static_cast<std::uint32_t>(flat.first);
+  const auto share = [&](Bytes element) {
+    return whole(flat, element) / static_cast<double>(shards_);
+  };
+  const auto make = [&](MemoryKind kind, Bytes size, std::uint32_t stream) {
+    return builder_.tensor(kind, size, owner, stream);
+  };
+  const bool copies = options_.cpu_offload && on_gpu();
+  const bool casts = gathered_element_ != stored_element_;
+  const bool casts_back = reduced_element_ != gathered_element_;
+  // Autograd hands over gradients of the type that it computed with.
+  for (std::size_t unit = flat.first; unit <= flat.last; ++unit)
+    for (const TensorId id : builder_.gradients(unit))
+      builder_.program.tensors[id.index()].size *= gathered_element_ / stored_element_;
+  RunTensors all;
+  all.owner = owner;
+  all.gloo = make(MemoryKind::communication, on_gpu() ? Bytes(0) : whole(flat, gathered_element_),
+                  kUnshard);
+  all.copied = make(MemoryKind::gathered, copies ? share(stored_element_) : Bytes(0), kUnshard);
+  all.low_precision =
+      make(MemoryKind::gathered, casts ? share(gathered_element_) : Bytes(0), kUnshard);
+  all.gathered_forward = make(MemoryKind::gathered, whole(flat, gathered_element_), kUnshard);
+  all.gathered_backward = make(MemoryKind::gathered, whole(flat, gathered_element_), kUnshard);
+  all.flat = make(MemoryKind::gradients, whole(flat, gathered_element_), 0);
+  all.cast = make(MemoryKind::gradients, casts_back ? whole(flat, reduced_element_) : Bytes(0),
+                  kPostBackward);
+  // A CPU exchanges the parts and sums them itself.
+  all.received =
+      make(MemoryKind::gradients,
+           on_gpu() ? share(reduced_element_) : whole(flat, reduced_element_), kPostBackward);
+  all.gradient = make(MemoryKind::gradients, share(stored_element_), kPostBackward);
+  all.added = make(MemoryKind::gradients, share(stored_element_), kPostBackward);
+  return all;
+}
+
+Bytes FsdpMemory::stored(std::size_t run) const {
+  return whole(runs_[run], stored_element_) / static_cast<double>(shards_);
+}
+
+void FsdpMemory::hold() {
+  const bool on_host = options_.cpu_offload && on_gpu();
+  for (std::size_t run = 0; run < runs_.size() && !on_host; ++run)
+    builder_.hold(builder_.tensor(MemoryKind::parameters, stored(run), tensors_[run].owner));
+  builder_.hold_surroundings();
+}
+
+void FsdpMemory::gather(std::size_t run, OpId op, bool backward) {
+  RunTensors& all = tensors_[run];
+  all.held = backward ? all.gathered_backward : all.gathered_forward;
+  builder_.note(op, {all.held, Action::finish});
+  builder_.take(op, all.low_precision);
+  builder_.take(op, all.held);
+  builder_.take(op, all.gloo);
+  builder_.give(op, all.gloo);
+  builder_.give(op, all.low_precision);
+  builder_.give(op, all.copied);
+}
+
+std::vector<TensorId> FsdpMemory::free(std::size_t run, OpId op) {
+  builder_.note(op, {tensors_[run].held, Action::give_in_use});
+  return {tensors_[run].held};
+}
+
+std::vector<TensorId> FsdpMemory::collect(std::size_t run, OpId op) {
+  const TensorId flat = tensors_[run].flat;
+  std::vector<TensorId> parts = collected(run);
+  if (on_gpu()) {
+    builder_.note(op, {flat, Action::finish});
+    builder_.take(op, flat);
+    for (const TensorId id : parts) builder_.give(op, id);
+    free(run, op);
+  } else {
+    free(run, op);
+    finish_reduce(op);  // the flat gradients of one run at a time travel
+    builder_.take(op, flat);
+    // Autograd holds the last one until its hook, which starts the reduction, returns.
+    if (!parts.empty()) parts.pop_back();
+    for (const TensorId id : parts) builder_.give(op, id);
+  }
+  return {tensors_[run].held, flat};
+}
+
+/// The gradients of the run's parameters, in the order in which they are made.
+std::vector<TensorId> FsdpMemory::collected(std::size_t run) const {
+  std::vector<TensorId> all;
+  for (std::size_t unit = runs_[run].last + 1; unit-- > runs_[run].first;)
+    for (const TensorId id : builder_.gradients(unit)) all.push_back(id);
+  return all;
+}
+
+void FsdpMemory::reduce(std::size_t run, OpId op) {
+  const RunTensors& all = tensors_[run];
+  if (!on_gpu()) {
+    builder_.take(op, all.received);
+    const std::vector<TensorId> parts = collected(run);
+    if (!parts.empty()) builder_.give(op, parts.back());
+    reducing_ = run;
+    return;
+  }
+  builder_.take(op, all.cast);
+  // What is received is the gradient where neither its type nor its place is another.
+  const bool is_gradient = !options_.cpu_offload && reduced_element_ == stored_element_;
+  if (!is_gradient) builder_.take(op, all.received);
+  builder_.note(op, {all.flat, Action::give_in_use});
+  if (!options_.cpu_offload) keep_gradient(run, op);
+  if (!is_gradient && !options_.cpu_offload) builder_.give(op, all.received);
+  builder_.give(op, all.cast);
+}
+
+void FsdpMemory::copy_out(std::size_t run, OpId op) {
+  if (on_gpu()) builder_.give(op, tensors_[run].received);
+}
+
+void FsdpMemory::finish_reduce(OpId op) {
+  if (!reducing_) return;
+  keep_gradient(*reducing_, op);
+  builder_.give(op, tensors_[*reducing_].flat);
+  builder_.give(op, tensors_[*reducing_].received);
+  reducing_.reset();
+}
+
+void FsdpMemory::keep_gradient(std::size_t run, OpId op) {
+  const RunTensors& all = tensors_[run];
+  if (first_ && builder_.job().set_to_none) return builder_.take(op, all.gradient);
+  builder_.take(op, all.added);
+  builder_.give(op, all.added);
+  if (first_) builder_.note(op, {all.gradient, Action::take, true});
+}
+
+void FsdpMemory::finish(OpId op, const std::vector<TensorId>& tensors) {
+  for (const TensorId id : tensors) builder_.note(op, {id, Action::finish});
+}
+
+void FsdpMemory::update(OpId op) {
+  std::vector<Trained> shares;
+  for (std::size_t run = 0; run < runs_.size(); ++run) {
+    const RunTensors& all = tensors_[run];
+    finish(op, {all.gathered_forward, all.gathered_backward, all.flat});
+    shares.push_back({runs_[run].elements / shards_, all.owner});
+  }
+  if (options_.cpu_offload && on_gpu()) return;
+  builder_.update(op, shares);
+  for (const RunTensors& all : tensors_)
+    if (builder_.job().set_to_none) builder_.give(op, all.gradient);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "strategy/flat_parameters.hpp"
+#include "strategy/program_builder.hpp"
+
+namespace rehearse {
+
+/// The flat tensors of FSDP's units, as torch.distributed.fsdp takes and gives them back on GPUs
+/// (all_gathers into the pool of their own stream, reductions into that of another, both given back
+/// while they are in use), and the calibrator's trainer on CPUs (calibrate/train/flat_unit.cpp).
+class FsdpMemory {
+ public:
+  /// All references outlive it.
+  FsdpMemory(ProgramBuilder& builder, const Fsdp& options, const std::vector<FlatParameter>& runs,
+             std::int64_t shards);
+
+  /// Bytes of a run's elements, and of a rank's share as it is stored.
+  static Bytes whole(const FlatParameter& run, Bytes element) {
+    return static_cast<double>(run.elements) * element;
+  }
+  Bytes stored(std::size_t run) const;
+  Bytes gathered_element() const { return gathered_element_; }
+  Bytes reduced_element() const { return reduced_element_; }
+
+  void hold();
+  /// Of a step; in the first there is no `.grad` to add to.
+  void begin_micro_batch(bool first) { first_ = first; }
+  /// The run's share is copied from the host for its all_gather.
+  void copy_in(std::size_t run, OpId op) { builder_.take(op, tensors_[run].copied); }
+  void gather(std::size_t run, OpId op, bool backward);
+  /// Gives the whole run back; what of it the host knows to be unused once `op` is over.
+  std::vector<TensorId> free(std::size_t run, OpId op);
+  /// After the run's last backward `op`: its gradients become one flat tensor, and the run is freed
+  /// as by free().
+  std::vector<TensorId> collect(std::size_t run, OpId op);
+  void reduce(std::size_t run, OpId op);
+  /// The reduced share was copied to the host.
+  void copy_out(std::size_t run, OpId op);
+  /// A CPU's last reduction of a backward pass is over with this operation.
+  void finish_reduce(OpId op);
+  void finish(OpId op, const std::vector<TensorId>& tensors);
+  /// Updates the shares and gives their gradients back.
+  void update(OpId op);
+
+ private:
+  struct RunTensors {
+    std::uint32_t owner = 0;
+    TensorId gloo;                   ///< Gloo's own copy of what it gathers
+    TensorId copied, low_precision;  ///< of the share, for all_gather
+    TensorId gathered_forward, gathered_backward;
+    TensorId held;                  ///< the one of them that is whole now
+    TensorId flat, cast, received;  ///< gradients: whole, as sent, as received
+    TensorId gradient, added;       ///< the share's `.grad`, and what is added to it
+  };
+
+  bool on_gpu() const { return builder_.job().device == TapeDevice::cuda; }
+  RunTensors make_tensors(std::size_t run);
+  void keep_gradient(std::size_t run, OpId op);
+  std::vector<TensorId> collected(std::size_t run) const;
+
+  ProgramBuilder& builder_;
+  const Fsdp& options_;
+  const std::vector<FlatParameter>& runs_;
+  std::int64_t shards_;
+  Bytes stored_element_, gathered_element_, reduced_element_;
+  std::vector<RunTensors> tensors_;
+  bool first_ = true;
+  std::optional<std::size_t> reducing_;  ///< on a CPU: the run whose reduction is under way
+};
+
+}  // namespace rehearse
