@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/step_processes.hpp"
+#include "cli/strategy_options.hpp"
 #include "measure/precision.hpp"
 #include "models/networks.hpp"
 #include "profile/whole_file.hpp"
@@ -16,11 +17,16 @@
 namespace rehearse {
 namespace {
 
+/// "backward of conv1", "optimizer".
+std::string place_words(const MemoryPart& part) {
+  return part.unit.empty() ? part.phase : part.phase + " of " + part.unit;
+}
+
 void print_summary(const StepProcesses& processes, int warmup, const std::filesystem::path& file) {
   for (const RankSteps& rank : processes.ranks) {
-    fmt::print("rank {}: {} measured steps, {} sent and {} received per step, peak {}\n", rank.rank,
-               rank.steps.size(), format(rank.sent), format(rank.received),
-               format(rank.allocated_peak));
+    fmt::print("rank {}: {} measured steps, {} sent and {} received per step, peak {} in {}\n",
+               rank.rank, rank.steps.size(), format(rank.sent), format(rank.received),
+               format(allocated_peak(rank)), place_words(rank.memory.peak_part()));
   }
   if (!processes.servers.empty()) {
     const StalenessSummary staleness = summarize_staleness(
@@ -69,7 +75,11 @@ void run_step(StepCommand& command, const Invocation& invocation) {
   complete(command);
   const Ranks ranks = ranks_of(command);
   if (command.dry_run) return print_plan(command, ranks);
-  if (!ranks.self || ranks.self->rank == 0) check_can_write(command.output);
+  const std::filesystem::path& allocations = command.run.allocations;
+  if (!ranks.self || ranks.self->rank == 0) {
+    check_can_write(command.output);
+    if (!allocations.empty()) check_can_write(allocations);
+  }
   StepProcesses processes(command, ranks);
   if (!processes.run()) return;
   const StepRunOptions& run = command.run;
@@ -149,6 +159,7 @@ void add_step_command(CLI::App& app, const Invocation& invocation) {
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
   add_training_options(*step, *command);
+  add_strategy_options(*step, command->run);
   step->add_option("--threads", command->run.threads,
                    "Host threads of each rank; else its share of the cores")
       ->check(CLI::Range(1, 4096))
@@ -165,11 +176,17 @@ void add_step_command(CLI::App& app, const Invocation& invocation) {
       ->check(CLI::Range(1.0, 1e6))
       ->type_name("S");
   step->add_option("--output", command->output, "The report (JSON)")->type_name("FILE");
+  step->add_option("--memory-snapshot", command->run.allocations,
+                   "Every event of rank 0's caching allocator (JSON); on GPUs")
+      ->type_name("FILE");
   add_server_options(*step, *command);
   step->add_flag("--cpu", command->run.cpu, "Train on CPUs though there are GPUs");
   step->add_flag("--dry-run", command->dry_run, "Print the plan and its estimated time");
   step->add_flag("--quiet", command->quiet, "No progress line");
-  step->callback([command, &invocation] { run_step(*command, invocation); });
+  step->callback([command, step, &invocation] {
+    check_strategy_options(*step, command->run.strategy);
+    run_step(*command, invocation);
+  });
 }
 
 }  // namespace rehearse

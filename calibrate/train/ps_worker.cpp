@@ -100,7 +100,8 @@ class Laps {
 }  // namespace
 
 PsWorkerResult train_with_server(const std::vector<torch::Tensor>& parameters,
-                                 const IterationLoss& loss, const PsWorkerOptions& options) {
+                                 const IterationGradients& gradients,
+                                 const PsWorkerOptions& options) {
   FlatBuffer flat(parameters);
   flat.from_network();
   ParameterClient client(options.servers,
@@ -109,19 +110,27 @@ PsWorkerResult train_with_server(const std::vector<torch::Tensor>& parameters,
                          flat.bytes());
   PsWorkerResult result;
   Laps laps;
-  while (const auto iteration = client.pull(flat.bytes())) {
+  const auto pull = [&] {
+    if (options.memory != nullptr) options.memory->begin();
+    return client.pull(flat.bytes());
+  };
+  const auto end_part = [&](const char* phase) {
+    if (options.memory != nullptr) options.memory->end_part(phase);
+  };
+  while (const auto iteration = pull()) {
     PsStep step{*iteration, {}, {}, {}};
     flat.to_network();
     step.pull = laps.lap();
+    end_part("pull");
     flat.forget_gradients();
-    const torch::Tensor value = loss(*iteration);
-    value.backward();
-    result.losses.push_back(value.item<double>());  // on a GPU it waits for backward, too
+    result.losses.push_back(gradients(*iteration));
     std::this_thread::sleep_for(std::chrono::duration<double>(options.delay.value()));
     step.compute = laps.lap();
     flat.take_gradients();
     client.push(flat.bytes());
     step.push = laps.lap();
+    end_part("push");
+    if (options.memory != nullptr) step.memory = options.memory->finish();
     result.steps.push_back(step);
   }
   flat.to_network();

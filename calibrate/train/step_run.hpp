@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "launch/rank_environment.hpp"
 #include "model/model.hpp"
 #include "server/socket.hpp"
+#include "train/ddp.hpp"
+#include "train/fsdp.hpp"
 #include "train/step_report.hpp"
 
 namespace rehearse {
@@ -18,7 +21,10 @@ struct StepRunOptions {
   std::string model;
   ModelShape shape;  ///< 0: the model's own
   Precision precision = Precision::fp32;
-  std::int64_t batch = 1;  ///< of each rank
+  std::int64_t batch = 1;  ///< of each rank and micro-batch
+  int micro_batches = 1;   ///< of each step; the same samples each time
+  DdpOptions ddp;
+  FsdpOptions fsdp;
   int steps = 10, warmup = 2;
   std::string optimizer = "sgd";  ///< sgd, adam or adamw; a parameter server's is SGD
   /// So small that a batch that is repeated does not change what is measured.
@@ -27,8 +33,9 @@ struct StepRunOptions {
   std::uint64_t seed = 1;
   int threads = 0;  ///< of the host; 0: the rank's share of its cores
   bool cpu = false;
-  Seconds delay;                  ///< added to each of this rank's steps
-  std::vector<Endpoint> servers;  ///< of a ps- strategy
+  std::filesystem::path allocations;  ///< rank 0's, from its first tensor on; empty: not kept
+  Seconds delay;                      ///< added to each of this rank's steps
+  std::vector<Endpoint> servers;      ///< of a ps- strategy
   std::chrono::milliseconds timeout = std::chrono::minutes(5);  ///< of each wait for another rank
   /// Told after each step how many there were, those to warm up included.
   std::function<void(int done)> progress = [](int) {};
