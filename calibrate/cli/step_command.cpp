@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/step_processes.hpp"
+#include "cli/strategy_options.hpp"
 #include "cli/training_options.hpp"
 #include "launch/run_ranks.hpp"
 #include "measure/precision.hpp"
@@ -21,11 +22,16 @@
 namespace rehearse {
 namespace {
 
+/// "backward of conv1", "optimizer".
+std::string place_words(const MemoryPart& part) {
+  return part.unit.empty() ? part.phase : part.phase + " of " + part.unit;
+}
+
 void print_summary(const StepProcesses& processes, int warmup, const std::filesystem::path& file) {
   for (const RankSteps& rank : processes.ranks) {
-    fmt::print("rank {}: {} measured steps, {} sent and {} received per step, peak {}\n", rank.rank,
-               rank.steps.size(), format(rank.sent), format(rank.received),
-               format(rank.allocated_peak));
+    fmt::print("rank {}: {} measured steps, {} sent and {} received per step, peak {} in {}\n",
+               rank.rank, rank.steps.size(), format(rank.sent), format(rank.received),
+               format(allocated_peak(rank)), place_words(rank.memory.peak_part()));
   }
   if (!processes.servers.empty()) {
     const StalenessSummary staleness = summarize_staleness(
@@ -125,6 +131,7 @@ void run_step(StepCommand& command, const Invocation& invocation) {
   if (command.dry_run) return print_plan(command, ranks);
   const bool leads = !ranks.self || ranks.self->rank == 0;
   if (leads) check_can_write(command.output);
+  if (leads && !command.run.allocations.empty()) check_can_write(command.run.allocations);
   const bool curve_is_here = leads && !command.curve.empty();
   if (curve_is_here) check_can_write(command.curve);
   const SnapshotsEnd end{curve_is_here ? command.snapshots() : std::filesystem::path()};
@@ -229,6 +236,7 @@ void add_step_command(CLI::App& app, const Invocation& invocation) {
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
   add_training_options(*step, *command);
+  add_strategy_options(*step, command->run);
   step->add_option("--threads", command->run.threads,
                    "Host threads of each rank; else its share of the cores")
       ->check(CLI::Range(1, 4096))
@@ -245,12 +253,18 @@ void add_step_command(CLI::App& app, const Invocation& invocation) {
       ->check(CLI::Range(1.0, 1e6))
       ->type_name("S");
   step->add_option("--output", command->output, "The report (JSON)")->type_name("FILE");
+  step->add_option("--memory-snapshot", command->run.allocations,
+                   "Every event of rank 0's caching allocator (JSON); on GPUs")
+      ->type_name("FILE");
   add_server_options(*step, *command);
   add_curve_options(*step, *command);
   step->add_flag("--cpu", command->run.cpu, "Train on CPUs though there are GPUs");
   step->add_flag("--dry-run", command->dry_run, "Print the plan and its estimated time");
   step->add_flag("--quiet", command->quiet, "No progress line");
-  step->callback([command, &invocation] { run_step(*command, invocation); });
+  step->callback([command, step, &invocation] {
+    check_strategy_options(*step, command->run.strategy);
+    run_step(*command, invocation);
+  });
 }
 
 }  // namespace rehearse

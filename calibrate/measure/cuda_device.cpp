@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "measure/cuda_allocations.hpp"
 #include "measure/device.hpp"
 
 namespace rehearse {
@@ -54,7 +55,10 @@ class CudaDevice : public MeasuredDevice {
 
   torch::Device torch_device() const override { return {torch::kCUDA, index_}; }
   DeviceIdentity identity() const override {
-    return {.name = properties().name, .driver = driver_version(), .cuda = runtime_version()};
+    return {.name = properties().name,
+            .driver = driver_version(),
+            .cuda = runtime_version(),
+            .allocator = cuda_allocator()};
   }
   Bytes memory() const override { return Bytes(static_cast<double>(properties().totalGlobalMem)); }
   /// Tensor cores have fp16 from Volta on, tf32 and bf16 from Ampere on.
@@ -93,6 +97,8 @@ class CudaDevice : public MeasuredDevice {
     return Bytes(static_cast<double>(reserved().peak));
   }
   void release_cached() override { c10::cuda::CUDACachingAllocator::emptyCache(); }
+  void record_allocations() override { record_cuda_allocations(); }
+  std::optional<AllocatorTrace> allocations() const override { return cuda_allocations(index_); }
 
  private:
   c10::DeviceIndex index_ = c10::cuda::current_device();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/quantity.hpp"
+#include "measure/allocator_trace.hpp"
 #include "model/model.hpp"
 
 namespace rehearse {
@@ -17,6 +18,9 @@ struct DeviceIdentity {
   std::string name;             ///< "NVIDIA A100-SXM4-40GB", or the processor's model name
   std::string driver = "none";  ///< of the GPU
   std::string cuda = "none";    ///< the runtime's version
+  /// The caching allocator and the settings that it was given: "native", "native
+  /// expandable_segments:True"; none where every tensor is taken and given back by itself.
+  std::string allocator = "none";
 };
 
 /// A device with its clock and its allocator's counts. Times are those of the device's own stream:
@@ -54,6 +58,10 @@ class MeasuredDevice {
   virtual std::optional<Bytes> reserved_peak() const = 0;
   /// Gives back what such an allocator holds and no tensor needs.
   virtual void release_cached() = 0;
+  /// From now on such an allocator keeps what it is asked for.
+  virtual void record_allocations() {}
+  /// All that it kept since; nothing where there is no such allocator.
+  virtual std::optional<AllocatorTrace> allocations() const { return std::nullopt; }
 };
 
 /// The CPU. Made before the first tensor: from then on it counts every allocation of tensors.

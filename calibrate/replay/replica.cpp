@@ -73,11 +73,14 @@ Replica::Sent Replica::train(const std::vector<std::byte>& parameters, const Dat
                              const std::vector<std::vector<std::uint32_t>>& batches,
                              const LocalSteps& local) {
   load(parameters);
-  const auto loss = [&](std::uint32_t step) {
-    return forward_loss(chain_, image_batch(data.train, batches[step], data.name));
+  const auto gradients = [&](std::uint32_t step) {
+    const torch::Tensor loss =
+        forward_loss(chain_, image_batch(data.train, batches[step], data.name));
+    loss.backward();
+    return loss.item<double>();
   };
   Sent sent;
-  sent.loss = take_local_steps(parameters_, loss, local);
+  sent.loss = take_local_steps(parameters_, gradients, local);
   for (const torch::Tensor& one : parameters_) {
     const torch::Tensor gradient =
         one.grad().defined() ? one.grad().contiguous() : torch::zeros_like(one);

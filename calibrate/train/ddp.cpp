@@ -79,6 +79,7 @@ class DdpTrainer : public Trainer {
       loss += train_on(micro_batches[i], micro_batches.size(), i + 1 == micro_batches.size());
     }
     recorder_.time(Phase::optimizer, [this] { optimizer_->step(); });
+    recorder_.memory().end_part("optimizer");
     StepRecord record = recorder_.finish();
     record.loss = loss.item<double>();
     for (const std::size_t ready : ready_) {
@@ -121,7 +122,8 @@ class DdpTrainer : public Trainer {
         reducer_->prepare_for_forward();
       }
       reducer_->rebuild_buckets();
-      loss = forward_loss(parts_.chain, batch) / static_cast<double>(micro_batches);
+      loss = watched_loss(parts_.chain, batch, recorder_.memory()) /
+             static_cast<double>(micro_batches);
     });
     const auto from = recorder_.mark();
     backward_begun_ = from;
@@ -129,6 +131,7 @@ class DdpTrainer : public Trainer {
     // A gradient that is not announced here is only added up.
     if (synchronizes) reducer_->prepare_for_backward({});
     loss.backward();
+    end_backward(parts_.chain, recorder_.memory());
     const auto to = recorder_.mark();
     recorder_.add(Phase::backward, from, to);
     // The last bucket is launched when the last gradient is there: from then on nothing computes.

@@ -102,7 +102,12 @@ void FlatUnit::finish_reduce() {
   const torch::NoGradGuard no_grad;
   wait_for(reduction_);
   torch::Tensor mean = received_gradients_;
-  if (!mean.is_cuda()) mean = mean.view({group_->getSize(), -1}).sum(0);
+  if (!mean.is_cuda()) {
+    mean = mean.view({group_->getSize(), -1}).sum(0);
+    // Gloo's thread lets its work go some time after it is done, and with it the tensors.
+    free_storage(sent_gradients_);
+    free_storage(received_gradients_);
+  }
   mean.div_(group_->getSize());
   if (shard_.grad().defined()) {
     shard_.mutable_grad().add_(mean);

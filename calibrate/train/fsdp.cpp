@@ -59,6 +59,7 @@ class FsdpTrainer : public Trainer {
       sum += loss.detach();
     }
     recorder_.time(Phase::optimizer, [this] { optimizer_->step(); });
+    recorder_.memory().end_part("optimizer");
     StepRecord record = recorder_.finish();
     record.loss = sum.item<double>();
     return record;
@@ -114,9 +115,12 @@ class FsdpTrainer : public Trainer {
       value = units[u].module->forward(value);
       // The loss is part of the last unit.
       if (u + 1 == units.size()) value = parts_.chain.loss(value, batch.target);
-      if (flat == nullptr) continue;
-      value.register_hook([this, u](const torch::Tensor&) { before_backward(u); });
-      if (reshards_after_forward(u)) flat->reshard();
+      watch_backward(parts_.chain, u, value, recorder_.memory());
+      if (flat != nullptr) {
+        value.register_hook([this, u](const torch::Tensor&) { before_backward(u); });
+        if (reshards_after_forward(u)) flat->reshard();
+      }
+      recorder_.memory().end_part("forward", units[u].name);
     }
     return value;
   }
@@ -139,11 +143,13 @@ class FsdpTrainer : public Trainer {
       unit.reduced = false;
     }
     loss.backward();
+    end_backward(parts_.chain, recorder_.memory());
     // A parameter that the loss does not reach holds its whole unit back.
     for (std::size_t i = 0; i < sharded_.size(); ++i) {
       if (!sharded_[i].reduced) finish_backward(i);
     }
     while (!reducing_.empty()) finish_oldest_reduce();
+    recorder_.memory().end_part("reduction");
   }
 
   void before_backward(std::size_t unit) {

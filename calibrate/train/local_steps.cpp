@@ -8,15 +8,15 @@ void forget_gradients(const std::vector<torch::Tensor>& parameters) {
 }
 
 /// A parameter that the loss does not reach has no gradient, and does not decay, as in torch.
-double take_gradient(const std::vector<torch::Tensor>& parameters, const torch::Tensor& value,
-                     double weight_decay) {
+double take_gradient(const std::vector<torch::Tensor>& parameters, std::uint32_t step,
+                     const StepGradients& gradients, double weight_decay) {
   forget_gradients(parameters);
-  value.backward();
+  const double loss = gradients(step);
   const torch::NoGradGuard no_gradient;
   for (const torch::Tensor& one : parameters) {
     if (weight_decay != 0 && one.grad().defined()) one.grad().add_(one, weight_decay);
   }
-  return value.item<double>();  // on a GPU it waits for backward, too
+  return loss;
 }
 
 void descend(const std::vector<torch::Tensor>& parameters, double learning_rate) {
@@ -28,14 +28,14 @@ void descend(const std::vector<torch::Tensor>& parameters, double learning_rate)
 
 }  // namespace
 
-double take_local_steps(const std::vector<torch::Tensor>& parameters, const StepLoss& loss,
-                        const LocalSteps& options) {
-  if (options.steps == 1) return take_gradient(parameters, loss(0), options.weight_decay);
+double take_local_steps(const std::vector<torch::Tensor>& parameters,
+                        const StepGradients& gradients, const LocalSteps& options) {
+  if (options.steps == 1) return take_gradient(parameters, 0, gradients, options.weight_decay);
   std::vector<torch::Tensor> begun;
   for (const torch::Tensor& one : parameters) begun.push_back(one.detach().clone());
   double sum = 0;
   for (std::uint32_t step = 0; step < options.steps; ++step) {
-    sum += take_gradient(parameters, loss(step), options.weight_decay);
+    sum += take_gradient(parameters, step, gradients, options.weight_decay);
     descend(parameters, options.learning_rate);
   }
   const torch::NoGradGuard no_gradient;

@@ -15,13 +15,14 @@ struct LocalSteps {
   double weight_decay = 0;   ///< as torch.optim.SGD: its share of the parameters joins the gradient
 };
 
-/// The loss of the step's own batch, a scalar that backward starts from.
-using StepLoss = std::function<torch::Tensor(std::uint32_t step)>;
+/// Forward and backward of the step's own batch, which leave the parameters' gradients; gives the
+/// loss.
+using StepGradients = std::function<double(std::uint32_t step)>;
 
 /// Leaves in each parameter's grad what the worker sends: of one step its gradient; of several how
 /// far they led, from where they began to where they ended (a server of learning rate 1 then
 /// averages the workers). The parameters end as they began. Returns the mean of the losses.
-double take_local_steps(const std::vector<torch::Tensor>& parameters, const StepLoss& loss,
-                        const LocalSteps& options);
+double take_local_steps(const std::vector<torch::Tensor>& parameters,
+                        const StepGradients& gradients, const LocalSteps& options);
 
 }  // namespace rehearse

@@ -106,7 +106,8 @@ class Laps {
 }  // namespace
 
 PsWorkerResult train_with_server(const std::vector<torch::Tensor>& parameters,
-                                 const IterationLoss& loss, const PsWorkerOptions& options) {
+                                 const IterationGradients& gradients,
+                                 const PsWorkerOptions& options) {
   FlatBuffer flat(parameters);
   flat.from_network();
   ParameterClient client(options.servers,
@@ -115,19 +116,29 @@ PsWorkerResult train_with_server(const std::vector<torch::Tensor>& parameters,
                          flat.bytes());
   PsWorkerResult result;
   Laps laps;
-  while (const auto iteration = client.pull(flat.bytes())) {
+  const auto pull = [&] {
+    if (options.memory != nullptr) options.memory->begin();
+    return client.pull(flat.bytes());
+  };
+  const auto end_part = [&](const char* phase) {
+    if (options.memory != nullptr) options.memory->end_part(phase);
+  };
+  while (const auto iteration = pull()) {
     PsStep step{*iteration, {}, {}, {}};
     flat.to_network();
     step.pull = laps.lap();
-    const auto step_loss = [&](std::uint32_t k) {
-      return loss(*iteration * options.local.steps + k);
+    end_part("pull");
+    const auto step_gradients = [&](std::uint32_t k) {
+      return gradients(*iteration * options.local.steps + k);
     };
-    result.losses.push_back(take_local_steps(parameters, step_loss, options.local));
+    result.losses.push_back(take_local_steps(parameters, step_gradients, options.local));
     std::this_thread::sleep_for(std::chrono::duration<double>(delay_of(options, *iteration)));
     step.compute = laps.lap();
     flat.take_gradients();
     client.push(flat.bytes());
     step.push = laps.lap();
+    end_part("push");
+    if (options.memory != nullptr) step.memory = options.memory->finish();
     result.steps.push_back(step);
   }
   flat.to_network();

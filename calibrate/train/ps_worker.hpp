@@ -8,6 +8,7 @@
 
 #include "server/parameter_client.hpp"
 #include "train/local_steps.hpp"
+#include "train/memory_watch.hpp"
 
 namespace rehearse {
 
@@ -22,6 +23,7 @@ struct PsWorkerOptions {
   LocalSteps local{};
   Seconds connect_timeout{60};
   Seconds reply_timeout{300};
+  MemoryWatch* memory = nullptr;  ///< told where steps begin and end, of pulls and of pushes
 };
 
 /// One step as the worker saw it; its parts add up to the whole.
@@ -31,6 +33,7 @@ struct PsStep {
   Seconds compute;  ///< forward and backward
   Seconds push;     ///< gradients gathered and handed to the network
   Seconds total() const { return pull + compute + push; }
+  StepMemory memory = {};  ///< where it was watched
 };
 
 struct PsWorkerResult {
@@ -39,9 +42,9 @@ struct PsWorkerResult {
   Bytes sent, received;
 };
 
-/// The loss of an iteration's batch, a scalar that backward starts from; of local SGD, of its
-/// batches counted through.
-using IterationLoss = std::function<torch::Tensor(std::uint64_t iteration)>;
+/// Forward and backward of an iteration's batch, which leave the parameters' gradients; gives the
+/// loss. Of local SGD, of its batches counted through.
+using IterationGradients = std::function<double(std::uint64_t iteration)>;
 
 /// Trains with a parameter server: pull, forward and backward, push, until `iterations` are done.
 /// Worker 0's `parameters` are the initial ones; afterwards all hold what was pulled last. They are
@@ -49,6 +52,7 @@ using IterationLoss = std::function<torch::Tensor(std::uint64_t iteration)>;
 /// means of batch norms, stay each worker's own. A parameter that the loss does not reach counts as
 /// 0.
 PsWorkerResult train_with_server(const std::vector<torch::Tensor>& parameters,
-                                 const IterationLoss& loss, const PsWorkerOptions& options);
+                                 const IterationGradients& gradients,
+                                 const PsWorkerOptions& options);
 
 }  // namespace rehearse

@@ -6,6 +6,7 @@
 #include "base/quantity.hpp"
 #include "comm/wire_bytes.hpp"
 #include "profile/collective_kind.hpp"
+#include "train/step_memory.hpp"
 
 namespace rehearse {
 
@@ -29,8 +30,8 @@ struct StepRecord {
   /// DDP: when each parameter's gradient was ready, from the begin of the last backward, in the
   /// order of parameters. What any other bucketing can be simulated from.
   std::vector<Seconds> gradient_ready;
-  Bytes allocated_peak;  ///< of tensors, all that live included
-  double loss = 0;       ///< mean of the micro-batches on this rank
+  StepMemory memory;
+  double loss = 0;  ///< mean of the micro-batches on this rank
 };
 
 }  // namespace rehearse

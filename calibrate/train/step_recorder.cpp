@@ -23,7 +23,7 @@ Seconds& time_of(StepRecord& record, StepRecorder::Phase phase) {
 
 void StepRecorder::begin() {
   device_.forget_marks();
-  device_.reset_peak();
+  memory_.begin();
   intervals_.clear();
   collectives_.clear();
   wire_ = wire_bytes();
@@ -64,7 +64,7 @@ StepRecord StepRecorder::finish() {
   const auto end = mark();
   StepRecord record;
   record.whole = device_.between(begun_, end);
-  record.allocated_peak = device_.peak();
+  record.memory = memory_.finish();
   record.wire = wire_bytes() - wire_;
   for (const Interval& interval : intervals_) {
     time_of(record, interval.phase) += device_.between(interval.from, interval.to);

@@ -7,21 +7,24 @@
 
 #include "comm/process_group.hpp"
 #include "measure/device.hpp"
+#include "train/memory_watch.hpp"
 #include "train/step_record.hpp"
 
 namespace rehearse {
 
-/// Takes the times of one step after the other. Marks may come from any thread, as collectives end
-/// on the back end's own.
+/// Takes the times and the memory of one step after the other. Marks may come from any thread, as
+/// collectives end on the back end's own.
 class StepRecorder {
  public:
   using Future = c10::intrusive_ptr<c10::ivalue::Future>;
   enum class Phase { forward, backward, optimizer, waiting };
 
-  explicit StepRecorder(MeasuredDevice& device) : device_(device) {}
+  explicit StepRecorder(MeasuredDevice& device) : device_(device), memory_(device) {}
 
-  /// Begins a step: forgets the one before, and resets the allocator's peak.
+  /// Begins a step: forgets the one before.
   void begin();
+  /// To be told of the step's parts.
+  MemoryWatch& memory() { return memory_; }
   /// A moment of the step.
   std::size_t mark();
   /// What lies between two moments belongs to a phase.
@@ -59,6 +62,7 @@ class StepRecorder {
   };
 
   MeasuredDevice& device_;
+  MemoryWatch memory_;
   std::mutex mutex_;
   std::size_t begun_ = 0;
   WireBytes wire_;

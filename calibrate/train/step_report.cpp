@@ -85,6 +85,15 @@ std::vector<double> samples_of(const StepRequest& request, const std::vector<Ran
   return samples;
 }
 
+/// Of the last step, with its peak's place; the peaks of all.
+json memory_of(const RankSteps& rank) {
+  const MemoryPart& part = rank.memory.peak_part();
+  json object = to_object(rank.memory);
+  object["peak_in"] = {{"phase", part.phase}, {"unit", part.unit}};
+  object["allocated_peaks_bytes"] = numbers(rank.allocated_peaks);
+  return object;
+}
+
 json to_object(const RankSteps& rank) {
   json object = to_object(rank.detail);
   object.update({{"step_time_s", distribution(numbers(rank.steps))},
@@ -94,8 +103,9 @@ json to_object(const RankSteps& rank) {
   object.update({{"rank", rank.rank},
                  {"sent_bytes_per_step", std::round(rank.sent.value())},
                  {"received_bytes_per_step", std::round(rank.received.value())},
-                 {"allocated_peak_bytes", rank.allocated_peak.value()},
-                 {"last_loss", rank.last_loss}});
+                 {"allocated_peak_bytes", allocated_peak(rank).value()},
+                 {"last_loss", rank.last_loss},
+                 {"memory", memory_of(rank)}});
   return object;
 }
 
@@ -144,6 +154,11 @@ std::string lines_of(const nlohmann::ordered_json& report) {
 
 }  // namespace
 
+Bytes allocated_peak(const RankSteps& rank) {
+  check(!rank.allocated_peaks.empty(), "a rank has a step");
+  return *std::max_element(rank.allocated_peaks.begin(), rank.allocated_peaks.end());
+}
+
 std::string step_report(const StepRequest& request, const std::vector<RankSteps>& ranks,
                         const std::vector<ServerResult>& servers) {
   const auto warmup = static_cast<std::uint64_t>(request.warmup);
@@ -163,6 +178,7 @@ std::string step_report(const StepRequest& request, const std::vector<RankSteps>
                                    {"steps", request.steps},
                                    {"warmup_steps", request.warmup},
                                    {"hardware", ranks.front().device},
+                                   {"allocator", ranks.front().allocator},
                                    {"libtorch", ranks.front().libtorch},
                                    {"date", request.date},
                                    {"command", request.command},
@@ -179,6 +195,7 @@ std::string step_report(const StepRequest& request, const std::vector<RankSteps>
     if (!servers.empty()) {
       object["staleness_by_iteration"] = staleness_by_iteration(updates, rank.rank);
     }
+    if (report.contains("per_rank")) object["memory"].erase("parts");
     report["per_rank"].push_back(nlohmann::ordered_json(object));
   }
   return lines_of(report);

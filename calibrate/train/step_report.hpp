@@ -16,13 +16,16 @@ struct RankSteps {
   std::vector<Seconds> steps;
   Seconds waited;        ///< in the median step: for collectives, or for the servers' parameters
   Bytes sent, received;  ///< over the network, per step
-  Bytes allocated_peak;  ///< of tensors
+  std::vector<Bytes> allocated_peaks;  ///< of tensors, in every step, those to warm up included
+  StepMemory memory;                   ///< of the last step
   double last_loss = 0;
   std::map<std::uint64_t, double> losses;  ///< of a worker on real data, by iteration
   StepDetail detail;
-  std::string device, libtorch;
+  std::string device, allocator, libtorch;
   int host_threads = 1;
 };
+/// The most of any step.
+Bytes allocated_peak(const RankSteps& rank);
 std::string to_json(const RankSteps& rank);
 RankSteps rank_steps_from_json(const std::string& text);
 
@@ -46,7 +49,7 @@ struct StepRequest {
 /// of a bounded or asynchronous server, or with backup workers, step on their own, and all their
 /// steps count, up to the first worker's last update: those who are left have the server to
 /// themselves. Of updates the same ones count: after their worker's `warmup_steps`, while all
-/// train.
+/// train. What the parts of a step held is told of the first rank.
 std::string step_report(const StepRequest& request, const std::vector<RankSteps>& ranks,
                         const std::vector<ServerResult>& servers);
 

@@ -33,6 +33,23 @@ json losses_to_json(const std::map<std::uint64_t, double>& losses) {
   return list;
 }
 
+std::int64_t whole(Bytes size) { return static_cast<std::int64_t>(size.value()); }
+
+StepMemory memory_from(const json& object) {
+  StepMemory memory;
+  memory.at_rest = Bytes(object.at("at_rest_bytes").get<double>());
+  memory.allocated_peak = Bytes(object.at("allocated_peak_bytes").get<double>());
+  const json& reserved = object.at("reserved_peak_bytes");
+  if (!reserved.is_null()) memory.reserved_peak = Bytes(reserved.get<double>());
+  for (const json& part : object.at("parts")) {
+    memory.parts.push_back({.phase = part.at("phase"),
+                            .unit = part.at("unit"),
+                            .peak = Bytes(part.at("peak_bytes").get<double>()),
+                            .live = Bytes(part.at("live_bytes").get<double>())});
+  }
+  return memory;
+}
+
 }  // namespace
 
 std::vector<double> numbers(const std::vector<Seconds>& times) {
@@ -40,6 +57,27 @@ std::vector<double> numbers(const std::vector<Seconds>& times) {
   result.reserve(times.size());
   for (const Seconds time : times) result.push_back(time.value());
   return result;
+}
+
+std::vector<std::int64_t> numbers(const std::vector<Bytes>& sizes) {
+  std::vector<std::int64_t> result;
+  for (const Bytes size : sizes) result.push_back(whole(size));
+  return result;
+}
+
+json to_object(const StepMemory& memory) {
+  json parts = json::array();
+  for (const MemoryPart& part : memory.parts) {
+    parts.push_back({{"phase", part.phase},
+                     {"unit", part.unit},
+                     {"peak_bytes", whole(part.peak)},
+                     {"live_bytes", whole(part.live)}});
+  }
+  return {
+      {"at_rest_bytes", whole(memory.at_rest)},
+      {"allocated_peak_bytes", whole(memory.allocated_peak)},
+      {"reserved_peak_bytes", memory.reserved_peak ? json(whole(*memory.reserved_peak)) : json()},
+      {"parts", parts}};
 }
 
 json to_object(const StepDetail& detail) {
@@ -63,11 +101,13 @@ std::string to_json(const RankSteps& rank) {
               {"waited", rank.waited.value()},
               {"sent", rank.sent.value()},
               {"received", rank.received.value()},
-              {"peak", rank.allocated_peak.value()},
+              {"peaks", numbers(rank.allocated_peaks)},
+              {"memory", to_object(rank.memory)},
               {"loss", rank.last_loss},
               {"losses", losses_to_json(rank.losses)},
               {"detail", to_object(rank.detail)},
               {"device", rank.device},
+              {"allocator", rank.allocator},
               {"libtorch", rank.libtorch},
               {"threads", rank.host_threads}}
       .dump();
@@ -82,11 +122,13 @@ RankSteps rank_steps_from_json(const std::string& text) {
   rank.waited = Seconds(number("waited"));
   rank.sent = Bytes(number("sent"));
   rank.received = Bytes(number("received"));
-  rank.allocated_peak = Bytes(number("peak"));
+  for (const json& peak : object.at("peaks")) rank.allocated_peaks.emplace_back(peak.get<double>());
+  rank.memory = memory_from(object.at("memory"));
   rank.last_loss = number("loss");
   for (const json& row : object.at("losses")) rank.losses[row.at(0)] = number_of(row.at(1));
   rank.detail = detail_from(object.at("detail"));
   rank.device = object.at("device");
+  rank.allocator = object.at("allocator");
   rank.libtorch = object.at("libtorch");
   rank.host_threads = object.at("threads");
   return rank;

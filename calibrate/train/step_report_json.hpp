@@ -9,6 +9,8 @@ namespace rehearse {
 
 /// Parts of a step report that processes tell each other as well. All times are seconds.
 std::vector<double> numbers(const std::vector<Seconds>& times);
+std::vector<std::int64_t> numbers(const std::vector<Bytes>& sizes);
+nlohmann::json to_object(const StepMemory& memory);
 nlohmann::json to_object(const StepDetail& detail);
 
 }  // namespace rehearse

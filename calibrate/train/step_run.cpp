@@ -14,8 +14,7 @@
 #include "measure/precision.hpp"
 #include "measure/rank_device.hpp"
 #include "models/networks.hpp"
-#include "train/ddp.hpp"
-#include "train/fsdp.hpp"
+#include "profile/whole_file.hpp"
 #include "train/ps_worker.hpp"
 
 namespace rehearse {
@@ -61,11 +60,25 @@ struct Subject {
   Batch batch;
 };
 
+bool keeps_allocations(const RankEnvironment& self, const StepRunOptions& options) {
+  return self.rank == 0 && !options.allocations.empty();
+}
+
+void keep_allocations(MeasuredDevice& device) {
+  if (!device.allocations()) {
+    throw InputError(
+        "error: --memory-snapshot: the CPU has no caching allocator\n"
+        "remedy: leave it out, or train on a GPU; the report's memory says what every unit held");
+  }
+  device.record_allocations();
+}
+
 Subject make_subject(const RankEnvironment& self, const StepRunOptions& options) {
   const bool alone = !options.servers.empty();  // no collectives, and so no NCCL
   Subject subject;
   subject.device =
       make_rank_device(self, {.cpu = options.cpu, .shares_gpu = alone, .threads = options.threads});
+  if (keeps_allocations(self, options)) keep_allocations(*subject.device);
   torch::manual_seed(options.seed);
   subject.chain = build_chain(options.model, options.shape);
   const torch::Device device = subject.device->torch_device();
@@ -80,7 +93,9 @@ Subject make_subject(const RankEnvironment& self, const StepRunOptions& options)
 RankSteps empty_record(const RankEnvironment& self, const Subject& subject) {
   RankSteps record;
   record.rank = self.rank;
-  record.device = subject.device->identity().name;
+  const DeviceIdentity identity = subject.device->identity();
+  record.device = identity.name;
+  record.allocator = identity.allocator;
   record.libtorch = TORCH_VERSION;
   record.host_threads = host_threads();
   return record;
@@ -106,8 +121,8 @@ std::unique_ptr<Trainer> make_trainer(const StepRunOptions& options, const Proce
                      [&options](std::vector<torch::Tensor> parameters) {
                        return make_optimizer(options, std::move(parameters));
                      }};
-  if (options.strategy == "fsdp") return make_fsdp(std::move(parts));
-  return make_ddp(std::move(parts));
+  if (options.strategy == "fsdp") return make_fsdp(std::move(parts), options.fsdp);
+  return make_ddp(std::move(parts), options.ddp);
 }
 
 RankSteps run_trainer(const RankEnvironment& self, const StepRunOptions& options,
@@ -117,14 +132,17 @@ RankSteps run_trainer(const RankEnvironment& self, const StepRunOptions& options
       make_process_group(self, {on_gpu ? CommBackend::nccl : CommBackend::gloo, options.timeout});
   const auto trainer = make_trainer(options, group, subject);
   RankSteps result = empty_record(self, subject);
+  const std::vector<Batch> micro_batches(static_cast<std::size_t>(options.micro_batches),
+                                         subject.batch);
   std::vector<StepRecord> records;
   std::vector<Seconds> waits;
   for (int k = 0; k < options.warmup + options.steps; ++k) {
     const auto begin = Clock::now();
     std::this_thread::sleep_for(std::chrono::duration<double>(options.delay.value()));
-    const StepRecord record = trainer->step({subject.batch});
+    const StepRecord record = trainer->step(micro_batches);
     const Seconds whole(std::chrono::duration<double>(Clock::now() - begin).count());
-    result.allocated_peak = std::max(result.allocated_peak, record.allocated_peak);
+    result.allocated_peaks.push_back(record.memory.allocated_peak);
+    result.memory = record.memory;
     result.last_loss = record.loss;
     options.progress(k + 1);
     if (k < options.warmup) continue;
@@ -140,9 +158,9 @@ RankSteps run_trainer(const RankEnvironment& self, const StepRunOptions& options
   return result;
 }
 
-/// The loss of a batch of the worker's shard of real data; nothing where there is none.
-IterationLoss data_loss(const RankEnvironment& self, const StepRunOptions& options,
-                        const Chain& chain) {
+/// The batches of the worker's shard of real data; nothing where there is none.
+std::function<Batch(std::uint64_t)> data_batches(const RankEnvironment& self,
+                                                 const StepRunOptions& options) {
   if (!options.data) return {};
   const auto order = std::make_shared<ShardOrder>(
       ShardOptions{.samples = options.data->train.count(),
@@ -150,8 +168,8 @@ IterationLoss data_loss(const RankEnvironment& self, const StepRunOptions& optio
                    .worker = static_cast<std::uint32_t>(self.rank),
                    .batch = static_cast<std::size_t>(options.batch),
                    .seed = options.seed});
-  return [order, &chain, data = options.data](std::uint64_t number) {
-    return forward_loss(chain, image_batch(data->train, order->batch(number), data->name));
+  return [order, data = options.data](std::uint64_t number) {
+    return image_batch(data->train, order->batch(number), data->name);
   };
 }
 
@@ -163,15 +181,19 @@ std::map<std::uint64_t, double> losses_of(const PsWorkerResult& run) {
 
 RankSteps run_worker(const RankEnvironment& self, const StepRunOptions& options, Subject& subject) {
   int begun = 0;
-  auto samples = data_loss(self, options, subject.chain);
-  const auto loss = [&](std::uint64_t batch) {
+  const auto batch_of = data_batches(self, options);
+  MemoryWatch memory(*subject.device);
+  const auto gradients = [&](std::uint64_t number) {
     options.progress(begun++);
-    return samples ? samples(batch) : forward_loss(subject.chain, subject.batch);
+    const Batch batch = batch_of ? batch_of(number) : subject.batch;
+    const torch::Tensor loss = watched_loss(subject.chain, batch, memory);
+    loss.backward();
+    end_backward(subject.chain, memory);
+    return loss.item<double>();  // on a GPU it waits for backward, too
   };
-  subject.device->reset_peak();
   const auto iterations = static_cast<std::uint64_t>(options.warmup + options.steps);
   const PsWorkerResult run = train_with_server(
-      parameters(subject.chain), loss,
+      parameters(subject.chain), gradients,
       {.servers = options.servers,
        .worker = static_cast<std::uint32_t>(self.rank),
        .iterations = iterations,
@@ -179,16 +201,18 @@ RankSteps run_worker(const RankEnvironment& self, const StepRunOptions& options,
        .jitter = options.jitter,
        .seed = options.seed,
        .local = options.local,
-       .reply_timeout = Seconds(std::chrono::duration<double>(options.timeout).count())});
+       .reply_timeout = Seconds(std::chrono::duration<double>(options.timeout).count()),
+       .memory = &memory});
   RankSteps result = empty_record(self, subject);
   const auto all = static_cast<double>(std::max<std::size_t>(run.steps.size(), 1));
-  result.allocated_peak = subject.device->peak();
   result.sent = run.sent / all;
   result.received = run.received / all;
   if (!run.losses.empty()) result.last_loss = run.losses.back();
   if (options.data) result.losses = losses_of(run);
   std::vector<Seconds> pulls, computations, pushes;
   for (const PsStep& step : run.steps) {
+    result.allocated_peaks.push_back(step.memory.allocated_peak);
+    result.memory = step.memory;
     if (std::cmp_less(step.iteration, options.warmup)) continue;
     result.steps.push_back(step.total());
     pulls.push_back(step.pull);
@@ -207,8 +231,13 @@ RankSteps run_worker(const RankEnvironment& self, const StepRunOptions& options,
 RankSteps run_steps(const RankEnvironment& self, const StepRunOptions& options) {
   try {
     Subject subject = make_subject(self, options);
-    if (!options.servers.empty()) return run_worker(self, options, subject);
-    return with_peers(self, [&] { return run_trainer(self, options, subject); });
+    RankSteps steps = !options.servers.empty()
+                          ? run_worker(self, options, subject)
+                          : with_peers(self, [&] { return run_trainer(self, options, subject); });
+    if (keeps_allocations(self, options)) {
+      write_whole_file(options.allocations, to_json(*subject.device->allocations()));
+    }
+    return steps;
   } catch (const c10::OutOfMemoryError&) {
     throw MissingError(fmt::format(
         "error: batch {} of {} under {} does not fit into the device's memory\nremedy: a "

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +12,8 @@
 #include "launch/rank_environment.hpp"
 #include "model/model.hpp"
 #include "server/socket.hpp"
+#include "train/ddp.hpp"
+#include "train/fsdp.hpp"
 #include "train/local_steps.hpp"
 #include "train/step_report.hpp"
 
@@ -21,7 +24,10 @@ struct StepRunOptions {
   std::string model;
   ModelShape shape;  ///< 0: the model's own
   Precision precision = Precision::fp32;
-  std::int64_t batch = 1;  ///< of each rank
+  std::int64_t batch = 1;  ///< of each rank and micro-batch
+  int micro_batches = 1;   ///< of each step; the same samples each time
+  DdpOptions ddp;
+  FsdpOptions fsdp;
   int steps = 10, warmup = 2;
   std::string optimizer = "sgd";  ///< sgd, adam or adamw; a parameter server's is SGD
   /// So small that a batch that is repeated does not change what is measured.
@@ -30,7 +36,8 @@ struct StepRunOptions {
   std::uint64_t seed = 1;
   int threads = 0;  ///< of the host; 0: the rank's share of its cores
   bool cpu = false;
-  Seconds delay;  ///< added to each of this rank's steps
+  std::filesystem::path allocations;  ///< rank 0's, from its first tensor on; empty: not kept
+  Seconds delay;                      ///< added to each of this rank's steps
   /// Of a ps- strategy: mean of an exponential delay that is added besides; what a worker does
   /// between two exchanges; real data, of which each trains on its shard (on the CPU).
   Seconds jitter;

@@ -39,6 +39,9 @@ void read_measured(Map& map, ValidationCase& one) {
   if (run.allocated_peak > Bytes(0)) {
     one.measured.push_back({"memory.allocated_peak_bytes", run.allocated_peak.value()});
   }
+  if (run.reserved_peak > Bytes(0)) {
+    one.measured.push_back({"memory.reserved_peak_bytes", run.reserved_peak.value()});
+  }
 }
 
 /// `input: WHAT` (what was chosen by the case) and `held_out: false` both take it out of the
@@ -55,7 +58,34 @@ void read_held_out(Map& map, ValidationCase& one) {
       fmt::format("input: {}{}{}", input->as_string(), one.note.empty() ? "" : "; ", one.note);
 }
 
-ValidationCase read_case(const Value& value, const std::string& group,
+/// What all cases of a file have in common.
+struct CaseDefaults {
+  std::string group;
+  std::vector<std::string> metrics;  ///< of recorded runs; empty: all
+};
+
+/// `metrics: [NAME, ...]`: a run may be a measurement of only some of what it recorded, as of
+/// memory while other programs had the processor.
+std::vector<std::string> read_metrics(Map& map) {
+  std::vector<std::string> metrics;
+  const auto list = map.optional("metrics");
+  if (!list) return metrics;
+  for (const Value& metric : list->as_list()) metrics.push_back(metric.as_string());
+  if (metrics.empty()) list->fail("expected at least one metric", "remove it: all count then");
+  return metrics;
+}
+
+void keep_metrics(const std::vector<std::string>& metrics, ValidationCase& one) {
+  if (metrics.empty() || !one.recorded) return;
+  std::erase_if(one.measured, [&](const Measurement& measurement) {
+    return std::ranges::find(metrics, measurement.metric) == metrics.end();
+  });
+  if (!one.measured.empty()) return;
+  one.recorded_at->fail(fmt::format("this run recorded none of {}", fmt::join(metrics, ", ")),
+                        "name another run, or other metrics");
+}
+
+ValidationCase read_case(const Value& value, const CaseDefaults& defaults,
                          std::set<std::string>& seen) {
   Map map = value.as_map();
   ValidationCase one;
@@ -70,7 +100,8 @@ ValidationCase read_case(const Value& value, const std::string& group,
     }
   }
   read_measured(map, one);
-  one.group = map.string_or("group", group);
+  keep_metrics(defaults.metrics, one);
+  one.group = map.string_or("group", defaults.group);
   one.note = map.string_or("note", "");
   read_held_out(map, one);
   map.finish();
@@ -90,11 +121,12 @@ CaseFile read_case_file(const std::filesystem::path& file) {
   CaseFile result;
   result.source = root.require("source").as_string();
   result.calibrated = root.string_or("calibrated", "");
-  const std::string group = root.string_or("group", file.stem().string());
+  const CaseDefaults defaults{.group = root.string_or("group", file.stem().string()),
+                              .metrics = read_metrics(root)};
   const Value cases = root.require("cases");
   std::set<std::string> seen;
   for (const Value& value : cases.as_list()) {
-    result.cases.push_back(read_case(value, group, seen));
+    result.cases.push_back(read_case(value, defaults, seen));
   }
   if (std::ranges::none_of(result.cases, &ValidationCase::held_out))
     cases.fail("expected at least one case that is not an input");

@@ -30,6 +30,7 @@ std::string metric_words(const std::string& metric) {
       {"train_time_s", "training"},
       {"samples_per_s", "throughput"},
       {"memory.allocated_peak_bytes", "peak memory"},
+      {"memory.reserved_peak_bytes", "peak reserved"},
       {kStalenessMean, "staleness"},
       {kStalenessDistance, "staleness KS"}};
   const auto found = words.find(metric);

@@ -45,6 +45,14 @@ double median(std::vector<double> samples) {
   return (samples[(samples.size() - 1) / 2] + samples[samples.size() / 2]) / 2;
 }
 
+/// What a rank's caching allocator held; 0 where it had none, or the report is from before there
+/// was a word on it.
+Bytes reserved_peak(const Json& rank) {
+  const auto memory = rank.find("memory");
+  if (memory == rank.end() || memory->at("reserved_peak_bytes").is_null()) return Bytes(0);
+  return Bytes(memory->at("reserved_peak_bytes").get<double>());
+}
+
 /// Every rank's share of the report; a node that only serves has no steps.
 void add_ranks(const Json& report, RecordedRun& run) {
   std::vector<double> steps;
@@ -55,6 +63,7 @@ void add_ranks(const Json& report, RecordedRun& run) {
     steps.insert(steps.end(), own.begin(), own.end());
     const Bytes peak(rank.at("allocated_peak_bytes").get<double>());
     run.allocated_peak = std::max(run.allocated_peak, peak);
+    run.reserved_peak = std::max(run.reserved_peak, reserved_peak(rank));
   }
   const bool whole = !steps.empty() && std::ranges::all_of(steps, [](double s) { return s > 0; });
   if (!whole) throw std::invalid_argument("per_rank: no measured step, or one that took no time");

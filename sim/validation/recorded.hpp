@@ -22,6 +22,7 @@ struct RecordedRun {
   /// ranks that trained.
   Seconds step_time;
   Bytes allocated_peak;          ///< the largest of the ranks'
+  Bytes reserved_peak;           ///< likewise, by a caching allocator; 0 where there is none
   StalenessHistogram staleness;  ///< of the updates while all workers trained; empty: no server
 
   bool has_server() const { return strategy.starts_with("ps-"); }

@@ -35,6 +35,7 @@ Model build_mpt_7b(const ModelShape& shape);
 Model build_mpt_13b(const ModelShape& shape);
 Model build_llama_7b(const ModelShape& shape);
 Model build_llama_70b(const ModelShape& shape);
+Model build_small_llama(const ModelShape& shape);
 Model build_small_cnn(const ModelShape& shape);
 Model build_small_mlp(const ModelShape& shape);
 

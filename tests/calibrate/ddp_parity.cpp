@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(times_of_a_step_lie_in_the_order_of_their_causes) {
   BOOST_TEST(last.optimizer.value() > 0);
   BOOST_TEST((last.forward + last.backward + last.optimizer).value() <= last.whole.value());
   BOOST_TEST(last.waited.value() <= last.backward.value());
-  BOOST_TEST(last.allocated_peak.value() > 0);
+  BOOST_TEST(last.memory.allocated_peak.value() > 0);
   Seconds before = last.forward;
   for (const CollectiveTimes& bucket : last.collectives) {
     BOOST_TEST(bucket.launched.value() >= before.value());

@@ -98,7 +98,11 @@ std::vector<std::vector<double>> train_served(int workers, int servers,
         }
         const std::int64_t part = kBatch / workers, first = part * self.rank;
         train_with_server(network.layers->parameters(),
-                          [&](std::uint64_t k) { return network.loss(k, first, first + part); },
+                          [&](std::uint64_t k) {
+                            const torch::Tensor loss = network.loss(k, first, first + part);
+                            loss.backward();
+                            return loss.item<double>();
+                          },
                           {endpoints, static_cast<std::uint32_t>(self.rank), kSteps, Seconds(0)});
         return network.text();
       });

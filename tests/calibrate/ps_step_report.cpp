@@ -15,6 +15,13 @@ RankSteps rank_of(int rank, const std::vector<double>& seconds) {
   RankSteps result;
   result.rank = rank;
   for (const double time : seconds) result.steps.emplace_back(time);
+  result.allocated_peaks = {Bytes(70), Bytes(90), Bytes(80)};
+  result.memory = {.at_rest = Bytes(50),
+                   .allocated_peak = Bytes(80),
+                   .reserved_peak = std::nullopt,
+                   .parts = {{"forward", "fc1", Bytes(60), Bytes(55)},
+                             {"backward", "fc1", Bytes(80), Bytes(50)},
+                             {"push", "", Bytes(80), Bytes(50)}}};
   return result;
 }
 
@@ -127,6 +134,7 @@ BOOST_AUTO_TEST_CASE(what_a_rank_measured_survives_the_way_between_processes) {
   rank.detail.collectives = {
       {CollectiveKind::all_reduce, "bucket 0", Bytes(64), Seconds(0.25), Seconds(0.75)}};
   rank.detail.gradient_ready = {Seconds(0.125), Seconds(1)};
+  rank.memory.reserved_peak = Bytes(128);
   const RankSteps back = rank_steps_from_json(to_json(rank));
   BOOST_TEST(back.rank == 1);
   BOOST_TEST(back.steps.size() == 3u);
@@ -136,6 +144,26 @@ BOOST_AUTO_TEST_CASE(what_a_rank_measured_survives_the_way_between_processes) {
   BOOST_TEST(back.detail.collectives.at(0).what == "bucket 0");
   BOOST_TEST(back.detail.collectives.at(0).done.value() == 0.75);
   BOOST_TEST(back.detail.gradient_ready.at(1).value() == 1);
+  BOOST_TEST(back.allocated_peaks.at(1).value() == 90);
+  BOOST_TEST(back.memory.at_rest.value() == 50);
+  BOOST_TEST(back.memory.reserved_peak.value().value() == 128);
+  BOOST_TEST(back.memory.parts.at(1).unit == "fc1");
+  BOOST_TEST(back.memory.parts.at(1).peak.value() == 80);
+}
+
+BOOST_AUTO_TEST_CASE(a_report_says_what_was_held_and_where) {
+  const auto rank = report_of("ddp", kTwo).at("per_rank").at(0);
+  BOOST_TEST(rank.at("allocated_peak_bytes") == 90);  // of any step
+  const auto& memory = rank.at("memory");             // of the last one
+  BOOST_TEST(memory.at("allocated_peak_bytes") == 80);
+  BOOST_TEST(memory.at("allocated_peaks_bytes") == nlohmann::json({70, 90, 80}));
+  BOOST_TEST(memory.at("at_rest_bytes") == 50);
+  BOOST_TEST(memory.at("reserved_peak_bytes").is_null());
+  // The first part that reaches the peak.
+  BOOST_TEST(memory.at("peak_in").at("phase") == "backward");
+  BOOST_TEST(memory.at("peak_in").at("unit") == "fc1");
+  BOOST_TEST(memory.at("parts").size() == 3u);
+  BOOST_TEST(!report_of("ddp", kTwo).at("per_rank").at(1).at("memory").contains("parts"));
 }
 
 BOOST_AUTO_TEST_CASE(details_are_medians_of_the_steps_with_the_last_one_s_buckets) {

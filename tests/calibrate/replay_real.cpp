@@ -73,10 +73,13 @@ std::string work(const RankEnvironment& self, const Case& one, const Dataset& se
   const Chain chain = build_chain(one.training.model, shape_for(set));
   const auto worker = static_cast<std::uint32_t>(self.rank);
   ShardOrder order({set.train.count(), kWorkers, worker, one.training.batch, one.training.seed});
-  const auto loss = [&](std::uint64_t batch) {
-    return forward_loss(chain, image_batch(set.train, order.batch(batch), set.name));
+  const auto gradients = [&](std::uint64_t batch) {
+    const torch::Tensor loss =
+        forward_loss(chain, image_batch(set.train, order.batch(batch), set.name));
+    loss.backward();
+    return loss.item<double>();
   };
-  const PsWorkerResult run = train_with_server(parameters(chain), loss,
+  const PsWorkerResult run = train_with_server(parameters(chain), gradients,
                                                {.servers = {server},
                                                 .worker = worker,
                                                 .iterations = kIterations,

@@ -110,7 +110,7 @@ void describe(const Chain& chain, nlohmann::json& out) {
 void describe(const StepRecord& record, nlohmann::json& out) {
   out["times"] = {record.forward.value(), record.backward.value(), record.optimizer.value(),
                   record.whole.value(), record.waited.value()};
-  out["peak"] = record.allocated_peak.value();
+  out["peak"] = record.memory.allocated_peak.value();
   for (const Seconds ready : record.gradient_ready) out["ready"].push_back(ready.value());
   for (const CollectiveTimes& one : record.collectives) {
     out["collectives"].push_back(
@@ -164,7 +164,7 @@ StepRecord read_record(const nlohmann::json& in) {
   record.optimizer = Seconds(in["times"][2]);
   record.whole = Seconds(in["times"][3]);
   record.waited = Seconds(in["times"][4]);
-  record.allocated_peak = Bytes(in["peak"]);
+  record.memory.allocated_peak = Bytes(in["peak"]);
   for (const auto& ready : in.value("ready", nlohmann::json::array())) {
     record.gradient_ready.emplace_back(ready.get<double>());
   }

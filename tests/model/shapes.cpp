@@ -50,8 +50,8 @@ BOOST_AUTO_TEST_CASE(unknown_architectures_are_answered_with_the_known_ones) {
   BOOST_TEST(message_of("resnet51", {}) ==
              "unknown architecture \"resnet51\"; known are vgg16, resnet50, densenet121, "
              "efficientnet_v2_l, convnext_large, bert_large, gpt2, gpt2_xl, mpt_125m, mpt_350m, "
-             "mpt_760m, mpt_1b, mpt_3b, mpt_7b, mpt_13b, llama_7b, llama_70b, small_cnn, "
-             "small_mlp");
+             "mpt_760m, mpt_1b, mpt_3b, mpt_7b, mpt_13b, llama_7b, llama_70b, "
+             "small_llama, small_cnn, small_mlp");
 }
 
 BOOST_DATA_TEST_CASE(every_image_from_the_smallest_on_can_be_built,

@@ -20,13 +20,17 @@ CaseFile read(const std::string& cases, const std::string& head = "") {
   nlohmann::json ddp = step_report("ddp");
   ddp.erase("staleness");
   folder.write("ddp.json", ddp.dump());
+  for (nlohmann::json& rank : ddp.at("per_rank")) {
+    rank["memory"]["reserved_peak_bytes"] = 3e6 + rank.at("rank").get<double>();
+  }
+  folder.write("gpu.json", ddp.dump());
   return read_case_file(
       folder.write("cases.yaml", "source: somewhere\n" + head + "cases:\n" + cases));
 }
 
-std::string error_of(const std::string& cases) {
+std::string error_of(const std::string& cases, const std::string& head = "") {
   try {
-    read(cases);
+    read(cases, head);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -60,6 +64,31 @@ BOOST_AUTO_TEST_CASE(a_recorded_run_gives_its_step_time_memory_and_staleness) {
   BOOST_TEST(metrics_of(file.cases[0]) == with_server, boost::test_tools::per_element());
   BOOST_TEST(metrics_of(file.cases[1]) == without, boost::test_tools::per_element());
   BOOST_TEST(file.cases[0].measured[0].value == 0.35);
+}
+
+BOOST_AUTO_TEST_CASE(a_caching_allocator_s_peak_is_the_largest_of_the_ranks) {
+  const CaseFile file = read("  - {name: g, scenario: s.yaml, recorded: gpu.json}\n");
+  const std::vector<std::string> metrics = {"step_time_s", "memory.allocated_peak_bytes",
+                                            "memory.reserved_peak_bytes"};
+  BOOST_TEST(metrics_of(file.cases[0]) == metrics, boost::test_tools::per_element());
+  BOOST_TEST(file.cases[0].measured[2].value == 3e6 + 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_may_have_measured_only_some_of_what_its_runs_recorded) {
+  const std::string cases =
+      "  - {name: a, scenario: s.yaml, recorded: ddp.json}\n  - " + kPublished + "\n";
+  const CaseFile file = read(cases, "metrics: [memory.allocated_peak_bytes]\n");
+  const std::vector<std::string> memory = {"memory.allocated_peak_bytes"};
+  BOOST_TEST(metrics_of(file.cases[0]) == memory, boost::test_tools::per_element());
+  BOOST_TEST(file.cases[1].measured[0].metric == "samples_per_s");  // is a measurement by itself
+}
+
+BOOST_AUTO_TEST_CASE(a_run_without_the_file_s_metrics_is_refused) {
+  const std::string one = "  - {name: a, scenario: s.yaml, recorded: ddp.json}\n";
+  const std::string none = error_of(one, "metrics: [staleness.mean]\n");
+  BOOST_TEST((none.find("this run recorded none of staleness.mean") != std::string::npos), none);
+  const std::string empty = error_of(one, "metrics: []\n");
+  BOOST_TEST((empty.find("expected at least one metric") != std::string::npos), empty);
 }
 
 BOOST_AUTO_TEST_CASE(a_case_s_group_goes_before_the_file_s) {
