@@ -41,6 +41,32 @@ RunUpdates cut_to_epochs(RunUpdates run, const Dataset& data, const ReplayOption
   return run;
 }
 
+/// FNV-1a, of numbers instead of bytes.
+class Digest {
+ public:
+  void add(std::uint64_t part) { value_ = (value_ ^ part) * 0x100000001b3ULL; }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325ULL;
+};
+
+std::uint64_t digest_of(const UpdateLog& log) {
+  Digest digest;
+  for (const AppliedUpdate& row : log)
+    for (const std::uint64_t part : {std::uint64_t{row.worker}, row.iteration, row.version_read})
+      digest.add(part);
+  return digest.value();
+}
+
+std::uint64_t digest_of(const Dataset& data) {
+  Digest digest;
+  for (const Images* images : {&data.train, &data.test})
+    for (const DataBytes* bytes : {&images->pixels, &images->labels})
+      for (const std::uint8_t byte : *bytes) digest.add(byte);
+  return digest.value();
+}
+
 class Replay {
  public:
   Replay(const RunUpdates& run, const Dataset& data, const ReplayOptions& options)
@@ -139,18 +165,15 @@ class Replay {
   /// What is replayed: a state of anything else is of no use.
   std::string description() const {
     const TrainingOptions& training = options_.training;
-    std::uint64_t log = 0;
-    for (const AppliedUpdate& row : run_.updates)
-      for (const std::uint64_t part : {std::uint64_t{row.worker}, row.iteration, row.version_read})
-        log = (log ^ part) * 0x100000001b3ULL + 1;
     return fmt::format(
         "{} on {} ({}), batch {}, learning rate {}, momentum {}, weight decay {}, {} local steps, "
         "staleness-aware {}, momentum correction {}, delay compensation {}, seed {}, a point every "
-        "{} of {} updates, log {:016x}, LibTorch {}",
+        "{} of {} updates, log {:016x}, data {:016x}, LibTorch {}",
         training.model, data_.name, data_.split, training.batch, training.learning_rate,
         training.momentum, training.weight_decay, training.mitigation.local_steps,
         training.mitigation.staleness_aware, training.mitigation.momentum_correction,
-        training.mitigation.delay_compensation, training.seed, every_, end_, log, TORCH_VERSION);
+        training.mitigation.delay_compensation, training.seed, every_, end_,
+        digest_of(run_.updates), digest_of(data_), TORCH_VERSION);
   }
 
   void keep() {

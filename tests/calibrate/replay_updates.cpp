@@ -256,6 +256,9 @@ BOOST_AUTO_TEST_CASE(a_state_that_is_damaged_or_another_s_is_refused) {
   other.training.learning_rate = 0.06;
   BOOST_CHECK_THROW(replay(asynchronous(10), digits(), other), InputError);
   BOOST_CHECK_THROW(replay(asynchronous(10, 2), digits(), options), InputError);
+  Dataset another = digits();
+  another.train.pixels[0] ^= 1;
+  BOOST_CHECK_THROW(replay(asynchronous(10), another, options), InputError);
   std::string text = read_whole_file(kFile);
   text[text.size() / 2] ^= 1;
   write_whole_file(kFile, text);
