@@ -71,12 +71,13 @@ Model build_llama_70b(const ModelShape& shape) {
 }
 
 Model build_small_llama(const ModelShape& shape) {
-  return build(shape, {.name = "small_llama",
-                       .hidden = 512,
-                       .feed_forward = 1376,
-                       .heads = 4,
-                       .kv_heads = 2,
-                       .blocks = 4});
+  return llama_model({.name = "small_llama",
+                      .hidden = 512,
+                      .feed_forward = 1376,
+                      .heads = 4,
+                      .kv_heads = 2,
+                      .blocks = 4},
+                     shape);
 }
 
 }  // namespace rehearse
