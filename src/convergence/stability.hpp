@@ -1,0 +1,43 @@
+#pragma once
+
+#include "convergence/staleness.hpp"
+
+namespace rehearse {
+
+/// Gradient descent with stale gradients and momentum on a quadratic of curvature h, a = learning
+/// rate x h: x(t+1) = x(t) + m (x(t) - x(t-1)) - a x(t-k), k drawn anew from the staleness at every
+/// update. With P(w) = sum over k of P(k) w^k the mean of x is a sum of z^t, where
+///
+///     (z - 1)(1 - m/z) + a P(1/z) = 0,
+///
+/// and it dies out while all these z lie inside the unit circle. Its square does so only if also
+/// the noise that the draws of k themselves make, sustained by x, does not sustain x:
+///
+///     a^2 mean over w of (1 - |P|^2) / |(z - 1)(1 - m/z) + a P(1/z)|^2 < 1,   z = exp(i w)
+///
+/// (a small gain of state-dependent noise: Willems, Blankenship, "Frequency domain stability
+/// criteria for stochastic systems", IEEE Trans. Automatic Control 16, 1971). `momentum` lies in
+/// [0, 0.99999) throughout.
+
+/// The largest a at which the mean dies out. 2 sin(pi / (2 (2k + 1))) for a constant staleness k
+/// without momentum, which is 2 for k = 0; 2 (1 + m) for fresh gradients with momentum m; 2 (1 + q)
+/// / (1 - q) for a geometric staleness, which is to the mean what momentum q is (Mitliagkas et al.
+/// 2016).
+///
+/// A root crosses the circle where a(w) = -(z - 1)(1 - m/z) / P(1/z) is real and above 0
+/// (D-decomposition, Neimark 1949). The edge is the least of those, as roots lie inside for the
+/// smallest a.
+double mean_stability_edge(const Staleness& staleness, double momentum = 0);
+
+/// The largest a at which the mean square dies out: at most the mean's, and equal where the
+/// staleness is constant.
+double stability_edge(const Staleness& staleness, double momentum = 0);
+
+/// How noise in the gradients adds up: the variance of x where each step besides has independent
+/// noise of variance 1. 1 / (a (2 - a)) for fresh gradients; infinity from the edge on.
+///
+/// Parseval's theorem: the mean over w of 1 / |(z - 1)(1 - m/z) + a P(1/z)|^2, over 1 - (the small
+/// gain above).
+double noise_gain(const Staleness& staleness, double a, double momentum = 0);
+
+}  // namespace rehearse
