@@ -49,9 +49,10 @@ double crossing(const Staleness& staleness, double momentum, double low, double 
 }
 
 /// Steps on the half circle: 16 for every oscillation of z^-max, and for how long momentum lasts.
-std::size_t steps_of(const Staleness& staleness, double momentum) {
-  check(momentum >= 0 && momentum < 0.99999, "momentum lies in [0, 0.99999)");
-  return 16 * (staleness.max() + 4 + static_cast<std::size_t>(1 / (1 - momentum)));
+std::size_t steps_of(const Staleness& staleness, const Descent& descent) {
+  check(descent.momentum >= 0 && descent.momentum < 0.99999, "momentum lies in [0, 0.99999)");
+  check(descent.curvature_noise >= 0, "a variance is not negative");
+  return 16 * (staleness.max() + 4 + static_cast<std::size_t>(1 / (1 - descent.momentum)));
 }
 
 /// The half circle's midpoints: sums over them are the trapezoid rule on a periodic analytic
@@ -72,12 +73,12 @@ struct Gains {
   double loop = 0;   ///< of the noise that x itself makes
 };
 
-Gains gains(const std::vector<Frequency>& circle, double a) {
+Gains gains(const std::vector<Frequency>& circle, double a, double curvature_noise) {
   Gains sum;
   for (const Frequency& at : circle) {
     const double gain = 1 / std::norm(at.own + a * at.delayed);
     sum.noise += gain;
-    sum.loop += a * a * (1 - std::norm(at.delayed)) * gain;
+    sum.loop += a * a * (1 + curvature_noise - std::norm(at.delayed)) * gain;
   }
   const auto points = static_cast<double>(circle.size());
   return {sum.noise / points, sum.loop / points};
@@ -85,13 +86,13 @@ Gains gains(const std::vector<Frequency>& circle, double a) {
 
 /// The a in (0, edge of the mean) where x sustains itself; infinity where so few points do not see
 /// it.
-double self_sustained(const std::vector<Frequency>& circle, double edge) {
+double self_sustained(const std::vector<Frequency>& circle, double edge, double curvature_noise) {
   constexpr int kHalvings = 50;
   double low = 0;
   double high = kInfinity;
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = 0.5 * (low + std::min(high, edge));
-    (gains(circle, middle).loop < 1 ? low : high) = middle;
+    (gains(circle, middle, curvature_noise).loop < 1 ? low : high) = middle;
   }
   return high;
 }
@@ -99,12 +100,12 @@ double self_sustained(const std::vector<Frequency>& circle, double edge) {
 /// What `value_of` says of ever finer half circles, once it stands still to 1e-10 or they become
 /// too many to be quick.
 template <class ValueOf>
-double refined(const Staleness& staleness, double momentum, ValueOf&& value_of) {
+double refined(const Staleness& staleness, const Descent& descent, ValueOf&& value_of) {
   constexpr std::size_t kMost = std::size_t{1} << 24;
   const std::size_t terms = staleness.share.size();
   double before = kInfinity;
-  for (std::size_t points = steps_of(staleness, momentum);; points *= 2) {
-    const double value = value_of(half_circle(staleness, momentum, points));
+  for (std::size_t points = steps_of(staleness, descent);; points *= 2) {
+    const double value = value_of(half_circle(staleness, descent.momentum, points));
     if (std::abs(value / before - 1) <= 1e-10 || 2 * points * terms > kMost) return value;
     before = value;
   }
@@ -112,8 +113,9 @@ double refined(const Staleness& staleness, double momentum, ValueOf&& value_of) 
 
 }  // namespace
 
-double mean_stability_edge(const Staleness& staleness, double momentum) {
-  const std::size_t steps = steps_of(staleness, momentum);
+double mean_stability_edge(const Staleness& staleness, const Descent& descent) {
+  const double momentum = descent.momentum;
+  const std::size_t steps = steps_of(staleness, descent);
   double edge = kInfinity;
   const auto consider = [&](double angle) {
     const Frequency at = frequency(staleness, momentum, angle);
@@ -133,20 +135,20 @@ double mean_stability_edge(const Staleness& staleness, double momentum) {
   return edge;
 }
 
-double stability_edge(const Staleness& staleness, double momentum) {
-  const double edge = mean_stability_edge(staleness, momentum);
-  if (staleness.share.back() == 1) return edge;
+double stability_edge(const Staleness& staleness, const Descent& descent) {
+  const double edge = mean_stability_edge(staleness, descent);
+  if (staleness.share.back() == 1 && descent.curvature_noise == 0) return edge;
   const auto sustained = [&](const std::vector<Frequency>& circle) {
-    return self_sustained(circle, edge);
+    return self_sustained(circle, edge, descent.curvature_noise);
   };
-  return std::min(edge, refined(staleness, momentum, sustained));
+  return std::min(edge, refined(staleness, descent, sustained));
 }
 
-double noise_gain(const Staleness& staleness, double a, double momentum) {
+double noise_gain(const Staleness& staleness, double a, const Descent& descent) {
   check(a > 0, "a step has a length");
-  if (a >= stability_edge(staleness, momentum)) return kInfinity;
-  return refined(staleness, momentum, [&](const std::vector<Frequency>& circle) {
-    const Gains both = gains(circle, a);
+  if (a >= stability_edge(staleness, descent)) return kInfinity;
+  return refined(staleness, descent, [&](const std::vector<Frequency>& circle) {
+    const Gains both = gains(circle, a, descent.curvature_noise);
     return both.noise / (1 - both.loop);
   });
 }

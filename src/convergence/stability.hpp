@@ -13,11 +13,16 @@ namespace rehearse {
 /// and it dies out while all these z lie inside the unit circle. Its square does so only if also
 /// the noise that the draws of k themselves make, sustained by x, does not sustain x:
 ///
-///     a^2 mean over w of (1 - |P|^2) / |(z - 1)(1 - m/z) + a P(1/z)|^2 < 1,   z = exp(i w)
+///     a^2 mean over w of (1 + c - |P|^2) / |(z - 1)(1 - m/z) + a P(1/z)|^2 < 1,   z = exp(i w)
 ///
 /// (a small gain of state-dependent noise: Willems, Blankenship, "Frequency domain stability
-/// criteria for stochastic systems", IEEE Trans. Automatic Control 16, 1971). `momentum` lies in
-/// [0, 0.99999) throughout.
+/// criteria for stochastic systems", IEEE Trans. Automatic Control 16, 1971). c is the variance of
+/// the curvature from batch to batch over its mean's square: fresh gradients without momentum are
+/// stable up to 2 / (1 + c) (Wu, Ma, E, "How SGD selects the global minima", NeurIPS 2018).
+struct Descent {
+  double momentum = 0;         ///< m in [0, 0.99999)
+  double curvature_noise = 0;  ///< c >= 0
+};
 
 /// The largest a at which the mean dies out. 2 sin(pi / (2 (2k + 1))) for a constant staleness k
 /// without momentum, which is 2 for k = 0; 2 (1 + m) for fresh gradients with momentum m; 2 (1 + q)
@@ -27,17 +32,17 @@ namespace rehearse {
 /// A root crosses the circle where a(w) = -(z - 1)(1 - m/z) / P(1/z) is real and above 0
 /// (D-decomposition, Neimark 1949). The edge is the least of those, as roots lie inside for the
 /// smallest a.
-double mean_stability_edge(const Staleness& staleness, double momentum = 0);
+double mean_stability_edge(const Staleness& staleness, const Descent& descent = {});
 
 /// The largest a at which the mean square dies out: at most the mean's, and equal where the
-/// staleness is constant.
-double stability_edge(const Staleness& staleness, double momentum = 0);
+/// staleness is constant and the curvature has no noise.
+double stability_edge(const Staleness& staleness, const Descent& descent = {});
 
 /// How noise in the gradients adds up: the variance of x where each step besides has independent
 /// noise of variance 1. 1 / (a (2 - a)) for fresh gradients; infinity from the edge on.
 ///
 /// Parseval's theorem: the mean over w of 1 / |(z - 1)(1 - m/z) + a P(1/z)|^2, over 1 - (the small
 /// gain above).
-double noise_gain(const Staleness& staleness, double a, double momentum = 0);
+double noise_gain(const Staleness& staleness, double a, const Descent& descent = {});
 
 }  // namespace rehearse

@@ -32,16 +32,18 @@ double spectral_radius(const Staleness& staleness, double a, double momentum) {
 }
 
 /// Likewise for the mean of x(t-i) x(t-j): sum over k of P(k) A_k (x) A_k, where A_k is the step
-/// with staleness k.
-double second_moment_radius(const Staleness& staleness, double a, double momentum) {
+/// with staleness k, and the noise of the curvature on top.
+double second_moment_radius(const Staleness& staleness, double a, const Descent& descent) {
   const auto order = static_cast<Eigen::Index>(staleness.max() + 2);
   Eigen::MatrixXd moments = Eigen::MatrixXd::Zero(order * order, order * order);
   for (std::size_t k = 0; k <= staleness.max(); ++k) {
     Eigen::MatrixXd step = Eigen::MatrixXd::Zero(order, order);
     step.bottomLeftCorner(order - 1, order - 1).setIdentity();
-    step(0, 0) = 1 + momentum;
-    step(0, 1) = -momentum;
-    step(0, static_cast<Eigen::Index>(k)) -= a;
+    const auto stale = static_cast<Eigen::Index>(k);
+    step(0, 0) = 1 + descent.momentum;
+    step(0, 1) = -descent.momentum;
+    step(0, stale) -= a;
+    moments(0, stale * (order + 1)) += staleness.share[k] * descent.curvature_noise * a * a;
     for (Eigen::Index i = 0; i < order; ++i)
       for (Eigen::Index j = 0; j < order; ++j)
         moments.block(i * order, j * order, order, order) += staleness.share[k] * step(i, j) * step;
@@ -77,7 +79,7 @@ BOOST_DATA_TEST_CASE(the_edge_of_a_constant_staleness_is_2_sin_pi_over_2_2k_plus
 BOOST_DATA_TEST_CASE(the_recursion_itself_dies_1_percent_below_the_edge_and_grows_1_percent_above,
                      data::make({0, 1, 3, 7, 15}) * data::make({0.0, 0.5, 0.9}), delay, momentum) {
   const Staleness staleness = constant_staleness(static_cast<std::size_t>(delay));
-  const double edge = stability_edge(staleness, momentum);
+  const double edge = stability_edge(staleness, {momentum});
   BOOST_TEST(played(staleness, 0.99 * edge, momentum, 60000) < 1e-3);
   BOOST_TEST(played(staleness, 1.01 * edge, momentum, 60000) > 1e3);
 }
@@ -85,7 +87,7 @@ BOOST_DATA_TEST_CASE(the_recursion_itself_dies_1_percent_below_the_edge_and_grow
 BOOST_DATA_TEST_CASE(the_largest_root_of_the_mean_lies_on_the_circle_at_its_edge,
                      data::make({0.0, 0.3, 0.9, 0.99}), momentum) {
   for (const Staleness& staleness : kDistributions) {
-    const double edge = mean_stability_edge(staleness, momentum);
+    const double edge = mean_stability_edge(staleness, {momentum});
     BOOST_TEST(std::abs(spectral_radius(staleness, edge, momentum) - 1) < 1e-6);
     for (const double share : {0.01, 0.1, 0.5, 0.9, 0.999})  // nor does it leave the circle before
       BOOST_TEST(spectral_radius(staleness, share * edge, momentum) < 1);
@@ -94,12 +96,13 @@ BOOST_DATA_TEST_CASE(the_largest_root_of_the_mean_lies_on_the_circle_at_its_edge
 }
 
 BOOST_DATA_TEST_CASE(the_mean_square_neither_dies_nor_grows_at_the_edge,
-                     data::make({0.0, 0.3, 0.9}), momentum) {
+                     data::make({0.0, 0.3, 0.9}) * data::make({0.0, 0.5, 3.0}), momentum, noise) {
+  const Descent descent{momentum, noise};
   for (const Staleness& staleness :
        {kUnequal, nearly_constant_staleness(2.5), counted_staleness({{0, 3}, {5, 1}})}) {
-    const double edge = stability_edge(staleness, momentum);
-    BOOST_TEST(std::abs(second_moment_radius(staleness, edge, momentum) - 1) < 1e-6);
-    BOOST_TEST(edge <= mean_stability_edge(staleness, momentum));
+    const double edge = stability_edge(staleness, descent);
+    BOOST_TEST(std::abs(second_moment_radius(staleness, edge, descent) - 1) < 1e-6);
+    BOOST_TEST(edge <= mean_stability_edge(staleness, descent));
   }
 }
 
@@ -111,15 +114,22 @@ BOOST_AUTO_TEST_CASE(a_geometric_staleness_is_momentum_to_the_mean_but_not_to_th
 
 BOOST_AUTO_TEST_CASE(fresh_gradients_with_momentum_are_stable_up_to_2_times_1_plus_m) {
   for (const double momentum : {0.0, 0.5, 0.9, 0.99}) {
-    const double edge = stability_edge(constant_staleness(0), momentum);
+    const double edge = stability_edge(constant_staleness(0), {momentum});
     BOOST_TEST(std::abs(edge / (2 * (1 + momentum)) - 1) < 1e-9);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(curvature_that_differs_from_batch_to_batch_leaves_2_over_1_plus_c) {
+  for (const double noise : {0.25, 1.0, 4.0}) {
+    const double edge = stability_edge(constant_staleness(0), {0, noise});
+    BOOST_TEST(std::abs(edge * (1 + noise) / 2 - 1) < 1e-9);
   }
 }
 
 BOOST_AUTO_TEST_CASE(momentum_shrinks_the_edge_of_stale_gradients) {
   double before = std::numeric_limits<double>::infinity();
   for (const double momentum : {0.0, 0.3, 0.6, 0.9, 0.99}) {
-    const double edge = stability_edge(constant_staleness(4), momentum);
+    const double edge = stability_edge(constant_staleness(4), {momentum});
     BOOST_TEST(edge < before);
     before = edge;
   }
