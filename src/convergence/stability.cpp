@@ -1,10 +1,12 @@
 #include "convergence/stability.hpp"
 
 #include <algorithm>
+#include <boost/math/tools/toms748_solve.hpp>
 #include <cmath>
 #include <complex>
 #include <limits>
 #include <numbers>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -25,7 +27,7 @@ struct Frequency {
 
 Frequency frequency(const Staleness& staleness, double momentum, double angle) {
   const Complex z = std::polar(1.0, angle);
-  const Complex w = 1.0 / z;
+  const Complex w = std::conj(z);
   Complex sum = 0;
   for (auto share = staleness.share.rbegin(); share != staleness.share.rend(); ++share)
     sum = sum * w + *share;
@@ -34,6 +36,11 @@ Frequency frequency(const Staleness& staleness, double momentum, double angle) {
 
 /// a(w) |P|^2, so that nothing is divided by a P of 0.
 Complex boundary(const Frequency& at) { return -at.own * std::conj(at.delayed); }
+
+/// a(w), where the boundary is real.
+double value(const Frequency& at) { return boundary(at).real() / std::norm(at.delayed); }
+
+double positive(double a) { return a > 0 ? a : kInfinity; }
 
 /// Where the imaginary part of the boundary changes its sign, to the last bit.
 double crossing(const Staleness& staleness, double momentum, double low, double high) {
@@ -51,7 +58,6 @@ double crossing(const Staleness& staleness, double momentum, double low, double 
 /// Steps on the half circle: 16 for every oscillation of z^-max, and for how long momentum lasts.
 std::size_t steps_of(const Staleness& staleness, const Descent& descent) {
   check(descent.momentum >= 0 && descent.momentum < 0.99999, "momentum lies in [0, 0.99999)");
-  check(descent.curvature_noise >= 0, "a variance is not negative");
   return 16 * (staleness.max() + 4 + static_cast<std::size_t>(1 / (1 - descent.momentum)));
 }
 
@@ -87,67 +93,110 @@ Gains gains(const std::vector<Frequency>& circle, double a, double curvature_noi
 /// The a in (0, edge of the mean) where x sustains itself; infinity where so few points do not see
 /// it.
 double self_sustained(const std::vector<Frequency>& circle, double edge, double curvature_noise) {
-  constexpr int kHalvings = 50;
-  double low = 0;
-  double high = kInfinity;
-  for (int i = 0; i < kHalvings; ++i) {
-    const double middle = 0.5 * (low + std::min(high, edge));
-    (gains(circle, middle, curvature_noise).loop < 1 ? low : high) = middle;
-  }
-  return high;
-}
-
-/// What `value_of` says of ever finer half circles, once it stands still to 1e-10 or they become
-/// too many to be quick.
-template <class ValueOf>
-double refined(const Staleness& staleness, const Descent& descent, ValueOf&& value_of) {
-  constexpr std::size_t kMost = std::size_t{1} << 24;
-  const std::size_t terms = staleness.share.size();
-  double before = kInfinity;
-  for (std::size_t points = steps_of(staleness, descent);; points *= 2) {
-    const double value = value_of(half_circle(staleness, descent.momentum, points));
-    if (std::abs(value / before - 1) <= 1e-10 || 2 * points * terms > kMost) return value;
-    before = value;
-  }
+  // From 1/2 at 0 to -1/2 at the edge, where the loop's gain has its pole.
+  const auto margin = [&](double a) {
+    return a == 0 ? 0.5 : 1 / (1 + gains(circle, a, curvature_noise).loop) - 0.5;
+  };
+  const double last = edge * (1 - 1e-12);
+  if (margin(last) >= 0) return kInfinity;
+  std::uintmax_t steps = 100;
+  const auto [low, high] = boost::math::tools::toms748_solve(
+      margin, 0.0, last, boost::math::tools::eps_tolerance<double>(45), steps);
+  return 0.5 * (low + high);
 }
 
 }  // namespace
 
 double mean_stability_edge(const Staleness& staleness, const Descent& descent) {
-  const double momentum = descent.momentum;
-  const std::size_t steps = steps_of(staleness, descent);
-  double edge = kInfinity;
-  const auto consider = [&](double angle) {
-    const Frequency at = frequency(staleness, momentum, angle);
-    const double a = boundary(at).real() / std::norm(at.delayed);
-    if (a > 0) edge = std::min(edge, a);
+  struct Bracket {
+    double low, high;  ///< angles
+    double least;      ///< a that it may hold, for sure: half the smaller of its ends
   };
-  consider(kPi);
-  double before = 0;
+  const std::size_t steps = steps_of(staleness, descent);
+  std::vector<Bracket> brackets;
+  double angle_before = 0, a_before = 0;
   bool below_before = false;
   for (std::size_t i = 1; i < steps; ++i) {
     const double angle = kPi * static_cast<double>(i) / static_cast<double>(steps);
-    const bool below = boundary(frequency(staleness, momentum, angle)).imag() < 0;
-    if (i > 1 && below != below_before) consider(crossing(staleness, momentum, before, angle));
-    before = angle;
+    const Frequency at = frequency(staleness, descent.momentum, angle);
+    const bool below = boundary(at).imag() < 0;
+    const double a = value(at);
+    if (i > 1 && below != below_before)
+      brackets.push_back({angle_before, angle, 0.5 * std::min(a, a_before)});
+    angle_before = angle;
+    a_before = a;
     below_before = below;
+  }
+  // Most brackets lie far above the least: only what may be the edge is worked out.
+  double edge = positive(value(frequency(staleness, descent.momentum, kPi)));
+  std::ranges::sort(brackets, {}, &Bracket::least);
+  for (const Bracket& bracket : brackets) {
+    if (bracket.least > edge) break;
+    const double angle = crossing(staleness, descent.momentum, bracket.low, bracket.high);
+    edge = std::min(edge, positive(value(frequency(staleness, descent.momentum, angle))));
   }
   return edge;
 }
 
+/// Half circles, each twice as fine as the one before, made when they are asked for.
+struct StabilityEdges::Circles {
+  Staleness staleness;
+  double momentum;
+  double mean_edge;
+  std::vector<std::vector<Frequency>> finer;
+
+  Circles(Staleness of, double with)
+      : staleness(std::move(of)),
+        momentum(with),
+        mean_edge(mean_stability_edge(staleness, {momentum, 0})) {}
+
+  std::size_t points(std::size_t level) const {
+    return steps_of(staleness, {momentum, 0}) << level;
+  }
+  const std::vector<Frequency>& at(std::size_t level) {
+    if (level == finer.size()) finer.push_back(half_circle(staleness, momentum, points(level)));
+    return finer[level];
+  }
+
+  /// What `value_of` says of ever finer half circles, once it stands still to 1e-10 or they become
+  /// too many to be quick.
+  template <class ValueOf>
+  double refined(ValueOf&& value_of) {
+    constexpr std::size_t kMost = std::size_t{1} << 24;
+    double before = kInfinity;
+    for (std::size_t level = 0;; ++level) {
+      const double value = value_of(at(level));
+      const bool costly = points(level + 1) * staleness.share.size() > kMost;
+      if (std::abs(value / before - 1) <= 1e-10 || costly) return value;
+      before = value;
+    }
+  }
+};
+
+StabilityEdges::StabilityEdges(Staleness staleness, double momentum)
+    : circles_(std::make_unique<Circles>(std::move(staleness), momentum)) {}
+StabilityEdges::~StabilityEdges() = default;
+StabilityEdges::StabilityEdges(StabilityEdges&&) noexcept = default;
+
+double StabilityEdges::at(double curvature_noise) {
+  check(curvature_noise >= 0, "a variance is not negative");
+  const double edge = circles_->mean_edge;
+  if (circles_->staleness.share.back() == 1 && curvature_noise == 0) return edge;
+  const double sustained = circles_->refined([&](const std::vector<Frequency>& circle) {
+    return self_sustained(circle, edge, curvature_noise);
+  });
+  return std::min(edge, sustained);
+}
+
 double stability_edge(const Staleness& staleness, const Descent& descent) {
-  const double edge = mean_stability_edge(staleness, descent);
-  if (staleness.share.back() == 1 && descent.curvature_noise == 0) return edge;
-  const auto sustained = [&](const std::vector<Frequency>& circle) {
-    return self_sustained(circle, edge, descent.curvature_noise);
-  };
-  return std::min(edge, refined(staleness, descent, sustained));
+  return StabilityEdges(staleness, descent.momentum).at(descent.curvature_noise);
 }
 
 double noise_gain(const Staleness& staleness, double a, const Descent& descent) {
   check(a > 0, "a step has a length");
-  if (a >= stability_edge(staleness, descent)) return kInfinity;
-  return refined(staleness, descent, [&](const std::vector<Frequency>& circle) {
+  StabilityEdges edges(staleness, descent.momentum);
+  if (a >= edges.at(descent.curvature_noise)) return kInfinity;
+  return edges.circles_->refined([&](const std::vector<Frequency>& circle) {
     const Gains both = gains(circle, a, descent.curvature_noise);
     return both.noise / (1 - both.loop);
   });

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "convergence/staleness.hpp"
 
 namespace rehearse {
@@ -37,6 +39,21 @@ double mean_stability_edge(const Staleness& staleness, const Descent& descent = 
 /// The largest a at which the mean square dies out: at most the mean's, and equal where the
 /// staleness is constant and the curvature has no noise.
 double stability_edge(const Staleness& staleness, const Descent& descent = {});
+
+/// The same for one staleness and momentum and many noises of the curvature, of which all but the
+/// first cost little.
+class StabilityEdges {
+ public:
+  StabilityEdges(Staleness staleness, double momentum);
+  ~StabilityEdges();
+  StabilityEdges(StabilityEdges&&) noexcept;
+  double at(double curvature_noise);
+
+ private:
+  friend double noise_gain(const Staleness& staleness, double a, const Descent& descent);
+  struct Circles;
+  std::unique_ptr<Circles> circles_;
+};
 
 /// How noise in the gradients adds up: the variance of x where each step besides has independent
 /// noise of variance 1. 1 / (a (2 - a)) for fresh gradients; infinity from the edge on.

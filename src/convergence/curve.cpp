@@ -1,0 +1,175 @@
+#include "convergence/curve.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/number.hpp"
+#include "config/document.hpp"
+
+namespace rehearse {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSchema = "rehearse.curve/1";
+constexpr std::int64_t kMost = std::int64_t{1} << 53;
+
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+Json mitigation_object(const Mitigation& by) {
+  return {{"staleness_aware", by.staleness_aware},
+          {"momentum_correction", by.momentum_correction},
+          {"delay_compensation", by.delay_compensation},
+          {"staleness_bound", by.staleness_bound ? Json(*by.staleness_bound) : Json(nullptr)},
+          {"backup_workers", by.backup_workers},
+          {"warmup_rounds", by.warmup_rounds},
+          {"local_steps", by.local_steps}};
+}
+
+Json staleness_object(const StalenessSummary& staleness) {
+  Json histogram = Json::object();
+  for (const auto& [value, updates] : staleness.histogram)
+    histogram[std::to_string(value)] = updates;
+  return {{"mean", staleness.mean},
+          {"p50", staleness.p50},
+          {"p99", staleness.p99},
+          {"max", staleness.max},
+          {"histogram", histogram}};
+}
+
+Json point_object(const CurvePoint& point) {
+  return {{"update", point.update},
+          {"time_s", point.time.value()},
+          {"samples", point.samples},
+          {"train_loss", or_null(point.train_loss)},
+          {"test_loss", or_null(point.test_loss)},
+          {"test_accuracy", point.test_accuracy}};
+}
+
+std::uint64_t whole(const Value& value) {
+  return static_cast<std::uint64_t>(value.as_integer(0, kMost));
+}
+
+std::uint32_t small(const Value& value) {
+  return static_cast<std::uint32_t>(value.as_integer(0, std::numeric_limits<std::int32_t>::max()));
+}
+
+std::optional<double> number_or_null(const Value& value) {
+  if (value.is_null()) return std::nullopt;
+  return value.as_number();
+}
+
+Mitigation read_mitigation(Map map) {
+  Mitigation by;
+  by.staleness_aware = map.require("staleness_aware").as_bool();
+  by.momentum_correction = map.require("momentum_correction").as_bool();
+  by.delay_compensation = map.require("delay_compensation").as_non_negative_number();
+  const Value bound = map.require("staleness_bound");
+  if (!bound.is_null()) by.staleness_bound = whole(bound);
+  by.backup_workers = small(map.require("backup_workers"));
+  by.warmup_rounds = whole(map.require("warmup_rounds"));
+  by.local_steps = small(map.require("local_steps"));
+  map.finish();
+  return by;
+}
+
+StalenessSummary read_staleness(Map map) {
+  StalenessSummary staleness;
+  staleness.mean = map.require("mean").as_non_negative_number();
+  staleness.p50 = whole(map.require("p50"));
+  staleness.p99 = whole(map.require("p99"));
+  staleness.max = whole(map.require("max"));
+  Map histogram = map.require("histogram").as_map();
+  for (const std::string& key : histogram.keys()) {
+    const auto value = decimal_number(key);
+    if (!value || *value < 0 || *value != static_cast<double>(static_cast<std::uint64_t>(*value)))
+      histogram.at_key(key).fail(fmt::format("expected a staleness as the key; got \"{}\"", key));
+    staleness.histogram[static_cast<std::uint64_t>(*value)] = whole(histogram.require(key));
+  }
+  map.finish();
+  return staleness;
+}
+
+CurvePoint read_point(Map map) {
+  CurvePoint point;
+  point.update = whole(map.require("update"));
+  point.time = Seconds(map.require("time_s").as_non_negative_number());
+  point.samples = whole(map.require("samples"));
+  point.train_loss = number_or_null(map.require("train_loss"));
+  point.test_loss = number_or_null(map.require("test_loss"));
+  const Value accuracy = map.require("test_accuracy");
+  point.test_accuracy = accuracy.as_non_negative_number();
+  if (point.test_accuracy > 1) accuracy.fail("expected a share from 0 to 1");
+  map.finish();
+  return point;
+}
+
+std::vector<CurvePoint> read_points(const Value& list) {
+  std::vector<CurvePoint> points;
+  for (const Value& one : list.as_list()) {
+    points.push_back(read_point(one.as_map()));
+    if (points.size() > 1 && points.back().update <= points[points.size() - 2].update)
+      one.fail("expected points in the order of their updates");
+  }
+  if (points.empty()) list.fail("expected a point at least");
+  return points;
+}
+
+}  // namespace
+
+std::string to_json(const Curve& curve) {
+  const Json head = {{"schema", kSchema},
+                     {"source", curve.source},
+                     {"model", curve.model},
+                     {"dataset", curve.dataset},
+                     {"train_samples", curve.train_samples},
+                     {"test_samples", curve.test_samples},
+                     {"workers", curve.workers},
+                     {"batch", curve.batch},
+                     {"learning_rate", curve.learning_rate},
+                     {"momentum", curve.momentum},
+                     {"weight_decay", curve.weight_decay},
+                     {"mitigation", mitigation_object(curve.mitigation)},
+                     {"seed", curve.seed},
+                     {"staleness", staleness_object(curve.staleness)},
+                     {"updates", curve.updates},
+                     {"diverged", curve.diverged}};
+  std::string text = "{\n";
+  for (const auto& [key, value] : head.items())
+    text += fmt::format("  \"{}\": {},\n", key, value.dump());
+  text += "  \"points\": [";
+  for (const CurvePoint& point : curve.points) {
+    text += fmt::format("{}\n    {}", &point == curve.points.data() ? "" : ",",
+                        point_object(point).dump());
+  }
+  return text + "\n  ]\n}\n";
+}
+
+Curve read_curve(const std::filesystem::path& file) {
+  const auto document = Document::load(file);
+  Map map = document->root().as_map();
+  map.require("schema").as_choice({kSchema});
+  Curve curve;
+  curve.source = map.require("source").as_choice({"replay", "real"});
+  curve.model = map.require("model").as_string();
+  curve.dataset = map.require("dataset").as_string();
+  curve.train_samples = whole(map.require("train_samples"));
+  curve.test_samples = whole(map.require("test_samples"));
+  curve.workers = small(map.require("workers"));
+  curve.batch = whole(map.require("batch"));
+  curve.learning_rate = map.require("learning_rate").as_non_negative_number();
+  curve.momentum = map.require("momentum").as_non_negative_number();
+  curve.weight_decay = map.require("weight_decay").as_non_negative_number();
+  curve.mitigation = read_mitigation(map.require("mitigation").as_map());
+  curve.seed = whole(map.require("seed"));
+  curve.staleness = read_staleness(map.require("staleness").as_map());
+  curve.updates = whole(map.require("updates"));
+  curve.diverged = map.require("diverged").as_bool();
+  curve.points = read_points(map.require("points"));
+  map.finish();
+  return curve;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "convergence/mitigation.hpp"
+#include "convergence/update_log.hpp"
+
+namespace rehearse {
+
+/// How good the parameters are after some updates.
+struct CurvePoint {
+  std::uint64_t update = 0;   ///< updates applied: the version of the parameters
+  Seconds time;               ///< when the last of them was applied, since the run began
+  std::uint64_t samples = 0;  ///< whose gradients were applied by then
+  /// Mean loss of the batches whose gradients were applied since the point before; nothing at the
+  /// first point, and where it is not finite.
+  std::optional<double> train_loss{};
+  std::optional<double> test_loss{};  ///< mean over the test samples; nothing where not finite
+  double test_accuracy = 0;           ///< share of the test samples
+};
+
+/// Loss and accuracy of one training run over time and samples.
+struct Curve {
+  std::string source;          ///< "replay" of an update log, or "real" run
+  std::string model, dataset;  ///< "small_cnn", "mnist"
+  std::uint64_t train_samples = 0, test_samples = 0;
+  std::uint32_t workers = 1;
+  std::uint64_t batch = 1;  ///< samples of one gradient
+  double learning_rate = 0, momentum = 0, weight_decay = 0;
+  Mitigation mitigation;
+  std::uint64_t seed = 1;
+  StalenessSummary staleness;  ///< of all updates
+  std::uint64_t updates = 0;
+  bool diverged = false;
+  std::vector<CurvePoint> points;  ///< in order of updates, the initial parameters first
+};
+
+/// `rehearse.curve/1`, JSON with a line for each point.
+std::string to_json(const Curve& curve);
+
+/// Reads one strictly. MissingError where the file cannot be read; InputError `file:line:column:
+/// error: ...` otherwise.
+Curve read_curve(const std::filesystem::path& file);
+
+}  // namespace rehearse
