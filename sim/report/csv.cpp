@@ -38,6 +38,7 @@ void add_bounds(const std::string& prefix, const Json& ends, Row& row) {
 }
 
 void flatten(const std::string& name, const Json& value, Row& row) {
+  if (name == "accuracy.curve") return;  // a table of its own: rehearse forecast --format csv
   if (name == "staleness.histogram") {
     row.emplace_back(name, histogram_text(value));
   } else if (name == "intervals") {
@@ -70,7 +71,8 @@ std::vector<std::string> columns_of(const std::vector<Row>& rows) {
   for (const auto& [name, text] : flat(whole)) columns.push_back(name);
   for (const Row& row : rows) {
     for (const auto& [name, text] : row) {
-      const bool absent = name == "memory" || name == "staleness" || name == "cost";
+      const bool absent =
+          name == "memory" || name == "accuracy.target" || name == "staleness" || name == "cost";
       if (!absent && std::ranges::find(columns, name) == columns.end()) columns.push_back(name);
     }
   }

@@ -156,6 +156,8 @@ Scenario read_scenario(const Document& document) {
   scenario.train = read_train_section(section_or_empty(root, empty, "train"));
   scenario.run = read_run_section(section_or_empty(root, empty, "run"),
                                   scenario.cluster.gpu_count(), scenario.comm.get());
+  if (const auto convergence = root.optional("convergence"))
+    scenario.convergence = read_convergence_section(*convergence);
   root.finish();
   scenario.cost_sources = find_cost_sources(scenario, choice, library);
   append(scenario.assumptions, document.defaults_taken());

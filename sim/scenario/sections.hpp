@@ -24,6 +24,10 @@ Train read_train_section(const Value& value);
 /// measured overlap is the default of overlap_slowdown.
 RunOptions read_run_section(const Value& value, std::size_t ranks, const CommProfile* comm);
 
+/// `convergence: {curves: [FILE, ...], learning_rate: 0.1, ...}`: fits the curves, whose files are
+/// found from the scenario's folder.
+Convergence read_convergence_section(const Value& value);
+
 /// What a strategy asks of the cluster, checked where the strategy's keys stand.
 void check_strategy_section(const Value& value, const Strategy& strategy, const Cluster& cluster);
 

@@ -22,7 +22,7 @@ struct FittedDomain {
 
 /// How one model on one data set converges in any setting, as fitted to some runs.
 struct ConvergenceModel {
-  LearningCurve curve;
+  LearningCurve curve = learning_curve_prior().mean;
   Eigen::MatrixXd covariance;    ///< of `curve`
   double curvature_noise = 0;    ///< Descent's, at `reference_samples` per update
   double reference_samples = 1;  ///< median of the observations
@@ -34,7 +34,7 @@ struct ConvergenceModel {
   double held_out_error = 0;  ///< mean |error - forecast| at the end of those runs, in shares
   int settings = 0, runs = 0, failed_runs = 0;
   double least_failed_error = 0;  ///< that a failed run ends with: seen, or by definition
-  DivergenceOdds odds;
+  DivergenceOdds odds{{}};
   FittedDomain domain;
 };
 

@@ -85,7 +85,7 @@ double Forecast::error_quantile(double updates, double part) const {
   return std::min(model_.initial_error, error);
 }
 
-Range Forecast::accuracy_after(double updates) const {
+Estimate Forecast::accuracy_after(double updates) const {
   const double untrained = 1 - model_.initial_error;
   const double value =
       verdict() == Verdict::diverges ? untrained : 1 - std::exp(log_error_at(updates));

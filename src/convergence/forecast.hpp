@@ -9,7 +9,7 @@
 namespace rehearse {
 
 /// A number with the 90 % interval of one run.
-struct Range {
+struct Estimate {
   double value = 0, low = 0, high = 0;
 };
 
@@ -39,7 +39,7 @@ class Forecast {
   /// Diverges from a probability of 0.75 on, may from 0.05.
   Verdict verdict() const;
 
-  Range accuracy_after(double updates) const;
+  Estimate accuracy_after(double updates) const;
   UpdatesNeeded updates_to(double accuracy) const;
   /// What keeps the model from having been fitted to anything like it, "learning rate 0.4: fitted
   /// on 0.02 to 0.2"; `updates` are how far it is asked.

@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(intervals_hold_90_percent_of_what_runs_that_were_not_seen_d
       if (seen.failed) continue;
       const Forecast forecast(model, seen.setting);
       for (const ErrorPoint& point : seen.points) {
-        const Range range = forecast.accuracy_after(point.update);
+        const Estimate range = forecast.accuracy_after(point.update);
         inside += range.low <= 1 - point.error && 1 - point.error <= range.high;
         points += 1;
       }

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "convergence/convergence_model.hpp"
+
+namespace rehearse {
+
+/// A model fitted to files of curves.
+struct FittedCurves {
+  ConvergenceModel model;
+  std::string network, dataset;  ///< what all of them trained
+  /// The setting that most of the runs have (its momentum, then its rate), fresh: what is asked
+  /// about where nothing else is said.
+  TrainingSetting usual;
+};
+
+/// Reads and fits them. InputError where they trained different networks or data, or none of them
+/// trained; and as read_curve() and observe() say.
+FittedCurves fit_curves(const std::vector<std::filesystem::path>& files);
+
+}  // namespace rehearse
