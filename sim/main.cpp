@@ -27,6 +27,12 @@ void add_run(CLI::App& app, RunCommand& command) {
   CLI::Option* trace =
       run->add_option("--trace", command.trace, "Write a trace that Perfetto opens")
           ->type_name("FILE");
+  CLI::Option* updates = run->add_option("--updates", command.updates,
+                                         "Write a parameter server's updates, for a replay (CSV)")
+                             ->type_name("FILE");
+  run->add_flag("--replay", command.replay,
+                "Then train a real network with the updates (./rehearse from the sources); the "
+                "options that follow are those of `rehearse-calibrate replay`");
   // Both are assignments, so that the report does not call them defaults and errors name the key.
   run->add_option_function<std::string>(
          "--seed",
@@ -42,7 +48,8 @@ void add_run(CLI::App& app, RunCommand& command) {
   run->add_flag("--quiet", command.quiet, "No progress line");
   run->add_flag("--dry-run", command.dry_run, "Print what would be simulated, and stop")
       ->excludes(format)
-      ->excludes(trace);
+      ->excludes(trace)
+      ->excludes(updates);
   add_color(*run, command.color);
   run->callback([&command] { run_command(command); });
 }

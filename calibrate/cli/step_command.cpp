@@ -5,13 +5,18 @@
 #include <ctime>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 
 #include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/step_processes.hpp"
+#include "cli/training_options.hpp"
+#include "launch/run_ranks.hpp"
 #include "measure/precision.hpp"
 #include "models/networks.hpp"
 #include "profile/whole_file.hpp"
+#include "replay/replay.hpp"
+#include "replay/replica.hpp"
 
 namespace rehearse {
 namespace {
@@ -37,6 +42,7 @@ void print_plan(StepCommand command, const Ranks& ranks) {
   command.run.warmup = 1;
   command.run.steps = 3;
   command.quiet = true;
+  command.curve.clear();
   StepProcesses processes(command, ranks);
   if (!processes.run()) return;
   Seconds slowest;
@@ -65,11 +71,63 @@ void complete(StepCommand& command) {
   }
 }
 
+/// Reads the data, and says what does not suit it before any process starts.
+void complete_data(StepCommand& command, const Ranks& ranks) {
+  StepRunOptions& run = command.run;
+  if (command.data.folder.empty()) {
+    if (!command.curve.empty())
+      throw InputError("error: --curve: random data teach nothing\nremedy: --data FOLDER");
+    return;
+  }
+  if (!run.strategy.starts_with("ps-"))
+    throw InputError("error: --data: only workers of a parameter server train on real data here");
+  if (command.servers > 1 && !command.curve.empty())
+    throw InputError("error: --curve: several servers have no version in common; use one");
+  if (command.precision != "fp32")
+    throw InputError("error: --data: real data train in fp32 here, as replays of them do");
+  run.data = std::make_shared<Dataset>(read_dataset(command.data));
+  run.shape = shape_for(*run.data);
+  run.cpu = true;
+  if (run.threads == 0) run.threads = 1;  // so that a replay of it computes the same
+  const int updates = (run.warmup + run.steps) * (run.strategy == "ps-sync" ? 1 : ranks.trainers());
+  if (command.eval_every == 0) command.eval_every = static_cast<std::uint64_t>((updates + 19) / 20);
+  // In a process of its own: LibTorch's threads would not survive the fork of the ranks.
+  collect_from_ranks(1, [&](const RankEnvironment&) {
+    Replica({run.model, run.shape, run.seed});
+    return std::string();
+  });
+}
+
+/// Of rank 0's process, whose server writes it: the file of snapshots is not left behind.
+struct SnapshotsEnd {
+  std::filesystem::path file;  ///< empty: none
+  ~SnapshotsEnd() {
+    std::error_code ignored;
+    if (!file.empty()) std::filesystem::remove(file, ignored);
+  }
+};
+
+void write_curve(const StepCommand& command, const StepProcesses& processes) {
+  std::vector<std::map<std::uint64_t, double>> losses;
+  for (const RankSteps& rank : processes.ranks) losses.push_back(rank.losses);
+  const Curve curve =
+      curve_of_run(processes.updates(), losses, command.snapshots(), *command.run.data,
+                   command.training(), std::max(1U, std::thread::hardware_concurrency()));
+  write_whole_file(command.curve, to_json(curve));
+  fmt::print("test accuracy: {:.2f} %{}\ncurve: {}\n", 100 * curve.points.back().test_accuracy,
+             curve.diverged ? ", diverged" : "", command.curve.string());
+}
+
 void run_step(StepCommand& command, const Invocation& invocation) {
-  complete(command);
   const Ranks ranks = ranks_of(command);
+  complete_data(command, ranks);
+  complete(command);
   if (command.dry_run) return print_plan(command, ranks);
-  if (!ranks.self || ranks.self->rank == 0) check_can_write(command.output);
+  const bool leads = !ranks.self || ranks.self->rank == 0;
+  if (leads) check_can_write(command.output);
+  const bool curve_is_here = leads && !command.curve.empty();
+  if (curve_is_here) check_can_write(command.curve);
+  const SnapshotsEnd end{curve_is_here ? command.snapshots() : std::filesystem::path()};
   StepProcesses processes(command, ranks);
   if (!processes.run()) return;
   const StepRunOptions& run = command.run;
@@ -88,11 +146,11 @@ void run_step(StepCommand& command, const Invocation& invocation) {
                             .warmup = run.warmup};
   if (!processes.servers.empty()) {
     std::filesystem::path table = command.output;
-    write_whole_file(table.replace_extension(".updates.csv"),
-                     to_csv(updates_of(processes.servers)));
+    write_whole_file(table.replace_extension(".updates.csv"), to_csv(processes.updates()));
   }
   write_whole_file(command.output, step_report(request, processes.ranks, processes.servers));
   print_summary(processes, run.warmup, command.output);
+  if (!command.curve.empty()) write_curve(command, processes);
 }
 
 /// What the ranks train.
@@ -135,8 +193,30 @@ void add_server_options(CLI::App& step, StepCommand& command) {
   step.add_option("--backup", command.backup_workers, "ps-sync: workers that no round waits for")
       ->check(CLI::Range(0, 1023))
       ->type_name("N");
+  step.add_option("--warmup-rounds", command.mitigation.warmup_rounds,
+                  "ps-ssp, ps-async: synchronous rounds first")
+      ->check(CLI::Range(1, 1000000))
+      ->type_name("K");
+  step.add_option("--jitter", command.jitter_ms,
+                  "Mean of an exponential delay added to every worker's steps")
+      ->check(CLI::Range(0.0, 1e6))
+      ->type_name("MS");
+  step.add_option("--weight-decay", command.weight_decay, "Of the workers' gradients")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("D");
+  add_mitigation_options(step, command.mitigation);
   step.add_flag("--dedicated-server", command.dedicated_server,
                 "Servers have rank 0's node for themselves, and the other nodes' ranks train");
+}
+
+void add_curve_options(CLI::App& step, StepCommand& command) {
+  add_data_options(step, command.data);
+  step.add_option("--curve", command.curve, "Loss and accuracy over time, on --data (JSON)")
+      ->type_name("FILE");
+  step.add_option("--eval-every", command.eval_every,
+                  "Updates between two points of the curve; else twenty points")
+      ->check(CLI::Range(1, 1000000000))
+      ->type_name("K");
 }
 
 }  // namespace
@@ -166,6 +246,7 @@ void add_step_command(CLI::App& app, const Invocation& invocation) {
       ->type_name("S");
   step->add_option("--output", command->output, "The report (JSON)")->type_name("FILE");
   add_server_options(*step, *command);
+  add_curve_options(*step, *command);
   step->add_flag("--cpu", command->run.cpu, "Train on CPUs though there are GPUs");
   step->add_flag("--dry-run", command->dry_run, "Print the plan and its estimated time");
   step->add_flag("--quiet", command->quiet, "No progress line");

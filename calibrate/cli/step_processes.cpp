@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "cli/progress.hpp"
 #include "launch/run_team.hpp"
+#include "server/snapshot_file.hpp"
 
 namespace rehearse {
 namespace {
@@ -41,13 +43,19 @@ std::optional<ServerMode> server_mode(const std::string& strategy) {
 }
 
 ParameterServerOptions server_options(const StepCommand& command, ServerMode mode, int workers) {
-  return {{workers,
-           mode,
-           command.staleness,
-           command.backup_workers,
-           {command.run.learning_rate, command.run.momentum}},
-          Seconds(command.timeout),
-          Seconds(command.timeout)};
+  const UpdateRuleOptions rule{
+      .workers = workers,
+      .mode = mode,
+      .staleness = command.staleness,
+      .backup_workers = command.backup_workers,
+      .warmup_rounds = command.mitigation.warmup_rounds,
+      .sgd = server_part(command.training(), static_cast<std::uint32_t>(workers))};
+  ParameterServerOptions options{rule, Seconds(command.timeout), Seconds(command.timeout)};
+  if (command.curve.empty()) return options;
+  const auto snapshots = std::make_shared<SnapshotWriter>(command.snapshots());
+  options.observe = [snapshots](const ServerSnapshot& one) { snapshots->append(one); };
+  options.observe_every = command.eval_every;
+  return options;
 }
 
 /// "10.0.0.1:4001,10.0.0.1:4002", and back.
@@ -89,6 +97,21 @@ void check_dedicated_server(const StepCommand& command, const Ranks& ranks) {
 }
 
 }  // namespace
+
+TrainingOptions StepCommand::training() const {
+  return {.model = run.model,
+          .batch = static_cast<std::uint64_t>(run.batch),
+          .learning_rate = run.learning_rate,
+          .momentum = run.momentum,
+          .weight_decay = weight_decay,
+          .mitigation = mitigation,
+          .seed = run.seed};
+}
+
+std::filesystem::path StepCommand::snapshots() const {
+  std::filesystem::path file = curve;
+  return file += ".snapshots";
+}
 
 Ranks ranks_of(const StepCommand& command) {
   Ranks ranks{rank_environment_of_launcher(), command.nproc, 1, command.dedicated_server};
@@ -134,6 +157,17 @@ bool StepProcesses::run() {
   return !texts.empty();
 }
 
+RunUpdates StepProcesses::updates() const {
+  RunUpdates run{.workers = static_cast<std::uint32_t>(placed_.trainers()),
+                 .warmup = static_cast<std::uint64_t>(command_.run.warmup),
+                 .mitigation = {},
+                 .updates = updates_of(servers)};
+  if (mode_ == ServerMode::bounded) run.mitigation.staleness_bound = command_.staleness;
+  run.mitigation.backup_workers = static_cast<std::uint32_t>(command_.backup_workers);
+  run.mitigation.warmup_rounds = command_.mitigation.warmup_rounds;
+  return run;
+}
+
 /// Here and not in the servers' processes: the ports are free, and known to all, before any
 /// starts.
 std::string StepProcesses::listen(const std::string& address) {
@@ -167,6 +201,8 @@ std::string StepProcesses::work_of(const RankEnvironment& self, const std::strin
 RankSteps StepProcesses::train(const RankEnvironment& trainer, const std::string& announced) {
   StepRunOptions options = command_.run;
   options.servers = endpoints_in(announced);
+  options.jitter = Seconds(command_.jitter_ms / 1e3);
+  options.local = worker_part(command_.training());
   if (trainer.rank == slow_rank_) options.delay = delay_;
   Progress progress(command_.quiet || trainer.rank != 0);
   const int all = options.warmup + options.steps;

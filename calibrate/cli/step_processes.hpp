@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "convergence/update_file.hpp"
 #include "launch/rank_environment.hpp"
+#include "replay/training.hpp"
 #include "train/step_run.hpp"
 
 namespace rehearse {
@@ -21,6 +23,17 @@ struct StepCommand {
   bool dedicated_server = false;  ///< rank 0's node is the servers' alone
   double timeout = 300;
   std::string slow;  ///< RANK:MS
+  double jitter_ms = 0;
+  double weight_decay = 0;
+  Mitigation mitigation;
+  DatasetOptions data;           ///< its folder empty: random data
+  std::filesystem::path curve;   ///< of a run on real data
+  std::uint64_t eval_every = 0;  ///< updates between two points of it
+
+  /// What is trained, as a replay states it.
+  TrainingOptions training() const;
+  /// Where the server keeps its snapshots until the curve is made of them.
+  std::filesystem::path snapshots() const;
   std::filesystem::path output;
   bool dry_run = false, quiet = false;
 };
@@ -51,6 +64,9 @@ class StepProcesses {
 
   std::vector<RankSteps> ranks;
   std::vector<ServerResult> servers;
+
+  /// What the servers did, once they have.
+  RunUpdates updates() const;
 
  private:
   std::string listen(const std::string& address);

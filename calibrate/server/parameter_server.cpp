@@ -31,6 +31,7 @@ class Server {
   ServerResult run() {
     try {
       while (!all_done()) turn();
+      if (observed_ != rule_.version()) observe();
       finish_sending(Deadline(options_.silence_timeout));
     } catch (const Error& error) {
       tell_all(error.what());
@@ -109,6 +110,7 @@ class Server {
       rule_.push(
           {*worker, message.header.iteration, message.header.version, std::move(message.body)},
           Seconds(std::chrono::duration<double>(Clock::now() - began_).count()));
+      if (observed_ != rule_.version() && rule_.version() % options_.observe_every == 0) observe();
     } else if (message.header.kind == MessageKind::pull) {
       workers_[*worker].waits = true;
     } else if (message.header.kind == MessageKind::done) {
@@ -139,7 +141,16 @@ class Server {
       if (hello.body.size() != size) fail_of(0, "brought no initial parameters");
       rule_.set_parameters(static_cast<ElementType>(header.element_size), hello.body);
     }
-    if (all_joined()) began_ = Clock::now();
+    if (!all_joined()) return;
+    began_ = Clock::now();
+    observe();
+  }
+
+  void observe() {
+    observed_ = rule_.version();
+    if (!options_.observe) return;
+    const Seconds last = rule_.log().empty() ? Seconds(0) : rule_.log().back().applied;
+    options_.observe({rule_.version(), last, *rule_.snapshot()});
   }
 
   void answer_pulls() {
@@ -153,7 +164,7 @@ class Server {
         header.kind = MessageKind::parameters;
         header.iteration = rule_.next_iteration(w);
         header.version = rule_.version();
-        worker.connection->send(header, rule_.snapshot());
+        worker.connection->send(header, rule_.read(w));
       } else if (const auto reason = rule_.reason_stuck()) {
         throw MissingError("error: " + *reason);
       }
@@ -237,6 +248,7 @@ class Server {
   Deadline deadline_;
   Clock::time_point began_ = Clock::now();
   std::uint64_t received_ = 0, sent_ = 0;
+  std::uint64_t observed_ = 0;  ///< the version that was told last
 };
 
 }  // namespace

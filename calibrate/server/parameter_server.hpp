@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "server/socket.hpp"
@@ -7,10 +10,21 @@
 
 namespace rehearse {
 
+/// The parameters of one moment.
+struct ServerSnapshot {
+  std::uint64_t version = 0;
+  Seconds applied;  ///< the last update, since all workers were there
+  std::span<const std::byte> parameters;
+};
+
 struct ParameterServerOptions {
   UpdateRuleOptions rule;
   Seconds join_timeout{60};      ///< all workers must have said hello by then
   Seconds silence_timeout{300};  ///< no message from any worker for so long is a failure
+  /// Told the parameters before the first update, after each update number that is a multiple of
+  /// `observe_every`, and at the end; it must not keep the server waiting.
+  std::function<void(const ServerSnapshot&)> observe = {};
+  std::uint64_t observe_every = 1;
 };
 
 /// What a server did.

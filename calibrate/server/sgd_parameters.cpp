@@ -1,5 +1,6 @@
 #include "server/sgd_parameters.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.hpp"
@@ -15,18 +16,42 @@ T load(std::span<const std::byte> bytes, std::size_t index) {
   return value;
 }
 
+/// sum += g + lambda g g (w - w_read).
 template <class T>
-void add(std::vector<T>& sum, std::span<const std::byte> gradient) {
-  check(gradient.size() == sum.size() * sizeof(T), "a gradient is as long as the parameters");
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += load<T>(gradient, i);
+void add(std::vector<T>& sum, const StaleGradient& gradient, const std::vector<T>& values,
+         double lambda) {
+  check(gradient.bytes.size() == sum.size() * sizeof(T), "a gradient is as long as the parameters");
+  if (lambda == 0) {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += load<T>(gradient.bytes, i);
+    return;
+  }
+  check(gradient.read.size() == gradient.bytes.size(), "what a gradient was computed from is kept");
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    const T g = load<T>(gradient.bytes, i);
+    sum[i] += g + static_cast<T>(lambda) * g * g * (values[i] - load<T>(gradient.read, i));
+  }
 }
 
 template <class T>
-std::vector<T> mean(const std::vector<std::span<const std::byte>>& gradients, std::size_t count) {
-  std::vector<T> sum(count, T{0});
-  for (const auto gradient : gradients) add(sum, gradient);
+std::vector<T> mean(const std::vector<StaleGradient>& gradients, const std::vector<T>& values,
+                    double lambda) {
+  std::vector<T> sum(values.size(), T{0});
+  for (const StaleGradient& gradient : gradients) add(sum, gradient, values, lambda);
   for (T& value : sum) value /= static_cast<T>(gradients.size());
   return sum;
+}
+
+double learning_rate(const SgdOptions& options, const std::vector<StaleGradient>& gradients) {
+  if (!options.staleness_aware) return options.learning_rate;
+  std::uint64_t stalest = 1;
+  for (const StaleGradient& gradient : gradients) stalest = std::max(stalest, gradient.staleness);
+  return options.learning_rate / static_cast<double>(stalest);
+}
+
+template <class T>
+std::vector<std::byte> copy_of(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace
@@ -46,15 +71,15 @@ SgdParameters::SgdParameters(ElementType type, std::span<const std::byte> initia
   if (type == ElementType::float64) fill(State<double>{});
 }
 
-void SgdParameters::apply(const std::vector<std::span<const std::byte>>& gradients) {
+void SgdParameters::apply(const std::vector<StaleGradient>& gradients) {
   check(!gradients.empty(), "an update has a gradient");
   snapshot_.reset();
   std::visit(
       [&](auto& state) {
         using T = typename std::decay_t<decltype(state.values)>::value_type;
-        const T rate = static_cast<T>(options_.learning_rate);
+        const T rate = static_cast<T>(learning_rate(options_, gradients));
         const T momentum = static_cast<T>(options_.momentum);
-        const std::vector<T> step = mean<T>(gradients, state.values.size());
+        const std::vector<T> step = mean(gradients, state.values, options_.delay_compensation);
         for (std::size_t i = 0; i < step.size(); ++i) {
           T direction = step[i];
           if (!state.velocity.empty())
@@ -67,11 +92,24 @@ void SgdParameters::apply(const std::vector<std::span<const std::byte>>& gradien
 
 std::shared_ptr<const std::vector<std::byte>> SgdParameters::snapshot() {
   if (!snapshot_) {
-    const auto bytes = std::visit(
-        [](const auto& state) { return std::as_bytes(std::span(state.values)); }, state_);
-    snapshot_ = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+    snapshot_ = std::make_shared<const std::vector<std::byte>>(
+        std::visit([](const auto& state) { return copy_of(state.values); }, state_));
   }
   return snapshot_;
+}
+
+std::vector<std::byte> SgdParameters::velocity() const {
+  return std::visit([](const auto& state) { return copy_of(state.velocity); }, state_);
+}
+
+void SgdParameters::set_velocity(std::span<const std::byte> velocity) {
+  std::visit(
+      [&](auto& state) {
+        check(velocity.size() == std::as_bytes(std::span(state.velocity)).size(),
+              "a momentum is as long as the parameters");
+        if (!velocity.empty()) std::memcpy(state.velocity.data(), velocity.data(), velocity.size());
+      },
+      state_);
 }
 
 }  // namespace rehearse

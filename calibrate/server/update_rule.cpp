@@ -17,6 +17,8 @@ UpdateRule::UpdateRule(const UpdateRuleOptions& options)
     throw InputError(fmt::format("error: {} backup workers of {} leave nobody to wait for",
                                  options.backup_workers, options.workers));
   }
+  if (options.warmup_rounds > 0 && options.mode == ServerMode::synchronous)
+    throw InputError("error: all rounds are synchronous; a warm-up is for bounded or asynchronous");
   if (options.backup_workers > 0 && options.mode != ServerMode::synchronous) {
     throw InputError("error: only synchronous rounds have backup workers");
   }
@@ -34,16 +36,26 @@ std::uint64_t UpdateRule::slowest() const {
   return fewest;
 }
 
+bool UpdateRule::in_rounds() const {
+  return options_.mode == ServerMode::synchronous || version_ < options_.warmup_rounds;
+}
+
+std::shared_ptr<const std::vector<std::byte>> UpdateRule::read(std::size_t worker) {
+  auto now = parameters_.snapshot();
+  if (options_.sgd.delay_compensation != 0) workers_.at(worker).read = now;
+  return now;
+}
+
 bool UpdateRule::may_read(std::size_t worker) const {
   const std::uint64_t own = workers_.at(worker).pushed;
-  if (options_.mode == ServerMode::synchronous) return version_ >= own;
+  if (in_rounds()) return version_ >= own;
   if (options_.mode == ServerMode::asynchronous) return true;
   const std::uint64_t fewest = slowest();
   return own <= fewest || own - fewest <= options_.staleness;
 }
 
 std::uint64_t UpdateRule::next_iteration(std::size_t worker) const {
-  return options_.mode == ServerMode::synchronous ? version_ : workers_.at(worker).pushed;
+  return in_rounds() ? version_ : workers_.at(worker).pushed;
 }
 
 void UpdateRule::push(Push push, Seconds now) {
@@ -53,7 +65,7 @@ void UpdateRule::push(Push push, Seconds now) {
                                    push.worker, push.iteration, push.version_read));
   }
   worker.pushed = push.iteration + 1;
-  if (options_.mode != ServerMode::synchronous) {
+  if (!in_rounds()) {
     std::vector<Push> one;
     one.push_back(std::move(push));
     apply(one, now);
@@ -73,8 +85,12 @@ void UpdateRule::push(Push push, Seconds now) {
 }
 
 void UpdateRule::apply(std::vector<Push>& pushes, Seconds now) {
-  std::vector<std::span<const std::byte>> gradients;
-  for (const Push& push : pushes) gradients.emplace_back(push.gradient);
+  std::vector<StaleGradient> gradients;
+  for (const Push& push : pushes) {
+    StaleGradient gradient{push.gradient, version_ - push.version_read};
+    if (const auto& read = workers_[push.worker].read) gradient.read = *read;
+    gradients.push_back(gradient);
+  }
   parameters_.apply(gradients);
   for (const Push& push : pushes) {
     log_.push_back({static_cast<std::uint32_t>(push.worker), push.iteration, push.version_read,
@@ -86,7 +102,7 @@ void UpdateRule::apply(std::vector<Push>& pushes, Seconds now) {
 void UpdateRule::finish(std::size_t worker) { workers_.at(worker).finished = true; }
 
 std::optional<std::string> UpdateRule::reason_stuck() const {
-  if (options_.mode != ServerMode::synchronous) return std::nullopt;
+  if (!in_rounds()) return std::nullopt;
   const auto in_round = [&](std::size_t worker) {
     return std::any_of(round_.begin(), round_.end(),
                        [&](const Push& push) { return push.worker == worker; });

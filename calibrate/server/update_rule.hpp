@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "convergence/update_log.hpp"
 #include "server/sgd_parameters.hpp"
-#include "server/update_log.hpp"
 
 namespace rehearse {
 
@@ -24,6 +24,8 @@ struct UpdateRuleOptions {
   ServerMode mode = ServerMode::synchronous;
   std::uint64_t staleness = 0;  ///< bounded: iterations that a worker may be ahead of the slowest
   int backup_workers = 0;       ///< synchronous: a round takes the first workers - backup_workers
+  /// Bounded or asynchronous: after so many synchronous rounds, in which every worker counts.
+  std::uint64_t warmup_rounds = 0;
   SgdOptions sgd;
 };
 
@@ -49,6 +51,8 @@ class UpdateRule {
   /// Updates applied so far.
   std::uint64_t version() const { return version_; }
   std::shared_ptr<const std::vector<std::byte>> snapshot() { return parameters_.snapshot(); }
+  /// The same for a worker that reads them now.
+  std::shared_ptr<const std::vector<std::byte>> read(std::size_t worker);
 
   struct Push {
     std::size_t worker = 0;
@@ -73,7 +77,11 @@ class UpdateRule {
   struct Worker {
     std::uint64_t pushed = 0;  ///< iterations; synchronous: the round after its last
     bool finished = false;
+    /// Delay compensation: what its next gradient is computed from.
+    std::shared_ptr<const std::vector<std::byte>> read{};
   };
+  /// Whether the next update is a synchronous round's.
+  bool in_rounds() const;
   int round_size() const { return options_.workers - options_.backup_workers; }
   std::uint64_t slowest() const;
   void apply(std::vector<Push>& pushes, Seconds now);

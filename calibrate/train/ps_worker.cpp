@@ -1,9 +1,11 @@
 #include "train/ps_worker.hpp"
 
 #include <chrono>
+#include <cmath>
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/random.hpp"
 
 namespace rehearse {
 namespace {
@@ -58,9 +60,6 @@ class FlatBuffer {
     }
     to_host();
   }
-  void forget_gradients() {
-    for (torch::Tensor& one : parameters_) one.mutable_grad() = torch::Tensor();
-  }
 
  private:
   torch::ScalarType type() const { return parameters_.front().scalar_type(); }
@@ -82,6 +81,13 @@ class FlatBuffer {
   torch::Tensor host_, device_;  ///< the same tensor on a CPU
   std::vector<torch::Tensor> slices_;
 };
+
+/// In seconds.
+double delay_of(const PsWorkerOptions& options, std::uint64_t iteration) {
+  if (options.jitter.value() == 0) return options.delay.value();
+  RandomStream stream = random_stream(options.seed, "worker jitter", options.worker, iteration);
+  return options.delay.value() - options.jitter.value() * std::log1p(-uniform01(stream));
+}
 
 /// Time since the last call.
 class Laps {
@@ -113,11 +119,11 @@ PsWorkerResult train_with_server(const std::vector<torch::Tensor>& parameters,
     PsStep step{*iteration, {}, {}, {}};
     flat.to_network();
     step.pull = laps.lap();
-    flat.forget_gradients();
-    const torch::Tensor value = loss(*iteration);
-    value.backward();
-    result.losses.push_back(value.item<double>());  // on a GPU it waits for backward, too
-    std::this_thread::sleep_for(std::chrono::duration<double>(options.delay.value()));
+    const auto step_loss = [&](std::uint32_t k) {
+      return loss(*iteration * options.local.steps + k);
+    };
+    result.losses.push_back(take_local_steps(parameters, step_loss, options.local));
+    std::this_thread::sleep_for(std::chrono::duration<double>(delay_of(options, *iteration)));
     step.compute = laps.lap();
     flat.take_gradients();
     client.push(flat.bytes());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "server/parameter_client.hpp"
+#include "train/local_steps.hpp"
 
 namespace rehearse {
 
@@ -14,7 +15,11 @@ struct PsWorkerOptions {
   std::vector<Endpoint> servers;
   std::uint32_t worker = 0;
   std::uint64_t iterations = 1;
-  Seconds delay;  ///< added to every step: makes this worker a straggler
+  Seconds delay{};  ///< added to every step: makes this worker a straggler
+  /// The mean of what is added besides, exponentially distributed: a memoryless worker's jitter.
+  Seconds jitter{};
+  std::uint64_t seed = 1;  ///< of the jitter
+  LocalSteps local{};
   Seconds connect_timeout{60};
   Seconds reply_timeout{300};
 };
@@ -34,7 +39,8 @@ struct PsWorkerResult {
   Bytes sent, received;
 };
 
-/// The loss of an iteration's batch, a scalar that backward starts from.
+/// The loss of an iteration's batch, a scalar that backward starts from; of local SGD, of its
+/// batches counted through.
 using IterationLoss = std::function<torch::Tensor(std::uint64_t iteration)>;
 
 /// Trains with a parameter server: pull, forward and backward, push, until `iterations` are done.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct RankSteps {
   Bytes sent, received;  ///< over the network, per step
   Bytes allocated_peak;  ///< of tensors
   double last_loss = 0;
+  std::map<std::uint64_t, double> losses;  ///< of a worker on real data, by iteration
   StepDetail detail;
   std::string device, libtorch;
   int host_threads = 1;

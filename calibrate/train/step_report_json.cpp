@@ -25,6 +25,14 @@ StepDetail detail_from(const json& object) {
   return detail;
 }
 
+double number_of(const json& value) { return value.is_null() ? std::nan("") : value.get<double>(); }
+
+json losses_to_json(const std::map<std::uint64_t, double>& losses) {
+  json list = json::array();
+  for (const auto& [iteration, loss] : losses) list.push_back({iteration, loss});
+  return list;
+}
+
 }  // namespace
 
 std::vector<double> numbers(const std::vector<Seconds>& times) {
@@ -57,6 +65,7 @@ std::string to_json(const RankSteps& rank) {
               {"received", rank.received.value()},
               {"peak", rank.allocated_peak.value()},
               {"loss", rank.last_loss},
+              {"losses", losses_to_json(rank.losses)},
               {"detail", to_object(rank.detail)},
               {"device", rank.device},
               {"libtorch", rank.libtorch},
@@ -66,9 +75,7 @@ std::string to_json(const RankSteps& rank) {
 
 RankSteps rank_steps_from_json(const std::string& text) {
   const json object = json::parse(text);
-  const auto number = [&](const char* key) {
-    return object.at(key).is_null() ? std::nan("") : object.at(key).get<double>();
-  };
+  const auto number = [&](const char* key) { return number_of(object.at(key)); };
   RankSteps rank;
   rank.rank = object.at("rank");
   for (const json& step : object.at("steps")) rank.steps.emplace_back(step.get<double>());
@@ -77,6 +84,7 @@ RankSteps rank_steps_from_json(const std::string& text) {
   rank.received = Bytes(number("received"));
   rank.allocated_peak = Bytes(number("peak"));
   rank.last_loss = number("loss");
+  for (const json& row : object.at("losses")) rank.losses[row.at(0)] = number_of(row.at(1));
   rank.detail = detail_from(object.at("detail"));
   rank.device = object.at("device");
   rank.libtorch = object.at("libtorch");

@@ -8,6 +8,8 @@
 
 #include "base/error.hpp"
 #include "comm/lost_peer.hpp"
+#include "data/image_batch.hpp"
+#include "data/shard_order.hpp"
 #include "measure/host_threads.hpp"
 #include "measure/precision.hpp"
 #include "measure/rank_device.hpp"
@@ -138,24 +140,53 @@ RankSteps run_trainer(const RankEnvironment& self, const StepRunOptions& options
   return result;
 }
 
+/// The loss of a batch of the worker's shard of real data; nothing where there is none.
+IterationLoss data_loss(const RankEnvironment& self, const StepRunOptions& options,
+                        const Chain& chain) {
+  if (!options.data) return {};
+  const auto order = std::make_shared<ShardOrder>(
+      ShardOptions{.samples = options.data->train.count(),
+                   .workers = static_cast<std::uint32_t>(self.world_size),
+                   .worker = static_cast<std::uint32_t>(self.rank),
+                   .batch = static_cast<std::size_t>(options.batch),
+                   .seed = options.seed});
+  return [order, &chain, data = options.data](std::uint64_t number) {
+    return forward_loss(chain, image_batch(data->train, order->batch(number), data->name));
+  };
+}
+
+std::map<std::uint64_t, double> losses_of(const PsWorkerResult& run) {
+  std::map<std::uint64_t, double> losses;
+  for (std::size_t i = 0; i < run.steps.size(); ++i) losses[run.steps[i].iteration] = run.losses[i];
+  return losses;
+}
+
 RankSteps run_worker(const RankEnvironment& self, const StepRunOptions& options, Subject& subject) {
   int begun = 0;
-  const auto loss = [&](std::uint64_t) {
+  auto samples = data_loss(self, options, subject.chain);
+  const auto loss = [&](std::uint64_t batch) {
     options.progress(begun++);
-    return forward_loss(subject.chain, subject.batch);
+    return samples ? samples(batch) : forward_loss(subject.chain, subject.batch);
   };
   subject.device->reset_peak();
   const auto iterations = static_cast<std::uint64_t>(options.warmup + options.steps);
   const PsWorkerResult run = train_with_server(
       parameters(subject.chain), loss,
-      {options.servers, static_cast<std::uint32_t>(self.rank), iterations, options.delay,
-       Seconds(60), Seconds(std::chrono::duration<double>(options.timeout).count())});
+      {.servers = options.servers,
+       .worker = static_cast<std::uint32_t>(self.rank),
+       .iterations = iterations,
+       .delay = options.delay,
+       .jitter = options.jitter,
+       .seed = options.seed,
+       .local = options.local,
+       .reply_timeout = Seconds(std::chrono::duration<double>(options.timeout).count())});
   RankSteps result = empty_record(self, subject);
   const auto all = static_cast<double>(std::max<std::size_t>(run.steps.size(), 1));
   result.allocated_peak = subject.device->peak();
   result.sent = run.sent / all;
   result.received = run.received / all;
   if (!run.losses.empty()) result.last_loss = run.losses.back();
+  if (options.data) result.losses = losses_of(run);
   std::vector<Seconds> pulls, computations, pushes;
   for (const PsStep& step : run.steps) {
     if (std::cmp_less(step.iteration, options.warmup)) continue;

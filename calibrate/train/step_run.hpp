@@ -2,13 +2,16 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/quantity.hpp"
+#include "data/dataset.hpp"
 #include "launch/rank_environment.hpp"
 #include "model/model.hpp"
 #include "server/socket.hpp"
+#include "train/local_steps.hpp"
 #include "train/step_report.hpp"
 
 namespace rehearse {
@@ -27,8 +30,13 @@ struct StepRunOptions {
   std::uint64_t seed = 1;
   int threads = 0;  ///< of the host; 0: the rank's share of its cores
   bool cpu = false;
-  Seconds delay;                  ///< added to each of this rank's steps
-  std::vector<Endpoint> servers;  ///< of a ps- strategy
+  Seconds delay;  ///< added to each of this rank's steps
+  /// Of a ps- strategy: mean of an exponential delay that is added besides; what a worker does
+  /// between two exchanges; real data, of which each trains on its shard (on the CPU).
+  Seconds jitter;
+  LocalSteps local;
+  std::shared_ptr<const Dataset> data;
+  std::vector<Endpoint> servers;                                ///< of a ps- strategy
   std::chrono::milliseconds timeout = std::chrono::minutes(5);  ///< of each wait for another rank
   /// Told after each step how many there were, those to warm up included.
   std::function<void(int done)> progress = [](int) {};

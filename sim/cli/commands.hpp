@@ -18,8 +18,10 @@ struct RunCommand {
   std::string format = "table";        ///< table, json or csv
   std::filesystem::path output;        ///< empty: standard output
   std::filesystem::path trace;         ///< Chrome trace; empty: none
+  std::filesystem::path updates;       ///< a parameter server's updates; empty: none
   bool quiet = false;
   bool dry_run = false;
+  bool replay = false;  ///< the launcher's: this program refuses it
   ColorChoice color = ColorChoice::automatic;
 };
 void run_command(const RunCommand& command);

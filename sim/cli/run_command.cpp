@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstdio>
 
+#include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/simulate.hpp"
+#include "report/server_updates.hpp"
 
 namespace rehearse {
 namespace {
@@ -85,10 +87,27 @@ std::string describe(const Scenario& scenario, const RunPlan& plan) {
   return text;
 }
 
+/// The options of the parameter server whose updates are to be written.
+const ParameterServer& server_with_updates(const Scenario& scenario) {
+  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  if (server != nullptr) return *server;
+  throw InputError(
+      fmt::format("{}: error: --updates: {} has no parameter server, whose updates they are\n"
+                  "remedy: a scenario with strategy: {{ps: ...}}",
+                  scenario.file, strategy_name(scenario.strategy)));
+}
+
 }  // namespace
 
 void run_command(const RunCommand& command) {
+  if (command.replay) {
+    throw InputError(
+        "rehearse: error: --replay trains with the calibrator, which this program is not\n"
+        "remedy: run ./rehearse run SCENARIO --replay ... from the sources, or give the file of "
+        "--updates to rehearse-calibrate replay");
+  }
   const Scenario scenario = read_scenario(command.scenario, command.overrides);
+  if (!command.updates.empty()) server_with_updates(scenario);
   if (command.dry_run) {
     write_result(command.output, describe(scenario, plan_simulation(scenario)));
     return;
@@ -99,6 +118,11 @@ void run_command(const RunCommand& command) {
     const std::uint32_t shown = std::min(scenario.run.steps, kTraceIterations);
     write_file(command.trace,
                to_chrome_trace(prediction.plan.schedule, prediction.trace, first, first + shown));
+  }
+  if (!command.updates.empty()) {
+    write_file(command.updates,
+               to_csv(server_updates(prediction.plan.schedule, prediction.trace,
+                                     server_with_updates(scenario), scenario.run.warmup_steps)));
   }
   write_result(command.output, render(prediction.report, command));
 }

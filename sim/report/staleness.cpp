@@ -90,7 +90,7 @@ Clocks::Clocks(const Schedule& schedule, const Trace& trace) {
   for (const Span& span : trace.spans) {
     const std::size_t program = schedule.ranks[span.rank.index()].program.index();
     const UpdateRole role = schedule.programs[program].ops[span.op.index()].role;
-    if (role == UpdateRole::none) continue;
+    if (role != UpdateRole::read_parameters && role != UpdateRole::apply_update) continue;
     Moments moment;
     (role == UpdateRole::read_parameters ? moment.read : moment.applied) =
         role == UpdateRole::read_parameters ? span.start : span.end;

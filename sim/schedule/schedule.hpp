@@ -69,8 +69,9 @@ struct MemoryEffect {
   Bytes change;
 };
 
-/// What an operation is to a parameter server's clock; the trace derives staleness from it.
-enum class UpdateRole : std::uint8_t { none, read_parameters, apply_update };
+/// What an operation is to a parameter server's clock; the trace derives staleness from it, and
+/// which gradients are in an update that waits for several (`gather_gradient`).
+enum class UpdateRole : std::uint8_t { none, read_parameters, gather_gradient, apply_update };
 
 /// What an operation is for, for breakdowns and colours.
 enum class Phase : std::uint8_t { forward, backward, optimizer, communication, host, server };

@@ -133,10 +133,8 @@ class WorkerProgram {
              .queue = server.queue,
              .work = Compute{.duration = part.size / options_.apply_rate, .jittered = false},
              .after = {{builder_.last()}}};
-    if (clock_.synchronous)
-      apply.signals = {clock_.gathered[p]};
-    else
-      apply.role = UpdateRole::apply_update;
+    apply.role = clock_.synchronous ? UpdateRole::gather_gradient : UpdateRole::apply_update;
+    if (clock_.synchronous) apply.signals = {clock_.gathered[p]};
     if (clock_.applied) apply.signals = {*clock_.applied};
     builder_.add(std::move(apply));
     // Requests of one worker are served in order: its next pull follows its own gradients.

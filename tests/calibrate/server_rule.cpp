@@ -93,6 +93,55 @@ BOOST_AUTO_TEST_CASE(an_update_over_several_servers_is_as_stale_as_its_stalest_p
   BOOST_TEST(merged[1].staleness() == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(a_warm_up_is_of_rounds_in_which_all_count) {
+  // Two rounds of the mean gradient (2 + 4) / 2, then each on its own: -2 * 3 - 2 - 4.
+  UpdateRule rule = rule_of({.workers = 2,
+                             .mode = ServerMode::asynchronous,
+                             .warmup_rounds = 2,
+                             .sgd = {.learning_rate = 1}});
+  for (int round = 0; round < 2; ++round) {
+    push(rule, read(rule, 0), {2});
+    BOOST_TEST(!rule.may_read(0));  // it waits for the other one
+    push(rule, read(rule, 1), {4});
+  }
+  BOOST_TEST(rule.version() == 2u);
+  BOOST_TEST(rule.next_iteration(0) == 2u);
+  push(rule, read(rule, 0), {2});
+  BOOST_TEST(rule.may_read(0));
+  push(rule, read(rule, 1), {4});
+  BOOST_TEST(values(*rule.snapshot())[0] == -12);
+  BOOST_TEST(rule.log().back().version_applied == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(rounds_alone_need_no_warm_up) {
+  BOOST_CHECK_THROW(UpdateRule({.workers = 2, .warmup_rounds = 1, .sgd = {}}), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(a_staleness_aware_update_is_divided_by_its_staleness) {
+  // Worker 1 reads at 0; worker 0 applies three; worker 1's gradient 6 then counts for 6 / 3.
+  UpdateRule rule = rule_of({.workers = 2,
+                             .mode = ServerMode::asynchronous,
+                             .sgd = {.learning_rate = 1, .staleness_aware = true}});
+  const Read slow = read(rule, 1);
+  for (int i = 0; i < 3; ++i) step(rule, 0);
+  push(rule, slow, {6});
+  BOOST_TEST(values(*rule.snapshot())[0] == -3 - 2);
+}
+
+BOOST_AUTO_TEST_CASE(delay_compensation_adds_lambda_g_g_times_what_was_missed) {
+  // Worker 1 reads at w = 0; worker 0 leads to w = -1; g = 3 becomes 3 + 0.5 * 9 * -1 = -1.5.
+  UpdateRule rule = rule_of({.workers = 2,
+                             .mode = ServerMode::asynchronous,
+                             .sgd = {.learning_rate = 1, .delay_compensation = 0.5}});
+  const Read slow = read(rule, 1);
+  rule.read(1);
+  const Read quick = read(rule, 0);
+  rule.read(0);
+  push(rule, quick);
+  push(rule, slow, {3});
+  BOOST_TEST(values(*rule.snapshot())[0] == -1 + 1.5);
+}
+
 BOOST_AUTO_TEST_CASE(the_time_in_which_all_train_ends_with_the_first_worker_s_last_update) {
   const Seconds now(0);
   const UpdateLog log = {{0, 0, 0, 0, now},
@@ -102,13 +151,6 @@ BOOST_AUTO_TEST_CASE(the_time_in_which_all_train_ends_with_the_first_worker_s_la
                          {1, 2, 4, 4, now}};
   BOOST_TEST(while_all_train(log).size() == 3u);
   BOOST_TEST(while_all_train({}).empty());
-}
-
-BOOST_AUTO_TEST_CASE(the_log_is_a_table_with_units) {
-  const UpdateLog log = {{2, 7, 10, 13, Seconds(0.5)}};
-  BOOST_TEST(to_csv(log) ==
-             "worker,iteration,version_read,version_applied,staleness,applied_s\n"
-             "2,7,10,13,3,0.500000000\n");
 }
 
 // --- who may read

@@ -1,0 +1,96 @@
+#include "data/dataset.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+
+namespace rehearse {
+namespace {
+
+std::filesystem::path require(const DatasetOptions& options, const std::string& name) {
+  const std::filesystem::path file = find_data_file(options.folder, name);
+  if (!file.empty()) return file;
+  throw MissingError(fmt::format("{}: error: neither {} nor {}.gz is in this folder",
+                                 options.folder.string(), name, name));
+}
+
+[[noreturn]] void fail_for_few(const char* option, std::size_t asked, std::size_t there) {
+  throw InputError(
+      fmt::format("error: {}: {} samples are asked for, and {} are there", option, asked, there));
+}
+
+/// The first `asked` samples (0: all), and what was taken in words.
+Images first_of(Images images, std::size_t asked, const char* option, const std::string& from,
+                std::string& words) {
+  if (asked > images.count()) fail_for_few(option, asked, images.count());
+  const std::size_t count = asked == 0 ? images.count() : asked;
+  words += fmt::format("{}{} of {}", count == images.count() ? "all " : "the first ", count, from);
+  return count == images.count() ? std::move(images) : slice(images, 0, count);
+}
+
+Images mnist_part(const DatasetOptions& options, const std::string& part) {
+  return read_idx(require(options, part + "-images-idx3-ubyte"),
+                  require(options, part + "-labels-idx1-ubyte"));
+}
+
+/// One file for both.
+void split_test_file(const DatasetOptions& options, const Images& all, Dataset& set) {
+  const std::size_t test =
+      options.test_samples > 0 ? options.test_samples : all.count() - all.count() * 4 / 5;
+  if (test >= all.count()) fail_for_few("--test-samples", test, all.count());
+  const std::size_t left = all.count() - test;
+  const std::size_t train = options.train_samples > 0 ? options.train_samples : left;
+  if (train > left) fail_for_few("--train-samples", train, left);
+  set.train = slice(all, 0, train);
+  set.test = slice(all, left, all.count());
+  set.split = fmt::format("train: the first {} of t10k; test: the last {} of it", train, test);
+}
+
+void read_mnist(const DatasetOptions& options, Dataset& set) {
+  if (find_data_file(options.folder, "train-images-idx3-ubyte").empty())
+    return split_test_file(options, mnist_part(options, "t10k"), set);
+  set.split = "train: ";
+  set.train = first_of(mnist_part(options, "train"), options.train_samples, "--train-samples",
+                       "train", set.split);
+  set.split += "; test: ";
+  set.test = first_of(mnist_part(options, "t10k"), options.test_samples, "--test-samples", "t10k",
+                      set.split);
+  if (set.train.side != set.test.side)
+    throw InputError(fmt::format("{}: error: train has images of side {}, and t10k of {}",
+                                 options.folder.string(), set.train.side, set.test.side));
+}
+
+void read_cifar(const DatasetOptions& options, Dataset& set) {
+  Images train = read_cifar10(require(options, "data_batch_1.bin"));
+  for (int batch = 2; batch <= 5; ++batch)
+    append(train, read_cifar10(require(options, fmt::format("data_batch_{}.bin", batch))));
+  set.split = "train: ";
+  set.train = first_of(std::move(train), options.train_samples, "--train-samples",
+                       "data_batch_1 to 5", set.split);
+  set.split += "; test: ";
+  set.test = first_of(read_cifar10(require(options, "test_batch.bin")), options.test_samples,
+                      "--test-samples", "test_batch", set.split);
+}
+
+}  // namespace
+
+Dataset read_dataset(const DatasetOptions& options) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(options.folder, ignored))
+    throw MissingError(fmt::format("{}: error: no such folder", options.folder.string()));
+  Dataset set;
+  set.name = options.format;
+  if (options.format == "mnist") {
+    read_mnist(options, set);
+  } else if (options.format == "cifar10") {
+    read_cifar(options, set);
+  } else {
+    throw InputError(
+        fmt::format("error: --format: expected mnist or cifar10; got \"{}\"", options.format));
+  }
+  if (set.train.count() == 0 || set.test.count() == 0)
+    throw InputError(fmt::format("{}: error: no samples", options.folder.string()));
+  return set;
+}
+
+}  // namespace rehearse

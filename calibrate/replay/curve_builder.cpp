@@ -1,0 +1,59 @@
+#include "replay/curve_builder.hpp"
+
+#include <cmath>
+
+namespace rehearse {
+namespace {
+
+constexpr double kLikeGuessing = 1.5;
+
+std::optional<double> if_finite(double value) {
+  if (std::isfinite(value)) return value;
+  return std::nullopt;
+}
+
+/// False for NaN.
+bool is_bounded(double loss) { return loss <= divergence_bound(); }
+
+}  // namespace
+
+double divergence_bound() { return 2 * std::log(static_cast<double>(kClasses)); }
+
+void CurveBuilder::add_gradient(double loss, std::uint64_t samples) {
+  loss_sum_ += loss;
+  ++losses_;
+  samples_ += samples;
+}
+
+void CurveBuilder::add_point(std::uint64_t update, Seconds time, const Score& score) {
+  CurvePoint point{.update = update, .time = time, .samples = samples_};
+  if (losses_ > 0) {
+    const double train_loss = loss_sum_ / static_cast<double>(losses_);
+    point.train_loss = if_finite(train_loss);
+    curve_.diverged |= !is_bounded(train_loss);
+  }
+  const auto samples = static_cast<double>(score.samples);
+  point.test_loss = if_finite(score.loss_sum / samples);
+  point.test_accuracy = static_cast<double>(score.correct) / samples;
+  curve_.diverged |= !is_bounded(score.loss_sum / samples);
+  curve_.points.push_back(point);
+  loss_sum_ = 0;
+  losses_ = 0;
+}
+
+Curve CurveBuilder::finish() {
+  if (samples_ >= curve_.train_samples && !curve_.points.empty() &&
+      curve_.points.back().test_accuracy <= kLikeGuessing / kClasses)
+    curve_.diverged = true;
+  return std::move(curve_);
+}
+
+void CurveBuilder::go_on_from(const State& state) {
+  curve_.points = state.points;
+  curve_.diverged = state.diverged;
+  loss_sum_ = state.loss_sum;
+  losses_ = state.losses;
+  samples_ = state.samples;
+}
+
+}  // namespace rehearse

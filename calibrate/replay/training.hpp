@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "convergence/curve.hpp"
+#include "convergence/update_file.hpp"
+#include "data/dataset.hpp"
+#include "model/model.hpp"
+#include "server/sgd_parameters.hpp"
+#include "train/local_steps.hpp"
+
+namespace rehearse {
+
+/// What real runs and replays of real data train, and how.
+struct TrainingOptions {
+  std::string model = "small_cnn";
+  std::uint64_t batch = 32;  ///< samples of one step of a worker
+  double learning_rate = 0.01, momentum = 0, weight_decay = 0;
+  Mitigation mitigation{};
+  std::uint64_t seed = 1;  ///< of the weights and of the order of samples
+};
+
+/// The server's part: its optimizer. Under local SGD it averages where the workers went. InputError
+/// where options do not fit together.
+SgdOptions server_part(const TrainingOptions& options, std::uint32_t workers);
+/// The worker's part.
+LocalSteps worker_part(const TrainingOptions& options);
+
+/// The shape in which a network takes the images of a data set.
+ModelShape shape_for(const Dataset& data);
+
+/// A curve of which all but the points is known.
+Curve begun_curve(const std::string& source, const TrainingOptions& options, const Dataset& data,
+                  const RunUpdates& run);
+
+}  // namespace rehearse

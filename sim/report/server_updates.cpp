@@ -1,0 +1,71 @@
+#include "report/server_updates.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "report/report.hpp"
+
+namespace rehearse {
+namespace {
+
+/// When all parts of a worker's gradient had come, and whose it is.
+using Arrival = std::pair<Seconds, std::uint32_t>;
+
+/// By iteration, in order of arrival.
+std::vector<std::vector<Arrival>> arrivals(const Schedule& schedule, const Trace& trace) {
+  std::vector<std::map<std::uint32_t, Seconds>> last(schedule.iterations);
+  for (const Span& span : trace.spans) {
+    if (schedule.program_of(span.rank).ops[span.op.index()].role != UpdateRole::gather_gradient)
+      continue;
+    Seconds& when = last[span.iteration][static_cast<std::uint32_t>(span.rank.index())];
+    when = std::max(when, span.end);
+  }
+  std::vector<std::vector<Arrival>> sorted(schedule.iterations);
+  for (std::size_t iteration = 0; iteration < last.size(); ++iteration) {
+    for (const auto& [worker, when] : last[iteration]) sorted[iteration].emplace_back(when, worker);
+    std::ranges::sort(sorted[iteration]);
+  }
+  return sorted;
+}
+
+/// The gradients of one synchronous round, by worker.
+std::vector<AppliedUpdate> round_of(const Update& update, std::uint64_t version,
+                                    std::vector<Arrival> arrived, std::size_t counted) {
+  arrived.resize(std::min(arrived.size(), counted));
+  std::vector<AppliedUpdate> round;
+  for (const auto& [when, worker] : arrived)
+    round.push_back({worker, update.iteration, version, version, update.applied});
+  std::ranges::sort(round, {}, &AppliedUpdate::worker);
+  return round;
+}
+
+}  // namespace
+
+RunUpdates server_updates(const Schedule& schedule, const Trace& trace,
+                          const ParameterServer& options, std::uint64_t warmup) {
+  RunUpdates run;
+  run.workers = static_cast<std::uint32_t>(schedule.ranks.size()) -
+                static_cast<std::uint32_t>(options.servers);
+  run.warmup = warmup;
+  const bool synchronous = options.staleness == 0U;
+  if (!synchronous && options.staleness) run.mitigation.staleness_bound = *options.staleness;
+  run.mitigation.backup_workers = static_cast<std::uint32_t>(options.backup_workers);
+  const auto arrived = arrivals(schedule, trace);
+  std::uint64_t version = 0;
+  for (const Update& update : update_log(schedule, trace)) {
+    if (synchronous) {
+      const auto round = round_of(update, version, arrived[update.iteration],
+                                  run.workers - static_cast<std::size_t>(options.backup_workers));
+      run.updates.insert(run.updates.end(), round.begin(), round.end());
+    } else {
+      run.updates.push_back({static_cast<std::uint32_t>(update.worker.index()), update.iteration,
+                             update.version_read, version, update.applied});
+    }
+    ++version;
+  }
+  return run;
+}
+
+}  // namespace rehearse

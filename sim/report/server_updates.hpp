@@ -1,0 +1,16 @@
+#pragma once
+
+#include "convergence/update_file.hpp"
+#include "schedule/schedule.hpp"
+#include "strategy/strategy.hpp"
+#include "trace/trace.hpp"
+
+namespace rehearse {
+
+/// Every update of a simulated parameter-server run, with the workers whose gradients were in it:
+/// in a synchronous round all of them, or the first that came where some are backups. Workers are
+/// numbered as the schedule's first ranks.
+RunUpdates server_updates(const Schedule& schedule, const Trace& trace,
+                          const ParameterServer& options, std::uint64_t warmup);
+
+}  // namespace rehearse

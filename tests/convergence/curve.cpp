@@ -1,0 +1,83 @@
+// Curves as files.
+#include "convergence/curve.hpp"
+
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "base/error.hpp"
+#include "profile/whole_file.hpp"
+
+using namespace rehearse;
+
+namespace {
+
+const std::filesystem::path kFile =
+    std::filesystem::temp_directory_path() / ("curve_" + std::to_string(getpid()) + ".json");
+
+Curve read_text(const std::string& text) {
+  write_whole_file(kFile, text);
+  return read_curve(kFile);
+}
+
+Curve some_curve() {
+  Curve curve{
+      .source = "replay",
+      .model = "small_cnn",
+      .dataset = "mnist",
+      .train_samples = 8000,
+      .test_samples = 2000,
+      .workers = 4,
+      .batch = 32,
+      .learning_rate = 0.05,
+      .momentum = 0.9,
+      .weight_decay = 1e-4,
+      .mitigation = {.staleness_aware = true, .staleness_bound = 3},
+      .seed = 7,
+      .staleness = {.mean = 2.5, .p50 = 2, .p99 = 5, .max = 6, .histogram = {{2, 1}, {6, 1}}},
+      .updates = 2,
+      .diverged = true,
+      .points = {}};
+  curve.points.push_back({0, Seconds(0), 0, std::nullopt, 2.31, 0.1});
+  curve.points.push_back({2, Seconds(0.1), 64, 1e300, std::nullopt, 0.0625});
+  return curve;
+}
+
+std::string changed(const std::string& from, const std::string& to) {
+  std::string text = to_json(some_curve());
+  return text.replace(text.find(from), from.size(), to);
+}
+
+void check_refused(const std::string& text, const std::string& message) {
+  const auto says = [&](const InputError& error) {
+    const std::string what = error.what();
+    BOOST_TEST(what.substr(kFile.string().size(), message.size()) == message);
+    return true;
+  };
+  BOOST_CHECK_EXCEPTION(read_text(text), InputError, says);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_curve_that_is_written_is_read_again) {
+  const std::string text = to_json(some_curve());
+  const Curve curve = read_text(text);
+  BOOST_TEST(to_json(curve) == text);
+  BOOST_TEST(curve.staleness.histogram.at(6) == 1u);
+  BOOST_TEST(!curve.points[0].train_loss);
+  BOOST_TEST(*curve.points[0].test_loss == 2.31);
+  BOOST_TEST(curve.points[1].time.value() == 0.1);
+  BOOST_TEST(*curve.mitigation.staleness_bound == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(other_files_are_refused_with_their_place) {
+  check_refused(changed("curve/1", "report/1"), ":2:13: error: schema: expected");
+  check_refused(changed("\"batch\": 32", "\"batch\": -1"), ":9:12: error: batch: expected");
+  check_refused(changed("\"seed\"", "\"sead\""), ":1:1: error: ");
+  check_refused(changed("\"test_accuracy\":0.1", "\"test_accuracy\":1.5"), ":19:");
+  check_refused(changed("{\"update\":2", "{\"update\":0"),
+                ":20:5: error: points.1: expected points in the order of their updates");
+  check_refused("{}", ":1:1: error: ");
+  BOOST_CHECK_THROW(read_curve("no_such_folder/curve.json"), MissingError);
+  std::filesystem::remove(kFile);
+}
