@@ -73,7 +73,7 @@ CLI::Validator a_time() {
       parse_seconds(text);
       return {};
     } catch (const std::invalid_argument& wrong) {
-      return fmt::format("{}; got \"{}\"", wrong.what(), text);
+      return wrong.what();
     }
   };
   return {check, "", "a_time"};

@@ -174,7 +174,7 @@ double stability_index(const ConvergenceModel& model, const TrainingSetting& set
 ConvergenceModel fit_convergence(const std::vector<Observation>& observations) {
   const auto failed = std::ranges::count_if(observations, &Observation::failed);
   const auto runs = static_cast<std::ptrdiff_t>(observations.size());
-  if (failed == runs) throw InputError("error: none of the runs trained: there is no curve to fit");
+  check(failed < runs, "a fit has a run that trained");
   const double reference = median_samples(observations);
   const double initial_error = mean_initial_error(observations);
   ObservedEdges edges(observations, reference);

@@ -38,7 +38,7 @@ struct ConvergenceModel {
   FittedDomain domain;
 };
 
-/// Fits one to runs of one model on one data set. InputError where none of them trained.
+/// Fits one to runs of one model on one data set, one of which trained at least.
 ///
 /// Least squares of ln(error) with Huber's loss and learning_curve_prior(); a run counts as three
 /// independent points however many it has. Runs that failed say where runs fail and nothing else.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/error.hpp"
 #include "convergence/curve.hpp"
@@ -15,10 +16,11 @@ std::string subject(const Curve& curve) {
   return fmt::format("{} on {} samples of {}", curve.model, curve.train_samples, curve.dataset);
 }
 
-/// The most frequent; of several the least.
-double usual_of(const std::vector<Observation>& observations, double TrainingSetting::*option) {
-  std::map<double, int> counts;
-  for (const Observation& seen : observations) ++counts[seen.setting.*option];
+/// Momentum and learning rate of most runs; of several the least.
+std::pair<double, double> usual_options(const std::vector<Observation>& observations) {
+  std::map<std::pair<double, double>, int> counts;
+  for (const Observation& seen : observations)
+    ++counts[{seen.setting.momentum, seen.setting.learning_rate}];
   return std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; })
       ->first;
 }
@@ -44,10 +46,17 @@ FittedCurves fit_curves(const std::vector<std::filesystem::path>& files) {
     }
     observations.push_back(observe(curve, file.string()));
   }
+  if (std::ranges::all_of(observations, &Observation::failed)) {
+    throw InputError(
+        fmt::format("{}: error: diverged, as all of these runs did: there is no curve "
+                    "to fit\nremedy: add runs with a smaller learning rate",
+                    files.front().string()));
+  }
   fitted.model = fit_convergence(observations);
+  const auto [momentum, rate] = usual_options(observations);
   fitted.usual = {.staleness = {},
-                  .learning_rate = usual_of(observations, &TrainingSetting::learning_rate),
-                  .momentum = usual_of(observations, &TrainingSetting::momentum),
+                  .learning_rate = rate,
+                  .momentum = momentum,
                   .samples_per_update = fitted.model.reference_samples,
                   .order_factor = 1};
   return fitted;

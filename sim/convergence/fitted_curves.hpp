@@ -12,8 +12,7 @@ namespace rehearse {
 struct FittedCurves {
   ConvergenceModel model;
   std::string network, dataset;  ///< what all of them trained
-  /// The setting that most of the runs have (its momentum, then its rate), fresh: what is asked
-  /// about where nothing else is said.
+  /// Momentum and rate of most of the runs, fresh: what is asked about where nothing else is said.
   TrainingSetting usual;
 };
 

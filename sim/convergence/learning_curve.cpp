@@ -24,8 +24,11 @@ LogError log_error(const LearningCurve& curve, const CurvePlace& place) {
       std::min(kWorstPenalty, std::exp(curve[kLogStrength]) *
                                   std::pow(index / (1 - index), curve[kSteepness]) *
                                   std::pow((1 + progress) / 100, -curve[kFading]));
-  const double error = 1 / (std::exp(-penalty) / healthy + 1 / place.initial_error);
-  return {std::log(error), penalty};
+  const auto capped = [&](double factor) {
+    return -std::log(1 / (healthy * factor) + 1 / place.initial_error);
+  };
+  const double value = capped(std::exp(penalty));
+  return {value, value - capped(1)};
 }
 
 }  // namespace rehearse

@@ -45,7 +45,7 @@ struct CurvePlace {
 
 struct LogError {
   double value = 0;    ///< ln of the error
-  double penalty = 0;  ///< how much of that is the index's doing, before the cap
+  double penalty = 0;  ///< how much of that is the index's doing
 };
 LogError log_error(const LearningCurve& curve, const CurvePlace& place);
 

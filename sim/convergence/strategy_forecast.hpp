@@ -47,7 +47,7 @@ struct StrategyForecast {
   Estimate accuracy;
   double staleness_loss = 0;     ///< accuracy of fresh gradients after as many updates, less this
   std::optional<double> target;  ///< the accuracy that was asked for
-  Estimate samples_to_target;       ///< infinite where it is never reached
+  Estimate samples_to_target;    ///< infinite where it is never reached
   /// How many times as many updates it takes to the target as fresh gradients do; nothing where
   /// either never gets there.
   std::optional<double> samples_multiplier;

@@ -22,8 +22,8 @@ std::string samples_text(double samples) {
   return std::isfinite(samples) ? fmt::format("{:.0f}", samples) : "never";
 }
 
-std::string range_text(const Estimate& range, std::string (*text)(double)) {
-  return fmt::format("{} to {}", text(range.low), text(range.high));
+std::string estimate_text(const Estimate& estimate, std::string (*text)(double)) {
+  return fmt::format("{} to {}", text(estimate.low), text(estimate.high));
 }
 
 Ink ink_of(Verdict verdict) { return verdict == Verdict::converges ? Ink::good : Ink::bad; }
@@ -42,7 +42,7 @@ void add_target(const StrategyForecast& told, Page& page) {
   const Estimate& samples = told.samples_to_target;
   std::string text = samples_text(samples.value) + " samples";
   if (std::isfinite(samples.value)) {
-    text += fmt::format(" ({})", range_text(samples, samples_text));
+    text += fmt::format(" ({})", estimate_text(samples, samples_text));
     if (const auto time = told.time_to(samples.value)) text += ", " + format(*time);
     if (told.samples_multiplier)
       text += fmt::format(", {:.3g} times those of fresh gradients", *told.samples_multiplier);
@@ -54,7 +54,7 @@ void add_strategy(const StrategyForecast& told, Page& page) {
   page.blank();
   page.paragraph(Ink::strong, told.name);
   page.field("accuracy", page.ink(Ink::strong, left(percent(told.accuracy.value), 18)) +
-                             range_text(told.accuracy, percent) + " (90 % interval)");
+                             estimate_text(told.accuracy, percent) + " (90 % interval)");
   std::string when = fmt::format("after {:.0f} samples", told.samples);
   if (told.time) when += ", " + format(*told.time);
   page.wrapped_field(
@@ -75,13 +75,53 @@ void add_strategy(const StrategyForecast& told, Page& page) {
   if (!outside.empty()) page.wrapped_field("uncalibrated", Ink::bad, outside);
 }
 
+/// Many strategies side by side, a line each.
+void add_comparison(const ForecastReport& report, Page& page) {
+  constexpr std::size_t kGap = 2;
+  std::size_t name_width = columns("strategy");
+  for (const StrategyForecast& told : report.strategies)
+    name_width = std::max(name_width, columns(told.name));
+  const bool targeted = report.strategies.front().target.has_value();
+  page.blank();
+  page.line(page.ink(Ink::faint, left("strategy", name_width + kGap) + right("stale", 6) +
+                                     right("samples/s", 11) + right("accuracy", 10) +
+                                     "  90 % interval       fails" +
+                                     (targeted ? right("target after", 14) : "")));
+  for (const StrategyForecast& told : report.strategies) {
+    const std::string pace = told.samples_per_s ? fmt::format("{:.4g}", *told.samples_per_s) : "";
+    const auto time = told.target ? told.time_to(told.samples_to_target.value) : std::nullopt;
+    const std::string reached = !time ? "" : std::isfinite(time->value()) ? format(*time) : "never";
+    page.line(left(told.name, name_width + kGap) +
+              right(fmt::format("{:.2f}", told.mean_staleness), 6) + right(pace, 11) +
+              right(percent(told.accuracy.value), 10) + "  " +
+              left(estimate_text(told.accuracy, percent), 17) +
+              page.ink(ink_of(told.verdict), right(percent(told.failure_probability), 8)) +
+              (targeted ? right(reached, 14) : ""));
+  }
+}
+
+/// What each doubt is about, "mean staleness", and the first of its kind.
+void add_doubts(const ForecastReport& report, Page& page) {
+  std::vector<std::string> subjects;
+  std::string text;
+  for (const StrategyForecast& told : report.strategies) {
+    for (const std::string& reason : told.outside_calibration) {
+      const std::string subject = reason.substr(0, reason.find_first_of("0123456789"));
+      if (std::ranges::find(subjects, subject) != subjects.end()) continue;
+      subjects.push_back(subject);
+      text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", reason, told.name);
+    }
+  }
+  if (!text.empty()) page.wrapped_field("uncalibrated", Ink::bad, text);
+}
+
 std::string best_text(const ForecastReport& report) {
   const std::optional<std::size_t> best = best_of(report.strategies);
   if (!best) return "none of them gets there";
   const StrategyForecast& told = report.strategies[*best];
   if (!told.target)
-    return fmt::format("{}: {} in {} samples", told.name, percent(told.accuracy.value),
-                       samples_text(told.samples));
+    return fmt::format("{}: {} after {}", told.name, percent(told.accuracy.value),
+                       told.time ? format(*told.time) : samples_text(told.samples) + " samples");
   const auto time = told.time_to(told.samples_to_target.value);
   return fmt::format(
       "{}: {} after {}", told.name, percent(*told.target),
@@ -97,7 +137,9 @@ template <class Value>
 Json optional(const std::optional<Value>& value) {
   return value ? Json(*value) : Json();
 }
-Json bounds(const Estimate& range) { return Json::array({number(range.low), number(range.high)}); }
+Json bounds(const Estimate& estimate) {
+  return Json::array({number(estimate.low), number(estimate.high)});
+}
 
 Json model_object(const ForecastReport& report) {
   const ConvergenceModel& model = report.model;
@@ -158,9 +200,13 @@ Json json_view(const StrategyForecast& told) {
 std::string to_table(const ForecastReport& report, int width, bool color) {
   Page page(std::clamp<std::size_t>(static_cast<std::size_t>(width), 60, kWidest), color);
   add_fit(report, page);
-  for (const StrategyForecast& told : report.strategies) add_strategy(told, page);
-  if (!report.compared) return page.text();
+  if (!report.compared) {
+    for (const StrategyForecast& told : report.strategies) add_strategy(told, page);
+    return page.text();
+  }
+  add_comparison(report, page);
   page.blank();
+  add_doubts(report, page);
   page.wrapped_field("best", Ink::strong, best_text(report));
   return page.text();
 }

@@ -4,7 +4,6 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
-#include "base/error.hpp"
 #include "base/random.hpp"
 
 using namespace rehearse;
@@ -157,15 +156,6 @@ BOOST_AUTO_TEST_CASE(what_the_fit_never_saw_is_said) {
   BOOST_TEST(Forecast(model, setting).outside_calibration(1e5) == expected,
              boost::test_tools::per_element());
   BOOST_TEST(Forecast(model, setting_of(2, 0.1)).outside_calibration(500).empty());
-}
-
-BOOST_AUTO_TEST_CASE(runs_of_which_none_trained_are_refused) {
-  const World world;
-  std::vector<Observation> runs = runs_of(world, {0}, 3);
-  for (Observation& seen : runs) seen.failed = true;
-  BOOST_CHECK_EXCEPTION(fit_convergence(runs), InputError, [](const InputError& wrong) {
-    return wrong.what() == std::string("error: none of the runs trained: there is no curve to fit");
-  });
 }
 
 // Weights 1, 1, 1/2, 1/3 on a quarter of the updates each: rate x 17/24.
