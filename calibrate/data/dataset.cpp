@@ -29,8 +29,8 @@ Images first_of(Images images, std::size_t asked, const char* option, const std:
 }
 
 Images mnist_part(const DatasetOptions& options, const std::string& part) {
-  return read_idx(require(options, part + "-images-idx3-ubyte"),
-                  require(options, part + "-labels-idx1-ubyte"));
+  const std::filesystem::path images = require(options, part + "-images-idx3-ubyte");
+  return read_idx(images, require(options, part + "-labels-idx1-ubyte"));
 }
 
 /// One file for both.

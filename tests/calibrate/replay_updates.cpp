@@ -198,6 +198,7 @@ BOOST_AUTO_TEST_CASE(staleness_aware_updates_have_the_learning_rate_over_their_s
 BOOST_AUTO_TEST_CASE(delay_compensation_adds_the_estimated_change_of_the_gradient) {
   TrainingOptions options = training();
   options.momentum = 0;
+  options.learning_rate = 0.05;
   options.mitigation.delay_compensation = 2;
   const RunUpdates run = asynchronous(40);
   const auto got = replayed(run, options);
