@@ -59,6 +59,56 @@ void add_run(CLI::App& app, RunCommand& command) {
   run->callback([&command] { run_command(command); });
 }
 
+void add_forecast_question(CLI::App& app, ForecastCommand& command) {
+  const CLI::Validator above_0 = a_number_above_0();
+  app.add_option("--learning-rate", command.learning_rate, "Else that of most curves")
+      ->check(above_0)
+      ->type_name("RATE");
+  app.add_option("--momentum", command.momentum, "Likewise")
+      ->check(a_momentum())
+      ->type_name("SHARE");
+  app.add_option("--samples-per-update", command.samples_per_update, "Likewise")
+      ->check(above_0)
+      ->type_name("N");
+  app.add_option_function<std::string>(
+         "--at", [&command](const std::string& time) { command.at = parse_seconds(time); },
+         "Tell the accuracy after this time: --at 2h")
+      ->check(a_time())
+      ->type_name("TIME");
+  app.add_option("--samples", command.samples, "Tell it after so many samples")
+      ->check(above_0)
+      ->type_name("N");
+  app.add_option("--to-accuracy", command.accuracy, "Tell when this is reached: 0.95")
+      ->check(an_accuracy())
+      ->type_name("SHARE");
+}
+
+void add_forecast(CLI::App& app, ForecastCommand& command) {
+  CLI::App* forecast =
+      app.add_subcommand("forecast", "What staleness does to accuracy, from a few runs");
+  forecast->add_option("CURVES", command.curves, "Curves of replays or real runs (JSON)")
+      ->required();
+  forecast->add_option("--scenario", command.scenario, "Simulate this for pace and staleness")
+      ->type_name("FILE");
+  forecast->add_option("--set", command.overrides, "Replace a value of the scenario (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  forecast->add_option("--staleness", command.staleness, "A mean, or counts: 0:10,1:20,7:3")
+      ->type_name("UPDATES");
+  add_forecast_question(*forecast, command);
+  forecast->add_flag("--best-bound", command.best_bound, "Compare staleness bounds, simulated");
+  forecast->add_flag("--mitigations", command.mitigations, "Compare with what may help");
+  forecast->add_option("--jobs", command.jobs, "Simulations side by side; else one per core")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
+  forecast->add_option("--format", command.format, "table, json, or csv of the curves")
+      ->check(one_of({"table", "json", "csv"}))
+      ->type_name("FORMAT");
+  forecast->add_option("--output", command.output, "Write to this file")->type_name("FILE");
+  add_color(*forecast, command.color);
+  forecast->callback([&command] { forecast_command(command); });
+}
+
 void add_list(CLI::App& app, std::string& what) {
   CLI::App* list = app.add_subcommand("list", "What can be named in a scenario");
   list->add_option("WHAT", what, "models, clusters, strategies, profiles or scenarios")
@@ -236,12 +286,14 @@ ExitCode run_command_line(int argc, char** argv) {
   app.set_version_flag("--version", "rehearse " REHEARSE_VERSION);
   app.require_subcommand(1);
   RunCommand run;
+  ForecastCommand forecast;
   std::string what;
   ImportCommand import;
   ValidateCommand validate;
   SweepCommand sweep;
   CollectCommand collect;
   add_run(app, run);
+  add_forecast(app, forecast);
   add_list(app, what);
   add_import(app, import);
   add_validate(app, validate);

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/number.hpp"
+#include "base/quantity.hpp"
 #include "config/document.hpp"
 
 namespace rehearse {
@@ -64,7 +65,44 @@ CLI::Validator parsed_by(const std::string& name, Parsed (*parse)(const std::str
   return {check, "", name};
 }
 
+/// A check that a number holds.
+template <class Holds>
+CLI::Validator a_number(const char* expected, Holds&& holds) {
+  const auto check = [expected, holds](std::string& text) {
+    const std::optional<double> number = decimal_number(text);
+    return number && holds(*number) ? std::string()
+                                    : fmt::format("expected {}; got \"{}\"", expected, text);
+  };
+  return {check, "", "a_number"};
+}
+
 }  // namespace
+
+CLI::Validator a_number_above_0() {
+  return a_number("a number above 0", [](double number) { return number > 0; });
+}
+
+CLI::Validator a_momentum() {
+  return a_number("a momentum from 0 to below 0.99999",
+                  [](double number) { return number >= 0 && number < 0.99999; });
+}
+
+CLI::Validator an_accuracy() {
+  return a_number("a share between 0 and 1, such as 0.95",
+                  [](double number) { return number > 0 && number < 1; });
+}
+
+CLI::Validator a_time() {
+  const auto check = [](std::string& text) -> std::string {
+    try {
+      parse_seconds(text);
+      return {};
+    } catch (const std::invalid_argument& wrong) {
+      return wrong.what();
+    }
+  };
+  return {check, "", "a_time"};
+}
 
 CLI::Validator one_of(const std::vector<std::string>& names) {
   const auto check = [names](std::string& text) {

@@ -13,6 +13,13 @@ namespace rehearse {
 /// csv; got "xml"`.
 CLI::Validator one_of(const std::vector<std::string>& names);
 
+/// Checks that an option's value is a number above 0, a momentum in [0, 0.99999), an accuracy as a
+/// share in (0, 1), and a time with its unit.
+CLI::Validator a_number_above_0();
+CLI::Validator a_momentum();
+CLI::Validator an_accuracy();
+CLI::Validator a_time();
+
 /// A check that an option's value is a share as parse_share takes it.
 CLI::Validator a_share();
 /// 0.05 for "5%"; anything but a number of at least 0 and a percent sign is an InputError.

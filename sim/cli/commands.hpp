@@ -28,6 +28,25 @@ struct RunCommand {
 };
 void run_command(const RunCommand& command);
 
+/// `rehearse forecast CURVE...`: what staleness does to accuracy, from a few runs.
+struct ForecastCommand {
+  std::vector<std::filesystem::path> curves;
+  std::filesystem::path scenario;      ///< simulated for its pace and staleness; empty: none
+  std::vector<std::string> overrides;  ///< of the scenario
+  std::string staleness;               ///< "3.5" or "0:10,1:20"; empty: none
+  std::optional<double> learning_rate, momentum, samples_per_update;  ///< nothing: most curves'
+  std::optional<Seconds> at;                                          ///< when the accuracy is told
+  std::optional<double> samples;                                      ///< likewise, in samples
+  std::optional<double> accuracy;                                     ///< to be reached, as a share
+  bool best_bound = false;                                            ///< compare staleness bounds
+  bool mitigations = false;      ///< compare with what may help
+  int jobs = 0;                  ///< simulations side by side; 0: one per core
+  std::string format = "table";  ///< table, json or csv
+  std::filesystem::path output;  ///< empty: standard output
+  ColorChoice color = ColorChoice::automatic;
+};
+void forecast_command(const ForecastCommand& command);
+
 /// `rehearse list models|clusters|strategies|profiles|scenarios`: a name and a line about each.
 void list_command(const std::string& what);
 

@@ -48,6 +48,7 @@ void add_bounds(const std::string& prefix, const Json& ends, CsvRow& row) {
 }
 
 void flatten(const std::string& name, const Json& value, CsvRow& row) {
+  if (name == "accuracy.curve") return;  // a table of its own: rehearse forecast --format csv
   if (name == "staleness.histogram") {
     row.emplace_back(name, histogram_text(value));
   } else if (name == "intervals") {
@@ -76,7 +77,7 @@ std::vector<std::string> columns_of(const std::vector<std::string>& first,
   for (const CsvRow& row : rows) {
     for (const auto& [name, text] : row) {
       const bool absent = name == "memory" || name == "memory.out_of_memory" ||
-                          name == "staleness" || name == "cost";
+                          name == "accuracy.target" || name == "staleness" || name == "cost";
       if (!absent && std::ranges::find(columns, name) == columns.end()) columns.push_back(name);
     }
   }

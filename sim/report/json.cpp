@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "report/forecast_views.hpp"
 #include "report/json_view.hpp"
 #include "report/prediction_interval.hpp"
 
@@ -135,7 +136,7 @@ void add_answers(const Report& report, Json& json) {
   json["mfu"] = number(report.mfu);
   json["memory"] = memory(report.memory);
   json["staleness"] = staleness(report.staleness);
-  json["accuracy"] = nullptr;
+  json["accuracy"] = report.accuracy ? json_view(*report.accuracy) : Json();
   json["cost"] = cost(report.cost);
   json["intervals"] = intervals(report.intervals);
 }

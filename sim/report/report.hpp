@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "convergence/strategy_forecast.hpp"
 #include "memory/memory.hpp"
 #include "scenario/scenario.hpp"
 #include "trace/trace.hpp"
@@ -118,6 +119,7 @@ struct Report {
 
   std::optional<MemoryReport> memory;
   std::optional<StalenessReport> staleness;
+  std::optional<StrategyForecast> accuracy;  ///< where the scenario says how the model learns
   std::optional<CostReport> cost;
 
   /// 90 % intervals of the numbers above that a real run of this length would report (medians and

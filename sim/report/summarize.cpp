@@ -8,6 +8,7 @@
 #include "report/anatomy.hpp"
 #include "report/basis.hpp"
 #include "report/measures.hpp"
+#include "report/paced_updates.hpp"
 #include "report/prediction_interval.hpp"
 
 namespace rehearse {
@@ -107,11 +108,16 @@ Report summarize(const RunFacts& facts) {
 
   report.memory = memory_report(facts);
   report.staleness = staleness_of(basis.updates, basis.first, basis.common_end);
+  report.accuracy = accuracy_of(basis, report);
   report.cost = cost_of(facts.scenario.cluster, report.train_time);
   report.intervals = intervals_of(report, facts, sampling_of(basis));
 
   report.provenance = facts.provenance;
   report.outside_calibration = facts.outside_calibration;
+  if (report.accuracy) {
+    for (const std::string& reason : report.accuracy->outside_calibration)
+      report.outside_calibration.push_back("accuracy: " + reason);
+  }
   add_assumptions(basis, report);
   report.versions = facts.versions;
   report.versions["rehearse"] = REHEARSE_VERSION;

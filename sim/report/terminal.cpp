@@ -224,6 +224,25 @@ void add_staleness(const Report& report, const StalenessReport& staleness, Page&
                              staleness.max));
 }
 
+// --- accuracy ------------------------------------------------------------------------------------
+
+void add_accuracy(const StrategyForecast& told, Page& page) {
+  page.blank();
+  page.field("accuracy", page.ink(Ink::strong, left(percent(told.accuracy.value), kValueColumns)) +
+                             fmt::format("{} to {} (90 % interval) after {:.0f} samples",
+                                         percent(told.accuracy.low), percent(told.accuracy.high),
+                                         told.samples));
+  const Ink ink = told.verdict == Verdict::converges ? Ink::good : Ink::bad;
+  page.field("", page.ink(ink, to_string(told.verdict)) +
+                     fmt::format(" (fails with {}); {:+.1f} points by staleness",
+                                 percent(told.failure_probability), -100 * told.staleness_loss));
+  if (!told.target) return;
+  const double samples = told.samples_to_target.value;
+  page.field("", std::isfinite(samples) ? fmt::format("{} after {}", percent(*told.target),
+                                                      format(*told.time_to(samples)))
+                                        : fmt::format("never comes to {}", percent(*told.target)));
+}
+
 // --- grounds -------------------------------------------------------------------------------------
 
 std::string joined(const std::vector<std::string>& texts, std::size_t count) {
@@ -270,6 +289,7 @@ std::string to_terminal(const Report& report, int width, bool color) {
   add_breakdown(report, page);
   if (report.memory) add_memory(report, *report.memory, page);
   if (report.staleness) add_staleness(report, *report.staleness, page);
+  if (report.accuracy) add_accuracy(*report.accuracy, page);
   add_grounds(report, page);
   return page.text();
 }

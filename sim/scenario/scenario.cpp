@@ -163,6 +163,8 @@ Scenario read_scenario(const Document& document) {
   } else {
     scenario.assumptions.emplace_back("memory.allocator = PyTorch's defaults");
   }
+  if (const auto convergence = root.optional("convergence"))
+    scenario.convergence = read_convergence_section(*convergence);
   root.finish();
   scenario.cost_sources = find_cost_sources(scenario, choice, library);
   append(scenario.assumptions, document.defaults_taken());

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "convergence/convergence_model.hpp"
 #include "cost/cost.hpp"
 #include "cost/whole_step.hpp"
 #include "memory/caching_allocator.hpp"
@@ -49,6 +50,14 @@ struct RunOptions {
   bool set_to_none = true;
 };
 
+/// What is known of how the model learns, for a forecast of its accuracy.
+struct Convergence {
+  std::shared_ptr<const ConvergenceModel> model;
+  double learning_rate = 0.1, momentum = 0;
+  Mitigation mitigation;         ///< staleness_aware and momentum_correction
+  std::optional<double> target;  ///< an accuracy to reach, as a share
+};
+
 /// One question: a model on a cluster under a strategy.
 struct Scenario {
   std::string file;         ///< as the user named it
@@ -74,6 +83,7 @@ struct Scenario {
   AllocatorSettings allocator;
   /// Whose memory; nothing: as the compute profile says (device_of).
   std::optional<TapeDevice> device;
+  std::optional<Convergence> convergence;
   /// Every default that was taken, "strategy.ddp.bucket_cap_mb = 25".
   std::vector<std::string> assumptions;
 };

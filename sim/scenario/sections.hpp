@@ -32,6 +32,10 @@ void read_memory_section(const Value& value, Scenario& scenario);
 /// by Model::units, empty for none.
 std::vector<bool> read_checkpointing(Map& map, const Model& model);
 
+/// `convergence: {curves: [FILE, ...], learning_rate: 0.1, ...}`: fits the curves, whose files are
+/// found from the scenario's folder.
+Convergence read_convergence_section(const Value& value);
+
 /// What a strategy asks of the cluster, checked where the strategy's keys stand.
 void check_strategy_section(const Value& value, const Strategy& strategy, const Cluster& cluster);
 

@@ -1,0 +1,208 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include "base/child_process.hpp"
+#include "base/error.hpp"
+#include "base/number.hpp"
+#include "cli/commands.hpp"
+#include "cli/simulate.hpp"
+#include "convergence/fitted_curves.hpp"
+#include "report/forecast_views.hpp"
+#include "report/paced_updates.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Bounds that --best-bound tries, as strategy.ps.staleness takes them.
+const std::vector<std::string> kBounds = {"0", "1", "2", "4", "8", "16", "unbounded"};
+
+[[noreturn]] void refuse(const std::string& message, const std::string& remedy) {
+  throw InputError(fmt::format("rehearse: error: {}\nremedy: {}", message, remedy));
+}
+
+// --- the staleness that is given -----------------------------------------------------------------
+
+[[noreturn]] void refuse_staleness(const std::string& text) {
+  refuse(fmt::format("--staleness: expected a mean or counts by staleness; got \"{}\"", text),
+         "--staleness 3.5 or --staleness 0:10,1:20,7:3");
+}
+
+double staleness_number(const std::string& text, const std::string& whole) {
+  constexpr double kMost = 10'000;
+  const std::optional<double> number = decimal_number(text);
+  if (!number || *number < 0 || *number > kMost) refuse_staleness(whole);
+  return *number;
+}
+
+std::uint32_t whole_number(const std::string& text, const std::string& whole) {
+  const double number = staleness_number(text, whole);
+  if (number != static_cast<double>(static_cast<std::uint32_t>(number))) refuse_staleness(whole);
+  return static_cast<std::uint32_t>(number);
+}
+
+Staleness parse_staleness(const std::string& text) {
+  if (text.find(':') == std::string::npos)
+    return nearly_constant_staleness(staleness_number(text, text));
+  std::map<std::uint32_t, std::uint64_t> counts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string entry = text.substr(begin, end - begin);
+    const std::size_t colon = entry.find(':');
+    if (colon == std::string::npos) refuse_staleness(text);
+    const std::uint32_t count = whole_number(entry.substr(colon + 1), text);
+    if (count == 0) refuse_staleness(text);
+    counts[whole_number(entry.substr(0, colon), text)] += count;
+    begin = end + 1;
+  }
+  return counted_staleness(counts);
+}
+
+// --- the pace that is simulated ------------------------------------------------------------------
+
+std::vector<std::string> with_bound(const ForecastCommand& command, const std::string& bound) {
+  std::vector<std::string> overrides = command.overrides;
+  overrides.push_back("strategy.ps.staleness=" + bound);
+  return overrides;
+}
+
+/// Simulates once, in a child process: SimGrid can do so only once in each.
+std::string simulate_pace(const ForecastCommand& command,
+                          const std::vector<std::string>& overrides) {
+  const Scenario scenario = read_scenario(command.scenario, overrides);
+  const Prediction prediction = simulate(scenario, nullptr);
+  const RunFacts facts{.scenario = scenario,
+                       .schedule = prediction.plan.schedule,
+                       .trace = prediction.trace,
+                       .fidelity = {},
+                       .provenance = {},
+                       .assumptions = {},
+                       .outside_calibration = {}};
+  return to_text(paced_updates(basis_of(facts), prediction.report));
+}
+
+struct Variant {
+  std::string name;
+  std::vector<std::string> overrides;
+};
+
+std::string name_of_bound(const std::string& bound) {
+  if (bound == "0") return "synchronous";
+  return bound == "unbounded" ? "asynchronous" : "staleness bound " + bound;
+}
+
+/// The scenario itself, or its bounds.
+std::vector<Variant> variants_of(const ForecastCommand& command) {
+  const Scenario scenario = read_scenario(command.scenario, command.overrides);
+  if (!command.best_bound) return {{strategy_name(scenario.strategy), command.overrides}};
+  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  if (server == nullptr) {
+    refuse(
+        fmt::format("--best-bound: {} has no parameter server whose bound it were", scenario.file),
+        "a scenario with strategy: {ps: ...}");
+  }
+  std::vector<Variant> variants;
+  for (const std::string& bound : kBounds) {
+    if (server->backup_workers > 0 && bound != "0") continue;  // backups are for synchronous steps
+    variants.push_back({name_of_bound(bound), with_bound(command, bound)});
+  }
+  return variants;
+}
+
+std::vector<TrainingPlan> simulated_plans(const ForecastCommand& command,
+                                          const TrainingSetting& asked) {
+  const std::vector<Variant> variants = variants_of(command);
+  const std::size_t jobs = command.jobs > 0 ? static_cast<std::size_t>(command.jobs)
+                                            : std::max(1U, std::thread::hardware_concurrency());
+  const std::vector<ChildEnd> ends = in_child_processes(variants.size(), jobs, [&](std::size_t i) {
+    return simulate_pace(command, variants[i].overrides);
+  });
+  std::vector<TrainingPlan> plans;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i].code != ExitCode::success) throw Error(ends[i].code, ends[i].text);
+    const PacedUpdates paced = paced_updates_of(ends[i].text);
+    plans.push_back({variants[i].name, setting_of(paced, asked.learning_rate, asked.momentum),
+                     paced.samples_per_s});
+  }
+  return plans;
+}
+
+// --- the question --------------------------------------------------------------------------------
+
+TrainingSetting asked_setting(const ForecastCommand& command, const FittedCurves& fitted) {
+  TrainingSetting setting = fitted.usual;
+  if (command.learning_rate) setting.learning_rate = *command.learning_rate;
+  if (command.momentum) setting.momentum = *command.momentum;
+  if (command.samples_per_update) setting.samples_per_update = *command.samples_per_update;
+  if (!command.staleness.empty()) setting.staleness = parse_staleness(command.staleness);
+  return setting;
+}
+
+/// Each plan as it is, and with what may help against its staleness.
+std::vector<TrainingPlan> with_mitigations(const std::vector<TrainingPlan>& plans) {
+  std::vector<TrainingPlan> all;
+  for (const TrainingPlan& plan : plans) {
+    all.push_back(plan);
+    if (plan.setting.staleness.max() == 0) continue;
+    const auto workers = static_cast<std::uint32_t>(std::lround(plan.setting.staleness.mean())) + 1;
+    const auto add = [&](const char* name, const Mitigation& by) {
+      all.push_back(
+          {plan.name + ", " + name, mitigated(plan.setting, by, workers), plan.samples_per_s});
+    };
+    Mitigation aware;
+    aware.staleness_aware = true;
+    add("rate by staleness", aware);
+    if (plan.setting.momentum == 0) continue;
+    Mitigation corrected;
+    corrected.momentum_correction = true;
+    add("momentum corrected", corrected);
+  }
+  return all;
+}
+
+void check_command(const ForecastCommand& command) {
+  const bool paced = !command.scenario.empty();
+  if (paced && (!command.staleness.empty() || command.samples_per_update)) {
+    refuse("--scenario: says itself how stale updates are and of how many samples",
+           "leave out --staleness and --samples-per-update");
+  }
+  if (!paced && command.best_bound)
+    refuse("--best-bound: bounds are simulated", "add --scenario FILE");
+  if (!paced && command.at) refuse("--at: the pace is simulated", "add --scenario FILE");
+  if (command.best_bound && !command.at && !command.accuracy) {
+    refuse("--best-bound: best for what?", "add --at TIME or --to-accuracy SHARE");
+  }
+}
+
+}  // namespace
+
+void forecast_command(const ForecastCommand& command) {
+  check_command(command);
+  const FittedCurves fitted = fit_curves(command.curves);
+  const TrainingSetting asked = asked_setting(command, fitted);
+  std::vector<TrainingPlan> plans =
+      command.scenario.empty()
+          ? std::vector<TrainingPlan>{{fmt::format("staleness {:.3g}", asked.staleness.mean()),
+                                       asked, std::nullopt}}
+          : simulated_plans(command, asked);
+  if (command.mitigations) plans = with_mitigations(plans);
+  ForecastReport report{.model = fitted.model,
+                        .network = fitted.network,
+                        .dataset = fitted.dataset,
+                        .strategies = {},
+                        .compared = command.best_bound || command.mitigations};
+  for (const TrainingPlan& plan : plans) {
+    report.strategies.push_back(forecast_strategy(
+        fitted.model, plan,
+        {.at = command.at, .samples = command.samples, .accuracy = command.accuracy}));
+  }
+  if (command.format == "json") return write_result(command.output, to_json(report));
+  if (command.format == "csv") return write_result(command.output, to_csv(report));
+  const bool color =
+      command.output.empty() ? use_color(command.color) : command.color == ColorChoice::always;
+  write_result(command.output, to_table(report, terminal_width(), color));
+}
+
+}  // namespace rehearse

@@ -1,0 +1,133 @@
+#include "convergence/curve_fit.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "fit/least_squares.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr double kHuberWidth = 2;  // standard deviations
+constexpr int kPasses = 4;
+constexpr std::size_t kFolds = 10;
+
+/// Least squares with standard deviations as the penalties of `guess` make them.
+LeastSquares fit_once(const std::vector<Sample>& samples, const LearningCurve& guess,
+                      const Spreads& spreads) {
+  const LearningCurvePrior prior = learning_curve_prior();
+  std::vector<double> scale;
+  scale.reserve(samples.size());
+  for (const Sample& sample : samples)
+    scale.push_back(sample.weight / spreads.at(log_error(guess, sample.place).penalty));
+  const auto count = static_cast<Eigen::Index>(samples.size());
+  const auto residuals = [&](const Eigen::VectorXd& at) {
+    Eigen::VectorXd all(count + kLearningCurveParameters);
+    for (Eigen::Index i = 0; i < count; ++i) {
+      const Sample& sample = samples[static_cast<std::size_t>(i)];
+      const double off = log_error(at, sample.place).value - sample.log_error;
+      all[i] = softened(off * scale[static_cast<std::size_t>(i)], kHuberWidth);
+    }
+    all.tail(kLearningCurveParameters) = (at - prior.mean).cwiseQuotient(prior.deviation);
+    return all;
+  };
+  return least_squares(residuals, guess);
+}
+
+/// ln of how likely the residuals are, three standard deviations counting for any more.
+double log_likelihood(const std::vector<Sample>& samples, const std::vector<LogError>& fitted,
+                      const Spreads& spreads) {
+  const auto about = [](double value, double center) {
+    const double off = std::log(value / center) / 0.7;
+    return -0.5 * off * off;
+  };
+  double sum = about(spreads.plain, 0.1) + about(spreads.per_penalty, 0.3);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const double spread = spreads.at(fitted[i].penalty);
+    const double off = std::min(3.0, std::abs(fitted[i].value - samples[i].log_error) / spread);
+    sum -= samples[i].weight * samples[i].weight * (std::log(spread) + 0.5 * off * off);
+  }
+  return sum;
+}
+
+/// The likeliest spreads of a grid.
+std::pair<Spreads, double> fit_spreads(const std::vector<Sample>& samples,
+                                       const LearningCurve& curve) {
+  constexpr int kSteps = 15;
+  std::vector<LogError> fitted;
+  fitted.reserve(samples.size());
+  for (const Sample& sample : samples) fitted.push_back(log_error(curve, sample.place));
+  std::pair<Spreads, double> best{{}, -std::numeric_limits<double>::infinity()};
+  for (int i = 0; i < kSteps; ++i) {
+    for (int j = 0; j < kSteps; ++j) {
+      const Spreads spreads{0.02 * std::pow(20, static_cast<double>(i) / (kSteps - 1)),
+                            0.05 * std::pow(30, static_cast<double>(j) / (kSteps - 1))};
+      const double likelihood = log_likelihood(samples, fitted, spreads);
+      if (likelihood > best.second) best = {spreads, likelihood};
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+CurveFit fit_curve(const std::vector<Sample>& samples, const LearningCurve& start) {
+  const LearningCurvePrior prior = learning_curve_prior();
+  CurveFit fit{.curve = start, .covariance = {}, .spreads = {}};
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const LeastSquares solved = fit_once(samples, fit.curve, fit.spreads);
+    fit.curve = solved.solution;
+    fit.covariance = solved.covariance;
+    std::tie(fit.spreads, fit.log_likelihood) = fit_spreads(samples, fit.curve);
+  }
+  fit.log_likelihood -= 0.5 * (fit.curve - prior.mean).cwiseQuotient(prior.deviation).squaredNorm();
+  return fit;
+}
+
+double parameter_variance(const LearningCurve& curve, const Eigen::MatrixXd& covariance,
+                          const CurvePlace& place) {
+  LearningCurve slope;
+  for (int i = 0; i < kLearningCurveParameters; ++i) {
+    constexpr double kStep = 1e-5;
+    LearningCurve low = curve;
+    LearningCurve high = curve;
+    low[i] -= kStep;
+    high[i] += kStep;
+    slope[i] = (log_error(high, place).value - log_error(low, place).value) / (2 * kStep);
+  }
+  return slope.dot(covariance * slope);
+}
+
+HeldOut hold_out(const std::vector<Sample>& samples, const CurveFit& fit) {
+  HeldOut result;
+  double finals = 0;
+  std::size_t settings = 0;
+  for (const Sample& sample : samples) settings = std::max(settings, sample.setting + 1);
+  const std::size_t folds = std::min(kFolds, settings);
+  for (std::size_t fold = 0; fold < folds && folds > 1; ++fold) {
+    std::vector<Sample> kept;
+    for (const Sample& sample : samples)
+      if (sample.setting % folds != fold) kept.push_back(sample);
+    if (kept.empty()) continue;
+    // The spreads stay those of all.
+    const LeastSquares without = fit_once(kept, fit.curve, fit.spreads);
+    const LearningCurve curve = without.solution;
+    for (const Sample& sample : samples) {
+      if (sample.setting % folds != fold) continue;
+      const LogError forecast = log_error(curve, sample.place);
+      const double deviation =
+          std::sqrt(std::pow(fit.spreads.at(forecast.penalty), 2) +
+                    parameter_variance(curve, without.covariance, sample.place));
+      result.deviations.push_back(std::abs(forecast.value - sample.log_error) / deviation);
+      if (!sample.last) continue;
+      result.final_error += std::abs(std::exp(forecast.value) - std::exp(sample.log_error));
+      finals += 1;
+    }
+  }
+  if (finals > 0) result.final_error /= finals;
+  return result;
+}
+
+}  // namespace rehearse

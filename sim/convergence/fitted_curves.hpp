@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "convergence/convergence_model.hpp"
+
+namespace rehearse {
+
+/// A model fitted to files of curves.
+struct FittedCurves {
+  ConvergenceModel model;
+  std::string network, dataset;  ///< what all of them trained
+  /// Momentum and rate of most of the runs, fresh: what is asked about where nothing else is said.
+  TrainingSetting usual;
+};
+
+/// Reads and fits them. InputError where they trained different networks or data, or none of them
+/// trained; and as read_curve() and observe() say.
+FittedCurves fit_curves(const std::vector<std::filesystem::path>& files);
+
+}  // namespace rehearse

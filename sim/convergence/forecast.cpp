@@ -1,0 +1,143 @@
+#include "convergence/forecast.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/math/distributions/normal.hpp>
+#include <cmath>
+#include <utility>
+
+namespace rehearse {
+namespace {
+
+constexpr double kLow = 0.05, kHigh = 0.95;  // quantiles of the interval
+constexpr double kMayFail = 0.05;
+constexpr double kFails = 0.75;
+constexpr double kFurthest = 1000;  // times the longest run: what is later is never
+
+std::string span(const char* what, double value, double least, double most) {
+  const std::string fitted =
+      least == most ? fmt::format("{:.4g}", most) : fmt::format("{:.4g} to {:.4g}", least, most);
+  return fmt::format("{} {:.4g}: fitted on {}", what, value, fitted);
+}
+
+bool within(double value, double least, double most) {
+  constexpr double kRounding = 1e-9;
+  return value >= least * (1 - kRounding) && value <= most * (1 + kRounding);
+}
+
+}  // namespace
+
+std::string to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::converges:
+      return "converges";
+    case Verdict::may_diverge:
+      return "may diverge";
+    case Verdict::diverges:
+      return "diverges";
+  }
+  return "?";
+}
+
+TrainingSetting fresh(TrainingSetting setting) {
+  setting.staleness = Staleness{};
+  setting.order_factor = 1;
+  return setting;
+}
+
+Forecast::Forecast(const ConvergenceModel& model, TrainingSetting setting)
+    : model_(model),
+      setting_(std::move(setting)),
+      index_(rehearse::stability_index(model, setting_)),
+      failure_(model.odds.probability(index_)) {}
+
+Verdict Forecast::verdict() const {
+  if (failure_ >= kFails) return Verdict::diverges;
+  return failure_ >= kMayFail ? Verdict::may_diverge : Verdict::converges;
+}
+
+CurvePlace Forecast::place(double updates) const {
+  return {setting_.effective_rate(), index_, updates, model_.initial_error};
+}
+
+double Forecast::log_error_at(double updates) const {
+  return log_error(model_.curve, place(updates)).value;
+}
+
+double Forecast::deviation_at(double updates) const {
+  const CurvePlace at = place(updates);
+  const double spread = model_.spreads.at(log_error(model_.curve, at).penalty);
+  const double unknown = parameter_variance(model_.curve, model_.covariance, at);
+  return model_.inflation * std::sqrt(spread * spread + unknown);
+}
+
+/// The error that `part` of all runs do not exceed. Failed ones lie above the others, evenly
+/// between the least that one ended with and 1.
+double Forecast::error_quantile(double updates, double part) const {
+  const double trained = 1 - failure_;
+  if (part >= trained) {
+    const double among = (part - trained) / failure_;
+    return model_.least_failed_error + among * (1 - model_.least_failed_error);
+  }
+  const double off = boost::math::quantile(boost::math::normal(), part / trained);
+  const double error = std::exp(log_error_at(updates) + off * deviation_at(updates));
+  return std::min(model_.initial_error, error);
+}
+
+Estimate Forecast::accuracy_after(double updates) const {
+  const double untrained = 1 - model_.initial_error;
+  const double value =
+      verdict() == Verdict::diverges ? untrained : 1 - std::exp(log_error_at(updates));
+  const double best = error_quantile(updates, kLow);
+  // A run may do better than the untrained parameters and fail yet.
+  const double least = failure_ > kLow ? std::min(best, model_.least_failed_error) : best;
+  return {value, 1 - error_quantile(updates, kHigh), 1 - least};
+}
+
+/// When the error that `part` of the runs do not exceed has fallen to `error`.
+std::optional<double> Forecast::updates_until(double error, double part) const {
+  if (model_.initial_error <= error) return 0;
+  const auto reached = [&](double updates) { return error_quantile(updates, part) <= error; };
+  double low = 1e-3;
+  double high = kFurthest * std::max(1.0, model_.domain.most_updates);
+  if (!reached(high)) return std::nullopt;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = std::sqrt(low * high);
+    (reached(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+UpdatesNeeded Forecast::updates_to(double accuracy) const {
+  const double error = 1 - accuracy;
+  // The median of the runs that train, as in accuracy_after().
+  const double middle = 0.5 * (1 - failure_);
+  const std::optional<double> value =
+      verdict() == Verdict::diverges ? std::nullopt : updates_until(error, middle);
+  return {value, updates_until(error, kLow), updates_until(error, kHigh)};
+}
+
+std::vector<std::string> Forecast::outside_calibration(double updates) const {
+  const FittedDomain& domain = model_.domain;
+  const TrainingSetting& asked = setting_;
+  std::vector<std::string> reasons;
+  if (!within(asked.learning_rate, domain.least_rate, domain.most_rate))
+    reasons.push_back(
+        span("learning rate", asked.learning_rate, domain.least_rate, domain.most_rate));
+  if (!within(asked.momentum, domain.least_momentum, domain.most_momentum))
+    reasons.push_back(
+        span("momentum", asked.momentum, domain.least_momentum, domain.most_momentum));
+  if (!within(asked.samples_per_update, domain.least_samples, domain.most_samples))
+    reasons.push_back(span("samples per update", asked.samples_per_update, domain.least_samples,
+                           domain.most_samples));
+  if (const double mean = asked.staleness.mean(); !within(mean, 0, domain.most_staleness))
+    reasons.push_back(span("mean staleness", mean, 0, domain.most_staleness));
+  if (!within(updates, 0, domain.most_updates))
+    reasons.push_back(span("updates", updates, 0, domain.most_updates));
+  if (verdict() != Verdict::diverges && !within(index_, 0, domain.most_index))
+    reasons.push_back(span("stability index", index_, 0, domain.most_index));
+  return reasons;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "convergence/convergence_model.hpp"
+
+namespace rehearse {
+
+/// A number with the 90 % interval of one run.
+struct Estimate {
+  double value = 0, low = 0, high = 0;
+};
+
+/// Updates that it takes to come to an accuracy; nothing where it never does. `low` and `high` are
+/// the 5 % and 95 % quantiles of a run.
+struct UpdatesNeeded {
+  std::optional<double> value, low, high;
+};
+
+enum class Verdict { converges, may_diverge, diverges };
+std::string to_string(Verdict verdict);
+
+/// What a fitted model says of one setting. Making one takes the time of a stability edge (up to
+/// some milliseconds), each question some microseconds.
+///
+/// A run fails with the probability that DivergenceOdds says;
+/// else ln(error) is normally distributed about the curve, with the variance of runs plus that of
+/// the fitted parameters. Intervals are quantiles of both together; the value is the median of the
+/// runs that do not fail, or the untrained accuracy where the verdict is that it diverges.
+class Forecast {
+ public:
+  Forecast(const ConvergenceModel& model, TrainingSetting setting);
+
+  const TrainingSetting& setting() const { return setting_; }
+  double stability_index() const { return index_; }
+  double failure_probability() const { return failure_; }
+  /// Diverges from a probability of 0.75 on, may from 0.05.
+  Verdict verdict() const;
+
+  Estimate accuracy_after(double updates) const;
+  UpdatesNeeded updates_to(double accuracy) const;
+  /// What keeps the model from having been fitted to anything like it, "learning rate 0.4: fitted
+  /// on 0.02 to 0.2"; `updates` are how far it is asked.
+  std::vector<std::string> outside_calibration(double updates) const;
+
+ private:
+  double log_error_at(double updates) const;
+  double deviation_at(double updates) const;
+  double error_quantile(double updates, double part) const;
+  std::optional<double> updates_until(double error, double part) const;
+  CurvePlace place(double updates) const;
+
+  const ConvergenceModel& model_;
+  TrainingSetting setting_;
+  double index_ = 0;
+  double failure_ = 0;
+};
+
+/// The same without staleness: what its staleness costs is told against it.
+TrainingSetting fresh(TrainingSetting setting);
+
+}  // namespace rehearse

@@ -1,0 +1,112 @@
+#include "convergence/observation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::size_t kBins = 8;
+constexpr std::uint64_t kStalest = 10'000;
+
+[[noreturn]] void refuse(const std::string& name, const std::string& why) {
+  throw InputError(fmt::format("{}: error: {}", name, why));
+}
+
+/// Errors of fewer samples than one cannot be told from none.
+double error_of(const CurvePoint& point, const Curve& curve) {
+  const auto samples = static_cast<double>(std::max<std::uint64_t>(curve.test_samples, 1));
+  return std::max(1 - point.test_accuracy, 0.5 / samples);
+}
+
+std::vector<ErrorPoint> binned(const Curve& curve) {
+  const auto& points = curve.points;
+  const auto first = static_cast<double>(points[1].update);
+  const double span = std::log(static_cast<double>(points.back().update) / first);
+  std::vector<ErrorPoint> bins(kBins);
+  std::vector<double> counts(kBins);
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const auto update = static_cast<double>(points[i].update);
+    const double part = span > 0 ? std::log(update / first) / span : 0;
+    const auto bin = std::min(kBins - 1, static_cast<std::size_t>(part * kBins));
+    bins[bin].update += update;
+    bins[bin].error += error_of(points[i], curve);
+    counts[bin] += 1;
+  }
+  std::vector<ErrorPoint> filled;
+  for (std::size_t bin = 0; bin < kBins; ++bin) {
+    if (counts[bin] > 0)
+      filled.push_back({bins[bin].update / counts[bin], bins[bin].error / counts[bin]});
+  }
+  return filled;
+}
+
+bool has_failed(const Curve& curve, double initial_error) {
+  if (curve.diverged) return true;
+  const std::size_t last = std::max<std::size_t>(1, (curve.points.size() - 1) / 4);
+  double sum = 0;
+  for (std::size_t i = curve.points.size() - last; i < curve.points.size(); ++i)
+    sum += error_of(curve.points[i], curve);
+  return sum / static_cast<double>(last) > kFailedShare * initial_error;
+}
+
+}  // namespace
+
+TrainingSetting mitigated(TrainingSetting setting, const Mitigation& mitigation,
+                          std::uint32_t workers) {
+  if (mitigation.momentum_correction) {
+    const MomentumAndRate corrected =
+        corrected_momentum({setting.momentum, setting.learning_rate}, workers);
+    setting.momentum = corrected.momentum;
+    setting.learning_rate = corrected.learning_rate;
+  }
+  if (!mitigation.staleness_aware) return setting;
+  auto& share = setting.staleness.share;
+  double sum = 0;
+  for (std::size_t k = 0; k < share.size(); ++k) {
+    share[k] /= std::max(1.0, static_cast<double>(k));
+    sum += share[k];
+  }
+  for (double& part : share) part /= sum;
+  setting.learning_rate *= sum;
+  return setting;
+}
+
+Observation observe(const Curve& curve, const std::string& name) {
+  if (curve.mitigation.delay_compensation > 0)
+    refuse(name, "trained with delay compensation, which the forecast knows nothing of");
+  if (curve.mitigation.local_steps > 1)
+    refuse(name, "trained with local steps, which the forecast knows nothing of");
+  if (curve.points.size() < 2 && !curve.diverged)
+    refuse(name, "expected a point after the untrained one");
+  if (curve.points.empty() || curve.points.front().update != 0)
+    refuse(name, "expected the untrained parameters as the first point (update 0)");
+  if (!(curve.learning_rate > 0) || curve.momentum >= 0.99999)
+    refuse(name, "expected a learning rate above 0 and a momentum below 0.99999");
+  Observation seen;
+  const CurvePoint& last = curve.points.back();
+  const double samples_per_update =
+      last.update > 0 ? static_cast<double>(last.samples) / static_cast<double>(last.update)
+                      : static_cast<double>(curve.batch);
+  std::map<std::uint32_t, std::uint64_t> histogram;
+  for (const auto& [staleness, updates] : curve.staleness.histogram) {
+    if (staleness > kStalest)
+      refuse(name, fmt::format("a staleness of {}, where {} is the most", staleness, kStalest));
+    if (updates > 0) histogram[static_cast<std::uint32_t>(staleness)] = updates;
+  }
+  if (histogram.empty()) refuse(name, "expected updates in staleness.histogram");
+  seen.setting = mitigated(
+      {counted_staleness(histogram), curve.learning_rate, curve.momentum, samples_per_update, 1},
+      curve.mitigation, curve.workers);
+  seen.initial_error = error_of(curve.points.front(), curve);
+  seen.updates = static_cast<double>(last.update);
+  if (curve.points.size() > 1) seen.points = binned(curve);
+  seen.failed = has_failed(curve, seen.initial_error);
+  return seen;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "convergence/curve.hpp"
+#include "convergence/staleness.hpp"
+
+namespace rehearse {
+
+/// What decides how a run converges, of one model on one data set.
+struct TrainingSetting {
+  Staleness staleness;
+  double learning_rate = 0.1;
+  double momentum = 0;
+  double samples_per_update = 1;
+  double order_factor = 1;  ///< what the order of the updates makes of the stability edge
+
+  /// How far a constant gradient leads per update: rate / (1 - momentum).
+  double effective_rate() const { return learning_rate / (1 - momentum); }
+};
+
+/// The setting in which gradients are applied as `mitigation` makes them: a rate that is divided by
+/// the staleness weighs each staleness by the inverse; corrected momentum is what the server uses.
+/// Bounds, backup workers and warm-up show in the staleness itself.
+TrainingSetting mitigated(TrainingSetting setting, const Mitigation& mitigation,
+                          std::uint32_t workers);
+
+/// The mean error around some update.
+struct ErrorPoint {
+  double update = 0;
+  double error = 0;  ///< share of the test samples, above 0
+};
+
+/// The share of the untrained error above which a run that ends there has failed.
+inline constexpr double kFailedShare = 0.5;
+
+/// A curve as the fit sees it.
+struct Observation {
+  TrainingSetting setting;
+  std::vector<ErrorPoint> points;  ///< means over bins of equal width in ln(updates)
+  double updates = 0;              ///< of the last point
+  double initial_error = 0;        ///< of the untrained parameters
+  /// It diverged, or ends (over its last quarter) with more than kFailedShare of the untrained
+  /// error.
+  bool failed = false;
+};
+
+/// InputError naming `name` where a curve has no untrained point, none after it, or a mitigation
+/// that the forecast knows nothing of (delay compensation, local steps).
+Observation observe(const Curve& curve, const std::string& name);
+
+}  // namespace rehearse

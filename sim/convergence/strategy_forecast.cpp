@@ -1,0 +1,95 @@
+#include "convergence/strategy_forecast.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace rehearse {
+namespace {
+
+constexpr int kCurvePoints = 16;
+constexpr double kCurveSpan = 100;  // from a hundredth of the samples on
+
+double samples_asked(const ConvergenceModel& model, const TrainingPlan& plan,
+                     const ForecastQuestion& question) {
+  if (question.at && plan.samples_per_s) return question.at->value() * *plan.samples_per_s;
+  return question.samples.value_or(model.domain.most_updates * model.reference_samples);
+}
+
+std::vector<ForecastPoint> curve_of(const Forecast& forecast, const StrategyForecast& told) {
+  std::vector<ForecastPoint> curve;
+  for (int i = 0; i < kCurvePoints; ++i) {
+    const double left = static_cast<double>(kCurvePoints - 1 - i) / (kCurvePoints - 1);
+    const double samples = told.samples * std::pow(kCurveSpan, -left);
+    curve.push_back({samples, told.time_to(samples),
+                     forecast.accuracy_after(samples / told.samples_per_update)});
+  }
+  return curve;
+}
+
+void add_target(const Forecast& forecast, const Forecast& without, double accuracy,
+                StrategyForecast& told) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  const UpdatesNeeded needed = forecast.updates_to(accuracy);
+  const auto samples = [&](const std::optional<double>& updates) {
+    return updates ? *updates * told.samples_per_update : kNever;
+  };
+  told.target = accuracy;
+  told.samples_to_target = {samples(needed.value), samples(needed.low), samples(needed.high)};
+  const UpdatesNeeded fresh = without.updates_to(accuracy);
+  if (needed.value && fresh.value && *fresh.value > 0)
+    told.samples_multiplier = *needed.value / *fresh.value;
+}
+
+/// Smaller is better.
+std::pair<int, double> rank_of(const StrategyForecast& told) {
+  const double figure = !told.target         ? -told.expected_accuracy
+                        : told.samples_per_s ? told.samples_to_target.value / *told.samples_per_s
+                                             : told.samples_to_target.value;
+  return {static_cast<int>(told.verdict), figure};
+}
+
+}  // namespace
+
+std::optional<Seconds> StrategyForecast::time_to(double of_samples) const {
+  if (!samples_per_s) return std::nullopt;
+  return Seconds(of_samples / *samples_per_s);
+}
+
+StrategyForecast forecast_strategy(const ConvergenceModel& model, const TrainingPlan& plan,
+                                   const ForecastQuestion& question) {
+  const Forecast forecast(model, plan.setting);
+  const Forecast without(model, fresh(plan.setting));
+  StrategyForecast told;
+  told.name = plan.name;
+  told.mean_staleness = plan.setting.staleness.mean();
+  told.p99_staleness = plan.setting.staleness.percentile(0.99);
+  told.learning_rate = plan.setting.learning_rate;
+  told.momentum = plan.setting.momentum;
+  told.samples_per_update = plan.setting.samples_per_update;
+  told.samples_per_s = plan.samples_per_s;
+  told.stability_index = forecast.stability_index();
+  told.failure_probability = forecast.failure_probability();
+  told.verdict = forecast.verdict();
+  told.samples = samples_asked(model, plan, question);
+  told.time = told.time_to(told.samples);
+  const double updates = told.samples / told.samples_per_update;
+  told.accuracy = forecast.accuracy_after(updates);
+  told.staleness_loss = without.accuracy_after(updates).value - told.accuracy.value;
+  told.expected_accuracy = (1 - told.failure_probability) * told.accuracy.value +
+                           told.failure_probability * (1 - model.initial_error);
+  if (question.accuracy) add_target(forecast, without, *question.accuracy, told);
+  told.curve = curve_of(forecast, told);
+  told.outside_calibration = forecast.outside_calibration(updates);
+  return told;
+}
+
+std::optional<std::size_t> best_of(const std::vector<StrategyForecast>& forecasts) {
+  if (forecasts.empty()) return std::nullopt;
+  const auto best = std::ranges::min_element(forecasts, {}, rank_of);
+  if (best->verdict == Verdict::diverges) return std::nullopt;
+  if (best->target && !std::isfinite(best->samples_to_target.value)) return std::nullopt;
+  return static_cast<std::size_t>(best - forecasts.begin());
+}
+
+}  // namespace rehearse

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "convergence/forecast.hpp"
+
+namespace rehearse {
+
+/// What is asked of each strategy.
+struct ForecastQuestion {
+  /// When: after so much time, else after so many samples, else after as many samples as the
+  /// longest run that the model was fitted to.
+  std::optional<Seconds> at;
+  std::optional<double> samples;
+  std::optional<double> accuracy;  ///< to be reached, as a share
+};
+
+/// A way to train: its name, the setting that it makes, and its pace where that is known.
+struct TrainingPlan {
+  std::string name;
+  TrainingSetting setting;
+  std::optional<double> samples_per_s;
+};
+
+/// One point of a forecast curve.
+struct ForecastPoint {
+  double samples = 0;
+  std::optional<Seconds> time;
+  Estimate accuracy;
+};
+
+struct StrategyForecast {
+  std::string name;
+  double mean_staleness = 0;
+  std::size_t p99_staleness = 0;
+  double learning_rate = 0, momentum = 0, samples_per_update = 0;
+  std::optional<double> samples_per_s;
+  double stability_index = 0;
+  double failure_probability = 0;
+  Verdict verdict = Verdict::converges;
+
+  double samples = 0;           ///< at which the accuracy is told
+  std::optional<Seconds> time;  ///< likewise
+  Estimate accuracy;
+  double staleness_loss = 0;     ///< accuracy of fresh gradients after as many updates, less this
+  std::optional<double> target;  ///< the accuracy that was asked for
+  Estimate samples_to_target;    ///< infinite where it is never reached
+  /// How many times as many updates it takes to the target as fresh gradients do; nothing where
+  /// either never gets there.
+  std::optional<double> samples_multiplier;
+
+  std::vector<ForecastPoint> curve;  ///< up to `samples`
+  std::vector<std::string> outside_calibration;
+
+  /// Weighed by how likely the run fails.
+  double expected_accuracy = 0;
+  std::optional<Seconds> time_to(double samples) const;
+};
+
+StrategyForecast forecast_strategy(const ConvergenceModel& model, const TrainingPlan& plan,
+                                   const ForecastQuestion& question);
+
+/// Which of them is best: the first to the target where one was asked for, else the most expected
+/// accuracy; what surely trains goes before what may not. Nothing where none trains.
+std::optional<std::size_t> best_of(const std::vector<StrategyForecast>& forecasts);
+
+/// Everything that `rehearse forecast` answers.
+struct ForecastReport {
+  ConvergenceModel model;
+  std::string network, dataset;
+  std::vector<StrategyForecast> strategies;
+  bool compared = false;  ///< whether the best of them is asked for
+};
+
+}  // namespace rehearse

@@ -1,0 +1,239 @@
+#include "report/forecast_views.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/page.hpp"
+
+namespace rehearse {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// --- terminal ------------------------------------------------------------------------------------
+
+constexpr std::size_t kWidest = 110;
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string samples_text(double samples) {
+  return std::isfinite(samples) ? fmt::format("{:.0f}", samples) : "never";
+}
+
+std::string estimate_text(const Estimate& estimate, std::string (*text)(double)) {
+  return fmt::format("{} to {}", text(estimate.low), text(estimate.high));
+}
+
+Ink ink_of(Verdict verdict) { return verdict == Verdict::converges ? Ink::good : Ink::bad; }
+
+void add_fit(const ForecastReport& report, Page& page) {
+  const ConvergenceModel& model = report.model;
+  page.paragraph(Ink::strong, fmt::format("{} on {}", report.network, report.dataset));
+  page.paragraph(
+      Ink::faint,
+      fmt::format("fitted to {} runs of {} settings, {} of which failed; settings left out are "
+                  "forecast to {:.1f} points on average",
+                  model.runs, model.settings, model.failed_runs, 100 * model.held_out_error));
+}
+
+void add_target(const StrategyForecast& told, Page& page) {
+  const Estimate& samples = told.samples_to_target;
+  std::string text = samples_text(samples.value) + " samples";
+  if (std::isfinite(samples.value)) {
+    text += fmt::format(" ({})", estimate_text(samples, samples_text));
+    if (const auto time = told.time_to(samples.value)) text += ", " + format(*time);
+    if (told.samples_multiplier)
+      text += fmt::format(", {:.3g} times those of fresh gradients", *told.samples_multiplier);
+  }
+  page.wrapped_field("to " + percent(*told.target), Ink::plain, text);
+}
+
+void add_strategy(const StrategyForecast& told, Page& page) {
+  page.blank();
+  page.paragraph(Ink::strong, told.name);
+  page.field("accuracy", page.ink(Ink::strong, left(percent(told.accuracy.value), 18)) +
+                             estimate_text(told.accuracy, percent) + " (90 % interval)");
+  std::string when = fmt::format("after {:.0f} samples", told.samples);
+  if (told.time) when += ", " + format(*told.time);
+  page.wrapped_field(
+      "", Ink::plain,
+      fmt::format("{}; {:+.1f} points by staleness", when, -100 * told.staleness_loss));
+  if (told.target) add_target(told, page);
+  page.field("verdict", page.ink(ink_of(told.verdict), to_string(told.verdict)) +
+                            fmt::format(" (fails with {:.1f} %; at {:.2f} of the stability edge)",
+                                        100 * told.failure_probability, told.stability_index));
+  page.wrapped_field("setting", Ink::faint,
+                     fmt::format("staleness mean {:.2f}, 99 % up to {}; learning rate {:.4g}, "
+                                 "momentum {:.4g}, {:.0f} samples per update",
+                                 told.mean_staleness, told.p99_staleness, told.learning_rate,
+                                 told.momentum, told.samples_per_update));
+  std::string outside;
+  for (const std::string& reason : told.outside_calibration)
+    outside += (outside.empty() ? "" : "; ") + reason;
+  if (!outside.empty()) page.wrapped_field("uncalibrated", Ink::bad, outside);
+}
+
+/// Many strategies side by side, a line each.
+void add_comparison(const ForecastReport& report, Page& page) {
+  constexpr std::size_t kGap = 2;
+  std::size_t name_width = columns("strategy");
+  for (const StrategyForecast& told : report.strategies)
+    name_width = std::max(name_width, columns(told.name));
+  const bool targeted = report.strategies.front().target.has_value();
+  page.blank();
+  page.line(page.ink(Ink::faint, left("strategy", name_width + kGap) + right("stale", 6) +
+                                     right("samples/s", 11) + right("accuracy", 10) +
+                                     "  90 % interval       fails" +
+                                     (targeted ? right("target after", 14) : "")));
+  for (const StrategyForecast& told : report.strategies) {
+    const std::string pace = told.samples_per_s ? fmt::format("{:.4g}", *told.samples_per_s) : "";
+    const auto time = told.target ? told.time_to(told.samples_to_target.value) : std::nullopt;
+    const std::string reached = !time ? "" : std::isfinite(time->value()) ? format(*time) : "never";
+    page.line(left(told.name, name_width + kGap) +
+              right(fmt::format("{:.2f}", told.mean_staleness), 6) + right(pace, 11) +
+              right(percent(told.accuracy.value), 10) + "  " +
+              left(estimate_text(told.accuracy, percent), 17) +
+              page.ink(ink_of(told.verdict), right(percent(told.failure_probability), 8)) +
+              (targeted ? right(reached, 14) : ""));
+  }
+}
+
+/// What each doubt is about, "mean staleness", and the first of its kind.
+void add_doubts(const ForecastReport& report, Page& page) {
+  std::vector<std::string> subjects;
+  std::string text;
+  for (const StrategyForecast& told : report.strategies) {
+    for (const std::string& reason : told.outside_calibration) {
+      const std::string subject = reason.substr(0, reason.find_first_of("0123456789"));
+      if (std::ranges::find(subjects, subject) != subjects.end()) continue;
+      subjects.push_back(subject);
+      text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", reason, told.name);
+    }
+  }
+  if (!text.empty()) page.wrapped_field("uncalibrated", Ink::bad, text);
+}
+
+std::string best_text(const ForecastReport& report) {
+  const std::optional<std::size_t> best = best_of(report.strategies);
+  if (!best) return "none of them gets there";
+  const StrategyForecast& told = report.strategies[*best];
+  if (!told.target)
+    return fmt::format("{}: {} after {}", told.name, percent(told.accuracy.value),
+                       told.time ? format(*told.time) : samples_text(told.samples) + " samples");
+  const auto time = told.time_to(told.samples_to_target.value);
+  return fmt::format(
+      "{}: {} after {}", told.name, percent(*told.target),
+      time ? format(*time) : samples_text(told.samples_to_target.value) + " samples");
+}
+
+// --- data ----------------------------------------------------------------------------------------
+
+/// Infinity is no number in JSON.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+Json seconds(const std::optional<Seconds>& time) { return time ? number(time->value()) : Json(); }
+template <class Value>
+Json optional(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json();
+}
+Json bounds(const Estimate& estimate) {
+  return Json::array({number(estimate.low), number(estimate.high)});
+}
+
+Json model_object(const ForecastReport& report) {
+  const ConvergenceModel& model = report.model;
+  return {{"network", report.network},
+          {"dataset", report.dataset},
+          {"runs", model.runs},
+          {"settings", model.settings},
+          {"failed_runs", model.failed_runs},
+          {"held_out_error", model.held_out_error},
+          {"interval_inflation", model.inflation},
+          {"curvature_noise", model.curvature_noise},
+          {"fails_half_at_index", model.odds.index_at(0.5)}};
+}
+
+Json curve_list(const StrategyForecast& told) {
+  Json list = Json::array();
+  for (const ForecastPoint& point : told.curve) {
+    list.push_back({{"time_s", seconds(point.time)},
+                    {"samples", point.samples},
+                    {"accuracy", point.accuracy.value},
+                    {"accuracy_interval", bounds(point.accuracy)}});
+  }
+  return list;
+}
+
+Json target_object(const StrategyForecast& told) {
+  if (!told.target) return nullptr;
+  const Estimate& samples = told.samples_to_target;
+  return {{"accuracy", *told.target},
+          {"samples", number(samples.value)},
+          {"samples_interval", bounds(samples)},
+          {"time_s", seconds(told.time_to(samples.value))},
+          {"samples_multiplier", optional(told.samples_multiplier)}};
+}
+
+}  // namespace
+
+Json json_view(const StrategyForecast& told) {
+  return {{"name", told.name},
+          {"staleness", {{"mean", told.mean_staleness}, {"p99", told.p99_staleness}}},
+          {"learning_rate", told.learning_rate},
+          {"momentum", told.momentum},
+          {"samples_per_update", told.samples_per_update},
+          {"samples_per_s", optional(told.samples_per_s)},
+          {"stability_index", told.stability_index},
+          {"failure_probability", told.failure_probability},
+          {"verdict", to_string(told.verdict)},
+          {"samples", told.samples},
+          {"time_s", seconds(told.time)},
+          {"accuracy", told.accuracy.value},
+          {"accuracy_interval", bounds(told.accuracy)},
+          {"staleness_loss", told.staleness_loss},
+          {"target", target_object(told)},
+          {"curve", curve_list(told)},
+          {"outside_calibration", told.outside_calibration}};
+}
+
+std::string to_table(const ForecastReport& report, int width, bool color) {
+  Page page(std::clamp<std::size_t>(static_cast<std::size_t>(width), 60, kWidest), color);
+  add_fit(report, page);
+  if (!report.compared) {
+    for (const StrategyForecast& told : report.strategies) add_strategy(told, page);
+    return page.text();
+  }
+  add_comparison(report, page);
+  page.blank();
+  add_doubts(report, page);
+  page.wrapped_field("best", Ink::strong, best_text(report));
+  return page.text();
+}
+
+std::string to_json(const ForecastReport& report) {
+  Json json;
+  json["schema"] = "rehearse.forecast/1";
+  json["model"] = model_object(report);
+  json["strategies"] = Json::array();
+  for (const StrategyForecast& told : report.strategies)
+    json["strategies"].push_back(json_view(told));
+  const std::optional<std::size_t> best = best_of(report.strategies);
+  json["best"] = report.compared && best ? Json(report.strategies[*best].name) : Json();
+  return json.dump(2) + "\n";
+}
+
+std::string to_csv(const ForecastReport& report) {
+  std::string csv = "strategy,time_s,samples,accuracy,accuracy_low,accuracy_high\n";
+  for (const StrategyForecast& told : report.strategies) {
+    for (const ForecastPoint& point : told.curve) {
+      csv +=
+          fmt::format("\"{}\",{},{:.10g},{:.6f},{:.6f},{:.6f}\n", told.name,
+                      point.time ? fmt::format("{:.10g}", point.time->value()) : "", point.samples,
+                      point.accuracy.value, point.accuracy.low, point.accuracy.high);
+    }
+  }
+  return csv;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "convergence/strategy_forecast.hpp"
+#include "report/json_view.hpp"
+
+namespace rehearse {
+
+/// For people, `rehearse.forecast/1`, and the curves as rows of strategy, time_s, samples,
+/// accuracy, accuracy_low, accuracy_high.
+std::string to_table(const ForecastReport& report, int width, bool color);
+std::string to_json(const ForecastReport& report);
+std::string to_csv(const ForecastReport& report);
+
+/// One strategy as the object that it is in `rehearse.forecast/1`.
+nlohmann::ordered_json json_view(const StrategyForecast& told);
+
+}  // namespace rehearse

@@ -1,0 +1,80 @@
+#include "report/paced_updates.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "convergence/update_order.hpp"
+
+namespace rehearse {
+namespace {
+
+/// A parameter server that waits for nobody applies each worker's gradient on its own.
+bool applies_one_by_one(const Strategy& strategy) {
+  const auto* server = std::get_if<ParameterServer>(&strategy);
+  return server != nullptr && server->staleness != 0U;
+}
+
+}  // namespace
+
+PacedUpdates paced_updates(const Basis& basis, const Report& report) {
+  PacedUpdates paced;
+  paced.samples_per_s = report.samples_per_s;
+  paced.samples_per_update = static_cast<double>(report.global_batch);
+  if (!applies_one_by_one(basis.facts.scenario.strategy)) return paced;
+  paced.samples_per_update = static_cast<double>(report.batch_per_gpu);
+  paced.staleness.clear();
+  for (const Update& update : basis.updates) {
+    if (update.iteration >= basis.first && update.applied <= basis.common_end)
+      paced.staleness.push_back(update.staleness);
+  }
+  if (paced.staleness.empty()) paced.staleness = {0};
+  return paced;
+}
+
+std::string to_text(const PacedUpdates& updates) {
+  return fmt::format("{:.17g} {:.17g} {}\n", updates.samples_per_s, updates.samples_per_update,
+                     fmt::join(updates.staleness, " "));
+}
+
+PacedUpdates paced_updates_of(const std::string& text) {
+  PacedUpdates updates;
+  std::istringstream stream(text);
+  stream >> updates.samples_per_s >> updates.samples_per_update;
+  check(!stream.fail(), "updates come through the pipe as they went in");
+  updates.staleness.clear();
+  for (std::uint32_t staleness = 0; stream >> staleness;) updates.staleness.push_back(staleness);
+  return updates;
+}
+
+TrainingSetting setting_of(const PacedUpdates& updates, double learning_rate, double momentum) {
+  std::map<std::uint32_t, std::uint64_t> histogram;
+  for (const std::uint32_t staleness : updates.staleness) ++histogram[staleness];
+  return {.staleness = counted_staleness(histogram),
+          .learning_rate = learning_rate,
+          .momentum = momentum,
+          .samples_per_update = updates.samples_per_update,
+          .order_factor = order_factor(updates.staleness, momentum)};
+}
+
+std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& report) {
+  const Scenario& scenario = basis.facts.scenario;
+  if (!scenario.convergence) return std::nullopt;
+  const Convergence& known = *scenario.convergence;
+  const PacedUpdates paced = paced_updates(basis, report);
+  const TrainingPlan plan{
+      .name = report.strategy,
+      .setting = mitigated(setting_of(paced, known.learning_rate, known.momentum), known.mitigation,
+                           static_cast<std::uint32_t>(report.ranks)),
+      .samples_per_s = paced.samples_per_s};
+  const Train& train = scenario.train;
+  ForecastQuestion question{.at = {}, .samples = {}, .accuracy = known.target};
+  if (train.samples_per_epoch && train.epochs)
+    question.samples = static_cast<double>(*train.samples_per_epoch) * *train.epochs;
+  return forecast_strategy(*known.model, plan, question);
+}
+
+}  // namespace rehearse

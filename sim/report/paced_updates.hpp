@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "convergence/observation.hpp"
+#include "report/basis.hpp"
+
+namespace rehearse {
+
+/// A run's updates as convergence sees them: how fast they come, of how many samples, how stale.
+struct PacedUpdates {
+  double samples_per_s = 0;
+  double samples_per_update = 1;
+  std::vector<std::uint32_t> staleness = {0};  ///< in order of application; {0}: all are fresh
+};
+
+/// Of the measured iterations of a simulated run.
+PacedUpdates paced_updates(const Basis& basis, const Report& report);
+
+/// As a line of text and back, to come through a child process's pipe.
+std::string to_text(const PacedUpdates& updates);
+PacedUpdates paced_updates_of(const std::string& text);
+
+/// The setting that they make with these options.
+TrainingSetting setting_of(const PacedUpdates& updates, double learning_rate, double momentum);
+
+/// How accurate the scenario's training becomes, where it says how its model learns: after its
+/// epochs, else after as many samples as the longest curve.
+std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& report);
+
+}  // namespace rehearse
