@@ -142,7 +142,7 @@ double least_failed_error(const std::vector<Observation>& observations, double i
 
 DivergenceOdds odds_of(const std::vector<Observation>& observations,
                        const std::vector<double>& index) {
-  std::vector<Outcome> outcomes;
+  std::vector<TrainingOutcome> outcomes;
   for (std::size_t i = 0; i < observations.size(); ++i)
     outcomes.push_back({index[i], observations[i].failed});
   return DivergenceOdds(outcomes);

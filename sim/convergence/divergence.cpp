@@ -30,7 +30,7 @@ double log_of(double index) { return std::log(std::max(index, 1e-12)); }
 
 }  // namespace
 
-DivergenceOdds::DivergenceOdds(const std::vector<Outcome>& outcomes) {
+DivergenceOdds::DivergenceOdds(const std::vector<TrainingOutcome>& outcomes) {
   double most = -1e300;
   double prior = 0;  // the sum of its weights
   for (int i = 0; i < kEdges; ++i) {
@@ -41,7 +41,7 @@ DivergenceOdds::DivergenceOdds(const std::vector<Outcome>& outcomes) {
                   .width = kWidth * std::exp(kWidthDeviation * width_off),
                   .weight = -0.5 * (edge_off * edge_off + width_off * width_off)};
       prior += std::exp(guess.weight);
-      for (const Outcome& outcome : outcomes) {
+      for (const TrainingOutcome& outcome : outcomes) {
         const double failing = odds(log_of(outcome.index), guess.log_edge, guess.width);
         guess.weight += std::log(outcome.failed ? failing : 1 - failing);
       }

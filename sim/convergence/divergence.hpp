@@ -5,7 +5,7 @@
 namespace rehearse {
 
 /// Whether a run failed to train (Observation::failed) at its stability index.
-struct Outcome {
+struct TrainingOutcome {
   double index = 0;
   bool failed = false;
 };
@@ -17,7 +17,7 @@ struct Outcome {
 /// leave many edges possible, so does the probability.
 class DivergenceOdds {
  public:
-  explicit DivergenceOdds(const std::vector<Outcome>& outcomes);
+  explicit DivergenceOdds(const std::vector<TrainingOutcome>& outcomes);
   double probability(double index) const;
   /// ln of how likely the outcomes are, all edges and widths considered.
   double log_evidence() const { return log_evidence_; }

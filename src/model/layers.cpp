@@ -144,12 +144,16 @@ void Layers::tanh() {
 }
 
 void Layers::dropout() {
+  count_dropout();
+  record({.kind = LayerKind::dropout}, current_);
+}
+
+void Layers::count_dropout() {
   const double elements = current_.elements();
   last().saved_bytes += elements;
   // The mask is a byte: about half an element more each way.
   move(OperatorKind::elementwise, 2.5 * elements, 2.5 * elements);
   current_.saved = false;
-  record({.kind = LayerKind::dropout}, current_);
 }
 
 void Layers::add(const Activation& residual, bool in_place) {

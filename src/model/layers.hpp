@@ -115,6 +115,8 @@ class Layers {
   void flash_attention(const Attention& options);
   void materialised_attention(const Attention& options);
   void global_mean();
+  /// A dropout that is part of another layer.
+  void count_dropout();
   /// Writes down what eager mode calls, from `input` to the current activation, which becomes a new
   /// value. Its parameters are the `parameters` last ones.
   void record(Layer layer, const Activation& input, std::size_t parameters = 0);

@@ -81,7 +81,7 @@ void Layers::materialised_attention(const Attention& options) {
   move(OperatorKind::normalization, 2 * pairs, 3 * pairs);  // softmax
   current_.saved = false;
   save();
-  if (options.dropout) dropout();
+  if (options.dropout) count_dropout();
   // The product keeps its 16-bit input: the dropout's output, or the probabilities themselves where
   // they are 16-bit.
   if (!options.dropout) last().saved_autocast_elements += pairs;
