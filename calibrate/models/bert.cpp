@@ -40,9 +40,9 @@ class Embeddings : public UnitModule {
   nn::Dropout dropout_;
 };
 
-class Layer : public UnitModule {
+class EncoderLayer : public UnitModule {
  public:
-  Layer(const TransformerSize& size, bool flash)
+  EncoderLayer(const TransformerSize& size, bool flash)
       : size_(size),
         flash_(flash),
         query_(register_module("query", nn::Linear(size.hidden, size.hidden))),
@@ -133,8 +133,8 @@ Chain bert_chain(const std::string& name, const TransformerSize& size, const Mod
   const auto head = std::make_shared<Head>(size, embeddings->word_weight());
   std::vector<ChainUnit> units = {{"embeddings", embeddings}};
   for (int layer = 0; layer < size.blocks; ++layer) {
-    units.push_back(
-        {fmt::format("layer.{}", layer), std::make_shared<Layer>(size, shape.flash_attention)});
+    units.push_back({fmt::format("layer.{}", layer),
+                     std::make_shared<EncoderLayer>(size, shape.flash_attention)});
   }
   units.push_back({"head", head, "embeddings"});
   return {.name = name,
