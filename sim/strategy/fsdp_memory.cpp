@@ -102,8 +102,8 @@ std::vector<TensorId> FsdpMemory::collect(std::size_t run, OpId op) {
     finish_reduce(op);  // the flat gradients of one run at a time travel
     builder_.take(op, flat);
     // Autograd holds the last one until its hook, which starts the reduction, returns.
-    if (!parts.empty()) parts.pop_back();
-    for (const TensorId id : parts) builder_.give(op, id);
+    for (const TensorId id : parts)
+      if (id != last_ready(run)) builder_.give(op, id);
   }
   return {tensors_[run].held, flat};
 }
@@ -116,12 +116,18 @@ std::vector<TensorId> FsdpMemory::collected(std::size_t run) const {
   return all;
 }
 
+/// The run's gradient that reaches its AccumulateGrad last: of its first unit that has any.
+std::optional<TensorId> FsdpMemory::last_ready(std::size_t run) const {
+  for (std::size_t unit = runs_[run].first; unit <= runs_[run].last; ++unit)
+    if (!builder_.gradients(unit).empty()) return builder_.last_ready(unit);
+  return std::nullopt;
+}
+
 void FsdpMemory::reduce(std::size_t run, OpId op) {
   const RunTensors& all = tensors_[run];
   if (!on_gpu()) {
     builder_.take(op, all.received);
-    const std::vector<TensorId> parts = collected(run);
-    if (!parts.empty()) builder_.give(op, parts.back());
+    if (const auto last = last_ready(run)) builder_.give(op, *last);
     reducing_ = run;
     return;
   }

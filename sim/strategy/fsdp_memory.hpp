@@ -60,6 +60,7 @@ class FsdpMemory {
   RunTensors make_tensors(std::size_t run);
   void keep_gradient(std::size_t run, OpId op);
   std::vector<TensorId> collected(std::size_t run) const;
+  std::optional<TensorId> last_ready(std::size_t run) const;
 
   ProgramBuilder& builder_;
   const Fsdp& options_;

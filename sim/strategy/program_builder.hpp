@@ -65,6 +65,9 @@ class ProgramBuilder {
   void hold_surroundings();
   /// The unit's gradients as tensors, in the order in which its backward makes them.
   const std::vector<TensorId>& gradients(std::size_t unit) const { return tapes_[unit].gradients; }
+  /// The one that reaches its AccumulateGrad last. A linear layer makes its weight's before its
+  /// bias's, but that goes through the transposition's node first.
+  TensorId last_ready(std::size_t unit) const { return tapes_[unit].last_ready; }
   /// zero_grad(): what `Gradients::kept` kept goes, unless `set_to_none` is false.
   void give_gradients(OpId op);
   /// The optimizer's state, taken in the first iteration, and the temporaries of each step.
@@ -84,6 +87,7 @@ class ProgramBuilder {
   struct UnitEvents {
     std::vector<TensorEvent> forward, recompute, backward;
     std::vector<TensorId> gradients;  ///< as they stay
+    TensorId last_ready{};            ///< the one whose AccumulateGrad comes last
     std::vector<TensorId> incoming;   ///< as they are made where they do not
   };
 

@@ -98,6 +98,20 @@ void ProgramBuilder::read_tape() {
     if (is_checkpointed(unit)) checkpoint(unit);
 }
 
+namespace {
+
+/// Whether the parameter is the bias of a linear layer with a weight of its own, just before it.
+bool is_linear_bias(const Unit& unit, std::uint32_t parameter) {
+  return std::ranges::any_of(unit.layers, [&](const Layer& layer) {
+    const auto first = layer.parameter,
+               end = first + 2 * static_cast<std::uint32_t>(layer.channels.size());
+    return layer.kind == LayerKind::linear && layer.bias && !layer.tied && parameter > first &&
+           parameter < end && (parameter - first) % 2 == 1;
+  });
+}
+
+}  // namespace
+
 void ProgramBuilder::add_tape(std::size_t unit, const MemoryTape& tape,
                               const std::vector<TensorId>& ids) {
   UnitEvents& events = tapes_[unit];
@@ -108,8 +122,12 @@ void ProgramBuilder::add_tape(std::size_t unit, const MemoryTape& tape,
     events.forward.push_back(translate(event));
   for (const TapeEvent& event : tape.units[unit].backward) {
     events.backward.push_back(translate(event));
-    const bool is_gradient = tape.tensors[event.tensor].role == TensorRole::parameter_gradient;
-    if (is_gradient && event.takes) events.gradients.push_back(ids[event.tensor]);
+    const TapeTensor& made = tape.tensors[event.tensor];
+    if (made.role != TensorRole::parameter_gradient || !event.takes) continue;
+    const bool before_its_bias =
+        !events.gradients.empty() && is_linear_bias(job_.model.units[unit], made.parameter);
+    events.last_ready = before_its_bias ? events.gradients.back() : ids[event.tensor];
+    events.gradients.push_back(ids[event.tensor]);
   }
 }
 
@@ -126,7 +144,8 @@ void ProgramBuilder::add_given_tape(std::size_t unit) {
   for (auto elements = parameters.rbegin(); elements != parameters.rend(); ++elements) {
     const Bytes size = static_cast<double>(*elements) * parameter_element(job_.precision);
     events.gradients.push_back(tensor(MemoryKind::gradients, size, owner));
-    events.backward.push_back({events.gradients.back(), Action::take});
+    events.last_ready = events.gradients.back();
+    events.backward.push_back({events.last_ready, Action::take});
   }
   events.backward.push_back({kept, Action::give});
 }
