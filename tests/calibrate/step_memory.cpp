@@ -79,7 +79,8 @@ StepMemory memory_of_worker(StepRunOptions options) {
   return rank_steps_from_json(texts.front()).memory;
 }
 
-/// `actual` is `expected`, and a few scalars more.
+/// `actual` is `expected`, and a few scalars more: also of the step before, whose loss a thread of
+/// autograd's or Gloo's may still hold when it ends late.
 void check_but_for_scalars(Bytes actual, double expected) {
   BOOST_TEST(actual.value() >= expected);
   BOOST_TEST(actual.value() <= expected + 64);
@@ -90,19 +91,19 @@ const double kFirstWeight = kElement * static_cast<double>(kUnits[0][0]);
 }  // namespace
 
 BOOST_DATA_TEST_CASE(ddp_rests_on_weights_gradients_and_buckets, data::make({1, 2, 3}), ranks) {
-  BOOST_TEST(memory_of(steps_of("ddp"), ranks).at_rest.value() == 3 * parameters() + batch());
+  check_but_for_scalars(memory_of(steps_of("ddp"), ranks).at_rest, 3 * parameters() + batch());
 }
 
 BOOST_AUTO_TEST_CASE(gradients_that_are_views_of_buckets_take_nothing) {
   auto options = steps_of("ddp");
   options.ddp.gradient_as_bucket_view = true;
-  BOOST_TEST(memory_of(options, 2).at_rest.value() == 2 * parameters() + batch());
+  check_but_for_scalars(memory_of(options, 2).at_rest, 2 * parameters() + batch());
 }
 
 BOOST_AUTO_TEST_CASE(micro_batches_share_their_gradients) {
   auto options = steps_of("ddp");
   options.micro_batches = 3;
-  BOOST_TEST(memory_of(options, 2).at_rest.value() == 3 * parameters() + batch());
+  check_but_for_scalars(memory_of(options, 2).at_rest, 3 * parameters() + batch());
 }
 
 BOOST_AUTO_TEST_CASE(a_step_of_ddp_peaks_where_the_last_gradient_comes) {
@@ -133,7 +134,7 @@ BOOST_AUTO_TEST_CASE(parts_of_a_step_follow_each_other_and_hold_its_peak) {
 BOOST_AUTO_TEST_CASE(momentum_rests_on_a_copy_of_the_weights) {
   auto options = steps_of("ddp");
   options.momentum = 0.9;
-  BOOST_TEST(memory_of(options, 2).at_rest.value() == 4 * parameters() + batch());
+  check_but_for_scalars(memory_of(options, 2).at_rest, 4 * parameters() + batch());
 }
 
 BOOST_DATA_TEST_CASE(adam_rests_on_two_and_works_on_two_of_the_largest_tensor,
@@ -141,13 +142,13 @@ BOOST_DATA_TEST_CASE(adam_rests_on_two_and_works_on_two_of_the_largest_tensor,
   auto options = steps_of("ddp");
   options.optimizer = optimizer;
   const StepMemory memory = memory_of(options, 2);
-  BOOST_TEST(memory.at_rest.value() == 5 * parameters() + batch());
+  check_but_for_scalars(memory.at_rest, 5 * parameters() + batch());
   BOOST_TEST(memory.peak_part().phase == "optimizer");
   check_but_for_scalars(memory.allocated_peak, memory.at_rest.value() + 2 * kFirstWeight);
 }
 
 BOOST_DATA_TEST_CASE(fsdp_rests_on_shards_and_their_gradients, data::make({2, 3}), ranks) {
-  BOOST_TEST(memory_of(steps_of("fsdp"), ranks).at_rest.value() == 2 * shards(ranks) + batch());
+  check_but_for_scalars(memory_of(steps_of("fsdp"), ranks).at_rest, 2 * shards(ranks) + batch());
 }
 
 BOOST_AUTO_TEST_CASE(fsdp_peaks_where_the_first_unit_s_gradients_are_exchanged) {
@@ -163,7 +164,7 @@ BOOST_AUTO_TEST_CASE(fsdp_peaks_where_the_first_unit_s_gradients_are_exchanged) 
 
 BOOST_AUTO_TEST_CASE(a_server_s_worker_rests_on_weights_gradients_and_what_travels) {
   const StepMemory memory = memory_of_worker(steps_of("ps-sync"));
-  BOOST_TEST(memory.at_rest.value() == 3 * parameters() + batch());
+  check_but_for_scalars(memory.at_rest, 3 * parameters() + batch());
   BOOST_TEST(memory.parts.front().phase == "pull");
   BOOST_TEST(memory.parts.back().phase == "push");
 }
