@@ -1,6 +1,13 @@
 # What the launchers share: packages and builds. Sourced; expects `root`. All of its messages go to standard error,
 # because standard output belongs to the program.
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash disable=SC2034,SC2154
+
+# What each part is built with. The calibrator needs a LibTorch as well: the active Python's, or Debian's.
+common_packages=(g++ cmake ninja-build libyaml-cpp-dev libeigen3-dev libcli11-dev libfmt-dev nlohmann-json3-dev)
+simulator_packages=("${common_packages[@]}" pkg-config libsimgrid-dev libboost-dev libmimalloc-dev libsqlitecpp-dev
+  libsqlite3-dev libxxhash-dev)
+calibrator_packages=("${common_packages[@]}" zlib1g-dev)
+debian_torch=(libtorch-dev libopenblas0-pthread)
 
 # needs_build STAMP: whether a source is newer than the last build.
 needs_build() {
