@@ -8,6 +8,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "base/sources.hpp"
 #include "model/model.hpp"
 #include "models/networks.hpp"
 
@@ -27,7 +28,7 @@ std::vector<std::int64_t> elements(const UnitModule& module) {
 }
 
 std::map<std::string, std::vector<std::int64_t>> torchvision_tensors() {
-  std::ifstream file(std::string(REHEARSE_SOURCE_DIR) + "/tests/model/torchvision_tensors.txt");
+  std::ifstream file(source_folder() / "tests/model/torchvision_tensors.txt");
   std::map<std::string, std::vector<std::int64_t>> networks;
   std::string network;
   for (std::string line; std::getline(file, line);) {

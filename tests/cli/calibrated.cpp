@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/child_process.hpp"
+#include "base/sources.hpp"
 #include "cli/simulate.hpp"
 
 namespace rehearse {
 namespace {
 
-const std::filesystem::path kScenario =
-    std::filesystem::path(REHEARSE_SOURCE_DIR) / "tests/data/calibrated/scenario.yaml";
+const std::filesystem::path kScenario = source_folder() / "tests/data/calibrated/scenario.yaml";
 
 nlohmann::json report_of(const std::vector<std::string>& overrides) {
   return nlohmann::json::parse(in_child_process(

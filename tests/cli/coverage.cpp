@@ -10,6 +10,7 @@
 
 #include "base/child_process.hpp"
 #include "base/random.hpp"
+#include "base/sources.hpp"
 #include "cli/error_sources.hpp"
 #include "cli/simulate.hpp"
 #include "engine/engine.hpp"
@@ -22,8 +23,7 @@ namespace data = boost::unit_test::data;
 namespace rehearse {
 namespace {
 
-const std::filesystem::path kScenario =
-    std::filesystem::path(REHEARSE_SOURCE_DIR) / "tests/data/calibrated/scenario.yaml";
+const std::filesystem::path kScenario = source_folder() / "tests/data/calibrated/scenario.yaml";
 
 /// Quantile of the normal distribution that leaves 5 % above.
 constexpr double kNinety = 1.6449;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sources.hpp"
 #include "convergence/curve.hpp"
 #include "convergence/fitted_curves.hpp"
 #include "convergence/forecast.hpp"
@@ -20,8 +21,7 @@ namespace {
 
 /// Recorded curves by the beginning and the end of their names, in order.
 std::vector<std::filesystem::path> recorded(const std::string& begin, const std::string& end) {
-  const std::filesystem::path folder =
-      std::filesystem::path(REHEARSE_SOURCE_DIR) / "tests/validation/staleness/recorded";
+  const std::filesystem::path folder = source_folder() / "tests/validation/staleness/recorded";
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();

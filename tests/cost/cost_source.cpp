@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "base/sources.hpp"
 #include "profile/whole_file.hpp"
 
 namespace rehearse {
@@ -53,7 +54,7 @@ class Platforms {
   Platforms() {
     std::string name = (fs::temp_directory_path() / "rehearse.XXXXXX").string();
     folder_ = mkdtemp(name.data());
-    fs::copy(fs::path(REHEARSE_SOURCE_DIR) / "platforms" / "gpus.yaml", folder_ / "gpus.yaml");
+    fs::copy(source_folder() / "platforms" / "gpus.yaml", folder_ / "gpus.yaml");
     setenv("REHEARSE_PLATFORMS", folder_.c_str(), 1);
   }
   ~Platforms() {

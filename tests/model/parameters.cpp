@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/sources.hpp"
 #include "model/model.hpp"
 
 namespace rehearse {
@@ -32,7 +33,7 @@ const std::vector<std::size_t> kUnits = {16, 18, 63, 81, 41, 26, 14, 50, 14, 26,
 
 /// Reads torchvision_tensors.txt: the tensors of each network.
 std::map<std::string, std::vector<std::int64_t>> torchvision_tensors() {
-  std::ifstream file(std::string(REHEARSE_SOURCE_DIR) + "/tests/model/torchvision_tensors.txt");
+  std::ifstream file(source_folder() / "tests/model/torchvision_tensors.txt");
   std::map<std::string, std::vector<std::int64_t>> networks;
   std::string network;
   for (std::string line; std::getline(file, line);) {

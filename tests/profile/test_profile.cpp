@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "base/sources.hpp"
 #include "fit/segments.hpp"
 #include "profile/comm_profile.hpp"
 #include "profile/import.hpp"
@@ -127,8 +128,7 @@ BOOST_AUTO_TEST_CASE(send_recv_is_not_derived) {
 BOOST_AUTO_TEST_CASE(the_interval_of_a_derivation_covers_published_reduce_scatters) {
   // Eight H100s, ring: 8 GiB in 20,754 us (NVIDIA/nccl issue 1047), against the all_reduce of a
   // p5.48xlarge.
-  const auto file =
-      std::filesystem::path(REHEARSE_SOURCE_DIR) / "platforms/profiles/comm/p5_h100.yaml";
+  const auto file = source_folder() / "platforms/profiles/comm/p5_h100.yaml";
   const CommProfile profile = read_comm_profile(Document::load(file)->root());
   const CommCost cost = cost_of(profile, CollectiveKind::reduce_scatter, 8192 * kMiB, 8, 1);
   const double ratio = 20754e-6 / (cost.latency + cost.transfer).value();
@@ -308,8 +308,7 @@ BOOST_AUTO_TEST_CASE(a_bad_profile_is_refused_where_it_is_bad) {
 
 namespace {
 
-const std::filesystem::path kShipped =
-    std::filesystem::path(REHEARSE_SOURCE_DIR) / "platforms/profiles/comm";
+const std::filesystem::path kShipped = source_folder() / "platforms/profiles/comm";
 
 std::vector<std::string> shipped_names() {
   std::vector<std::string> names;
