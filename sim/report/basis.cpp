@@ -24,9 +24,12 @@ std::vector<Seconds> slowest_ends(const Basis& basis) {
   return ends;
 }
 
-void append_steps(const Basis& basis, const std::vector<Seconds>& ends, std::uint32_t last,
-                  std::vector<Seconds>& steps) {
+std::vector<Seconds> sorted_steps(const Basis& basis, const std::vector<Seconds>& ends,
+                                  std::uint32_t last) {
+  std::vector<Seconds> steps;
   for (std::uint32_t k = basis.first; k < last; ++k) steps.push_back(ends[k] - end_of(ends, k));
+  std::ranges::sort(steps);
+  return steps;
 }
 
 std::int64_t accumulation(const Strategy& strategy) {
@@ -95,24 +98,22 @@ std::vector<double> staleness_by_iteration(const Basis& basis) {
   return means;
 }
 
-/// ln of one measured step after the other: of a parameter server's workers, their median.
+/// ln of one measured step after the other: of a parameter server's workers, their mean.
 std::vector<double> log_steps(const Basis& basis) {
-  std::vector<std::vector<Seconds>> by_iteration(basis.last - basis.first);
-  const auto append = [&](const std::vector<Seconds>& ends) {
+  std::vector<double> steps(basis.last - basis.first);
+  const auto add = [&](const std::vector<Seconds>& ends, double weight) {
     for (std::uint32_t k = basis.first; k < basis.last; ++k)
-      by_iteration[k - basis.first].push_back(ends[k] - end_of(ends, k));
+      steps[k - basis.first] += weight * (ends[k] - end_of(ends, k)).value();
   };
   if (basis.parameter_server) {
-    for (const RankId rank : basis.workers) append(basis.facts.trace.iteration_end[rank.index()]);
+    const double weight = 1 / static_cast<double>(basis.workers.size());
+    for (const RankId rank : basis.workers)
+      add(basis.facts.trace.iteration_end[rank.index()], weight);
   } else {
-    append(slowest_ends(basis));
+    add(slowest_ends(basis), 1);
   }
-  std::vector<double> logs;
-  for (std::vector<Seconds>& steps : by_iteration) {
-    std::ranges::sort(steps);
-    logs.push_back(std::log(percentile(steps, 0.5).value()));
-  }
-  return logs;
+  std::ranges::transform(steps, steps.begin(), [](double step) { return std::log(step); });
+  return steps;
 }
 
 }  // namespace
@@ -148,18 +149,20 @@ Basis basis_of(const RunFacts& facts) {
   return basis;
 }
 
-std::vector<Seconds> measured_steps(const Basis& basis) {
-  std::vector<Seconds> steps;
-  if (basis.parameter_server) {
-    for (const RankId rank : basis.workers) {
-      const std::vector<Seconds>& ends = basis.facts.trace.iteration_end[rank.index()];
-      append_steps(basis, ends, last_in_common(basis, ends), steps);
-    }
-  } else {
-    append_steps(basis, slowest_ends(basis), basis.last, steps);
+std::vector<std::vector<Seconds>> measured_steps(const Basis& basis) {
+  if (!basis.parameter_server) return {sorted_steps(basis, slowest_ends(basis), basis.last)};
+  std::vector<std::vector<Seconds>> steps;
+  for (const RankId rank : basis.workers) {
+    const std::vector<Seconds>& ends = basis.facts.trace.iteration_end[rank.index()];
+    steps.push_back(sorted_steps(basis, ends, last_in_common(basis, ends)));
   }
-  std::ranges::sort(steps);
   return steps;
+}
+
+Seconds step_time(const std::vector<std::vector<Seconds>>& steps) {
+  Seconds sum(0);
+  for (const std::vector<Seconds>& own : steps) sum += percentile(own, 0.5);
+  return sum / static_cast<double>(steps.size());
 }
 
 std::int64_t global_batch(const Basis& basis) {
@@ -183,7 +186,7 @@ Sampling sampling_of(const Basis& basis) {
 Headline headline(const RunFacts& facts) {
   const Basis basis = basis_of(facts);
   Headline result;
-  result.step_time = percentile(measured_steps(basis), 0.5);
+  result.step_time = step_time(measured_steps(basis));
   result.samples_per_s = samples_per_s(basis, result.step_time);
   if (const auto staleness = staleness_of(basis.updates, basis.first, basis.common_end))
     result.staleness = staleness->mean;

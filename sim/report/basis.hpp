@@ -24,9 +24,12 @@ struct Basis {
 
 Basis basis_of(const RunFacts& facts);
 
-/// Measured steps, sorted: of the whole job, or of each worker of a parameter server while all
-/// train (of one too slow to end any by then, its first).
-std::vector<Seconds> measured_steps(const Basis& basis);
+/// Measured steps, each list sorted: one of the whole job, or of a parameter server one of each
+/// worker while all train (of one too slow to end any by then, its first).
+std::vector<std::vector<Seconds>> measured_steps(const Basis& basis);
+/// The mean of the lists' medians: a median of all steps would lie anywhere between those of unlike
+/// workers.
+Seconds step_time(const std::vector<std::vector<Seconds>>& steps);
 /// Workers whose gradients count (backup workers' are dropped) times batch and micro-batches.
 std::int64_t global_batch(const Basis& basis);
 double samples_per_s(const Basis& basis, Seconds step_time);

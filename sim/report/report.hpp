@@ -105,8 +105,9 @@ struct Report {
   std::size_t ranks = 0, nodes = 0;
   std::string fidelity;  ///< "hop", "flow", "folded (16 of 4096 ranks simulated)"
 
-  Seconds step_time;  ///< median of the measured steps; parameter server: time per iteration of one
-                      ///< worker
+  /// Median of the measured steps; parameter server: of each worker's iterations, the mean of
+  /// workers.
+  Seconds step_time;
   /// 5th to 95th percentile of the simulated steps, one by one.
   Interval step_time_spread;
   double samples_per_s = 0;

@@ -31,9 +31,12 @@ void add_identity(const Basis& basis, Report& report) {
 }
 
 void add_times(const Basis& basis, Report& report) {
-  const std::vector<Seconds> steps = measured_steps(basis);
-  report.step_time = percentile(steps, 0.5);
-  report.step_time_spread = {percentile(steps, 0.05), percentile(steps, 0.95)};
+  const std::vector<std::vector<Seconds>> steps = measured_steps(basis);
+  report.step_time = step_time(steps);
+  std::vector<Seconds> all;
+  for (const std::vector<Seconds>& own : steps) all.insert(all.end(), own.begin(), own.end());
+  std::ranges::sort(all);
+  report.step_time_spread = {percentile(all, 0.05), percentile(all, 0.95)};
   report.samples_per_s = samples_per_s(basis, report.step_time);
   const Train& train = basis.facts.scenario.train;
   if (!train.samples_per_epoch) return;

@@ -53,21 +53,24 @@ Bytes reserved_peak(const Json& rank) {
   return Bytes(memory->at("reserved_peak_bytes").get<double>());
 }
 
-/// Every rank's share of the report; a node that only serves has no steps.
+/// Every rank's share of the report; a node that only serves has no steps. The step time is the
+/// mean of the ranks' medians: a median of all steps would lie anywhere between those of unlike
+/// workers.
 void add_ranks(const Json& report, RecordedRun& run) {
-  std::vector<double> steps;
+  double medians = 0;
   for (const Json& rank : report.at("per_rank")) {
-    const auto own = rank.at("step_times_s").get<std::vector<double>>();
-    if (own.empty()) continue;
+    auto steps = rank.at("step_times_s").get<std::vector<double>>();
+    if (steps.empty()) continue;
+    if (!std::ranges::all_of(steps, [](double s) { return s > 0; }))
+      throw std::invalid_argument("per_rank: a measured step that took no time");
     ++run.ranks;
-    steps.insert(steps.end(), own.begin(), own.end());
+    medians += median(std::move(steps));
     const Bytes peak(rank.at("allocated_peak_bytes").get<double>());
     run.allocated_peak = std::max(run.allocated_peak, peak);
     run.reserved_peak = std::max(run.reserved_peak, reserved_peak(rank));
   }
-  const bool whole = !steps.empty() && std::ranges::all_of(steps, [](double s) { return s > 0; });
-  if (!whole) throw std::invalid_argument("per_rank: no measured step, or one that took no time");
-  run.step_time = Seconds(median(std::move(steps)));
+  if (run.ranks == 0) throw std::invalid_argument("per_rank: no measured step");
+  run.step_time = Seconds(medians / static_cast<double>(run.ranks));
 }
 
 RecordedRun from_report(const Json& report) {

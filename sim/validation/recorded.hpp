@@ -18,8 +18,8 @@ struct RecordedRun {
   std::string hardware, date;  ///< "AMD EPYC", "2026-11-20T20:36:56Z"
   std::int64_t batch = 0;      ///< of each rank
   std::size_t ranks = 0;       ///< those that trained
-  /// The statistic that a prediction is compared with: the median of all measured steps of all
-  /// ranks that trained.
+  /// The statistic that a prediction is compared with: the mean of the medians of the ranks
+  /// that trained.
   Seconds step_time;
   Bytes allocated_peak;          ///< the largest of the ranks'
   Bytes reserved_peak;           ///< likewise, by a caching allocator; 0 where there is none
