@@ -146,15 +146,30 @@ void override_size(Map& map, Cluster& cluster) {
   }
 }
 
+/// One value for all groups, or a list with one for each.
+std::vector<Value> by_group(const Value& value, const Cluster& cluster) {
+  if (!value.is_list()) return std::vector<Value>(cluster.groups.size(), value);
+  const std::vector<Value> values = value.as_list();
+  if (values.size() != cluster.groups.size()) {
+    value.fail(fmt::format("{} has {} group{} of nodes; got {} value{}", cluster.name,
+                           cluster.groups.size(), cluster.groups.size() == 1 ? "" : "s",
+                           values.size(), values.size() == 1 ? "" : "s"),
+               "give one value for all, or a list with one for each group");
+  }
+  return values;
+}
+
 void override_network(Map& map, Cluster& cluster) {
-  const std::optional<Value> nic = map.optional("nic");
+  const std::optional<Value> nic_value = map.optional("nic");
+  std::vector<Value> nic;
+  if (nic_value) nic = by_group(*nic_value, cluster);
   const std::optional<Value> latency = map.optional("nic_latency");
   const std::optional<Value> burst = map.optional("nic_burst");
   const std::optional<Value> nics = map.optional("nics");
-  for (NodeGroup& group : cluster.groups) {
-    Node& node = group.node;
-    if (nic) {
-      node.nic_bandwidth = nic->as_bytes_per_second();
+  for (std::size_t i = 0; i < cluster.groups.size(); ++i) {
+    Node& node = cluster.groups[i].node;
+    if (!nic.empty()) {
+      node.nic_bandwidth = nic[i].as_bytes_per_second();
       node.nics = std::max(1, node.nics);
     }
     if (latency) node.nic_latency = latency->as_seconds();

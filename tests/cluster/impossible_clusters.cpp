@@ -196,6 +196,19 @@ BOOST_AUTO_TEST_CASE(nodes_of_a_platform_with_two_kinds_of_gpu_nodes_are_ambiguo
              "c.yaml:2:8: error: nodes: mixed has several groups with GPUs; which one is meant?");
 }
 
+BOOST_AUTO_TEST_CASE(groups_of_a_platform_may_have_rates_of_their_own) {
+  const PlatformFile file(
+      "name: mixed\ngroups:\n  - {name: a, nodes: 1, node: {nic: 1Gbps}}\n"
+      "  - {name: b, nodes: 1, node: {nic: 1Gbps}}\n");
+  const Cluster cluster =
+      read_cluster(Document::parse(file.use("nic: [350Mbps, 8Gbps]"), "c.yaml")->root());
+  BOOST_TEST(cluster.groups[0].node.nic_bandwidth.value() == 43.75e6);
+  BOOST_TEST(cluster.groups[1].node.nic_bandwidth.value() == 1e9);
+  const std::string error = error_of(file.use("nic: [1Gbps]"));
+  BOOST_TEST(error.substr(0, error.find('\n')) ==
+             "c.yaml:2:6: error: nic: mixed has 2 groups of nodes; got 1 value");
+}
+
 BOOST_AUTO_TEST_CASE(a_platform_file_that_is_not_there_is_missing) {
   BOOST_CHECK_THROW(error_of("use: nowhere.yaml\n"), MissingError);
 }

@@ -85,6 +85,14 @@ class Case:
     def estimate_s(self):
         return START_S * self.hosts * self.jobs + (self.steps + self.warmup) * self.step_estimate_s
 
+    @property
+    def group_rates_mbit(self):
+        """Of the two pairs of hosts of unequal_cluster.yaml."""
+        first, second = self.rates_mbit[:2], self.rates_mbit[2:]
+        if len(self.rates_mbit) != 4 or len(set(first)) != 1 or len(set(second)) != 1:
+            raise ValueError(f"{self.name}: unequal rates are those of two pairs of hosts, such as 400+400+100+100")
+        return [first[0], second[0]]
+
     def testbed_options(self):
         options = ["--hosts", str(self.hosts), "--rate", ",".join(f"{rate}mbit" for rate in self.rates_mbit),
                    "--burst", self.burst]
@@ -110,8 +118,10 @@ class Case:
         if len(self.rates_mbit) == 1:
             # Jobs that share an uplink get equal parts of it.
             rate = min(self.rates_mbit[0], self.uplink_mbit / self.jobs) if self.jobs > 1 else self.rates_mbit[0]
-            result += [f"cluster.nodes={self.trainers}", f"cluster.nic={rate:g}Mbps",
-                       f"cluster.nic_burst={self.burst.replace('kb', 'KiB')}"]
+            result += [f"cluster.nodes={self.trainers}", f"cluster.nic={rate:g}Mbps"]
+        else:
+            result.append(f"cluster.nic=[{', '.join(f'{rate}Mbps' for rate in self.group_rates_mbit)}]")
+        result.append(f"cluster.nic_burst={self.burst.replace('kb', 'KiB')}")
         if self.served:
             staleness = {"ps-sync": "0", "ps-ssp": str(SSP_STALENESS), "ps-async": "unbounded"}[self.strategy]
             result.append(f"strategy.ps.staleness={staleness}")
