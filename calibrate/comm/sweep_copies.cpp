@@ -1,3 +1,4 @@
+#include "base/percentile.hpp"
 #include "comm/sweep.hpp"
 #include "comm/sweep_timing.hpp"
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/percentile.hpp"
 #include "comm/sweep_timing.hpp"
 
 namespace rehearse {
@@ -13,7 +14,7 @@ namespace {
 constexpr Seconds kTimed(30e-3);
 /// What it is timed beside lasts this much longer.
 constexpr double kCover = 3;
-constexpr int kMostCalls = 5000;
+constexpr int kMostRepetitions = 5000;
 
 /// Matrix products of one size, as a training step is full of.
 class Computation {
@@ -35,9 +36,9 @@ class Overlap {
     computation_.run(3);
     const Seconds product = agreed(time_of(torch::kCPU, [&] { computation_.run(10); }) / 10);
     const Seconds collective = agreed(time_collective(group_, collective_, torch::kCPU, 3).wall);
-    products_ = times_in(kTimed, product, kMostCalls);
-    calls_ = times_in(kTimed, collective, kMostCalls);
-    covering_calls_ = times_in(kTimed * kCover, collective, kMostCalls);
+    products_ = times_in(kTimed, product, kMostRepetitions);
+    calls_ = times_in(kTimed, collective, kMostRepetitions);
+    covering_calls_ = times_in(kTimed * kCover, collective, kMostRepetitions);
   }
 
   Bytes size() const { return collective_.size(); }

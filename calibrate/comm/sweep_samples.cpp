@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "base/percentile.hpp"
 
 namespace rehearse {
 namespace {
@@ -94,11 +95,6 @@ SweepSamples read(const json& whole) {
         {one.at("to_device"), one.at("pinned"), size_in(one), seconds_in(one, "median_s")});
   }
   return samples;
-}
-
-Seconds percentile(const std::vector<Seconds>& sorted, double fraction) {
-  const double place = std::round(fraction * static_cast<double>(sorted.size() - 1));
-  return sorted[static_cast<std::size_t>(place)];
 }
 
 }  // namespace

@@ -50,13 +50,6 @@ std::vector<Seconds> slowest_of_ranks(const ProcessGroup& group, torch::Device d
   return result;
 }
 
-Seconds percentile(std::vector<Seconds> samples, double fraction) {
-  check(!samples.empty(), "a percentile of at least one sample");
-  std::sort(samples.begin(), samples.end());
-  const double place = std::round(fraction * static_cast<double>(samples.size() - 1));
-  return samples[static_cast<std::size_t>(place)];
-}
-
 int times_in(Seconds whole, Seconds one, int most) {
   const double times = std::ceil(whole / std::max(one, Seconds(1e-9)));
   return static_cast<int>(std::clamp(times, 1.0, static_cast<double>(most)));

@@ -34,9 +34,6 @@ CollectiveTime time_collective(const ProcessGroup& group, RepeatedCollective& co
 std::vector<Seconds> slowest_of_ranks(const ProcessGroup& group, torch::Device device,
                                       const std::vector<Seconds>& samples);
 
-/// The sample at `fraction` of the sorted samples (nearest rank).
-Seconds percentile(std::vector<Seconds> samples, double fraction);
-
 /// How often something of this duration fits into a time; at least once.
 int times_in(Seconds whole, Seconds one, int most);
 

@@ -13,6 +13,6 @@ struct Spread {
 };
 
 /// Quartiles are interpolated between the sorted samples. At least one sample.
-Spread spread_of(std::vector<Seconds> samples);
+Spread spread_of(const std::vector<Seconds>& samples);
 
 }  // namespace rehearse

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/percentile.hpp"
 
 namespace rehearse {
 namespace {
@@ -13,7 +14,7 @@ Seconds over(const std::vector<const StepRecord*>& steps, Read read) {
   std::vector<Seconds> times;
   times.reserve(steps.size());
   for (const StepRecord* step : steps) times.push_back(read(*step));
-  return median(std::move(times));
+  return percentile(std::move(times), 0.5);
 }
 
 bool launches_alike(const StepRecord& a, const StepRecord& b) {
@@ -25,13 +26,6 @@ bool launches_alike(const StepRecord& a, const StepRecord& b) {
 }
 
 }  // namespace
-
-Seconds median(std::vector<Seconds> times) {
-  check(!times.empty(), "a median of at least one step");
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
 
 StepDetail detail_of(const std::vector<StepRecord>& steps) {
   check(!steps.empty(), "details of at least one step");

@@ -19,10 +19,6 @@ struct StepDetail {
   std::vector<Seconds> gradient_ready;
 };
 
-/// The middle one of an odd number of times, the upper of the middle two of an even one. Needs at
-/// least one.
-Seconds median(std::vector<Seconds> times);
-
 /// Of the steps that launch the same collectives as the last one does: DDP's first has buckets of
 /// its own. Needs at least one step.
 StepDetail detail_of(const std::vector<StepRecord>& steps);

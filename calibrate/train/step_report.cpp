@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/percentile.hpp"
 #include "train/step_report_json.hpp"
 
 namespace rehearse {
@@ -22,13 +23,6 @@ void round_times(json& value) {
   if (value.is_number_float()) value = rounded(value.get<double>());
   if (!value.is_structured()) return;
   for (json& part : value) round_times(part);
-}
-
-double percentile(std::vector<double> sorted, double fraction) {
-  check(!sorted.empty(), "a percentile of at least one step");
-  std::sort(sorted.begin(), sorted.end());
-  const double place = std::round(fraction * static_cast<double>(sorted.size() - 1));
-  return sorted[static_cast<std::size_t>(place)];
 }
 
 json distribution(const std::vector<double>& samples) {

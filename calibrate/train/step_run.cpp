@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/percentile.hpp"
 #include "comm/lost_peer.hpp"
 #include "data/image_batch.hpp"
 #include "data/shard_order.hpp"
@@ -152,7 +153,7 @@ RankSteps run_trainer(const RankEnvironment& self, const StepRunOptions& options
     result.sent += record.wire.sent / options.steps;
     result.received += record.wire.received / options.steps;
   }
-  result.waited = median(waits);
+  result.waited = percentile(waits, 0.5);
   result.detail = detail_of(records);
   leave(group);
   return result;
@@ -220,9 +221,10 @@ RankSteps run_worker(const RankEnvironment& self, const StepRunOptions& options,
     pushes.push_back(step.push);
   }
   if (pulls.empty()) throw MissingError("error: a worker came too late for every measured round");
-  result.waited = median(pulls);
-  result.detail.phases = {
-      {"pull", median(pulls)}, {"compute", median(computations)}, {"push", median(pushes)}};
+  result.waited = percentile(pulls, 0.5);
+  result.detail.phases = {{"pull", percentile(pulls, 0.5)},
+                          {"compute", percentile(computations, 0.5)},
+                          {"push", percentile(pushes, 0.5)}};
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/percentile.hpp"
 #include "report/anatomy.hpp"
 #include "report/measures.hpp"
 
@@ -117,14 +118,6 @@ std::vector<double> log_steps(const Basis& basis) {
 }
 
 }  // namespace
-
-Seconds percentile(const std::vector<Seconds>& sorted, double share) {
-  check(!sorted.empty(), "a percentile of nothing");
-  const double position = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(position);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (sorted[above] - sorted[below]) * (position - std::floor(position));
-}
 
 Basis basis_of(const RunFacts& facts) {
   const Schedule& schedule = facts.schedule;

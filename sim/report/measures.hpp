@@ -9,10 +9,6 @@
 
 namespace rehearse {
 
-/// Between the two nearest of the sorted values, as numpy's default: share 0 is the least, 0.5 the
-/// median.
-Seconds percentile(const std::vector<Seconds>& sorted, double share);
-
 /// Largest batch that leaves no less than no room; nothing if not even 1 does. `room` must not grow
 /// with the batch: it is extrapolated from `start`, and the guess is then corrected by doubling
 /// steps and halving.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/percentile.hpp"
 #include "cost/peak.hpp"
 #include "report/anatomy.hpp"
 #include "report/basis.hpp"
@@ -35,7 +36,6 @@ void add_times(const Basis& basis, Report& report) {
   report.step_time = step_time(steps);
   std::vector<Seconds> all;
   for (const std::vector<Seconds>& own : steps) all.insert(all.end(), own.begin(), own.end());
-  std::ranges::sort(all);
   report.step_time_spread = {percentile(all, 0.05), percentile(all, 0.95)};
   report.samples_per_s = samples_per_s(basis, report.step_time);
   const Train& train = basis.facts.scenario.train;

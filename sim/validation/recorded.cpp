@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/percentile.hpp"
 #include "profile/whole_file.hpp"
 
 namespace rehearse {
@@ -40,11 +41,6 @@ std::string read_text(const std::filesystem::path& file, const Value& name) {
   }
 }
 
-double median(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  return (samples[(samples.size() - 1) / 2] + samples[samples.size() / 2]) / 2;
-}
-
 /// What a rank's caching allocator held; 0 where it had none, or the report is from before there
 /// was a word on it.
 Bytes reserved_peak(const Json& rank) {
@@ -59,12 +55,12 @@ Bytes reserved_peak(const Json& rank) {
 void add_ranks(const Json& report, RecordedRun& run) {
   double medians = 0;
   for (const Json& rank : report.at("per_rank")) {
-    auto steps = rank.at("step_times_s").get<std::vector<double>>();
+    const auto steps = rank.at("step_times_s").get<std::vector<double>>();
     if (steps.empty()) continue;
     if (!std::ranges::all_of(steps, [](double s) { return s > 0; }))
       throw std::invalid_argument("per_rank: a measured step that took no time");
     ++run.ranks;
-    medians += median(std::move(steps));
+    medians += percentile(steps, 0.5);
     const Bytes peak(rank.at("allocated_peak_bytes").get<double>());
     run.allocated_peak = std::max(run.allocated_peak, peak);
     run.reserved_peak = std::max(run.reserved_peak, reserved_peak(rank));

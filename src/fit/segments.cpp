@@ -1,4 +1,5 @@
 #include "fit/segments.hpp"
+#include "base/percentile.hpp"
 
 #include <Eigen/Dense>
 #include <algorithm>
@@ -36,12 +37,6 @@ constexpr Bytes kStartUp(1024);
 constexpr std::size_t kMostSizes = 64;
 constexpr std::size_t kMostPlaces = 40;
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 double cheapest(const Envelope& envelope, double size) {
   double best = std::numeric_limits<double>::infinity();
   for (const Line& line : envelope) best = std::min(best, line.at(size));
@@ -70,7 +65,7 @@ std::vector<TimedSize> tidy(std::vector<TimedSize> points) {
                                    [&](const TimedSize& p) { return p.size != first->size; });
     std::vector<double> times;
     for (auto p = first; p != last; ++p) times.push_back(p->time.value());
-    result.push_back({first->size, Seconds(median(times))});
+    result.push_back({first->size, Seconds(percentile(times, 0.5))});
     first = last;
   }
   return result;
@@ -100,7 +95,7 @@ std::vector<TimedSize> merge_tiny(const std::vector<TimedSize>& points) {
     }
   }
   if (sizes.empty() || rest.size() + 1 < kFewestSizes) return points;
-  rest.insert(rest.begin(), {Bytes(median(sizes)), Seconds(median(times))});
+  rest.insert(rest.begin(), {Bytes(percentile(sizes, 0.5)), Seconds(percentile(times, 0.5))});
   return rest;
 }
 
@@ -301,7 +296,7 @@ double limit_around(const Envelope& envelope, const std::vector<TimedSize>& poin
   for (const TimedSize& p : points) {
     residuals.push_back(std::abs(residual_of(cheapest(envelope, p.size.value()), p)));
   }
-  return kHuber * std::max(kMadToSigma * median(residuals), kRounding);
+  return kHuber * std::max(kMadToSigma * percentile(residuals, 0.5), kRounding);
 }
 
 std::vector<Segment> segments_of(const Envelope& envelope) {
@@ -353,7 +348,7 @@ ErrorSummary summarize_errors(const std::vector<PointError>& errors, Bytes from,
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
   const auto rank = static_cast<std::size_t>(std::ceil(0.9 * static_cast<double>(values.size())));
-  return {median(values), values[rank - 1], values.back()};
+  return {percentile(values, 0.5), values[rank - 1], values.back()};
 }
 
 SegmentFit fit_segments(const std::vector<TimedSize>& raw, const FitOptions& options) {

@@ -1,4 +1,5 @@
 #include "profile/transport_fit.hpp"
+#include "base/percentile.hpp"
 
 #include <Eigen/Dense>
 #include <algorithm>
@@ -10,12 +11,6 @@ namespace {
 
 /// Up to here the wire's time is small beside the host's.
 constexpr Bytes kSmallMessage(64.0 * 1024.0);
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t count = values.size();
-  return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
 
 /// What an all_reduce of one size is for each rank.
 struct Ring {
@@ -38,7 +33,7 @@ double efficiency_of(const std::vector<TransportPoint>& points, int ranks, Bytes
     shares.push_back(sent / point.time / rate);
   }
   if (shares.empty()) throw std::invalid_argument("no size of 1 MiB or more");
-  return std::min(median(shares), 1.0);
+  return std::min(percentile(shares, 0.5), 1.0);
 }
 
 /// host = messages * per_message + bytes / host_rate, relative errors; neither below zero.
@@ -74,7 +69,7 @@ Seconds wake_of(const std::vector<TransportPoint>& points, int ranks, BytesPerSe
     wakes.push_back(std::max(0.0, left.value() / ring.steps - (work + wire).value()));
   }
   if (wakes.empty()) throw std::invalid_argument("no size of 64 KiB or less");
-  return Seconds(median(wakes));
+  return Seconds(percentile(wakes, 0.5));
 }
 
 /// What 90 % of the points that are large, or that are not, stay within of uncontended().
