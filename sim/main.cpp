@@ -111,9 +111,9 @@ void add_forecast(CLI::App& app, ForecastCommand& command) {
 
 void add_list(CLI::App& app, std::string& what) {
   CLI::App* list = app.add_subcommand("list", "What can be named in a scenario");
-  list->add_option("WHAT", what, "models, clusters, strategies, profiles or scenarios")
+  list->add_option("WHAT", what, "models, clusters, strategies, profiles, scenarios or studies")
       ->required()
-      ->check(one_of({"models", "clusters", "strategies", "profiles", "scenarios"}))
+      ->check(one_of({"models", "clusters", "strategies", "profiles", "scenarios", "studies"}))
       ->type_name("");
   list->callback([&what] { list_command(what); });
 }

@@ -47,7 +47,8 @@ struct ForecastCommand {
 };
 void forecast_command(const ForecastCommand& command);
 
-/// `rehearse list models|clusters|strategies|profiles|scenarios`: a name and a line about each.
+/// `rehearse list models|clusters|strategies|profiles|scenarios|studies`: a name and a line about
+/// each.
 void list_command(const std::string& what);
 
 /// `rehearse import nccl-tests FILE...` and `rehearse import points FILE...`: a communication

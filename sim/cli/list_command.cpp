@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/sources.hpp"
 #include "cli/commands.hpp"
 #include "cluster/cluster.hpp"
 #include "cost/profile_library.hpp"
@@ -50,9 +51,10 @@ Rows profile_rows() {
   return rows;
 }
 
-Rows scenario_rows() {
+/// The files of a folder under the sources, by their descriptions.
+Rows described_files(const std::string& folder) {
   Rows rows;
-  for (const auto& file : yaml_files(platforms_folder().parent_path() / "scenarios")) {
+  for (const auto& file : yaml_files(source_folder() / folder)) {
     Map root = Document::load(file)->root().as_map();
     rows.emplace_back(file.stem().string(), root.string_or("description", ""));
   }
@@ -70,7 +72,8 @@ Rows rows_of(const std::string& what) {
   if (what == "clusters") return described(cluster_names(), describe_cluster);
   if (what == "strategies") return described(strategy_names(), describe_strategy);
   if (what == "profiles") return profile_rows();
-  return scenario_rows();
+  if (what == "studies") return described_files("scenarios/studies");
+  return described_files("scenarios");
 }
 
 }  // namespace
