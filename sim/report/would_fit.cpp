@@ -12,7 +12,7 @@ Json bytes(Bytes size) { return static_cast<std::int64_t>(size.value()); }
 /// "+3.1 % time per sample, 61.2 GiB: FSDP full_shard"
 std::string line_of(const FittingChange& one) {
   return fmt::format("{:+.1f} % time per sample, {}: {}{}", 100 * one.price, format(one.used),
-                     one.change, one.changes_training ? " (trains otherwise)" : "");
+                     one.change, one.changes_training ? " (changes training)" : "");
 }
 
 }  // namespace
