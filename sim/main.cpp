@@ -50,7 +50,11 @@ void add_run(CLI::App& app, RunCommand& command) {
       ->check(one_of({"hop", "flow", "folded", "auto"}))
       ->type_name("NAME");
   run->add_flag("--quiet", command.quiet, "No progress line");
+  CLI::Option* advice = run->add_flag("--advice", command.advice,
+                                      "Look for single changes that take less memory, each with "
+                                      "its price (done by itself where memory does not suffice)");
   run->add_flag("--dry-run", command.dry_run, "Print what would be simulated, and stop")
+      ->excludes(advice)
       ->excludes(format)
       ->excludes(trace)
       ->excludes(updates)

@@ -21,6 +21,7 @@ struct RunCommand {
   std::filesystem::path trace;            ///< Chrome trace; empty: none
   std::filesystem::path updates;          ///< a parameter server's updates; empty: none
   std::filesystem::path memory_snapshot;  ///< of rank 0, for PyTorch's memory_viz; empty: none
+  bool advice = false;                    ///< single changes that take less memory, even if it fits
   bool quiet = false;
   bool dry_run = false;
   bool replay = false;  ///< the launcher's: this program refuses it

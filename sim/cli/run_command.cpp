@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "cli/commands.hpp"
+#include "cli/memory_advice.hpp"
 #include "cli/simulate.hpp"
 #include "report/server_updates.hpp"
 
@@ -21,24 +22,38 @@ Clock::time_point progress_start;
 bool progress_shown = false;
 
 /// A line on standard error, rewritten in place, from the second second on.
-void show_progress(double share) {
+void show_line(const std::string& text) {
   if (Clock::now() - progress_start < std::chrono::seconds(1)) return;
-  fmt::print(stderr, "\rsimulating: {:3.0f} % ", 100 * share);
+  fmt::print(stderr, "\r\033[K{} ", text);
   std::fflush(stderr);
   progress_shown = true;
 }
+
+void show_progress(double share) { show_line(fmt::format("simulating: {:3.0f} %", 100 * share)); }
 
 void erase_progress() {
   if (progress_shown) fmt::print(stderr, "\r\033[K");
 }
 
-Prediction simulate_with_progress(const Scenario& scenario, bool quiet) {
+/// With the changes that would make it fit, where it does not or where they are asked for.
+Prediction simulate_with_progress(const Scenario& scenario, const RunCommand& command) {
   progress_start = Clock::now();
-  const bool shown = !quiet && isatty(STDERR_FILENO) == 1;
+  const bool shown = !command.quiet && isatty(STDERR_FILENO) == 1;
   struct Eraser {
     ~Eraser() { erase_progress(); }
   } eraser;
-  return simulate(scenario, shown ? show_progress : nullptr);
+  RunPlan plan = plan_simulation(scenario);
+  std::optional<std::vector<FittingChange>> changes;
+  if (command.advice || !memory_suffices(scenario, plan)) {
+    changes = fitting_changes(command.scenario, command.overrides,
+                              [&](std::size_t done, std::size_t all) {
+                                if (shown)
+                                  show_line(fmt::format("trying changes: {} of {}", done, all));
+                              });
+  }
+  Prediction prediction = simulate(scenario, std::move(plan), shown ? show_progress : nullptr);
+  if (changes && prediction.report.memory) add_advice(std::move(*changes), prediction.report);
+  return prediction;
 }
 
 std::string render(const Report& report, const RunCommand& command) {
@@ -112,7 +127,7 @@ void run_command(const RunCommand& command) {
     write_result(command.output, describe(scenario, plan_simulation(scenario)));
     return;
   }
-  const Prediction prediction = simulate_with_progress(scenario, command.quiet);
+  const Prediction prediction = simulate_with_progress(scenario, command);
   if (!command.trace.empty()) {
     const std::uint32_t first = scenario.run.warmup_steps;
     const std::uint32_t shown = std::min(scenario.run.steps, kTraceIterations);

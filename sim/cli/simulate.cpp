@@ -71,7 +71,6 @@ std::vector<std::string> outside(const Schedule& schedule, const CommProfile& pr
   return reasons;
 }
 
-/// Times and sizes that are given hold for the batch that they were given for.
 bool batch_may_vary(const Model& model) {
   return std::none_of(model.units.begin(), model.units.end(), [](const Unit& unit) {
     return unit.forward || unit.backward || unit.activation;
@@ -87,15 +86,8 @@ RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan,
                  .provenance = "",
                  .assumptions = scenario.assumptions,
                  .outside_calibration = {},
-                 .schedule_at_batch = {},
+                 .schedule_at_batch = schedule_at_batch(scenario),
                  .versions = {{"simgrid", simgrid_version()}}};
-  if (batch_may_vary(scenario.model)) {
-    facts.schedule_at_batch = [scenario](std::int64_t batch) {
-      Scenario other = scenario;
-      other.batch_per_gpu = batch;
-      return make_schedule(other);
-    };
-  }
   facts.provenance = fmt::format(
       "{}; communication: {}", add_compute_facts(costs, facts),
       scenario.comm ? fmt::format("measured ({})", scenario.comm->name) : std::string("links"));
@@ -118,6 +110,15 @@ RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan,
 }
 
 }  // namespace
+
+std::function<Schedule(std::int64_t batch)> schedule_at_batch(const Scenario& scenario) {
+  if (!batch_may_vary(scenario.model)) return {};
+  return [scenario](std::int64_t batch) {
+    Scenario other = scenario;
+    other.batch_per_gpu = batch;
+    return make_schedule(other);
+  };
+}
 
 RunPlan plan_simulation(const Scenario& scenario) {
   RunPlan plan{
@@ -152,8 +153,11 @@ RunPlan plan_simulation(const Scenario& scenario) {
 }
 
 Prediction simulate(const Scenario& scenario, void (*progress)(double share)) {
-  Prediction result{
-      .plan = plan_simulation(scenario), .trace = {}, .error_sources = {}, .report = {}};
+  return simulate(scenario, plan_simulation(scenario), progress);
+}
+
+Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(double share)) {
+  Prediction result{.plan = std::move(plan), .trace = {}, .error_sources = {}, .report = {}};
   const std::vector<StepCosts> costs = group_costs(scenario);
   ShiftedRuns shifted(scenario, result.plan, costs);
   EngineOptions options;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,8 +33,14 @@ struct Prediction {
   Report report;
 };
 
+/// The scenario's schedule at another batch per GPU; empty where times are given, which hold for
+/// one batch. The scenario is copied.
+std::function<Schedule(std::int64_t batch)> schedule_at_batch(const Scenario& scenario);
+
 /// The whole pipeline after reading: plan, run, summarize. Once per process (SimGrid). `progress`
 /// may be null.
 Prediction simulate(const Scenario& scenario, void (*progress)(double share));
+/// The same of a plan that was made of the scenario already.
+Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(double share));
 
 }  // namespace rehearse

@@ -3,6 +3,7 @@
 #include "report/forecast_views.hpp"
 #include "report/json_view.hpp"
 #include "report/prediction_interval.hpp"
+#include "report/would_fit.hpp"
 
 namespace rehearse {
 namespace {
@@ -66,20 +67,23 @@ Json memory(const std::optional<MemoryReport>& memory) {
     by_kind[to_string(static_cast<MemoryKind>(kind)) + "_bytes"] =
         bytes(memory->at_peak.by_kind[kind]);
   }
-  return {{"allocated_peak_bytes", bytes(memory->allocated_peak)},
-          {"reserved_peak_bytes", memory->reserved_peak ? bytes(*memory->reserved_peak) : Json()},
-          {"by_kind", by_kind},
-          {"peak_at", memory->peak_at},
-          {"largest_at_peak", shares(memory->shares)},
-          {"fragmentation_bytes", memory->reserved_peak ? bytes(memory->fragmentation()) : Json()},
-          {"alloc_retries", memory->alloc_retries},
-          {"context_bytes", bytes(memory->context)},
-          {"communicators_bytes", bytes(memory->communicators)},
-          {"capacity_bytes", memory->capacity == Bytes(0) ? Json() : bytes(memory->capacity)},
-          {"fits", memory->capacity == Bytes(0) ? Json() : Json(memory->fits)},
-          {"out_of_memory", out_of_memory(memory->out_of_memory)},
-          {"largest_batch_per_gpu", number(memory->largest_batch_per_gpu)},
-          {"programs", programs(memory->programs)}};
+  Json all = {
+      {"allocated_peak_bytes", bytes(memory->allocated_peak)},
+      {"reserved_peak_bytes", memory->reserved_peak ? bytes(*memory->reserved_peak) : Json()},
+      {"by_kind", by_kind},
+      {"peak_at", memory->peak_at},
+      {"largest_at_peak", shares(memory->shares)},
+      {"fragmentation_bytes", memory->reserved_peak ? bytes(memory->fragmentation()) : Json()},
+      {"alloc_retries", memory->alloc_retries},
+      {"context_bytes", bytes(memory->context)},
+      {"communicators_bytes", bytes(memory->communicators)},
+      {"capacity_bytes", memory->capacity == Bytes(0) ? Json() : bytes(memory->capacity)},
+      {"fits", memory->capacity == Bytes(0) ? Json() : Json(memory->fits)},
+      {"out_of_memory", out_of_memory(memory->out_of_memory)},
+      {"largest_batch_per_gpu", number(memory->largest_batch_per_gpu)},
+      {"programs", programs(memory->programs)}};
+  if (memory->would_fit) all["would_fit"] = json_view(*memory->would_fit);
+  return all;
 }
 
 Json staleness(const std::optional<StalenessReport>& staleness) {

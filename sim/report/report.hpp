@@ -59,6 +59,19 @@ struct ProgramMemory {
   bool fits = true;
 };
 
+/// One change of a scenario under which it takes less memory, and its price.
+struct FittingChange {
+  std::string change;             ///< "FSDP full_shard"
+  std::string set;                ///< for a shell: "--set 'strategy={fsdp: {}}'"
+  bool changes_training = false;  ///< other numbers come out: precision, global batch, optimizer
+  Bytes allocated_peak;
+  std::optional<Bytes> reserved_peak;
+  Bytes used;  ///< MemoryReport::used()
+  Seconds step_time;
+  double samples_per_s = 0;
+  double price = 0;  ///< of a sample's time, more of it: 0.1 is 10 % slower training
+};
+
 /// Of the GPU with the least room left.
 struct MemoryReport {
   Bytes allocated_peak;
@@ -80,6 +93,8 @@ struct MemoryReport {
   Bytes used() const { return reserved_peak.value_or(allocated_peak) + context + communicators; }
   /// Nothing: not even 1, or the batch cannot vary (times given).
   std::optional<std::int64_t> largest_batch_per_gpu;
+  /// Single changes that fit, the cheapest first; nothing: not looked for.
+  std::optional<std::vector<FittingChange>> would_fit;
 };
 
 /// Staleness of every update after the warm-up (DESIGN's definition: updates applied between the

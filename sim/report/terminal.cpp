@@ -7,6 +7,7 @@
 #include "report/page.hpp"
 #include "report/prediction_interval.hpp"
 #include "report/report.hpp"
+#include "report/would_fit.hpp"
 
 namespace rehearse {
 namespace {
@@ -199,6 +200,7 @@ void add_memory(const Report& report, const MemoryReport& memory, Page& page) {
     page.field("",
                fmt::format("largest batch that fits: {} per GPU", *memory.largest_batch_per_gpu));
   }
+  if (memory.would_fit) add_would_fit(memory, page);
 }
 
 // --- staleness -----------------------------------------------------------------------------------

@@ -124,6 +124,7 @@ class FsdpProgram {
   // A stream waits for a gather without its host, unless the host computes.
   void wait_for_gather(std::size_t j) {
     if (builder_.host_computes()) builder_.block_host("all_gather", {{*gather_of_[j]}});
+    memory_.finish_gather(j);
   }
 
   void add_forward() {

@@ -79,9 +79,15 @@ void FsdpMemory::gather(std::size_t run, OpId op, bool backward) {
   builder_.take(op, all.low_precision);
   builder_.take(op, all.held);
   builder_.take(op, all.gloo);
-  builder_.give(op, all.gloo);
   builder_.give(op, all.low_precision);
   builder_.give(op, all.copied);
+  all.gathering = true;
+}
+
+void FsdpMemory::finish_gather(std::size_t run) {
+  RunTensors& all = tensors_[run];
+  if (all.gathering) builder_.give(builder_.last(), all.gloo);
+  all.gathering = false;
 }
 
 std::vector<TensorId> FsdpMemory::free(std::size_t run, OpId op) {

@@ -31,6 +31,10 @@ class FsdpMemory {
   /// The run's share is copied from the host for its all_gather.
   void copy_in(std::size_t run, OpId op) { builder_.take(op, tensors_[run].copied); }
   void gather(std::size_t run, OpId op, bool backward);
+  /// The host has waited for the run's all_gather. On a CPU only now it is certain that Gloo's
+  /// thread has given back the flat copy into which it gathers: the computation beside a gather
+  /// that was issued ahead finds it there.
+  void finish_gather(std::size_t run);
   /// Gives the whole run back; what of it the host knows to be unused once `op` is over.
   std::vector<TensorId> free(std::size_t run, OpId op);
   /// After the run's last backward `op`: its gradients become one flat tensor, and the run is freed
@@ -49,6 +53,7 @@ class FsdpMemory {
   struct RunTensors {
     std::uint32_t owner = 0;
     TensorId gloo;                   ///< Gloo's own copy of what it gathers
+    bool gathering = false;          ///< an all_gather was issued and not waited for
     TensorId copied, low_precision;  ///< of the share, for all_gather
     TensorId gathered_forward, gathered_backward;
     TensorId held;                  ///< the one of them that is whole now

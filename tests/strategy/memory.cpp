@@ -182,6 +182,22 @@ BOOST_AUTO_TEST_CASE(full_shard_holds_one_gathered_unit_and_prefetch_one_more) {
   BOOST_TEST(peak(with(Fsdp::Prefetch::none), like_units(), cluster) == "21 MiB at backward u2");
 }
 
+BOOST_AUTO_TEST_CASE(on_cpus_the_copy_of_a_gather_stands_beside_the_unit_that_it_overtakes) {
+  // Shards of 7. Before backward u2: what u3 sends and receives (8 + 8), u2 whole (4). The gather
+  // of u1 takes 16, and Gloo's thread a copy of it; then u2 makes its gradient: 7 + 16 + 4 + 32
+  // + 4.
+  const Toy model = toy({{16 * kMiB, kMs, kMs}, {4 * kMiB, kMs, kMs}, {8 * kMiB, kMs, kMs}}, kMs);
+  const Cluster cluster = star_cluster(4);
+  Job job = job_of(model, cluster);
+  job.device = TapeDevice::cpu;
+  job.optimizer = {.kind = OptimizerKind::sgd};
+  BOOST_TEST(peak(Fsdp{}, job) == "63 MiB at backward u2");
+  // Issued when it is needed, it is over before anything else is taken. Then the reduction of u1:
+  // shards and two shard gradients (7 + 3), sent, received and u1's own gradient.
+  BOOST_TEST(peak(Fsdp{.backward_prefetch = Fsdp::Prefetch::none}, job) ==
+             "58 MiB at reduce_scatter u1 (16.0 MiB)");
+}
+
 BOOST_AUTO_TEST_CASE(shard_grad_op_holds_every_unit_from_forward_to_backward) {
   // Shards 6, both units gathered 8, activations 6: 20, the gradients of u2: 24, without its
   // activations 21, and its flat gradient: 25.

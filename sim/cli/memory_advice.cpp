@@ -1,0 +1,151 @@
+#include "cli/memory_advice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/child_pool.hpp"
+#include "cli/single_changes.hpp"
+#include "engine/engine.hpp"
+#include "report/measures.hpp"
+
+namespace rehearse {
+namespace {
+
+using Json = nlohmann::json;
+
+/// With figures alone: no intervals, no grounds.
+RunFacts bare_facts(const Scenario& scenario, const Schedule& schedule, const Trace& trace) {
+  return {.scenario = scenario,
+          .schedule = schedule,
+          .trace = trace,
+          .fidelity = "",
+          .provenance = "",
+          .assumptions = {},
+          .outside_calibration = {}};
+}
+
+std::optional<MemoryReport> memory_of(const Scenario& scenario, const Schedule& schedule) {
+  return memory_report(bare_facts(scenario, schedule, Trace{}));
+}
+
+std::optional<std::int64_t> largest_batch_of(const Scenario& scenario, const Schedule& schedule) {
+  const Trace none;
+  RunFacts facts = bare_facts(scenario, schedule, none);
+  facts.schedule_at_batch = schedule_at_batch(scenario);
+  const auto memory = memory_report(facts);
+  return memory ? memory->largest_batch_per_gpu : std::nullopt;
+}
+
+Json figures_of(const Scenario& scenario, const RunPlan& plan) {
+  EngineOptions options;
+  options.fidelity = plan.fidelity;
+  options.comm = scenario.comm.get();
+  const Trace trace = run(plan.schedule, plan.cluster, options);
+  const Report report = summarize(bare_facts(scenario, plan.schedule, trace));
+  const MemoryReport& memory = *report.memory;
+  Json json = {{"batch", report.batch_per_gpu},
+               {"allocated", memory.allocated_peak.value()},
+               {"used", memory.used().value()},
+               {"step", report.step_time.value()},
+               {"rate", report.samples_per_s}};
+  if (memory.reserved_peak) json["reserved"] = memory.reserved_peak->value();
+  return json;
+}
+
+/// One scenario file with what the user set.
+class Trial {
+ public:
+  Trial(const std::filesystem::path& file, const std::vector<std::string>& overrides)
+      : file_(file), overrides_(overrides) {}
+
+  /// In this process, which can simulate no more then: the figures as JSON; empty: it does not fit.
+  std::string operator()(const SingleChange& change) const {
+    if (change.assignments.empty()) return with_largest_batch();
+    for (const auto& assignments : change.assignments)
+      if (std::string figures = with(assignments); !figures.empty()) return figures;
+    return "";
+  }
+
+ private:
+  Scenario read(const std::vector<std::string>& assignments) const {
+    std::vector<std::string> all = overrides_;
+    all.insert(all.end(), assignments.begin(), assignments.end());
+    return read_scenario(file_, all);
+  }
+  std::string with(const std::vector<std::string>& assignments) const {
+    const Scenario scenario = read(assignments);
+    const RunPlan plan = plan_simulation(scenario);
+    const auto memory = memory_of(scenario, plan.schedule);
+    if (!memory || !memory->fits) return "";
+    Json figures = figures_of(scenario, plan);
+    figures["set"] = set_options(assignments);
+    return figures.dump();
+  }
+  std::string with_largest_batch() const {
+    const Scenario scenario = read({});
+    const auto batch = largest_batch_of(scenario, plan_simulation(scenario).schedule);
+    if (!batch || *batch >= scenario.batch_per_gpu) return "";
+    return with({fmt::format("model.batch_per_gpu={}", *batch)});
+  }
+
+  const std::filesystem::path& file_;
+  const std::vector<std::string>& overrides_;
+};
+
+FittingChange from_json(const Json& figures, const SingleChange& change) {
+  FittingChange one{.change = change.change,
+                    .set = figures.at("set"),
+                    .changes_training = change.changes_training,
+                    .allocated_peak = Bytes(figures.at("allocated")),
+                    .reserved_peak = {},
+                    .used = Bytes(figures.at("used")),
+                    .step_time = Seconds(figures.at("step")),
+                    .samples_per_s = figures.at("rate")};
+  if (change.assignments.size() != 1)
+    one.change += fmt::format(": {} per GPU", figures.at("batch").get<std::int64_t>());
+  if (figures.contains("reserved")) one.reserved_peak = Bytes(figures["reserved"].get<double>());
+  return one;
+}
+
+}  // namespace
+
+bool memory_suffices(const Scenario& scenario, const RunPlan& plan) {
+  const auto memory = memory_of(scenario, plan.schedule);
+  return !memory || memory->fits;
+}
+
+std::vector<FittingChange> fitting_changes(
+    const std::filesystem::path& file, const std::vector<std::string>& overrides,
+    const std::function<void(std::size_t done, std::size_t all)>& ended) {
+  const auto document = Document::load(file)->with_overrides(overrides);
+  const auto changes = single_changes(*document, read_scenario(*document));
+  const Trial trial(file, overrides);
+  const std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
+  const std::vector<ChildEnd> ends = in_child_processes(
+      changes.size(), jobs, [&](std::size_t i) { return trial(changes[i]); },
+      [&](std::size_t done) {
+        if (ended) ended(done, changes.size());
+      });
+  std::vector<FittingChange> fitting;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i].code == ExitCode::internal) throw InternalError(ends[i].text);
+    // What the scenario refuses (a measured model's precision) is no change that it could make.
+    if (ends[i].code == ExitCode::success && !ends[i].text.empty())
+      fitting.push_back(from_json(Json::parse(ends[i].text), changes[i]));
+  }
+  return fitting;
+}
+
+void add_advice(std::vector<FittingChange> changes, Report& report) {
+  MemoryReport& memory = *report.memory;
+  if (memory.fits)
+    std::erase_if(changes, [&](const FittingChange& one) { return one.used >= memory.used(); });
+  for (FittingChange& one : changes) one.price = report.samples_per_s / one.samples_per_s - 1;
+  std::ranges::stable_sort(changes, {}, &FittingChange::price);
+  memory.would_fit = std::move(changes);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/simulate.hpp"
+
+namespace rehearse {
+
+/// Whether the plan's memory suffices; true where nothing is known of it.
+bool memory_suffices(const Scenario& scenario, const RunPlan& plan);
+
+/// Simulates each single change of a scenario, with the overrides that it was read with, in a child
+/// process; those that fit, without their prices. To be called before this process simulates.
+/// `ended`, where given, is called with the numbers of changes that are done and of all.
+std::vector<FittingChange> fitting_changes(
+    const std::filesystem::path& file, const std::vector<std::string>& overrides,
+    const std::function<void(std::size_t done, std::size_t all)>& ended);
+
+/// Puts them into the report with their prices, the cheapest first; of a run that fits only those
+/// that take less.
+void add_advice(std::vector<FittingChange> changes, Report& report);
+
+}  // namespace rehearse

@@ -1,0 +1,217 @@
+#include "cli/single_changes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rehearse {
+namespace {
+
+/// A value as flow YAML on one line.
+std::string flow_text(const Value& value) {
+  if (!value.is_map()) return value.shown();
+  Map map = value.as_map();
+  std::vector<std::string> members;
+  for (const std::string& key : map.keys())
+    members.push_back(key + ": " + flow_text(map.require(key)));
+  return fmt::format("{{{}}}", fmt::join(members, ", "));
+}
+
+/// `{ddp: {bucket_cap_mb: 25}}`, to be written again with some of its options changed.
+class NamedText {
+ public:
+  explicit NamedText(const Value& value) {
+    Map map = value.as_map();
+    name_ = map.keys().front();
+    Map options = map.require(name_).as_map();
+    for (const std::string& key : options.keys())
+      options_.emplace_back(key, flow_text(options.require(key)));
+  }
+
+  NamedText as(const std::string& name) const {
+    NamedText other = *this;
+    other.name_ = name;
+    return other;
+  }
+  NamedText with(const std::string& key, const std::string& text) const {
+    NamedText other = without({key});
+    other.options_.emplace_back(key, text);
+    return other;
+  }
+  NamedText without(const std::vector<std::string>& keys) const {
+    NamedText other = *this;
+    std::erase_if(other.options_,
+                  [&](const auto& one) { return std::ranges::count(keys, one.first) > 0; });
+    return other;
+  }
+  NamedText only(const std::vector<std::string>& keys) const {
+    NamedText other = *this;
+    std::erase_if(other.options_,
+                  [&](const auto& one) { return std::ranges::count(keys, one.first) == 0; });
+    return other;
+  }
+  std::string text() const {
+    std::vector<std::string> members;
+    for (const auto& [key, value] : options_) members.push_back(key + ": " + value);
+    return fmt::format("{{{}: {{{}}}}}", name_, fmt::join(members, ", "));
+  }
+
+ private:
+  std::string name_;
+  std::vector<std::pair<std::string, std::string>> options_;
+};
+
+class Changes {
+ public:
+  Changes(const Document& document, const Scenario& scenario)
+      : scenario_(scenario), root_(document.root().as_map()) {
+    const NamedText strategy(root_.require("strategy"));
+    std::visit([&](const auto& options) { add_strategy(options, strategy); }, scenario.strategy);
+    add_checkpointing();
+    add_batch(strategy);
+    add_model();
+    add_optimizer();
+    if (!scenario.allocator.expandable_segments && device_of(scenario) == TapeDevice::cuda)
+      add("expandable_segments", "memory.allocator.expandable_segments=true");
+    if (!scenario.run.set_to_none) add("zero_grad sets to none", "run.set_to_none=true");
+  }
+
+  std::vector<SingleChange> all;
+
+ private:
+  static constexpr bool kTrainsOtherwise = true;
+
+  void add(const std::string& change, const std::string& assignment,
+           bool changes_training = false) {
+    all.push_back({change, {{assignment}}, changes_training});
+  }
+  void add_strategy_change(const std::string& change, const NamedText& strategy) {
+    add(change, "strategy=" + strategy.text());
+  }
+
+  void add_sharding(const NamedText& fsdp, Fsdp::Sharding beyond) {
+    if (beyond != Fsdp::Sharding::shard_grad_op)
+      add_strategy_change("FSDP shard_grad_op (ZeRO-2)", fsdp.with("sharding", "shard_grad_op"));
+    add_strategy_change("FSDP full_shard (ZeRO-3)", fsdp.with("sharding", "full_shard"));
+  }
+  static NamedText as_fsdp(const NamedText& ddp) {
+    return ddp.as("fsdp").only({"gradient_accumulation", "algorithm"});
+  }
+  void add_replicated(const Ddp& options, const NamedText& strategy) {
+    if (!options.gradient_as_bucket_view)
+      add_strategy_change("gradient_as_bucket_view",
+                          strategy.with("gradient_as_bucket_view", "true"));
+    add_sharding(as_fsdp(strategy), Fsdp::Sharding::hybrid_shard);
+    add_strategy_change("FSDP full_shard with cpu_offload",
+                        as_fsdp(strategy).with("cpu_offload", "true"));
+  }
+  void add_strategy(const Ddp& options, const NamedText& strategy) {
+    add_strategy_change("ZeRO-1", strategy.as("zero").with("stage", "1"));
+    add_replicated(options, strategy);
+  }
+  void add_strategy(const Zero1& options, const NamedText& strategy) {
+    add_replicated(options.ddp, strategy);
+  }
+  void add_strategy(const Fsdp& options, const NamedText& strategy) {
+    using Sharding = Fsdp::Sharding;
+    if (options.sharding != Sharding::full_shard)
+      add_sharding(strategy.as("fsdp").without({"stage", "shard_group"}), options.sharding);
+    if (!options.cpu_offload)
+      add_strategy_change("cpu_offload", strategy.with("cpu_offload", "true"));
+    if (options.wrap != Fsdp::Wrap::unit)
+      add_strategy_change("wrapping unit by unit", strategy.with("wrap", "unit"));
+    if (options.backward_prefetch != Fsdp::Prefetch::none)
+      add_strategy_change("no backward prefetch", strategy.with("backward_prefetch", "none"));
+    if (!options.limit_all_gathers)
+      add_strategy_change("limit_all_gathers", strategy.with("limit_all_gathers", "true"));
+  }
+  void add_strategy(const ParameterServer&, const NamedText&) {}
+
+  void add_checkpointing() {
+    const auto& chosen = scenario_.checkpointed;
+    if (chosen.empty() && scenario_.model.units.size() > 1)
+      add("activation checkpointing of every second unit",
+          "model.activation_checkpointing={every: 2}");
+    if (chosen.empty() || std::ranges::count(chosen, false) > 0)
+      add("activation checkpointing of every unit", "model.activation_checkpointing=per_unit");
+  }
+
+  static int accumulation(const Strategy& strategy) {
+    if (const auto* ddp = std::get_if<Ddp>(&strategy)) return ddp->gradient_accumulation;
+    if (const auto* zero = std::get_if<Zero1>(&strategy)) return zero->ddp.gradient_accumulation;
+    if (const auto* fsdp = std::get_if<Fsdp>(&strategy)) return fsdp->gradient_accumulation;
+    return 0;
+  }
+  void add_batch(const NamedText& strategy) {
+    const std::int64_t batch = scenario_.batch_per_gpu;
+    if (batch == 1) return;
+    all.push_back({"a smaller batch", {}, kTrainsOtherwise});
+    const int micro = accumulation(scenario_.strategy);
+    if (micro == 0) return;
+    SingleChange& same = all.emplace_back();
+    same.change = "the same global batch in more micro-batches";
+    for (std::int64_t parts = 2; parts <= batch; ++parts) {
+      if (batch % parts != 0) continue;
+      const std::string count = std::to_string(micro * parts);
+      same.assignments.push_back(
+          {fmt::format("model.batch_per_gpu={}", batch / parts),
+           "strategy=" + strategy.with("gradient_accumulation", count).text()});
+    }
+  }
+
+  void add_model() {
+    const Precision now = scenario_.precision;
+    if (now == Precision::fp32 || now == Precision::tf32)
+      add("precision bf16 (autocast)", "model.precision=bf16", kTrainsOtherwise);
+    if (now != Precision::bf16_pure)
+      add("precision bf16_pure", "model.precision=bf16_pure", kTrainsOtherwise);
+    Map model = root_.require("model").as_map();
+    if (model.has("flash_attention") && !model.bool_or("flash_attention", true))
+      add("flash attention", "model.flash_attention=true");
+  }
+
+  void add_optimizer() {
+    const Optimizer& now = scenario_.optimizer;
+    const std::string& name = optimizer_names().at(static_cast<std::size_t>(now.kind));
+    if (has_fused_option(now.kind) && !now.fused) {
+      add("fused " + name, fmt::format("optimizer={{{}: {{fused: true}}}}", name));
+      if (now.foreach)
+        add(name + " without foreach", fmt::format("optimizer={{{}: {{foreach: false}}}}", name));
+    }
+    for (const OptimizerKind other : {OptimizerKind::sgd_momentum, OptimizerKind::sgd}) {
+      if (optimizer_memory({.kind = other}, scenario_.precision).states >=
+          optimizer_memory(now, scenario_.precision).states)
+        continue;
+      const std::string& simpler = optimizer_names().at(static_cast<std::size_t>(other));
+      add("optimizer " + simpler, fmt::format("optimizer={{{}: {{}}}}", simpler), kTrainsOtherwise);
+    }
+  }
+
+  const Scenario& scenario_;
+  Map root_;
+};
+
+/// In single quotes where a shell would read something into it.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.=-/:";
+  if (word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+}  // namespace
+
+std::vector<SingleChange> single_changes(const Document& document, const Scenario& scenario) {
+  return std::move(Changes(document, scenario).all);
+}
+
+std::string set_options(const std::vector<std::string>& assignments) {
+  std::string text;
+  for (const std::string& one : assignments)
+    text += (text.empty() ? "--set " : " --set ") + quoted(one);
+  return text;
+}
+
+}  // namespace rehearse

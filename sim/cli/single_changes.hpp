@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/document.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearse {
+
+/// One thing that a scenario could do otherwise to take less memory.
+struct SingleChange {
+  std::string change;  ///< for people; of the batch: without its size
+  /// `--set` assignments, which belong together. Several of them: the first that fits counts; none:
+  /// the largest batch that fits.
+  std::vector<std::vector<std::string>> assignments;
+  bool changes_training = false;
+};
+
+/// What applies to a scenario and is not so already: sharding, activation checkpointing, precision,
+/// batch, optimizer, buckets, prefetch, offload, allocator. `document` is the one that the scenario
+/// was read from, overrides applied. A scenario may still refuse a change when it is read.
+std::vector<SingleChange> single_changes(const Document& document, const Scenario& scenario);
+
+/// For a shell: "--set 'strategy={fsdp: {}}' --set model.batch_per_gpu=4".
+std::string set_options(const std::vector<std::string>& assignments);
+
+}  // namespace rehearse
