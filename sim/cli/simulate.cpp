@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "cli/error_sources.hpp"
+#include "cli/fewer_nodes.hpp"
 #include "engine/engine.hpp"
 
 namespace rehearse {
@@ -160,6 +161,7 @@ Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(dou
   Prediction result{.plan = std::move(plan), .trace = {}, .error_sources = {}, .report = {}};
   const std::vector<StepCosts> costs = group_costs(scenario);
   ShiftedRuns shifted(scenario, result.plan, costs);
+  FewerNodes fewer_nodes(scenario);
   EngineOptions options;
   options.fidelity = result.plan.fidelity;
   options.comm = scenario.comm.get();
@@ -169,6 +171,7 @@ Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(dou
   facts.error_sources = result.error_sources = shifted.error_sources(result.trace);
   facts.activation_error = activation_error(costs);
   facts.model_error = model_error(scenario, result.plan.schedule);
+  facts.speed_without_one = fewer_nodes.speed(facts);
   result.report = summarize(facts);
   return result;
 }

@@ -7,6 +7,7 @@
 
 #include "base/id.hpp"
 #include "base/quantity.hpp"
+#include "cluster/power.hpp"
 #include "config/document.hpp"
 #include "model/model.hpp"
 
@@ -21,6 +22,8 @@ struct Gpu {
   std::string source;
   /// Folder of compute profiles measured on this GPU; empty: none.
   std::string profiles{};
+  /// The most that it draws for long (thermal design power); nothing: not known.
+  std::optional<Watts> tdp{};
 
   /// Peak rate of matrix products under a precision.
   FlopsPerSecond matrix_peak(Precision precision) const;
@@ -54,8 +57,9 @@ struct Node {
   /// Bytes that an idle NIC lets pass at once, per NIC and direction, before its rate holds (a
   /// token bucket: a cloud's burst credits, `tc tbf`).
   Bytes nic_burst{};
-  double speed = 1;  ///< relative compute speed of its GPUs
-  std::optional<double> usd_per_hour;
+  double speed = 1;                         ///< relative compute speed of its GPUs
+  std::optional<double> usd_per_hour;       ///< on demand
+  std::optional<double> spot_usd_per_hour;  ///< while nobody pays more for it
 };
 
 struct NodeGroup {

@@ -23,6 +23,8 @@ Gpu read_gpu(const Value& value);
 Node read_node(const Value& value, bool needs_network);
 /// A GPU's memory: above zero.
 Bytes read_memory(const Value& value);
+/// `usd_per_hour: 32.77` (on demand) or `{on_demand: 32.77, spot: 11.3}`, of one node.
+void read_price(const Value& value, Node& node);
 /// The number of NICs of a node with so many GPUs: each serves one GPU or more.
 int read_nics(const Value& value, int gpus);
 

@@ -187,11 +187,13 @@ void override_gpus(Map& map, Cluster& cluster) {
   const std::optional<Value> speed = map.optional("speed");
   const std::optional<Value> memory = map.optional("memory");
   const std::optional<Value> price = map.optional("usd_per_hour");
-  if (price) gpu_group(cluster, *price).node.usd_per_hour = price->as_non_negative_number();
+  const std::optional<Value> tdp = map.optional("tdp");
+  if (price) read_price(*price, gpu_group(cluster, *price).node);
   for (NodeGroup& group : cluster.groups) {
     if (group.node.gpus == 0) continue;
     if (speed) group.node.speed = speed->as_positive_number();
     if (memory) group.node.gpu.memory = read_memory(*memory);
+    if (tdp) group.node.gpu.tdp = read_watts(*tdp);
   }
 }
 
@@ -215,8 +217,8 @@ Cluster read_use(const Value& value) {
     if (!map.has(key)) continue;
     map.at_key(key).fail("`use` takes its machines from the platform; they cannot be given too",
                          "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, "
-                         "nic_latency, nic_burst, fabric, speed, memory, usd_per_hour, "
-                         "comm_profile, shared_cores");
+                         "nic_latency, nic_burst, fabric, speed, memory, tdp, "
+                         "usd_per_hour, comm_profile, shared_cores");
   }
   override_size(map, cluster);
   override_network(map, cluster);

@@ -45,6 +45,7 @@ Gpu read_node_gpu(Map& map) {
   if (const std::optional<Value> memory = map.optional("memory")) {
     gpu.memory = read_memory(*memory);
   }
+  if (const std::optional<Value> tdp = map.optional("tdp")) gpu.tdp = read_watts(*tdp);
   return gpu;
 }
 
@@ -62,7 +63,7 @@ std::optional<NvLink> read_nvlink(Map& map) {
 void read_gpu_side(Map& map, Node& node) {
   if (node.gpus == 0) {
     refuse(map,
-           {"gpu", "memory", "nvlink", "nvlink_latency", "pcie", "pcie_latency",
+           {"gpu", "memory", "tdp", "nvlink", "nvlink_latency", "pcie", "pcie_latency",
             "pcie_peer_to_peer", "speed"},
            "describes a GPU, but the node has none (gpus: 0)",
            "remove it, or set gpus to 1 or more");
@@ -116,6 +117,20 @@ int read_nics(const Value& value, int gpus) {
   return nics;
 }
 
+void read_price(const Value& value, Node& node) {
+  node.spot_usd_per_hour.reset();
+  if (!value.is_map()) {
+    node.usd_per_hour = value.as_non_negative_number();
+    return;
+  }
+  Map map = value.as_map();
+  node.usd_per_hour = map.require("on_demand").as_non_negative_number();
+  if (const std::optional<Value> spot = map.optional("spot")) {
+    node.spot_usd_per_hour = spot->as_non_negative_number();
+  }
+  map.finish();
+}
+
 Gpu read_gpu(const Value& value) {
   if (value.is_scalar()) return known_gpu(value.as_choice(gpu_names()));
   Map map = value.as_map();
@@ -130,6 +145,7 @@ Gpu read_gpu(const Value& value) {
   gpu.memory_bandwidth = map.require("memory_bandwidth").as_bytes_per_second();
   const std::optional<Value> source = map.optional("source");
   gpu.source = source ? source->as_string() : "given";
+  if (const std::optional<Value> tdp = map.optional("tdp")) gpu.tdp = read_watts(*tdp);
   const std::optional<Value> profiles = map.optional("profiles");
   if (profiles) gpu.profiles = read_compute_profiles_folder(*profiles);
   map.finish();
@@ -143,9 +159,7 @@ Node read_node(const Value& value, bool needs_network) {
   read_gpu_side(map, node);
   node.pcie.host_bandwidth = map.bytes_per_second_or("host_bandwidth", kHostBandwidth);
   read_network_side(map, node, needs_network);
-  if (const std::optional<Value> price = map.optional("usd_per_hour")) {
-    node.usd_per_hour = price->as_non_negative_number();
-  }
+  if (const std::optional<Value> price = map.optional("usd_per_hour")) read_price(*price, node);
   map.finish();
   return node;
 }

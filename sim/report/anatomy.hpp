@@ -27,7 +27,15 @@ std::vector<RankId> computing_ranks(const Schedule& schedule);
 /// True if some operation reads or updates a parameter server's parameters.
 bool has_parameter_server(const Schedule& schedule);
 
-/// Over iterations [first, last) of the recorded ranks that compute.
+/// One rank over a whole window of iterations (not a mean, and without `slowest`).
+struct RankAnatomy {
+  RankId rank;
+  Anatomy anatomy;
+};
+/// Of the recorded ranks that compute, over iterations [first, last).
+std::vector<RankAnatomy> dissect_ranks(const Schedule& schedule, const Trace& trace,
+                                       std::uint32_t first, std::uint32_t last);
+/// Their mean, per iteration.
 Anatomy dissect(const Schedule& schedule, const Trace& trace, std::uint32_t first,
                 std::uint32_t last);
 

@@ -130,23 +130,34 @@ bool has_parameter_server(const Schedule& schedule) {
   });
 }
 
-Anatomy dissect(const Schedule& schedule, const Trace& trace, std::uint32_t first,
-                std::uint32_t last) {
+std::vector<RankAnatomy> dissect_ranks(const Schedule& schedule, const Trace& trace,
+                                       std::uint32_t first, std::uint32_t last) {
   check(first < last, "a breakdown of no iterations");
   std::vector<RankId> ranks = computing_ranks(schedule);
   std::erase_if(ranks, [&](RankId rank) { return rank.index() >= trace.recorded_ranks; });
   check(!ranks.empty(), "no rank that computes was recorded");
 
   const std::vector<Activity> activity = activities(schedule, trace);
-  const double weight = 1.0 / static_cast<double>(ranks.size()) / (last - first);
-  Anatomy mean;
-  std::vector<Seconds> compute;
+  std::vector<RankAnatomy> all;
   for (const RankId rank : ranks) {
     const std::vector<Seconds>& ends = trace.iteration_end[rank.index()];
     const Interval window{first == 0 ? Seconds(0) : ends[first - 1], ends[last - 1]};
-    const Anatomy anatomy = dissect_rank(activity[rank.index()], window);
-    compute.push_back(anatomy.breakdown.compute);
-    add(anatomy, weight, mean);
+    all.push_back({rank, dissect_rank(activity[rank.index()], window)});
+  }
+  return all;
+}
+
+Anatomy dissect(const Schedule& schedule, const Trace& trace, std::uint32_t first,
+                std::uint32_t last) {
+  const std::vector<RankAnatomy> all = dissect_ranks(schedule, trace, first, last);
+  const double weight = 1.0 / static_cast<double>(all.size()) / (last - first);
+  Anatomy mean;
+  std::vector<RankId> ranks;
+  std::vector<Seconds> compute;
+  for (const RankAnatomy& one : all) {
+    ranks.push_back(one.rank);
+    compute.push_back(one.anatomy.breakdown.compute);
+    add(one.anatomy, weight, mean);
   }
   find_slowest(ranks, compute, mean);
   return mean;

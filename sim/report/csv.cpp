@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "report/csv_table.hpp"
 #include "report/json_view.hpp"
@@ -53,7 +54,7 @@ void flatten(const std::string& name, const Json& value, CsvRow& row) {
     row.emplace_back(name, histogram_text(value));
   } else if (name == "intervals") {
     for (const auto& [key, ends] : value.items()) add_bounds(key + "_", ends, row);
-  } else if (name == "step_time_interval_s" || name == "step_time_spread_s") {
+  } else if (name == "step_time_interval_s" || name.ends_with("_spread_s")) {
     add_bounds(name + ".", value, row);
   } else if (value.is_object()) {
     for (const auto& [key, member] : value.items())
@@ -70,15 +71,21 @@ std::vector<std::string> columns_of(const std::vector<std::string>& first,
   Report whole;
   whole.memory.emplace().out_of_memory.emplace();
   whole.staleness.emplace();
-  whole.cost.emplace();
+  whole.cost.emplace().usd_by_part.emplace();
+  whole.energy.emplace();
+  whole.goodput.emplace();
+  whole.start.emplace();
   for (const std::string& key : interval_keys()) whole.intervals.push_back({key, {}});
   std::vector<std::string> columns = first;
   for (const auto& [name, text] : csv_row(json_view(whole))) columns.push_back(name);
   for (const CsvRow& row : rows) {
     for (const auto& [name, text] : row) {
-      const bool absent = name == "memory" || name == "memory.out_of_memory" ||
-                          name == "accuracy.target" || name == "staleness" || name == "cost";
-      if (!absent && std::ranges::find(columns, name) == columns.end()) columns.push_back(name);
+      static const std::set<std::string> kAbsent = {
+          "memory", "memory.out_of_memory", "accuracy.target", "staleness",
+          "cost",   "cost.usd_by_part",     "energy",          "goodput",
+          "start"};
+      if (!kAbsent.contains(name) && std::ranges::find(columns, name) == columns.end())
+        columns.push_back(name);
     }
   }
   return columns;

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "report/cost_views.hpp"
 #include "report/forecast_views.hpp"
 #include "report/json_view.hpp"
 #include "report/prediction_interval.hpp"
@@ -98,11 +99,6 @@ Json staleness(const std::optional<StalenessReport>& staleness) {
           {"histogram", histogram}};
 }
 
-Json cost(const std::optional<CostReport>& cost) {
-  if (!cost) return nullptr;
-  return {{"usd", number(cost->usd)}, {"gpu_hours", cost->gpu_hours}};
-}
-
 Json bounds(const Bounds& ends) { return Json::array({ends.low, ends.high}); }
 
 Json intervals(const std::vector<KeyBounds>& all) {
@@ -141,7 +137,10 @@ void add_answers(const Report& report, Json& json) {
   json["memory"] = memory(report.memory);
   json["staleness"] = staleness(report.staleness);
   json["accuracy"] = report.accuracy ? json_view(*report.accuracy) : Json();
-  json["cost"] = cost(report.cost);
+  json["cost"] = cost_json(report.cost);
+  json["energy"] = energy_json(report.energy);
+  json["goodput"] = goodput_json(report.goodput);
+  json["start"] = start_json(report.start);
   json["intervals"] = intervals(report.intervals);
 }
 

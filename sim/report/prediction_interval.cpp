@@ -69,6 +69,20 @@ Bounds memory_bounds(const MemoryReport& memory, double activation_error) {
   return {peak / factor, peak * factor};
 }
 
+/// The interval of what takes as long as the whole training: that of its steps and that of its
+/// failures, which are independent, each end in quadrature of ln.
+Bounds spread(double value, const Bounds& by_steps, const std::optional<GoodputReport>& goodput) {
+  if (!goodput || value <= 0) return by_steps;
+  const auto below = [&](double low, double best) { return std::log(std::min(1.0, low / best)); };
+  const auto above = [&](double high, double best) { return std::log(std::max(1.0, high / best)); };
+  const double time = goodput->expected_time.value();
+  const Interval& failures = goodput->expected_time_spread;
+  return {
+      value * std::exp(-std::hypot(below(by_steps.low, value), below(failures.low.value(), time))),
+      value *
+          std::exp(std::hypot(above(by_steps.high, value), above(failures.high.value(), time)))};
+}
+
 }  // namespace
 
 double median_error(const std::vector<double>& values, double deviation) {
@@ -125,9 +139,18 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
     const double alone = std::hypot(sampling.staleness, mean * facts.model_error.staleness);
     intervals.push_back({"staleness.mean", staleness_bounds(mean, sources, alone)});
   }
-  if (report.cost) intervals.push_back({"cost.gpu_hours", as_time(report.cost->gpu_hours)});
-  if (report.cost && report.cost->usd) {
-    intervals.push_back({"cost.usd", as_time(*report.cost->usd)});
+  // What failures add to chance.
+  const auto as_whole = [&](double value) { return spread(value, as_time(value), report.goodput); };
+  if (report.cost) {
+    const CostReport& cost = *report.cost;
+    intervals.push_back({"cost.gpu_hours", as_whole(cost.gpu_hours)});
+    if (cost.usd) intervals.push_back({"cost.usd", as_whole(*cost.usd)});
+    if (cost.energy_kwh) intervals.push_back({"cost.energy_kwh", as_whole(*cost.energy_kwh)});
+    if (cost.co2_kg) intervals.push_back({"cost.co2_kg", as_whole(*cost.co2_kg)});
+  }
+  if (report.goodput) {
+    const double time = report.goodput->expected_time.value();
+    intervals.push_back({"goodput.expected_time_s", as_whole(time)});
   }
   return intervals;
 }
@@ -140,7 +163,10 @@ const std::vector<std::string>& interval_keys() {
                                              "memory.allocated_peak_bytes",
                                              "staleness.mean",
                                              "cost.gpu_hours",
-                                             "cost.usd"};
+                                             "cost.usd",
+                                             "cost.energy_kwh",
+                                             "cost.co2_kg",
+                                             "goodput.expected_time_s"};
   return keys;
 }
 

@@ -105,9 +105,51 @@ struct StalenessReport {
   std::map<std::uint32_t, std::uint64_t> histogram;
 };
 
+/// Money by what it was spent on.
+struct CostParts {
+  double training = 0;  ///< nodes, while they train towards the end
+  double failures = 0;  ///< nodes, while checkpoints, lost work and recoveries hold them up; spares
+  double start = 0;     ///< nodes that wait for others
+  double energy = 0;    ///< beside the nodes' price
+};
+
+/// Of the whole training, its failures and its start included where the scenario tells of them.
 struct CostReport {
   double gpu_hours = 0;
-  std::optional<double> usd;
+  std::optional<double> usd{};
+  std::optional<CostParts> usd_by_part{};  ///< their sum is `usd`
+  std::optional<double> energy_kwh{}, co2_kg{};
+};
+
+/// Of a step, the building's share (PUE) included.
+struct EnergyReport {
+  double power_w = 0;                         ///< of the whole cluster, mean over a step
+  double gpus_w = 0, hosts_w = 0, pue_w = 0;  ///< its parts
+  double step_j = 0;
+};
+
+/// How much of its time the job trains: in expectation over failures.
+struct GoodputReport {
+  double share = 1;  ///< train_time_s / expected_time_s
+  Seconds expected_time{};
+  Interval expected_time_spread{};  ///< 5th to 95th percentile, by chance of failures alone
+  Seconds checkpoint_interval{}, checkpoint_write{};
+  Seconds young{}, daly{};  ///< estimates of the best interval; infinite: no checkpoint
+  Seconds job_mtbf{};       ///< mean time between failures of the whole job
+  double failures = 0, checkpoints = 0;
+  /// Parts of the expected time, beside the training itself.
+  Seconds checkpoint_time{}, lost{}, recovery{}, waiting{}, slower{}, start{};
+  bool exact = false;  ///< a closed form; else the mean of `trainings`
+  std::int64_t trainings = 0;
+};
+
+/// What waiting for nodes does at the start.
+struct StartReport {
+  bool elastic = false;
+  Seconds first_step{}, all_there{};
+  Interval all_there_spread{};  ///< 5th to 95th percentile
+  Seconds delay{};              ///< of the training's end
+  double samples_meanwhile = 0;
 };
 
 /// Everything `rehearse run` answers; each view (terminal, JSON, CSV) shows these same numbers.
@@ -137,6 +179,9 @@ struct Report {
   std::optional<StalenessReport> staleness;
   std::optional<StrategyForecast> accuracy;  ///< where the scenario says how the model learns
   std::optional<CostReport> cost;
+  std::optional<EnergyReport> energy;    ///< where the scenario asks for it
+  std::optional<GoodputReport> goodput;  ///< where it tells of failures, or of a start
+  std::optional<StartReport> start;
 
   /// 90 % intervals of the numbers above that a real run of this length would report (medians and
   /// means, not single steps), in their order.
@@ -197,6 +242,8 @@ struct RunFacts {
   double activation_error = 0;
   /// What the model itself is off by where all costs are known.
   ModelError model_error = {};
+  /// Throughput with one node fewer over that with all, where it was simulated.
+  std::optional<double> speed_without_one = {};
   /// Of the libraries ("simgrid": "3.32.0"); rehearse's own is added.
   std::map<std::string, std::string> versions = {};
 };

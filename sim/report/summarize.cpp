@@ -8,6 +8,7 @@
 #include "cost/peak.hpp"
 #include "report/anatomy.hpp"
 #include "report/basis.hpp"
+#include "report/economy.hpp"
 #include "report/measures.hpp"
 #include "report/paced_updates.hpp"
 #include "report/prediction_interval.hpp"
@@ -61,23 +62,19 @@ std::optional<double> mfu(const Basis& basis, const Report& report) {
   return scenario.model.flops_per_sample() * report.samples_per_s / peak.value();
 }
 
-/// Of the whole training, on all GPUs of the cluster; no price unless every group of nodes has one.
-std::optional<CostReport> cost_of(const Cluster& cluster,
-                                  const std::optional<Seconds>& train_time) {
-  if (!train_time) return std::nullopt;
-  const double hours = train_time->value() / 3600;
-  CostReport cost{.gpu_hours = static_cast<double>(cluster.gpu_count()) * hours, .usd = 0.0};
-  for (const NodeGroup& group : cluster.groups) {
-    if (!group.node.usd_per_hour) {
-      cost.usd.reset();
-      break;
-    }
-    *cost.usd += *group.node.usd_per_hour * group.nodes * hours;
-  }
-  return cost;
+/// Money, energy, failures and the start; returns what they rest on.
+std::vector<std::string> add_costs(const Basis& basis, Report& report) {
+  const Scenario& scenario = basis.facts.scenario;
+  std::vector<std::string> lines;
+  const Course course = course_of(basis.facts, report);
+  report.energy = energy_report(basis, report, lines);
+  report.goodput = goodput_report(basis.facts, report, course, lines);
+  report.start = start_report(scenario, report, course);
+  report.cost = cost_report(scenario, report, course, lines);
+  return lines;
 }
 
-void add_assumptions(const Basis& basis, Report& report) {
+void add_assumptions(const Basis& basis, const std::vector<std::string>& costs, Report& report) {
   report.assumptions = basis.facts.scenario.assumptions;
   const auto add = [&](const std::string& assumption) {
     if (std::ranges::find(report.assumptions, assumption) == report.assumptions.end()) {
@@ -85,6 +82,7 @@ void add_assumptions(const Basis& basis, Report& report) {
     }
   };
   for (const std::string& assumption : basis.facts.assumptions) add(assumption);
+  for (const std::string& assumption : costs) add(assumption);
   if (report.memory && report.memory->context > Bytes(0)) {
     add(fmt::format("CUDA context and libraries outside the allocator = {}",
                     format(report.memory->context)));
@@ -112,7 +110,7 @@ Report summarize(const RunFacts& facts) {
   report.memory = memory_report(facts);
   report.staleness = staleness_of(basis.updates, basis.first, basis.common_end);
   report.accuracy = accuracy_of(basis, report);
-  report.cost = cost_of(facts.scenario.cluster, report.train_time);
+  const std::vector<std::string> cost_lines = add_costs(basis, report);
   report.intervals = intervals_of(report, facts, sampling_of(basis));
 
   report.provenance = facts.provenance;
@@ -121,7 +119,7 @@ Report summarize(const RunFacts& facts) {
     for (const std::string& reason : report.accuracy->outside_calibration)
       report.outside_calibration.push_back("accuracy: " + reason);
   }
-  add_assumptions(basis, report);
+  add_assumptions(basis, cost_lines, report);
   report.versions = facts.versions;
   report.versions["rehearse"] = REHEARSE_VERSION;
   return report;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "report/cost_views.hpp"
 #include "report/page.hpp"
 #include "report/prediction_interval.hpp"
 #include "report/report.hpp"
@@ -292,6 +293,7 @@ std::string to_terminal(const Report& report, int width, bool color) {
   if (report.memory) add_memory(report, *report.memory, page);
   if (report.staleness) add_staleness(report, *report.staleness, page);
   if (report.accuracy) add_accuracy(*report.accuracy, page);
+  add_economy(report, page);
   add_grounds(report, page);
   return page.text();
 }

@@ -119,6 +119,10 @@ Train read_train_section(const Value& value) {
     train.samples_per_epoch = samples->as_integer(1, 1'000'000'000'000'000);
   }
   if (map.has("epochs")) train.epochs = number_within(map, "epochs", 1, 1e-9, 1e6);
+  if (const auto market = map.optional("market")) {
+    train.market =
+        market->as_choice({"on_demand", "spot"}) == "spot" ? Market::spot : Market::on_demand;
+  }
   map.finish();
   return train;
 }

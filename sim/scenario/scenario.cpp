@@ -163,6 +163,7 @@ Scenario read_scenario(const Document& document) {
   } else {
     scenario.assumptions.emplace_back("memory.allocator = PyTorch's defaults");
   }
+  read_economy_sections(root, scenario);
   if (const auto convergence = root.optional("convergence"))
     scenario.convergence = read_convergence_section(*convergence);
   root.finish();

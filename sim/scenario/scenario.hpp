@@ -10,6 +10,7 @@
 #include "convergence/convergence_model.hpp"
 #include "cost/cost.hpp"
 #include "cost/whole_step.hpp"
+#include "economy/options.hpp"
 #include "memory/caching_allocator.hpp"
 #include "profile/comm_profile.hpp"
 #include "strategy/strategy.hpp"
@@ -25,6 +26,7 @@ std::string to_string(FidelityChoice choice);
 struct Train {
   std::optional<std::int64_t> samples_per_epoch;
   std::optional<double> epochs;
+  Market market = Market::on_demand;
 };
 
 /// Slows one rank down, always.
@@ -84,6 +86,9 @@ struct Scenario {
   /// Whose memory; nothing: as the compute profile says (device_of).
   std::optional<TapeDevice> device;
   std::optional<Convergence> convergence;
+  std::optional<EnergyOptions> energy;
+  std::optional<FailureOptions> failures;
+  std::optional<StartOptions> start;
   /// Every default that was taken, "strategy.ddp.bucket_cap_mb = 25".
   std::vector<std::string> assumptions;
 };

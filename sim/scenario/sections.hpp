@@ -17,7 +17,7 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
 /// `optimizer: {adamw: {fused: true}}`.
 Optimizer read_optimizer_section(const Value& value);
 
-/// `train: {samples_per_epoch: 50000, epochs: 10}`.
+/// `train: {samples_per_epoch: 50000, epochs: 10, market: spot}`.
 Train read_train_section(const Value& value);
 
 /// `run: {...}`; `ranks` bounds what stragglers and steps may say. A comm profile (or null) that
@@ -35,6 +35,13 @@ std::vector<bool> read_checkpointing(Map& map, const Model& model);
 /// `convergence: {curves: [FILE, ...], learning_rate: 0.1, ...}`: fits the curves, whose files are
 /// found from the scenario's folder.
 Convergence read_convergence_section(const Value& value);
+
+/// `energy`, `failures`, `start` and `train.market`, as far as they are there; each is checked
+/// against the cluster and strategy, which must be read.
+void read_economy_sections(Map& root, Scenario& scenario);
+
+/// The nodes that a start waits for.
+int nodes_with_gpus(const Cluster& cluster);
 
 /// What a strategy asks of the cluster, checked where the strategy's keys stand.
 void check_strategy_section(const Value& value, const Strategy& strategy, const Cluster& cluster);

@@ -57,8 +57,7 @@ constexpr Impossible kImpossible[] = {
     {"nodes: 1\nnode: {nvlnk: 300GBps}\n", "2:8",
      "node.nvlnk: unknown key; known keys here: gpu, gpus, host_bandwidth, memory, nic, "
      "nic_burst, nic_latency, nics, nvlink, nvlink_latency, pcie, pcie_latency, pcie_peer_to_peer, "
-     "speed, "
-     "usd_per_hour",
+     "speed, tdp, usd_per_hour",
      "did you mean \"nvlink\"?"},
     {"nodes: 2\nnode: {gpus: 8, nic: 10Gbps, nics: 0}\n", "2:36",
      "node.nics: expected a whole number from 1 to 64; got \"0\"", ""},
@@ -139,7 +138,7 @@ constexpr Impossible kImpossible[] = {
     {"{use: aws_p4d, node: {nic: 10Gbps}}", "1:16",
      "node: `use` takes its machines from the platform; they cannot be given too",
      "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, nic_latency, "
-     "nic_burst, fabric, speed, memory, usd_per_hour, comm_profile, shared_cores"},
+     "nic_burst, fabric, speed, memory, tdp, usd_per_hour, comm_profile, shared_cores"},
     {"{use: aws_p4d, memory: 0B}", "1:24", "memory: expected a size above zero; got 0B", ""},
 };
 

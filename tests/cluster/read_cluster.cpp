@@ -62,7 +62,8 @@ BOOST_AUTO_TEST_CASE(every_key_of_a_node_is_read) {
       "  nic_latency: 2us\n"
       "  nic_burst: 128KiB\n"
       "  speed: 0.5\n"
-      "  usd_per_hour: 32.77\n"
+      "  tdp: 0.35kW\n"
+      "  usd_per_hour: {on_demand: 32.77, spot: 11.3}\n"
       "shared_cores: 16\n");
   BOOST_TEST(cluster.name == "mine");
   BOOST_TEST(cluster.source == "a test");
@@ -86,7 +87,9 @@ BOOST_AUTO_TEST_CASE(every_key_of_a_node_is_read) {
   BOOST_TEST(node.nic_bandwidth.value() == 12.5e9, kTolerance);
   BOOST_TEST(node.speed == 0.5);
   BOOST_TEST(node.nic_burst.value() == 131072.0);
+  BOOST_TEST(node.gpu.tdp.value().value() == 350, kTolerance);
   BOOST_TEST(node.usd_per_hour.value() == 32.77);
+  BOOST_TEST(node.spot_usd_per_hour.value() == 11.3);
   BOOST_TEST(cluster.shared_cores.value() == 16);
 }
 

@@ -51,7 +51,23 @@ Report whole_report() {
   report.memory = memory;
   report.staleness = StalenessReport{
       .mean = 2.5, .p50 = 2, .p99 = 4, .max = 12, .histogram = {{2, 30}, {3, 29}, {12, 1}}};
-  report.cost = CostReport{.gpu_hours = 7.16, .usd = 23.5};
+  report.cost = CostReport{.gpu_hours = 7.16,
+                           .usd = 23.5,
+                           .usd_by_part = CostParts{.training = 20, .failures = 2, .energy = 1.5},
+                           .energy_kwh = 15.25,
+                           .co2_kg = 6.5};
+  report.energy = EnergyReport{.power_w = 1400, .gpus_w = 1000, .hosts_w = 250, .step_j = 577};
+  report.goodput = GoodputReport{.share = 0.925,
+                                 .expected_time = Seconds(6965.4),
+                                 .expected_time_spread = {Seconds(6600), Seconds(7400)},
+                                 .checkpoint_interval = Seconds(1800),
+                                 .job_mtbf = Seconds(36000),
+                                 .failures = 0.25,
+                                 .trainings = 1000};
+  report.start = StartReport{.elastic = true,
+                             .first_step = Seconds(15),
+                             .all_there_spread = {Seconds(60), Seconds(125)},
+                             .samples_meanwhile = 1234};
   report.intervals = {{"step_time_s", {0.4, 0.1 + 0.2 + 0.13}},
                       {"samples_per_s", {74.4, 80}},
                       {"epoch_time_s", {625, 672}},
@@ -59,7 +75,10 @@ Report whole_report() {
                       {"memory.allocated_peak_bytes", {30e9, 32e9}},
                       {"staleness.mean", {2.25, 2.875}},
                       {"cost.gpu_hours", {6.9, 7.5}},
-                      {"cost.usd", {22.5, 24.75}}};
+                      {"cost.usd", {22.5, 24.75}},
+                      {"cost.energy_kwh", {14, 16}},
+                      {"cost.co2_kg", {6, 7}},
+                      {"goodput.expected_time_s", {6500, 7500}}};
   report.bottleneck = "network: 62 % of the step is exposed pull and push";
   report.provenance = "compute: analytic; communication: links";
   report.outside_calibration = {"16 ranks from a curve of 8"};
@@ -143,6 +162,9 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "staleness",
                     "accuracy",
                     "cost",
+                    "energy",
+                    "goodput",
+                    "start",
                     "intervals",
                     "bottleneck",
                     "provenance",
@@ -160,7 +182,16 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
              {"parameters_bytes", "gradients_bytes", "optimizer_state_bytes", "activations_bytes",
               "buckets_bytes", "gathered_bytes", "workspace_bytes", "communication_bytes"});
   check_keys(json["staleness"], {"mean", "p50", "p99", "max", "histogram"});
-  check_keys(json["cost"], {"usd", "gpu_hours"});
+  check_keys(json["cost"], {"usd", "gpu_hours", "usd_by_part", "energy_kwh", "co2_kg"});
+  check_keys(json["cost"]["usd_by_part"], {"training", "failures", "start", "energy"});
+  check_keys(json["energy"], {"power_w", "gpus_w", "hosts_w", "pue_w", "step_j"});
+  check_keys(json["goodput"],
+             {"share", "expected_time_s", "expected_time_spread_s", "checkpoint_interval_s",
+              "checkpoint_write_s", "young_daly_s", "daly_higher_order_s", "job_mtbf_s",
+              "failures_expected", "checkpoints_expected", "checkpoint_s", "lost_s", "recovery_s",
+              "waiting_s", "slower_s", "start_s", "expectation", "trainings"});
+  check_keys(json["start"], {"mode", "first_step_s", "all_there_s", "all_there_spread_s", "delay_s",
+                             "samples_meanwhile"});
   check_keys(json["intervals"], interval_keys());
   BOOST_TEST(json["schema"] == "rehearse.report/1");
 }
@@ -191,7 +222,7 @@ BOOST_AUTO_TEST_CASE(json_says_null_for_what_is_not_known) {
   const Json empty = Json::parse(to_json(Report{}));
   BOOST_TEST(empty["intervals"].empty());
   for (const char* key : {"step_time_interval_s", "epoch_time_s", "train_time_s", "mfu", "memory",
-                          "staleness", "accuracy", "cost"}) {
+                          "staleness", "accuracy", "cost", "energy", "goodput", "start"}) {
     BOOST_TEST(empty[key].is_null(), key);
   }
   const Json whole = Json::parse(to_json(whole_report()));
@@ -218,6 +249,11 @@ BOOST_AUTO_TEST_CASE(csv_shows_the_jsons_numbers) {
              json["memory"]["allocated_peak_bytes"].dump());
   BOOST_TEST(row.at("memory.by_kind.activations_bytes") == "15000000000");
   BOOST_TEST(row.at("memory.reserved_peak_bytes") == "");
+  BOOST_TEST(row.at("cost.usd_by_part.failures") == "2.0");
+  BOOST_TEST(row.at("cost.co2_kg_high") == "7.0");
+  BOOST_TEST(row.at("goodput.share") == "0.925");
+  BOOST_TEST(row.at("goodput.expected_time_spread_s.low") == "6600.0");
+  BOOST_TEST(row.at("start.all_there_spread_s.high") == "125.0");
   BOOST_TEST(row.at("staleness.histogram") == "2: 30; 3: 29; 12: 1");
   BOOST_TEST(row.at("assumptions") == "one = 1; two = 2");
   BOOST_TEST(row.at("versions.simgrid") == "3.32.0");
@@ -237,6 +273,8 @@ BOOST_AUTO_TEST_CASE(csv_rows_of_unlike_reports_share_their_columns) {
   BOOST_TEST(csv_row({Report{}, whole_report()}, 0).at("memory.allocated_peak_bytes") == "");
   BOOST_TEST(csv_row({Report{}, whole_report()}, 1).at("staleness.max") == "12");
   BOOST_TEST(csv_row({Report{}}, 0).contains("staleness.max"));
+  BOOST_TEST(csv_row({Report{}}, 0).contains("goodput.expected_time_spread_s.low"));
+  BOOST_TEST(!csv_row({Report{}}, 0).contains("goodput"));
   BOOST_TEST(csv_row({Report{}}, 0).at("cost.usd_low") == "");
 }
 
