@@ -63,6 +63,36 @@ void add_run(CLI::App& app, RunCommand& command) {
   run->callback([&command] { run_command(command); });
 }
 
+void add_explain(CLI::App& app, ExplainCommand& command) {
+  CLI::App* explain =
+      app.add_subcommand("explain", "What bounds a step, and what more of each resource buys");
+  explain->add_option("SCENARIO", command.scenario, "The scenario file (YAML)")->required();
+  explain->add_option("--set", command.overrides, "Replace a value (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  explain
+      ->add_option_function<std::string>(
+          "--more", [&command](const std::string& text) { command.more = parse_share(text); },
+          "How much more of each resource: --more 25%; else 10%")
+      ->check(a_share_above_0())
+      ->type_name("PERCENT");
+  explain->add_option("--workers", command.workers, "Slow ranks to ask about, one by one; else 4")
+      ->check(CLI::Range(0, 1000000))
+      ->type_name("N");
+  explain->add_option("--jobs", command.jobs, "Simulations side by side; else one per core")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
+  explain->add_option("--format", command.format, "table, json, or csv of what more buys")
+      ->check(one_of({"table", "json", "csv"}))
+      ->type_name("FORMAT");
+  explain->add_option("--output", command.output, "Write to this file")->type_name("FILE");
+  explain->add_option("--trace", command.trace, "Write a step's trace with its critical path")
+      ->type_name("FILE");
+  explain->add_flag("--quiet", command.quiet, "No progress bar");
+  add_color(*explain, command.color);
+  explain->callback([&command] { explain_command(command); });
+}
+
 void add_forecast_question(CLI::App& app, ForecastCommand& command) {
   const CLI::Validator above_0 = a_number_above_0();
   app.add_option("--learning-rate", command.learning_rate, "Else that of most curves")
@@ -290,6 +320,7 @@ ExitCode run_command_line(int argc, char** argv) {
   app.set_version_flag("--version", "rehearse " REHEARSE_VERSION);
   app.require_subcommand(1);
   RunCommand run;
+  ExplainCommand explain;
   ForecastCommand forecast;
   std::string what;
   ImportCommand import;
@@ -297,6 +328,7 @@ ExitCode run_command_line(int argc, char** argv) {
   SweepCommand sweep;
   CollectCommand collect;
   add_run(app, run);
+  add_explain(app, explain);
   add_forecast(app, forecast);
   add_list(app, what);
   add_import(app, import);

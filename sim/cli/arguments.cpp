@@ -123,6 +123,17 @@ double parse_share(const std::string& text) {
 
 CLI::Validator a_share() { return parsed_by("a_share", parse_share); }
 
+CLI::Validator a_share_above_0() {
+  constexpr double kMostShare = 10;
+  const auto check = [](const std::string& text) -> std::string {
+    const bool is_one = a_share()(text).empty();
+    const double share = is_one ? parse_share(text) : 0;
+    if (share > 0 && share <= kMostShare) return "";
+    return fmt::format("expected a share above 0, at most 1000%, like 10%; got \"{}\"", text);
+  };
+  return {check, "", "a_share_above_0"};
+}
+
 Seconds parse_timeout(const std::string& text) {
   if (const auto time = positive(text, parse_seconds)) return *time;
   throw InputError(

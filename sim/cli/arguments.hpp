@@ -22,6 +22,8 @@ CLI::Validator a_time();
 
 /// A check that an option's value is a share as parse_share takes it.
 CLI::Validator a_share();
+/// The same for more than nothing, at most 1000%.
+CLI::Validator a_share_above_0();
 /// 0.05 for "5%"; anything but a number of at least 0 and a percent sign is an InputError.
 double parse_share(const std::string& text);
 

@@ -29,6 +29,21 @@ struct RunCommand {
 };
 void run_command(const RunCommand& command);
 
+/// `rehearse explain SCENARIO`: what bounds the step, and what would change it.
+struct ExplainCommand {
+  std::filesystem::path scenario;
+  std::vector<std::string> overrides;  ///< "cluster.nodes=8", in order
+  std::string format = "table";        ///< table, json or csv
+  std::filesystem::path output;        ///< empty: standard output
+  std::filesystem::path trace;         ///< Chrome trace with the critical path; empty: none
+  double more = 0.1;                   ///< of each resource: 0.1 for 10 %
+  int workers = 4;                     ///< slow ones that are asked about, one by one
+  int jobs = 0;                        ///< simulations side by side; 0: one per core
+  bool quiet = false;
+  ColorChoice color = ColorChoice::automatic;
+};
+void explain_command(const ExplainCommand& command);
+
 /// `rehearse forecast CURVE...`: what staleness does to accuracy, from a few runs.
 struct ForecastCommand {
   std::vector<std::filesystem::path> curves;

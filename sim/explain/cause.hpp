@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "explain/machine.hpp"
+
+namespace rehearse {
+
+/// What takes time that an ideal run would not.
+enum class Cause {
+  jitter,        ///< compute times vary from step to step
+  unequal,       ///< ranks that are slower than the median one, and those that sleep
+  host,          ///< the host's launches
+  interference,  ///< what compute and communication beside each other cost
+  shared_cores,  ///< ranks compute on the same cores
+  server,        ///< a parameter server's updates
+  overlap,       ///< communication that computation waits for in the same step
+  network        ///< latencies and limited rates
+};
+std::string to_string(Cause cause);
+/// What an ideal run has instead: "an infinite network".
+std::string instead_of(Cause cause);
+/// Those that the machine has, in the order above.
+std::vector<Cause> causes_of(const Machine& machine);
+/// Takes the cause away:
+/// - jitter: every factor is 1; unequal: every rank computes as long as the median one, none sleeps
+/// - host, server: they take no time; interference: none; shared_cores: a core for everyone
+/// - overlap: what waits for communication waits for that of the step before, so that all of it may
+///   hide (a step then takes as long as the busier of the two)
+/// - network: messages take no time; members of a collective still wait for each other
+void remove(Cause cause, Machine& machine);
+
+}  // namespace rehearse

@@ -1,0 +1,147 @@
+#include "explain/explanation.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "report/anatomy.hpp"
+#include "report/basis.hpp"
+
+namespace rehearse {
+namespace {
+
+using Question = Alternative::Question;
+
+std::optional<double> usd_per_hour(const Cluster& cluster) {
+  double sum = 0;
+  for (const NodeGroup& group : cluster.groups) {
+    if (!group.node.usd_per_hour) return std::nullopt;
+    sum += *group.node.usd_per_hour * group.nodes;
+  }
+  return sum;
+}
+
+void add_identity(const Basis& basis, Explanation& result) {
+  const Scenario& scenario = basis.facts.scenario;
+  result.scenario = scenario.file;
+  result.description = scenario.description;
+  result.model = scenario.model.name;
+  result.cluster = scenario.cluster.name;
+  result.strategy = strategy_name(scenario.strategy);
+  result.fidelity = basis.facts.fidelity;
+  result.gpus = scenario.cluster.gpu_count();
+  result.nodes = scenario.cluster.node_count();
+  result.usd_per_hour = usd_per_hour(scenario.cluster);
+  const Headline figures = headline(basis.facts);
+  result.step_time = figures.step_time;
+  result.samples_per_s = figures.samples_per_s;
+}
+
+/// True where every rank's iteration ends with the others'.
+bool in_step(const Basis& basis) { return std::isinf(basis.common_end.value()); }
+
+/// The measured step whose length is nearest to the median.
+std::uint32_t typical_step(const WaitGraph& graph, const Basis& basis, std::uint32_t last,
+                           Seconds median) {
+  std::uint32_t best = basis.first;
+  Seconds least(std::numeric_limits<double>::infinity());
+  for (std::uint32_t k = basis.first; k < last; ++k) {
+    const StepWindow window = step_window(graph, basis.workers, in_step(basis), k, k + 1);
+    const Seconds off(std::abs((window.end - window.begin - median).value()));
+    if (off < least * (1 - 1e-9)) least = off, best = k;
+  }
+  return best;
+}
+
+std::vector<PathRow> rows_of(const Schedule& schedule, const std::vector<PathPiece>& pieces) {
+  std::vector<PathRow> rows;
+  for (const PathPiece& piece : pieces) {
+    const Program& program = schedule.program_of(piece.rank);
+    const Op& op = program.ops[piece.op.index()];
+    std::string lane = op.queue  ? schedule.queues[op.queue->index()].name
+                       : op.lane ? program.lanes[op.lane->index()].name
+                                 : "";
+    rows.push_back({piece, std::move(lane), op.label, unit_of(op)});
+  }
+  return rows;
+}
+
+CriticalPath path_of(const WaitGraph& graph, const Basis& basis, const Machine& machine,
+                     Seconds median) {
+  const Schedule& schedule = graph.schedule();
+  const auto pieces_between = [&](std::uint32_t first, std::uint32_t last, StepWindow& window) {
+    window = step_window(graph, basis.workers, in_step(basis), first, last);
+    return pieces_of(schedule, path_back(graph, window.last_span, window.end, window.begin));
+  };
+  StepWindow window;
+  const std::vector<PathPiece> pieces = pieces_between(basis.first, basis.last, window);
+  LinkCosts links(machine);
+  CriticalPath path;
+  path.steps = basis.last - basis.first;
+  path.total = (window.end - window.begin) / path.steps;
+  path.shares = shares_of(schedule, pieces, path.steps, links);
+  path.shown_step = typical_step(graph, basis, basis.last, median);
+  path.rows = rows_of(schedule, pieces_between(path.shown_step, path.shown_step + 1, window));
+  path.shown_begin = window.begin;
+  return path;
+}
+
+/// Both of the same iterations, so that only their ratio counts.
+void compare(const Headline& base, const Explanation& whole, Alternative& one) {
+  const double ratio = one.result.step_time / base.step_time;
+  one.step_time = whole.step_time * ratio;
+  one.saved = whole.step_time - one.step_time;
+  one.saved_share = 1 - ratio;
+  one.samples_per_s = whole.samples_per_s * (one.result.samples_per_s / base.samples_per_s);
+  if (one.cumulative) *one.cumulative *= whole.step_time / base.step_time;
+  if (whole.usd_per_hour && one.question == Question::more)
+    one.usd_per_million_samples = *whole.usd_per_hour / 3600 * 1e6 / one.samples_per_s;
+}
+
+void sort_by_saving(std::vector<Alternative>& list) {
+  std::ranges::stable_sort(list, std::ranges::greater{}, &Alternative::saved_share);
+}
+
+void add_alternatives(const Headline& base, std::vector<Alternative> alternatives,
+                      Explanation& result) {
+  for (Alternative& one : alternatives) {
+    compare(base, result, one);
+    switch (one.question) {
+      case Question::ideal:
+        result.ideal = std::move(one);
+        break;
+      case Question::cause:
+        result.causes.push_back(std::move(one));
+        break;
+      case Question::worker:
+        result.workers.push_back(std::move(one));
+        break;
+      case Question::operation:
+        result.operations.push_back(std::move(one));
+        break;
+      case Question::more:
+        result.more.push_back(std::move(one));
+        break;
+    }
+  }
+  for (auto* list : {&result.workers, &result.operations, &result.more}) sort_by_saving(*list);
+}
+
+}  // namespace
+
+Explanation explain(const RunFacts& facts, const Machine& machine, const Headline& base,
+                    std::vector<Alternative> alternatives) {
+  const Basis basis = basis_of(facts);
+  const WaitGraph graph(facts.schedule, facts.trace);
+  Explanation result;
+  add_identity(basis, result);
+  result.path = path_of(graph, basis, machine, result.step_time);
+  result.ranks = split_ranks(graph, basis.workers, basis.first, basis.last);
+  for (const RankSplit& split : result.ranks)
+    result.programs.push_back(facts.schedule.program_of(split.rank).name);
+  add_alternatives(base, std::move(alternatives), result);
+  result.words = sentences(result);
+  return result;
+}
+
+}  // namespace rehearse

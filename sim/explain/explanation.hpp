@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "explain/path_shares.hpp"
+#include "explain/rank_split.hpp"
+#include "report/report.hpp"
+
+namespace rehearse {
+
+/// The run again with one thing changed.
+struct Alternative {
+  enum class Question : std::uint8_t { ideal, cause, worker, operation, more };
+  Question question = Question::cause;
+  std::string name;   ///< "network", "nic", "all_reduce"
+  std::string words;  ///< "NIC bandwidth", "an infinite network"
+  RankId rank{};      ///< of a worker
+  double change = 0;  ///< of a resource: 0.1 for 10 % more, -0.0909 for a time 1.1 times as short
+  Headline result{};  ///< what came out, of the iterations that it was played for
+  /// Causes: the step without this one and all before it.
+  std::optional<Seconds> cumulative{};
+
+  // Beside the run as it is:
+  Seconds step_time{};
+  double samples_per_s = 0;
+  Seconds saved{};         ///< of the step; below 0 where it takes longer
+  double saved_share = 0;  ///< of the step
+  std::optional<double> usd_per_million_samples{};
+};
+
+/// A piece of the critical path of one step, from the start of that step on.
+struct PathRow {
+  PathPiece piece;
+  std::string lane, label, unit;
+};
+struct CriticalPath {
+  Seconds total;  ///< of one step: the measured steps over their number
+  std::uint32_t steps = 0;
+  PathShares shares;
+  std::uint32_t shown_step = 0;  ///< iteration whose step is nearest to the median
+  Seconds shown_begin;
+  std::vector<PathRow> rows;  ///< of that step
+};
+
+/// What bounds a run, and what would change it.
+struct Explanation {
+  std::string scenario, description, model, cluster, strategy, fidelity;
+  std::size_t gpus = 0, nodes = 0;
+  Seconds step_time;
+  double samples_per_s = 0;
+  std::optional<double> usd_per_hour;  ///< of the cluster
+  CriticalPath path;
+  std::vector<RankSplit> ranks;
+  std::vector<std::string> programs;  ///< by `ranks`
+  std::optional<Alternative> ideal;   ///< without all causes; nothing if there are none
+  std::vector<Alternative> causes;    ///< in the order in which `cumulative` takes them away
+  std::vector<Alternative> workers, operations, more;  ///< what saves most first
+  std::vector<std::string> words;                      ///< what it comes to, in sentences
+};
+
+/// `base` and what `alternatives` answer are of the same iterations; `facts` are of the whole run.
+Explanation explain(const RunFacts& facts, const Machine& machine, const Headline& base,
+                    std::vector<Alternative> alternatives);
+
+/// 3 to 6 sentences with numbers.
+std::vector<std::string> sentences(const Explanation& explanation);
+
+/// `rehearse.explain/1`, two-space indented, keys in a fixed order.
+std::string to_json(const Explanation& explanation);
+/// What more of each resource buys: a header line and a row for each.
+std::string to_csv(const Explanation& explanation);
+/// For people: columns fit `width`; ANSI colours if `color`.
+std::string to_terminal(const Explanation& explanation, int width, bool color);
+/// A Chrome trace (to_chrome_trace) with the path as one more process.
+std::string with_critical_path(std::string trace, const Explanation& explanation);
+
+}  // namespace rehearse

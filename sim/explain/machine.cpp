@@ -1,0 +1,75 @@
+#include "explain/machine.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "explain/pace.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Beyond this a rank counts as slower than the median one.
+constexpr double kSlower = 1 + 1e-9;
+
+}  // namespace
+
+void make_median(RankId rank, Machine& machine) {
+  RankSpec& spec = machine.schedule.ranks[rank.index()];
+  spec.slowdown /= std::max(1.0, relative_compute(machine.schedule)[rank.index()]);
+  spec.delay = Seconds(0);
+}
+
+std::vector<RankId> slow_ranks(const Schedule& schedule, std::size_t count) {
+  const std::vector<double> relative = relative_compute(schedule);
+  std::vector<RankId> ranks;
+  for (std::size_t r = 0; r < relative.size(); ++r)
+    if (relative[r] > kSlower || schedule.ranks[r].delay > Seconds(0)) ranks.emplace_back(r);
+  const auto time = [&](RankId rank) {
+    return nominal_compute(schedule, rank) + schedule.ranks[rank.index()].delay;
+  };
+  std::ranges::stable_sort(ranks, std::ranges::greater{}, time);
+  ranks.resize(std::min(ranks.size(), count));
+  return ranks;
+}
+
+std::string operation_class(const Op& op) {
+  if (const auto* collective = std::get_if<Collective>(&op.work))
+    return to_string(collective->kind);
+  if (travels(op)) return op.label.substr(0, op.label.find(' '));  // pull, push, copy
+  if (!std::holds_alternative<Compute>(op.work)) return "";
+  switch (op.phase) {
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
+    case Phase::optimizer:
+      return "optimizer";
+    case Phase::host:
+      return "launches";
+    case Phase::server:
+      return "updates";
+    case Phase::communication:
+      break;
+  }
+  throw InternalError("internal error: unknown phase");
+}
+
+std::vector<std::string> operation_classes(const Schedule& schedule) {
+  std::vector<std::string> classes;
+  for (const Program& program : schedule.programs) {
+    for (const Op& op : program.ops) {
+      const std::string name = operation_class(op);
+      if (!name.empty() && std::ranges::find(classes, name) == classes.end())
+        classes.push_back(name);
+    }
+  }
+  return classes;
+}
+
+void remove_operations(const std::string& name, Machine& machine) {
+  for (Program& program : machine.schedule.programs)
+    for (Op& op : program.ops)
+      if (operation_class(op) == name) op.work = Join{};
+}
+
+}  // namespace rehearse

@@ -1,0 +1,191 @@
+#include "explain/resource.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.hpp"
+#include "explain/pace.hpp"
+
+namespace rehearse {
+namespace {
+
+struct Words {
+  Resource resource;
+  const char* name;
+  const char* words;
+  bool rate;
+};
+constexpr std::array<Words, 11> kWords{{
+    {Resource::gpu, "gpu", "GPU speed", true},
+    {Resource::nvlink, "nvlink", "NVLink bandwidth", true},
+    {Resource::pcie, "pcie", "PCIe bandwidth", true},
+    {Resource::nic, "nic", "NIC bandwidth", true},
+    {Resource::fabric, "fabric", "switch bandwidth", true},
+    {Resource::latency, "latency", "network latency", false},
+    {Resource::server, "server", "server apply rate", true},
+    {Resource::host, "host", "launch time", false},
+    {Resource::sockets, "sockets", "socket time of hosts", false},
+    {Resource::straggling, "straggling", "sleep of slow ranks", false},
+    {Resource::jitter, "jitter", "jitter", false},
+}};
+
+const Words& entry(Resource resource) {
+  const auto found = std::ranges::find(kWords, resource, &Words::resource);
+  check(found != kWords.end(), "an unknown resource");
+  return *found;
+}
+
+template <class Holds>
+bool any_compute(const Schedule& schedule, const Holds& holds) {
+  return std::ranges::any_of(schedule.programs, [&](const Program& program) {
+    return std::ranges::any_of(program.ops, [&](const Op& op) {
+      const auto* compute = std::get_if<Compute>(&op.work);
+      return compute && compute->duration > Seconds(0) && holds(op);
+    });
+  });
+}
+
+template <class Holds>
+void speed_up_compute(double factor, Schedule& schedule, const Holds& holds) {
+  for (Program& program : schedule.programs) {
+    for (Op& op : program.ops) {
+      auto* compute = std::get_if<Compute>(&op.work);
+      if (compute && holds(op)) compute->duration *= 1 / factor;
+    }
+  }
+}
+
+bool of_host(const Op& op) { return op.phase == Phase::host; }
+bool of_server(const Op& op) { return op.phase == Phase::server; }
+
+bool has_nvlink(const Cluster& cluster) {
+  return std::ranges::any_of(cluster.groups,
+                             [](const NodeGroup& group) { return group.node.nvlink.has_value(); });
+}
+
+/// Calibrated collectives between nodes are bound by NICs, those inside one by its own links.
+void speed_up_curves(double factor, bool between_nodes, Machine& machine) {
+  if (!machine.comm) return;
+  for (CommCurve& curve : machine.comm->curves)
+    for (CommSegment& segment : curve.segments)
+      if ((curve.nodes > 1) == between_nodes) segment.busbw *= factor;
+}
+
+void speed_up_inside_nodes(Resource resource, double factor, Machine& machine) {
+  for (NodeGroup& group : machine.cluster.groups) {
+    if (resource == Resource::nvlink) {
+      if (group.node.nvlink) group.node.nvlink->bandwidth *= factor;
+    } else {
+      group.node.pcie.bandwidth *= factor;
+      group.node.pcie.host_bandwidth *= factor;
+    }
+  }
+  if (resource == Resource::pcie) speed_up_compute(factor, machine.schedule, is_copy);
+  if (has_nvlink(machine.cluster) == (resource == Resource::nvlink))
+    speed_up_curves(factor, false, machine);
+}
+
+void shorten_latencies(double factor, Machine& machine) {
+  for (NodeGroup& group : machine.cluster.groups) {
+    if (group.node.nvlink) group.node.nvlink->latency *= 1 / factor;
+    group.node.pcie.latency *= 1 / factor;
+    group.node.nic_latency *= 1 / factor;
+  }
+  std::visit(
+      [factor](auto& fabric) {
+        if constexpr (requires { fabric.latency; }) fabric.latency *= 1 / factor;
+      },
+      machine.cluster.fabric);
+  if (!machine.comm) return;
+  for (CommCurve& curve : machine.comm->curves)
+    for (CommSegment& segment : curve.segments) segment.latency *= 1 / factor;
+}
+
+void speed_up_sockets(double factor, Transport& transport) {
+  transport.wake *= 1 / factor;
+  transport.per_message *= 1 / factor;
+  transport.slice *= 1 / factor;
+  transport.host_rate *= factor;
+}
+
+bool uses(Resource resource, const Machine& machine, const std::set<PortKind>& ports) {
+  const Schedule& schedule = machine.schedule;
+  switch (resource) {
+    case Resource::gpu:
+      return any_compute(schedule, trains);
+    case Resource::nvlink:
+      return ports.contains(PortKind::nvlink);
+    case Resource::pcie:
+      return ports.contains(PortKind::pcie) || ports.contains(PortKind::cpu) ||
+             any_compute(schedule, is_copy);
+    case Resource::nic:
+      return ports.contains(PortKind::nic);
+    case Resource::fabric:
+      return ports.contains(PortKind::nic) && !std::holds_alternative<Star>(machine.cluster.fabric);
+    case Resource::latency:
+      return !ports.empty();
+    case Resource::server:
+      return any_compute(schedule, of_server);
+    case Resource::host:
+      return any_compute(schedule, of_host);
+    case Resource::sockets:
+      return machine.comm && machine.comm->transport && ports.contains(PortKind::nic);
+    case Resource::straggling:
+      return std::ranges::any_of(schedule.ranks,
+                                 [](const RankSpec& rank) { return rank.delay > Seconds(0); });
+    case Resource::jitter:
+      return schedule.jitter.distribution == Jitter::Distribution::lognormal;
+  }
+  throw InternalError("internal error: unknown resource");
+}
+
+}  // namespace
+
+std::string to_string(Resource resource) { return entry(resource).name; }
+std::string words_of(Resource resource) { return entry(resource).words; }
+bool is_rate(Resource resource) { return entry(resource).rate; }
+
+std::vector<Resource> resources_of(const Machine& machine, const std::set<PortKind>& ports) {
+  std::vector<Resource> resources;
+  for (const Words& one : kWords)
+    if (uses(one.resource, machine, ports)) resources.push_back(one.resource);
+  return resources;
+}
+
+void speed_up(Resource resource, double factor, Machine& machine) {
+  switch (resource) {
+    case Resource::gpu:
+      return speed_up_compute(factor, machine.schedule, trains);
+    case Resource::nvlink:
+    case Resource::pcie:
+      return speed_up_inside_nodes(resource, factor, machine);
+    case Resource::nic:
+      for (NodeGroup& group : machine.cluster.groups) group.node.nic_bandwidth *= factor;
+      return speed_up_curves(factor, true, machine);
+    case Resource::fabric:
+      std::visit(
+          [factor](auto& fabric) {
+            if constexpr (requires { fabric.bandwidth; }) fabric.bandwidth *= factor;
+          },
+          machine.cluster.fabric);
+      return;
+    case Resource::latency:
+      return shorten_latencies(factor, machine);
+    case Resource::server:
+      return speed_up_compute(factor, machine.schedule, of_server);
+    case Resource::host:
+      return speed_up_compute(factor, machine.schedule, of_host);
+    case Resource::sockets:
+      if (machine.comm && machine.comm->transport)
+        speed_up_sockets(factor, *machine.comm->transport);
+      return;
+    case Resource::straggling:
+      for (RankSpec& rank : machine.schedule.ranks) rank.delay *= 1 / factor;
+      return;
+    case Resource::jitter:
+      machine.schedule.jitter.cv /= factor;
+      return;
+  }
+}
+
+}  // namespace rehearse
