@@ -28,7 +28,7 @@ Basis basis_of(const RunFacts& facts);
 /// train (of one too slow to end any by then, its first).
 std::vector<Seconds> measured_steps(const Basis& basis);
 /// Workers whose gradients count (backup workers' are dropped) times batch and micro-batches.
-std::int64_t global_batch(const Basis& basis);
+std::int64_t global_batch(const Scenario& scenario, const Schedule& schedule);
 double samples_per_s(const Basis& basis, Seconds step_time);
 /// From the measured iterations; nothing without jitter, for then every run is the same.
 Sampling sampling_of(const Basis& basis);
