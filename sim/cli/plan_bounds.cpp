@@ -122,7 +122,32 @@ void add_figures(const Scenario& scenario, Bound& bound) {
   add_unknown(scenario, bound);
 }
 
+/// Between nodes: the NICs, the fabric, and collectives that were measured over them. What a node
+/// holds inside stays.
+void speed_up_network(Scenario& scenario, double factor) {
+  for (NodeGroup& group : scenario.cluster.groups) group.node.nic_bandwidth *= factor;
+  std::visit(
+      [&](auto& fabric) {
+        if constexpr (requires { fabric.bandwidth; }) fabric.bandwidth *= factor;
+      },
+      scenario.cluster.fabric);
+  if (!scenario.comm) return;
+  auto comm = std::make_shared<CommProfile>(*scenario.comm);
+  for (CommCurve& curve : comm->curves) {
+    if (curve.nodes == 1) continue;
+    for (CommSegment& segment : curve.segments) segment.busbw *= factor;
+  }
+  scenario.comm = comm;
+}
+
 }  // namespace
+
+std::string predict_if(const Document& document, const WhatIf& machine) {
+  Scenario scenario = read_scenario(document);
+  if (machine.network != 1) speed_up_network(scenario, machine.network);
+  for (NodeGroup& group : scenario.cluster.groups) group.node.speed *= machine.compute;
+  return to_json(simulate(scenario, nullptr, false).report);
+}
 
 Bound bound_of(const Document& document, const std::string& program) {
   FilesRead files;

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "config/document.hpp"
-#include "planner/bound.hpp"
+#include "planner/run_plan.hpp"
 
 namespace rehearse {
 
@@ -20,5 +20,8 @@ namespace rehearse {
 /// Times with jitter, and those of parameter servers, whose workers are not in step, are not
 /// bounded. An error of reading or scheduling becomes the bound's.
 Bound bound_of(const Document& scenario, const std::string& program);
+
+/// As quick_simulator() predicts, on another machine.
+std::string predict_if(const Document& scenario, const WhatIf& machine);
 
 }  // namespace rehearse

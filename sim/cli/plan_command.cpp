@@ -30,10 +30,11 @@ ChildLimits limits_of(const PlanCommand& command) {
 }
 
 PlanSimulator plan_simulator() {
-  PlanSimulator all{.simulator = simulator(), .bound = {}};
+  PlanSimulator all{.simulator = quick_simulator(), .bound = {}};
   all.bound = [program = all.simulator.program](const Document& scenario) {
     return bound_of(scenario, program);
   };
+  all.predict_if = predict_if;
   return all;
 }
 
@@ -47,17 +48,17 @@ PlanResult searched(const PlanCommand& command, PreparedPlan plan, const PlanSim
                     ResultStore& store, bool shown) {
   ProgressBar bar(shown);
   const SweepOptions options{
-      .limits = limits_of(command),
-      .shard = {},
-      .progress = [&](const SweepProgress& progress) { bar.show(progress); }};
+      .limits = limits_of(command), .shard = {}, .progress = [&](const SweepProgress& progress) {
+        bar.show(progress);
+      }};
   return run_plan(std::move(plan), with, store, options);
 }
 
 std::string render(const PlanResult& result, const PlanCommand& command) {
   if (command.format == "json") return plan_json(result);
   if (command.format == "csv") return plan_csv(result);
-  return plan_table(result, {.top = static_cast<std::size_t>(command.top),
-                             .color = use_color(command.color)});
+  return plan_table(
+      result, {.top = static_cast<std::size_t>(command.top), .color = use_color(command.color)});
 }
 
 /// What could not be kept; the answer was printed all the same.

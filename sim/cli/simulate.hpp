@@ -33,7 +33,8 @@ struct Prediction {
 };
 
 /// The whole pipeline after reading: plan, run, summarize. Once per process (SimGrid). `progress`
-/// may be null.
-Prediction simulate(const Scenario& scenario, void (*progress)(double share));
+/// may be null. The largest batch that fits is found by building the schedule for others.
+Prediction simulate(const Scenario& scenario, void (*progress)(double share),
+                    bool find_largest_batch = true);
 
 }  // namespace rehearse

@@ -13,8 +13,8 @@ namespace rehearse {
 namespace {
 
 /// A scenario's report without what belongs to its file: the same content, the same text.
-std::string predict(const Document& scenario) {
-  const Prediction prediction = simulate(read_scenario(scenario), nullptr);
+std::string predict(const Document& scenario, bool find_largest_batch) {
+  const Prediction prediction = simulate(read_scenario(scenario), nullptr, find_largest_batch);
   auto report = nlohmann::ordered_json::parse(to_json(prediction.report));
   for (const char* key : {"schema", "scenario", "description"}) report.erase(key);
   return report.dump();
@@ -25,7 +25,14 @@ std::string predict(const Document& scenario) {
 Simulator simulator() {
   return {.program = program_identity(simgrid_version()),
           .read = [](const Document& scenario) { read_scenario(scenario); },
-          .predict = predict};
+          .predict = [](const Document& scenario) { return predict(scenario, true); }};
+}
+
+Simulator quick_simulator() {
+  Simulator quick = simulator();
+  quick.program += ", without the largest batch";
+  quick.predict = [](const Document& scenario) { return predict(scenario, false); };
+  return quick;
 }
 
 void make_folder(const std::filesystem::path& folder) {

@@ -10,6 +10,9 @@ namespace rehearse {
 /// This program as studies need it: a report without what belongs to its file, so that the same
 /// content has the same text.
 Simulator simulator();
+/// The same without the largest batch that fits, which takes as long as the rest; its results have
+/// keys of their own.
+Simulator quick_simulator();
 
 /// MissingError if it cannot be made.
 void make_folder(const std::filesystem::path& folder);

@@ -14,9 +14,14 @@ Json to_json(const Bound& bound) {
   for (const auto& [metric, why] : bound.unknown) {
     unknown.push_back({static_cast<int>(metric), why});
   }
-  return {{"key", bound.key},   {"error", bound.error},     {"code", static_cast<int>(bound.code)},
-          {"best", best},       {"unknown", unknown},       {"capacity", bound.capacity},
-          {"machine", bound.machine}, {"node_price", bound.node_price}};
+  return {{"key", bound.key},
+          {"error", bound.error},
+          {"code", static_cast<int>(bound.code)},
+          {"best", best},
+          {"unknown", unknown},
+          {"capacity", bound.capacity},
+          {"machine", bound.machine},
+          {"node_price", bound.node_price}};
 }
 
 Bound bound_from(const Json& json) {

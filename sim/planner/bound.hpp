@@ -21,8 +21,8 @@ struct Bound {
   Figures best;
   /// What it will not tell, and why: "no train.epochs".
   std::map<Metric, std::string> unknown;
-  double capacity = 0;  ///< of the GPU's memory, in bytes; 0: not known
-  std::string machine;  ///< the cluster's name, by which prices are told apart
+  double capacity = 0;    ///< of the GPU's memory, in bytes; 0: not known
+  std::string machine;    ///< the cluster's name, by which prices are told apart
   double node_price = 0;  ///< USD per hour of one node; 0: none, or nodes differ
 };
 

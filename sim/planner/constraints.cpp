@@ -27,8 +27,8 @@ Constraint read_memory(const Value& value) {
 double read_accuracy(const Value& value) {
   const double share = value.as_number();
   if (share > 0 && share < 1) return share;
-  value.fail(fmt::format("expected a share between 0 and 1, such as 0.92; got \"{}\"",
-                         value.shown()));
+  value.fail(
+      fmt::format("expected a share between 0 and 1, such as 0.92; got \"{}\"", value.shown()));
 }
 
 /// `512`, or `{min: 256, max: 1024}`.
@@ -91,8 +91,9 @@ double Constraint::limit_at(double capacity) const {
 
 std::string Constraint::words() const {
   if (sense == Sense::fits) return "memory fits the GPU";
-  return fmt::format("{} at {} {}", info(metric).name, sense == Sense::at_most ? "most" : "least",
-                     format(metric, limit));
+  const std::string most = sense == Sense::at_most ? "at most" : "at least";
+  if (metric == Metric::gpus) return fmt::format("{} {}", most, format(metric, limit));
+  return fmt::format("{} {} {}", info(metric).name, most, format(metric, limit));
 }
 
 std::string Objective::words() const {
@@ -111,7 +112,8 @@ std::vector<Constraint> read_constraints(const std::optional<Value>& value) {
   std::vector<Constraint> constraints;
   const auto add = [&](const char* name, Metric metric, Sense sense, auto&& read) {
     if (const auto limit = map.optional(name)) {
-      constraints.push_back({.name = name, .metric = metric, .sense = sense, .limit = read(*limit)});
+      constraints.push_back(
+          {.name = name, .metric = metric, .sense = sense, .limit = read(*limit)});
     }
   };
   const auto positive = [](const Value& limit) { return limit.as_positive_number(); };

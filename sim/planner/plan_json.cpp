@@ -61,8 +61,7 @@ Json metrics_json(const Candidate& candidate) {
   Json values = Json::object();
   for (const MetricInfo& one : metrics()) {
     const auto figure = candidate.figures->find(one.metric);
-    values[one.key] =
-        figure == candidate.figures->end() ? Json() : Json(figure->second.value);
+    values[one.key] = figure == candidate.figures->end() ? Json() : Json(figure->second.value);
   }
   return values;
 }
@@ -82,14 +81,15 @@ Json ranked_json(const PlanResult& result, std::size_t place) {
   const PreparedPlan& prepared = result.prepared;
   const std::size_t i = result.ranking[place];
   const Candidate& candidate = prepared.candidates[i];
-  return {{"rank", place + 1},
-          {"tied", is_tied(candidate, prepared.candidates, result.ranking, prepared.plan.objective)},
-          {"settings", settings_json(prepared, i)},
-          {"scenario_overrides", overrides_json(prepared, i)},
-          {"metrics", metrics_json(candidate)},
-          {"intervals", intervals_json(candidate)},
-          {"at_risk", candidate.at_risk},
-          {"reasons", reasons(result, i)}};
+  return {
+      {"rank", place + 1},
+      {"tied", is_tied(candidate, prepared.candidates, result.ranking, prepared.plan.objective)},
+      {"settings", settings_json(prepared, i)},
+      {"scenario_overrides", overrides_json(prepared, i)},
+      {"metrics", metrics_json(candidate)},
+      {"intervals", intervals_json(candidate)},
+      {"at_risk", candidate.at_risk},
+      {"reasons", reasons(result, i)}};
 }
 
 const char* stage_name(Stage stage) {
@@ -155,12 +155,9 @@ Json objective_json(const Objective& objective) {
 
 Json counts_json(const PlanResult& result) {
   const PlanCount all = count(result);
-  return {{"candidates", all.candidates},
-          {"pruned", all.pruned},
-          {"simulated", all.simulated},
-          {"failed", all.failed},
-          {"feasible", all.feasible},
-          {"duplicates", result.prepared.duplicates}};
+  return {{"candidates", all.candidates}, {"pruned", all.pruned},
+          {"simulated", all.simulated},   {"failed", all.failed},
+          {"feasible", all.feasible},     {"duplicates", result.prepared.duplicates}};
 }
 
 /// Places in the ranking of those that nothing is better than in every objective.

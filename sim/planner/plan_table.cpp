@@ -90,10 +90,13 @@ std::string mark(const PlanResult& result, std::size_t i) {
   const Candidate& candidate = prepared.candidates[i];
   const Objective& objective = prepared.plan.objective;
   std::string text = i == result.choice ? "chosen" : "";
-  const auto add = [&](const char* word) { text += (text.empty() ? "" : ", ") + std::string(word); };
+  const auto add = [&](const char* word) {
+    text += (text.empty() ? "" : ", ") + std::string(word);
+  };
   if (objective.metrics.size() > 1) {
     if (on_front(candidate, prepared.candidates, objective)) add("front");
-  } else if (i != result.choice && is_tied(candidate, prepared.candidates, result.ranking, objective)) {
+  } else if (i != result.choice &&
+             is_tied(candidate, prepared.candidates, result.ranking, objective)) {
     add("tied");
   }
   if (!candidate.at_risk.empty()) add("at risk");
@@ -107,7 +110,8 @@ void put_ranking(const PlanResult& result, std::size_t top, Page& page) {
   const Metric first = shown.front();
   Grid grid;
   grid.title("rank", false);
-  for (const std::size_t axis : axes) grid.title(last_word(prepared.study.study.axes[axis].name), true);
+  for (const std::size_t axis : axes)
+    grid.title(last_word(prepared.study.study.axes[axis].name), true);
   for (const Metric metric : shown) {
     grid.title(info(metric).name, false);
     if (metric == first) grid.title("90 % interval", true);
@@ -128,7 +132,8 @@ void put_ranking(const PlanResult& result, std::size_t top, Page& page) {
   page.blank();
   grid.put(page);
   if (result.ranking.size() > top) {
-    page.line(page.ink(Ink::faint, fmt::format("and {} more feasible", result.ranking.size() - top)));
+    page.line(
+        page.ink(Ink::faint, fmt::format("and {} more feasible", result.ranking.size() - top)));
   }
 }
 
@@ -144,8 +149,9 @@ void put_question(const PlanResult& result, Page& page) {
   const PlanCount all = count(result);
   page.wrapped_field(
       "searched", Ink::faint,
-      fmt::format("{} candidates: {} dismissed by their bounds, {} simulated, {} cannot run, {} feasible",
-                  all.candidates, all.pruned, all.simulated, all.failed, all.feasible));
+      fmt::format(
+          "{} candidates: {} dismissed by their bounds, {} simulated, {} cannot run, {} feasible",
+          all.candidates, all.pruned, all.simulated, all.failed, all.feasible));
 }
 
 void put_choice(const PlanResult& result, Page& page) {
@@ -186,17 +192,18 @@ void put_rejected(const PlanResult& result, Page& page) {
   }
   if (!groups.empty()) page.blank();
   for (const auto& [name, group] : groups) {
-    page.wrapped_field(name, Ink::plain,
-                       fmt::format("{} rejected; the nearest, {}: {}", count_of(group.count, "candidate"),
-                                   settings_text(result.prepared, group.nearest),
-                                   rejection_text(candidates[group.nearest])));
+    page.wrapped_field(
+        name, Ink::plain,
+        fmt::format("{} rejected; the nearest, {}: {}", count_of(group.count, "candidate"),
+                    settings_text(result.prepared, group.nearest),
+                    rejection_text(candidates[group.nearest])));
   }
 }
 
 void put_changes(const PlanResult& result, Page& page) {
   if (result.would_change.empty()) return;
   page.blank();
-  std::string name = result.choice ? "would change" : "would admit";
+  std::string name = result.choice ? "would change" : "relaxed";
   for (const Change& change : result.would_change) {
     page.wrapped_field(name, Ink::plain, change.words);
     name.clear();
@@ -246,10 +253,11 @@ std::string plan_outline(const PreparedPlan& prepared) {
     text += fmt::format("{:>6}  {}  {}\n", i + 1, settings_text(prepared, i),
                         bound_text(candidate, prepared.plan.objective));
   }
-  return text + fmt::format("{} candidates, {} left out as the same as others: {} miss a constraint "
-                            "by their bounds, {} cannot run, {} to be searched\n",
-                            prepared.candidates.size(), prepared.duplicates, dismissed, wrong,
-                            prepared.candidates.size() - dismissed - wrong);
+  return text + fmt::format(
+                    "{} candidates, {} left out as the same as others: {} miss a constraint "
+                    "by their bounds, {} cannot run, {} to be searched\n",
+                    prepared.candidates.size(), prepared.duplicates, dismissed, wrong,
+                    prepared.candidates.size() - dismissed - wrong);
 }
 
 }  // namespace rehearse

@@ -19,9 +19,9 @@ Plan read_plan(const std::filesystem::path& file, const std::vector<std::string>
   }
   std::vector<Axis> searched;
   if (const auto search = root.optional("search")) searched = search_axes(*search);
-  plan.study = read_study(root, {.name = file.stem().string(),
-                                 .overrides = overrides,
-                                 .more_axes = std::move(searched)});
+  plan.study = read_study(
+      root,
+      {.name = file.stem().string(), .overrides = overrides, .more_axes = std::move(searched)});
   root.finish();
   return plan;
 }

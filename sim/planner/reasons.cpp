@@ -58,8 +58,8 @@ std::vector<std::size_t> neighbours(const PreparedPlan& prepared, std::size_t ca
     point[axis] = points[candidate][axis];
     if (point == points[candidate]) found.push_back(i);
   }
-  std::ranges::stable_sort(
-      found, {}, [&](std::size_t i) { return prepared.candidates[i].options; });
+  std::ranges::stable_sort(found, {},
+                           [&](std::size_t i) { return prepared.candidates[i].options; });
   if (found.size() > kNeighbours) found.resize(kNeighbours);
   return found;
 }
@@ -76,6 +76,27 @@ void add_neighbours(const PlanResult& result, std::size_t candidate,
                       fate(prepared.candidates[i], prepared.candidates[candidate], result)));
     }
   }
+}
+
+/// Of those that cannot be told from the choice by the objective, the one that is best in another
+/// metric, if that makes a difference.
+void add_best_of_tied(const PlanResult& result, Metric metric, std::vector<std::string>& reasons) {
+  const std::vector<Candidate>& candidates = result.prepared.candidates;
+  const Objective& objective = result.prepared.plan.objective;
+  const auto value = [&](std::size_t i) {
+    const auto figure = candidates[i].figures->find(metric);
+    return figure == candidates[i].figures->end() ? 0 : badness(metric, figure->second.value);
+  };
+  std::size_t best = *result.choice;
+  for (const std::size_t i : result.ranking) {
+    const bool tied = is_tied(candidates[i], candidates, result.ranking, objective);
+    if (tied && value(i) < value(best)) best = i;
+  }
+  if (best == *result.choice) return;
+  reasons.push_back(fmt::format("of those that are tied with it, the {}: {}: {}",
+                                metric == Metric::usd ? "cheapest" : "fastest",
+                                settings_text(result.prepared, best),
+                                compared(candidates[best], candidates[*result.choice], objective)));
 }
 
 }  // namespace
@@ -139,6 +160,12 @@ std::vector<std::string> reasons(const PlanResult& result, std::size_t candidate
   std::vector<std::string> reasons = {figures_text(own, objective)};
   if (candidate == result.choice) {
     add_neighbours(result, candidate, reasons);
+    const Metric first = objective.metrics.front();
+    const bool timed = first == Metric::train_time || first == Metric::samples_per_s;
+    if (objective.metrics.size() == 1) {
+      add_best_of_tied(result, timed ? Metric::usd : Metric::train_time, reasons);
+    }
+    reasons.insert(reasons.end(), result.steady.begin(), result.steady.end());
   } else {
     reasons.push_back(
         fmt::format("beside the choice: {}",

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/stop_signal.hpp"
+#include "planner/what_if.hpp"
 #include "report/page.hpp"
 
 namespace rehearse {
@@ -79,9 +80,11 @@ void check_objective(const PreparedPlan& prepared) {
       return unknown == one.bound.unknown.end();
     });
     if (told) continue;
-    prepared.plan.file->root().as_map().require("objective").fail(
-        fmt::format("no candidate's {} is known: {}", info(metric).name, why),
-        "complete the scenario, or take another objective, such as throughput");
+    prepared.plan.file->root()
+        .as_map()
+        .require("objective")
+        .fail(fmt::format("no candidate's {} is known: {}", info(metric).name, why),
+              "complete the scenario, or take another objective, such as throughput");
   }
 }
 
@@ -131,13 +134,52 @@ class Waves {
   std::size_t done_ = 0;
 };
 
+/// Answers are kept beside the candidates' outcomes, by keys of their own.
+class Asking {
+ public:
+  Asking(const PreparedStudy& study, const PlanSimulator& simulator, ResultStore& store,
+         const ChildLimits& limits)
+      : study_(study), simulator_(simulator), store_(store), limits_(limits) {}
+
+  std::vector<Simulated> operator()(const std::vector<Question>& questions) const {
+    std::vector<Question> open;
+    for (const Question& one : questions) {
+      if (!store_.find(key_of(one))) open.push_back(one);
+    }
+    const auto work = [&](std::size_t i) {
+      const Point& point = study_.study.points[open[i].candidate];
+      return simulator_.predict_if(*scenario_at(study_.study, point), open[i].machine);
+    };
+    const auto ended = [&](std::size_t i, ChildEnd end) {
+      store_.store(key_of(open[i]), {end.code, std::move(end.text)});
+    };
+    if (!run_children(open.size(), limits_, work, ended)) {
+      fail_as_stopped(store_.file().string() + " holds all candidates");
+    }
+    std::vector<Simulated> answers;
+    for (const Question& one : questions)
+      answers.push_back(simulated_from(store_.find(key_of(one))));
+    return answers;
+  }
+
+ private:
+  std::string key_of(const Question& question) const {
+    return fmt::format("{}, network x {}, compute x {}", study_.points[question.candidate].key,
+                       question.machine.network, question.machine.compute);
+  }
+
+  const PreparedStudy& study_;
+  const PlanSimulator& simulator_;
+  ResultStore& store_;
+  const ChildLimits& limits_;
+};
+
 StudyIdentity identity_of(const Study& study, const std::string& program) {
-  StudyIdentity identity{
-      .program = program,
-      .study = study.name,
-      .description = study.description,
-      .scenario = std::filesystem::path(study.base->name()).filename().string(),
-      .axes = {}};
+  StudyIdentity identity{.program = program,
+                         .study = study.name,
+                         .description = study.description,
+                         .scenario = std::filesystem::path(study.base->name()).filename().string(),
+                         .axes = {}};
   for (const Axis& axis : study.axes) identity.axes.push_back(axis.name);
   return identity;
 }
@@ -155,7 +197,7 @@ PreparedPlan prepare_plan(Plan plan, const PlanSimulator& simulator, const Child
   study.points.clear();
   std::set<std::string> seen;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    if (!seen.insert(bounds[i].key).second) {
+    if (bounds[i].error.empty() && !seen.insert(bounds[i].key).second) {
       ++prepared.duplicates;
       continue;
     }
@@ -174,16 +216,18 @@ PreparedPlan prepare_plan(Plan plan, const PlanSimulator& simulator, const Child
 
 PlanResult run_plan(PreparedPlan prepared, const PlanSimulator& simulator, ResultStore& store,
                     const SweepOptions& options) {
-  PlanResult result{.prepared = std::move(prepared), .ranking = {}, .choice = {},
-                    .would_change = {}};
+  PlanResult result{.prepared = std::move(prepared),
+                    .ranking = {},
+                    .choice = {},
+                    .would_change = {},
+                    .steady = {}};
   PreparedPlan& found = result.prepared;
   const Objective& objective = found.plan.objective;
   Waves waves(found.study, simulator.simulator, store, options);
-  const SearchTask task{.constraints = found.plan.constraints,
-                        .objective = objective,
-                        .simulate = [&](const std::vector<std::size_t>& wave) {
-                          return waves(wave);
-                        }};
+  const SearchTask task{
+      .constraints = found.plan.constraints,
+      .objective = objective,
+      .simulate = [&](const std::vector<std::size_t>& wave) { return waves(wave); }};
   search(found.candidates, task);
   const auto conclude = [&] {
     result.ranking = rank(found.candidates, objective);
@@ -194,6 +238,9 @@ PlanResult run_plan(PreparedPlan prepared, const PlanSimulator& simulator, Resul
   conclude();
   result.simulated = waves.done();
   result.would_change = changes(result);
+  if (simulator.predict_if) {
+    add_what_ifs(result, Asking(found.study, simulator, store, options.limits));
+  }
   return result;
 }
 

@@ -9,11 +9,19 @@
 
 namespace rehearse {
 
+/// A machine that is another than the scenario's.
+struct WhatIf {
+  double network = 1;  ///< times the bandwidth between nodes, that of measured collectives included
+  double compute = 1;  ///< times the GPUs' speed
+};
+
 /// What a plan needs of the simulator.
 struct PlanSimulator {
   Simulator simulator;
   /// What a scenario cannot be better than; runs in a child process, of many scenarios each.
   std::function<Bound(const Document&)> bound;
+  /// As Simulator::predict, on another machine; empty: that is not asked.
+  std::function<std::string(const Document&, const WhatIf&)> predict_if = nullptr;
 };
 
 /// A plan whose candidates have been read and bounded.
@@ -39,7 +47,8 @@ struct PlanResult {
   std::vector<std::size_t> ranking;  ///< candidates, best first
   std::optional<std::size_t> choice;
   std::vector<Change> would_change;
-  std::size_t simulated = 0;  ///< candidates, probes included
+  std::vector<std::string> steady;  ///< what would not change it, in words
+  std::size_t simulated = 0;        ///< candidates, probes included
 };
 
 /// Finds each candidate's key and bound, `limits.jobs` children at a time. Where all are wrong, the

@@ -17,12 +17,16 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 /// "cost at least 512.00 USD; at most 500.00 USD is asked for".
 std::string miss_words(const Constraint& constraint, double value, double limit, bool bound) {
   const bool most = constraint.sense != Constraint::Sense::at_least;
-  const std::string shown = format(constraint.metric, value), asked = format(constraint.metric, limit);
+  const std::string shown = format(constraint.metric, value),
+                    asked = format(constraint.metric, limit);
   if (constraint.metric == Metric::memory) return fmt::format("needs {} of {}", shown, asked);
-  const bool exact = constraint.metric == Metric::gpus || constraint.metric == Metric::global_batch;
+  if (constraint.metric == Metric::gpus) return fmt::format("has {}; at most {}", shown, asked);
+  const bool exact = constraint.metric == Metric::global_batch;
   return fmt::format("{} {}{}; {} {} is asked for", info(constraint.metric).name,
-                     !bound || exact ? "" : most ? "at least " : "at most ", shown,
-                     most ? "at most" : "at least", asked);
+                     !bound || exact ? ""
+                     : most          ? "at least "
+                                     : "at most ",
+                     shown, most ? "at most" : "at least", asked);
 }
 
 Miss unknown_miss(const Constraint& constraint, const Bound& bound) {
@@ -113,7 +117,8 @@ class Search {
   std::vector<std::size_t> next_wave() const {
     std::vector<std::size_t> wave;
     for (const std::size_t i : order_) {
-      if (candidates_[i].stage != Stage::open || (task_.prune && beaten_by(candidates_[i]))) continue;
+      if (candidates_[i].stage != Stage::open || (task_.prune && beaten_by(candidates_[i])))
+        continue;
       wave.push_back(i);
       if (wave.size() == task_.wave) break;
     }
@@ -172,11 +177,10 @@ class Search {
       const bool most = constraint.sense != Constraint::Sense::at_least;
       const double end = most ? figure.high : figure.low;
       if (constraint.holds(end, candidate.bound.capacity)) continue;
-      candidate.at_risk.push_back(
-          fmt::format("{} may be {} (90 % interval); {} {} is asked for",
-                      info(constraint.metric).name, format(constraint.metric, end),
-                      most ? "at most" : "at least",
-                      format(constraint.metric, constraint.limit_at(candidate.bound.capacity))));
+      candidate.at_risk.push_back(fmt::format(
+          "{} may be {} (90 % interval); {} {} is asked for", info(constraint.metric).name,
+          format(constraint.metric, end), most ? "at most" : "at least",
+          format(constraint.metric, constraint.limit_at(candidate.bound.capacity))));
     }
   }
 

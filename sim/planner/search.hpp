@@ -26,7 +26,7 @@ struct Miss {
 /// One point of a plan, and how far it came.
 struct Candidate {
   enum class Stage { open, bound, error, simulated, feasible };
-  std::size_t point = 0;  ///< of the study
+  std::size_t point = 0;    ///< of the study
   std::size_t options = 0;  ///< how many more options than the simplest it sets
   Bound bound;
   Stage stage = Stage::open;

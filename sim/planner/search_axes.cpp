@@ -25,8 +25,8 @@ struct Option {
 };
 
 const Option kSharding = {"sharding", {"", "sharding: shard_grad_op", "sharding: hybrid_shard"}};
-const Option kPrefetch = {
-    "prefetch", {"", "forward_prefetch: true", "backward_prefetch: backward_post"}};
+const Option kPrefetch = {"prefetch",
+                          {"", "forward_prefetch: true", "backward_prefetch: backward_post"}};
 const Option kOffload = {"offload", {"", "cpu_offload: true"}};
 const Option kBuckets = {"buckets", {"", "bucket_cap_mb: 100"}};
 const Option kBucketView = {"bucket_view", {"", "gradient_as_bucket_view: true"}};

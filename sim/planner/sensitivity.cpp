@@ -53,6 +53,19 @@ class Sensitivity {
   }
   std::string settings(std::size_t i) const { return settings_text(result_.prepared, i); }
 
+  /// "memory of 142 GiB", "128 GPUs".
+  static std::string of(Metric metric, double value) {
+    if (metric == Metric::gpus) return format(metric, value);
+    return fmt::format("{} of {}", info(metric).name, format(metric, value));
+  }
+
+  /// "memory below 142 GiB", "fewer than 128 GPUs".
+  static std::string beyond(Metric metric, double value) {
+    if (metric == Metric::gpus) return "fewer than " + format(metric, value);
+    return fmt::format("{} {} {}", info(metric).name,
+                       info(metric).more_is_better ? "above" : "below", format(metric, value));
+  }
+
   void add_margin() {
     if (result_.ranking.size() < 2) return;
     const std::size_t next = result_.ranking[1];
@@ -77,7 +90,8 @@ class Sensitivity {
       if (one.misses[0].constraint != constraint.name || !one.misses[0].value) continue;
       if (badness(metric_, value(i, metric_)) >= badness(metric_, value(*result_.choice, metric_)))
         continue;
-      if (!nearest || one.misses[0].excess() < candidates_[*nearest].misses[0].excess()) nearest = i;
+      if (!nearest || one.misses[0].excess() < candidates_[*nearest].misses[0].excess())
+        nearest = i;
     }
     if (!nearest) return;
     const Miss& miss = candidates_[*nearest].misses[0];
@@ -86,8 +100,7 @@ class Sensitivity {
          .from = miss.limit,
          .to = *miss.value,
          .unit = info(constraint.metric).unit,
-         .words = fmt::format("with {} of {} instead of {}: {}, {}", info(constraint.metric).name,
-                              format(constraint.metric, *miss.value),
+         .words = fmt::format("with {} instead of {}: {}, {}", of(constraint.metric, *miss.value),
                               format(constraint.metric, miss.limit), settings(*nearest),
                               compared(candidates_[*nearest], choice(), plan_.objective)),
          .choice = *nearest});
@@ -109,9 +122,7 @@ class Sensitivity {
          .to = own,
          .unit = info(constraint.metric).unit,
          .words = fmt::format(
-             "with {} {} {}: {}", info(constraint.metric).name,
-             info(constraint.metric).more_is_better ? "asked to be above" : "limited below",
-             format(constraint.metric, own),
+             "with {}: {}", beyond(constraint.metric, own),
              none ? "no candidate that was found feasible remains"
                   : fmt::format("{}, {}", settings(*next),
                                 compared(candidates_[*next], choice(), plan_.objective))),
@@ -157,17 +168,15 @@ class Sensitivity {
     }
     if (!nearest) return;
     for (const Miss& miss : candidates_[*nearest].misses) {
-      changes_.push_back({.what = miss.constraint,
-                          .from = miss.limit,
-                          .to = *miss.value,
-                          .unit = info(miss.metric).unit,
-                          .words = fmt::format("{} of {} instead of {} ({:+.1f} %) would admit {}",
-                                               info(miss.metric).name,
-                                               format(miss.metric, *miss.value),
-                                               format(miss.metric, miss.limit),
-                                               100 * (*miss.value / miss.limit - 1),
-                                               settings(*nearest)),
-                          .choice = *nearest});
+      changes_.push_back(
+          {.what = miss.constraint,
+           .from = miss.limit,
+           .to = *miss.value,
+           .unit = info(miss.metric).unit,
+           .words = fmt::format("{} instead of {} ({:+.1f} %) would admit {}",
+                                of(miss.metric, *miss.value), format(miss.metric, miss.limit),
+                                100 * (*miss.value / miss.limit - 1), settings(*nearest)),
+           .choice = *nearest});
     }
   }
 
@@ -195,8 +204,8 @@ std::vector<std::size_t> dismissed(const PlanResult& result, bool (*fits)(const 
 
 std::vector<std::size_t> probes_of_none(const PlanResult& result) {
   std::vector<std::size_t> found = dismissed(result, [](const Candidate&) { return true; });
-  std::ranges::stable_sort(
-      found, {}, [&](std::size_t i) { return excess_of(result.prepared.candidates[i]); });
+  std::ranges::stable_sort(found, {},
+                           [&](std::size_t i) { return excess_of(result.prepared.candidates[i]); });
   if (found.size() > kProbesOfNone) found.resize(kProbesOfNone);
   return found;
 }

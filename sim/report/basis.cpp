@@ -175,10 +175,10 @@ std::int64_t global_batch(const Scenario& scenario, const Schedule& schedule) {
 }
 
 double samples_per_s(const Basis& basis, Seconds step_time) {
-  return basis.parameter_server ? parameter_server_samples_per_s(basis)
-                                : static_cast<double>(global_batch(basis.facts.scenario,
-                                                                   basis.facts.schedule)) /
-                                      step_time.value();
+  return basis.parameter_server
+             ? parameter_server_samples_per_s(basis)
+             : static_cast<double>(global_batch(basis.facts.scenario, basis.facts.schedule)) /
+                   step_time.value();
 }
 
 Sampling sampling_of(const Basis& basis) {

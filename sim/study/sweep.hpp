@@ -52,7 +52,7 @@ struct SweepOptions {
   ChildLimits limits;
   Shard shard;
   const std::vector<std::size_t>* only = nullptr;  ///< these points of the study; null: all
-  ResultStore* cache = nullptr;  ///< outcomes of other studies; may be null
+  ResultStore* cache = nullptr;                    ///< outcomes of other studies; may be null
   std::function<void(const SweepProgress&)> progress = nullptr;
 };
 
