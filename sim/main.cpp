@@ -303,6 +303,29 @@ void add_sweep(CLI::App& app, SweepCommand& command) {
   sweep->callback([&command] { sweep_command(command); });
 }
 
+void add_plan(CLI::App& app, PlanCommand& command) {
+  CLI::App* plan = app.add_subcommand("plan", "Search a study for the best choice");
+  plan->add_option("PLAN", command.plan, "The plan file (YAML)")->required();
+  plan->add_option("--set", command.overrides,
+                   "Replace a value of the plan's scenario (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  add_format(*plan, command.format);
+  plan->add_option("--output", command.output, "Keep results in this folder; else PLAN.plan")
+      ->type_name("FOLDER");
+  plan->add_option("--jobs", command.jobs, "Simulations side by side; else one per core")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
+  plan->add_option("--top", command.top, "Of the ranking, print so many; else 10")
+      ->check(CLI::Range(1, 1000000))
+      ->type_name("N");
+  plan->add_flag("--fresh", command.fresh, "Begin anew");
+  plan->add_flag("--quiet", command.quiet, "No progress bar");
+  plan->add_flag("--dry-run", command.dry_run, "Print the candidates and their bounds, and stop");
+  add_color(*plan, command.color);
+  plan->callback([&command] { plan_command(command); });
+}
+
 void add_collect(CLI::App& app, CollectCommand& command) {
   CLI::App* collect = app.add_subcommand("collect", "Bring the results of shards together");
   collect->add_option("OUTPUT", command.output, "The folder of the whole study")->required();
@@ -326,6 +349,7 @@ ExitCode run_command_line(int argc, char** argv) {
   ImportCommand import;
   ValidateCommand validate;
   SweepCommand sweep;
+  PlanCommand plan;
   CollectCommand collect;
   add_run(app, run);
   add_explain(app, explain);
@@ -334,6 +358,7 @@ ExitCode run_command_line(int argc, char** argv) {
   add_import(app, import);
   add_validate(app, validate);
   add_sweep(app, sweep);
+  add_plan(app, plan);
   add_collect(app, collect);
   try {
     app.parse(argc, argv);

@@ -117,6 +117,22 @@ struct SweepCommand {
 };
 void sweep_command(const SweepCommand& command);
 
+/// `rehearse plan PLAN`: searches what a study may choose from, and ranks what is feasible.
+struct PlanCommand {
+  std::filesystem::path plan;
+  std::vector<std::string> overrides;  ///< of its scenario, "train.epochs=3"
+  std::string format = "table";        ///< table, json or csv
+  std::filesystem::path output;        ///< a folder; empty: PLAN.plan, here
+  int jobs = 0;                        ///< simulations side by side; 0: one per core
+  int top = 10;                        ///< of the ranking, in the table
+  bool fresh = false;                  ///< without what is there
+  bool quiet = false;
+  bool dry_run = false;
+  ColorChoice color = ColorChoice::automatic;
+};
+/// An Error (ExitCode::refuted) where nothing is feasible.
+void plan_command(const PlanCommand& command);
+
 /// `rehearse collect OUTPUT [INPUT...]`: brings the results of shards together.
 struct CollectCommand {
   std::filesystem::path output;               ///< a folder

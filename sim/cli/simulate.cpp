@@ -153,11 +153,13 @@ RunPlan plan_simulation(const Scenario& scenario) {
   return plan;
 }
 
-Prediction simulate(const Scenario& scenario, void (*progress)(double share)) {
-  return simulate(scenario, plan_simulation(scenario), progress);
+Prediction simulate(const Scenario& scenario, void (*progress)(double share),
+                    bool find_largest_batch) {
+  return simulate(scenario, plan_simulation(scenario), progress, find_largest_batch);
 }
 
-Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(double share)) {
+Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(double share),
+                    bool find_largest_batch) {
   Prediction result{.plan = std::move(plan), .trace = {}, .error_sources = {}, .report = {}};
   const std::vector<StepCosts> costs = group_costs(scenario);
   ShiftedRuns shifted(scenario, result.plan, costs);
@@ -168,6 +170,7 @@ Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(dou
   options.progress = progress;
   result.trace = run(result.plan.schedule, result.plan.cluster, options);
   RunFacts facts = gather_facts(scenario, result.plan, costs, result.trace);
+  if (!find_largest_batch) facts.schedule_at_batch = {};
   facts.error_sources = result.error_sources = shifted.error_sources(result.trace);
   facts.activation_error = activation_error(costs);
   facts.model_error = model_error(scenario, result.plan.schedule);

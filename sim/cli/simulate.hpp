@@ -38,9 +38,11 @@ struct Prediction {
 std::function<Schedule(std::int64_t batch)> schedule_at_batch(const Scenario& scenario);
 
 /// The whole pipeline after reading: plan, run, summarize. Once per process (SimGrid). `progress`
-/// may be null.
-Prediction simulate(const Scenario& scenario, void (*progress)(double share));
+/// may be null. The largest batch that fits is found by building the schedule for others.
+Prediction simulate(const Scenario& scenario, void (*progress)(double share),
+                    bool find_largest_batch = true);
 /// The same of a plan that was made of the scenario already.
-Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(double share));
+Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(double share),
+                    bool find_largest_batch = true);
 
 }  // namespace rehearse

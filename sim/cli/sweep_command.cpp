@@ -3,15 +3,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/stop_signal.hpp"
 #include "cli/commands.hpp"
 #include "cli/progress_bar.hpp"
-#include "cli/simulate.hpp"
 #include "cli/study_output.hpp"
-#include "engine/engine.hpp"
+#include "cli/study_work.hpp"
 #include "profile/whole_file.hpp"
 #include "report/page.hpp"
 #include "study/collect.hpp"
@@ -24,20 +22,6 @@ namespace {
 
 constexpr std::size_t kDefaultTasks = 64;
 
-/// A scenario's report without what belongs to its file: the same content, the same text.
-std::string predict(const Document& scenario) {
-  const Prediction prediction = simulate(read_scenario(scenario), nullptr);
-  auto report = nlohmann::ordered_json::parse(to_json(prediction.report));
-  for (const char* key : {"schema", "scenario", "description"}) report.erase(key);
-  return report.dump();
-}
-
-Simulator simulator() {
-  return {.program = program_identity(simgrid_version()),
-          .read = [](const Document& scenario) { read_scenario(scenario); },
-          .predict = predict};
-}
-
 std::filesystem::path folder_of(const SweepCommand& command) {
   if (!command.output.empty()) return command.output;
   return command.study.stem().string() + ".results";
@@ -47,14 +31,6 @@ std::filesystem::path store_file(const SweepCommand& command) {
   const std::filesystem::path folder = folder_of(command);
   if (!command.shard) return results_file(folder);
   return shard_file(folder, command.shard->index, command.shard->count);
-}
-
-void make_folder(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (std::filesystem::is_directory(folder)) return;
-  throw MissingError(fmt::format("{}: error: cannot be made: {}", folder.string(),
-                                 error ? error.message() : "it is a file"));
 }
 
 /// What `--dry-run` prints: the points, and how many simulations they take.
@@ -73,29 +49,6 @@ std::string describe(const PreparedStudy& prepared) {
   }
   return text + fmt::format("{} points, {} simulations\n", prepared.points.size(),
                             first.size() - prepared.unreadable.size());
-}
-
-/// Goes on with what is there, where it is of this study and program.
-void take_up(ResultStore& store, const PreparedStudy& prepared, bool quiet) {
-  const auto before = store.identity();
-  if (before && before->program != prepared.identity.program) {
-    throw InputError(
-        fmt::format("{}: error: results of another program\n  there: {}\n  here:  {}\nremedy: "
-                    "--fresh begins anew; "
-                    "--output FOLDER keeps both",
-                    store.file().string(), before->program, prepared.identity.program));
-  }
-  if (before && before->study != prepared.identity.study) {
-    throw InputError(
-        fmt::format("{}: error: results of another study, \"{}\"\n"
-                    "remedy: give another --output; --fresh replaces them",
-                    store.file().string(), before->study));
-  }
-  if (before == prepared.identity && store.points() == prepared.points) return;
-  if (before && !quiet) {
-    fmt::print(stderr, "The study has changed; what is there of its points is kept.\n");
-  }
-  store.describe(prepared.identity, prepared.points);
 }
 
 ChildLimits limits_of(const SweepCommand& command) {
@@ -212,7 +165,7 @@ void sweep_command(const SweepCommand& command) {
   const FileLock lock(file.string() + ".lock");
   if (command.fresh) remove_results(command);
   ResultStore store(file);
-  take_up(store, prepared, command.quiet);
+  take_up(store, prepared.identity, prepared.points, command.quiet);
   catch_stop_signals();
   if (command.launcher == "slurm") {
     if (!sweep_by_slurm(command, store)) return;

@@ -40,10 +40,17 @@ std::int64_t accumulation(const Strategy& strategy) {
   return 1;
 }
 
+/// A parameter server's ranks are never folded, and some GPUs may serve; otherwise every GPU
+/// trains.
+double training_ranks(const Scenario& scenario, const Schedule& schedule) {
+  return has_parameter_server(schedule) ? static_cast<double>(computing_ranks(schedule).size())
+                                        : static_cast<double>(scenario.cluster.gpu_count());
+}
+
 /// Workers whose gradients count: backup workers' are dropped.
-double contributing_ranks(const Basis& basis) {
-  const auto* server = std::get_if<ParameterServer>(&basis.facts.scenario.strategy);
-  return basis.ranks - (server ? server->backup_workers : 0);
+double contributing_ranks(const Scenario& scenario, double ranks) {
+  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  return ranks - (server ? server->backup_workers : 0);
 }
 
 /// Past the last measured iteration that a worker ended while all trained; at least one counts.
@@ -77,7 +84,9 @@ bool updates_by_group(const Basis& basis) {
 /// Gradients that enter an update, per second, times the samples behind each.
 double parameter_server_samples_per_s(const Basis& basis) {
   const double batch = static_cast<double>(basis.facts.scenario.batch_per_gpu);
-  if (updates_by_group(basis)) return contributing_ranks(basis) * batch * group_update_rate(basis);
+  if (updates_by_group(basis)) {
+    return contributing_ranks(basis.facts.scenario, basis.ranks) * batch * group_update_rate(basis);
+  }
 
   double rate = 0;
   for (const RankId rank : basis.workers) rate += worker_rate(basis, rank);
@@ -135,10 +144,7 @@ Basis basis_of(const RunFacts& facts) {
           std::min(basis.common_end, facts.trace.iteration_end[rank.index()][basis.last - 1]);
     }
   }
-  // A parameter server's ranks are never folded, and some GPUs may serve; otherwise every GPU
-  // trains.
-  basis.ranks = basis.parameter_server ? static_cast<double>(basis.workers.size())
-                                       : static_cast<double>(facts.scenario.cluster.gpu_count());
+  basis.ranks = training_ranks(facts.scenario, schedule);
   return basis;
 }
 
@@ -158,14 +164,17 @@ Seconds step_time(const std::vector<std::vector<Seconds>>& steps) {
   return sum / static_cast<double>(steps.size());
 }
 
-std::int64_t global_batch(const Basis& basis) {
-  return static_cast<std::int64_t>(contributing_ranks(basis)) * basis.facts.scenario.batch_per_gpu *
-         accumulation(basis.facts.scenario.strategy);
+std::int64_t global_batch(const Scenario& scenario, const Schedule& schedule) {
+  const double ranks = contributing_ranks(scenario, training_ranks(scenario, schedule));
+  return static_cast<std::int64_t>(ranks) * scenario.batch_per_gpu *
+         accumulation(scenario.strategy);
 }
 
 double samples_per_s(const Basis& basis, Seconds step_time) {
-  return basis.parameter_server ? parameter_server_samples_per_s(basis)
-                                : static_cast<double>(global_batch(basis)) / step_time.value();
+  return basis.parameter_server
+             ? parameter_server_samples_per_s(basis)
+             : static_cast<double>(global_batch(basis.facts.scenario, basis.facts.schedule)) /
+                   step_time.value();
 }
 
 Sampling sampling_of(const Basis& basis) {

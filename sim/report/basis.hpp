@@ -31,7 +31,7 @@ std::vector<std::vector<Seconds>> measured_steps(const Basis& basis);
 /// workers.
 Seconds step_time(const std::vector<std::vector<Seconds>>& steps);
 /// Workers whose gradients count (backup workers' are dropped) times batch and micro-batches.
-std::int64_t global_batch(const Basis& basis);
+std::int64_t global_batch(const Scenario& scenario, const Schedule& schedule);
 double samples_per_s(const Basis& basis, Seconds step_time);
 /// From the measured iterations; nothing without jitter, for then every run is the same.
 Sampling sampling_of(const Basis& basis);

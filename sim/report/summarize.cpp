@@ -25,7 +25,7 @@ void add_identity(const Basis& basis, Report& report) {
   report.strategy = strategy_name(scenario.strategy);
   report.precision = to_string(scenario.precision);
   report.batch_per_gpu = scenario.batch_per_gpu;
-  report.global_batch = global_batch(basis);
+  report.global_batch = global_batch(scenario, basis.facts.schedule);
   report.ranks = static_cast<std::size_t>(basis.ranks);
   report.nodes = scenario.cluster.node_count();
   report.fidelity = basis.facts.fidelity;

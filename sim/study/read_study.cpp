@@ -66,22 +66,28 @@ std::vector<Point> points_of(const std::vector<Axis>& axes, Map& root, const Val
 Study read_study(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
   const auto document = Document::load(file);
   Map root = document->root().as_map();
+  Study study = read_study(root, {.name = file.stem().string(), .overrides = overrides});
+  root.finish();
+  return study;
+}
+
+Study read_study(Map& root, StudyFrame frame) {
   Study study;
-  study.name = file.stem().string();
+  study.name = std::move(frame.name);
   study.description = root.string_or("description", "");
   const Value scenario = root.require("scenario");
-  const Value vary = root.require("vary");
-  study.axes = read_axes(vary);
+  const auto vary = frame.more_axes.empty() ? root.require("vary") : root.optional("vary");
+  if (vary) study.axes = read_axes(*vary);
+  for (Axis& axis : frame.more_axes) study.axes.push_back(std::move(axis));
   if (const auto seeds = root.optional("seeds")) study.axes.push_back(seed_axis(*seeds));
   check_apart(study.axes);
-  study.points = points_of(study.axes, root, vary);
-  root.finish();
-  for (const std::string& assignment : overrides) check_not_varied(assignment, study.axes);
+  study.points = points_of(study.axes, root, vary.value_or(root.where()));
+  for (const std::string& assignment : frame.overrides) check_not_varied(assignment, study.axes);
   const std::filesystem::path base = scenario.folder() / scenario.as_string();
   if (!std::filesystem::exists(base)) {
     scenario.fail(fmt::format("no file \"{}\"", base.lexically_normal().string()));
   }
-  study.base = Document::load(base.lexically_normal())->with_overrides(overrides);
+  study.base = Document::load(base.lexically_normal())->with_overrides(frame.overrides);
   return study;
 }
 

@@ -55,6 +55,15 @@ constexpr std::size_t kMostPoints = 1'000'000;
 /// true}`. InputError or MissingError at the place.
 Study read_study(const std::filesystem::path& file, const std::vector<std::string>& overrides);
 
+/// What a study's own keys do not say.
+struct StudyFrame {
+  std::string name;                    ///< of the study
+  std::vector<std::string> overrides;  ///< `--set` of its scenario
+  std::vector<Axis> more_axes = {};    ///< behind those of `vary`, which with these may be left out
+};
+/// The same from a map that may have more keys; the caller finishes it.
+Study read_study(Map& root, StudyFrame frame);
+
 /// The scenario of a point; InputError if a value cannot stand where its axis puts it.
 std::shared_ptr<const Document> scenario_at(const Study& study, const Point& point);
 

@@ -32,8 +32,9 @@ class Sweep {
         const SweepOptions& options)
       : prepared_(prepared), simulator_(simulator), store_(store), options_(options) {
     for (std::size_t i = 0; i < prepared.points.size(); ++i) {
-      if (options.shard.has(i)) add(i);
+      if (options.only == nullptr && options.shard.has(i)) add(i);
     }
+    if (options.only != nullptr) std::ranges::for_each(*options.only, [this](auto i) { add(i); });
     progress_.to_simulate = todo_.size();
   }
 

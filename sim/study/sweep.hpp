@@ -51,7 +51,8 @@ struct SweepProgress {
 struct SweepOptions {
   ChildLimits limits;
   Shard shard;
-  ResultStore* cache = nullptr;  ///< outcomes of other studies; may be null
+  const std::vector<std::size_t>* only = nullptr;  ///< these points of the study; null: all
+  ResultStore* cache = nullptr;                    ///< outcomes of other studies; may be null
   std::function<void(const SweepProgress&)> progress = nullptr;
 };
 

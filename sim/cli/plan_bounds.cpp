@@ -1,0 +1,167 @@
+#include "cli/plan_bounds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "cli/error_sources.hpp"
+#include "cli/simulate.hpp"
+#include "report/basis.hpp"
+#include "report/measures.hpp"
+#include "study/content_key.hpp"
+
+namespace rehearse {
+namespace {
+
+/// The compute of a program's busiest lane in one iteration, at a slowdown of 1.
+Seconds busiest_lane(const Program& program) {
+  std::vector<Seconds> busy(program.lanes.size());
+  for (const Op& op : program.ops) {
+    const auto* compute = std::get_if<Compute>(&op.work);
+    if (compute != nullptr && op.lane) busy[op.lane->index()] += compute->duration;
+  }
+  return busy.empty() ? Seconds(0) : *std::ranges::max_element(busy);
+}
+
+/// Of the rank that computes longest.
+Seconds shortest_step(const Schedule& schedule) {
+  std::vector<Seconds> lanes;
+  for (const Program& program : schedule.programs) lanes.push_back(busiest_lane(program));
+  Seconds longest;
+  for (const RankSpec& rank : schedule.ranks) {
+    longest = std::max(longest, lanes[rank.program.index()] * rank.slowdown);
+  }
+  return longest;
+}
+
+/// How far below an estimate its interval's end may lie, as a factor.
+double least_end(const Scenario& scenario, const RunPlan& plan) {
+  double compute = 0;
+  for (const StepCosts& costs : group_costs(scenario)) {
+    compute = std::max(compute, costs.uncertainty);
+  }
+  return std::exp(-std::hypot(compute, model_error(scenario, plan.schedule).step));
+}
+
+/// Of all nodes, in USD; nothing unless each has a price.
+std::optional<double> usd_per_second(const Cluster& cluster) {
+  double sum = 0;
+  for (const NodeGroup& group : cluster.groups) {
+    if (!group.node.usd_per_hour) return std::nullopt;
+    sum += *group.node.usd_per_hour * group.nodes / 3600;
+  }
+  return sum;
+}
+
+std::optional<double> samples_of(const Train& train) {
+  if (!train.samples_per_epoch || !train.epochs) return std::nullopt;
+  return static_cast<double>(*train.samples_per_epoch) * *train.epochs;
+}
+
+void add_unknown(const Scenario& scenario, Bound& bound) {
+  const bool trains = samples_of(scenario.train).has_value();
+  const char* const endless = "the scenario lacks train.samples_per_epoch or train.epochs";
+  if (!trains) {
+    for (const Metric metric : {Metric::train_time, Metric::usd, Metric::energy, Metric::co2}) {
+      bound.unknown[metric] = endless;
+    }
+  } else if (!usd_per_second(scenario.cluster)) {
+    bound.unknown[Metric::usd] = "the nodes have no usd_per_hour";
+  }
+  if (!scenario.convergence) bound.unknown[Metric::accuracy] = "the scenario has no convergence";
+}
+
+void add_times(const Scenario& scenario, const RunPlan& plan, Bound& bound) {
+  const bool steady = plan.schedule.jitter.distribution == Jitter::Distribution::none &&
+                      !std::holds_alternative<ParameterServer>(scenario.strategy);
+  const Seconds step = shortest_step(plan.schedule);
+  if (!steady || step <= Seconds(0)) return;
+  const double end = least_end(scenario, plan);
+  const auto put = [&](Metric metric, double value, double factor) {
+    bound.best[metric] = {value, value * factor, value * factor};
+  };
+  const double rate = bound.best.at(Metric::global_batch).value / step.value();
+  put(Metric::step_time, step.value(), end);
+  put(Metric::samples_per_s, rate, 1 / end);
+  const std::optional<double> samples = samples_of(scenario.train);
+  if (!samples) return;
+  put(Metric::train_time, *samples / rate, end);
+  if (const auto price = usd_per_second(scenario.cluster)) {
+    put(Metric::usd, *samples / rate * *price, end);
+  }
+}
+
+void add_memory(const Scenario& scenario, const RunPlan& plan, Bound& bound) {
+  const Trace nothing;
+  const auto memory = memory_report({.scenario = scenario,
+                                     .schedule = plan.schedule,
+                                     .trace = nothing,
+                                     .fidelity = "",
+                                     .provenance = "",
+                                     .assumptions = {},
+                                     .outside_calibration = {}});
+  if (!memory) return;
+  const double used = memory->used().value();
+  bound.best[Metric::memory] = {used, used, used};
+  bound.capacity = memory->capacity.value();
+}
+
+void add_figures(const Scenario& scenario, Bound& bound) {
+  const RunPlan plan = plan_simulation(scenario);
+  const auto exact = [&](Metric metric, double value) {
+    bound.best[metric] = {value, value, value};
+  };
+  exact(Metric::gpus, static_cast<double>(scenario.cluster.gpu_count()));
+  exact(Metric::global_batch, static_cast<double>(global_batch(scenario, plan.schedule)));
+  bound.machine = scenario.cluster.name;
+  if (scenario.cluster.groups.size() == 1) {
+    bound.node_price = scenario.cluster.groups.front().node.usd_per_hour.value_or(0);
+  }
+  add_memory(scenario, plan, bound);
+  add_times(scenario, plan, bound);
+  add_unknown(scenario, bound);
+}
+
+/// Between nodes: the NICs, the fabric, and collectives that were measured over them. What a node
+/// holds inside stays.
+void speed_up_network(Scenario& scenario, double factor) {
+  for (NodeGroup& group : scenario.cluster.groups) group.node.nic_bandwidth *= factor;
+  std::visit(
+      [&](auto& fabric) {
+        if constexpr (requires { fabric.bandwidth; }) fabric.bandwidth *= factor;
+      },
+      scenario.cluster.fabric);
+  if (!scenario.comm) return;
+  auto comm = std::make_shared<CommProfile>(*scenario.comm);
+  for (CommCurve& curve : comm->curves) {
+    if (curve.nodes == 1) continue;
+    for (CommSegment& segment : curve.segments) segment.busbw *= factor;
+  }
+  scenario.comm = comm;
+}
+
+}  // namespace
+
+std::string predict_if(const Document& document, const WhatIf& machine) {
+  Scenario scenario = read_scenario(document);
+  if (machine.network != 1) speed_up_network(scenario, machine.network);
+  for (NodeGroup& group : scenario.cluster.groups) group.node.speed *= machine.compute;
+  return to_json(simulate(scenario, nullptr, false).report);
+}
+
+Bound bound_of(const Document& document, const std::string& program) {
+  FilesRead files;
+  Bound bound;
+  try {
+    const Scenario scenario = read_scenario(document);
+    bound.key = content_key(program, document, files.files());
+    add_figures(scenario, bound);
+  } catch (const Error& error) {
+    bound.code = error.code();
+    bound.error = error.what();
+    if (bound.key.empty()) bound.key = content_key(program + "\n" + bound.error);
+  }
+  return bound;
+}
+
+}  // namespace rehearse

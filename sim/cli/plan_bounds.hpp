@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "config/document.hpp"
+#include "planner/run_plan.hpp"
+
+namespace rehearse {
+
+/// What a scenario cannot be better than, from its schedule alone; nothing is simulated, so that
+/// one process may ask for many.
+///
+/// - Memory, GPUs and the global batch are exact: memory is replayed from the schedule.
+/// - A lane does one operation after the other, so that no step is shorter than all compute of the
+///   busiest lane, communication being free. Samples, the time to train and its price follow.
+/// - The interval of a time reaches no further down than exp(-sqrt(u^2 + m^2)), u and m the errors
+///   of compute costs and of the model: with compute at its fast end all is at most exp(u) faster,
+///   and with any communication no step is shorter than its compute.
+///
+/// Times with jitter, and those of parameter servers, whose workers are not in step, are not
+/// bounded. An error of reading or scheduling becomes the bound's.
+Bound bound_of(const Document& scenario, const std::string& program);
+
+/// As quick_simulator() predicts, on another machine.
+std::string predict_if(const Document& scenario, const WhatIf& machine);
+
+}  // namespace rehearse

@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+
+#include "base/stop_signal.hpp"
+#include "cli/commands.hpp"
+#include "cli/plan_bounds.hpp"
+#include "cli/progress_bar.hpp"
+#include "cli/study_work.hpp"
+#include "planner/plan_view.hpp"
+#include "profile/whole_file.hpp"
+#include "study/collect.hpp"
+#include "study/file_lock.hpp"
+
+namespace rehearse {
+namespace {
+
+std::filesystem::path folder_of(const PlanCommand& command) {
+  if (!command.output.empty()) return command.output;
+  return command.plan.stem().string() + ".plan";
+}
+
+ChildLimits limits_of(const PlanCommand& command) {
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  return {.jobs = command.jobs > 0 ? static_cast<std::size_t>(command.jobs) : cores,
+          .stop = [] { return stop_signal() != 0; }};
+}
+
+PlanSimulator plan_simulator() {
+  PlanSimulator all{.simulator = quick_simulator(), .bound = {}};
+  all.bound = [program = all.simulator.program](const Document& scenario) {
+    return bound_of(scenario, program);
+  };
+  all.predict_if = predict_if;
+  return all;
+}
+
+PreparedPlan prepared(const PlanCommand& command, const PlanSimulator& with, bool shown) {
+  ProgressBar bar(shown);
+  return prepare_plan(read_plan(command.plan, command.overrides), with, limits_of(command),
+                      [&](const SweepProgress& progress) { bar.show(progress); });
+}
+
+PlanResult searched(const PlanCommand& command, PreparedPlan plan, const PlanSimulator& with,
+                    ResultStore& store, bool shown) {
+  ProgressBar bar(shown);
+  const SweepOptions options{
+      .limits = limits_of(command), .shard = {}, .progress = [&](const SweepProgress& progress) {
+        bar.show(progress);
+      }};
+  return run_plan(std::move(plan), with, store, options);
+}
+
+std::string render(const PlanResult& result, const PlanCommand& command) {
+  if (command.format == "json") return plan_json(result);
+  if (command.format == "csv") return plan_csv(result);
+  return plan_table(
+      result, {.top = static_cast<std::size_t>(command.top), .color = use_color(command.color)});
+}
+
+/// What could not be kept; the answer was printed all the same.
+void check_kept(ResultStore& store) {
+  if (store.flush().empty()) return;
+  throw MissingError(store.trouble() + "\nremedy: make room; the same command goes on from there");
+}
+
+}  // namespace
+
+void plan_command(const PlanCommand& command) {
+  const PlanSimulator with = plan_simulator();
+  const bool shown = !command.quiet && isatty(STDERR_FILENO) == 1;
+  catch_stop_signals();
+  PreparedPlan plan = prepared(command, with, shown);
+  if (command.dry_run) {
+    write_stdout(plan_outline(plan));
+    return;
+  }
+  const std::filesystem::path folder = folder_of(command);
+  make_folder(folder);
+  const std::filesystem::path file = results_file(folder);
+  const FileLock lock(file.string() + ".lock");
+  if (command.fresh) std::filesystem::remove(file);
+  ResultStore store(file);
+  take_up(store, plan.study.identity, plan.study.points, command.quiet);
+  const PlanResult result = searched(command, std::move(plan), with, store, shown);
+  write_whole_file(folder / "plan.json", plan_json(result));
+  write_stdout(render(result, command));
+  check_kept(store);
+  if (result.choice) {
+    if (!command.quiet) fmt::print(stderr, "results in {}\n", folder.string());
+    return;
+  }
+  throw Error(ExitCode::refuted, fmt::format("rehearse: none of {} candidates is feasible",
+                                             result.prepared.candidates.size()));
+}
+
+}  // namespace rehearse

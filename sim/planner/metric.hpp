@@ -1,0 +1,60 @@
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace rehearse {
+
+/// What a plan compares and constrains.
+enum class Metric {
+  step_time,
+  train_time,
+  samples_per_s,
+  usd,
+  energy,
+  co2,
+  memory,
+  accuracy,
+  gpus,
+  global_batch
+};
+
+/// How a metric is called and which way is better.
+struct MetricInfo {
+  Metric metric;
+  std::string key;    ///< in JSON and CSV, with its unit: "train_time_s"
+  std::string name;   ///< for people: "time to train"
+  std::string unit;   ///< "s", "USD", "samples/s"; empty for counts and shares
+  std::string worse;  ///< of a larger value (where more is better, of a smaller): "slower"
+  std::string better;
+  bool more_is_better = false;
+};
+/// In the order in which views list them.
+const std::vector<MetricInfo>& metrics();
+const MetricInfo& info(Metric metric);
+/// A value with its unit: "8 h 12 min", "412 USD".
+std::string format(Metric metric, double value);
+
+/// A number and the ends of its 90 % interval; all three alike where it is exact.
+struct Figure {
+  double value = 0, low = 0, high = 0;
+
+  bool operator==(const Figure&) const = default;
+};
+/// What is not known is not there.
+using Figures = std::map<Metric, Figure>;
+
+/// Less is better: the value itself, or its negative where more is better.
+double badness(Metric metric, double value);
+/// The interval's best and worst ends, as badness.
+double best_end(Metric metric, const Figure& figure);
+double worst_end(Metric metric, const Figure& figure);
+
+/// Of a `rehearse.report/1`. Where failures are reckoned with, the time is the expected one. Memory
+/// is all that is taken of the GPU: reserved, context and communicators. GPUs and the global batch
+/// are none of it: they are known before.
+Figures figures_of(const nlohmann::json& report);
+
+}  // namespace rehearse

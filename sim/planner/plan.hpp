@@ -1,0 +1,63 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/metric.hpp"
+#include "study/study.hpp"
+
+namespace rehearse {
+
+/// What a candidate must keep to.
+struct Constraint {
+  enum class Sense { at_most, at_least, fits };
+  std::string name;  ///< as in the file: "deadline"
+  Metric metric = Metric::train_time;
+  Sense sense = Sense::at_most;
+  double limit = 0;  ///< in the metric's unit; of `fits`, each GPU has its own
+
+  /// Whether a value keeps to it. `capacity` is the GPU's memory, 0 if not known.
+  bool holds(double value, double capacity) const;
+  /// The limit for a candidate on GPUs of this memory.
+  double limit_at(double capacity) const;
+  std::string words() const;  ///< "time to train at most 12 h"
+};
+
+/// One metric, or several for a Pareto front.
+struct Objective {
+  std::vector<Metric> metrics;
+  std::string words() const;  ///< "the least time to train", "the Pareto front of ..."
+};
+
+/// A study with a question: which of its points is best?
+struct Plan {
+  Study study;  ///< its axes those of `vary` and what the planner tries on its own
+  std::vector<Constraint> constraints;
+  Objective objective;
+  /// Where the objective stands, for what is wrong with it.
+  std::shared_ptr<const Document> file;
+};
+
+/// Reads a plan: a study whose `vary` may be left out, with
+///
+///     search: {strategies: all, options: auto}      # optional
+///     constraints: {memory: fits, deadline: 12h}    # optional; default: memory: fits
+///     objective: cost                               # time, cost, throughput, energy, co2,
+///                                                   # or {pareto: [time, cost]}
+///
+/// InputError or MissingError at the place.
+Plan read_plan(const std::filesystem::path& file, const std::vector<std::string>& overrides);
+
+/// The axes of `search`:
+///
+///     strategies: [ddp, fsdp, zero, ps] | all       # with the options of each
+///     options: auto | all | [sharding, ...]
+///
+/// `auto` is what leaves a training's numbers as they are: sharding, prefetch, offload, buckets,
+/// bucket_view, checkpointing. `all` takes accumulation, compression, precision, servers and
+/// staleness, too.
+std::vector<Axis> search_axes(const Value& search);
+
+}  // namespace rehearse

@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/number.hpp"
+#include "planner/plan_view.hpp"
+#include "planner/words.hpp"
+#include "report/page.hpp"
+
+namespace rehearse {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Stage = Candidate::Stage;
+
+Json settings_json(const PreparedPlan& prepared, std::size_t candidate) {
+  Json settings = Json::object();
+  for (std::size_t i = 0; i < prepared.study.identity.axes.size(); ++i) {
+    settings[prepared.study.identity.axes[i]] = prepared.study.points[candidate].labels[i];
+  }
+  return settings;
+}
+
+/// A value as JSON has it: numbers and truths are none of its strings.
+Json value_json(const Value& value) {
+  if (value.is_null()) return nullptr;
+  if (value.is_map()) {
+    Json object = Json::object();
+    Map map = value.as_map();
+    for (const std::string& key : map.keys()) object[key] = value_json(map.require(key));
+    return object;
+  }
+  if (value.is_list()) {
+    Json array = Json::array();
+    for (const Value& item : value.as_list()) array.push_back(value_json(item));
+    return array;
+  }
+  const std::string text = value.as_string();
+  if (text == "true" || text == "false") return text == "true";
+  if (const auto number = decimal_number(text)) {
+    const bool whole = *number == std::floor(*number) && std::abs(*number) < 0x1p53;
+    return whole ? Json(static_cast<std::int64_t>(*number)) : Json(*number);
+  }
+  return text;
+}
+
+/// What `--set` would change in the scenario.
+Json overrides_json(const PreparedPlan& prepared, std::size_t candidate) {
+  const Study& study = prepared.study.study;
+  Json overrides = Json::object();
+  for (std::size_t i = 0; i < study.axes.size(); ++i) {
+    const Axis::Choice& choice = study.axes[i].choices[study.points[candidate][i]];
+    for (std::size_t k = 0; k < study.axes[i].keys.size(); ++k) {
+      overrides[study.axes[i].keys[k].shown()] = value_json(choice.values[k]);
+    }
+  }
+  return overrides;
+}
+
+Json metrics_json(const Candidate& candidate) {
+  Json values = Json::object();
+  for (const MetricInfo& one : metrics()) {
+    const auto figure = candidate.figures->find(one.metric);
+    values[one.key] = figure == candidate.figures->end() ? Json() : Json(figure->second.value);
+  }
+  return values;
+}
+
+Json intervals_json(const Candidate& candidate) {
+  Json values = Json::object();
+  for (const MetricInfo& one : metrics()) {
+    const auto figure = candidate.figures->find(one.metric);
+    values[one.key] = figure == candidate.figures->end()
+                          ? Json()
+                          : Json::array({figure->second.low, figure->second.high});
+  }
+  return values;
+}
+
+Json ranked_json(const PlanResult& result, std::size_t place) {
+  const PreparedPlan& prepared = result.prepared;
+  const std::size_t i = result.ranking[place];
+  const Candidate& candidate = prepared.candidates[i];
+  return {
+      {"rank", place + 1},
+      {"tied", is_tied(candidate, prepared.candidates, result.ranking, prepared.plan.objective)},
+      {"settings", settings_json(prepared, i)},
+      {"scenario_overrides", overrides_json(prepared, i)},
+      {"metrics", metrics_json(candidate)},
+      {"intervals", intervals_json(candidate)},
+      {"at_risk", candidate.at_risk},
+      {"reasons", reasons(result, i)}};
+}
+
+const char* stage_name(Stage stage) {
+  switch (stage) {
+    case Stage::bound:
+      return "bound";
+    case Stage::error:
+      return "error";
+    case Stage::simulated:
+    case Stage::feasible:
+    case Stage::open:
+      break;
+  }
+  return "simulated";
+}
+
+Json failed_json(const Candidate& candidate) {
+  Json failed = Json::array();
+  if (candidate.stage == Stage::error) {
+    failed.push_back({{"constraint", "scenario"},
+                      {"value", nullptr},
+                      {"limit", nullptr},
+                      {"words", first_line(candidate.error)}});
+  }
+  for (const Miss& miss : candidate.misses) {
+    failed.push_back({{"constraint", miss.constraint},
+                      {"value", miss.value ? Json(*miss.value) : Json()},
+                      {"limit", miss.limit},
+                      {"words", miss.words}});
+  }
+  return failed;
+}
+
+Json rejected_json(const PlanResult& result) {
+  Json rejected = Json::array();
+  const std::vector<Candidate>& candidates = result.prepared.candidates;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (candidates[i].stage == Stage::feasible) continue;
+    rejected.push_back({{"settings", settings_json(result.prepared, i)},
+                        {"stage", stage_name(candidates[i].stage)},
+                        {"failed", failed_json(candidates[i])}});
+  }
+  return rejected;
+}
+
+Json constraints_json(const Plan& plan) {
+  Json list = Json::array();
+  for (const Constraint& constraint : plan.constraints) {
+    const bool fits = constraint.sense == Constraint::Sense::fits;
+    list.push_back({{"metric", info(constraint.metric).key},
+                    {"limit", fits ? Json() : Json(constraint.limit)},
+                    {"unit", info(constraint.metric).unit},
+                    {"words", constraint.words()}});
+  }
+  return list;
+}
+
+Json objective_json(const Objective& objective) {
+  Json keys = Json::array();
+  for (const Metric metric : objective.metrics) keys.push_back(info(metric).key);
+  return {{"metrics", keys}, {"words", objective.words()}};
+}
+
+Json counts_json(const PlanResult& result) {
+  const PlanCount all = count(result);
+  return {{"candidates", all.candidates}, {"pruned", all.pruned},
+          {"simulated", all.simulated},   {"failed", all.failed},
+          {"feasible", all.feasible},     {"duplicates", result.prepared.duplicates}};
+}
+
+/// Places in the ranking of those that nothing is better than in every objective.
+Json front_json(const PlanResult& result) {
+  Json front = Json::array();
+  const Plan& plan = result.prepared.plan;
+  if (plan.objective.metrics.size() < 2) return front;
+  for (std::size_t place = 0; place < result.ranking.size(); ++place) {
+    const Candidate& one = result.prepared.candidates[result.ranking[place]];
+    if (on_front(one, result.prepared.candidates, plan.objective)) front.push_back(place);
+  }
+  return front;
+}
+
+Json changes_json(const PlanResult& result) {
+  Json list = Json::array();
+  for (const Change& change : result.would_change) {
+    list.push_back(
+        {{"what", change.what},
+         {"from", change.from},
+         {"to", change.to},
+         {"unit", change.unit},
+         {"words", change.words},
+         {"choice", change.choice ? settings_json(result.prepared, *change.choice) : Json()}});
+  }
+  return list;
+}
+
+}  // namespace
+
+PlanCount count(const PlanResult& result) {
+  PlanCount all{.candidates = result.prepared.candidates.size(), .simulated = result.simulated};
+  for (const Candidate& candidate : result.prepared.candidates) {
+    if (candidate.stage == Stage::bound) ++all.pruned;
+    if (candidate.stage == Stage::error) ++all.failed;
+    if (candidate.stage == Stage::feasible) ++all.feasible;
+  }
+  return all;
+}
+
+std::string plan_json(const PlanResult& result) {
+  const PreparedPlan& prepared = result.prepared;
+  Json json;
+  json["schema"] = "rehearse.plan/1";
+  json["plan"] = prepared.study.identity.study;
+  json["description"] = prepared.study.identity.description;
+  json["program"] = prepared.study.identity.program;
+  json["scenario"] = prepared.study.identity.scenario;
+  json["objective"] = objective_json(prepared.plan.objective);
+  json["constraints"] = constraints_json(prepared.plan);
+  json["counts"] = counts_json(result);
+  json["ranking"] = Json::array();
+  for (std::size_t place = 0; place < result.ranking.size(); ++place) {
+    json["ranking"].push_back(ranked_json(result, place));
+  }
+  const auto chosen = std::ranges::find(result.ranking, result.choice);
+  json["choice"] = chosen == result.ranking.end()
+                       ? Json()
+                       : json["ranking"][static_cast<std::size_t>(chosen - result.ranking.begin())];
+  json["rejected"] = rejected_json(result);
+  json["pareto"] = front_json(result);
+  json["would_change"] = changes_json(result);
+  return json.dump(2) + "\n";
+}
+
+}  // namespace rehearse

@@ -1,0 +1,263 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "planner/plan_view.hpp"
+#include "planner/words.hpp"
+#include "report/page.hpp"
+
+namespace rehearse {
+namespace {
+
+using Stage = Candidate::Stage;
+
+constexpr std::size_t kWidth = 160;
+constexpr std::size_t kGap = 2;
+
+/// Cells in columns: `text` ones to the left, numbers to the right.
+class Grid {
+ public:
+  void title(const std::string& text, bool is_text) {
+    titles_.push_back(text);
+    is_text_.push_back(is_text);
+  }
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+  void put(Page& page) const {
+    std::vector<std::size_t> widths;
+    for (std::size_t i = 0; i < titles_.size(); ++i) {
+      widths.push_back(columns(titles_[i]));
+      for (const auto& row : rows_) widths[i] = std::max(widths[i], columns(row[i]));
+    }
+    page.line(page.ink(Ink::faint, joined(titles_, widths)));
+    for (const auto& row : rows_) page.line(joined(row, widths));
+  }
+
+ private:
+  std::string joined(const std::vector<std::string>& cells,
+                     const std::vector<std::size_t>& widths) const {
+    std::string text;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (i > 0) text += std::string(kGap, ' ');
+      text += is_text_[i] ? left(cells[i], widths[i]) : right(cells[i], widths[i]);
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    return text;
+  }
+
+  std::vector<std::string> titles_;
+  std::vector<bool> is_text_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string last_word(const std::string& axis) { return axis.substr(axis.rfind('.') + 1); }
+
+/// Axes on which candidates differ.
+std::vector<std::size_t> varied_axes(const Study& study) {
+  std::vector<std::size_t> varied;
+  for (std::size_t i = 0; i < study.axes.size(); ++i) {
+    if (study.axes[i].choices.size() > 1) varied.push_back(i);
+  }
+  return varied;
+}
+
+/// Objectives first; of the others those that any ranked candidate knows.
+std::vector<Metric> columns_of(const PlanResult& result) {
+  std::vector<Metric> shown = result.prepared.plan.objective.metrics;
+  for (const Metric metric : {Metric::train_time, Metric::usd, Metric::samples_per_s,
+                              Metric::energy, Metric::co2, Metric::memory, Metric::accuracy}) {
+    const bool known = std::ranges::any_of(result.ranking, [&](std::size_t i) {
+      return result.prepared.candidates[i].figures->contains(metric);
+    });
+    if (known && std::ranges::find(shown, metric) == shown.end()) shown.push_back(metric);
+  }
+  return shown;
+}
+
+std::string figure_cell(const Candidate& candidate, Metric metric) {
+  const auto figure = candidate.figures->find(metric);
+  return figure == candidate.figures->end() ? "" : format(metric, figure->second.value);
+}
+
+std::string interval_cell(const Candidate& candidate, Metric metric) {
+  const Figure& figure = candidate.figures->at(metric);
+  return fmt::format("{} to {}", format(metric, figure.low), format(metric, figure.high));
+}
+
+std::string mark(const PlanResult& result, std::size_t i) {
+  const PreparedPlan& prepared = result.prepared;
+  const Candidate& candidate = prepared.candidates[i];
+  const Objective& objective = prepared.plan.objective;
+  std::string text = i == result.choice ? "chosen" : "";
+  const auto add = [&](const char* word) {
+    text += (text.empty() ? "" : ", ") + std::string(word);
+  };
+  if (objective.metrics.size() > 1) {
+    if (on_front(candidate, prepared.candidates, objective)) add("front");
+  } else if (i != result.choice &&
+             is_tied(candidate, prepared.candidates, result.ranking, objective)) {
+    add("tied");
+  }
+  if (!candidate.at_risk.empty()) add("at risk");
+  return text;
+}
+
+void put_ranking(const PlanResult& result, std::size_t top, Page& page) {
+  const PreparedPlan& prepared = result.prepared;
+  const std::vector<std::size_t> axes = varied_axes(prepared.study.study);
+  const std::vector<Metric> shown = columns_of(result);
+  const Metric first = shown.front();
+  Grid grid;
+  grid.title("rank", false);
+  for (const std::size_t axis : axes)
+    grid.title(last_word(prepared.study.study.axes[axis].name), true);
+  for (const Metric metric : shown) {
+    grid.title(info(metric).name, false);
+    if (metric == first) grid.title("90 % interval", true);
+  }
+  grid.title("", true);
+  for (std::size_t place = 0; place < std::min(top, result.ranking.size()); ++place) {
+    const std::size_t i = result.ranking[place];
+    const Candidate& candidate = prepared.candidates[i];
+    std::vector<std::string> cells = {std::to_string(place + 1)};
+    for (const std::size_t axis : axes) cells.push_back(prepared.study.points[i].labels[axis]);
+    for (const Metric metric : shown) {
+      cells.push_back(figure_cell(candidate, metric));
+      if (metric == first) cells.push_back(interval_cell(candidate, metric));
+    }
+    cells.push_back(mark(result, i));
+    grid.row(std::move(cells));
+  }
+  page.blank();
+  grid.put(page);
+  if (result.ranking.size() > top) {
+    page.line(
+        page.ink(Ink::faint, fmt::format("and {} more feasible", result.ranking.size() - top)));
+  }
+}
+
+void put_question(const PlanResult& result, Page& page) {
+  const PreparedPlan& prepared = result.prepared;
+  const StudyIdentity& study = prepared.study.identity;
+  page.paragraph(Ink::strong, study.description.empty() ? study.study : study.description);
+  std::string constraints;
+  for (const Constraint& one : prepared.plan.constraints) {
+    constraints += (constraints.empty() ? "; " : ", ") + one.words();
+  }
+  page.wrapped_field("asked for", Ink::plain, prepared.plan.objective.words() + constraints);
+  const PlanCount all = count(result);
+  page.wrapped_field(
+      "searched", Ink::faint,
+      fmt::format(
+          "{} candidates: {} dismissed by their bounds, {} simulated, {} cannot run, {} feasible",
+          all.candidates, all.pruned, all.simulated, all.failed, all.feasible));
+}
+
+void put_choice(const PlanResult& result, Page& page) {
+  page.blank();
+  if (!result.choice) {
+    page.wrapped_field("choice", Ink::bad, "none: nothing is feasible");
+    return;
+  }
+  const Candidate& choice = result.prepared.candidates[*result.choice];
+  page.wrapped_field("choice", Ink::strong, settings_text(result.prepared, *result.choice));
+  for (const std::string& reason : reasons(result, *result.choice)) {
+    page.wrapped_field("", Ink::plain, reason);
+  }
+  for (const std::string& risk : choice.at_risk) page.wrapped_field("at risk", Ink::bad, risk);
+}
+
+std::string count_of(std::size_t number, const char* what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+/// By what they failed on first: how many, and the nearest.
+void put_rejected(const PlanResult& result, Page& page) {
+  struct Group {
+    std::size_t count = 0, nearest = 0;
+    double excess = 0;
+  };
+  std::map<std::string, Group> groups;
+  const std::vector<Candidate>& candidates = result.prepared.candidates;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Candidate& one = candidates[i];
+    if (one.stage == Stage::feasible) continue;
+    const bool error = one.stage == Stage::error;
+    Group& group = groups[error ? "cannot run" : one.misses[0].constraint];
+    const double excess = error ? 0 : one.misses[0].excess();
+    if (group.count++ > 0 && excess >= group.excess) continue;
+    group.nearest = i;
+    group.excess = excess;
+  }
+  if (!groups.empty()) page.blank();
+  for (const auto& [name, group] : groups) {
+    page.wrapped_field(
+        name, Ink::plain,
+        fmt::format("{} rejected; the nearest, {}: {}", count_of(group.count, "candidate"),
+                    settings_text(result.prepared, group.nearest),
+                    rejection_text(candidates[group.nearest])));
+  }
+}
+
+void put_changes(const PlanResult& result, Page& page) {
+  if (result.would_change.empty()) return;
+  page.blank();
+  std::string name = result.choice ? "would change" : "relaxed";
+  for (const Change& change : result.would_change) {
+    page.wrapped_field(name, Ink::plain, change.words);
+    name.clear();
+  }
+}
+
+std::string bound_text(const Candidate& candidate, const Objective& objective) {
+  if (!candidate.bound.error.empty()) return "cannot run: " + first_line(candidate.bound.error);
+  if (candidate.stage == Stage::bound) return "dismissed: " + rejection_text(candidate);
+  std::string text;
+  for (const Metric metric : objective.metrics) {
+    const auto best = candidate.bound.best.find(metric);
+    const bool known = best != candidate.bound.best.end();
+    text += (text.empty() ? "" : ", ") +
+            (known ? fmt::format("{} {}", info(metric).more_is_better ? "at most" : "at least",
+                                 format(metric, best->second.value))
+                   : info(metric).name + " not bounded");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string plan_table(const PlanResult& result, const PlanTable& options) {
+  Page page(kWidth, options.color);
+  put_question(result, page);
+  put_choice(result, page);
+  if (!result.ranking.empty()) put_ranking(result, options.top, page);
+  put_rejected(result, page);
+  put_changes(result, page);
+  return page.text();
+}
+
+std::string plan_outline(const PreparedPlan& prepared) {
+  std::string text;
+  std::size_t dismissed = 0, wrong = 0;
+  for (std::size_t i = 0; i < prepared.candidates.size(); ++i) {
+    Candidate candidate = prepared.candidates[i];
+    candidate.misses =
+        misses_of(candidate.bound.best, candidate.bound, prepared.plan.constraints, true);
+    if (!candidate.bound.error.empty()) {
+      ++wrong;
+    } else if (!candidate.misses.empty()) {
+      candidate.stage = Stage::bound;
+      ++dismissed;
+    }
+    text += fmt::format("{:>6}  {}  {}\n", i + 1, settings_text(prepared, i),
+                        bound_text(candidate, prepared.plan.objective));
+  }
+  return text + fmt::format(
+                    "{} candidates, {} left out as the same as others: {} miss a constraint "
+                    "by their bounds, {} cannot run, {} to be searched\n",
+                    prepared.candidates.size(), prepared.duplicates, dismissed, wrong,
+                    prepared.candidates.size() - dismissed - wrong);
+}
+
+}  // namespace rehearse

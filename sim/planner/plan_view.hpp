@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+
+#include "planner/run_plan.hpp"
+
+namespace rehearse {
+
+/// `rehearse.plan/1`, in one form for all sizes.
+std::string plan_json(const PlanResult& result);
+
+/// A row for each candidate: what is ranked by its rank, then the others: `rank`, `tied`, `stage`,
+/// `vary.AXIS`, the metrics with the ends of their intervals, and `failed`.
+std::string plan_csv(const PlanResult& result);
+
+struct PlanTable {
+  std::size_t top = 10;  ///< of the ranking
+  bool color = false;
+};
+/// For people: the choice with its reasons, the ranking, what the others failed on, and what would
+/// change the answer.
+std::string plan_table(const PlanResult& result, const PlanTable& options);
+
+/// What `--dry-run` prints: the candidates with their bounds, and how many these dismiss.
+std::string plan_outline(const PreparedPlan& prepared);
+
+/// How many candidates came how far.
+struct PlanCount {
+  std::size_t candidates = 0, pruned = 0, simulated = 0, failed = 0, feasible = 0;
+};
+PlanCount count(const PlanResult& result);
+
+}  // namespace rehearse

@@ -1,0 +1,29 @@
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "planner/constraints.hpp"
+#include "planner/plan.hpp"
+#include "study/axes.hpp"
+
+namespace rehearse {
+
+Plan read_plan(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+  Plan plan;
+  plan.file = Document::load(file);
+  Map root = plan.file->root().as_map();
+  plan.objective = read_objective(root.require("objective"));
+  plan.constraints = read_constraints(root.optional("constraints"));
+  if (root.has("seeds")) {
+    root.at_key("seeds").fail("a plan chooses among its points, and a seed is no choice",
+                              "set run.seed in the scenario");
+  }
+  std::vector<Axis> searched;
+  if (const auto search = root.optional("search")) searched = search_axes(*search);
+  plan.study = read_study(
+      root,
+      {.name = file.stem().string(), .overrides = overrides, .more_axes = std::move(searched)});
+  root.finish();
+  return plan;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,177 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "planner/words.hpp"
+#include "report/page.hpp"
+
+namespace rehearse {
+namespace {
+
+using Stage = Candidate::Stage;
+
+/// Of one axis, the settings beside the choice's that are told.
+constexpr std::size_t kNeighbours = 3;
+constexpr double kSame = 0.005;
+constexpr double kTimes = 2;  ///< from here on "times", not percent
+
+/// Objectives, then what people ask about next.
+std::vector<Metric> told_metrics(const Objective& objective) {
+  std::vector<Metric> told = objective.metrics;
+  for (const Metric metric : {Metric::train_time, Metric::usd, Metric::samples_per_s}) {
+    if (std::ranges::find(told, metric) == told.end()) told.push_back(metric);
+  }
+  return told;
+}
+
+/// Throughput says what the time to train says.
+bool says_the_same(Metric metric, const Figures& figures) {
+  return metric == Metric::samples_per_s && figures.contains(Metric::train_time);
+}
+
+/// "batch_per_gpu 16" for a number, or what stands below another section; else the label.
+std::string setting_text(const Axis& axis, const std::string& label) {
+  const std::size_t dot = axis.name.rfind('.');
+  if (dot != std::string::npos) return axis.name.substr(dot + 1) + " " + label;
+  const bool number = label.find_first_not_of("0123456789.") == std::string::npos;
+  return number ? axis.name + " " + label : label;
+}
+
+/// What came of a candidate, for one beside it that was chosen.
+std::string fate(const Candidate& candidate, const Candidate& choice, const PlanResult& result) {
+  const Objective& objective = result.prepared.plan.objective;
+  if (candidate.stage != Stage::feasible) return rejection_text(candidate);
+  const bool tied = is_tied(candidate, result.prepared.candidates, result.ranking, objective);
+  return compared(candidate, choice, objective) + (tied ? ", tied" : "");
+}
+
+/// Candidates that differ from one in the setting of one axis, the plainest first.
+std::vector<std::size_t> neighbours(const PreparedPlan& prepared, std::size_t candidate,
+                                    std::size_t axis) {
+  const std::vector<Point>& points = prepared.study.study.points;
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (i == candidate) continue;
+    Point point = points[i];
+    point[axis] = points[candidate][axis];
+    if (point == points[candidate]) found.push_back(i);
+  }
+  std::ranges::stable_sort(found, {},
+                           [&](std::size_t i) { return prepared.candidates[i].options; });
+  if (found.size() > kNeighbours) found.resize(kNeighbours);
+  return found;
+}
+
+void add_neighbours(const PlanResult& result, std::size_t candidate,
+                    std::vector<std::string>& reasons) {
+  const PreparedPlan& prepared = result.prepared;
+  const Study& study = prepared.study.study;
+  for (std::size_t axis = 0; axis < study.axes.size(); ++axis) {
+    for (const std::size_t i : neighbours(prepared, candidate, axis)) {
+      const std::string& label = study.axes[axis].choices[study.points[i][axis]].label;
+      reasons.push_back(
+          fmt::format("with {}: {}", setting_text(study.axes[axis], label),
+                      fate(prepared.candidates[i], prepared.candidates[candidate], result)));
+    }
+  }
+}
+
+/// Of those that cannot be told from the choice by the objective, the one that is best in another
+/// metric, if that makes a difference.
+void add_best_of_tied(const PlanResult& result, Metric metric, std::vector<std::string>& reasons) {
+  const std::vector<Candidate>& candidates = result.prepared.candidates;
+  const Objective& objective = result.prepared.plan.objective;
+  const auto value = [&](std::size_t i) {
+    const auto figure = candidates[i].figures->find(metric);
+    return figure == candidates[i].figures->end() ? 0 : badness(metric, figure->second.value);
+  };
+  std::size_t best = *result.choice;
+  for (const std::size_t i : result.ranking) {
+    const bool tied = is_tied(candidates[i], candidates, result.ranking, objective);
+    if (tied && value(i) < value(best)) best = i;
+  }
+  if (best == *result.choice) return;
+  reasons.push_back(fmt::format("of those that are tied with it, the {}: {}: {}",
+                                metric == Metric::usd ? "cheapest" : "fastest",
+                                settings_text(result.prepared, best),
+                                compared(candidates[best], candidates[*result.choice], objective)));
+}
+
+}  // namespace
+
+std::string compared(Metric metric, double value, double reference) {
+  const double ratio = value / reference;
+  if (std::abs(ratio - 1) < kSame) return "the same " + info(metric).name;
+  if (ratio >= kTimes || ratio <= 1 / kTimes) {
+    return fmt::format("{:.2g} times the {}", ratio, info(metric).name);
+  }
+  const bool worse = (ratio > 1) != info(metric).more_is_better;
+  return fmt::format("{:.0f} % {}", 100 * std::abs(ratio - 1),
+                     worse ? info(metric).worse : info(metric).better);
+}
+
+std::string compared(const Candidate& candidate, const Candidate& reference,
+                     const Objective& objective) {
+  std::string text;
+  for (const Metric metric : told_metrics(objective)) {
+    if (says_the_same(metric, *candidate.figures)) continue;
+    const auto own = candidate.figures->find(metric), other = reference.figures->find(metric);
+    if (own == candidate.figures->end() || other == reference.figures->end()) continue;
+    text += (text.empty() ? "" : ", ") + compared(metric, own->second.value, other->second.value);
+  }
+  return text;
+}
+
+std::string figures_text(const Candidate& candidate, const Objective& objective) {
+  std::string text;
+  for (const Metric metric : told_metrics(objective)) {
+    if (says_the_same(metric, *candidate.figures)) continue;
+    const auto figure = candidate.figures->find(metric);
+    if (figure == candidate.figures->end()) continue;
+    text += (text.empty() ? "" : ", ") + format(metric, figure->second.value);
+  }
+  return text;
+}
+
+std::string rejection_text(const Candidate& candidate) {
+  if (candidate.stage == Stage::error) return "cannot run: " + first_line(candidate.error);
+  std::string text;
+  for (const Miss& miss : candidate.misses) text += (text.empty() ? "" : "; ") + miss.words;
+  return text;
+}
+
+std::string settings_text(const PreparedPlan& prepared, std::size_t candidate) {
+  const Study& study = prepared.study.study;
+  std::string text;
+  for (std::size_t i = 0; i < study.axes.size(); ++i) {
+    if (study.axes[i].choices.size() == 1) continue;
+    const std::string& label = prepared.study.points[candidate].labels[i];
+    text += (text.empty() ? "" : ", ") + setting_text(study.axes[i], label);
+  }
+  return text.empty() ? "the only candidate" : text;
+}
+
+std::vector<std::string> reasons(const PlanResult& result, std::size_t candidate) {
+  const PreparedPlan& prepared = result.prepared;
+  const Objective& objective = prepared.plan.objective;
+  const Candidate& own = prepared.candidates[candidate];
+  std::vector<std::string> reasons = {figures_text(own, objective)};
+  if (candidate == result.choice) {
+    add_neighbours(result, candidate, reasons);
+    const Metric first = objective.metrics.front();
+    const bool timed = first == Metric::train_time || first == Metric::samples_per_s;
+    if (objective.metrics.size() == 1) {
+      add_best_of_tied(result, timed ? Metric::usd : Metric::train_time, reasons);
+    }
+    reasons.insert(reasons.end(), result.steady.begin(), result.steady.end());
+  } else {
+    reasons.push_back(
+        fmt::format("beside the choice: {}",
+                    compared(own, prepared.candidates[result.choice.value()], objective)));
+  }
+  return reasons;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,247 @@
+#include "planner/run_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/stop_signal.hpp"
+#include "planner/what_if.hpp"
+#include "report/page.hpp"
+
+namespace rehearse {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Points that one child bounds: few enough that all jobs have some, many enough that a process
+/// costs little.
+constexpr std::size_t kPointsPerChild = 16;
+
+/// Of a value that a file writes as a map: how many settings it makes.
+std::size_t leaves(const Value& value) {
+  if (!value.is_map()) return 1;
+  Map map = value.as_map();
+  std::size_t count = 0;
+  for (const std::string& key : map.keys()) count += leaves(map.require(key));
+  return count;
+}
+
+/// Options beyond the plain strategy, and searched settings that are not the first of their axis.
+std::size_t options_of(const Study& study, const Point& point) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < point.size(); ++i) {
+    const Axis& axis = study.axes[i];
+    for (const Value& value : axis.choices[point[i]].values) {
+      if (value.is_map()) count += leaves(value);
+      if (!value.is_map() && value.file() == "search" && point[i] > 0) ++count;
+    }
+  }
+  return count;
+}
+
+std::vector<Bound> bounds_of(const Study& study, const PlanSimulator& simulator,
+                             const ChildLimits& limits,
+                             const std::function<void(const SweepProgress&)>& progress) {
+  const std::size_t points = study.points.size();
+  std::vector<Bound> bounds(points);
+  SweepProgress done{.all = points};
+  const auto work = [&](std::size_t child) {
+    Json list = Json::array();
+    const std::size_t end = std::min(points, (child + 1) * kPointsPerChild);
+    for (std::size_t i = child * kPointsPerChild; i < end; ++i) {
+      list.push_back(to_json(simulator.bound(*scenario_at(study, study.points[i]))));
+    }
+    return list.dump();
+  };
+  const auto ended = [&](std::size_t child, const ChildEnd& end) {
+    if (end.code != ExitCode::success) throw Error(end.code, end.text);
+    for (std::size_t at = child * kPointsPerChild; const Json& one : Json::parse(end.text)) {
+      bounds[at++] = bound_from(one);
+      ++done.done;
+    }
+    if (progress) progress(done);
+  };
+  const std::size_t children = (points + kPointsPerChild - 1) / kPointsPerChild;
+  const ChildLimits own{.jobs = limits.jobs, .stop = limits.stop};
+  if (!run_children(children, own, work, ended)) fail_as_stopped("nothing was simulated yet");
+  return bounds;
+}
+
+/// The objective that no candidate can tell is a mistake of the plan's.
+void check_objective(const PreparedPlan& prepared) {
+  for (const Metric metric : prepared.plan.objective.metrics) {
+    std::string why;
+    const bool told = std::ranges::any_of(prepared.candidates, [&](const Candidate& one) {
+      if (!one.bound.error.empty()) return false;
+      const auto unknown = one.bound.unknown.find(metric);
+      if (unknown != one.bound.unknown.end()) why = unknown->second;
+      return unknown == one.bound.unknown.end();
+    });
+    if (told) continue;
+    prepared.plan.file->root()
+        .as_map()
+        .require("objective")
+        .fail(fmt::format("no candidate's {} is known: {}", info(metric).name, why),
+              "complete the scenario, or take another objective, such as throughput");
+  }
+}
+
+Simulated simulated_from(const std::optional<Outcome>& outcome) {
+  if (!outcome) return {.figures = {}, .error = "it was not simulated"};
+  if (outcome->code != ExitCode::success) return {.figures = {}, .error = outcome->text};
+  return {.figures = figures_of(Json::parse(outcome->text)), .error = ""};
+}
+
+/// Simulates waves as parts of one sweep, and tells how far it is.
+class Waves {
+ public:
+  Waves(const PreparedStudy& study, const Simulator& simulator, ResultStore& store,
+        const SweepOptions& options)
+      : study_(study), simulator_(simulator), store_(store), options_(options) {}
+
+  std::vector<Simulated> operator()(const std::vector<std::size_t>& wave) {
+    SweepOptions options = options_;
+    options.only = &wave;
+    options.progress = [&](const SweepProgress& now) {
+      if (options_.progress) options_.progress(in_all(now));
+    };
+    if (!sweep(study_, simulator_, store_, options)) {
+      fail_as_stopped(fmt::format("{} holds {} results", store_.file().string(), done_));
+    }
+    done_ += wave.size();
+    std::vector<Simulated> results;
+    for (const std::size_t i : wave) {
+      results.push_back(simulated_from(store_.find(study_.points[i].key)));
+    }
+    return results;
+  }
+
+  std::size_t done() const { return done_; }
+
+ private:
+  SweepProgress in_all(SweepProgress now) const {
+    now.done += done_;
+    now.all = study_.points.size();
+    return now;
+  }
+
+  const PreparedStudy& study_;
+  const Simulator& simulator_;
+  ResultStore& store_;
+  const SweepOptions& options_;
+  std::size_t done_ = 0;
+};
+
+/// Answers are kept beside the candidates' outcomes, by keys of their own.
+class Asking {
+ public:
+  Asking(const PreparedStudy& study, const PlanSimulator& simulator, ResultStore& store,
+         const ChildLimits& limits)
+      : study_(study), simulator_(simulator), store_(store), limits_(limits) {}
+
+  std::vector<Simulated> operator()(const std::vector<Question>& questions) const {
+    std::vector<Question> open;
+    for (const Question& one : questions) {
+      if (!store_.find(key_of(one))) open.push_back(one);
+    }
+    const auto work = [&](std::size_t i) {
+      const Point& point = study_.study.points[open[i].candidate];
+      return simulator_.predict_if(*scenario_at(study_.study, point), open[i].machine);
+    };
+    const auto ended = [&](std::size_t i, ChildEnd end) {
+      store_.store(key_of(open[i]), {end.code, std::move(end.text)});
+    };
+    if (!run_children(open.size(), limits_, work, ended)) {
+      fail_as_stopped(store_.file().string() + " holds all candidates");
+    }
+    std::vector<Simulated> answers;
+    for (const Question& one : questions)
+      answers.push_back(simulated_from(store_.find(key_of(one))));
+    return answers;
+  }
+
+ private:
+  std::string key_of(const Question& question) const {
+    return fmt::format("{}, network x {}, compute x {}", study_.points[question.candidate].key,
+                       question.machine.network, question.machine.compute);
+  }
+
+  const PreparedStudy& study_;
+  const PlanSimulator& simulator_;
+  ResultStore& store_;
+  const ChildLimits& limits_;
+};
+
+StudyIdentity identity_of(const Study& study, const std::string& program) {
+  StudyIdentity identity{.program = program,
+                         .study = study.name,
+                         .description = study.description,
+                         .scenario = std::filesystem::path(study.base->name()).filename().string(),
+                         .axes = {}};
+  for (const Axis& axis : study.axes) identity.axes.push_back(axis.name);
+  return identity;
+}
+
+}  // namespace
+
+PreparedPlan prepare_plan(Plan plan, const PlanSimulator& simulator, const ChildLimits& limits,
+                          const std::function<void(const SweepProgress&)>& progress) {
+  PreparedPlan prepared;
+  std::vector<Bound> bounds = bounds_of(plan.study, simulator, limits, progress);
+  const auto is_wrong = [](const Bound& bound) { return !bound.error.empty(); };
+  if (std::ranges::all_of(bounds, is_wrong)) throw Error(bounds[0].code, bounds[0].error);
+  Study& study = plan.study;
+  std::vector<Point> points = std::move(study.points);
+  study.points.clear();
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (bounds[i].error.empty() && !seen.insert(bounds[i].key).second) {
+      ++prepared.duplicates;
+      continue;
+    }
+    prepared.study.points.push_back({labels_of(study, points[i]), bounds[i].key});
+    prepared.candidates.push_back({.point = study.points.size(),
+                                   .options = options_of(study, points[i]),
+                                   .bound = std::move(bounds[i])});
+    study.points.push_back(std::move(points[i]));
+  }
+  prepared.study.identity = identity_of(study, simulator.simulator.program);
+  prepared.study.study = study;
+  prepared.plan = std::move(plan);
+  check_objective(prepared);
+  return prepared;
+}
+
+PlanResult run_plan(PreparedPlan prepared, const PlanSimulator& simulator, ResultStore& store,
+                    const SweepOptions& options) {
+  PlanResult result{.prepared = std::move(prepared),
+                    .ranking = {},
+                    .choice = {},
+                    .would_change = {},
+                    .steady = {}};
+  PreparedPlan& found = result.prepared;
+  const Objective& objective = found.plan.objective;
+  Waves waves(found.study, simulator.simulator, store, options);
+  const SearchTask task{
+      .constraints = found.plan.constraints,
+      .objective = objective,
+      .simulate = [&](const std::vector<std::size_t>& wave) { return waves(wave); }};
+  search(found.candidates, task);
+  const auto conclude = [&] {
+    result.ranking = rank(found.candidates, objective);
+    result.choice = choose(found.candidates, result.ranking, objective);
+  };
+  conclude();
+  probe(found.candidates, probes(result), task);
+  conclude();
+  result.simulated = waves.done();
+  result.would_change = changes(result);
+  if (simulator.predict_if) {
+    add_what_ifs(result, Asking(found.study, simulator, store, options.limits));
+  }
+  return result;
+}
+
+}  // namespace rehearse

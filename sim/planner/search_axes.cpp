@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "planner/plan.hpp"
+#include "strategy/strategy.hpp"
+#include "study/axes.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Each leaves a training's numbers as they are, up to rounding.
+const std::vector<std::string> kHarmless = {"sharding", "prefetch",    "offload",
+                                            "buckets",  "bucket_view", "checkpointing"};
+/// Each changes what is trained: the batch, the types of what is summed or computed, staleness.
+const std::vector<std::string> kOthers = {"accumulation", "compression", "precision", "servers",
+                                          "staleness"};
+
+/// One option of a strategy: the texts that it may add to the strategy's map. The first, PyTorch's
+/// default, adds none.
+struct Option {
+  std::string name;
+  std::vector<std::string> texts;
+};
+
+const Option kSharding = {"sharding", {"", "sharding: shard_grad_op", "sharding: hybrid_shard"}};
+const Option kPrefetch = {"prefetch",
+                          {"", "forward_prefetch: true", "backward_prefetch: backward_post"}};
+const Option kOffload = {"offload", {"", "cpu_offload: true"}};
+const Option kBuckets = {"buckets", {"", "bucket_cap_mb: 100"}};
+const Option kBucketView = {"bucket_view", {"", "gradient_as_bucket_view: true"}};
+const Option kAccumulation = {
+    "accumulation",
+    {"", "gradient_accumulation: 2", "gradient_accumulation: 4", "gradient_accumulation: 8"}};
+const Option kCompression = {"compression", {"", "compression: bf16"}};
+const Option kServers = {"servers", {"", "servers: 2", "servers: 4"}};
+const Option kStaleness = {"staleness", {"", "staleness: 3", "staleness: unbounded"}};
+const Option kLayerwise = {"prefetch", {"", "layerwise: true"}};
+
+std::vector<Option> options_of(const std::string& strategy) {
+  if (strategy == "fsdp") return {kSharding, kPrefetch, kOffload, kAccumulation};
+  if (strategy == "ps") return {kStaleness, kServers, kLayerwise};
+  return {kBuckets, kBucketView, kCompression, kAccumulation};  // ddp, and what zero wraps
+}
+
+/// What stands in a strategy's map whatever its options: ZeRO's stages 2 and 3 are FSDP's
+/// shard_grad_op and full_shard, which "fsdp" tries.
+std::string fixed_part(const std::string& strategy) { return strategy == "zero" ? "stage: 1" : ""; }
+
+std::vector<std::string> combinations(const std::string& strategy,
+                                      const std::set<std::string>& allowed) {
+  std::vector<std::string> maps = {fixed_part(strategy)};
+  for (const Option& option : options_of(strategy)) {
+    if (!allowed.contains(option.name)) continue;
+    std::vector<std::string> more;
+    for (const std::string& map : maps) {
+      for (const std::string& text : option.texts) {
+        more.push_back(map + (map.empty() || text.empty() ? "" : ", ") + text);
+      }
+    }
+    maps = std::move(more);
+  }
+  return maps;
+}
+
+std::set<std::string> read_options(Map& map) {
+  std::set<std::string> all(kHarmless.begin(), kHarmless.end());
+  const auto value = map.optional("options");
+  if (value && value->is_list()) {
+    std::vector<std::string> known = kHarmless;
+    known.insert(known.end(), kOthers.begin(), kOthers.end());
+    all.clear();
+    for (const Value& name : value->as_list()) all.insert(name.as_choice(known));
+  } else if (value && value->as_choice({"auto", "all"}) == "all") {
+    all.insert(kOthers.begin(), kOthers.end());
+  }
+  return all;
+}
+
+std::vector<std::string> read_strategies(const Value& value) {
+  if (!value.is_list()) {
+    value.as_choice({"all"});
+    return strategy_names();
+  }
+  std::vector<std::string> names;
+  for (const Value& name : value.as_list()) {
+    names.push_back(name.as_choice(strategy_names()));
+    if (std::ranges::count(names, names.back()) > 1) {
+      name.fail(fmt::format("\"{}\" stands here twice", names.back()));
+    }
+  }
+  if (names.empty()) value.fail("no strategies to try", "name some, or write all");
+  return names;
+}
+
+}  // namespace
+
+std::vector<Axis> search_axes(const Value& search) {
+  Map map = search.as_map();
+  const std::set<std::string> allowed = read_options(map);
+  std::string axes;
+  const auto add = [&](const std::string& key, const std::string& values) {
+    axes += fmt::format("{}{}: [{}]", axes.empty() ? "" : ", ", key, values);
+  };
+  if (const auto strategies = map.optional("strategies")) {
+    std::vector<std::string> values;
+    for (const std::string& name : read_strategies(*strategies)) {
+      for (const std::string& options : combinations(name, allowed)) {
+        values.push_back(fmt::format("{{{}: {{{}}}}}", name, options));
+      }
+    }
+    add("strategy", fmt::format("{}", fmt::join(values, ", ")));
+  }
+  map.finish();
+  if (allowed.contains("checkpointing")) add("model.activation_checkpointing", "none, per_unit");
+  if (allowed.contains("precision")) add("model.precision", "fp32, bf16");
+  if (axes.empty()) search.fail("nothing to try", "name strategies");
+  return read_axes(Document::parse("{" + axes + "}", "search")->root());
+}
+
+}  // namespace rehearse
