@@ -107,7 +107,7 @@ const std::vector<Wrong> kWrong = {
     {"vary: {a: [1]}\nobjective: time\nconstraints: {accuracy: 92}\n",
      "SCRATCH/p.yaml:4:25: error: constraints.accuracy: expected a share between 0 and 1"},
     {"vary: {strategy: [{ddp: {}}]}\nobjective: time\nsearch: {strategies: all}\n",
-     "search:1:2: error: strategy: \"strategy\" varies already, in axis \"strategy\""},
+     "SCRATCH/p.yaml:2:8: error: vary.strategy: search tries this already"},
     {"objective: time\nsearch: {strategies: [ddp, fspd]}\n",
      "SCRATCH/p.yaml:3:28: error: search.strategies.1: expected one of ddp, fsdp, zero, ps"},
     {"vary: {a: [1]}\nobjective: time\nseeds: 3\n",
