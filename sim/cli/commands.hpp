@@ -21,6 +21,7 @@ struct RunCommand {
   std::filesystem::path trace;            ///< Chrome trace; empty: none
   std::filesystem::path updates;          ///< a parameter server's updates; empty: none
   std::filesystem::path memory_snapshot;  ///< of rank 0, for PyTorch's memory_viz; empty: none
+  std::filesystem::path html;             ///< a page that shows the run; empty: none
   bool quiet = false;
   bool dry_run = false;
   bool replay = false;  ///< the launcher's: this program refuses it
@@ -43,6 +44,7 @@ struct ForecastCommand {
   int jobs = 0;                  ///< simulations side by side; 0: one per core
   std::string format = "table";  ///< table, json or csv
   std::filesystem::path output;  ///< empty: standard output
+  std::filesystem::path html;    ///< a page that shows the forecast; empty: none
   ColorChoice color = ColorChoice::automatic;
 };
 void forecast_command(const ForecastCommand& command);
@@ -69,6 +71,7 @@ struct ValidateCommand {
   std::vector<std::string> metrics;          ///< only these; none: all
   std::string format = "table";              ///< table, json, csv or markdown
   std::filesystem::path output;              ///< empty: standard output
+  std::filesystem::path html;                ///< a page that shows the comparison; empty: none
   ErrorBounds bounds;                        ///< an Error (ExitCode::refuted) beyond them
   int jobs = 0;                              ///< child processes side by side; 0: one per core
   bool quiet = false;
@@ -83,6 +86,7 @@ struct SweepCommand {
   std::vector<std::string> overrides;  ///< of its scenario, "train.epochs=3"
   std::string format = "table";        ///< table, json or csv
   std::filesystem::path output;        ///< a folder; empty: STUDY.results, here
+  std::filesystem::path html;          ///< a page that shows the study; empty: none
   int jobs = 0;                        ///< simulations side by side; 0: one per core
   std::optional<Seconds> timeout;      ///< of each
   std::optional<Bytes> memory;         ///< likewise
@@ -105,6 +109,7 @@ struct CollectCommand {
   std::filesystem::path output;               ///< a folder
   std::vector<std::filesystem::path> inputs;  ///< folders or files; none: the shards in `output`
   std::string format = "table";               ///< table, json or csv
+  std::filesystem::path html;                 ///< a page that shows the study; empty: none
   bool quiet = false;
   ColorChoice color = ColorChoice::automatic;
 };
