@@ -14,6 +14,13 @@ void add_color(CLI::App& app, ColorChoice& color) {
       ->type_name("WHEN");
 }
 
+/// A page beside whatever else a command writes.
+CLI::Option* add_html(CLI::App& app, std::filesystem::path& file) {
+  return app
+      .add_option("--html", file, "Write a page that opens in any browser, without a network")
+      ->type_name("FILE");
+}
+
 void add_run(CLI::App& app, RunCommand& command) {
   CLI::App* run = app.add_subcommand("run", "Predict one training run");
   run->add_option("SCENARIO", command.scenario, "The scenario file (YAML)")->required();
@@ -37,6 +44,7 @@ void add_run(CLI::App& app, RunCommand& command) {
       run->add_option("--memory-snapshot", command.memory_snapshot,
                       "Write rank 0's memory for https://pytorch.org/memory_viz")
           ->type_name("FILE");
+  CLI::Option* html = add_html(*run, command.html);
   // Both are assignments, so that the report does not call them defaults and errors name the key.
   run->add_option_function<std::string>(
          "--seed",
@@ -58,7 +66,8 @@ void add_run(CLI::App& app, RunCommand& command) {
       ->excludes(format)
       ->excludes(trace)
       ->excludes(updates)
-      ->excludes(snapshot);
+      ->excludes(snapshot)
+      ->excludes(html);
   add_color(*run, command.color);
   run->callback([&command] { run_command(command); });
 }
@@ -88,6 +97,7 @@ void add_explain(CLI::App& app, ExplainCommand& command) {
   explain->add_option("--output", command.output, "Write to this file")->type_name("FILE");
   explain->add_option("--trace", command.trace, "Write a step's trace with its critical path")
       ->type_name("FILE");
+  add_html(*explain, command.html);
   explain->add_flag("--quiet", command.quiet, "No progress bar");
   add_color(*explain, command.color);
   explain->callback([&command] { explain_command(command); });
@@ -139,6 +149,7 @@ void add_forecast(CLI::App& app, ForecastCommand& command) {
       ->check(one_of({"table", "json", "csv"}))
       ->type_name("FORMAT");
   forecast->add_option("--output", command.output, "Write to this file")->type_name("FILE");
+  add_html(*forecast, command.html);
   add_color(*forecast, command.color);
   forecast->callback([&command] { forecast_command(command); });
 }
@@ -226,6 +237,7 @@ void add_validate(CLI::App& app, ValidateCommand& command) {
   validate->add_option("--jobs", command.jobs, "Predictions side by side; else one per core")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
+  add_html(*validate, command.html);
   add_bounds(*validate, command.bounds);
   validate->add_flag("--live", command.live,
                      "Measure every case anew on this machine first (./rehearse, as root)");
@@ -298,7 +310,8 @@ void add_sweep(CLI::App& app, SweepCommand& command) {
                       "Only go on with results that are there (without it, too, they are kept)");
   sweep->add_flag("--fresh", command.fresh, "Begin anew")->excludes(resume);
   sweep->add_flag("--quiet", command.quiet, "No progress bar");
-  sweep->add_flag("--dry-run", command.dry_run, "Print the points, and stop");
+  CLI::Option* html = add_html(*sweep, command.html);
+  sweep->add_flag("--dry-run", command.dry_run, "Print the points, and stop")->excludes(html);
   add_color(*sweep, command.color);
   sweep->callback([&command] { sweep_command(command); });
 }
@@ -321,7 +334,9 @@ void add_plan(CLI::App& app, PlanCommand& command) {
       ->type_name("N");
   plan->add_flag("--fresh", command.fresh, "Begin anew");
   plan->add_flag("--quiet", command.quiet, "No progress bar");
-  plan->add_flag("--dry-run", command.dry_run, "Print the candidates and their bounds, and stop");
+  CLI::Option* html = add_html(*plan, command.html);
+  plan->add_flag("--dry-run", command.dry_run, "Print the candidates and their bounds, and stop")
+      ->excludes(html);
   add_color(*plan, command.color);
   plan->callback([&command] { plan_command(command); });
 }
@@ -332,6 +347,7 @@ void add_collect(CLI::App& app, CollectCommand& command) {
   collect->add_option("INPUTS", command.inputs,
                       "Folders or files of results; none: the shards in OUTPUT");
   add_format(*collect, command.format);
+  add_html(*collect, command.html);
   collect->add_flag("--quiet", command.quiet, "Only the results");
   add_color(*collect, command.color);
   collect->callback([&command] { collect_command(command); });

@@ -22,6 +22,7 @@ struct RunCommand {
   std::filesystem::path updates;          ///< a parameter server's updates; empty: none
   std::filesystem::path memory_snapshot;  ///< of rank 0, for PyTorch's memory_viz; empty: none
   bool advice = false;                    ///< single changes that take less memory, even if it fits
+  std::filesystem::path html;             ///< a page that shows the run; empty: none
   bool quiet = false;
   bool dry_run = false;
   bool replay = false;  ///< the launcher's: this program refuses it
@@ -36,6 +37,7 @@ struct ExplainCommand {
   std::string format = "table";        ///< table, json or csv
   std::filesystem::path output;        ///< empty: standard output
   std::filesystem::path trace;         ///< Chrome trace with the critical path; empty: none
+  std::filesystem::path html;          ///< a page that shows the explanation; empty: none
   double more = 0.1;                   ///< of each resource: 0.1 for 10 %
   int workers = 4;                     ///< slow ones that are asked about, one by one
   int jobs = 0;                        ///< simulations side by side; 0: one per core
@@ -59,6 +61,7 @@ struct ForecastCommand {
   int jobs = 0;                  ///< simulations side by side; 0: one per core
   std::string format = "table";  ///< table, json or csv
   std::filesystem::path output;  ///< empty: standard output
+  std::filesystem::path html;    ///< a page that shows the forecast; empty: none
   ColorChoice color = ColorChoice::automatic;
 };
 void forecast_command(const ForecastCommand& command);
@@ -86,6 +89,7 @@ struct ValidateCommand {
   std::vector<std::string> metrics;          ///< only these; none: all
   std::string format = "table";              ///< table, json, csv or markdown
   std::filesystem::path output;              ///< empty: standard output
+  std::filesystem::path html;                ///< a page that shows the comparison; empty: none
   ErrorBounds bounds;                        ///< an Error (ExitCode::refuted) beyond them
   int jobs = 0;                              ///< child processes side by side; 0: one per core
   bool quiet = false;
@@ -100,6 +104,7 @@ struct SweepCommand {
   std::vector<std::string> overrides;  ///< of its scenario, "train.epochs=3"
   std::string format = "table";        ///< table, json or csv
   std::filesystem::path output;        ///< a folder; empty: STUDY.results, here
+  std::filesystem::path html;          ///< a page that shows the study; empty: none
   int jobs = 0;                        ///< simulations side by side; 0: one per core
   std::optional<Seconds> timeout;      ///< of each
   std::optional<Bytes> memory;         ///< likewise
@@ -123,6 +128,7 @@ struct PlanCommand {
   std::vector<std::string> overrides;  ///< of its scenario, "train.epochs=3"
   std::string format = "table";        ///< table, json or csv
   std::filesystem::path output;        ///< a folder; empty: PLAN.plan, here
+  std::filesystem::path html;          ///< a page that shows the plan; empty: none
   int jobs = 0;                        ///< simulations side by side; 0: one per core
   int top = 10;                        ///< of the ranking, in the table
   bool fresh = false;                  ///< without what is there
@@ -138,6 +144,7 @@ struct CollectCommand {
   std::filesystem::path output;               ///< a folder
   std::vector<std::filesystem::path> inputs;  ///< folders or files; none: the shards in `output`
   std::string format = "table";               ///< table, json or csv
+  std::filesystem::path html;                 ///< a page that shows the study; empty: none
   bool quiet = false;
   ColorChoice color = ColorChoice::automatic;
 };

@@ -13,6 +13,7 @@
 #include "engine/engine.hpp"
 #include "explain/explanation.hpp"
 #include "explain/questions.hpp"
+#include "html/html.hpp"
 
 namespace rehearse {
 namespace {
@@ -130,6 +131,7 @@ void explain_command(const ExplainCommand& command) {
                                                   memory_devices(scenario, machine.schedule)),
                                   explanation));
   }
+  if (!command.html.empty()) write_file(command.html, to_html(to_json(explanation)));
   write_result(command.output, render(explanation, command));
 }
 

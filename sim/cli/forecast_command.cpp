@@ -9,7 +9,9 @@
 #include "base/number.hpp"
 #include "cli/commands.hpp"
 #include "cli/simulate.hpp"
+#include "convergence/curve.hpp"
 #include "convergence/fitted_curves.hpp"
+#include "html/html.hpp"
 #include "report/forecast_views.hpp"
 #include "report/paced_updates.hpp"
 
@@ -162,6 +164,14 @@ std::vector<TrainingPlan> with_mitigations(const std::vector<TrainingPlan>& plan
   return all;
 }
 
+/// The forecast, and the curves that it was fitted to.
+std::string page_of(const ForecastReport& report, const ForecastCommand& command) {
+  auto curves = nlohmann::ordered_json::array();
+  for (const std::filesystem::path& file : command.curves)
+    curves.push_back(nlohmann::ordered_json::parse(to_json(read_curve(file))));
+  return to_html(to_json(report), {{"curves", std::move(curves)}});
+}
+
 void check_command(const ForecastCommand& command) {
   const bool paced = !command.scenario.empty();
   if (paced && (!command.staleness.empty() || command.samples_per_update)) {
@@ -198,6 +208,7 @@ void forecast_command(const ForecastCommand& command) {
         fitted.model, plan,
         {.at = command.at, .samples = command.samples, .accuracy = command.accuracy}));
   }
+  if (!command.html.empty()) write_file(command.html, page_of(report, command));
   if (command.format == "json") return write_result(command.output, to_json(report));
   if (command.format == "csv") return write_result(command.output, to_csv(report));
   const bool color =

@@ -10,6 +10,7 @@
 #include "cli/plan_bounds.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/study_work.hpp"
+#include "html/html.hpp"
 #include "planner/plan_view.hpp"
 #include "profile/whole_file.hpp"
 #include "study/collect.hpp"
@@ -86,7 +87,9 @@ void plan_command(const PlanCommand& command) {
   ResultStore store(file);
   take_up(store, plan.study.identity, plan.study.points, command.quiet);
   const PlanResult result = searched(command, std::move(plan), with, store, shown);
-  write_whole_file(folder / "plan.json", plan_json(result));
+  const std::string json = plan_json(result);
+  write_whole_file(folder / "plan.json", json);
+  if (!command.html.empty()) write_file(command.html, to_html(json));
   write_stdout(render(result, command));
   check_kept(store);
   if (result.choice) {

@@ -9,6 +9,9 @@
 #include "cli/commands.hpp"
 #include "cli/memory_advice.hpp"
 #include "cli/simulate.hpp"
+#include "html/html.hpp"
+#include "html/timeline.hpp"
+#include "report/json_view.hpp"
 #include "report/server_updates.hpp"
 
 namespace rehearse {
@@ -102,6 +105,18 @@ std::string describe(const Scenario& scenario, const RunPlan& plan) {
   return text;
 }
 
+std::string page_of(const Scenario& scenario, const Prediction& prediction) {
+  const Schedule& schedule = prediction.plan.schedule;
+  const std::vector<MemoryDevice> devices = memory_devices(scenario, schedule);
+  return to_html(json_view(prediction.report),
+                 run_extras({.schedule = schedule,
+                             .trace = prediction.trace,
+                             .first = scenario.run.warmup_steps,
+                             .last = scenario.run.warmup_steps + scenario.run.steps,
+                             .step_time = prediction.report.step_time,
+                             .devices = devices}));
+}
+
 /// The options of the parameter server whose updates are to be written.
 const ParameterServer& server_with_updates(const Scenario& scenario) {
   const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
@@ -152,6 +167,7 @@ void run_command(const RunCommand& command) {
                to_csv(server_updates(prediction.plan.schedule, prediction.trace,
                                      server_with_updates(scenario), scenario.run.warmup_steps)));
   }
+  if (!command.html.empty()) write_file(command.html, page_of(scenario, prediction));
   write_result(command.output, render(prediction.report, command));
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "html/html.hpp"
 #include "profile/whole_file.hpp"
 
 namespace rehearse {
@@ -64,6 +65,16 @@ std::string csv_trouble(StudyFile& csv) {
   }
 }
 
+/// Writes the page, where one is asked for.
+std::string page_trouble(const ResultStore& store, const std::filesystem::path& html) {
+  try {
+    if (!html.empty()) write_file(html, to_html(study_json(store)));
+    return "";
+  } catch (const MissingError& error) {
+    return std::string(error.what()) + "\n";
+  }
+}
+
 std::size_t missing_in(const StudyCount& count, const std::optional<Shard>& shard) {
   return shard ? 0 : count.missing;  // a shard leaves points to the others
 }
@@ -97,7 +108,10 @@ void finish_study(ResultStore& store, const StudyOutput& output) {
   std::string trouble = unwritten_text(store);
   StudyFile csv(store, output.shard ? std::filesystem::path() : csv_file(output.folder));
   trouble += csv_trouble(csv);
-  if (!output.shard) write_stdout(render(store, output));
+  if (!output.shard) {
+    trouble += page_trouble(store, output.html);
+    write_stdout(render(store, output));
+  }
   const StudyCount count = count_points(store);
   const std::size_t missing = missing_in(count, output.shard);
   print_failures(store, count.failed);

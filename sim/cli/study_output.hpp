@@ -36,7 +36,8 @@ class StudyFile {
 struct StudyOutput {
   std::filesystem::path folder;  ///< of the CSV
   std::string format;            ///< table, json or csv, on standard output
-  std::optional<Shard> shard;    ///< which has neither
+  std::filesystem::path html;    ///< the page; empty: none
+  std::optional<Shard> shard;    ///< which has none of these
   bool quiet = false;
   ColorChoice color = ColorChoice::automatic;
 };

@@ -145,9 +145,20 @@ void remove_results(const SweepCommand& command) {
   for (const std::filesystem::path& shard : shard_files(folder)) std::filesystem::remove(shard);
 }
 
+/// A page is of a whole study.
+void check_html(const SweepCommand& command) {
+  if (command.html.empty() || (!command.shard && command.wait)) return;
+  throw InputError(
+      fmt::format("rehearse: error: --html: {}\n"
+                  "remedy: rehearse collect FOLDER --html FILE, once all shards are there",
+                  command.shard ? "a shard is only a part of the study"
+                                : "with --no-wait there are no results yet"));
+}
+
 }  // namespace
 
 void sweep_command(const SweepCommand& command) {
+  check_html(command);
   const Simulator with = simulator();
   const PreparedStudy prepared = prepare(read_study(command.study, command.overrides), with);
   if (command.dry_run) {
@@ -174,6 +185,7 @@ void sweep_command(const SweepCommand& command) {
   }
   finish_study(store, {.folder = folder_of(command),
                        .format = command.format,
+                       .html = command.html,
                        .shard = command.shard,
                        .quiet = command.quiet,
                        .color = command.color});
@@ -189,6 +201,7 @@ void collect_command(const CollectCommand& command) {
   collect(store, files);
   finish_study(store, {.folder = command.output,
                        .format = command.format,
+                       .html = command.html,
                        .shard = {},
                        .quiet = command.quiet,
                        .color = command.color});

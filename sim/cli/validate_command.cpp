@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/simulate.hpp"
+#include "html/html.hpp"
 #include "validation/views.hpp"
 
 namespace rehearse {
@@ -57,6 +58,7 @@ void validate_command(const ValidateCommand& command) {
   const bool shown = !command.quiet && isatty(STDERR_FILENO) == 1;
   const Validation validation =
       compare(read_cases(command), predict, jobs_of(command), shown ? show_progress : nullptr);
+  if (!command.html.empty()) write_file(command.html, to_html(to_json(validation)));
   write_result(command.output, render(validation, command));
   throw_failures(validation);
   if (const auto lines = beyond(validation, command.bounds); !lines.empty()) {

@@ -108,6 +108,21 @@ ValidationCase read_case(const Value& value, const CaseDefaults& defaults,
   return one;
 }
 
+/// `not_predicted: {why: TEXT, cases: [{name, metric, published}, ...]}`.
+NotPredicted read_not_predicted(const Value& value) {
+  Map map = value.as_map();
+  NotPredicted result{.why = map.require("why").as_string(), .cases = {}};
+  for (const Value& item : map.require("cases").as_list()) {
+    Map one = item.as_map();
+    result.cases.push_back({.name = one.require("name").as_string(),
+                            .metric = one.require("metric").as_string(),
+                            .published = one.require("published").as_positive_number()});
+    one.finish();
+  }
+  map.finish();
+  return result;
+}
+
 }  // namespace
 
 ErrorKind error_kind(const std::string& metric) {
@@ -130,6 +145,9 @@ CaseFile read_case_file(const std::filesystem::path& file) {
   }
   if (std::ranges::none_of(result.cases, &ValidationCase::held_out))
     cases.fail("expected at least one case that is not an input");
+  if (const auto others = root.optional("not_predicted")) {
+    result.not_predicted = read_not_predicted(*others);
+  }
   root.finish();
   return result;
 }

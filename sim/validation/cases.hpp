@@ -40,10 +40,21 @@ struct ValidationCase {
   std::optional<Value> recorded_at;     ///< where the case names the recorded run
 };
 
+/// What a source published and nothing here predicts, and why not.
+struct NotPredicted {
+  struct Case {
+    std::string name, metric;
+    double published = 0;
+  };
+  std::string why;
+  std::vector<Case> cases;
+};
+
 struct CaseFile {
   std::string source;      ///< where the measurements come from
   std::string calibrated;  ///< what the model was fitted on; may be empty
   std::vector<ValidationCase> cases;
+  NotPredicted not_predicted;  ///< without cases: nothing
 };
 
 /// Reads a file of cases and the recorded runs that it names. InputError or MissingError at the

@@ -69,6 +69,15 @@ Json case_object(const ValidationCase& one, const ComparedCase& compared) {
           {"metrics", metrics},       {"failure", compared.failure}};
 }
 
+Json not_predicted_object(const NotPredicted& others) {
+  if (others.cases.empty()) return nullptr;
+  Json cases = Json::array();
+  for (const NotPredicted::Case& one : others.cases) {
+    cases.push_back({{"name", one.name}, {"metric", one.metric}, {"published", one.published}});
+  }
+  return {{"why", others.why}, {"cases", cases}};
+}
+
 Json coverage_object(const Coverage& coverage) {
   return {{"inside", coverage.inside}, {"intervals", coverage.intervals}};
 }
@@ -120,7 +129,8 @@ std::string to_json(const Validation& validation) {
     files.push_back({{"source", compared.file.source},
                      {"calibrated", compared.file.calibrated},
                      {"measured", measured_on(compared.file)},
-                     {"cases", cases}});
+                     {"cases", cases},
+                     {"not_predicted", not_predicted_object(compared.file.not_predicted)}});
   }
   const Summary summary = summarize(validation);
   const Json all = {{"schema", "rehearse.validation/2"},

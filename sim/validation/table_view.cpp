@@ -95,6 +95,10 @@ void add_file(Page& page, const ComparedFile& compared) {
   }
   add_table(page, {"case", "", "predicted", "90 % interval", "measured", "error ", "inside"}, lines,
             2);
+  if (const NotPredicted& others = file.not_predicted; !others.cases.empty()) {
+    page.paragraph(Ink::faint, fmt::format("not predicted: {} published numbers; {}",
+                                           others.cases.size(), others.why));
+  }
   page.blank();
 }
 

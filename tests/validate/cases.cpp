@@ -37,6 +37,12 @@ std::string error_of(const std::string& cases, const std::string& head = "") {
   return "no error";
 }
 
+CaseFile read_with_unpredicted(const std::string& text) {
+  const Folder folder;
+  return read_case_file(folder.write(
+      "cases.yaml", "source: somewhere\nnot_predicted: " + text + "\ncases:\n  - " + kPublished));
+}
+
 std::vector<std::string> metrics_of(const ValidationCase& one) {
   std::vector<std::string> metrics;
   for (const Measurement& measurement : one.measured) metrics.push_back(measurement.metric);
@@ -177,3 +183,14 @@ BOOST_AUTO_TEST_CASE(only_what_is_asked_for_is_kept) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(what_is_published_and_not_predicted_says_why) {
+  const NotPredicted others =
+      read_with_unpredicted("{why: no rate, cases: [{name: a, metric: accuracy, published: 0.5}]}")
+          .not_predicted;
+  BOOST_TEST(others.why == "no rate");
+  BOOST_REQUIRE(others.cases.size() == 1);
+  BOOST_TEST(others.cases[0].published == 0.5);
+  BOOST_CHECK_THROW(read_with_unpredicted("{cases: [{name: a, metric: accuracy, published: 0.5}]}"),
+                    InputError);
+}

@@ -1,0 +1,78 @@
+// Elements of the page. Texts of the document are only ever set as text; nothing is parsed as HTML.
+
+let elementsMade = 0;
+
+function uniqueId(prefix) {
+  return `${prefix}-${++elementsMade}`;
+}
+
+/** element("p", {class: "faint"}, "text", child): an attribute that is a function listens, one that is undefined is left out. */
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (typeof value === "function") made.addEventListener(key, value);
+    else if (value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+  return made;
+}
+
+const main = document.getElementById("main");
+
+/** Adds a section with a heading; where there is nothing to show, none. */
+function addSection(title, ...children) {
+  const shown = children.flat().filter(Boolean);
+  if (shown.length === 0) return;
+  const id = uniqueId("section");
+  main.append(element("section", { "aria-labelledby": id }, element("h2", { id }, title), shown));
+}
+
+/** A figure of the document: `key` says where it stands, for whoever compares page and JSON. */
+function figureText(tag, className, value, format, key) {
+  return element(tag, { class: className, "data-key": key, "data-format": format }, show(value, format));
+}
+
+/** Cards of [name, value, format, key, interval]; those without a value are left out. */
+function cards(entries) {
+  const list = element("div", { class: "cards" });
+  for (const { name, value, format, key, interval, remark, tone } of entries) {
+    if (value === null || value === undefined) continue;
+    list.append(
+      element("dl", { class: "card" },
+        element("dt", {}, name),
+        figureText("dd", `value ${tone ?? ""}`.trim(), value, format, key),
+        interval ? element("dd", { class: "interval", "data-interval": key, "data-format": format }, `${showRange(interval, format)} (90 %)`) : null,
+        remark ? element("dd", { class: "interval" }, remark) : null));
+  }
+  return list.children.length > 0 ? list : null;
+}
+
+function paragraph(text, className) {
+  return text ? element("p", { class: className }, text) : null;
+}
+
+function bulletList(texts, className) {
+  return texts && texts.length > 0 ? element("ul", { class: className }, texts.map((text) => element("li", {}, text))) : null;
+}
+
+/** A warning that stands out, with its lines. */
+function note(title, texts) {
+  if (!texts || texts.length === 0) return null;
+  return element("div", { class: "note" }, element("strong", {}, title), bulletList(texts));
+}
+
+/** A labelled choice; `change` gets the chosen option's index. */
+function choice(label, options, selected, change) {
+  const select = element("select", { change: (event) => change(event.target.selectedIndex) },
+    options.map((option, index) => element("option", { value: index, selected: index === selected }, option)));
+  return element("label", {}, label, select);
+}
+
+function checkBox(label, checked, change) {
+  return element("label", { class: "check" },
+    element("input", { type: "checkbox", checked, change: (event) => change(event.target.checked) }), label);
+}
+
+function button(text, click, attributes = {}) {
+  return element("button", { type: "button", click, ...attributes }, text);
+}

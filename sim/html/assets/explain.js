@@ -1,0 +1,108 @@
+// The page of an explanation: `rehearse.explain/1`.
+
+function sharesFigure(title, description, entries, whole) {
+  const bars = entries.filter(({ value }) => value > 0).toSorted((a, b) => b.value - a.value).slice(0, 20);
+  if (bars.length === 0) return null;
+  return figure({
+    title, description: description + (bars.length < entries.length ? ` The ${bars.length} largest.` : ""), height: bars.length * 28 + 70,
+    config: (theme) => barChart(theme, { bars, x: { title: "time", format: "time", min: 0 }, label: "time" }),
+    table: () => table(title, [
+      { title: "what", value: (one) => one.name },
+      { title: "time", value: (one) => one.value, format: "time" },
+      { title: "share", value: (one) => one.value / whole, format: "percent" },
+    ], entries),
+  });
+}
+
+/** Entries of {unit|rank|link: name, s: time}, or of an object of times. */
+function timesOf(list, name) {
+  if (!Array.isArray(list)) return Object.entries(list ?? {}).map(([key, value]) => ({ name: wordsOf(key), value }));
+  return list.map((one) => ({ name: `${name === "rank" ? "rank " : ""}${one[name]}`, value: one.s }));
+}
+
+function pathTimeline(path) {
+  const segments = path.segments ?? [];
+  if (segments.length === 0) return null;
+  const begin = Math.min(...segments.map(({ start_s }) => start_s));
+  const rowOf = (segment) => `rank ${segment.rank}: ${segment.lane ?? ""}`;
+  const rows = [...new Set(segments.map(rowOf))];
+  return timelineFigure({
+    title: "The critical path over time",
+    description: `${plural(segments.length, "segment")}: each begins when the one before it ends.`,
+    rows, length: path.total_s,
+    bars: segments.map((segment) => ({ row: rows.indexOf(rowOf(segment)), start: segment.start_s - begin, end: segment.start_s - begin + segment.duration_s,
+      label: segment.label, phase: segment.kind })),
+  });
+}
+
+function rankSplitFigure(ranks) {
+  if (!ranks || ranks.length === 0) return null;
+  const shown = ranks.slice(0, 32);
+  const idle = (key) => (rank) => rank.idle?.[key] ?? 0;
+  const known = (rank) => idle("host_s")(rank) + idle("peer_s")(rank) + idle("server_s")(rank);
+  const parts = [["compute", (rank) => rank.compute_s, "compute"], ["exposed communication", (rank) => rank.exposed_communication_s, "exposed"],
+    ["idle: waits for the host", idle("host_s"), "hidden"], ["idle: waits for a peer", idle("peer_s"), "idle"],
+    ["idle: waits for a server", idle("server_s"), "bad"], ["idle: other", (rank) => Math.max(0, rank.idle_s - known(rank)), "faint"]];
+  const used = parts.filter(([, value]) => shown.some((rank) => value(rank) > 0));
+  const title = "Each rank's step";
+  return figure({
+    title, description: shown.length < ranks.length ? `The first ${shown.length} of ${ranks.length} ranks.` : "", height: shown.length * 30 + 70,
+    config: (theme) => stackedBars(theme, { rows: shown.map((rank) => `rank ${rank.rank}`), x: { format: "time" },
+      parts: used.map(([name, value, color]) => ({ name, color: theme[color], values: shown.map(value) })) }),
+    table: () => table(title, [
+      { title: "rank", value: (rank) => rank.rank, format: "whole" },
+      { title: "program", value: (rank) => rank.program },
+      ...used.map(([name, value]) => ({ title: name, value, format: "time" })),
+      { title: "hidden communication", value: (rank) => rank.hidden_communication_s, format: "time" },
+    ], ranks),
+  });
+}
+
+/** Times that would be saved, as bars, and as a table whose rows are the document's. */
+function savedFigure(title, description, entries, name) {
+  if (!entries || entries.length === 0) return null;
+  const bars = entries.map((one) => ({ name: name(one), value: one.saved_s })).toSorted((a, b) => b.value - a.value).slice(0, 30);
+  return figure({
+    title, description, height: bars.length * 28 + 70,
+    config: (theme) => barChart(theme, { bars, x: { title: "saved of a step", format: "time" }, label: "saves", tone: () => theme.good }),
+    table: () => table(title, [
+      { title: "what", value: name },
+      { title: "in words", value: (one) => one.words ?? "" },
+      { title: "change", value: (one) => one.change ?? "" },
+      { title: "step time then", value: (one) => one.step_time_s ?? null, format: "time" },
+      { title: "saved", value: (one) => one.saved_s, format: "time" },
+      { title: "saved share", value: (one) => one.saved_share ?? null, format: "percent" },
+    ], entries),
+  });
+}
+
+function explainPage(explained) {
+  const path = explained.critical_path, { attribution } = explained;
+  addSection("In words", bulletList(explained.words), cards([
+    { name: "Step time", key: "step_time_s", value: explained.step_time_s, format: "time" },
+    { name: "An ideal step", key: "attribution.ideal_step_s", value: attribution?.ideal_step_s, format: "time", remark: "with every cause below removed" },
+  ]));
+  addSection("What more of each resource buys",
+    savedFigure("What more of each resource buys", "Each simulated by itself.", explained.more, (one) => `${one.resource}${one.change ? ` ${one.change}` : ""}`),
+    table("Resources, one at a time", [
+      { title: "resource", value: (one) => one.resource },
+      { title: "in words", value: (one) => one.words },
+      { title: "change", value: (one) => String(one.change ?? "") },
+      { title: "step time", key: "step_time_s", value: (one) => one.step_time_s, format: "time" },
+      { title: "saved", key: "saved_s", value: (one) => one.saved_s, format: "time" },
+      { title: "saved share", key: "saved_share", value: (one) => one.saved_share, format: "percent" },
+    ], explained.more ?? [], { rowKey: (one) => (explained.more ?? []).indexOf(one) }));
+  if (path) {
+    const shares = (title, list, name) => sharesFigure(title, `Of the critical path's ${time(path.total_s)}.`, timesOf(list, name), path.total_s);
+    addSection("The critical path", chartGrid(shares("The critical path by kind", path.by_kind), shares("The critical path by unit", path.by_unit, "unit"),
+      shares("The critical path by rank", path.by_rank, "rank"), shares("The critical path by link", path.by_link, "link")), pathTimeline(path));
+  }
+  addSection("Each rank's step", rankSplitFigure(explained.ranks));
+  if (attribution) {
+    addSection("What slows the step",
+      paragraph("Each cause removed by itself. Causes overlap, so that they need not add up to the whole."),
+      chartGrid(savedFigure("Causes", "What a step would save without each.", attribution.causes, (one) => one.cause),
+        savedFigure("Workers", "What a step would save if each were like the median worker.", attribution.workers, (one) => `rank ${one.rank}`),
+        savedFigure("Operations", "What a step would save without each class of operations.", attribution.operations, (one) => one.operation ?? one.name ?? "")));
+  }
+}

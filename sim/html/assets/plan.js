@@ -1,0 +1,131 @@
+// The page of a plan: `rehearse.plan/1`.
+
+function settingsText(settings) {
+  return Object.entries(settings ?? {}).map(([name, label]) => `${name}: ${label}`).join(", ");
+}
+
+function planPoint(candidate) {
+  return {
+    candidate, labels: candidate.settings, fits: null, name: nameOf(candidate.settings),
+    value: (key) => candidate.metrics?.[key], interval: (key) => candidate.intervals?.[key],
+  };
+}
+
+function planMetric(key) {
+  return metrics.find((metric) => metric.key === key) ?? { key, title: wordsOf(key), format: formatOf(key), better: "less" };
+}
+
+/** Every metric that some candidate has, those of the objective first. */
+function planMetrics(plan) {
+  const keys = [...plan.objective.metrics, ...plan.ranking.flatMap(({ metrics: all }) => Object.keys(all ?? {}))];
+  return [...new Set(keys)].filter((key) => plan.ranking.some((candidate) => isKnown(candidate.metrics?.[key]))).map(planMetric);
+}
+
+/** As the command line takes them. */
+function overridesText(overrides) {
+  const text = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+  return Object.entries(overrides).map(([key, value]) => `--set ${key}=${text(value)}`).join("\n");
+}
+
+function choiceSection(plan) {
+  if (!plan.choice) {
+    addSection("The choice", note("Nothing meets all constraints", plan.constraints.map(({ words }) => words)));
+    return;
+  }
+  const { choice: chosen } = plan;
+  const place = (key) => `choice.metrics.${key}`;
+  addSection("The choice",
+    element("p", {}, element("strong", {}, settingsText(chosen.settings))),
+    paragraph(`Objective: ${plan.objective.words}`),
+    bulletList(chosen.reasons),
+    note("At risk: an end of an interval is beyond a limit", chosen.at_risk),
+    cards(planMetrics(plan).map(({ key, title, format }) => ({
+      name: title[0].toUpperCase() + title.slice(1), key: place(key), value: chosen.metrics[key], format, interval: chosen.intervals?.[key],
+    }))),
+    element("details", {}, element("summary", {}, "Its scenario's overrides"),
+      element("pre", {}, overridesText(chosen.scenario_overrides ?? {}))));
+}
+
+/** A column for each thing that candidates are free to choose. */
+function settingColumns(rows, settingsOf) {
+  const names = [...new Set(rows.flatMap((row) => Object.keys(settingsOf(row) ?? {})))];
+  return names.map((name) => ({ title: name, value: (row) => settingsOf(row)?.[name] ?? "" }));
+}
+
+function rankingTable(plan) {
+  const isAim = (key) => plan.objective.metrics.includes(key);
+  return table("Candidates that meet every constraint, the best first", [
+    { title: "rank", value: (row) => row.rank, format: "whole", key: "rank" },
+    { title: "tied with the best", value: (row) => row.tied, text: (row) => (row.tied ? "tied" : "") },
+    ...settingColumns(plan.ranking, (row) => row.settings),
+    ...planMetrics(plan).flatMap(({ key, title, format }) => {
+      const column = { title, key: `metrics.${key}`, format, value: (row) => row.metrics?.[key] ?? null };
+      const range = rangeColumn(`90 % interval of ${title}`, (row) => row.intervals?.[key], format);
+      return isAim(key) ? [column, range] : [column];
+    }),
+    { title: "at risk", value: (row) => (row.at_risk ?? []).join("; "), tone: () => "bad" },
+    { title: "reasons", value: (row) => (row.reasons ?? []).join("; ") },
+  ], plan.ranking, { rowKey: (row) => row.rank });
+}
+
+function objectiveFigure(plan) {
+  const metric = planMetric(plan.objective.metrics[0]);
+  const ranked = plan.ranking.filter((row) => isKnown(row.metrics?.[metric.key])).slice(0, 20);
+  if (ranked.length < 2) return null;
+  const title = `${metric.title[0].toUpperCase()}${metric.title.slice(1)} of the best candidates`;
+  const bars = ranked.map((row) => {
+    const [low, high] = row.intervals?.[metric.key] ?? [];
+    return { name: `${row.rank}. ${nameOf(row.settings)}`, value: row.metrics[metric.key], low, high, tied: row.tied };
+  });
+  return figure({
+    title, description: "Points are the predictions, lines their 90 % intervals: what overlaps the best one's is tied with it (green).",
+    height: bars.length * 28 + 80,
+    config: (theme) => barChart(theme, { bars, x: { title: metric.title, format: metric.format }, label: metric.title, pointsOnly: true,
+      tone: (bar) => (bar.tied || bar === bars[0] ? theme.good : theme.compute) }),
+    table: () => table(title, [
+      { title: "candidate", value: (bar) => bar.name },
+      { title: metric.title, value: (bar) => bar.value, format: metric.format },
+      rangeColumn("90 % interval", endsOf, metric.format),
+      { title: "tied", value: (bar) => bar.tied, text: (bar) => show(bar.tied, "yesNo") },
+    ], bars),
+  });
+}
+
+function rejectedTable(plan) {
+  const stages = { bound: "by a bound, unsimulated", simulated: "simulated", error: "could not be simulated" };
+  const keyOf = ({ one }) => one.constraint ?? "";
+  const rows = plan.rejected.flatMap((row) => (row.failed.length > 0 ? row.failed : [{}]).map((one) => ({ row, one })));
+  return table("Candidates that were rejected, and what each failed on", [
+    ...settingColumns(plan.rejected, (entry) => entry.row?.settings ?? entry.settings),
+    { title: "rejected", value: ({ row }) => stages[row.stage] ?? row.stage },
+    { title: "constraint", value: ({ one }) => one.constraint ?? "" },
+    { title: "in words", value: ({ one }) => one.words ?? "" },
+    mixedColumn("value", ({ one }) => one.value, keyOf),
+    mixedColumn("limit", ({ one }) => one.limit, keyOf),
+  ], rows);
+}
+
+function planPage(plan) {
+  choiceSection(plan);
+  addSection("What would change the answer", table("Changes that flip the choice", [
+    { title: "what", value: (row) => row.what },
+    { title: "from", value: (row) => row.from },
+    { title: "to", value: (row) => row.to },
+    { title: "in words", value: (row) => row.words },
+    { title: "the choice then", value: (row) => settingsText(row.choice) },
+  ], plan.would_change ?? []));
+  const points = plan.ranking.map(planPoint);
+  const front = (plan.pareto ?? []).map((index) => points[index]);
+  addSection("Ranking", objectiveFigure(plan), rankingTable(plan));
+  addSection("Trade-offs", paretoFigure(points, { metrics: plan.objective.metrics, front })?.root);
+  addSection("Constraints", table("Constraints", [
+    { title: "metric", value: (row) => row.metric },
+    { title: "limit", value: (row) => row.limit, format: "number", text: (row) => (row.limit === null ? "" : `${row.limit} ${row.unit ?? ""}`.trim()) },
+    { title: "in words", value: (row) => row.words },
+  ], plan.constraints));
+  addSection("Rejected", rejectedTable(plan));
+  addSection("The search", table("How many candidates there were", [
+    { title: "candidates", value: ([name]) => name },
+    { title: "count", value: ([, count]) => count, format: "whole" },
+  ], Object.entries(plan.counts)));
+}

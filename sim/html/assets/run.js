@@ -1,0 +1,229 @@
+// The page of a run: `rehearse.report/1`.
+
+function memoryVerdict(memory) {
+  if (!memory) return null;
+  const used = (memory.reserved_peak_bytes ?? memory.allocated_peak_bytes) + memory.context_bytes + memory.communicators_bytes;
+  if (memory.fits === null) return { words: `${bytes(used)} per GPU`, tone: "", used };
+  const of = `${bytes(used)} of ${bytes(memory.capacity_bytes)}`;
+  return memory.fits
+    ? { words: `fits: ${of}, ${bytes(memory.capacity_bytes - used)} free`, tone: "good", used }
+    : { words: `does not fit: ${of}`, tone: "bad", used };
+}
+
+function runCards(report) {
+  const interval = (key) => report.intervals?.[key];
+  const entry = (name, key, format, rest = {}) => ({ name, key, format, value: member(report, key), interval: interval(key), ...rest });
+  return cards([
+    entry("Step time", "step_time_s", "time"),
+    entry("Throughput", "samples_per_s", "rate"),
+    entry("Epoch", "epoch_time_s", "time"),
+    entry("Training", "train_time_s", "time"),
+    entry("Cost", "cost.usd", "usd"),
+    entry("GPU time", "cost.gpu_hours", "gpuHours"),
+    entry("Energy", "cost.energy_kwh", "energy"),
+    entry("CO2", "cost.co2_kg", "mass"),
+    entry("Goodput", "goodput.share", "percent", { remark: "share of the time that is not lost to failures" }),
+    entry("Training, with failures", "goodput.expected_time_s", "time"),
+    entry("Allocated memory, peak", "memory.allocated_peak_bytes", "bytes"),
+    entry("Reserved memory, peak", "memory.reserved_peak_bytes", "bytes"),
+    entry("GPU utilization", "gpu_utilization", "percent", { remark: "share of the step that computes" }),
+    entry("Model FLOPs utilization", "mfu", "percent"),
+    entry("Staleness, mean", "staleness.mean", "updates"),
+    entry("Accuracy", "accuracy.accuracy", "percent", { interval: report.accuracy?.accuracy_interval }),
+  ]);
+}
+
+function breakdownFigure(report) {
+  const parts = report.breakdown;
+  const whole = parts.compute_s + parts.exposed_communication_s + parts.idle_s;
+  if (!(whole > 0)) return null;
+  const named = [["compute", "compute_s", "compute"], ["exposed communication", "exposed_communication_s", "exposed"], ["idle", "idle_s", "idle"]];
+  return figure({
+    title: "A step, by what a rank does",
+    description: `Mean of the ranks that compute: ${named.map(([name, key]) => `${name} ${time(parts[key])}`).join(", ")}; ` +
+      `communication hidden under compute ${time(parts.hidden_communication_s)}.`,
+    height: 100,
+    config: (theme) => stackedBars(theme, {
+      rows: ["a step"], x: { format: "time" },
+      parts: named.map(([name, key, color]) => ({ name, color: theme[color], values: [parts[key]] })),
+    }),
+    table: () => table("A step, by what a rank does", [
+      { title: "part", value: (row) => row[0] },
+      { title: "time", value: (row) => parts[row[1]], format: "time" },
+      { title: "share of the step", value: (row) => parts[row[1]] / whole, format: "percent" },
+    ], [...named, ["hidden communication (beside compute)", "hidden_communication_s"]]),
+  });
+}
+
+function memoryAtPeakFigure(memory) {
+  const kinds = Object.entries(memory.by_kind)
+    .map(([key, value]) => ({ name: wordsOf(key), key: `memory.by_kind.${key}`, value }))
+    .concat([{ name: "reserved more (fragmentation)", value: memory.fragmentation_bytes, key: "memory.fragmentation_bytes" },
+      { name: "NCCL and other communicators", value: memory.communicators_bytes, key: "memory.communicators_bytes" },
+      { name: "CUDA context", value: memory.context_bytes, key: "memory.context_bytes" }])
+    .filter((kind) => kind.value > 0);
+  return figure({
+    title: "Memory at its peak, by kind",
+    description: memory.peak_at ? `The most is held at: ${memory.peak_at}.` : "",
+    height: kinds.length * 32 + 60,
+    config: (theme) => barChart(theme, { bars: kinds, x: { format: "bytes", title: "memory" } }),
+    table: () => table("Memory at its peak, by kind",
+      [{ title: "kind", value: (kind) => kind.name }, { title: "size", value: (kind) => kind.value, format: "bytes" }], kinds),
+  });
+}
+
+/** Kinds that are held at some moment, the lasting ones first, so that what comes and goes lies on top. */
+function heldKinds(picture) {
+  const least = (index) => Math.min(...picture.samples.map((sample) => sample[index + 1]));
+  return picture.kinds
+    .map((name, index) => ({ name: name.replaceAll("_", " "), index, least: least(index) }))
+    .filter(({ index }) => picture.samples.some((sample) => sample[index + 1] > 0))
+    .sort((a, b) => b.least - a.least);
+}
+
+function memoryOverTimeFigure(picture, length) {
+  const kinds = heldKinds(picture);
+  if (kinds.length === 0) return null;
+  const samples = [...picture.samples, [length, ...picture.samples.at(-1).slice(1)]];
+  const total = (sample) => kinds.reduce((sum, { index }) => sum + sample[index + 1], 0);
+  const most = Math.max(...samples.map((sample) => Math.max(total(sample), sample.at(-1) ?? 0)));
+  const title = `Memory over one step: ${picture.program}, rank ${picture.rank}`;
+  const limit = picture.capacity_bytes !== null && picture.capacity_bytes < 3 * most ? picture.capacity_bytes : null;
+  return figure({
+    title,
+    description: `At most ${bytes(Math.max(...samples.map(total)))} is allocated in this time` +
+      (picture.capacity_bytes === null ? "." : `; the allocator may have ${bytes(picture.capacity_bytes)}.`) +
+      " The operations' times spread it; the report's peak follows the order in which they are issued.",
+    config: (theme) => {
+      const area = ({ name, index }, order) => ({
+        label: name, data: samples.map((sample) => ({ x: sample[0], y: sample[index + 1] })), stepped: "before", pointRadius: 0,
+        fill: order === 0 ? "origin" : "-1", backgroundColor: `${theme.series[index % 10]}b0`, borderColor: theme.series[index % 10],
+        borderWidth: 1, stack: "allocated",
+      });
+      const line = (label, color, value, dash) => ({
+        label, data: samples.map((sample) => ({ x: sample[0], y: value(sample) })), stepped: "before", pointRadius: 0, fill: false,
+        borderColor: color, borderWidth: 2, borderDash: dash, stack: label,
+      });
+      const hasReserved = samples.some((sample) => sample.at(-1) !== null);
+      return {
+        type: "line",
+        data: { datasets: [...kinds.map(area),
+          ...(hasReserved ? [line("reserved by the allocator", theme.text, (sample) => sample.at(-1), [6, 3])] : []),
+          ...(limit === null ? [] : [line("what it may have", theme.bad, () => limit, [2, 3])])] },
+        options: {
+          interaction: { mode: "index", intersect: false },
+          scales: { x: axis(theme, { title: "since the step began", format: "time", min: 0, max: length }),
+            y: { ...axis(theme, { format: "bytes", most: limit ?? most, min: 0 }), stacked: true } },
+          plugins: { tooltip: { callbacks: { title: ([item]) => time(item.raw.x), label: ({ dataset, raw }) => `${dataset.label}: ${bytes(raw.y)}` } } },
+        },
+      };
+    },
+    table: () => table(title, [
+      { title: "since", value: (sample) => sample[0], format: "time" },
+      ...kinds.map(({ name, index }) => ({ title: name, value: (sample) => sample[index + 1], format: "bytes" })),
+      { title: "reserved", value: (sample) => sample.at(-1), format: "bytes" },
+    ], picture.samples),
+  });
+}
+
+function memorySection(report, extras) {
+  const { memory } = report;
+  if (!memory) return;
+  const verdict = memoryVerdict(memory);
+  addSection("Memory",
+    paragraph(`The GPU with the least room: ${verdict.words}.`, verdict.tone),
+    memory.out_of_memory ? note("Out of memory", [`at ${memory.out_of_memory.at || "the start"}: ${memory.out_of_memory.message}`]) : null,
+    memory.largest_batch_per_gpu === null ? null : paragraph(`Largest batch that fits: ${memory.largest_batch_per_gpu} per GPU.`),
+    chartGrid(memoryAtPeakFigure(memory), (extras?.memory ?? []).map((picture) => memoryOverTimeFigure(picture, extras.timeline.length_s))),
+    table("The largest of what is held at the peak", [
+      { title: "unit", value: (share) => share.unit },
+      { title: "kind", value: (share) => share.kind.replaceAll("_", " ") },
+      { title: "size", value: (share) => share.bytes, format: "bytes" },
+      { title: "tensors", value: (share) => share.tensors, format: "whole" },
+    ], memory.largest_at_peak ?? []));
+}
+
+function stalenessSection(staleness) {
+  if (!staleness) return;
+  const rows = Object.entries(staleness.histogram).map(([value, updates]) => ({ value: Number(value), updates }));
+  const all = rows.reduce((sum, row) => sum + row.updates, 0);
+  const labels = Array.from({ length: staleness.max + 1 }, (_, value) => String(value));
+  addSection("Staleness of updates",
+    paragraph(`Mean ${show(staleness.mean, "updates")}, median ${staleness.p50}, 99 % up to ${staleness.p99}, at most ${staleness.max}.`),
+    figure({
+      title: "Updates by their staleness",
+      description: `How many other updates the server applied between the pull and the application of each of ${plural(all, "update")}.`,
+      height: 260,
+      config: (theme) => ({
+        type: "bar",
+        data: { datasets: [{ label: "updates", data: labels.map((value) => staleness.histogram[value] ?? 0),
+          backgroundColor: theme.compute, barPercentage: 1, categoryPercentage: 0.92, maxBarThickness: 80 }] },
+        options: {
+          scales: {
+            x: categories(theme, labels, { title: "staleness (updates)" }),
+            y: axis(theme, { title: "updates", format: "whole", beginAtZero: true }),
+          },
+          plugins: { tooltip: { callbacks: { title: ([item]) => `staleness ${item.label}`, label: ({ raw }) => plural(raw, "update") } } },
+        },
+      }),
+      table: () => table("Updates by their staleness", [
+        { title: "staleness", value: (row) => row.value, format: "whole" },
+        { title: "updates", value: (row) => row.updates, format: "whole" },
+        { title: "share", value: (row) => row.updates / all, format: "percent" },
+      ], rows),
+    }));
+}
+
+function accuracySection(accuracy) {
+  if (!accuracy) return;
+  addSection("Accuracy",
+    paragraph(`${accuracy.verdict}: fails with probability ${show(accuracy.failure_probability, "percent")}; ` +
+      `staleness costs ${show(accuracy.staleness_loss, "points")} of accuracy.`, accuracy.verdict === "converges" ? "good" : "bad"),
+    accuracy.target ? paragraph(`To the target: ${targetText(accuracy.target)}.`) : null,
+    learningCurves([forecastSeries(accuracy)]),
+    note("Outside what the forecast was fitted to", accuracy.outside_calibration));
+}
+
+/** Every number of the report by its key, whatever other sections show. */
+function everyFigure(report) {
+  const rows = [];
+  const visit = (value, key) => {
+    if (typeof value === "number") rows.push({ key, value });
+    else if (value && typeof value === "object" && !Array.isArray(value)) {
+      for (const [name, inner] of Object.entries(value)) visit(inner, key ? `${key}.${name}` : name);
+    }
+  };
+  const { intervals, versions, ...figures } = report;
+  visit(figures, "");
+  return table("Every figure of the report", [
+    { title: "key in the JSON", value: (row) => row.key },
+    mixedColumn("value", (row) => row.value, (row) => row.key),
+    rangeColumn("90 % interval", (row) => intervals?.[row.key], (row) => formatOf(row.key)),
+  ], rows, { rowKey: (row) => row.key });
+}
+
+function groundsSection(report) {
+  addSection("What this rests on",
+    element("ul", {}, [
+      `Costs: ${report.provenance}`,
+      `Fidelity: ${report.fidelity}; seed ${report.seed}`,
+      `Programs: ${Object.entries(report.versions ?? {}).map(([name, version]) => `${name} ${version}`).join(", ")}`,
+    ].map((text) => element("li", {}, text))),
+    report.assumptions.length > 0
+      ? element("details", {}, element("summary", {}, plural(report.assumptions.length, "assumption")), bulletList(report.assumptions))
+      : null);
+}
+
+function runPage(report, extras) {
+  addSection("The answer",
+    paragraph(report.bottleneck ? `What bounds it: ${report.bottleneck}.`.replace("..", ".") : ""),
+    report.memory?.fits === false ? note("It does not fit", [memoryVerdict(report.memory).words]) : null,
+    note("Outside calibration: believe these numbers less", report.outside_calibration),
+    runCards(report));
+  addSection("Where a step goes", breakdownFigure(report), runTimeline(extras?.timeline));
+  memorySection(report, extras);
+  stalenessSection(report.staleness);
+  accuracySection(report.accuracy);
+  addSection("Every figure", everyFigure(report));
+  groundsSection(report);
+}

@@ -1,0 +1,70 @@
+// The page of a comparison: `rehearse.validation/2`.
+
+function comparedRows(compared) {
+  return compared.files.flatMap((file) => file.cases.flatMap((one) => {
+    if (one.failure) return [{ file, one, metric: {}, index: 0 }];
+    return one.metrics.map((metric, index) => ({ file, one, metric, index }));
+  }));
+}
+
+function errorsFigure(rows) {
+  const bars = rows.filter(({ metric }) => isKnown(metric.relative_error)).slice(0, kMostBars)
+    .map(({ one, metric }) => ({ name: one.name, value: metric.relative_error, heldOut: one.held_out }));
+  if (bars.length === 0) return null;
+  const title = "Errors of the predictions";
+  return figure({
+    title, description: "Predicted over measured, less one. Faint: the number was an input, from which something unknown was found.",
+    height: bars.length * 24 + 70,
+    config: (theme) => barChart(theme, {
+      bars, x: { title: "error", format: "signedPercent" }, tone: (bar) => (bar.heldOut ? theme.compute : theme.idle),
+    }),
+    table: () => table(title, [
+      { title: "case", value: (bar) => bar.name },
+      { title: "error", value: (bar) => bar.value, format: "signedPercent" },
+      { title: "counted", value: (bar) => bar.heldOut, text: (bar) => show(bar.heldOut, "yesNo") },
+    ], bars),
+  });
+}
+
+function comparisonTable(rows) {
+  const keyOf = ({ metric }) => metric.metric ?? "";
+  return table("Predicted and measured", [
+    { title: "case", value: ({ one }) => one.name },
+    { title: "strategy", value: ({ one }) => one.strategy },
+    { title: "metric", value: ({ metric }) => metric.metric ?? "" },
+    mixedColumn("predicted", ({ metric }) => metric.predicted, keyOf),
+    rangeColumn("90 % interval", ({ metric }) => metric.interval, (row) => formatOf(keyOf(row))),
+    mixedColumn("measured", ({ metric }) => metric.measured, keyOf),
+    { title: "error", key: "relative_error", format: "signedPercent", value: ({ metric }) => metric.relative_error ?? null },
+    { title: "difference", format: "number", value: ({ metric }) => metric.difference ?? null },
+    { title: "distance", format: "number", value: ({ metric }) => metric.distance ?? null },
+    { title: "inside", value: ({ metric }) => metric.inside ?? null, text: ({ metric }) => show(metric.inside, "yesNo") },
+    { title: "note", value: ({ one }) => one.failure || one.note || (one.held_out ? "" : "not counted") },
+  ], rows, { rowKey: (row) => rows.indexOf(row) });
+}
+
+function notPredicted({ source, not_predicted: others }) {
+  if (!others) return [];
+  return [paragraph(`${others.why[0].toUpperCase()}${others.why.slice(1)}.`), table(`${source}: published, not predicted`, [
+    { title: "case", value: (row) => row.name },
+    { title: "metric", value: (row) => row.metric },
+    mixedColumn("published", (row) => row.published, (row) => row.metric),
+    { title: "predicted", value: () => "unknown" },
+  ], others.cases)];
+}
+
+function validationPage(compared) {
+  const rows = comparedRows(compared);
+  addSection("How far off", table("Relative errors, inputs not counted", [
+    { title: "group", value: (row) => row.group },
+    { title: "strategy", value: (row) => row.strategy },
+    { title: "numbers", value: (row) => row.numbers, format: "whole" },
+    { title: "mean", value: (row) => row.mean, format: "percent" },
+    { title: "median", value: (row) => row.median, format: "percent" },
+    { title: "largest", value: (row) => row.max, format: "percent" },
+  ], compared.relative_errors), errorsFigure(rows));
+  addSection("Case by case", comparisonTable(rows));
+  addSection("Published, and not predicted", compared.files.flatMap(notPredicted));
+  addSection("What this rests on", bulletList(compared.files.map((file) =>
+    `${file.source}${file.calibrated ? `; fitted on ${file.calibrated}` : ""}`)));
+}

@@ -1,0 +1,54 @@
+#include "html/html.hpp"
+
+#include <string_view>
+
+#include "base/error.hpp"
+#include "html/fallback.hpp"
+#include "html/page_template.hpp"
+
+namespace rehearse {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON that no HTML parser mistakes for markup: "<" stands only in its strings, where it may as
+/// well be an escape. What is no UTF-8 becomes U+FFFD.
+std::string script_safe(const Json& json) {
+  std::string text;
+  for (const char letter : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
+    if (letter == '<') {
+      text += "\\u003c";
+    } else {
+      text += letter;
+    }
+  }
+  return text;
+}
+
+/// Fills the places of the page in their order; each text as it is, whatever it says.
+std::string filled(std::string_view page,
+                   const std::vector<std::pair<std::string_view, std::string>>& texts) {
+  std::string html;
+  for (const auto& [place, text] : texts) {
+    const std::size_t at = page.find(place);
+    check(at != std::string_view::npos, "the page has a place for its data");
+    html.append(page.substr(0, at)).append(text);
+    page.remove_prefix(at + place.size());
+  }
+  return html.append(page);
+}
+
+}  // namespace
+
+std::string to_html(const Json& document, const Json& extras) {
+  return filled(page_template(), {{"@TITLE@", escaped(title_of(document))},
+                                  {"@FALLBACK@", fallback(document)},
+                                  {"@DOCUMENT@", script_safe(document)},
+                                  {"@EXTRAS@", script_safe(extras)}});
+}
+
+std::string to_html(const std::string& document, const Json& extras) {
+  return to_html(Json::parse(document), extras);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string_view>
+
+namespace rehearse {
+
+/// The page of every report, whole but for its data: `assets/` and the chart library in one, with
+/// the places @TITLE@, @FALLBACK@, @DOCUMENT@ and @EXTRAS@. Made by embed.cmake.
+std::string_view page_template();
+
+}  // namespace rehearse
