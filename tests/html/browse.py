@@ -1,6 +1,6 @@
 """Opens pages in headless Chromium and checks what is on them.
 
-    browse.py FOLDER      with NAME.html, the document NAME.json and, for runs, what the terminal shows, NAME.terminal
+    browse.py FOLDER [--pictures]      with NAME.html, the document NAME.json and, for runs, what the terminal shows, NAME.terminal
 """
 
 import json
@@ -169,22 +169,21 @@ def prefer(browser, scheme):
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
 
 
-def picture(browser, name, width):
+def look(browser, name, width, keep_as):
     set_width(browser, width)
     time.sleep(0.1)  # pictures follow their boxes in the next frame
     height = browser.execute_script("return document.documentElement.scrollHeight")
     claim(name, f"needs no sideways scrolling at {width}", browser.execute_script("return document.documentElement.scrollWidth") <= width)
-    set_width(browser, width, min(height, 8000))
-    time.sleep(0.1)
-    return browser.get_screenshot_as_png()
+    if keep_as:
+        set_width(browser, width, min(height, 8000))
+        time.sleep(0.1)
+        keep_as.write_bytes(browser.get_screenshot_as_png())
 
 
 def check_looks(name, browser, keep):
     for scheme, width in [("light", 1400), ("dark", 400)]:
         prefer(browser, scheme)
-        png = picture(browser, name, width)
-        if keep:
-            (folder / f"{name}.{width}.{scheme}.png").write_bytes(png)
+        look(browser, name, width, folder / f"{name}.{width}.{scheme}.png" if keep else None)
         least, low = browser.execute_script(CONTRAST)
         claim(name, f"has a contrast of 4.5 at least ({scheme})", not low, f"{least:.2f} {low[:3]}")
     set_width(browser, 1400)
@@ -291,7 +290,7 @@ def check_page(name, browser):
     check_terminal(name, found)
     check_structure(name, browser, found)
     check_details(name, browser)
-    check_looks(name, browser, keep=not str(folder).startswith("/tmp/tmp."))
+    check_looks(name, browser, keep="--pictures" in sys.argv)
     claim(name, "has its own title", not found["title"].isdigit() and found["title"] != "injected", found["title"])
     quiet(name, browser)
 
