@@ -6,6 +6,19 @@
 #include "study/axes.hpp"
 
 namespace rehearse {
+namespace {
+
+/// What is searched cannot be varied, too.
+void check_not_varied(const std::vector<Axis>& searched, const std::optional<Value>& vary) {
+  if (!vary) return;
+  const Map axes = vary->as_map();
+  for (const Axis& axis : searched) {
+    if (!axes.has(axis.name)) continue;
+    axes.at_key(axis.name).fail("search tries this already", "let either vary or search choose it");
+  }
+}
+
+}  // namespace
 
 Plan read_plan(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
   Plan plan;
@@ -19,6 +32,7 @@ Plan read_plan(const std::filesystem::path& file, const std::vector<std::string>
   }
   std::vector<Axis> searched;
   if (const auto search = root.optional("search")) searched = search_axes(*search);
+  check_not_varied(searched, root.optional("vary"));
   plan.study = read_study(
       root,
       {.name = file.stem().string(), .overrides = overrides, .more_axes = std::move(searched)});

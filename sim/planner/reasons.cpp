@@ -44,7 +44,8 @@ std::string fate(const Candidate& candidate, const Candidate& choice, const Plan
   const Objective& objective = result.prepared.plan.objective;
   if (candidate.stage != Stage::feasible) return rejection_text(candidate);
   const bool tied = is_tied(candidate, result.prepared.candidates, result.ranking, objective);
-  return compared(candidate, choice, objective) + (tied ? ", tied" : "");
+  const char* const near = objective.metrics.size() == 1 ? ", tied" : ", may be on the front";
+  return compared(candidate, choice, objective) + (tied ? near : "");
 }
 
 /// Candidates that differ from one in the setting of one axis, the plainest first.

@@ -144,7 +144,8 @@ class Asking {
   std::vector<Simulated> operator()(const std::vector<Question>& questions) const {
     std::vector<Question> open;
     for (const Question& one : questions) {
-      if (!store_.find(key_of(one))) open.push_back(one);
+      const auto known = store_.find(key_of(one));
+      if (!known || !known->is_final()) open.push_back(one);
     }
     const auto work = [&](std::size_t i) {
       const Point& point = study_.study.points[open[i].candidate];

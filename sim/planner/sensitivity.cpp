@@ -123,10 +123,30 @@ class Sensitivity {
          .unit = info(constraint.metric).unit,
          .words = fmt::format(
              "with {}: {}", beyond(constraint.metric, own),
-             none ? "no candidate that was found feasible remains"
+             none ? dismissed_below(constraint.metric, own)
                   : fmt::format("{}, {}", settings(*next),
                                 compared(candidates_[*next], choice(), plan_.objective))),
          .choice = none ? std::nullopt : std::optional(*next)});
+  }
+
+  /// Of the candidates that the objective's bound dismissed, the most promising that keeps to a
+  /// limit below `own`, where that is known exactly.
+  std::string dismissed_below(Metric metric, double own) const {
+    std::optional<std::size_t> best;
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      const Candidate& one = candidates_[i];
+      if (one.stage != Stage::bound || one.misses[0].constraint != "objective") continue;
+      const auto exact = one.bound.best.find(metric);
+      const bool kept = (metric == Metric::gpus || metric == Metric::memory) &&
+                        exact != one.bound.best.end() && exact->second.value < own;
+      if (!kept) continue;
+      const auto promising = [&](std::size_t k) {
+        return promise(candidates_[k], plan_.objective);
+      };
+      if (!best || promising(i) < promising(*best)) best = i;
+    }
+    if (!best) return "no candidate that was found feasible remains";
+    return fmt::format("{}, {}", settings(*best), candidates_[*best].misses[0].words);
   }
 
   /// Cost is in proportion to prices: another machine's best is as cheap at a factor on either.

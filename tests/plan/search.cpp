@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_constraint_that_the_interval_straddles_is_at_risk) {
   const Searched result = searched(space, true);
   BOOST_TEST((result.candidates[0].stage == Stage::feasible));
   BOOST_TEST(result.candidates[0].at_risk.at(0) ==
-             "time to train may be 1 h 10 min (90 % interval); at most 1 h 06 min is asked for");
+             "time to train may be 1 h 10 min (90 % interval); at most 1 h 07 min is asked for");
 }
 
 BOOST_AUTO_TEST_CASE(of_equal_candidates_the_one_with_fewer_options_is_first) {
