@@ -32,7 +32,7 @@ std::string counted(double count, const char* noun) {
                       : fmt::format("{:.3g} {}", count, noun);
 }
 
-/// What holds the training up, largest part or not, as far as there is any.
+/// What holds the training up, as far as there is any.
 std::string held_up_by(const GoodputReport& goodput) {
   const std::pair<const char*, Seconds> parts[] = {
       {"checkpoints", goodput.checkpoint_time}, {"lost work", goodput.lost},
@@ -125,14 +125,17 @@ Json energy_json(const std::optional<EnergyReport>& energy) {
 
 Json goodput_json(const std::optional<GoodputReport>& goodput) {
   if (!goodput) return nullptr;
+  const auto of_failures = [&](Seconds time) {
+    return goodput->trainings > 0 ? seconds(time) : Json();
+  };
   return {{"share", goodput->share},
           {"expected_time_s", goodput->expected_time.value()},
           {"expected_time_spread_s", bounds(goodput->expected_time_spread)},
-          {"checkpoint_interval_s", seconds(goodput->checkpoint_interval)},
-          {"checkpoint_write_s", seconds(goodput->checkpoint_write)},
-          {"young_daly_s", seconds(goodput->young)},
-          {"daly_higher_order_s", seconds(goodput->daly)},
-          {"job_mtbf_s", seconds(goodput->job_mtbf)},
+          {"checkpoint_interval_s", of_failures(goodput->checkpoint_interval)},
+          {"checkpoint_write_s", of_failures(goodput->checkpoint_write)},
+          {"young_daly_s", of_failures(goodput->young)},
+          {"daly_higher_order_s", of_failures(goodput->daly)},
+          {"job_mtbf_s", of_failures(goodput->job_mtbf)},
           {"failures_expected", goodput->failures},
           {"checkpoints_expected", goodput->checkpoints},
           {"checkpoint_s", goodput->checkpoint_time.value()},
