@@ -29,17 +29,23 @@ void append_steps(const Basis& basis, const std::vector<Seconds>& ends, std::uin
   for (std::uint32_t k = basis.first; k < last; ++k) steps.push_back(ends[k] - end_of(ends, k));
 }
 
+/// Workers sit out some rounds: their steps say nothing, only the rounds do.
+bool is_sampled(const Basis& basis) { return basis.facts.schedule.sampled_ranks > 0; }
+
+/// Batches of one GPU in an iteration.
 std::int64_t accumulation(const Strategy& strategy) {
   if (const auto* ddp = std::get_if<Ddp>(&strategy)) return ddp->gradient_accumulation;
   if (const auto* fsdp = std::get_if<Fsdp>(&strategy)) return fsdp->gradient_accumulation;
   if (const auto* zero = std::get_if<Zero1>(&strategy)) return zero->ddp.gradient_accumulation;
-  return 1;
+  return local_steps(strategy);
 }
 
-/// Workers whose gradients count: backup workers' are dropped.
+/// Workers whose gradients count: backup workers' are dropped, and not all need take part.
 double contributing_ranks(const Basis& basis) {
   const auto* server = std::get_if<ParameterServer>(&basis.facts.scenario.strategy);
-  return basis.ranks - (server ? server->backup_workers : 0);
+  if (server == nullptr) return basis.ranks;
+  if (server->sampled_workers > 0) return server->sampled_workers;
+  return basis.ranks - server->backup_workers;
 }
 
 /// Past the last measured iteration that a worker ended while all trained; at least one counts.
@@ -72,7 +78,8 @@ bool updates_by_group(const Basis& basis) {
 
 /// Gradients that enter an update, per second, times the samples behind each.
 double parameter_server_samples_per_s(const Basis& basis) {
-  const double batch = static_cast<double>(basis.facts.scenario.batch_per_gpu);
+  const Scenario& scenario = basis.facts.scenario;
+  const auto batch = static_cast<double>(scenario.batch_per_gpu * accumulation(scenario.strategy));
   if (updates_by_group(basis)) return contributing_ranks(basis) * batch * group_update_rate(basis);
 
   double rate = 0;
@@ -102,7 +109,7 @@ std::vector<double> log_steps(const Basis& basis) {
     for (std::uint32_t k = basis.first; k < basis.last; ++k)
       by_iteration[k - basis.first].push_back(ends[k] - end_of(ends, k));
   };
-  if (basis.parameter_server) {
+  if (basis.parameter_server && !is_sampled(basis)) {
     for (const RankId rank : basis.workers) append(basis.facts.trace.iteration_end[rank.index()]);
   } else {
     append(slowest_ends(basis));
@@ -150,7 +157,7 @@ Basis basis_of(const RunFacts& facts) {
 
 std::vector<Seconds> measured_steps(const Basis& basis) {
   std::vector<Seconds> steps;
-  if (basis.parameter_server) {
+  if (basis.parameter_server && !is_sampled(basis)) {
     for (const RankId rank : basis.workers) {
       const std::vector<Seconds>& ends = basis.facts.trace.iteration_end[rank.index()];
       append_steps(basis, ends, last_in_common(basis, ends), steps);

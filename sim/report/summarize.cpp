@@ -82,6 +82,8 @@ void add_assumptions(const Basis& basis, Report& report) {
     }
   };
   for (const std::string& assumption : basis.facts.assumptions) add(assumption);
+  if (const int steps = local_steps(basis.facts.scenario.strategy); steps > 1)
+    add(fmt::format("a step = {} local steps and what is exchanged after them", steps));
   if (report.memory && report.memory->context > Bytes(0)) {
     add(fmt::format("CUDA context and libraries outside the allocator = {}",
                     format(report.memory->context)));
