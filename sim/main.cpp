@@ -218,6 +218,12 @@ void add_bounds(CLI::App& app, ErrorBounds& bounds) {
                  "Likewise for each Kolmogorov-Smirnov distance of staleness")
       ->check(CLI::NonNegativeNumber)
       ->type_name("D");
+  app.add_option(
+         "--fail-accuracy", bounds.accuracy,
+         "Likewise if accuracy is more points off on average over the runs of a setting, or "
+         "a verdict (diverges or not) is wrong: --fail-accuracy 2")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("POINTS");
 }
 
 void add_validate(CLI::App& app, ValidateCommand& command) {

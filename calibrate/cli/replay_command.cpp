@@ -32,9 +32,24 @@ void print_summary(const Curve& curve, const Dataset& data, const ReplayCommand&
   fmt::print("curve: {}\n", command.output.string());
 }
 
+/// A log may say that its updates are of several steps each.
+void take_local_steps_of(const RunUpdates& run, ReplayCommand& command) {
+  std::uint32_t& asked = command.replay.training.mitigation.local_steps;
+  const std::uint32_t logged = run.mitigation.local_steps;
+  if (logged == 1 || asked == logged) return;
+  if (asked != 1) {
+    throw InputError(
+        fmt::format("{}: error: --local-steps: the log is of {} local steps; got {}\n"
+                    "remedy: leave it out",
+                    command.updates.string(), logged, asked));
+  }
+  asked = logged;
+}
+
 void run_replay(ReplayCommand& command) {
   ReplayOptions& options = command.replay;
   const RunUpdates run = read_updates(command.updates);
+  take_local_steps_of(run, command);
   const Dataset data = read_dataset(command.data);
   check_can_write(command.output);
   if (!options.state.empty()) {

@@ -165,6 +165,7 @@ RunUpdates StepProcesses::updates() const {
   if (mode_ == ServerMode::bounded) run.mitigation.staleness_bound = command_.staleness;
   run.mitigation.backup_workers = static_cast<std::uint32_t>(command_.backup_workers);
   run.mitigation.warmup_rounds = command_.mitigation.warmup_rounds;
+  run.mitigation.local_steps = command_.mitigation.local_steps;
   return run;
 }
 

@@ -108,6 +108,7 @@ std::vector<Variant> variants_of(const ForecastCommand& command) {
   std::vector<Variant> variants;
   for (const std::string& bound : kBounds) {
     if (server->backup_workers > 0 && bound != "0") continue;  // backups are for synchronous steps
+    if (server->warmup_rounds > 0 && bound == "0") continue;   // a warm-up is for what comes after
     variants.push_back({name_of_bound(bound), with_bound(command, bound)});
   }
   return variants;

@@ -6,6 +6,7 @@
 
 #include "cli/error_sources.hpp"
 #include "cli/simulate.hpp"
+#include "economy/price.hpp"
 #include "report/basis.hpp"
 #include "report/measures.hpp"
 #include "study/content_key.hpp"
@@ -43,14 +44,15 @@ double least_end(const Scenario& scenario, const RunPlan& plan) {
   return std::exp(-std::hypot(compute, model_error(scenario, plan.schedule).step));
 }
 
-/// Of all nodes, in USD; nothing unless each has a price.
-std::optional<double> usd_per_second(const Cluster& cluster) {
-  double sum = 0;
-  for (const NodeGroup& group : cluster.groups) {
-    if (!group.node.usd_per_hour) return std::nullopt;
-    sum += *group.node.usd_per_hour * group.nodes / 3600;
-  }
-  return sum;
+std::optional<double> usd_per_hour(const Scenario& scenario) {
+  return usd_per_hour(scenario.cluster, scenario.train.market);
+}
+
+/// What the money of a training is in proportion to; 0: to no price of one kind of node.
+double node_price(const Scenario& scenario) {
+  const bool bought_power = scenario.energy && scenario.energy->usd_per_kwh;
+  if (scenario.cluster.groups.size() != 1 || bought_power) return 0;
+  return usd_per_hour(scenario.cluster.groups.front().node, scenario.train.market).value_or(0);
 }
 
 std::optional<double> samples_of(const Train& train) {
@@ -65,8 +67,14 @@ void add_unknown(const Scenario& scenario, Bound& bound) {
     for (const Metric metric : {Metric::train_time, Metric::usd, Metric::energy, Metric::co2}) {
       bound.unknown[metric] = endless;
     }
-  } else if (!usd_per_second(scenario.cluster)) {
+  } else if (!usd_per_hour(scenario)) {
     bound.unknown[Metric::usd] = "the nodes have no usd_per_hour";
+  }
+  if (trains && !scenario.energy) {
+    for (const Metric metric : {Metric::energy, Metric::co2})
+      bound.unknown[metric] = "the scenario has no energy";
+  } else if (trains && !scenario.energy->grid_gco2_per_kwh) {
+    bound.unknown[Metric::co2] = "the scenario has no energy.grid_gco2_per_kwh";
   }
   if (!scenario.convergence) bound.unknown[Metric::accuracy] = "the scenario has no convergence";
 }
@@ -86,8 +94,8 @@ void add_times(const Scenario& scenario, const RunPlan& plan, Bound& bound) {
   const std::optional<double> samples = samples_of(scenario.train);
   if (!samples) return;
   put(Metric::train_time, *samples / rate, end);
-  if (const auto price = usd_per_second(scenario.cluster)) {
-    put(Metric::usd, *samples / rate * *price, end);
+  if (const auto price = usd_per_hour(scenario)) {
+    put(Metric::usd, *samples / rate / 3600 * *price, end);
   }
 }
 
@@ -114,9 +122,7 @@ void add_figures(const Scenario& scenario, Bound& bound) {
   exact(Metric::gpus, static_cast<double>(scenario.cluster.gpu_count()));
   exact(Metric::global_batch, static_cast<double>(global_batch(scenario, plan.schedule)));
   bound.machine = scenario.cluster.name;
-  if (scenario.cluster.groups.size() == 1) {
-    bound.node_price = scenario.cluster.groups.front().node.usd_per_hour.value_or(0);
-  }
+  bound.node_price = node_price(scenario);
   add_memory(scenario, plan, bound);
   add_times(scenario, plan, bound);
   add_unknown(scenario, bound);

@@ -117,14 +117,24 @@ std::string page_of(const Scenario& scenario, const Prediction& prediction) {
                              .devices = devices}));
 }
 
-/// The options of the parameter server whose updates are to be written.
-const ParameterServer& server_with_updates(const Scenario& scenario) {
-  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
-  if (server != nullptr) return *server;
+void check_has_updates(const Scenario& scenario) {
+  if (std::holds_alternative<ParameterServer>(scenario.strategy) ||
+      std::holds_alternative<LocalSgd>(scenario.strategy))
+    return;
   throw InputError(
       fmt::format("{}: error: --updates: {} has no parameter server, whose updates they are\n"
-                  "remedy: a scenario with strategy: {{ps: ...}}",
+                  "remedy: a scenario with strategy: {{ps: ...}} or {{local_sgd: ...}}",
                   scenario.file, strategy_name(scenario.strategy)));
+}
+
+RunUpdates updates_of(const Scenario& scenario, const Prediction& prediction) {
+  const std::uint32_t warmup = scenario.run.warmup_steps;
+  if (const auto* local = std::get_if<LocalSgd>(&scenario.strategy)) {
+    return averaging_updates(prediction.trace, *local,
+                             static_cast<std::uint32_t>(prediction.report.ranks), warmup);
+  }
+  return server_updates(prediction.plan.schedule, prediction.trace,
+                        std::get<ParameterServer>(scenario.strategy), warmup);
 }
 
 }  // namespace
@@ -137,7 +147,7 @@ void run_command(const RunCommand& command) {
         "--updates to rehearse-calibrate replay");
   }
   const Scenario scenario = read_scenario(command.scenario, command.overrides);
-  if (!command.updates.empty()) server_with_updates(scenario);
+  if (!command.updates.empty()) check_has_updates(scenario);
   if (command.dry_run) {
     write_result(command.output, describe(scenario, plan_simulation(scenario)));
     return;
@@ -163,9 +173,7 @@ void run_command(const RunCommand& command) {
     write_file(command.memory_snapshot, memory_snapshot(schedule.program_of(rank), device));
   }
   if (!command.updates.empty()) {
-    write_file(command.updates,
-               to_csv(server_updates(prediction.plan.schedule, prediction.trace,
-                                     server_with_updates(scenario), scenario.run.warmup_steps)));
+    write_file(command.updates, to_csv(updates_of(scenario, prediction)));
   }
   if (!command.html.empty()) write_file(command.html, page_of(scenario, prediction));
   write_result(command.output, render(prediction.report, command));

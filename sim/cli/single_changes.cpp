@@ -126,6 +126,7 @@ class Changes {
       add_strategy_change("limit_all_gathers", strategy.with("limit_all_gathers", "true"));
   }
   void add_strategy(const ParameterServer&, const NamedText&) {}
+  void add_strategy(const LocalSgd&, const NamedText&) {}
 
   void add_checkpointing() {
     const auto& chosen = scenario_.checkpointed;

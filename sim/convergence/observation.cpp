@@ -45,15 +45,6 @@ std::vector<ErrorPoint> binned(const Curve& curve) {
   return filled;
 }
 
-bool has_failed(const Curve& curve, double initial_error) {
-  if (curve.diverged) return true;
-  const std::size_t last = std::max<std::size_t>(1, (curve.points.size() - 1) / 4);
-  double sum = 0;
-  for (std::size_t i = curve.points.size() - last; i < curve.points.size(); ++i)
-    sum += error_of(curve.points[i], curve);
-  return sum / static_cast<double>(last) > kFailedShare * initial_error;
-}
-
 }  // namespace
 
 TrainingSetting mitigated(TrainingSetting setting, const Mitigation& mitigation,
@@ -74,6 +65,15 @@ TrainingSetting mitigated(TrainingSetting setting, const Mitigation& mitigation,
   for (double& part : share) part /= sum;
   setting.learning_rate *= sum;
   return setting;
+}
+
+bool has_failed(const Curve& curve) {
+  if (curve.diverged) return true;
+  const std::size_t last = std::max<std::size_t>(1, (curve.points.size() - 1) / 4);
+  double sum = 0;
+  for (std::size_t i = curve.points.size() - last; i < curve.points.size(); ++i)
+    sum += error_of(curve.points[i], curve);
+  return sum / static_cast<double>(last) > kFailedShare * error_of(curve.points.front(), curve);
 }
 
 Observation observe(const Curve& curve, const std::string& name) {
@@ -105,7 +105,7 @@ Observation observe(const Curve& curve, const std::string& name) {
   seen.initial_error = error_of(curve.points.front(), curve);
   seen.updates = static_cast<double>(last.update);
   if (curve.points.size() > 1) seen.points = binned(curve);
-  seen.failed = has_failed(curve, seen.initial_error);
+  seen.failed = has_failed(curve);
   return seen;
 }
 

@@ -42,10 +42,12 @@ struct Observation {
   std::vector<ErrorPoint> points;  ///< means over bins of equal width in ln(updates)
   double updates = 0;              ///< of the last point
   double initial_error = 0;        ///< of the untrained parameters
-  /// It diverged, or ends (over its last quarter) with more than kFailedShare of the untrained
-  /// error.
-  bool failed = false;
+  bool failed = false;             ///< has_failed()
 };
+
+/// Whether the run diverged, or ends (over its last quarter) with more than kFailedShare of the
+/// untrained error.
+bool has_failed(const Curve& curve);
 
 /// InputError naming `name` where a curve has no untrained point, none after it, or a mitigation
 /// that the forecast knows nothing of (delay compensation, local steps).

@@ -11,6 +11,9 @@ Simulation::Simulation(const Schedule& schedule, const Cluster& cluster,
     : schedule_(schedule), cluster_(cluster), options_(options), collectives_(collectives) {
   index_programs();
   make_ranks();
+  if (schedule.sampled_ranks > 0)
+    for (std::uint32_t k = 0; k < schedule.iterations; ++k)
+      present_.push_back(participants(schedule, k));
   events_.resize(schedule.events.size());
   for (EventState& event : events_) event.signals.assign(schedule.iterations, 0);
   queues_.resize(schedule.queues.size());
@@ -107,10 +110,10 @@ bool Simulation::met(RankOp what, std::uint32_t iteration, bool& awaits) {
     if (iteration >= after.distance && rank.done[after.op.index()] + after.distance <= iteration)
       return false;
   for (const Await& await : op.awaits) {
-    if (iteration < await.distance) continue;
+    const auto instance = await.instance(iteration);
+    if (!instance) continue;
     EventState& event = events_[await.event.index()];
-    if (event.signals[iteration - await.distance] >= schedule_.events[await.event.index()].needs)
-      continue;
+    if (event.signals[*instance] >= schedule_.events[await.event.index()].needs) continue;
     if (!awaits) event.waiting.push_back(what);
     awaits = true;
     return false;
@@ -163,6 +166,7 @@ void Simulation::advance(RankOp what) {
 }
 
 void Simulation::begin_op(RankOp what, std::uint32_t iteration) {
+  if (!takes_part(what.rank, iteration)) return over_.push_back(what);
   mark(what, &Span::ready);
   const auto queue = op_of(what).queue;
   if (!queue) return start_work(what, iteration);
@@ -189,7 +193,8 @@ void Simulation::end_op(RankOp what) {
   RankState& rank = ranks_[what.rank];
   const Op& op = op_of(what);
   const std::uint32_t iteration = rank.done[what.op]++;
-  if (!rank.current.empty()) {
+  const bool present = takes_part(what.rank, iteration);
+  if (present && !rank.current.empty()) {
     Span& span = rank.current[what.op];
     span.rank = RankId(what.rank);
     span.op = OpId(what.op);
@@ -207,6 +212,7 @@ void Simulation::end_op(RankOp what) {
   }
   if (op.lane) --rank.lanes[op.lane->index()].running;
   for (const EventId id : op.signals) {
+    if (!present) break;
     EventState& event = events_[id.index()];
     if (++event.signals[iteration] != schedule_.events[id.index()].needs) continue;
     const std::vector<RankOp> waiting = std::move(event.waiting);
@@ -225,7 +231,7 @@ void Simulation::end_op(RankOp what) {
   else
     advance_free_op(what.rank, what.op);
   for (const std::uint32_t next : rank.index->successors[what.op]) advance({what.rank, next});
-  if (op.queue) {
+  if (present && op.queue) {
     queues_[op.queue->index()].busy = false;
     serve(static_cast<std::uint32_t>(op.queue->index()));
   }

@@ -73,8 +73,8 @@ class Simulation {
     std::vector<std::uint32_t> slowed;  // collectives in flight that compute slows down
     /// What the compute lane is at, where communication and it slow each other down.
     std::optional<std::uint32_t> computing;
-    double factor = 1;  // compute_factor of `factor_iteration`
-    std::uint32_t factor_iteration = ~0U;
+    double factor = 1;  // compute_factor of `factor_step`
+    std::uint32_t factor_step = ~0U;
   };
   struct RankOp {
     std::uint32_t rank = 0, op = 0;
@@ -126,6 +126,9 @@ class Simulation {
   void advance(RankOp what);
   void serve(std::uint32_t queue);
 
+  bool takes_part(std::uint32_t rank, std::uint32_t iteration) const {
+    return present_.empty() || present_[iteration][rank];
+  }
   void begin_op(RankOp what, std::uint32_t iteration);
   void start_work(RankOp what, std::uint32_t iteration);
   void start_compute(RankOp what, const Compute& compute, std::uint32_t iteration);
@@ -170,7 +173,7 @@ class Simulation {
   void schedule_catching_up(std::uint32_t collective);
 
   const Op& op_of(RankOp what) const { return ranks_[what.rank].index->program->ops[what.op]; }
-  double factor(std::uint32_t rank, std::uint32_t iteration);
+  double factor(std::uint32_t rank, std::uint32_t step);
   Place place(RankId rank) const { return schedule_.ranks[rank.index()].place; }
   void mark(RankOp what, Seconds Span::*when);
   std::string wait_of(RankOp what, std::uint32_t iteration, bool begun) const;
@@ -183,6 +186,7 @@ class Simulation {
   Network* network_ = nullptr;
   std::vector<ProgramIndex> programs_;
   std::vector<RankState> ranks_;
+  std::vector<std::vector<bool>> present_;  // by iteration and rank; empty: all take part
   std::vector<EventState> events_;
   std::vector<QueueState> queues_;
   std::vector<CollectiveState> states_;

@@ -18,8 +18,8 @@ std::string Simulation::wait_of(RankOp what, std::uint32_t iteration, bool begun
       text += "; waits for " + program.ops[after.op.index()].label;
   for (const Await& await : op.awaits) {
     const Event& event = schedule_.events[await.event.index()];
-    if (iteration >= await.distance &&
-        events_[await.event.index()].signals[iteration - await.distance] < event.needs)
+    const auto instance = await.instance(iteration);
+    if (instance && events_[await.event.index()].signals[*instance] < event.needs)
       text += "; waits for event " + event.name;
   }
   if (begun && std::holds_alternative<Collective>(op.work))

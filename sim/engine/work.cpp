@@ -17,11 +17,11 @@ void Simulation::start_work(RankOp what, std::uint32_t iteration) {
   over_.push_back(what);
 }
 
-double Simulation::factor(std::uint32_t rank, std::uint32_t iteration) {
+double Simulation::factor(std::uint32_t rank, std::uint32_t step) {
   RankState& state = ranks_[rank];
-  if (state.factor_iteration != iteration) {
-    state.factor = compute_factor(schedule_, RankId(rank), iteration);
-    state.factor_iteration = iteration;
+  if (state.factor_step != step) {
+    state.factor = compute_factor(schedule_, RankId(rank), step);
+    state.factor_step = step;
   }
   return state.factor;
 }
@@ -29,8 +29,10 @@ double Simulation::factor(std::uint32_t rank, std::uint32_t iteration) {
 void Simulation::start_compute(RankOp what, const Compute& compute, std::uint32_t iteration) {
   double duration = compute.duration.value();
   if (compute.jittered) {
-    const bool first = ranks_[what.rank].factor_iteration != iteration;
-    duration *= factor(what.rank, iteration);
+    const RankState& rank = ranks_[what.rank];
+    const std::uint32_t steps = rank.index->program->steps;
+    const bool first = rank.factor_step / steps != iteration;
+    duration *= factor(what.rank, iteration * steps + compute.step);
     const Seconds delay = schedule_.ranks[what.rank].delay;
     if (first && delay > Seconds(0))
       return network_->call_at(network_->now() + delay.value(), {kAwake, what.rank, what.op});

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "economy/price.hpp"
 #include "report/anatomy.hpp"
 #include "report/basis.hpp"
 
@@ -11,15 +12,6 @@ namespace rehearse {
 namespace {
 
 using Question = Alternative::Question;
-
-std::optional<double> usd_per_hour(const Cluster& cluster) {
-  double sum = 0;
-  for (const NodeGroup& group : cluster.groups) {
-    if (!group.node.usd_per_hour) return std::nullopt;
-    sum += *group.node.usd_per_hour * group.nodes;
-  }
-  return sum;
-}
 
 void add_identity(const Basis& basis, Explanation& result) {
   const Scenario& scenario = basis.facts.scenario;
@@ -31,7 +23,7 @@ void add_identity(const Basis& basis, Explanation& result) {
   result.fidelity = basis.facts.fidelity;
   result.gpus = scenario.cluster.gpu_count();
   result.nodes = scenario.cluster.node_count();
-  result.usd_per_hour = usd_per_hour(scenario.cluster);
+  result.usd_per_hour = usd_per_hour(scenario.cluster, scenario.train.market);
   const Headline figures = headline(basis.facts);
   result.step_time = figures.step_time;
   result.samples_per_s = figures.samples_per_s;

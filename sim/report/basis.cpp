@@ -33,11 +33,15 @@ std::vector<Seconds> sorted_steps(const Basis& basis, const std::vector<Seconds>
   return steps;
 }
 
+/// Workers sit out some rounds: their steps say nothing, only the rounds do.
+bool is_sampled(const Basis& basis) { return basis.facts.schedule.sampled_ranks > 0; }
+
+/// Batches of one GPU in an iteration.
 std::int64_t accumulation(const Strategy& strategy) {
   if (const auto* ddp = std::get_if<Ddp>(&strategy)) return ddp->gradient_accumulation;
   if (const auto* fsdp = std::get_if<Fsdp>(&strategy)) return fsdp->gradient_accumulation;
   if (const auto* zero = std::get_if<Zero1>(&strategy)) return zero->ddp.gradient_accumulation;
-  return 1;
+  return local_steps(strategy);
 }
 
 /// A parameter server's ranks are never folded, and some GPUs may serve; otherwise every GPU
@@ -47,10 +51,12 @@ double training_ranks(const Scenario& scenario, const Schedule& schedule) {
                                         : static_cast<double>(scenario.cluster.gpu_count());
 }
 
-/// Workers whose gradients count: backup workers' are dropped.
+/// Workers whose gradients count: backup workers' are dropped, and not all need take part.
 double contributing_ranks(const Scenario& scenario, double ranks) {
   const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
-  return ranks - (server ? server->backup_workers : 0);
+  if (server == nullptr) return ranks;
+  if (server->sampled_workers > 0) return server->sampled_workers;
+  return ranks - server->backup_workers;
 }
 
 /// Past the last measured iteration that a worker ended while all trained; at least one counts.
@@ -83,10 +89,10 @@ bool updates_by_group(const Basis& basis) {
 
 /// Gradients that enter an update, per second, times the samples behind each.
 double parameter_server_samples_per_s(const Basis& basis) {
-  const double batch = static_cast<double>(basis.facts.scenario.batch_per_gpu);
-  if (updates_by_group(basis)) {
-    return contributing_ranks(basis.facts.scenario, basis.ranks) * batch * group_update_rate(basis);
-  }
+  const Scenario& scenario = basis.facts.scenario;
+  const auto batch = static_cast<double>(scenario.batch_per_gpu * accumulation(scenario.strategy));
+  if (updates_by_group(basis))
+    return contributing_ranks(scenario, basis.ranks) * batch * group_update_rate(basis);
 
   double rate = 0;
   for (const RankId rank : basis.workers) rate += worker_rate(basis, rank);
@@ -115,7 +121,7 @@ std::vector<double> log_steps(const Basis& basis) {
     for (std::uint32_t k = basis.first; k < basis.last; ++k)
       steps[k - basis.first] += weight * (ends[k] - end_of(ends, k)).value();
   };
-  if (basis.parameter_server) {
+  if (basis.parameter_server && !is_sampled(basis)) {
     const double weight = 1 / static_cast<double>(basis.workers.size());
     for (const RankId rank : basis.workers)
       add(basis.facts.trace.iteration_end[rank.index()], weight);
@@ -149,7 +155,8 @@ Basis basis_of(const RunFacts& facts) {
 }
 
 std::vector<std::vector<Seconds>> measured_steps(const Basis& basis) {
-  if (!basis.parameter_server) return {sorted_steps(basis, slowest_ends(basis), basis.last)};
+  if (!basis.parameter_server || is_sampled(basis))
+    return {sorted_steps(basis, slowest_ends(basis), basis.last)};
   std::vector<std::vector<Seconds>> steps;
   for (const RankId rank : basis.workers) {
     const std::vector<Seconds>& ends = basis.facts.trace.iteration_end[rank.index()];

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "economy/energy.hpp"
+#include "economy/price.hpp"
 #include "report/economy.hpp"
 
 namespace rehearse {
@@ -106,22 +107,6 @@ void add_power_lines(const Cluster& cluster, const EnergyOptions& energy,
 
 // --- money
 
-/// USD per hour of one node in this market; nothing: not known.
-std::optional<double> price_of(const Node& node, Market market) {
-  return market == Market::spot && node.spot_usd_per_hour ? node.spot_usd_per_hour
-                                                          : node.usd_per_hour;
-}
-
-std::optional<double> price_of(const Cluster& cluster, Market market) {
-  double sum = 0;
-  for (const NodeGroup& group : cluster.groups) {
-    const std::optional<double> price = price_of(group.node, market);
-    if (!price) return std::nullopt;
-    sum += *price * group.nodes;
-  }
-  return sum;
-}
-
 /// The kind of node that spares are.
 const Node& gpu_node(const Cluster& cluster) {
   return std::ranges::find_if(cluster.groups, [](const NodeGroup& g) { return g.node.gpus > 0; })
@@ -200,10 +185,10 @@ std::optional<CostReport> cost_report(const Scenario& scenario, const Report& re
     const auto& grid = scenario.energy->grid_gco2_per_kwh;
     if (grid) cost.co2_kg = *cost.energy_kwh * *grid / 1000;
   }
-  const std::optional<double> price = price_of(scenario.cluster, scenario.train.market);
+  const std::optional<double> price = usd_per_hour(scenario.cluster, scenario.train.market);
   if (!price) return cost;
   const Node& spare = gpu_node(scenario.cluster);
-  const double spare_price = price_of(spare, scenario.train.market).value_or(0);
+  const double spare_price = usd_per_hour(spare, scenario.train.market).value_or(0);
   const double bill =
       scenario.energy ? scenario.energy->usd_per_kwh.value_or(0) * *cost.energy_kwh : 0;
   cost.usd_by_part =

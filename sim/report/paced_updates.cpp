@@ -20,15 +20,17 @@ bool applies_one_by_one(const Strategy& strategy) {
 
 }  // namespace
 
-PacedUpdates paced_updates(const Basis& basis, const Report& report) {
+PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_run) {
   PacedUpdates paced;
   paced.samples_per_s = report.samples_per_s;
-  paced.samples_per_update = static_cast<double>(report.global_batch);
+  const int local = local_steps(basis.facts.scenario.strategy);
+  paced.samples_per_update = static_cast<double>(report.global_batch) / local;
   if (!applies_one_by_one(basis.facts.scenario.strategy)) return paced;
-  paced.samples_per_update = static_cast<double>(report.batch_per_gpu);
+  paced.samples_per_update = static_cast<double>(report.batch_per_gpu * local);
+  paced.steps = static_cast<std::uint32_t>(local);
   paced.staleness.clear();
   for (const Update& update : basis.updates) {
-    if (update.iteration >= basis.first && update.applied <= basis.common_end)
+    if (whole_run || (update.iteration >= basis.first && update.applied <= basis.common_end))
       paced.staleness.push_back(update.staleness);
   }
   if (paced.staleness.empty()) paced.staleness = {0};
@@ -36,14 +38,14 @@ PacedUpdates paced_updates(const Basis& basis, const Report& report) {
 }
 
 std::string to_text(const PacedUpdates& updates) {
-  return fmt::format("{:.17g} {:.17g} {}\n", updates.samples_per_s, updates.samples_per_update,
-                     fmt::join(updates.staleness, " "));
+  return fmt::format("{:.17g} {:.17g} {} {}\n", updates.samples_per_s, updates.samples_per_update,
+                     updates.steps, fmt::join(updates.staleness, " "));
 }
 
 PacedUpdates paced_updates_of(const std::string& text) {
   PacedUpdates updates;
   std::istringstream stream(text);
-  stream >> updates.samples_per_s >> updates.samples_per_update;
+  stream >> updates.samples_per_s >> updates.samples_per_update >> updates.steps;
   check(!stream.fail(), "updates come through the pipe as they went in");
   updates.staleness.clear();
   for (std::uint32_t staleness = 0; stream >> staleness;) updates.staleness.push_back(staleness);
@@ -54,7 +56,7 @@ TrainingSetting setting_of(const PacedUpdates& updates, double learning_rate, do
   std::map<std::uint32_t, std::uint64_t> histogram;
   for (const std::uint32_t staleness : updates.staleness) ++histogram[staleness];
   return {.staleness = counted_staleness(histogram),
-          .learning_rate = learning_rate,
+          .learning_rate = learning_rate * updates.steps,
           .momentum = momentum,
           .samples_per_update = updates.samples_per_update,
           .order_factor = order_factor(updates.staleness, momentum)};
@@ -64,7 +66,7 @@ std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& re
   const Scenario& scenario = basis.facts.scenario;
   if (!scenario.convergence) return std::nullopt;
   const Convergence& known = *scenario.convergence;
-  const PacedUpdates paced = paced_updates(basis, report);
+  const PacedUpdates paced = paced_updates(basis, report, known.whole_run);
   const TrainingPlan plan{
       .name = report.strategy,
       .setting = mitigated(setting_of(paced, known.learning_rate, known.momentum), known.mitigation,
@@ -74,7 +76,10 @@ std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& re
   ForecastQuestion question{.at = {}, .samples = {}, .accuracy = known.target};
   if (train.samples_per_epoch && train.epochs)
     question.samples = static_cast<double>(*train.samples_per_epoch) * *train.epochs;
-  return forecast_strategy(*known.model, plan, question);
+  StrategyForecast told = forecast_strategy(*known.model, plan, question);
+  if (local_steps(scenario.strategy) > 1)
+    told.outside_calibration.emplace_back("local steps: what workers drift apart is not modelled");
+  return told;
 }
 
 }  // namespace rehearse

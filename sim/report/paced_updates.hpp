@@ -15,16 +15,22 @@ struct PacedUpdates {
   double samples_per_s = 0;
   double samples_per_update = 1;
   std::vector<std::uint32_t> staleness = {0};  ///< in order of application; {0}: all are fresh
+  /// Local steps that an update carries: it is as long as so many. Where all workers average after
+  /// theirs, each step counts as an update of all of them instead, and this is 1.
+  std::uint32_t steps = 1;
 };
 
-/// Of the measured iterations of a simulated run.
-PacedUpdates paced_updates(const Basis& basis, const Report& report);
+/// Of the measured iterations of a simulated run while all workers train; of all, for a whole run.
+PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_run = false);
 
 /// As a line of text and back, to come through a child process's pipe.
 std::string to_text(const PacedUpdates& updates);
 PacedUpdates paced_updates_of(const std::string& text);
 
-/// The setting that they make with these options.
+/// The setting that they make with these options. Local steps are taken for what they would be if
+/// nobody drifted off meanwhile: synchronous ones where they are averaged (exact for a period of 1;
+/// what drift costs vanishes with the rate: Stich, "Local SGD converges fast and communicates
+/// little", ICLR 2019), one long step where they are applied one by one.
 TrainingSetting setting_of(const PacedUpdates& updates, double learning_rate, double momentum);
 
 /// How accurate the scenario's training becomes, where it says how its model learns: after its

@@ -52,9 +52,14 @@ RunUpdates server_updates(const Schedule& schedule, const Trace& trace,
   const bool synchronous = options.staleness == 0U;
   if (!synchronous && options.staleness) run.mitigation.staleness_bound = *options.staleness;
   run.mitigation.backup_workers = static_cast<std::uint32_t>(options.backup_workers);
+  run.mitigation.warmup_rounds = schedule.warmup_rounds;
+  run.mitigation.local_steps = static_cast<std::uint32_t>(options.local_steps);
   const auto arrived = arrivals(schedule, trace);
   std::uint64_t version = 0;
   for (const Update& update : update_log(schedule, trace)) {
+    if (!synchronous && update.iteration < schedule.warmup_rounds) {
+      version = update.iteration;  // of the whole round
+    }
     if (synchronous) {
       const auto round = round_of(update, version, arrived[update.iteration],
                                   run.workers - static_cast<std::size_t>(options.backup_workers));
@@ -64,6 +69,19 @@ RunUpdates server_updates(const Schedule& schedule, const Trace& trace,
                              update.version_read, version, update.applied});
     }
     ++version;
+  }
+  return run;
+}
+
+RunUpdates averaging_updates(const Trace& trace, const LocalSgd& options, std::uint32_t workers,
+                             std::uint64_t warmup) {
+  RunUpdates run{.workers = workers, .warmup = warmup, .mitigation = {}, .updates = {}};
+  run.mitigation.local_steps = static_cast<std::uint32_t>(options.period);
+  for (std::size_t round = 0; round < trace.iteration_end.front().size(); ++round) {
+    Seconds end;
+    for (const auto& rank : trace.iteration_end) end = std::max(end, rank[round]);
+    for (std::uint32_t worker = 0; worker < workers; ++worker)
+      run.updates.push_back({worker, round, round, round, end});
   }
   return run;
 }

@@ -13,4 +13,8 @@ namespace rehearse {
 RunUpdates server_updates(const Schedule& schedule, const Trace& trace,
                           const ParameterServer& options, std::uint64_t warmup);
 
+/// The same of local SGD without a server: in every round all `workers` average how far they came.
+RunUpdates averaging_updates(const Trace& trace, const LocalSgd& options, std::uint32_t workers,
+                             std::uint64_t warmup);
+
 }  // namespace rehearse

@@ -131,15 +131,29 @@ std::vector<Update> updates_of(const Clocks& clocks, MomentsOf&& moments_of) {
   return updates;
 }
 
-/// Each worker's gradients are applied on their own. An update is as stale as the stalest of its
-/// parts: what the parts' servers applied between this worker's read of the part and its own update
-/// of it.
-std::vector<Update> updates_by_worker(const Clocks& clocks) {
+/// The gradients of one of the first `rounds` iterations are one update: applied when the last is.
+void end_with_their_rounds(std::vector<Update>& updates, std::uint32_t rounds) {
+  std::map<std::uint32_t, Seconds> ends;
+  for (const Update& update : updates) {
+    if (update.iteration < rounds)
+      ends[update.iteration] = std::max(ends[update.iteration], update.applied);
+  }
+  for (Update& update : updates) {
+    if (update.iteration < rounds) update.applied = ends[update.iteration];
+  }
+}
+
+/// After `rounds` in step, of which none is stale, each worker's gradients are applied on their
+/// own. An update is as stale as the stalest of its parts: what the parts' servers applied between
+/// this worker's read of the part and its own update of it.
+std::vector<Update> updates_by_worker(const Clocks& clocks, std::uint32_t rounds) {
   std::map<std::pair<RankId, std::uint32_t>, std::uint32_t> staleness;
+  const auto in_rounds = [&](const Update& update) { return update.iteration < rounds; };
   for (std::size_t part = 0; part < clocks.parts(); ++part) {
     std::vector<Update> of_part = updates_of(clocks, [&](std::size_t rank, std::size_t iteration) {
       return clocks.at(part, rank, iteration);
     });
+    std::erase_if(of_part, in_rounds);
     count_staleness(of_part);
     for (const Update& update : of_part) {
       std::uint32_t& stalest = staleness[{update.worker, update.iteration}];
@@ -149,10 +163,18 @@ std::vector<Update> updates_by_worker(const Clocks& clocks) {
   std::vector<Update> updates = updates_of(clocks, [&](std::size_t rank, std::size_t iteration) {
     return clocks.whole(rank, iteration);
   });
+  end_with_their_rounds(updates, rounds);
   sort_by_application(updates);
-  for (std::size_t own = 0; own < updates.size(); ++own) {
-    updates[own].staleness = staleness[{updates[own].worker, updates[own].iteration}];
-    updates[own].version_read = own - std::min<std::size_t>(own, updates[own].staleness);
+  std::size_t own = 0;  // updates so far
+  for (Update& update : updates) {
+    if (in_rounds(update)) {
+      update.version_read = update.iteration;
+      own = update.iteration + 1;
+      continue;
+    }
+    update.staleness = staleness[{update.worker, update.iteration}];
+    update.version_read = own - std::min<std::size_t>(own, update.staleness);
+    ++own;
   }
   return updates;
 }
@@ -193,7 +215,8 @@ std::vector<Update> update_log(const Schedule& schedule, const Trace& trace) {
   });
   if (applier == schedule.ranks.end()) return {};
   const Clocks clocks(schedule, trace);
-  if (reads(schedule.programs[applier->program.index()])) return updates_by_worker(clocks);
+  if (reads(schedule.programs[applier->program.index()]))
+    return updates_by_worker(clocks, schedule.warmup_rounds);
   return updates_by_group(clocks,
                           RankId(static_cast<std::size_t>(applier - schedule.ranks.begin())));
 }

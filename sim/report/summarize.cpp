@@ -83,6 +83,8 @@ void add_assumptions(const Basis& basis, const std::vector<std::string>& costs, 
   };
   for (const std::string& assumption : basis.facts.assumptions) add(assumption);
   for (const std::string& assumption : costs) add(assumption);
+  if (const int steps = local_steps(basis.facts.scenario.strategy); steps > 1)
+    add(fmt::format("a step = {} local steps and what is exchanged after them", steps));
   if (report.memory && report.memory->context > Bytes(0)) {
     add(fmt::format("CUDA context and libraries outside the allocator = {}",
                     format(report.memory->context)));

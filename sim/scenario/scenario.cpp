@@ -37,6 +37,11 @@ void check_parameter_server(Map& options, const ParameterServer& ps, const Clust
         .fail(fmt::format("{} of {} workers as backup leave none whose gradients count",
                           ps.backup_workers, workers));
   }
+  if (static_cast<std::size_t>(ps.sampled_workers) > workers) {
+    options.require("sampled_workers")
+        .fail(fmt::format("the cluster has {} workers", workers),
+              fmt::format("at most {}", workers));
+  }
   if (ps.server_host.empty() || ps.server_host == "worker") return;
   std::vector<std::string> names = {"worker"};
   for (const NodeGroup& group : cluster.groups) {

@@ -40,6 +40,8 @@ void check_op_ids(const Schedule& schedule, const Program& program, const Op& op
   if (const auto* compute = std::get_if<Compute>(&op.work))
     check(compute->duration.value() >= 0 && std::isfinite(compute->duration.value()),
           "a duration that is negative or not finite");
+  if (const auto* compute = std::get_if<Compute>(&op.work))
+    check(compute->step < program.steps, "a training step out of range");
 }
 
 void check_ids(const Schedule& schedule) {
@@ -211,16 +213,31 @@ void validate(const Schedule& schedule) {
   check(SameIterationGraph(schedule).acyclic(), "the schedule waits for itself in a cycle");
 }
 
-double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t iteration) {
+double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t step) {
   const double slowdown = schedule.ranks[rank.index()].slowdown;
   if (schedule.jitter.distribution == Jitter::Distribution::none) return slowdown;
-  RandomStream stream = random_stream(schedule.seed, "jitter", rank.index(), iteration);
+  RandomStream stream = random_stream(schedule.seed, "jitter", rank.index(), step);
   if (schedule.jitter.distribution == Jitter::Distribution::exponential)
     return slowdown * -std::log1p(-uniform01(stream));
   // A lognormal of mean 1: sigma^2 = ln(1 + cv^2), mu = -sigma^2 / 2.
   const double variance = std::log1p(schedule.jitter.cv * schedule.jitter.cv);
   boost::random::normal_distribution<double> normal(-variance / 2, std::sqrt(variance));
   return slowdown * std::exp(normal(stream));
+}
+
+std::vector<bool> participants(const Schedule& schedule, std::uint32_t iteration) {
+  std::vector<bool> present(schedule.ranks.size(), true);
+  if (schedule.sampled_ranks == 0) return present;
+  std::vector<std::size_t> drawn_from;
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r)
+    if (schedule.ranks[r].place.gpu >= 0) drawn_from.push_back(r);
+  RandomStream stream = random_stream(schedule.seed, "participants", iteration);
+  for (std::size_t left = drawn_from.size(); left > schedule.sampled_ranks; --left) {
+    const auto drawn = static_cast<std::size_t>(uniform01(stream) * static_cast<double>(left));
+    present[drawn_from[drawn]] = false;
+    drawn_from[drawn] = drawn_from[left - 1];
+  }
+  return present;
 }
 
 }  // namespace rehearse

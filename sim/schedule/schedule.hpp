@@ -22,6 +22,7 @@ std::string to_string(CollectiveAlgorithm algorithm);
 struct Compute {
   Seconds duration;
   bool jittered = true;
+  std::uint32_t step = 0;  ///< of Program::steps: each has a jitter of its own
 };
 /// Starts when every member of the group has reached it; ends for all of them together.
 struct Collective {
@@ -46,10 +47,18 @@ struct After {
   OpId op;
   std::uint32_t distance = 0;
 };
-/// After the event's instance of the iteration `distance` before this one.
+/// After the event's instance of the iteration `distance` before this one, where that is below
+/// `until`: what comes later waits for it no more.
 struct Await {
   EventId event;
   std::uint32_t distance = 0;
+  std::optional<std::uint32_t> until{};
+
+  /// The instance that the operation of an iteration waits for; nothing: none.
+  std::optional<std::uint32_t> instance(std::uint32_t iteration) const {
+    if (iteration < distance || (until && iteration - distance >= *until)) return std::nullopt;
+    return iteration - distance;
+  }
 };
 
 /// What an operation is to a parameter server's clock; the trace derives staleness from it, and
@@ -95,6 +104,7 @@ struct Program {
   std::vector<Tensor> tensors{};
   std::vector<std::string> owners{};  ///< of tensors: "layer1.0", "bucket 2"
   std::vector<TensorEvent> setup{};   ///< before the first iteration
+  std::uint32_t steps = 1;            ///< training steps that an iteration holds: local SGD
 };
 
 /// Ranks of a communicator, in ring order. After folding `members` are those that are simulated and
@@ -127,7 +137,7 @@ struct RankSpec {
   std::vector<GroupId> groups{};  ///< by the program's group slots
 };
 
-/// The spread of compute times: every (rank, iteration) draws one factor of mean 1.
+/// The spread of compute times: every (rank, training step) draws one factor of mean 1.
 struct Jitter {
   enum class Distribution { none, lognormal, exponential };
   Distribution distribution = Distribution::none;
@@ -142,6 +152,12 @@ struct Schedule {
   std::vector<Queue> queues;
   std::vector<Event> events;
   std::uint32_t iterations = 1;
+  /// Of a server to which workers apply: the gradients of so many first iterations are averaged
+  /// into one update each.
+  std::uint32_t warmup_rounds = 0;
+  /// In each iteration only so many of the ranks with a GPU, drawn anew, take part: what the others
+  /// would do takes no time and signals nothing. 0: all do.
+  std::uint32_t sampled_ranks = 0;
   Jitter jitter;
   std::uint64_t seed = 1;
   /// Compute on a rank takes this many times longer while one of its collectives or transfers is in
@@ -159,8 +175,12 @@ struct Schedule {
 /// its collectives in one order on all members.
 void validate(const Schedule& schedule);
 
-/// The factor on the compute time of a rank in an iteration: slowdown times jitter.
-double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t iteration);
+/// The factor on the compute time of a rank in a training step, counted over all its iterations:
+/// slowdown times jitter.
+double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t step);
+
+/// By rank: whether it takes part in an iteration.
+std::vector<bool> participants(const Schedule& schedule, std::uint32_t iteration);
 
 /// Keeps the ranks of the first two nodes (of one if there is but one), which stand for all: same
 /// schedule, same byte and step counts, fewer ranks. Nothing, with the reason in `why_not`, if

@@ -6,47 +6,11 @@
 
 #include "base/error.hpp"
 #include "strategy/program_builder.hpp"
+#include "strategy/server_parts.hpp"
 
 namespace rehearse {
 
 namespace {
-
-// What one message carries: some of the parameters of units [first, last], all of which live on one
-// server.
-struct Part {
-  std::size_t server = 0;
-  std::size_t first = 0, last = 0;
-  Bytes size;
-  std::string name;
-};
-
-std::vector<Part> layer_parts(const ParameterServer& options, const Job& job) {
-  std::vector<Part> parts;
-  const auto servers = static_cast<std::size_t>(options.servers);
-  std::size_t turn = 0;
-  for (std::size_t unit = 0; unit < job.model.units.size(); ++unit) {
-    const Bytes size = parameter_bytes(job.model.units[unit], job.precision);
-    if (size.value() <= 0) continue;
-    const std::string& name = job.model.units[unit].name;
-    if (options.partition == ParameterServer::Partition::unit) {
-      parts.push_back({turn++ % servers, unit, unit, size, name});
-      continue;
-    }
-    for (std::size_t s = 0; s < servers; ++s)
-      parts.push_back({s, unit, unit, size / static_cast<double>(servers), name});
-  }
-  return parts;
-}
-
-// One part per server: all that it holds.
-std::vector<Part> server_parts(const ParameterServer& options, const Job& job) {
-  std::vector<Part> parts(static_cast<std::size_t>(options.servers));
-  for (std::size_t s = 0; s < parts.size(); ++s)
-    parts[s] = {s, 0, job.model.units.size() - 1, Bytes(0), "parameters"};
-  for (const Part& layer : layer_parts(options, job)) parts[layer.server].size += layer.size;
-  std::erase_if(parts, [](const Part& part) { return part.size.value() <= 0; });
-  return parts;
-}
 
 struct Server {
   RankId rank;
@@ -60,6 +24,7 @@ struct Clock {
   std::vector<EventId> updated;   // synchronous: the part is updated
   std::optional<EventId>
       applied;  // bounded stale: every worker's gradients of an iteration are applied
+  std::vector<EventId> warmed;  // warm-up rounds: every worker's gradients of a part are applied
 };
 
 class WorkerProgram {
@@ -90,17 +55,53 @@ class WorkerProgram {
                                   builder_.owner("flat copy")));
     std::vector<After> pulls;
     for (std::size_t p = 0; p < parts_.size(); ++p) pulls.push_back({pull(p)});
-    for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit)
-      builder_.forward(unit, needed_by(unit, pulls));
-    for (std::size_t unit = job_.model.units.size(); unit-- > 0;) {
-      const OpId op = builder_.backward(unit, Gradients::kept);
-      for (std::size_t p = 0; p < parts_.size(); ++p)
-        if (parts_[p].first == unit) push(p, op, pulls[p].op);
+    if (options_.local_steps > 1) {
+      take_local_steps(pulls);
+    } else {
+      take_gradients(pulls);
     }
     return std::move(builder_.program);
   }
 
  private:
+  void take_gradients(const std::vector<After>& pulls) {
+    for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit)
+      builder_.forward(unit, needed_by(unit, pulls));
+    for (std::size_t unit = job_.model.units.size(); unit-- > 0;) {
+      const OpId op = builder_.backward(unit, Gradients::kept);
+      push_parts_of(unit, op, pulls);
+    }
+  }
+
+  // What is pushed is how far the steps led, in the place of the last gradients; where they began
+  // is kept meanwhile (calibrate/train/local_steps.cpp).
+  void take_local_steps(const std::vector<After>& pulls) {
+    const std::size_t units = job_.model.units.size();
+    const TensorId begun =
+        builder_.tensor(MemoryKind::communication, parameter_bytes(job_.model, job_.precision),
+                        builder_.owner("where the steps began"));
+    OpId updated{};
+    for (int step = 0; step < options_.local_steps; ++step) {
+      builder_.training_step(step, options_.local_steps);
+      for (std::size_t unit = 0; unit < units; ++unit) {
+        const OpId op =
+            builder_.forward(unit, step == 0 ? needed_by(unit, pulls) : std::vector<After>{});
+        if (step == 0 && unit == 0) builder_.take(op, begun);
+      }
+      for (std::size_t unit = units; unit-- > 0;)
+        builder_.backward(unit, builder_.local_gradients());
+      updated = builder_.local_update();
+      if (step + 1 < options_.local_steps) builder_.give_gradients(updated);
+    }
+    builder_.give(updated, begun);
+    for (std::size_t unit = units; unit-- > 0;) push_parts_of(unit, updated, pulls);
+  }
+
+  void push_parts_of(std::size_t unit, OpId computed, const std::vector<After>& pulls) {
+    for (std::size_t p = 0; p < parts_.size(); ++p)
+      if (parts_[p].first == unit) push(p, computed, pulls[p].op);
+  }
+
   // A unit's forward needs the parts that start at it; whole-model parts are all needed by the
   // first unit.
   std::vector<After> needed_by(std::size_t unit, const std::vector<After>& pulls) const {
@@ -119,18 +120,21 @@ class WorkerProgram {
           .role = UpdateRole::read_parameters};
     if (clock_.synchronous) op.awaits.push_back({clock_.updated[p], 1});
     if (clock_.applied) op.awaits.push_back({*clock_.applied, *options_.staleness + 1});
+    if (!clock_.warmed.empty())
+      op.awaits.push_back(
+          {clock_.warmed[p], 1, static_cast<std::uint32_t>(options_.warmup_rounds)});
     builder_.add(std::move(op));
     return builder_.last();
   }
 
-  void push(std::size_t p, OpId backward, OpId pull) {
+  void push(std::size_t p, OpId computed, OpId pull) {
     const Part& part = parts_[p];
     const Server& server = servers_[part.server];
     builder_.add({.label = "push " + part.name + " (" + format(part.size) + ")",
                   .phase = Phase::communication,
                   .lane = push_lanes_[part.server],
                   .work = Transfer{.source = {}, .target = server.rank, .size = part.size},
-                  .after = {{backward}}});
+                  .after = {{computed}}});
     give_gradients(p);
     Op apply{.label = "apply " + part.name,
              .phase = Phase::server,
@@ -140,6 +144,7 @@ class WorkerProgram {
     apply.role = clock_.synchronous ? UpdateRole::gather_gradient : UpdateRole::apply_update;
     if (clock_.synchronous) apply.signals = {clock_.gathered[p]};
     if (clock_.applied) apply.signals = {*clock_.applied};
+    if (!clock_.warmed.empty()) apply.signals.push_back(clock_.warmed[p]);
     builder_.add(std::move(apply));
     // Requests of one worker are served in order: its next pull follows its own gradients.
     builder_[pull].after.push_back({builder_.last(), 1});
@@ -186,14 +191,24 @@ std::vector<NodeId> server_nodes(const ParameterServer& options, const Cluster& 
 
 Clock make_clock(const ParameterServer& options, Schedule& schedule, std::size_t parts,
                  std::size_t workers) {
-  Clock clock{.synchronous = options.staleness == 0U, .gathered = {}, .updated = {}, .applied = {}};
+  Clock clock{.synchronous = options.staleness == 0U,
+              .gathered = {},
+              .updated = {},
+              .applied = {},
+              .warmed = {}};
+  for (std::size_t p = 0; p < parts && options.warmup_rounds > 0; ++p) {
+    clock.warmed.emplace_back(schedule.events.size());
+    schedule.events.push_back({"part " + std::to_string(p) + " of a round is applied", workers});
+  }
   if (!options.staleness) return clock;
   if (!clock.synchronous) {
     clock.applied = EventId(schedule.events.size());
     schedule.events.push_back({"every worker's gradients are applied", workers * parts});
     return clock;
   }
-  const std::size_t needed = workers - static_cast<std::size_t>(options.backup_workers);
+  const std::size_t needed = options.sampled_workers > 0
+                                 ? static_cast<std::size_t>(options.sampled_workers)
+                                 : workers - static_cast<std::size_t>(options.backup_workers);
   for (std::size_t p = 0; p < parts; ++p) {
     clock.gathered.emplace_back(schedule.events.size());
     schedule.events.push_back({"gradients of part " + std::to_string(p) + " are in", needed});
@@ -253,6 +268,10 @@ Schedule build(const ParameterServer& options, const Job& job) {
                      std::to_string(options.backup_workers) + " of " + std::to_string(workers) +
                      " workers would leave none whose gradients count\nremedy: at most " +
                      std::to_string(workers - 1));
+  if (static_cast<std::size_t>(options.sampled_workers) > workers)
+    throw InputError(
+        "error: strategy.ps.sampled_workers: " + std::to_string(options.sampled_workers) + " of " +
+        std::to_string(workers) + " workers\nremedy: at most " + std::to_string(workers));
   const auto nodes = server_nodes(options, job.cluster);
   const auto parts = options.layerwise ? layer_parts(options, job) : server_parts(options, job);
 
@@ -267,6 +286,8 @@ Schedule build(const ParameterServer& options, const Job& job) {
         return WorkerProgram(options, job, group, costs, parts, servers, clock).make();
       });
   schedule.events = std::move(extra.events);
+  schedule.sampled_ranks = static_cast<std::uint32_t>(options.sampled_workers);
+  schedule.warmup_rounds = static_cast<std::uint32_t>(options.warmup_rounds);
   for (std::size_t s = 0; s < servers.size(); ++s) {
     schedule.queues.push_back({"server " + std::to_string(s), servers[s].rank});
     schedule.ranks.push_back({.program = ProgramId(schedule.programs.size()),

@@ -40,7 +40,7 @@ OpId ProgramBuilder::unit_op(std::size_t unit, const std::string& pass, Phase ph
   add({.label = label,
        .phase = phase,
        .lane = compute_,
-       .work = Compute{duration},
+       .work = Compute{.duration = duration, .step = step_},
        .after = std::move(after)});
   if (host_computes()) last_on_host_ = last();
   return last();
@@ -72,7 +72,7 @@ OpId ProgramBuilder::optimizer(Seconds duration, std::vector<After> after) {
   add({.label = "optimizer",
        .phase = Phase::optimizer,
        .lane = compute_,
-       .work = Compute{duration},
+       .work = Compute{.duration = duration, .step = step_},
        .after = std::move(after)});
   return last();
 }

@@ -35,12 +35,22 @@ class ProgramBuilder {
   /// Begins micro-batch `index` of `count`. Those between the third and the last take and give back
   /// what the second does and are left out of the replay of memory.
   void micro_batch(int index, int count);
+  /// Begins training step `index` of the `count` of an iteration: as micro_batch(), with a jitter
+  /// of its own.
+  void training_step(int index, int count);
   /// A unit's forward or backward on the compute lane, preceded by its launch on the host lane
   /// where that takes time, with the tensors of the model's tape. A checkpointed unit's forward
   /// runs once more before its backward, which then is the second operation.
   OpId forward(std::size_t unit, std::vector<After> after = {});
   OpId backward(std::size_t unit, Gradients gradients, std::vector<After> after = {});
   OpId optimizer(Seconds duration, std::vector<After> after);
+  /// The optimizer's step on all parameters of this rank, with its memory, as often as there are
+  /// training steps.
+  OpId local_update();
+  /// What becomes of the gradients that a local_update() takes its step with.
+  Gradients local_gradients() const {
+    return step_ == 0 || job_.set_to_none ? Gradients::kept : Gradients::added;
+  }
   /// Issued by the host after all that it has launched so far.
   OpId collective(LaneId lane, std::string what, Collective collective, std::vector<After> after);
   /// Holds the host back until `after` is over (an event.synchronize()); what it issues later waits
@@ -107,6 +117,8 @@ class ProgramBuilder {
   std::optional<OpId> last_on_host_;
   std::vector<UnitEvents> tapes_;  ///< by unit
   bool notes_memory_ = true;
+  std::uint32_t step_ = 0;
+  std::vector<TensorEvent> update_;  ///< what a local_update() does in every iteration
 };
 
 /// Bytes of a unit's parameters.

@@ -69,6 +69,12 @@ void ProgramBuilder::micro_batch(int index, int count) {
   notes_memory_ = index < 3 || index + 1 == count;
 }
 
+void ProgramBuilder::training_step(int index, int count) {
+  micro_batch(index, count);
+  step_ = static_cast<std::uint32_t>(index);
+  program.steps = static_cast<std::uint32_t>(count);
+}
+
 bool ProgramBuilder::is_checkpointed(std::size_t unit) const {
   return !job_.checkpointed.empty() && job_.checkpointed[unit];
 }
@@ -250,6 +256,18 @@ std::vector<Trained> ProgramBuilder::trained(std::int64_t shards) const {
     for (const std::int64_t elements : job_.model.units[unit].tensors)
       all.push_back({(elements + shards - 1) / shards, unit});
   return all;
+}
+
+OpId ProgramBuilder::local_update() {
+  const OpId op = optimizer(costs_.optimizer, {});
+  if (step_ > 0) {
+    for (const TensorEvent& event : update_) note(op, event);
+    return op;
+  }
+  update(op, trained());
+  std::ranges::copy_if(program.ops[op.index()].memory, std::back_inserter(update_),
+                       [](const TensorEvent& event) { return !event.once; });
+  return op;
 }
 
 void ProgramBuilder::update(OpId op, const std::vector<Trained>& tensors) {

@@ -171,6 +171,11 @@ std::optional<std::uint32_t> read_staleness(Map& map) {
   return static_cast<std::uint32_t>(value->as_integer(0, kMostStale));
 }
 
+LocalSgd read_local_sgd(Map& map) {
+  return {.period = static_cast<int>(map.require("period").as_integer(1, kMostMicroBatches)),
+          .algorithm = read_choice(map, "algorithm", LocalSgd{}.algorithm, kAlgorithms)};
+}
+
 ParameterServer read_parameter_server(Map& map) {
   ParameterServer ps;
   ps.servers = read_count(map, "servers", ps.servers, 1, 10'000);
@@ -181,6 +186,19 @@ ParameterServer read_parameter_server(Map& map) {
   ps.apply_rate = map.bytes_per_second_or("apply_rate", ps.apply_rate);
   ps.partition = read_choice(map, "partition", ps.partition, kPartitions);
   ps.layerwise = map.bool_or("layerwise", ps.layerwise);
+  ps.warmup_rounds = read_count(map, "warmup_rounds", ps.warmup_rounds, 0, 1'000'000);
+  ps.local_steps = read_count(map, "local_steps", ps.local_steps, 1, kMostMicroBatches);
+  ps.sampled_workers = read_count(map, "sampled_workers", ps.sampled_workers, 0, kMostRanks);
+  if (ps.sampled_workers > 0 && (ps.staleness != 0u || ps.backup_workers > 0)) {
+    map.at_key("sampled_workers")
+        .fail("a sample of workers needs synchronous rounds in which each of them counts",
+              "set staleness: 0 without backup_workers, or remove sampled_workers");
+  }
+  if (ps.warmup_rounds > 0 && ps.staleness == 0u) {
+    map.at_key("warmup_rounds")
+        .fail("all rounds are synchronous already",
+              "set staleness to a bound or unbounded, or remove warmup_rounds");
+  }
   if (ps.backup_workers > 0 && ps.staleness != 0u) {
     map.at_key("backup_workers")
         .fail("backup workers need synchronous updates",
@@ -191,7 +209,7 @@ ParameterServer read_parameter_server(Map& map) {
 
 /// Strategies that the design names and this version does not have.
 void reject_unavailable(const Value& value) {
-  for (const std::string name : {"local_sgd", "pipeline", "tensor", "hybrid"}) {
+  for (const std::string name : {"pipeline", "tensor", "hybrid"}) {
     Map map = value.as_map();
     if (!map.has(name)) continue;
     map.at_key(name).fail(fmt::format("{} is not available yet", name),
@@ -202,11 +220,14 @@ void reject_unavailable(const Value& value) {
 std::string name_of(const Fsdp& fsdp) { return "fsdp " + name_of(kShardings, fsdp.sharding); }
 
 std::string name_of(const ParameterServer& ps) {
-  if (!ps.staleness) return "ps asp";
-  if (*ps.staleness == 0) {
-    return ps.backup_workers == 0 ? "ps bsp" : fmt::format("ps bsp, {} backup", ps.backup_workers);
-  }
-  return fmt::format("ps ssp {}", *ps.staleness);
+  std::string name = !ps.staleness         ? "ps asp"
+                     : *ps.staleness == 0U ? "ps bsp"
+                                           : fmt::format("ps ssp {}", *ps.staleness);
+  if (ps.backup_workers > 0) name += fmt::format(", {} backup", ps.backup_workers);
+  if (ps.sampled_workers > 0) name += fmt::format(", {} sampled", ps.sampled_workers);
+  if (ps.warmup_rounds > 0) name += fmt::format(", {} warm-up", ps.warmup_rounds);
+  if (ps.local_steps > 1) name += fmt::format(", {} local", ps.local_steps);
+  return name;
 }
 
 }  // namespace
@@ -217,12 +238,15 @@ std::string strategy_name(const Strategy& strategy) {
     std::string operator()(const Fsdp& fsdp) const { return name_of(fsdp); }
     std::string operator()(const Zero1&) const { return "zero 1"; }
     std::string operator()(const ParameterServer& ps) const { return name_of(ps); }
+    std::string operator()(const LocalSgd& local) const {
+      return fmt::format("local_sgd {}", local.period);
+    }
   };
   return std::visit(Namer{}, strategy);
 }
 
 const std::vector<std::string>& strategy_names() {
-  static const std::vector<std::string> names = {"ddp", "fsdp", "zero", "ps"};
+  static const std::vector<std::string> names = {"ddp", "fsdp", "zero", "ps", "local_sgd"};
   return names;
 }
 
@@ -231,7 +255,8 @@ std::string describe_strategy(const std::string& name) {
       {"ddp", "replicated; gradients all-reduced in buckets while backward runs"},
       {"fsdp", "parameters sharded: full_shard, shard_grad_op or hybrid_shard, with prefetch"},
       {"zero", "stage 1 shards the optimizer, 2 also the gradients, 3 also the parameters"},
-      {"ps", "parameter server: staleness 0 (BSP), a bound (SSP) or unbounded (ASP)"}};
+      {"ps", "parameter server: staleness 0 (BSP), a bound (SSP) or unbounded (ASP); local_steps"},
+      {"local_sgd", "steps of each worker's own; every `period` of them all average parameters"}};
   const auto found = descriptions.find(name);
   check(found != descriptions.end(), "every strategy has a description");
   return found->second;
@@ -245,6 +270,7 @@ Strategy read_strategy(const Value& value) {
     if (named.name == "ddp") return read_ddp_options(map);
     if (named.name == "fsdp") return read_fsdp(map);
     if (named.name == "zero") return read_zero(map);
+    if (named.name == "local_sgd") return read_local_sgd(map);
     return read_parameter_server(map);
   }();
   map.finish();

@@ -79,12 +79,34 @@ struct ParameterServer {
   };  ///< parameters split evenly by bytes, or whole units in turn
   Partition partition = Partition::size;
   bool layerwise = false;  ///< pull and push each unit on its own, overlapping compute
+  /// Bounded or asynchronous: after so many synchronous rounds, in which all gradients are
+  /// averaged.
+  int warmup_rounds = 0;
+  /// Above 1: local SGD. A worker takes so many steps of its own between its pull and its push, and
+  /// sends how far they led; a synchronous server averages that (FedAvg: McMahan et al.,
+  /// "Communication-Efficient Learning of Deep Networks from Decentralized Data", AISTATS 2017).
+  int local_steps = 1;
+  /// Synchronous: in each round only so many of the workers, drawn anew, take part (FedAvg's C); 0:
+  /// all.
+  int sampled_workers = 0;
 };
 
-using Strategy = std::variant<Ddp, Fsdp, Zero1, ParameterServer>;
+/// Local SGD without a server: every worker takes `period` steps of its own, then all average their
+/// parameters by one all_reduce of them (PyTorch's PeriodicModelAverager; Stich, "Local SGD
+/// converges fast and communicates little", ICLR 2019). An iteration of the schedule is one period.
+struct LocalSgd {
+  int period = 1;
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
+};
+
+using Strategy = std::variant<Ddp, Fsdp, Zero1, ParameterServer, LocalSgd>;
 std::string strategy_name(const Strategy& strategy);  ///< "ddp", "fsdp full_shard", "ps ssp 2", ...
 
-/// Reads `{ddp: {...}}`, `{fsdp: {...}}`, `{zero: {stage: 1|2|3}}` or `{ps: {...}}`.
+/// Steps of its own that a worker takes between two exchanges; 1: it exchanges every gradient.
+int local_steps(const Strategy& strategy);
+
+/// Reads `{ddp: {...}}`, `{fsdp: {...}}`, `{zero: {stage: 1|2|3}}`, `{ps: {...}}` or `{local_sgd:
+/// {...}}`.
 Strategy read_strategy(const Value& value);
 const std::vector<std::string>& strategy_names();
 std::string describe_strategy(const std::string& name);
@@ -112,6 +134,7 @@ Schedule build(const Ddp& options, const Job& job);
 Schedule build(const Fsdp& options, const Job& job);
 Schedule build(const Zero1& options, const Job& job);
 Schedule build(const ParameterServer& options, const Job& job);
+Schedule build(const LocalSgd& options, const Job& job);
 Schedule build_schedule(const Strategy& strategy, const Job& job);
 
 /// DDP's buckets as c10d's compute_bucket_assignment_by_size makes them after the first iteration:

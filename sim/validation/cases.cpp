@@ -6,12 +6,47 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "convergence/observation.hpp"
 
 namespace rehearse {
 namespace {
 
+/// What the steps of a real run measured.
+void take_steps(const Value& recorded, ValidationCase& one) {
+  one.recorded = read_recorded(recorded);
+  const RecordedRun& run = *one.recorded;
+  one.measured.push_back({"step_time_s", run.step_time.value()});
+  if (run.has_server()) {
+    one.measured.push_back({kStalenessMean, mean(run.staleness)});
+    one.measured.push_back({kStalenessDistance, 0});
+  }
+  if (run.allocated_peak > Bytes(0)) {
+    one.measured.push_back({"memory.allocated_peak_bytes", run.allocated_peak.value()});
+  }
+  if (run.reserved_peak > Bytes(0)) {
+    one.measured.push_back({"memory.reserved_peak_bytes", run.reserved_peak.value()});
+  }
+}
+
+/// What a real run learned, and how stale its gradients were.
+void take_curve(const Value& recorded, Map& map, const FittedModels& fits, ValidationCase& one) {
+  one.learned = read_learned(recorded, map, fits);
+  const Curve& real = one.learned->real;
+  one.measured.push_back({kStalenessMean, real.staleness.mean});
+  one.measured.push_back({kStalenessDistance, 0});
+  if (!one.learned->failed) one.measured.push_back({kAccuracy, real.points.back().test_accuracy});
+  one.measured.push_back({kDiverges, one.learned->failed ? 1.0 : 0.0});
+}
+
+/// What staleness cost the run, as a note.
+std::string cost_of_staleness(const LearnedRun& run) {
+  if (!run.fresh) return "";
+  if (has_failed(*run.fresh)) return "without staleness: diverges";
+  return fmt::format("without staleness: {:.2f} %", 100 * run.fresh->points.back().test_accuracy);
+}
+
 /// `published: NUMBER` of a `metric`, or `recorded: FILE`.
-void read_measured(Map& map, ValidationCase& one) {
+void read_measured(Map& map, const FittedModels& fits, ValidationCase& one) {
   const auto published = map.optional("published");
   const auto recorded = map.optional("recorded");
   if (published && recorded) {
@@ -28,20 +63,13 @@ void read_measured(Map& map, ValidationCase& one) {
   if (map.has("metric")) {
     map.at_key("metric").fail("a recorded run has its own metrics", "remove it");
   }
-  one.recorded = read_recorded(*recorded);
   one.recorded_at = *recorded;
-  const RecordedRun& run = *one.recorded;
-  one.measured.push_back({"step_time_s", run.step_time.value()});
-  if (run.has_server()) {
-    one.measured.push_back({kStalenessMean, mean(run.staleness)});
-    one.measured.push_back({kStalenessDistance, 0});
-  }
-  if (run.allocated_peak > Bytes(0)) {
-    one.measured.push_back({"memory.allocated_peak_bytes", run.allocated_peak.value()});
-  }
-  if (run.reserved_peak > Bytes(0)) {
-    one.measured.push_back({"memory.reserved_peak_bytes", run.reserved_peak.value()});
-  }
+  if (is_curve(*recorded)) return take_curve(*recorded, map, fits, one);
+  take_steps(*recorded, one);
+}
+
+std::string joined(const std::string& first, const std::string& second) {
+  return first + (first.empty() || second.empty() ? "" : "; ") + second;
 }
 
 /// `input: WHAT` (what was chosen by the case) and `held_out: false` both take it out of the
@@ -54,14 +82,14 @@ void read_held_out(Map& map, ValidationCase& one) {
   if (const auto held_out = map.optional("held_out")) one.held_out = held_out->as_bool();
   if (!input) return;
   one.held_out = false;
-  one.note =
-      fmt::format("input: {}{}{}", input->as_string(), one.note.empty() ? "" : "; ", one.note);
+  one.note = joined("input: " + input->as_string(), one.note);
 }
 
 /// What all cases of a file have in common.
 struct CaseDefaults {
   std::string group;
   std::vector<std::string> metrics;  ///< of recorded runs; empty: all
+  FittedModels fits;
 };
 
 /// `metrics: [NAME, ...]`: a run may be a measurement of only some of what it recorded, as of
@@ -76,7 +104,7 @@ std::vector<std::string> read_metrics(Map& map) {
 }
 
 void keep_metrics(const std::vector<std::string>& metrics, ValidationCase& one) {
-  if (metrics.empty() || !one.recorded) return;
+  if (metrics.empty() || !one.recorded_at) return;
   std::erase_if(one.measured, [&](const Measurement& measurement) {
     return std::ranges::find(metrics, measurement.metric) == metrics.end();
   });
@@ -99,10 +127,11 @@ ValidationCase read_case(const Value& value, const CaseDefaults& defaults,
       one.overrides.push_back(assignment.as_string());
     }
   }
-  read_measured(map, one);
+  read_measured(map, defaults.fits, one);
   keep_metrics(defaults.metrics, one);
   one.group = map.string_or("group", defaults.group);
   one.note = map.string_or("note", "");
+  if (one.learned) one.note = joined(one.note, cost_of_staleness(*one.learned));
   read_held_out(map, one);
   map.finish();
   return one;
@@ -127,6 +156,8 @@ NotPredicted read_not_predicted(const Value& value) {
 
 ErrorKind error_kind(const std::string& metric) {
   if (metric == kStalenessDistance) return ErrorKind::distance;
+  if (metric == kAccuracy) return ErrorKind::points;
+  if (metric == kDiverges) return ErrorKind::verdict;
   return metric == kStalenessMean ? ErrorKind::difference : ErrorKind::relative;
 }
 
@@ -137,7 +168,8 @@ CaseFile read_case_file(const std::filesystem::path& file) {
   result.source = root.require("source").as_string();
   result.calibrated = root.string_or("calibrated", "");
   const CaseDefaults defaults{.group = root.string_or("group", file.stem().string()),
-                              .metrics = read_metrics(root)};
+                              .metrics = read_metrics(root),
+                              .fits = read_fits(root)};
   const Value cases = root.require("cases");
   std::set<std::string> seen;
   for (const Value& value : cases.as_list()) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/document.hpp"
+#include "validation/learned.hpp"
 #include "validation/recorded.hpp"
 
 namespace rehearse {
@@ -13,19 +14,25 @@ namespace rehearse {
 /// Distance of the distributions of staleness; no key of a report.
 inline const std::string kStalenessDistance = "staleness.ks";
 inline const std::string kStalenessMean = "staleness.mean";
+/// Share of the test samples at the end of a run that trained, and whether it did not train: of
+/// each replay, and forecast.
+inline const std::string kAccuracy = "accuracy";
+inline const std::string kDiverges = "diverges";
 
 /// How a prediction's error is told.
 enum class ErrorKind {
   relative,    ///< (predicted - measured) / measured
   difference,  ///< predicted - measured, in the metric's own unit
   distance,    ///< between distributions, from 0 to 1
+  points,      ///< predicted - measured, in points (hundredths)
+  verdict,     ///< 0: right, 1: wrong
 };
 ErrorKind error_kind(const std::string& metric);
 
 /// One number that was measured, in the unit of the report's key.
 struct Measurement {
   std::string metric;  ///< a key of the report, dots between levels, or kStalenessDistance
-  double value = 0;
+  double value = 0;    ///< of no meaning for a distance; of a verdict 1 where the run failed
 };
 
 /// A scenario, and what was measured where it was run for real.
@@ -36,8 +43,9 @@ struct ValidationCase {
   std::filesystem::path scenario;
   std::vector<std::string> overrides;
   std::vector<Measurement> measured;
-  std::optional<RecordedRun> recorded;  ///< nothing: published by somebody
-  std::optional<Value> recorded_at;     ///< where the case names the recorded run
+  std::optional<RecordedRun> recorded;     ///< what its steps measured
+  std::optional<LearnedRun> learned = {};  ///< or what it learned; neither: published by somebody
+  std::optional<Value> recorded_at;        ///< where the case names the recorded run
 };
 
 /// What a source published and nothing here predicts, and why not.

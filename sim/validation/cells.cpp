@@ -32,12 +32,20 @@ std::string metric_words(const std::string& metric) {
       {"memory.allocated_peak_bytes", "peak memory"},
       {"memory.reserved_peak_bytes", "peak reserved"},
       {kStalenessMean, "staleness"},
+      {kDiverges, "verdict"},
       {kStalenessDistance, "staleness KS"}};
   const auto found = words.find(metric);
   return found == words.end() ? metric : found->second;
 }
 
+std::string metric_words(const ComparedMetric& metric) {
+  const std::string words = metric_words(metric.metric);
+  return metric.by.empty() ? words : fmt::format("{}, {}", words, metric.by);
+}
+
 std::string value_words(const std::string& metric, double value) {
+  if (metric == kAccuracy) return fmt::format("{:.2f} %", 100 * value);
+  if (metric == kDiverges) return value > 0 ? "diverges" : "trains";
   if (metric == "samples_per_s") return number_words(value) + " samples/s";
   if (metric == kStalenessMean) return fmt::format("{:.2f} updates", value);
   if (metric == "cost.usd") return fmt::format("{:.2f} USD", value);
@@ -75,6 +83,10 @@ std::string error_words(const ComparedMetric& metric) {
       return signed_words(metric.error, 2);
     case ErrorKind::distance:
       return fmt::format("{:.2f}", metric.error);
+    case ErrorKind::points:
+      return signed_words(metric.error, 2) + " points";
+    case ErrorKind::verdict:
+      return metric.error == 0 ? "right" : "wrong";
   }
   return kNothing;
 }
@@ -90,6 +102,21 @@ std::string coverage_words(std::size_t inside, std::size_t intervals) {
   return fmt::format("{:.0f} % ({} of {})",
                      100 * static_cast<double>(inside) / static_cast<double>(intervals), inside,
                      intervals);
+}
+
+std::vector<std::string> accuracy_cells(const AccuracySummary& one) {
+  const auto in_points = [&](const std::string& text) { return one.runs == 0 ? kNothing : text; };
+  const auto of = [](const char* format, std::size_t inside, std::size_t all) {
+    return all == 0 ? kNothing : fmt::format(fmt::runtime(format), inside, all);
+  };
+  return {one.by,
+          std::to_string(one.runs),
+          in_points(fmt::format("{:.2f}", one.mean)),
+          in_points(fmt::format("{:.2f}", one.max)),
+          in_points(signed_words(one.worst_setting, 2)),
+          of("{} of {}", one.coverage.inside, one.coverage.intervals),
+          of("{} of {}", one.points.inside, one.points.intervals),
+          of("{} of {}", one.right, one.verdicts)};
 }
 
 std::string measured_on(const CaseFile& file) {

@@ -1,14 +1,18 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "validation/compare.hpp"
+#include "validation/summary.hpp"
 
 namespace rehearse {
 
 /// What people read instead of a report's key: "step time", "peak memory"; the key itself where it
 /// has no such words.
 std::string metric_words(const std::string& metric);
+
+/// The same of a compared number, and who says so: "accuracy, replay of own log".
+std::string metric_words(const ComparedMetric& metric);
 
 /// A metric's value with its unit: "12.3 ms", "1.98 updates", "1133 samples/s".
 std::string value_words(const std::string& metric, double value);
@@ -17,9 +21,15 @@ std::string value_words(const std::string& metric, double value);
 std::string predicted_words(const ComparedMetric& metric);
 std::string measured_words(const ComparedMetric& metric);
 std::string interval_words(const ComparedMetric& metric);  ///< "11.8 to 12.9 ms"
-std::string error_words(const ComparedMetric& metric);     ///< "-3.1 %", "+0.12", "0.08"
-std::string inside_words(const ComparedMetric& metric);    ///< "yes" or "no"
+/// "-3.1 %", "+0.12", "0.08", "-0.85 points", "right".
+std::string error_words(const ComparedMetric& metric);
+std::string inside_words(const ComparedMetric& metric);  ///< "yes" or "no"
 
+/// A summary line of accuracy after its group: by whom, runs, mean and largest error, worst
+/// setting, ends and points inside, verdicts; "-" where there is nothing to say.
+std::vector<std::string> accuracy_cells(const AccuracySummary& one);
+inline const std::vector<std::string> kAccuracyTitles = {
+    "by", "runs", "mean off by", "most", "worst setting", "ends in", "points in", "right"};
 
 /// "92 % (11 of 12)".
 std::string coverage_words(std::size_t inside, std::size_t intervals);

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "base/child_pool.hpp"
+#include "validation/foretold.hpp"
 
 namespace rehearse {
 namespace {
@@ -45,23 +47,37 @@ std::string real_strategy(const std::string& strategy) {
   if (strategy.starts_with("fsdp")) return "fsdp";
   if (strategy.starts_with("ps bsp")) return "ps-sync";
   if (strategy.starts_with("ps ssp")) return "ps-ssp";
-  return strategy == "ps asp" ? "ps-async" : strategy;
+  return strategy.starts_with("ps asp") ? "ps-async" : strategy;
 }
 
 /// Two runs of different things have no error.
 void check_same_run(const ValidationCase& one, const Json& report) {
-  const RecordedRun& run = *one.recorded;
   const auto same = [&](const char* what, const auto& predicted, const auto& measured) {
     if (predicted == measured) return;
     one.recorded_at->fail(fmt::format("the scenario's {} is {}, that of the recorded run {}", what,
                                       predicted, measured),
                           "change the scenario with set:, or name a run of this scenario");
   };
-  same("strategy", real_strategy(report.at("strategy")), run.strategy);
-  same("model", report.at("model").get<std::string>(), run.model);
-  same("precision", report.at("precision").get<std::string>(), run.precision);
-  same("batch per GPU", report.at("batch_per_gpu").get<std::int64_t>(), run.batch);
-  same("number of ranks", report.at("ranks").get<std::size_t>(), run.ranks);
+  if (one.recorded) {
+    same("strategy", real_strategy(report.at("strategy")), one.recorded->strategy);
+    same("precision", report.at("precision").get<std::string>(), one.recorded->precision);
+  }
+  const auto& [model, batch, ranks] =
+      one.recorded
+          ? std::tuple(one.recorded->model, one.recorded->batch, one.recorded->ranks)
+          : std::tuple(one.learned->real.model, static_cast<std::int64_t>(one.learned->real.batch),
+                       std::size_t{one.learned->real.workers});
+  same("model", report.at("model").get<std::string>(), model);
+  same("batch per GPU", report.at("batch_per_gpu").get<std::int64_t>(), batch);
+  same("number of ranks", report.at("ranks").get<std::size_t>(), ranks);
+}
+
+StalenessHistogram measured_staleness(const ValidationCase& one) {
+  if (one.recorded) return one.recorded->staleness;
+  StalenessHistogram histogram;
+  for (const auto& [staleness, count] : one.learned->real.staleness.histogram)
+    histogram[static_cast<std::uint32_t>(staleness)] = count;
+  return histogram;
 }
 
 ComparedMetric compare_metric(const ValidationCase& one, const Measurement& measurement,
@@ -72,7 +88,7 @@ ComparedMetric compare_metric(const ValidationCase& one, const Measurement& meas
   if (error_kind(metric) == ErrorKind::distance) {
     const Json histogram = at_key(report, "staleness.histogram");
     if (!histogram.is_object()) throw InputError("error: the report has no staleness");
-    result.error = distance(read_histogram(histogram), one.recorded->staleness);
+    result.error = distance(read_histogram(histogram), measured_staleness(one));
     return result;
   }
   result.measured = measurement.value;
@@ -81,6 +97,32 @@ ComparedMetric compare_metric(const ValidationCase& one, const Measurement& meas
   result.error = result.predicted - result.measured;
   if (error_kind(metric) == ErrorKind::relative) result.error /= result.measured;
   return result;
+}
+
+/// A row for each that foretold it: replays, then the forecast.
+void compare_learned(const ValidationCase& one, const Measurement& measurement,
+                     const std::vector<Foretold>& all, std::vector<ComparedMetric>& rows) {
+  for (const Foretold& told : all) {
+    // A failed run has no accuracy to be off by, on either side.
+    if (measurement.metric == kAccuracy && told.failed) continue;
+    ComparedMetric row{.metric = measurement.metric,
+                       .group = one.group,
+                       .measured = measurement.value,
+                       .interval = std::nullopt,
+                       .by = told.by,
+                       .setting = one.learned->setting};
+    if (measurement.metric == kDiverges) {
+      row.predicted = told.failed ? 1 : 0;
+      row.error = row.predicted == row.measured ? 0 : 1;
+    } else {
+      row.predicted = told.accuracy;
+      row.error = 100 * (row.predicted - row.measured);
+      row.interval = told.interval;
+      row.points = told.points;
+      row.points_inside = told.points_inside;
+    }
+    rows.push_back(std::move(row));
+  }
 }
 
 }  // namespace
@@ -94,9 +136,14 @@ ComparedCase compare(const ValidationCase& one, const std::string& report_text) 
   const Json report = Json::parse(report_text);
   ComparedCase result;
   result.strategy = report.at("strategy");
-  if (one.recorded) check_same_run(one, report);
+  if (one.recorded_at) check_same_run(one, report);
+  const std::vector<Foretold> told =
+      one.learned ? foretold(*one.learned, report_text) : std::vector<Foretold>{};
   for (const Measurement& measurement : one.measured) {
-    result.metrics.push_back(compare_metric(one, measurement, report));
+    if (measurement.metric == kAccuracy || measurement.metric == kDiverges)
+      compare_learned(one, measurement, told, result.metrics);
+    else
+      result.metrics.push_back(compare_metric(one, measurement, report));
   }
   return result;
 }

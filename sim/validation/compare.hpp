@@ -19,12 +19,17 @@ struct Range {
 struct ComparedMetric {
   std::string metric;
   std::string group;     ///< the case's; memory has a group of its own
-  double measured = 0;   ///< of no meaning for a distance
+  double measured = 0;   ///< of no meaning for a distance; of a verdict 1: diverges
   double predicted = 0;  ///< likewise
   double error = 0;      ///< as error_kind(metric) says
   std::optional<Range> interval;
+  std::string by = {};       ///< who says so, where it is not the simulation itself
+  std::string setting = {};  ///< whose runs differ by their seed alone; of accuracy
+  /// Of a forecast's accuracy: of the points of the recorded curve, those that its intervals hold.
+  std::size_t points = 0, points_inside = 0;
 
   ErrorKind kind() const { return error_kind(metric); }
+  bool of_accuracy() const { return metric == kAccuracy || metric == kDiverges; }
   /// Whether the interval holds what was measured; nothing without an interval.
   std::optional<bool> inside() const;
 };
@@ -53,7 +58,8 @@ using Predict = std::function<std::string(const ValidationCase& one)>;
 Validation compare(std::vector<CaseFile> files, const Predict& predict, std::size_t jobs,
                    const std::function<void(std::size_t done, std::size_t all)>& progress);
 
-/// The comparison of one case with its report. InputError if they do not fit.
+/// The comparison of one case with its report: of a run that learned, with what replays and the
+/// report's accuracy say, and with the staleness of all updates. InputError if they do not fit.
 ComparedCase compare(const ValidationCase& one, const std::string& report);
 
 /// Throws the errors of all cases that failed, with the code of the first, if any did.

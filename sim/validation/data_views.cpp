@@ -28,6 +28,10 @@ const char* error_name(ErrorKind kind) {
       return "difference";
     case ErrorKind::distance:
       return "distance";
+    case ErrorKind::points:
+      return "points";
+    case ErrorKind::verdict:
+      return "right";
   }
   return "";
 }
@@ -37,19 +41,31 @@ void add_csv_row(const CaseFile& file, const ValidationCase& one, const Compared
   const bool distance = metric.kind() == ErrorKind::distance;
   text += fmt::format("{},{},{},{},{},", field(file.source), field(metric.group), field(one.name),
                       field(compared.strategy), metric.metric);
-  text += distance ? "," : fmt::format("{},{}", metric.predicted, metric.measured);
+  text += distance ? ","
+          : metric.kind() == ErrorKind::verdict
+              ? fmt::format("{},{}", metric.predicted > 0, metric.measured > 0)
+              : fmt::format("{},{}", metric.predicted, metric.measured);
   text += metric.interval ? fmt::format(",{},{}", metric.interval->low, metric.interval->high)
                           : std::string(",,");
   for (const ErrorKind kind : {ErrorKind::relative, ErrorKind::difference, ErrorKind::distance}) {
     text += kind == metric.kind() ? fmt::format(",{}", metric.error) : std::string(",");
   }
   const std::optional<bool> inside = metric.inside();
-  text += fmt::format(",{},{},{},\n", inside ? (*inside ? "true" : "false") : "", one.held_out,
-                      field(one.note));
+  text += fmt::format(",{},{},{},,{},{},{}\n", inside ? (*inside ? "true" : "false") : "",
+                      one.held_out, field(one.note), field(metric.by),
+                      metric.kind() == ErrorKind::points ? fmt::to_string(metric.error) : "",
+                      metric.kind() == ErrorKind::verdict ? fmt::to_string(metric.error == 0) : "");
 }
 
 Json metric_object(const ComparedMetric& metric) {
   Json object = {{"metric", metric.metric}, {"group", metric.group}};
+  if (!metric.by.empty()) object["by"] = metric.by;
+  if (metric.kind() == ErrorKind::verdict) {
+    object["predicted"] = metric.predicted > 0;
+    object["measured"] = metric.measured > 0;
+    object["right"] = metric.error == 0;
+    return object;
+  }
   if (metric.kind() != ErrorKind::distance) {
     object["predicted"] = metric.predicted;
     object["measured"] = metric.measured;
@@ -58,6 +74,8 @@ Json metric_object(const ComparedMetric& metric) {
     object["inside"] = metric.inside() ? Json(*metric.inside()) : Json();
   }
   object[error_name(metric.kind())] = metric.error;
+  if (metric.points > 0)
+    object["curve"] = {{"inside", metric.points_inside}, {"intervals", metric.points}};
   return object;
 }
 
@@ -97,12 +115,29 @@ Json summary_objects(const std::vector<ErrorSummary>& lines) {
   return objects;
 }
 
+Json accuracy_objects(const std::vector<AccuracySummary>& lines) {
+  Json objects = Json::array();
+  for (const AccuracySummary& one : lines) {
+    objects.push_back(
+        {{"group", one.group},
+         {"by", one.by},
+         {"runs", one.runs},
+         {"mean_points", one.mean},
+         {"max_points", one.max},
+         {"worst_setting", {{"setting", one.setting}, {"mean_points", one.worst_setting}}},
+         {"coverage", coverage_object(one.coverage)},
+         {"curve_coverage", coverage_object(one.points)},
+         {"verdicts", {{"right", one.right}, {"all", one.verdicts}}}});
+  }
+  return objects;
+}
+
 }  // namespace
 
 std::string to_csv(const Validation& validation) {
   std::string text =
       "source,group,case,strategy,metric,predicted,measured,low,high,relative_error,difference,"
-      "distance,inside,held_out,note,failure\n";
+      "distance,inside,held_out,note,failure,by,points,right\n";
   for (const ComparedFile& compared : validation) {
     for (std::size_t i = 0; i < compared.cases.size(); ++i) {
       const ValidationCase& one = compared.file.cases[i];
@@ -110,7 +145,7 @@ std::string to_csv(const Validation& validation) {
         add_csv_row(compared.file, one, compared.cases[i], metric, text);
       }
       if (const std::string& failure = compared.cases[i].failure; !failure.empty()) {
-        text += fmt::format("{},{},{},,,,,,,,,,,{},{},{}\n", field(compared.file.source),
+        text += fmt::format("{},{},{},,,,,,,,,,,{},{},{},,,\n", field(compared.file.source),
                             field(one.group), field(one.name), one.held_out, field(one.note),
                             field(first_line(failure)));
       }
@@ -137,6 +172,7 @@ std::string to_json(const Validation& validation) {
                     {"files", files},
                     {"relative_errors", summary_objects(summary.relative)},
                     {"staleness_differences", summary_objects(summary.staleness)},
+                    {"accuracy", accuracy_objects(summary.accuracy)},
                     {"coverage", coverage_object(summary.coverage)},
                     {"failed", summary.failed}};
   return all.dump(2) + "\n";

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "report/page.hpp"
 #include "validation/cells.hpp"
@@ -25,11 +26,10 @@ void add_file(const ComparedFile& compared, std::string& text) {
     const ValidationCase& one = file.cases[i];
     for (const ComparedMetric& metric : compared.cases[i].metrics) {
       const std::string error = error_words(metric);
-      text +=
-          fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", cell(one.name),
-                      metric_words(metric.metric), predicted_words(metric), interval_words(metric),
-                      measured_words(metric), one.held_out ? error : fmt::format("({})", error),
-                      inside_words(metric), cell(one.note));
+      text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", cell(one.name),
+                          metric_words(metric), predicted_words(metric), interval_words(metric),
+                          measured_words(metric), one.held_out ? error : fmt::format("({})", error),
+                          inside_words(metric), cell(one.note));
     }
     if (const std::string& failure = compared.cases[i].failure; !failure.empty()) {
       text += fmt::format("| {} | | | | | | | failed: {} |\n", cell(one.name),
@@ -37,6 +37,18 @@ void add_file(const ComparedFile& compared, std::string& text) {
     }
   }
   text += "\n";
+}
+
+void add_accuracy(const Summary& summary, std::string& text) {
+  if (summary.accuracy.empty()) return;
+  if (!summary.relative.empty()) text += "\n";
+  text += fmt::format("| accuracy, in points | {} |\n", fmt::join(kAccuracyTitles, " | "));
+  text += "|---|---|---:|---:|---:|---:|---:|---:|---:|\n";
+  for (const AccuracySummary& one : summary.accuracy) {
+    text += "| " + cell(one.group);
+    for (const std::string& words : accuracy_cells(one)) text += " | " + cell(words);
+    text += " |\n";
+  }
 }
 
 void add_summary(const Summary& summary, std::string& text) {
@@ -49,8 +61,9 @@ void add_summary(const Summary& summary, std::string& text) {
                         one.strategy, one.cases, 100 * one.mean, 100 * one.median, 100 * one.max,
                         coverage_words(one.coverage.inside, one.coverage.intervals));
   }
+  add_accuracy(summary, text);
   if (summary.staleness.empty()) return;
-  if (!summary.relative.empty()) text += "\n";
+  if (!summary.relative.empty() || !summary.accuracy.empty()) text += "\n";
   text +=
       "| staleness, in updates | strategy | numbers | mean off by | most | most KS | inside |\n";
   text += "|---|---|---:|---:|---:|---:|---:|\n";

@@ -104,6 +104,16 @@ void add_means(const Validation& validation, double bound, std::vector<std::stri
   }
 }
 
+void add_settings(const Validation& validation, double bound, std::vector<std::string>& lines) {
+  for (const AccuracySummary& one : summarize_accuracy(validation)) {
+    if (std::abs(one.worst_setting) <= bound) continue;
+    lines.push_back(
+        fmt::format("group \"{}\", {}: the runs of {} end {:+.2f} points off on average, "
+                    "more than {:g}",
+                    one.group, one.by, one.setting, one.worst_setting, bound));
+  }
+}
+
 /// What is wrong with one number; empty if nothing is.
 std::string excess(const ComparedMetric& metric, const ErrorBounds& bounds) {
   const double size = std::abs(metric.error);
@@ -117,6 +127,11 @@ std::string excess(const ComparedMetric& metric, const ErrorBounds& bounds) {
     case ErrorKind::distance:
       if (!bounds.distance || size <= *bounds.distance) return "";
       return fmt::format("distance {:.3f}, more than {:g}", size, *bounds.distance);
+    case ErrorKind::points:
+      return "";  // settings have a bound, not single runs
+    case ErrorKind::verdict:
+      if (!bounds.accuracy || metric.error == 0) return "";
+      return fmt::format("the {} is wrong", metric.by);
   }
   return "";
 }
@@ -128,11 +143,13 @@ Summary summarize(const Validation& validation) {
   Lines relative, staleness;
   for_each_held_out(validation, [&](const ValidationCase&, const ComparedCase& compared,
                                     const ComparedMetric& metric) {
-    (metric.kind() == ErrorKind::relative ? relative : staleness).add(compared.strategy, metric);
     count(metric, summary.coverage);
+    if (metric.of_accuracy()) return;
+    (metric.kind() == ErrorKind::relative ? relative : staleness).add(compared.strategy, metric);
   });
   summary.relative = relative.summed();
   summary.staleness = staleness.summed();
+  summary.accuracy = summarize_accuracy(validation);
   for (const ComparedFile& compared : validation) {
     summary.failed += static_cast<std::size_t>(std::ranges::count_if(
         compared.cases, [](const ComparedCase& one) { return !one.failure.empty(); }));
@@ -143,6 +160,7 @@ Summary summarize(const Validation& validation) {
 std::vector<std::string> beyond(const Validation& validation, const ErrorBounds& bounds) {
   std::vector<std::string> lines;
   if (bounds.mean) add_means(validation, *bounds.mean, lines);
+  if (bounds.accuracy) add_settings(validation, *bounds.accuracy, lines);
   for_each_held_out(validation, [&](const ValidationCase& one, const ComparedCase&,
                                     const ComparedMetric& metric) {
     const std::string text = excess(metric, bounds);

@@ -24,10 +24,26 @@ struct ErrorSummary {
   std::optional<double> largest_distance = {};  ///< of staleness's distributions
 };
 
-/// Groups, and strategies in them, in the order of their first case.
+/// How well one replay or forecast knew the accuracy of the runs of a group that are held out, in
+/// points.
+struct AccuracySummary {
+  std::string group, by;
+  std::size_t runs = 0;      ///< that trained, as it said
+  double mean = 0, max = 0;  ///< of the absolute errors of single runs
+  /// The largest mean error of the runs of one setting, which differ by their seed alone, and of
+  /// which.
+  double worst_setting = 0;
+  std::string setting;
+  Coverage coverage = {};  ///< of where the runs end
+  Coverage points = {};    ///< of all points of their curves
+  std::size_t right = 0, verdicts = 0;
+};
+
+/// Groups, and strategies (or who says so) in them, in the order of their first case.
 struct Summary {
   std::vector<ErrorSummary> relative;
   std::vector<ErrorSummary> staleness;
+  std::vector<AccuracySummary> accuracy;
   Coverage coverage;  ///< over all of them
   std::size_t failed = 0;
 };
@@ -39,9 +55,14 @@ struct ErrorBounds {
   std::optional<double> max;        ///< of each relative error
   std::optional<double> staleness;  ///< of each mean staleness's difference, in updates
   std::optional<double> distance;   ///< of each distribution of staleness
+  /// Of each setting's mean error of accuracy, in points; then no verdict may be wrong either.
+  std::optional<double> accuracy = {};
 };
 
-/// A line for each group and each case that is beyond a bound.
+/// Those of accuracy alone.
+std::vector<AccuracySummary> summarize_accuracy(const Validation& validation);
+
+/// A line for each group, setting and case that is beyond a bound.
 std::vector<std::string> beyond(const Validation& validation, const ErrorBounds& bounds);
 
 }  // namespace rehearse

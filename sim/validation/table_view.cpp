@@ -67,12 +67,18 @@ void add_table(Page& page, const std::vector<std::string>& titles, const std::ve
   for (const Line& line : lines) add(line);
 }
 
+/// An interval does not hold what was measured, or a verdict is wrong.
+bool is_missed(const ComparedMetric& metric) {
+  return !metric.inside().value_or(true) ||
+         (metric.kind() == ErrorKind::verdict && metric.error != 0);
+}
+
 Line line_of(const ValidationCase& one, const ComparedMetric& metric, bool first) {
   const std::string error = error_words(metric);
-  return {.cells = {first ? one.name : "", metric_words(metric.metric), predicted_words(metric),
+  return {.cells = {first ? one.name : "", metric_words(metric), predicted_words(metric),
                     interval_words(metric), measured_words(metric),
                     one.held_out ? error + " " : fmt::format("({})", error), inside_words(metric)},
-          .ink = metric.inside().value_or(true) ? Ink::plain : Ink::bad};
+          .ink = is_missed(metric) ? Ink::bad : Ink::plain};
 }
 
 void add_file(Page& page, const ComparedFile& compared) {
@@ -136,6 +142,20 @@ void add_summary(Page& page, const Summary& summary) {
   }
 }
 
+void add_accuracy(Page& page, const Summary& summary) {
+  std::vector<Line> lines;
+  for (const AccuracySummary& one : summary.accuracy) {
+    Line line{.cells = accuracy_cells(one)};
+    line.cells.insert(line.cells.begin(), one.group);
+    lines.push_back(line);
+  }
+  if (lines.empty()) return;
+  std::vector<std::string> titles = kAccuracyTitles;
+  titles.insert(titles.begin(), "accuracy, in points");
+  add_table(page, titles, lines, 2);
+  page.blank();
+}
+
 }  // namespace
 
 std::string to_table(const Validation& validation, bool color) {
@@ -143,6 +163,7 @@ std::string to_table(const Validation& validation, bool color) {
   for (const ComparedFile& file : validation) add_file(page, file);
   const Summary summary = summarize(validation);
   add_summary(page, summary);
+  add_accuracy(page, summary);
   if (summary.coverage.intervals > 0) {
     page.paragraph(Ink::plain, fmt::format("Of all 90 % intervals {} hold what was measured.",
                                            coverage_words(summary.coverage.inside,

@@ -22,6 +22,7 @@ constexpr std::string_view kSchema = "# rehearse.updates/1";
 constexpr std::string_view kColumns =
     "worker,iteration,version_read,version_applied,staleness,applied_s";
 constexpr std::uint64_t kMostWorkers = 1'000'000;
+constexpr std::uint64_t kMostLocalSteps = 1'000'000;
 
 class UpdatesReader {
  public:
@@ -86,6 +87,8 @@ class UpdatesReader {
       run_.mitigation.backup_workers = static_cast<std::uint32_t>(whole(value, 0, kMostWorkers));
     } else if (key == "warmup_rounds") {
       run_.mitigation.warmup_rounds = whole(value);
+    } else if (key == "local_steps") {
+      run_.mitigation.local_steps = static_cast<std::uint32_t>(whole(value, 1, kMostLocalSteps));
     } else {
       fail(pair.byte, fmt::format("unknown key \"{}\"", key));
     }
@@ -189,6 +192,7 @@ std::string to_csv(const RunUpdates& run) {
   if (by.staleness_bound) text += fmt::format(" staleness_bound={}", *by.staleness_bound);
   if (by.backup_workers > 0) text += fmt::format(" backup_workers={}", by.backup_workers);
   if (by.warmup_rounds > 0) text += fmt::format(" warmup_rounds={}", by.warmup_rounds);
+  if (by.local_steps > 1) text += fmt::format(" local_steps={}", by.local_steps);
   text += fmt::format("\n{}\n", kColumns);
   for (const AppliedUpdate& update : run.updates) {
     fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{:.9f}\n", update.worker,

@@ -86,13 +86,16 @@ const std::vector<Wrong> kWrong = {
 BOOST_AUTO_TEST_CASE(a_log_that_is_written_is_read_again) {
   RunUpdates run{.workers = 3,
                  .warmup = 2,
-                 .mitigation = {.staleness_bound = 4, .backup_workers = 1, .warmup_rounds = 5},
+                 .mitigation = {.staleness_bound = 4,
+                                .backup_workers = 1,
+                                .warmup_rounds = 5,
+                                .local_steps = 8},
                  .updates = {{2, 0, 0, 0, Seconds(0.5)}, {0, 0, 0, 0, Seconds(0.5)}}};
   run.updates.push_back({2, 7, 0, 1, Seconds(1.25)});
   const std::string text = to_csv(run);
   BOOST_TEST(text ==
              "# rehearse.updates/1 workers=3 warmup=2 staleness_bound=4 backup_workers=1 "
-             "warmup_rounds=5\n"
+             "warmup_rounds=5 local_steps=8\n"
              "worker,iteration,version_read,version_applied,staleness,applied_s\n"
              "2,0,0,0,0,0.500000000\n0,0,0,0,0,0.500000000\n2,7,0,1,1,1.250000000\n");
   BOOST_TEST(to_csv(read_text(text)) == text);

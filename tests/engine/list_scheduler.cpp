@@ -88,15 +88,16 @@ class ListScheduler {
       if (after.distance <= iteration)
         last = std::max(last, times_[what.rank][after.op.index()][iteration - after.distance].end);
     for (const Await& await : op(what).awaits)
-      if (await.distance <= iteration)
-        last = std::max(last, happens(await.event, iteration - await.distance));
+      if (const auto instance = await.instance(static_cast<std::uint32_t>(iteration)))
+        last = std::max(last, happens(await.event, *instance));
     return last;
   }
 
   double duration(Instance what, std::size_t iteration) const {
     const Work& work = op(what).work;
     if (const auto* compute = std::get_if<Compute>(&work)) {
-      const auto k = static_cast<std::uint32_t>(iteration);
+      const std::uint32_t steps = schedule_.program_of(RankId(what.rank)).steps;
+      const auto k = static_cast<std::uint32_t>(iteration) * steps + compute->step;
       return compute->duration.value() *
              (compute->jittered ? compute_factor(schedule_, RankId(what.rank), k) : 1);
     }

@@ -37,6 +37,7 @@ void check_ends(const std::vector<NamedStrategy>& strategies, const Cluster& clu
 
 BOOST_AUTO_TEST_CASE(every_replicated_strategy_ends) {
   check_ends(every_replicated(), star_cluster(2, 2));
+  check_ends(every_local_sgd(), star_cluster(2, 2));
 }
 BOOST_AUTO_TEST_CASE(every_sharded_strategy_ends) { check_ends(every_fsdp(), star_cluster(2, 2)); }
 BOOST_AUTO_TEST_CASE(every_parameter_server_on_the_workers_nodes_ends) {
@@ -66,8 +67,9 @@ BOOST_AUTO_TEST_CASE(folded_takes_as_long_as_flow) {
                         play(schedule, cluster).end.value(), kPercent);
     }
   }
-  // All of FSDP, all of DDP and ZeRO-1 but the direct algorithm: 3 x 3 x 3 x 8 + 2 x 4 x 3 x 2 x 2.
-  BOOST_TEST(folded_ones == 216U + 96U);
+  // All of FSDP, all of DDP, ZeRO-1 and local SGD but the direct algorithm: 3 x 3 x 3 x 8 + 2 x 4 x
+  // 3 x 2 x 2 + 4 x 2.
+  BOOST_TEST(folded_ones == 216U + 96U + 8U);
 }
 
 BOOST_AUTO_TEST_CASE(a_cluster_without_gpus_is_an_input_error_for_every_strategy) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "strategy/strategy.hpp"
@@ -72,13 +73,17 @@ inline std::vector<NamedStrategy> every_parameter_server() {
       for (const auto partition :
            {ParameterServer::Partition::size, ParameterServer::Partition::unit})
         for (const bool layerwise : {false, true})
-          for (const int backup : {0, 1}) {
-            if (backup > 0 && staleness != 0U) continue;
+          for (const auto& [backup, warmup, local] :
+               {std::tuple(0, 0, 1), std::tuple(1, 0, 1), std::tuple(0, 1, 1), std::tuple(0, 0, 4),
+                std::tuple(0, 1, 2)}) {
+            if (staleness == 0U ? warmup > 0 : backup > 0) continue;
             const ParameterServer ps{.servers = servers,
                                      .staleness = staleness,
                                      .backup_workers = backup,
                                      .partition = partition,
-                                     .layerwise = layerwise};
+                                     .layerwise = layerwise,
+                                     .warmup_rounds = warmup,
+                                     .local_steps = local};
             all.push_back({strategy_name(ps) + ", " + std::to_string(servers) + " servers" +
                                (partition == ParameterServer::Partition::unit ? " by unit" : "") +
                                (layerwise ? " layerwise" : ""),
@@ -87,9 +92,18 @@ inline std::vector<NamedStrategy> every_parameter_server() {
   return all;
 }
 
+inline std::vector<NamedStrategy> every_local_sgd() {
+  std::vector<NamedStrategy> all;
+  for (const auto algorithm : kEveryAlgorithm)
+    for (const int period : {1, 5})
+      all.push_back({"local_sgd " + to_string(algorithm) + " " + std::to_string(period),
+                     LocalSgd{.period = period, .algorithm = algorithm}});
+  return all;
+}
+
 inline std::vector<NamedStrategy> every_strategy() {
   std::vector<NamedStrategy> all = every_replicated();
-  for (const auto& more : {every_fsdp(), every_parameter_server()})
+  for (const auto& more : {every_fsdp(), every_parameter_server(), every_local_sgd()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -94,6 +94,42 @@ BOOST_DATA_TEST_CASE(with_jitter_like_workers_are_n_minus_1_stale_on_average,
              boost::test_tools::tolerance(0.05));
 }
 
+/// Standard deviation.
+double spread(const StalenessReport& report) {
+  double squares = 0, count = 0;
+  for (const auto& [staleness, updates] : report.histogram) {
+    squares += static_cast<double>(updates) * std::pow(staleness - report.mean, 2);
+    count += static_cast<double>(updates);
+  }
+  return std::sqrt(squares / count);
+}
+
+BOOST_AUTO_TEST_CASE(memoryless_workers_have_a_geometric_staleness) {
+  // K = 5 whose whole iteration is exponential: P(k) = 0.2 x 0.8^k, so that the mean is 4, the
+  // standard deviation sqrt(20) = 4.47, and 1 - 0.8^21 > 0.99 the first above it. Where a quarter
+  // of the mean compute goes to ways of a fixed length, iterations spread less (cv 0.8): 3.6,
+  // and 17.
+  constexpr int kWorkers = 5;
+  constexpr std::uint32_t kIterations = 6000;
+  for (const auto& [ways, deviation, p99] :
+       {std::tuple(0.0, 4.47, 20.0), std::tuple(0.25, 3.6, 17.0)}) {
+    BOOST_TEST_CONTEXT("both ways take " << ways << " of the compute") {
+      Cluster cluster = server_cluster(kWorkers);
+      for (NodeGroup& group : cluster.groups) group.node.nic_latency = Seconds(ways * kC / 2);
+      Schedule schedule =
+          schedule_of(server(std::nullopt), toy({{4, kC / 2, kC / 2}}, 0), cluster, kIterations);
+      schedule.jitter = kExponential;
+      const Trace trace = play(schedule, cluster);
+      const auto report =
+          staleness_of(update_log(schedule, trace), 20, trace.iteration_end[0].back());
+      BOOST_REQUIRE(report);
+      BOOST_TEST(report->mean == 4, boost::test_tools::tolerance(0.02));
+      BOOST_TEST(spread(*report) == deviation, boost::test_tools::tolerance(0.03));
+      BOOST_TEST(std::abs(report->p99 - p99) <= 1);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_asynchronous_straggler_holds_up_nobody) {
   // Alone on the NIC at other times than the straggler, a fast worker's iteration is pull, compute,
   // push, apply.

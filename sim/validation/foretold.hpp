@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "validation/compare.hpp"
+
+namespace rehearse {
+
+/// What one replay, or the forecast, says of how a real run ends.
+struct Foretold {
+  std::string by;
+  bool failed = false;
+  double accuracy = 0;  ///< share of the test samples
+  std::optional<Range> interval = {};
+  /// Of the recorded curve's points, and those that the intervals about the forecast curve hold.
+  std::size_t points = 0, points_inside = 0;
+};
+
+/// Replays, and the accuracy of the report `rehearse.report/1` where the case asks for a forecast.
+/// A forecast fails where its verdict is that the run diverges.
+std::vector<Foretold> foretold(const LearnedRun& run, const std::string& report);
+
+}  // namespace rehearse

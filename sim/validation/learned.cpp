@@ -1,0 +1,135 @@
+#include "validation/learned.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "convergence/fitted_curves.hpp"
+#include "convergence/observation.hpp"
+#include "profile/whole_file.hpp"
+
+namespace rehearse {
+namespace {
+
+std::filesystem::path file_of(const Value& name) {
+  return (name.folder() / name.as_string()).lexically_normal();
+}
+
+/// The file that is named; a missing one is shown where it is named.
+std::filesystem::path existing(const Value& name) {
+  const std::filesystem::path file = file_of(name);
+  if (std::filesystem::is_regular_file(file)) return file;
+  try {
+    name.fail(fmt::format("cannot read {}", file.string()),
+              "rehearse-calibrate step --curve FILE and replay --output FILE write curves");
+  } catch (const InputError& placed) {
+    throw MissingError(placed.what());
+  }
+}
+
+/// A replay trains what the real run trained: log and staleness are what may differ.
+void check_same_training(const Value& name, const Curve& replay, const Curve& real) {
+  const auto same = [&](const char* what, const auto& replayed, const auto& trained) {
+    if (replayed == trained) return;
+    name.fail(
+        fmt::format("the replay's {} is {}, that of the recorded run {}", what, replayed, trained),
+        "name a replay of this run");
+  };
+  same("model", replay.model, real.model);
+  same("data set", replay.dataset, real.dataset);
+  same("number of training samples", replay.train_samples, real.train_samples);
+  same("number of test samples", replay.test_samples, real.test_samples);
+  same("number of workers", replay.workers, real.workers);
+  same("batch", replay.batch, real.batch);
+  same("learning rate", replay.learning_rate, real.learning_rate);
+  same("momentum", replay.momentum, real.momentum);
+  same("seed", replay.seed, real.seed);
+  same("number of local steps", replay.mitigation.local_steps, real.mitigation.local_steps);
+}
+
+std::optional<Curve> read_replay(Map& replays, const char* kind, const Curve& real) {
+  const auto name = replays.optional(kind);
+  if (!name) return std::nullopt;
+  Curve curve = read_curve(existing(*name));
+  check_same_training(*name, curve, real);
+  return curve;
+}
+
+void read_replays(Map& map, LearnedRun& run) {
+  const auto value = map.optional("replay");
+  if (!value) return;
+  Map replays = value->as_map();
+  for (const auto& [kind, by] :
+       {std::pair("own", "replay of own log"), std::pair("simulated", "replay of simulation")}) {
+    if (auto curve = read_replay(replays, kind, run.real))
+      run.replays.push_back({by, std::move(*curve)});
+  }
+  run.fresh = read_replay(replays, "fresh", run.real);
+  replays.finish();
+}
+
+void read_forecast(const Value& recorded, Map& map, const FittedModels& fits, LearnedRun& run) {
+  const auto fit = map.optional("forecast");
+  if (!fit) return;
+  std::vector<std::string> names;
+  for (const auto& [name, model] : fits) names.push_back(name);
+  if (names.empty()) fit->fail("this file has no fits", "add fits: {NAME: [CURVE, ...]} to it");
+  const std::string name = fit->as_choice(names);
+  observe(run.real, file_of(recorded).string());  // what the forecast knows nothing of is refused
+  run.forecast_by = "forecast from " + name;
+  run.model = fits.at(name);
+}
+
+}  // namespace
+
+FittedModels read_fits(Map& file) {
+  FittedModels models;
+  const auto fits = file.optional("fits");
+  if (!fits) return models;
+  Map map = fits->as_map();
+  for (const std::string& name : map.keys()) {
+    const Value list = map.require(name);
+    std::vector<std::filesystem::path> files;
+    for (const Value& curve : list.as_list()) files.push_back(existing(curve));
+    if (files.empty()) list.fail("expected the files of some curves");
+    models[name] = std::make_shared<const ConvergenceModel>(fit_curves(files).model);
+  }
+  map.finish();
+  return models;
+}
+
+bool is_curve(const Value& recorded) {
+  const std::filesystem::path file = file_of(recorded);
+  return std::filesystem::is_regular_file(file) &&
+         read_whole_file(file).find("\"rehearse.curve/1\"") != std::string::npos;
+}
+
+LearnedRun read_learned(const Value& recorded, Map& map, const FittedModels& fits) {
+  LearnedRun run{.real = read_curve(existing(recorded)),
+                 .replays = {},
+                 .fresh = {},
+                 .setting = {},
+                 .forecast_by = {},
+                 .model = nullptr};
+  run.failed = has_failed(run.real);
+  read_replays(map, run);
+  read_forecast(recorded, map, fits, run);
+  run.setting = map.string_or("setting", map.require("name").as_string());
+  return run;
+}
+
+Scenario asking_for_accuracy(Scenario scenario, const LearnedRun& run) {
+  if (!run.model) return scenario;
+  scenario.convergence = Convergence{.model = run.model,
+                                     .learning_rate = run.real.learning_rate,
+                                     .momentum = run.real.momentum,
+                                     .mitigation = run.real.mitigation,
+                                     .target = {},
+                                     .whole_run = true};
+  scenario.train = {.samples_per_epoch = static_cast<std::int64_t>(run.real.points.back().samples),
+                    .epochs = 1};
+  return scenario;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,277 @@
+// Accuracy of real runs beside what replays and forecasts say of it.
+#include "validation/learned.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "base/error.hpp"
+#include "fixtures.hpp"
+#include "validation/cells.hpp"
+#include "validation/compare.hpp"
+#include "validation/foretold.hpp"
+#include "validation/views.hpp"
+
+using namespace fixtures;
+
+namespace {
+
+const auto kTolerance = boost::test_tools::tolerance(1e-9);
+
+/// A curve of two workers whose points have these accuracies, 100 updates of 8 samples apart.
+nlohmann::json curve(const std::vector<double>& accuracies, bool diverged = false) {
+  nlohmann::json points = nlohmann::json::array();
+  for (const double accuracy : accuracies) {
+    const std::size_t update = 100 * points.size();
+    points.push_back({{"update", update},
+                      {"time_s", 1.0 * static_cast<double>(update)},
+                      {"samples", 8 * update},
+                      {"train_loss", 1.0},
+                      {"test_loss", 1.0},
+                      {"test_accuracy", accuracy}});
+  }
+  return {{"schema", "rehearse.curve/1"},
+          {"source", "real"},
+          {"model", "toy"},
+          {"dataset", "mnist"},
+          {"train_samples", 100},
+          {"test_samples", 1000},
+          {"workers", 2},
+          {"batch", 8},
+          {"learning_rate", 0.1},
+          {"momentum", 0.0},
+          {"weight_decay", 0.0},
+          {"mitigation",
+           {{"staleness_aware", false},
+            {"momentum_correction", false},
+            {"delay_compensation", 0.0},
+            {"staleness_bound", nullptr},
+            {"backup_workers", 0},
+            {"warmup_rounds", 0},
+            {"local_steps", 1}}},
+          {"seed", 1},
+          {"staleness",
+           {{"mean", 1.0},
+            {"p50", 1},
+            {"p99", 2},
+            {"max", 2},
+            {"histogram", {{"0", 1}, {"1", 2}, {"2", 1}}}}},
+          {"updates", 100 * (accuracies.size() - 1)},
+          {"diverged", diverged},
+          {"points", points}};
+}
+
+const std::vector<double> kLearns = {0.1, 0.8, 0.90}, kBetter = {0.1, 0.85, 0.92};
+const std::vector<double> kFails = {0.1, 0.1, 0.1};
+
+/// Reads cases beside curves: real.json learned, failed.json did not.
+CaseFile read(const std::string& cases, const std::string& head = "") {
+  const Folder folder;
+  folder.write("real.json", curve(kLearns).dump());
+  folder.write("failed.json", curve(kFails).dump());
+  folder.write("own.json", curve(kLearns).dump());
+  folder.write("better.json", curve(kBetter).dump());
+  nlohmann::json other = curve(kLearns);
+  other["seed"] = 2;
+  folder.write("other_seed.json", other.dump());
+  return read_case_file(
+      folder.write("cases.yaml", "source: somewhere\n" + head + "cases:\n" + cases));
+}
+
+std::string error_of(const std::string& cases, const std::string& head = "") {
+  try {
+    read(cases, head);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+const std::string kReplayed =
+    "  - {name: a, scenario: s.yaml, recorded: real.json, replay: {own: own.json, simulated: "
+    "better.json, fresh: better.json}}\n";
+
+BOOST_AUTO_TEST_CASE(a_curve_gives_staleness_accuracy_and_a_verdict) {
+  const CaseFile file =
+      read(kReplayed + "  - {name: f, scenario: s.yaml, recorded: failed.json, setting: x}\n");
+  std::vector<std::string> metrics;
+  for (const Measurement& one : file.cases[0].measured) metrics.push_back(one.metric);
+  const std::vector<std::string> expected = {"staleness.mean", "staleness.ks", "accuracy",
+                                             "diverges"};
+  BOOST_TEST(metrics == expected, boost::test_tools::per_element());
+  BOOST_TEST(file.cases[0].measured[2].value == 0.90);
+  BOOST_TEST(file.cases[0].note == "without staleness: 92.00 %");
+  BOOST_TEST(file.cases[0].learned->setting == "a");
+  BOOST_REQUIRE(file.cases[1].measured.size() == 3u);  // what failed has no accuracy
+  BOOST_TEST(file.cases[1].measured[2].value == 1);
+  BOOST_TEST(file.cases[1].learned->setting == "x");
+}
+
+BOOST_AUTO_TEST_CASE(a_replay_of_another_run_is_refused_at_its_place) {
+  const std::string error = error_of(
+      "  - {name: a, scenario: s.yaml, recorded: real.json, replay: {own: other_seed.json}}\n");
+  BOOST_TEST((error.find("cases.yaml:3:68: error: cases.0.replay.own: the replay's seed is 2, that "
+                         "of the recorded run 1") != std::string::npos),
+             error);
+}
+
+BOOST_AUTO_TEST_CASE(a_forecast_needs_a_fit_of_the_file) {
+  const std::string one = "  - {name: a, scenario: s.yaml, recorded: real.json, forecast: w3}\n";
+  BOOST_TEST((error_of(one).find("this file has no fits") != std::string::npos));
+  const std::string missing = error_of(one, "fits: {w3: [nowhere.json]}\n");
+  BOOST_TEST((missing.find("fits.w3.0: cannot read") != std::string::npos), missing);
+  const std::string empty = error_of(one, "fits: {w3: []}\n");
+  BOOST_TEST((empty.find("expected the files of some curves") != std::string::npos), empty);
+}
+
+BOOST_AUTO_TEST_CASE(errors_are_in_points_by_who_says_so) {
+  nlohmann::json simulated = report();
+  simulated["staleness"]["mean"] = 1.5;
+  const ComparedCase one = compare(read(kReplayed).cases[0], simulated.dump());
+  BOOST_REQUIRE(one.metrics.size() == 6u);
+  BOOST_TEST(one.metrics[0].error == 0.5);
+  BOOST_TEST(metric_words(one.metrics[2]) == "accuracy, replay of own log");
+  BOOST_TEST(error_words(one.metrics[2]) == "+0.00 points");
+  BOOST_TEST(metric_words(one.metrics[3]) == "accuracy, replay of simulation");
+  BOOST_TEST(one.metrics[3].error == 2, kTolerance);
+  BOOST_TEST(predicted_words(one.metrics[3]) == "92.00 %");
+  BOOST_TEST(predicted_words(one.metrics[4]) == "trains");
+  BOOST_TEST(error_words(one.metrics[4]) == "right");
+}
+
+BOOST_AUTO_TEST_CASE(a_replay_that_fails_alone_is_a_wrong_verdict_without_accuracy) {
+  const ComparedCase one =
+      compare(read("  - {name: a, scenario: s.yaml, recorded: real.json, replay: {own: "
+                   "failed.json}}\n")
+                  .cases[0],
+              report().dump());
+  BOOST_REQUIRE(one.metrics.size() == 3u);
+  BOOST_TEST(one.metrics[2].metric == "diverges");
+  BOOST_TEST(error_words(one.metrics[2]) == "wrong");
+}
+
+BOOST_AUTO_TEST_CASE(another_scenario_than_the_curve_s_is_refused) {
+  nlohmann::json other = report();
+  other["ranks"] = 3;
+  BOOST_CHECK_THROW(compare(read(kReplayed).cases[0], other.dump()), InputError);
+}
+
+/// A report whose forecast is 91 % in 85 to 95 % in the end, at the first point 70 to 79 %.
+nlohmann::json forecast(const char* verdict = "converges") {
+  nlohmann::json all = report();
+  all["accuracy"] = {{"verdict", verdict},
+                     {"accuracy", 0.91},
+                     {"accuracy_interval", {0.85, 0.95}},
+                     {"curve",
+                      {{{"samples", 400.0}, {"accuracy_interval", {0.55, 0.63}}},
+                       {{"samples", 1600.0}, {"accuracy_interval", {0.85, 0.95}}}}}};
+  return all;
+}
+
+LearnedRun foretold_run() {
+  LearnedRun run = *read(kReplayed).cases[0].learned;
+  run.replays.clear();
+  run.forecast_by = "forecast from w3";
+  run.model = std::make_shared<const ConvergenceModel>();
+  return run;
+}
+
+BOOST_AUTO_TEST_CASE(a_forecast_has_an_interval_along_the_whole_curve) {
+  // After 800 samples, halfway in ln(samples), it is 70 to 79 %, which does not hold 80 %.
+  const auto told = foretold(foretold_run(), forecast().dump());
+  BOOST_REQUIRE(told.size() == 1u);
+  BOOST_TEST(told[0].by == "forecast from w3");
+  BOOST_TEST(told[0].accuracy == 0.91);
+  BOOST_TEST(told[0].interval->high == 0.95);
+  BOOST_TEST(told[0].points == 2u);
+  BOOST_TEST(told[0].points_inside == 1u);
+  BOOST_TEST(!told[0].failed);
+  BOOST_TEST(!foretold(foretold_run(), forecast("may diverge").dump())[0].failed);
+  BOOST_TEST(foretold(foretold_run(), forecast("diverges").dump())[0].failed);
+  BOOST_CHECK_THROW(foretold(foretold_run(), report().dump()), InputError);
+}
+
+ComparedMetric accuracy(double points, const std::string& setting) {
+  return {.metric = "accuracy",
+          .group = "g",
+          .measured = 0.9,
+          .predicted = 0.9 + points / 100,
+          .error = points,
+          .interval = Range{0.85, 0.905},
+          .by = "forecast",
+          .setting = setting,
+          .points = 10,
+          .points_inside = 9};
+}
+
+ComparedMetric verdict(bool right) {
+  return {.metric = "diverges",
+          .group = "g",
+          .measured = 1,
+          .predicted = right ? 1.0 : 0.0,
+          .error = right ? 0.0 : 1.0,
+          .interval = std::nullopt,
+          .by = "forecast"};
+}
+
+/// Two settings, whose runs are 1, 2 and -1, -0.5 points off; two verdicts, of which one is wrong.
+Validation five_runs() {
+  ComparedFile file;
+  add(file, "a_1", "ps asp", {accuracy(1, "a")});
+  add(file, "a_2", "ps asp", {accuracy(2, "a")});
+  add(file, "b_1", "ps asp", {accuracy(-1, "b"), verdict(true)});
+  add(file, "b_2", "ps asp", {accuracy(-0.5, "b")});
+  add(file, "c", "ps asp", {verdict(false)});
+  add(file, "input", "ps asp", {accuracy(50, "d")}, false);
+  return {file};
+}
+
+BOOST_AUTO_TEST_CASE(accuracy_is_summed_up_by_who_says_so_and_by_setting) {
+  const Summary summary = summarize(five_runs());
+  BOOST_TEST(summary.relative.empty());
+  BOOST_TEST(summary.staleness.empty());
+  BOOST_REQUIRE(summary.accuracy.size() == 1u);
+  const AccuracySummary& one = summary.accuracy[0];
+  BOOST_TEST(one.runs == 4u);
+  BOOST_TEST(one.mean == 1.125, kTolerance);
+  BOOST_TEST(one.max == 2, kTolerance);
+  BOOST_TEST(one.setting == "a");
+  BOOST_TEST(one.worst_setting == 1.5, kTolerance);
+  BOOST_TEST(one.coverage.intervals == 4u);
+  BOOST_TEST(one.points.inside == 36u);
+  BOOST_TEST(one.right == 1u);
+  BOOST_TEST(one.verdicts == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_bound_holds_the_mean_of_each_setting_and_every_verdict) {
+  ErrorBounds bounds;
+  BOOST_TEST(beyond(five_runs(), bounds).empty());
+  bounds.accuracy = 1.4;
+  const auto lines = beyond(five_runs(), bounds);
+  BOOST_REQUIRE(lines.size() == 2u);
+  BOOST_TEST(lines[0] ==
+             "group \"g\", forecast: the runs of a end +1.50 points off on average, more than 1.4");
+  BOOST_TEST(lines[1] == "case \"c\", diverges: the forecast is wrong");
+  bounds.accuracy = 1.6;
+  BOOST_TEST(beyond(five_runs(), bounds).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(every_form_has_the_points_and_the_verdicts) {
+  const std::string csv = to_csv(five_runs());
+  BOOST_TEST((csv.find(",g,c,ps asp,diverges,false,true,,,,,,,true,,,forecast,,false\n") !=
+              std::string::npos),
+             csv);
+  BOOST_TEST((csv.find(",forecast,-0.5,\n") != std::string::npos), csv);
+  const nlohmann::json json = nlohmann::json::parse(to_json(five_runs()));
+  BOOST_TEST(json.at("files")[0].at("cases")[0].at("metrics")[0].at("points") == 1.0);
+  BOOST_TEST(json.at("files")[0].at("cases")[4].at("metrics")[0].at("right") == false);
+  BOOST_TEST(json.at("accuracy")[0].at("worst_setting").at("setting") == "a");
+  const std::string row = "   4         1.12  2.00          +1.50   4 of 4   36 of 40  1 of 2";
+  const std::string table = to_table(five_runs(), false);
+  BOOST_TEST((table.find(row) != std::string::npos), table);
+  const std::string markdown = to_markdown(five_runs());
+  BOOST_TEST(
+      (markdown.find("| g | forecast | 4 | 1.12 | 2.00 | +1.50 | 4 of 4 | 36 of 40 | 1 of 2 |") !=
+       std::string::npos),
+      markdown);
+}
+
+}  // namespace
