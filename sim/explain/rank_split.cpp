@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "explain/critical_path.hpp"
 #include "explain/pace.hpp"
@@ -61,14 +62,25 @@ void add_wait(const WaitGraph& graph, const PathSegment& segment, RankSplit& spl
     (segment.rank == split.rank ? split.host : split.peer) += time;
 }
 
-/// Follows back why the rank had nothing to do until the interval's end.
+/// The operation that begins then, else one that ends then.
+std::optional<std::size_t> at_the_end(const Activity& activity, Seconds time) {
+  if (const auto begun = activity.begins.find(time); begun != activity.begins.end())
+    return begun->second;
+  const auto ended = activity.ends.find(time);
+  return ended == activity.ends.end() ? std::nullopt : std::optional(ended->second);
+}
+
+/// Follows back why the rank had nothing to do until the interval's end. A worker that sits a round
+/// out does nothing then, and waits for the others.
 void explain_idle(const WaitGraph& graph, const Activity& activity, const Interval& interval,
                   RankSplit& split) {
   split.idle += interval.high - interval.low;
-  const auto begun = activity.begins.find(interval.high);
-  const std::size_t from =
-      begun != activity.begins.end() ? begun->second : activity.ends.at(interval.high);
-  for (const PathSegment& segment : path_back(graph, from, interval.high, interval.low))
+  const std::optional<std::size_t> from = at_the_end(activity, interval.high);
+  if (!from) {
+    split.peer += interval.high - interval.low;
+    return;
+  }
+  for (const PathSegment& segment : path_back(graph, *from, interval.high, interval.low))
     add_wait(graph, segment, split);
 }
 

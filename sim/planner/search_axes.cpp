@@ -14,8 +14,8 @@ namespace {
 const std::vector<std::string> kHarmless = {"sharding", "prefetch",    "offload",
                                             "buckets",  "bucket_view", "checkpointing"};
 /// Each changes what is trained: the batch, the types of what is summed or computed, staleness.
-const std::vector<std::string> kOthers = {"accumulation", "compression", "precision", "servers",
-                                          "staleness"};
+const std::vector<std::string> kOthers = {"accumulation", "compression", "local_steps",
+                                          "precision",    "servers",     "staleness"};
 
 /// One option of a strategy: the texts that it may add to the strategy's map. The first, PyTorch's
 /// default, adds none.
@@ -37,10 +37,12 @@ const Option kCompression = {"compression", {"", "compression: bf16"}};
 const Option kServers = {"servers", {"", "servers: 2", "servers: 4"}};
 const Option kStaleness = {"staleness", {"", "staleness: 3", "staleness: unbounded"}};
 const Option kLayerwise = {"prefetch", {"", "layerwise: true"}};
+const Option kPeriod = {"local_steps", {"period: 4", "period: 8", "period: 16"}};
 
 std::vector<Option> options_of(const std::string& strategy) {
   if (strategy == "fsdp") return {kSharding, kPrefetch, kOffload, kAccumulation};
   if (strategy == "ps") return {kStaleness, kServers, kLayerwise};
+  if (strategy == "local_sgd") return {kPeriod};
   return {kBuckets, kBucketView, kCompression, kAccumulation};  // ddp, and what zero wraps
 }
 
@@ -78,10 +80,13 @@ std::set<std::string> read_options(Map& map) {
   return all;
 }
 
-std::vector<std::string> read_strategies(const Value& value) {
+/// `all` leaves out local SGD unless its period may be chosen: no other strategy trains the same.
+std::vector<std::string> read_strategies(const Value& value, std::set<std::string>& allowed) {
   if (!value.is_list()) {
     value.as_choice({"all"});
-    return strategy_names();
+    std::vector<std::string> names = strategy_names();
+    if (!allowed.contains("local_steps")) std::erase(names, "local_sgd");
+    return names;
   }
   std::vector<std::string> names;
   for (const Value& name : value.as_list()) {
@@ -91,6 +96,7 @@ std::vector<std::string> read_strategies(const Value& value) {
     }
   }
   if (names.empty()) value.fail("no strategies to try", "name some, or write all");
+  if (std::ranges::count(names, "local_sgd") > 0) allowed.insert("local_steps");
   return names;
 }
 
@@ -98,14 +104,14 @@ std::vector<std::string> read_strategies(const Value& value) {
 
 std::vector<Axis> search_axes(const Value& search) {
   Map map = search.as_map();
-  const std::set<std::string> allowed = read_options(map);
+  std::set<std::string> allowed = read_options(map);
   std::string axes;
   const auto add = [&](const std::string& key, const std::string& values) {
     axes += fmt::format("{}{}: [{}]", axes.empty() ? "" : ", ", key, values);
   };
   if (const auto strategies = map.optional("strategies")) {
     std::vector<std::string> values;
-    for (const std::string& name : read_strategies(*strategies)) {
+    for (const std::string& name : read_strategies(*strategies, allowed)) {
       for (const std::string& options : combinations(name, allowed)) {
         values.push_back(fmt::format("{{{}: {{{}}}}}", name, options));
       }

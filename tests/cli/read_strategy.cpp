@@ -127,7 +127,8 @@ const std::vector<std::pair<std::string, std::string>> kNames = {
     {"ps: {}", "ps bsp"},
     {"ps: {backup_workers: 1}", "ps bsp, 1 backup"},
     {"ps: {staleness: 2}", "ps ssp 2"},
-    {"ps: {staleness: unbounded}", "ps asp"}};
+    {"ps: {staleness: unbounded}", "ps asp"},
+    {"local_sgd: {period: 8}", "local_sgd 8"}};
 BOOST_DATA_TEST_CASE(a_strategy_has_a_name_for_reports,
                      boost::unit_test::data::xrange(kNames.size()), index) {
   BOOST_TEST(strategy_name(read(kNames[index].first)) == kNames[index].second);
@@ -148,9 +149,10 @@ BOOST_AUTO_TEST_CASE(backup_workers_need_synchronous_updates) {
 BOOST_AUTO_TEST_CASE(defaults_that_were_taken_are_recorded) {
   const auto document = Document::parse("ps: {servers: 2}", "test.yaml");
   read_strategy(document->root());
-  const std::vector<std::string> expected = {"ps.staleness = 0", "ps.backup_workers = 0",
+  const std::vector<std::string> expected = {"ps.staleness = 0",          "ps.backup_workers = 0",
                                              "ps.apply_rate = 2.00 GB/s", "ps.partition = size",
-                                             "ps.layerwise = false"};
+                                             "ps.layerwise = false",      "ps.warmup_rounds = 0",
+                                             "ps.local_steps = 1",        "ps.sampled_workers = 0"};
   BOOST_TEST(document->defaults_taken() == expected, boost::test_tools::per_element());
 }
 

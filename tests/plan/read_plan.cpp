@@ -82,8 +82,8 @@ BOOST_FIXTURE_TEST_CASE(all_options_of_all_strategies_are_the_simulator_s, Fixtu
   for (const Axis::Choice& choice : all.study.axes.at(0).choices) {
     BOOST_TEST_CONTEXT(choice.label) { BOOST_CHECK_NO_THROW(read_strategy(choice.values.at(0))); }
   }
-  // ddp and zero: 2 x 2 x 2 x 4; fsdp: 3 x 3 x 2 x 4; ps: 3 x 3 x 2.
-  BOOST_TEST(all.study.axes.at(0).choices.size() == 32 + 32 + 72 + 18);
+  // ddp and zero: 2 x 2 x 2 x 4; fsdp: 3 x 3 x 2 x 4; ps: 3 x 3 x 2; local_sgd: 3.
+  BOOST_TEST(all.study.axes.at(0).choices.size() == 32 + 32 + 72 + 18 + 3);
 }
 
 struct Wrong {
