@@ -76,7 +76,7 @@ class Asker {
   void ask_more() {
     const double factor = 1 + questions_.more;
     for (const Resource resource : resources_of(machine_, LinkCosts(machine_).ports())) {
-      const double change = is_rate(resource) ? factor - 1 : 1 / factor - 1;
+      const double change = is_rate(resource) ? questions_.more : 1 / factor - 1;
       add({.question = Question::more,
            .name = to_string(resource),
            .words = words_of(resource),

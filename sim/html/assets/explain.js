@@ -58,6 +58,10 @@ function rankSplitFigure(ranks) {
   });
 }
 
+function changeText({ change }) {
+  return show(change, "signedPercent");
+}
+
 /** Times that would be saved, as bars, and as a table whose rows are the document's. */
 function savedFigure(title, description, entries, name) {
   if (!entries || entries.length === 0) return null;
@@ -68,7 +72,6 @@ function savedFigure(title, description, entries, name) {
     table: () => table(title, [
       { title: "what", value: name },
       { title: "in words", value: (one) => one.words ?? "" },
-      { title: "change", value: (one) => one.change ?? "" },
       { title: "step time then", value: (one) => one.step_time_s ?? null, format: "time" },
       { title: "saved", value: (one) => one.saved_s, format: "time" },
       { title: "saved share", value: (one) => one.saved_share ?? null, format: "percent" },
@@ -83,11 +86,11 @@ function explainPage(explained) {
     { name: "An ideal step", key: "attribution.ideal_step_s", value: attribution?.ideal_step_s, format: "time", remark: "with every cause below removed" },
   ]));
   addSection("What more of each resource buys",
-    savedFigure("What more of each resource buys", "Each simulated by itself.", explained.more, (one) => `${one.resource}${one.change ? ` ${one.change}` : ""}`),
+    savedFigure("What more of each resource buys", "Each simulated by itself.", explained.more, (one) => `${changeText(one)} ${one.words}`),
     table("Resources, one at a time", [
       { title: "resource", value: (one) => one.resource },
       { title: "in words", value: (one) => one.words },
-      { title: "change", value: (one) => String(one.change ?? "") },
+      { title: "change", format: "number", value: (one) => one.change, text: changeText },
       { title: "step time", key: "step_time_s", value: (one) => one.step_time_s, format: "time" },
       { title: "saved", key: "saved_s", value: (one) => one.saved_s, format: "time" },
       { title: "saved share", key: "saved_share", value: (one) => one.saved_share, format: "percent" },

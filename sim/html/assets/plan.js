@@ -64,7 +64,7 @@ function rankingTable(plan) {
       return isAim(key) ? [column, range] : [column];
     }),
     { title: "at risk", value: (row) => (row.at_risk ?? []).join("; "), tone: () => "bad" },
-    { title: "reasons", value: (row) => (row.reasons ?? []).join("; ") },
+    { title: "reasons", value: (row) => (row === plan.ranking[0] ? "the choice: above" : (row.reasons ?? []).join("; ")), words: true },
   ], plan.ranking, { rowKey: (row) => row.rank });
 }
 
@@ -99,20 +99,30 @@ function rejectedTable(plan) {
     ...settingColumns(plan.rejected, (entry) => entry.row?.settings ?? entry.settings),
     { title: "rejected", value: ({ row }) => stages[row.stage] ?? row.stage },
     { title: "constraint", value: ({ one }) => one.constraint ?? "" },
-    { title: "in words", value: ({ one }) => one.words ?? "" },
+    { title: "in words", value: ({ one }) => one.words ?? "", words: true },
     mixedColumn("value", ({ one }) => one.value, keyOf),
     mixedColumn("limit", ({ one }) => one.limit, keyOf),
   ], rows);
+}
+
+/** One end of a change, in its own unit. */
+function changeColumn(end) {
+  const formatOfUnit = { s: "time", B: "bytes", USD: "usd" };
+  const text = ({ [end]: value, unit = "" }) => {
+    if (!isKnown(value)) return "";
+    return unit in formatOfUnit ? show(value, formatOfUnit[unit]) : `${show(value, "number")} ${unit}`.trim();
+  };
+  return { title: end, format: "number", value: (row) => row[end] ?? null, text };
 }
 
 function planPage(plan) {
   choiceSection(plan);
   addSection("What would change the answer", table("Changes that flip the choice", [
     { title: "what", value: (row) => row.what },
-    { title: "from", value: (row) => row.from },
-    { title: "to", value: (row) => row.to },
-    { title: "in words", value: (row) => row.words },
-    { title: "the choice then", value: (row) => settingsText(row.choice) },
+    changeColumn("from"),
+    changeColumn("to"),
+    { title: "in words", value: (row) => row.words, words: true },
+    { title: "the choice then", value: (row) => settingsText(row.choice), words: true },
   ], plan.would_change ?? []));
   const points = plan.ranking.map(planPoint);
   const front = (plan.pareto ?? []).map((index) => points[index]);

@@ -10,6 +10,8 @@ const metrics = [
   { key: "cost.energy_kwh", title: "energy", format: "energy", better: "less" },
   { key: "energy_kwh", title: "energy", format: "energy", better: "less" },
   { key: "cost.co2_kg", title: "CO2", format: "mass", better: "less" },
+  { key: "co2_kg", title: "CO2", format: "mass", better: "less" },
+  { key: "gpus", title: "GPUs", format: "number", better: "less" },
   { key: "goodput.share", title: "goodput", format: "percent", better: "more" },
   { key: "memory.allocated_peak_bytes", title: "allocated memory, peak", format: "bytes", better: "less" },
   { key: "memory_bytes", title: "memory", format: "bytes", better: "less" },

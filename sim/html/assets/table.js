@@ -14,7 +14,8 @@ function compareValues(a, b, direction) {
 
 /**
  * columns: [{title, format, value(row), text(row)?, key?}]: `value` is what sorts, `text` what is shown (else the value in its
- * format), `key` where the value stands in the JSON, from rowKey(row) on. The first column heads its row.
+ * format), `key` where the value stands in the JSON, from rowKey(row) on, `words` that it is a sentence. The first column
+ * heads its row.
  * Options: filtered(rows) is told what the filter leaves; rowKey(row).
  */
 class DataTable {
@@ -108,7 +109,7 @@ class DataTable {
       const isNumber = column.format !== undefined && column.format !== "text";
       return element(index === 0 ? "th" : "td", {
         scope: index === 0 ? "row" : undefined,
-        class: [isNumber ? "number" : "", column.tone?.(row) ?? ""].join(" ").trim() || undefined,
+        class: [isNumber ? "number" : "", column.words ? "words" : "", column.tone?.(row) ?? ""].join(" ").trim() || undefined,
         "data-cell": column.key,
         "data-format": column.key ? column.format : undefined,
       }, this.text(column, row));
