@@ -46,7 +46,7 @@ struct FlowPlan {
 };
 
 /// Lowers a collective over a group. Formulas, with n ranks, S bytes, L the largest latency of an
-/// edge, b the rate of the most loaded port (README, "Collectives"; Thakur et al. 2005; Sanders et
+/// edge, b the rate of the most loaded port (platforms/README.md; Thakur et al. 2005; Sanders et
 /// al. 2009 for the double tree):
 ///   ring all_reduce 2(n-1) L + 2(n-1)/n S/b; all_gather, reduce_scatter (n-1) L + (n-1)/n S/b;
 ///   broadcast (n-1) L + S/b (pipelined); send_recv L + S/b;
@@ -57,9 +57,9 @@ struct FlowPlan {
 /// With `segments` above 0 every chunk of a ring goes in so many segments at hop fidelity, two of
 /// them on the way (Transport): the host hands them to the link one after the other, and the link
 /// carries one while the host works on the next. Direct exchanges are handed over message by
-/// message, and their owners add up the parts. Kinds that an algorithm does not know (reduce_scatter by tree, ...) and groups it does
-/// not suit fall back to the ring; FlowPlan::algorithm says what it became. `algorithm` must not be
-/// automatic.
+/// message, and their owners add up the parts. Kinds that an algorithm does not know
+/// (reduce_scatter by tree, ...) and groups it does not suit fall back to the ring;
+/// FlowPlan::algorithm says what it became. `algorithm` must not be automatic.
 FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, const Group& group,
                          const std::vector<RankSpec>& ranks, const Cluster& cluster,
                          Fidelity fidelity, int segments = 0);
