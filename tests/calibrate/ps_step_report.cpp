@@ -38,12 +38,12 @@ const std::vector<RankSteps> kTwo = {rank_of(0, {1, 5, 3}), rank_of(1, {2, 4, 9}
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_step_of_ranks_that_wait_for_each_other_is_as_long_as_the_slowest_one_s) {
-  // The slowest: 2, 5, 9.
+  // The slowest: 2, 5, 9; a tenth of the way to a neighbour is a twentieth of all.
   for (const char* strategy : {"ddp", "fsdp", "ps-sync"}) {
     const auto time = report_of(strategy, kTwo).at("step_time_s");
     BOOST_TEST(time.at("median") == 5);
-    BOOST_TEST(time.at("p5") == 2);
-    BOOST_TEST(time.at("p95") == 9);
+    BOOST_TEST(time.at("p5") == 2.3);
+    BOOST_TEST(time.at("p95") == 8.6);
     BOOST_TEST(time.at("samples") == 3);
   }
 }
