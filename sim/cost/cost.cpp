@@ -13,20 +13,6 @@
 namespace rehearse {
 namespace {
 
-/// What autograd and autocast keep from a unit's forward pass to its backward pass.
-Bytes activation_bytes(const Unit& unit, Precision precision, double batch) {
-  if (unit.activation) return *unit.activation;
-  Bytes kept =
-      batch * (unit.saved_elements * activation_element(precision) +
-               unit.saved_wide_elements * parameter_element(precision) + Bytes(unit.saved_bytes));
-  if (!is_autocast(precision)) return kept;
-  double copies = batch * unit.saved_autocast_elements;
-  for (const Operator& op : unit.operators) {
-    if (has_cast_weights(op.kind)) copies += op.parameter_elements;
-  }
-  return kept + copies * activation_element(precision);
-}
-
 Seconds direction_time(const Unit& unit, const Roofline& roofline, double batch,
                        Direction direction) {
   const auto& given = direction == Direction::forward ? unit.forward : unit.backward;
@@ -134,7 +120,7 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
                            .backward = direction_time(unit, roofline, batch, Direction::backward),
                            .forward_launch = unit.host_launch,
                            .backward_launch = unit.host_launch,
-                           .activation = activation_bytes(unit, precision, batch),
+                           .activation = Bytes(0),
                            .workspace = Bytes(0)});
   }
   costs.provenance = times_are_given(model) ? Provenance::given : Provenance::analytic;

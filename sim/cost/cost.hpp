@@ -91,8 +91,10 @@ std::string to_string(Provenance provenance);
 struct UnitCost {
   Seconds forward, backward;
   Seconds forward_launch, backward_launch;  ///< CPU time to launch its kernels
-  Bytes activation;                         ///< kept from forward to backward
-  Bytes workspace;                          ///< live only while the unit computes
+  /// Kept from forward to backward, as measured; 0 of a unit without a profile, for which the
+  /// memory tape says it.
+  Bytes activation;
+  Bytes workspace;  ///< live only while the unit computes
 };
 
 /// A profile whose measured costs are taken.

@@ -11,12 +11,13 @@ namespace {
 /// A conversion reads 4 bytes and writes 2, or the other way round.
 constexpr Bytes kCastBytes{6};
 
-}  // namespace
-
+/// Operators whose weights autocast copies to 16 bits: once per step, kept until backward.
 bool has_cast_weights(OperatorKind kind) {
   return kind == OperatorKind::matmul || kind == OperatorKind::convolution ||
          kind == OperatorKind::depthwise_convolution;
 }
+
+}  // namespace
 
 Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency& efficiency)
     : precision_(precision),

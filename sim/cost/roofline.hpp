@@ -41,7 +41,4 @@ class Roofline {
   bool converts_layout_;
 };
 
-/// True for operators whose weights autocast copies to 16 bits: once per step, kept until backward.
-bool has_cast_weights(OperatorKind kind);
-
 }  // namespace rehearse

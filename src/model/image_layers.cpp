@@ -13,12 +13,10 @@ std::int64_t output_side(std::int64_t side, std::int64_t kernel, std::int64_t st
 
 void Layers::convolution(const Convolution& options) {
   cast(false);
-  save();
   const Activation input = current_;
   current_.channels = options.channels;
   current_.height = output_side(input.height, options.kernel, options.stride, options.padding);
   current_.width = output_side(input.width, options.kernel, options.stride, options.padding);
-  current_.saved = false;
   current_.gradient = true;
 
   const std::int64_t weights =
@@ -50,7 +48,6 @@ void Layers::convolution(const Convolution& options) {
 }
 
 void Layers::batch_norm() {
-  save();
   parameter(current_.channels);
   parameter(current_.channels);
   last().buffer_elements += 2 * current_.channels;  // running mean and variance
@@ -59,47 +56,37 @@ void Layers::batch_norm() {
   // dy for two sums and again for dx.
   move(OperatorKind::normalization, 3 * elements, 5 * elements,
        2 * static_cast<double>(current_.channels));
-  current_.saved = false;
   record({.kind = LayerKind::batch_norm}, current_, 2);
 }
 
 void Layers::relu() {
   const double elements = current_.elements();
   move(OperatorKind::elementwise, 2 * elements, 3 * elements);
-  current_.saved = false;
-  save();  // its output, which the next layer shares
   record({.kind = LayerKind::relu}, current_);
 }
 
 void Layers::silu() {
-  current_.saved = false;
-  save();  // the clone that autograd takes of an in-place operator's input: read and written once
-           // more
+  // Autograd clones an in-place operator's input: read and written once more.
   move(OperatorKind::elementwise, 4 * current_.elements(), 3 * current_.elements());
-  current_.saved = false;
   record({.kind = LayerKind::silu}, current_);
 }
 
 void Layers::max_pool(const Pooling& options) {
-  save();
   const Activation input = current_;
   const double before = current_.elements();
   current_.height = output_side(current_.height, options.kernel, options.stride, options.padding);
   current_.width = output_side(current_.width, options.kernel, options.stride, options.padding);
-  current_.saved = false;
   const double after = current_.elements();
-  last().saved_bytes += 8 * after;  // int64 indices: about two to four elements each way
+  // With int64 indices: about two to four elements each way.
   move(OperatorKind::pooling, before + 4 * after, before + 4 * after);
   record({.kind = LayerKind::max_pool}, input);
 }
 
 void Layers::average_pool(const Pooling& options) {
-  save();
   const Activation input = current_;
   const double before = current_.elements();
   current_.height = output_side(current_.height, options.kernel, options.stride, options.padding);
   current_.width = output_side(current_.width, options.kernel, options.stride, options.padding);
-  current_.saved = false;
   const double traffic = before + current_.elements();
   move(OperatorKind::pooling, traffic, traffic);
   record({.kind = LayerKind::average_pool}, input);
@@ -109,18 +96,15 @@ void Layers::global_mean() {
   const Activation input = current_;
   const double traffic = current_.elements() + static_cast<double>(current_.channels);
   current_.height = current_.width = 1;
-  current_.saved = false;
   move(OperatorKind::pooling, traffic, traffic);
   record({.kind = LayerKind::mean}, input);
 }
 
 void Layers::adaptive_pool(std::int64_t side) {
-  if (side == 1) return global_mean();  // ATen turns it into a mean, which keeps nothing
-  save();
+  if (side == 1) return global_mean();  // ATen turns it into a mean
   const Activation input = current_;
   const double before = current_.elements();
   current_.height = current_.width = side;
-  current_.saved = false;
   move(OperatorKind::pooling, before + current_.elements(), before + current_.elements());
   record({.kind = LayerKind::adaptive_pool}, input);
 }
@@ -138,38 +122,31 @@ void Layers::join(const Activation& features) {
 
 void Layers::concatenate(std::int64_t channels) {
   current_.channels = channels;
-  current_.saved = false;
   // Backward adds each slice of the gradient to what later layers have left for its source.
   move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());
 }
 
 void Layers::squeeze_excite(std::int64_t squeezed_channels) {
-  save();  // the product below keeps both of its sides
   const Activation input = current_;
   global_mean();
   convolution({.channels = squeezed_channels, .bias = true});
   silu();
   convolution({.channels = input.channels, .bias = true});
   move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());  // sigmoid
-  current_.saved = false;
-  save();
   record({.kind = LayerKind::sigmoid}, current_);
   const Activation factor = current_;
   current_ = input;
   // Forward scales; backward scales dy, forms dy * x and sums it, and adds the mean's gradient.
   move(OperatorKind::elementwise, 2 * current_.elements(), 9 * current_.elements());
-  current_.saved = false;
   record({.kind = LayerKind::multiply, .other = input.value}, factor);
 }
 
 void Layers::layer_scale() {
-  save();
   current_.wide = true;  // an fp32 parameter times 16 bits
   const double elements = current_.elements();
   // Backward: dy * scale, and dy * x materialised and summed.
   move(OperatorKind::elementwise, 2 * elements, 6 * elements,
        static_cast<double>(current_.channels));
-  current_.saved = false;
   // `parameter` has registered it first of its unit.
   record({.kind = LayerKind::layer_scale, .unit = static_cast<std::uint32_t>(units_.size() - 1)},
          current_);
@@ -177,8 +154,6 @@ void Layers::layer_scale() {
 
 void Layers::stochastic_depth() {
   move(OperatorKind::elementwise, 2 * current_.elements(), 2 * current_.elements());
-  last().saved_elements += 1;
-  current_.saved = false;
   record({.kind = LayerKind::stochastic_depth}, current_);
 }
 

@@ -9,10 +9,7 @@ void Layers::unit(const std::string& name) {
   last().name = name;
 }
 
-void Layers::resume(const Activation& activation) {
-  current_ = activation;
-  current_.saved = true;
-}
+void Layers::resume(const Activation& activation) { current_ = activation; }
 
 void Layers::parameter(std::int64_t elements) { last().tensors.push_back(elements); }
 
@@ -36,12 +33,6 @@ void Layers::move(OperatorKind kind, double forward_elements, double backward_el
           .backward_elements = backward_elements,
           .parameter_elements = parameters,
           .wide = current_.wide});
-}
-
-void Layers::save() {
-  if (current_.saved) return;
-  (current_.wide ? last().saved_wide_elements : last().saved_elements) += current_.elements();
-  current_.saved = true;
 }
 
 void Layers::cast(bool wide) {
@@ -72,10 +63,8 @@ void Layers::product(std::int64_t in, std::int64_t out, bool bias) {
 
 void Layers::linear(const std::vector<std::int64_t>& channels, bool bias) {
   const Activation input = current_;
-  const auto copies = static_cast<double>(channels.size() - 1);
-  // Autocast caches its copies of weights but not of activations: each layer side by side casts,
-  // and keeps, its own.
-  if (input.wide) last().saved_autocast_elements += copies * input.elements();
+  // Autocast caches its copies of weights but not of activations: each layer side by side casts
+  // its own.
   for (const std::int64_t out : channels) {
     current_ = input;
     cast(false);
@@ -83,9 +72,7 @@ void Layers::linear(const std::vector<std::int64_t>& channels, bool bias) {
     if (bias) parameter(out);
     product(input.channels, out, bias);
   }
-  save();
   current_.channels = std::accumulate(channels.begin(), channels.end(), std::int64_t{0});
-  current_.saved = false;
   current_.gradient = true;
   record({.kind = LayerKind::linear, .channels = channels, .bias = bias}, input,
          channels.size() * (bias ? 2 : 1));
@@ -94,10 +81,8 @@ void Layers::linear(const std::vector<std::int64_t>& channels, bool bias) {
 void Layers::tied_linear(std::int64_t channels, std::optional<std::uint32_t> bias) {
   const Activation input = current_;
   cast(false);
-  save();
   product(current_.channels, channels, false);
   current_.channels = channels;
-  current_.saved = false;
   record({.kind = LayerKind::linear,
           .unit = static_cast<std::uint32_t>(units_.size() - 1),
           .parameter = bias.value_or(0),
@@ -110,16 +95,12 @@ void Layers::tied_linear(std::int64_t channels, std::optional<std::uint32_t> bia
 void Layers::norm(int parameters_per_channel) {
   const Activation input = current_;
   cast(true);
-  save();
   for (int i = 0; i < parameters_per_channel; ++i) parameter(current_.channels);
   const double elements = current_.elements();
   // A row fits on the chip: one pass forward. Backward dx reads x and dy and writes dx; the
-  // parameters' gradients read x and dy once more. Mean and reciprocal deviation are kept per
-  // position, in fp32.
+  // parameters' gradients read x and dy once more.
   move(OperatorKind::normalization, 2 * elements, 5 * elements,
        static_cast<double>(parameters_per_channel * current_.channels));
-  last().saved_bytes += 4 * parameters_per_channel * current_.positions();
-  current_.saved = false;
   record({.kind = parameters_per_channel == 2 ? LayerKind::layer_norm : LayerKind::rms_norm}, input,
          static_cast<std::size_t>(parameters_per_channel));
   current_.channels_last = true;  // it norms the channels: of an image it permutes them to the end
@@ -130,16 +111,12 @@ void Layers::layer_norm() { norm(2); }
 void Layers::rms_norm() { norm(1); }
 
 void Layers::gelu() {
-  save();
   move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());
-  current_.saved = false;
   record({.kind = LayerKind::gelu}, current_);
 }
 
 void Layers::tanh() {
   move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());
-  current_.saved = false;
-  save();  // its derivative comes from its output
   record({.kind = LayerKind::tanh}, current_);
 }
 
@@ -150,29 +127,22 @@ void Layers::dropout() {
 
 void Layers::count_dropout() {
   const double elements = current_.elements();
-  last().saved_bytes += elements;
   // The mask is a byte: about half an element more each way.
   move(OperatorKind::elementwise, 2.5 * elements, 2.5 * elements);
-  current_.saved = false;
 }
 
 void Layers::add(const Activation& residual, bool in_place) {
   current_.wide = current_.wide || residual.wide;
   // Backward sums the gradients of the two branches where they part.
   move(OperatorKind::elementwise, 3 * current_.elements(), 3 * current_.elements());
-  current_.saved = false;
   record({.kind = LayerKind::add, .other = residual.value, .in_place = in_place}, current_);
 }
 
 void Layers::cross_entropy() {
   cast(true);
   const double elements = current_.elements();
-  // log-softmax, whose output is kept; backward fills nll's gradient and reads both to write its
-  // own.
+  // Backward reads what log-softmax put out, fills nll's gradient and reads both to write its own.
   move(OperatorKind::loss, 2 * elements, 4 * elements);
-  current_.saved = false;
-  save();
-  last().saved_bytes += 8 * current_.positions();  // the targets
   record({.kind = LayerKind::cross_entropy}, current_);
 }
 

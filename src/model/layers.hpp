@@ -17,7 +17,6 @@ struct Activation {
   std::int64_t height = 1;
   std::int64_t width = 1;
   bool wide = false;          ///< fp32 under autocast
-  bool saved = false;         ///< some layer keeps it for backward already: it is counted
   bool gradient = true;       ///< backward needs its gradient (not of the network's input)
   bool channels_last = true;  ///< its memory format; layers keep it, but for what permutes
   std::uint32_t value = 0;    ///< its number among the model's values; 0 is the batch
@@ -28,8 +27,7 @@ struct Activation {
 };
 
 /// Appends layers to units as PyTorch's eager mode runs them: operators with their FLOPs and
-/// traffic, parameter tensors in registration order, and what autograd keeps for backward, each
-/// tensor once.
+/// traffic, parameter tensors in registration order, and the layers that the memory tape plays.
 ///
 /// Traffic counts every read and write of an activation by the layer's kernels; what a cache might
 /// save is not counted.
@@ -40,7 +38,7 @@ class Layers {
   /// Starts the next unit; every layer goes to the last unit started.
   void unit(const std::string& name);
   const Activation& current() const { return current_; }
-  /// Goes back to an activation that another branch has kept already.
+  /// Goes back to an activation from which another branch has begun.
   void resume(const Activation& activation);
   /// A parameter that is registered before the layers around it.
   void parameter(std::int64_t elements);
@@ -105,8 +103,6 @@ class Layers {
   /// An operator that only moves data, in the current activation's type.
   void move(OperatorKind kind, double forward_elements, double backward_elements,
             double parameters = 0);
-  /// Autograd keeps the current activation, in its type.
-  void save();
   /// Autocast converts the current activation to 16 bits (or to 32) before the next layer, where it
   /// is not yet.
   void cast(bool wide);

@@ -73,15 +73,6 @@ struct Unit {
   std::vector<Operator> operators;
   /// What its eager modules call, in order (of a computed unit).
   std::vector<Layer> layers = {};
-  /// Elements kept from forward to backward, per sample, in the activation's type.
-  double saved_elements = 0;
-  /// The same for what autocast keeps in fp32 (inputs of layer norms, log-softmax): the parameters'
-  /// type.
-  double saved_wide_elements = 0;
-  /// 16-bit copies per sample that only autocast makes and keeps.
-  double saved_autocast_elements = 0;
-  /// Bytes kept whose type does not depend on the precision (masks, indices), per sample.
-  double saved_bytes = 0;
   /// Elements of buffers that are no parameters (batch-norm running statistics), fp32.
   std::int64_t buffer_elements = 0;
 
@@ -101,8 +92,7 @@ struct Model {
   std::vector<Unit> units;
   /// What one sample is: "3x224x224 image", "sequence of 128 tokens".
   std::string sample;
-  /// Elements of one input sample (of an image; they are part of the first unit's saved elements,
-  /// too).
+  /// Elements of one input sample.
   double input_elements = 0;
   /// Pixels per side of a sample; 0 for sequences.
   std::int64_t image = 0;

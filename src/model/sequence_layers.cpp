@@ -7,10 +7,8 @@ void Layers::embedding(const Embedding& options) {
   const Activation input = current_;
   current_.wide = true;  // autocast leaves embeddings in the table's type
   const double elements = current_.elements();
-  if (!options.positions) last().saved_bytes += 8 * current_.positions();  // the ids
   move(OperatorKind::embedding, 2 * elements, 3 * elements,
        static_cast<double>(options.rows * current_.channels));
-  current_.saved = false;
   current_.gradient = true;
   record({.kind = LayerKind::embedding,
           .unit = static_cast<std::uint32_t>(units_.size() - 1),
@@ -36,14 +34,10 @@ void Layers::attention(const Attention& options) {
     materialised_attention(options);
   }
   current_.channels = options.heads * options.head_width;
-  current_.saved = false;
-  save();  // the output; the projection that follows shares it
   record({.kind = LayerKind::attention, .attention = options}, input);
 }
 
 void Layers::flash_attention(const Attention& options) {
-  current_.saved = false;
-  save();  // queries, keys, values
   const double tokens = current_.positions();
   const auto width = static_cast<double>(options.heads * options.head_width);
   const double output = tokens * width;
@@ -55,12 +49,9 @@ void Layers::flash_attention(const Attention& options) {
           .backward_flops = 2 * flops,
           .forward_elements = current_.elements() + output,
           .backward_elements = 2 * current_.elements() + 2 * output});
-  last().saved_bytes += 4 * tokens * static_cast<double>(options.heads);  // logsumexp
 }
 
 void Layers::materialised_attention(const Attention& options) {
-  current_.saved = false;
-  save();  // queries, keys, values
   const double tokens = current_.positions();
   const double pairs = tokens * tokens * static_cast<double>(options.heads);
   const auto query = tokens * static_cast<double>(options.heads * options.head_width);
@@ -79,29 +70,18 @@ void Layers::materialised_attention(const Attention& options) {
   move(OperatorKind::elementwise, 4 * pairs, 2 * pairs);  // scale, and add the mask
   cast(true);
   move(OperatorKind::normalization, 2 * pairs, 3 * pairs);  // softmax
-  current_.saved = false;
-  save();
   if (options.dropout) count_dropout();
-  // The product keeps its 16-bit input: the dropout's output, or the probabilities themselves where
-  // they are 16-bit.
-  if (!options.dropout) last().saved_autocast_elements += pairs;
   cast(false);
-  if (options.dropout) save();
   current_ = qkv;
   append(product);  // probabilities times values
 }
 
 void Layers::swiglu() {
   const Activation input = current_;
-  current_.saved = false;
-  save();  // both halves: SiLU's input and the other factor
   current_.channels /= 2;
   const double elements = current_.elements();
   move(OperatorKind::elementwise, 2 * elements, 3 * elements);  // SiLU
-  current_.saved = false;
-  save();                                                       // the first factor
   move(OperatorKind::elementwise, 3 * elements, 5 * elements);  // the product
-  current_.saved = false;
   record({.kind = LayerKind::swiglu}, input);
 }
 
@@ -110,10 +90,8 @@ void Layers::select(std::int64_t positions) {
   const double before = current_.elements();
   current_.height = positions;
   current_.width = 1;
-  last().saved_bytes += 8 * current_.positions();
   // Backward zeroes the full gradient and scatters into it.
   move(OperatorKind::elementwise, 2 * current_.elements(), before + 2 * current_.elements());
-  current_.saved = false;
   record({.kind = LayerKind::select}, input);
 }
 

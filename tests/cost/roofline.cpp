@@ -189,19 +189,6 @@ BOOST_AUTO_TEST_CASE(operators_of_a_unit_run_one_after_another) {
   check_close(cost_of(model, Precision::fp32, 1).forward, 200e-6 + 400e-6);
 }
 
-BOOST_AUTO_TEST_CASE(activations_count_each_tensor_in_its_type) {
-  Model model = model_of({.kind = OperatorKind::matmul, .parameter_elements = 1000});
-  Unit& unit = model.units[0];
-  unit.saved_elements = 10;
-  unit.saved_wide_elements = 3;
-  unit.saved_autocast_elements = 2;
-  unit.saved_bytes = 7;
-  BOOST_TEST(cost_of(model, Precision::fp32, 5).activation.value() == 5 * (40 + 12 + 7));
-  // Autocast keeps its copies, and the 16-bit weights once whatever the batch.
-  BOOST_TEST(cost_of(model, Precision::bf16, 5).activation.value() == 5 * (20 + 12 + 4 + 7) + 2000);
-  BOOST_TEST(cost_of(model, Precision::bf16_pure, 5).activation.value() == 5 * (20 + 6 + 7));
-}
-
 BOOST_AUTO_TEST_CASE(a_gpu_without_rates_is_our_own_bug) {
   const Operator op{.kind = OperatorKind::matmul, .forward_flops = 1e9};
   Gpu gpu;

@@ -4,6 +4,8 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include "kept.hpp"
+
 namespace rehearse {
 namespace {
 
@@ -26,17 +28,6 @@ BOOST_DATA_TEST_CASE(nothing_but_parameter_gradients_is_left,
     BOOST_TEST(taken[t] == 1);
     BOOST_TEST(returned[t] == (tape.tensors[t].role == TensorRole::parameter_gradient ? 0 : 1));
   }
-}
-
-/// Bytes that live when forward is over.
-double kept(const MemoryTape& tape) {
-  double live = 0;
-  for (const UnitTape& unit : tape.units) {
-    for (const TapeEvent& event : unit.forward) {
-      live += (event.takes ? 1 : -1) * tape.tensors[event.tensor].size.value();
-    }
-  }
-  return live;
 }
 
 BOOST_AUTO_TEST_CASE(attention_that_keeps_its_probabilities_takes_more) {
@@ -77,24 +68,6 @@ BOOST_DATA_TEST_CASE(a_perceptron_keeps_its_activations_and_the_logarithms,
         memory_tape(model, {.precision = Precision::fp32, .batch = batch, .device = device});
     BOOST_TEST(kept(tape) == 4.0 * (batch * (128 + 64 + 10) + 2));
   }
-}
-
-// What saved.cpp counts layer by layer, but for the targets, which are not on the tape, and the
-// statistics of batch norms, which do not grow with the batch.
-BOOST_DATA_TEST_CASE(convolutional_networks_keep_what_their_units_say,
-                     boost::unit_test::data::make({"vgg16", "resnet50", "densenet121",
-                                                   "small_cnn"}),
-                     name) {
-  constexpr double kBatch = 3;
-  const Model model = build_architecture(name, {.image = 64});
-  double saved = 4 * 2 - kBatch * (8 + 4 * model.input_elements);
-  for (const Unit& unit : model.units) {
-    saved += kBatch * (4 * (unit.saved_elements + unit.saved_wide_elements) + unit.saved_bytes) +
-             4 * static_cast<double>(unit.buffer_elements);
-  }
-  const MemoryTape tape =
-      memory_tape(model, {.precision = Precision::fp32, .batch = 3, .device = TapeDevice::cuda});
-  BOOST_TEST(kept(tape) == saved);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
