@@ -219,13 +219,13 @@ std::optional<StalenessReport> staleness_of(
 Breakdown break_down(const Schedule& schedule, const Trace& trace, std::uint32_t first,
                      std::uint32_t last);
 
-/// What a run did besides the trace.
 /// Half-widths of 90 % intervals, from recorded runs.
 struct ModelError {
   double step = 0;       ///< of ln(step time)
   double staleness = 0;  ///< of the mean staleness, over it
 };
 
+/// What a run did besides the trace.
 struct RunFacts {
   const Scenario& scenario;
   const Schedule& schedule;  ///< as simulated (folded or not)
