@@ -104,16 +104,23 @@ CachingAllocator::BlockId CachingAllocator::make_block(const Block& block) {
   return id;
 }
 
+std::vector<CachingAllocator::BlockId>::iterator CachingAllocator::lower_bound(
+    Pool& pool, const BySize& key) const {
+  return std::ranges::lower_bound(pool.free, key, {}, [&](BlockId id) { return by_size(id); });
+}
+
 void CachingAllocator::list_free(BlockId id) {
   Block& block = blocks_[id];
   Pool& pool = pool_of(id);
   block.listed_at = pool.searches;
-  pool.free.insert({block.stream, block.size, block.address, id});
+  pool.free.insert(lower_bound(pool, by_size(id)), id);
 }
 
 void CachingAllocator::unlist(BlockId id) {
-  const Block& block = blocks_[id];
-  pool_of(id).free.erase({block.stream, block.size, block.address, id});
+  Pool& pool = pool_of(id);
+  const auto found = lower_bound(pool, by_size(id));
+  check(found != pool.free.end() && *found == id, "a free block that is not listed");
+  pool.free.erase(found);
 }
 
 }  // namespace rehearse

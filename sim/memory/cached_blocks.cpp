@@ -19,7 +19,7 @@ void CachingAllocator::collect_garbage() {
   const auto age = [&](BlockId id) { return large_.searches - blocks_[id].listed_at; };
   std::vector<BlockId> unused;
   std::int64_t ages = 0;
-  for (const auto& [stream, size, address, id] : large_.free) {
+  for (const BlockId id : large_.free) {
     if (!whole(id)) continue;
     unused.push_back(id);
     ages += age(id);
@@ -54,18 +54,18 @@ bool CachingAllocator::release_oversize_blocks(const Request& request) {
     unlist(id);
     release_segment(id);
   };
-  auto found = pool.free.lower_bound({request.stream, wanted, 0, 0});
-  if (found != pool.free.end() && std::get<0>(*found) == request.stream) {
-    release(std::get<3>(*found));
+  auto found = lower_bound(pool, {request.stream, wanted, 0, 0});
+  if (found != pool.free.end() && blocks_[*found].stream == request.stream) {
+    release(*found);
     return true;
   }
   std::int64_t released = 0;
   while (released < wanted && found != pool.free.begin()) {
-    const auto [stream, size, address, id] = *std::prev(found);
-    if (stream != request.stream || size < never_split) break;
-    release(id);
-    released += size;
-    found = pool.free.lower_bound({request.stream, wanted, 0, 0});
+    const BySize largest = by_size(*std::prev(found));
+    if (largest.stream != request.stream || largest.size < never_split) break;
+    release(largest.id);
+    released += largest.size;
+    found = lower_bound(pool, {request.stream, wanted, 0, 0});
   }
   return released >= wanted;
 }
@@ -77,7 +77,7 @@ bool CachingAllocator::release_cached_blocks() {
   for (const Handle handle : waited_for) finish(handle);
   for (const bool small : {false, true}) {
     std::vector<BlockId> whole, mapped;
-    for (const auto& [stream, size, address, id] : pool(small).free) {
+    for (const BlockId id : pool(small).free) {
       const Block& block = blocks_[id];
       if (block.expandable) {
         mapped.push_back(id);

@@ -113,9 +113,9 @@ CachingAllocator::BlockId CachingAllocator::find_free(const Request& request) {
 }
 
 CachingAllocator::BlockId CachingAllocator::best_fit(Pool& pool, const Request& request) const {
-  auto found = pool.free.lower_bound({request.stream, request.size, 0, 0});
+  auto found = lower_bound(pool, {request.stream, request.size, 0, 0});
   const auto fits = [&](auto it) {
-    return it != pool.free.end() && std::get<0>(*it) == request.stream;
+    return it != pool.free.end() && blocks_[*it].stream == request.stream;
   };
   if (!fits(found)) return kNone;
   // A block at the growing end of its segment counts as large as it can become.
@@ -125,12 +125,11 @@ CachingAllocator::BlockId CachingAllocator::best_fit(Pool& pool, const Request& 
     return blocks_[id].size + (grows ? blocks_[next].size : 0);
   };
   if (settings_.expandable_segments) {
-    for (auto next = std::next(found);
-         fits(next) && grown(std::get<3>(*next)) < grown(std::get<3>(*found)); ++next) {
+    for (auto next = std::next(found); fits(next) && grown(*next) < grown(*found); ++next) {
       found = next;
     }
   }
-  return std::get<3>(*found);
+  return *found;
 }
 
 CachingAllocator::BlockId CachingAllocator::new_segment(const Request& request) {

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace rehearse {
@@ -135,12 +135,23 @@ class CachingAllocator {
     bool expandable = false, mapped = true;
   };
   /// Order of best fit.
-  using BySize =
-      std::tuple<std::uint32_t, std::int64_t, std::int64_t, BlockId>;  // stream, size, ..
-  using ByAddress = std::tuple<std::uint32_t, std::int64_t, BlockId>;
+  struct BySize {
+    std::uint32_t stream;
+    std::int64_t size, address;
+    BlockId id;
+    auto operator<=>(const BySize&) const = default;
+  };
+  struct ByAddress {
+    std::uint32_t stream;
+    std::int64_t address;
+    BlockId id;
+    auto operator<=>(const ByAddress&) const = default;
+  };
   struct Pool {
-    std::set<BySize> free;
-    std::set<ByAddress> unmapped;  ///< address ranges of expandable segments without memory
+    /// BySize. Some thousand short numbers are faster moved than as many nodes allocated.
+    std::vector<BlockId> free;
+    /// Address ranges of expandable segments without memory.
+    std::set<ByAddress> unmapped;
     std::int64_t searches = 0;
   };
   struct Request {
@@ -155,6 +166,12 @@ class CachingAllocator {
   Pool& pool(bool small) { return small ? small_ : large_; }
   Pool& pool_of(BlockId id) { return pool(blocks_[id].small); }
 
+  BySize by_size(BlockId id) const {
+    const Block& block = blocks_[id];
+    return {block.stream, block.size, block.address, id};
+  }
+  /// The first free block that is not before `key`.
+  std::vector<BlockId>::iterator lower_bound(Pool& pool, const BySize& key) const;
   BlockId find_free(const Request& request);
   BlockId best_fit(Pool& pool, const Request& request) const;
   BlockId new_segment(const Request& request);

@@ -46,8 +46,8 @@ CachingAllocator::BlockId CachingAllocator::expand(const Request& request) {
 CachingAllocator::BlockId CachingAllocator::expandable_block(const Request& request) {
   Pool& pool = this->pool(request.small);
   for (auto it = pool.unmapped.lower_bound({request.stream, 0, 0});
-       it != pool.unmapped.end() && std::get<0>(*it) == request.stream; ++it) {
-    BlockId id = std::get<2>(*it);
+       it != pool.unmapped.end() && it->stream == request.stream; ++it) {
+    BlockId id = it->id;
     const BlockId before = blocks_[id].prev;
     if (before != kNone && !blocks_[before].allocated && !blocks_[before].in_use_elsewhere)
       id = before;

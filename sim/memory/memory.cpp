@@ -6,18 +6,25 @@
 namespace rehearse {
 namespace {
 
-/// After so many iterations what is reserved has settled, or goes up and down.
+/// After so many iterations the allocator asks for no more, or releases and asks in every one.
 constexpr int kMostIterations = 8;
 
-/// Plays until memory runs out or an iteration reserves no more; false in the former case.
-bool settle(MemoryReplay& replay) {
-  replay.iterate();
-  for (int i = 1; i < kMostIterations && !replay.out_of_memory(); ++i) {
-    const std::int64_t before = replay.reserved();
-    replay.iterate();
-    if (replay.reserved() == before) break;
-  }
-  return !replay.out_of_memory();
+/// The most that an iteration's tensors hold.
+struct Peak {
+  std::int64_t allocated = 0;
+  std::size_t event = 0;  ///< the iteration's first event that holds so much; 0: it began with it
+  std::size_t op = 0;     ///< of that event
+};
+
+/// One more iteration.
+Peak iterate(MemoryReplay& replay) {
+  Peak peak{.allocated = replay.allocated()};
+  std::size_t events = 0;
+  replay.iterate([&](std::size_t op, const TensorEvent&) {
+    ++events;
+    if (replay.allocated() > peak.allocated) peak = {replay.allocated(), events, op};
+  });
+  return peak;
 }
 
 std::vector<MemoryShare> shares_of(const Program& program,
@@ -37,51 +44,55 @@ std::vector<MemoryShare> shares_of(const Program& program,
   return sorted;
 }
 
-/// One more iteration, in which the peak is looked for; then up to it once more, for what it holds.
-void find_peak(const Program& program, MemoryReplay& replay, MemoryForecast& forecast) {
-  std::int64_t peak = replay.allocated();
-  std::size_t events = 0, peak_event = 0;
-  replay.iterate([&](std::size_t op, const TensorEvent&) {
-    ++events;
-    if (replay.allocated() <= peak) return;
-    peak = replay.allocated();
-    peak_event = events;
-    forecast.peak_op = op;
-    forecast.peak_label = program.ops[op].label;
-  });
-  forecast.allocated_peak = Bytes(static_cast<double>(peak));
+/// What an iteration holds at its peak, played again from where it began.
+void look_at(const Peak& peak, const Program& program, MemoryReplay& replay,
+             MemoryForecast& forecast) {
   const auto keep = [&] {
     forecast.at_peak = replay.use();
     forecast.shares = shares_of(program, replay.held());
   };
-  if (peak_event == 0) return keep();
-  events = 0;
+  if (peak.event == 0) return keep();
+  forecast.peak_op = peak.op;
+  forecast.peak_label = program.ops[peak.op].label;
+  std::size_t events = 0;
   replay.iterate([&](std::size_t, const TensorEvent&) {
-    if (++events == peak_event) keep();
+    if (++events == peak.event) keep();
   });
 }
 
 /// Everything but whether it fits; what ran out of memory, if it does.
 std::optional<OutOfMemory> fill(const Program& program, const MemoryDevice& device,
-                                MemoryForecast& forecast) {
+                                PeakDetail detail, MemoryForecast& forecast) {
   MemoryReplay replay(program, device);
-  if (settle(replay)) find_peak(program, replay, forecast);
-  forecast.stats = replay.allocator().stats();
-  if (device.caching)
-    forecast.reserved_peak = Bytes(static_cast<double>(forecast.stats.reserved_peak));
+  std::optional<MemoryReplay> before;
+  Peak peak;
+  const auto& stats = replay.allocator().stats();
+  for (int i = 0; i < kMostIterations && !replay.out_of_memory(); ++i) {
+    if (detail == PeakDetail::shown) before.emplace(replay);
+    const std::int64_t asked = stats.device_allocations;
+    peak = iterate(replay);
+    if (i > 0 && stats.device_allocations == asked) break;
+  }
+  if (!replay.out_of_memory()) {
+    forecast.allocated_peak = Bytes(static_cast<double>(peak.allocated));
+    if (before) look_at(peak, program, *before, forecast);
+  }
+  forecast.stats = stats;
+  if (device.caching) forecast.reserved_peak = Bytes(static_cast<double>(stats.reserved_peak));
   return replay.out_of_memory();
 }
 
 }  // namespace
 
-MemoryForecast forecast_memory(const Program& program, const MemoryDevice& device) {
+MemoryForecast forecast_memory(const Program& program, const MemoryDevice& device,
+                               PeakDetail detail) {
   MemoryForecast forecast;
-  forecast.out_of_memory = fill(program, device, forecast);
+  forecast.out_of_memory = fill(program, device, detail, forecast);
   if (forecast.fits()) return forecast;
   MemoryForecast larger{.out_of_memory = forecast.out_of_memory};
   MemoryDevice boundless = device;
   boundless.capacity = Bytes(0);
-  fill(program, boundless, larger);
+  fill(program, boundless, detail, larger);
   return larger;
 }
 

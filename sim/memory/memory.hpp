@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,9 +31,14 @@ struct MemoryForecast {
   bool fits() const { return !out_of_memory; }
 };
 
-/// Replays a program's setup and its iterations, until one reserves no more than the one before. On
-/// a device that is too small the figures are what a larger one would hold.
-MemoryForecast forecast_memory(const Program& program, const MemoryDevice& device);
+/// Whether a forecast says what holds the peak (at_peak, peak_op, peak_label, shares), which takes
+/// an iteration more.
+enum class PeakDetail : std::uint8_t { shown, left_out };
+
+/// Replays a program's setup and its iterations, until the allocator asks the device for nothing in
+/// one. On a device that is too small the figures are what a larger one would hold.
+MemoryForecast forecast_memory(const Program& program, const MemoryDevice& device,
+                               PeakDetail detail = PeakDetail::shown);
 
 /// CUDA context and library handles, outside the allocator: a stated constant (memory.cpp has its
 /// source).

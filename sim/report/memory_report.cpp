@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "report/anatomy.hpp"
@@ -64,9 +65,9 @@ std::size_t communicators_of(const Schedule& schedule, RankId rank) {
 
 Bytes context_of(const MemoryDevice& device) { return device.caching ? cuda_context() : Bytes(0); }
 
-MemoryReport report_of(const Schedule& schedule, const Seat& seat) {
+MemoryReport report_of(const Schedule& schedule, const Seat& seat, PeakDetail detail) {
   const Program& program = schedule.program_of(seat.rank);
-  MemoryForecast forecast = forecast_memory(program, seat.device);
+  MemoryForecast forecast = forecast_memory(program, seat.device, detail);
   MemoryReport memory;
   memory.allocated_peak = forecast.allocated_peak;
   memory.reserved_peak = forecast.reserved_peak;
@@ -85,12 +86,13 @@ MemoryReport report_of(const Schedule& schedule, const Seat& seat) {
 }
 
 /// The GPU with the least room left: of the largest peak where all GPUs are alike.
-std::optional<MemoryReport> tightest(const Schedule& schedule, const Scenario& scenario) {
+std::optional<MemoryReport> tightest(const Schedule& schedule, const Scenario& scenario,
+                                     PeakDetail detail) {
   std::optional<MemoryReport> worst;
   std::vector<std::pair<Bytes, ProgramMemory>> programs;
   for (const bool computing : {true, false}) {
     for (const Seat& seat : seats(schedule, scenario, computing)) {
-      const MemoryReport memory = report_of(schedule, seat);
+      const MemoryReport memory = report_of(schedule, seat, detail);
       programs.push_back({headroom(memory),
                           {schedule.program_of(seat.rank).name, seat.rank.index(),
                            memory.allocated_peak, memory.reserved_peak, memory.fits}});
@@ -162,13 +164,17 @@ std::vector<MemoryDevice> memory_devices(const Scenario& scenario, const Schedul
 
 std::optional<MemoryReport> memory_report(const RunFacts& facts) {
   const Scenario& scenario = facts.scenario;
-  std::optional<MemoryReport> memory = tightest(facts.schedule, scenario);
+  std::optional<MemoryReport> memory = tightest(facts.schedule, scenario, PeakDetail::shown);
   if (!memory || memory->capacity == Bytes(0) || !facts.schedule_at_batch) return memory;
+  std::map<std::int64_t, Bytes> known{{scenario.batch_per_gpu, headroom(*memory)}};
   const auto room = [&](std::int64_t batch) {
-    const std::optional<MemoryReport> other = tightest(facts.schedule_at_batch(batch), scenario);
-    return other ? headroom(*other) : memory->capacity;
+    const auto found = known.find(batch);
+    if (found != known.end()) return found->second;
+    const std::optional<MemoryReport> other =
+        tightest(facts.schedule_at_batch(batch), scenario, PeakDetail::left_out);
+    return known[batch] = other ? headroom(*other) : memory->capacity;
   };
-  memory->largest_batch_per_gpu = largest_batch(room, facts.scenario.batch_per_gpu);
+  memory->largest_batch_per_gpu = largest_batch(room, scenario.batch_per_gpu);
   return memory;
 }
 
