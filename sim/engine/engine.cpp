@@ -1,5 +1,6 @@
 #include "engine/engine.hpp"
 
+#include <algorithm>
 #include <memory>
 
 #include "base/error.hpp"
@@ -26,12 +27,28 @@ void add_transfer_ports(const Schedule& schedule, const Cluster& cluster, Plans&
   }
 }
 
+// Whether collectives have the network for themselves, and their flows begin together and know of
+// nothing but the ports' rates.
+bool only_like_flows_matter(const Schedule& schedule, const Cluster& cluster,
+                            const EngineOptions& options) {
+  if (options.fidelity != Fidelity::flow || !std::holds_alternative<Star>(cluster.fabric))
+    return false;
+  if (options.comm && options.comm->transport) return false;
+  for (const NodeGroup& group : cluster.groups)
+    if (group.node.nic_burst > Bytes(0) || !group.node.pcie.peer_to_peer) return false;
+  return std::ranges::none_of(schedule.programs, [](const Program& program) {
+    return std::ranges::any_of(
+        program.ops, [](const Op& op) { return std::holds_alternative<Transfer>(op.work); });
+  });
+}
+
 }  // namespace
 
 Trace run(const Schedule& schedule, const Cluster& given, const EngineOptions& options) {
   const Cluster cluster = with_bonded_nics(schedule, given);
   Plans plans(schedule, cluster, options);
   CollectiveTable collectives(schedule, plans);
+  if (only_like_flows_matter(schedule, cluster, options)) plans.merge_flows();
   add_transfer_ports(schedule, cluster, plans);
   Simulation simulation(schedule, cluster, options, collectives);
   const auto pace =

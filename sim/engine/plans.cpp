@@ -3,14 +3,21 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/like_flows.hpp"
+
 namespace rehearse {
 
 namespace {
 
 PlayablePlan playable(FlowPlan plan) {
-  PlayablePlan result{
-      .plan = std::move(plan), .waits_for = {}, .next_begin = {}, .next = {}, .ports = {}};
+  PlayablePlan result{.plan = std::move(plan),
+                      .waits_for = {},
+                      .next_begin = {},
+                      .next = {},
+                      .ports = {},
+                      .stands_for = {}};
   const auto& flows = result.plan.flows;
+  result.stands_for.assign(flows.size(), 1);
   result.waits_for.resize(flows.size());
   result.next_begin.assign(flows.size() + 1, 0);
   for (const std::uint32_t before : result.plan.after) ++result.next_begin[before + 1];
@@ -30,17 +37,38 @@ PlayablePlan playable(FlowPlan plan) {
 Plans::Plans(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options)
     : schedule_(schedule), cluster_(cluster), options_(options) {}
 
-const PlayablePlan& Plans::plan(const Key& key) {
+PlayablePlan& Plans::plan(const Key& key) {
   const auto found = plans_.find(key);
   if (found != plans_.end()) return found->second;
   FlowPlan made = plan_collective(key.kind, key.algorithm, schedule_.groups[key.group],
                                   schedule_.ranks, cluster_, key.fidelity, key.segments);
   PlayablePlan& kept = plans_.emplace(key, playable(std::move(made))).first->second;
-  for (const FlowPlan::Flow& flow : kept.plan.flows)
-    kept.ports.emplace_back(flow.share > 0 || flow.readies
+  number_ports(kept);
+  return kept;
+}
+
+const PlayablePlan& Plans::played_plan(const Key& key) {
+  PlayablePlan& played = plan(key);
+  played.played = true;
+  return played;
+}
+
+void Plans::number_ports(PlayablePlan& plan) {
+  plan.ports.clear();
+  for (const FlowPlan::Flow& flow : plan.plan.flows)
+    plan.ports.emplace_back(flow.share > 0 || flow.readies
                                 ? std::pair(number_of(flow.source), number_of(flow.target))
                                 : std::pair(0U, 0U));
-  return kept;
+}
+
+void Plans::merge_flows() {
+  std::vector<PlayablePlan*> played;
+  for (auto& [key, plan] : plans_)
+    if (plan.played) played.push_back(&plan);
+  merge_like_flows(played, ports_, cluster_);
+  numbers_.clear();
+  ports_.clear();
+  for (PlayablePlan* plan : played) number_ports(*plan);
 }
 
 std::uint32_t Plans::number_of(const Port& port) {
@@ -87,7 +115,7 @@ PlannedCollective Plans::planned_by_transport(const Collective& collective, Grou
                            ? transport.segments
                            : transport.segments_of(collective.size / ranks);
   const PlayablePlan& played =
-      plan({collective.kind, algorithm, group.index(), options_.fidelity, segments});
+      played_plan({collective.kind, algorithm, group.index(), options_.fidelity, segments});
   PlannedCollective result{.plan = &played,
                            .size = collective.size / transport.efficiency,
                            .latency = played.plan.latency,
@@ -108,7 +136,8 @@ PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
     return planned_by_transport(collective, group);
   const CollectiveAlgorithm algorithm = choose(collective, group);
   const FlowPlan& flow = plan({collective.kind, algorithm, group.index(), Fidelity::flow}).plan;
-  const PlayablePlan& played = plan({collective.kind, algorithm, group.index(), options_.fidelity});
+  const PlayablePlan& played =
+      played_plan({collective.kind, algorithm, group.index(), options_.fidelity});
   PlannedCollective result{
       .plan = &played, .size = collective.size, .latency = played.plan.latency};
   add_overlap(collective, result);

@@ -16,6 +16,8 @@ struct PlayablePlan {
   std::vector<std::uint32_t> next_begin, next;  ///< by flow: flows that wait for it
   /// By flow: its ends, into Plans::ports().
   std::vector<std::pair<std::uint32_t, std::uint32_t>> ports;
+  std::vector<std::uint32_t> stands_for;  ///< by flow: how many flows of the collective it plays
+  bool played = false;                    ///< false: only its closed form is used
 };
 
 /// One collective of one group as it will be played: its plan and its calibrated cost.
@@ -36,6 +38,9 @@ class Plans {
   Plans(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options);
 
   PlannedCollective planned(const Collective& collective, GroupId group);
+  /// To be called when all collectives are planned, where their flows have the network for
+  /// themselves: merge_like_flows.
+  void merge_flows();
   /// Number of a port, a new one where it was not yet used.
   std::uint32_t number_of(const Port& port);
   /// Ports used so far, by number.
@@ -51,7 +56,9 @@ class Plans {
     auto operator<=>(const Key&) const = default;
   };
 
-  const PlayablePlan& plan(const Key& key);
+  PlayablePlan& plan(const Key& key);
+  const PlayablePlan& played_plan(const Key& key);
+  void number_ports(PlayablePlan& plan);
   void add_overlap(const Collective& collective, PlannedCollective& planned) const;
   PlannedCollective planned_by_transport(const Collective& collective, GroupId group);
   CollectiveAlgorithm choose(const Collective& collective, GroupId group);

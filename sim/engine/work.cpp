@@ -99,7 +99,8 @@ void Simulation::send_flow(std::uint32_t collective, std::uint32_t flow) {
     if (edge.readies) return end_flow(collective, flow);
     connection.busy = true;
   }
-  trace_.traffic.bytes[static_cast<std::size_t>(edge.source.kind)] += bytes.value();
+  trace_.traffic.bytes[static_cast<std::size_t>(edge.source.kind)] +=
+      bytes.value() * planned.plan->stands_for[flow];
   ++trace_.traffic.flows;
   network_->start_flow(source, target, bytes, {kFlowDone, collective, flow});
 }

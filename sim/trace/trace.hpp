@@ -20,7 +20,8 @@ struct Span {
   Seconds end;
 };
 
-/// Bytes that crossed each kind of port (out direction), and flows in all.
+/// Bytes that crossed each kind of port (out direction), and flows that were played, each for one
+/// or more that are alike.
 struct Traffic {
   std::array<double, 4> bytes{};  ///< by PortKind
   std::uint64_t flows = 0;
