@@ -20,14 +20,30 @@ constexpr double kCurvatureNoises[] = {0, 0.25, 0.5, 1, 2, 4};
 /// Of delay compensation, in units of lambda / samples per update.
 constexpr double kStrengths[] = {0, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256};
 
+/// Mean staleness in quarters of an update: runs of one setting differ a little in theirs.
+long staleness_level(const Observation& seen) {
+  return std::lround(4 * seen.setting.staleness.mean());
+}
+
+/// Least and most of the runs that trained.
+std::pair<long, long> staleness_range(const std::vector<Observation>& observations) {
+  std::pair<long, long> range{std::numeric_limits<long>::max(), 0};
+  for (const Observation& seen : observations) {
+    if (seen.failed) continue;
+    range.first = std::min(range.first, staleness_level(seen));
+    range.second = std::max(range.second, staleness_level(seen));
+  }
+  return range;
+}
+
 /// Observations of one setting get one number, in the order in which settings come.
 std::vector<std::size_t> number_settings(const std::vector<Observation>& observations) {
   std::map<std::tuple<long, double, double, double, double>, std::size_t> numbers;
   std::vector<std::size_t> result;
   for (const Observation& seen : observations) {
-    const long staleness = std::lround(4 * seen.setting.staleness.mean());
-    const auto key = std::tuple(staleness, seen.setting.learning_rate, seen.setting.momentum,
-                                seen.setting.samples_per_update, seen.setting.delay_compensation);
+    const auto key =
+        std::tuple(staleness_level(seen), seen.setting.learning_rate, seen.setting.momentum,
+                   seen.setting.samples_per_update, seen.setting.delay_compensation);
     result.push_back(numbers.try_emplace(key, numbers.size()).first->second);
   }
   return result;
@@ -70,6 +86,7 @@ class ObservedEdges {
 std::vector<Sample> samples_of(const std::vector<Observation>& observations,
                                const std::vector<double>& index, double initial_error) {
   const std::vector<std::size_t> settings = number_settings(observations);
+  const auto [least, most] = staleness_range(observations);
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < observations.size(); ++i) {
     const Observation& seen = observations[i];
@@ -82,7 +99,8 @@ std::vector<Sample> samples_of(const std::vector<Observation>& observations,
            .log_error = std::log(point.error),
            .weight = weight,
            .setting = settings[i],
-           .last = &point == &seen.points.back()});
+           .last = &point == &seen.points.back(),
+           .stalest = most > least && staleness_level(seen) == most});
     }
   }
   return samples;
@@ -195,6 +213,7 @@ ConvergenceModel fit_convergence(const std::vector<Observation>& observations) {
   const std::vector<double> index = edges.indices(noise);
   if (any_compensated) fit = fit_with(observations, index, initial_error, fit.curve);
   const HeldOut held_out = hold_out(samples_of(observations, index, initial_error), fit);
+  const double inflation = inflation_of(held_out.deviations);
   const std::vector<std::size_t> settings = number_settings(observations);
   return {.curve = fit.curve,
           .covariance = fit.covariance,
@@ -203,7 +222,8 @@ ConvergenceModel fit_convergence(const std::vector<Observation>& observations) {
           .initial_error = initial_error,
           .spreads = fit.spreads,
           .compensation = strength,
-          .inflation = inflation_of(held_out.deviations),
+          .inflation = inflation,
+          .inflation_beyond = std::max(inflation, inflation_of(held_out.beyond)),
           .held_out_error = held_out.final_error,
           .settings = static_cast<int>(*std::ranges::max_element(settings)) + 1,
           .runs = static_cast<int>(runs),

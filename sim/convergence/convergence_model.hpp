@@ -30,6 +30,9 @@ struct ConvergenceModel {
   /// How much wider intervals are than these say: what it takes to hold 90 % of the points of
   /// settings that are left out of the fit; at least 1.
   double inflation = 1;
+  /// The same where more staleness is asked about than was fitted, of the stalest settings, all of
+  /// which are left out at once; at least `inflation`.
+  double inflation_beyond = 1;
   double held_out_error = 0;  ///< mean |error - forecast| at the end of those runs, in shares
   int settings = 0, runs = 0, failed_runs = 0;
   double least_failed_error = 0;  ///< that a failed run ends with: seen, or by definition

@@ -52,6 +52,9 @@ Forecast::Forecast(const ConvergenceModel& model, TrainingSetting setting)
   index_ = rehearse::stability_index(model, setting_, part.value);
   weak_index_ = strong_index_ = index_;
   failure_ = model.odds.probability(index_);
+  inflation_ = within(setting_.staleness.mean(), 0, model.domain.most_staleness)
+                   ? model.inflation
+                   : model.inflation_beyond;
   if (part.low == part.high) return;
   weak_index_ = rehearse::stability_index(model, setting_, part.low);
   strong_index_ = rehearse::stability_index(model, setting_, part.high);
@@ -84,7 +87,7 @@ double Forecast::deviation_at(double updates, bool worse) const {
       std::minmax({middle.value, log_error(model_.curve, place(updates, weak_index_)).value,
                    log_error(model_.curve, place(updates, strong_index_)).value});
   const double strength = (worse ? most - middle.value : middle.value - least) / kQuantile90;
-  return std::hypot(model_.inflation * std::sqrt(spread * spread + unknown), strength);
+  return std::hypot(inflation_ * std::sqrt(spread * spread + unknown), strength);
 }
 
 /// The error that `part` of all runs do not exceed. Failed ones lie above the others, evenly

@@ -59,6 +59,7 @@ class Forecast {
   double index_ = 0;
   double weak_index_ = 0, strong_index_ = 0;  ///< with compensation at either end of its interval
   double failure_ = 0;
+  double inflation_ = 1;
 };
 
 /// The same without staleness: what its staleness costs is told against it.

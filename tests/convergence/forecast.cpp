@@ -174,6 +174,18 @@ BOOST_AUTO_TEST_CASE(a_rate_over_the_staleness_weighs_stale_gradients_less) {
   BOOST_TEST(std::abs(now.staleness.share[3] - (1.0 / 3) / (17.0 / 6)) < 1e-12);
 }
 
+BOOST_AUTO_TEST_CASE(what_leaving_out_the_stalest_took_widens_intervals_beyond_them_alone) {
+  const World world;
+  ConvergenceModel model = fit_convergence(runs_of(world, {0, 3, 12}, 3));
+  BOOST_TEST(model.inflation_beyond >= model.inflation);
+  const Estimate within = Forecast(model, setting_of(6, 0.02)).accuracy_after(1000);
+  const Estimate beyond = Forecast(model, setting_of(14, 0.02)).accuracy_after(1000);
+  model.inflation_beyond *= 2;
+  BOOST_TEST(Forecast(model, setting_of(6, 0.02)).accuracy_after(1000).low == within.low);
+  BOOST_TEST(Forecast(model, setting_of(14, 0.02)).accuracy_after(1000).low < beyond.low);
+  BOOST_TEST(Forecast(model, setting_of(14, 0.02)).accuracy_after(1000).high > beyond.high);
+}
+
 // --- delay compensation
 
 namespace {
