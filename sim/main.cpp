@@ -111,6 +111,10 @@ void add_forecast_question(CLI::App& app, ForecastCommand& command) {
   app.add_option("--momentum", command.momentum, "Likewise")
       ->check(a_momentum())
       ->type_name("SHARE");
+  app.add_option("--delay-compensation", command.delay_compensation,
+                 "With this lambda (DC-ASGD); beside --mitigations one more of them")
+      ->check(above_0)
+      ->type_name("LAMBDA");
   app.add_option("--samples-per-update", command.samples_per_update, "Likewise")
       ->check(above_0)
       ->type_name("N");

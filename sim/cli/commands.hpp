@@ -56,6 +56,7 @@ struct ForecastCommand {
   std::optional<Seconds> at;                                          ///< when the accuracy is told
   std::optional<double> samples;                                      ///< likewise, in samples
   std::optional<double> accuracy;                                     ///< to be reached, as a share
+  std::optional<double> delay_compensation;                           ///< lambda; nothing: none
   bool best_bound = false;                                            ///< compare staleness bounds
   bool mitigations = false;      ///< compare with what may help
   int jobs = 0;                  ///< simulations side by side; 0: one per core

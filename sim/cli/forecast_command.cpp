@@ -143,8 +143,10 @@ TrainingSetting asked_setting(const ForecastCommand& command, const FittedCurves
   return setting;
 }
 
-/// Each plan as it is, and with what may help against its staleness.
-std::vector<TrainingPlan> with_mitigations(const std::vector<TrainingPlan>& plans) {
+/// Each plan as it is, and with what may help against its staleness: delay compensation where
+/// there is a lambda for it.
+std::vector<TrainingPlan> with_mitigations(const std::vector<TrainingPlan>& plans,
+                                           const std::optional<double>& lambda) {
   std::vector<TrainingPlan> all;
   for (const TrainingPlan& plan : plans) {
     all.push_back(plan);
@@ -157,6 +159,11 @@ std::vector<TrainingPlan> with_mitigations(const std::vector<TrainingPlan>& plan
     Mitigation aware;
     aware.staleness_aware = true;
     add("rate by staleness", aware);
+    if (lambda) {
+      Mitigation compensated;
+      compensated.delay_compensation = *lambda;
+      add("delay compensated", compensated);
+    }
     if (plan.setting.momentum == 0) continue;
     Mitigation corrected;
     corrected.momentum_correction = true;
@@ -198,7 +205,11 @@ void forecast_command(const ForecastCommand& command) {
           ? std::vector<TrainingPlan>{{fmt::format("staleness {:.3g}", asked.staleness.mean()),
                                        asked, std::nullopt}}
           : simulated_plans(command, asked);
-  if (command.mitigations) plans = with_mitigations(plans);
+  if (command.mitigations) {
+    plans = with_mitigations(plans, command.delay_compensation);
+  } else if (command.delay_compensation) {
+    for (TrainingPlan& plan : plans) plan.setting.delay_compensation = *command.delay_compensation;
+  }
   ForecastReport report{.model = fitted.model,
                         .network = fitted.network,
                         .dataset = fitted.dataset,

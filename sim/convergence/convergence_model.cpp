@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -9,39 +10,60 @@
 #include "base/error.hpp"
 #include "convergence/curve_fit.hpp"
 #include "convergence/stability.hpp"
+#include "convergence/update_order.hpp"
 
 namespace rehearse {
 namespace {
 
 constexpr double kIndependentPoints = 3;  // of a run
 constexpr double kCurvatureNoises[] = {0, 0.25, 0.5, 1, 2, 4};
+/// Of delay compensation, in units of lambda / samples per update.
+constexpr double kStrengths[] = {0, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256};
+
+/// Mean staleness in quarters of an update: runs of one setting differ a little in theirs.
+long staleness_level(const Observation& seen) {
+  return std::lround(4 * seen.setting.staleness.mean());
+}
+
+/// Least and most of the runs that trained.
+std::pair<long, long> staleness_range(const std::vector<Observation>& observations) {
+  std::pair<long, long> range{std::numeric_limits<long>::max(), 0};
+  for (const Observation& seen : observations) {
+    if (seen.failed) continue;
+    range.first = std::min(range.first, staleness_level(seen));
+    range.second = std::max(range.second, staleness_level(seen));
+  }
+  return range;
+}
 
 /// Observations of one setting get one number, in the order in which settings come.
 std::vector<std::size_t> number_settings(const std::vector<Observation>& observations) {
-  std::map<std::tuple<long, double, double, double>, std::size_t> numbers;
+  std::map<std::tuple<long, double, double, double, double>, std::size_t> numbers;
   std::vector<std::size_t> result;
   for (const Observation& seen : observations) {
-    const long staleness = std::lround(4 * seen.setting.staleness.mean());
-    const auto key = std::tuple(staleness, seen.setting.learning_rate, seen.setting.momentum,
-                                seen.setting.samples_per_update);
+    const auto key =
+        std::tuple(staleness_level(seen), seen.setting.learning_rate, seen.setting.momentum,
+                   seen.setting.samples_per_update, seen.setting.delay_compensation);
     result.push_back(numbers.try_emplace(key, numbers.size()).first->second);
   }
   return result;
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+/// What delay compensation makes up for, if it is so strong.
+double part_of(const TrainingSetting& setting, double strength) {
+  return strength * setting.delay_compensation / setting.samples_per_update;
 }
 
 /// The edges of all observations, for any noise of the curvature.
 class ObservedEdges {
  public:
-  ObservedEdges(const std::vector<Observation>& observations, double reference)
+  ObservedEdges(const std::vector<Observation>& observations, double reference, double strength)
       : observations_(observations), reference_(reference) {
-    for (const Observation& seen : observations)
-      edges_.emplace_back(seen.setting.staleness, seen.setting.momentum);
+    for (const Observation& seen : observations) {
+      edges_.emplace_back(seen.setting.staleness,
+                          Descent{.momentum = seen.setting.momentum,
+                                  .compensation = part_of(seen.setting, strength)});
+    }
   }
 
   /// Their stability indices.
@@ -50,7 +72,7 @@ class ObservedEdges {
     for (std::size_t i = 0; i < observations_.size(); ++i) {
       const TrainingSetting& setting = observations_[i].setting;
       const double noise = curvature_noise * reference_ / setting.samples_per_update;
-      result.push_back(setting.learning_rate / (setting.order_factor * edges_[i].at(noise)));
+      result.push_back(setting.learning_rate / edges_[i].at(noise));
     }
     return result;
   }
@@ -64,6 +86,7 @@ class ObservedEdges {
 std::vector<Sample> samples_of(const std::vector<Observation>& observations,
                                const std::vector<double>& index, double initial_error) {
   const std::vector<std::size_t> settings = number_settings(observations);
+  const auto [least, most] = staleness_range(observations);
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < observations.size(); ++i) {
     const Observation& seen = observations[i];
@@ -76,7 +99,8 @@ std::vector<Sample> samples_of(const std::vector<Observation>& observations,
            .log_error = std::log(point.error),
            .weight = weight,
            .setting = settings[i],
-           .last = &point == &seen.points.back()});
+           .last = &point == &seen.points.back(),
+           .stalest = most > least && staleness_level(seen) == most});
     }
   }
   return samples;
@@ -90,62 +114,20 @@ double inflation_of(std::vector<double> deviations) {
   return std::max(1.0, *place / kQuantile90);
 }
 
-FittedDomain domain_of(const std::vector<Observation>& observations,
-                       const std::vector<double>& index) {
-  const TrainingSetting& first = observations.front().setting;
-  FittedDomain domain{.least_rate = first.learning_rate,
-                      .most_rate = first.learning_rate,
-                      .least_momentum = first.momentum,
-                      .most_momentum = first.momentum,
-                      .least_samples = first.samples_per_update,
-                      .most_samples = first.samples_per_update};
-  for (std::size_t i = 0; i < observations.size(); ++i) {
-    const Observation& seen = observations[i];
-    const TrainingSetting& setting = seen.setting;
-    domain.least_rate = std::min(domain.least_rate, setting.learning_rate);
-    domain.most_rate = std::max(domain.most_rate, setting.learning_rate);
-    domain.least_momentum = std::min(domain.least_momentum, setting.momentum);
-    domain.most_momentum = std::max(domain.most_momentum, setting.momentum);
-    domain.least_samples = std::min(domain.least_samples, setting.samples_per_update);
-    domain.most_samples = std::max(domain.most_samples, setting.samples_per_update);
-    domain.most_staleness = std::max(domain.most_staleness, setting.staleness.mean());
-    if (seen.failed) continue;
-    domain.most_updates = std::max(domain.most_updates, seen.updates);
-    domain.most_index = std::max(domain.most_index, index[i]);
-  }
-  return domain;
-}
-
-double mean_initial_error(const std::vector<Observation>& observations) {
-  double sum = 0;
-  for (const Observation& seen : observations) sum += seen.initial_error;
-  return sum / static_cast<double>(observations.size());
-}
-
-double median_samples(const std::vector<Observation>& observations) {
-  std::vector<double> samples;
-  for (const Observation& seen : observations) samples.push_back(seen.setting.samples_per_update);
-  return median(samples);
-}
-
-/// Of runs that went on to some end; by definition where there is none.
-double least_failed_error(const std::vector<Observation>& observations, double initial_error) {
-  double least = 1;
-  bool seen_any = false;
-  for (const Observation& seen : observations) {
-    if (!seen.failed || seen.points.empty()) continue;
-    least = std::min(least, seen.points.back().error);
-    seen_any = true;
-  }
-  return seen_any ? std::min(least, initial_error) : kFailedShare * initial_error;
-}
-
 DivergenceOdds odds_of(const std::vector<Observation>& observations,
                        const std::vector<double>& index) {
   std::vector<TrainingOutcome> outcomes;
   for (std::size_t i = 0; i < observations.size(); ++i)
     outcomes.push_back({index[i], observations[i].failed});
   return DivergenceOdds(outcomes);
+}
+
+/// The fit with this noise, with how likely the failures are on top.
+CurveFit fit_with(const std::vector<Observation>& observations, const std::vector<double>& index,
+                  double initial_error, const LearningCurve& start) {
+  CurveFit fit = fit_curve(samples_of(observations, index, initial_error), start);
+  fit.log_likelihood += odds_of(observations, index).log_evidence();
+  return fit;
 }
 
 /// The noise of the curvature with which curves and failures are likeliest, and the fit with it.
@@ -155,20 +137,62 @@ std::pair<double, CurveFit> fit_noise(const std::vector<Observation>& observatio
   best.second.curve = learning_curve_prior().mean;
   best.second.log_likelihood = -std::numeric_limits<double>::infinity();
   for (const double noise : kCurvatureNoises) {
-    const std::vector<double> index = edges.indices(noise);
-    CurveFit fit = fit_curve(samples_of(observations, index, initial_error), best.second.curve);
-    fit.log_likelihood += odds_of(observations, index).log_evidence();
+    CurveFit fit = fit_with(observations, edges.indices(noise), initial_error, best.second.curve);
     if (fit.log_likelihood > best.second.log_likelihood) best = {noise, std::move(fit)};
   }
   return best;
 }
 
+/// Those without delay compensation; all, where none of these trained.
+std::vector<Observation> without_compensation(const std::vector<Observation>& observations) {
+  std::vector<Observation> plain;
+  std::ranges::copy_if(observations, std::back_inserter(plain),
+                       [](const Observation& seen) { return !compensated(seen.setting); });
+  return std::ranges::all_of(plain, &Observation::failed) ? observations : plain;
+}
+
+/// The likeliest strength, and those about it whose likelihood is above what leaves 90 % of a
+/// normal distribution, a step of the grid further on either side.
+Bracketed fit_strength(const std::vector<Observation>& observations, double reference, double noise,
+                       double initial_error, const LearningCurve& start) {
+  constexpr double kNearly = 0.5 * kQuantile90 * kQuantile90;
+  constexpr std::size_t kCount = std::size(kStrengths);
+  std::vector<double> likelihood;
+  for (const double strength : kStrengths) {
+    ObservedEdges edges(observations, reference, strength);
+    likelihood.push_back(
+        fit_with(observations, edges.indices(noise), initial_error, start).log_likelihood);
+  }
+  const auto best = std::ranges::max_element(likelihood);
+  const auto nearly = [&](double value) { return value >= *best - kNearly; };
+  const auto first =
+      static_cast<std::size_t>(std::ranges::find_if(likelihood, nearly) - likelihood.begin());
+  const auto last =
+      kCount - 1 -
+      static_cast<std::size_t>(std::find_if(likelihood.rbegin(), likelihood.rend(), nearly) -
+                               likelihood.rbegin());
+  return {kStrengths[first > 0 ? first - 1 : 0], kStrengths[best - likelihood.begin()],
+          kStrengths[std::min(last + 1, kCount - 1)]};
+}
+
 }  // namespace
 
-double stability_index(const ConvergenceModel& model, const TrainingSetting& setting) {
-  const double noise = model.curvature_noise * model.reference_samples / setting.samples_per_update;
-  const double edge = stability_edge(setting.staleness, {setting.momentum, noise});
-  return setting.learning_rate / (setting.order_factor * edge);
+Bracketed compensation_of(const ConvergenceModel& model, const TrainingSetting& setting) {
+  if (!compensated(setting)) return {};
+  if (!model.compensation) return {0, std::min(1.0, part_of(setting, 1)), 1};
+  const Bracketed& strength = *model.compensation;
+  return {part_of(setting, strength.low), part_of(setting, strength.value),
+          part_of(setting, strength.high)};
+}
+
+double stability_index(const ConvergenceModel& model, const TrainingSetting& setting,
+                       double compensation) {
+  const Descent descent{.momentum = setting.momentum,
+                        .curvature_noise = model.curvature_noise * model.reference_samples /
+                                           setting.samples_per_update,
+                        .compensation = compensation};
+  const double edge = stability_edge(setting.staleness, descent);
+  return setting.learning_rate / (order_factor(setting.order, descent) * edge);
 }
 
 ConvergenceModel fit_convergence(const std::vector<Observation>& observations) {
@@ -177,10 +201,19 @@ ConvergenceModel fit_convergence(const std::vector<Observation>& observations) {
   check(failed < runs, "a fit has a run that trained");
   const double reference = median_samples(observations);
   const double initial_error = mean_initial_error(observations);
-  ObservedEdges edges(observations, reference);
-  const auto [noise, fit] = fit_noise(observations, edges, initial_error);
+  const bool any_compensated = std::ranges::any_of(
+      observations, [](const Observation& seen) { return compensated(seen.setting); });
+  const std::vector<Observation> plain = without_compensation(observations);
+  ObservedEdges plain_edges(plain, reference, 1);
+  auto [noise, fit] = fit_noise(plain, plain_edges, initial_error);
+  std::optional<Bracketed> strength;
+  if (any_compensated)
+    strength = fit_strength(observations, reference, noise, initial_error, fit.curve);
+  ObservedEdges edges(observations, reference, strength ? strength->value : 0);
   const std::vector<double> index = edges.indices(noise);
+  if (any_compensated) fit = fit_with(observations, index, initial_error, fit.curve);
   const HeldOut held_out = hold_out(samples_of(observations, index, initial_error), fit);
+  const double inflation = inflation_of(held_out.deviations);
   const std::vector<std::size_t> settings = number_settings(observations);
   return {.curve = fit.curve,
           .covariance = fit.covariance,
@@ -188,7 +221,9 @@ ConvergenceModel fit_convergence(const std::vector<Observation>& observations) {
           .reference_samples = reference,
           .initial_error = initial_error,
           .spreads = fit.spreads,
-          .inflation = inflation_of(held_out.deviations),
+          .compensation = strength,
+          .inflation = inflation,
+          .inflation_beyond = std::max(inflation, inflation_of(held_out.beyond)),
           .held_out_error = held_out.final_error,
           .settings = static_cast<int>(*std::ranges::max_element(settings)) + 1,
           .runs = static_cast<int>(runs),

@@ -1,23 +1,20 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <optional>
 #include <vector>
 
 #include "convergence/curve_fit.hpp"
 #include "convergence/divergence.hpp"
+#include "convergence/fitted_domain.hpp"
 #include "convergence/learning_curve.hpp"
 #include "convergence/observation.hpp"
 
 namespace rehearse {
 
-/// What the observations span; a question outside of it is answered by the formulae alone.
-struct FittedDomain {
-  double least_rate = 0, most_rate = 0;
-  double least_momentum = 0, most_momentum = 0;
-  double most_staleness = 0;  ///< mean
-  double most_updates = 0;
-  double least_samples = 0, most_samples = 0;  ///< per update
-  double most_index = 0;                       ///< of the runs that trained
+/// A value with the interval that holds it with 90 %.
+struct Bracketed {
+  double low = 0, value = 0, high = 0;
 };
 
 /// How one model on one data set converges in any setting, as fitted to some runs.
@@ -28,9 +25,14 @@ struct ConvergenceModel {
   double reference_samples = 1;  ///< median of the observations
   double initial_error = 0;      ///< mean of the observations
   Spreads spreads;
+  /// Delay compensation's strength times samples per update over lambda, where runs had any.
+  std::optional<Bracketed> compensation;
   /// How much wider intervals are than these say: what it takes to hold 90 % of the points of
   /// settings that are left out of the fit; at least 1.
   double inflation = 1;
+  /// The same where more staleness is asked about than was fitted, of the stalest settings, all of
+  /// which are left out at once; at least `inflation`.
+  double inflation_beyond = 1;
   double held_out_error = 0;  ///< mean |error - forecast| at the end of those runs, in shares
   int settings = 0, runs = 0, failed_runs = 0;
   double least_failed_error = 0;  ///< that a failed run ends with: seen, or by definition
@@ -42,13 +44,24 @@ struct ConvergenceModel {
 ///
 /// Least squares of ln(error) with Huber's loss and learning_curve_prior(); a run counts as three
 /// independent points however many it has. Runs that failed say where runs fail and nothing else.
-/// The noise of the curvature is chosen from a few values, with the rest, by likelihood.
+/// The noise of the curvature is chosen from a few values, with the rest, by likelihood; then,
+/// where runs had it, the strength of delay compensation from others, with those that are nearly as
+/// likely.
 ConvergenceModel fit_convergence(const std::vector<Observation>& observations);
 
+/// Which part of what a gradient has missed its delay compensation makes up for: Descent's
+/// compensation. Its estimate of the Hessian's diagonal is lambda g g. For a loss that is a
+/// negative log-likelihood the mean of g g over single samples is the Hessian where the model is
+/// right (Fisher's information; Zheng et al. 2017, section 4), and over batches of b samples 1/b of
+/// it (what their gradients have in common makes it more): lambda / b. Where no run of the fit had
+/// it, that is the value, and anything from nothing to all may be.
+Bracketed compensation_of(const ConvergenceModel& model, const TrainingSetting& setting);
+
 /// The share of the stability edge that the rate takes up: rate / edge(staleness, momentum, noise
-/// of the curvature) / order_factor, in units of 1 / curvature, of which only ratios matter. The
-/// noise is the model's, carried over to the setting's batch: inversely proportional to the samples
-/// per update.
-double stability_index(const ConvergenceModel& model, const TrainingSetting& setting);
+/// of the curvature, compensation) / order_factor, in units of 1 / curvature, of which only ratios
+/// matter. The noise is the model's, carried over to the setting's batch: inversely proportional to
+/// the samples per update.
+double stability_index(const ConvergenceModel& model, const TrainingSetting& setting,
+                       double compensation = 0);
 
 }  // namespace rehearse

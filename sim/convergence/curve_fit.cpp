@@ -1,6 +1,7 @@
 #include "convergence/curve_fit.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -103,29 +104,36 @@ double parameter_variance(const LearningCurve& curve, const Eigen::MatrixXd& cov
 HeldOut hold_out(const std::vector<Sample>& samples, const CurveFit& fit) {
   HeldOut result;
   double finals = 0;
-  std::size_t settings = 0;
-  for (const Sample& sample : samples) settings = std::max(settings, sample.setting + 1);
-  const std::size_t folds = std::min(kFolds, settings);
-  for (std::size_t fold = 0; fold < folds && folds > 1; ++fold) {
+  // What a fit without some of the samples says of those; the spreads stay those of all.
+  const auto leave_out = [&](auto&& left_out, auto&& take) {
     std::vector<Sample> kept;
-    for (const Sample& sample : samples)
-      if (sample.setting % folds != fold) kept.push_back(sample);
-    if (kept.empty()) continue;
-    // The spreads stay those of all.
+    std::ranges::remove_copy_if(samples, std::back_inserter(kept), left_out);
+    if (kept.empty()) return;
     const LeastSquares without = fit_once(kept, fit.curve, fit.spreads);
     const LearningCurve curve = without.solution;
     for (const Sample& sample : samples) {
-      if (sample.setting % folds != fold) continue;
+      if (!left_out(sample)) continue;
       const LogError forecast = log_error(curve, sample.place);
       const double deviation =
           std::sqrt(std::pow(fit.spreads.at(forecast.penalty), 2) +
                     parameter_variance(curve, without.covariance, sample.place));
-      result.deviations.push_back(std::abs(forecast.value - sample.log_error) / deviation);
-      if (!sample.last) continue;
-      result.final_error += std::abs(std::exp(forecast.value) - std::exp(sample.log_error));
-      finals += 1;
+      take(sample, forecast.value, std::abs(forecast.value - sample.log_error) / deviation);
     }
+  };
+  std::size_t settings = 0;
+  for (const Sample& sample : samples) settings = std::max(settings, sample.setting + 1);
+  const std::size_t folds = std::min(kFolds, settings);
+  for (std::size_t fold = 0; fold < folds && folds > 1; ++fold) {
+    leave_out([&](const Sample& sample) { return sample.setting % folds == fold; },
+              [&](const Sample& sample, double forecast, double deviation) {
+                result.deviations.push_back(deviation);
+                if (!sample.last) return;
+                result.final_error += std::abs(std::exp(forecast) - std::exp(sample.log_error));
+                finals += 1;
+              });
   }
+  leave_out([](const Sample& sample) { return sample.stalest; },
+            [&](const Sample&, double, double deviation) { result.beyond.push_back(deviation); });
   if (finals > 0) result.final_error /= finals;
   return result;
 }

@@ -19,6 +19,7 @@ struct Sample {
   double weight = 1;        ///< of its residual: the points of one run do not each count fully
   std::size_t setting = 0;  ///< runs of one setting differ in their seeds
   bool last = false;        ///< of its run
+  bool stalest = false;     ///< whether its mean staleness is the largest of several
 };
 
 /// Standard deviations of ln(error) from run to run and along a run.
@@ -46,6 +47,8 @@ double parameter_variance(const LearningCurve& curve, const Eigen::MatrixXd& cov
 /// time, or one where there are less than ten. Empty where there is only one.
 struct HeldOut {
   std::vector<double> deviations;  ///< |off| in standard deviations that the fit expects
+  /// Likewise of the stalest settings, all left out at once: what lies beyond the staleness seen.
+  std::vector<double> beyond;
   double final_error = 0;  ///< mean |error - forecast| at the runs' ends, in shares of the samples
 };
 HeldOut hold_out(const std::vector<Sample>& samples, const CurveFit& fit);

@@ -57,8 +57,7 @@ FittedCurves fit_curves(const std::vector<std::filesystem::path>& files) {
   fitted.usual = {.staleness = {},
                   .learning_rate = rate,
                   .momentum = momentum,
-                  .samples_per_update = fitted.model.reference_samples,
-                  .order_factor = 1};
+                  .samples_per_update = fitted.model.reference_samples};
   return fitted;
 }
 

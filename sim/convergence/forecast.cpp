@@ -42,34 +42,52 @@ std::string to_string(Verdict verdict) {
 
 TrainingSetting fresh(TrainingSetting setting) {
   setting.staleness = Staleness{};
-  setting.order_factor = 1;
+  setting.order.clear();
   return setting;
 }
 
 Forecast::Forecast(const ConvergenceModel& model, TrainingSetting setting)
-    : model_(model),
-      setting_(std::move(setting)),
-      index_(rehearse::stability_index(model, setting_)),
-      failure_(model.odds.probability(index_)) {}
+    : model_(model), setting_(std::move(setting)) {
+  const Bracketed part = compensation_of(model, setting_);
+  index_ = rehearse::stability_index(model, setting_, part.value);
+  weak_index_ = strong_index_ = index_;
+  failure_ = model.odds.probability(index_);
+  inflation_ = within(setting_.staleness.mean(), 0, model.domain.most_staleness)
+                   ? model.inflation
+                   : model.inflation_beyond;
+  if (part.low == part.high) return;
+  weak_index_ = rehearse::stability_index(model, setting_, part.low);
+  strong_index_ = rehearse::stability_index(model, setting_, part.high);
+  // The mean over a normal distribution by Gauss and Hermite, whose outer points lie at 1.73
+  // deviations, the interval's ends at 1.64.
+  failure_ =
+      (4 * failure_ + model.odds.probability(weak_index_) + model.odds.probability(strong_index_)) /
+      6;
+}
 
 Verdict Forecast::verdict() const {
   if (failure_ >= kFails) return Verdict::diverges;
   return failure_ >= kMayFail ? Verdict::may_diverge : Verdict::converges;
 }
 
-CurvePlace Forecast::place(double updates) const {
-  return {setting_.effective_rate(), index_, updates, model_.initial_error};
+CurvePlace Forecast::place(double updates, double index) const {
+  return {setting_.effective_rate(), index, updates, model_.initial_error};
 }
 
 double Forecast::log_error_at(double updates) const {
-  return log_error(model_.curve, place(updates)).value;
+  return log_error(model_.curve, place(updates, index_)).value;
 }
 
-double Forecast::deviation_at(double updates) const {
-  const CurvePlace at = place(updates);
-  const double spread = model_.spreads.at(log_error(model_.curve, at).penalty);
+double Forecast::deviation_at(double updates, bool worse) const {
+  const CurvePlace at = place(updates, index_);
+  const LogError middle = log_error(model_.curve, at);
+  const double spread = model_.spreads.at(middle.penalty);
   const double unknown = parameter_variance(model_.curve, model_.covariance, at);
-  return model_.inflation * std::sqrt(spread * spread + unknown);
+  const auto [least, most] =
+      std::minmax({middle.value, log_error(model_.curve, place(updates, weak_index_)).value,
+                   log_error(model_.curve, place(updates, strong_index_)).value});
+  const double strength = (worse ? most - middle.value : middle.value - least) / kQuantile90;
+  return std::hypot(inflation_ * std::sqrt(spread * spread + unknown), strength);
 }
 
 /// The error that `part` of all runs do not exceed. Failed ones lie above the others, evenly
@@ -81,7 +99,7 @@ double Forecast::error_quantile(double updates, double part) const {
     return model_.least_failed_error + among * (1 - model_.least_failed_error);
   }
   const double off = boost::math::quantile(boost::math::normal(), part / trained);
-  const double error = std::exp(log_error_at(updates) + off * deviation_at(updates));
+  const double error = std::exp(log_error_at(updates) + off * deviation_at(updates, off > 0));
   return std::min(model_.initial_error, error);
 }
 
@@ -133,6 +151,9 @@ std::vector<std::string> Forecast::outside_calibration(double updates) const {
                            domain.most_samples));
   if (const double mean = asked.staleness.mean(); !within(mean, 0, domain.most_staleness))
     reasons.push_back(span("mean staleness", mean, 0, domain.most_staleness));
+  if (const double lambda = asked.delay_compensation;
+      asked.staleness.max() > 0 && !within(lambda, 0, domain.most_compensation))
+    reasons.push_back(span("delay compensation", lambda, 0, domain.most_compensation));
   if (!within(updates, 0, domain.most_updates))
     reasons.push_back(span("updates", updates, 0, domain.most_updates));
   if (verdict() != Verdict::diverges && !within(index_, 0, domain.most_index))

@@ -27,8 +27,9 @@ std::string to_string(Verdict verdict);
 ///
 /// A run fails with the probability that DivergenceOdds says;
 /// else ln(error) is normally distributed about the curve, with the variance of runs plus that of
-/// the fitted parameters. Intervals are quantiles of both together; the value is the median of the
-/// runs that do not fail, or the untrained accuracy where the verdict is that it diverges.
+/// the fitted parameters, and what the strength of delay compensation may make of it. Intervals are
+/// quantiles of both together; the value is the median of the runs that do not fail, or the
+/// untrained accuracy where the verdict is that it diverges.
 class Forecast {
  public:
   Forecast(const ConvergenceModel& model, TrainingSetting setting);
@@ -46,16 +47,19 @@ class Forecast {
   std::vector<std::string> outside_calibration(double updates) const;
 
  private:
+  CurvePlace place(double updates, double index) const;
   double log_error_at(double updates) const;
-  double deviation_at(double updates) const;
+  /// Of ln(error), to its worse or its better side.
+  double deviation_at(double updates, bool worse) const;
   double error_quantile(double updates, double part) const;
   std::optional<double> updates_until(double error, double part) const;
-  CurvePlace place(double updates) const;
 
   const ConvergenceModel& model_;
   TrainingSetting setting_;
   double index_ = 0;
+  double weak_index_ = 0, strong_index_ = 0;  ///< with compensation at either end of its interval
   double failure_ = 0;
+  double inflation_ = 1;
 };
 
 /// The same without staleness: what its staleness costs is told against it.

@@ -55,6 +55,7 @@ TrainingSetting mitigated(TrainingSetting setting, const Mitigation& mitigation,
     setting.momentum = corrected.momentum;
     setting.learning_rate = corrected.learning_rate;
   }
+  setting.delay_compensation = mitigation.delay_compensation;
   if (!mitigation.staleness_aware) return setting;
   auto& share = setting.staleness.share;
   double sum = 0;
@@ -77,8 +78,6 @@ bool has_failed(const Curve& curve) {
 }
 
 Observation observe(const Curve& curve, const std::string& name) {
-  if (curve.mitigation.delay_compensation > 0)
-    refuse(name, "trained with delay compensation, which the forecast knows nothing of");
   if (curve.mitigation.local_steps > 1)
     refuse(name, "trained with local steps, which the forecast knows nothing of");
   if (curve.points.size() < 2 && !curve.diverged)
@@ -100,7 +99,7 @@ Observation observe(const Curve& curve, const std::string& name) {
   }
   if (histogram.empty()) refuse(name, "expected updates in staleness.histogram");
   seen.setting = mitigated(
-      {counted_staleness(histogram), curve.learning_rate, curve.momentum, samples_per_update, 1},
+      {counted_staleness(histogram), curve.learning_rate, curve.momentum, samples_per_update},
       curve.mitigation, curve.workers);
   seen.initial_error = error_of(curve.points.front(), curve);
   seen.updates = static_cast<double>(last.update);

@@ -15,15 +15,17 @@ struct TrainingSetting {
   double learning_rate = 0.1;
   double momentum = 0;
   double samples_per_update = 1;
-  double order_factor = 1;  ///< what the order of the updates makes of the stability edge
+  std::vector<std::uint32_t> order = {};  ///< staleness in order of application; empty: in no order
+  double delay_compensation = 0;          ///< Mitigation's lambda
 
   /// How far a constant gradient leads per update: rate / (1 - momentum).
   double effective_rate() const { return learning_rate / (1 - momentum); }
 };
 
 /// The setting in which gradients are applied as `mitigation` makes them: a rate that is divided by
-/// the staleness weighs each staleness by the inverse; corrected momentum is what the server uses.
-/// Bounds, backup workers and warm-up show in the staleness itself.
+/// the staleness weighs each staleness by the inverse; corrected momentum is what the server uses;
+/// delay compensation stays for stability_index(). Bounds, backup workers and warm-up show in the
+/// staleness itself.
 TrainingSetting mitigated(TrainingSetting setting, const Mitigation& mitigation,
                           std::uint32_t workers);
 
@@ -50,7 +52,7 @@ struct Observation {
 bool has_failed(const Curve& curve);
 
 /// InputError naming `name` where a curve has no untrained point, none after it, or a mitigation
-/// that the forecast knows nothing of (delay compensation, local steps).
+/// that the forecast knows nothing of (local steps).
 Observation observe(const Curve& curve, const std::string& name);
 
 }  // namespace rehearse

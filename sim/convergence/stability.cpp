@@ -22,16 +22,20 @@ constexpr double kPi = std::numbers::pi;
 /// What does not depend on a, at z = exp(i angle).
 struct Frequency {
   Complex own;      ///< (z - 1)(1 - m/z): what one step does by itself
-  Complex delayed;  ///< P(1/z)
+  Complex delayed;  ///< f + (1 - f) P(1/z)
+  double square;    ///< mean of |f + (1 - f) z^-k|^2 over the draws of k
 };
 
-Frequency frequency(const Staleness& staleness, double momentum, double angle) {
+Frequency frequency(const Staleness& staleness, const Descent& descent, double angle) {
   const Complex z = std::polar(1.0, angle);
   const Complex w = std::conj(z);
   Complex sum = 0;
   for (auto share = staleness.share.rbegin(); share != staleness.share.rend(); ++share)
     sum = sum * w + *share;
-  return {(z - 1.0) * (1.0 - momentum * w), sum};
+  const double now = descent.compensation;
+  const double then = 1 - now;
+  return {(z - 1.0) * (1.0 - descent.momentum * w), now + then * sum,
+          now * now + then * then + 2 * now * then * sum.real()};
 }
 
 /// a(w) |P|^2, so that nothing is divided by a P of 0.
@@ -43,9 +47,9 @@ double value(const Frequency& at) { return boundary(at).real() / std::norm(at.de
 double positive(double a) { return a > 0 ? a : kInfinity; }
 
 /// Where the imaginary part of the boundary changes its sign, to the last bit.
-double crossing(const Staleness& staleness, double momentum, double low, double high) {
+double crossing(const Staleness& staleness, const Descent& descent, double low, double high) {
   const auto below = [&](double angle) {
-    return boundary(frequency(staleness, momentum, angle)).imag() < 0;
+    return boundary(frequency(staleness, descent, angle)).imag() < 0;
   };
   const bool first = below(low);
   for (int i = 0; i < 60; ++i) {
@@ -58,18 +62,19 @@ double crossing(const Staleness& staleness, double momentum, double low, double 
 /// Steps on the half circle: 16 for every oscillation of z^-max, and for how long momentum lasts.
 std::size_t steps_of(const Staleness& staleness, const Descent& descent) {
   check(descent.momentum >= 0 && descent.momentum < 0.99999, "momentum lies in [0, 0.99999)");
+  check(descent.compensation >= 0, "what was missed is added, not taken away");
   return 16 * (staleness.max() + 4 + static_cast<std::size_t>(1 / (1 - descent.momentum)));
 }
 
 /// The half circle's midpoints: sums over them are the trapezoid rule on a periodic analytic
 /// function, which converges faster than any power.
-std::vector<Frequency> half_circle(const Staleness& staleness, double momentum,
+std::vector<Frequency> half_circle(const Staleness& staleness, const Descent& descent,
                                    std::size_t points) {
   std::vector<Frequency> circle;
   circle.reserve(points);
   for (std::size_t i = 0; i < points; ++i) {
     const double part = (static_cast<double>(i) + 0.5) / static_cast<double>(points);
-    circle.push_back(frequency(staleness, momentum, kPi * part));
+    circle.push_back(frequency(staleness, descent, kPi * part));
   }
   return circle;
 }
@@ -84,7 +89,7 @@ Gains gains(const std::vector<Frequency>& circle, double a, double curvature_noi
   for (const Frequency& at : circle) {
     const double gain = 1 / std::norm(at.own + a * at.delayed);
     sum.noise += gain;
-    sum.loop += a * a * (1 + curvature_noise - std::norm(at.delayed)) * gain;
+    sum.loop += a * a * ((1 + curvature_noise) * at.square - std::norm(at.delayed)) * gain;
   }
   const auto points = static_cast<double>(circle.size());
   return {sum.noise / points, sum.loop / points};
@@ -118,7 +123,7 @@ double mean_stability_edge(const Staleness& staleness, const Descent& descent) {
   bool below_before = false;
   for (std::size_t i = 1; i < steps; ++i) {
     const double angle = kPi * static_cast<double>(i) / static_cast<double>(steps);
-    const Frequency at = frequency(staleness, descent.momentum, angle);
+    const Frequency at = frequency(staleness, descent, angle);
     const bool below = boundary(at).imag() < 0;
     const double a = value(at);
     if (i > 1 && below != below_before)
@@ -128,12 +133,12 @@ double mean_stability_edge(const Staleness& staleness, const Descent& descent) {
     below_before = below;
   }
   // Most brackets lie far above the least: only what may be the edge is worked out.
-  double edge = positive(value(frequency(staleness, descent.momentum, kPi)));
+  double edge = positive(value(frequency(staleness, descent, kPi)));
   std::ranges::sort(brackets, {}, &Bracket::least);
   for (const Bracket& bracket : brackets) {
     if (bracket.least > edge) break;
-    const double angle = crossing(staleness, descent.momentum, bracket.low, bracket.high);
-    edge = std::min(edge, positive(value(frequency(staleness, descent.momentum, angle))));
+    const double angle = crossing(staleness, descent, bracket.low, bracket.high);
+    edge = std::min(edge, positive(value(frequency(staleness, descent, angle))));
   }
   return edge;
 }
@@ -141,20 +146,18 @@ double mean_stability_edge(const Staleness& staleness, const Descent& descent) {
 /// Half circles, each twice as fine as the one before, made when they are asked for.
 struct StabilityEdges::Circles {
   Staleness staleness;
-  double momentum;
+  Descent descent;
   double mean_edge;
   std::vector<std::vector<Frequency>> finer;
 
-  Circles(Staleness of, double with)
+  Circles(Staleness of, const Descent& with)
       : staleness(std::move(of)),
-        momentum(with),
-        mean_edge(mean_stability_edge(staleness, {momentum, 0})) {}
+        descent(with),
+        mean_edge(mean_stability_edge(staleness, descent)) {}
 
-  std::size_t points(std::size_t level) const {
-    return steps_of(staleness, {momentum, 0}) << level;
-  }
+  std::size_t points(std::size_t level) const { return steps_of(staleness, descent) << level; }
   const std::vector<Frequency>& at(std::size_t level) {
-    if (level == finer.size()) finer.push_back(half_circle(staleness, momentum, points(level)));
+    if (level == finer.size()) finer.push_back(half_circle(staleness, descent, points(level)));
     return finer[level];
   }
 
@@ -173,8 +176,8 @@ struct StabilityEdges::Circles {
   }
 };
 
-StabilityEdges::StabilityEdges(Staleness staleness, double momentum)
-    : circles_(std::make_unique<Circles>(std::move(staleness), momentum)) {}
+StabilityEdges::StabilityEdges(Staleness staleness, const Descent& descent)
+    : circles_(std::make_unique<Circles>(std::move(staleness), descent)) {}
 StabilityEdges::~StabilityEdges() = default;
 StabilityEdges::StabilityEdges(StabilityEdges&&) noexcept = default;
 
@@ -189,12 +192,12 @@ double StabilityEdges::at(double curvature_noise) {
 }
 
 double stability_edge(const Staleness& staleness, const Descent& descent) {
-  return StabilityEdges(staleness, descent.momentum).at(descent.curvature_noise);
+  return StabilityEdges(staleness, descent).at(descent.curvature_noise);
 }
 
 double noise_gain(const Staleness& staleness, double a, const Descent& descent) {
   check(a > 0, "a step has a length");
-  StabilityEdges edges(staleness, descent.momentum);
+  StabilityEdges edges(staleness, descent);
   if (a >= edges.at(descent.curvature_noise)) return kInfinity;
   return edges.circles_->refined([&](const std::vector<Frequency>& circle) {
     const Gains both = gains(circle, a, descent.curvature_noise);

@@ -21,9 +21,20 @@ namespace rehearse {
 /// criteria for stochastic systems", IEEE Trans. Automatic Control 16, 1971). c is the variance of
 /// the curvature from batch to batch over its mean's square: fresh gradients without momentum are
 /// stable up to 2 / (1 + c) (Wu, Ma, E, "How SGD selects the global minima", NeurIPS 2018).
+///
+/// Delay compensation (Zheng et al., ICML 2017) adds to the gradient h x(t-k) of the parameters
+/// that were read a part f of what they have missed, h (x(t) - x(t-k)): all of it where its
+/// estimate of the Hessian is exact (f = 1: nothing is stale), nothing at f = 0. On the quadratic
+/// that is
+///
+///     f x(t) + (1 - f) x(t-k),   so P becomes f + (1 - f) P, and 1 - |P|^2, the variance of the
+///     draws, (1 - f)^2 (1 - |P|^2); with c, the 1 in 1 + c is mean |f + (1 - f) w^k|^2.
+///
+/// More than 1 is more than was missed, and less stable again.
 struct Descent {
   double momentum = 0;         ///< m in [0, 0.99999)
   double curvature_noise = 0;  ///< c >= 0
+  double compensation = 0;     ///< f >= 0
 };
 
 /// The largest a at which the mean dies out. 2 sin(pi / (2 (2k + 1))) for a constant staleness k
@@ -40,11 +51,11 @@ double mean_stability_edge(const Staleness& staleness, const Descent& descent = 
 /// staleness is constant and the curvature has no noise.
 double stability_edge(const Staleness& staleness, const Descent& descent = {});
 
-/// The same for one staleness and momentum and many noises of the curvature, of which all but the
-/// first cost little.
+/// The same for one staleness and descent, and many noises of the curvature in place of the
+/// descent's, of which all but the first cost little.
 class StabilityEdges {
  public:
-  StabilityEdges(Staleness staleness, double momentum);
+  StabilityEdges(Staleness staleness, const Descent& descent);
   ~StabilityEdges();
   StabilityEdges(StabilityEdges&&) noexcept;
   double at(double curvature_noise);

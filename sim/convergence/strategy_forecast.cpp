@@ -66,6 +66,7 @@ StrategyForecast forecast_strategy(const ConvergenceModel& model, const Training
   told.p99_staleness = plan.setting.staleness.percentile(0.99);
   told.learning_rate = plan.setting.learning_rate;
   told.momentum = plan.setting.momentum;
+  told.delay_compensation = plan.setting.delay_compensation;
   told.samples_per_update = plan.setting.samples_per_update;
   told.samples_per_s = plan.samples_per_s;
   told.stability_index = forecast.stability_index();

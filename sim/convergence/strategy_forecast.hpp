@@ -37,6 +37,7 @@ struct StrategyForecast {
   double mean_staleness = 0;
   std::size_t p99_staleness = 0;
   double learning_rate = 0, momentum = 0, samples_per_update = 0;
+  double delay_compensation = 0;  ///< lambda
   std::optional<double> samples_per_s;
   double stability_index = 0;
   double failure_probability = 0;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "convergence/stability.hpp"
-
 namespace rehearse {
 namespace {
 
@@ -37,7 +35,7 @@ class Ring {
 };
 
 /// Whether x grows over the second half of the updates played.
-bool grows(const std::vector<std::uint32_t>& staleness, double a, double momentum) {
+bool grows(const std::vector<std::uint32_t>& staleness, double a, const Descent& descent) {
   const std::size_t size = std::max<std::size_t>(*std::ranges::max_element(staleness) + 2, 16);
   const std::size_t cycles = std::max<std::size_t>(kPlayed / staleness.size(), 1) + 1;
   const std::size_t updates = cycles * staleness.size();
@@ -45,7 +43,8 @@ bool grows(const std::vector<std::uint32_t>& staleness, double a, double momentu
   double growth = 0;
   for (std::size_t t = 0; t < updates; ++t) {
     const double stale = x.at(staleness[t % staleness.size()]);
-    x.push(x.at(0) + momentum * (x.at(0) - x.at(1)) - a * stale);
+    const double seen = descent.compensation * x.at(0) + (1 - descent.compensation) * stale;
+    x.push(x.at(0) + descent.momentum * (x.at(0) - x.at(1)) - a * seen);
     if (t % size != size - 1) continue;
     const double most = x.largest();
     if (most == 0) return false;
@@ -57,22 +56,26 @@ bool grows(const std::vector<std::uint32_t>& staleness, double a, double momentu
 
 }  // namespace
 
-double ordered_stability_edge(const std::vector<std::uint32_t>& staleness, double momentum) {
+double ordered_stability_edge(const std::vector<std::uint32_t>& staleness, const Descent& descent) {
   double low = 0;
-  double high = 2 * (1 + momentum);  // of fresh gradients
+  // Of fresh gradients; partly compensated ones may be more stable than these: their roots' product
+  // a (1 - f) below 1 and z = -1 outside leave 4 + 2 m, with f = (3 + 2 m) / (4 + 2 m).
+  double high = descent.compensation > 0 ? 4 + 2 * descent.momentum : 2 * (1 + descent.momentum);
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = 0.5 * (low + high);
-    (grows(staleness, middle, momentum) ? high : low) = middle;
+    (grows(staleness, middle, descent) ? high : low) = middle;
   }
   return 0.5 * (low + high);
 }
 
-double order_factor(const std::vector<std::uint32_t>& staleness, double momentum) {
+double order_factor(const std::vector<std::uint32_t>& staleness, const Descent& descent) {
   if (staleness.empty()) return 1;
   std::map<std::uint32_t, std::uint64_t> histogram;
   for (const std::uint32_t value : staleness) ++histogram[value];
-  const double unordered = stability_edge(counted_staleness(histogram), {momentum, 0});
-  return std::min(1.0, ordered_stability_edge(staleness, momentum) / unordered);
+  Descent exact = descent;
+  exact.curvature_noise = 0;
+  const double unordered = stability_edge(counted_staleness(histogram), exact);
+  return std::min(1.0, ordered_stability_edge(staleness, descent) / unordered);
 }
 
 }  // namespace rehearse

@@ -64,11 +64,14 @@ void add_strategy(const StrategyForecast& told, Page& page) {
   page.field("verdict", page.ink(ink_of(told.verdict), to_string(told.verdict)) +
                             fmt::format(" (fails with {:.1f} %; at {:.2f} of the stability edge)",
                                         100 * told.failure_probability, told.stability_index));
-  page.wrapped_field("setting", Ink::faint,
-                     fmt::format("staleness mean {:.2f}, 99 % up to {}; learning rate {:.4g}, "
-                                 "momentum {:.4g}, {:.0f} samples per update",
-                                 told.mean_staleness, told.p99_staleness, told.learning_rate,
-                                 told.momentum, told.samples_per_update));
+  std::string setting = fmt::format(
+      "staleness mean {:.2f}, 99 % up to {}; learning rate {:.4g}, momentum {:.4g}, {:.0f} samples "
+      "per update",
+      told.mean_staleness, told.p99_staleness, told.learning_rate, told.momentum,
+      told.samples_per_update);
+  if (told.delay_compensation > 0)
+    setting += fmt::format(", delay compensation {:.4g}", told.delay_compensation);
+  page.wrapped_field("setting", Ink::faint, setting);
   std::string outside;
   for (const std::string& reason : told.outside_calibration)
     outside += (outside.empty() ? "" : "; ") + reason;
@@ -150,6 +153,7 @@ Json model_object(const ForecastReport& report) {
           {"failed_runs", model.failed_runs},
           {"held_out_error", model.held_out_error},
           {"interval_inflation", model.inflation},
+          {"interval_inflation_beyond", model.inflation_beyond},
           {"curvature_noise", model.curvature_noise},
           {"fails_half_at_index", model.odds.index_at(0.5)}};
 }
@@ -182,6 +186,7 @@ Json json_view(const StrategyForecast& told) {
           {"staleness", {{"mean", told.mean_staleness}, {"p99", told.p99_staleness}}},
           {"learning_rate", told.learning_rate},
           {"momentum", told.momentum},
+          {"delay_compensation", told.delay_compensation},
           {"samples_per_update", told.samples_per_update},
           {"samples_per_s", optional(told.samples_per_s)},
           {"stability_index", told.stability_index},

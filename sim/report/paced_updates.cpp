@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "base/error.hpp"
-#include "convergence/update_order.hpp"
 
 namespace rehearse {
 namespace {
@@ -59,7 +58,7 @@ TrainingSetting setting_of(const PacedUpdates& updates, double learning_rate, do
           .learning_rate = learning_rate * updates.steps,
           .momentum = momentum,
           .samples_per_update = updates.samples_per_update,
-          .order_factor = order_factor(updates.staleness, momentum)};
+          .order = updates.staleness};
 }
 
 std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& report) {

@@ -44,6 +44,8 @@ Convergence read_convergence_section(const Value& value) {
   }
   convergence.mitigation.staleness_aware = map.bool_or("staleness_aware", false);
   convergence.mitigation.momentum_correction = map.bool_or("momentum_correction", false);
+  if (const auto compensation = map.optional("delay_compensation"))
+    convergence.mitigation.delay_compensation = compensation->as_non_negative_number();
   if (const auto target = map.optional("to_accuracy")) convergence.target = share(*target);
   map.finish();
   return convergence;

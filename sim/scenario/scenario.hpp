@@ -56,7 +56,7 @@ struct RunOptions {
 struct Convergence {
   std::shared_ptr<const ConvergenceModel> model;
   double learning_rate = 0.1, momentum = 0;
-  Mitigation mitigation;         ///< staleness_aware and momentum_correction
+  Mitigation mitigation;         ///< what changes how gradients are applied
   std::optional<double> target;  ///< an accuracy to reach, as a share
   /// The run is simulated from its first update to its last, which all count, as in a curve; else
   /// it stands for a longer one, and what counts is what it measures while all workers train.

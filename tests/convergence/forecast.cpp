@@ -13,6 +13,7 @@ namespace {
 constexpr double kUntrained = 0.9;
 constexpr double kRunSpread = 0.05;    // of ln(error) from run to run
 constexpr double kPointSpread = 0.05;  // and along a run
+constexpr double kStrength = 16;       // of delay compensation, per lambda and samples of an update
 
 /// A world whose runs are as the model says, with these parameters and a noise of the curvature
 /// of 1.
@@ -23,11 +24,16 @@ struct World {
   World() { curve << std::log(0.03), std::log(8), 0.8, 1, 0.5, 1.6, 0.5; }
 
   double index(const TrainingSetting& setting) const {
-    ConvergenceModel model{
-        .curve = curve, .covariance = {}, .spreads = {}, .odds = DivergenceOdds({}), .domain = {}};
+    ConvergenceModel model{.curve = curve,
+                           .covariance = {},
+                           .spreads = {},
+                           .compensation = {},
+                           .odds = DivergenceOdds({}),
+                           .domain = {}};
     model.curvature_noise = 1;
     model.reference_samples = setting.samples_per_update;
-    return stability_index(model, setting);
+    const double part = kStrength * setting.delay_compensation / setting.samples_per_update;
+    return stability_index(model, setting, part);
   }
   double log_error(const TrainingSetting& setting, double updates) const {
     return rehearse::log_error(curve,
@@ -51,7 +57,7 @@ struct World {
 };
 
 TrainingSetting setting_of(double staleness, double rate) {
-  return {nearly_constant_staleness(staleness), rate, 0, 32, 1};
+  return {nearly_constant_staleness(staleness), rate, 0, 32};
 }
 
 constexpr double kRates[] = {0.02, 0.05, 0.1, 0.2, 0.4};
@@ -160,10 +166,91 @@ BOOST_AUTO_TEST_CASE(what_the_fit_never_saw_is_said) {
 
 // Weights 1, 1, 1/2, 1/3 on a quarter of the updates each: rate x 17/24.
 BOOST_AUTO_TEST_CASE(a_rate_over_the_staleness_weighs_stale_gradients_less) {
-  const TrainingSetting setting{Staleness{{0.25, 0.25, 0.25, 0.25}}, 0.24, 0, 32, 1};
+  const TrainingSetting setting{Staleness{{0.25, 0.25, 0.25, 0.25}}, 0.24, 0, 32};
   Mitigation by;
   by.staleness_aware = true;
   const TrainingSetting now = mitigated(setting, by, 4);
   BOOST_TEST(std::abs(now.learning_rate - 0.17) < 1e-12);
   BOOST_TEST(std::abs(now.staleness.share[3] - (1.0 / 3) / (17.0 / 6)) < 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(what_leaving_out_the_stalest_took_widens_intervals_beyond_them_alone) {
+  const World world;
+  ConvergenceModel model = fit_convergence(runs_of(world, {0, 3, 12}, 3));
+  BOOST_TEST(model.inflation_beyond >= model.inflation);
+  const Estimate within = Forecast(model, setting_of(6, 0.02)).accuracy_after(1000);
+  const Estimate beyond = Forecast(model, setting_of(14, 0.02)).accuracy_after(1000);
+  model.inflation_beyond *= 2;
+  BOOST_TEST(Forecast(model, setting_of(6, 0.02)).accuracy_after(1000).low == within.low);
+  BOOST_TEST(Forecast(model, setting_of(14, 0.02)).accuracy_after(1000).low < beyond.low);
+  BOOST_TEST(Forecast(model, setting_of(14, 0.02)).accuracy_after(1000).high > beyond.high);
+}
+
+// --- delay compensation
+
+namespace {
+
+TrainingSetting compensated(TrainingSetting setting, double lambda) {
+  Mitigation by;
+  by.delay_compensation = lambda;
+  return mitigated(setting, by, 4);
+}
+
+}  // namespace
+
+// lambda = 1 makes up for 16 / 32 of what was missed, 1.6 for 0.8 of it.
+BOOST_AUTO_TEST_CASE(delay_compensation_that_runs_had_is_forecast_for_other_staleness) {
+  const World world;
+  std::vector<Observation> runs = runs_of(world, {0, 3, 12}, 100);
+  std::uint64_t seed = 500;
+  for (const double rate : kRates)
+    for (const double lambda : {1.0, 1.6})
+      runs.push_back(world.run(compensated(setting_of(12, rate), lambda), seed++));
+  const ConvergenceModel model = fit_convergence(runs);
+  BOOST_REQUIRE(model.compensation.has_value());
+  BOOST_TEST(model.compensation->low <= kStrength);
+  BOOST_TEST(model.compensation->high >= kStrength);
+  for (const double mean : {6.0, 8.5}) {
+    for (const double rate : kRates) {
+      const TrainingSetting setting = compensated(setting_of(mean, rate), 1);
+      if (world.index(setting) > 0.45) continue;
+      const double expected = 1 - std::exp(world.log_error(setting, 2000));
+      const Forecast forecast(model, setting);
+      BOOST_TEST_CONTEXT("staleness " << mean << ", rate " << rate) {
+        BOOST_TEST(std::abs(forecast.accuracy_after(2000).value - expected) < 0.02);
+        BOOST_TEST(forecast.outside_calibration(2000).empty());
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(delay_compensation_that_no_run_had_may_do_anything_from_nothing_to_all) {
+  const World world;
+  const ConvergenceModel model = fit_convergence(runs_of(world, {0, 3, 12}, 3));
+  const TrainingSetting plain = setting_of(6, 0.1);
+  const TrainingSetting asked = compensated(plain, 0.04);
+  const Bracketed part = compensation_of(model, asked);
+  BOOST_TEST(part.low == 0);
+  BOOST_TEST(std::abs(part.value - 0.04 / 32) < 1e-15);
+  BOOST_TEST(part.high == 1);
+  const Estimate range = Forecast(model, asked).accuracy_after(1000);
+  BOOST_TEST(range.low < Forecast(model, plain).accuracy_after(1000).value);
+  BOOST_TEST(range.high > Forecast(model, fresh(plain)).accuracy_after(1000).value);
+  const std::vector<std::string> expected = {"delay compensation 0.04: fitted on 0"};
+  BOOST_TEST(Forecast(model, asked).outside_calibration(1000) == expected,
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(delay_compensation_does_nothing_with_lambda_0_or_to_fresh_gradients) {
+  const World world;
+  const ConvergenceModel model = fit_convergence(runs_of(world, {0, 3, 12}, 3));
+  for (const auto& [setting, lambda] :
+       {std::pair(setting_of(6, 0.1), 0.0), std::pair(setting_of(0, 0.1), 0.04)}) {
+    const Estimate plain = Forecast(model, setting).accuracy_after(1000);
+    const Estimate with = Forecast(model, compensated(setting, lambda)).accuracy_after(1000);
+    BOOST_TEST(with.value == plain.value);
+    BOOST_TEST(with.low == plain.low);
+    BOOST_TEST(with.high == plain.high);
+    BOOST_TEST(Forecast(model, compensated(setting, lambda)).outside_calibration(1000).empty());
+  }
 }

@@ -1,6 +1,7 @@
 #include "convergence/stability.hpp"
 
 #include <Eigen/Eigenvalues>
+#include <algorithm>
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -18,16 +19,17 @@ double closed_form(std::size_t delay) {
   return 2 * std::sin(std::numbers::pi / (2 * (2 * static_cast<double>(delay) + 1)));
 }
 
-/// The independent oracle: the largest root of z^(K+2) - (1+m) z^(K+1) + m z^K + a sum P(k)
-/// z^(K+1-k), by its companion matrix.
-double spectral_radius(const Staleness& staleness, double a, double momentum) {
+/// The independent oracle: the largest root of z^(K+2) - (1 + m - a f) z^(K+1) + m z^K + a (1 - f)
+/// sum P(k) z^(K+1-k), by its companion matrix.
+double spectral_radius(const Staleness& staleness, double a, const Descent& descent) {
   const auto order = static_cast<Eigen::Index>(staleness.max() + 2);
   Eigen::MatrixXd companion = Eigen::MatrixXd::Zero(order, order);
   companion.bottomLeftCorner(order - 1, order - 1).setIdentity();
-  companion(0, 0) = 1 + momentum;
-  companion(0, 1) = -momentum;
+  companion(0, 0) = 1 + descent.momentum - a * descent.compensation;
+  companion(0, 1) = -descent.momentum;
   for (std::size_t k = 0; k <= staleness.max(); ++k)
-    companion(0, static_cast<Eigen::Index>(k)) -= a * staleness.share[k];
+    companion(0, static_cast<Eigen::Index>(k)) -=
+        a * (1 - descent.compensation) * staleness.share[k];
   return companion.eigenvalues().cwiseAbs().maxCoeff();
 }
 
@@ -42,8 +44,14 @@ double second_moment_radius(const Staleness& staleness, double a, const Descent&
     const auto stale = static_cast<Eigen::Index>(k);
     step(0, 0) = 1 + descent.momentum;
     step(0, 1) = -descent.momentum;
-    step(0, stale) -= a;
-    moments(0, stale * (order + 1)) += staleness.share[k] * descent.curvature_noise * a * a;
+    Eigen::VectorXd seen = Eigen::VectorXd::Zero(order);
+    seen(0) += descent.compensation;
+    seen(stale) += 1 - descent.compensation;
+    step.row(0) -= a * seen;
+    for (Eigen::Index i = 0; i < order; ++i)
+      for (Eigen::Index j = 0; j < order; ++j)
+        moments(0, i * order + j) +=
+            staleness.share[k] * descent.curvature_noise * a * a * seen(i) * seen(j);
     for (Eigen::Index i = 0; i < order; ++i)
       for (Eigen::Index j = 0; j < order; ++j)
         moments.block(i * order, j * order, order, order) += staleness.share[k] * step(i, j) * step;
@@ -88,10 +96,10 @@ BOOST_DATA_TEST_CASE(the_largest_root_of_the_mean_lies_on_the_circle_at_its_edge
                      data::make({0.0, 0.3, 0.9, 0.99}), momentum) {
   for (const Staleness& staleness : kDistributions) {
     const double edge = mean_stability_edge(staleness, {momentum});
-    BOOST_TEST(std::abs(spectral_radius(staleness, edge, momentum) - 1) < 1e-6);
+    BOOST_TEST(std::abs(spectral_radius(staleness, edge, {momentum}) - 1) < 1e-6);
     for (const double share : {0.01, 0.1, 0.5, 0.9, 0.999})  // nor does it leave the circle before
-      BOOST_TEST(spectral_radius(staleness, share * edge, momentum) < 1);
-    BOOST_TEST(spectral_radius(staleness, 1.001 * edge, momentum) > 1);
+      BOOST_TEST(spectral_radius(staleness, share * edge, {momentum}) < 1);
+    BOOST_TEST(spectral_radius(staleness, 1.001 * edge, {momentum}) > 1);
   }
 }
 
@@ -159,4 +167,48 @@ BOOST_AUTO_TEST_CASE(noise_grows_without_bound_towards_the_edge) {
   const double edge = stability_edge(kUnequal);
   BOOST_TEST(noise_gain(kUnequal, 0.999 * edge) > 10 * noise_gain(kUnequal, 0.9 * edge));
   BOOST_TEST(std::isinf(noise_gain(kUnequal, edge)));
+}
+
+// --- delay compensation
+
+// x(t+1) = x(t) - a (f x(t) + (1-f) x(t-1)): z^2 - (1 - a f) z + a (1 - f) has its roots inside the
+// circle while a (1 - f) < 1 and 2 + a (1 - 2 f) > 0 (Jury).
+BOOST_DATA_TEST_CASE(one_update_late_and_compensated_is_stable_up_to_its_closed_form,
+                     data::make({0.0, 0.25, 0.5, 0.7, 0.75, 0.8, 0.99, 1.0, 1.5}), part) {
+  const double complex_pair = part < 1 ? 1 / (1 - part) : std::numeric_limits<double>::infinity();
+  const double sign = part > 0.5 ? 2 / (2 * part - 1) : std::numeric_limits<double>::infinity();
+  const double edge = stability_edge(constant_staleness(1),
+                                     {.momentum = 0, .curvature_noise = 0, .compensation = part});
+  BOOST_TEST(std::abs(edge / std::min(complex_pair, sign) - 1) < 1e-9);
+}
+
+BOOST_DATA_TEST_CASE(what_is_compensated_exactly_is_as_stable_as_what_is_fresh,
+                     data::make({0.0, 0.3, 0.9}) * data::make({0.0, 0.5, 3.0}), momentum, noise) {
+  const double fresh = stability_edge(constant_staleness(0), {momentum, noise});
+  for (const Staleness& staleness : kDistributions) {
+    const double edge = stability_edge(staleness, {momentum, noise, 1});
+    BOOST_TEST(std::abs(edge / fresh - 1) < 1e-9);
+  }
+}
+
+BOOST_DATA_TEST_CASE(compensated_means_and_mean_squares_neither_die_nor_grow_at_their_edges,
+                     data::make({0.0, 0.9}) * data::make({0.0, 0.5}) * data::make({0.2, 0.6, 1.4}),
+                     momentum, noise, part) {
+  const Descent descent{momentum, noise, part};
+  for (const Staleness& staleness :
+       {kUnequal, nearly_constant_staleness(2.5), counted_staleness({{0, 3}, {5, 1}})}) {
+    const double mean = mean_stability_edge(staleness, descent);
+    BOOST_TEST(std::abs(spectral_radius(staleness, mean, descent) - 1) < 1e-6);
+    const double edge = stability_edge(staleness, descent);
+    BOOST_TEST(std::abs(second_moment_radius(staleness, edge, descent) - 1) < 1e-6);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_more_is_compensated_the_less_noise_adds_up) {
+  double before = std::numeric_limits<double>::infinity();
+  for (const double part : {0.0, 0.2, 0.4, 0.6, 0.8, 1.0}) {
+    const double gain = noise_gain(kUnequal, 0.1, {0.5, 0.5, part});
+    BOOST_TEST(gain < before);
+    before = gain;
+  }
 }

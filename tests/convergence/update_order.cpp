@@ -17,7 +17,7 @@ BOOST_DATA_TEST_CASE(a_constant_staleness_has_the_edge_of_its_closed_form_to_1_p
   const std::vector<std::uint32_t> staleness(10, static_cast<std::uint32_t>(k));
   const double expected =
       stability_edge(constant_staleness(static_cast<std::size_t>(k)), {momentum});
-  BOOST_TEST(std::abs(ordered_stability_edge(staleness, momentum) / expected - 1) < 0.01);
+  BOOST_TEST(std::abs(ordered_stability_edge(staleness, {momentum}) / expected - 1) < 0.01);
 }
 
 // x -> x - N a x per burst: stable up to N a = 2.
@@ -39,4 +39,12 @@ BOOST_AUTO_TEST_CASE(updates_in_bursts_are_less_stable_than_the_same_in_no_order
   BOOST_TEST(order_factor(bursts) < 0.6);
   BOOST_TEST(order_factor(shuffled) > 0.95);
   BOOST_TEST(order_factor({}) == 1.0);
+}
+
+// x -> x (1 - a), then less a ((1 - f) x + f x (1 - a)): x (1 - 2 a + f a^2), at least -1 up to
+// (1 - sqrt(1 - 2 f)) / f, for f = 1 to 2.
+BOOST_DATA_TEST_CASE(a_compensated_burst_of_two_has_its_closed_form,
+                     data::make({0.25, 0.4, 1.0}) ^ data::make({1.1716, 1.3820, 2.0}), part, edge) {
+  const Descent descent{.momentum = 0, .curvature_noise = 0, .compensation = part};
+  BOOST_TEST(std::abs(ordered_stability_edge({0, 1}, descent) / edge - 1) < 0.01);
 }
