@@ -62,6 +62,13 @@ int local_steps(const Strategy& strategy) {
   return 1;
 }
 
+std::optional<int> gradient_accumulation(const Strategy& strategy) {
+  if (const auto* ddp = std::get_if<Ddp>(&strategy)) return ddp->gradient_accumulation;
+  if (const auto* fsdp = std::get_if<Fsdp>(&strategy)) return fsdp->gradient_accumulation;
+  if (const auto* zero = std::get_if<Zero1>(&strategy)) return zero->ddp.gradient_accumulation;
+  return std::nullopt;
+}
+
 Schedule build_schedule(const Strategy& strategy, const Job& job) {
   return std::visit([&job](const auto& options) { return build(options, job); }, strategy);
 }
