@@ -24,8 +24,6 @@ Json bounds(const Interval& interval) {
   return Json::array({interval.low.value(), interval.high.value()});
 }
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-
 /// "12 failures", "0.34 failures"
 std::string counted(double count, const char* noun) {
   return count >= 100 ? fmt::format("{:.0f} {}", count, noun)

@@ -21,8 +21,6 @@ std::string number(double value) {
   return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
 }
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-
 std::string counted(std::size_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
