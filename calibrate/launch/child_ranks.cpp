@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/child_process.hpp"
 #include "base/error.hpp"
 #include "server/peer_error.hpp"
 
@@ -23,39 +24,21 @@ namespace {
 constexpr char kComplete = '\x04';
 constexpr char kFollows = '\x05';  ///< likewise, with a PeerError
 
-void write_all(int descriptor, const std::string& text) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t written = write(descriptor, text.data() + done, text.size() - done);
-    if (written < 0 && errno != EINTR) return;
-    if (written > 0) done += static_cast<std::size_t>(written);
-  }
-}
-
 /// Never returns: the rank's text goes into the pipe, and the kind of its end into its exit code.
 [[noreturn]] void be_rank(const RankEnvironment& environment, int pipe_end, const RankWork& work) {
-  auto code = ExitCode::success;
-  std::string text;
   char last = kComplete;
-  try {
-    text = work(environment);
-  } catch (const PeerError& error) {
-    code = error.code();
-    text = error.what();
-    last = kFollows;
-  } catch (const Error& error) {
-    code = error.code();
-    text = error.what();
-  } catch (const std::bad_alloc&) {
-    code = ExitCode::missing;
-    text = "error: out of memory";
-  } catch (const std::exception& error) {
-    code = ExitCode::internal;
-    text = fmt::format("internal error: {}", error.what());
-  }
-  write_all(pipe_end, text + last);
+  const ChildEnd end = end_of_work([&] {
+    try {
+      return work(environment);
+    } catch (const PeerError&) {
+      last = kFollows;
+      throw;
+    }
+  });
+  write_all(pipe_end, end.text + last);
   std::fflush(nullptr);
   // Destructors and exit handlers belong to the parent.
-  _exit(static_cast<int>(code));
+  _exit(static_cast<int>(end.code));
 }
 
 }  // namespace

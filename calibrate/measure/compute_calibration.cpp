@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "base/error.hpp"
+#include "measure/batch_samples.hpp"
 #include "measure/device_rates.hpp"
 #include "measure/precision.hpp"
 #include "measure/statistics.hpp"
@@ -21,9 +21,6 @@ constexpr std::uint64_t kSeed = 1;
 /// Steps per repetition of one batch: one that does not count, one with timed units, one without.
 constexpr double kStepsPerRepetition = 3;
 
-/// Steps per batch whose launches are timed.
-constexpr int kLaunches = 5;
-
 Chain prepared_chain(const ComputePlan& plan, const MeasuredDevice& device) {
   torch::manual_seed(kSeed);
   const Chain chain =
@@ -31,97 +28,6 @@ Chain prepared_chain(const ComputePlan& plan, const MeasuredDevice& device) {
   move_to(chain, device.torch_device());
   apply_precision(plan.precision, chain);
   return chain;
-}
-
-/// Samples of one batch size, until they become a point.
-class BatchSamples {
- public:
-  BatchSamples(const ComputePlan& plan, const Chain& chain, MeasuredDevice& device,
-               std::int64_t size)
-      : chain_(chain),
-        runner_(chain, device, plan.precision),
-        optimizer_(default_optimizer("sgd", parameters(chain))),
-        size_(size),
-        batch_(random_batch(chain.input, size, device.torch_device(), input_type(plan.precision))) {
-  }
-
-  void warm_up() {
-    runner_.time_units(batch_);
-    runner_.time_whole(batch_, *optimizer_);
-  }
-  void count() {
-    operators_ = runner_.count_operators(batch_);
-    bytes_ = runner_.count_bytes(batch_);
-    peak_ = runner_.count_peak(batch_, *optimizer_);
-    for (int i = 0; i < kLaunches; ++i) launches_.push_back(runner_.time_launches(batch_));
-  }
-  /// The first step after another batch size finds foreign data in the caches, as no step of a
-  /// training run does: it does not count. The two kinds of step take turns in going first.
-  void repeat() {
-    runner_.time_whole(batch_, *optimizer_);
-    const bool units_first = whole_.size() % 2 == 0;
-    if (units_first) units_.push_back(runner_.time_units(batch_));
-    whole_.push_back(runner_.time_whole(batch_, *optimizer_));
-    if (!units_first) units_.push_back(runner_.time_units(batch_));
-  }
-  BatchPoint point() const;
-
- private:
-  /// One figure of every repetition.
-  template <class Samples, class Read>
-  static Spread over(const Samples& samples, Read read) {
-    std::vector<Seconds> values;
-    for (const auto& sample : samples) values.push_back(read(sample));
-    return spread_of(std::move(values));
-  }
-  UnitTimes unit(std::size_t i) const;
-
-  const Chain& chain_;
-  StepRunner runner_;
-  std::unique_ptr<TimedOptimizer> optimizer_;
-  std::int64_t size_;
-  Batch batch_;
-  UnitOperators operators_;
-  UnitBytes bytes_;
-  StepPeak peak_;
-  std::vector<UnitLaunches> launches_;
-  std::vector<UnitSamples> units_;
-  std::vector<StepTimes> whole_;
-};
-
-UnitTimes BatchSamples::unit(std::size_t i) const {
-  const Spread forward = over(units_, [i](const UnitSamples& s) { return s.forward[i]; });
-  const Spread backward = over(units_, [i](const UnitSamples& s) { return s.backward[i]; });
-  const Spread launch = over(launches_, [i](const UnitLaunches& s) { return s.forward[i]; });
-  const Spread back = over(launches_, [i](const UnitLaunches& s) { return s.backward[i]; });
-  return {.name = chain_.units[i].name,
-          .forward = forward.median,
-          .backward = backward.median,
-          .forward_spread = forward.relative,
-          .backward_spread = backward.relative,
-          .forward_launch = launch.median,
-          .backward_launch = back.median,
-          .saved = bytes_.saved[i],
-          .workspace = bytes_.workspace[i],
-          .forward_flops = operators_.forward[i].flops,
-          .backward_flops = operators_.backward[i].flops,
-          .forward_moved = operators_.forward[i].moved,
-          .backward_moved = operators_.backward[i].moved};
-}
-
-BatchPoint BatchSamples::point() const {
-  BatchPoint point{.batch = size_,
-                   .repetitions = static_cast<std::int64_t>(whole_.size()),
-                   .allocated_peak = peak_.allocated,
-                   .reserved_peak = peak_.reserved,
-                   .whole = {},
-                   .units = {}};
-  point.whole.forward = over(whole_, [](const StepTimes& s) { return s.forward; }).median;
-  point.whole.backward = over(whole_, [](const StepTimes& s) { return s.backward; }).median;
-  point.whole.optimizer = over(whole_, [](const StepTimes& s) { return s.optimizer; }).median;
-  point.whole.step = over(whole_, [](const StepTimes& s) { return s.step; }).median;
-  for (std::size_t i = 0; i < chain_.units.size(); ++i) point.units.push_back(unit(i));
-  return point;
 }
 
 /// Of two points of one batch, the one with more repetitions stays.
@@ -196,7 +102,7 @@ bool measure_batches(const ComputePlan& plan, const Chain& chain, MeasuredDevice
   std::vector<BatchSamples> all;
   for (const std::int64_t batch : plan.batches) {
     try {
-      all.emplace_back(plan, chain, device, batch);
+      all.emplace_back(chain, device, plan.precision, batch);
       if (!begin_batch(plan, all.back(), batch, steps)) return false;
     } catch (const c10::OutOfMemoryError&) {
       fail_out_of_memory(plan, batch);
@@ -293,7 +199,7 @@ bool calibrate_compute(const ComputePlan& plan, MeasuredDevice& device, ComputeP
 Seconds estimated_time(const ComputePlan& plan, MeasuredDevice& device) {
   if (plan.batches.empty()) return Seconds(0);
   const Chain chain = prepared_chain(plan, device);
-  BatchSamples samples(plan, chain, device, plan.batches.front());
+  BatchSamples samples(chain, device, plan.precision, plan.batches.front());
   samples.warm_up();
   samples.count();
   samples.repeat();

@@ -137,23 +137,17 @@ class Changes {
       add("activation checkpointing of every unit", "model.activation_checkpointing=per_unit");
   }
 
-  static int accumulation(const Strategy& strategy) {
-    if (const auto* ddp = std::get_if<Ddp>(&strategy)) return ddp->gradient_accumulation;
-    if (const auto* zero = std::get_if<Zero1>(&strategy)) return zero->ddp.gradient_accumulation;
-    if (const auto* fsdp = std::get_if<Fsdp>(&strategy)) return fsdp->gradient_accumulation;
-    return 0;
-  }
   void add_batch(const NamedText& strategy) {
     const std::int64_t batch = scenario_.batch_per_gpu;
     if (batch == 1) return;
     all.push_back({"a smaller batch", {}, kTrainsOtherwise});
-    const int micro = accumulation(scenario_.strategy);
-    if (micro == 0) return;
+    const std::optional<int> micro = gradient_accumulation(scenario_.strategy);
+    if (!micro) return;
     SingleChange& same = all.emplace_back();
     same.change = "the same global batch in more micro-batches";
     for (std::int64_t parts = 2; parts <= batch; ++parts) {
       if (batch % parts != 0) continue;
-      const std::string count = std::to_string(micro * parts);
+      const std::string count = std::to_string(*micro * parts);
       same.assignments.push_back(
           {fmt::format("model.batch_per_gpu={}", batch / parts),
            "strategy=" + strategy.with("gradient_accumulation", count).text()});

@@ -14,8 +14,6 @@ constexpr std::size_t kListed = 5;  ///< of a long list
 constexpr std::size_t kNameColumns = 26, kFigures = 9, kLeastBar = 5, kRankColumns = 7,
                       kWideFigures = 13;
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-
 /// A time that may be below 0 ("-3.2 ms"), or less than it says anything about.
 std::string difference(Seconds time) {
   return (time < Seconds(0) ? "-" : "") + format(Seconds(std::abs(time.value())));

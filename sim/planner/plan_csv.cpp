@@ -2,25 +2,16 @@
 
 #include "planner/plan_view.hpp"
 #include "planner/words.hpp"
+#include "report/csv_table.hpp"
 
 namespace rehearse {
 namespace {
 
 using Stage = Candidate::Stage;
 
-std::string quoted(const std::string& text) {
-  std::string all = "\"";
-  for (const char c : text) all += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return all + "\"";
-}
-
-std::string cell(const std::string& text) {
-  return text.find_first_of(",\"\n") == std::string::npos ? text : quoted(text);
-}
-
 std::string header(const StudyIdentity& study) {
   std::string line = "rank,tied,stage";
-  for (const std::string& axis : study.axes) line += "," + cell("vary." + axis);
+  for (const std::string& axis : study.axes) line += "," + csv_field("vary." + axis);
   for (const MetricInfo& one : metrics()) {
     line += fmt::format(",{0},{0}.low,{0}.high", one.key);
   }
@@ -45,7 +36,8 @@ const char* stage_word(Stage stage) {
 std::string row(const PlanResult& result, std::size_t i, const std::string& place) {
   const Candidate& candidate = result.prepared.candidates[i];
   std::string line = place + "," + stage_word(candidate.stage);
-  for (const std::string& label : result.prepared.study.points[i].labels) line += "," + cell(label);
+  for (const std::string& label : result.prepared.study.points[i].labels)
+    line += "," + csv_field(label);
   for (const MetricInfo& one : metrics()) {
     const bool known = candidate.figures && candidate.figures->contains(one.metric);
     if (!known) {
@@ -55,8 +47,8 @@ std::string row(const PlanResult& result, std::size_t i, const std::string& plac
     const Figure& figure = candidate.figures->at(one.metric);
     line += fmt::format(",{:.10g},{:.10g},{:.10g}", figure.value, figure.low, figure.high);
   }
-  line += "," + cell(fmt::format("{}", fmt::join(candidate.at_risk, "; ")));
-  return line + "," + cell(rejection_text(candidate)) + "\n";
+  line += "," + csv_field(fmt::format("{}", fmt::join(candidate.at_risk, "; ")));
+  return line + "," + csv_field(rejection_text(candidate)) + "\n";
 }
 
 }  // namespace

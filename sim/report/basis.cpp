@@ -37,11 +37,8 @@ std::vector<Seconds> sorted_steps(const Basis& basis, const std::vector<Seconds>
 bool is_sampled(const Basis& basis) { return basis.facts.schedule.sampled_ranks > 0; }
 
 /// Batches of one GPU in an iteration.
-std::int64_t accumulation(const Strategy& strategy) {
-  if (const auto* ddp = std::get_if<Ddp>(&strategy)) return ddp->gradient_accumulation;
-  if (const auto* fsdp = std::get_if<Fsdp>(&strategy)) return fsdp->gradient_accumulation;
-  if (const auto* zero = std::get_if<Zero1>(&strategy)) return zero->ddp.gradient_accumulation;
-  return local_steps(strategy);
+std::int64_t batches(const Strategy& strategy) {
+  return std::int64_t{gradient_accumulation(strategy).value_or(1)} * local_steps(strategy);
 }
 
 /// A parameter server's ranks are never folded, and some GPUs may serve; otherwise every GPU
@@ -90,7 +87,7 @@ bool updates_by_group(const Basis& basis) {
 /// Gradients that enter an update, per second, times the samples behind each.
 double parameter_server_samples_per_s(const Basis& basis) {
   const Scenario& scenario = basis.facts.scenario;
-  const auto batch = static_cast<double>(scenario.batch_per_gpu * accumulation(scenario.strategy));
+  const auto batch = static_cast<double>(scenario.batch_per_gpu * batches(scenario.strategy));
   if (updates_by_group(basis))
     return contributing_ranks(scenario, basis.ranks) * batch * group_update_rate(basis);
 
@@ -173,8 +170,7 @@ Seconds step_time(const std::vector<std::vector<Seconds>>& steps) {
 
 std::int64_t global_batch(const Scenario& scenario, const Schedule& schedule) {
   const double ranks = contributing_ranks(scenario, training_ranks(scenario, schedule));
-  return static_cast<std::int64_t>(ranks) * scenario.batch_per_gpu *
-         accumulation(scenario.strategy);
+  return static_cast<std::int64_t>(ranks) * scenario.batch_per_gpu * batches(scenario.strategy);
 }
 
 double samples_per_s(const Basis& basis, Seconds step_time) {

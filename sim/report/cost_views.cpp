@@ -24,8 +24,6 @@ Json bounds(const Interval& interval) {
   return Json::array({interval.low.value(), interval.high.value()});
 }
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-
 /// "12 failures", "0.34 failures"
 std::string counted(double count, const char* noun) {
   return count >= 100 ? fmt::format("{:.0f} {}", count, noun)
@@ -60,11 +58,9 @@ void add_failures(const GoodputReport& goodput, Page& page) {
 
 void add_goodput(const Report& report, const GoodputReport& goodput, Page& page) {
   page.blank();
-  const std::optional<Bounds> bounds = interval_of(report, "goodput.expected_time_s");
-  const std::string range =
-      bounds ? fmt::format(" ({} to {}, 90 % interval)", format(Seconds(bounds->low)),
-                           format(Seconds(bounds->high)))
-             : "";
+  std::string range = range_text(report, "goodput.expected_time_s",
+                                 [](double time) { return format(Seconds(time)); });
+  if (!range.empty()) range = fmt::format(" ({}, 90 % interval)", range);
   page.wrapped_field(
       "goodput", Ink::strong,
       fmt::format("{} of {}{}", percent(goodput.share), format(goodput.expected_time), range));

@@ -91,20 +91,9 @@ std::vector<std::string> columns_of(const std::vector<std::string>& first,
   return columns;
 }
 
-/// RFC 4180: quoted where it holds a comma, a quote or a line break; quotes doubled.
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"') result += '"';
-    result += c;
-  }
-  return result + '"';
-}
-
 std::string line_of(const std::vector<std::string>& cells) {
   std::string line;
-  for (const std::string& cell : cells) line += quoted(cell) + ',';
+  for (const std::string& cell : cells) line += csv_field(cell) + ',';
   line.back() = '\n';  // not RFC 4180's CR LF: what Unix tools read by lines
   return line;
 }
@@ -119,6 +108,16 @@ std::vector<std::string> cells_of(const CsvRow& row, const std::vector<std::stri
 }
 
 }  // namespace
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"') result += '"';
+    result += c;
+  }
+  return result + '"';
+}
 
 CsvRow csv_row(const Json& report) {
   CsvRow row;

@@ -10,6 +10,10 @@ namespace rehearse {
 /// Column name and text, in order.
 using CsvRow = std::vector<std::pair<std::string, std::string>>;
 
+/// A field as RFC 4180 has it: quoted where it holds a comma, a quote or a line break; quotes
+/// doubled.
+std::string csv_field(const std::string& text);
+
 /// A report (`rehearse.report/1`) as one row: nested keys joined by dots, lists by semicolons.
 CsvRow csv_row(const nlohmann::ordered_json& report);
 

@@ -16,8 +16,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kWidest = 110;
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-
 std::string samples_text(double samples) {
   return std::isfinite(samples) ? fmt::format("{:.0f}", samples) : "never";
 }

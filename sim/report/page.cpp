@@ -1,5 +1,7 @@
 #include "report/page.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -44,6 +46,8 @@ std::string left(std::string_view text, std::size_t width) {
 std::string right(std::string_view text, std::size_t width) {
   return spaces(width - std::min(width, columns(text))) + std::string(text);
 }
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 std::string first_line(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));

@@ -14,6 +14,8 @@ std::size_t columns(std::string_view text);
 /// Padded with spaces to `width` columns; longer text stays whole.
 std::string left(std::string_view text, std::size_t width);
 std::string right(std::string_view text, std::size_t width);
+/// Of a share: "12.3 %".
+std::string percent(double share);
 /// Up to the first line break: of an error, where and what.
 std::string first_line(std::string_view text);
 /// Broken between words into lines of at most `width` columns (a longer word keeps a line of its

@@ -176,4 +176,9 @@ std::optional<Bounds> interval_of(const Report& report, std::string_view key) {
   return found->bounds;
 }
 
+std::string range_text(const Report& report, std::string_view key, std::string (*text)(double)) {
+  const std::optional<Bounds> bounds = interval_of(report, key);
+  return bounds ? text(bounds->low) + " to " + text(bounds->high) : "";
+}
+
 }  // namespace rehearse

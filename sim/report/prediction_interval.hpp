@@ -38,5 +38,7 @@ const std::vector<std::string>& interval_keys();
 
 /// The interval of a number; nothing if it has none.
 std::optional<Bounds> interval_of(const Report& report, std::string_view key);
+/// Its ends in words: "880 ms to 1.02 s"; empty if it has none.
+std::string range_text(const Report& report, std::string_view key, std::string (*text)(double));
 
 }  // namespace rehearse

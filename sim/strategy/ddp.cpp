@@ -170,8 +170,4 @@ Schedule build_replicated(const Ddp& ddp, const Job& job, bool sharded_optimizer
 
 Schedule build(const Ddp& options, const Job& job) { return build_replicated(options, job, false); }
 
-Schedule build_schedule(const Strategy& strategy, const Job& job) {
-  return std::visit([&job](const auto& options) { return build(options, job); }, strategy);
-}
-
 }  // namespace rehearse

@@ -8,8 +8,8 @@
 //   when the next unit's backward begins: behind the reduce_scatter, and so behind the gradients.
 #include <deque>
 
-#include "base/error.hpp"
 #include "strategy/fsdp_memory.hpp"
+#include "strategy/sharding_groups.hpp"
 
 namespace rehearse {
 
@@ -228,38 +228,6 @@ class FsdpProgram {
   std::optional<OpId> first_gather_, reducing_;
 };
 
-std::size_t shard_group_size(const Fsdp& options, const Job& job) {
-  const std::size_t world = job.cluster.gpu_count();
-  if (options.sharding != Fsdp::Sharding::hybrid_shard) return world;
-  const auto size = static_cast<std::size_t>(
-      options.shard_group > 0 ? options.shard_group : job.cluster.groups.front().node.gpus);
-  if (size == 0 || world % size != 0)
-    throw InputError("error: strategy.fsdp.shard_group: " + std::to_string(size) +
-                     " ranks do not divide the " + std::to_string(world) +
-                     " ranks of the cluster\nremedy: choose a divisor of " + std::to_string(world));
-  return size;
-}
-
-// Consecutive ranks shard; ranks at the same position of their sharding group replicate each other.
-void add_groups(Schedule& schedule, std::size_t shards, bool hybrid) {
-  const std::size_t world = schedule.ranks.size();
-  for (std::size_t first = 0; first < world; first += shards) {
-    std::vector<RankId> members;
-    for (std::size_t i = 0; i < shards; ++i) members.emplace_back(first + i);
-    for (const RankId member : members)
-      schedule.ranks[member.index()].groups = {GroupId(schedule.groups.size())};
-    schedule.groups.push_back(
-        make_group(hybrid ? "shards" : "world", std::move(members), schedule));
-  }
-  for (std::size_t position = 0; hybrid && position < shards; ++position) {
-    std::vector<RankId> members;
-    for (std::size_t rank = position; rank < world; rank += shards) members.emplace_back(rank);
-    for (const RankId member : members)
-      schedule.ranks[member.index()].groups.emplace_back(schedule.groups.size());
-    schedule.groups.push_back(make_group("replicas", std::move(members), schedule));
-  }
-}
-
 }  // namespace
 
 Schedule build(const Fsdp& options, const Job& job) {
@@ -269,7 +237,7 @@ Schedule build(const Fsdp& options, const Job& job) {
       schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
         return FsdpProgram(options, job, group, costs, static_cast<std::int64_t>(shards)).make();
       });
-  add_groups(schedule, shards, options.sharding == Fsdp::Sharding::hybrid_shard);
+  add_sharding_groups(schedule, shards, options.sharding == Fsdp::Sharding::hybrid_shard);
   return schedule;
 }
 

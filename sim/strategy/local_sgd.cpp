@@ -62,12 +62,6 @@ class LocalSgdProgram {
 
 }  // namespace
 
-int local_steps(const Strategy& strategy) {
-  if (const auto* server = std::get_if<ParameterServer>(&strategy)) return server->local_steps;
-  if (const auto* local = std::get_if<LocalSgd>(&strategy)) return local->period;
-  return 1;
-}
-
 Schedule build(const LocalSgd& options, const Job& job) {
   require_gpus(job);
   Schedule schedule =

@@ -1,17 +1,11 @@
 #include <fmt/format.h>
 
-#include <map>
-
-#include "base/error.hpp"
+#include "strategy/choices.hpp"
 #include "strategy/named_options.hpp"
 #include "strategy/strategy.hpp"
 
 namespace rehearse {
 namespace {
-
-/// The options of an enumeration by the names that files use, in the order of messages.
-template <class Enum>
-using Choices = std::vector<std::pair<std::string, Enum>>;
 
 const Choices<CollectiveAlgorithm> kAlgorithms = {
     {"automatic", CollectiveAlgorithm::automatic},
@@ -22,9 +16,6 @@ const Choices<CollectiveAlgorithm> kAlgorithms = {
 const Choices<Ddp::Compression> kCompressions = {{"none", Ddp::Compression::none},
                                                  {"fp16", Ddp::Compression::fp16},
                                                  {"bf16", Ddp::Compression::bf16}};
-const Choices<Fsdp::Sharding> kShardings = {{"full_shard", Fsdp::Sharding::full_shard},
-                                            {"shard_grad_op", Fsdp::Sharding::shard_grad_op},
-                                            {"hybrid_shard", Fsdp::Sharding::hybrid_shard}};
 const Choices<Fsdp::Prefetch> kPrefetches = {{"backward_pre", Fsdp::Prefetch::backward_pre},
                                              {"backward_post", Fsdp::Prefetch::backward_post},
                                              {"none", Fsdp::Prefetch::none}};
@@ -38,29 +29,6 @@ const Choices<Precision> kMixedTypes = {
 constexpr std::int64_t kMostMicroBatches = 10'000;
 constexpr std::int64_t kMostRanks = 1'000'000;
 constexpr std::int64_t kMostParameters = 100'000'000'000'000;
-
-template <class Enum>
-std::vector<std::string> names_of(const Choices<Enum>& choices) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : choices) names.push_back(name);
-  return names;
-}
-
-template <class Enum>
-Enum value_of(const Choices<Enum>& choices, const std::string& name) {
-  for (const auto& [known, value] : choices) {
-    if (known == name) return value;
-  }
-  throw InternalError("internal error: a choice that was read is not known: " + name);
-}
-
-template <class Enum>
-const std::string& name_of(const Choices<Enum>& choices, Enum value) {
-  for (const auto& [name, known] : choices) {
-    if (known == value) return name;
-  }
-  throw InternalError("internal error: an option has no name");
-}
 
 /// The choice at `key`; `fallback` where it is missing.
 template <class Enum>
@@ -217,50 +185,7 @@ void reject_unavailable(const Value& value) {
   }
 }
 
-std::string name_of(const Fsdp& fsdp) { return "fsdp " + name_of(kShardings, fsdp.sharding); }
-
-std::string name_of(const ParameterServer& ps) {
-  std::string name = !ps.staleness         ? "ps asp"
-                     : *ps.staleness == 0U ? "ps bsp"
-                                           : fmt::format("ps ssp {}", *ps.staleness);
-  if (ps.backup_workers > 0) name += fmt::format(", {} backup", ps.backup_workers);
-  if (ps.sampled_workers > 0) name += fmt::format(", {} sampled", ps.sampled_workers);
-  if (ps.warmup_rounds > 0) name += fmt::format(", {} warm-up", ps.warmup_rounds);
-  if (ps.local_steps > 1) name += fmt::format(", {} local", ps.local_steps);
-  return name;
-}
-
 }  // namespace
-
-std::string strategy_name(const Strategy& strategy) {
-  struct Namer {
-    std::string operator()(const Ddp&) const { return "ddp"; }
-    std::string operator()(const Fsdp& fsdp) const { return name_of(fsdp); }
-    std::string operator()(const Zero1&) const { return "zero 1"; }
-    std::string operator()(const ParameterServer& ps) const { return name_of(ps); }
-    std::string operator()(const LocalSgd& local) const {
-      return fmt::format("local_sgd {}", local.period);
-    }
-  };
-  return std::visit(Namer{}, strategy);
-}
-
-const std::vector<std::string>& strategy_names() {
-  static const std::vector<std::string> names = {"ddp", "fsdp", "zero", "ps", "local_sgd"};
-  return names;
-}
-
-std::string describe_strategy(const std::string& name) {
-  static const std::map<std::string, std::string> descriptions = {
-      {"ddp", "replicated; gradients all-reduced in buckets while backward runs"},
-      {"fsdp", "parameters sharded: full_shard, shard_grad_op or hybrid_shard, with prefetch"},
-      {"zero", "stage 1 shards the optimizer, 2 also the gradients, 3 also the parameters"},
-      {"ps", "parameter server: staleness 0 (BSP), a bound (SSP) or unbounded (ASP); local_steps"},
-      {"local_sgd", "steps of each worker's own; every `period` of them all average parameters"}};
-  const auto found = descriptions.find(name);
-  check(found != descriptions.end(), "every strategy has a description");
-  return found->second;
-}
 
 Strategy read_strategy(const Value& value) {
   reject_unavailable(value);

@@ -104,6 +104,9 @@ std::string strategy_name(const Strategy& strategy);  ///< "ddp", "fsdp full_sha
 
 /// Steps of its own that a worker takes between two exchanges; 1: it exchanges every gradient.
 int local_steps(const Strategy& strategy);
+/// Micro-batches whose gradients add up before they are exchanged; nothing where the strategy has
+/// no such option.
+std::optional<int> gradient_accumulation(const Strategy& strategy);
 
 /// Reads `{ddp: {...}}`, `{fsdp: {...}}`, `{zero: {stage: 1|2|3}}`, `{ps: {...}}` or `{local_sgd:
 /// {...}}`.

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/csv_table.hpp"
 #include "report/page.hpp"
 #include "validation/cells.hpp"
 #include "validation/views.hpp"
@@ -10,14 +11,6 @@ namespace rehearse {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// A field of a CSV file, quoted where it must be (RFC 4180).
-std::string field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char letter : text) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
-  return quoted + "\"";
-}
 
 /// The error under the column or key of its kind.
 const char* error_name(ErrorKind kind) {
@@ -39,8 +32,8 @@ const char* error_name(ErrorKind kind) {
 void add_csv_row(const CaseFile& file, const ValidationCase& one, const ComparedCase& compared,
                  const ComparedMetric& metric, std::string& text) {
   const bool distance = metric.kind() == ErrorKind::distance;
-  text += fmt::format("{},{},{},{},{},", field(file.source), field(metric.group), field(one.name),
-                      field(compared.strategy), metric.metric);
+  text += fmt::format("{},{},{},{},{},", csv_field(file.source), csv_field(metric.group),
+                      csv_field(one.name), csv_field(compared.strategy), metric.metric);
   text += distance ? ","
           : metric.kind() == ErrorKind::verdict
               ? fmt::format("{},{}", metric.predicted > 0, metric.measured > 0)
@@ -52,7 +45,7 @@ void add_csv_row(const CaseFile& file, const ValidationCase& one, const Compared
   }
   const std::optional<bool> inside = metric.inside();
   text += fmt::format(",{},{},{},,{},{},{}\n", inside ? (*inside ? "true" : "false") : "",
-                      one.held_out, field(one.note), field(metric.by),
+                      one.held_out, csv_field(one.note), csv_field(metric.by),
                       metric.kind() == ErrorKind::points ? fmt::to_string(metric.error) : "",
                       metric.kind() == ErrorKind::verdict ? fmt::to_string(metric.error == 0) : "");
 }
@@ -145,9 +138,9 @@ std::string to_csv(const Validation& validation) {
         add_csv_row(compared.file, one, compared.cases[i], metric, text);
       }
       if (const std::string& failure = compared.cases[i].failure; !failure.empty()) {
-        text += fmt::format("{},{},{},,,,,,,,,,,{},{},{},,,\n", field(compared.file.source),
-                            field(one.group), field(one.name), one.held_out, field(one.note),
-                            field(first_line(failure)));
+        text += fmt::format("{},{},{},,,,,,,,,,,{},{},{},,,\n", csv_field(compared.file.source),
+                            csv_field(one.group), csv_field(one.name), one.held_out,
+                            csv_field(one.note), csv_field(first_line(failure)));
       }
     }
   }

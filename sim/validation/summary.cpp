@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/page.hpp"
+
 namespace rehearse {
 namespace {
 
@@ -90,8 +92,6 @@ class Lines {
 
   std::vector<std::vector<Collected>> groups_;
 };
-
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 /// The lines of groups whose mean is beyond the bound: of all strategies where there are several.
 void add_means(const Validation& validation, double bound, std::vector<std::string>& lines) {

@@ -16,14 +16,6 @@
 namespace rehearse {
 namespace {
 
-void write_all(int descriptor, const std::string& text) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t written = write(descriptor, text.data() + done, text.size() - done);
-    if (written < 0 && errno != EINTR) return;
-    if (written > 0) done += static_cast<std::size_t>(written);
-  }
-}
-
 /// Where memory runs out, the kernel is to end a child and not the process that tells of it.
 void offer_to_be_killed() {
   if (std::FILE* const file = std::fopen("/proc/self/oom_score_adj", "w")) {
@@ -38,23 +30,10 @@ void offer_to_be_killed() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::internal));  // it ended before that
   offer_to_be_killed();
-  auto code = ExitCode::success;
-  std::string text;
-  try {
-    text = work();
-  } catch (const Error& error) {
-    code = error.code();
-    text = error.what();
-  } catch (const std::bad_alloc&) {
-    code = ExitCode::missing;
-    text = "error: out of memory";
-  } catch (const std::exception& error) {
-    code = ExitCode::internal;
-    text = fmt::format("internal error: {}", error.what());
-  }
-  write_all(descriptor, text);
+  const ChildEnd end = end_of_work(work);
+  write_all(descriptor, end.text);
   // Destructors and exit handlers belong to the parent.
-  _exit(static_cast<int>(code));
+  _exit(static_cast<int>(end.code));
 }
 
 /// Its status as waitpid gives it.
@@ -66,6 +45,26 @@ int wait_for(pid_t process) {
 }
 
 }  // namespace
+
+ChildEnd end_of_work(const std::function<std::string()>& work) {
+  try {
+    return {ExitCode::success, work()};
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  } catch (const std::bad_alloc&) {
+    return {ExitCode::missing, "error: out of memory"};
+  } catch (const std::exception& error) {
+    return {ExitCode::internal, fmt::format("internal error: {}", error.what())};
+  }
+}
+
+void write_all(int descriptor, const std::string& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t written = write(descriptor, text.data() + done, text.size() - done);
+    if (written < 0 && errno != EINTR) return;
+    if (written > 0) done += static_cast<std::size_t>(written);
+  }
+}
 
 ChildProcess::ChildProcess(const std::function<std::string()>& work) {
   std::array<int, 2> ends{};

@@ -16,6 +16,11 @@ struct ChildEnd {
   std::string text;
 };
 
+/// How `work` ends in this process, whatever it throws.
+ChildEnd end_of_work(const std::function<std::string()>& work);
+/// Writes a text into a pipe, as far as anybody reads it.
+void write_all(int descriptor, const std::string& text);
+
 /// A child process that does some work beside this one: SimGrid's clock cannot be set back, so that
 /// a process can simulate once. Its text comes through a pipe. It never outlives the thread that
 /// started it, however that ends.

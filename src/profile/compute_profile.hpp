@@ -128,7 +128,10 @@ struct ComputeProfile {
   bool operator==(const ComputeProfile&) const = default;
 };
 
-/// Reads a profile (schema rehearse.profile/1, kind compute). InputError where it is not one.
+/// What a file of one says that it is, beside `kind: compute`.
+inline constexpr const char* kProfileSchema = "rehearse.profile/1";
+
+/// Reads a profile. InputError where it is not one.
 ComputeProfile read_compute_profile(const Value& value);
 
 /// The text of the file, which read_compute_profile reads back (times to six significant digits).

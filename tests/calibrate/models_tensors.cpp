@@ -3,12 +3,9 @@
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
-#include <fstream>
-#include <map>
-#include <sstream>
 #include <stdexcept>
 
-#include "base/sources.hpp"
+#include "../model/torchvision_tensors.hpp"
 #include "model/model.hpp"
 #include "models/networks.hpp"
 
@@ -25,26 +22,6 @@ std::vector<std::int64_t> elements(const UnitModule& module) {
   std::vector<std::int64_t> sizes;
   for (const torch::Tensor& tensor : module.parameters()) sizes.push_back(tensor.numel());
   return sizes;
-}
-
-std::map<std::string, std::vector<std::int64_t>> torchvision_tensors() {
-  std::ifstream file(source_folder() / "tests/model/torchvision_tensors.txt");
-  std::map<std::string, std::vector<std::int64_t>> networks;
-  std::string network;
-  for (std::string line; std::getline(file, line);) {
-    if (line.empty() || line[0] == '#') continue;
-    if (std::isalpha(static_cast<unsigned char>(line[0])) != 0) {
-      network = line;
-      continue;
-    }
-    std::istringstream words(line);
-    for (std::string word; words >> word;) {
-      const std::size_t star = word.find('*');
-      const std::size_t count = star == std::string::npos ? 1 : std::stoul(word.substr(star + 1));
-      networks[network].insert(networks[network].end(), count, std::stoll(word));
-    }
-  }
-  return networks;
 }
 
 BOOST_DATA_TEST_CASE(tensors_are_torchvisions_in_its_order, data::make(kTorchvision) ^ kCounts,
@@ -74,16 +51,20 @@ BOOST_AUTO_TEST_CASE(llamas_units_are_the_simulators_at_any_size) {
   BOOST_TEST(elements(*chain.units[1].module) == block, boost::test_tools::per_element());
 }
 
+TransformerSize tiny(int blocks) {
+  return {.hidden = 32,
+          .heads = 4,
+          .kv_heads = 4,
+          .feed_forward = 64,
+          .vocabulary = 50,
+          .positions = 16,
+          .blocks = blocks,
+          .dropout = 0};
+}
+
 /// A small one of every kind, over inputs that are small for it.
 Chain small_chain(const std::string& kind) {
-  const TransformerSize size{.hidden = 32,
-                             .heads = 4,
-                             .kv_heads = 4,
-                             .feed_forward = 64,
-                             .vocabulary = 50,
-                             .positions = 16,
-                             .blocks = 2,
-                             .dropout = 0};
+  const TransformerSize size = tiny(2);
   if (kind == "gpt2") return gpt2_chain("tiny", size, {.sequence = 8});
   if (kind == "bert") return bert_chain("tiny", size, {.sequence = 8});
   if (kind == "llama") return llama_chain("tiny", size, {.sequence = 8});
@@ -121,14 +102,7 @@ BOOST_DATA_TEST_CASE(every_parameter_of_every_unit_gets_a_gradient,
 }
 
 BOOST_DATA_TEST_CASE(fused_and_materialised_attention_agree, data::make({"gpt2", "llama"}), kind) {
-  const TransformerSize size{.hidden = 32,
-                             .heads = 4,
-                             .kv_heads = 4,
-                             .feed_forward = 64,
-                             .vocabulary = 50,
-                             .positions = 16,
-                             .blocks = 1,
-                             .dropout = 0};
+  const TransformerSize size = tiny(1);
   double losses[2] = {0, 0};
   for (const bool flash : {false, true}) {
     torch::manual_seed(3);

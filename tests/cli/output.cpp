@@ -8,29 +8,17 @@
 #include <fstream>
 #include <iterator>
 
+#include "../scratch.hpp"
 #include "base/child_process.hpp"
 #include "base/error.hpp"
 
 namespace rehearse {
 namespace {
 
-/// An empty folder that goes when the test ends.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "rehearse.XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  std::size_t size() const {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path_),
-                                                  std::filesystem::directory_iterator()));
-  }
-
- private:
-  std::filesystem::path path_;
-};
+std::ptrdiff_t files_in(const Scratch& folder) {
+  return std::distance(std::filesystem::directory_iterator(folder.path()),
+                       std::filesystem::directory_iterator());
+}
 
 std::string text_of(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
@@ -38,19 +26,19 @@ std::string text_of(const std::filesystem::path& file) {
 }
 
 BOOST_AUTO_TEST_CASE(a_file_is_replaced_whole_and_leaves_no_temporary) {
-  const Folder folder;
+  const Scratch folder;
   write_file(folder / "report.json", "a longer first text\n");
   write_file(folder / "report.json", "second\n");
   BOOST_TEST(text_of(folder / "report.json") == "second\n");
-  BOOST_TEST(folder.size() == 1u);
+  BOOST_TEST(files_in(folder) == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_written_is_a_missing_error_and_leaves_no_temporary) {
-  const Folder folder;
+  const Scratch folder;
   std::filesystem::create_directory(folder / "taken");
   BOOST_CHECK_THROW(write_file(folder / "taken", "text"), MissingError);
   BOOST_CHECK_THROW(write_file(folder / "no_folder" / "file", "text"), MissingError);
-  BOOST_TEST(folder.size() == 1u);
+  BOOST_TEST(files_in(folder) == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_device_is_written_and_not_replaced) {

@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
+#include "../scratch.hpp"
 #include "base/error.hpp"
 #include "base/sources.hpp"
 #include "profile/whole_file.hpp"
@@ -52,15 +53,10 @@ ComputeProfile profile_of(const std::string& device, double rate, bool cpu = fal
 class Platforms {
  public:
   Platforms() {
-    std::string name = (fs::temp_directory_path() / "rehearse.XXXXXX").string();
-    folder_ = mkdtemp(name.data());
     fs::copy(source_folder() / "platforms" / "gpus.yaml", folder_ / "gpus.yaml");
-    setenv("REHEARSE_PLATFORMS", folder_.c_str(), 1);
+    setenv("REHEARSE_PLATFORMS", folder_.path().c_str(), 1);
   }
-  ~Platforms() {
-    unsetenv("REHEARSE_PLATFORMS");
-    fs::remove_all(folder_);
-  }
+  ~Platforms() { unsetenv("REHEARSE_PLATFORMS"); }
   Platforms(const Platforms&) = delete;
   Platforms& operator=(const Platforms&) = delete;
 
@@ -73,7 +69,7 @@ class Platforms {
   }
 
  private:
-  fs::path folder_;
+  Scratch folder_;
 };
 
 Gpu target(double rate, const fs::path& profiles = {}) {

@@ -3,12 +3,9 @@
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
-#include <fstream>
-#include <map>
-#include <sstream>
 
-#include "base/sources.hpp"
 #include "model/model.hpp"
+#include "torchvision_tensors.hpp"
 
 namespace rehearse {
 namespace {
@@ -30,27 +27,6 @@ const std::vector<std::string> kTorchvision = {"vgg16", "resnet50", "densenet121
 const std::vector<std::int64_t> kBuffers = {0, 53120, 83648, 512576, 0};
 const std::vector<std::size_t> kUnits = {16, 18, 63, 81, 41, 26, 14, 50, 14, 26,
                                          26, 26, 34, 34, 42, 34, 82, 4,  3,  6};
-
-/// Reads torchvision_tensors.txt: the tensors of each network.
-std::map<std::string, std::vector<std::int64_t>> torchvision_tensors() {
-  std::ifstream file(source_folder() / "tests/model/torchvision_tensors.txt");
-  std::map<std::string, std::vector<std::int64_t>> networks;
-  std::string network;
-  for (std::string line; std::getline(file, line);) {
-    if (line.empty() || line[0] == '#') continue;
-    if (std::isalpha(static_cast<unsigned char>(line[0])) != 0) {
-      network = line;
-      continue;
-    }
-    std::istringstream words(line);
-    for (std::string word; words >> word;) {
-      const std::size_t star = word.find('*');
-      const std::size_t count = star == std::string::npos ? 1 : std::stoul(word.substr(star + 1));
-      networks[network].insert(networks[network].end(), count, std::stoll(word));
-    }
-  }
-  return networks;
-}
 
 std::vector<std::int64_t> all_tensors(const Model& model) {
   std::vector<std::int64_t> tensors;

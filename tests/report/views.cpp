@@ -1,92 +1,13 @@
-#include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
-#include "report/page.hpp"
 #include "report/prediction_interval.hpp"
-#include "toy.hpp"
+#include "whole_report.hpp"
 
 using namespace toy;
-namespace data = boost::unit_test::data;
 using Json = nlohmann::ordered_json;
 
 namespace {
-
-/// A report in which every number is another one.
-Report whole_report() {
-  Report report;
-  report.scenario = "scenarios/toy.yaml";
-  report.description = "A toy, with \"quotes\", commas";
-  report.model = "toy";
-  report.cluster = "pair";
-  report.strategy = "ps ssp 3";
-  report.precision = "bf16";
-  report.batch_per_gpu = 8;
-  report.global_batch = 32;
-  report.ranks = 4;
-  report.nodes = 2;
-  report.fidelity = "flow";
-  report.step_time = Seconds(0.41234567890123);
-  report.step_time_spread = {Seconds(0.39), Seconds(0.45)};
-  report.samples_per_s = 77.60482946;
-  report.epoch_time = Seconds(644.3);
-  report.train_time = Seconds(6443);
-  report.breakdown = {Seconds(0.3), Seconds(0.1), Seconds(0.05), Seconds(0.01234567890123)};
-  report.gpu_utilization = 0.7275;
-  report.mfu = 0.31;
-  MemoryReport memory;
-  memory.allocated_peak = Bytes(31e9 + 1.0 / 3);
-  memory.at_peak.by_kind = {Bytes(8e9 + 1.0 / 3),
-                            Bytes(8e9),
-                            Bytes(0),
-                            Bytes(15e9),
-                            Bytes(0),
-                            Bytes(0),
-                            Bytes(0),
-                            Bytes(0)};
-  memory.peak_at = "backward layer3.0";
-  memory.context = Bytes(524288000);
-  memory.capacity = Bytes(85899345920);
-  memory.largest_batch_per_gpu = 48;
-  report.memory = memory;
-  report.staleness = StalenessReport{
-      .mean = 2.5, .p50 = 2, .p99 = 4, .max = 12, .histogram = {{2, 30}, {3, 29}, {12, 1}}};
-  report.cost = CostReport{.gpu_hours = 7.16,
-                           .usd = 23.5,
-                           .usd_by_part = CostParts{.training = 20, .failures = 2, .energy = 1.5},
-                           .energy_kwh = 15.25,
-                           .co2_kg = 6.5};
-  report.energy = EnergyReport{.power_w = 1400, .gpus_w = 1000, .hosts_w = 250, .step_j = 577};
-  report.goodput = GoodputReport{.share = 0.925,
-                                 .expected_time = Seconds(6965.4),
-                                 .expected_time_spread = {Seconds(6600), Seconds(7400)},
-                                 .checkpoint_interval = Seconds(1800),
-                                 .job_mtbf = Seconds(36000),
-                                 .failures = 0.25,
-                                 .trainings = 1000};
-  report.start = StartReport{.elastic = true,
-                             .first_step = Seconds(15),
-                             .all_there_spread = {Seconds(60), Seconds(125)},
-                             .samples_meanwhile = 1234};
-  report.intervals = {{"step_time_s", {0.4, 0.1 + 0.2 + 0.13}},
-                      {"samples_per_s", {74.4, 80}},
-                      {"epoch_time_s", {625, 672}},
-                      {"train_time_s", {6250, 6720}},
-                      {"memory.allocated_peak_bytes", {30e9, 32e9}},
-                      {"staleness.mean", {2.25, 2.875}},
-                      {"cost.gpu_hours", {6.9, 7.5}},
-                      {"cost.usd", {22.5, 24.75}},
-                      {"cost.energy_kwh", {14, 16}},
-                      {"cost.co2_kg", {6, 7}},
-                      {"goodput.expected_time_s", {6500, 7500}}};
-  report.bottleneck = "network: 62 % of the step is exposed pull and push";
-  report.provenance = "compute: analytic; communication: links";
-  report.outside_calibration = {"16 ranks from a curve of 8"};
-  report.assumptions = {"one = 1", "two = 2"};
-  report.seed = 18446744073709551615ULL;
-  report.versions = {{"rehearse", "0.1.0"}, {"simgrid", "3.32.0"}};
-  return report;
-}
 
 std::vector<std::string> keys(const Json& json) {
   std::vector<std::string> names;
@@ -97,38 +18,6 @@ std::vector<std::string> keys(const Json& json) {
 void check_keys(const Json& json, const std::vector<std::string>& expected) {
   const std::vector<std::string> found = keys(json);
   BOOST_TEST(found == expected, boost::test_tools::per_element());
-}
-
-/// RFC 4180, as a reader of it would.
-std::vector<std::vector<std::string>> parse_csv(const std::string& text) {
-  std::vector<std::vector<std::string>> rows{{""}};
-  bool inside = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '"' && inside && i + 1 < text.size() && text[i + 1] == '"')
-      rows.back().back() += text[++i];
-    else if (c == '"')
-      inside = !inside;
-    else if (c == ',' && !inside)
-      rows.back().emplace_back();
-    else if (c == '\n' && !inside)
-      rows.push_back({""});
-    else
-      rows.back().back() += c;
-  }
-  rows.pop_back();
-  return rows;
-}
-
-std::map<std::string, std::string> csv_row(const std::vector<Report>& reports, std::size_t index) {
-  const auto rows = parse_csv(to_csv(reports));
-  std::map<std::string, std::string> row;
-  for (std::size_t i = 0; i < rows[0].size(); ++i) row[rows[0][i]] = rows[index + 1].at(i);
-  return row;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -276,110 +165,4 @@ BOOST_AUTO_TEST_CASE(csv_rows_of_unlike_reports_share_their_columns) {
   BOOST_TEST(csv_row({Report{}}, 0).contains("goodput.expected_time_spread_s.low"));
   BOOST_TEST(!csv_row({Report{}}, 0).contains("goodput"));
   BOOST_TEST(csv_row({Report{}}, 0).at("cost.usd_low") == "");
-}
-
-// --- terminal ------------------------------------------------------------------------------------
-
-BOOST_AUTO_TEST_CASE(the_terminal_shows_the_same_numbers_with_their_units) {
-  const std::string text = to_terminal(whole_report(), 80, false);
-  for (const char* part : {"toy · ps ssp 3 · pair",
-                           "412 ms",
-                           "400 ms to 430 ms",
-                           "77.6 samples/s",
-                           "74.4 to 80 samples/s",
-                           "22.50 to 24.75 USD",
-                           "390 ms to 450 ms (5th to 95th percentile)",
-                           "mean 2.25 to 2.88",
-                           "allocated 27.9 GiB to 29.8 GiB",
-                           "7.16 GPU hours, 23.50 USD (22.50 to 24.75 USD)",
-                           "300 ms",
-                           "72.8 %",
-                           "50.0 ms",
-                           "31.0 %",
-                           "fits: 29.4 GiB of 80.0 GiB, 50.6 GiB free",
-                           "14.0 GiB",
-                           "backward layer3.0",
-                           "largest batch that fits: 48 per GPU",
-                           "mean 2.50, median 2, 99 % up to 4, max 12 updates",
-                           "network: 62 %",
-                           "16 ranks from a curve of 8",
-                           "compute: analytic",
-                           "one = 1; two = 2",
-                           "seed 18446744073709551615"}) {
-    BOOST_TEST(has(text, part), part << "\n" << text);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(too_much_memory_is_told_by_how_much) {
-  Report report = whole_report();
-  report.memory->capacity = Bytes(25769803776);  // 24 GiB
-  report.memory->fits = false;
-  BOOST_TEST(
-      has(to_terminal(report, 80, false), "does not fit: 29.4 GiB of 24.0 GiB, 5.36 GiB too much"));
-}
-
-BOOST_AUTO_TEST_CASE(what_is_reserved_what_fills_it_and_where_it_runs_out_are_told) {
-  Report report = whole_report();
-  MemoryReport& memory = *report.memory;
-  memory.reserved_peak = memory.allocated_peak + Bytes(1024.0 * 1024 * 1024);
-  memory.communicators = Bytes(480.0 * 1024 * 1024);
-  memory.shares = {{"layer3.0", MemoryKind::optimizer_state, Bytes(2048), 2}};
-  memory.programs = {{"worker", 3, memory.allocated_peak, memory.reserved_peak, false}};
-  memory.fits = false;
-  memory.out_of_memory = OutOfMemory{"backward layer3.0", "CUDA out of memory. Tried"};
-  const std::string text = to_terminal(report, 100, false);
-  for (const char* part :
-       {"does not fit: 30.8 GiB of 80.0 GiB, but in pieces that are too small", "reserved more",
-        "1.00 GiB", "NCCL", "480 MiB", "the largest: optimizer state of layer3.0 (2.00 KiB)",
-        "at backward layer3.0: CUDA out of memory. Tried"}) {
-    BOOST_TEST(has(text, part), part << "\n" << text);
-  }
-  const Json json = Json::parse(to_json(report))["memory"];
-  BOOST_TEST(json["fragmentation_bytes"].get<double>() == 1024.0 * 1024 * 1024);
-  BOOST_TEST(json["largest_at_peak"][0]["unit"] == "layer3.0");
-  BOOST_TEST(json["out_of_memory"]["at"] == "backward layer3.0");
-  BOOST_TEST(json["programs"][0]["rank"] == 3);
-  const auto row = csv_row({report}, 0);
-  BOOST_TEST(row.at("memory.largest_at_peak") == "layer3.0 optimizer_state 2048 2");
-  BOOST_TEST(row.at("memory.out_of_memory.at") == "backward layer3.0");
-}
-
-BOOST_DATA_TEST_CASE(no_line_of_the_terminal_is_wider_than_the_page, data::make({80, 100, 110}),
-                     width) {
-  Report report = whole_report();
-  report.assumptions.assign(40, "strategy.ddp.some_option_or_other = 25");
-  report.description =
-      std::string(30, 'x') + " " + std::string(40, 'y') + " " + std::string(40, 'z');
-  const std::string text = to_terminal(report, width, false);
-  std::size_t begin = 0;
-  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-    const std::string line = text.substr(begin, end - begin);
-    BOOST_TEST(columns(line) <= static_cast<std::size_t>(width), line);
-    begin = end + 1;
-  }
-}
-
-BOOST_AUTO_TEST_CASE(many_assumptions_are_folded_and_counted) {
-  Report report = whole_report();
-  report.assumptions.assign(40, "strategy.ddp.some_option_or_other = 25");
-  BOOST_TEST(has(to_terminal(report, 80, false), " more (--format"));
-  BOOST_TEST(Json::parse(to_json(report))["assumptions"].size() == 40u);
-}
-
-BOOST_AUTO_TEST_CASE(colour_changes_no_text) {
-  std::string colored = to_terminal(whole_report(), 80, true);
-  BOOST_TEST(has(colored, "\x1b[1;32mfits\x1b[0m"));
-  for (std::size_t at = colored.find('\x1b'); at != std::string::npos; at = colored.find('\x1b')) {
-    colored.erase(at, colored.find('m', at) - at + 1);
-  }
-  BOOST_TEST(colored == to_terminal(whole_report(), 80, false));
-}
-
-BOOST_AUTO_TEST_CASE(a_report_without_memory_staleness_and_cost_says_nothing_of_them) {
-  Report report = whole_report();
-  report.memory.reset();
-  report.staleness.reset();
-  report.cost.reset();
-  const std::string text = to_terminal(report, 80, false);
-  for (const char* part : {"memory", "staleness", "GPU hours"}) BOOST_TEST(!has(text, part), part);
 }

@@ -198,7 +198,7 @@ std::vector<double> sorted_ends(const Played& played, int workers, std::size_t i
   return ends;
 }
 
-BOOST_DATA_TEST_CASE(after_its_warm_up_a_server_is_an_asynchronous_one, data::make({1, 2}),
+BOOST_DATA_TEST_CASE(after_its_warm_up_a_server_is_an_asynchronous_one, data::make({1, 2, 5}),
                      workers) {
   // The last round's end is to the workers what the beginning is.
   const Played warmed =

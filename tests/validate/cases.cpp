@@ -15,7 +15,7 @@ const std::string kPublished = "{name: p, scenario: s.yaml, metric: samples_per_
 
 /// Reads a file of these cases, beside a recorded run.
 CaseFile read(const std::string& cases, const std::string& head = "") {
-  const Folder folder;
+  const Scratch folder;
   folder.write("run.json", step_report().dump());
   nlohmann::json ddp = step_report("ddp");
   ddp.erase("staleness");
@@ -38,7 +38,7 @@ std::string error_of(const std::string& cases, const std::string& head = "") {
 }
 
 CaseFile read_with_unpredicted(const std::string& text) {
-  const Folder folder;
+  const Scratch folder;
   return read_case_file(folder.write(
       "cases.yaml", "source: somewhere\nnot_predicted: " + text + "\ncases:\n  - " + kPublished));
 }
@@ -144,7 +144,7 @@ BOOST_DATA_TEST_CASE(a_wrong_case_is_refused_at_its_place, data::make(kWrong), w
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_stands_for_the_case_files_in_it_and_below) {
-  const Folder folder;
+  const Scratch folder;
   const auto second = folder.write("b/runs/cases.yaml", "source: x\ncases: []\n");
   const auto first = folder.write("a.yaml", "source: x\ncases: []\n");
   folder.write("scenario.yaml", "model: {}\n");
@@ -157,12 +157,12 @@ BOOST_AUTO_TEST_CASE(a_folder_stands_for_the_case_files_in_it_and_below) {
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_without_case_files_is_an_error) {
-  const Folder folder;
+  const Scratch folder;
   BOOST_CHECK_THROW(case_files({folder.path()}), MissingError);
 }
 
 BOOST_AUTO_TEST_CASE(the_environment_says_where_shipped_cases_are) {
-  const Folder folder;
+  const Scratch folder;
   const auto file = folder.write("cases.yaml", "source: x\ncases: []\n");
   BOOST_TEST(shipped_case_files().size() >= 2u);
   setenv("REHEARSE_VALIDATION", folder.path().c_str(), 1);

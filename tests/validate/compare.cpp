@@ -16,7 +16,7 @@ namespace {
 
 /// Cases of the same recorded run, by their names.
 CaseFile recorded_cases(const std::vector<std::string>& names) {
-  const Folder folder;
+  const Scratch folder;
   folder.write("run.json", step_report().dump());
   std::string text = "source: somewhere\ncases:\n";
   for (const std::string& name : names) {

@@ -1,39 +1,15 @@
 #pragma once
 
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "../scratch.hpp"
 #include "validation/summary.hpp"
 
 namespace fixtures {
 
 using namespace rehearse;
-
-/// An empty folder that goes when the test ends.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "rehearse.XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-  /// Writes a file, with its folders.
-  std::filesystem::path write(const std::string& name, const std::string& text) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name) << text;
-    return path_ / name;
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// A report of real steps of two workers; each test changes what it is about.
 inline nlohmann::json step_report(const std::string& strategy = "ps-async") {

@@ -64,7 +64,7 @@ const std::vector<double> kFails = {0.1, 0.1, 0.1};
 
 /// Reads cases beside curves: real.json learned, failed.json did not.
 CaseFile read(const std::string& cases, const std::string& head = "") {
-  const Folder folder;
+  const Scratch folder;
   folder.write("real.json", curve(kLearns).dump());
   folder.write("failed.json", curve(kFails).dump());
   folder.write("own.json", curve(kLearns).dump());

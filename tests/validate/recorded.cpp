@@ -14,7 +14,7 @@ namespace {
 
 /// Reads the text as a recorded run that a case names.
 RecordedRun read(const std::string& text) {
-  const Folder folder;
+  const Scratch folder;
   folder.write("recorded/run.json", text);
   const auto file = folder.write("cases.yaml", "recorded: recorded/run.json\n");
   return read_recorded(Document::load(file)->root().as_map().require("recorded"));

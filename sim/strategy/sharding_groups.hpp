@@ -1,0 +1,13 @@
+#pragma once
+
+#include "strategy/strategy.hpp"
+
+namespace rehearse {
+
+/// Ranks that share one copy of the parameters. InputError where they do not divide the cluster's.
+std::size_t shard_group_size(const Fsdp& options, const Job& job);
+/// Gives every rank its groups. Consecutive ranks shard; of a `hybrid`, ranks at the same position
+/// of their sharding group replicate each other.
+void add_sharding_groups(Schedule& schedule, std::size_t shards, bool hybrid);
+
+}  // namespace rehearse

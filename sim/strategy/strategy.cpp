@@ -1,0 +1,76 @@
+// What every strategy can be asked, whichever it is.
+#include "strategy/strategy.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/error.hpp"
+#include "strategy/choices.hpp"
+
+namespace rehearse {
+namespace {
+
+std::string server_name(const ParameterServer& ps) {
+  std::string name = !ps.staleness         ? "ps asp"
+                     : *ps.staleness == 0U ? "ps bsp"
+                                           : fmt::format("ps ssp {}", *ps.staleness);
+  if (ps.backup_workers > 0) name += fmt::format(", {} backup", ps.backup_workers);
+  if (ps.sampled_workers > 0) name += fmt::format(", {} sampled", ps.sampled_workers);
+  if (ps.warmup_rounds > 0) name += fmt::format(", {} warm-up", ps.warmup_rounds);
+  if (ps.local_steps > 1) name += fmt::format(", {} local", ps.local_steps);
+  return name;
+}
+
+}  // namespace
+
+std::string strategy_name(const Strategy& strategy) {
+  struct Namer {
+    std::string operator()(const Ddp&) const { return "ddp"; }
+    std::string operator()(const Fsdp& fsdp) const {
+      return "fsdp " + name_of(kShardings, fsdp.sharding);
+    }
+    std::string operator()(const Zero1&) const { return "zero 1"; }
+    std::string operator()(const ParameterServer& ps) const { return server_name(ps); }
+    std::string operator()(const LocalSgd& local) const {
+      return fmt::format("local_sgd {}", local.period);
+    }
+  };
+  return std::visit(Namer{}, strategy);
+}
+
+const std::vector<std::string>& strategy_names() {
+  static const std::vector<std::string> names = {"ddp", "fsdp", "zero", "ps", "local_sgd"};
+  return names;
+}
+
+std::string describe_strategy(const std::string& name) {
+  static const std::map<std::string, std::string> descriptions = {
+      {"ddp", "replicated; gradients all-reduced in buckets while backward runs"},
+      {"fsdp", "parameters sharded: full_shard, shard_grad_op or hybrid_shard, with prefetch"},
+      {"zero", "stage 1 shards the optimizer, 2 also the gradients, 3 also the parameters"},
+      {"ps", "parameter server: staleness 0 (BSP), a bound (SSP) or unbounded (ASP); local_steps"},
+      {"local_sgd", "steps of each worker's own; every `period` of them all average parameters"}};
+  const auto found = descriptions.find(name);
+  check(found != descriptions.end(), "every strategy has a description");
+  return found->second;
+}
+
+int local_steps(const Strategy& strategy) {
+  if (const auto* server = std::get_if<ParameterServer>(&strategy)) return server->local_steps;
+  if (const auto* local = std::get_if<LocalSgd>(&strategy)) return local->period;
+  return 1;
+}
+
+std::optional<int> gradient_accumulation(const Strategy& strategy) {
+  if (const auto* ddp = std::get_if<Ddp>(&strategy)) return ddp->gradient_accumulation;
+  if (const auto* fsdp = std::get_if<Fsdp>(&strategy)) return fsdp->gradient_accumulation;
+  if (const auto* zero = std::get_if<Zero1>(&strategy)) return zero->ddp.gradient_accumulation;
+  return std::nullopt;
+}
+
+Schedule build_schedule(const Strategy& strategy, const Job& job) {
+  return std::visit([&job](const auto& options) { return build(options, job); }, strategy);
+}
+
+}  // namespace rehearse

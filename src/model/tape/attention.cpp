@@ -1,0 +1,191 @@
+// Attention: fused, or as products of its own.
+#include "model/tape/operators.hpp"
+
+#include <algorithm>
+
+namespace rehearse::tape {
+namespace {
+
+/// Elements of a batched product's three sides.
+struct ProductSize {
+  std::int64_t left = 0, right = 0, out = 0;
+};
+
+/// torch.bmm of two tensors that it saves both.
+Tensor batched_product(Recorder& recorder, const Tensor& left, const Tensor& right,
+                       const ProductSize& size) {
+  Tensor output = recorder.take(size.out, left.type);
+  recorder.connect(
+      output, {left, right},
+      [&recorder, x = left.detached(), y = right.detached()](const Gradients&) -> Gradients {
+        Tensor to_right = recorder.take(y.elements, y.type);
+        return {recorder.take(x.elements, x.type), to_right};
+      });
+  return output;
+}
+
+/// Samples and heads as one dimension: a copy, but for one sample.
+Tensor folded(Recorder& recorder, const Tensor& heads) {
+  return recorder.batch() == 1 ? view(recorder, heads) : copy(recorder, heads);
+}
+
+struct AttentionSides {
+  std::int64_t query = 0, key = 0, rows = 0, pairs = 0;
+};
+
+AttentionSides sides(const Recorder& recorder, const AttentionSize& size) {
+  const Attention& o = size.options;
+  const std::int64_t rows = recorder.batch() * o.heads * size.tokens;
+  const std::int64_t kept = recorder.batch() * o.heads * size.tokens * o.head_width;
+  return {kept, kept, rows, rows * size.tokens};
+}
+
+/// Queries, keys and values as three values of one node, if they came as one tensor (chunk).
+std::vector<Tensor> parts(Recorder& recorder, const std::vector<Tensor>& inputs) {
+  if (inputs.size() > 1) return {inputs.begin(), inputs.begin() + 3};
+  return chunk(recorder, inputs.front(), 3);
+}
+
+/// Heads before tokens: backward's gradient comes back in that order, and the view of the heads
+/// wants it in the other.
+Tensor split_heads(Recorder& recorder, const Tensor& input, bool copies) {
+  Tensor output = input.detached();
+  recorder.connect(output, {input}, [&recorder, copies](const Gradients& gradients) -> Gradients {
+    if (copies) return {recorder.take(gradients[0].elements, gradients[0].type)};
+    Tensor permuted = gradients[0];
+    permuted.contiguous = false;
+    return {permuted};
+  });
+  return output;
+}
+
+/// Rows of queries and of keys that a thread of the CPU kernel works on at once
+/// (aten/src/ATen/native/cpu/FlashAttentionKernel.cpp).
+struct FlashTile {
+  explicit FlashTile(std::int64_t tokens)
+      : queries(std::min<std::int64_t>(tokens >= 768   ? 256
+                                       : tokens >= 192 ? 64
+                                                       : 32,
+                                       tokens)),
+        keys(std::min<std::int64_t>(512, tokens)) {}
+  std::int64_t queries, keys;
+};
+
+void cpu_flash_forward_workspace(Recorder& recorder, const AttentionSize& size, Type type) {
+  const FlashTile tile(size.tokens);
+  const Tensor sums =
+      recorder.workspace(tile.queries * (tile.keys + 2 + size.options.head_width), Type::float32);
+  if (type == Type::float16) recorder.workspace(tile.queries * tile.keys, type);
+}
+
+void cpu_flash_backward_workspace(Recorder& recorder, const AttentionSize& size, Type type) {
+  const FlashTile tile(size.tokens);
+  const Tensor scores = recorder.workspace(2 * tile.queries * tile.keys, Type::float32);
+  Tensor lower;
+  if (type == Type::float16) lower = recorder.workspace(2 * tile.queries * tile.keys, type);
+  recorder.workspace(tile.queries, Type::float32);
+}
+
+Tensor flash(Recorder& recorder, const std::vector<Tensor>& inputs, const AttentionSize& size) {
+  const AttentionSides s = sides(recorder, size);
+  const Type type = inputs[0].type;
+  Tensor output = recorder.take(s.query, type);
+  const Tensor logarithms = recorder.take(s.rows, Type::float32);
+  Tensor state;
+  if (recorder.on_cpu()) {
+    cpu_flash_forward_workspace(recorder, size, type);
+  } else {
+    state = recorder.take(2, Type::int64);  // of dropout's generator: seed and offset
+  }
+  std::vector<Tensor> saved = {output, logarithms, state};
+  for (const Tensor& input : inputs) saved.push_back(input.detached());
+  recorder.connect(output, inputs,
+                   [&recorder, size, s, type, saved](const Gradients&) -> Gradients {
+                     Gradients results;
+                     for (int i = 0; i < 3; ++i) results.push_back(recorder.take(s.query, type));
+                     if (recorder.on_cpu()) {
+                       cpu_flash_backward_workspace(recorder, size, type);
+                     } else {
+                       // FlashAttention 2: the sum of dO * O per row, and dQ accumulated in fp32.
+                       const Tensor rows = recorder.workspace(s.rows, Type::float32);
+                       recorder.workspace(s.query, Type::float32);
+                     }
+                     return results;
+                   });
+  return output;
+}
+
+/// A mask of ones below the diagonal, as a sum's other side.
+Tensor causal_mask(Recorder& recorder, std::int64_t tokens, Type type) {
+  Tensor triangle;
+  {
+    const Tensor ones = recorder.workspace(tokens * tokens, Type::byte);
+    triangle = recorder.workspace(tokens * tokens, Type::byte);
+  }
+  const Tensor zero = recorder.workspace(1, type);
+  const Tensor infinity = recorder.workspace(1, type);
+  return recorder.workspace(tokens * tokens, type);
+}
+
+Tensor softmax(Recorder& recorder, const Tensor& scores, std::int64_t rows) {
+  Tensor output = unary_of_output(recorder, scores);
+  // A row without any key is zero, not NaN: _safe_softmax looks for such rows.
+  const Tensor infinite = recorder.workspace(scores.elements, Type::byte);
+  const Tensor all = recorder.workspace(rows, Type::byte);
+  recorder.workspace(1, scores.type);
+  return output;
+}
+
+Tensor probabilities(Recorder& recorder, const std::vector<Tensor>& inputs,
+                     const AttentionSize& size, const AttentionSides& s, Tensor& scaled_queries) {
+  scaled_queries = scale(recorder, inputs[0]);
+  Tensor mask;
+  if (size.options.causal) mask = causal_mask(recorder, size.tokens, inputs[0].type);
+  Tensor scores;
+  {
+    const Tensor scaled_keys = scale(recorder, inputs[1]);
+    const Tensor queries = folded(recorder, scaled_queries);
+    const Tensor keys = folded(recorder, scaled_keys);
+    scores = batched_product(recorder, queries, keys, {s.query, s.key, s.pairs});
+  }
+  return softmax(recorder, scores, s.rows);
+}
+
+// _scaled_dot_product_attention_math, which CPUs run where there is dropout.
+Tensor materialised(Recorder& recorder, const std::vector<Tensor>& inputs,
+                    const AttentionSize& size) {
+  const AttentionSides s = sides(recorder, size);
+  const Type type = inputs[0].type;
+  const Type inside = recorder.on_cpu() ? Type::float32 : type;
+  const Tensor values = to(recorder, inputs[2], inside);
+  const Tensor keys = to(recorder, inputs[1], inside);
+  const Tensor queries = to(recorder, inputs[0], inside);
+  Tensor scaled;
+  Tensor kept = probabilities(recorder, {queries, keys, values}, size, s, scaled);
+  if (size.options.dropout) kept = dropout(recorder, kept);
+  const Tensor returned = kept.type == type ? kept : recorder.workspace(kept.elements, type);
+  const Tensor contiguous = folded(recorder, values);
+  const Tensor output = batched_product(recorder, kept, contiguous, {s.pairs, s.key, s.query});
+  return to(recorder, output, type);
+}
+
+}  // namespace
+
+std::vector<Tensor> attention(Recorder& recorder, const std::vector<Tensor>& inputs,
+                              const AttentionSize& size) {
+  const bool fused = size.options.flash && !(recorder.on_cpu() && size.options.dropout);
+  std::vector<Tensor> heads;
+  for (const Tensor& part : parts(recorder, inputs)) {
+    // The product for the keys leaves their gradient as the view wants it.
+    heads.push_back(fused ? part : split_heads(recorder, part, heads.size() != 1));
+  }
+  if (fused) {
+    const Tensor output = flash(recorder, heads, size);
+    if (inputs.size() > 3) return {copy(recorder, output), output};
+    return {view(recorder, output)};
+  }
+  const Tensor output = materialised(recorder, heads, size);
+  return {copy(recorder, output), output};
+}
+
+}  // namespace rehearse::tape

@@ -1,0 +1,167 @@
+// What goes wrong between servers and workers over real sockets, in threads and processes.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <thread>
+
+#include "base/error.hpp"
+#include "tcp_workers.hpp"
+
+using namespace tcp;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const MissingError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+Seconds time_of(const std::function<void()>& action) {
+  const auto begin = std::chrono::steady_clock::now();
+  action();
+  return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// A process of its own that trains slowly as worker 1 until it is killed.
+pid_t fork_slow_worker(const Endpoint& endpoint) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  try {
+    train({endpoint}, 1, 1'000'000, {1, 2},
+          [](auto worker, auto iteration, const auto& parameters) {
+            std::this_thread::sleep_for(1ms);
+            return towards(worker, iteration, parameters);
+          });
+  } catch (const Error&) {
+  }
+  _exit(0);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_worker_that_is_killed_ends_the_run_with_its_name_on_every_side) {
+  Running server = start(options_of({.workers = 2, .sgd = {1e-3, 0}}));
+  const pid_t victim = fork_slow_worker(server.endpoint);
+  auto survivor = std::async(std::launch::async, [&] {
+    return error_of([&] { train({server.endpoint}, 0, 1'000'000, {1, 2}, towards); });
+  });
+  std::this_thread::sleep_for(100ms);
+  kill(victim, SIGKILL);
+  waitpid(victim, nullptr, 0);
+  std::string told, own;
+  const Seconds waited = time_of([&] {
+    told = survivor.get();
+    own = error_of([&] { server.result.get(); });
+  });
+  BOOST_TEST(waited.value() < 2);
+  BOOST_TEST(contains(own, "error: worker 1 is gone in iteration "), own);
+  BOOST_TEST(contains(told, "error: worker 1 is gone in iteration "), told);
+  BOOST_TEST(contains(told, "(told by the server at 127.0.0.1:"), told);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_is_gone_is_named) {
+  Socket listening = listen_on({kHost, 0});
+  const Endpoint endpoint{kHost, port_of(listening)};
+  const pid_t server = fork();
+  if (server == 0) {
+    try {
+      serve_parameters(std::move(listening), options_of({.workers = 1, .sgd = {}}));
+    } catch (const Error&) {
+    }
+    _exit(0);
+  }
+  listening = Socket();
+  auto worker = std::async(std::launch::async, [&] {
+    return error_of([&] { train({endpoint}, 0, 100'000'000, {1, 2}, towards); });
+  });
+  std::this_thread::sleep_for(100ms);
+  kill(server, SIGKILL);
+  waitpid(server, nullptr, 0);
+  BOOST_TEST(worker.get() == "error: the server at " + to_string(endpoint) + " is gone");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_never_comes_is_named_in_time) {
+  Running server = start({{.workers = 2, .sgd = {}}, Seconds(0.3), Seconds(5)});
+  std::string told;
+  const Seconds waited = time_of([&] {
+    told = error_of([&] { train({server.endpoint}, 0, 10, {1, 2}, towards); });
+  });
+  BOOST_TEST(waited.value() < 2);
+  BOOST_TEST(contains(told, "error: worker 1 did not come within 300 ms"), told);
+  BOOST_CHECK_THROW(server.result.get(), MissingError);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_hangs_is_named_in_time) {
+  Running server = start({{.workers = 2, .sgd = {}}, Seconds(5), Seconds(0.3)});
+  auto hanging = std::async(std::launch::async, [&] {
+    return error_of([&] {
+      train({server.endpoint}, 1, 10, {1, 2}, [](auto w, auto k, const auto& parameters) {
+        std::this_thread::sleep_for(1s);
+        return towards(w, k, parameters);
+      });
+    });
+  });
+  const std::string told = error_of([&] { train({server.endpoint}, 0, 10, {1, 2}, towards); });
+  BOOST_TEST(contains(told, "error: worker 1 was silent for 300 ms"), told);
+  hanging.get();
+}
+
+BOOST_AUTO_TEST_CASE(workers_that_disagree_on_the_parameters_are_told) {
+  Running server = start(options_of({.workers = 2, .sgd = {}}));
+  auto other = std::async(std::launch::async, [&] {
+    return error_of([&] { train({server.endpoint}, 1, 10, {1, 2, 3}, towards); });
+  });
+  const std::string told = error_of([&] { train({server.endpoint}, 0, 10, {1, 2}, towards); });
+  other.get();
+  const std::string own = error_of([&] { server.result.get(); });
+  BOOST_TEST(contains(own, "of parameters; another worker brought "), own);
+  BOOST_TEST(told != "no error");
+}
+
+BOOST_AUTO_TEST_CASE(a_port_in_use_is_named) {
+  const Socket taken = listen_on({kHost, 0});
+  const Endpoint endpoint{kHost, port_of(taken)};
+  BOOST_TEST(error_of([&] { listen_on(endpoint); }) ==
+             "error: cannot listen at " + to_string(endpoint) + ": another program listens there");
+}
+
+BOOST_AUTO_TEST_CASE(a_place_where_nothing_listens_is_named_in_time) {
+  Socket listening = listen_on({kHost, 0});
+  const Endpoint endpoint{kHost, port_of(listening)};
+  listening = Socket();
+  std::string text;
+  const Seconds waited =
+      time_of([&] { text = error_of([&] { connect_to(endpoint, Deadline(Seconds(0.3))); }); });
+  BOOST_TEST(text == "error: nothing listens at " + to_string(endpoint) + " (tried for 300 ms)");
+  BOOST_TEST(waited.value() < 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_starts_late_is_found) {
+  Socket listening = listen_on({kHost, 0});
+  const Endpoint endpoint{kHost, port_of(listening)};
+  listening = Socket();
+  auto late = std::async(std::launch::async, [&] {
+    std::this_thread::sleep_for(200ms);
+    return serve_parameters(listen_on(endpoint), options_of({.workers = 1, .sgd = {1, 0}}));
+  });
+  BOOST_TEST(train_all({endpoint}, 1, 3, {1, 2}, towards).size() == 1u);
+  BOOST_TEST(late.get().log.size() == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_host_is_named) {
+  const std::string text = error_of([] {
+    connect_to({"no-such-host.invalid", 1}, Deadline(Seconds(0.3)));
+  });
+  BOOST_TEST(contains(text, "error: the host \"no-such-host.invalid\" is not known: "), text);
+}
