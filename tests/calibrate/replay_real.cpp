@@ -9,6 +9,7 @@
 #include "data/image_batch.hpp"
 #include "data/shard_order.hpp"
 #include "launch/run_ranks.hpp"
+#include "measure/host_threads.hpp"
 #include "models/networks.hpp"
 #include "replay/replay.hpp"
 #include "server/snapshot_file.hpp"
@@ -68,7 +69,7 @@ struct RealRun {
 
 std::string work(const RankEnvironment& self, const Case& one, const Dataset& set,
                  const Endpoint& server) {
-  torch::set_num_threads(1);
+  set_host_threads(1);
   torch::manual_seed(one.training.seed);
   const Chain chain = build_chain(one.training.model, shape_for(set));
   const auto worker = static_cast<std::uint32_t>(self.rank);

@@ -12,6 +12,7 @@
 #include "data/image_batch.hpp"
 #include "data/shard_order.hpp"
 #include "launch/run_ranks.hpp"
+#include "measure/host_threads.hpp"
 #include "models/networks.hpp"
 #include "profile/whole_file.hpp"
 #include "replay/replay.hpp"
@@ -61,7 +62,7 @@ using Values = std::vector<torch::Tensor>;
 class Plain {
  public:
   explicit Plain(const TrainingOptions& options) : options_(options) {
-    torch::set_num_threads(1);
+    set_host_threads(1);
     torch::manual_seed(options.seed);
     chain_ = build_chain(options.model, shape_for(digits()));
     versions_.push_back(copy());
