@@ -34,13 +34,21 @@ struct Flow {
   Class kind = 0;
 };
 
+/// What a link is before flows are looked at. Its port's kind makes no difference to times: bytes
+/// are counted by it.
+struct Link {
+  double rate = 0;
+  PortKind kind = PortKind::nic;
+  bool inward = false;
+  auto operator<=>(const Link&) const = default;
+};
+
 /// The partition: of links, and of flows (Flow::kind).
 class Classes {
  public:
-  Classes(std::vector<Flow>& flows, std::vector<double> rates) : of_link_(rates.size()) {
-    Numbers<std::pair<double, std::size_t>> first;
-    for (std::size_t link = 0; link < rates.size(); ++link)
-      of_link_[link] = first.of({rates[link], link % 2});
+  Classes(std::vector<Flow>& flows, const std::vector<Link>& links) : of_link_(links.size()) {
+    Numbers<Link> first;
+    for (std::size_t link = 0; link < links.size(); ++link) of_link_[link] = first.of(links[link]);
     for (std::size_t before = 0, now = first.size(); now != before;) {
       before = now;
       now = refine(flows);
@@ -140,8 +148,10 @@ class Quotient {
     }
   }
 
-  /// Classes between which no even number of flows goes stay as they are, and so does what shares a
-  /// link with them. True if there are more of them than before.
+  /// One flow between two links can stand for a class of flows only where each link that the class
+  /// leaves sends as many of them as each that it enters receives (there are as many of the ones as
+  /// of the others), and where choose_ins found a port. Other classes stay as they are, and so does
+  /// what shares a link with them. True if there are more of these than before.
   bool drop_unequal() {
     bool more = false;
     for (Kind& kind : kinds_) {
@@ -204,13 +214,14 @@ void merge_like_flows(const std::vector<PlayablePlan*>& plans, const std::vector
     }
   }
   begins.push_back(flows.size());
-  std::vector<double> rates;
+  std::vector<Link> links;
   for (const Port& port : ports)
-    rates.insert(rates.end(), 2, port_bandwidth(cluster, port).value());
-  const Classes classes(flows, rates);
+    for (const bool inward : {false, true})
+      links.push_back({port_bandwidth(cluster, port).value(), port.kind, inward});
+  const Classes classes(flows, links);
   std::vector<bool> at_once;
   for (const PlayablePlan* plan : plans) at_once.push_back(begins_at_once(plan->plan));
-  const Quotient quotient(flows, classes, rates.size(), at_once);
+  const Quotient quotient(flows, classes, links.size(), at_once);
   for (std::size_t p = 0; p < plans.size(); ++p) {
     const std::span<const Flow> own(flows.begin() + begins[p], flows.begin() + begins[p + 1]);
     if (at_once[p]) *plans[p] = merged(*plans[p], own, quotient, ports);
