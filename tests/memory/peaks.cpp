@@ -135,6 +135,19 @@ BOOST_AUTO_TEST_CASE(a_device_that_is_too_small_says_where_and_what_it_would_hav
   BOOST_TEST(forecast.reserved_peak->value() == 30 * kMiB);
 }
 
+BOOST_AUTO_TEST_CASE(left_out_detail_leaves_the_peaks_as_they_are) {
+  const MemoryDevice fits{.capacity = Bytes(35 * kMiB)}, small{.capacity = Bytes(29 * kMiB)};
+  for (const MemoryDevice& device : {kPlain, fits, small}) {
+    const MemoryForecast forecast = forecast_memory(two_layers(kMiB), device, PeakDetail::left_out);
+    BOOST_TEST(forecast.allocated_peak.value() == 24 * kMiB);
+    if (device.caching) BOOST_TEST(forecast.reserved_peak->value() == 30 * kMiB);
+    BOOST_TEST(forecast.fits() == (device.capacity != small.capacity));
+    BOOST_TEST(forecast.at_peak.total().value() == 0);
+    BOOST_TEST(forecast.peak_label == "");
+    BOOST_TEST(forecast.shares.empty());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(fractions_of_a_byte_are_rounded_up) {
   const Program program{.name = "worker",
                         .lanes = {},
