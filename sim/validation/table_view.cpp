@@ -45,10 +45,13 @@ std::vector<std::size_t> widths_of(const std::vector<std::string>& titles,
   return widths;
 }
 
-/// The first `words` columns to the left, numbers to the right.
+/// The first `words` columns to the left, numbers to the right. A line is as wide as its columns
+/// where those need more than the page: no number is cut.
 void add_table(Page& page, const std::vector<std::string>& titles, const std::vector<Line>& lines,
                std::size_t words) {
   const std::vector<std::size_t> widths = widths_of(titles, lines);
+  std::size_t whole = kGap * (widths.size() - 1);
+  for (const std::size_t width : widths) whole += width;
   const auto add = [&](Line line) {
     if (columns(line.cells[0]) > widths[0]) {  // a name too long for its column stands above it
       page.line(page.ink(line.ink, cut(line.cells[0], kWidth)));
@@ -61,7 +64,7 @@ void add_table(Page& page, const std::vector<std::string>& titles, const std::ve
     }
     text += line.running_on;
     text.erase(text.find_last_not_of(' ') + 1);
-    page.line(page.ink(line.ink, cut(text, kWidth)));
+    page.line(page.ink(line.ink, cut(text, std::max(kWidth, whole))));
   };
   add({.cells = titles, .ink = Ink::faint});
   for (const Line& line : lines) add(line);

@@ -148,6 +148,17 @@ BOOST_AUTO_TEST_CASE(no_line_is_wider_than_120_columns_and_no_name_is_cut) {
   BOOST_TEST(table.find("zzz...") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(a_table_that_needs_more_than_120_columns_has_them) {
+  ComparedFile file;
+  ComparedMetric metric = compared("samples_per_s", 1132.74, 1218.01, Range{1098.4, 1170.3});
+  metric.by = std::string(80, 'm');
+  add(file, "wide", "ddp", {metric});
+  const std::string table = to_table({file}, false);
+  BOOST_TEST(table.find(metric.by) != std::string::npos);
+  BOOST_TEST(table.find("1218 samples/s  -7.0 %       no\n") != std::string::npos);
+  BOOST_TEST(table.find("...") == std::string::npos);
+}
+
 struct Words {
   std::string metric;
   double low, high;
