@@ -31,19 +31,26 @@ std::size_t allowed_distance(std::size_t length) {
 
 constexpr std::size_t kLongestWord = 200;  // the distance takes length x length steps
 
+// "A100" is more likely the begin of "A100-SXM-80" than "A10" with a letter too many: what a word
+// begins costs less than any edit.
+constexpr std::size_t kShortestBegin = 3, kEdit = 3;
+
 }  // namespace
 
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
   std::string best;
-  std::size_t best_distance = allowed_distance(word.size()) + 1;
+  std::size_t best_cost = kEdit * (allowed_distance(word.size()) + 1);
   if (word.size() > kLongestWord) return best;
   for (const std::string& candidate : candidates) {
     if (candidate.size() > kLongestWord) continue;
     const std::size_t distance = edit_distance(word, candidate);
     // A word that shares no letter with the candidate is not a misspelling of it.
-    if (distance >= std::max(word.size(), candidate.size()) || distance >= best_distance) continue;
+    if (distance >= std::max(word.size(), candidate.size())) continue;
+    const bool is_begin = word.size() >= kShortestBegin && candidate.starts_with(word);
+    const std::size_t cost = is_begin ? std::min<std::size_t>(distance, 2) : kEdit * distance;
+    if (cost >= best_cost) continue;
     best = candidate;
-    best_distance = distance;
+    best_cost = cost;
   }
   return best;
 }

@@ -27,7 +27,11 @@ const std::vector<Guess> kGuesses = {
     {"seed", {"speed", "seed"}, "seed"},
     {"a", {"b"}, ""},  // no letter in common
     {"ab", {"a"}, "a"},
-    {"steps", {"stop"}, "stop"},  // 2 allowed from 4 letters on
+    {"steps", {"stop"}, "stop"},                                     // 2 allowed from 4 letters on
+    {"A100", {"A10", "A100-SXM-40", "A100-SXM-80"}, "A100-SXM-40"},  // begun and not ended
+    {"bucket", {"algorithm", "bucket_cap_mb"}, "bucket_cap_mb"},
+    {"node", {"node_group", "nodes"}, "nodes"},
+    {"no", {"nodes"}, ""},  // any number of words begin so
     {"zebra", {"nodes", "fabric"}, ""},
     {"", {"a"}, ""},
     {"a", {}, ""},
