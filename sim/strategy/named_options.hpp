@@ -17,8 +17,7 @@ struct NamedOptions {
 };
 
 /// Reads a map with exactly one key, one of `names`, whose value is a map. InputError otherwise;
-/// `what`
-/// ("a strategy") names the thing in the message.
+/// `what` ("a strategy") names the thing in the message.
 inline NamedOptions read_named_options(const Value& value, const std::vector<std::string>& names,
                                        const std::string& what) {
   Map map = value.as_map();
@@ -26,7 +25,10 @@ inline NamedOptions read_named_options(const Value& value, const std::vector<std
   const std::string known = fmt::format("known: {}", fmt::join(names, ", "));
   if (keys.size() != 1) {
     value.fail(fmt::format("expected {} as a map with one key; got {} keys", what, keys.size()),
-               known);
+               keys.empty()
+                   ? known
+                   : fmt::format("{}; instead of what the file says: --set '{}={{{}: {{}}}}'",
+                                 known, value.path(), keys.back()));
   }
   const std::string& name = keys.front();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
