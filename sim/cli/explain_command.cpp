@@ -93,6 +93,7 @@ std::vector<Alternative> answers_of(const Scenario& scenario, const Machine& mac
         bar.show({done, all.size(), 0, done, all.size()});
       });
   std::vector<Headline> results;
+  results.reserve(ends.size());
   for (const ChildEnd& end : ends) results.push_back(read_measured(end));
   return answered(all, results);
 }
