@@ -183,6 +183,15 @@ BOOST_AUTO_TEST_CASE(messages_occupy_what_the_protocol_adds) {
                     1e7 / kNic, kPercent);
 }
 
+BOOST_AUTO_TEST_CASE(messages_inside_a_node_bear_no_protocol_and_take_no_turns) {
+  const CommProfile profile = profile_of(transport_of(0, 0));
+  const Cluster cluster = star_cluster(1, 3);
+  const Trace trace = play(pushes(cluster, 1), cluster, Fidelity::hop, &profile);
+  for (const std::size_t worker : {1U, 2U})
+    BOOST_CHECK_CLOSE(trace.iteration_end[worker][0].value(), 2 * 9e6 / kNvlink + kNvlinkLatency,
+                      kPercent);
+}
+
 BOOST_AUTO_TEST_CASE(the_first_messages_through_a_port_take_turns) {
   const CommProfile profile = profile_of(transport_of(0, 0));
   const Cluster cluster = hosts(3);

@@ -212,6 +212,24 @@ BOOST_AUTO_TEST_CASE(gathering_in_16_bits_halves_what_is_gathered) {
   BOOST_TEST(peak(options, like_units(), star_cluster(4)) == "18 MiB at backward u2");
 }
 
+BOOST_AUTO_TEST_CASE(gradients_stay_until_the_last_server_has_its_part_of_them) {
+  const Cluster cluster = server_cluster(4, 2);
+  const Program worker =
+      schedule_of(ParameterServer{.servers = 2}, unlike_units(), cluster).programs[0];
+  std::size_t pushes = 0, last_push = 0, given = 0;
+  for (std::size_t op = 0; op < worker.ops.size(); ++op)
+    if (worker.ops[op].label.starts_with("push")) ++pushes, last_push = op;
+  for (std::size_t op = 0; op < worker.ops.size(); ++op)
+    for (const TensorEvent& event : worker.ops[op].memory)
+      if (event.action == TensorEvent::Action::give &&
+          worker.tensors[event.tensor.index()].kind == MemoryKind::gradients) {
+        ++given;
+        BOOST_TEST(op == last_push);
+      }
+  BOOST_TEST(pushes == 2U);
+  BOOST_TEST(given == 2U);
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_of_a_parameter_server_holds_no_optimizer_state) {
   // Parameters 12 and their flat copy 12, activations 8; backward u2 takes 8 (40, leaves 35),
   // backward u1 4 (39), and the push gives them back.
