@@ -39,6 +39,7 @@ std::vector<MemoryShare> shares_of(const Program& program,
     ++share.tensors;
   }
   std::vector<MemoryShare> sorted;
+  sorted.reserve(shares.size());
   for (auto& [key, share] : shares) sorted.push_back(std::move(share));
   std::ranges::stable_sort(sorted, std::greater<>(), &MemoryShare::size);
   return sorted;
