@@ -204,7 +204,8 @@ void choose_model(ComputeCommand& command) {
       plan.model = plan.script->file.stem().string();
       return;
     }
-    filled_shape(plan.model, plan.shape);
+    for (const std::int64_t batch : plan.batches)
+      check_batch(plan.model, plan.shape, batch, "--batches");
   } catch (const std::invalid_argument& error) {
     throw InputError(fmt::format("error: {}", error.what()));
   }

@@ -220,7 +220,8 @@ class MachineCalibration {
 void check_models(const MachineRequest& request) {
   for (const std::string& model : request.models) {
     try {
-      filled_shape(model, request.shape);
+      for (const std::int64_t batch : request.batches)
+        check_batch(model, request.shape, batch, "--batches");
     } catch (const std::invalid_argument& error) {
       throw InputError(fmt::format("error: --model: {}", error.what()));
     }

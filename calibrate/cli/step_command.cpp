@@ -68,7 +68,7 @@ void complete(StepCommand& command) {
   run.precision = parse_precision(command.precision);
   run.timeout = std::chrono::milliseconds(static_cast<long>(command.timeout * 1e3));
   try {
-    filled_shape(run.model, run.shape);
+    check_batch(run.model, run.shape, run.batch, "--batch");
   } catch (const std::invalid_argument& error) {
     throw InputError(fmt::format("error: {}", error.what()));
   }

@@ -7,6 +7,8 @@
 #include <functional>
 #include <stdexcept>
 
+#include "base/error.hpp"
+
 namespace rehearse {
 namespace {
 
@@ -68,6 +70,22 @@ const std::vector<Network>& networks() {
   return kAll;
 }
 
+const Network& find_network(const std::string& name) {
+  for (const Network& network : networks()) {
+    if (network.name == name) return network;
+  }
+  throw std::invalid_argument(
+      fmt::format("{} is not among the networks that can be trained here; these are {}", name,
+                  fmt::join(chain_names(), ", ")));
+}
+
+/// The simulator's, of a network that can be built.
+Model buildable(const std::string& name, const ModelShape& shape) {
+  Model model = build_architecture(name, shape);
+  find_network(name);
+  return model;
+}
+
 }  // namespace
 
 const std::vector<std::string>& chain_names() {
@@ -81,7 +99,7 @@ const std::vector<std::string>& chain_names() {
 
 // Read off the simulator's model: its last tensor is the bias of the classes.
 ModelShape filled_shape(const std::string& name, ModelShape shape) {
-  const Model model = build_architecture(name, shape);
+  const Model model = buildable(name, shape);
   if (model.tokens_per_sample > 0) {
     shape.sequence = model.tokens_per_sample;
   } else {
@@ -91,12 +109,19 @@ ModelShape filled_shape(const std::string& name, ModelShape shape) {
   return shape;
 }
 
-Chain build_chain(const std::string& name, const ModelShape& shape) {
-  for (const Network& network : networks()) {
-    if (network.name == name) return network.build(filled_shape(name, shape));
+void check_batch(const std::string& name, const ModelShape& shape, std::int64_t batch,
+                 const std::string& option) {
+  const Model model = buildable(name, shape);
+  try {
+    check_batch(model, batch);
+  } catch (const std::invalid_argument& error) {
+    throw InputError(fmt::format("error: {}: {}\nremedy: {} 2 or more, or a larger --image", option,
+                                 error.what(), option));
   }
-  throw std::invalid_argument(
-      fmt::format("unknown model \"{}\"; known are {}", name, fmt::join(chain_names(), ", ")));
+}
+
+Chain build_chain(const std::string& name, const ModelShape& shape) {
+  return find_network(name).build(filled_shape(name, shape));
 }
 
 }  // namespace rehearse

@@ -15,6 +15,11 @@ const std::vector<std::string>& chain_names();
 /// The shape with the network's defaults filled in. Throws as build_chain does.
 ModelShape filled_shape(const std::string& name, ModelShape shape);
 
+/// InputError that names the option and its remedy if the network does not train with so few
+/// samples at a time. Throws as filled_shape does.
+void check_batch(const std::string& name, const ModelShape& shape, std::int64_t batch,
+                 const std::string& option);
+
 /// Builds one, on the CPU in fp32, in training mode; weights come from torch's default generator.
 /// `shape` as build_architecture takes it. Throws std::invalid_argument as build_architecture does.
 Chain build_chain(const std::string& name, const ModelShape& shape);

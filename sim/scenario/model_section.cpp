@@ -183,6 +183,11 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
   if (const std::optional<Value> use = map.optional("use")) {
     scenario.model = read_architecture(*use, map, scenario.assumptions);
     read_batch();
+    try {
+      check_batch(scenario.model, scenario.batch_per_gpu);
+    } catch (const std::invalid_argument& wrong) {
+      map.require("batch_per_gpu").fail(wrong.what(), "a larger batch, or a larger image");
+    }
     scenario.precision = read_precision(map);
     choice = read_cost_choice(map, scenario, library);
   } else if (const std::optional<Value> profile = map.optional("profile")) {

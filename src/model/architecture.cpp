@@ -81,6 +81,17 @@ Model build_architecture(const std::string& name, const ModelShape& shape) {
   return find_architecture(name).build(shape);
 }
 
+void check_batch(const Model& model, std::int64_t batch) {
+  const auto norms_one_value = [&](const Layer& layer) {
+    return layer.kind == LayerKind::batch_norm && layer.in.positions() * batch < 2;
+  };
+  for (const Unit& unit : model.units)
+    require(std::ranges::none_of(unit.layers, norms_one_value),
+            fmt::format("{} on a {} trains with at least 2 samples at a time, for in {} a batch "
+                        "norm sees one value of each channel; got {}",
+                        model.name, model.sample, unit.name, batch));
+}
+
 ModelShape image_shape(const ModelShape& shape, const ImageDefaults& defaults) {
   require(shape.sequence == 0,
           fmt::format("{} takes images, not sequences: give it an image size", defaults.name));

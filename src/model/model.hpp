@@ -133,5 +133,8 @@ std::string describe_architecture(const std::string& name);
 /// Builds it. Throws std::invalid_argument with a message for the user if the shape does not suit
 /// (an image too small for its strides, a sequence length for an image network).
 Model build_architecture(const std::string& name, const ModelShape& shape);
+/// Throws std::invalid_argument with a message for the user if PyTorch does not train the network
+/// with so few samples at a time: where a batch norm sees one position it needs two samples.
+void check_batch(const Model& model, std::int64_t batch);
 
 }  // namespace rehearse

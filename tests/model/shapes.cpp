@@ -46,6 +46,28 @@ BOOST_AUTO_TEST_CASE(impossible_shapes_are_explained) {
              "llama_7b has no classes: its vocabulary is fixed");
 }
 
+// PyTorch: "Expected more than 1 value per channel when training, got input size [1, 512, 1, 1]".
+BOOST_AUTO_TEST_CASE(a_batch_norm_over_one_value_does_not_train) {
+  const auto problem = [](const std::string& name, std::int64_t side, std::int64_t batch) {
+    try {
+      check_batch(build_architecture(name, {.image = side}), batch);
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  BOOST_TEST(problem("resnet50", 32, 1) ==
+             "resnet50 on a 3x32x32 image trains with at least 2 samples at a time, for in "
+             "layer4.0 a batch norm sees one value of each channel; got 1");
+  for (const char* name : {"densenet121", "efficientnet_v2_l"}) {
+    BOOST_TEST(problem(name, 32, 1) != "none");
+    BOOST_TEST(problem(name, 32, 2) == "none");
+    BOOST_TEST(problem(name, 64, 1) == "none");
+  }
+  for (const char* name : {"vgg16", "convnext_large"}) BOOST_TEST(problem(name, 32, 1) == "none");
+  check_batch(build_architecture("gpt2", {.sequence = 1}), 1);
+}
+
 BOOST_AUTO_TEST_CASE(unknown_architectures_are_answered_with_the_known_ones) {
   BOOST_TEST(message_of("resnet51", {}) ==
              "unknown architecture \"resnet51\"; known are vgg16, resnet50, densenet121, "
