@@ -1,48 +1,42 @@
 // Everyone to everyone at once: what a non-blocking crossbar can do in one step.
-#include <map>
-
 #include "collective/plan_builder.hpp"
 
 namespace rehearse {
 
 namespace {
 
-// Whether a member begins to send to another only when that one's message has come. Members are
-// taken to come one after the other, as ranks do that have computed. A rank may send when it knows
-// that the other one is ready to receive, and that word travels behind what the other has begun to
-// send over the same connection. In its i-th step a rank asks to send i places on, then to receive
-// from i places back (Gloo's alltoall.cc): the later of two ranks sends at once, and has said
-// before that it is ready only where it receives in an earlier step than it sends.
-bool is_reply(std::size_t from, std::size_t to, std::size_t members) {
-  return from < to && 2 * (to - from) >= members;
-}
-
-// Hosts hand their messages over one after the other; the links carry them at once, but for the
-// replies.
+// In its i-th step a member asks to send to the one i places on, then says to the one i places back
+// that it is ready to receive (Gloo's alltoall.cc); a message is handed over when its receiver is
+// ready. That word travels behind what its connection carries already: of two members that exchange
+// messages the later one, which finds the other ready, sends first, and the other one replies,
+// unless the later one receives in an earlier step than it sends.
 std::vector<FlowRange> add_handed_exchange(PlanBuilder& builder, std::span<const FlowRange> after) {
   const std::size_t members = builder.members();
   const double share = 1 / builder.ranks();
-  std::vector<FlowRange> worked(members), ends;
-  std::map<std::pair<std::size_t, std::size_t>, FlowRange> handed;
+  std::vector<FlowRange> come, ends;
+  std::vector<std::vector<FlowRange>> noticed(members);
+  for (std::size_t member = 0; member < members; ++member)
+    come.push_back(builder.join(member, after));
+  std::vector<FlowRange> worked = come;
   for (std::size_t shift = 1; shift < members; ++shift) {
+    std::vector<FlowRange> placed;
+    for (std::size_t from = 0; from < members; ++from)
+      placed.push_back(builder.join(from, std::span(&come[from], 1)));
     for (std::size_t from = 0; from < members; ++from) {
-      const FlowRange before[] = {worked[from]};
-      worked[from] = builder.host(share, shift == 1 ? after : std::span<const FlowRange>(before));
-      handed[{from, (from + shift) % members}] = worked[from];
+      const std::size_t to = (from + shift) % members;
+      builder.wait_too(placed[from], builder.ready(to, from, std::span(&come[to], 1)));
+      worked[from] = builder.host(from, share, std::span(&worked[from], 1));
+      const FlowRange handed[] = {placed[from], worked[from]};
+      const FlowRange sent =
+          builder.unstriped_edge(from, to, share, handed, builder.edge_latency(from, to));
+      builder.place(placed[from], sent);
+      noticed[to].push_back(builder.wake(to, sent));
     }
   }
-  std::vector<std::vector<FlowRange>> noticed(members);
-  // From the last member on, so that what a reply waits for stands before it.
-  for (auto message = handed.rbegin(); message != handed.rend(); ++message) {
-    const auto [from, to] = message->first;
-    const FlowRange wait[] = {message->second, is_reply(from, to, members)
-                                                   ? handed.at({to, from})
-                                                   : builder.ready(to, from)};
-    message->second = builder.unstriped_edge(from, to, share, wait, builder.edge_latency(from, to));
-    noticed[to].push_back(builder.wake(message->second));
-  }
   // Whoever has all parts adds them up.
-  for (const std::vector<FlowRange>& parts : noticed) ends.push_back(builder.host(1, parts));
+  for (std::size_t member = 0; member < members; ++member)
+    ends.push_back(builder.host(member, 1, noticed[member]));
+  builder.plan.by_member = true;
   return ends;
 }
 
@@ -80,7 +74,7 @@ void plan_direct(PlanBuilder& builder, CollectiveKind kind, Fidelity fidelity) {
   }
   const auto scattered = add_exchange(builder, {}, fidelity);
   if (kind != CollectiveKind::all_reduce) return;
-  const FlowRange joined[] = {builder.join(scattered)};
+  const FlowRange joined[] = {builder.join(0, scattered)};
   add_exchange(builder, joined, fidelity);
 }
 

@@ -15,7 +15,7 @@ struct Level {
 using Flows = std::vector<FlowRange>;
 
 // Everything of a level ends before the next one starts: one join.
-Flows barrier(PlanBuilder& builder, const Flows& flows) { return {builder.join(flows)}; }
+Flows barrier(PlanBuilder& builder, const Flows& flows) { return {builder.join(0, flows)}; }
 
 void append(Flows& to, const Flows& more) { to.insert(to.end(), more.begin(), more.end()); }
 

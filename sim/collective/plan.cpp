@@ -70,7 +70,7 @@ FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, con
   }
   if (fidelity == Fidelity::flow)
     builder.plan.seconds_per_byte = phased_seconds_per_byte(builder.plan, cluster);
-  return std::move(builder.plan);
+  return builder.finish();
 }
 
 std::vector<CollectiveAlgorithm> automatic_candidates(CollectiveKind kind, const Group& group) {

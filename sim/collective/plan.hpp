@@ -27,12 +27,21 @@ struct FlowPlan {
     /// Says that its source is ready to receive from its target: no bytes, but it travels behind
     /// what the connection carries already (segmented hops).
     bool readies = false;
+    std::uint32_t member = 0;  ///< of the group: who sends, says or does it
+    /// Flows that their connections carry in the order in which they are placed (segmented hops),
+    /// each when it has begun.
+    std::uint32_t places_begin = 0, places_end = 0;
     std::uint32_t after_begin = 0;  ///< into `after`: flows that must have arrived
     std::uint32_t after_end = 0;
+
+    bool of_host() const { return handled > 0 || wakes; }
   };
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;  ///< never automatic
   std::vector<Flow> flows;
   std::vector<std::uint32_t> after;
+  /// Each member begins when it comes itself, and is through when what its own host does is over
+  /// (segmented hops). Otherwise all wait for the last one to come, and end together.
+  bool by_member = false;
   /// Paid once before the flows (flow fidelity): the steps' latencies.
   Seconds latency;
   /// Time per byte of size on the most loaded port when nothing else runs (flow fidelity).

@@ -35,7 +35,7 @@ Seconds PlanBuilder::edge_latency(std::size_t from, std::size_t to) const {
 FlowRange PlanBuilder::edge(std::size_t from, std::size_t to, double share,
                             std::span<const FlowRange> after, Seconds latency) {
   const Place &a = places_[from], &b = places_[to];
-  if (a.node == b.node) return add(ports_between(cluster_, a, b), share, after, latency);
+  if (a.node == b.node) return add(from, ports_between(cluster_, a, b), share, after, latency);
   const auto& nics_a = nics_[node_of_[from]];
   const auto& nics_b = nics_[node_of_[to]];
   const std::size_t stripes = std::min(nics_a.size(), nics_b.size());
@@ -43,41 +43,74 @@ FlowRange PlanBuilder::edge(std::size_t from, std::size_t to, double share,
   for (std::size_t s = 0; s < stripes; ++s) {
     const PortPair ports{.source = {PortKind::nic, a.node, nics_a[s]},
                          .target = {PortKind::nic, b.node, nics_b[s]}};
-    range.end = add(ports, share / static_cast<double>(stripes), after, latency).end;
+    range.end = add(from, ports, share / static_cast<double>(stripes), after, latency).end;
   }
   return range;
 }
 
 FlowRange PlanBuilder::unstriped_edge(std::size_t from, std::size_t to, double share,
                                       std::span<const FlowRange> after, Seconds latency) {
-  return add(ports_between(cluster_, places_[from], places_[to]), share, after, latency);
+  return add(from, ports_between(cluster_, places_[from], places_[to]), share, after, latency);
 }
 
-FlowRange PlanBuilder::join(std::span<const FlowRange> after) { return add({}, 0, after, {}); }
+FlowRange PlanBuilder::join(std::size_t member, std::span<const FlowRange> after) {
+  return add(member, {}, 0, after, {});
+}
 
-FlowRange PlanBuilder::host(double share, std::span<const FlowRange> after) {
-  const FlowRange range = add({}, 0, after, {});
+void PlanBuilder::place(FlowRange join, FlowRange flows) {
+  plan.flows[join.begin].places_begin = flows.begin;
+  plan.flows[join.begin].places_end = flows.end;
+}
+
+FlowRange PlanBuilder::host(std::size_t member, double share, std::span<const FlowRange> after) {
+  const FlowRange range = add(member, {}, 0, after, {});
   plan.flows.back().handled = share;
   return range;
 }
 
-FlowRange PlanBuilder::wake(FlowRange arrived) {
+FlowRange PlanBuilder::wake(std::size_t member, FlowRange arrived) {
   const FlowRange after[] = {arrived};
-  const FlowRange range = add({}, 0, after, {});
+  const FlowRange range = add(member, {}, 0, after, {});
   plan.flows.back().wakes = true;
   return range;
 }
 
-FlowRange PlanBuilder::ready(std::size_t from, std::size_t to) {
-  const FlowRange range = add(ports_between(cluster_, places_[from], places_[to]), 0, {}, {});
+FlowRange PlanBuilder::ready(std::size_t from, std::size_t to, std::span<const FlowRange> after) {
+  const FlowRange range =
+      add(from, ports_between(cluster_, places_[from], places_[to]), 0, after, Seconds{});
   plan.flows.back().readies = true;
   return range;
 }
 
-FlowRange PlanBuilder::add(const PortPair& ports, double share, std::span<const FlowRange> after,
-                           Seconds latency) {
-  FlowPlan::Flow flow{
-      .source = ports.source, .target = ports.target, .share = share, .latency = latency};
+void PlanBuilder::wait_too(FlowRange flows, FlowRange before) {
+  for (std::uint32_t flow = flows.begin; flow < flows.end; ++flow)
+    for (std::uint32_t id = before.begin; id < before.end; ++id) later_.emplace_back(flow, id);
+}
+
+FlowPlan PlanBuilder::finish() {
+  std::ranges::sort(later_);
+  std::vector<std::uint32_t> after;
+  auto later = later_.begin();
+  for (std::uint32_t i = 0; !later_.empty() && i < plan.flows.size(); ++i) {
+    FlowPlan::Flow& flow = plan.flows[i];
+    const auto begin = static_cast<std::uint32_t>(after.size());
+    after.insert(after.end(), plan.after.begin() + flow.after_begin,
+                 plan.after.begin() + flow.after_end);
+    for (; later != later_.end() && later->first == i; ++later) after.push_back(later->second);
+    flow.after_begin = begin;
+    flow.after_end = static_cast<std::uint32_t>(after.size());
+  }
+  if (!later_.empty()) plan.after = std::move(after);
+  return std::move(plan);
+}
+
+FlowRange PlanBuilder::add(std::size_t member, const PortPair& ports, double share,
+                           std::span<const FlowRange> after, Seconds latency) {
+  FlowPlan::Flow flow{.source = ports.source,
+                      .target = ports.target,
+                      .share = share,
+                      .latency = latency,
+                      .member = static_cast<std::uint32_t>(member)};
   flow.after_begin = static_cast<std::uint32_t>(plan.after.size());
   for (const FlowRange& range : after)
     for (std::uint32_t id = range.begin; id < range.end; ++id) plan.after.push_back(id);

@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "collective/plan.hpp"
@@ -41,20 +42,27 @@ class PlanBuilder {
   /// The same through the two members' own NICs only.
   FlowRange unstriped_edge(std::size_t from, std::size_t to, double share,
                            std::span<const FlowRange> after = {}, Seconds latency = {});
-  /// The host's work on `share` of the size, after all of `after`.
-  FlowRange host(double share, std::span<const FlowRange> after);
-  /// A host that slept notices what has arrived.
-  FlowRange wake(FlowRange arrived);
-  /// One member's word to another that it is ready to receive from it.
-  FlowRange ready(std::size_t from, std::size_t to);
-  /// A point that is reached when all of `after` has arrived.
-  FlowRange join(std::span<const FlowRange> after);
+  /// A member's host works on `share` of the size, after all of `after`.
+  FlowRange host(std::size_t member, double share, std::span<const FlowRange> after);
+  /// A member's host, which slept, notices what has arrived.
+  FlowRange wake(std::size_t member, FlowRange arrived);
+  /// One member's word to another that it is ready to receive from it. It takes no time of its own,
+  /// so that of two members that come at the same moment one is the later one.
+  FlowRange ready(std::size_t from, std::size_t to, std::span<const FlowRange> after);
+  /// A point that a member reaches when it has come, and all of `after` has arrived.
+  FlowRange join(std::size_t member, std::span<const FlowRange> after);
+  /// Where flows get their places behind what their connections carry already.
+  void place(FlowRange join, FlowRange flows);
+  /// Lets flows wait for some that were added after them, too.
+  void wait_too(FlowRange flows, FlowRange before);
+  /// The plan, when all is added.
+  FlowPlan finish();
 
   FlowPlan plan;
 
  private:
-  FlowRange add(const PortPair& ports, double share, std::span<const FlowRange> after,
-                Seconds latency);
+  FlowRange add(std::size_t member, const PortPair& ports, double share,
+                std::span<const FlowRange> after, Seconds latency);
 
   const Group& group_;
   const Cluster& cluster_;
@@ -63,6 +71,7 @@ class PlanBuilder {
   std::vector<std::vector<std::size_t>> by_node_;
   std::vector<std::size_t> node_of_;    // member -> index into by_node_
   std::vector<std::vector<int>> nics_;  // by node: NICs of its members, each once
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> later_;  // flow, one added after it
 };
 
 /// Algorithms, each in its own file; hop or flow fidelity.

@@ -44,34 +44,52 @@ std::vector<FlowRange> add_ring_hops(PlanBuilder& builder, const RingPart& ring,
   return last;
 }
 
-// A host hands a segment to its link when it has handed over the one before and the last but one
-// has come from its neighbour (Gloo's allreduce.cc and allgather.cc: two on the way); the link
-// carries them in that order. Of two members that send first, the later one sends at once and its
-// word that it is ready to receive travels behind each segment: the other one sends then.
+// A member asks to send and to receive a segment when it has handed over the last but one and has
+// got the last but one from its neighbour (Gloo's allreduce.cc and allgather.cc: two on the way).
+// It hands a segment to its link when the receiver has said that it is ready, which travels behind
+// what that connection carries already; the link carries them in the order in which they were asked
+// for.
 std::vector<FlowRange> add_ring_segments(PlanBuilder& builder, const RingPart& ring,
                                          std::span<const FlowRange> after) {
   const std::size_t edges = ring.members.size();
   const std::size_t sends = ring.steps * builder.segments();
   const double share = ring.share / static_cast<double>(sends);
-  std::vector<FlowRange> worked(edges), carried(edges);
-  std::vector<std::vector<FlowRange>> noticed(edges);  // by the rank that the edge leads to
-  for (std::size_t i = 0; i < edges; ++i)
-    carried[i] = builder.ready(ring.members[(i + 1) % edges], ring.members[i]);
+  const auto before = [edges](std::size_t i) { return (i + edges - 1) % edges; };
+  // By member: what it asked last, and handed over; what it has got.
+  std::vector<FlowRange> asked(edges);
+  std::vector<std::vector<FlowRange>> worked(edges), noticed(edges);
   for (std::size_t k = 0; k < sends; ++k) {
     for (std::size_t i = 0; i < edges; ++i) {
       std::vector<FlowRange> wait;
       if (k == 0) wait.assign(after.begin(), after.end());
-      if (k > 0) wait.push_back(worked[i]);
-      if (k > 1) wait.push_back(noticed[(i + edges - 1) % edges][k - 2]);
-      worked[i] = builder.host(share, wait);
+      if (k > 0) wait.push_back(asked[i]);
+      if (k > 1) wait.insert(wait.end(), {worked[i][k - 2], noticed[i][k - 2]});
+      asked[i] = builder.join(ring.members[i], wait);
     }
-    for (std::size_t i = edges; i-- > 0;) {
-      std::vector<FlowRange> wait = {worked[i], carried[i]};
-      if (ring.sends_first && edges == 2 && i == 0) wait.push_back(carried[1]);
-      carried[i] = add_hop(builder, ring, i, share, wait);
-      noticed[i].push_back(builder.wake(carried[i]));
+    std::vector<FlowRange> placed(edges);
+    const auto place = [&] {
+      for (std::size_t i = 0; i < edges; ++i)
+        placed[i] = builder.join(ring.members[i], std::span(&asked[i], 1));
+    };
+    if (ring.sends_first) place();
+    std::vector<FlowRange> ready;
+    for (std::size_t i = 0; i < edges; ++i)
+      ready.push_back(
+          builder.ready(ring.members[i], ring.members[before(i)], std::span(&asked[i], 1)));
+    if (!ring.sends_first) place();
+    for (std::size_t i = 0; i < edges; ++i) {
+      builder.wait_too(placed[i], ready[(i + 1) % edges]);
+      std::vector<FlowRange> wait = {asked[i]};
+      if (k > 0) wait.push_back(worked[i].back());
+      worked[i].push_back(builder.host(ring.members[i], share, wait));
+      const FlowRange handed[] = {placed[i], worked[i].back()};
+      const FlowRange carried = add_hop(builder, ring, i, share, handed);
+      builder.place(placed[i], carried);
+      const std::size_t to = (i + 1) % edges;
+      noticed[to].push_back(builder.wake(ring.members[to], carried));
     }
   }
+  builder.plan.by_member = true;
   std::vector<FlowRange> ends;
   for (const std::vector<FlowRange>& segments : noticed) ends.push_back(segments.back());
   return ends;

@@ -43,7 +43,7 @@ void Simulation::end_computing(std::uint32_t cores) {
     count_computing(what.rank, -1);
   }
   over_.push_back(what);
-  if (!waiting_collectives_.empty()) network_->call_at(network_->now(), {kCoreFree, 0, 0});
+  if (!waiting_starts_.empty()) network_->call_at(network_->now(), {kCoreFree, 0, 0});
   if (!cores_[cores].idle()) schedule_computed(cores);
 }
 
@@ -83,7 +83,7 @@ void Simulation::change_slowdown(std::uint32_t rank, double before) {
 }
 
 void Simulation::begin_lag(std::uint32_t collective) {
-  if (collectives_.planned(collective).comm_slowdown == 1) return;
+  if (planned(collective).comm_slowdown == 1) return;
   Lag& lag = states_[collective].lag;
   lag = {.since = network_->now(), .version = lag.version};
   for (const RankOp member : states_[collective].members) {
@@ -93,7 +93,7 @@ void Simulation::begin_lag(std::uint32_t collective) {
 }
 
 void Simulation::end_lag(std::uint32_t collective) {
-  if (collectives_.planned(collective).comm_slowdown == 1) return;
+  if (planned(collective).comm_slowdown == 1) return;
   for (const RankOp member : states_[collective].members) {
     std::vector<std::uint32_t>& slowed = ranks_[member.rank].slowed;
     slowed.erase(std::find(slowed.begin(), slowed.end(), collective));
@@ -113,7 +113,7 @@ void Simulation::count_computing(std::uint32_t rank, int change) {
 /// Brings what a collective is behind up to now.
 void Simulation::account(std::uint32_t collective) {
   Lag& lag = states_[collective].lag;
-  const double pace = lag.computing > 0 ? 1 / collectives_.planned(collective).comm_slowdown : 1;
+  const double pace = lag.computing > 0 ? 1 / planned(collective).comm_slowdown : 1;
   const double elapsed = network_->now() - lag.since;
   lag.behind += elapsed * (lag.flows_over ? -pace : 1 - pace);
   lag.behind = std::max(lag.behind, 0.0);
@@ -122,14 +122,14 @@ void Simulation::account(std::uint32_t collective) {
 
 void Simulation::schedule_catching_up(std::uint32_t collective) {
   Lag& lag = states_[collective].lag;
-  const double slowdown = lag.computing > 0 ? collectives_.planned(collective).comm_slowdown : 1;
+  const double slowdown = lag.computing > 0 ? planned(collective).comm_slowdown : 1;
   network_->call_at(network_->now() + lag.behind * slowdown,
                     {kCaughtUp, collective, ++lag.version});
 }
 
 /// All its flows have arrived.
 void Simulation::end_flows(std::uint32_t collective) {
-  if (collectives_.planned(collective).comm_slowdown == 1) return end_collective(collective);
+  if (planned(collective).comm_slowdown == 1) return end_collective(collective);
   account(collective);
   Lag& lag = states_[collective].lag;
   if (lag.behind <= 0) return end_collective(collective);

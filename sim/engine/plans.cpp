@@ -9,13 +9,26 @@ namespace rehearse {
 
 namespace {
 
+void index_members(PlayablePlan& plan) {
+  const auto& flows = plan.plan.flows;
+  const auto last = std::ranges::max(flows, {}, &FlowPlan::Flow::member);
+  plan.begins.resize(last.member + 1);
+  plan.host_steps.assign(last.member + 1, 0);
+  for (std::uint32_t i = 0; i < flows.size(); ++i) {
+    if (plan.waits_for[i] == 0) plan.begins[flows[i].member].push_back(i);
+    if (flows[i].of_host()) ++plan.host_steps[flows[i].member];
+  }
+}
+
 PlayablePlan playable(FlowPlan plan) {
   PlayablePlan result{.plan = std::move(plan),
                       .waits_for = {},
                       .next_begin = {},
                       .next = {},
                       .ports = {},
-                      .stands_for = {}};
+                      .stands_for = {},
+                      .begins = {},
+                      .host_steps = {}};
   const auto& flows = result.plan.flows;
   result.stands_for.assign(flows.size(), 1);
   result.waits_for.resize(flows.size());
@@ -29,6 +42,7 @@ PlayablePlan playable(FlowPlan plan) {
     for (std::uint32_t k = flows[i].after_begin; k < flows[i].after_end; ++k)
       result.next[fill[result.plan.after[k]]++] = i;
   }
+  if (result.plan.by_member) index_members(result);
   return result;
 }
 

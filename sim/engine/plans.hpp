@@ -17,7 +17,10 @@ struct PlayablePlan {
   /// By flow: its ends, into Plans::ports().
   std::vector<std::pair<std::uint32_t, std::uint32_t>> ports;
   std::vector<std::uint32_t> stands_for;  ///< by flow: how many flows of the collective it plays
-  bool played = false;                    ///< false: only its closed form is used
+  /// Of a plan by member, by member: flows that begin when it comes, and steps of its host.
+  std::vector<std::vector<std::uint32_t>> begins;
+  std::vector<std::uint32_t> host_steps;
+  bool played = false;  ///< false: only its closed form is used
 };
 
 /// One collective of one group as it will be played: its plan and its calibrated cost.

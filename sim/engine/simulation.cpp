@@ -17,7 +17,7 @@ Simulation::Simulation(const Schedule& schedule, const Cluster& cluster,
   events_.resize(schedule.events.size());
   for (EventState& event : events_) event.signals.assign(schedule.iterations, 0);
   queues_.resize(schedule.queues.size());
-  states_.resize(collectives.size());
+  states_.resize(2 * collectives.size());
   transfer_slowdown_ = schedule.overlap_slowdown.value_or(1);
   overlap_costs_ = transfer_slowdown_ != 1;
   for (std::uint32_t id = 0; id < collectives.size(); ++id) {

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,11 +38,12 @@ class Simulation {
     kPacedComputed,    // a cores, b version of what they compute
     kTransferStart,    // a rank, b op
     kTransferred,      // a rank, b op
-    kCollectiveStart,  // a collective
-    kCoreTurn,         // a collective, b number of its start
+    kCollectiveStart,  // a collective, b member
+    kCoreTurn,         // a number of who waits for a core
     kCoreFree,
     kFlowStart,  // a collective, b flow
     kFlowDone,   // a collective, b flow
+    kLeft,       // a port, b number of the message that leaves it
     kCaughtUp,   // a collective, b version of what it lags
   };
 
@@ -95,10 +97,17 @@ class Simulation {
     double behind = 0, since = 0;
     std::uint32_t version = 0;
   };
-  /// What a socket between two ports still has to carry: flows of collectives.
-  struct Connection {
-    bool busy = false;
-    std::deque<std::pair<std::uint32_t, std::uint32_t>> waiting;
+  /// What a port still has to send over sockets: flows of collectives.
+  struct Outbox {
+    struct Message {
+      Message(std::uint32_t of, std::uint32_t which) : collective(of), flow(which) {}
+      std::uint32_t collective, flow;
+      bool handed = false;
+    };
+    std::deque<Message> messages;       ///< in the order in which they got their places
+    std::uint32_t leaves = 0;           ///< number of the one that does, or did as the last
+    bool busy = false;                  ///< one leaves
+    std::set<std::uint32_t> under_way;  ///< ports that something is on its way to
   };
   /// Messages over sockets that pass a port, all since the same moment.
   struct Turn {
@@ -108,9 +117,18 @@ class Simulation {
   struct CollectiveState {
     std::uint32_t arrived = 0, flows_left = 0;
     std::vector<std::uint32_t> waits_for;  // by flow
-    std::vector<RankOp> members;
+    std::vector<RankOp> members;           // in order of arrival
+    struct Host {
+      RankOp op;
+      std::uint32_t steps_left = 0;
+    };
+    std::vector<Host> hosts;  // of a plan by member
     Lag lag;
-    std::uint32_t starts = 0;  // that waited for a core
+  };
+
+  /// A member's, of a collective.
+  struct Start {
+    std::uint32_t collective = 0, member = 0;
   };
 
   void index_programs();
@@ -140,15 +158,24 @@ class Simulation {
   bool goes_over_socket(RankOp what) const;
   Bytes on_wire(Bytes size, const PortPair& ports) const;
   void arrive(RankOp what, const Collective& collective);
-  bool waits_for_a_core(std::uint32_t collective);
-  void take_core(std::uint32_t collective, std::uint32_t start);
+  void start_collective(std::uint32_t collective, std::uint32_t member);
+  bool waits_for_a_core(std::uint32_t collective, std::uint32_t member);
+  void take_core(std::uint32_t turn);
   void offer_cores();
-  void start_flows(std::uint32_t collective);
+  void prepare_flows(std::uint32_t collective);
+  void start_flows(std::uint32_t collective, std::uint32_t member);
   void start_flow(std::uint32_t collective, std::uint32_t flow);
   void start_host_step(std::uint32_t collective, std::uint32_t flow);
   void send_flow(std::uint32_t collective, std::uint32_t flow);
-  void free_connection(std::uint32_t collective, std::uint32_t flow);
+  void place_flows(std::uint32_t collective, const FlowPlan::Flow& where);
+  Outbox::Message& place(std::uint32_t collective, std::uint32_t flow);
+  void hand_over(std::uint32_t collective, std::uint32_t flow);
+  void send_next(std::uint32_t port);
+  void leave(std::uint32_t port, std::uint32_t number);
+  void move_bytes(std::uint32_t collective, std::uint32_t flow);
+  void arrive_over_socket(std::uint32_t collective, std::uint32_t flow);
   void end_flow(std::uint32_t collective, std::uint32_t flow);
+  void end_host_step(std::uint32_t collective, std::uint32_t member);
   void end_flows(std::uint32_t collective);
   void end_collective(std::uint32_t collective);
   void end_op(RankOp what);
@@ -172,6 +199,13 @@ class Simulation {
   void account(std::uint32_t collective);
   void schedule_catching_up(std::uint32_t collective);
 
+  const PlannedCollective& planned(std::uint32_t collective) const {
+    return collectives_.planned(collective % static_cast<std::uint32_t>(collectives_.size()));
+  }
+  const Group& group_of(std::uint32_t collective) const {
+    const auto id = collective % static_cast<std::uint32_t>(collectives_.size());
+    return schedule_.groups[collectives_.group(id).index()];
+  }
   const Op& op_of(RankOp what) const { return ranks_[what.rank].index->program->ops[what.op]; }
   double factor(std::uint32_t rank, std::uint32_t step);
   Place place(RankId rank) const { return schedule_.ranks[rank.index()].place; }
@@ -189,15 +223,17 @@ class Simulation {
   std::vector<std::vector<bool>> present_;  // by iteration and rank; empty: all take part
   std::vector<EventState> events_;
   std::vector<QueueState> queues_;
+  /// Of even iterations, then of odd ones: members that have ended one may begin the next.
   std::vector<CollectiveState> states_;
   double transfer_slowdown_ = 1;  // of compute beside a transfer
   bool overlap_costs_ = false;    // some communication and compute slow each other down
   std::vector<Cores> cores_;      // shared by all; or where overlap costs, each rank's own
   std::vector<RankOp> over_;      // operations that have just ended
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Connection> connections_;  // by ports
-  std::map<Port, Turn> sending_, receiving_;        // ports that messages over sockets pass
-  std::vector<std::uint32_t> waiting_collectives_;  // for a core
-  std::vector<RankOp> waiting_messages_;            // for them, in order of arrival
+  std::map<std::uint32_t, Outbox> outboxes_;       // by port
+  std::map<Port, Turn> sending_, receiving_;       // ports that messages over sockets pass
+  std::vector<RankOp> waiting_messages_;           // for them, in order of arrival
+  std::map<std::uint32_t, Start> waiting_starts_;  // for a core, by number
+  std::uint32_t turns_ = 0;                        // numbers given
   std::uint64_t iterations_left_ = 0;
   Trace trace_;
 };

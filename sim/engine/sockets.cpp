@@ -73,61 +73,115 @@ Bytes Simulation::on_wire(Bytes size, const PortPair& ports) const {
 
 /// A back end's thread that wakes for a new collective while all shared cores compute waits for its
 /// turn, one time slice of each computation on its core, or until a core is free.
-bool Simulation::waits_for_a_core(std::uint32_t collective) {
-  const Transport* transport = collectives_.planned(collective).transport;
+bool Simulation::waits_for_a_core(std::uint32_t collective, std::uint32_t member) {
+  const Transport* transport = planned(collective).transport;
   if (!transport || !cluster_.shared_cores || transport->slice.value() <= 0) return false;
   const double on_each =
       static_cast<double>(cores_[0].operations()) / static_cast<double>(*cluster_.shared_cores);
   if (on_each < 1) return false;
-  waiting_collectives_.push_back(collective);
-  network_->call_at(network_->now() + on_each * transport->slice.value(),
-                    {kCoreTurn, collective, states_[collective].starts});
+  waiting_starts_.emplace(++turns_, Start{collective, member});
+  network_->call_at(network_->now() + on_each * transport->slice.value(), {kCoreTurn, turns_, 0});
   return true;
 }
 
 /// Its turn has come; nothing where it did not wait so long.
-void Simulation::take_core(std::uint32_t collective, std::uint32_t start) {
-  if (states_[collective].starts != start) return;
-  ++states_[collective].starts;
-  std::erase(waiting_collectives_, collective);
-  network_->call_at(network_->now() + collectives_.planned(collective).latency.value(),
-                    {kCollectiveStart, collective, 0});
+void Simulation::take_core(std::uint32_t turn) {
+  const auto waiting = waiting_starts_.find(turn);
+  if (waiting == waiting_starts_.end()) return;
+  const auto [collective, member] = waiting->second;
+  waiting_starts_.erase(waiting);
+  network_->call_at(network_->now() + planned(collective).latency.value(),
+                    {kCollectiveStart, collective, member});
 }
 
 /// Some computation is over, and what came after it has begun.
 void Simulation::offer_cores() {
   if (std::cmp_greater_equal(cores_[0].operations(), *cluster_.shared_cores)) return;
-  const std::vector<std::uint32_t> waiting = std::move(waiting_collectives_);
-  waiting_collectives_.clear();
-  for (const std::uint32_t collective : waiting) take_core(collective, states_[collective].starts);
+  while (!waiting_starts_.empty()) take_core(waiting_starts_.begin()->first);
 }
 
 /// What the host does between flows, if anything: it shares the cores with compute where they are
 /// few.
 void Simulation::start_host_step(std::uint32_t collective, std::uint32_t flow) {
-  const PlannedCollective& planned = collectives_.planned(collective);
-  const FlowPlan::Flow& step = planned.plan->plan.flows[flow];
+  const PlannedCollective& one = planned(collective);
+  const FlowPlan::Flow& step = one.plan->plan.flows[flow];
   const Token over{kFlowDone, collective, flow};
-  if (step.wakes) return network_->call_at(network_->now() + planned.transport->wake.value(), over);
-  if (step.handled <= 0) return end_flow(collective, flow);
-  const Bytes payload = planned.size * planned.transport->efficiency * step.handled;
-  const double work = planned.transport->host_work(payload).value();
+  if (step.wakes) return network_->call_at(network_->now() + one.transport->wake.value(), over);
+  if (step.handled <= 0) {
+    place_flows(collective, step);
+    return end_flow(collective, flow);
+  }
+  const Bytes payload = one.size * one.transport->efficiency * step.handled;
+  const double work = one.transport->host_work(payload).value();
   if (!cluster_.shared_cores) return network_->call_at(network_->now() + work, over);
   cores_[0].begin({collective, flow, Cores::Task::Kind::handling}, work, 1, network_->now());
   schedule_computed(0);
 }
 
-/// The connection of a flow that has arrived takes the next one.
-void Simulation::free_connection(std::uint32_t collective, std::uint32_t flow) {
-  const PlannedCollective& planned = collectives_.planned(collective);
-  if (!planned.transport || planned.plan->plan.flows[flow].share <= 0) return;
-  Connection& connection = connections_[planned.plan->ports[flow]];
-  connection.busy = false;
-  while (!connection.busy && !connection.waiting.empty()) {
-    const auto [next, its_flow] = connection.waiting.front();
-    connection.waiting.pop_front();
-    send_flow(next, its_flow);
+void Simulation::place_flows(std::uint32_t collective, const FlowPlan::Flow& where) {
+  for (std::uint32_t flow = where.places_begin; flow < where.places_end; ++flow)
+    place(collective, flow);
+}
+
+/// Behind what its port has to send already, unless it has its place.
+Simulation::Outbox::Message& Simulation::place(std::uint32_t collective, std::uint32_t flow) {
+  auto& messages = outboxes_[planned(collective).plan->ports[flow].first].messages;
+  const auto own = std::ranges::find_if(messages, [=](const Outbox::Message& message) {
+    return message.collective == collective && message.flow == flow;
+  });
+  return own == messages.end() ? messages.emplace_back(collective, flow) : *own;
+}
+
+void Simulation::hand_over(std::uint32_t collective, std::uint32_t flow) {
+  place(collective, flow).handed = true;
+  send_next(planned(collective).plan->ports[flow].first);
+}
+
+/// Messages leave a port one after the other, in the order of their places; but those whose
+/// connection has something under way hold up only what goes the same way. Words that have no bytes
+/// are through at once.
+void Simulation::send_next(std::uint32_t port) {
+  Outbox& outbox = outboxes_[port];
+  for (std::size_t i = 0; i < outbox.messages.size() && !outbox.busy;) {
+    const Outbox::Message message = outbox.messages[i];
+    const auto target = planned(message.collective).plan->ports[message.flow].second;
+    if (outbox.under_way.contains(target)) {
+      ++i;
+      continue;
+    }
+    if (!message.handed) return;
+    outbox.messages.erase(outbox.messages.begin() + static_cast<std::ptrdiff_t>(i));
+    const FlowPlan::Flow& edge = planned(message.collective).plan->plan.flows[message.flow];
+    if (edge.share <= 0) {
+      end_flow(message.collective, message.flow);
+      return send_next(port);
+    }
+    outbox.busy = true;
+    outbox.under_way.insert(target);
+    const Seconds leaving =
+        planned(message.collective).size * edge.share / port_bandwidth(cluster_, edge.source);
+    network_->call_at(network_->now() + leaving.value(), {kLeft, port, ++outbox.leaves});
+    move_bytes(message.collective, message.flow);
   }
+}
+
+/// At its port's own rate a message has left by now; it may still be on its way.
+void Simulation::leave(std::uint32_t port, std::uint32_t number) {
+  Outbox& outbox = outboxes_[port];
+  if (!outbox.busy || outbox.leaves != number) return;
+  outbox.busy = false;
+  send_next(port);
+}
+
+void Simulation::arrive_over_socket(std::uint32_t collective, std::uint32_t flow) {
+  const PlannedCollective& one = planned(collective);
+  if (!one.transport || one.plan->plan.flows[flow].share <= 0) return;
+  const auto [port, target] = one.plan->ports[flow];
+  Outbox& outbox = outboxes_[port];
+  outbox.under_way.erase(target);
+  // With a burst it is there before its rate alone would have let it leave.
+  if (outbox.under_way.empty()) outbox.busy = false;
+  send_next(port);
 }
 
 }  // namespace rehearse

@@ -53,74 +53,118 @@ void Simulation::start_transfer(RankOp what, const Transfer& transfer) {
 }
 
 void Simulation::arrive(RankOp what, const Collective& collective) {
-  const std::uint32_t id = collectives_.id(RankId(what.rank), collective, OpId(what.op));
+  const std::uint32_t odd = ranks_[what.rank].done[what.op] % 2;
+  const std::uint32_t id = collectives_.id(RankId(what.rank), collective, OpId(what.op)) +
+                           odd * static_cast<std::uint32_t>(collectives_.size());
   CollectiveState& state = states_[id];
+  const PlayablePlan& plan = *planned(id).plan;
+  if (plan.plan.by_member && state.arrived == 0) prepare_flows(id);
   state.members.push_back(what);
-  if (++state.arrived < schedule_.groups[collectives_.group(id).index()].members.size()) return;
+  const bool all = ++state.arrived == group_of(id).members.size();
+  if (plan.plan.by_member) {
+    const auto& ranks = group_of(id).members;
+    const auto member =
+        static_cast<std::uint32_t>(std::ranges::find(ranks, RankId(what.rank)) - ranks.begin());
+    state.hosts[member].op = what;
+    begin_communicating(what.rank, planned(id).compute_slowdown);
+    start_collective(id, member);
+  }
+  if (!all) return;
   for (const RankOp member : state.members) {
     mark(member, &Span::start);
-    begin_communicating(member.rank, collectives_.planned(id).compute_slowdown);
+    if (!plan.plan.by_member) begin_communicating(member.rank, planned(id).compute_slowdown);
   }
   begin_lag(id);
-  if (waits_for_a_core(id)) return;
-  network_->call_at(network_->now() + collectives_.planned(id).latency.value(),
-                    {kCollectiveStart, id, 0});
+  if (!plan.plan.by_member) start_collective(id, 0);
 }
 
-void Simulation::start_flows(std::uint32_t collective) {
-  const PlannedCollective& planned = collectives_.planned(collective);
+/// `member`: where each begins by itself.
+void Simulation::start_collective(std::uint32_t collective, std::uint32_t member) {
+  if (waits_for_a_core(collective, member)) return;
+  network_->call_at(network_->now() + planned(collective).latency.value(),
+                    {kCollectiveStart, collective, member});
+}
+
+void Simulation::prepare_flows(std::uint32_t collective) {
+  const PlayablePlan& plan = *planned(collective).plan;
   CollectiveState& state = states_[collective];
-  const auto flows = static_cast<std::uint32_t>(planned.plan->plan.flows.size());
-  state.flows_left = flows;
-  if (flows == 0 || planned.size.value() <= 0) return end_flows(collective);
-  if (!planned.plan->plan.after.empty()) state.waits_for = planned.plan->waits_for;
+  state.flows_left = static_cast<std::uint32_t>(plan.plan.flows.size());
+  if (!plan.plan.after.empty()) state.waits_for = plan.waits_for;
+  state.hosts.clear();
+  for (const std::uint32_t steps : plan.host_steps)
+    state.hosts.push_back({.op = {}, .steps_left = steps});
+}
+
+void Simulation::start_flows(std::uint32_t collective, std::uint32_t member) {
+  const PlannedCollective& one = planned(collective);
+  if (one.plan->plan.by_member) {
+    for (const std::uint32_t flow : one.plan->begins[member]) start_flow(collective, flow);
+    return;
+  }
+  prepare_flows(collective);
+  const std::uint32_t flows = states_[collective].flows_left;
+  if (flows == 0 || one.size.value() <= 0) return end_flows(collective);
   for (std::uint32_t flow = 0; flow < flows; ++flow)
-    if (planned.plan->waits_for[flow] == 0) start_flow(collective, flow);
+    if (one.plan->waits_for[flow] == 0) start_flow(collective, flow);
 }
 
 void Simulation::start_flow(std::uint32_t collective, std::uint32_t flow) {
-  const PlannedCollective& planned = collectives_.planned(collective);
-  const FlowPlan::Flow& edge = planned.plan->plan.flows[flow];
+  const PlannedCollective& one = planned(collective);
+  const FlowPlan::Flow& edge = one.plan->plan.flows[flow];
   if (edge.share <= 0 && !edge.readies) return start_host_step(collective, flow);
-  const double latency = edge.latency.value() * planned.latency_scale;
+  if (one.transport) place(collective, flow);
+  const double latency = edge.latency.value() * one.latency_scale;
   if (latency <= 0) return send_flow(collective, flow);
   network_->call_at(network_->now() + latency, {kFlowStart, collective, flow});
 }
 
+/// Over sockets what goes between two ports goes in order: one connection carries all of it.
 void Simulation::send_flow(std::uint32_t collective, std::uint32_t flow) {
-  const PlannedCollective& planned = collectives_.planned(collective);
-  const FlowPlan::Flow& edge = planned.plan->plan.flows[flow];
-  const auto [source, target] = planned.plan->ports[flow];
-  // Over sockets what goes between two ports goes in order: one connection carries all of it.
-  const Bytes bytes = planned.size * edge.share;
-  if (planned.transport) {
-    Connection& connection = connections_[planned.plan->ports[flow]];
-    if (connection.busy) return connection.waiting.push_back({collective, flow});
-    if (edge.readies) return end_flow(collective, flow);
-    connection.busy = true;
-  }
+  if (planned(collective).transport) return hand_over(collective, flow);
+  move_bytes(collective, flow);
+}
+
+void Simulation::move_bytes(std::uint32_t collective, std::uint32_t flow) {
+  const PlannedCollective& one = planned(collective);
+  const FlowPlan::Flow& edge = one.plan->plan.flows[flow];
+  const auto [source, target] = one.plan->ports[flow];
+  const Bytes bytes = one.size * edge.share;
   trace_.traffic.bytes[static_cast<std::size_t>(edge.source.kind)] +=
-      bytes.value() * planned.plan->stands_for[flow];
+      bytes.value() * one.plan->stands_for[flow];
   ++trace_.traffic.flows;
   network_->start_flow(source, target, bytes, {kFlowDone, collective, flow});
 }
 
 void Simulation::end_flow(std::uint32_t collective, std::uint32_t flow) {
-  free_connection(collective, flow);
-  const PlayablePlan& plan = *collectives_.planned(collective).plan;
+  arrive_over_socket(collective, flow);
+  const PlayablePlan& plan = *planned(collective).plan;
   CollectiveState& state = states_[collective];
   const bool last = --state.flows_left == 0;
   for (std::uint32_t i = plan.next_begin[flow]; i < plan.next_begin[flow + 1]; ++i)
     if (--state.waits_for[plan.next[i]] == 0) start_flow(collective, plan.next[i]);
+  const FlowPlan::Flow& step = plan.plan.flows[flow];
+  if (plan.plan.by_member && step.of_host()) end_host_step(collective, step.member);
   if (last) end_flows(collective);
+}
+
+/// A member of a plan by member is through, unless compute slows the collective down: then all of
+/// them catch up together.
+void Simulation::end_host_step(std::uint32_t collective, std::uint32_t member) {
+  CollectiveState::Host& host = states_[collective].hosts[member];
+  if (--host.steps_left > 0 || planned(collective).comm_slowdown != 1) return;
+  end_communicating(host.op.rank, planned(collective).compute_slowdown);
+  over_.push_back(host.op);
 }
 
 void Simulation::end_collective(std::uint32_t collective) {
   CollectiveState& state = states_[collective];
   end_lag(collective);
   state.arrived = 0;
+  const bool ended =
+      planned(collective).plan->plan.by_member && planned(collective).comm_slowdown == 1;
   for (const RankOp member : state.members) {
-    end_communicating(member.rank, collectives_.planned(collective).compute_slowdown);
+    if (ended) break;
+    end_communicating(member.rank, planned(collective).compute_slowdown);
     over_.push_back(member);
   }
   state.members.clear();
@@ -147,19 +191,22 @@ void Simulation::on_token(Token token) {
       over_.push_back(what);
       break;
     case kCoreTurn:
-      take_core(token.a, token.b);
+      take_core(token.a);
       break;
     case kCoreFree:
       offer_cores();
       break;
     case kCollectiveStart:
-      start_flows(token.a);
+      start_flows(token.a, token.b);
       break;
     case kFlowStart:
       send_flow(token.a, token.b);
       break;
     case kFlowDone:
       end_flow(token.a, token.b);
+      break;
+    case kLeft:
+      leave(token.a, token.b);
       break;
     case kCaughtUp:
       if (states_[token.a].lag.version == token.b) end_collective(token.a);
