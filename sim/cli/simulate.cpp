@@ -46,6 +46,17 @@ std::string overlap_line(const Scenario& scenario) {
       scenario.comm->name, fmt::join(measured, ", "));
 }
 
+/// Whether some operation has a spread to draw from.
+bool has_spread(const Schedule& schedule) {
+  return schedule.jitter.least_spread > 0 ||
+         std::ranges::any_of(schedule.programs, [](const Program& program) {
+           return std::ranges::any_of(program.ops, [](const Op& op) {
+             const auto* compute = std::get_if<Compute>(&op.work);
+             return compute != nullptr && compute->spread > 0;
+           });
+         });
+}
+
 /// Why collectives of the schedule lie outside what the profile measured.
 std::vector<std::string> outside(const Schedule& schedule, const CommProfile& profile) {
   std::vector<std::string> reasons;
@@ -100,6 +111,11 @@ RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan,
     for (const std::string& reason : outside(plan.schedule, *scenario.comm)) {
       add_once(facts.outside_calibration, reason);
     }
+  }
+  if (plan.schedule.jitter.distribution == Jitter::Distribution::measured &&
+      !has_spread(plan.schedule)) {
+    add_once(facts.outside_calibration,
+             "jitter: no spread of any operation was measured, and none is drawn");
   }
   if (const std::string line = overlap_line(scenario); !line.empty()) {
     facts.assumptions.push_back(line);

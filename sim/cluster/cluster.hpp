@@ -104,6 +104,12 @@ struct Cluster {
   /// server's included, takes one thread of them. Nothing: each rank computes on hardware of its
   /// own.
   std::optional<int> shared_cores{};
+  /// What a computation takes while all shared cores compute, over what it takes alone, and its
+  /// spread then (Compute::spread).
+  struct BusyCores {
+    double slowdown = 1, spread = 0;
+  };
+  std::optional<BusyCores> busy_cores{};
 
   std::size_t node_count() const;
   std::size_t gpu_count() const;

@@ -30,6 +30,17 @@ void read_common(Map& map, Cluster& cluster) {
   if (const std::optional<Value> cores = map.optional("shared_cores")) {
     cluster.shared_cores = static_cast<int>(cores->as_integer(1, kMostCores));
   }
+  if (const std::optional<Value> busy = map.optional("busy_cores")) {
+    if (!cluster.shared_cores)
+      busy->fail("cores that are busy for others are shared ones", "give shared_cores, too");
+    Map measured = busy->as_map();
+    const Value slowdown = measured.require("slowdown");
+    cluster.busy_cores = {.slowdown = slowdown.as_positive_number(),
+                          .spread = measured.non_negative_number_or("spread", 0)};
+    if (cluster.busy_cores->slowdown < 1)
+      slowdown.fail("cores are no faster for being busy", "give 1 or more");
+    measured.finish();
+  }
 }
 
 void check_size(const Value& where, const Cluster& cluster) {
@@ -218,7 +229,7 @@ Cluster read_use(const Value& value) {
     map.at_key(key).fail("`use` takes its machines from the platform; they cannot be given too",
                          "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, "
                          "nic_latency, nic_burst, fabric, speed, memory, tdp, "
-                         "usd_per_hour, comm_profile, shared_cores");
+                         "usd_per_hour, comm_profile, shared_cores, busy_cores");
   }
   override_size(map, cluster);
   override_network(map, cluster);

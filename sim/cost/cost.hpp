@@ -90,7 +90,8 @@ std::string to_string(Provenance provenance);
 /// Costs of one unit for one batch on one GPU.
 struct UnitCost {
   Seconds forward, backward;
-  Seconds forward_launch, backward_launch;  ///< CPU time to launch its kernels
+  double forward_spread = 0, backward_spread = 0;  ///< Compute::spread; 0 where not measured
+  Seconds forward_launch, backward_launch;         ///< CPU time to launch its kernels
   /// Kept from forward to backward, as measured; 0 of a unit without a profile, for which the
   /// memory tape says it.
   Bytes activation;

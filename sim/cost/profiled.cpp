@@ -104,6 +104,8 @@ StepCosts profiled_units(const CostQuestion& question, const CostSource& source)
     };
     costs.units.push_back({.forward = times.forward * scale(Direction::forward),
                            .backward = times.backward * scale(Direction::backward),
+                           .forward_spread = times.forward_spread,
+                           .backward_spread = times.backward_spread,
                            .forward_launch = times.forward_launch,
                            .backward_launch = times.backward_launch,
                            .activation = times.saved,

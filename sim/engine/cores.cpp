@@ -7,7 +7,11 @@
 namespace rehearse {
 
 /// Of a core, for each.
-double Cores::share() const { return std::min(1.0, cores_ / static_cast<double>(running_.size())); }
+double Cores::share() const {
+  const auto running = static_cast<double>(running_.size());
+  const double others = cores_ > 1 ? std::min(1.0, (running - 1) / (cores_ - 1)) : 0;
+  return std::min(1.0, cores_ / running) / (1 + (busy_ - 1) * others);
+}
 
 double Cores::left_of(const Running& running) const {
   return running.remaining * running.slowdown / share();

@@ -9,7 +9,8 @@ namespace rehearse {
 
 /// Computations in flight on the same cores, one thread each. With n of them on c cores each goes
 /// on at min(1, c/n) of its pace (processor sharing, as a fair scheduler's), and what slows one of
-/// them down slows it by so much again. Times are seconds.
+/// them down slows it by so much again. Cores that have memory and clock in common slow each other
+/// down: n <= c take 1 + (busy - 1) (n - 1) / (c - 1) times as long. Times are seconds.
 class Cores {
  public:
   /// Who computes: an operation of a rank, or a host that handles a step of a collective.
@@ -21,7 +22,8 @@ class Cores {
   };
 
   /// Without a number: a core for everyone.
-  explicit Cores(double cores = std::numeric_limits<double>::infinity()) : cores_(cores) {}
+  explicit Cores(double cores = std::numeric_limits<double>::infinity(), double busy = 1)
+      : cores_(cores), busy_(busy) {}
 
   /// Begins what takes `duration` on a core of its own, `slowdown` times as long for other reasons.
   void begin(Task task, double duration, double slowdown, double now);
@@ -50,7 +52,7 @@ class Cores {
   std::size_t next() const;
   void advance(double now);
 
-  double cores_;
+  double cores_, busy_;
   std::vector<Running> running_;  // in the order of their beginning
   double since_ = 0;              // when `remaining` held
   std::uint32_t version_ = 0;

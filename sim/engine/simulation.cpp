@@ -25,7 +25,8 @@ Simulation::Simulation(const Schedule& schedule, const Cluster& cluster,
     overlap_costs_ = overlap_costs_ || planned.compute_slowdown != 1 || planned.comm_slowdown != 1;
   }
   if (cluster.shared_cores)
-    cores_.emplace_back(*cluster.shared_cores);
+    cores_.emplace_back(*cluster.shared_cores,
+                        cluster.busy_cores ? cluster.busy_cores->slowdown : 1);
   else if (overlap_costs_)
     cores_.resize(ranks_.size());
 }

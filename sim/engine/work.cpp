@@ -33,6 +33,7 @@ void Simulation::start_compute(RankOp what, const Compute& compute, std::uint32_
     const std::uint32_t steps = rank.index->program->steps;
     const bool first = rank.factor_step / steps != iteration;
     duration *= factor(what.rank, iteration * steps + compute.step);
+    duration *= operation_factor(schedule_, RankId(what.rank), OpId(what.op), iteration);
     const Seconds delay = schedule_.ranks[what.rank].delay;
     if (first && delay > Seconds(0))
       return network_->call_at(network_->now() + delay.value(), {kAwake, what.rank, what.op});

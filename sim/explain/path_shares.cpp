@@ -42,7 +42,10 @@ class Cutter {
   std::vector<Part> compute_parts(const PathSegment& segment, const Compute& compute) const {
     const double slowdown = schedule_.ranks[segment.rank.index()].slowdown;
     const double factor =
-        compute.jittered ? compute_factor(schedule_, segment.rank, segment.iteration) : 1;
+        compute.jittered
+            ? compute_factor(schedule_, segment.rank, segment.iteration) *
+                  operation_factor(schedule_, segment.rank, segment.op, segment.iteration)
+            : 1;
     const double own = compute.jittered ? slowdown : 1;
     const Seconds alone = compute.duration * factor, time = segment.end - segment.start;
     const Seconds slowed = std::max(Seconds(0), time - alone);

@@ -16,8 +16,8 @@ constexpr std::int64_t kMostRankSteps = 20'000'000;
 Jitter read_jitter(Map& run) {
   const std::optional<Value> value = run.has("jitter") ? run.optional("jitter") : std::nullopt;
   if (!value || value->is_scalar()) {
-    run.choice_or("jitter", "none", {"none"});
-    return {};
+    if (run.choice_or("jitter", "none", {"none", "measured"}) == "none") return {};
+    return {.distribution = Jitter::Distribution::measured};
   }
   NamedOptions named = read_named_options(*value, {"lognormal", "exponential"}, "a distribution");
   Jitter jitter{.distribution = Jitter::Distribution::exponential, .cv = 1};

@@ -215,7 +215,9 @@ void validate(const Schedule& schedule) {
 
 double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t step) {
   const double slowdown = schedule.ranks[rank.index()].slowdown;
-  if (schedule.jitter.distribution == Jitter::Distribution::none) return slowdown;
+  if (schedule.jitter.distribution == Jitter::Distribution::none ||
+      schedule.jitter.distribution == Jitter::Distribution::measured)
+    return slowdown;
   RandomStream stream = random_stream(schedule.seed, "jitter", rank.index(), step);
   if (schedule.jitter.distribution == Jitter::Distribution::exponential)
     return slowdown * -std::log1p(-uniform01(stream));
@@ -223,6 +225,19 @@ double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t step)
   const double variance = std::log1p(schedule.jitter.cv * schedule.jitter.cv);
   boost::random::normal_distribution<double> normal(-variance / 2, std::sqrt(variance));
   return slowdown * std::exp(normal(stream));
+}
+
+double operation_factor(const Schedule& schedule, RankId rank, OpId op, std::uint32_t iteration) {
+  if (schedule.jitter.distribution != Jitter::Distribution::measured) return 1;
+  const auto* compute = std::get_if<Compute>(&schedule.program_of(rank).ops[op.index()].work);
+  if (!compute || !compute->jittered) return 1;
+  const double spread = std::max(compute->spread, schedule.jitter.least_spread);
+  RandomStream stream = random_stream(random_stream(schedule.seed, "operation", op.index())(),
+                                      "operation", rank.index(), iteration);
+  // A lognormal's quartiles are exp(-q sigma) and exp(q sigma) times its median.
+  const double quartile = 0.6744897501960817;
+  boost::random::normal_distribution<double> normal(0, std::asinh(spread / 2) / quartile);
+  return std::exp(normal(stream));
 }
 
 std::vector<bool> participants(const Schedule& schedule, std::uint32_t iteration) {

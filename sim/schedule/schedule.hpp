@@ -23,8 +23,11 @@ struct Compute {
   Seconds duration;
   bool jittered = true;
   std::uint32_t step = 0;  ///< of Program::steps: each has a jitter of its own
+  /// Interquartile range over median of what it took when it was measured; 0: not known.
+  double spread = 0;
 };
-/// Starts when every member of the group has reached it; ends for all of them together.
+/// Starts when every member of the group has reached it, and ends for all of them together; over
+/// sockets at hop fidelity each member begins, and ends, for itself.
 struct Collective {
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::size_t group = 0;  ///< index into RankSpec::groups
@@ -137,11 +140,14 @@ struct RankSpec {
   std::vector<GroupId> groups{};  ///< by the program's group slots
 };
 
-/// The spread of compute times: every (rank, training step) draws one factor of mean 1.
+/// The spread of compute times: every (rank, training step) draws one factor of mean 1; where it
+/// was measured, every operation of every rank draws a lognormal one of median 1.
 struct Jitter {
-  enum class Distribution { none, lognormal, exponential };
+  enum class Distribution { none, lognormal, exponential, measured };
   Distribution distribution = Distribution::none;
   double cv = 0;  ///< standard deviation over mean (lognormal; an exponential has 1)
+  /// Compute::spread of operations whose own is less (measured).
+  double least_spread = 0;
 };
 
 /// A training run as plain data: what runs on which lane after what, for `iterations` rounds.
@@ -178,6 +184,9 @@ void validate(const Schedule& schedule);
 /// The factor on the compute time of a rank in a training step, counted over all its iterations:
 /// slowdown times jitter.
 double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t step);
+
+/// The factor on one computation besides: 1 unless jitter was measured.
+double operation_factor(const Schedule& schedule, RankId rank, OpId op, std::uint32_t iteration);
 
 /// By rank: whether it takes part in an iteration.
 std::vector<bool> participants(const Schedule& schedule, std::uint32_t iteration);

@@ -27,20 +27,20 @@ LaneId ProgramBuilder::lane(std::string name, LaneKind kind) {
 Op& ProgramBuilder::add(Op op) { return program.ops.emplace_back(std::move(op)); }
 
 OpId ProgramBuilder::unit_op(std::size_t unit, const std::string& pass, Phase phase,
-                             Seconds duration, Seconds launch, std::vector<After> after) {
+                             const PassCost& cost, std::vector<After> after) {
   const std::string label = pass + " " + job_.model.units[unit].name;
   if (host_ && !host_computes()) {
     add({.label = "launch " + label,
          .phase = Phase::host,
          .lane = host_,
-         .work = Compute{.duration = launch, .jittered = false}});
+         .work = Compute{.duration = cost.launch, .jittered = false}});
     last_on_host_ = last();
     after.push_back({last()});
   }
   add({.label = label,
        .phase = phase,
        .lane = compute_,
-       .work = Compute{.duration = duration, .step = step_},
+       .work = Compute{.duration = cost.time, .step = step_, .spread = cost.spread},
        .after = std::move(after)});
   if (host_computes()) last_on_host_ = last();
   return last();
@@ -49,7 +49,8 @@ OpId ProgramBuilder::unit_op(std::size_t unit, const std::string& pass, Phase ph
 OpId ProgramBuilder::forward(std::size_t unit, std::vector<After> after) {
   const UnitCost& cost = costs_.units[unit];
   const OpId op =
-      unit_op(unit, "forward", Phase::forward, cost.forward, cost.forward_launch, std::move(after));
+      unit_op(unit, "forward", Phase::forward,
+              {cost.forward, cost.forward_launch, cost.forward_spread}, std::move(after));
   for (const TensorEvent& event : tapes_[unit].forward) note(op, event);
   return op;
 }
@@ -57,13 +58,15 @@ OpId ProgramBuilder::forward(std::size_t unit, std::vector<After> after) {
 OpId ProgramBuilder::backward(std::size_t unit, Gradients gradients, std::vector<After> after) {
   const UnitCost& cost = costs_.units[unit];
   if (is_checkpointed(unit)) {
-    const OpId again = unit_op(unit, "recompute", Phase::backward, cost.forward,
-                               cost.forward_launch, std::move(after));
+    const OpId again =
+        unit_op(unit, "recompute", Phase::backward,
+                {cost.forward, cost.forward_launch, cost.forward_spread}, std::move(after));
     for (const TensorEvent& event : tapes_[unit].recompute) note(again, event);
     after.clear();
   }
-  const OpId op = unit_op(unit, "backward", Phase::backward, cost.backward, cost.backward_launch,
-                          std::move(after));
+  const OpId op =
+      unit_op(unit, "backward", Phase::backward,
+              {cost.backward, cost.backward_launch, cost.backward_spread}, std::move(after));
   note_backward(op, unit, gradients);
   return op;
 }

@@ -101,8 +101,14 @@ class ProgramBuilder {
     std::vector<TensorId> incoming;   ///< as they are made where they do not
   };
 
-  OpId unit_op(std::size_t unit, const std::string& pass, Phase phase, Seconds duration,
-               Seconds launch, std::vector<After> after);
+  /// Of a unit, forward or backward.
+  struct PassCost {
+    Seconds time, launch;
+    double spread = 0;
+  };
+
+  OpId unit_op(std::size_t unit, const std::string& pass, Phase phase, const PassCost& cost,
+               std::vector<After> after);
   bool is_checkpointed(std::size_t unit) const;
   void read_tape();
   void add_given_tape(std::size_t unit);

@@ -50,6 +50,10 @@ constexpr Impossible kImpossible[] = {
      "shared_cores: expected a whole number from 1 to 1000000; got \"1000001\"", ""},
     {"{use: aws_p4d, shared_cores: 0}", "1:30",
      "shared_cores: expected a whole number from 1 to 1000000; got \"0\"", ""},
+    {"{use: aws_p4d, busy_cores: {slowdown: 1.2}}", "1:28",
+     "busy_cores: cores that are busy for others are shared ones", "give shared_cores, too"},
+    {"{use: aws_p4d, shared_cores: 4, busy_cores: {slowdown: 0.9}}", "1:56",
+     "busy_cores.slowdown: cores are no faster for being busy", "give 1 or more"},
     {"{use: aws_p4d, nic_burst: 10Gbps}", "1:27",
      "nic_burst: expected a size with its unit, such as \"25MiB\" or \"80GB\"; got \"10Gbps\" "
      "(units: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)",
@@ -138,7 +142,7 @@ constexpr Impossible kImpossible[] = {
     {"{use: aws_p4d, node: {nic: 10Gbps}}", "1:16",
      "node: `use` takes its machines from the platform; they cannot be given too",
      "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, nic_latency, "
-     "nic_burst, fabric, speed, memory, tdp, usd_per_hour, comm_profile, shared_cores"},
+     "nic_burst, fabric, speed, memory, tdp, usd_per_hour, comm_profile, shared_cores, busy_cores"},
     {"{use: aws_p4d, memory: 0B}", "1:24", "memory: expected a size above zero; got 0B", ""},
 };
 

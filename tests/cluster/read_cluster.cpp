@@ -64,7 +64,8 @@ BOOST_AUTO_TEST_CASE(every_key_of_a_node_is_read) {
       "  speed: 0.5\n"
       "  tdp: 0.35kW\n"
       "  usd_per_hour: {on_demand: 32.77, spot: 11.3}\n"
-      "shared_cores: 16\n");
+      "shared_cores: 16\n"
+      "busy_cores: {slowdown: 1.25, spread: 0.1}\n");
   BOOST_TEST(cluster.name == "mine");
   BOOST_TEST(cluster.source == "a test");
   const Node& node = first(cluster);
@@ -91,6 +92,8 @@ BOOST_AUTO_TEST_CASE(every_key_of_a_node_is_read) {
   BOOST_TEST(node.usd_per_hour.value() == 32.77);
   BOOST_TEST(node.spot_usd_per_hour.value() == 11.3);
   BOOST_TEST(cluster.shared_cores.value() == 16);
+  BOOST_TEST(cluster.busy_cores.value().slowdown == 1.25);
+  BOOST_TEST(cluster.busy_cores.value().spread == 0.1);
 }
 
 BOOST_AUTO_TEST_CASE(defaults_that_were_taken_stand_in_the_document) {

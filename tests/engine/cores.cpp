@@ -103,6 +103,20 @@ BOOST_AUTO_TEST_CASE(who_comes_later_shares_from_then_on) {
   BOOST_CHECK(cores.idle());
 }
 
+BOOST_AUTO_TEST_CASE(cores_that_compute_slow_each_other_down) {
+  // Two of three on four cores: a third of what all of them lose.
+  Cores cores(4, 1.3);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) cores.begin({rank, 0}, 1, 1, 0);
+  BOOST_CHECK_CLOSE(cores.next_end(), 1.1, kPercent);
+  for (std::uint32_t rank = 2; rank < 4; ++rank) cores.begin({rank, 0}, 1, 1, 0);
+  BOOST_CHECK_CLOSE(cores.next_end(), 1.3, kPercent);
+  for (std::uint32_t rank = 4; rank < 8; ++rank) cores.begin({rank, 0}, 1, 1, 0);
+  BOOST_CHECK_CLOSE(cores.next_end(), 2.6, kPercent);
+  Cores alone(1, 1.3);
+  alone.begin({0, 0}, 1, 1, 0);
+  BOOST_CHECK_EQUAL(alone.next_end(), 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_slowdown_and_a_share_multiply) {
   Cores cores(1);
   cores.begin({0, 0}, 3, 1.5, 0);

@@ -1,4 +1,5 @@
 // The factor on compute times: slowdown times a draw of mean 1.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <vector>
@@ -85,6 +86,40 @@ BOOST_AUTO_TEST_CASE(draws_are_reproducible_and_differ_by_rank_iteration_and_see
     BOOST_CHECK_NE(compute_factor(schedule, RankId(1), 1) / 3, draw);
     BOOST_CHECK_NE(compute_factor(two_ranks({distribution, 0.2}, 8), RankId(0), 1), draw);
   }
+}
+
+Schedule one_operation(Compute compute, double least_spread = 0) {
+  Schedule schedule =
+      two_ranks({.distribution = Distribution::measured, .least_spread = least_spread});
+  schedule.programs = {{.name = "worker", .ops = {{.label = "forward", .work = compute}}}};
+  return schedule;
+}
+
+BOOST_AUTO_TEST_CASE(a_measured_spread_is_that_of_the_draws) {
+  for (const double least : {0.0, 0.4}) {
+    const Schedule schedule = one_operation({.duration = Seconds(1), .spread = 0.2}, least);
+    std::vector<double> draws;
+    for (std::uint32_t k = 0; k < 40000; ++k)
+      draws.push_back(operation_factor(schedule, RankId(1), OpId(0), k));
+    std::ranges::sort(draws);
+    const double median = draws[20000], range = draws[30000] - draws[10000];
+    BOOST_CHECK_CLOSE(median, 1, 1);
+    BOOST_CHECK_CLOSE(range / median, std::max(0.2, least), 2);
+    BOOST_CHECK_EQUAL(compute_factor(schedule, RankId(1), 4), 3);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(operations_draw_only_what_was_measured_of_them) {
+  const auto draw = [](const Schedule& schedule) {
+    return operation_factor(schedule, RankId(0), OpId(0), 3);
+  };
+  BOOST_CHECK_EQUAL(draw(one_operation({.duration = Seconds(1)})), 1);
+  BOOST_CHECK_EQUAL(draw(one_operation({.duration = Seconds(1), .jittered = false}, 0.4)), 1);
+  Schedule schedule = one_operation({.duration = Seconds(1), .spread = 0.2});
+  BOOST_CHECK_NE(draw(schedule), 1);
+  BOOST_CHECK_EQUAL(draw(schedule), draw(schedule));
+  schedule.jitter = {Distribution::lognormal, 0.3};
+  BOOST_CHECK_EQUAL(draw(schedule), 1);
 }
 
 }  // namespace
