@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import statistics
 
 RATE_MBIT = 200
 BURST = "128kb"
@@ -14,6 +15,10 @@ BATCHES = {"small_cnn": "4,16,64", "small_mlp": "4,16,64", "densenet121": "2,8"}
 HOSTS = ["--hosts", "2", "--rate", f"{RATE_MBIT}mbit", "--burst", BURST]
 SIZES = "1KiB,4KiB,16KiB,64KiB,256KiB,512KiB,1MiB,2MiB,4MiB,8MiB"
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+# What one process takes alone, and each of as many as there are cores, in turns: the machine's speed may change.
+BUSY_MODEL, BUSY_BATCH, BUSY_ROUNDS, BUSY_ESTIMATE_S = "small_cnn", 16, 3, 30
+BUSY_COMMAND = ["compute", "--model", BUSY_MODEL, "--image", "32", "--batches", str(BUSY_BATCH), "--optimizers", "sgd",
+                "--repeat", "40", "--threads", "1", "--cpu", "--quiet", "--output"]
 # Roughly, for the plan.
 ESTIMATE_S = {"small_cnn": 15, "small_mlp": 10, "densenet121": 40, "collectives": 100}
 
@@ -37,6 +42,16 @@ def burst_bytes(burst):
 def seconds(text):
     number, unit = re.fullmatch(r"([0-9.e+-]+)([a-z]+)", text).groups()
     return float(number) * UNITS[unit]
+
+
+def unit_times(file):
+    """Of every unit, forward and backward: its median in seconds, and its interquartile range over that."""
+    times = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if found := re.search(r"- \{name: .*forward: ([^,]+), backward: ([^,]+), forward_spread: ([^,]+), backward_spread: ([^,]+),", line):
+            forward, backward, of_forward, of_backward = found.groups()
+            times += [(seconds(forward), float(of_forward)), (seconds(backward), float(of_backward))]
+    return times
 
 
 class Frozen:
@@ -66,13 +81,26 @@ class Frozen:
         share = (batch - below[0]) / (above[0] - below[0]) if above[0] > below[0] else 0.0
         return below[1] + share * (above[1] - below[1])
 
+    def write_busy(self, rounds):
+        """What computation takes while all cores compute, over what it takes alone, from the times of each round's
+        processes alone and together (unit_times)."""
+        raw = [{"alone": alone, "together": together} for alone, together in rounds]
+        slowdown = statistics.median(
+            statistics.median(process[unit][0] for process in one["together"]) / process_alone[unit][0]
+            for one in raw for process_alone in one["alone"] for unit in range(len(process_alone)))
+        spread = statistics.median(spread for one in raw for process in one["together"] for _, spread in process)
+        self.busy = {"slowdown": round(max(1.0, slowdown), 3), "spread": round(spread, 3)}
+        write_whole(self.folder / "busy.json", json.dumps({**self.busy, "model": BUSY_MODEL, "batch": BUSY_BATCH,
+                                                           "rounds": raw}) + "\n")
+
     def write_clusters(self, source, latency_us):
         """The hosts as clusters, from what was measured on them. A message takes `latency_us` between two."""
         latency = f"  nic_latency: {latency_us:.1f}us\n"
         node = self.node_text() + latency
         header = f'source: "{source}"\n'
         # All hosts are on this machine.
-        footer = f"fabric: {{star: {{}}}}\nshared_cores: {os.cpu_count()}\ncomm_profile: comm.yaml\n"
+        footer = (f"fabric: {{star: {{}}}}\nshared_cores: {os.cpu_count()}\n"
+                  f"busy_cores: {{slowdown: {self.busy['slowdown']}, spread: {self.busy['spread']}}}\ncomm_profile: comm.yaml\n")
         served = self.group("worker", 2, node, RATE_MBIT) + self.group("server", 1, f"  gpus: 0\n{latency}", RATE_MBIT)
         unequal = self.group("fast", 2, node, 400) + self.group("slow", 2, node, 100)
         one = f"nodes: 2\nnode:\n{node}  nic: {RATE_MBIT}Mbps\n  nic_burst: {burst_bytes(BURST)}\n"
