@@ -1,0 +1,136 @@
+// Collectives over sockets of ranks that come to them one after the other: who waits for whom, and
+// what travels behind what.
+#include <boost/test/unit_test.hpp>
+
+#include "engine/play.hpp"
+#include "engine/sockets.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Ranks that come to their collectives one after the other, on hosts whose work takes no time.
+struct Comers {
+  std::vector<double> at;  ///< by rank, in units of what a member's own part takes on its link
+
+  static constexpr double kPart = 1e7 / kNic;
+
+  /// When each rank is through with each of them, in the same units; all are asked for at once, and
+  /// a part of the first is 9 MB.
+  std::vector<std::vector<double>> ends(const std::vector<Collective>& collectives) const {
+    Transport transport = transport_of(0, 0);
+    transport.host_rate = BytesPerSecond(0);
+    transport.at_a_time = 2;
+    const CommProfile profile = profile_of(transport);
+    const Cluster cluster = hosts(static_cast<int>(at.size()));
+    Schedule schedule = on_all_ranks(cluster, {.name = "none"});
+    schedule.programs.clear();
+    for (std::size_t r = 0; r < at.size(); ++r) {
+      Program program{.name = "worker",
+                      .lanes = {{"gloo", LaneKind::communication}, {"compute", LaneKind::compute}}};
+      program.ops.push_back({.label = "compute",
+                             .lane = LaneId(1),
+                             .work = Compute{.duration = Seconds(at[r] * kPart)}});
+      for (const Collective& collective : collectives)
+        program.ops.push_back({.label = "collective",
+                               .phase = Phase::communication,
+                               .lane = LaneId(0),
+                               .work = collective,
+                               .after = {{OpId(0)}}});
+      schedule.programs.push_back(program);
+      schedule.ranks[r].program = ProgramId(r);
+    }
+    std::vector<std::vector<double>> result(at.size());
+    for (const Span& span : play(schedule, cluster, Fidelity::hop, &profile).spans)
+      if (span.op != OpId(0)) result[span.rank.index()].push_back(span.end.value() / kPart);
+    return result;
+  }
+  std::vector<double> ends(CollectiveKind kind) const {
+    std::vector<double> result;
+    for (const auto& one : ends({Collective{.kind = kind, .size = parts(1)}}))
+      result.push_back(one.front());
+    return result;
+  }
+  Bytes parts(double share) const { return Bytes(share * 9e6 * static_cast<double>(at.size())); }
+};
+
+void check_ends(const std::vector<double>& actual, const std::vector<double>& expected) {
+  BOOST_REQUIRE_EQUAL(actual.size(), expected.size());
+  for (std::size_t r = 0; r < actual.size(); ++r)
+    BOOST_CHECK_CLOSE(actual[r], expected[r], kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(of_two_ranks_that_exchange_the_earlier_one_replies) {
+  // The later one finds the other ready, and sends; its own word is behind that.
+  check_ends(Comers{{0, 0.25}}.ends(CollectiveKind::reduce_scatter), {1.25, 2.25});
+  check_ends(Comers{{0.25, 0}}.ends(CollectiveKind::reduce_scatter), {2.25, 1.25});
+}
+
+BOOST_AUTO_TEST_CASE(of_three_ranks_that_exchange_the_last_one_waits_longest) {
+  // At the end of its own message for the first (which shares that one's link with the second's)
+  // its word goes out, and the reply shares its link with the second's message.
+  const double late = 1e-6;
+  const auto ends = Comers{{0, late, 2 * late}}.ends(CollectiveKind::reduce_scatter);
+  BOOST_CHECK_CLOSE(ends[0], 2, 1e-3);
+  BOOST_CHECK_CLOSE(ends[2], 3.5, 1e-3);
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_sends_before_it_is_ready_gets_its_part_later) {
+  // Segments are half a part. Of two the later one's are through at 1; its words stand behind them.
+  check_ends(Comers{{0, 0.25}}.ends(CollectiveKind::all_gather), {1.25, 1.75});
+  // Of more its word to the rank before it leaves behind its first segment, over another
+  // connection.
+  const double late = 1e-6;
+  const auto ends = Comers{{0, late, 2 * late}}.ends(CollectiveKind::all_gather);
+  BOOST_CHECK_CLOSE(ends[0], 2, 1e-3);
+  BOOST_CHECK_CLOSE(ends[2], 2.5, 1e-3);
+}
+
+BOOST_AUTO_TEST_CASE(members_that_are_ready_before_they_send_are_not_held_up) {
+  check_ends(Comers{{0, 0.25}}.ends(CollectiveKind::all_reduce), {2.25, 2.25});
+  // Of more who gets all from the last one is the last.
+  const auto ends = Comers{{0, 0.1, 0.25}}.ends(CollectiveKind::all_reduce);
+  BOOST_CHECK_CLOSE(ends[0], 4.25, kPercent);
+  BOOST_TEST(ends[1] >= 4.1);
+  BOOST_TEST(ends[2] >= 4.1);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_asked_for_later_travels_behind) {
+  // A small all_gather, asked for when parts of a reduce_scatter are on their way: it comes after
+  // them, and would take twice its wire's time if it shared the link.
+  const Comers comers{{0, 0.25}};
+  const auto ends = comers.ends({{.kind = CollectiveKind::reduce_scatter, .size = comers.parts(1)},
+                                 {.kind = CollectiveKind::all_gather, .size = comers.parts(2e-4)}});
+  check_ends(ends[0], {1.25, 1.25 + 2e-4});
+  check_ends(ends[1], {2.25, 2.25 + 2e-4});
+}
+
+BOOST_AUTO_TEST_CASE(who_is_through_begins_the_next_one) {
+  // Two iterations of a reduce_scatter alone: the first rank, through at 1.25, comes again at once,
+  // while its reply is on its way; now it is the earlier one by a part.
+  const Cluster cluster = hosts(2);
+  Transport transport = transport_of(0, 0);
+  transport.host_rate = BytesPerSecond(0);
+  const CommProfile profile = profile_of(transport);
+  Program program =
+      one_collective(CollectiveKind::reduce_scatter, Bytes(18e6), CollectiveAlgorithm::automatic);
+  program.lanes.push_back({"compute", LaneKind::compute});
+  Program late = program;
+  late.ops.insert(late.ops.begin(), {.label = "compute",
+                                     .lane = LaneId(1),
+                                     .work = Compute{.duration = Seconds(0.25 * Comers::kPart)}});
+  late.ops.back().after = {{OpId(0)}};
+  Schedule schedule = on_all_ranks(cluster, program, 2);
+  schedule.programs.push_back(late);
+  schedule.ranks[1].program = ProgramId(1);
+  const Trace trace = play(schedule, cluster, Fidelity::hop, &profile);
+  const auto end = [&](std::size_t rank, std::size_t iteration) {
+    return trace.iteration_end[rank][iteration].value() / Comers::kPart;
+  };
+  BOOST_CHECK_CLOSE(end(0, 0), 1.25, kPercent);
+  BOOST_CHECK_CLOSE(end(1, 0), 2.25, kPercent);
+  BOOST_CHECK_CLOSE(end(0, 1), 3.25, kPercent);
+  BOOST_CHECK_CLOSE(end(1, 1), 4.25, kPercent);
+}
+
+}  // namespace
+}  // namespace rehearse
