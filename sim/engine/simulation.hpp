@@ -109,10 +109,11 @@ class Simulation {
     bool busy = false;                  ///< one leaves
     std::set<std::uint32_t> under_way;  ///< ports that something is on its way to
   };
-  /// Messages over sockets that pass a port, all since the same moment.
+  /// Messages over sockets that leave a port, all since the same moment, and those after them.
   struct Turn {
     double since = 0;
     std::uint32_t messages = 0;
+    std::deque<RankOp> waiting;  // in order of arrival
   };
   struct CollectiveState {
     std::uint32_t arrived = 0, flows_left = 0;
@@ -230,8 +231,7 @@ class Simulation {
   std::vector<Cores> cores_;      // shared by all; or where overlap costs, each rank's own
   std::vector<RankOp> over_;      // operations that have just ended
   std::map<std::uint32_t, Outbox> outboxes_;       // by port
-  std::map<Port, Turn> sending_, receiving_;       // ports that messages over sockets pass
-  std::vector<RankOp> waiting_messages_;           // for them, in order of arrival
+  std::map<Port, Turn> sending_;                   // by port of a message's sender
   std::map<std::uint32_t, Start> waiting_starts_;  // for a core, by number
   std::uint32_t turns_ = 0;                        // numbers given
   std::uint64_t iterations_left_ = 0;

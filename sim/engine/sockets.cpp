@@ -22,37 +22,31 @@ void Simulation::send_message(RankOp what) {
                        on_wire(size, ports), {kTransferred, what.rank, what.op});
 }
 
-/// Over sockets a message waits until those that pass its ports are over, but those that were sent
-/// at the same moment share them, after the first iteration. Equal shares would keep workers in
-/// phase that began in phase, for ever; the shares of TCP's connections are never quite equal, so
-/// that real workers soon take turns unless a barrier brings them together again.
+/// Over sockets a message leaves its port after those that were sent before it, whose bytes are
+/// ahead of its own in the port's one queue; but those that were sent at the same moment share the
+/// port, after the first iteration. Equal shares would keep workers in phase that began in phase,
+/// for ever; the shares of TCP's connections are never quite equal, so that real workers soon take
+/// turns unless a barrier brings them together again. Messages that come to a port share it,
+/// whenever each began: every sender fills it from a queue of its own.
 bool Simulation::take_turn(RankOp what, bool may_share) {
   if (!goes_over_socket(what)) return true;
-  const PortPair ports = ports_of(what);
+  Turn& turn = sending_[ports_of(what).source];
   const double now = network_->now();
-  const auto is_free = [&](const std::map<Port, Turn>& turns, const Port& port) {
-    const auto turn = turns.find(port);
-    return turn == turns.end() || (may_share && turn->second.since == now);
-  };
-  if (!is_free(sending_, ports.source) || !is_free(receiving_, ports.target)) {
-    waiting_messages_.push_back(what);
+  if (turn.messages > 0 && !(may_share && turn.since == now)) {
+    turn.waiting.push_back(what);
     return false;
   }
-  for (Turn* turn : {&sending_[ports.source], &receiving_[ports.target]}) {
-    if (turn->messages++ == 0) turn->since = now;
-  }
+  if (turn.messages++ == 0) turn.since = now;
   return true;
 }
 
 void Simulation::give_up_turn(RankOp what) {
   if (!goes_over_socket(what)) return;
-  const PortPair ports = ports_of(what);
-  if (--sending_.at(ports.source).messages == 0) sending_.erase(ports.source);
-  if (--receiving_.at(ports.target).messages == 0) receiving_.erase(ports.target);
-  const std::vector<RankOp> waiting = std::move(waiting_messages_);
-  waiting_messages_.clear();
-  for (const RankOp next : waiting)
-    if (take_turn(next, false)) send_message(next);
+  Turn& turn = sending_.at(ports_of(what).source);
+  if (--turn.messages > 0 || turn.waiting.empty()) return;
+  const RankOp next = turn.waiting.front();
+  turn.waiting.pop_front();
+  if (take_turn(next, false)) send_message(next);
 }
 
 bool Simulation::goes_over_socket(RankOp what) const {

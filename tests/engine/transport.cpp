@@ -93,43 +93,79 @@ BOOST_AUTO_TEST_CASE(a_lane_runs_as_many_collectives_at_once_as_the_back_end) {
   BOOST_CHECK_CLOSE(time(1), 2 * time(2), 0.1);
 }
 
-/// The first rank serves; the others push to it, in phase.
-Schedule pushes(const Cluster& cluster, std::uint32_t iterations) {
+/// The first rank serves; the others do the same with it. Alone, a message takes 10 ms.
+Schedule exchange(const Cluster& cluster, const std::vector<Op>& ops, std::uint32_t iterations) {
   Schedule schedule = on_all_ranks(cluster, {.name = "server"}, iterations);
-  Program worker{.name = "worker", .lanes = {{"push", LaneKind::communication}}};
-  worker.ops.push_back({.label = "push",
-                        .phase = Phase::communication,
-                        .lane = LaneId(0),
-                        .work = Transfer{.target = RankId(0), .size = Bytes(9e6)}});
+  const Program worker{
+      .name = "worker", .lanes = {{"worker", LaneKind::communication}}, .ops = ops};
   schedule.programs.push_back(worker);
   for (std::size_t r = 1; r < schedule.ranks.size(); ++r) schedule.ranks[r].program = ProgramId(1);
   return schedule;
 }
 
+Op message(std::optional<RankId> source, std::optional<RankId> target) {
+  return {.label = "message",
+          .phase = Phase::communication,
+          .lane = LaneId(0),
+          .work = Transfer{.source = source, .target = target, .size = Bytes(9e6)}};
+}
+const Op kPush = message({}, RankId(0)), kPull = message(RankId(0), {});
+
 BOOST_AUTO_TEST_CASE(messages_occupy_what_the_protocol_adds) {
   const CommProfile profile = profile_of(transport_of(0, 0));
   const Cluster cluster = hosts(2);
-  BOOST_CHECK_CLOSE(play(pushes(cluster, 1), cluster, Fidelity::hop, &profile).end.value(),
-                    1e7 / kNic, kPercent);
+  const Trace trace = play(exchange(cluster, {kPush}, 1), cluster, Fidelity::hop, &profile);
+  BOOST_CHECK_CLOSE(trace.end.value(), 1e7 / kNic, kPercent);
 }
 
 BOOST_AUTO_TEST_CASE(messages_inside_a_node_bear_no_protocol_and_take_no_turns) {
   const CommProfile profile = profile_of(transport_of(0, 0));
   const Cluster cluster = star_cluster(1, 3);
-  const Trace trace = play(pushes(cluster, 1), cluster, Fidelity::hop, &profile);
+  const Trace trace = play(exchange(cluster, {kPull}, 1), cluster, Fidelity::hop, &profile);
   for (const std::size_t worker : {1U, 2U})
     BOOST_CHECK_CLOSE(trace.iteration_end[worker][0].value(), 2 * 9e6 / kNvlink + kNvlinkLatency,
                       kPercent);
 }
 
-BOOST_AUTO_TEST_CASE(the_first_messages_through_a_port_take_turns) {
+BOOST_AUTO_TEST_CASE(the_first_messages_that_leave_a_port_take_turns) {
   const CommProfile profile = profile_of(transport_of(0, 0));
   const Cluster cluster = hosts(3);
-  const Trace trace = play(pushes(cluster, 2), cluster, Fidelity::hop, &profile);
+  const Trace trace = play(exchange(cluster, {kPull}, 2), cluster, Fidelity::hop, &profile);
   // The second worker waits for the first, whose next message then shares the port with its own.
-  BOOST_CHECK_CLOSE(trace.iteration_end[1][0].value(), 0.01, kPercent);
-  BOOST_TEST(trace.iteration_end[2][0].value() > 0.02);
-  BOOST_CHECK_CLOSE(trace.end.value(), 0.04, kPercent);
+  BOOST_CHECK_CLOSE(trace.iteration_end[1][0].value(), 10 * kMs, kPercent);
+  BOOST_TEST(trace.iteration_end[2][0].value() > 20 * kMs);
+  BOOST_CHECK_CLOSE(trace.end.value(), 40 * kMs, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(messages_that_come_to_a_port_share_it) {
+  const CommProfile profile = profile_of(transport_of(0, 0));
+  const Cluster cluster = hosts(3);
+  const Trace trace = play(exchange(cluster, {kPush}, 2), cluster, Fidelity::hop, &profile);
+  for (const std::size_t rank : {1, 2}) {
+    BOOST_CHECK_CLOSE(trace.iteration_end[rank][0].value(), 20 * kMs, kPercent);
+    BOOST_CHECK_CLOSE(trace.iteration_end[rank][1].value(), 40 * kMs, kPercent);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(one_that_comes_later_delays_a_push_but_waits_for_a_pull) {
+  // The second worker, half as fast, computes for 4 ms longer. The first one's push has 6 ms left
+  // then, which take 12 as the port is shared: 4 + 4 + 12; the second's has 4 ms left: 24 in all.
+  // A pull leaves after 4 + 10 ms, the other 10 ms later.
+  const CommProfile profile = profile_of(transport_of(0, 0));
+  const Cluster cluster = hosts(3);
+  const Op compute{
+      .label = "compute", .lane = LaneId(0), .work = Compute{.duration = Seconds(4 * kMs)}};
+  const auto ends = [&](const Op& message) {
+    Schedule schedule = exchange(cluster, {compute, message}, 1);
+    schedule.ranks[2].slowdown = 2;
+    const Trace trace = play(schedule, cluster, Fidelity::hop, &profile);
+    return std::pair{trace.iteration_end[1][0].value(), trace.iteration_end[2][0].value()};
+  };
+  const auto pushes = ends(kPush), pulls = ends(kPull);
+  BOOST_CHECK_CLOSE(pushes.first, 20 * kMs, kPercent);
+  BOOST_CHECK_CLOSE(pushes.second, 24 * kMs, kPercent);
+  BOOST_CHECK_CLOSE(pulls.first, 14 * kMs, kPercent);
+  BOOST_CHECK_CLOSE(pulls.second, 24 * kMs, kPercent);
 }
 
 }  // namespace
