@@ -58,7 +58,8 @@ class StabilityEdges {
   StabilityEdges(Staleness staleness, const Descent& descent);
   ~StabilityEdges();
   StabilityEdges(StabilityEdges&&) noexcept;
-  double at(double curvature_noise);
+  /// Good to `tolerance`, relative.
+  double at(double curvature_noise, double tolerance = 1e-10);
 
  private:
   friend double noise_gain(const Staleness& staleness, double a, const Descent& descent);
