@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "convergence/curve_fit.hpp"
+#include "convergence/observed_indices.hpp"
 #include "convergence/stability.hpp"
 #include "convergence/update_order.hpp"
 
@@ -55,44 +56,10 @@ std::vector<std::size_t> number_settings(const std::vector<Observation>& observa
   return result;
 }
 
-/// What delay compensation makes up for, if it is so strong.
-double part_of(const TrainingSetting& setting, double strength) {
-  return strength * setting.delay_compensation / setting.samples_per_update;
-}
-
 /// Of the observations.
 struct Averages {
   double samples = 1;  ///< per update
   double initial_error = 0;
-};
-
-/// The edges of all observations, for any noise of the curvature.
-class ObservedEdges {
- public:
-  ObservedEdges(const std::vector<Observation>& observations, double reference, double strength)
-      : observations_(observations), reference_(reference) {
-    for (const Observation& seen : observations) {
-      edges_.emplace_back(seen.setting.staleness,
-                          Descent{.momentum = seen.setting.momentum,
-                                  .compensation = part_of(seen.setting, strength)});
-    }
-  }
-
-  /// Their stability indices.
-  std::vector<double> indices(double curvature_noise) {
-    std::vector<double> result;
-    for (std::size_t i = 0; i < observations_.size(); ++i) {
-      const TrainingSetting& setting = observations_[i].setting;
-      const double noise = curvature_noise * reference_ / setting.samples_per_update;
-      result.push_back(setting.learning_rate / edges_[i].at(noise));
-    }
-    return result;
-  }
-
- private:
-  const std::vector<Observation>& observations_;
-  double reference_;
-  std::vector<StabilityEdges> edges_;
 };
 
 std::vector<Sample> samples_of(const std::vector<Observation>& observations,
@@ -140,10 +107,10 @@ DivergenceOdds odds_of(const std::vector<Observation>& observations,
 
 /// The noise of the curvature with which it is likeliest that just those failed that did; of
 /// several the least.
-double fit_noise(const std::vector<Observation>& observations, ObservedEdges& edges) {
+double fit_noise(const std::vector<Observation>& observations, FailingIndices& indices) {
   std::pair<double, double> best{0, -std::numeric_limits<double>::infinity()};
   for (const double noise : kCurvatureNoises) {
-    const double evidence = odds_of(observations, edges.indices(noise)).log_evidence();
+    const double evidence = odds_of(observations, indices.at(noise)).log_evidence();
     if (evidence > best.second) best = {noise, evidence};
   }
   return best.first;
@@ -165,10 +132,11 @@ Bracketed fit_strength(const std::vector<Observation>& observations, const Avera
   constexpr std::size_t kCount = std::size(kStrengths);
   std::vector<double> likelihood;
   for (const double strength : kStrengths) {
-    ObservedEdges edges(observations, averages.samples, strength);
-    const CurveFit fit = fit_curve(samples_of(observations, edges.indices(0), averages), start);
+    FailingIndices failing(observations, averages.samples, strength);
+    const CurveFit fit = fit_curve(
+        samples_of(observations, slowing_indices(observations, strength), averages), start);
     likelihood.push_back(fit.log_likelihood +
-                         odds_of(observations, edges.indices(noise)).log_evidence());
+                         odds_of(observations, failing.at(noise)).log_evidence());
   }
   const auto best = std::ranges::max_element(likelihood);
   const auto nearly = [&](double value) { return value >= *best - kNearly; };
@@ -186,20 +154,22 @@ Bracketed fit_strength(const std::vector<Observation>& observations, const Avera
 
 Bracketed compensation_of(const ConvergenceModel& model, const TrainingSetting& setting) {
   if (!compensated(setting)) return {};
-  if (!model.compensation) return {0, std::min(1.0, part_of(setting, 1)), 1};
+  if (!model.compensation) return {0, std::min(1.0, compensated_part(setting, 1)), 1};
   const Bracketed& strength = *model.compensation;
-  return {part_of(setting, strength.low), part_of(setting, strength.value),
-          part_of(setting, strength.high)};
+  return {compensated_part(setting, strength.low), compensated_part(setting, strength.value),
+          compensated_part(setting, strength.high)};
 }
 
 StabilityIndices stability_indices(const ConvergenceModel& model, const TrainingSetting& setting,
                                    double compensation) {
-  constexpr double kTolerance = 1e-5;
-  const Descent descent{.momentum = setting.momentum, .compensation = compensation};
-  const double paced = setting.learning_rate / order_factor(setting.order, descent);
-  StabilityEdges edges(setting.staleness, descent);
-  const double noise = model.curvature_noise * model.reference_samples / setting.samples_per_update;
-  return {.failing = paced / edges.at(noise), .slowing = paced / edges.at(0, kTolerance)};
+  const Descent descent{.momentum = setting.momentum,
+                        .curvature_noise = model.curvature_noise * model.reference_samples /
+                                           setting.samples_per_update,
+                        .compensation = compensation};
+  const double factor = order_factor(setting.order, descent);
+  const double edge = stability_edge(setting.staleness, descent);
+  return {.failing = setting.learning_rate / (factor * edge),
+          .slowing = slowing_index(setting, compensation) / factor};
 }
 
 double inflation_at(const ConvergenceModel& model, double mean_staleness) {
@@ -219,20 +189,22 @@ ConvergenceModel fit_convergence(const std::vector<Observation>& observations) {
   check(failed < runs, "a fit has a run that trained");
   const Averages averages{median_samples(observations), mean_initial_error(observations)};
   const std::vector<Observation> plain = without_compensation(observations);
-  ObservedEdges plain_edges(plain, averages.samples, 1);
-  const double noise = fit_noise(plain, plain_edges);
-  CurveFit fit =
-      fit_curve(samples_of(plain, plain_edges.indices(0), averages), learning_curve_prior().mean);
+  FailingIndices plain_failing(plain, averages.samples, 1);
+  const double noise = fit_noise(plain, plain_failing);
+  CurveFit fit = fit_curve(samples_of(plain, slowing_indices(plain, 1), averages),
+                           learning_curve_prior().mean);
   std::optional<Bracketed> strength;
   if (std::ranges::any_of(observations,
                           [](const Observation& seen) { return compensated(seen.setting); }))
     strength = fit_strength(observations, averages, noise, fit.curve);
-  ObservedEdges edges(observations, averages.samples, strength ? strength->value : 0);
-  const std::vector<Sample> samples = samples_of(observations, edges.indices(0), averages);
+  const double likeliest = strength ? strength->value : 0;
+  const std::vector<Sample> samples =
+      samples_of(observations, slowing_indices(observations, likeliest), averages);
   if (strength) fit = fit_curve(samples, fit.curve);
   const HeldOut held_out = hold_out(samples, fit);
   const double inflation = inflation_of(held_out.deviations);
-  const std::vector<double> index = edges.indices(noise);
+  const std::vector<double> index =
+      FailingIndices(observations, averages.samples, likeliest).at(noise);
   const std::vector<std::size_t> settings = number_settings(observations);
   return {.curve = fit.curve,
           .covariance = fit.covariance,

@@ -25,8 +25,8 @@ double slowed(double progress, double slowing, double fading) {
 
 LearningCurvePrior learning_curve_prior() {
   LearningCurvePrior prior;
-  prior.mean << std::log(0.02), std::log(10), 0.7, std::log(0.1), 1, 2, 0;
-  prior.deviation << 0.7, 2, 0.4, 1.5, 1.5, 0.6, 1.5;
+  prior.mean << std::log(0.02), std::log(10), 0.7, std::log(0.1), 1, 2, 0, 0.5;
+  prior.deviation << 0.7, 2, 0.4, 1.5, 1.5, 0.6, 1.5, 0.3;
   return prior;
 }
 
@@ -34,7 +34,8 @@ LogError log_error(const LearningCurve& curve, const CurvePlace& place) {
   constexpr double kNearest = 0.98;     // to the edge
   constexpr double kWorstSlowing = 20;  // in ln, where exp() is still a number
   const double index = std::min(place.index, kNearest);
-  const double saturation = std::exp(curve[kLogSaturation]) * place.batch;
+  const double saturation =
+      std::exp(curve[kLogSaturation]) * std::pow(place.batch, curve[kBatchPower]);
   const double progress = std::exp(curve[kLogScale]) * place.updates * place.effective_rate /
                           (1 + place.effective_rate / saturation);
   const double fading = 1 / (1 + std::exp(-curve[kFadingLogit]));

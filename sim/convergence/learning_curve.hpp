@@ -6,7 +6,7 @@ namespace rehearse {
 
 /// How the test error of one model on one data set falls, in any setting:
 ///
-///     s = scale updates rate / (1 + rate / (saturation batch))    progress of fresh gradients
+///     s = scale updates rate / (1 + rate / (saturation batch^b))  progress of fresh gradients
 ///     t (1 + slowing) = s                                         progress of stale ones
 ///     slowing = strength (r / (1 - r))^steepness (30 / (1 + t))^fading
 ///     error = floor + initial (1 + t)^-power                      a power law (Hestness et al.
@@ -15,8 +15,10 @@ namespace rehearse {
 /// with the rate over 1 - momentum, and the samples per update over those of the fit as the batch.
 ///
 /// The noise of batches bounds what a higher rate gains: far below the noise's own batch size the
-/// best rate is proportional to the batch, and a higher one leads no further (McCandlish, Kaplan,
-/// Amodei, "An empirical model of large-batch training", 2018, section 2.2).
+/// best rate is proportional to the batch, far above it does not depend on it, and a higher one
+/// leads no further (McCandlish, Kaplan, Amodei, "An empirical model of large-batch training",
+/// 2018, section 2.2): b lies between 1 and 0. Runs of one batch say nothing of it, and intervals
+/// at another are as wide as that leaves them.
 ///
 /// Stale gradients make the steep directions overshoot, from r, the share of the edge at which they
 /// do so for ever (StabilityIndices::slowing); the network wanders there, and the loss falls the
@@ -32,6 +34,7 @@ enum LearningCurveParameter {
   kLogStrength,
   kSteepness,
   kFadingLogit,  ///< ln(fading / (1 - fading)), as fading lies between 0 and 1
+  kBatchPower,
   kLearningCurveParameters
 };
 using LearningCurve = Eigen::Matrix<double, kLearningCurveParameters, 1>;

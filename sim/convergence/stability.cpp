@@ -161,16 +161,16 @@ struct StabilityEdges::Circles {
     return finer[level];
   }
 
-  /// What `value_of` says of ever finer half circles, once it stands still to the tolerance or they
-  /// become too many to be quick.
+  /// What `value_of` says of ever finer half circles, once it stands still to 1e-10 or they become
+  /// too many to be quick.
   template <class ValueOf>
-  double refined(double tolerance, ValueOf&& value_of) {
+  double refined(ValueOf&& value_of) {
     constexpr std::size_t kMost = std::size_t{1} << 24;
     double before = kInfinity;
     for (std::size_t level = 0;; ++level) {
       const double value = value_of(at(level));
       const bool costly = points(level + 1) * staleness.share.size() > kMost;
-      if (std::abs(value / before - 1) <= tolerance || costly) return value;
+      if (std::abs(value / before - 1) <= 1e-10 || costly) return value;
       before = value;
     }
   }
@@ -181,11 +181,11 @@ StabilityEdges::StabilityEdges(Staleness staleness, const Descent& descent)
 StabilityEdges::~StabilityEdges() = default;
 StabilityEdges::StabilityEdges(StabilityEdges&&) noexcept = default;
 
-double StabilityEdges::at(double curvature_noise, double tolerance) {
+double StabilityEdges::at(double curvature_noise) {
   check(curvature_noise >= 0, "a variance is not negative");
   const double edge = circles_->mean_edge;
   if (circles_->staleness.share.back() == 1 && curvature_noise == 0) return edge;
-  const double sustained = circles_->refined(tolerance, [&](const std::vector<Frequency>& circle) {
+  const double sustained = circles_->refined([&](const std::vector<Frequency>& circle) {
     return self_sustained(circle, edge, curvature_noise);
   });
   return std::min(edge, sustained);
@@ -199,7 +199,7 @@ double noise_gain(const Staleness& staleness, double a, const Descent& descent) 
   check(a > 0, "a step has a length");
   StabilityEdges edges(staleness, descent);
   if (a >= edges.at(descent.curvature_noise)) return kInfinity;
-  return edges.circles_->refined(1e-10, [&](const std::vector<Frequency>& circle) {
+  return edges.circles_->refined([&](const std::vector<Frequency>& circle) {
     const Gains both = gains(circle, a, descent.curvature_noise);
     return both.noise / (1 - both.loop);
   });

@@ -58,8 +58,7 @@ class StabilityEdges {
   StabilityEdges(Staleness staleness, const Descent& descent);
   ~StabilityEdges();
   StabilityEdges(StabilityEdges&&) noexcept;
-  /// Good to `tolerance`, relative.
-  double at(double curvature_noise, double tolerance = 1e-10);
+  double at(double curvature_noise);
 
  private:
   friend double noise_gain(const Staleness& staleness, double a, const Descent& descent);
