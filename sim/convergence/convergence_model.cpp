@@ -5,10 +5,12 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "base/error.hpp"
 #include "convergence/curve_fit.hpp"
+#include "convergence/observed_indices.hpp"
 #include "convergence/stability.hpp"
 #include "convergence/update_order.hpp"
 
@@ -20,20 +22,25 @@ constexpr double kCurvatureNoises[] = {0, 0.25, 0.5, 1, 2, 4};
 /// Of delay compensation, in units of lambda / samples per update.
 constexpr double kStrengths[] = {0, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256};
 
+constexpr double kStalenessLevels = 4;  // to an update
 /// Mean staleness in quarters of an update: runs of one setting differ a little in theirs.
 long staleness_level(const Observation& seen) {
-  return std::lround(4 * seen.setting.staleness.mean());
+  return std::lround(kStalenessLevels * seen.setting.staleness.mean());
 }
 
-/// Least and most of the runs that trained.
-std::pair<long, long> staleness_range(const std::vector<Observation>& observations) {
-  std::pair<long, long> range{std::numeric_limits<long>::max(), 0};
-  for (const Observation& seen : observations) {
-    if (seen.failed) continue;
-    range.first = std::min(range.first, staleness_level(seen));
-    range.second = std::max(range.second, staleness_level(seen));
-  }
-  return range;
+/// Of the runs that trained, in ascending order.
+std::set<long> staleness_levels(const std::vector<Observation>& observations) {
+  std::set<long> levels;
+  for (const Observation& seen : observations)
+    if (!seen.failed) levels.insert(staleness_level(seen));
+  return levels;
+}
+
+/// From the stalest to the next; 0 where all are alike.
+double stalest_step(const std::vector<Observation>& observations) {
+  const std::set<long> levels = staleness_levels(observations);
+  if (levels.size() < 2) return 0;
+  return static_cast<double>(*levels.rbegin() - *std::next(levels.rbegin())) / kStalenessLevels;
 }
 
 /// Observations of one setting get one number, in the order in which settings come.
@@ -49,44 +56,16 @@ std::vector<std::size_t> number_settings(const std::vector<Observation>& observa
   return result;
 }
 
-/// What delay compensation makes up for, if it is so strong.
-double part_of(const TrainingSetting& setting, double strength) {
-  return strength * setting.delay_compensation / setting.samples_per_update;
-}
-
-/// The edges of all observations, for any noise of the curvature.
-class ObservedEdges {
- public:
-  ObservedEdges(const std::vector<Observation>& observations, double reference, double strength)
-      : observations_(observations), reference_(reference) {
-    for (const Observation& seen : observations) {
-      edges_.emplace_back(seen.setting.staleness,
-                          Descent{.momentum = seen.setting.momentum,
-                                  .compensation = part_of(seen.setting, strength)});
-    }
-  }
-
-  /// Their stability indices.
-  std::vector<double> indices(double curvature_noise) {
-    std::vector<double> result;
-    for (std::size_t i = 0; i < observations_.size(); ++i) {
-      const TrainingSetting& setting = observations_[i].setting;
-      const double noise = curvature_noise * reference_ / setting.samples_per_update;
-      result.push_back(setting.learning_rate / edges_[i].at(noise));
-    }
-    return result;
-  }
-
- private:
-  const std::vector<Observation>& observations_;
-  double reference_;
-  std::vector<StabilityEdges> edges_;
+/// Of the observations.
+struct Averages {
+  double samples = 1;  ///< per update
+  double initial_error = 0;
 };
 
 std::vector<Sample> samples_of(const std::vector<Observation>& observations,
-                               const std::vector<double>& index, double initial_error) {
+                               const std::vector<double>& slowing, const Averages& averages) {
   const std::vector<std::size_t> settings = number_settings(observations);
-  const auto [least, most] = staleness_range(observations);
+  const std::set<long> levels = staleness_levels(observations);
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < observations.size(); ++i) {
     const Observation& seen = observations[i];
@@ -95,12 +74,16 @@ std::vector<Sample> samples_of(const std::vector<Observation>& observations,
         std::sqrt(std::min(1.0, kIndependentPoints / static_cast<double>(seen.points.size())));
     for (const ErrorPoint& point : seen.points) {
       samples.push_back(
-          {.place = {seen.setting.effective_rate(), index[i], point.update, initial_error},
+          {.place = {.effective_rate = seen.setting.effective_rate(),
+                     .batch = seen.setting.samples_per_update / averages.samples,
+                     .index = slowing[i],
+                     .updates = point.update,
+                     .initial_error = averages.initial_error},
            .log_error = std::log(point.error),
            .weight = weight,
            .setting = settings[i],
            .last = &point == &seen.points.back(),
-           .stalest = most > least && staleness_level(seen) == most});
+           .stalest = levels.size() > 1 && staleness_level(seen) == *levels.rbegin()});
     }
   }
   return samples;
@@ -122,25 +105,15 @@ DivergenceOdds odds_of(const std::vector<Observation>& observations,
   return DivergenceOdds(outcomes);
 }
 
-/// The fit with this noise, with how likely the failures are on top.
-CurveFit fit_with(const std::vector<Observation>& observations, const std::vector<double>& index,
-                  double initial_error, const LearningCurve& start) {
-  CurveFit fit = fit_curve(samples_of(observations, index, initial_error), start);
-  fit.log_likelihood += odds_of(observations, index).log_evidence();
-  return fit;
-}
-
-/// The noise of the curvature with which curves and failures are likeliest, and the fit with it.
-std::pair<double, CurveFit> fit_noise(const std::vector<Observation>& observations,
-                                      ObservedEdges& edges, double initial_error) {
-  std::pair<double, CurveFit> best;
-  best.second.curve = learning_curve_prior().mean;
-  best.second.log_likelihood = -std::numeric_limits<double>::infinity();
+/// The noise of the curvature with which it is likeliest that just those failed that did; of
+/// several the least.
+double fit_noise(const std::vector<Observation>& observations, FailingIndices& indices) {
+  std::pair<double, double> best{0, -std::numeric_limits<double>::infinity()};
   for (const double noise : kCurvatureNoises) {
-    CurveFit fit = fit_with(observations, edges.indices(noise), initial_error, best.second.curve);
-    if (fit.log_likelihood > best.second.log_likelihood) best = {noise, std::move(fit)};
+    const double evidence = odds_of(observations, indices.at(noise)).log_evidence();
+    if (evidence > best.second) best = {noise, evidence};
   }
-  return best;
+  return best.first;
 }
 
 /// Those without delay compensation; all, where none of these trained.
@@ -153,15 +126,17 @@ std::vector<Observation> without_compensation(const std::vector<Observation>& ob
 
 /// The likeliest strength, and those about it whose likelihood is above what leaves 90 % of a
 /// normal distribution, a step of the grid further on either side.
-Bracketed fit_strength(const std::vector<Observation>& observations, double reference, double noise,
-                       double initial_error, const LearningCurve& start) {
+Bracketed fit_strength(const std::vector<Observation>& observations, const Averages& averages,
+                       double noise, const LearningCurve& start) {
   constexpr double kNearly = 0.5 * kQuantile90 * kQuantile90;
   constexpr std::size_t kCount = std::size(kStrengths);
   std::vector<double> likelihood;
   for (const double strength : kStrengths) {
-    ObservedEdges edges(observations, reference, strength);
-    likelihood.push_back(
-        fit_with(observations, edges.indices(noise), initial_error, start).log_likelihood);
+    FailingIndices failing(observations, averages.samples, strength);
+    const CurveFit fit = fit_curve(
+        samples_of(observations, slowing_indices(observations, strength), averages), start);
+    likelihood.push_back(fit.log_likelihood +
+                         odds_of(observations, failing.at(noise)).log_evidence());
   }
   const auto best = std::ranges::max_element(likelihood);
   const auto nearly = [&](double value) { return value >= *best - kNearly; };
@@ -179,56 +154,73 @@ Bracketed fit_strength(const std::vector<Observation>& observations, double refe
 
 Bracketed compensation_of(const ConvergenceModel& model, const TrainingSetting& setting) {
   if (!compensated(setting)) return {};
-  if (!model.compensation) return {0, std::min(1.0, part_of(setting, 1)), 1};
+  if (!model.compensation) return {0, std::min(1.0, compensated_part(setting, 1)), 1};
   const Bracketed& strength = *model.compensation;
-  return {part_of(setting, strength.low), part_of(setting, strength.value),
-          part_of(setting, strength.high)};
+  return {compensated_part(setting, strength.low), compensated_part(setting, strength.value),
+          compensated_part(setting, strength.high)};
 }
 
-double stability_index(const ConvergenceModel& model, const TrainingSetting& setting,
-                       double compensation) {
+StabilityIndices stability_indices(const ConvergenceModel& model, const TrainingSetting& setting,
+                                   double compensation) {
   const Descent descent{.momentum = setting.momentum,
                         .curvature_noise = model.curvature_noise * model.reference_samples /
                                            setting.samples_per_update,
                         .compensation = compensation};
+  const double factor = order_factor(setting.order, descent);
   const double edge = stability_edge(setting.staleness, descent);
-  return setting.learning_rate / (order_factor(setting.order, descent) * edge);
+  return {.failing = setting.learning_rate / (factor * edge),
+          .slowing = slowing_index(setting, compensation) / factor};
+}
+
+double inflation_at(const ConvergenceModel& model, double mean_staleness) {
+  constexpr double kRounding = 1e-9;
+  const double most = model.domain.most_staleness;
+  if (mean_staleness <= most * (1 + kRounding)) return model.inflation;
+  const double steps =
+      model.staleness_step > 0 ? (mean_staleness - most) / model.staleness_step : 1;
+  const double within = model.inflation * model.inflation;
+  const double beyond = model.inflation_beyond * model.inflation_beyond;
+  return std::sqrt(within + (beyond - within) * std::max(1.0, steps));
 }
 
 ConvergenceModel fit_convergence(const std::vector<Observation>& observations) {
   const auto failed = std::ranges::count_if(observations, &Observation::failed);
   const auto runs = static_cast<std::ptrdiff_t>(observations.size());
   check(failed < runs, "a fit has a run that trained");
-  const double reference = median_samples(observations);
-  const double initial_error = mean_initial_error(observations);
-  const bool any_compensated = std::ranges::any_of(
-      observations, [](const Observation& seen) { return compensated(seen.setting); });
+  const Averages averages{median_samples(observations), mean_initial_error(observations)};
   const std::vector<Observation> plain = without_compensation(observations);
-  ObservedEdges plain_edges(plain, reference, 1);
-  auto [noise, fit] = fit_noise(plain, plain_edges, initial_error);
+  FailingIndices plain_failing(plain, averages.samples, 1);
+  const double noise = fit_noise(plain, plain_failing);
+  CurveFit fit = fit_curve(samples_of(plain, slowing_indices(plain, 1), averages),
+                           learning_curve_prior().mean);
   std::optional<Bracketed> strength;
-  if (any_compensated)
-    strength = fit_strength(observations, reference, noise, initial_error, fit.curve);
-  ObservedEdges edges(observations, reference, strength ? strength->value : 0);
-  const std::vector<double> index = edges.indices(noise);
-  if (any_compensated) fit = fit_with(observations, index, initial_error, fit.curve);
-  const HeldOut held_out = hold_out(samples_of(observations, index, initial_error), fit);
+  if (std::ranges::any_of(observations,
+                          [](const Observation& seen) { return compensated(seen.setting); }))
+    strength = fit_strength(observations, averages, noise, fit.curve);
+  const double likeliest = strength ? strength->value : 0;
+  const std::vector<Sample> samples =
+      samples_of(observations, slowing_indices(observations, likeliest), averages);
+  if (strength) fit = fit_curve(samples, fit.curve);
+  const HeldOut held_out = hold_out(samples, fit);
   const double inflation = inflation_of(held_out.deviations);
+  const std::vector<double> index =
+      FailingIndices(observations, averages.samples, likeliest).at(noise);
   const std::vector<std::size_t> settings = number_settings(observations);
   return {.curve = fit.curve,
           .covariance = fit.covariance,
           .curvature_noise = noise,
-          .reference_samples = reference,
-          .initial_error = initial_error,
+          .reference_samples = averages.samples,
+          .initial_error = averages.initial_error,
           .spreads = fit.spreads,
           .compensation = strength,
           .inflation = inflation,
           .inflation_beyond = std::max(inflation, inflation_of(held_out.beyond)),
+          .staleness_step = stalest_step(observations),
           .held_out_error = held_out.final_error,
           .settings = static_cast<int>(*std::ranges::max_element(settings)) + 1,
           .runs = static_cast<int>(runs),
           .failed_runs = static_cast<int>(failed),
-          .least_failed_error = least_failed_error(observations, initial_error),
+          .least_failed_error = least_failed_error(observations, averages.initial_error),
           .odds = odds_of(observations, index),
           .domain = domain_of(observations, index)};
 }

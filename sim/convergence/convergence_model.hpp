@@ -21,8 +21,8 @@ struct Bracketed {
 struct ConvergenceModel {
   LearningCurve curve = learning_curve_prior().mean;
   Eigen::MatrixXd covariance;    ///< of `curve`
-  double curvature_noise = 0;    ///< Descent's, at `reference_samples` per update
-  double reference_samples = 1;  ///< median of the observations
+  double curvature_noise = 0;    ///< of StabilityIndices::failing, at `reference_samples`
+  double reference_samples = 1;  ///< per update; median of the observations
   double initial_error = 0;      ///< mean of the observations
   Spreads spreads;
   /// Delay compensation's strength times samples per update over lambda, where runs had any.
@@ -30,9 +30,10 @@ struct ConvergenceModel {
   /// How much wider intervals are than these say: what it takes to hold 90 % of the points of
   /// settings that are left out of the fit; at least 1.
   double inflation = 1;
-  /// The same where more staleness is asked about than was fitted, of the stalest settings, all of
-  /// which are left out at once; at least `inflation`.
+  /// The same of the stalest settings, all of which are left out at once, so that they lie
+  /// `staleness_step` beyond the rest (in mean staleness); at least `inflation`.
   double inflation_beyond = 1;
+  double staleness_step = 0;
   double held_out_error = 0;  ///< mean |error - forecast| at the end of those runs, in shares
   int settings = 0, runs = 0, failed_runs = 0;
   double least_failed_error = 0;  ///< that a failed run ends with: seen, or by definition
@@ -44,9 +45,9 @@ struct ConvergenceModel {
 ///
 /// Least squares of ln(error) with Huber's loss and learning_curve_prior(); a run counts as three
 /// independent points however many it has. Runs that failed say where runs fail and nothing else.
-/// The noise of the curvature is chosen from a few values, with the rest, by likelihood; then,
-/// where runs had it, the strength of delay compensation from others, with those that are nearly as
-/// likely.
+/// The noise of the curvature is chosen from a few values by how likely it makes which runs failed;
+/// where runs had delay compensation, its strength from others by the likelihood of curves and
+/// failures, with those that are nearly as likely.
 ConvergenceModel fit_convergence(const std::vector<Observation>& observations);
 
 /// Which part of what a gradient has missed its delay compensation makes up for: Descent's
@@ -57,11 +58,25 @@ ConvergenceModel fit_convergence(const std::vector<Observation>& observations);
 /// it, that is the value, and anything from nothing to all may be.
 Bracketed compensation_of(const ConvergenceModel& model, const TrainingSetting& setting);
 
-/// The share of the stability edge that the rate takes up: rate / edge(staleness, momentum, noise
-/// of the curvature, compensation) / order_factor, in units of 1 / curvature, of which only ratios
-/// matter. The noise is the model's, carried over to the setting's batch: inversely proportional to
-/// the samples per update.
-double stability_index(const ConvergenceModel& model, const TrainingSetting& setting,
-                       double compensation = 0);
+/// The share of a stability edge that the rate takes up: rate / edge(staleness, momentum, noise of
+/// the curvature, compensation) / order_factor, in units of 1 / curvature, of which only ratios
+/// matter.
+struct StabilityIndices {
+  /// With the model's noise, carried over to the setting's batch: inversely proportional to the
+  /// samples per update. Where runs fail.
+  double failing = 0;
+  /// What slows runs: of the mean, without noise, and as if all updates were as stale as they are
+  /// on average. What noise of batches costs is in the curve of fresh gradients (with one index for
+  /// both, a high rate without staleness passed for as slow as a low one with it), and a spread of
+  /// the staleness moves the quadratic's edge up, but real runs with it are slowed no less.
+  double slowing = 0;
+};
+StabilityIndices stability_indices(const ConvergenceModel& model, const TrainingSetting& setting,
+                                   double compensation = 0);
+
+/// How much wider an interval is at this mean staleness: `inflation` where the fit reaches, beyond
+/// it what leaving out the stalest took, and its square grows on with the distance (as of a misfit
+/// that drifts by independent steps) from `staleness_step` on.
+double inflation_at(const ConvergenceModel& model, double mean_staleness);
 
 }  // namespace rehearse

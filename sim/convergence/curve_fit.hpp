@@ -22,11 +22,13 @@ struct Sample {
   bool stalest = false;     ///< whether its mean staleness is the largest of several
 };
 
-/// Standard deviations of ln(error) from run to run and along a run.
+/// Standard deviations of ln(error) from run to run and along a run. What staleness costs comes in
+/// single falls back, now and then, whose number varies as their mean does: a variance in
+/// proportion to it.
 struct Spreads {
   double plain = 0.1;        ///< without penalty
-  double per_penalty = 0.3;  ///< added (as a variance) per unit of penalty
-  double at(double penalty) const { return std::hypot(plain, per_penalty * penalty); }
+  double per_penalty = 0.3;  ///< where the penalty is 1; its square is added per unit of penalty
+  double at(double penalty) const { return std::hypot(plain, per_penalty * std::sqrt(penalty)); }
 };
 
 struct CurveFit {

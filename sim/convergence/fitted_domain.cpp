@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/percentile.hpp"
+
 namespace rehearse {
 
 bool compensated(const TrainingSetting& setting) {
@@ -45,9 +47,7 @@ double mean_initial_error(const std::vector<Observation>& observations) {
 double median_samples(const std::vector<Observation>& observations) {
   std::vector<double> samples;
   for (const Observation& seen : observations) samples.push_back(seen.setting.samples_per_update);
-  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  std::ranges::nth_element(samples, middle);
-  return *middle;
+  return percentile(samples, 0.5);
 }
 
 double least_failed_error(const std::vector<Observation>& observations, double initial_error) {

@@ -10,7 +10,7 @@
 namespace rehearse {
 namespace {
 
-constexpr double kLow = 0.05, kHigh = 0.95;  // quantiles of the interval
+constexpr double kHeld = 0.9;  // by the interval, of all runs
 constexpr double kMayFail = 0.05;
 constexpr double kFails = 0.75;
 constexpr double kFurthest = 1000;  // times the longest run: what is later is never
@@ -49,20 +49,18 @@ TrainingSetting fresh(TrainingSetting setting) {
 Forecast::Forecast(const ConvergenceModel& model, TrainingSetting setting)
     : model_(model), setting_(std::move(setting)) {
   const Bracketed part = compensation_of(model, setting_);
-  index_ = rehearse::stability_index(model, setting_, part.value);
+  index_ = stability_indices(model, setting_, part.value);
   weak_index_ = strong_index_ = index_;
-  failure_ = model.odds.probability(index_);
-  inflation_ = within(setting_.staleness.mean(), 0, model.domain.most_staleness)
-                   ? model.inflation
-                   : model.inflation_beyond;
+  failure_ = model.odds.probability(index_.failing);
+  inflation_ = inflation_at(model, setting_.staleness.mean());
   if (part.low == part.high) return;
-  weak_index_ = rehearse::stability_index(model, setting_, part.low);
-  strong_index_ = rehearse::stability_index(model, setting_, part.high);
+  weak_index_ = stability_indices(model, setting_, part.low);
+  strong_index_ = stability_indices(model, setting_, part.high);
   // The mean over a normal distribution by Gauss and Hermite, whose outer points lie at 1.73
   // deviations, the interval's ends at 1.64.
-  failure_ =
-      (4 * failure_ + model.odds.probability(weak_index_) + model.odds.probability(strong_index_)) /
-      6;
+  failure_ = (4 * failure_ + model.odds.probability(weak_index_.failing) +
+              model.odds.probability(strong_index_.failing)) /
+             6;
 }
 
 Verdict Forecast::verdict() const {
@@ -70,8 +68,12 @@ Verdict Forecast::verdict() const {
   return failure_ >= kMayFail ? Verdict::may_diverge : Verdict::converges;
 }
 
-CurvePlace Forecast::place(double updates, double index) const {
-  return {setting_.effective_rate(), index, updates, model_.initial_error};
+CurvePlace Forecast::place(double updates, const StabilityIndices& index) const {
+  return {.effective_rate = setting_.effective_rate(),
+          .batch = setting_.samples_per_update / model_.reference_samples,
+          .index = index.slowing,
+          .updates = updates,
+          .initial_error = model_.initial_error};
 }
 
 double Forecast::log_error_at(double updates) const {
@@ -88,6 +90,12 @@ double Forecast::deviation_at(double updates, bool worse) const {
                    log_error(model_.curve, place(updates, strong_index_)).value});
   const double strength = (worse ? most - middle.value : middle.value - least) / kQuantile90;
   return std::hypot(inflation_ * std::sqrt(spread * spread + unknown), strength);
+}
+
+std::pair<double, double> Forecast::interval_parts() const {
+  const double trained = 1 - failure_;
+  const double low = trained > kHeld ? (trained - kHeld) / 2 : (1 - kHeld) / 2;
+  return {low, low + kHeld};
 }
 
 /// The error that `part` of all runs do not exceed. Failed ones lie above the others, evenly
@@ -107,10 +115,11 @@ Estimate Forecast::accuracy_after(double updates) const {
   const double untrained = 1 - model_.initial_error;
   const double value =
       verdict() == Verdict::diverges ? untrained : 1 - std::exp(log_error_at(updates));
-  const double best = error_quantile(updates, kLow);
+  const auto [low, high] = interval_parts();
+  const double best = error_quantile(updates, low);
   // A run may do better than the untrained parameters and fail yet.
-  const double least = failure_ > kLow ? std::min(best, model_.least_failed_error) : best;
-  return {value, 1 - error_quantile(updates, kHigh), 1 - least};
+  const double least = failure_ > 1 - high ? std::min(best, model_.least_failed_error) : best;
+  return {value, 1 - error_quantile(updates, high), 1 - least};
 }
 
 /// When the error that `part` of the runs do not exceed has fallen to `error`.
@@ -133,7 +142,8 @@ UpdatesNeeded Forecast::updates_to(double accuracy) const {
   const double middle = 0.5 * (1 - failure_);
   const std::optional<double> value =
       verdict() == Verdict::diverges ? std::nullopt : updates_until(error, middle);
-  return {value, updates_until(error, kLow), updates_until(error, kHigh)};
+  const auto [low, high] = interval_parts();
+  return {value, updates_until(error, low), updates_until(error, high)};
 }
 
 std::vector<std::string> Forecast::outside_calibration(double updates) const {
@@ -156,8 +166,8 @@ std::vector<std::string> Forecast::outside_calibration(double updates) const {
     reasons.push_back(span("delay compensation", lambda, 0, domain.most_compensation));
   if (!within(updates, 0, domain.most_updates))
     reasons.push_back(span("updates", updates, 0, domain.most_updates));
-  if (verdict() != Verdict::diverges && !within(index_, 0, domain.most_index))
-    reasons.push_back(span("stability index", index_, 0, domain.most_index));
+  if (verdict() != Verdict::diverges && !within(index_.failing, 0, domain.most_index))
+    reasons.push_back(span("stability index", index_.failing, 0, domain.most_index));
   return reasons;
 }
 

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "convergence/convergence_model.hpp"
@@ -14,7 +15,7 @@ struct Estimate {
 };
 
 /// Updates that it takes to come to an accuracy; nothing where it never does. `low` and `high` are
-/// the 5 % and 95 % quantiles of a run.
+/// the interval's ends, as of an accuracy.
 struct UpdatesNeeded {
   std::optional<double> value, low, high;
 };
@@ -27,15 +28,18 @@ std::string to_string(Verdict verdict);
 ///
 /// A run fails with the probability that DivergenceOdds says;
 /// else ln(error) is normally distributed about the curve, with the variance of runs plus that of
-/// the fitted parameters, and what the strength of delay compensation may make of it. Intervals are
-/// quantiles of both together; the value is the median of the runs that do not fail, or the
-/// untrained accuracy where the verdict is that it diverges.
+/// the fitted parameters, and what the strength of delay compensation may make of it. Intervals
+/// hold 90 % of all runs: where nine in ten train, of those, with equal tails of what is left; else
+/// from the 5 % quantile of both together to the 95 % one, which has failed. The value is the
+/// median of the runs that do not fail, or the untrained accuracy where the verdict is that it
+/// diverges.
 class Forecast {
  public:
   Forecast(const ConvergenceModel& model, TrainingSetting setting);
 
   const TrainingSetting& setting() const { return setting_; }
-  double stability_index() const { return index_; }
+  /// StabilityIndices::failing.
+  double stability_index() const { return index_.failing; }
   double failure_probability() const { return failure_; }
   /// Diverges from a probability of 0.75 on, may from 0.05.
   Verdict verdict() const;
@@ -47,7 +51,9 @@ class Forecast {
   std::vector<std::string> outside_calibration(double updates) const;
 
  private:
-  CurvePlace place(double updates, double index) const;
+  CurvePlace place(double updates, const StabilityIndices& index) const;
+  /// The shares of all runs, from the best, between which the interval lies.
+  std::pair<double, double> interval_parts() const;
   double log_error_at(double updates) const;
   /// Of ln(error), to its worse or its better side.
   double deviation_at(double updates, bool worse) const;
@@ -56,8 +62,8 @@ class Forecast {
 
   const ConvergenceModel& model_;
   TrainingSetting setting_;
-  double index_ = 0;
-  double weak_index_ = 0, strong_index_ = 0;  ///< with compensation at either end of its interval
+  StabilityIndices index_;
+  StabilityIndices weak_index_, strong_index_;  ///< with compensation at the ends of its interval
   double failure_ = 0;
   double inflation_ = 1;
 };

@@ -6,24 +6,35 @@ namespace rehearse {
 
 /// How the test error of one model on one data set falls, in any setting:
 ///
-///     s = scale rate^rate_power updates                      progress
-///     healthy = floor + initial (1 + s)^-power               a power law (Hestness et al. 2017)
-///     penalty = strength (r / (1 - r))^steepness ((1 + s) / 100)^-fading
-///     1 / error = 1 / (healthy exp(penalty)) + 1 / initial   at most what untrained parameters
-///     have
+///     s = scale updates rate / (1 + rate / (saturation batch^b))  progress of fresh gradients
+///     t (1 + slowing) = s                                         progress of stale ones
+///     slowing = strength (r / (1 - r))^steepness (30 / (1 + t))^fading
+///     error = floor + initial (1 + t)^-power                      a power law (Hestness et al.
+///                                                                 2017)
 ///
-/// with the rate over 1 - momentum, and r, the stability index, the share of the stability edge
-/// that the rate takes up: staleness, momentum and batch size enter through r alone. Noise of
-/// gradients adds up as 1 / (1 - r) near the edge (noise_gain), and most while the loss still falls
-/// steeply, which is why the penalty fades with progress.
+/// with the rate over 1 - momentum, and the samples per update over those of the fit as the batch.
+///
+/// The noise of batches bounds what a higher rate gains: far below the noise's own batch size the
+/// best rate is proportional to the batch, far above it does not depend on it, and a higher one
+/// leads no further (McCandlish, Kaplan, Amodei, "An empirical model of large-batch training",
+/// 2018, section 2.2): b lies between 1 and 0. Runs of one batch say nothing of it, and intervals
+/// at another are as wide as that leaves them.
+///
+/// Stale gradients make the steep directions overshoot, from r, the share of the edge at which they
+/// do so for ever (StabilityIndices::slowing); the network wanders there, and the loss falls the
+/// less. The edge lies at a rate over the curvature, and of a cross-entropy the curvature falls
+/// with the error (its Gauss-Newton part holds p (1 - p); seen by Cohen et al., "Gradient descent
+/// on neural networks typically occurs at the edge of stability", ICLR 2021), which is why the
+/// slowing fades with the progress that was made in spite of it.
 enum LearningCurveParameter {
   kLogFloor,
   kLogScale,
   kPower,
-  kRatePower,
+  kLogSaturation,
   kLogStrength,
   kSteepness,
-  kFading,
+  kFadingLogit,  ///< ln(fading / (1 - fading)), as fading lies between 0 and 1
+  kBatchPower,
   kLearningCurveParameters
 };
 using LearningCurve = Eigen::Matrix<double, kLearningCurveParameters, 1>;
@@ -38,6 +49,7 @@ LearningCurvePrior learning_curve_prior();
 /// Where on which curve.
 struct CurvePlace {
   double effective_rate = 0.1;
+  double batch = 1;  ///< samples per update over the fit's
   double index = 0;  ///< r; from 1 on nothing trains, and it is taken for 0.98
   double updates = 0;
   double initial_error = 0.9;

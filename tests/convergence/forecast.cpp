@@ -21,9 +21,9 @@ struct World {
   LearningCurve curve;
   double edge = 0.6;  ///< index from which runs fail
 
-  World() { curve << std::log(0.03), std::log(8), 0.8, 1, 0.5, 1.6, 0.5; }
+  World() { curve << std::log(0.03), std::log(8), 0.8, std::log(0.3), 1.5, 1.6, 0, 0.5; }
 
-  double index(const TrainingSetting& setting) const {
+  StabilityIndices indices(const TrainingSetting& setting) const {
     ConvergenceModel model{.curve = curve,
                            .covariance = {},
                            .spreads = {},
@@ -33,11 +33,18 @@ struct World {
     model.curvature_noise = 1;
     model.reference_samples = setting.samples_per_update;
     const double part = kStrength * setting.delay_compensation / setting.samples_per_update;
-    return stability_index(model, setting, part);
+    return stability_indices(model, setting, part);
   }
+  double index(const TrainingSetting& setting) const { return indices(setting).failing; }
   double log_error(const TrainingSetting& setting, double updates) const {
-    return rehearse::log_error(curve,
-                               {setting.effective_rate(), index(setting), updates, kUntrained})
+    return log_error(setting, indices(setting), updates);
+  }
+  double log_error(const TrainingSetting& setting, const StabilityIndices& at,
+                   double updates) const {
+    return rehearse::log_error(curve, {.effective_rate = setting.effective_rate(),
+                                       .index = at.slowing,
+                                       .updates = updates,
+                                       .initial_error = kUntrained})
         .value;
   }
   Observation run(const TrainingSetting& setting, std::uint64_t seed) const {
@@ -45,13 +52,14 @@ struct World {
     boost::random::normal_distribution<double> normal;
     Observation seen{
         .setting = setting, .points = {}, .updates = 2000, .initial_error = kUntrained};
-    const double spread = 1 + 4 * index(setting);
+    const StabilityIndices at = indices(setting);
+    const double spread = 1 + 4 * at.failing;
     const double off = kRunSpread * spread * normal(stream);
     for (double updates = 20; updates < 2000; updates *= 1.9) {
       const double noise = off + kPointSpread * spread * normal(stream);
-      seen.points.push_back({updates, std::exp(log_error(setting, updates) + noise)});
+      seen.points.push_back({updates, std::exp(log_error(setting, at, updates) + noise)});
     }
-    seen.failed = index(setting) > edge;
+    seen.failed = at.failing > edge;
     return seen;
   }
 };
@@ -109,7 +117,7 @@ BOOST_AUTO_TEST_CASE(intervals_hold_90_percent_of_what_runs_that_were_not_seen_d
       }
     }
   }
-  BOOST_TEST_MESSAGE(points << " points");
+  BOOST_TEST_MESSAGE(inside << " of " << points << " points");
   BOOST_TEST(inside / points > 0.84);
   BOOST_TEST(inside / points < 0.98);
 }
@@ -154,10 +162,10 @@ BOOST_AUTO_TEST_CASE(staleness_costs_accuracy_and_more_of_it_costs_more) {
 BOOST_AUTO_TEST_CASE(what_the_fit_never_saw_is_said) {
   const World world;
   const ConvergenceModel model = fit_convergence(runs_of(world, {0, 3}, 3));
-  TrainingSetting setting = setting_of(5, 0.01);
+  TrainingSetting setting = setting_of(5, 0.008);
   setting.momentum = 0.9;
   const std::vector<std::string> expected = {
-      "learning rate 0.01: fitted on 0.02 to 0.4", "momentum 0.9: fitted on 0",
+      "learning rate 0.008: fitted on 0.02 to 0.4", "momentum 0.9: fitted on 0",
       "mean staleness 5: fitted on 0 to 3", "updates 1e+05: fitted on 0 to 2000"};
   BOOST_TEST(Forecast(model, setting).outside_calibration(1e5) == expected,
              boost::test_tools::per_element());
@@ -172,18 +180,6 @@ BOOST_AUTO_TEST_CASE(a_rate_over_the_staleness_weighs_stale_gradients_less) {
   const TrainingSetting now = mitigated(setting, by, 4);
   BOOST_TEST(std::abs(now.learning_rate - 0.17) < 1e-12);
   BOOST_TEST(std::abs(now.staleness.share[3] - (1.0 / 3) / (17.0 / 6)) < 1e-12);
-}
-
-BOOST_AUTO_TEST_CASE(what_leaving_out_the_stalest_took_widens_intervals_beyond_them_alone) {
-  const World world;
-  ConvergenceModel model = fit_convergence(runs_of(world, {0, 3, 12}, 3));
-  BOOST_TEST(model.inflation_beyond >= model.inflation);
-  const Estimate within = Forecast(model, setting_of(6, 0.02)).accuracy_after(1000);
-  const Estimate beyond = Forecast(model, setting_of(14, 0.02)).accuracy_after(1000);
-  model.inflation_beyond *= 2;
-  BOOST_TEST(Forecast(model, setting_of(6, 0.02)).accuracy_after(1000).low == within.low);
-  BOOST_TEST(Forecast(model, setting_of(14, 0.02)).accuracy_after(1000).low < beyond.low);
-  BOOST_TEST(Forecast(model, setting_of(14, 0.02)).accuracy_after(1000).high > beyond.high);
 }
 
 // --- delay compensation
