@@ -91,6 +91,7 @@ std::vector<FlowRange> add_ring_segments(PlanBuilder& builder, const RingPart& r
   }
   builder.plan.by_member = true;
   std::vector<FlowRange> ends;
+  ends.reserve(edges);
   for (const std::vector<FlowRange>& segments : noticed) ends.push_back(segments.back());
   return ends;
 }
