@@ -7,7 +7,7 @@ namespace {
 
 // In its i-th step a member asks to send to the one i places on, then says to the one i places back
 // that it is ready to receive (Gloo's alltoall.cc); a message is handed over when its receiver is
-// ready. That word travels behind what its connection carries already: of two members that exchange
+// ready. That word leaves behind what its host has to send already: of two members that exchange
 // messages the later one, which finds the other ready, sends first, and the other one replies,
 // unless the later one receives in an earlier step than it sends.
 std::vector<FlowRange> add_handed_exchange(PlanBuilder& builder, std::span<const FlowRange> after) {

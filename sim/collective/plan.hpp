@@ -24,12 +24,12 @@ struct FlowPlan {
     /// this share of the collective's size, or waking up.
     double handled = 0;
     bool wakes = false;
-    /// Says that its source is ready to receive from its target: no bytes, but it travels behind
-    /// what the connection carries already (segmented hops).
+    /// Says that its source is ready to receive from its target: no bytes, but it leaves behind
+    /// what its source has to send already (segmented hops).
     bool readies = false;
     std::uint32_t member = 0;  ///< of the group: who sends, says or does it
-    /// Flows that their connections carry in the order in which they are placed (segmented hops),
-    /// each when it has begun.
+    /// Flows that get their places in the order of what their source sends when this is reached
+    /// (segmented hops); each leaves when it has begun, too.
     std::uint32_t places_begin = 0, places_end = 0;
     std::uint32_t after_begin = 0;  ///< into `after`: flows that must have arrived
     std::uint32_t after_end = 0;

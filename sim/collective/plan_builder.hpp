@@ -51,7 +51,7 @@ class PlanBuilder {
   FlowRange ready(std::size_t from, std::size_t to, std::span<const FlowRange> after);
   /// A point that a member reaches when it has come, and all of `after` has arrived.
   FlowRange join(std::size_t member, std::span<const FlowRange> after);
-  /// Where flows get their places behind what their connections carry already.
+  /// Where flows get their places behind what their source has to send already.
   void place(FlowRange join, FlowRange flows);
   /// Lets flows wait for some that were added after them, too.
   void wait_too(FlowRange flows, FlowRange before);

@@ -46,9 +46,9 @@ std::vector<FlowRange> add_ring_hops(PlanBuilder& builder, const RingPart& ring,
 
 // A member asks to send and to receive a segment when it has handed over the last but one and has
 // got the last but one from its neighbour (Gloo's allreduce.cc and allgather.cc: two on the way).
-// It hands a segment to its link when the receiver has said that it is ready, which travels behind
-// what that connection carries already; the link carries them in the order in which they were asked
-// for.
+// It hands a segment to its link when the receiver has said that it is ready, which leaves that
+// one's host behind what it has to send already; what a host sends leaves in the order in which
+// receivers were found ready.
 std::vector<FlowRange> add_ring_segments(PlanBuilder& builder, const RingPart& ring,
                                          std::span<const FlowRange> after) {
   const std::size_t edges = ring.members.size();

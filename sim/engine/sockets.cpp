@@ -1,5 +1,5 @@
 // Collectives and messages over sockets (CommProfile::transport): what hosts do between the flows,
-// connections that carry in order, turns at a port, and threads that wait for a core.
+// ports that send in order, turns of messages, and threads that wait for a core.
 #include <algorithm>
 #include <utility>
 

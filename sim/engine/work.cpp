@@ -58,6 +58,7 @@ void Simulation::arrive(RankOp what, const Collective& collective) {
   const std::uint32_t id = collectives_.id(RankId(what.rank), collective, OpId(what.op)) +
                            odd * static_cast<std::uint32_t>(collectives_.size());
   CollectiveState& state = states_[id];
+  check(state.arrived < group_of(id).members.size(), "a member is two iterations ahead of another");
   const PlayablePlan& plan = *planned(id).plan;
   if (plan.plan.by_member && state.arrived == 0) prepare_flows(id);
   state.members.push_back(what);
@@ -119,7 +120,7 @@ void Simulation::start_flow(std::uint32_t collective, std::uint32_t flow) {
   network_->call_at(network_->now() + latency, {kFlowStart, collective, flow});
 }
 
-/// Over sockets what goes between two ports goes in order: one connection carries all of it.
+/// Over sockets a port sends in order.
 void Simulation::send_flow(std::uint32_t collective, std::uint32_t flow) {
   if (planned(collective).transport) return hand_over(collective, flow);
   move_bytes(collective, flow);

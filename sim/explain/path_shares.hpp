@@ -13,7 +13,7 @@ namespace rehearse {
 enum class PathKind : std::uint8_t {
   compute,
   straggler,  ///< what a rank computes longer than the median one, or sleeps
-  jitter,     ///< compute above its mean
+  jitter,     ///< compute above its mean (its median, where spreads were measured)
   slowed,     ///< compute beside communication, or on shared cores
   collective,
   transfer,  ///< and copies

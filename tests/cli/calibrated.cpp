@@ -133,6 +133,30 @@ BOOST_AUTO_TEST_CASE(each_reason_to_doubt_widens_the_interval) {
                       "communication: links alone"));
 }
 
+BOOST_AUTO_TEST_CASE(measured_jitter_draws_what_the_profile_and_the_cores_say) {
+  const auto made = [](std::vector<std::string> overrides) {
+    overrides.emplace_back("run.jitter=measured");
+    return make_schedule(read_scenario(kScenario, overrides));
+  };
+  const Schedule schedule = made({});
+  BOOST_TEST((schedule.jitter.distribution == Jitter::Distribution::measured));
+  BOOST_TEST(schedule.jitter.least_spread == 0);
+  int units = 0;
+  for (const Op& op : schedule.programs.front().ops) {
+    const auto* compute = std::get_if<Compute>(&op.work);
+    if (compute == nullptr || op.phase == Phase::optimizer) continue;
+    BOOST_TEST(compute->spread == 0.01);
+    ++units;
+  }
+  BOOST_TEST(units == 8);
+  BOOST_TEST(made({"cluster.shared_cores=4", "cluster.busy_cores={slowdown: 1.2, spread: 0.3}"})
+                 .jitter.least_spread == 0.3);
+  const std::string none = "jitter: no spread of any operation was measured";
+  BOOST_TEST(!contains(report_of({"run.jitter=measured"}).at("outside_calibration"), none));
+  BOOST_TEST(contains(
+      report_of({"run.jitter=measured", "model.costs=analytic"}).at("outside_calibration"), none));
+}
+
 BOOST_AUTO_TEST_CASE(on_one_gpu_compute_alone_is_in_doubt_both_ways_alike) {
   const nlohmann::json one = report_of({"cluster.gpus_per_node=1"});
   const double step = one.at("step_time_s").get<double>();

@@ -117,6 +117,15 @@ BOOST_AUTO_TEST_CASE(cores_that_compute_slow_each_other_down) {
   BOOST_CHECK_EQUAL(alone.next_end(), 1);
 }
 
+BOOST_AUTO_TEST_CASE(ranks_on_busy_cores_slow_each_other_down) {
+  Cluster cluster = shared_cluster(2, 2);
+  cluster.busy_cores = {.slowdown = 1.3, .spread = 0.2};
+  // Both at 1 / 1.3 of their pace until 1.3; the second's other second is its own.
+  const Trace trace = play(computing(cluster, {{1}, {2}}), cluster);
+  BOOST_CHECK_CLOSE(trace.iteration_end[0][0].value(), 1.3, kPercent);
+  BOOST_CHECK_CLOSE(trace.iteration_end[1][0].value(), 2.3, kPercent);
+}
+
 BOOST_AUTO_TEST_CASE(a_slowdown_and_a_share_multiply) {
   Cores cores(1);
   cores.begin({0, 0}, 3, 1.5, 0);

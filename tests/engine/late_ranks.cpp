@@ -53,6 +53,9 @@ struct Comers {
   Bytes parts(double share) const { return Bytes(share * 9e6 * static_cast<double>(at.size())); }
 };
 
+/// One after the other, as good as at once.
+Comers three_in_order() { return {{0, 1e-6, 2e-6}}; }
+
 void check_ends(const std::vector<double>& actual, const std::vector<double>& expected) {
   BOOST_REQUIRE_EQUAL(actual.size(), expected.size());
   for (std::size_t r = 0; r < actual.size(); ++r)
@@ -68,8 +71,7 @@ BOOST_AUTO_TEST_CASE(of_two_ranks_that_exchange_the_earlier_one_replies) {
 BOOST_AUTO_TEST_CASE(of_three_ranks_that_exchange_the_last_one_waits_longest) {
   // At the end of its own message for the first (which shares that one's link with the second's)
   // its word goes out, and the reply shares its link with the second's message.
-  const double late = 1e-6;
-  const auto ends = Comers{{0, late, 2 * late}}.ends(CollectiveKind::reduce_scatter);
+  const auto ends = three_in_order().ends(CollectiveKind::reduce_scatter);
   BOOST_CHECK_CLOSE(ends[0], 2, 1e-3);
   BOOST_CHECK_CLOSE(ends[2], 3.5, 1e-3);
 }
@@ -79,8 +81,7 @@ BOOST_AUTO_TEST_CASE(a_member_that_sends_before_it_is_ready_gets_its_part_later)
   check_ends(Comers{{0, 0.25}}.ends(CollectiveKind::all_gather), {1.25, 1.75});
   // Of more its word to the rank before it leaves behind its first segment, over another
   // connection.
-  const double late = 1e-6;
-  const auto ends = Comers{{0, late, 2 * late}}.ends(CollectiveKind::all_gather);
+  const auto ends = three_in_order().ends(CollectiveKind::all_gather);
   BOOST_CHECK_CLOSE(ends[0], 2, 1e-3);
   BOOST_CHECK_CLOSE(ends[2], 2.5, 1e-3);
 }
@@ -102,6 +103,35 @@ BOOST_AUTO_TEST_CASE(what_is_asked_for_later_travels_behind) {
                                  {.kind = CollectiveKind::all_gather, .size = comers.parts(2e-4)}});
   check_ends(ends[0], {1.25, 1.25 + 2e-4});
   check_ends(ends[1], {2.25, 2.25 + 2e-4});
+}
+
+BOOST_AUTO_TEST_CASE(where_compute_slows_it_down_members_catch_up_together) {
+  // The later one comes at 0.25. Beside compute all along, its two parts go at half pace.
+  Transport transport = transport_of(0, 0);
+  transport.host_rate = BytesPerSecond(0);
+  CommProfile profile = profile_of(transport);
+  profile.overlap = {{CollectiveKind::all_reduce, Bytes(18e6), 1, 2}};
+  const Cluster cluster = hosts(2);
+  Program program =
+      one_collective(CollectiveKind::all_reduce, Bytes(18e6), CollectiveAlgorithm::automatic);
+  program.lanes.push_back({"compute", LaneKind::compute});
+  const auto compute = [](double parts) {
+    return Op{.label = "compute",
+              .lane = LaneId(1),
+              .work = Compute{.duration = Seconds(parts * Comers::kPart)}};
+  };
+  Program late = program;
+  program.ops.push_back(compute(9));
+  late.ops.insert(late.ops.begin(), compute(0.25));
+  late.ops.back().after = {{OpId(0)}};
+  late.ops.push_back(compute(9));
+  Schedule schedule = on_all_ranks(cluster, program);
+  schedule.programs.push_back(late);
+  schedule.ranks[1].program = ProgramId(1);
+  for (const Span& span : play(schedule, cluster, Fidelity::hop, &profile).spans) {
+    const OpId collective(span.rank == RankId(0) ? 0 : 1);
+    if (span.op == collective) BOOST_CHECK_CLOSE(span.end.value() / Comers::kPart, 4.25, kPercent);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(who_is_through_begins_the_next_one) {

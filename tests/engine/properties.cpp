@@ -161,6 +161,26 @@ BOOST_AUTO_TEST_CASE(compute_takes_its_duration_times_the_rank_s_factor) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(measured_jitter_is_each_operation_s_own) {
+  const Cluster cluster = star_cluster(3);
+  Program program{.name = "worker", .lanes = {{"compute", LaneKind::compute}}};
+  for (const double spread : {0.0, 0.1, 0.3})
+    program.ops.push_back({.label = "compute",
+                           .lane = LaneId(0),
+                           .work = Compute{.duration = Seconds(0.01), .spread = spread}});
+  Schedule schedule = on_all_ranks(cluster, program, 5);
+  schedule.jitter = {.distribution = Jitter::Distribution::measured};
+  schedule.ranks[1].slowdown = 2;
+  const Trace trace = play(schedule, cluster);
+  BOOST_REQUIRE_EQUAL(trace.spans.size(), 3 * 5 * 3);
+  for (const Span& span : trace.spans) {
+    const double factor = operation_factor(schedule, span.rank, span.op, span.iteration);
+    BOOST_TEST((factor == 1) == (span.op == OpId(0)));
+    const double slowdown = span.rank == RankId(1) ? 2 : 1;
+    BOOST_CHECK_CLOSE((span.end - span.start).value(), 0.01 * slowdown * factor, kPercent);
+  }
+}
+
 BOOST_DATA_TEST_CASE(the_same_schedule_twice_gives_the_same_bytes, kFidelities, fidelity) {
   const Cluster cluster = star_cluster(4, 4, 2);
   Program program = one_collective(kAllReduce, Bytes(kS), CollectiveAlgorithm::automatic);

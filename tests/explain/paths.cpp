@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "engine/clusters.hpp"
 #include "engine/list_scheduler.hpp"
 #include "engine/play.hpp"
 #include "engine/random_schedules.hpp"
@@ -52,6 +53,28 @@ BOOST_AUTO_TEST_CASE(a_path_is_contiguous_and_as_long_as_the_longest_chain) {
   for (const WaitedFor reason : {WaitedFor::start, WaitedFor::lane, WaitedFor::dependency,
                                  WaitedFor::peer, WaitedFor::queue, WaitedFor::event})
     BOOST_CHECK_MESSAGE(reasons[reason] > 5, to_string(reason) << ": " << reasons[reason]);
+}
+
+BOOST_AUTO_TEST_CASE(what_operations_draw_above_their_medians_is_jitter) {
+  const Cluster cluster = star_cluster(1);
+  Program program{.name = "worker", .lanes = {{"compute", LaneKind::compute}}};
+  for (const double spread : {0.1, 0.3})
+    program.ops.push_back({.label = "forward x",
+                           .lane = LaneId(0),
+                           .work = Compute{.duration = Seconds(0.01), .spread = spread}});
+  Schedule schedule = on_all_ranks(cluster, program, 20);
+  schedule.jitter = {.distribution = Jitter::Distribution::measured};
+  const Trace trace = play(schedule, cluster);
+  const WaitGraph graph(schedule, trace);
+  double expected = 0, found = 0;
+  for (const Span& span : trace.spans) {
+    const double factor = operation_factor(schedule, span.rank, span.op, span.iteration);
+    expected += 0.01 * std::max(0.0, factor - 1);
+  }
+  for (const PathPiece& piece : pieces_of(schedule, whole_path(graph)))
+    if (piece.kind == PathKind::jitter) found += piece.duration.value();
+  BOOST_TEST(expected > 0.01);
+  BOOST_CHECK_CLOSE(found, expected, 1e-7);
 }
 
 /// How much longer a run takes for each second that an operation of a program takes longer.
