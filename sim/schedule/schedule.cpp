@@ -215,10 +215,15 @@ void validate(const Schedule& schedule) {
 
 double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t step) {
   const double slowdown = schedule.ranks[rank.index()].slowdown;
+  const bool measured = schedule.jitter.distribution == Jitter::Distribution::measured;
   if (schedule.jitter.distribution == Jitter::Distribution::none ||
-      schedule.jitter.distribution == Jitter::Distribution::measured)
+      (measured && schedule.jitter.drift == 0))
     return slowdown;
   RandomStream stream = random_stream(schedule.seed, "jitter", rank.index(), step);
+  if (measured) {
+    boost::random::normal_distribution<double> drift(0, schedule.jitter.drift);
+    return slowdown * std::exp(drift(stream));
+  }
   if (schedule.jitter.distribution == Jitter::Distribution::exponential)
     return slowdown * -std::log1p(-uniform01(stream));
   // A lognormal of mean 1: sigma^2 = ln(1 + cv^2), mu = -sigma^2 / 2.

@@ -109,6 +109,22 @@ BOOST_AUTO_TEST_CASE(a_measured_spread_is_that_of_the_draws) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_measured_drift_is_one_factor_of_a_rank_in_a_step) {
+  const Schedule schedule = two_ranks({.distribution = Distribution::measured, .drift = 0.1});
+  std::vector<double> draws;
+  for (std::uint32_t k = 0; k < 40000; ++k)
+    draws.push_back(std::log(compute_factor(schedule, RankId(0), k)));
+  double sum = 0, squares = 0;
+  for (const double draw : draws) {
+    sum += draw;
+    squares += draw * draw;
+  }
+  BOOST_CHECK_SMALL(sum / 40000, 0.002);
+  BOOST_CHECK_CLOSE(std::sqrt(squares / 40000), 0.1, 2);
+  // The second rank is three times as slow, and draws by itself.
+  BOOST_CHECK_NE(compute_factor(schedule, RankId(1), 7) / 3, std::exp(draws[7]));
+}
+
 BOOST_AUTO_TEST_CASE(operations_draw_only_what_was_measured_of_them) {
   const auto draw = [](const Schedule& schedule) {
     return operation_factor(schedule, RankId(0), OpId(0), 3);
