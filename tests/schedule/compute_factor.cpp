@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "schedule/schedule.hpp"
+#include "schedule/jitter.hpp"
 
 namespace rehearse {
 namespace {
@@ -107,6 +107,23 @@ BOOST_AUTO_TEST_CASE(a_measured_spread_is_that_of_the_draws) {
     BOOST_CHECK_CLOSE(range / median, std::max(0.2, least), 2);
     BOOST_CHECK_EQUAL(compute_factor(schedule, RankId(1), 4), 3);
   }
+}
+
+BOOST_AUTO_TEST_CASE(computations_vary_as_their_jitter_says) {
+  BOOST_CHECK_EQUAL(compute_variation(two_ranks({})), 0);
+  BOOST_CHECK_EQUAL(compute_variation(two_ranks({Distribution::lognormal, 0.3})), 0.3);
+  BOOST_CHECK_EQUAL(compute_variation(two_ranks({Distribution::exponential})), 1);
+  // Quartiles at exp(-q sigma) and exp(q sigma): a range of 0.2 is 2 sinh(q sigma).
+  const double sigma = std::log(0.1 + std::sqrt(1.01)) / 0.6744897501960817;
+  const double one = std::sqrt(std::exp(sigma * sigma) - 1);
+  Schedule schedule = one_operation({.duration = Seconds(1), .spread = 0.2});
+  BOOST_CHECK_CLOSE(compute_variation(schedule), one, 1e-9);
+  std::vector<Op>& ops = schedule.programs.front().ops;
+  ops.push_back(ops.front());  // independent: variances add up
+  BOOST_CHECK_CLOSE(compute_variation(schedule), one / std::sqrt(2), 1e-9);
+  const double mean = std::exp(sigma * sigma / 2);
+  ops.back().work = Compute{.duration = Seconds(3 * mean), .jittered = false};
+  BOOST_CHECK_CLOSE(compute_variation(schedule), one / 4, 1e-9);
 }
 
 BOOST_AUTO_TEST_CASE(operations_draw_only_what_was_measured_of_them) {
