@@ -11,8 +11,9 @@ namespace rehearse {
 
 /// How long ranks may take, and what stops them.
 struct RunLimits {
-  /// After the first rank failed, for the others to say why; then they are killed.
-  std::chrono::milliseconds grace{500};
+  /// After the first rank failed, for the others to say why; then they are killed. A rank that was
+  /// killed may be seen to have ended long after its peers saw its connections close.
+  std::chrono::milliseconds grace = std::chrono::seconds(5);
   /// For the whole run; zero: none.
   std::chrono::milliseconds total{0};
   /// For the processes that a launcher started to find each other.

@@ -60,10 +60,8 @@ std::vector<std::string> lead(const RankEnvironment& self, const TeamWork& team,
   RankEnvironment rank = self;
   if (rank.own_address.empty()) rank.own_address = hub.own_address();
   TeamStart start;
-  {
-    const Socket free_port = listen_on({"", 0});
-    start.store_port = rank.master_port = port_of(free_port);
-  }
+  const Socket reserved = reserve_port();
+  start.store_port = rank.master_port = port_of(reserved);
   if (team.announce) start.announced = team.announce(rank.own_address);
   hub.tell_start(start);
   ChildRanks children;

@@ -81,6 +81,23 @@ int try_to_connect(const Socket& fresh, const addrinfo& address, const Deadline&
 
 bool must_wait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
+[[noreturn]] void fail_to_listen(const Endpoint& endpoint) {
+  const std::string reason =
+      errno == EADDRINUSE ? "another program listens there" : std::strerror(errno);
+  throw MissingError(fmt::format("error: cannot listen at {}: {}", to_string(endpoint), reason));
+}
+
+Socket bound_to(const Endpoint& endpoint) {
+  const Addresses addresses = resolve(endpoint, AI_PASSIVE);
+  Socket fresh = open_socket(*addresses);
+  const int on = 1;
+  setsockopt(fresh.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind(fresh.descriptor(), addresses->ai_addr, addresses->ai_addrlen) != 0) {
+    fail_to_listen(endpoint);
+  }
+  return fresh;
+}
+
 [[noreturn]] void fail_to_connect(const Endpoint& endpoint, const Deadline& deadline, int code) {
   const std::string tried =
       fmt::format("{} (tried for {})", to_string(endpoint), format(deadline.limit()));
@@ -99,24 +116,20 @@ Socket::~Socket() {
 }
 
 Socket listen_on(const Endpoint& endpoint) {
-  const Addresses addresses = resolve(endpoint, AI_PASSIVE);
-  Socket listening = open_socket(*addresses);
-  const int on = 1;
-  setsockopt(listening.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (bind(listening.descriptor(), addresses->ai_addr, addresses->ai_addrlen) != 0 ||
-      listen(listening.descriptor(), kBacklog) != 0) {
-    const std::string reason =
-        errno == EADDRINUSE ? "another program listens there" : std::strerror(errno);
-    throw MissingError(fmt::format("error: cannot listen at {}: {}", to_string(endpoint), reason));
-  }
+  Socket listening = bound_to(endpoint);
+  if (listen(listening.descriptor(), kBacklog) != 0) fail_to_listen(endpoint);
   return listening;
 }
 
-std::uint16_t port_of(const Socket& listening) {
+// Linux lets sockets that all may reuse an address share it until one of them listens, and hands
+// out no port that any of them has.
+Socket reserve_port() { return bound_to({"", 0}); }
+
+std::uint16_t port_of(const Socket& bound) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  check(getsockname(listening.descriptor(), reinterpret_cast<sockaddr*>(&address), &size) == 0,
-        "a listening socket has an address");
+  check(getsockname(bound.descriptor(), reinterpret_cast<sockaddr*>(&address), &size) == 0,
+        "a bound socket has an address");
   const bool version_6 = address.ss_family == AF_INET6;
   return ntohs(version_6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
                          : reinterpret_cast<const sockaddr_in&>(address).sin_port);

@@ -39,7 +39,12 @@ class Socket {
 /// is not of this machine.
 Socket listen_on(const Endpoint& endpoint);
 
-/// The port that a socket listens on.
+/// A free port at every address of this machine: nobody else is given it as long as the socket
+/// lives, connections to it are refused, and one program that names it may listen there.
+/// MissingError if none is to be had.
+Socket reserve_port();
+
+/// The port that a socket listens on, or reserves.
 std::uint16_t port_of(const Socket& socket);
 
 /// The next connection that waits at a listening socket, non-blocking; without a descriptor if none

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "planner/constraints.hpp"
 #include "planner/plan.hpp"
+#include "scenario/file_kind.hpp"
 #include "study/axes.hpp"
 
 namespace rehearse {
@@ -24,6 +25,7 @@ Plan read_plan(const std::filesystem::path& file, const std::vector<std::string>
   Plan plan;
   plan.file = Document::load(file);
   Map root = plan.file->root().as_map();
+  check_kind(root, FileKind::plan);
   plan.objective = read_objective(root.require("objective"));
   plan.constraints = read_constraints(root.optional("constraints"));
   if (root.has("seeds")) {

@@ -7,6 +7,7 @@
 #include "base/percentile.hpp"
 #include "report/anatomy.hpp"
 #include "report/measures.hpp"
+#include "schedule/jitter.hpp"
 
 namespace rehearse {
 namespace {
@@ -181,10 +182,9 @@ double samples_per_s(const Basis& basis, Seconds step_time) {
 }
 
 Sampling sampling_of(const Basis& basis) {
-  const Jitter& jitter = basis.facts.schedule.jitter;
-  if (jitter.distribution == Jitter::Distribution::none) return {};
-  const double cv = jitter.distribution == Jitter::Distribution::exponential ? 1 : jitter.cv;
-  return {.step = median_error(log_steps(basis), cv),
+  const Schedule& schedule = basis.facts.schedule;
+  if (schedule.jitter.distribution == Jitter::Distribution::none) return {};
+  return {.step = median_error(log_steps(basis), compute_variation(schedule)),
           .staleness = mean_error(staleness_by_iteration(basis))};
 }
 

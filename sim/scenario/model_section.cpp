@@ -51,8 +51,19 @@ Model read_architecture(const Value& use, Map& map, std::vector<std::string>& as
   return shape.channels_last ? build(name, shape, map.require("channels_last")) : model;
 }
 
+/// Where more than one of the keys is missing, says so of all; Map::require() says so of one.
+void expect(const Map& map, const std::vector<std::string>& keys, const std::string& remedy = "") {
+  std::vector<std::string> missing;
+  for (const std::string& key : keys) {
+    if (!map.has(key)) missing.push_back(fmt::format("\"{}\"", key));
+  }
+  if (missing.size() < 2) return;
+  map.where().fail(fmt::format("the keys {} are missing", fmt::join(missing, ", ")), remedy);
+}
+
 Unit read_unit(const Value& value, std::set<std::string>& seen) {
   Map map = value.as_map();
+  expect(map, {"name", "parameters", "forward", "backward", "activation"});
   Unit unit;
   const Value name = map.require("name");
   unit.name = name.as_string();
@@ -194,6 +205,8 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
     choice = read_profiled_model(*profile, map, scenario, library);
     read_batch();
   } else {
+    expect(map, {"name", "batch_per_gpu", "optimizer_time", "units"},
+           "`use: NAME` takes a built-in network (`rehearse list models`)");
     scenario.model = read_inline_model(map);
     read_batch();
     scenario.precision = read_precision(map);

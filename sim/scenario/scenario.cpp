@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "scenario/file_kind.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/speed_spread.hpp"
 
@@ -138,6 +139,7 @@ void check_strategy_section(const Value& value, const Strategy& strategy, const 
 
 Scenario read_scenario(const Document& document) {
   Map root = document.root().as_map();
+  check_kind(root, FileKind::scenario);
   const auto defaults = Document::parse("{optimizer: {sgd: {}}, train: {}, run: {}}", "defaults");
   Map empty = defaults->root().as_map();
 

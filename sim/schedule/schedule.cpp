@@ -1,12 +1,10 @@
 #include "schedule/schedule.hpp"
 
 #include <algorithm>
-#include <boost/random/normal_distribution.hpp>
 #include <cmath>
 #include <deque>
 
 #include "base/error.hpp"
-#include "base/random.hpp"
 
 namespace rehearse {
 
@@ -211,53 +209,6 @@ void validate(const Schedule& schedule) {
   check_ids(schedule);
   check_collective_order(schedule);
   check(SameIterationGraph(schedule).acyclic(), "the schedule waits for itself in a cycle");
-}
-
-double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t step) {
-  const double slowdown = schedule.ranks[rank.index()].slowdown;
-  const bool measured = schedule.jitter.distribution == Jitter::Distribution::measured;
-  if (schedule.jitter.distribution == Jitter::Distribution::none ||
-      (measured && schedule.jitter.drift == 0))
-    return slowdown;
-  RandomStream stream = random_stream(schedule.seed, "jitter", rank.index(), step);
-  if (measured) {
-    boost::random::normal_distribution<double> drift(0, schedule.jitter.drift);
-    return slowdown * std::exp(drift(stream));
-  }
-  if (schedule.jitter.distribution == Jitter::Distribution::exponential)
-    return slowdown * -std::log1p(-uniform01(stream));
-  // A lognormal of mean 1: sigma^2 = ln(1 + cv^2), mu = -sigma^2 / 2.
-  const double variance = std::log1p(schedule.jitter.cv * schedule.jitter.cv);
-  boost::random::normal_distribution<double> normal(-variance / 2, std::sqrt(variance));
-  return slowdown * std::exp(normal(stream));
-}
-
-double operation_factor(const Schedule& schedule, RankId rank, OpId op, std::uint32_t iteration) {
-  if (schedule.jitter.distribution != Jitter::Distribution::measured) return 1;
-  const auto* compute = std::get_if<Compute>(&schedule.program_of(rank).ops[op.index()].work);
-  if (!compute || !compute->jittered) return 1;
-  const double spread = std::max(compute->spread, schedule.jitter.least_spread);
-  RandomStream stream = random_stream(random_stream(schedule.seed, "operation", op.index())(),
-                                      "operation", rank.index(), iteration);
-  // A lognormal's quartiles are exp(-q sigma) and exp(q sigma) times its median.
-  const double quartile = 0.6744897501960817;
-  boost::random::normal_distribution<double> normal(0, std::asinh(spread / 2) / quartile);
-  return std::exp(normal(stream));
-}
-
-std::vector<bool> participants(const Schedule& schedule, std::uint32_t iteration) {
-  std::vector<bool> present(schedule.ranks.size(), true);
-  if (schedule.sampled_ranks == 0) return present;
-  std::vector<std::size_t> drawn_from;
-  for (std::size_t r = 0; r < schedule.ranks.size(); ++r)
-    if (schedule.ranks[r].place.gpu >= 0) drawn_from.push_back(r);
-  RandomStream stream = random_stream(schedule.seed, "participants", iteration);
-  for (std::size_t left = drawn_from.size(); left > schedule.sampled_ranks; --left) {
-    const auto drawn = static_cast<std::size_t>(uniform01(stream) * static_cast<double>(left));
-    present[drawn_from[drawn]] = false;
-    drawn_from[drawn] = drawn_from[left - 1];
-  }
-  return present;
 }
 
 }  // namespace rehearse

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "scenario/file_kind.hpp"
 #include "study/axes.hpp"
 #include "study/conditions.hpp"
 #include "study/study.hpp"
@@ -66,6 +67,7 @@ std::vector<Point> points_of(const std::vector<Axis>& axes, Map& root, const Val
 Study read_study(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
   const auto document = Document::load(file);
   Map root = document->root().as_map();
+  check_kind(root, FileKind::study);
   Study study = read_study(root, {.name = file.stem().string(), .overrides = overrides});
   root.finish();
   return study;

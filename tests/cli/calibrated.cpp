@@ -8,6 +8,7 @@
 #include "base/child_process.hpp"
 #include "base/sources.hpp"
 #include "cli/simulate.hpp"
+#include "schedule/jitter.hpp"
 
 namespace rehearse {
 namespace {
@@ -158,6 +159,19 @@ BOOST_AUTO_TEST_CASE(measured_jitter_draws_what_the_profile_and_the_cores_say) {
   BOOST_TEST(!contains(report_of({"run.jitter=measured"}).at("outside_calibration"), none));
   BOOST_TEST(contains(
       report_of({"run.jitter=measured", "model.costs=analytic"}).at("outside_calibration"), none));
+}
+
+BOOST_AUTO_TEST_CASE(one_measured_step_is_as_much_in_doubt_as_its_jitter) {
+  const auto doubt = [](const std::string& jitter) {
+    const nlohmann::json report = report_of({"run.steps=1", "cluster.gpus_per_node=1", jitter});
+    return std::log(report.at("intervals").at("step_time_s")[1].get<double>() /
+                    report.at("step_time_s").get<double>());
+  };
+  const Scenario scenario = read_scenario(kScenario, {"run.jitter=measured"});
+  const double by_chance = 1.6449 * std::sqrt(2) * compute_variation(make_schedule(scenario));
+  BOOST_TEST(by_chance > 0);
+  BOOST_TEST(doubt("run.jitter=measured") == std::hypot(doubt("run.jitter=none"), by_chance),
+             kExact);
 }
 
 BOOST_AUTO_TEST_CASE(on_one_gpu_compute_alone_is_in_doubt_both_ways_alike) {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "../scratch.hpp"
 
 namespace rehearse {
 
@@ -10,20 +10,14 @@ namespace rehearse {
 class PlatformFile {
  public:
   explicit PlatformFile(const std::string& yaml)
-      : path_(std::filesystem::temp_directory_path() / "rehearse_test_platform.yaml") {
-    std::ofstream(path_) << yaml;
-  }
-  PlatformFile(const PlatformFile&) = delete;
-  PlatformFile& operator=(const PlatformFile&) = delete;
-  ~PlatformFile() { std::filesystem::remove(path_); }
+      : path_(scratch_.write("platform.yaml", yaml).string()) {}
 
   /// A cluster that uses it, with more keys below.
-  std::string use(const std::string& rest) const {
-    return "use: " + path_.string() + "\n" + rest + "\n";
-  }
+  std::string use(const std::string& rest) const { return "use: " + path_ + "\n" + rest + "\n"; }
 
  private:
-  std::filesystem::path path_;
+  Scratch scratch_;
+  std::string path_;
 };
 
 }  // namespace rehearse

@@ -3,7 +3,6 @@
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -178,23 +177,22 @@ BOOST_AUTO_TEST_CASE(a_used_platform_takes_every_override) {
 
 BOOST_AUTO_TEST_CASE(profiles_are_named_from_where_they_are_named) {
   // A folder with a cluster, what it was calibrated with, and nothing else.
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / "rehearse_test_calibrated";
+  const Scratch folder;
   std::filesystem::create_directories(folder / "compute");
-  std::ofstream(folder / "comm.yaml") << "not read here\n";
-  std::ofstream(folder / "cluster.yaml")
-      << "nodes: 1\n"
-         "node: {gpus: 2, gpu: {fp32: 1TFLOPs, memory: 8GiB, memory_bandwidth: 20GBps,\n"
-         "                     profiles: compute}}\n"
-         "comm_profile: comm.yaml\n";
-  const Cluster cluster = read("use: " + (folder / "cluster.yaml").string());
+  folder.write("comm.yaml", "not read here\n");
+  const std::filesystem::path file =
+      folder.write("cluster.yaml",
+                   "nodes: 1\n"
+                   "node: {gpus: 2, gpu: {fp32: 1TFLOPs, memory: 8GiB, memory_bandwidth: 20GBps,\n"
+                   "                     profiles: compute}}\n"
+                   "comm_profile: comm.yaml\n");
+  const Cluster cluster = read("use: " + file.string());
   BOOST_TEST(cluster.comm_profile == (folder / "comm.yaml").string());
   BOOST_TEST(first(cluster).gpu.profiles == (folder / "compute").string());
   // Those of a name of its own stand for themselves.
   const Cluster shipped = read("{use: aws_p4d, comm_profile: p4d_a100}");
   BOOST_TEST(shipped.comm_profile ==
              (platforms_folder() / "profiles" / "comm" / "p4d_a100.yaml").string());
-  std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(fewer_gpus_of_a_node_keep_the_nics_that_were_theirs) {

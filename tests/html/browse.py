@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import pathlib
 import sys
 import time
@@ -15,6 +16,7 @@ from selenium.webdriver.common.keys import Keys
 
 import figures
 
+PATIENCE_S = 300  # with what only a machine that hangs does not do in time
 folder = pathlib.Path(sys.argv[1]).resolve()
 failures = []
 claims = 0
@@ -35,6 +37,8 @@ def chromium():
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     browser = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+    browser.set_page_load_timeout(PATIENCE_S)
+    browser.set_script_timeout(PATIENCE_S)
     browser.execute_cdp_cmd("Network.enable", {})
     browser.execute_cdp_cmd("Network.emulateNetworkConditions",
                             {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0})
@@ -169,14 +173,19 @@ def prefer(browser, scheme):
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
 
 
+def next_frames(browser):
+    """Pictures follow their boxes in the next frame."""
+    browser.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))")
+
+
 def look(browser, name, width, keep_as):
     set_width(browser, width)
-    time.sleep(0.1)  # pictures follow their boxes in the next frame
+    next_frames(browser)
     height = browser.execute_script("return document.documentElement.scrollHeight")
     claim(name, f"needs no sideways scrolling at {width}", browser.execute_script("return document.documentElement.scrollWidth") <= width)
     if keep_as:
         set_width(browser, width, min(height, 8000))
-        time.sleep(0.1)
+        next_frames(browser)
         keep_as.write_bytes(browser.get_screenshot_as_png())
 
 
@@ -218,9 +227,9 @@ def check_keyboard(browser):
     search.send_keys("ddp 64")
     left = browser.execute_script("return [...document.querySelector('main section tbody').rows].map((row) => row.innerText)")
     claim(name, "filters", 0 < len(left) < len(points) and all("ddp" in row and "64" in row for row in left), str(left)[:300])
-    time.sleep(0.4)
-    drawn = browser.execute_script("return Chart.getChart(document.querySelector('canvas')).data.datasets.map((d) => d.label)")
-    claim(name, "draws what the filter leaves", not any("fsdp" in label for label in drawn), str(drawn))
+    drawn = "return Chart.getChart(document.querySelector('canvas')).data.datasets.map((d) => d.label)"
+    claim(name, "draws what the filter leaves", comes(lambda: not any("fsdp" in label for label in browser.execute_script(drawn))),
+          str(browser.execute_script(drawn)))
     before = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     browser.find_element("css selector", "header button").send_keys(Keys.ENTER)
     claim(name, "turns dark", browser.execute_script("return getComputedStyle(document.body).backgroundColor") != before)
@@ -254,23 +263,45 @@ def check_without_scripts(browser):
     browser.get_log("performance")
 
 
+def comes(holds):
+    """Whether something holds before long."""
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def check_large(browser, name, what, script):
-    """Loads soon, and answers soon. `script` returns what took how many milliseconds."""
-    started = time.time()
-    browser.get(f"file://{folder}/{name}.html")
-    load = time.time() - started
-    took = browser.execute_script("const clock = (act) => { const t = performance.now(); act(); return performance.now() - t; };" + script)
+    """Loads soon, and answers soon, which nobody would wait for if it took a time that grows with the square of what there is:
+    the best of some times, in units of a sort that takes some hundredths of a second. `script` returns what took how many
+    milliseconds, with that as `unit`."""
+    load, took = math.inf, {}
+    for _ in range(ATTEMPTS):
+        started = time.monotonic()
+        browser.get(f"file://{folder}/{name}.html")
+        load = min(load, time.monotonic() - started)
+        now = browser.execute_script(CLOCK + script)
+        took = {key: min(value, took.get(key, math.inf)) for key, value in now.items()}
+        next_frames(browser)
+        quiet(name, browser)
+    unit = took.pop("unit")
     megabytes = (folder / f"{name}.html").stat().st_size / 1e6
-    print(f"{what}, {megabytes:.1f} MB: {load:.1f} s to load; " + ", ".join(f"{key} {value:.0f} ms" for key, value in took.items()))
-    claim(name, "loads within 15 s", load < 15, f"{load:.1f} s")
-    claim(name, "answers within 2 s", max(took.values()) < 2000, str(took))
-    time.sleep(0.5)
-    quiet(name, browser)
+    print(f"{what}, {megabytes:.1f} MB: {load:.1f} s to load; " + ", ".join(f"{key} {value:.0f} ms" for key, value in took.items()) +
+          f"; a unit {unit:.0f} ms")
+    claim(name, "loads within 500 units", 1000 * load < 500 * unit, f"{load:.1f} s, a unit {unit:.1f} ms")
+    claim(name, "answers within 60 units", max(took.values()) < 60 * unit, f"{took}, a unit {unit:.1f} ms")
 
 
+ATTEMPTS = 3
+CLOCK = """
+const clock = (act) => { const t = performance.now(); act(); return performance.now() - t; };
+const unit = clock(() => { const words = []; for (let i = 0; i < 50000; ++i) words.push(String(i * 7919 % 50021)); words.sort(); });"""
 LARGE_STUDY = """
 const input = document.querySelector("main input[type=search]");
 return {
+  unit,
   filter: clock(() => { input.value = "64"; input.dispatchEvent(new Event("input")); }),
   sort: clock(() => document.querySelector("main section th button").click()),
   theme: clock(() => document.querySelector("header button").click()),
@@ -279,7 +310,7 @@ LARGE_TIMELINE = """
 const zoom = [...document.querySelectorAll("button")].find((button) => button.textContent === "Zoom in");
 const canvas = document.querySelectorAll("canvas")[1], box = canvas.getBoundingClientRect();
 const at = { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2, bubbles: true };
-return { zoom: clock(() => zoom.click()), pointer: clock(() => canvas.dispatchEvent(new MouseEvent("mousemove", at))) };"""
+return { unit, zoom: clock(() => zoom.click()), pointer: clock(() => canvas.dispatchEvent(new MouseEvent("mousemove", at))) };"""
 
 
 def check_page(name, browser):

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "../scratch.hpp"
 #include "base/error.hpp"
 #include "profile/whole_file.hpp"
 
@@ -207,16 +208,14 @@ BOOST_AUTO_TEST_CASE(one_batch_alone_is_scaled_in_proportion) {
 }
 
 BOOST_AUTO_TEST_CASE(a_file_is_replaced_as_a_whole) {
-  const auto folder = std::filesystem::temp_directory_path() / "rehearse_compute_profile_test";
-  std::filesystem::remove_all(folder);
-  const auto file = folder / "cpu" / "toy.yaml";
+  const Scratch scratch;
+  const auto file = scratch / "cpu" / "toy.yaml";
   write_whole_file(file, "old");
   write_whole_file(file, to_yaml(two_points()));
   BOOST_TEST((read(read_whole_file(file)) == two_points()));
   const auto beside = std::filesystem::directory_iterator(file.parent_path());
   BOOST_TEST(std::distance(begin(beside), end(beside)) == 1);  // no temporary file stays
   BOOST_CHECK_THROW(write_whole_file("/dev/full/toy.yaml", "text"), MissingError);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

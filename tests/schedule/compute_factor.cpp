@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "schedule/schedule.hpp"
+#include "schedule/jitter.hpp"
 
 namespace rehearse {
 namespace {
@@ -123,6 +123,27 @@ BOOST_AUTO_TEST_CASE(a_measured_drift_is_one_factor_of_a_rank_in_a_step) {
   BOOST_CHECK_CLOSE(std::sqrt(squares / 40000), 0.1, 2);
   // The second rank is three times as slow, and draws by itself.
   BOOST_CHECK_NE(compute_factor(schedule, RankId(1), 7) / 3, std::exp(draws[7]));
+}
+
+BOOST_AUTO_TEST_CASE(computations_vary_as_their_jitter_says) {
+  BOOST_CHECK_EQUAL(compute_variation(two_ranks({})), 0);
+  BOOST_CHECK_EQUAL(compute_variation(two_ranks({Distribution::lognormal, 0.3})), 0.3);
+  BOOST_CHECK_EQUAL(compute_variation(two_ranks({Distribution::exponential})), 1);
+  // Quartiles at exp(-q sigma) and exp(q sigma): a range of 0.2 is 2 sinh(q sigma).
+  const double sigma = std::log(0.1 + std::sqrt(1.01)) / 0.6744897501960817;
+  const double one = std::sqrt(std::exp(sigma * sigma) - 1);
+  Schedule schedule = one_operation({.duration = Seconds(1), .spread = 0.2});
+  BOOST_CHECK_CLOSE(compute_variation(schedule), one, 1e-9);
+  std::vector<Op>& ops = schedule.programs.front().ops;
+  schedule.jitter.drift = 0.05;  // E[(XY)^2] = E[X^2] E[Y^2]
+  BOOST_CHECK_CLOSE(compute_variation(schedule), std::sqrt(std::exp(0.0025) * (1 + one * one) - 1),
+                    1e-9);
+  schedule.jitter.drift = 0;
+  ops.push_back(ops.front());  // independent: variances add up
+  BOOST_CHECK_CLOSE(compute_variation(schedule), one / std::sqrt(2), 1e-9);
+  const double mean = std::exp(sigma * sigma / 2);
+  ops.back().work = Compute{.duration = Seconds(3 * mean), .jittered = false};
+  BOOST_CHECK_CLOSE(compute_variation(schedule), one / 4, 1e-9);
 }
 
 BOOST_AUTO_TEST_CASE(operations_draw_only_what_was_measured_of_them) {
