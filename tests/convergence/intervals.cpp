@@ -56,6 +56,15 @@ BOOST_AUTO_TEST_CASE(intervals_hold_90_percent_far_beyond_the_staleness_that_was
   BOOST_TEST(inside / points < 0.98);
 }
 
+BOOST_AUTO_TEST_CASE(
+    the_freer_form_finds_the_power_of_staleness_that_runs_show_and_the_plain_has_none) {
+  World world;
+  world.curve[kStalenessPower] = 0.5;
+  const FittedCurve fitted = fit_convergence(runs_of(world, {0, 1, 4, 12}, 100)).fitted;
+  BOOST_TEST(std::abs(fitted.freer[kStalenessPower] - 0.5) < 0.25);
+  BOOST_TEST(std::abs(fitted.curve[kStalenessPower]) < 0.01);
+}
+
 // Looks at one stretch of a run are one look's worth together: taken four times, for a quarter
 // each, they tell no more of the curve (four looks would make it four times as certain).
 BOOST_AUTO_TEST_CASE(looks_that_share_a_stretch_weigh_as_much_as_one) {

@@ -118,6 +118,23 @@ BOOST_AUTO_TEST_CASE(what_is_unknown_adds_the_parameters_deviation_and_what_the_
   check_near(fitted.unknown_variance(place(0.1, 0, 500)), (0.09 + 0.04) * decades * decades);
 }
 
+// The forms differ by more where the staleness that is asked about is larger, at one index.
+BOOST_AUTO_TEST_CASE(an_interval_reaches_as_far_as_the_freer_form_at_the_staleness_that_is_asked) {
+  ConvergenceModel model = simple_model({});
+  model.fitted.freer[kStalenessPower] = 0.4;
+  const TrainingSetting setting{constant_staleness(3), 0.01, 0, 1};
+  const Forecast forecast(model, setting);
+  CurvePlace at = place(0.01, stability_indices(model, setting).slowing, 100);
+  at.staleness = 3;
+  const LogError middle = log_error(model.fitted.curve, at);
+  const double between = log_error(model.fitted.freer, at).value - middle.value;
+  const double deviations = boost::math::quantile(
+      boost::math::normal(), 0.5 + 0.45 / (1 - forecast.failure_probability()));
+  const double off =
+      deviations * model.inflation * std::hypot(model.spreads.at(middle.penalty), between);
+  check_near(1 - forecast.accuracy_after(100).low, std::exp(middle.value + off));
+}
+
 // Where a part p < 0.1 of the runs fails, 90 % of all are 0.9 / (1 - p) of those that train.
 BOOST_AUTO_TEST_CASE(an_interval_holds_90_percent_of_all_runs_with_what_fails_left_out) {
   const ConvergenceModel model = simple_model({});
