@@ -1,6 +1,5 @@
 #include "train/ddp.hpp"
 
-#include <fmt/format.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 
 #include <cmath>
@@ -8,6 +7,7 @@
 
 #include "train/start.hpp"
 #include "train/step_recorder.hpp"
+#include "train/timed_group.hpp"
 
 namespace rehearse {
 namespace {
@@ -26,32 +26,6 @@ std::vector<torch::Tensor> trained(const Chain& chain) {
   return result;
 }
 
-/// The all_reduce that the Reducer does by itself, with its times noted. A hook divides by the
-/// number of ranks, which the Reducer does not do then.
-class TimedAllReduce : public c10d::CommHookInterface {
- public:
-  TimedAllReduce(ProcessGroup group, StepRecorder& recorder)
-      : group_(std::move(group)), recorder_(recorder) {}
-
-  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
-    const torch::Tensor& buffer = bucket.getBuffer();
-    const auto collective =
-        recorder_.launch(CollectiveKind::all_reduce, fmt::format("bucket {}", bucket.getIndex()),
-                         Bytes(static_cast<double>(buffer.nbytes())));
-    buffer.div_(group_->getSize());
-    std::vector<torch::Tensor> tensors = {buffer};
-    return recorder_.watch(collective, group_->allreduce(tensors)->getFuture());
-  }
-
-  torch::Tensor parseHookResult(const c10::IValue& result) override {
-    return result.isTensor() ? result.toTensor() : result.toTensorVector().front();
-  }
-
- private:
-  ProcessGroup group_;
-  StepRecorder& recorder_;
-};
-
 class DdpTrainer : public Trainer {
  public:
   DdpTrainer(TrainerParts parts, const DdpOptions& options)
@@ -62,11 +36,10 @@ class DdpTrainer : public Trainer {
                              .first_bucket_bytes = to_bytes(options.first_bucket_mb),
                              .bucket_cap_bytes = to_bytes(options.bucket_cap_mb),
                              .gradient_as_bucket_view = options.gradient_as_bucket_view},
-                            parts_.group);
+                            make_timed_group(parts_.group, recorder_));
     logger_ = std::make_shared<c10d::Logger>(reducer_);
     logger_->set_construction_data_and_log(parts_.chain.name, {}, -1, false, false, false);
     reducer_->set_logger(logger_);
-    reducer_->register_comm_hook(std::make_unique<TimedAllReduce>(parts_.group, recorder_));
     optimizer_ = parts_.optimizer(parameters_);
   }
 

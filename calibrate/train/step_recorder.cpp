@@ -54,6 +54,11 @@ StepRecorder::Future StepRecorder::watch(std::size_t collective, const Future& f
   return future->then(note, future->elementType());
 }
 
+std::size_t StepRecorder::launched() {
+  const std::lock_guard lock(mutex_);
+  return collectives_.size();
+}
+
 std::optional<std::size_t> StepRecorder::last_launch() {
   const std::lock_guard lock(mutex_);
   if (collectives_.empty()) return std::nullopt;

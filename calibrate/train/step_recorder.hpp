@@ -42,6 +42,8 @@ class StepRecorder {
   /// Notes when the collective is done. Wait for the future that is returned: the one given wakes
   /// those that wait for it before it has been noted.
   Future watch(std::size_t collective, const Future& future);
+  /// How many the step has launched so far.
+  std::size_t launched();
   /// The moment of the last launch; none before the first.
   std::optional<std::size_t> last_launch();
 
