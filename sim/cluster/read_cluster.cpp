@@ -31,8 +31,6 @@ void read_common(Map& map, Cluster& cluster) {
     cluster.shared_cores = static_cast<int>(cores->as_integer(1, kMostCores));
   }
   if (const std::optional<Value> busy = map.optional("busy_cores")) {
-    if (!cluster.shared_cores)
-      busy->fail("cores that are busy for others are shared ones", "give shared_cores, too");
     Map measured = busy->as_map();
     const Value slowdown = measured.require("slowdown");
     cluster.busy_cores = {.slowdown = slowdown.as_positive_number(),
@@ -58,6 +56,16 @@ void check_size(const Value& where, const Cluster& cluster) {
     where.fail(
         fmt::format("the cluster has {} GPUs; at most {} can be simulated", gpus, kMostGpus));
   }
+}
+
+/// After all keys were read: first that none is unknown, as a misspelt one leaves others without
+/// what they need.
+void finish(Map& map, const Cluster& cluster) {
+  map.finish();
+  if (cluster.busy_cores && !cluster.shared_cores)
+    map.require("busy_cores")
+        .fail("cores that are busy for others are shared ones", "give shared_cores, too");
+  check_size(map.where(), cluster);
 }
 
 NodeGroup read_group(const Value& value, std::size_t index, bool needs_network) {
@@ -111,8 +119,7 @@ Cluster read_inline(const Value& value, const std::string& name) {
   }
   read_common(map, cluster);
   cluster.source = string_if(map, "source", "");
-  map.finish();
-  check_size(value, cluster);
+  finish(map, cluster);
   return cluster;
 }
 
@@ -240,8 +247,7 @@ Cluster read_use(const Value& value) {
   override_fabric(map, cluster);
   read_common(map, cluster);
   cluster.name = string_if(map, "name", cluster.name);
-  map.finish();
-  check_size(value, cluster);
+  finish(map, cluster);
   return cluster;
 }
 

@@ -6,13 +6,13 @@ namespace rehearse {
 
 /// How the test error of one model on one data set falls, in any setting:
 ///
-///     s = scale updates rate / (1 + rate / (saturation batch^b))  progress of fresh gradients
-///     t (1 + slowing) = s                                         progress of stale ones
-///     slowing = strength (r / (1 - r))^steepness (30 / (1 + t))^fading ((1 + mean staleness) /
-///     2)^extra error = floor + initial (1 + t)^-power                      a power law (Hestness
-///     et al.
-///                                                                 2017)
+///     s = scale updates rate / (1 + rate / (saturation batch^b))
+///     t (1 + slowing) = s
+///     slowing = strength (r / (1 - r))^steepness (30 / (1 + t))^fading ((1 + k) / 2)^extra
+///     error = floor + initial (1 + t)^-power
 ///
+/// s is the progress of fresh gradients, t that of stale ones, k the mean staleness, and the error
+/// a power law (Hestness et al., "Deep learning scaling is predictable, empirically", 2017),
 /// with the rate over 1 - momentum, and the samples per update over those of the fit as the batch.
 ///
 /// The noise of batches bounds what a higher rate gains: far below the noise's own batch size the

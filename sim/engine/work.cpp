@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "engine/simulation.hpp"
+#include "schedule/jitter.hpp"
 
 namespace rehearse {
 

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "explain/pace.hpp"
+#include "schedule/jitter.hpp"
 
 namespace rehearse {
 namespace {

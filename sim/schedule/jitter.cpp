@@ -8,7 +8,10 @@
 #include "base/random.hpp"
 
 namespace rehearse {
+namespace {
 
+/// Standard deviation of the logarithm of an operation's time where jitter is measured; 0 where it
+/// always takes as long.
 double log_deviation(const Schedule& schedule, const Compute& compute) {
   if (!compute.jittered) return 0;
   // A lognormal's quartiles are exp(-q sigma) and exp(q sigma) times its median.
@@ -16,6 +19,8 @@ double log_deviation(const Schedule& schedule, const Compute& compute) {
   const double spread = std::max(compute.spread, schedule.jitter.least_spread);
   return std::asinh(spread / 2) / kQuartile;
 }
+
+}  // namespace
 
 double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t step) {
   const double slowdown = schedule.ranks[rank.index()].slowdown;

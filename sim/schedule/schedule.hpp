@@ -183,16 +183,6 @@ struct Schedule {
 /// its collectives in one order on all members.
 void validate(const Schedule& schedule);
 
-/// The factor on the compute time of a rank in a training step, counted over all its iterations:
-/// slowdown times jitter.
-double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t step);
-
-/// The factor on one computation besides: 1 unless jitter was measured.
-double operation_factor(const Schedule& schedule, RankId rank, OpId op, std::uint32_t iteration);
-
-/// By rank: whether it takes part in an iteration.
-std::vector<bool> participants(const Schedule& schedule, std::uint32_t iteration);
-
 /// Keeps the ranks of the first two nodes (of one if there is but one), which stand for all: same
 /// schedule, same byte and step counts, fewer ranks. Nothing, with the reason in `why_not`, if
 /// ranks are not alike (several programs, speeds, node groups; jitter; queues; groups that two

@@ -52,6 +52,15 @@ constexpr Impossible kImpossible[] = {
      "shared_cores: expected a whole number from 1 to 1000000; got \"0\"", ""},
     {"{use: aws_p4d, busy_cores: {slowdown: 1.2}}", "1:28",
      "busy_cores: cores that are busy for others are shared ones", "give shared_cores, too"},
+    {TWO "shared_core: 4\nbusy_cores: {slowdown: 1.2}\n", "3:1",
+     "shared_core: unknown key; known keys here: busy_cores, comm_profile, fabric, groups, "
+     "head_start, name, node, nodes, shared_cores, source",
+     "did you mean \"shared_cores\"?"},
+    {"{use: aws_p4d, busy_cores: {slowdown: 1.2}, shared_core: 4}", "1:45",
+     "shared_core: unknown key; known keys here: busy_cores, comm_profile, fabric, "
+     "gpus_per_node, head_start, memory, name, nic, nic_burst, nic_latency, nics, nodes, "
+     "shared_cores, speed, tdp, usd_per_hour, use",
+     "did you mean \"shared_cores\"?"},
     {"{use: aws_p4d, shared_cores: 4, busy_cores: {slowdown: 0.9}}", "1:56",
      "busy_cores.slowdown: cores are no faster for being busy", "give 1 or more"},
     {"{use: aws_p4d, shared_cores: 4, busy_cores: {slowdown: 1, drift: -0.1}}", "1:66",

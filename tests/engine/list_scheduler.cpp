@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "collective/plan.hpp"
+#include "schedule/jitter.hpp"
 
 namespace rehearse {
 

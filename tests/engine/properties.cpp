@@ -7,6 +7,7 @@
 
 #include "engine/clusters.hpp"
 #include "engine/play.hpp"
+#include "schedule/jitter.hpp"
 
 namespace rehearse {
 namespace {

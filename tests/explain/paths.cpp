@@ -11,6 +11,7 @@
 #include "explain/critical_path.hpp"
 #include "explain/path_shares.hpp"
 #include "explain/slack.hpp"
+#include "schedule/jitter.hpp"
 
 namespace rehearse {
 namespace {

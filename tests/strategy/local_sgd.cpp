@@ -7,6 +7,7 @@
 #include "convergence/update_file.hpp"
 #include "report/report.hpp"
 #include "report/server_updates.hpp"
+#include "schedule/jitter.hpp"
 #include "strategy/jobs.hpp"
 
 namespace rehearse {

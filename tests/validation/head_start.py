@@ -5,30 +5,25 @@ like those of a parameter server, each after a pause.
 Were the port shared from the beginning, the first would end at begin + x + 2 (m - x), where m is what a message takes
 alone and x how far the first is when the second begins; as much as it ends earlier it had a head start."""
 
-import os
 import socket
 import statistics
 import struct
+import sys
 import threading
 import time
 
-SIZES, WARMUP, ALONE, ROUNDS, PAUSE_S, PATIENCE_S = (1 << 20, 3 << 19, 2 << 20), 3, 4, 8, 0.15, 30
+sys.dont_write_bytecode = True
+import two_hosts  # noqa: E402
 
-
-def whole(connection, size):
-    while size > 0:
-        got = len(connection.recv(min(1 << 20, size)))
-        if got == 0:
-            raise EOFError
-        size -= got
+SIZES, WARMUP, ALONE, ROUNDS, PAUSE_S = (1 << 20, 3 << 19, 2 << 20), 3, 4, 8, 0.15
 
 
 def receive(connection):
     """Answers every message with the time when it was there; both hosts have one clock."""
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    two_hosts.send_at_once(connection)
     for size in SIZES:
         for _ in range(WARMUP + ALONE + ROUNDS):
-            whole(connection, size)
+            two_hosts.receive_whole(connection, size)
             connection.sendall(struct.pack("d", time.monotonic()))
 
 
@@ -39,17 +34,6 @@ def answer(place):
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def connect(place):
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return socket.create_connection(place, PATIENCE_S)
-        except ConnectionRefusedError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.05)
 
 
 class Message:
@@ -86,7 +70,7 @@ def head_start(first, second, size, takes):
 
 
 def ask(place):
-    pair = [connect(place), connect(place)]
+    pair = [two_hosts.connect(place) for _ in range(2)]
     starts = []
     for size in SIZES:
         for _ in range(WARMUP):
@@ -99,8 +83,4 @@ def ask(place):
 
 
 if __name__ == "__main__":
-    address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
-    if os.environ["RANK"] == "0":
-        answer(address)
-    else:
-        ask(address)
+    two_hosts.play(answer, ask)
