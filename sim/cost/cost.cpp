@@ -157,6 +157,8 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
   StepCosts costs =
       source ? profiled_units(question, *source)
              : computed_units(model, gpu, precision, static_cast<double>(batch), efficiency);
+  if (costs.provenance != Provenance::given)
+    costs.copy_rate = gpu.memory_bandwidth * efficiency.memory;
   double optimizer_error = 0;
   if (model.optimizer_time) {
     costs.optimizer = *model.optimizer_time;

@@ -111,6 +111,9 @@ struct CostSource {
 struct StepCosts {
   std::vector<UnitCost> units;  ///< as Model::units
   Seconds optimizer;            ///< all parameters; a sharded optimizer takes its share
+  /// What copies within its memory reach, by the bytes that they read and write; 0 where times are
+  /// given: nothing is added to those.
+  BytesPerSecond copy_rate{0};
   Provenance provenance = Provenance::analytic;
   /// Half-width of the 90 % interval of ln(compute time): 0 where times are given, kAnalyticError
   /// of what is computed, what the profile says of itself (compute_error) and of its transfer. The
@@ -122,6 +125,11 @@ struct StepCosts {
   /// Why they lie outside what was measured; each reason is part of `uncertainty`.
   std::vector<std::string> outside;
   std::vector<std::string> assumptions;
+
+  /// Of a copy that reads and writes so many bytes.
+  Seconds copy_time(Bytes moved) const {
+    return copy_rate > BytesPerSecond(0) ? moved / copy_rate : Seconds(0);
+  }
 };
 
 /// With a source, what it measured for the batch (ComputeProfile::at): unit times, launch times,

@@ -51,6 +51,8 @@ class DdpProgram {
   std::vector<After> add_backward(bool first, bool last);
   Gradients gradients(bool first, bool last) const;
   After reduce(std::size_t bucket, OpId backward);
+  Bytes moved_into(std::size_t bucket) const;
+  Bytes moved_out_of(std::size_t bucket) const;
   void add_optimizer(std::vector<After> reduced);
   void rebuild_buckets(OpId step);
 
@@ -106,15 +108,40 @@ std::vector<After> DdpProgram::add_backward(bool first, bool last) {
     for (; last && next < buckets_.size() && buckets_[next].first_unit == unit; ++next)
       reduced.push_back(reduce(next, backward));
   }
+  for (std::size_t bucket = 0; bucket < reduced.size(); ++bucket)
+    if (const auto copied = builder_.copy("bucket " + std::to_string(bucket) + " to gradients",
+                                          moved_out_of(bucket), {reduced[bucket]}))
+      reduced[bucket] = {*copied};
   return reduced;
 }
 
+/// Read and written as a bucket fills: the Reducer divides each gradient by the number of ranks on
+/// its way into it, in place where `.grad` is a view of it. Before a hook that compresses it only
+/// copies; the hook converts, and divides what it made (fp16_compress_hook in
+/// torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py).
+Bytes DdpProgram::moved_into(std::size_t bucket) const {
+  const Bytes size = buckets_[bucket].size;
+  if (options_.ddp.compression == Ddp::Compression::none) return 2 * size;
+  const Bytes copied = options_.ddp.gradient_as_bucket_view ? Bytes(0) : 2 * size;
+  return copied + size + 3 * on_the_wire(options_.ddp, size, element_);
+}
+
+/// And as it is emptied into `.grad`.
+Bytes DdpProgram::moved_out_of(std::size_t bucket) const {
+  const Bytes size = buckets_[bucket].size;
+  const Bytes copied = options_.ddp.gradient_as_bucket_view ? Bytes(0) : 2 * size;
+  if (options_.ddp.compression == Ddp::Compression::none) return copied;
+  return copied + on_the_wire(options_.ddp, size, element_) + size;
+}
+
 After DdpProgram::reduce(std::size_t bucket, OpId backward) {
+  const auto filled = builder_.copy("gradients to bucket " + std::to_string(bucket),
+                                    moved_into(bucket), {{backward}});
   const Bytes size = on_the_wire(options_.ddp, buckets_[bucket].size, element_);
   const OpId op = builder_.collective(
       nccl_, "bucket " + std::to_string(bucket),
       {.kind = CollectiveKind::all_reduce, .size = size, .algorithm = options_.ddp.algorithm},
-      {{backward}});
+      {{filled.value_or(backward)}});
   if (options_.ddp.compression != Ddp::Compression::none) {
     const std::uint32_t owner = builder_.program.tensors[bucket_tensors_[bucket].index()].owner;
     const TensorId copy = builder_.tensor(MemoryKind::communication, size, owner);

@@ -38,12 +38,15 @@ class FreeEvents {
   std::deque<Freed> events_;
 };
 
-// FSDP's hooks run on the host before a FlatParameter's first unit, either way.
-StepCosts with_host_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
-                             Seconds overhead) {
+// FSDP's hooks run on the host before a FlatParameter's first unit, either way; and autograd copies
+// the gradients of its parts, of the type that it computed with, into one flat tensor.
+StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
+                        const Fsdp& options, Precision precision) {
+  const Bytes element = parameter_element(options.param_dtype.value_or(precision));
   for (const FlatParameter& run : runs) {
-    costs.units[run.first].forward_launch += overhead;
-    costs.units[run.last].backward_launch += overhead;
+    costs.units[run.first].forward_launch += options.host_overhead;
+    costs.units[run.last].backward_launch += options.host_overhead;
+    costs.units[run.first].backward += costs.copy_time(2 * FsdpMemory::whole(run, element));
   }
   return costs;
 }
@@ -57,7 +60,7 @@ class FsdpProgram {
         node_(group.node),
         shards_(static_cast<double>(shards)),
         runs_(wrap(job.model, options, shards)),
-        costs_(with_host_overhead(costs, runs_, options.host_overhead)),
+        costs_(with_overhead(costs, runs_, options, job.precision)),
         builder_(group.name, costs_, job),
         memory_(builder_, options, runs_, shards),
         nccl_(builder_.lane("nccl", LaneKind::communication)) {

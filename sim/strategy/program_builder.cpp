@@ -80,6 +80,19 @@ OpId ProgramBuilder::optimizer(Seconds duration, std::vector<After> after) {
   return last();
 }
 
+std::optional<OpId> ProgramBuilder::copy(const std::string& what, Bytes moved,
+                                         std::vector<After> after) {
+  const Seconds time = costs_.copy_time(moved);
+  if (time <= Seconds(0)) return std::nullopt;
+  add({.label = "copy " + what,
+       .phase = Phase::backward,
+       .lane = compute_,
+       .work = Compute{.duration = time, .step = step_},
+       .after = std::move(after)});
+  if (host_computes()) last_on_host_ = last();
+  return last();
+}
+
 OpId ProgramBuilder::collective(LaneId lane, std::string what, Collective collective,
                                 std::vector<After> after) {
   if (last_on_host_) after.push_back({*last_on_host_});  // the host issues it no earlier

@@ -44,6 +44,9 @@ class ProgramBuilder {
   OpId forward(std::size_t unit, std::vector<After> after = {});
   OpId backward(std::size_t unit, Gradients gradients, std::vector<After> after = {});
   OpId optimizer(Seconds duration, std::vector<After> after);
+  /// A strategy's copy of gradients on the compute lane, which reads and writes `moved` in all;
+  /// nothing where such copies cost nothing (StepCosts::copy_time).
+  std::optional<OpId> copy(const std::string& what, Bytes moved, std::vector<After> after);
   /// The optimizer's step on all parameters of this rank, with its memory, as often as there are
   /// training steps.
   OpId local_update();

@@ -58,6 +58,7 @@ BOOST_AUTO_TEST_CASE(given_times_replace_the_roofline) {
   BOOST_TEST(costs.units[0].forward_launch.value() == 5e-6);
   BOOST_TEST(costs.units[0].backward_launch.value() == 5e-6);
   BOOST_TEST(costs.optimizer.value() == 3e-3);
+  BOOST_TEST(costs.copy_time(Bytes(1e9)).value() == 0);
   BOOST_TEST(to_string(costs.provenance) == "given");
   BOOST_TEST(costs.assumptions.empty());
 }
@@ -68,6 +69,13 @@ BOOST_AUTO_TEST_CASE(one_unit_without_times_makes_the_step_analytic) {
   const StepCosts costs = costs_of(model, Precision::fp32, 8);
   BOOST_TEST(to_string(costs.provenance) == "analytic");
   BOOST_TEST(costs.units[1].forward.value() == 1e-3);
+}
+
+BOOST_AUTO_TEST_CASE(copies_go_at_what_kernels_reach_of_the_memory_bandwidth) {
+  Model model = given_model();
+  model.units[1].backward.reset();
+  const StepCosts costs = costs_of(model, Precision::fp32, 8);
+  BOOST_CHECK_CLOSE(costs.copy_time(Bytes(2039e6)).value(), 1e-3 / 0.85, 1e-7);
 }
 
 const std::vector<std::string> kOptimizers = {"sgd", "sgd_momentum", "adam", "adamw", "lamb"};

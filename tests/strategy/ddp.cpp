@@ -95,6 +95,38 @@ BOOST_AUTO_TEST_CASE(compression_of_16_bit_gradients_changes_nothing) {
   BOOST_TEST(sizes == (std::vector<double>{kMiB, kMiB / 2}), boost::test_tools::per_element());
 }
 
+// c: of reading a bucket once and writing it once. The last bucket is emptied when it has come, the
+// others beside it. (How often each byte is read or written as a bucket fills, and as it empties.)
+struct Copies {
+  const char* name;
+  bool views;
+  Ddp::Compression compression;
+  double filling, emptying;
+};
+const Copies kCopies[] = {{"plain", false, Ddp::Compression::none, 2, 2},
+                          {"views", true, Ddp::Compression::none, 2, 0},
+                          {"fp16", false, Ddp::Compression::fp16, 4.5, 3.5},
+                          {"views in fp16", true, Ddp::Compression::fp16, 2.5, 1.5}};
+std::ostream& operator<<(std::ostream& out, const Copies& copies) { return out << copies.name; }
+
+BOOST_DATA_TEST_CASE(gradients_are_copied_to_buckets_and_back,
+                     data::make(kCopies) * data::make({1, 2}), copies, micro) {
+  const double b = 5 * kMs, c = 0.1 * kMs;
+  const bool compressed = copies.compression != Ddp::Compression::none;
+  const double last = all_reduce_time(kRanks, compressed ? kMiB / 2 : kMiB);
+  Ddp ddp = ring_ddp();
+  ddp.gradient_as_bucket_view = copies.views;
+  ddp.compression = copies.compression;
+  ddp.gradient_accumulation = micro;
+  Toy model = three_units(b);
+  model.costs.copy_rate = BytesPerSecond(2 * kMiB / c);
+  BOOST_REQUIRE_LT(2 * copies.emptying / 2 * c, last);
+  BOOST_CHECK_CLOSE(step_of(ddp, model, star_cluster(kRanks)),
+                    micro * 3 * (kForward + b) + 3 * copies.filling / 2 * c + last +
+                        copies.emptying / 2 * c + kOptimizer,
+                    kPercent);
+}
+
 BOOST_AUTO_TEST_CASE(a_world_of_one_does_not_communicate) {
   const double b = 5 * kMs, expected = 3 * kForward + 3 * b + kOptimizer;
   const Trace trace = trace_of(ring_ddp(), three_units(b), star_cluster(1), 2);
