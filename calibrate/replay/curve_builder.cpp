@@ -12,12 +12,7 @@ std::optional<double> if_finite(double value) {
   return std::nullopt;
 }
 
-/// False for NaN.
-bool is_bounded(double loss) { return loss <= divergence_bound(); }
-
 }  // namespace
-
-double divergence_bound() { return 2 * std::log(static_cast<double>(kClasses)); }
 
 void CurveBuilder::add_gradient(double loss, std::uint64_t samples) {
   loss_sum_ += loss;
@@ -30,12 +25,13 @@ void CurveBuilder::add_point(std::uint64_t update, Seconds time, const Score& sc
   if (losses_ > 0) {
     const double train_loss = loss_sum_ / static_cast<double>(losses_);
     point.train_loss = if_finite(train_loss);
-    curve_.diverged |= !is_bounded(train_loss);
+    curve_.diverged |= !std::isfinite(train_loss);
   }
   const auto samples = static_cast<double>(score.samples);
-  point.test_loss = if_finite(score.loss_sum / samples);
+  const double test_loss = score.loss_sum / samples;
+  point.test_loss = if_finite(test_loss);
   point.test_accuracy = static_cast<double>(score.correct) / samples;
-  curve_.diverged |= !is_bounded(score.loss_sum / samples);
+  curve_.diverged |= !std::isfinite(test_loss);
   curve_.points.push_back(point);
   loss_sum_ = 0;
   losses_ = 0;

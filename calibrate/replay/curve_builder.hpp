@@ -7,14 +7,11 @@
 
 namespace rehearse {
 
-/// The mean loss from which a point counts as diverged: twice what guessing among the classes
-/// costs, ln(classes).
-double divergence_bound();
-
 /// Builds a curve's points, for replays and real runs alike. A run has diverged where a point's
-/// train or test loss is not finite or above divergence_bound(), and where it ends, after an epoch
-/// or more, at an accuracy of at most 1.5 times what guessing has: what it learned is lost, or it
-/// never began to.
+/// train or test loss is not finite, and where it ends, after an epoch or more, at an accuracy of
+/// at most 1.5 times what guessing has: what it learned is lost, or it never began to. A loss that
+/// is merely large says nothing yet: near the edge of what trains, runs come back from several
+/// times what guessing costs.
 class CurveBuilder {
  public:
   explicit CurveBuilder(Curve begun) : curve_(std::move(begun)) {}
