@@ -156,6 +156,25 @@ BOOST_AUTO_TEST_CASE(the_first_message_that_leaves_a_port_has_a_head_start) {
   BOOST_TEST(drawn.size() == 7U);  // without any they are alike
 }
 
+BOOST_AUTO_TEST_CASE(
+    messages_that_begin_at_once_over_used_connections_share_the_port_from_then_on) {
+  // Both pull when both have computed for 1 ms. Of the first pulls one has a head start, so that
+  // its worker computes earlier; the second ones have none and end together.
+  const CommProfile profile = profile_of(transport_of(0, 0));
+  const Cluster cluster = hosts(3);
+  Op compute{.label = "compute", .lane = LaneId(0), .work = Compute{.duration = Seconds(kMs)}};
+  compute.signals = {EventId(0)};
+  Op pull = kPull;
+  pull.awaits = {{EventId(0)}};
+  Schedule schedule = exchange(cluster, {compute, pull}, 2);
+  schedule.events = {{.name = "computed", .needs = 2}};
+  const Trace trace = play(schedule, cluster, Fidelity::hop, &profile);
+  BOOST_CHECK_LT(trace.iteration_end[1][0].value(), 21 * kMs * (1 - 1e-3));
+  BOOST_CHECK_CLOSE(trace.iteration_end[2][0].value(), 21 * kMs, kPercent);
+  for (const std::size_t rank : {1, 2})
+    BOOST_CHECK_CLOSE(trace.iteration_end[rank][1].value(), 42 * kMs, kPercent);
+}
+
 BOOST_AUTO_TEST_CASE(a_head_start_ends_with_the_messages_that_have_it) {
   const CommProfile profile = profile_of(transport_of(0, 0));
   Cluster cluster = hosts(4);

@@ -1,0 +1,19 @@
+#include "measure/kept_heap.hpp"
+
+#include <malloc.h>
+
+#include <limits>
+
+namespace rehearse {
+
+bool keep_freed_memory() {
+  constexpr int kUnlimited = std::numeric_limits<int>::max(), kMiB = 1 << 20;
+  // Before 2.35 glibc takes no more than half of an arena's heap.
+  constexpr int kMostBefore = 32 * kMiB;
+  const bool from_heap =
+      mallopt(M_MMAP_THRESHOLD, kUnlimited) == 1 || mallopt(M_MMAP_THRESHOLD, kMostBefore) == 1;
+  const bool untrimmed = mallopt(M_TRIM_THRESHOLD, kUnlimited) == 1;
+  return mallopt(M_TOP_PAD, 64 * kMiB) == 1 && from_heap && untrimmed;
+}
+
+}  // namespace rehearse
