@@ -48,7 +48,7 @@ std::string overlap_line(const Scenario& scenario) {
 
 /// Whether some operation has a spread to draw from.
 bool has_spread(const Schedule& schedule) {
-  return schedule.jitter.least_spread > 0 ||
+  return schedule.jitter.least_spread > 0 || schedule.jitter.drift > 0 ||
          std::ranges::any_of(schedule.programs, [](const Program& program) {
            return std::ranges::any_of(program.ops, [](const Op& op) {
              const auto* compute = std::get_if<Compute>(&op.work);

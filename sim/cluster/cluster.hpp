@@ -93,6 +93,10 @@ struct Torus {
 };
 using Fabric = std::variant<Star, FatTree, Dragonfly, Torus>;
 
+/// As measured between two hosts at 100 to 400 Mbit/s (tests/validation/head_start.py; 0.03 to
+/// 0.17).
+constexpr double kHeadStart = 0.1;
+
 struct Cluster {
   std::string name;
   std::vector<NodeGroup> groups;
@@ -104,12 +108,16 @@ struct Cluster {
   /// server's included, takes one thread of them. Nothing: each rank computes on hardware of its
   /// own.
   std::optional<int> shared_cores{};
-  /// What a computation takes while all shared cores compute, over what it takes alone, and its
-  /// spread then (Compute::spread).
+  /// What a computation takes while all shared cores compute, over what it takes alone, its spread
+  /// within seconds then (Compute::spread), and how far the speed of one core is from another's, or
+  /// from its own some seconds later: the standard deviation of its logarithm.
   struct BusyCores {
-    double slowdown = 1, spread = 0;
+    double slowdown = 1, spread = 0, drift = 0;
   };
   std::optional<BusyCores> busy_cores{};
+  /// Over sockets: what part of a message those under way through a sender's port get ahead of one
+  /// that comes to it, in the mean, before they share the port; 0: nothing, 1 or more: mostly all.
+  double head_start = kHeadStart;
 
   std::size_t node_count() const;
   std::size_t gpu_count() const;

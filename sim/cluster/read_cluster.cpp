@@ -36,11 +36,14 @@ void read_common(Map& map, Cluster& cluster) {
     Map measured = busy->as_map();
     const Value slowdown = measured.require("slowdown");
     cluster.busy_cores = {.slowdown = slowdown.as_positive_number(),
-                          .spread = measured.non_negative_number_or("spread", 0)};
+                          .spread = measured.non_negative_number_or("spread", 0),
+                          .drift = measured.non_negative_number_or("drift", 0)};
     if (cluster.busy_cores->slowdown < 1)
       slowdown.fail("cores are no faster for being busy", "give 1 or more");
     measured.finish();
   }
+  if (const std::optional<Value> ahead = map.optional("head_start"))
+    cluster.head_start = ahead->as_non_negative_number();
 }
 
 void check_size(const Value& where, const Cluster& cluster) {
@@ -229,7 +232,7 @@ Cluster read_use(const Value& value) {
     map.at_key(key).fail("`use` takes its machines from the platform; they cannot be given too",
                          "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, "
                          "nic_latency, nic_burst, fabric, speed, memory, tdp, "
-                         "usd_per_hour, comm_profile, shared_cores, busy_cores");
+                         "usd_per_hour, comm_profile, shared_cores, busy_cores, head_start");
   }
   override_size(map, cluster);
   override_network(map, cluster);

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "base/error.hpp"
@@ -26,21 +25,6 @@ constexpr double kStalenessLevels = 4;  // to an update
 /// Mean staleness in quarters of an update: runs of one setting differ a little in theirs.
 long staleness_level(const Observation& seen) {
   return std::lround(kStalenessLevels * seen.setting.staleness.mean());
-}
-
-/// Of the runs that trained, in ascending order.
-std::set<long> staleness_levels(const std::vector<Observation>& observations) {
-  std::set<long> levels;
-  for (const Observation& seen : observations)
-    if (!seen.failed) levels.insert(staleness_level(seen));
-  return levels;
-}
-
-/// From the stalest to the next; 0 where all are alike.
-double stalest_step(const std::vector<Observation>& observations) {
-  const std::set<long> levels = staleness_levels(observations);
-  if (levels.size() < 2) return 0;
-  return static_cast<double>(*levels.rbegin() - *std::next(levels.rbegin())) / kStalenessLevels;
 }
 
 /// Observations of one setting get one number, in the order in which settings come.
@@ -65,25 +49,24 @@ struct Averages {
 std::vector<Sample> samples_of(const std::vector<Observation>& observations,
                                const std::vector<double>& slowing, const Averages& averages) {
   const std::vector<std::size_t> settings = number_settings(observations);
-  const std::set<long> levels = staleness_levels(observations);
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < observations.size(); ++i) {
     const Observation& seen = observations[i];
     if (seen.failed) continue;
-    const double weight =
-        std::sqrt(std::min(1.0, kIndependentPoints / static_cast<double>(seen.points.size())));
+    double stretches = 0;
+    for (const ErrorPoint& point : seen.points) stretches += point.share;
+    const double weight = std::min(1.0, kIndependentPoints / stretches);
     for (const ErrorPoint& point : seen.points) {
-      samples.push_back(
-          {.place = {.effective_rate = seen.setting.effective_rate(),
-                     .batch = seen.setting.samples_per_update / averages.samples,
-                     .index = slowing[i],
-                     .updates = point.update,
-                     .initial_error = averages.initial_error},
-           .log_error = std::log(point.error),
-           .weight = weight,
-           .setting = settings[i],
-           .last = &point == &seen.points.back(),
-           .stalest = levels.size() > 1 && staleness_level(seen) == *levels.rbegin()});
+      samples.push_back({.place = {.effective_rate = seen.setting.effective_rate(),
+                                   .batch = seen.setting.samples_per_update / averages.samples,
+                                   .index = slowing[i],
+                                   .staleness = seen.setting.staleness.mean(),
+                                   .updates = point.update,
+                                   .initial_error = averages.initial_error},
+                         .log_error = std::log(point.error),
+                         .weight = std::sqrt(weight * point.share),
+                         .setting = settings[i],
+                         .last = &point == &seen.points.back()});
     }
   }
   return samples;
@@ -172,17 +155,6 @@ StabilityIndices stability_indices(const ConvergenceModel& model, const Training
           .slowing = slowing_index(setting, compensation) / factor};
 }
 
-double inflation_at(const ConvergenceModel& model, double mean_staleness) {
-  constexpr double kRounding = 1e-9;
-  const double most = model.domain.most_staleness;
-  if (mean_staleness <= most * (1 + kRounding)) return model.inflation;
-  const double steps =
-      model.staleness_step > 0 ? (mean_staleness - most) / model.staleness_step : 1;
-  const double within = model.inflation * model.inflation;
-  const double beyond = model.inflation_beyond * model.inflation_beyond;
-  return std::sqrt(within + (beyond - within) * std::max(1.0, steps));
-}
-
 ConvergenceModel fit_convergence(const std::vector<Observation>& observations) {
   const auto failed = std::ranges::count_if(observations, &Observation::failed);
   const auto runs = static_cast<std::ptrdiff_t>(observations.size());
@@ -196,26 +168,22 @@ ConvergenceModel fit_convergence(const std::vector<Observation>& observations) {
   std::optional<Bracketed> strength;
   if (std::ranges::any_of(observations,
                           [](const Observation& seen) { return compensated(seen.setting); }))
-    strength = fit_strength(observations, averages, noise, fit.curve);
+    strength = fit_strength(observations, averages, noise, fit.fitted.curve);
   const double likeliest = strength ? strength->value : 0;
   const std::vector<Sample> samples =
       samples_of(observations, slowing_indices(observations, likeliest), averages);
-  if (strength) fit = fit_curve(samples, fit.curve);
+  if (strength) fit = fit_curve(samples, fit.fitted.curve);
   const HeldOut held_out = hold_out(samples, fit);
-  const double inflation = inflation_of(held_out.deviations);
   const std::vector<double> index =
       FailingIndices(observations, averages.samples, likeliest).at(noise);
   const std::vector<std::size_t> settings = number_settings(observations);
-  return {.curve = fit.curve,
-          .covariance = fit.covariance,
+  return {.fitted = fit.fitted,
           .curvature_noise = noise,
           .reference_samples = averages.samples,
           .initial_error = averages.initial_error,
           .spreads = fit.spreads,
           .compensation = strength,
-          .inflation = inflation,
-          .inflation_beyond = std::max(inflation, inflation_of(held_out.beyond)),
-          .staleness_step = stalest_step(observations),
+          .inflation = inflation_of(held_out.deviations),
           .held_out_error = held_out.final_error,
           .settings = static_cast<int>(*std::ranges::max_element(settings)) + 1,
           .runs = static_cast<int>(runs),

@@ -19,8 +19,7 @@ struct Bracketed {
 
 /// How one model on one data set converges in any setting, as fitted to some runs.
 struct ConvergenceModel {
-  LearningCurve curve = learning_curve_prior().mean;
-  Eigen::MatrixXd covariance;    ///< of `curve`
+  FittedCurve fitted;
   double curvature_noise = 0;    ///< of StabilityIndices::failing, at `reference_samples`
   double reference_samples = 1;  ///< per update; median of the observations
   double initial_error = 0;      ///< mean of the observations
@@ -30,10 +29,6 @@ struct ConvergenceModel {
   /// How much wider intervals are than these say: what it takes to hold 90 % of the points of
   /// settings that are left out of the fit; at least 1.
   double inflation = 1;
-  /// The same of the stalest settings, all of which are left out at once, so that they lie
-  /// `staleness_step` beyond the rest (in mean staleness); at least `inflation`.
-  double inflation_beyond = 1;
-  double staleness_step = 0;
   double held_out_error = 0;  ///< mean |error - forecast| at the end of those runs, in shares
   int settings = 0, runs = 0, failed_runs = 0;
   double least_failed_error = 0;  ///< that a failed run ends with: seen, or by definition
@@ -73,10 +68,5 @@ struct StabilityIndices {
 };
 StabilityIndices stability_indices(const ConvergenceModel& model, const TrainingSetting& setting,
                                    double compensation = 0);
-
-/// How much wider an interval is at this mean staleness: `inflation` where the fit reaches, beyond
-/// it what leaving out the stalest took, and its square grows on with the distance (as of a misfit
-/// that drifts by independent steps) from `staleness_step` on.
-double inflation_at(const ConvergenceModel& model, double mean_staleness);
 
 }  // namespace rehearse

@@ -16,9 +16,9 @@ constexpr int kPasses = 4;
 constexpr std::size_t kFolds = 10;
 
 /// Least squares with standard deviations as the penalties of `guess` make them.
-LeastSquares fit_once(const std::vector<Sample>& samples, const LearningCurve& guess,
-                      const Spreads& spreads) {
-  const LearningCurvePrior prior = learning_curve_prior();
+LeastSquares fit_form(CurveForm form, const std::vector<Sample>& samples,
+                      const LearningCurve& guess, const Spreads& spreads) {
+  const LearningCurvePrior prior = learning_curve_prior(form);
   std::vector<double> scale;
   scale.reserve(samples.size());
   for (const Sample& sample : samples)
@@ -72,68 +72,73 @@ std::pair<Spreads, double> fit_spreads(const std::vector<Sample>& samples,
   return best;
 }
 
+void add_freer_form(const std::vector<Sample>& samples, const Spreads& spreads,
+                    FittedCurve& fitted) {
+  const LeastSquares freer = fit_form(CurveForm::freer, samples, fitted.curve, spreads);
+  fitted.freer = freer.solution;
+  fitted.covariance = freer.covariance;
+}
+
+/// To other samples, from where `fit` ended and with its spreads.
+FittedCurve fit_again(const std::vector<Sample>& samples, const CurveFit& fit) {
+  FittedCurve fitted = fit.fitted;
+  fitted.curve = fit_form(CurveForm::plain, samples, fitted.curve, fit.spreads).solution;
+  add_freer_form(samples, fit.spreads, fitted);
+  return fitted;
+}
+
 }  // namespace
 
 CurveFit fit_curve(const std::vector<Sample>& samples, const LearningCurve& start) {
   const LearningCurvePrior prior = learning_curve_prior();
-  CurveFit fit{.curve = start, .covariance = {}, .spreads = {}};
+  CurveFit fit{.fitted = {.curve = start, .covariance = {}}, .spreads = {}};
   for (int pass = 0; pass < kPasses; ++pass) {
-    const LeastSquares solved = fit_once(samples, fit.curve, fit.spreads);
-    fit.curve = solved.solution;
-    fit.covariance = solved.covariance;
-    std::tie(fit.spreads, fit.log_likelihood) = fit_spreads(samples, fit.curve);
+    fit.fitted.curve = fit_form(CurveForm::plain, samples, fit.fitted.curve, fit.spreads).solution;
+    std::tie(fit.spreads, fit.log_likelihood) = fit_spreads(samples, fit.fitted.curve);
   }
-  fit.log_likelihood -= 0.5 * (fit.curve - prior.mean).cwiseQuotient(prior.deviation).squaredNorm();
+  fit.log_likelihood -=
+      0.5 * (fit.fitted.curve - prior.mean).cwiseQuotient(prior.deviation).squaredNorm();
+  add_freer_form(samples, fit.spreads, fit.fitted);
   return fit;
 }
 
-double parameter_variance(const LearningCurve& curve, const Eigen::MatrixXd& covariance,
-                          const CurvePlace& place) {
+double FittedCurve::unknown_variance(const CurvePlace& place) const {
   LearningCurve slope;
   for (int i = 0; i < kLearningCurveParameters; ++i) {
     constexpr double kStep = 1e-5;
-    LearningCurve low = curve;
-    LearningCurve high = curve;
+    LearningCurve low = freer;
+    LearningCurve high = freer;
     low[i] -= kStep;
     high[i] += kStep;
     slope[i] = (log_error(high, place).value - log_error(low, place).value) / (2 * kStep);
   }
-  return slope.dot(covariance * slope);
+  const double between = log_error(freer, place).value - log_error(curve, place).value;
+  return slope.dot(covariance * slope) + between * between;
 }
 
 HeldOut hold_out(const std::vector<Sample>& samples, const CurveFit& fit) {
   HeldOut result;
   double finals = 0;
-  // What a fit without some of the samples says of those; the spreads stay those of all.
-  const auto leave_out = [&](auto&& left_out, auto&& take) {
-    std::vector<Sample> kept;
-    std::ranges::remove_copy_if(samples, std::back_inserter(kept), left_out);
-    if (kept.empty()) return;
-    const LeastSquares without = fit_once(kept, fit.curve, fit.spreads);
-    const LearningCurve curve = without.solution;
-    for (const Sample& sample : samples) {
-      if (!left_out(sample)) continue;
-      const LogError forecast = log_error(curve, sample.place);
-      const double deviation =
-          std::sqrt(std::pow(fit.spreads.at(forecast.penalty), 2) +
-                    parameter_variance(curve, without.covariance, sample.place));
-      take(sample, forecast.value, std::abs(forecast.value - sample.log_error) / deviation);
-    }
-  };
   std::size_t settings = 0;
   for (const Sample& sample : samples) settings = std::max(settings, sample.setting + 1);
   const std::size_t folds = std::min(kFolds, settings);
   for (std::size_t fold = 0; fold < folds && folds > 1; ++fold) {
-    leave_out([&](const Sample& sample) { return sample.setting % folds == fold; },
-              [&](const Sample& sample, double forecast, double deviation) {
-                result.deviations.push_back(deviation);
-                if (!sample.last) return;
-                result.final_error += std::abs(std::exp(forecast) - std::exp(sample.log_error));
-                finals += 1;
-              });
+    const auto left_out = [&](const Sample& sample) { return sample.setting % folds == fold; };
+    std::vector<Sample> kept;
+    std::ranges::remove_copy_if(samples, std::back_inserter(kept), left_out);
+    const FittedCurve without = fit_again(kept, fit);
+    for (const Sample& sample : samples) {
+      if (!left_out(sample)) continue;
+      const LogError forecast = log_error(without.curve, sample.place);
+      const double spread = fit.spreads.at(forecast.penalty);
+      result.deviations.push_back(
+          std::abs(forecast.value - sample.log_error) /
+          std::sqrt(spread * spread + without.unknown_variance(sample.place)));
+      if (!sample.last) continue;
+      result.final_error += std::abs(std::exp(forecast.value) - std::exp(sample.log_error));
+      finals += 1;
+    }
   }
-  leave_out([](const Sample& sample) { return sample.stalest; },
-            [&](const Sample&, double, double deviation) { result.beyond.push_back(deviation); });
   if (finals > 0) result.final_error /= finals;
   return result;
 }

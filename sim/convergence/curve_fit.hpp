@@ -19,7 +19,6 @@ struct Sample {
   double weight = 1;        ///< of its residual: the points of one run do not each count fully
   std::size_t setting = 0;  ///< runs of one setting differ in their seeds
   bool last = false;        ///< of its run
-  bool stalest = false;     ///< whether its mean staleness is the largest of several
 };
 
 /// Standard deviations of ln(error) from run to run and along a run. What staleness costs comes in
@@ -31,26 +30,31 @@ struct Spreads {
   double at(double penalty) const { return std::hypot(plain, per_penalty * std::sqrt(penalty)); }
 };
 
+/// A curve in its plain form, beside the freer one that the same runs allow. What the two differ by
+/// is what the form is uncertain by: next to nothing where runs were, and more the further beyond.
+struct FittedCurve {
+  LearningCurve curve = learning_curve_prior().mean;
+  LearningCurve freer = learning_curve_prior().mean;
+  Eigen::MatrixXd covariance;  ///< of `freer`
+
+  /// The variance of ln(error) there that comes of not knowing the parameters and the form: that of
+  /// the freer form's parameters, plus the square of what lies between the forms.
+  double unknown_variance(const CurvePlace& place) const;
+};
+
 struct CurveFit {
-  LearningCurve curve;
-  Eigen::MatrixXd covariance;  ///< of `curve`
+  FittedCurve fitted;
   Spreads spreads;
-  double log_likelihood = 0;  ///< with the prior, up to a constant
+  double log_likelihood = 0;  ///< of the plain form, with the prior, up to a constant
 };
 
 /// Least squares of ln(error) with Huber's loss and learning_curve_prior(), from `start`.
 CurveFit fit_curve(const std::vector<Sample>& samples, const LearningCurve& start);
 
-/// The variance of ln(error) there that comes of not knowing the parameters.
-double parameter_variance(const LearningCurve& curve, const Eigen::MatrixXd& covariance,
-                          const CurvePlace& place);
-
 /// How well settings are forecast that are left out of the fit: in turns, a tenth of them at a
 /// time, or one where there are less than ten. Empty where there is only one.
 struct HeldOut {
   std::vector<double> deviations;  ///< |off| in standard deviations that the fit expects
-  /// Likewise of the stalest settings, all left out at once: what lies beyond the staleness seen.
-  std::vector<double> beyond;
   double final_error = 0;  ///< mean |error - forecast| at the runs' ends, in shares of the samples
 };
 HeldOut hold_out(const std::vector<Sample>& samples, const CurveFit& fit);

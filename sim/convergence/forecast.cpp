@@ -52,7 +52,6 @@ Forecast::Forecast(const ConvergenceModel& model, TrainingSetting setting)
   index_ = stability_indices(model, setting_, part.value);
   weak_index_ = strong_index_ = index_;
   failure_ = model.odds.probability(index_.failing);
-  inflation_ = inflation_at(model, setting_.staleness.mean());
   if (part.low == part.high) return;
   weak_index_ = stability_indices(model, setting_, part.low);
   strong_index_ = stability_indices(model, setting_, part.high);
@@ -72,24 +71,25 @@ CurvePlace Forecast::place(double updates, const StabilityIndices& index) const 
   return {.effective_rate = setting_.effective_rate(),
           .batch = setting_.samples_per_update / model_.reference_samples,
           .index = index.slowing,
+          .staleness = setting_.staleness.mean(),
           .updates = updates,
           .initial_error = model_.initial_error};
 }
 
 double Forecast::log_error_at(double updates) const {
-  return log_error(model_.curve, place(updates, index_)).value;
+  return log_error(model_.fitted.curve, place(updates, index_)).value;
 }
 
 double Forecast::deviation_at(double updates, bool worse) const {
   const CurvePlace at = place(updates, index_);
-  const LogError middle = log_error(model_.curve, at);
+  const LogError middle = log_error(model_.fitted.curve, at);
   const double spread = model_.spreads.at(middle.penalty);
-  const double unknown = parameter_variance(model_.curve, model_.covariance, at);
+  const double unknown = model_.fitted.unknown_variance(at);
   const auto [least, most] =
-      std::minmax({middle.value, log_error(model_.curve, place(updates, weak_index_)).value,
-                   log_error(model_.curve, place(updates, strong_index_)).value});
+      std::minmax({middle.value, log_error(model_.fitted.curve, place(updates, weak_index_)).value,
+                   log_error(model_.fitted.curve, place(updates, strong_index_)).value});
   const double strength = (worse ? most - middle.value : middle.value - least) / kQuantile90;
-  return std::hypot(inflation_ * std::sqrt(spread * spread + unknown), strength);
+  return std::hypot(model_.inflation * std::sqrt(spread * spread + unknown), strength);
 }
 
 std::pair<double, double> Forecast::interval_parts() const {

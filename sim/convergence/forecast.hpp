@@ -65,7 +65,6 @@ class Forecast {
   StabilityIndices index_;
   StabilityIndices weak_index_, strong_index_;  ///< with compensation at the ends of its interval
   double failure_ = 0;
-  double inflation_ = 1;
 };
 
 /// The same without staleness: what its staleness costs is told against it.

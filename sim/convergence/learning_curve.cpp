@@ -23,10 +23,12 @@ double slowed(double progress, double slowing, double fading) {
 
 }  // namespace
 
-LearningCurvePrior learning_curve_prior() {
+LearningCurvePrior learning_curve_prior(CurveForm form) {
+  constexpr double kHeld = 1e-4;  // a standard deviation of as good as 0
+  const double extra = form == CurveForm::freer ? 0.5 : kHeld;
   LearningCurvePrior prior;
-  prior.mean << std::log(0.02), std::log(10), 0.7, std::log(0.1), 1, 2, 0, 0.5;
-  prior.deviation << 0.7, 2, 0.4, 1.5, 1.5, 0.6, 1.5, 0.3;
+  prior.mean << std::log(0.02), std::log(10), 0.7, std::log(0.1), 1, 2, 0, 0.5, 0;
+  prior.deviation << 0.7, 2, 0.4, 1.5, 1.5, 0.6, 1.5, 0.3, extra;
   return prior;
 }
 
@@ -39,9 +41,9 @@ LogError log_error(const LearningCurve& curve, const CurvePlace& place) {
   const double progress = std::exp(curve[kLogScale]) * place.updates * place.effective_rate /
                           (1 + place.effective_rate / saturation);
   const double fading = 1 / (1 + std::exp(-curve[kFadingLogit]));
-  const double log_slowing = curve[kLogStrength] +
-                             curve[kSteepness] * std::log(index / (1 - index)) +
-                             fading * std::log(kMiddle);
+  const double log_slowing =
+      curve[kLogStrength] + curve[kSteepness] * std::log(index / (1 - index)) +
+      curve[kStalenessPower] * std::log((1 + place.staleness) / 2) + fading * std::log(kMiddle);
   const double slowing = std::exp(std::min(kWorstSlowing, log_slowing));
   const auto healthy = [&](double made) {
     return std::log(std::exp(curve[kLogFloor]) +

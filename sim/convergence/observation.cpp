@@ -10,7 +10,8 @@
 namespace rehearse {
 namespace {
 
-constexpr std::size_t kBins = 8;
+constexpr std::size_t kStretches = 8;
+constexpr std::size_t kOfAStretch = 4;
 constexpr std::uint64_t kStalest = 10'000;
 
 [[noreturn]] void refuse(const std::string& name, const std::string& why) {
@@ -23,26 +24,26 @@ double error_of(const CurvePoint& point, const Curve& curve) {
   return std::max(1 - point.test_accuracy, 0.5 / samples);
 }
 
-std::vector<ErrorPoint> binned(const Curve& curve) {
+std::vector<ErrorPoint> points_of(const Curve& curve) {
   const auto& points = curve.points;
   const auto first = static_cast<double>(points[1].update);
   const double span = std::log(static_cast<double>(points.back().update) / first);
-  std::vector<ErrorPoint> bins(kBins);
-  std::vector<double> counts(kBins);
+  std::vector<std::vector<ErrorPoint>> stretches(kStretches);
   for (std::size_t i = 1; i < points.size(); ++i) {
     const auto update = static_cast<double>(points[i].update);
     const double part = span > 0 ? std::log(update / first) / span : 0;
-    const auto bin = std::min(kBins - 1, static_cast<std::size_t>(part * kBins));
-    bins[bin].update += update;
-    bins[bin].error += error_of(points[i], curve);
-    counts[bin] += 1;
+    const auto at = std::min(kStretches - 1, static_cast<std::size_t>(part * kStretches));
+    stretches[at].push_back({update, error_of(points[i], curve)});
   }
-  std::vector<ErrorPoint> filled;
-  for (std::size_t bin = 0; bin < kBins; ++bin) {
-    if (counts[bin] > 0)
-      filled.push_back({bins[bin].update / counts[bin], bins[bin].error / counts[bin]});
+  std::vector<ErrorPoint> taken;
+  for (const auto& stretch : stretches) {
+    const std::size_t count = std::min(kOfAStretch, stretch.size());
+    for (std::size_t i = 1; i <= count; ++i) {
+      taken.push_back(stretch[i * stretch.size() / count - 1]);  // the last is among them
+      taken.back().share = 1 / static_cast<double>(count);
+    }
   }
-  return filled;
+  return taken;
 }
 
 }  // namespace
@@ -103,7 +104,7 @@ Observation observe(const Curve& curve, const std::string& name) {
       curve.mitigation, curve.workers);
   seen.initial_error = error_of(curve.points.front(), curve);
   seen.updates = static_cast<double>(last.update);
-  if (curve.points.size() > 1) seen.points = binned(curve);
+  if (curve.points.size() > 1) seen.points = points_of(curve);
   seen.failed = has_failed(curve);
   return seen;
 }

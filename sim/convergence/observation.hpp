@@ -29,10 +29,11 @@ struct TrainingSetting {
 TrainingSetting mitigated(TrainingSetting setting, const Mitigation& mitigation,
                           std::uint32_t workers);
 
-/// The mean error around some update.
+/// The error after some update.
 struct ErrorPoint {
   double update = 0;
   double error = 0;  ///< share of the test samples, above 0
+  double share = 1;  ///< of what a stretch of the run says; see Observation::points
 };
 
 /// The share of the untrained error above which a run that ends there has failed.
@@ -41,10 +42,13 @@ inline constexpr double kFailedShare = 0.5;
 /// A curve as the fit sees it.
 struct Observation {
   TrainingSetting setting;
-  std::vector<ErrorPoint> points;  ///< means over bins of equal width in ln(updates)
-  double updates = 0;              ///< of the last point
-  double initial_error = 0;        ///< of the untrained parameters
-  bool failed = false;             ///< has_failed()
+  /// Up to four of each stretch, of eight of equal width in ln(updates), which share its weight
+  /// of 1. Not means of them: what is asked is what one look at a run shows, and means scatter
+  /// less.
+  std::vector<ErrorPoint> points;
+  double updates = 0;        ///< of the last point
+  double initial_error = 0;  ///< of the untrained parameters
+  bool failed = false;       ///< has_failed()
 };
 
 /// Whether the run diverged, or ends (over its last quarter) with more than kFailedShare of the

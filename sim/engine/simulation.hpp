@@ -37,6 +37,7 @@ class Simulation {
     kComputed,         // a rank, b op
     kPacedComputed,    // a cores, b version of what they compute
     kTransferStart,    // a rank, b op
+    kMessageTurn,      // a rank, b op
     kTransferred,      // a rank, b op
     kCollectiveStart,  // a collective, b member
     kCoreTurn,         // a number of who waits for a core
@@ -109,9 +110,9 @@ class Simulation {
     bool busy = false;                  ///< one leaves
     std::set<std::uint32_t> under_way;  ///< ports that something is on its way to
   };
-  /// Messages over sockets that leave a port, all since the same moment, and those after them.
+  /// Messages over sockets that leave a port, and those that others have a head start over.
   struct Turn {
-    double since = 0;
+    double since = 0;  // when the first of them began
     std::uint32_t messages = 0;
     std::deque<RankOp> waiting;  // in order of arrival
   };
@@ -154,7 +155,9 @@ class Simulation {
   void start_transfer(RankOp what, const Transfer& transfer);
   PortPair ports_of(RankOp what) const;
   void send_message(RankOp what);
-  bool take_turn(RankOp what, bool may_share);
+  bool takes_turn(RankOp what);
+  Seconds head_start(RankOp what, bool fresh) const;
+  void end_wait(RankOp what);
   void give_up_turn(RankOp what);
   bool goes_over_socket(RankOp what) const;
   Bytes on_wire(Bytes size, const PortPair& ports) const;

@@ -185,7 +185,10 @@ void Simulation::on_token(Token token) {
       if (cores_[token.a].version() == token.b) end_computing(token.a);
       break;
     case kTransferStart:
-      if (take_turn(what, ranks_[what.rank].done[what.op] > 0)) send_message(what);
+      if (takes_turn(what)) send_message(what);
+      break;
+    case kMessageTurn:
+      end_wait(what);
       break;
     case kTransferred:
       end_communicating(token.a, transfer_slowdown_);

@@ -151,7 +151,6 @@ Json model_object(const ForecastReport& report) {
           {"failed_runs", model.failed_runs},
           {"held_out_error", model.held_out_error},
           {"interval_inflation", model.inflation},
-          {"interval_inflation_beyond", model.inflation_beyond},
           {"curvature_noise", model.curvature_noise},
           {"fails_half_at_index", model.odds.index_at(0.5)}};
 }

@@ -225,8 +225,10 @@ Schedule make_schedule(const Scenario& scenario) {
   const RunOptions& run = scenario.run;
   schedule.iterations = run.steps + run.warmup_steps;
   schedule.jitter = run.jitter;
-  if (scenario.cluster.busy_cores)
-    schedule.jitter.least_spread = scenario.cluster.busy_cores->spread;
+  if (const auto& busy = scenario.cluster.busy_cores) {
+    schedule.jitter.least_spread = busy->spread;
+    schedule.jitter.drift = busy->drift;
+  }
   schedule.seed = run.seed;
   schedule.overlap_slowdown = run.overlap_slowdown;
   for (const Straggler& straggler : run.stragglers) {

@@ -19,10 +19,15 @@ double log_deviation(const Schedule& schedule, const Compute& compute) {
 
 double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t step) {
   const double slowdown = schedule.ranks[rank.index()].slowdown;
+  const bool measured = schedule.jitter.distribution == Jitter::Distribution::measured;
   if (schedule.jitter.distribution == Jitter::Distribution::none ||
-      schedule.jitter.distribution == Jitter::Distribution::measured)
+      (measured && schedule.jitter.drift == 0))
     return slowdown;
   RandomStream stream = random_stream(schedule.seed, "jitter", rank.index(), step);
+  if (measured) {
+    boost::random::normal_distribution<double> drift(0, schedule.jitter.drift);
+    return slowdown * std::exp(drift(stream));
+  }
   if (schedule.jitter.distribution == Jitter::Distribution::exponential)
     return slowdown * -std::log1p(-uniform01(stream));
   // A lognormal of mean 1: sigma^2 = ln(1 + cv^2), mu = -sigma^2 / 2.
@@ -46,7 +51,9 @@ double compute_variation(const Schedule& schedule) {
       mean += own;
       variance += own * own * std::expm1(square);
     }
-    if (mean > 0) most = std::max(most, std::sqrt(variance) / mean);
+    // One lognormal factor more, which all operations of a step have in common.
+    const double square = std::exp(std::pow(schedule.jitter.drift, 2));
+    if (mean > 0) most = std::max(most, std::sqrt(square * (1 + variance / (mean * mean)) - 1));
   }
   return most;
 }

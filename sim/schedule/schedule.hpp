@@ -141,13 +141,15 @@ struct RankSpec {
 };
 
 /// The spread of compute times: every (rank, training step) draws one factor of mean 1; where it
-/// was measured, every operation of every rank draws a lognormal one of median 1.
+/// was measured, one of median 1, and so does every operation of every rank.
 struct Jitter {
   enum class Distribution { none, lognormal, exponential, measured };
   Distribution distribution = Distribution::none;
   double cv = 0;  ///< standard deviation over mean (lognormal; an exponential has 1)
   /// Compute::spread of operations whose own is less (measured).
   double least_spread = 0;
+  /// Standard deviation of ln of a (rank, training step)'s factor (measured).
+  double drift = 0;
 };
 
 /// A training run as plain data: what runs on which lane after what, for `iterations` rounds.

@@ -150,8 +150,11 @@ BOOST_AUTO_TEST_CASE(measured_jitter_draws_what_the_profile_and_the_cores_say) {
     ++units;
   }
   BOOST_TEST(units == 8);
-  BOOST_TEST(made({"cluster.shared_cores=4", "cluster.busy_cores={slowdown: 1.2, spread: 0.3}"})
-                 .jitter.least_spread == 0.3);
+  const Jitter busy = made({"cluster.shared_cores=4",
+                            "cluster.busy_cores={slowdown: 1.2, spread: 0.3, drift: 0.06}"})
+                          .jitter;
+  BOOST_TEST(busy.least_spread == 0.3);
+  BOOST_TEST(busy.drift == 0.06);
   const std::string none = "jitter: no spread of any operation was measured";
   BOOST_TEST(!contains(report_of({"run.jitter=measured"}).at("outside_calibration"), none));
   BOOST_TEST(contains(

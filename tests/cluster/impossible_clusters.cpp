@@ -54,6 +54,10 @@ constexpr Impossible kImpossible[] = {
      "busy_cores: cores that are busy for others are shared ones", "give shared_cores, too"},
     {"{use: aws_p4d, shared_cores: 4, busy_cores: {slowdown: 0.9}}", "1:56",
      "busy_cores.slowdown: cores are no faster for being busy", "give 1 or more"},
+    {"{use: aws_p4d, shared_cores: 4, busy_cores: {slowdown: 1, drift: -0.1}}", "1:66",
+     "busy_cores.drift: expected a number of at least 0; got \"-0.1\"", ""},
+    {"{use: aws_p4d, head_start: -1}", "1:28",
+     "head_start: expected a number of at least 0; got \"-1\"", ""},
     {"{use: aws_p4d, nic_burst: 10Gbps}", "1:27",
      "nic_burst: expected a size with its unit, such as \"25MiB\" or \"80GB\"; got \"10Gbps\" "
      "(units: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)",
@@ -142,7 +146,8 @@ constexpr Impossible kImpossible[] = {
     {"{use: aws_p4d, node: {nic: 10Gbps}}", "1:16",
      "node: `use` takes its machines from the platform; they cannot be given too",
      "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, nic_latency, "
-     "nic_burst, fabric, speed, memory, tdp, usd_per_hour, comm_profile, shared_cores, busy_cores"},
+     "nic_burst, fabric, speed, memory, tdp, usd_per_hour, comm_profile, shared_cores, busy_cores, "
+     "head_start"},
     {"{use: aws_p4d, memory: 0B}", "1:24", "memory: expected a size above zero; got 0B", ""},
 };
 

@@ -19,7 +19,7 @@ constexpr double kFloor = 0.03, kScale = 8, kSaturation = 0.3, kStrength = 5, kS
 LearningCurve simple_curve() {
   LearningCurve curve;
   curve << std::log(kFloor), std::log(kScale), 1, std::log(kSaturation), std::log(kStrength),
-      kSteep, 0, 1;
+      kSteep, 0, 1, 0;
   return curve;
 }
 
@@ -68,36 +68,71 @@ BOOST_AUTO_TEST_CASE(staleness_slows_progress_by_its_index_and_less_so_the_more_
   }
 }
 
+// A power of 0.4 of what staleness 1 is half of: ((1 + 6) / 2)^0.4.
+BOOST_AUTO_TEST_CASE(the_freer_form_slows_by_a_power_of_the_staleness_at_the_same_index) {
+  LearningCurve curve = simple_curve();
+  curve[kStalenessPower] = 0.4;
+  CurvePlace at = place(0.1, 0.3, 500);
+  for (const double staleness : {0.0, 1.0, 6.0}) {
+    at.staleness = staleness;
+    const double t = progress_of(log_error(curve, at));
+    const double slowing = kStrength * std::pow(0.3 / 0.7, kSteep) * std::sqrt(30 / (1 + t)) *
+                           std::pow((1 + staleness) / 2, 0.4);
+    check_near(t * (1 + slowing), 300);
+  }
+}
+
 // --- intervals
 
 namespace {
 
-/// One that was fitted up to a mean staleness of 2, and whose spread alone makes its intervals.
+/// One whose spread alone makes its intervals.
 ConvergenceModel simple_model(std::vector<TrainingOutcome> outcomes) {
-  ConvergenceModel model{
-      .curve = simple_curve(),
-      .covariance = Eigen::MatrixXd::Zero(kLearningCurveParameters, kLearningCurveParameters),
-      .spreads = {},
-      .compensation = {},
-      .odds = DivergenceOdds(std::move(outcomes)),
-      .domain = {}};
+  ConvergenceModel model{.fitted = {.curve = simple_curve(),
+                                    .freer = simple_curve(),
+                                    .covariance = Eigen::MatrixXd::Zero(kLearningCurveParameters,
+                                                                        kLearningCurveParameters)},
+                         .spreads = {},
+                         .compensation = {},
+                         .odds = DivergenceOdds(std::move(outcomes)),
+                         .domain = {}};
   model.initial_error = kUntrained;
-  model.inflation_beyond = 2;
-  model.staleness_step = 1;
+  model.inflation = 2;
   model.least_failed_error = 0.5;
-  model.domain.most_staleness = 2;
   return model;
 }
 
 }  // namespace
 
-// 1 as far as the fit reaches; sqrt(1 + 3 steps) from one step beyond on.
-BOOST_AUTO_TEST_CASE(intervals_widen_with_the_distance_from_the_staleness_fitted) {
-  const ConvergenceModel model = simple_model({});
-  check_near(inflation_at(model, 2), 1);
-  check_near(inflation_at(model, 2.01), 2);
-  check_near(inflation_at(model, 3), 2);
-  check_near(inflation_at(model, 7), 4);
+// ln(error) = ln(untrained) - power ln(1 + t) without a floor: a power known to 0.3 makes it
+// uncertain by 0.3 ln(1 + t), and a freer form with a power of 0.2 more by that much of ln(1 + t).
+BOOST_AUTO_TEST_CASE(what_is_unknown_adds_the_parameters_deviation_and_what_the_forms_differ_by) {
+  FittedCurve fitted{
+      .curve = simple_curve(),
+      .covariance = Eigen::MatrixXd::Zero(kLearningCurveParameters, kLearningCurveParameters)};
+  fitted.curve[kLogFloor] = -1000;
+  fitted.freer = fitted.curve;
+  fitted.freer[kPower] += 0.2;
+  fitted.covariance(kPower, kPower) = 0.3 * 0.3;
+  const double decades = std::log(301);  // of progress: 8 x 500 x 0.1 / (1 + 0.1 / 0.3)
+  check_near(fitted.unknown_variance(place(0.1, 0, 500)), (0.09 + 0.04) * decades * decades);
+}
+
+// The forms differ by more where the staleness that is asked about is larger, at one index.
+BOOST_AUTO_TEST_CASE(an_interval_reaches_as_far_as_the_freer_form_at_the_staleness_that_is_asked) {
+  ConvergenceModel model = simple_model({});
+  model.fitted.freer[kStalenessPower] = 0.4;
+  const TrainingSetting setting{constant_staleness(3), 0.01, 0, 1};
+  const Forecast forecast(model, setting);
+  CurvePlace at = place(0.01, stability_indices(model, setting).slowing, 100);
+  at.staleness = 3;
+  const LogError middle = log_error(model.fitted.curve, at);
+  const double between = log_error(model.fitted.freer, at).value - middle.value;
+  const double deviations = boost::math::quantile(
+      boost::math::normal(), 0.5 + 0.45 / (1 - forecast.failure_probability()));
+  const double off =
+      deviations * model.inflation * std::hypot(model.spreads.at(middle.penalty), between);
+  check_near(1 - forecast.accuracy_after(100).low, std::exp(middle.value + off));
 }
 
 // Where a part p < 0.1 of the runs fails, 90 % of all are 0.9 / (1 - p) of those that train.
@@ -110,11 +145,10 @@ BOOST_AUTO_TEST_CASE(an_interval_holds_90_percent_of_all_runs_with_what_fails_le
     BOOST_TEST((failing > 0.05) == (staleness == 0));
     BOOST_REQUIRE(failing < 0.1);
     const double index = stability_indices(model, setting).slowing;
-    const LogError middle = log_error(model.curve, place(rate, index, 100));
+    const LogError middle = log_error(model.fitted.curve, place(rate, index, 100));
     const double deviations =
         boost::math::quantile(boost::math::normal(), 0.5 + 0.45 / (1 - failing));
-    const double off =
-        deviations * inflation_at(model, staleness) * model.spreads.at(middle.penalty);
+    const double off = deviations * model.inflation * model.spreads.at(middle.penalty);
     const Estimate told = forecast.accuracy_after(100);
     check_near(1 - told.low, std::exp(middle.value + off));
     check_near(1 - told.high, std::exp(middle.value - off));

@@ -109,6 +109,22 @@ BOOST_AUTO_TEST_CASE(a_measured_spread_is_that_of_the_draws) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_measured_drift_is_one_factor_of_a_rank_in_a_step) {
+  const Schedule schedule = two_ranks({.distribution = Distribution::measured, .drift = 0.1});
+  std::vector<double> draws;
+  for (std::uint32_t k = 0; k < 40000; ++k)
+    draws.push_back(std::log(compute_factor(schedule, RankId(0), k)));
+  double sum = 0, squares = 0;
+  for (const double draw : draws) {
+    sum += draw;
+    squares += draw * draw;
+  }
+  BOOST_CHECK_SMALL(sum / 40000, 0.002);
+  BOOST_CHECK_CLOSE(std::sqrt(squares / 40000), 0.1, 2);
+  // The second rank is three times as slow, and draws by itself.
+  BOOST_CHECK_NE(compute_factor(schedule, RankId(1), 7) / 3, std::exp(draws[7]));
+}
+
 BOOST_AUTO_TEST_CASE(computations_vary_as_their_jitter_says) {
   BOOST_CHECK_EQUAL(compute_variation(two_ranks({})), 0);
   BOOST_CHECK_EQUAL(compute_variation(two_ranks({Distribution::lognormal, 0.3})), 0.3);
@@ -119,6 +135,10 @@ BOOST_AUTO_TEST_CASE(computations_vary_as_their_jitter_says) {
   Schedule schedule = one_operation({.duration = Seconds(1), .spread = 0.2});
   BOOST_CHECK_CLOSE(compute_variation(schedule), one, 1e-9);
   std::vector<Op>& ops = schedule.programs.front().ops;
+  schedule.jitter.drift = 0.05;  // E[(XY)^2] = E[X^2] E[Y^2]
+  BOOST_CHECK_CLOSE(compute_variation(schedule), std::sqrt(std::exp(0.0025) * (1 + one * one) - 1),
+                    1e-9);
+  schedule.jitter.drift = 0;
   ops.push_back(ops.front());  // independent: variances add up
   BOOST_CHECK_CLOSE(compute_variation(schedule), one / std::sqrt(2), 1e-9);
   const double mean = std::exp(sigma * sigma / 2);

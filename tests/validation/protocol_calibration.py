@@ -3,6 +3,7 @@
 import datetime
 import hashlib
 import json
+import math
 import os
 import platform
 import re
@@ -15,23 +16,48 @@ BATCHES = {"small_cnn": "4,16,64", "small_mlp": "4,16,64", "densenet121": "2,8"}
 HOSTS = ["--hosts", "2", "--rate", f"{RATE_MBIT}mbit", "--burst", BURST]
 SIZES = "1KiB,4KiB,16KiB,64KiB,256KiB,512KiB,1MiB,2MiB,4MiB,8MiB"
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-# What one process takes alone, and each of as many as there are cores, in turns: the machine's speed may change.
-BUSY_MODEL, BUSY_BATCH, BUSY_ROUNDS, BUSY_ESTIMATE_S = "small_cnn", 16, 3, 30
+# A machine that others use changes its speed from second to second: a profile is the median one of some that were
+# measured minutes apart.
+PROFILE_ROUNDS = 3
+# What one process takes alone, and each of as many as there are cores, in turns, some in every round.
+BUSY_MODEL, BUSY_BATCH, BUSY_TURNS, BUSY_ESTIMATE_S = "small_cnn", 16, 2, 20
 BUSY_COMMAND = ["compute", "--model", BUSY_MODEL, "--image", "32", "--batches", str(BUSY_BATCH), "--optimizers", "sgd",
                 "--repeat", "40", "--threads", "1", "--cpu", "--quiet", "--output"]
 # Roughly, for the plan.
-ESTIMATE_S = {"small_cnn": 15, "small_mlp": 10, "densenet121": 40, "collectives": 100}
+ESTIMATE_S = {"small_cnn": 15, "small_mlp": 10, "densenet121": 40, "collectives": 100, "head start": 30}
 
 
-def commands():
-    """Every measurement: its name, the testbed's options (none: it needs no hosts) and the calibrator's."""
-    for model, batches in BATCHES.items():
-        yield model, None, ["compute", "--model", model, "--image", "32", "--batches", batches, "--optimizers", "sgd",
-                            "--repeat", "40", "--threads", "1", "--cpu", "--quiet",
-                            "--output", f"calibration/compute/{model}_image32_fp32.yaml"]
-    yield ("collectives", HOSTS,
-           ["comm", "--sizes", SIZES, "--link-rate", f"{RATE_MBIT}Mbps", "--overlap", "none", "--repeat", "10", "--threads", "1", "--cpu", "--quiet",
-            "--output", "calibration/comm.yaml"])
+COLLECTIVES = ["comm", "--sizes", SIZES, "--link-rate", f"{RATE_MBIT}Mbps", "--overlap", "none", "--repeat", "10",
+               "--threads", "1", "--cpu", "--quiet", "--output", "calibration/comm.yaml"]
+
+
+def profile_command(model, output):
+    return ["compute", "--model", model, "--image", "32", "--batches", BATCHES[model], "--optimizers", "sgd",
+            "--repeat", "40", "--threads", "1", "--cpu", "--quiet", "--output", str(output)]
+
+
+def step_times(file):
+    """Of a profile: each batch with the seconds of its whole step."""
+    text = file.read_text(encoding="utf-8")
+    return [(int(size), seconds(time)) for size, time in
+            re.findall(r"- batch: (\d+)\n(?:.*\n)*?    whole: \{.*step: ([^ ,}]+)\}", text)]
+
+
+def median_profile(files):
+    """The one whose steps take, all batches together, as long as the median one's; of two the faster."""
+    ranked = sorted(files, key=lambda file: (sum(time for _, time in step_times(file)), file.name))
+    return ranked[(len(ranked) - 1) // 2]
+
+
+def drift(rounds):
+    """How far the speed of one core for a second is from that of another, or its own later: the standard deviation of
+    the logarithm. Of processes that computed together, each by its median unit against all of them."""
+    processes = [process for _, together in rounds for process in together]
+    if len(processes) < 2:
+        return 0.0
+    typical = [statistics.median(process[unit][0] for process in processes) for unit in range(len(processes[0]))]
+    return statistics.stdev(math.log(statistics.median(time / usual for (time, _), usual in zip(process, typical)))
+                            for process in processes)
 
 
 def burst_bytes(burst):
@@ -71,15 +97,22 @@ class Frozen:
             whole.update(file.read_bytes())
         return whole.hexdigest()[:16]
 
+    def profile(self, model):
+        return self.folder / "compute" / f"{model}_image32_fp32.yaml"
+
     def step_time(self, model, batch):
         """Of one host alone, in seconds; between the measured batches in proportion."""
-        text = (self.folder / "compute" / f"{model}_image32_fp32.yaml").read_text(encoding="utf-8")
-        points = [(int(size), seconds(time)) for size, time in
-                  re.findall(r"- batch: (\d+)\n(?:.*\n)*?    whole: \{.*step: ([^ ,}]+)\}", text)]
+        points = step_times(self.profile(model))
         below = max((point for point in points if point[0] <= batch), default=points[0])
         above = min((point for point in points if point[0] >= batch), default=points[-1])
         share = (batch - below[0]) / (above[0] - below[0]) if above[0] > below[0] else 0.0
         return below[1] + share * (above[1] - below[1])
+
+    def keep_profiles(self, measured):
+        """The median one of each model's, of those in a folder."""
+        (self.folder / "compute").mkdir(parents=True, exist_ok=True)
+        for model in BATCHES:
+            write_whole(self.profile(model), median_profile(list(measured.glob(f"{model}.*.yaml"))).read_text("utf-8"))
 
     def write_busy(self, rounds):
         """What computation takes while all cores compute, over what it takes alone, from the times of each round's
@@ -89,18 +122,21 @@ class Frozen:
             statistics.median(process[unit][0] for process in one["together"]) / process_alone[unit][0]
             for one in raw for process_alone in one["alone"] for unit in range(len(process_alone)))
         spread = statistics.median(spread for one in raw for process in one["together"] for _, spread in process)
-        self.busy = {"slowdown": round(max(1.0, slowdown), 3), "spread": round(spread, 3)}
+        self.busy = {"slowdown": round(max(1.0, slowdown), 3), "spread": round(spread, 3),
+                     "drift": round(drift(rounds), 3)}
         write_whole(self.folder / "busy.json", json.dumps({**self.busy, "model": BUSY_MODEL, "batch": BUSY_BATCH,
                                                            "rounds": raw}) + "\n")
 
-    def write_clusters(self, source, latency_us):
-        """The hosts as clusters, from what was measured on them. A message takes `latency_us` between two."""
+    def write_clusters(self, source, latency_us, head_start):
+        """The hosts as clusters, from what was measured on them. A message takes `latency_us` between two, and those
+        under way get the part `head_start` of one ahead of it."""
         latency = f"  nic_latency: {latency_us:.1f}us\n"
         node = self.node_text() + latency
         header = f'source: "{source}"\n'
         # All hosts are on this machine.
         footer = (f"fabric: {{star: {{}}}}\nshared_cores: {os.cpu_count()}\n"
-                  f"busy_cores: {{slowdown: {self.busy['slowdown']}, spread: {self.busy['spread']}}}\ncomm_profile: comm.yaml\n")
+                  f"busy_cores: {{slowdown: {self.busy['slowdown']}, spread: {self.busy['spread']}, "
+                  f"drift: {self.busy['drift']}}}\nhead_start: {head_start}\ncomm_profile: comm.yaml\n")
         served = self.group("worker", 2, node, RATE_MBIT) + self.group("server", 1, f"  gpus: 0\n{latency}", RATE_MBIT)
         unequal = self.group("fast", 2, node, 400) + self.group("slow", 2, node, 100)
         one = f"nodes: 2\nnode:\n{node}  nic: {RATE_MBIT}Mbps\n  nic_burst: {burst_bytes(BURST)}\n"

@@ -1,0 +1,59 @@
+// Curves as the fit sees them.
+#include "convergence/observation.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <vector>
+
+using namespace rehearse;
+
+namespace {
+
+/// With points after these updates, whose errors are 1 / (2 + update).
+Curve curve_with(const std::vector<std::uint64_t>& updates) {
+  Curve curve{.source = "replay",
+              .model = "small_mlp",
+              .dataset = "mnist",
+              .train_samples = 8000,
+              .test_samples = 2000,
+              .workers = 1,
+              .batch = 32,
+              .learning_rate = 0.1,
+              .momentum = 0,
+              .weight_decay = 0,
+              .mitigation = {},
+              .seed = 1,
+              .staleness = {.mean = 0, .p50 = 0, .p99 = 0, .max = 0, .histogram = {{0, 100}}},
+              .updates = updates.back(),
+              .diverged = false,
+              .points = {}};
+  for (const std::uint64_t update : updates) {
+    const double error = 1 / (2 + static_cast<double>(update));
+    curve.points.push_back(
+        {update, Seconds(0), 32 * update, std::nullopt, std::nullopt, 1 - error});
+  }
+  return curve;
+}
+
+}  // namespace
+
+// 1 to 100 in eight stretches of a factor 1.78: 1 alone in the first, 90 to 100 in the last. Of
+// these eleven the 2nd, 5th, 8th and 11th, as they are: none is a mean.
+BOOST_AUTO_TEST_CASE(of_each_stretch_of_a_curve_up_to_four_looks_share_its_weight) {
+  std::vector<std::uint64_t> updates = {0, 1};
+  for (std::uint64_t update = 90; update <= 100; ++update) updates.push_back(update);
+  const Observation seen = observe(curve_with(updates), "curve");
+  const std::vector<double> expected = {1, 91, 94, 97, 100};
+  BOOST_REQUIRE(seen.points.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    BOOST_TEST(seen.points[i].update == expected[i]);
+    BOOST_TEST(std::abs(seen.points[i].error - 1 / (2 + expected[i])) < 1e-15);
+    BOOST_TEST(seen.points[i].share == (i == 0 ? 1 : 0.25));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_curve_of_few_points_is_taken_whole) {
+  const Observation seen = observe(curve_with({0, 10, 20, 40, 80}), "curve");
+  BOOST_REQUIRE(seen.points.size() == 4u);
+  for (const ErrorPoint& point : seen.points) BOOST_TEST(point.share == 1);
+}
