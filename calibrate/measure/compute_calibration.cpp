@@ -25,6 +25,8 @@ Chain prepared_chain(const ComputePlan& plan, const MeasuredDevice& device) {
   torch::manual_seed(kSeed);
   const Chain chain =
       plan.script ? script_chain(*plan.script) : build_chain(plan.model, plan.shape);
+  if (plan.script && !plan.batches.empty())
+    check_script_batch(chain, *std::ranges::min_element(plan.batches));
   move_to(chain, device.torch_device());
   apply_precision(plan.precision, chain);
   return chain;

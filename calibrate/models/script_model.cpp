@@ -5,8 +5,6 @@
 #include <torch/csrc/jit/python/update_graph_executor_opt.h>
 #include <torch/script.h>
 
-#include <charconv>
-#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
@@ -17,32 +15,9 @@ namespace {
 
 namespace jit = torch::jit;
 
-constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 /// Samples of the batch that a module is tried with: batch norms need more than one.
 constexpr std::int64_t kTried = 2;
 constexpr double kTolerance = 1e-5;
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts = {""};
-  for (const char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
-std::int64_t positive(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1 ||
-      value > kMostElements) {
-    throw std::invalid_argument(fmt::format("expected a positive whole number; got \"{}\"", text));
-  }
-  return value;
-}
 
 /// LibTorch's messages go on with a trace.
 std::string first_line(const std::exception& error) {
@@ -235,22 +210,6 @@ torch::Tensor class_loss(const torch::Tensor& output, const torch::Tensor& targe
 
 }  // namespace
 
-ScriptInput parse_script_input(const std::string& text) {
-  const std::vector<std::string> parts = split(text, ':');
-  ScriptInput input;
-  for (const std::string& size : split(parts[0], 'x')) input.sizes.push_back(positive(size));
-  if (parts.size() == 1) return input;
-  input.tokens = parts[1] == "long";
-  if ((!input.tokens && parts[1] != "float") || parts.size() > (input.tokens ? 3 : 2)) {
-    throw std::invalid_argument(fmt::format(
-        "expected a sample's shape and type, such as 3x224x224, 784:float or 128:long:30522; got "
-        "\"{}\"",
-        text));
-  }
-  if (parts.size() == 3) input.vocabulary = positive(parts[2]);
-  return input;
-}
-
 const std::vector<std::string>& script_losses() {
   static const std::vector<std::string> kAll = {"sum_of_squares", "cross_entropy"};
   return kAll;
@@ -278,6 +237,18 @@ Chain script_chain(const ScriptSource& source) {
   }
   chain.units = units_of(source, module, input);
   return chain;
+}
+
+void check_script_batch(const Chain& chain, std::int64_t batch) {
+  torch::Tensor value = random_batch(chain.input, batch, torch::kCPU).input;
+  try {
+    for (const ChainUnit& unit : chain.units) value = unit.module->forward(value);
+  } catch (const std::exception& error) {
+    throw InputError(fmt::format(
+        "error: --batches: {} does not train with {} {} at a time: {}\nremedy: --batches "
+        "{} or more, or a larger --input",
+        chain.name, batch, batch == 1 ? "sample" : "samples", last_line(error), kTried));
+  }
 }
 
 }  // namespace rehearse

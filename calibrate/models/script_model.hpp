@@ -43,4 +43,8 @@ const std::vector<std::string>& script_losses();
 /// input, has no parameters, or gives what the loss does not take.
 Chain script_chain(const ScriptSource& source);
 
+/// InputError, which names `--batches`, if the chain of a module cannot be trained with so few
+/// samples at a time, as where a batch norm sees one value of each channel.
+void check_script_batch(const Chain& chain, std::int64_t batch);
+
 }  // namespace rehearse

@@ -1,5 +1,7 @@
 // A user's own TorchScript modules: into which units they are split, and what is refused.
+#include <fmt/format.h>
 #include <torch/script.h>
+#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -16,7 +18,7 @@ namespace jit = torch::jit;
 /// A folder that is gone after the test.
 struct Folder {
   std::filesystem::path path =
-      std::filesystem::temp_directory_path() / "rehearse_models_script_test";
+      std::filesystem::temp_directory_path() / fmt::format("rehearse_models_script_{}", getpid());
   Folder() { std::filesystem::create_directories(path); }
   ~Folder() { std::filesystem::remove_all(path); }
 };
@@ -163,6 +165,26 @@ void fails(Call call, const std::string& expected) {
     const std::string text = error.what();
     BOOST_TEST(text.find(expected) != std::string::npos, text << " has no " << expected);
     BOOST_TEST(text.find("\nremedy: ") != std::string::npos);
+  }
+}
+
+/// As PyTorch's batch norm in training, which needs two values of each channel.
+constexpr const char* kNormalised =
+    "  assert x.size(0) > 1, \"Expected more than 1 value per channel when training\"\n"
+    "  return getattr(self, \"1\").forward(x)\n";
+
+BOOST_AUTO_TEST_CASE(a_batch_norm_of_one_value_is_refused_in_words) {
+  const Chain chain = Saved(sequential(kNormalised)).chain("12");
+  BOOST_CHECK_NO_THROW(check_script_batch(chain, 2));
+  try {
+    check_script_batch(chain, 1);
+    BOOST_ERROR("no error");
+  } catch (const InputError& error) {
+    const std::string text = error.what();
+    BOOST_TEST(text.find("error: --batches: net does not train with 1 sample at a time: ") == 0U);
+    BOOST_TEST(text.find("Expected more than 1 value per channel when training\nremedy: "
+                         "--batches 2 or more, or a larger --input") != std::string::npos,
+               text);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <thread>
 
@@ -13,6 +14,9 @@ using namespace tcp;
 using namespace std::chrono_literals;
 
 namespace {
+
+/// Long before anybody's patience ends.
+constexpr double kSoon = 50;
 
 std::string error_of(const std::function<void()>& action) {
   try {
@@ -33,13 +37,23 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// A process of its own that trains slowly as worker 1 until it is killed.
+/// A process of its own that trains slowly as worker 1 until it is killed; it does so when this
+/// returns.
 pid_t fork_slow_worker(const Endpoint& endpoint) {
+  std::array<int, 2> trains{};
+  BOOST_REQUIRE(pipe(trains.data()) == 0);
   const pid_t child = fork();
-  if (child != 0) return child;
+  if (child != 0) {
+    close(trains[1]);
+    char told = 0;
+    BOOST_REQUIRE(read(trains[0], &told, 1) == 1);
+    close(trains[0]);
+    return child;
+  }
   try {
     train({endpoint}, 1, 1'000'000, {1, 2},
-          [](auto worker, auto iteration, const auto& parameters) {
+          [&](auto worker, auto iteration, const auto& parameters) {
+            if (iteration == 1 && write(trains[1], "x", 1) != 1) _exit(1);
             std::this_thread::sleep_for(1ms);
             return towards(worker, iteration, parameters);
           });
@@ -52,11 +66,10 @@ pid_t fork_slow_worker(const Endpoint& endpoint) {
 
 BOOST_AUTO_TEST_CASE(a_worker_that_is_killed_ends_the_run_with_its_name_on_every_side) {
   Running server = start(options_of({.workers = 2, .sgd = {1e-3, 0}}));
-  const pid_t victim = fork_slow_worker(server.endpoint);
   auto survivor = std::async(std::launch::async, [&] {
     return error_of([&] { train({server.endpoint}, 0, 1'000'000, {1, 2}, towards); });
   });
-  std::this_thread::sleep_for(100ms);
+  const pid_t victim = fork_slow_worker(server.endpoint);
   kill(victim, SIGKILL);
   waitpid(victim, nullptr, 0);
   std::string told, own;
@@ -64,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_killed_ends_the_run_with_its_name_on_every
     told = survivor.get();
     own = error_of([&] { server.result.get(); });
   });
-  BOOST_TEST(waited.value() < 2);
+  BOOST_TEST(waited.value() < kSoon);
   BOOST_TEST(contains(own, "error: worker 1 is gone in iteration "), own);
   BOOST_TEST(contains(told, "error: worker 1 is gone in iteration "), told);
   BOOST_TEST(contains(told, "(told by the server at 127.0.0.1:"), told);
@@ -82,38 +95,46 @@ BOOST_AUTO_TEST_CASE(a_server_that_is_gone_is_named) {
     _exit(0);
   }
   listening = Socket();
+  std::promise<void> trains;
   auto worker = std::async(std::launch::async, [&] {
-    return error_of([&] { train({endpoint}, 0, 100'000'000, {1, 2}, towards); });
+    return error_of([&] {
+      train({endpoint}, 0, 100'000'000, {1, 2}, [&](auto w, auto k, const auto& parameters) {
+        if (k == 1) trains.set_value();
+        return towards(w, k, parameters);
+      });
+    });
   });
-  std::this_thread::sleep_for(100ms);
+  trains.get_future().wait();
   kill(server, SIGKILL);
   waitpid(server, nullptr, 0);
   BOOST_TEST(worker.get() == "error: the server at " + to_string(endpoint) + " is gone");
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_never_comes_is_named_in_time) {
-  Running server = start({{.workers = 2, .sgd = {}}, Seconds(0.3), Seconds(5)});
+  Running server = start({{.workers = 2, .sgd = {}}, Seconds(3), kPatient});
   std::string told;
   const Seconds waited = time_of([&] {
     told = error_of([&] { train({server.endpoint}, 0, 10, {1, 2}, towards); });
   });
-  BOOST_TEST(waited.value() < 2);
-  BOOST_TEST(contains(told, "error: worker 1 did not come within 300 ms"), told);
+  BOOST_TEST(waited.value() < kSoon);
+  BOOST_TEST(contains(told, "error: worker 1 did not come within 3.00 s"), told);
   BOOST_CHECK_THROW(server.result.get(), MissingError);
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_hangs_is_named_in_time) {
-  Running server = start({{.workers = 2, .sgd = {}}, Seconds(5), Seconds(0.3)});
+  Running server = start({{.workers = 2, .sgd = {}}, kPatient, Seconds(3)});
+  std::promise<void> over;
   auto hanging = std::async(std::launch::async, [&] {
     return error_of([&] {
-      train({server.endpoint}, 1, 10, {1, 2}, [](auto w, auto k, const auto& parameters) {
-        std::this_thread::sleep_for(1s);
+      train({server.endpoint}, 1, 10, {1, 2}, [&](auto w, auto k, const auto& parameters) {
+        over.get_future().wait();
         return towards(w, k, parameters);
       });
     });
   });
   const std::string told = error_of([&] { train({server.endpoint}, 0, 10, {1, 2}, towards); });
-  BOOST_TEST(contains(told, "error: worker 1 was silent for 300 ms"), told);
+  BOOST_TEST(contains(told, "error: worker 1 was silent for 3.00 s"), told);
+  over.set_value();
   hanging.get();
 }
 
@@ -137,20 +158,18 @@ BOOST_AUTO_TEST_CASE(a_port_in_use_is_named) {
 }
 
 BOOST_AUTO_TEST_CASE(a_place_where_nothing_listens_is_named_in_time) {
-  Socket listening = listen_on({kHost, 0});
-  const Endpoint endpoint{kHost, port_of(listening)};
-  listening = Socket();
+  const Socket reserved = reserve_port();
+  const Endpoint endpoint{kHost, port_of(reserved)};
   std::string text;
   const Seconds waited =
       time_of([&] { text = error_of([&] { connect_to(endpoint, Deadline(Seconds(0.3))); }); });
   BOOST_TEST(text == "error: nothing listens at " + to_string(endpoint) + " (tried for 300 ms)");
-  BOOST_TEST(waited.value() < 2);
+  BOOST_TEST(waited.value() < kSoon);
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_starts_late_is_found) {
-  Socket listening = listen_on({kHost, 0});
-  const Endpoint endpoint{kHost, port_of(listening)};
-  listening = Socket();
+  const Socket reserved = reserve_port();
+  const Endpoint endpoint{kHost, port_of(reserved)};
   auto late = std::async(std::launch::async, [&] {
     std::this_thread::sleep_for(200ms);
     return serve_parameters(listen_on(endpoint), options_of({.workers = 1, .sgd = {1, 0}}));

@@ -1,9 +1,11 @@
 // Servers and workers over real sockets, in threads: what training with them is.
 #include <algorithm>
+#include <atomic>
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <memory>
 #include <thread>
 
 #include "tcp_workers.hpp"
@@ -77,25 +79,30 @@ BOOST_DATA_TEST_CASE(no_update_is_staler_than_the_bound_allows, data::make({0, 1
   }
 }
 
+/// Worker 2's first gradient comes once another worker is at the given iteration.
+Gradient once_another_is_at(std::uint64_t iteration) {
+  return [iteration, there = std::make_shared<std::atomic<bool>>(false)](auto worker, auto own,
+                                                                         const auto& parameters) {
+    if (worker != 2 && own == iteration) {
+      *there = true;
+      there->notify_all();
+    }
+    if (worker == 2) there->wait(false);
+    return towards(worker, own, parameters);
+  };
+}
+
 BOOST_AUTO_TEST_CASE(an_asynchronous_run_exceeds_that_bound) {
-  // The negative control: three workers, one that sleeps, nobody waits for it.
+  // The negative control: three workers, one that is late, nobody waits for it.
   Running server =
       start(options_of({.workers = 3, .mode = ServerMode::asynchronous, .sgd = {1e-3, 0}}));
-  train_all({server.endpoint}, 3, 60, {1, 2},
-            [](auto worker, auto iteration, const auto& parameters) {
-              if (worker == 2) std::this_thread::sleep_for(5ms);
-              return towards(worker, iteration, parameters);
-            });
+  train_all({server.endpoint}, 3, 60, {1, 2}, once_another_is_at(20));
   BOOST_TEST(summarize_staleness(server.result.get().log).max > 2 * (2 * 1 + 1));
 }
 
 BOOST_AUTO_TEST_CASE(a_round_with_a_backup_worker_does_not_wait_for_the_slow_one) {
   Running server = start(options_of({.workers = 3, .backup_workers = 1, .sgd = {1e-3, 0}}));
-  train_all({server.endpoint}, 3, 20, {1, 2},
-            [](auto worker, auto iteration, const auto& parameters) {
-              if (worker == 2) std::this_thread::sleep_for(20ms);
-              return towards(worker, iteration, parameters);
-            });
+  train_all({server.endpoint}, 3, 20, {1, 2}, once_another_is_at(3));
   const ServerResult result = server.result.get();
   BOOST_TEST(result.log.size() == 40u);
   BOOST_TEST(result.dropped > 0u);
@@ -123,9 +130,9 @@ BOOST_AUTO_TEST_CASE(parameters_larger_than_any_socket_buffer_arrive_whole) {
 
 BOOST_AUTO_TEST_CASE(a_stranger_that_talks_nonsense_disturbs_nobody) {
   Running server = start(options_of({.workers = 1, .sgd = {1, 0}}));
-  const Socket stranger = connect_to(server.endpoint, Deadline(Seconds(5)));
+  const Socket stranger = connect_to(server.endpoint, Deadline(kPatient));
   const std::string nonsense = "GET / HTTP/1.1\r\nHost: somewhere else entirely\r\n\r\n";
-  send_all(stranger, std::as_bytes(std::span(nonsense)), {}, Deadline(Seconds(5)), "the server");
+  send_all(stranger, std::as_bytes(std::span(nonsense)), {}, Deadline(kPatient), "the server");
   BOOST_TEST(train_all({server.endpoint}, 1, 3, {1, 2}, towards).size() == 1u);
   BOOST_TEST(server.result.get().log.size() == 3u);
 }

@@ -16,6 +16,8 @@ namespace tcp {
 using namespace rehearse;
 
 inline const std::string kHost = "127.0.0.1";
+/// With those that answer, however busy the machine.
+constexpr Seconds kPatient{100};
 
 /// A server in a thread of its own.
 struct Running {
@@ -32,7 +34,7 @@ inline Running start(const ParameterServerOptions& options) {
 }
 
 inline ParameterServerOptions options_of(const UpdateRuleOptions& rule) {
-  return {rule, Seconds(5), Seconds(5)};
+  return {rule, kPatient, kPatient};
 }
 
 inline std::span<std::byte> bytes(std::vector<double>& values) {
@@ -40,8 +42,7 @@ inline std::span<std::byte> bytes(std::vector<double>& values) {
 }
 
 inline ParameterClientOptions worker_options(std::size_t worker, std::uint64_t iterations) {
-  return {static_cast<std::uint32_t>(worker), ElementType::float64, iterations, Seconds(5),
-          Seconds(5)};
+  return {static_cast<std::uint32_t>(worker), ElementType::float64, iterations, kPatient, kPatient};
 }
 
 using Gradient = std::function<std::vector<double>(std::size_t worker, std::uint64_t iteration,
