@@ -51,6 +51,7 @@ class DdpProgram {
   std::vector<After> add_backward(bool first, bool last);
   Gradients gradients(bool first, bool last) const;
   After reduce(std::size_t bucket, OpId backward);
+  std::optional<OpId> copy(const std::string& what, Bytes moved, After after);
   Bytes moved_into(std::size_t bucket) const;
   Bytes moved_out_of(std::size_t bucket) const;
   void add_optimizer(std::vector<After> reduced);
@@ -109,10 +110,16 @@ std::vector<After> DdpProgram::add_backward(bool first, bool last) {
       reduced.push_back(reduce(next, backward));
   }
   for (std::size_t bucket = 0; bucket < reduced.size(); ++bucket)
-    if (const auto copied = builder_.copy("bucket " + std::to_string(bucket) + " to gradients",
-                                          moved_out_of(bucket), {reduced[bucket]}))
+    if (const auto copied = copy("bucket " + std::to_string(bucket) + " to gradients",
+                                 moved_out_of(bucket), reduced[bucket]))
       reduced[bucket] = {*copied};
   return reduced;
+}
+
+/// One GPU alone is trained without DDP.
+std::optional<OpId> DdpProgram::copy(const std::string& what, Bytes moved, After after) {
+  if (job_.cluster.gpu_count() == 1) return std::nullopt;
+  return builder_.copy(what, moved, {after});
 }
 
 /// Read and written as a bucket fills: the Reducer divides each gradient by the number of ranks on
@@ -135,8 +142,8 @@ Bytes DdpProgram::moved_out_of(std::size_t bucket) const {
 }
 
 After DdpProgram::reduce(std::size_t bucket, OpId backward) {
-  const auto filled = builder_.copy("gradients to bucket " + std::to_string(bucket),
-                                    moved_into(bucket), {{backward}});
+  const auto filled =
+      copy("gradients to bucket " + std::to_string(bucket), moved_into(bucket), {backward});
   const Bytes size = on_the_wire(options_.ddp, buckets_[bucket].size, element_);
   const OpId op = builder_.collective(
       nccl_, "bucket " + std::to_string(bucket),

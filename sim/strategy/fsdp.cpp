@@ -39,10 +39,13 @@ class FreeEvents {
 };
 
 // FSDP's hooks run on the host before a FlatParameter's first unit, either way; and autograd copies
-// the gradients of its parts, of the type that it computed with, into one flat tensor.
+// the gradients of its parts, of the type that it computed with, into one flat tensor. One GPU
+// alone is trained without FSDP.
 StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
-                        const Fsdp& options, Precision precision) {
-  const Bytes element = parameter_element(options.param_dtype.value_or(precision));
+                        const Fsdp& options, const Job& job) {
+  const Bytes element = job.cluster.gpu_count() == 1
+                            ? Bytes(0)
+                            : parameter_element(options.param_dtype.value_or(job.precision));
   for (const FlatParameter& run : runs) {
     costs.units[run.first].forward_launch += options.host_overhead;
     costs.units[run.last].backward_launch += options.host_overhead;
@@ -60,7 +63,7 @@ class FsdpProgram {
         node_(group.node),
         shards_(static_cast<double>(shards)),
         runs_(wrap(job.model, options, shards)),
-        costs_(with_overhead(costs, runs_, options, job.precision)),
+        costs_(with_overhead(costs, runs_, options, job)),
         builder_(group.name, costs_, job),
         memory_(builder_, options, runs_, shards),
         nccl_(builder_.lane("nccl", LaneKind::communication)) {
