@@ -8,7 +8,7 @@ namespace rehearse {
 
 bool keep_freed_memory() {
   constexpr int kUnlimited = std::numeric_limits<int>::max(), kMiB = 1 << 20;
-  // Before 2.35 glibc takes no more than half of an arena's heap.
+  // Older versions of glibc take no more than half of an arena's heap; 2.36 takes any.
   constexpr int kMostBefore = 32 * kMiB;
   const bool from_heap =
       mallopt(M_MMAP_THRESHOLD, kUnlimited) == 1 || mallopt(M_MMAP_THRESHOLD, kMostBefore) == 1;

@@ -52,6 +52,7 @@ class DdpProgram {
   Gradients gradients(bool first, bool last) const;
   After reduce(std::size_t bucket, OpId backward);
   std::optional<OpId> copy(const std::string& what, Bytes moved, After after);
+  Bytes moved_to_convert(std::size_t bucket) const;
   Bytes moved_into(std::size_t bucket) const;
   Bytes moved_out_of(std::size_t bucket) const;
   void add_optimizer(std::vector<After> reduced);
@@ -122,6 +123,13 @@ std::optional<OpId> DdpProgram::copy(const std::string& what, Bytes moved, After
   return builder_.copy(what, moved, {after});
 }
 
+/// Read and written by a hook that converts a bucket, either way; nothing where it has that type.
+Bytes DdpProgram::moved_to_convert(std::size_t bucket) const {
+  const Bytes size = buckets_[bucket].size;
+  const Bytes converted = on_the_wire(options_.ddp, size, element_);
+  return converted == size ? Bytes(0) : size + converted;
+}
+
 /// Read and written as a bucket fills: the Reducer divides each gradient by the number of ranks on
 /// its way into it, in place where `.grad` is a view of it. Before a hook that compresses it only
 /// copies; the hook converts, and divides what it made (fp16_compress_hook in
@@ -130,15 +138,13 @@ Bytes DdpProgram::moved_into(std::size_t bucket) const {
   const Bytes size = buckets_[bucket].size;
   if (options_.ddp.compression == Ddp::Compression::none) return 2 * size;
   const Bytes copied = options_.ddp.gradient_as_bucket_view ? Bytes(0) : 2 * size;
-  return copied + size + 3 * on_the_wire(options_.ddp, size, element_);
+  return copied + moved_to_convert(bucket) + 2 * on_the_wire(options_.ddp, size, element_);
 }
 
 /// And as it is emptied into `.grad`.
 Bytes DdpProgram::moved_out_of(std::size_t bucket) const {
-  const Bytes size = buckets_[bucket].size;
-  const Bytes copied = options_.ddp.gradient_as_bucket_view ? Bytes(0) : 2 * size;
-  if (options_.ddp.compression == Ddp::Compression::none) return copied;
-  return copied + on_the_wire(options_.ddp, size, element_) + size;
+  const Bytes copied = options_.ddp.gradient_as_bucket_view ? Bytes(0) : 2 * buckets_[bucket].size;
+  return moved_to_convert(bucket) + copied;
 }
 
 After DdpProgram::reduce(std::size_t bucket, OpId backward) {
