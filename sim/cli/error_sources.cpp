@@ -2,14 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
-
-#include "engine/engine.hpp"
-
 namespace rehearse {
 namespace {
-
-using Json = nlohmann::json;
 
 enum class Source { compute, communication };
 
@@ -86,16 +80,6 @@ Schedule shortened(const Schedule& schedule) {
   return short_one;
 }
 
-Headline headline_of(const Scenario& scenario, const Schedule& schedule, const Trace& trace) {
-  return headline({.scenario = scenario,
-                   .schedule = schedule,
-                   .trace = trace,
-                   .fidelity = "",
-                   .provenance = "",
-                   .assumptions = {},
-                   .outside_calibration = {}});
-}
-
 /// In this process, which can simulate no more then.
 Headline shifted_headline(const Scenario& scenario, const RunPlan& plan, Source source,
                           const std::vector<double>& errors, double shift) {
@@ -111,24 +95,8 @@ Headline shifted_headline(const Scenario& scenario, const RunPlan& plan, Source 
     slow_links(cluster, std::exp(shift * kLinksError));
     comm.shift = shift;
   }
-  EngineOptions options;
-  options.fidelity = plan.fidelity;
-  options.comm = scenario.comm ? &comm : nullptr;
-  options.span_limit = 0;
-  return headline_of(scenario, schedule, run(schedule, cluster, options));
-}
-
-std::string to_text(const Headline& figures) {
-  Json json = {{"step", figures.step_time.value()}, {"rate", figures.samples_per_s}};
-  if (figures.staleness) json["staleness"] = *figures.staleness;
-  return json.dump();
-}
-
-Headline from_text(const std::string& text) {
-  const Json json = Json::parse(text);
-  Headline figures{Seconds(json.at("step").get<double>()), json.at("rate").get<double>(), {}};
-  if (json.contains("staleness")) figures.staleness = json["staleness"].get<double>();
-  return figures;
+  return simulated_headline(scenario, schedule, cluster, plan.fidelity,
+                            scenario.comm ? &comm : nullptr);
 }
 
 }  // namespace
@@ -150,8 +118,8 @@ ShiftedRuns::ShiftedRuns(const Scenario& scenario, const RunPlan& plan,
   const std::vector<double> errors = compute_errors(plan, costs);
   const auto add = [&](const char* name, Source source) {
     const auto start = [&](double shift) {
-      return ChildProcess([&scenario, &plan, &errors, source, shift] {
-        return to_text(shifted_headline(scenario, plan, source, errors, shift));
+      return HeadlineRun([&scenario, &plan, &errors, source, shift] {
+        return shifted_headline(scenario, plan, source, errors, shift);
       });
     };
     pairs_.push_back({name, start(-1), start(1)});
@@ -167,8 +135,8 @@ std::vector<ErrorSource> ShiftedRuns::error_sources(const Trace& trace) {
   const Headline best = headline_of(scenario_, shortened(plan_.schedule), trace);
   std::vector<ErrorSource> sources;
   for (Pair& pair : pairs_) {
-    const Headline low = from_text(pair.low.result());
-    sources.push_back({pair.name, low, best, from_text(pair.high.result())});
+    const Headline low = pair.low.result();
+    sources.push_back({pair.name, low, best, pair.high.result()});
   }
   return sources;
 }

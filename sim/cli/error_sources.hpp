@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/child_process.hpp"
+#include "cli/headline_run.hpp"
 #include "cli/simulate.hpp"
 
 namespace rehearse {
@@ -29,7 +29,7 @@ class ShiftedRuns {
  private:
   struct Pair {
     std::string name;
-    ChildProcess low, high;
+    HeadlineRun low, high;
   };
 
   const Scenario& scenario_;

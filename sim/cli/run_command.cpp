@@ -94,8 +94,10 @@ std::string describe(const Scenario& scenario, const RunPlan& plan) {
                               scenario.cluster.node_count(), scenario.cluster.gpu_count()));
   line("strategy", strategy_name(scenario.strategy));
   line("optimizer", to_string(scenario.optimizer));
-  line("steps", fmt::format("{} after {} of warm-up, seed {}", scenario.run.steps,
-                            scenario.run.warmup_steps, scenario.run.seed));
+  const std::uint32_t others = scenario.run.replications - 1;
+  line("steps", fmt::format("{} after {} of warm-up, seed {}{}", scenario.run.steps,
+                            scenario.run.warmup_steps, scenario.run.seed,
+                            others > 0 ? fmt::format(" and the next {}", others) : ""));
   line("fidelity", plan.fidelity_name);
   line("schedule", fmt::format("{} ranks, {} groups, {} operations per step, {} in all",
                                schedule.ranks.size(), schedule.groups.size(), operations(schedule),

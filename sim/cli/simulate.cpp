@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "cli/error_sources.hpp"
 #include "cli/fewer_nodes.hpp"
+#include "cli/replications.hpp"
 #include "engine/engine.hpp"
 
 namespace rehearse {
@@ -178,6 +179,7 @@ Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(dou
                     bool find_largest_batch) {
   Prediction result{.plan = std::move(plan), .trace = {}, .error_sources = {}, .report = {}};
   const std::vector<StepCosts> costs = group_costs(scenario);
+  result.plan.schedule.seed = typical_seed(scenario, result.plan);
   ShiftedRuns shifted(scenario, result.plan, costs);
   FewerNodes fewer_nodes(scenario);
   EngineOptions options;

@@ -150,6 +150,7 @@ void add_grounds(const Report& report, Json& json) {
   json["outside_calibration"] = report.outside_calibration;
   json["assumptions"] = report.assumptions;
   json["seed"] = report.seed;
+  json["replications"] = report.replications;
   json["versions"] = report.versions;
 }
 

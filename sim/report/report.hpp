@@ -191,7 +191,8 @@ struct Report {
   std::string provenance;  ///< "compute: analytic; communication: links"
   std::vector<std::string> outside_calibration;
   std::vector<std::string> assumptions;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1;          ///< of the run that this is
+  std::uint32_t replications = 1;  ///< of which it is the median one
   std::map<std::string, std::string> versions;  ///< rehearse, simgrid
 };
 

@@ -29,7 +29,8 @@ void add_identity(const Basis& basis, Report& report) {
   report.ranks = static_cast<std::size_t>(basis.ranks);
   report.nodes = scenario.cluster.node_count();
   report.fidelity = basis.facts.fidelity;
-  report.seed = scenario.run.seed;
+  report.seed = basis.facts.schedule.seed;
+  report.replications = scenario.run.replications;
 }
 
 void add_times(const Basis& basis, Report& report) {

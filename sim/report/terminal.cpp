@@ -196,7 +196,9 @@ std::string versions_text(const Report& report) {
   for (const auto& [name, version] : report.versions) {
     text += (text.empty() ? "" : ", ") + name + " " + version;
   }
-  return fmt::format("{}{}seed {}", text, text.empty() ? "" : ", ", report.seed);
+  text += fmt::format("{}seed {}", text.empty() ? "" : ", ", report.seed);
+  if (report.replications > 1) text += fmt::format(", the median run of {}", report.replications);
+  return text;
 }
 
 void add_grounds(const Report& report, Page& page) {

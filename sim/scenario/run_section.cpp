@@ -10,6 +10,7 @@ namespace rehearse {
 namespace {
 
 constexpr std::int64_t kMostSteps = 1'000'000;
+constexpr std::int64_t kMostReplications = 999;
 /// Each rank's end of each step is kept: this many take some hundred megabytes.
 constexpr std::int64_t kMostRankSteps = 20'000'000;
 
@@ -28,6 +29,15 @@ Jitter read_jitter(Map& run) {
   }
   named.options.finish();
   return jitter;
+}
+
+std::uint32_t read_replications(Map& run, const Jitter& jitter) {
+  if (!run.has("replications")) return 1;
+  const Value value = run.require("replications");
+  const auto replications = static_cast<std::uint32_t>(value.as_integer(1, kMostReplications));
+  if (replications > 1 && jitter.distribution == Jitter::Distribution::none)
+    value.fail("without jitter every run is the same", "add run.jitter, or leave this out");
+  return replications;
 }
 
 std::vector<Straggler> read_stragglers(Map& run, std::size_t ranks) {
@@ -137,6 +147,7 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, const CommPro
       map.integer_or("seed", 1, 0, std::numeric_limits<std::int64_t>::max()));
   run.fidelity = read_fidelity(map);
   run.jitter = read_jitter(map);
+  run.replications = read_replications(map, run.jitter);
   run.stragglers = read_stragglers(map, ranks);
   if (map.has("speed_spread")) run.speed_spread = number_within(map, "speed_spread", 0, 0, 1);
   const bool measured = comm != nullptr && !comm->overlap.empty();

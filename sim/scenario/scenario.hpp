@@ -40,6 +40,9 @@ struct RunOptions {
   std::uint32_t steps = 10;        ///< measured iterations
   std::uint32_t warmup_steps = 2;  ///< simulated before them, not measured
   std::uint64_t seed = 1;
+  /// Runs whose jitter is drawn from this seed and the following; the one with the median step time
+  /// is the prediction.
+  std::uint32_t replications = 1;
   FidelityChoice fidelity = FidelityChoice::automatic;
   Jitter jitter;
   std::vector<Straggler> stragglers;

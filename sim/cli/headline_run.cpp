@@ -1,0 +1,51 @@
+#include "cli/headline_run.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "engine/engine.hpp"
+
+namespace rehearse {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string to_text(const Headline& figures) {
+  Json json = {{"step", figures.step_time.value()}, {"rate", figures.samples_per_s}};
+  if (figures.staleness) json["staleness"] = *figures.staleness;
+  return json.dump();
+}
+
+Headline from_text(const std::string& text) {
+  const Json json = Json::parse(text);
+  Headline figures{Seconds(json.at("step").get<double>()), json.at("rate").get<double>(), {}};
+  if (json.contains("staleness")) figures.staleness = json["staleness"].get<double>();
+  return figures;
+}
+
+}  // namespace
+
+Headline headline_of(const Scenario& scenario, const Schedule& schedule, const Trace& trace) {
+  return headline({.scenario = scenario,
+                   .schedule = schedule,
+                   .trace = trace,
+                   .fidelity = "",
+                   .provenance = "",
+                   .assumptions = {},
+                   .outside_calibration = {}});
+}
+
+Headline simulated_headline(const Scenario& scenario, const Schedule& schedule,
+                            const Cluster& cluster, Fidelity fidelity, const CommProfile* comm) {
+  EngineOptions options;
+  options.fidelity = fidelity;
+  options.comm = comm;
+  options.span_limit = 0;
+  return headline_of(scenario, schedule, run(schedule, cluster, options));
+}
+
+HeadlineRun::HeadlineRun(const std::function<Headline()>& work)
+    : child_([&work] { return to_text(work()); }) {}
+
+Headline HeadlineRun::result() { return from_text(child_.result()); }
+
+}  // namespace rehearse

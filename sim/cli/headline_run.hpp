@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+
+#include "base/child_process.hpp"
+#include "cluster/cluster.hpp"
+#include "collective/plan.hpp"
+#include "report/report.hpp"
+#include "scenario/scenario.hpp"
+#include "schedule/schedule.hpp"
+#include "trace/trace.hpp"
+
+namespace rehearse {
+
+/// What a run of the schedule says in short.
+Headline headline_of(const Scenario& scenario, const Schedule& schedule, const Trace& trace);
+
+/// Simulates in this process, which can simulate no more then. `comm` may be null: the links alone.
+Headline simulated_headline(const Scenario& scenario, const Schedule& schedule,
+                            const Cluster& cluster, Fidelity fidelity, const CommProfile* comm);
+
+/// A simulation of which only the headline is asked, in a process of its own beside this one.
+class HeadlineRun {
+ public:
+  /// Starts it. MissingError as ChildProcess.
+  explicit HeadlineRun(const std::function<Headline()>& work);
+  /// Waits for it; once.
+  Headline result();
+
+ private:
+  ChildProcess child_;
+};
+
+}  // namespace rehearse
