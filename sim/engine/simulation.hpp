@@ -104,8 +104,11 @@ class Simulation {
       Message(std::uint32_t of, std::uint32_t which) : collective(of), flow(which) {}
       std::uint32_t collective, flow;
       bool handed = false;
+      double rest = 1;            ///< share of it that has not left yet
+      std::uint32_t left_at = 0;  ///< number of its last part that did; 0: none has
     };
-    std::deque<Message> messages;       ///< in the order in which they got their places
+    using Messages = std::deque<Message>;
+    Messages messages;                  ///< in the order in which they got their places
     std::uint32_t leaves = 0;           ///< number of the one that does, or did as the last
     bool busy = false;                  ///< one leaves
     std::set<std::uint32_t> under_way;  ///< ports that something is on its way to
@@ -176,8 +179,9 @@ class Simulation {
   void hand_over(std::uint32_t collective, std::uint32_t flow);
   void send_next(std::uint32_t port);
   void leave(std::uint32_t port, std::uint32_t number);
-  void move_bytes(std::uint32_t collective, std::uint32_t flow);
-  void arrive_over_socket(std::uint32_t collective, std::uint32_t flow);
+  void move_bytes(std::uint32_t collective, std::uint32_t flow, double part);
+  Outbox::Messages::iterator next_to_leave(Outbox& outbox);
+  bool arrive_over_socket(std::uint32_t collective, std::uint32_t flow);
   void end_flow(std::uint32_t collective, std::uint32_t flow);
   void end_host_step(std::uint32_t collective, std::uint32_t member);
   void end_flows(std::uint32_t collective);

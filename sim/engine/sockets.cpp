@@ -160,32 +160,51 @@ void Simulation::hand_over(std::uint32_t collective, std::uint32_t flow) {
   send_next(planned(collective).plan->ports[flow].first);
 }
 
-/// Messages leave a port one after the other, in the order of their places; but those whose
-/// connection has something under way hold up only what goes the same way. Words that have no bytes
-/// are through at once.
-void Simulation::send_next(std::uint32_t port) {
-  Outbox& outbox = outboxes_[port];
-  for (std::size_t i = 0; i < outbox.messages.size() && !outbox.busy;) {
-    const Outbox::Message message = outbox.messages[i];
-    const auto target = planned(message.collective).plan->ports[message.flow].second;
-    if (outbox.under_way.contains(target)) {
-      ++i;
-      continue;
-    }
-    if (!message.handed) return;
-    outbox.messages.erase(outbox.messages.begin() + static_cast<std::ptrdiff_t>(i));
-    const FlowPlan::Flow& edge = planned(message.collective).plan->plan.flows[message.flow];
-    if (edge.share <= 0) {
-      end_flow(message.collective, message.flow);
-      return send_next(port);
-    }
-    outbox.busy = true;
-    outbox.under_way.insert(target);
-    const Seconds leaving =
-        planned(message.collective).size * edge.share / port_bandwidth(cluster_, edge.source);
-    network_->call_at(network_->now() + leaving.value(), {kLeft, port, ++outbox.leaves});
-    move_bytes(message.collective, message.flow);
+/// What leaves a port next: of each connection that has nothing under way the first message, in the
+/// order of their places; of those that have left in part the one whose connection waits longest.
+/// None behind a message that keeps its place and was not handed over yet.
+Simulation::Outbox::Messages::iterator Simulation::next_to_leave(Outbox& outbox) {
+  auto& messages = outbox.messages;
+  auto next = messages.end();
+  std::set<std::uint32_t> seen;
+  for (auto one = messages.begin(); one != messages.end(); ++one) {
+    const std::uint32_t target = planned(one->collective).plan->ports[one->flow].second;
+    if (outbox.under_way.contains(target) || !seen.insert(target).second) continue;
+    if (!one->handed) break;
+    if (next == messages.end() || one->left_at < next->left_at) next = one;
+    if (next->left_at == 0) break;
   }
+  return next;
+}
+
+/// A connection has at most Transport::queued in its port: of longer messages to several others
+/// parts leave in turns, and what is handed over later waits for no more than that. Words that have
+/// no bytes are through at once.
+void Simulation::send_next(std::uint32_t port) {
+  constexpr double kLeastPart = 0.2;  // less than that of another is not left for a turn of its own
+  Outbox& outbox = outboxes_[port];
+  if (outbox.busy) return;
+  const auto next = next_to_leave(outbox);
+  if (next == outbox.messages.end()) return;
+  const auto [collective, flow] = std::pair{next->collective, next->flow};
+  const PlannedCollective& one = planned(collective);
+  const FlowPlan::Flow& edge = one.plan->plan.flows[flow];
+  if (edge.share <= 0) {
+    outbox.messages.erase(next);
+    end_flow(collective, flow);
+    return send_next(port);
+  }
+  const Bytes whole = one.size * edge.share;
+  double part = std::min(next->rest, one.transport->queued / whole);
+  if (next->rest - part < kLeastPart * part) part = next->rest;
+  outbox.busy = true;
+  outbox.under_way.insert(one.plan->ports[flow].second);
+  const Seconds leaving = whole * part / port_bandwidth(cluster_, edge.source);
+  network_->call_at(network_->now() + leaving.value(), {kLeft, port, ++outbox.leaves});
+  next->left_at = outbox.leaves;
+  next->rest -= part;
+  if (next->rest <= 0) outbox.messages.erase(next);
+  move_bytes(collective, flow, part);
 }
 
 /// At its port's own rate a message has left by now; it may still be on its way.
@@ -196,15 +215,20 @@ void Simulation::leave(std::uint32_t port, std::uint32_t number) {
   send_next(port);
 }
 
-void Simulation::arrive_over_socket(std::uint32_t collective, std::uint32_t flow) {
+/// True once the whole message is there.
+bool Simulation::arrive_over_socket(std::uint32_t collective, std::uint32_t flow) {
   const PlannedCollective& one = planned(collective);
-  if (!one.transport || one.plan->plan.flows[flow].share <= 0) return;
+  if (!one.transport || one.plan->plan.flows[flow].share <= 0) return true;
   const auto [port, target] = one.plan->ports[flow];
   Outbox& outbox = outboxes_[port];
+  const bool whole = std::ranges::none_of(outbox.messages, [=](const Outbox::Message& message) {
+    return message.collective == collective && message.flow == flow;
+  });
   outbox.under_way.erase(target);
   // With a burst it is there before its rate alone would have let it leave.
   if (outbox.under_way.empty()) outbox.busy = false;
   send_next(port);
+  return whole;
 }
 
 }  // namespace rehearse

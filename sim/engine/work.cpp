@@ -124,14 +124,14 @@ void Simulation::start_flow(std::uint32_t collective, std::uint32_t flow) {
 /// Over sockets a port sends in order.
 void Simulation::send_flow(std::uint32_t collective, std::uint32_t flow) {
   if (planned(collective).transport) return hand_over(collective, flow);
-  move_bytes(collective, flow);
+  move_bytes(collective, flow, 1);
 }
 
-void Simulation::move_bytes(std::uint32_t collective, std::uint32_t flow) {
+void Simulation::move_bytes(std::uint32_t collective, std::uint32_t flow, double part) {
   const PlannedCollective& one = planned(collective);
   const FlowPlan::Flow& edge = one.plan->plan.flows[flow];
   const auto [source, target] = one.plan->ports[flow];
-  const Bytes bytes = one.size * edge.share;
+  const Bytes bytes = one.size * (edge.share * part);
   trace_.traffic.bytes[static_cast<std::size_t>(edge.source.kind)] +=
       bytes.value() * one.plan->stands_for[flow];
   ++trace_.traffic.flows;
@@ -139,7 +139,7 @@ void Simulation::move_bytes(std::uint32_t collective, std::uint32_t flow) {
 }
 
 void Simulation::end_flow(std::uint32_t collective, std::uint32_t flow) {
-  arrive_over_socket(collective, flow);
+  if (!arrive_over_socket(collective, flow)) return;
   const PlayablePlan& plan = *planned(collective).plan;
   CollectiveState& state = states_[collective];
   const bool last = --state.flows_left == 0;

@@ -68,14 +68,18 @@ struct CommOverlap {
 /// hands it to the link, which carries it at `efficiency` of its rate. While the link carries one
 /// segment the host works on the next.
 struct Transport {
-  int segments = 2;            ///< of a ring's chunk, at least
-  Bytes largest_segment;       ///< above it a chunk has more of them
-  int at_a_time = 1;           ///< collectives that one process runs at once
-  double efficiency = 1;       ///< payload over the link's rate
-  Seconds wake;                ///< from a segment's arrival until a thread works on the next
-  Seconds per_message;         ///< work of one core for each segment, sender's and receiver's
-  BytesPerSecond host_rate;    ///< at which that core copies and adds up; 0: at once
-  Seconds slice{0};            ///< that a thread computes before another on its core takes its turn
+  int segments = 2;          ///< of a ring's chunk, at least
+  Bytes largest_segment;     ///< above it a chunk has more of them
+  int at_a_time = 1;         ///< collectives that one process runs at once
+  double efficiency = 1;     ///< payload over the link's rate
+  Seconds wake;              ///< from a segment's arrival until a thread works on the next
+  Seconds per_message;       ///< work of one core for each segment, sender's and receiver's
+  BytesPerSecond host_rate;  ///< at which that core copies and adds up; 0: at once
+  Seconds slice{0};          ///< that a thread computes before another on its core takes its turn
+  /// What a connection may have in its port's queue, behind which the next one's wait: Linux lets
+  /// its own pace's worth of a millisecond there (tcp_small_queue_check). In training between hosts
+  /// at 155 Mbit/s that pace is 1.3 to 2.2 Gbit/s (`ss -ti`, medians of three connections).
+  Bytes queued{200e3};
   BytesPerSecond measured_at;  ///< the links' rate; another one is outside the calibration
   /// Relative half-widths of the 90 % intervals of the link's efficiency, and of what hosts take.
   double efficiency_error = 0, host_error = 0;

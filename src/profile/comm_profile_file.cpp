@@ -108,6 +108,12 @@ Transport read_transport(const Value& value) {
     transport.host_rate = rate->as_bytes_per_second();
   }
   if (const auto slice = map.optional("slice")) transport.slice = slice->as_seconds();
+  if (const auto queued = map.optional("queued")) {
+    transport.queued = queued->as_bytes();
+    if (!(transport.queued > Bytes(0))) {
+      queued->fail("expected a size above zero; got " + queued->shown());
+    }
+  }
   transport.measured_at = map.require("measured_at").as_bytes_per_second();
   transport.efficiency_error = map.require("efficiency_error").as_non_negative_number();
   transport.host_error = map.require("host_error").as_non_negative_number();
@@ -160,6 +166,7 @@ std::string transport_text(const Transport& transport) {
   if (transport.host_rate.value() > 0) {
     text += fmt::format("  host_rate: {}\n", yaml_bytes_per_second(transport.host_rate));
   }
+  text += fmt::format("  queued: {}\n", yaml_bytes(transport.queued));
   if (transport.slice.value() > 0) {
     text += fmt::format("  slice: {}us\n", decimal(transport.slice.value() * 1e6));
   }

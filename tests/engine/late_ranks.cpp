@@ -11,6 +11,7 @@ namespace {
 /// Ranks that come to their collectives one after the other, on hosts whose work takes no time.
 struct Comers {
   std::vector<double> at;  ///< by rank, in units of what a member's own part takes on its link
+  double queued = 1;       ///< of a part that fits into a port's queue
 
   static constexpr double kPart = 1e7 / kNic;
 
@@ -20,6 +21,7 @@ struct Comers {
     Transport transport = transport_of(0, 0);
     transport.host_rate = BytesPerSecond(0);
     transport.at_a_time = 2;
+    transport.queued = Bytes(queued * 1e7);
     const CommProfile profile = profile_of(transport);
     const Cluster cluster = hosts(static_cast<int>(at.size()));
     Schedule schedule = on_all_ranks(cluster, {.name = "none"});
@@ -74,6 +76,16 @@ BOOST_AUTO_TEST_CASE(of_three_ranks_that_exchange_the_last_one_waits_longest) {
   const auto ends = three_in_order().ends(CollectiveKind::reduce_scatter);
   BOOST_CHECK_CLOSE(ends[0], 2, 1e-3);
   BOOST_CHECK_CLOSE(ends[2], 3.5, 1e-3);
+}
+
+BOOST_AUTO_TEST_CASE(a_word_waits_for_no_more_than_a_port_queues) {
+  // The word to the first goes out behind a hundredth of the message to another. Then the first's
+  // reply has its link for itself from 1 on: the last one's two parts come by 3.
+  Comers comers = three_in_order();
+  comers.queued = 0.01;
+  const auto ends = comers.ends(CollectiveKind::reduce_scatter);
+  BOOST_CHECK_CLOSE(ends[0], 2, 1);
+  BOOST_CHECK_CLOSE(ends[2], 3, 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_member_that_sends_before_it_is_ready_gets_its_part_later) {
