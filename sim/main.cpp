@@ -23,6 +23,7 @@ ExitCode run_command_line(int argc, char** argv) {
   RunCommand run;
   ExplainCommand explain;
   ForecastCommand forecast;
+  CurvesCommand curves;
   std::string what;
   ImportCommand import;
   ValidateCommand validate;
@@ -32,6 +33,7 @@ ExitCode run_command_line(int argc, char** argv) {
   add_run(app, run);
   add_explain(app, explain);
   add_forecast(app, forecast);
+  add_curves(app, curves);
   add_list(app, what);
   add_import(app, import);
   add_validate(app, validate);

@@ -20,6 +20,7 @@ struct RunCommand {
   std::filesystem::path output;           ///< empty: standard output
   std::filesystem::path trace;            ///< Chrome trace; empty: none
   std::filesystem::path updates;          ///< a parameter server's updates; empty: none
+  int traces = 1;                         ///< of updates, run.seed and so many less one after it
   std::filesystem::path memory_snapshot;  ///< of rank 0, for PyTorch's memory_viz; empty: none
   bool advice = false;                    ///< single changes that take less memory, even if it fits
   std::filesystem::path html;             ///< a page that shows the run; empty: none
@@ -66,6 +67,16 @@ struct ForecastCommand {
   ColorChoice color = ColorChoice::automatic;
 };
 void forecast_command(const ForecastCommand& command);
+
+/// `rehearse curves CURVE...`: how runs end that differ by chance alone.
+struct CurvesCommand {
+  std::vector<std::filesystem::path> curves;
+  std::string format = "table";  ///< table, json or csv
+  std::filesystem::path output;  ///< empty: standard output
+  std::filesystem::path html;    ///< a page that shows them; empty: none
+  ColorChoice color = ColorChoice::automatic;
+};
+void curves_command(const CurvesCommand& command);
 
 /// `rehearse list models|clusters|strategies|profiles|scenarios|studies`: a name and a line about
 /// each.

@@ -8,11 +8,11 @@
 #include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/memory_advice.hpp"
+#include "cli/run_updates.hpp"
 #include "cli/simulate.hpp"
 #include "html/html.hpp"
 #include "html/timeline.hpp"
 #include "report/json_view.hpp"
-#include "report/server_updates.hpp"
 
 namespace rehearse {
 namespace {
@@ -38,13 +38,28 @@ void erase_progress() {
   if (progress_shown) fmt::print(stderr, "\r\033[K");
 }
 
+bool shows_progress(const RunCommand& command) {
+  return !command.quiet && isatty(STDERR_FILENO) == 1;
+}
+
+struct Eraser {
+  ~Eraser() { erase_progress(); }
+};
+
+void simulate_further_traces(const Scenario& scenario, const RunCommand& command) {
+  progress_start = Clock::now();
+  const Eraser eraser;
+  write_further_traces(command, scenario, [&](std::size_t done) {
+    if (shows_progress(command))
+      show_line(fmt::format("simulating traces: {} of {}", done, command.traces - 1));
+  });
+}
+
 /// With the changes that would make it fit, where it does not or where they are asked for.
 Prediction simulate_with_progress(const Scenario& scenario, const RunCommand& command) {
   progress_start = Clock::now();
-  const bool shown = !command.quiet && isatty(STDERR_FILENO) == 1;
-  struct Eraser {
-    ~Eraser() { erase_progress(); }
-  } eraser;
+  const bool shown = shows_progress(command);
+  const Eraser eraser;
   RunPlan plan = plan_simulation(scenario);
   std::optional<std::vector<FittingChange>> changes;
   if (command.advice || !memory_suffices(scenario, plan)) {
@@ -119,26 +134,6 @@ std::string page_of(const Scenario& scenario, const Prediction& prediction) {
                              .devices = devices}));
 }
 
-void check_has_updates(const Scenario& scenario) {
-  if (std::holds_alternative<ParameterServer>(scenario.strategy) ||
-      std::holds_alternative<LocalSgd>(scenario.strategy))
-    return;
-  throw InputError(
-      fmt::format("{}: error: --updates: {} has no parameter server, whose updates they are\n"
-                  "remedy: a scenario with strategy: {{ps: ...}} or {{local_sgd: ...}}",
-                  scenario.file, strategy_name(scenario.strategy)));
-}
-
-RunUpdates updates_of(const Scenario& scenario, const Prediction& prediction) {
-  const std::uint32_t warmup = scenario.run.warmup_steps;
-  if (const auto* local = std::get_if<LocalSgd>(&scenario.strategy)) {
-    return averaging_updates(prediction.trace, *local,
-                             static_cast<std::uint32_t>(prediction.report.ranks), warmup);
-  }
-  return server_updates(prediction.plan.schedule, prediction.trace,
-                        std::get<ParameterServer>(scenario.strategy), warmup);
-}
-
 }  // namespace
 
 void run_command(const RunCommand& command) {
@@ -154,6 +149,7 @@ void run_command(const RunCommand& command) {
     write_result(command.output, describe(scenario, plan_simulation(scenario)));
     return;
   }
+  if (command.traces > 1) simulate_further_traces(scenario, command);
   const Prediction prediction = simulate_with_progress(scenario, command);
   if (!command.trace.empty()) {
     const std::uint32_t first = scenario.run.warmup_steps;

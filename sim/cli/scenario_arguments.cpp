@@ -1,4 +1,4 @@
-// The command lines of `run`, `explain` and `forecast`.
+// The command lines of `run`, `explain`, `forecast` and `curves`.
 #include "cli/arguments.hpp"
 #include "cli/command_line.hpp"
 #include "cli/shared_options.hpp"
@@ -48,6 +48,12 @@ void add_run(CLI::App& app, RunCommand& command) {
   CLI::Option* updates = run->add_option("--updates", command.updates,
                                          "Write a parameter server's updates, for a replay (CSV)")
                              ->type_name("FILE");
+  run->add_option("--traces", command.traces,
+                  "Write so many logs of updates, of run.seed and those after it: updates.csv, "
+                  "updates_1.csv, ...")
+      ->needs(updates)
+      ->check(CLI::Range(1, 1000))
+      ->type_name("M");
   run->add_flag("--replay", command.replay,
                 "Then train a real network with the updates (./rehearse from the sources); the "
                 "options that follow are those of `rehearse-calibrate replay`");
@@ -127,6 +133,17 @@ void add_forecast(CLI::App& app, ForecastCommand& command) {
   add_html(*forecast, command.html);
   add_color(*forecast, command.color);
   forecast->callback([&command] { forecast_command(command); });
+}
+
+void add_curves(CLI::App& app, CurvesCommand& command) {
+  CLI::App* curves =
+      app.add_subcommand("curves", "How runs end that differ by seed or order of updates alone");
+  curves->add_option("CURVES", command.curves, "Curves of replays or real runs (JSON)")->required();
+  add_format(*curves, command.format, "table, json, or csv of the runs");
+  curves->add_option("--output", command.output, "Write to this file")->type_name("FILE");
+  add_html(*curves, command.html);
+  add_color(*curves, command.color);
+  curves->callback([&command] { curves_command(command); });
 }
 
 }  // namespace rehearse

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/math/distributions/normal.hpp>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace rehearse {
@@ -19,6 +20,13 @@ std::string span(const char* what, double value, double least, double most) {
   const std::string fitted =
       least == most ? fmt::format("{:.4g}", most) : fmt::format("{:.4g} to {:.4g}", least, most);
   return fmt::format("{} {:.4g}: fitted on {}", what, value, fitted);
+}
+
+/// The integral of exp(middle + deviation z) over standard normal z from `from` to `to`.
+double part_of_mean(double middle, double deviation, double from, double to) {
+  const boost::math::normal normal;
+  return std::exp(middle + deviation * deviation / 2) *
+         (boost::math::cdf(normal, to - deviation) - boost::math::cdf(normal, from - deviation));
 }
 
 bool within(double value, double least, double most) {
@@ -120,6 +128,18 @@ Estimate Forecast::accuracy_after(double updates) const {
   // A run may do better than the untrained parameters and fail yet.
   const double least = failure_ > 1 - high ? std::min(best, model_.least_failed_error) : best;
   return {value, 1 - error_quantile(updates, high), 1 - least};
+}
+
+double Forecast::mean_accuracy_after(double updates) const {
+  if (verdict() == Verdict::diverges) return 1 - model_.initial_error;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double most = std::log(model_.initial_error);
+  const double middle = std::min(log_error_at(updates), most);
+  const double better = deviation_at(updates, false), worse = deviation_at(updates, true);
+  const double cut = (most - middle) / worse;  // of errors, in deviations
+  const boost::math::normal normal;
+  return 1 - part_of_mean(middle, better, -kInfinity, 0) - part_of_mean(middle, worse, 0, cut) -
+         model_.initial_error * boost::math::cdf(boost::math::complement(normal, cut));
 }
 
 /// When the error that `part` of the runs do not exceed has fallen to `error`.

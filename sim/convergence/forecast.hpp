@@ -45,6 +45,10 @@ class Forecast {
   Verdict verdict() const;
 
   Estimate accuracy_after(double updates) const;
+  /// The mean of the runs that do not fail, of which accuracy_after() gives the median: what the
+  /// mean of many runs is to be set beside. The error is normally distributed in its logarithm, cut
+  /// off at the untrained error, so the mean lies below the median, the more the wider runs spread.
+  double mean_accuracy_after(double updates) const;
   UpdatesNeeded updates_to(double accuracy) const;
   /// What keeps the model from having been fitted to anything like it, "learning rate 0.4: fitted
   /// on 0.02 to 0.2"; `updates` are how far it is asked.

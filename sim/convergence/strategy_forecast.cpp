@@ -76,6 +76,7 @@ StrategyForecast forecast_strategy(const ConvergenceModel& model, const Training
   told.time = told.time_to(told.samples);
   const double updates = told.samples / told.samples_per_update;
   told.accuracy = forecast.accuracy_after(updates);
+  told.mean_accuracy = forecast.mean_accuracy_after(updates);
   told.staleness_loss = without.accuracy_after(updates).value - told.accuracy.value;
   told.expected_accuracy = (1 - told.failure_probability) * told.accuracy.value +
                            told.failure_probability * (1 - model.initial_error);

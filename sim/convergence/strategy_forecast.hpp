@@ -46,6 +46,7 @@ struct StrategyForecast {
   double samples = 0;           ///< at which the accuracy is told
   std::optional<Seconds> time;  ///< likewise
   Estimate accuracy;
+  double mean_accuracy = 0;      ///< of the runs that train, of which `accuracy` has the median
   double staleness_loss = 0;     ///< accuracy of fresh gradients after as many updates, less this
   std::optional<double> target;  ///< the accuracy that was asked for
   Estimate samples_to_target;    ///< infinite where it is never reached

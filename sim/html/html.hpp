@@ -7,7 +7,8 @@ namespace rehearse {
 
 /// A page that shows a document of ours and opens without a network: of a run
 /// (`rehearse.report/1`), a sweep (`rehearse.study/1`), a plan (`rehearse.plan/1`), an explanation
-/// (`rehearse.explain/1`), a forecast (`rehearse.forecast/1`) or a comparison
+/// (`rehearse.explain/1`), a forecast (`rehearse.forecast/1`), several runs' ends
+/// (`rehearse.curves/1`) or a comparison
 /// (`rehearse.validation/2`). The page holds the document as it is, and draws itself from it in the
 /// browser; `extras` is what its charts need besides (run_extras in timeline.hpp; null: nothing).
 /// All texts in both are shown as text: nothing in them is read as HTML. The same documents, the

@@ -58,6 +58,10 @@ void add_strategy(const StrategyForecast& told, Page& page) {
   page.wrapped_field(
       "", Ink::plain,
       fmt::format("{}; {:+.1f} points by staleness", when, -100 * told.staleness_loss));
+  if (told.verdict != Verdict::diverges)
+    page.wrapped_field(
+        "", Ink::plain,
+        "the median of runs that train; their mean is " + percent(told.mean_accuracy));
   if (told.target) add_target(told, page);
   page.field("verdict", page.ink(ink_of(told.verdict), to_string(told.verdict)) +
                             fmt::format(" (fails with {:.1f} %; at {:.2f} of the stability edge)",
@@ -193,6 +197,7 @@ Json json_view(const StrategyForecast& told) {
           {"time_s", seconds(told.time)},
           {"accuracy", told.accuracy.value},
           {"accuracy_interval", bounds(told.accuracy)},
+          {"accuracy_mean", told.mean_accuracy},
           {"staleness_loss", told.staleness_loss},
           {"target", target_object(told)},
           {"curve", curve_list(told)},

@@ -166,6 +166,8 @@ void add_accuracy(const StrategyForecast& told, Page& page) {
   page.field("", page.ink(ink, to_string(told.verdict)) +
                      fmt::format(" (fails with {}); {:+.1f} points by staleness",
                                  percent(told.failure_probability), -100 * told.staleness_loss));
+  if (told.verdict != Verdict::diverges)
+    page.field("", "the median of runs that train; their mean is " + percent(told.mean_accuracy));
   if (!told.target) return;
   const double samples = told.samples_to_target.value;
   page.field("", std::isfinite(samples) ? fmt::format("{} after {}", percent(*told.target),

@@ -119,6 +119,45 @@ std::vector<std::string> accuracy_cells(const AccuracySummary& one) {
           of("{} of {}", one.right, one.verdicts)};
 }
 
+namespace {
+
+/// "83.10 ± 2.01"; of one run or cluster the mean alone.
+std::string mean_words(const MeanEnd& end) {
+  if (end.runs == 0) return kNothing;
+  const std::string mean = fmt::format("{:.2f}", 100 * end.mean);
+  return end.error ? fmt::format("{} ± {:.2f}", mean, 100 * *end.error) : mean;
+}
+
+/// What the replays are off by, in points.
+std::string off_words(const MeanEnd& replays, const MeanEnd& real) {
+  if (replays.runs == 0 || real.runs == 0) return kNothing;
+  const std::string off = signed_words(100 * (replays.mean - real.mean), 2);
+  if (!replays.error || !real.error) return off;
+  return fmt::format("{} ± {:.2f}", off, 100 * std::hypot(*replays.error, *real.error));
+}
+
+}  // namespace
+
+std::vector<std::string> setting_cells(const SettingSummary& one) {
+  const auto share = [](const Share& failed) {
+    return fmt::format("{} of {}", failed.some, failed.all);
+  };
+  const std::string within = one.within.intervals == 0
+                                 ? kNothing
+                                 : fmt::format("{} of {} ({:.1f})", one.within.inside,
+                                               one.within.intervals, one.expected_within);
+  return {share(one.real.failed),
+          share(one.replays.failed),
+          fmt::format("{:.2g}", one.same_failures),
+          mean_words(one.real.all),
+          mean_words(one.replays.all),
+          off_words(one.replays.all, one.real.all),
+          mean_words(one.real.trained),
+          mean_words(one.replays.trained),
+          off_words(one.replays.trained, one.real.trained),
+          within};
+}
+
 std::string measured_on(const CaseFile& file) {
   constexpr std::size_t kDay = 10;  // "2026-11-20"
   std::set<std::string> hardware, days;

@@ -31,6 +31,14 @@ std::vector<std::string> accuracy_cells(const AccuracySummary& one);
 inline const std::vector<std::string> kAccuracyTitles = {
     "by", "runs", "mean off by", "most", "worst setting", "ends in", "points in", "right"};
 
+/// A line of a setting after its name: real runs and replays that fail, with the odds that this is
+/// chance; mean ends in percent with standard errors, of all runs and of those that train; real
+/// ends within their own replays.
+std::vector<std::string> setting_cells(const SettingSummary& one);
+inline const std::vector<std::string> kSettingTitles = {
+    "real fail", "replays fail", "p",       "real ends", "replays end",
+    "off by",    "trained real", "replays", "off by",    "within"};
+
 /// "92 % (11 of 12)".
 std::string coverage_words(std::size_t inside, std::size_t intervals);
 

@@ -118,6 +118,7 @@ void compare_learned(const ValidationCase& one, const Measurement& measurement,
       row.predicted = told.accuracy;
       row.error = 100 * (row.predicted - row.measured);
       row.interval = told.interval;
+      row.mean = told.mean;
       row.points = told.points;
       row.points_inside = told.points_inside;
     }

@@ -23,8 +23,9 @@ struct ComparedMetric {
   double predicted = 0;  ///< likewise
   double error = 0;      ///< as error_kind(metric) says
   std::optional<Range> interval;
-  std::string by = {};       ///< who says so, where it is not the simulation itself
-  std::string setting = {};  ///< whose runs differ by their seed alone; of accuracy
+  std::string by = {};              ///< who says so, where it is not the simulation itself
+  std::string setting = {};         ///< whose runs differ by their seed alone; of accuracy
+  std::optional<double> mean = {};  ///< of a forecast's accuracy, whose `predicted` is a median
   /// Of a forecast's accuracy: of the points of the recorded curve, those that its intervals hold.
   std::size_t points = 0, points_inside = 0;
 

@@ -66,6 +66,7 @@ Json metric_object(const ComparedMetric& metric) {
         metric.interval ? Json::array({metric.interval->low, metric.interval->high}) : Json();
     object["inside"] = metric.inside() ? Json(*metric.inside()) : Json();
   }
+  if (metric.mean) object["predicted_mean"] = *metric.mean;
   object[error_name(metric.kind())] = metric.error;
   if (metric.points > 0)
     object["curve"] = {{"inside", metric.points_inside}, {"intervals", metric.points}};
@@ -125,6 +126,33 @@ Json accuracy_objects(const std::vector<AccuracySummary>& lines) {
   return objects;
 }
 
+Json mean_object(const MeanEnd& end) {
+  if (end.runs == 0) return nullptr;
+  return {{"runs", end.runs},
+          {"mean", end.mean},
+          {"standard_error", end.error ? Json(*end.error) : Json()}};
+}
+
+Json ends_object(const EndsSummary& ends) {
+  return {{"failed", {{"some", ends.failed.some}, {"all", ends.failed.all}}},
+          {"all", mean_object(ends.all)},
+          {"trained", mean_object(ends.trained)}};
+}
+
+Json setting_objects(const std::vector<SettingSummary>& lines) {
+  Json objects = Json::array();
+  for (const SettingSummary& one : lines) {
+    objects.push_back({{"group", one.group},
+                       {"setting", one.setting},
+                       {"real", ends_object(one.real)},
+                       {"replays", ends_object(one.replays)},
+                       {"same_failures", one.same_failures},
+                       {"within", coverage_object(one.within)},
+                       {"expected_within", one.expected_within}});
+  }
+  return objects;
+}
+
 }  // namespace
 
 std::string to_csv(const Validation& validation) {
@@ -166,6 +194,7 @@ std::string to_json(const Validation& validation) {
                     {"relative_errors", summary_objects(summary.relative)},
                     {"staleness_differences", summary_objects(summary.staleness)},
                     {"accuracy", accuracy_objects(summary.accuracy)},
+                    {"settings", setting_objects(summary.settings)},
                     {"coverage", coverage_object(summary.coverage)},
                     {"failed", summary.failed}};
   return all.dump(2) + "\n";

@@ -36,6 +36,7 @@ Foretold forecast_of(const LearnedRun& run, const Json& accuracy) {
   Foretold told{.by = run.forecast_by,
                 .failed = accuracy.at("verdict") == to_string(Verdict::diverges),
                 .accuracy = accuracy.at("accuracy"),
+                .mean = accuracy.at("accuracy_mean").get<double>(),
                 .interval = range_of(accuracy.at("accuracy_interval"))};
   for (const CurvePoint& point : run.real.points) {
     const auto interval = interval_at(accuracy.at("curve"), static_cast<double>(point.samples));

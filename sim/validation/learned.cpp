@@ -48,24 +48,32 @@ void check_same_training(const Value& name, const Curve& replay, const Curve& re
   same("number of local steps", replay.mitigation.local_steps, real.mitigation.local_steps);
 }
 
-std::optional<Curve> read_replay(Map& replays, const char* kind, const Curve& real) {
-  const auto name = replays.optional(kind);
-  if (!name) return std::nullopt;
-  Curve curve = read_curve(existing(*name));
-  check_same_training(*name, curve, real);
+Curve read_replay(const Value& name, const Curve& real) {
+  Curve curve = read_curve(existing(name));
+  check_same_training(name, curve, real);
   return curve;
+}
+
+/// One file, or a list of several.
+std::vector<Curve> read_traces(const Value& value, const Curve& real) {
+  if (!value.is_list()) return {read_replay(value, real)};
+  std::vector<Curve> traces;
+  for (const Value& name : value.as_list()) traces.push_back(read_replay(name, real));
+  if (traces.empty()) value.fail("expected the file of a replay, or a list of such files");
+  return traces;
 }
 
 void read_replays(Map& map, LearnedRun& run) {
   const auto value = map.optional("replay");
   if (!value) return;
   Map replays = value->as_map();
-  for (const auto& [kind, by] :
-       {std::pair("own", "replay of own log"), std::pair("simulated", "replay of simulation")}) {
-    if (auto curve = read_replay(replays, kind, run.real))
-      run.replays.push_back({by, std::move(*curve)});
+  if (const auto own = replays.optional("own"))
+    run.replays.push_back({"replay of own log", read_replay(*own, run.real)});
+  if (const auto simulated = replays.optional("simulated")) {
+    run.traces = read_traces(*simulated, run.real);
+    run.replays.push_back({"replay of simulation", run.traces.front()});
   }
-  run.fresh = read_replay(replays, "fresh", run.real);
+  if (const auto fresh = replays.optional("fresh")) run.fresh = read_replay(*fresh, run.real);
   replays.finish();
 }
 
@@ -108,6 +116,7 @@ bool is_curve(const Value& recorded) {
 LearnedRun read_learned(const Value& recorded, Map& map, const FittedModels& fits) {
   LearnedRun run{.real = read_curve(existing(recorded)),
                  .replays = {},
+                 .traces = {},
                  .fresh = {},
                  .setting = {},
                  .forecast_by = {},

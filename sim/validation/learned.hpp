@@ -25,6 +25,8 @@ struct LearnedRun {
   Curve real;
   bool failed = false;  ///< has_failed(real)
   std::vector<RecordedReplay> replays;
+  /// Of its simulation, differing by the order of the updates alone; the first is in `replays`.
+  std::vector<Curve> traces;
   std::optional<Curve> fresh;  ///< the same updates, none of them stale: what staleness costs
   /// The runs of one setting differ by their seed alone; the case's name where nothing is said.
   std::string setting;
@@ -41,9 +43,9 @@ FittedModels read_fits(Map& file);
 /// Whether a recorded run is a curve (`rehearse.curve/1`), and not a report of its steps.
 bool is_curve(const Value& recorded);
 
-/// Reads the curve that `recorded` names, and of its case `replay: {own:, simulated:, fresh:}`,
-/// `forecast: FIT` and `setting:`. MissingError or InputError at the place; InputError also for a
-/// replay of another run.
+/// Reads the curve that `recorded` names, and of its case `replay: {own:, simulated:, fresh:}`
+/// (`simulated` one file, or a list of those of several traces), `forecast: FIT` and `setting:`.
+/// MissingError or InputError at the place; InputError also for a replay of another run.
 LearnedRun read_learned(const Value& recorded, Map& map, const FittedModels& fits);
 
 /// The scenario with the question how accurate it is when the real run ended.

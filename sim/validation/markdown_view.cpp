@@ -51,6 +51,17 @@ void add_accuracy(const Summary& summary, std::string& text) {
   }
 }
 
+void add_settings(const Summary& summary, std::string& text) {
+  if (summary.settings.empty()) return;
+  text += fmt::format("\n| ends by setting, in % | {} |\n", fmt::join(kSettingTitles, " | "));
+  text += "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
+  for (const SettingSummary& one : summary.settings) {
+    text += "| " + cell(one.setting);
+    for (const std::string& words : setting_cells(one)) text += " | " + cell(words);
+    text += " |\n";
+  }
+}
+
 void add_summary(const Summary& summary, std::string& text) {
   if (!summary.relative.empty()) {
     text += "| absolute error | strategy | numbers | mean | median | most | inside |\n";
@@ -62,6 +73,7 @@ void add_summary(const Summary& summary, std::string& text) {
                         coverage_words(one.coverage.inside, one.coverage.intervals));
   }
   add_accuracy(summary, text);
+  add_settings(summary, text);
   if (summary.staleness.empty()) return;
   if (!summary.relative.empty() || !summary.accuracy.empty()) text += "\n";
   text +=

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "convergence/run_ends.hpp"
 #include "validation/compare.hpp"
 
 namespace rehearse {
@@ -39,11 +40,31 @@ struct AccuracySummary {
   std::size_t right = 0, verdicts = 0;
 };
 
+/// How the runs of one kind end, as shares of the test samples.
+struct EndsSummary {
+  MeanEnd all, trained;
+  Share failed = {};
+};
+
+/// The real runs of a setting beside all replays of their simulations: near the edge of what trains
+/// one replay is one draw of a wide distribution, and what can be compared are distributions. The
+/// replays of one run are a cluster: they have its weights and samples.
+struct SettingSummary {
+  std::string group, setting;
+  EndsSummary real = {}, replays = {};
+  double same_failures = 1;  ///< fisher_exact() of the shares that fail
+  /// Real ends between the least and the most of their own replays, where these are several, and
+  /// how many there would be if each real run were one more of its replays.
+  Coverage within = {};
+  double expected_within = 0;
+};
+
 /// Groups, and strategies (or who says so) in them, in the order of their first case.
 struct Summary {
   std::vector<ErrorSummary> relative;
   std::vector<ErrorSummary> staleness;
   std::vector<AccuracySummary> accuracy;
+  std::vector<SettingSummary> settings;
   Coverage coverage;  ///< over all of them
   std::size_t failed = 0;
 };
@@ -61,6 +82,9 @@ struct ErrorBounds {
 
 /// Those of accuracy alone.
 std::vector<AccuracySummary> summarize_accuracy(const Validation& validation);
+
+/// Settings that have replays of simulations, in the order of their first case.
+std::vector<SettingSummary> summarize_settings(const Validation& validation);
 
 /// A line for each group, setting and case that is beyond a bound.
 std::vector<std::string> beyond(const Validation& validation, const ErrorBounds& bounds);

@@ -159,6 +159,20 @@ void add_accuracy(Page& page, const Summary& summary) {
   page.blank();
 }
 
+void add_settings(Page& page, const Summary& summary) {
+  std::vector<Line> lines;
+  for (const SettingSummary& one : summary.settings) {
+    Line line{.cells = setting_cells(one)};
+    line.cells.insert(line.cells.begin(), one.setting);
+    lines.push_back(line);
+  }
+  if (lines.empty()) return;
+  std::vector<std::string> titles = kSettingTitles;
+  titles.insert(titles.begin(), "ends by setting, in %");
+  add_table(page, titles, lines, 1);
+  page.blank();
+}
+
 }  // namespace
 
 std::string to_table(const Validation& validation, bool color) {
@@ -167,6 +181,7 @@ std::string to_table(const Validation& validation, bool color) {
   const Summary summary = summarize(validation);
   add_summary(page, summary);
   add_accuracy(page, summary);
+  add_settings(page, summary);
   if (summary.coverage.intervals > 0) {
     page.paragraph(Ink::plain, fmt::format("Of all 90 % intervals {} hold what was measured.",
                                            coverage_words(summary.coverage.inside,

@@ -1,5 +1,9 @@
 // Intervals of forecasts in a world that is as the model says.
+#include <algorithm>
+#include <boost/math/distributions/normal.hpp>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <utility>
 
 #include "convergence/world.hpp"
 
@@ -59,6 +63,48 @@ BOOST_AUTO_TEST_CASE(intervals_hold_90_percent_far_beyond_the_staleness_that_was
     seen.count(model, runs_of(world, {6, 9, 12}, 1000 * trial + 500));
   }
   seen.check_90_percent();
+}
+
+// The value is a median, the interval's ends are quantiles: from these, both deviations; and the
+// mean by Simpson's rule over the same distribution, whose errors end at the untrained one.
+BOOST_AUTO_TEST_CASE(the_mean_is_that_of_the_distribution_that_the_interval_is_of) {
+  const World world;
+  const ConvergenceModel model = fit_convergence(runs_of(world, {0, 3, 12}, 100));
+  const boost::math::normal normal;
+  for (const double staleness : {1.0, 6.0}) {
+    const Forecast forecast(model, setting_of(staleness, 0.05));
+    const double trained = 1 - forecast.failure_probability();
+    BOOST_REQUIRE(trained > 0.9);
+    const double part = (trained - 0.9) / 2;
+    for (const double updates : {300.0, 2000.0}) {
+      const Estimate told = forecast.accuracy_after(updates);
+      const double middle = std::log(1 - told.value);
+      const double better =
+          (std::log(1 - told.high) - middle) / boost::math::quantile(normal, part / trained);
+      const double worse =
+          (std::log(1 - told.low) - middle) / boost::math::quantile(normal, (part + 0.9) / trained);
+      BOOST_REQUIRE(1 - told.low < 0.999 * model.initial_error);  // not cut off there
+      const auto error = [&](double z) {
+        return std::min(model.initial_error, std::exp(middle + (z < 0 ? better : worse) * z)) *
+               boost::math::pdf(normal, z);
+      };
+      const double cut = std::clamp((std::log(model.initial_error) - middle) / worse, 0.0, 12.0);
+      double mean = 0;
+      for (const auto& [from, to] :
+           {std::pair(-12.0, 0.0), std::pair(0.0, cut), std::pair(cut, 12.0)}) {
+        constexpr int kSteps = 2000;
+        const double step = (to - from) / kSteps;
+        for (int i = 0; i <= kSteps; ++i) {
+          const double weight = i == 0 || i == kSteps ? 1 : i % 2 == 1 ? 4 : 2;
+          const double z = std::clamp(from + i * step, from, to);
+          mean += weight * step / 3 * error(i == 0 && from == 0.0 ? 0.0 : z);
+        }
+      }
+      BOOST_TEST(forecast.mean_accuracy_after(updates) == 1 - mean,
+                 boost::test_tools::tolerance(1e-9));
+      BOOST_TEST(forecast.mean_accuracy_after(updates) < told.value);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(

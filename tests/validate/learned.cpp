@@ -159,6 +159,7 @@ nlohmann::json forecast(const char* verdict = "converges") {
   nlohmann::json all = report();
   all["accuracy"] = {{"verdict", verdict},
                      {"accuracy", 0.91},
+                     {"accuracy_mean", 0.89},
                      {"accuracy_interval", {0.85, 0.95}},
                      {"curve",
                       {{{"samples", 400.0}, {"accuracy_interval", {0.55, 0.63}}},
@@ -180,6 +181,7 @@ BOOST_AUTO_TEST_CASE(a_forecast_has_an_interval_along_the_whole_curve) {
   BOOST_REQUIRE(told.size() == 1u);
   BOOST_TEST(told[0].by == "forecast from w3");
   BOOST_TEST(told[0].accuracy == 0.91);
+  BOOST_TEST(*told[0].mean == 0.89);
   BOOST_TEST(told[0].interval->high == 0.95);
   BOOST_TEST(told[0].points == 2u);
   BOOST_TEST(told[0].points_inside == 1u);
@@ -187,6 +189,73 @@ BOOST_AUTO_TEST_CASE(a_forecast_has_an_interval_along_the_whole_curve) {
   BOOST_TEST(!foretold(foretold_run(), forecast("may diverge").dump())[0].failed);
   BOOST_TEST(foretold(foretold_run(), forecast("diverges").dump())[0].failed);
   BOOST_CHECK_THROW(foretold(foretold_run(), report().dump()), InputError);
+}
+
+const std::string kThreeTraces =
+    "  - {name: a_1, scenario: s.yaml, recorded: real.json, setting: a, replay: {simulated: "
+    "[better.json, failed.json, own.json]}}\n"
+    "  - {name: a_2, scenario: s.yaml, recorded: failed.json, setting: a, replay: {simulated: "
+    "[better.json, better.json]}}\n";
+
+BOOST_AUTO_TEST_CASE(the_first_of_several_traces_is_the_one_of_the_pair) {
+  const CaseFile file = read(kThreeTraces);
+  const LearnedRun& run = *file.cases[0].learned;
+  BOOST_REQUIRE(run.traces.size() == 3u);
+  BOOST_REQUIRE(run.replays.size() == 1u);
+  BOOST_TEST(run.replays[0].curve.points.back().test_accuracy == 0.92);
+  BOOST_TEST(run.traces[2].points.back().test_accuracy == 0.90);
+  BOOST_TEST(read(kReplayed).cases[0].learned->traces.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(each_of_several_traces_is_checked_at_its_place) {
+  const std::string error = error_of(
+      "  - {name: a, scenario: s.yaml, recorded: real.json, replay: {simulated: [own.json, "
+      "other_seed.json]}}\n");
+  BOOST_TEST((error.find("cases.yaml:3:85: error: cases.0.replay.simulated.1: the replay's seed "
+                         "is 2, that of the recorded run 1") != std::string::npos),
+             error);
+  const std::string none =
+      error_of("  - {name: a, scenario: s.yaml, recorded: real.json, replay: {simulated: []}}\n");
+  BOOST_TEST((none.find("error: cases.0.replay.simulated: expected the file of a replay, or a "
+                        "list of such files") != std::string::npos),
+             none);
+}
+
+BOOST_AUTO_TEST_CASE(a_setting_s_real_runs_stand_beside_all_their_replays) {
+  // Real 0.90 and, failed, 0.10. Replays 0.92, 0.10 (failed), 0.90 of the first run: 1.92 in all;
+  // 0.92 twice of the second: 1.84. Their mean is 0.752, their clusters are -0.336 and 0.336 off
+  // it: a standard error of sqrt(2 x 2 x 0.336^2) / 5 = 0.1344.
+  ComparedFile compared{.file = read(kThreeTraces), .cases = {{}, {}}};
+  const std::vector<SettingSummary> settings = summarize_settings({compared});
+  BOOST_REQUIRE(settings.size() == 1u);
+  const SettingSummary& one = settings[0];
+  BOOST_TEST(one.setting == "a");
+  BOOST_TEST(one.real.failed.some == 1u);
+  BOOST_TEST(one.real.all.mean == 0.5, kTolerance);
+  BOOST_TEST(*one.real.all.error == 0.4, kTolerance);
+  BOOST_TEST(one.real.trained.mean == 0.9, kTolerance);
+  BOOST_TEST(!one.real.trained.error);
+  BOOST_TEST(one.replays.failed.some == 1u);
+  BOOST_TEST(one.replays.failed.all == 5u);
+  BOOST_TEST(one.replays.all.mean == 0.752, kTolerance);
+  BOOST_TEST(*one.replays.all.error == 0.1344, kTolerance);
+  BOOST_TEST(one.replays.trained.runs == 4u);
+  BOOST_TEST(one.replays.trained.mean == 0.915, kTolerance);
+  // 1 of 2 and 1 of 5: of 21 pairs of failures 10 are one on each side, and 10 both of five.
+  BOOST_TEST(one.same_failures == 1, kTolerance);
+  // The first lies between 0.10 and 0.92, where 2 of 4 would; the second below 0.92, as 2 of 3.
+  BOOST_TEST(one.within.inside == 1u);
+  BOOST_TEST(one.within.intervals == 2u);
+  BOOST_TEST(one.expected_within == 2 / 4.0 + 1 / 3.0, kTolerance);
+}
+
+BOOST_AUTO_TEST_CASE(a_setting_says_its_ends_in_percent) {
+  ComparedFile compared{.file = read(kThreeTraces), .cases = {{}, {}}};
+  const std::vector<std::string> expected = {
+      "1 of 2", "1 of 5",       "1",     "50.00 ± 40.00", "75.20 ± 13.44", "+25.20 ± 42.20",
+      "90.00",  "91.50 ± 0.50", "+1.50", "1 of 2 (0.8)"};
+  BOOST_TEST(setting_cells(summarize_settings({compared})[0]) == expected,
+             boost::test_tools::per_element());
 }
 
 ComparedMetric accuracy(double points, const std::string& setting) {

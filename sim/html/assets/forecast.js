@@ -19,6 +19,7 @@ function forecastTable(forecast) {
     { title: "verdict", value: (told) => told.verdict, tone: (told) => (told.verdict === "converges" ? "good" : "bad") },
     row("accuracy", "accuracy", "percent"),
     rangeColumn("90 % interval", (told) => told.accuracy_interval, "percent"),
+    row("mean of runs that train", "accuracy_mean", "percent"),
     row("after", "samples", "samples"),
     row("time", "time_s", "time"),
     row("fails with", "failure_probability", "percent"),

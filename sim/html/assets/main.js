@@ -8,6 +8,7 @@ const pages = {
   "rehearse.plan/1": { draw: planPage, about: (plan) => [`A plan: ${plan.plan}`] },
   "rehearse.explain/1": { draw: explainPage, about: (explained) => [`What bounds the step of ${explained.scenario}`] },
   "rehearse.forecast/1": { draw: forecastPage, about: () => ["What staleness does to accuracy"] },
+  "rehearse.curves/1": { draw: curvesPage, about: () => ["Runs that differ by seed or order of updates alone"] },
   "rehearse.validation/2": { draw: validationPage, about: () => ["Predictions beside what was measured"] },
 };
 

@@ -53,6 +53,23 @@ function notPredicted({ source, not_predicted: others }) {
   ], others.cases)];
 }
 
+/** "3 of 8" */
+const failedText = ({ failed }) => `${failed.some} of ${failed.all}`;
+
+function settingsTable(settings) {
+  const ends = (title, member) => [
+    { title: `real, ${title}`, value: (row) => row.real[member]?.mean ?? null, format: "percent" },
+    { title: `replays, ${title}`, value: (row) => row.replays[member]?.mean ?? null, format: "percent" },
+  ];
+  return table("Real runs beside replays of their simulations", [
+    { title: "setting", value: (row) => row.setting },
+    { title: "real fail", value: (row) => failedText(row.real) },
+    { title: "replays fail", value: (row) => failedText(row.replays) },
+    { title: "p of the same share", value: (row) => row.same_failures, format: "number" },
+    ...ends("all", "all"), ...ends("trained", "trained"),
+  ], settings);
+}
+
 function validationPage(compared) {
   const rows = comparedRows(compared);
   addSection("How far off", table("Relative errors, inputs not counted", [
@@ -63,6 +80,7 @@ function validationPage(compared) {
     { title: "median", value: (row) => row.median, format: "percent" },
     { title: "largest", value: (row) => row.max, format: "percent" },
   ], compared.relative_errors), errorsFigure(rows));
+  if (compared.settings.length > 0) addSection("Accuracy in the end, by setting", settingsTable(compared.settings));
   addSection("Case by case", comparisonTable(rows));
   addSection("Published, and not predicted", compared.files.flatMap(notPredicted));
   addSection("What this rests on", bulletList(compared.files.map((file) =>
