@@ -12,7 +12,9 @@
 #include "html/html.hpp"
 #include "html/timeline.hpp"
 #include "report/json_view.hpp"
+#include "report/measures.hpp"
 #include "report/server_updates.hpp"
+#include "report/views.hpp"
 
 namespace rehearse {
 namespace {

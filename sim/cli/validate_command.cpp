@@ -9,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/simulate.hpp"
 #include "html/html.hpp"
+#include "report/views.hpp"
 #include "validation/views.hpp"
 
 namespace rehearse {

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/prediction_interval.hpp"
+#include "report/views.hpp"
 #include "whole_report.hpp"
 
 using namespace toy;
