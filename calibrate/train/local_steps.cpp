@@ -32,6 +32,7 @@ double take_local_steps(const std::vector<torch::Tensor>& parameters,
                         const StepGradients& gradients, const LocalSteps& options) {
   if (options.steps == 1) return take_gradient(parameters, 0, gradients, options.weight_decay);
   std::vector<torch::Tensor> begun;
+  begun.reserve(parameters.size());
   for (const torch::Tensor& one : parameters) begun.push_back(one.detach().clone());
   double sum = 0;
   for (std::uint32_t step = 0; step < options.steps; ++step) {
