@@ -41,6 +41,13 @@ install_packages() {
   fi
 }
 
+# install_calibrator_packages: with Debian's LibTorch, unless Torch_DIR or the active Python has one.
+install_calibrator_packages() {
+  local packages=("${calibrator_packages[@]}")
+  [[ -n ${Torch_DIR-} ]] || python3 -c "import torch" 2>/dev/null || packages+=("${debian_torch[@]}")
+  install_packages "${packages[@]}"
+}
+
 # build_preset PRESET [TARGET...]: configures and builds, one launcher at a time. A preset that builds a program and the
 # one that adds its tests share their folder, so that whoever runs both compiles the program once.
 build_preset() {

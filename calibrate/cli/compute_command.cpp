@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/stop_signal.hpp"
 #include "cli/compute_command.hpp"
+#include "cli/starting_profile.hpp"
 #include "measure/host_threads.hpp"
 #include "measure/precision.hpp"
 #include "measure/step_runner.hpp"
@@ -31,68 +32,6 @@ ProfileOrigin origin_of(const MeasuredDevice& device, const std::string& command
           .date = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr))),
           .command = command_line,
           .host_threads = host_threads()};
-}
-
-/// What a sample of the user's own module is: an image or a sequence as the built-in networks take
-/// them, or as it was given.
-void set_sample(const ScriptInput& input, ComputeProfile& profile) {
-  const std::vector<std::int64_t>& sizes = input.sizes;
-  if (input.tokens && sizes.size() == 1) {
-    profile.sequence = sizes[0];
-  } else if (!input.tokens && sizes.size() == 3 && sizes[0] == 3 && sizes[1] == sizes[2]) {
-    profile.image = sizes[1];
-  } else {
-    profile.input = fmt::format("{}:{}", fmt::join(sizes, "x"), input.tokens ? "long" : "float");
-  }
-}
-
-ComputeProfile empty_profile(const ComputePlan& plan, const ProfileOrigin& origin) {
-  ComputeProfile profile;
-  profile.origin = origin;
-  profile.model = plan.model;
-  profile.precision = plan.precision;
-  if (plan.script) {
-    set_sample(plan.script->input, profile);
-  } else {
-    const ModelShape shape = filled_shape(plan.model, plan.shape);
-    profile.image = shape.image;
-    profile.sequence = shape.sequence;
-  }
-  return profile;
-}
-
-/// Points of unlike origin do not go into one file.
-void check_same_subject(const ComputeProfile& old, const ComputeProfile& now,
-                        const std::filesystem::path& file) {
-  const auto check_same = [&](const std::string& what, const std::string& a, const std::string& b) {
-    if (a == b) return;
-    throw InputError(fmt::format(
-        "{}: error: holds another measurement: its {} is {}, asked is {}\nremedy: give another "
-        "--output, or remove the file",
-        file.string(), what, a, b));
-  };
-  check_same("model", old.model, now.model);
-  check_same("precision", to_string(old.precision), to_string(now.precision));
-  check_same("image", std::to_string(old.image), std::to_string(now.image));
-  check_same("sequence", std::to_string(old.sequence), std::to_string(now.sequence));
-  check_same("input", old.input, now.input);
-  check_same("device", old.origin.device, now.origin.device);
-  check_same("LibTorch", old.origin.libtorch, now.origin.libtorch);
-  check_same("number of host threads", std::to_string(old.origin.host_threads),
-             std::to_string(now.origin.host_threads));
-}
-
-/// The file's profile where there is one, with the new origin; else an empty one.
-ComputeProfile starting_profile(const ComputeCommand& command, const ProfileOrigin& origin) {
-  ComputeProfile profile = empty_profile(command.plan, origin);
-  if (!std::filesystem::exists(command.output)) return profile;
-  const ComputeProfile old = read_compute_profile(Document::load(command.output)->root());
-  check_same_subject(old, profile, command.output);
-  profile.rates = old.rates;
-  profile.units = old.units;
-  profile.points = old.points;
-  profile.optimizers = old.optimizers;
-  return profile;
 }
 
 std::string joined(const std::vector<std::int64_t>& batches) {
@@ -225,7 +164,8 @@ void run_compute(ComputeCommand& command, const Invocation& invocation) {
   set_host_threads(command.threads);
   const auto device = command.cpu ? make_cpu_device() : make_device();
   complete(command, *device);
-  ComputeProfile profile = starting_profile(command, origin_of(*device, invocation.command_line));
+  ComputeProfile profile =
+      starting_profile(command.plan, origin_of(*device, invocation.command_line), command.output);
   const ComputePlan plan = plan_left(command, profile, *device);
   if (command.dry_run) return print_plan(plan, profile, *device);
   if (plan.batches.empty() && plan.optimizers.empty()) {

@@ -61,6 +61,7 @@ ParameterServerOptions server_options(const StepCommand& command, ServerMode mod
 /// "10.0.0.1:4001,10.0.0.1:4002", and back.
 std::string to_text(const std::vector<Endpoint>& endpoints) {
   std::vector<std::string> texts;
+  texts.reserve(endpoints.size());
   for (const Endpoint& endpoint : endpoints) texts.push_back(to_string(endpoint));
   return fmt::format("{}", fmt::join(texts, ","));
 }

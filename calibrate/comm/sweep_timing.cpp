@@ -38,6 +38,7 @@ std::vector<Seconds> slowest_of_ranks(const ProcessGroup& group, torch::Device d
                                       const std::vector<Seconds>& samples) {
   if (samples.empty()) return {};
   std::vector<double> numbers;
+  numbers.reserve(samples.size());
   for (const Seconds sample : samples) numbers.push_back(sample.value());
   std::vector<torch::Tensor> tensors = {torch::tensor(numbers, torch::kFloat64).to(device)};
   c10d::AllreduceOptions options;

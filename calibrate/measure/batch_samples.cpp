@@ -13,6 +13,7 @@ constexpr int kLaunches = 5;
 template <class Samples, class Read>
 Spread over(const Samples& samples, Read read) {
   std::vector<Seconds> values;
+  values.reserve(samples.size());
   for (const auto& sample : samples) values.push_back(read(sample));
   return spread_of(values);
 }

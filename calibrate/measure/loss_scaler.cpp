@@ -17,6 +17,7 @@ LossScaler::LossScaler(torch::Device device)
 
 void LossScaler::step(TimedOptimizer& optimizer, const std::vector<torch::Tensor>& parameters) {
   std::vector<torch::Tensor> gradients;
+  gradients.reserve(parameters.size());
   for (const torch::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
   torch::Tensor overflow = torch::zeros_like(scale_);
   at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow, scale_.reciprocal());

@@ -67,7 +67,7 @@ UnitSamples StepRunner::time_units(const Batch& batch) {
   zero_gradients(chain_);
   run_observed(
       batch, {.forward = [&](int i) { entered[static_cast<std::size_t>(i)] = device_.mark(); },
-              .backward = [&](int i) { left[static_cast<std::size_t>(i + 1)] = device_.mark(); }});
+              .backward = [&](int i) { left[static_cast<std::size_t>(i) + 1] = device_.mark(); }});
   UnitSamples samples;
   for (std::size_t i = 0; i < count; ++i) {
     samples.forward.push_back(device_.between(entered[i], entered[i + 1]));
@@ -86,13 +86,13 @@ UnitBytes StepRunner::count_bytes(const Batch& batch) {
   const auto forward = [&](int i) {
     const ByteTrack::Phase phase = track.next();
     if (i == 0) return;
-    bytes.saved[static_cast<std::size_t>(i - 1)] = std::max(Bytes(0), phase.kept);
-    bytes.workspace[static_cast<std::size_t>(i - 1)] = phase.workspace;
+    bytes.saved[static_cast<std::size_t>(i) - 1] = std::max(Bytes(0), phase.kept);
+    bytes.workspace[static_cast<std::size_t>(i) - 1] = phase.workspace;
   };
   const auto backward = [&](int i) {
     const ByteTrack::Phase phase = track.next();
     if (i + 1 == count) return;
-    Bytes& workspace = bytes.workspace[static_cast<std::size_t>(i + 1)];
+    Bytes& workspace = bytes.workspace[static_cast<std::size_t>(i) + 1];
     workspace = std::max(workspace, phase.workspace);
   };
   run_observed(batch, {.forward = forward, .backward = backward});
@@ -108,7 +108,7 @@ UnitAllocations StepRunner::record_allocations(const Batch& batch) {
   run_observed(
       batch,
       {.forward = [&](int i) { before[static_cast<std::size_t>(i)] = recording.take(); },
-       .backward = [&](int i) { after[static_cast<std::size_t>(i + 1)] = recording.take(); }});
+       .backward = [&](int i) { after[static_cast<std::size_t>(i) + 1] = recording.take(); }});
   return {.forward = {before.begin() + 1, before.end()},
           .backward = {after.begin(), after.end() - 1}};
 }
@@ -121,7 +121,7 @@ UnitOperators StepRunner::count_operators(const Batch& batch) {
   OperatorCounter counter;
   run_observed(
       batch, {.forward = [&](int i) { before[static_cast<std::size_t>(i)] = counter.take(); },
-              .backward = [&](int i) { after[static_cast<std::size_t>(i + 1)] = counter.take(); }});
+              .backward = [&](int i) { after[static_cast<std::size_t>(i) + 1] = counter.take(); }});
   return {.forward = {before.begin() + 1, before.end()},
           .backward = {after.begin(), after.end() - 1}};
 }
@@ -143,7 +143,7 @@ UnitLaunches StepRunner::time_launches(const Batch& batch) {
   run_observed(
       batch,
       {.forward = [&](int i) { leave(launches.forward, static_cast<std::size_t>(i) - 1); },
-       .backward = [&](int i) { leave(launches.backward, static_cast<std::size_t>(i + 1)); }});
+       .backward = [&](int i) { leave(launches.backward, static_cast<std::size_t>(i) + 1); }});
   return launches;
 }
 

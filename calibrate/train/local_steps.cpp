@@ -4,7 +4,7 @@ namespace rehearse {
 namespace {
 
 void forget_gradients(const std::vector<torch::Tensor>& parameters) {
-  for (torch::Tensor one : parameters) one.mutable_grad() = torch::Tensor();
+  for (const torch::Tensor& one : parameters) one.mutable_grad() = torch::Tensor();
 }
 
 /// A parameter that the loss does not reach has no gradient, and does not decay, as in torch.
@@ -21,7 +21,7 @@ double take_gradient(const std::vector<torch::Tensor>& parameters, std::uint32_t
 
 void descend(const std::vector<torch::Tensor>& parameters, double learning_rate) {
   const torch::NoGradGuard no_gradient;
-  for (torch::Tensor one : parameters) {
+  for (const torch::Tensor& one : parameters) {
     if (one.grad().defined()) one.sub_(one.grad(), learning_rate);
   }
 }
@@ -32,6 +32,7 @@ double take_local_steps(const std::vector<torch::Tensor>& parameters,
                         const StepGradients& gradients, const LocalSteps& options) {
   if (options.steps == 1) return take_gradient(parameters, 0, gradients, options.weight_decay);
   std::vector<torch::Tensor> begun;
+  begun.reserve(parameters.size());
   for (const torch::Tensor& one : parameters) begun.push_back(one.detach().clone());
   double sum = 0;
   for (std::uint32_t step = 0; step < options.steps; ++step) {
@@ -40,7 +41,7 @@ double take_local_steps(const std::vector<torch::Tensor>& parameters,
   }
   const torch::NoGradGuard no_gradient;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    torch::Tensor one = parameters[i];
+    const torch::Tensor& one = parameters[i];
     one.mutable_grad() = begun[i] - one;
     one.copy_(begun[i]);
   }

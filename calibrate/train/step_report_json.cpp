@@ -61,6 +61,7 @@ std::vector<double> numbers(const std::vector<Seconds>& times) {
 
 std::vector<std::int64_t> numbers(const std::vector<Bytes>& sizes) {
   std::vector<std::int64_t> result;
+  result.reserve(sizes.size());
   for (const Bytes size : sizes) result.push_back(whole(size));
   return result;
 }

@@ -14,6 +14,8 @@
 #include "explain/explanation.hpp"
 #include "explain/questions.hpp"
 #include "html/html.hpp"
+#include "report/measures.hpp"
+#include "report/views.hpp"
 
 namespace rehearse {
 namespace {

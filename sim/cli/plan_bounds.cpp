@@ -1,4 +1,5 @@
 #include "cli/plan_bounds.hpp"
+#include "report/views.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -13,6 +13,8 @@
 #include "html/html.hpp"
 #include "html/timeline.hpp"
 #include "report/json_view.hpp"
+#include "report/measures.hpp"
+#include "report/views.hpp"
 
 namespace rehearse {
 namespace {
@@ -145,6 +147,12 @@ void run_command(const RunCommand& command) {
   }
   const Scenario scenario = read_scenario(command.scenario, command.overrides);
   if (!command.updates.empty()) check_has_updates(scenario);
+  if (command.traces > 1 && scenario.run.replications > 1) {
+    throw InputError(fmt::format(
+        "{}: error: --traces: all of its runs count, and run.replications chooses one\n"
+        "remedy: leave one of the two out",
+        scenario.file));
+  }
   if (command.dry_run) {
     write_result(command.output, describe(scenario, plan_simulation(scenario)));
     return;

@@ -1,4 +1,5 @@
 #include "cli/study_work.hpp"
+#include "report/views.hpp"
 
 #include <fmt/format.h>
 

@@ -9,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/simulate.hpp"
 #include "html/html.hpp"
+#include "report/views.hpp"
 #include "validation/views.hpp"
 
 namespace rehearse {
@@ -18,6 +19,7 @@ std::vector<CaseFile> read_cases(const ValidateCommand& command) {
   const std::vector<std::filesystem::path> files =
       command.files.empty() ? shipped_case_files() : case_files(command.files);
   std::vector<CaseFile> cases;
+  cases.reserve(files.size());
   for (const std::filesystem::path& file : files) cases.push_back(read_case_file(file));
   return only_metrics(std::move(cases), command.metrics);
 }

@@ -46,6 +46,7 @@ double mean_initial_error(const std::vector<Observation>& observations) {
 
 double median_samples(const std::vector<Observation>& observations) {
   std::vector<double> samples;
+  samples.reserve(observations.size());
   for (const Observation& seen : observations) samples.push_back(seen.setting.samples_per_update);
   return percentile(samples, 0.5);
 }

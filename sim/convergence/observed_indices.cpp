@@ -15,6 +15,7 @@ double slowing_index(const TrainingSetting& setting, double compensation) {
 
 std::vector<double> slowing_indices(const std::vector<Observation>& observations, double strength) {
   std::vector<double> result;
+  result.reserve(observations.size());
   for (const Observation& seen : observations)
     result.push_back(slowing_index(seen.setting, compensated_part(seen.setting, strength)));
   return result;

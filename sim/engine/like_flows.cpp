@@ -220,6 +220,7 @@ void merge_like_flows(const std::vector<PlayablePlan*>& plans, const std::vector
       links.push_back({port_bandwidth(cluster, port).value(), port.kind, inward});
   const Classes classes(flows, links);
   std::vector<bool> at_once;
+  at_once.reserve(plans.size());
   for (const PlayablePlan* plan : plans) at_once.push_back(begins_at_once(plan->plan));
   const Quotient quotient(flows, classes, links.size(), at_once);
   for (std::size_t p = 0; p < plans.size(); ++p) {

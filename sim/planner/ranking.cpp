@@ -62,6 +62,7 @@ std::vector<std::size_t> rank(const std::vector<Candidate>& candidates,
   }
   std::ranges::sort(places);
   std::vector<std::size_t> ranking;
+  ranking.reserve(places.size());
   for (const Place& place : places) ranking.push_back(std::get<3>(place));
   return ranking;
 }

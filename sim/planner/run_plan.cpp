@@ -112,6 +112,7 @@ class Waves {
     }
     done_ += wave.size();
     std::vector<Simulated> results;
+    results.reserve(wave.size());
     for (const std::size_t i : wave) {
       results.push_back(simulated_from(store_.find(study_.points[i].key)));
     }
@@ -158,6 +159,7 @@ class Asking {
       fail_as_stopped(store_.file().string() + " holds all candidates");
     }
     std::vector<Simulated> answers;
+    answers.reserve(questions.size());
     for (const Question& one : questions)
       answers.push_back(simulated_from(store_.find(key_of(one))));
     return answers;

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "report/memory_timeline.hpp"
-#include "report/report.hpp"
+#include "report/views.hpp"
 
 namespace rehearse {
 namespace {

@@ -4,6 +4,7 @@
 #include "report/csv_table.hpp"
 #include "report/json_view.hpp"
 #include "report/prediction_interval.hpp"
+#include "report/views.hpp"
 
 namespace rehearse {
 namespace {

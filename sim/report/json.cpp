@@ -4,6 +4,7 @@
 #include "report/forecast_views.hpp"
 #include "report/json_view.hpp"
 #include "report/prediction_interval.hpp"
+#include "report/views.hpp"
 #include "report/would_fit.hpp"
 
 namespace rehearse {

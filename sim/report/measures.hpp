@@ -15,6 +15,12 @@ namespace rehearse {
 std::optional<std::int64_t> largest_batch(const std::function<Bytes(std::int64_t batch)>& room,
                                           std::int64_t start);
 
+/// Where a rank's tensors come from: its GPU's allocator under the scenario's settings, its
+/// capacity, and what is taken of that already.
+MemoryDevice memory_device(const Scenario& scenario, const Schedule& schedule, RankId rank);
+/// The same by the schedule's programs, each of its first rank.
+std::vector<MemoryDevice> memory_devices(const Scenario& scenario, const Schedule& schedule);
+
 /// Of the GPU with the least room left; nothing if the schedule says nothing of memory.
 std::optional<MemoryReport> memory_report(const RunFacts& facts);
 

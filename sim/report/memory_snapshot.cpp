@@ -2,7 +2,7 @@
 
 #include "memory/replay.hpp"
 #include "report/pickle.hpp"
-#include "report/report.hpp"
+#include "report/views.hpp"
 
 namespace rehearse {
 namespace {

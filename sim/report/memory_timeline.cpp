@@ -22,8 +22,8 @@ Seconds moment(const Span& span, std::size_t index, std::size_t count, TensorEve
   if (count == 1) return action == TensorEvent::Action::take ? span.start : span.end;
   if (index + 1 == count) return span.end;
   const std::size_t moments = std::min(count, kMoments) - 1;
-  const double share =
-      static_cast<double>(index * moments / (count - 1)) / static_cast<double>(moments);
+  const std::size_t whole = index * moments / (count - 1);
+  const double share = static_cast<double>(whole) / static_cast<double>(moments);
   return span.start + (span.end - span.start) * share;
 }
 

@@ -252,28 +252,4 @@ Report summarize(const RunFacts& facts);
 /// The figures alone, of the schedule's iterations (the trace may hold more).
 Headline headline(const RunFacts& facts);
 
-/// `rehearse.report/1`, two-space indented, keys in a fixed order.
-std::string to_json(const Report& report);
-/// A header line and a row; nested keys joined by dots (`memory.allocated_peak_bytes`).
-std::string to_csv(const std::vector<Report>& reports);
-/// For people: columns fit `width`; ANSI colours if `color`.
-std::string to_terminal(const Report& report, int width, bool color);
-/// Chrome trace events (opens in Perfetto): a process per rank, a thread per lane, memory of
-/// the first rank of each program as counters, by kind and (where `devices`, by program, have an
-/// allocator) as it is reserved. At most `iterations` iterations after the warm-up.
-std::string to_chrome_trace(const Schedule& schedule, const Trace& trace,
-                            std::uint32_t first_iteration, std::uint32_t last_iteration,
-                            const std::vector<MemoryDevice>& devices = {});
-
-/// Where a rank's tensors come from: its GPU's allocator under the scenario's settings, its
-/// capacity, and what is taken of that already.
-MemoryDevice memory_device(const Scenario& scenario, const Schedule& schedule, RankId rank);
-/// The same by the schedule's programs, each of its first rank.
-std::vector<MemoryDevice> memory_devices(const Scenario& scenario, const Schedule& schedule);
-
-/// PyTorch's memory snapshot (torch.cuda.memory._snapshot() as a pickle), which
-/// https://pytorch.org/memory_viz draws: the allocator's history over the setup and two iterations,
-/// and its segments at the end. Frames name the tensor's kind and unit, and the operation.
-std::string memory_snapshot(const Program& program, const MemoryDevice& device);
-
 }  // namespace rehearse

@@ -35,6 +35,7 @@ std::vector<AppliedUpdate> round_of(const Update& update, std::uint64_t version,
                                     std::vector<Arrival> arrived, std::size_t counted) {
   arrived.resize(std::min(arrived.size(), counted));
   std::vector<AppliedUpdate> round;
+  round.reserve(arrived.size());
   for (const auto& [when, worker] : arrived)
     round.push_back({worker, update.iteration, version, version, update.applied});
   std::ranges::sort(round, {}, &AppliedUpdate::worker);

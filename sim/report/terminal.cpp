@@ -8,7 +8,7 @@
 #include "report/memory_view.hpp"
 #include "report/page.hpp"
 #include "report/prediction_interval.hpp"
-#include "report/report.hpp"
+#include "report/views.hpp"
 
 namespace rehearse {
 namespace {

@@ -75,6 +75,7 @@ std::vector<AccuracySummary> summarize_accuracy(const Validation& validation) {
     }
   }
   std::vector<AccuracySummary> summed;
+  summed.reserve(lines.size());
   for (Collected& one : lines) summed.push_back(one.summed());
   return summed;
 }

@@ -8,6 +8,7 @@
 #include "base/child_process.hpp"
 #include "base/sources.hpp"
 #include "cli/simulate.hpp"
+#include "report/views.hpp"
 #include "schedule/jitter.hpp"
 
 namespace rehearse {

@@ -5,6 +5,7 @@
 
 #include "base/sources.hpp"
 #include "cli/simulate.hpp"
+#include "report/measures.hpp"
 #include "report/report.hpp"
 
 namespace data = boost::unit_test::data;

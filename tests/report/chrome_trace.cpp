@@ -2,6 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "report/views.hpp"
 #include "toy.hpp"
 
 using namespace toy;

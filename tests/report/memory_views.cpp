@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/pickle.hpp"
+#include "report/views.hpp"
 #include "toy.hpp"
 
 namespace rehearse {

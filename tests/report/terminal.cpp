@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/page.hpp"
+#include "report/views.hpp"
 #include "whole_report.hpp"
 
 using namespace toy;

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/prediction_interval.hpp"
+#include "report/views.hpp"
 #include "whole_report.hpp"
 
 using namespace toy;
@@ -60,6 +61,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "outside_calibration",
                     "assumptions",
                     "seed",
+                    "replications",
                     "versions"});
   check_keys(json["breakdown"],
              {"compute_s", "exposed_communication_s", "hidden_communication_s", "idle_s"});

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "report/views.hpp"
 #include "toy.hpp"
 
 namespace toy {

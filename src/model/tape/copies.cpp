@@ -61,6 +61,7 @@ Tensor concatenate(Recorder& recorder, const std::vector<Tensor>& parts, bool co
   for (const Tensor& part : parts) elements += part.elements;
   Tensor output = recorder.take(elements, parts.front().type);
   std::vector<std::int64_t> sizes;
+  sizes.reserve(parts.size());
   for (const Tensor& part : parts) sizes.push_back(part.elements);
   recorder.connect(output, parts, [sizes, contiguous_slices](const Gradients& gradients) {
     Gradients slices;

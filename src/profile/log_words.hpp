@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rehearse {
+
+/// One of a line's words, which spaces and tabs part.
+struct Word {
+  std::string text;
+  std::size_t byte = 0;  ///< where it starts in its line
+};
+std::vector<Word> words_of(const std::string& line, std::size_t from);
+
+/// Where a line's own text starts, after what launchers put before it: `[1,0]<stdout>:` (mpirun
+/// --tag-output), `0: ` (srun --label).
+std::size_t after_label(const std::string& line);
+
+/// Nothing where the text is anything else.
+std::optional<long> whole_number(const std::string& text);
+
+}  // namespace rehearse
