@@ -23,13 +23,16 @@ struct RecordedReplay {
 /// What a real run learned, and what foretells it.
 struct LearnedRun {
   Curve real;
-  bool failed = false;  ///< has_failed(real)
+  bool failed = false;  ///< has_failed(real, trained_error())
   std::vector<RecordedReplay> replays;
   std::optional<Curve> fresh;  ///< the same updates, none of them stale: what staleness costs
   /// The runs of one setting differ by their seed alone; the case's name where nothing is said.
   std::string setting;
   std::string forecast_by;                        ///< "forecast from 3 workers"
   std::shared_ptr<const ConvergenceModel> model;  ///< it is computed by this; nothing: none is
+
+  /// What runs like it end with at best, as far as the model knows: see failed_error().
+  double trained_error() const { return model ? model->trained_error : 0; }
 };
 
 /// Models that forecasts are made with, by the names that a file of cases gives them.
