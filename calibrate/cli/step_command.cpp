@@ -120,6 +120,7 @@ void write_curve(const StepCommand& command, const StepProcesses& processes) {
       curve_of_run(processes.updates(), losses, command.snapshots(), *command.run.data,
                    command.training(), std::max(1U, std::thread::hardware_concurrency()));
   write_whole_file(command.curve, to_json(curve));
+  fmt::print("{} of {}: {}\n", curve.model, curve.dataset, command.run.data->split);
   fmt::print("test accuracy: {:.2f} %{}\ncurve: {}\n", 100 * curve.points.back().test_accuracy,
              curve.diverged ? ", diverged" : "", command.curve.string());
 }

@@ -5,8 +5,8 @@ namespace rehearse {
 void add_data_options(CLI::App& app, DatasetOptions& data) {
   app.add_option("--data", data.folder, "The folder of a data set's files, plain or .gz")
       ->type_name("FOLDER");
-  app.add_option("--format", data.format, "mnist (IDX files of its family) or cifar10 (binary)")
-      ->check(CLI::IsMember({"mnist", "cifar10"}))
+  app.add_option("--format", data.format, "mnist or fashion-mnist (IDX files), or cifar10 (binary)")
+      ->check(CLI::IsMember({"mnist", "fashion-mnist", "cifar10"}))
       ->type_name("NAME");
   app.add_option("--train-samples", data.train_samples, "Only the first so many")
       ->check(CLI::Range(1, 100000000))

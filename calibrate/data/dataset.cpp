@@ -7,11 +7,19 @@
 namespace rehearse {
 namespace {
 
+/// Where the folder has another format's test file.
+std::string other_format(const DatasetOptions& options) {
+  const bool cifar = options.format == "cifar10";
+  const char* other = cifar ? "t10k-images-idx3-ubyte" : "test_batch.bin";
+  if (find_data_file(options.folder, other).empty()) return "";
+  return cifar ? "\nremedy: --format mnist, or fashion-mnist" : "\nremedy: --format cifar10";
+}
+
 std::filesystem::path require(const DatasetOptions& options, const std::string& name) {
   const std::filesystem::path file = find_data_file(options.folder, name);
   if (!file.empty()) return file;
-  throw MissingError(fmt::format("{}: error: neither {} nor {}.gz is in this folder",
-                                 options.folder.string(), name, name));
+  throw MissingError(fmt::format("{}: error: neither {} nor {}.gz is in this folder{}",
+                                 options.folder.string(), name, name, other_format(options)));
 }
 
 [[noreturn]] void fail_for_few(const char* option, std::size_t asked, std::size_t there) {
@@ -80,13 +88,13 @@ Dataset read_dataset(const DatasetOptions& options) {
     throw MissingError(fmt::format("{}: error: no such folder", options.folder.string()));
   Dataset set;
   set.name = options.format;
-  if (options.format == "mnist") {
+  if (options.format == "mnist" || options.format == "fashion-mnist") {
     read_mnist(options, set);
   } else if (options.format == "cifar10") {
     read_cifar(options, set);
   } else {
-    throw InputError(
-        fmt::format("error: --format: expected mnist or cifar10; got \"{}\"", options.format));
+    throw InputError(fmt::format(
+        "error: --format: expected mnist, fashion-mnist or cifar10; got \"{}\"", options.format));
   }
   if (set.train.count() == 0 || set.test.count() == 0)
     throw InputError(fmt::format("{}: error: no samples", options.folder.string()));

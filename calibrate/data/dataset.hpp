@@ -9,7 +9,7 @@ namespace rehearse {
 
 struct DatasetOptions {
   std::filesystem::path folder;
-  std::string format = "mnist";   ///< mnist (IDX files of its family) or cifar10
+  std::string format = "mnist";   ///< mnist, fashion-mnist (IDX files both) or cifar10
   std::size_t train_samples = 0;  ///< the first so many; 0: all
   std::size_t test_samples = 0;
 };
@@ -23,7 +23,8 @@ struct Dataset {
 /// Reads a data set. The samples to train and to test with are the first of the files that the
 /// publisher made for that. Of the MNIST family a folder may have t10k alone: then the first of its
 /// samples train, four fifths unless given, and the last of it test. MissingError where files are
-/// missing; InputError where they are damaged, or have fewer samples than are asked for.
+/// missing, with a remedy where the folder has another format's; InputError where they
+/// are damaged, or have fewer samples than are asked for.
 Dataset read_dataset(const DatasetOptions& options);
 
 }  // namespace rehearse

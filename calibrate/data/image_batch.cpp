@@ -13,6 +13,7 @@ struct Normalisation {
 
 Normalisation normalisation_of(const std::string& dataset) {
   if (dataset == "cifar10") return {{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}};
+  if (dataset == "fashion-mnist") return {{0.2860F, 0.2860F, 0.2860F}, {0.3530F, 0.3530F, 0.3530F}};
   return {{0.1307F, 0.1307F, 0.1307F}, {0.3081F, 0.3081F, 0.3081F}};
 }
 

@@ -155,7 +155,8 @@ StabilityIndices stability_indices(const ConvergenceModel& model, const Training
           .slowing = slowing_index(setting, compensation) / factor};
 }
 
-ConvergenceModel fit_convergence(const std::vector<Observation>& observations) {
+ConvergenceModel fit_convergence(const std::vector<Observation>& observations,
+                                 double trained_error) {
   const auto failed = std::ranges::count_if(observations, &Observation::failed);
   const auto runs = static_cast<std::ptrdiff_t>(observations.size());
   check(failed < runs, "a fit has a run that trained");
@@ -177,20 +178,22 @@ ConvergenceModel fit_convergence(const std::vector<Observation>& observations) {
   const std::vector<double> index =
       FailingIndices(observations, averages.samples, likeliest).at(noise);
   const std::vector<std::size_t> settings = number_settings(observations);
-  return {.fitted = fit.fitted,
-          .curvature_noise = noise,
-          .reference_samples = averages.samples,
-          .initial_error = averages.initial_error,
-          .spreads = fit.spreads,
-          .compensation = strength,
-          .inflation = inflation_of(held_out.deviations),
-          .held_out_error = held_out.final_error,
-          .settings = static_cast<int>(*std::ranges::max_element(settings)) + 1,
-          .runs = static_cast<int>(runs),
-          .failed_runs = static_cast<int>(failed),
-          .least_failed_error = least_failed_error(observations, averages.initial_error),
-          .odds = odds_of(observations, index),
-          .domain = domain_of(observations, index)};
+  return {
+      .fitted = fit.fitted,
+      .curvature_noise = noise,
+      .reference_samples = averages.samples,
+      .initial_error = averages.initial_error,
+      .spreads = fit.spreads,
+      .compensation = strength,
+      .inflation = inflation_of(held_out.deviations),
+      .held_out_error = held_out.final_error,
+      .settings = static_cast<int>(*std::ranges::max_element(settings)) + 1,
+      .runs = static_cast<int>(runs),
+      .failed_runs = static_cast<int>(failed),
+      .trained_error = trained_error,
+      .least_failed_error = least_failed_error(observations, averages.initial_error, trained_error),
+      .odds = odds_of(observations, index),
+      .domain = domain_of(observations, index)};
 }
 
 }  // namespace rehearse

@@ -31,6 +31,7 @@ struct ConvergenceModel {
   double inflation = 1;
   double held_out_error = 0;  ///< mean |error - forecast| at the end of those runs, in shares
   int settings = 0, runs = 0, failed_runs = 0;
+  double trained_error = 0;       ///< end_error() at best; see failed_error()
   double least_failed_error = 0;  ///< that a failed run ends with: seen, or by definition
   DivergenceOdds odds{{}};
   FittedDomain domain;
@@ -43,7 +44,9 @@ struct ConvergenceModel {
 /// The noise of the curvature is chosen from a few values by how likely it makes which runs failed;
 /// where runs had delay compensation, its strength from others by the likelihood of curves and
 /// failures, with those that are nearly as likely.
-ConvergenceModel fit_convergence(const std::vector<Observation>& observations);
+/// `trained_error` is that with which they were observed.
+ConvergenceModel fit_convergence(const std::vector<Observation>& observations,
+                                 double trained_error = 0);
 
 /// Which part of what a gradient has missed its delay compensation makes up for: Descent's
 /// compensation. Its estimate of the Hessian's diagonal is lambda g g. For a loss that is a

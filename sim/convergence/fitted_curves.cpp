@@ -25,14 +25,22 @@ std::pair<double, double> usual_options(const std::vector<Observation>& observat
       ->first;
 }
 
+/// Of those with a point after the untrained one; others observe() refuses.
+double least_end_error(const std::vector<Curve>& curves) {
+  double least = 1;
+  for (const Curve& curve : curves)
+    if (!curve.diverged && curve.points.size() > 1) least = std::min(least, end_error(curve));
+  return least;
+}
+
 }  // namespace
 
 FittedCurves fit_curves(const std::vector<std::filesystem::path>& files) {
-  std::vector<Observation> observations;
+  std::vector<Curve> curves;
   std::string first;
   FittedCurves fitted;
   for (const std::filesystem::path& file : files) {
-    const Curve curve = read_curve(file);
+    const Curve& curve = curves.emplace_back(read_curve(file));
     if (first.empty()) {
       first = subject(curve);
       fitted.network = curve.model;
@@ -44,15 +52,18 @@ FittedCurves fit_curves(const std::vector<std::filesystem::path>& files) {
                       "network on one data set",
                       file.string(), subject(curve), files.front().string(), first));
     }
-    observations.push_back(observe(curve, file.string()));
   }
+  const double trained_error = least_end_error(curves);
+  std::vector<Observation> observations;
+  for (std::size_t i = 0; i < curves.size(); ++i)
+    observations.push_back(observe(curves[i], files[i].string(), trained_error));
   if (std::ranges::all_of(observations, &Observation::failed)) {
     throw InputError(
         fmt::format("{}: error: diverged, as all of these runs did: there is no curve "
                     "to fit\nremedy: add runs with a smaller learning rate",
                     files.front().string()));
   }
-  fitted.model = fit_convergence(observations);
+  fitted.model = fit_convergence(observations, trained_error);
   const auto [momentum, rate] = usual_options(observations);
   fitted.usual = {.staleness = {},
                   .learning_rate = rate,

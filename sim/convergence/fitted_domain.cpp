@@ -51,7 +51,8 @@ double median_samples(const std::vector<Observation>& observations) {
   return percentile(samples, 0.5);
 }
 
-double least_failed_error(const std::vector<Observation>& observations, double initial_error) {
+double least_failed_error(const std::vector<Observation>& observations, double initial_error,
+                          double trained_error) {
   double least = 1;
   bool seen_any = false;
   for (const Observation& seen : observations) {
@@ -59,7 +60,7 @@ double least_failed_error(const std::vector<Observation>& observations, double i
     least = std::min(least, seen.points.back().error);
     seen_any = true;
   }
-  return seen_any ? std::min(least, initial_error) : kFailedShare * initial_error;
+  return seen_any ? std::min(least, initial_error) : failed_error(initial_error, trained_error);
 }
 
 }  // namespace rehearse

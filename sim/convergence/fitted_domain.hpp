@@ -31,6 +31,7 @@ double mean_initial_error(const std::vector<Observation>& observations);
 double median_samples(const std::vector<Observation>& observations);
 
 /// Of runs that failed and went on to some end; by definition where there is none.
-double least_failed_error(const std::vector<Observation>& observations, double initial_error);
+double least_failed_error(const std::vector<Observation>& observations, double initial_error,
+                          double trained_error);
 
 }  // namespace rehearse

@@ -69,16 +69,24 @@ TrainingSetting mitigated(TrainingSetting setting, const Mitigation& mitigation,
   return setting;
 }
 
-bool has_failed(const Curve& curve) {
-  if (curve.diverged) return true;
+double failed_error(double untrained_error, double trained_error) {
+  return (untrained_error + trained_error) / 2;
+}
+
+double end_error(const Curve& curve) {
   const std::size_t last = std::max<std::size_t>(1, (curve.points.size() - 1) / 4);
   double sum = 0;
   for (std::size_t i = curve.points.size() - last; i < curve.points.size(); ++i)
     sum += error_of(curve.points[i], curve);
-  return sum / static_cast<double>(last) > kFailedShare * error_of(curve.points.front(), curve);
+  return sum / static_cast<double>(last);
 }
 
-Observation observe(const Curve& curve, const std::string& name) {
+bool has_failed(const Curve& curve, double trained_error) {
+  if (curve.diverged) return true;
+  return end_error(curve) > failed_error(error_of(curve.points.front(), curve), trained_error);
+}
+
+Observation observe(const Curve& curve, const std::string& name, double trained_error) {
   if (curve.mitigation.local_steps > 1)
     refuse(name, "trained with local steps, which the forecast knows nothing of");
   if (curve.points.size() < 2 && !curve.diverged)
@@ -105,7 +113,7 @@ Observation observe(const Curve& curve, const std::string& name) {
   seen.initial_error = error_of(curve.points.front(), curve);
   seen.updates = static_cast<double>(last.update);
   if (curve.points.size() > 1) seen.points = points_of(curve);
-  seen.failed = has_failed(curve);
+  seen.failed = has_failed(curve, trained_error);
   return seen;
 }
 

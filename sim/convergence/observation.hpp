@@ -36,8 +36,10 @@ struct ErrorPoint {
   double share = 1;  ///< of what a stretch of the run says; see Observation::points
 };
 
-/// The share of the untrained error above which a run that ends there has failed.
-inline constexpr double kFailedShare = 0.5;
+/// The error above which a run that ends there has failed: halfway from the untrained one to
+/// `trained_error`, what runs of this network on this data end with at best. Where that is not
+/// known it is 0.
+double failed_error(double untrained_error, double trained_error);
 
 /// A curve as the fit sees it.
 struct Observation {
@@ -51,12 +53,14 @@ struct Observation {
   bool failed = false;       ///< has_failed()
 };
 
-/// Whether the run diverged, or ends (over its last quarter) with more than kFailedShare of the
-/// untrained error.
-bool has_failed(const Curve& curve);
+/// The mean error over the last quarter of a run.
+double end_error(const Curve& curve);
+
+/// Whether the run diverged, or has an end_error() above failed_error().
+bool has_failed(const Curve& curve, double trained_error = 0);
 
 /// InputError naming `name` where a curve has no untrained point, none after it, or a mitigation
 /// that the forecast knows nothing of (local steps).
-Observation observe(const Curve& curve, const std::string& name);
+Observation observe(const Curve& curve, const std::string& name, double trained_error = 0);
 
 }  // namespace rehearse

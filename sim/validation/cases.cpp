@@ -41,7 +41,7 @@ void take_curve(const Value& recorded, Map& map, const FittedModels& fits, Valid
 /// What staleness cost the run, as a note.
 std::string cost_of_staleness(const LearnedRun& run) {
   if (!run.fresh) return "";
-  if (has_failed(*run.fresh)) return "without staleness: diverges";
+  if (has_failed(*run.fresh, run.trained_error())) return "without staleness: diverges";
   return fmt::format("without staleness: {:.2f} %", 100 * run.fresh->points.back().test_accuracy);
 }
 

@@ -54,7 +54,7 @@ std::vector<Foretold> foretold(const LearnedRun& run, const std::string& report)
   std::vector<Foretold> all;
   for (const RecordedReplay& replay : run.replays) {
     all.push_back({.by = replay.by,
-                   .failed = has_failed(replay.curve),
+                   .failed = has_failed(replay.curve, run.trained_error()),
                    .accuracy = replay.curve.points.back().test_accuracy});
   }
   if (!run.model) return all;

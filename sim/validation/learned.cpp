@@ -121,9 +121,9 @@ LearnedRun read_learned(const Value& recorded, Map& map, const FittedModels& fit
                  .setting = {},
                  .forecast_by = {},
                  .model = nullptr};
-  run.failed = has_failed(run.real);
   read_replays(map, run);
   read_forecast(recorded, map, fits, run);
+  run.failed = has_failed(run.real, run.trained_error());
   run.setting = map.string_or("setting", map.require("name").as_string());
   return run;
 }

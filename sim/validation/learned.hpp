@@ -23,7 +23,7 @@ struct RecordedReplay {
 /// What a real run learned, and what foretells it.
 struct LearnedRun {
   Curve real;
-  bool failed = false;  ///< has_failed(real)
+  bool failed = false;  ///< has_failed(real, trained_error())
   std::vector<RecordedReplay> replays;
   /// Of its simulation, differing by the order of the updates alone; the first is in `replays`.
   std::vector<Curve> traces;
@@ -32,6 +32,9 @@ struct LearnedRun {
   std::string setting;
   std::string forecast_by;                        ///< "forecast from 3 workers"
   std::shared_ptr<const ConvergenceModel> model;  ///< it is computed by this; nothing: none is
+
+  /// What runs like it end with at best, as far as the model knows: see failed_error().
+  double trained_error() const { return model ? model->trained_error : 0; }
 };
 
 /// Models that forecasts are made with, by the names that a file of cases gives them.

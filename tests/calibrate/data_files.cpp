@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "data/dataset.hpp"
+#include "data/image_batch.hpp"
 #include "data/shard_order.hpp"
 #include "profile/whole_file.hpp"
 #include "synthetic_digits.hpp"
@@ -140,6 +141,41 @@ BOOST_FIXTURE_TEST_CASE(missing_files_are_named, Folder) {
   };
   BOOST_CHECK_EXCEPTION(read_dataset({path, "mnist"}), MissingError, says);
   BOOST_CHECK_THROW(read_dataset({path / "no_such", "mnist"}), MissingError);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_folder_of_another_format_says_which, Folder) {
+  const auto refused = [&](const std::string& format, const std::string& message) {
+    const auto says = [&](const MissingError& error) {
+      BOOST_TEST(error.what() == path.string() + ": error: neither " + message);
+      return true;
+    };
+    BOOST_CHECK_EXCEPTION(read_dataset({path, format}), MissingError, says);
+  };
+  write_cifar10(synthetic_digits(3, 1, 32, 3), path / "test_batch.bin");
+  refused("fashion-mnist",
+          "t10k-images-idx3-ubyte nor t10k-images-idx3-ubyte.gz is in this folder\n"
+          "remedy: --format cifar10");
+  fs::remove(path / "test_batch.bin");
+  write_idx(synthetic_digits(3, 1), path, "t10k");
+  refused("cifar10",
+          "data_batch_1.bin nor data_batch_1.bin.gz is in this folder\n"
+          "remedy: --format mnist, or fashion-mnist");
+}
+
+// A gray of 73 is 0.2863 of white: 0.0008 of Fashion-MNIST's deviations above its mean, and half of
+// MNIST's.
+BOOST_FIXTURE_TEST_CASE(fashion_mnist_has_a_name_and_a_normalisation_of_its_own, Folder) {
+  Images gray{1, 2, DataBytes(8, 73), DataBytes(2, 0)};
+  write_idx(gray, path, "t10k");
+  for (const auto& [format, mean, deviation] :
+       {std::tuple("mnist", 0.1307, 0.3081), std::tuple("fashion-mnist", 0.2860, 0.3530)}) {
+    const Dataset set = read_dataset({path, format});
+    BOOST_TEST(set.name == format);
+    const std::vector<std::uint32_t> first = {0};
+    const Batch batch = image_batch(set.test, first, set.name);
+    BOOST_TEST(std::abs(batch.input[0][2][1][1].item<double>() - (73 / 255.0 - mean) / deviation) <
+               1e-6);
+  }
 }
 
 // --- CIFAR-10

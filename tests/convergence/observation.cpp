@@ -52,6 +52,19 @@ BOOST_AUTO_TEST_CASE(of_each_stretch_of_a_curve_up_to_four_looks_share_its_weigh
   }
 }
 
+// Errors of 0.8 over the last quarter of a run that began with 0.9: beyond halfway to 0, and to 0.6
+// (0.75), and not to 0.7 - as on data of which a network makes so much at best.
+BOOST_AUTO_TEST_CASE(a_run_has_failed_that_gains_less_than_half_of_what_others_do) {
+  Curve curve = curve_with({0, 10, 20, 30, 40});
+  for (CurvePoint& point : curve.points) point.test_accuracy = point.update == 0 ? 0.1 : 0.2;
+  BOOST_TEST(has_failed(curve));
+  BOOST_TEST(has_failed(curve, 0.6));
+  BOOST_TEST(!has_failed(curve, 0.7001));
+  BOOST_TEST(!observe(curve, "curve", 0.7001).failed);
+  curve.diverged = true;
+  BOOST_TEST(has_failed(curve, 0.7001));
+}
+
 BOOST_AUTO_TEST_CASE(a_curve_of_few_points_is_taken_whole) {
   const Observation seen = observe(curve_with({0, 10, 20, 40, 80}), "curve");
   BOOST_REQUIRE(seen.points.size() == 4u);

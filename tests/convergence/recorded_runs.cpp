@@ -77,7 +77,7 @@ Comparison compare(const ConvergenceModel& model, const std::vector<std::string>
     const std::string name = file.filename().string();
     BOOST_TEST_CONTEXT(name) {
       const Curve curve = read_curve(file);
-      const Observation real = observe(curve, file.string());
+      const Observation real = observe(curve, file.string(), model.trained_error);
       const Forecast forecast(model, real.setting);
       const std::string setting = name.substr(0, name.rfind('_'));
       const bool right = (forecast.verdict() == Verdict::diverges) == real.failed;
