@@ -25,14 +25,6 @@ std::pair<double, double> usual_options(const std::vector<Observation>& observat
       ->first;
 }
 
-/// Of those with a point after the untrained one; others observe() refuses.
-double least_end_error(const std::vector<Curve>& curves) {
-  double least = 1;
-  for (const Curve& curve : curves)
-    if (!curve.diverged && curve.points.size() > 1) least = std::min(least, end_error(curve));
-  return least;
-}
-
 }  // namespace
 
 FittedCurves fit_curves(const std::vector<std::filesystem::path>& files) {

@@ -81,6 +81,13 @@ double end_error(const Curve& curve) {
   return sum / static_cast<double>(last);
 }
 
+double least_end_error(std::span<const Curve> curves) {
+  double least = 1;
+  for (const Curve& curve : curves)
+    if (!curve.diverged && curve.points.size() > 1) least = std::min(least, end_error(curve));
+  return least;
+}
+
 bool has_failed(const Curve& curve, double trained_error) {
   if (curve.diverged) return true;
   return end_error(curve) > failed_error(error_of(curve.points.front(), curve), trained_error);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,10 @@ struct Observation {
 
 /// The mean error over the last quarter of a run.
 double end_error(const Curve& curve);
+
+/// The least of them, of the curves that have a point after the untrained one and did not diverge:
+/// the `trained_error` where nothing else says one. 1 without any such curve.
+double least_end_error(std::span<const Curve> curves);
 
 /// Whether the run diverged, or has an end_error() above failed_error().
 bool has_failed(const Curve& curve, double trained_error = 0);

@@ -28,7 +28,9 @@ double log_choose(std::size_t of, std::size_t some) {
 
 }  // namespace
 
-RunEnd end_of(const Curve& curve) { return {curve.points.back().test_accuracy, has_failed(curve)}; }
+RunEnd end_of(const Curve& curve, double trained_error) {
+  return {curve.points.back().test_accuracy, has_failed(curve, trained_error)};
+}
 
 std::optional<FurtherRuns> further_runs(std::vector<double> ends) {
   if (ends.size() < 2) return std::nullopt;

@@ -14,7 +14,8 @@ struct RunEnd {
   double accuracy = 0;  ///< share of the test samples
   bool failed = false;  ///< has_failed()
 };
-RunEnd end_of(const Curve& curve);
+/// `trained_error`: see failed_error().
+RunEnd end_of(const Curve& curve, double trained_error);
 
 /// Where further runs of the same kind end.
 struct FurtherRuns {

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/percentile.hpp"
+#include "convergence/observation.hpp"
 #include "report/csv_table.hpp"
 #include "report/page.hpp"
 
@@ -86,13 +87,16 @@ CurvesReport report_of(std::vector<NamedCurve> runs) {
   CurvesReport report;
   std::vector<double> ends;
   std::map<std::uint64_t, std::vector<double>> by_seed;
-  for (const NamedCurve& one : runs) {
+  std::vector<Curve> curves;
+  for (const NamedCurve& one : runs) curves.push_back(one.curve);
+  const double trained_error = least_end_error(curves);
+  for (NamedCurve& one : runs) {
     check_same_training(one, runs.front());
-    const RunEnd end = end_of(one.curve);
-    ends.push_back(end.accuracy);
-    by_seed[one.curve.seed].push_back(end.accuracy);
+    one.end = end_of(one.curve, trained_error);
+    ends.push_back(one.end.accuracy);
+    by_seed[one.curve.seed].push_back(one.end.accuracy);
     ++report.failed.all;
-    report.failed.some += end.failed ? 1 : 0;
+    report.failed.some += one.end.failed ? 1 : 0;
   }
   std::vector<std::vector<double>> clusters;
   if (by_seed.size() == 1) {  // what is asked is that seed's mean
@@ -111,10 +115,9 @@ std::string to_table(const CurvesReport& report, int width, bool color) {
   Page page(std::clamp<std::size_t>(static_cast<std::size_t>(width), 60, kWidest), color);
   page.paragraph(Ink::strong, title_of(report));
   for (const NamedCurve& one : report.runs) {
-    const RunEnd end = end_of(one.curve);
-    page.line(fmt::format("{}  seed {:<6}  {}", right(hundredths(end.accuracy), 9), one.curve.seed,
-                          one.file) +
-              (end.failed ? page.ink(Ink::bad, "  fails") : ""));
+    page.line(fmt::format("{}  seed {:<6}  {}", right(hundredths(one.end.accuracy), 9),
+                          one.curve.seed, one.file) +
+              (one.end.failed ? page.ink(Ink::bad, "  fails") : ""));
   }
   page.blank();
   add_summary(report, page);
@@ -125,13 +128,12 @@ Json json_view(const CurvesReport& report) {
   const Curve& curve = report.runs.front().curve;
   Json runs = Json::array();
   for (const NamedCurve& one : report.runs) {
-    const RunEnd end = end_of(one.curve);
     runs.push_back({{"file", one.file},
                     {"source", one.curve.source},
                     {"seed", one.curve.seed},
                     {"staleness", one.curve.staleness.mean},
-                    {"accuracy", end.accuracy},
-                    {"failed", end.failed}});
+                    {"accuracy", one.end.accuracy},
+                    {"failed", one.end.failed}});
   }
   const auto& further = report.further;
   return {{"schema", "rehearse.curves/1"},
@@ -156,9 +158,8 @@ Json json_view(const CurvesReport& report) {
 std::string to_csv(const CurvesReport& report) {
   std::string text = "file,source,seed,staleness,accuracy,failed\n";
   for (const NamedCurve& one : report.runs) {
-    const RunEnd end = end_of(one.curve);
     text += fmt::format("{},{},{},{},{},{}\n", csv_field(one.file), one.curve.source,
-                        one.curve.seed, one.curve.staleness.mean, end.accuracy, end.failed);
+                        one.curve.seed, one.curve.staleness.mean, one.end.accuracy, one.end.failed);
   }
   return text;
 }

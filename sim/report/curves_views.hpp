@@ -12,6 +12,7 @@ namespace rehearse {
 struct NamedCurve {
   std::string file;
   Curve curve;
+  RunEnd end = {};  ///< report_of() fills it in
 };
 
 /// How runs end that differ by chance alone: by their seeds, or by the order of their updates.
@@ -24,7 +25,8 @@ struct CurvesReport {
 };
 
 /// InputError naming the file where a curve is of another training than the first: another model,
-/// data, number of workers, batch, rate, momentum, weight decay or mitigation.
+/// data, number of workers, batch, rate, momentum, weight decay or mitigation. A run has failed by
+/// what the best of them ends with.
 CurvesReport report_of(std::vector<NamedCurve> runs);
 
 std::string to_table(const CurvesReport& report, int width, bool color);

@@ -14,9 +14,10 @@ struct Collected {
   Ends real, replays;
 
   void add(const LearnedRun& run) {
-    real.push_back({end_of(run.real)});
+    real.push_back({end_of(run.real, run.trained_error())});
     replays.emplace_back();
-    for (const Curve& trace : run.traces) replays.back().push_back(end_of(trace));
+    for (const Curve& trace : run.traces)
+      replays.back().push_back(end_of(trace, run.trained_error()));
     count_within(real.back().front(), replays.back());
   }
 
