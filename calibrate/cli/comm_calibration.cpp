@@ -12,6 +12,7 @@
 #include "launch/run_team.hpp"
 #include "measure/host_threads.hpp"
 #include "measure/rank_device.hpp"
+#include "measure/receive_window.hpp"
 #include "measure/time_slice.hpp"
 #include "profile/whole_file.hpp"
 
@@ -134,9 +135,12 @@ std::optional<SweepResult> calibrate_comm(const CommRequest& request,
   std::filesystem::path table = output;
   table.replace_extension(".csv");
   const SweepProfileOptions options{
-      request.name.empty() ? output.stem().string() : request.name, invocation.command_line,
-      fmt::format("{:%F}", fmt::gmtime(std::time(nullptr))), request.link_rate,
-      request.link_rate > BytesPerSecond(0) ? measure_time_slice() : Seconds(0)};
+      request.name.empty() ? output.stem().string() : request.name,
+      invocation.command_line,
+      fmt::format("{:%F}", fmt::gmtime(std::time(nullptr))),
+      request.link_rate,
+      request.link_rate > BytesPerSecond(0) ? measure_time_slice() : Seconds(0),
+      largest_receive_window()};
   // The points first: a fit that fails must not lose them.
   write_whole_file(table, comm_points_table(result, options));
   write_whole_file(output, comm_profile_file(result, options));

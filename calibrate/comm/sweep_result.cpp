@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <stdexcept>
 
@@ -51,6 +52,7 @@ std::optional<Transport> transport_of(const SweepResult& result,
   try {
     TransportRules rules = kGlooRules;
     rules.slice = options.slice;
+    if (options.window) rules.queued = std::min(rules.queued, *options.window);
     return fit_transport(rings, result.ranks, rate, rules);
   } catch (const std::invalid_argument& error) {
     throw InputError(fmt::format("error: --link-rate: all_reduce has {}", error.what()));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ struct SweepProfileOptions {
   /// Of each node's link; 0: not known, or no links between the ranks.
   BytesPerSecond link_rate{0};
   Seconds slice{0};  ///< of the nodes' scheduler, where the link's rate is known
+  std::optional<Bytes> window;  ///< of the nodes' TCP, at most
 };
 
 /// The profile file that `rehearse` reads: curves fitted to the medians, with their residuals and

@@ -78,7 +78,8 @@ struct Transport {
   Seconds slice{0};          ///< that a thread computes before another on its core takes its turn
   /// What a connection may have in its port's queue, behind which the next one's wait: Linux lets
   /// its own pace's worth of a millisecond there (tcp_small_queue_check). In training between hosts
-  /// at 155 Mbit/s that pace is 1.3 to 2.2 Gbit/s (`ss -ti`, medians of three connections).
+  /// at 155 Mbit/s that pace is 1.3 to 2.2 Gbit/s (`ss -ti`, medians of three connections). No more
+  /// than the receiver's window.
   Bytes queued{200e3};
   BytesPerSecond measured_at;  ///< the links' rate; another one is outside the calibration
   /// Relative half-widths of the 90 % intervals of the link's efficiency, and of what hosts take.

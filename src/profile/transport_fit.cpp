@@ -108,6 +108,7 @@ Transport fit_transport(const std::vector<TransportPoint>& points, int ranks, By
   transport.largest_segment = rules.largest_segment;
   transport.at_a_time = rules.at_a_time;
   transport.slice = rules.slice;
+  transport.queued = rules.queued;
   transport.efficiency = efficiency_of(points, ranks, rate);
   transport.measured_at = rate;
   fit_host(points, ranks, transport);

@@ -19,11 +19,12 @@ struct TransportRules {
   Bytes largest_segment;
   int at_a_time = 1;  ///< collectives
   Seconds slice{0};   ///< of the hosts' scheduler
+  Bytes queued = Transport{}.queued;
 };
 
 /// Gloo's: two segments per chunk or more, none above 1 MiB (gloo/allreduce.cc); two threads
 /// (ProcessGroupGloo's default).
-inline constexpr TransportRules kGlooRules{2, Bytes(1024.0 * 1024.0), 2, Seconds(0)};
+inline constexpr TransportRules kGlooRules{2, Bytes(1024.0 * 1024.0), 2};
 
 /// Time of an all_reduce whose ranks have a core each, over links of `rate`. With g segments of a
 /// chunk, of which each takes the link u, the host h, and w to wake up: 2(n-1)(w+h+u) +

@@ -1,8 +1,11 @@
 // Collectives between real processes over Gloo, and the profile that is fitted to their times.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -10,6 +13,7 @@
 #include "comm/sweep_collective.hpp"
 #include "config/document.hpp"
 #include "launch/run_ranks.hpp"
+#include "measure/receive_window.hpp"
 #include "profile/comm_profile.hpp"
 
 using namespace rehearse;
@@ -217,6 +221,27 @@ BOOST_AUTO_TEST_CASE(the_profile_has_the_overlaps) {
   BOOST_REQUIRE(profile.overlap.size() == 1u);
   BOOST_TEST(profile.overlap[0].comm_slowdown == 2);
   BOOST_TEST(profile.overlap[0].compute_slowdown == 1.5);
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_has_no_more_in_its_queue_than_its_window_lets_it) {
+  SweepResult result = made_up(2);
+  result.nodes = 2;
+  const auto queued = [&](std::optional<Bytes> window) {
+    const SweepProfileOptions options{"made_up",  "",    "today", BytesPerSecond(25e6),
+                                      Seconds(0), window};
+    return read_text(comm_profile_file(result, options)).transport.value().queued;
+  };
+  BOOST_TEST(queued(std::nullopt).value() == 200e3);
+  BOOST_TEST(queued(Bytes(6e6)).value() == 200e3);
+  BOOST_TEST(queued(Bytes(114688)).value() == 114688);
+
+  const auto file = std::filesystem::temp_directory_path() / fmt::format("tcp_rmem.{}", getpid());
+  std::ofstream(file) << "4096\t131072\t6291456\n";
+  BOOST_TEST(largest_receive_window(file).value().value() == 5505024);
+  std::ofstream(file) << "none\n";
+  BOOST_TEST(!largest_receive_window(file));
+  std::filesystem::remove(file);
+  BOOST_TEST(!largest_receive_window(file));
 }
 
 BOOST_AUTO_TEST_CASE(a_sweep_goes_on_from_its_samples_and_stops_when_any_rank_is_told) {
