@@ -100,14 +100,6 @@ class Frozen:
     def profile(self, model):
         return self.folder / "compute" / f"{model}_image32_fp32.yaml"
 
-    def step_time(self, model, batch):
-        """Of one host alone, in seconds; between the measured batches in proportion."""
-        points = step_times(self.profile(model))
-        below = max((point for point in points if point[0] <= batch), default=points[0])
-        above = min((point for point in points if point[0] >= batch), default=points[-1])
-        share = (batch - below[0]) / (above[0] - below[0]) if above[0] > below[0] else 0.0
-        return below[1] + share * (above[1] - below[1])
-
     def keep_profiles(self, measured):
         """The median one of each model's, of those in a folder."""
         (self.folder / "compute").mkdir(parents=True, exist_ok=True)
