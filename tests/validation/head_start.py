@@ -2,12 +2,16 @@
 the first is half through, before the two share the sender's port. Prints the median over messages of several sizes,
 like those of a parameter server, each after a pause.
 
+The one that receives has two addresses, like two hosts: hosts take turns at the port.
+
 Were the port shared from the beginning, the first would end at begin + x + 2 (m - x), where m is what a message takes
 alone and x how far the first is when the second begins; as much as it ends earlier it had a head start."""
 
+import os
 import socket
 import statistics
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -15,6 +19,7 @@ import time
 sys.dont_write_bytecode = True
 import two_hosts  # noqa: E402
 
+SECOND = "10.213.255.1"
 SIZES, WARMUP, ALONE, ROUNDS, PAUSE_S = (1 << 20, 3 << 19, 2 << 20), 3, 4, 8, 0.15
 
 
@@ -28,7 +33,8 @@ def receive(connection):
 
 
 def answer(place):
-    with socket.create_server(place) as listening:
+    subprocess.run(["ip", "address", "add", f"{SECOND}/16", "dev", os.environ["GLOO_SOCKET_IFNAME"]], check=True)
+    with socket.create_server(("", place[1])) as listening:
         threads = [threading.Thread(target=receive, args=(listening.accept()[0],)) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -70,7 +76,7 @@ def head_start(first, second, size, takes):
 
 
 def ask(place):
-    pair = [two_hosts.connect(place) for _ in range(2)]
+    pair = [two_hosts.connect(place), two_hosts.connect((SECOND, place[1]))]
     starts = []
     for size in SIZES:
         for _ in range(WARMUP):
