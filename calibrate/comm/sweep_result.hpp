@@ -56,8 +56,8 @@ struct SweepProfileOptions {
   std::string date;
   /// Of each node's link; 0: not known, or no links between the ranks.
   BytesPerSecond link_rate{0};
-  Seconds slice{0};  ///< of the nodes' scheduler, where the link's rate is known
-  std::optional<Bytes> window;  ///< of the nodes' TCP, at most
+  Seconds slice{0};                  ///< of the nodes' scheduler, where the link's rate is known
+  std::optional<Bytes> window = {};  ///< of the nodes' TCP, at most
 };
 
 /// The profile file that `rehearse` reads: curves fitted to the medians, with their residuals and
