@@ -9,10 +9,10 @@
 #include "base/error.hpp"
 #include "base/stop_signal.hpp"
 #include "comm/lost_peer.hpp"
+#include "comm/receive_window.hpp"
 #include "launch/run_team.hpp"
 #include "measure/host_threads.hpp"
 #include "measure/rank_device.hpp"
-#include "measure/receive_window.hpp"
 #include "measure/time_slice.hpp"
 #include "profile/whole_file.hpp"
 

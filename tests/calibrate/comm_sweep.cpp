@@ -9,11 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "comm/receive_window.hpp"
 #include "comm/sweep.hpp"
 #include "comm/sweep_collective.hpp"
 #include "config/document.hpp"
 #include "launch/run_ranks.hpp"
-#include "measure/receive_window.hpp"
 #include "profile/comm_profile.hpp"
 
 using namespace rehearse;

@@ -1,4 +1,4 @@
-#include "measure/receive_window.hpp"
+#include "comm/receive_window.hpp"
 
 #include <fstream>
 
