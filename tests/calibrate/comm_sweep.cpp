@@ -226,8 +226,9 @@ BOOST_AUTO_TEST_CASE(the_profile_has_the_overlaps) {
 BOOST_AUTO_TEST_CASE(a_connection_has_no_more_in_its_queue_than_its_window_lets_it) {
   SweepResult result = made_up(2);
   result.nodes = 2;
+  for (SweepPoint& point : result.points) point.host = Seconds(5e-6 + point.size.value() / 5e9);
   const auto queued = [&](std::optional<Bytes> window) {
-    const SweepProfileOptions options{"made_up",  "",    "today", BytesPerSecond(25e6),
+    const SweepProfileOptions options{"made_up",  "",    "today", BytesPerSecond(1.25e9),
                                       Seconds(0), window};
     return read_text(comm_profile_file(result, options)).transport.value().queued;
   };
