@@ -19,27 +19,12 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kWidest = 110;
 
 void check_same_training(const NamedCurve& one, const NamedCurve& first) {
-  const auto same = [&](const char* what, const auto& its, const auto& others) {
-    if (its == others) return;
-    throw InputError(
-        fmt::format("{}: error: its {} is {}, that of {} {}\n"
-                    "remedy: name runs that differ by seed or by the order of updates alone",
-                    one.file, what, its, first.file, others));
-  };
-  const Curve &a = one.curve, &b = first.curve;
-  same("model", a.model, b.model);
-  same("data set", a.dataset, b.dataset);
-  same("number of training samples", a.train_samples, b.train_samples);
-  same("number of test samples", a.test_samples, b.test_samples);
-  same("number of workers", a.workers, b.workers);
-  same("batch", a.batch, b.batch);
-  same("learning rate", a.learning_rate, b.learning_rate);
-  same("momentum", a.momentum, b.momentum);
-  same("weight decay", a.weight_decay, b.weight_decay);
-  same("number of local steps", a.mitigation.local_steps, b.mitigation.local_steps);
-  same("delay compensation", a.mitigation.delay_compensation, b.mitigation.delay_compensation);
-  same("staleness-aware rate", a.mitigation.staleness_aware, b.mitigation.staleness_aware);
-  same("momentum correction", a.mitigation.momentum_correction, b.mitigation.momentum_correction);
+  const auto differs = training_difference(one.curve, first.curve);
+  if (!differs) return;
+  throw InputError(
+      fmt::format("{}: error: its {} is {}, that of {} {}\n"
+                  "remedy: name runs that differ by seed or by the order of updates alone",
+                  one.file, differs->what, differs->one, first.file, differs->other));
 }
 
 /// "replays", "real runs", or "runs" of both.

@@ -30,22 +30,13 @@ std::filesystem::path existing(const Value& name) {
 
 /// A replay trains what the real run trained: log and staleness are what may differ.
 void check_same_training(const Value& name, const Curve& replay, const Curve& real) {
-  const auto same = [&](const char* what, const auto& replayed, const auto& trained) {
-    if (replayed == trained) return;
-    name.fail(
-        fmt::format("the replay's {} is {}, that of the recorded run {}", what, replayed, trained),
-        "name a replay of this run");
-  };
-  same("model", replay.model, real.model);
-  same("data set", replay.dataset, real.dataset);
-  same("number of training samples", replay.train_samples, real.train_samples);
-  same("number of test samples", replay.test_samples, real.test_samples);
-  same("number of workers", replay.workers, real.workers);
-  same("batch", replay.batch, real.batch);
-  same("learning rate", replay.learning_rate, real.learning_rate);
-  same("momentum", replay.momentum, real.momentum);
-  same("seed", replay.seed, real.seed);
-  same("number of local steps", replay.mitigation.local_steps, real.mitigation.local_steps);
+  auto differs = training_difference(replay, real);
+  if (!differs && replay.seed != real.seed)
+    differs = {"seed", std::to_string(replay.seed), std::to_string(real.seed)};
+  if (!differs) return;
+  name.fail(fmt::format("the replay's {} is {}, that of the recorded run {}", differs->what,
+                        differs->one, differs->other),
+            "name a replay of this run");
 }
 
 Curve read_replay(const Value& name, const Curve& real) {

@@ -119,6 +119,29 @@ std::vector<CurvePoint> read_points(const Value& list) {
 
 }  // namespace
 
+std::optional<TrainingDifference> training_difference(const Curve& one, const Curve& other) {
+  std::optional<TrainingDifference> first;
+  const auto compare = [&](const char* what, const auto& of_one, const auto& of_other) {
+    if (!first && of_one != of_other)
+      first = TrainingDifference{what, fmt::format("{}", of_one), fmt::format("{}", of_other)};
+  };
+  compare("model", one.model, other.model);
+  compare("data set", one.dataset, other.dataset);
+  compare("number of training samples", one.train_samples, other.train_samples);
+  compare("number of test samples", one.test_samples, other.test_samples);
+  compare("number of workers", one.workers, other.workers);
+  compare("batch", one.batch, other.batch);
+  compare("learning rate", one.learning_rate, other.learning_rate);
+  compare("momentum", one.momentum, other.momentum);
+  compare("weight decay", one.weight_decay, other.weight_decay);
+  const Mitigation &by = one.mitigation, &others = other.mitigation;
+  compare("number of local steps", by.local_steps, others.local_steps);
+  compare("delay compensation", by.delay_compensation, others.delay_compensation);
+  compare("staleness-aware rate", by.staleness_aware, others.staleness_aware);
+  compare("momentum correction", by.momentum_correction, others.momentum_correction);
+  return first;
+}
+
 std::string to_json(const Curve& curve) {
   const Json head = {{"schema", kSchema},
                      {"source", curve.source},

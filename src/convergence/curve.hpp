@@ -40,6 +40,16 @@ struct Curve {
   std::vector<CurvePoint> points;  ///< in order of updates, the initial parameters first
 };
 
+/// Something in which two curves were trained differently, and what it is in either.
+struct TrainingDifference {
+  std::string what;  ///< "number of workers"
+  std::string one, other;
+};
+
+/// The first of them; nothing where at most seed and staleness (its bound, backup workers and
+/// warm-up among what makes it) differ.
+std::optional<TrainingDifference> training_difference(const Curve& one, const Curve& other);
+
 /// `rehearse.curve/1`, JSON with a line for each point.
 std::string to_json(const Curve& curve);
 

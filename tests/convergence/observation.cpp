@@ -65,6 +65,16 @@ BOOST_AUTO_TEST_CASE(a_run_has_failed_that_gains_less_than_half_of_what_others_d
   BOOST_TEST(has_failed(curve, 0.7001));
 }
 
+BOOST_AUTO_TEST_CASE(the_best_end_is_that_of_a_curve_that_trained) {
+  Curve trained = curve_with({0, 1, 2}), better = curve_with({0, 1, 8}),
+        diverged = curve_with({0, 18});
+  diverged.diverged = true;
+  BOOST_TEST(std::abs(least_end_error(std::vector{trained, better}) - 0.1) < 1e-15);
+  BOOST_TEST(std::abs(least_end_error(std::vector{diverged, trained, curve_with({98})}) - 0.25) <
+             1e-15);
+  BOOST_TEST(least_end_error(std::vector{diverged}) == 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_curve_of_few_points_is_taken_whole) {
   const Observation seen = observe(curve_with({0, 10, 20, 40, 80}), "curve");
   BOOST_REQUIRE(seen.points.size() == 4u);

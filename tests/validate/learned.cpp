@@ -249,6 +249,18 @@ BOOST_AUTO_TEST_CASE(a_setting_s_real_runs_stand_beside_all_their_replays) {
   BOOST_TEST(one.expected_within == 2 / 4.0 + 1 / 3.0, kTolerance);
 }
 
+BOOST_AUTO_TEST_CASE(whether_a_setting_s_runs_fail_goes_by_what_its_fit_trains_to) {
+  // Nothing learned, an error of 0.9: above (0.9 + 0) / 2, and not above (0.9 + 0.95) / 2.
+  ComparedFile compared{.file = read(kThreeTraces), .cases = {{}, {}}};
+  ConvergenceModel model;
+  model.trained_error = 0.95;
+  for (ValidationCase& one : compared.file.cases)
+    one.learned->model = std::make_shared<const ConvergenceModel>(model);
+  const SettingSummary one = summarize_settings({compared})[0];
+  BOOST_TEST(one.real.failed.some == 0u);
+  BOOST_TEST(one.replays.failed.some == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_setting_says_its_ends_in_percent) {
   ComparedFile compared{.file = read(kThreeTraces), .cases = {{}, {}}};
   const std::vector<std::string> expected = {
