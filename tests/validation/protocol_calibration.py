@@ -106,6 +106,13 @@ class Frozen:
         for model in BATCHES:
             write_whole(self.profile(model), median_profile(list(measured.glob(f"{model}.*.yaml"))).read_text("utf-8"))
 
+    def forward_s(self):
+        """What a forward pass of BUSY_MODEL took, on all cores at once."""
+        text = self.profile(BUSY_MODEL).read_text(encoding="utf-8")
+        forward = re.search(rf"- batch: {BUSY_BATCH}\n(?:.*\n)*?    whole: \{{forward: ([^,]+),", text)[1]
+        busy = re.search(r"busy_cores: \{slowdown: ([0-9.]+)", (self.folder / "cluster.yaml").read_text(encoding="utf-8"))
+        return seconds(forward) * (float(busy[1]) if busy else 1.0)
+
     def write_busy(self, rounds):
         """What computation takes while all cores compute, over what it takes alone, from the times of each round's
         processes alone and together (unit_times)."""

@@ -116,8 +116,8 @@ class Case:
             options += ["--slow", self.slow]
         return options
 
-    def overrides(self, steps, warmup):
-        """What `rehearse run --set` takes."""
+    def overrides(self, steps, warmup, speed=1):
+        """What `rehearse run --set` takes; with the speed of the machine's cores, over what they were calibrated with."""
         result = [f"model.use={self.model}", f"model.batch_per_gpu={self.batch}",
                   f"run.steps={steps}", f"run.warmup_steps={warmup}"]
         if len(self.rates_mbit) == 1:
@@ -132,6 +132,8 @@ class Case:
             result.append(f"strategy.ps.staleness={staleness}")
         else:
             result.append(f"strategy={{{self.strategy}: {{}}}}")
+        if speed != 1:
+            result.append(f"cluster.speed={speed}")
         if self.slow:
             rank, delay_ms = self.slow.split(":")
             result.append(f"run.stragglers=[{{rank: {rank}, delay: {delay_ms}ms}}]")
