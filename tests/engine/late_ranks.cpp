@@ -1,5 +1,6 @@
 // Collectives over sockets of ranks that come to them one after the other: who waits for whom, and
 // what travels behind what.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 #include "engine/play.hpp"
@@ -86,6 +87,17 @@ BOOST_AUTO_TEST_CASE(a_word_waits_for_no_more_than_a_port_queues) {
   const auto ends = comers.ends(CollectiveKind::reduce_scatter);
   BOOST_CHECK_CLOSE(ends[0], 2, 1);
   BOOST_CHECK_CLOSE(ends[2], 3, 1);
+}
+
+BOOST_AUTO_TEST_CASE(messages_to_several_others_leave_their_port_in_turns) {
+  // The last of four has a part for each of the others, which wait for it. A third of each leaves
+  // at a time: all three have two thirds before one has the whole.
+  Comers comers{{10, 0, 0, 0}};
+  comers.queued = 1.0 / 3;
+  std::vector<double> others = comers.ends(CollectiveKind::reduce_scatter);
+  others.erase(others.begin());
+  std::sort(others.begin(), others.end());
+  check_ends(others, {10 + 7.0 / 3, 10 + 8.0 / 3, 13});
 }
 
 BOOST_AUTO_TEST_CASE(a_member_that_sends_before_it_is_ready_gets_its_part_later) {
