@@ -27,7 +27,7 @@ SPEED_COMMAND = ["step", "--nproc", "1", "--strategy", "ddp", "--model", protoco
                  "--batch", str(protocol_calibration.BUSY_BATCH), "--steps", "30", "--warmup", "5", "--slow", "0:30",
                  "--threads", "1", "--cpu", "--quiet", "--output"]
 SPEED_S = 4  # roughly, for the plan
-GUESTS_PATIENCE_S, GUESTS_PAUSE_S = 60, 10
+GUESTS_PATIENCE_S, GUESTS_PAUSE_S = 300, 5
 
 
 def ticks():
