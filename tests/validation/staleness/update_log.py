@@ -1,0 +1,62 @@
+"""What an update log tells: who applied when, how stale, and how long steps took."""
+import bisect
+import statistics
+
+
+def rows_of(log):
+    """Of each update, in the order of their application: worker, its iteration, staleness and time in seconds."""
+    rows = [line.split(",") for line in log.splitlines()[2:]]
+    return [(int(worker), int(iteration), int(staleness), float(time)) for worker, iteration, _, _, staleness, time in rows]
+
+
+def times_of(rows):
+    """Of each worker: when its updates were applied, until the first worker has done all of its own."""
+    last = max(iteration for _, iteration, _, _ in rows)
+    times = {}
+    for worker, iteration, _, time in rows:
+        times.setdefault(worker, []).append(time)
+        if iteration == last:
+            break
+    return [times[worker] for worker in sorted(times)]
+
+
+def steps_of(times):
+    """From each update of each worker to its next."""
+    return [[later - earlier for earlier, later in zip(own, own[1:])] for own in times]
+
+
+def mean_spread(steps):
+    """The mean of the workers' relative spreads of their steps."""
+    return statistics.fmean(statistics.pstdev(own) / statistics.fmean(own) for own in steps)
+
+
+def done_by(times, when):
+    """Updates of a worker by then, in parts; None before the first and after the last."""
+    after = bisect.bisect_right(times, when)
+    if after in (0, len(times)):
+        return None
+    return after - 1 + (when - times[after - 1]) / (times[after] - times[after - 1])
+
+
+def in_steps_of_others(times, worker):
+    """Each step of a worker in the steps that the others did meanwhile, on average of them."""
+    others = [own for other, own in enumerate(times) if other != worker]
+    result = []
+    for begin, end in zip(times[worker], times[worker][1:]):
+        done = [(done_by(own, begin), done_by(own, end)) for own in others]
+        if all(None not in both for both in done):
+            result.append(statistics.fmean(late - early for early, late in done))
+    return result
+
+
+def own_spread(times):
+    """The relative spread that steps have of their own, without what makes all workers' steps longer at once, such as other
+    guests of the machine, for some steps and more. That changes neither the order of updates nor their staleness.
+
+    It is the spread of a step counted in steps of the others. Of these N - 1 workers each is through with parts u and 1 - u of
+    two steps in the time of one, whose spread c adds c^2 (u^2 + (1 - u)^2), on average 2/3 c^2; so what is measured has a
+    variance of c^2 (1 + 2 / (3 (N - 1))).
+    """
+    counted = [in_steps_of_others(times, worker) for worker in range(len(times))]
+    variance = statistics.fmean(statistics.pvariance(own) / statistics.fmean(own) ** 2 for own in counted)
+    return (variance / (1 + 2 / (3 * (len(times) - 1)))) ** 0.5

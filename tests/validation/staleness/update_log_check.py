@@ -1,0 +1,77 @@
+"""What update_log.py says of logs whose steps are known."""
+import math
+import pathlib
+import random
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import update_log  # noqa: E402
+
+
+def log_of(times):
+    """The update log of workers that apply at these times."""
+    order = sorted((time, worker, iteration) for worker, own in enumerate(times) for iteration, time in enumerate(own))
+    pulled, rows = [0] * len(times), []
+    for version, (time, worker, iteration) in enumerate(order):
+        rows.append(f"{worker},{iteration},{pulled[worker]},{version},{version - pulled[worker]},{time:.9f}")
+        pulled[worker] = version + 1
+    return "\n".join(["# seconds", "worker,iteration,version,applied,staleness,time", *rows]) + "\n"
+
+
+def workers(count, spread, steps=1000, seed=1):
+    """When they apply, each by itself: steps of mean 1 with this relative spread."""
+    draw = random.Random(seed)
+    sigma = math.sqrt(math.log(1 + spread**2))
+    result = []
+    for _ in range(count):
+        now, own = 0, []
+        for _ in range(steps):
+            now += draw.lognormvariate(-(sigma**2) / 2, sigma)
+            own.append(now)
+        result.append(own)
+    return result
+
+
+def slowed(times, period, depth):
+    """The same where the whole machine is slower at times: each moment comes later, but in the same order."""
+    return [[time + depth * period / (2 * math.pi) * math.sin(2 * math.pi * time / period) for time in own] for own in times]
+
+
+def times_of(times):
+    return update_log.times_of(update_log.rows_of(log_of(times)))
+
+
+class Spreads(unittest.TestCase):
+    def test_steps_that_differ_by_themselves_have_the_spread_they_were_drawn_with(self):
+        for count in (2, 3, 6):
+            for spread in (0.1, 0.25, 0.4):
+                with self.subTest(workers=count, spread=spread):
+                    times = times_of(workers(count, spread))
+                    self.assertAlmostEqual(update_log.own_spread(times) / spread, 1, delta=0.06)
+                    self.assertAlmostEqual(update_log.mean_spread(update_log.steps_of(times)) / spread, 1, delta=0.06)
+
+    def test_what_all_have_in_common_for_some_steps_is_none_of_their_own(self):
+        for period in (10, 60):
+            with self.subTest(period=period):
+                own = workers(6, 0.1)
+                common = times_of(slowed(own, period, 0.6))
+                self.assertGreater(update_log.mean_spread(update_log.steps_of(common)), 0.2)
+                self.assertAlmostEqual(update_log.own_spread(common) / update_log.own_spread(times_of(own)), 1, delta=0.08)
+
+    def test_a_slower_worker_is_no_spread(self):
+        even = [[step * pace for step in range(1, 400)] for pace in (1, 1, 1, 1.5)]
+        self.assertLess(update_log.own_spread(times_of(even)), 0.01)
+
+
+class Rows(unittest.TestCase):
+    def test_a_row_has_its_worker_iteration_staleness_and_time(self):
+        self.assertEqual(update_log.rows_of(log_of([[1, 3], [2, 4]])), [(0, 0, 0, 1), (1, 0, 1, 2), (0, 1, 1, 3), (1, 1, 1, 4)])
+
+    def test_times_end_where_the_first_worker_is_done(self):
+        self.assertEqual(times_of([[1, 2, 3], [1.5, 2.5, 9]]), [[1, 2, 3], [1.5, 2.5]])
+
+
+if __name__ == "__main__":
+    unittest.main()
