@@ -70,6 +70,14 @@ const ConvergenceModel& fitted_on(const std::vector<std::string>& begins) {
       .first->second;
 }
 
+/// That of the simulated run of a real one, whose staleness is known before it.
+TrainingSetting simulated_setting(const std::filesystem::path& real) {
+  const std::string name = real.filename().string();
+  const std::filesystem::path simulated =
+      real.parent_path() / (name.substr(0, name.find('.')) + ".simulated.json");
+  return observe(read_curve(simulated), simulated.string()).setting;
+}
+
 /// What a model says of real runs whose names begin so.
 Comparison compare(const ConvergenceModel& model, const std::vector<std::string>& asked) {
   Comparison result;
@@ -78,7 +86,7 @@ Comparison compare(const ConvergenceModel& model, const std::vector<std::string>
     BOOST_TEST_CONTEXT(name) {
       const Curve curve = read_curve(file);
       const Observation real = observe(curve, file.string(), model.trained_error);
-      const Forecast forecast(model, real.setting);
+      const Forecast forecast(model, simulated_setting(file));
       const std::string setting = name.substr(0, name.rfind('_'));
       const bool right = (forecast.verdict() == Verdict::diverges) == real.failed;
       result.wrong_verdicts[setting] += right ? -1 : 1;
