@@ -21,9 +21,6 @@ double slowed(double progress, double slowing, double fading) {
   return t;
 }
 
-/// Of a parameter that is the logit of it.
-double share_of(double logit) { return 1 / (1 + std::exp(-logit)); }
-
 /// How many updates have had their whole effect: each has 1 - m^i of it after i of them.
 double effective_updates(double updates, double momentum) {
   return updates - momentum * (1 - std::pow(momentum, updates)) / (1 - momentum);
@@ -42,19 +39,26 @@ double stale_progress(const LearningCurve& curve, const StalePlace& stale, doubl
   constexpr double kNearest = 0.98;     // to the edge
   constexpr double kWorstSlowing = 20;  // in ln, where exp() is still a number
   const double index = std::min(stale.index, kNearest);
-  const double fading = share_of(curve[kFadingLogit]);
+  const double fading = 1 / (1 + std::exp(-curve[kFadingLogit]));
   const double log_slowing =
       curve[kLogStrength] + curve[kSteepness] * std::log(index / (1 - index)) +
       curve[kStalenessPower] * std::log((1 + stale.staleness) / 2) + fading * std::log(kMiddle);
   return slowed(progress, std::exp(std::min(kWorstSlowing, log_slowing)), fading);
 }
 
+/// The part of a cost in ln(error) that goes with the staleness.
+double wander(const LearningCurve& curve, double staleness, double cost) {
+  const double most = std::exp(curve[kLogWander]) * staleness;
+  return most > 0 ? most * (1 - std::exp(-std::max(0.0, cost) / most)) : 0;
+}
+
 }  // namespace
 
 LearningCurvePrior learning_curve_prior() {
   LearningCurvePrior prior;
-  prior.mean << std::log(0.02), std::log(10), 0.7, std::log(0.1), 1, 2, 0, 0.5, 0, 0, std::log(2);
-  prior.deviation << 0.7, 2, 0.4, 1.5, 1.5, 0.6, 1.5, 0.3, 0.5, 1.5, 1.5;
+  prior.mean << std::log(0.02), std::log(10), 0.7, std::log(0.1), 1, 2, 0, 0.5, 0, std::log(0.1),
+      std::log(2);
+  prior.deviation << 0.7, 2, 0.4, 1.5, 1.5, 0.6, 1.5, 0.3, 0.5, 1, 1.5;
   return prior;
 }
 
@@ -65,10 +69,14 @@ LogError log_error(const LearningCurve& curve, const CurvePlace& place) {
     return std::log(floor + place.initial_error * std::pow(1 + progress, -curve[kPower]));
   };
   const double progress = fresh_progress(curve, place);
-  const double value =
-      std::lerp(after(stale_progress(curve, place.so_far, progress)),
-                after(stale_progress(curve, place.recent, progress)), share_of(curve[kQuickLogit]));
-  return {value, std::max(0.0, value - after(progress))};
+  const double healthy = after(progress);
+  const auto cost = [&](const StalePlace& stale) {
+    return after(stale_progress(curve, stale, progress)) - healthy;
+  };
+  const double so_far = cost(place.so_far);
+  const double penalty = so_far - wander(curve, place.so_far.staleness, so_far) +
+                         wander(curve, place.recent.staleness, cost(place.recent));
+  return {healthy + penalty, std::max(0.0, penalty)};
 }
 
 }  // namespace rehearse

@@ -11,7 +11,9 @@ namespace rehearse {
 ///     t(r, k) (1 + slowing) = s
 ///     slowing = strength (r / (1 - r))^steepness (30 / (1 + t))^fading ((1 + k) / 2)^extra
 ///     error(t) = floor (1 + noise rate / batch) + initial (1 + t)^-power
-///     ln(error) = (1 - quick) ln(error(t(so far))) + quick ln(error(t(recently)))
+///     cost = ln(error(t)) - ln(error(s))
+///     wander = w k (1 - exp(-cost / (w k)))
+///     ln(error) = ln(error(s)) + (cost - wander)(so far) + wander(recently)
 ///
 /// s is the progress of fresh gradients, t that of stale ones, k the mean staleness, and the error
 /// a power law (Hestness et al., "Deep learning scaling is predictable, empirically", 2017),
@@ -40,9 +42,10 @@ namespace rehearse {
 ///
 /// What staleness costs has two parts. What was not learned stays missing when the staleness is
 /// gone; what the network wanders off by is gone with it, within tens of updates, as noise is when
-/// a rate is lowered. So a part of ln(error), `quick`, is that of a run as stale as the last
-/// updates were, and the rest that of one as stale as all updates until then were on average. The
-/// two differ where the staleness changes: as workers are done one after another.
+/// a rate is lowered. A small cost is all wandering; of a large one no more than w k, in proportion
+/// to the staleness as what a gradient misses is to the updates that it has missed. So the part
+/// that stays is that of a run as stale as all updates until then were on average, and the other
+/// that of one as stale as the last ones. At one staleness throughout the two add up to the cost.
 enum LearningCurveParameter {
   kLogFloor,
   kLogScale,
@@ -53,7 +56,7 @@ enum LearningCurveParameter {
   kFadingLogit,  ///< ln(fading / (1 - fading)), as fading lies between 0 and 1
   kBatchPower,
   kStalenessPower,  ///< `extra`
-  kQuickLogit,      ///< likewise
+  kLogWander,       ///< of w
   kLogNoise,
   kLearningCurveParameters
 };

@@ -21,7 +21,7 @@ constexpr double kNone = -1000;  // of a parameter that is a logarithm
 LearningCurve simple_curve() {
   LearningCurve curve;
   curve << std::log(kFloor), std::log(kScale), 1, std::log(kSaturation), std::log(kStrength),
-      kSteep, 0, 1, 0, 0, kNone;
+      kSteep, 0, 1, 0, std::log(0.05), kNone;
   return curve;
 }
 
@@ -87,24 +87,26 @@ BOOST_AUTO_TEST_CASE(staleness_slows_by_a_power_of_it_at_the_same_index) {
   }
 }
 
-// Three quarters of ln(error) are those of a run as stale as the last updates, the rest those of
-// one as stale as all until then.
+// A cost in ln(error) of c at staleness 4 is 0.2 (1 - exp(-c / 0.2)) of wandering, which the last
+// updates decide, and the rest is of what was not learned before.
 BOOST_AUTO_TEST_CASE(a_part_of_what_staleness_costs_is_gone_when_the_staleness_is) {
-  LearningCurve curve = simple_curve();
-  curve[kQuickLogit] = std::log(3);
-  const StalePlace stale{4, 0.5};
-  const CurvePlace all = place(0.1, stale, 500), fresh = place(0.1, StalePlace{0, 0}, 500);
-  CurvePlace at = all;
-  at.recent = fresh.recent;
-  const double before = log_error(curve, all).value, after = log_error(curve, fresh).value;
-  BOOST_TEST(before > after + 0.1);
-  check_near(log_error(curve, at).value, 0.25 * before + 0.75 * after);
-  check_near(log_error(curve, at).penalty, 0.25 * (before - after));
-  at = fresh;
-  at.recent = stale;
-  check_near(log_error(curve, at).value, 0.75 * before + 0.25 * after);
-  curve[kQuickLogit] = -std::log(3);  // which does nothing where the staleness stays
-  check_near(log_error(curve, all).value, before);
+  for (const double index : {0.02, 0.5}) {
+    const StalePlace stale{4, index};
+    const CurvePlace all = place(0.1, stale, 500), fresh = place(0.1, StalePlace{0, 0}, 500);
+    const LogError before = log_error(simple_curve(), all),
+                   after = log_error(simple_curve(), fresh);
+    const double cost = before.value - after.value;
+    const double wander = 0.2 * (1 - std::exp(-cost / 0.2));
+    BOOST_TEST((index < 0.1 ? wander > 0.8 * cost : wander < 0.5 * cost));
+    check_near(before.penalty, cost);
+    CurvePlace at = all;
+    at.recent = fresh.recent;
+    check_near(log_error(simple_curve(), at).value, before.value - wander);
+    check_near(log_error(simple_curve(), at).penalty, cost - wander);
+    at = fresh;
+    at.recent = stale;
+    check_near(log_error(simple_curve(), at).value, after.value + wander);
+  }
 }
 
 // Of the i-th update from the last 1 - m^i have come into effect.
@@ -186,7 +188,6 @@ BOOST_AUTO_TEST_CASE(an_interval_holds_90_percent_of_all_runs_with_what_fails_le
 // 120th and no longer at all.
 BOOST_AUTO_TEST_CASE(a_forecast_follows_the_staleness_along_the_run) {
   ConvergenceModel model = simple_model({});
-  model.fitted.curve[kQuickLogit] = -std::log(3);
   model.fitted.curve[kStalenessPower] = 0.4;
   const auto error = [&](const TrainingSetting& setting, double updates) {
     return 1 - Forecast(model, setting).accuracy_after(updates).value;
@@ -198,11 +199,14 @@ BOOST_AUTO_TEST_CASE(a_forecast_follows_the_staleness_along_the_run) {
   whole.course = {{100, {4, 4}}, {120, {3.5, 0}}};
   check_near(error(whole, 50), error(always(4), 50));
   check_near(error(whole, 100), error(always(4), 100));
+  CurvePlace at = place(0.01, StalePlace{0, 0}, 0);
   for (const double updates : {120.0, 200.0}) {
-    const double log_mean =
-        0.75 * std::log(error(always(3.5), updates)) + 0.25 * std::log(error(always(0), updates));
-    check_near(error(whole, updates), std::exp(log_mean));
-    BOOST_TEST(error(whole, updates) < 0.99 * error(always(3.5), updates));
+    at.updates = updates;
+    const double stale = error(always(3.5), updates);
+    const double cost = std::log(stale) - log_error(model.fitted.curve, at).value;
+    const double most = 0.05 * 3.5;
+    check_near(error(whole, updates), stale * std::exp(-most * (1 - std::exp(-cost / most))));
+    BOOST_TEST(error(whole, updates) < 0.99 * stale);
   }
   check_near(error(fresh(whole), 120), error(always(0), 120));
 }
