@@ -50,7 +50,7 @@ def in_steps_of_others(times, worker):
 
 
 def own_spread(times):
-    """The relative spread that steps have of their own, without what makes all workers' steps longer at once, such as other
+    """Of two workers and more: the relative spread that steps have of their own, without what makes all workers' steps longer at once, such as other
     guests of the machine, for some steps and more. That changes neither the order of updates nor their staleness.
 
     It is the spread of a step counted in steps of the others. Of these N - 1 workers each is through with parts u and 1 - u of
