@@ -50,8 +50,9 @@ def in_steps_of_others(times, worker):
 
 
 def own_spread(times):
-    """Of two workers and more: the relative spread that steps have of their own, without what makes all workers' steps longer at once, such as other
-    guests of the machine, for some steps and more. That changes neither the order of updates nor their staleness.
+    """Of two workers and more: the relative spread that steps have of their own, without what makes all workers' steps longer
+    at once for some steps and more, such as other guests of the machine. That changes neither the order of updates nor their
+    staleness.
 
     It is the spread of a step counted in steps of the others. Of these N - 1 workers each is through with parts u and 1 - u of
     two steps in the time of one, whose spread c adds c^2 (u^2 + (1 - u)^2), on average 2/3 c^2; so what is measured has a
