@@ -147,6 +147,17 @@ Compared compare(const Case& c) {
 /// The tape follows pip's LibTorch; Debian's convolves without oneDNN.
 bool follows_this_libtorch() { return TORCH_VERSION_MAJOR >= 2; }
 
+/// The workspaces on the tape are those of oneDNN's kernels for AVX-512; for AVX2 it lays channels
+/// out in blocks of 8 and falls back to other kernels (README, "Limits").
+bool has_kernels_of_tape() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+#else
+  return false;
+#endif
+}
+
 /// What oneDNN's strided convolutions take for themselves is not on the tape: it depends on which
 /// of its kernels is chosen.
 constexpr std::int64_t kScratch = 256 * 1024;
@@ -160,8 +171,12 @@ void check_phases(const Case& c) {
     const std::size_t unit = i < units ? i : 2 * units - 1 - i;
     BOOST_TEST_CONTEXT(c << ", " << (i < units ? "forward" : "backward") << " of unit " << unit) {
       if (c.name != "tiny_bert" || unit + 1 != units) BOOST_TEST(real.live == told.live);
-      BOOST_TEST(std::abs(real.peak - told.peak) <= kScratch);
+      if (has_kernels_of_tape()) BOOST_TEST(std::abs(real.peak - told.peak) <= kScratch);
     }
+  }
+  if (!has_kernels_of_tape()) {
+    BOOST_TEST_MESSAGE("peaks skipped: the tape follows oneDNN's kernels for AVX-512");
+    return;
   }
   BOOST_TEST(std::abs(peak(compared.real) - peak(compared.told)) <= 1024, c << ": peak");
 }
