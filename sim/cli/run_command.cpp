@@ -111,10 +111,13 @@ std::string describe(const Scenario& scenario, const RunPlan& plan) {
                               scenario.cluster.node_count(), scenario.cluster.gpu_count()));
   line("strategy", strategy_name(scenario.strategy));
   line("optimizer", to_string(scenario.optimizer));
-  const std::uint32_t others = scenario.run.replications - 1;
+  const Replications& runs = scenario.run.replications;
+  const std::uint32_t others = runs.at_most - 1;
   line("steps", fmt::format("{} after {} of warm-up, seed {}{}", scenario.run.steps,
                             scenario.run.warmup_steps, scenario.run.seed,
-                            others > 0 ? fmt::format(" and the next {}", others) : ""));
+                            others > 0 ? fmt::format(" and the next {}{}",
+                                                     runs.precision > 0 ? "up to " : "", others)
+                                       : ""));
   line("fidelity", plan.fidelity_name);
   line("schedule", fmt::format("{} ranks, {} groups, {} operations per step, {} in all",
                                schedule.ranks.size(), schedule.groups.size(), operations(schedule),
@@ -147,11 +150,11 @@ void run_command(const RunCommand& command) {
   }
   const Scenario scenario = read_scenario(command.scenario, command.overrides);
   if (!command.updates.empty()) check_has_updates(scenario);
-  if (command.traces > 1 && scenario.run.replications > 1) {
-    throw InputError(fmt::format(
-        "{}: error: --traces: all of its runs count, and run.replications chooses one\n"
-        "remedy: leave one of the two out",
-        scenario.file));
+  if (command.traces > 1 && scenario.run.replications.several()) {
+    throw InputError(
+        fmt::format("{}: error: --traces: all of its runs count, and run.replications chooses one\n"
+                    "remedy: leave one of the two out",
+                    scenario.file));
   }
   if (command.dry_run) {
     write_result(command.output, describe(scenario, plan_simulation(scenario)));

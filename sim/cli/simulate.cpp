@@ -179,7 +179,8 @@ Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(dou
                     bool find_largest_batch) {
   Prediction result{.plan = std::move(plan), .trace = {}, .error_sources = {}, .report = {}};
   const std::vector<StepCosts> costs = group_costs(scenario);
-  result.plan.schedule.seed = typical_seed(scenario, result.plan);
+  const TypicalRun typical = typical_run(scenario, result.plan);
+  result.plan.schedule.seed = typical.seed;
   ShiftedRuns shifted(scenario, result.plan, costs);
   FewerNodes fewer_nodes(scenario);
   EngineOptions options;
@@ -192,6 +193,8 @@ Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(dou
   facts.error_sources = result.error_sources = shifted.error_sources(result.trace);
   facts.activation_error = activation_error(costs);
   facts.model_error = model_error(scenario, result.plan.schedule);
+  facts.replications = typical.of;
+  facts.replications_error = typical.error;
   facts.speed_without_one = fewer_nodes.speed(facts);
   result.report = summarize(facts);
   return result;

@@ -152,6 +152,7 @@ void add_grounds(const Report& report, Json& json) {
   json["assumptions"] = report.assumptions;
   json["seed"] = report.seed;
   json["replications"] = report.replications;
+  json["replications_error"] = number(report.replications_error);
   json["versions"] = report.versions;
 }
 

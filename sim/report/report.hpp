@@ -193,6 +193,8 @@ struct Report {
   std::vector<std::string> assumptions;
   std::uint64_t seed = 1;          ///< of the run that this is
   std::uint32_t replications = 1;  ///< of which it is the median one
+  /// Half-width of the 90 % interval of their median step time, relative; of five and more.
+  std::optional<double> replications_error;
   std::map<std::string, std::string> versions;  ///< rehearse, simgrid
 };
 
@@ -243,6 +245,9 @@ struct RunFacts {
   double activation_error = 0;
   /// What the model itself is off by where all costs are known.
   ModelError model_error = {};
+  /// The runs of which this is the median one, and how well their median is known.
+  std::uint32_t replications = 1;
+  std::optional<double> replications_error = {};
   /// Throughput with one node fewer over that with all, where it was simulated.
   std::optional<double> speed_without_one = {};
   /// Of the libraries ("simgrid": "3.32.0"); rehearse's own is added.

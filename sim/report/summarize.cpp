@@ -30,7 +30,8 @@ void add_identity(const Basis& basis, Report& report) {
   report.nodes = scenario.cluster.node_count();
   report.fidelity = basis.facts.fidelity;
   report.seed = basis.facts.schedule.seed;
-  report.replications = scenario.run.replications;
+  report.replications = basis.facts.replications;
+  report.replications_error = basis.facts.replications_error;
 }
 
 void add_times(const Basis& basis, Report& report) {

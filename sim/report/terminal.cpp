@@ -200,6 +200,8 @@ std::string versions_text(const Report& report) {
   }
   text += fmt::format("{}seed {}", text.empty() ? "" : ", ", report.seed);
   if (report.replications > 1) text += fmt::format(", the median run of {}", report.replications);
+  if (report.replications_error)
+    text += fmt::format(" (known to {:.1f} %)", 100 * *report.replications_error);
   return text;
 }
 

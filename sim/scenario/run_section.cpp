@@ -31,11 +31,28 @@ Jitter read_jitter(Map& run) {
   return jitter;
 }
 
-std::uint32_t read_replications(Map& run, const Jitter& jitter) {
-  if (!run.has("replications")) return 1;
+/// So many, or as many as it takes to know their median to a precision.
+Replications read_replications(const Value& value) {
+  if (!value.is_map()) {
+    const auto number = static_cast<std::uint32_t>(value.as_integer(1, kMostReplications));
+    return {.at_least = number, .at_most = number};
+  }
+  Map map = value.as_map();
+  map.require("precision");
+  Replications replications{.precision = number_within(map, "precision", 0, 1e-4, 1)};
+  const std::int64_t least = map.integer_or("at_least", 5, 1, kMostReplications);
+  replications.at_least = static_cast<std::uint32_t>(least);
+  replications.at_most = static_cast<std::uint32_t>(
+      map.integer_or("at_most", std::max<std::int64_t>(99, least), least, kMostReplications));
+  map.finish();
+  return replications;
+}
+
+Replications read_replications(Map& run, const Jitter& jitter) {
+  if (!run.has("replications")) return {};
   const Value value = run.require("replications");
-  const auto replications = static_cast<std::uint32_t>(value.as_integer(1, kMostReplications));
-  if (replications > 1 && jitter.distribution == Jitter::Distribution::none)
+  const Replications replications = read_replications(value);
+  if (replications.several() && jitter.distribution == Jitter::Distribution::none)
     value.fail("without jitter every run is the same", "add run.jitter, or leave this out");
   return replications;
 }

@@ -36,13 +36,22 @@ struct Straggler {
   Seconds delay;  ///< that it sleeps in every step
 };
 
+/// Runs of which the one with the median step time is the prediction. Their jitter is drawn from
+/// run.seed and the following.
+struct Replications {
+  std::uint32_t at_least = 1, at_most = 1;
+  /// More than `at_least` are run until the median is known that well: the half-width of its 90 %
+  /// interval, relative.
+  double precision = 0;
+
+  bool several() const { return at_most > 1; }
+};
+
 struct RunOptions {
   std::uint32_t steps = 10;        ///< measured iterations
   std::uint32_t warmup_steps = 2;  ///< simulated before them, not measured
   std::uint64_t seed = 1;
-  /// Runs whose jitter is drawn from this seed and the following; the one with the median step time
-  /// is the prediction.
-  std::uint32_t replications = 1;
+  Replications replications;
   FidelityChoice fidelity = FidelityChoice::automatic;
   Jitter jitter;
   std::vector<Straggler> stragglers;

@@ -62,6 +62,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "assumptions",
                     "seed",
                     "replications",
+                    "replications_error",
                     "versions"});
   check_keys(json["breakdown"],
              {"compute_s", "exposed_communication_s", "hidden_communication_s", "idle_s"});
