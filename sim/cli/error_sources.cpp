@@ -26,11 +26,24 @@ bool is_costed(const Op& op) {
 }
 
 /// Half-widths of the programs' compute: like ranks of a program have like GPUs.
-std::vector<double> compute_errors(const RunPlan& plan, const std::vector<StepCosts>& costs) {
-  std::vector<double> errors(plan.schedule.programs.size(), 0.0);
-  for (const RankSpec& rank : plan.schedule.ranks) {
+std::vector<double> compute_errors(const Schedule& schedule, const Cluster& cluster,
+                                   const std::vector<StepCosts>& costs) {
+  std::vector<double> errors(schedule.programs.size(), 0.0);
+  for (const RankSpec& rank : schedule.ranks) {
     double& error = errors[rank.program.index()];
-    error = std::max(error, costs.at(group_index(plan.cluster, rank.place.node)).uncertainty);
+    error = std::max(error, costs.at(group_index(cluster, rank.place.node)).uncertainty);
+  }
+  return errors;
+}
+
+/// Of this job and of those beside it, which run on the same hardware.
+std::vector<std::vector<double>> errors_of_jobs(const Scenario& scenario, const RunPlan& plan,
+                                                const std::vector<StepCosts>& costs) {
+  std::vector<std::vector<double>> errors = {compute_errors(plan.schedule, plan.cluster, costs)};
+  for (std::size_t j = 0; plan.others && j < plan.others->jobs.size(); ++j) {
+    const Scenario& other = scenario.shared->others.at(j).scenario;
+    errors.push_back(
+        compute_errors(plan.others->jobs[j].schedule, other.cluster, group_costs(other)));
   }
   return errors;
 }
@@ -71,32 +84,42 @@ bool has_updates(const Schedule& schedule) {
   });
 }
 
-/// The schedule with as many iterations as its shifted runs have.
-Schedule shortened(const Schedule& schedule) {
-  Schedule short_one = schedule;
-  const bool alike = schedule.jitter.distribution == Jitter::Distribution::none;
+/// The plan with as many iterations as its shifted runs have.
+RunPlan shortened(const RunPlan& plan) {
+  RunPlan short_one = plan;
+  Schedule& schedule = short_one.schedule;
+  const bool alike = schedule.jitter.distribution == Jitter::Distribution::none && !plan.others;
   if (alike && !has_updates(schedule))
-    short_one.iterations = std::min(schedule.iterations, kShiftedSteps);
+    schedule.iterations = std::min(schedule.iterations, kShiftedSteps);
   return short_one;
+}
+
+void shift_compute(RunPlan& plan, const std::vector<std::vector<double>>& errors, double shift) {
+  shift_compute(plan.schedule, errors.front(), shift);
+  for (std::size_t job = 1; job < errors.size(); ++job)
+    shift_compute(plan.others->jobs[job - 1].schedule, errors[job], shift);
+}
+
+void slow_links(RunPlan& plan, double factor) {
+  slow_links(plan.cluster, factor);
+  if (plan.others) slow_links(plan.others->cluster, factor);
 }
 
 /// In this process, which can simulate no more then.
 Headline shifted_headline(const Scenario& scenario, const RunPlan& plan, Source source,
-                          const std::vector<double>& errors, double shift) {
-  Schedule schedule = shortened(plan.schedule);
-  Cluster cluster = plan.cluster;
+                          const std::vector<std::vector<double>>& errors, double shift) {
+  RunPlan shifted = shortened(plan);
   CommProfile comm = scenario.comm ? *scenario.comm : CommProfile{};
   if (source == Source::compute) {
-    shift_compute(schedule, errors, shift);
+    shift_compute(shifted, errors, shift);
   } else if (comm.transport) {  // between nodes the links' rates are known
     comm.transport = comm.transport->shifted(shift);
     comm.shift = shift;
   } else {
-    slow_links(cluster, std::exp(shift * kLinksError));
+    slow_links(shifted, std::exp(shift * kLinksError));
     comm.shift = shift;
   }
-  return simulated_headline(scenario, schedule, cluster, plan.fidelity,
-                            scenario.comm ? &comm : nullptr);
+  return simulated_headline(scenario, shifted, scenario.comm ? &comm : nullptr);
 }
 
 }  // namespace
@@ -115,7 +138,7 @@ bool communicates(const Schedule& schedule) {
 ShiftedRuns::ShiftedRuns(const Scenario& scenario, const RunPlan& plan,
                          const std::vector<StepCosts>& costs)
     : scenario_(scenario), plan_(plan) {
-  const std::vector<double> errors = compute_errors(plan, costs);
+  const std::vector<std::vector<double>> errors = errors_of_jobs(scenario, plan, costs);
   const auto add = [&](const char* name, Source source) {
     const auto start = [&](double shift) {
       return HeadlineRun([&scenario, &plan, &errors, source, shift] {
@@ -124,15 +147,16 @@ ShiftedRuns::ShiftedRuns(const Scenario& scenario, const RunPlan& plan,
     };
     pairs_.push_back({name, start(-1), start(1)});
   };
-  if (std::ranges::any_of(errors, [](double error) { return error > 0; })) {
+  const auto positive = [](double error) { return error > 0; };
+  if (std::ranges::any_of(
+          errors, [&](const auto& of_job) { return std::ranges::any_of(of_job, positive); }))
     add("compute", Source::compute);
-  }
   if (communicates(plan.schedule)) add("communication", Source::communication);
 }
 
 std::vector<ErrorSource> ShiftedRuns::error_sources(const Trace& trace) {
   if (pairs_.empty()) return {};
-  const Headline best = headline_of(scenario_, shortened(plan_.schedule), trace);
+  const Headline best = headline_of(scenario_, shortened(plan_).schedule, trace);
   std::vector<ErrorSource> sources;
   for (Pair& pair : pairs_) {
     const Headline low = pair.low.result();

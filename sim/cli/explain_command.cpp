@@ -119,6 +119,11 @@ std::string render(const Explanation& explanation, const ExplainCommand& command
 
 void explain_command(const ExplainCommand& command) {
   const Scenario scenario = read_scenario(command.scenario, command.overrides);
+  if (scenario.shared)
+    throw InputError(
+        fmt::format("{}: error: jobs: what bounds a step beside other jobs is not "
+                    "explained\nremedy: without jobs, on the nodes of this one",
+                    scenario.file));
   const RunPlan plan = plan_simulation(scenario);
   const Machine machine = machine_of(plan, scenario);
   check_size(scenario, machine);

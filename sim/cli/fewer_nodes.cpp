@@ -28,7 +28,7 @@ Scenario one_node_fewer(const Scenario& scenario) {
 bool can_shrink(const Scenario& scenario) {
   const bool asked =
       scenario.failures && scenario.failures->on_failure == OnFailure::continue_with_fewer;
-  const bool star = std::holds_alternative<Star>(scenario.cluster.fabric);
+  const bool star = std::holds_alternative<Star>(scenario.cluster.fabric) && !scenario.shared;
   return asked && star && std::ranges::any_of(scenario.cluster.groups, [](const NodeGroup& group) {
            return group.node.gpus > 0 && group.nodes > 1;
          });
@@ -36,9 +36,7 @@ bool can_shrink(const Scenario& scenario) {
 
 double samples_per_s(const Scenario& scenario) {
   const RunPlan plan = plan_simulation(scenario);
-  EngineOptions options;
-  options.fidelity = plan.fidelity;
-  options.comm = scenario.comm.get();
+  EngineOptions options = engine_options(scenario, plan);
   options.span_limit = 0;
   const Trace trace = run(plan.schedule, plan.cluster, options);
   return headline({.scenario = scenario,

@@ -34,13 +34,12 @@ Headline headline_of(const Scenario& scenario, const Schedule& schedule, const T
                    .outside_calibration = {}});
 }
 
-Headline simulated_headline(const Scenario& scenario, const Schedule& schedule,
-                            const Cluster& cluster, Fidelity fidelity, const CommProfile* comm) {
-  EngineOptions options;
-  options.fidelity = fidelity;
+Headline simulated_headline(const Scenario& scenario, const RunPlan& plan,
+                            const CommProfile* comm) {
+  EngineOptions options = engine_options(scenario, plan);
   options.comm = comm;
   options.span_limit = 0;
-  return headline_of(scenario, schedule, run(schedule, cluster, options));
+  return headline_of(scenario, plan.schedule, run(plan.schedule, plan.cluster, options));
 }
 
 HeadlineRun::HeadlineRun(const std::function<Headline()>& work)

@@ -3,8 +3,7 @@
 #include <functional>
 
 #include "base/child_process.hpp"
-#include "cluster/cluster.hpp"
-#include "collective/plan.hpp"
+#include "cli/simulate.hpp"
 #include "report/report.hpp"
 #include "scenario/scenario.hpp"
 #include "schedule/schedule.hpp"
@@ -16,8 +15,8 @@ namespace rehearse {
 Headline headline_of(const Scenario& scenario, const Schedule& schedule, const Trace& trace);
 
 /// Simulates in this process, which can simulate no more then. `comm` may be null: the links alone.
-Headline simulated_headline(const Scenario& scenario, const Schedule& schedule,
-                            const Cluster& cluster, Fidelity fidelity, const CommProfile* comm);
+Headline simulated_headline(const Scenario& scenario, const RunPlan& plan,
+                            const CommProfile* comm);
 
 /// A simulation of which only the headline is asked, in a process of its own beside this one.
 class HeadlineRun {

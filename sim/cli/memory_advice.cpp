@@ -40,10 +40,7 @@ std::optional<std::int64_t> largest_batch_of(const Scenario& scenario, const Sch
 }
 
 Json figures_of(const Scenario& scenario, const RunPlan& plan) {
-  EngineOptions options;
-  options.fidelity = plan.fidelity;
-  options.comm = scenario.comm.get();
-  const Trace trace = run(plan.schedule, plan.cluster, options);
+  const Trace trace = run(plan.schedule, plan.cluster, engine_options(scenario, plan));
   const Report report = summarize(bare_facts(scenario, plan.schedule, trace));
   const MemoryReport& memory = *report.memory;
   Json json = {{"batch", report.batch_per_gpu},

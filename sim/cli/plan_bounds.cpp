@@ -131,13 +131,22 @@ void add_figures(const Scenario& scenario, Bound& bound) {
 
 /// Between nodes: the NICs, the fabric, and collectives that were measured over them. What a node
 /// holds inside stays.
-void speed_up_network(Scenario& scenario, double factor) {
-  for (NodeGroup& group : scenario.cluster.groups) group.node.nic_bandwidth *= factor;
+void speed_up_network(Cluster& cluster, double factor) {
+  for (NodeGroup& group : cluster.groups) group.node.nic_bandwidth *= factor;
   std::visit(
       [&](auto& fabric) {
         if constexpr (requires { fabric.bandwidth; }) fabric.bandwidth *= factor;
       },
-      scenario.cluster.fabric);
+      cluster.fabric);
+}
+
+void speed_up_network(Scenario& scenario, double factor) {
+  speed_up_network(scenario.cluster, factor);
+  if (scenario.shared) {
+    SharedCluster shared = *scenario.shared;
+    speed_up_network(shared.cluster, factor);
+    scenario.shared = std::make_shared<const SharedCluster>(std::move(shared));
+  }
   if (!scenario.comm) return;
   auto comm = std::make_shared<CommProfile>(*scenario.comm);
   for (CommCurve& curve : comm->curves) {

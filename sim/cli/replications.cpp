@@ -24,10 +24,9 @@ std::vector<Seconds> step_times(const Scenario& scenario, const RunPlan& plan, s
   for (std::uint32_t i = from; i < to; ++i) {
     if (running.size() == at_a_time) wait_for_one();
     running.emplace_back([&scenario, &plan, i] {
-      Schedule schedule = plan.schedule;
-      schedule.seed += i;
-      return simulated_headline(scenario, schedule, plan.cluster, plan.fidelity,
-                                scenario.comm.get());
+      RunPlan replication = plan;
+      replication.schedule.seed += i;
+      return simulated_headline(scenario, replication, scenario.comm.get());
     });
   }
   while (!running.empty()) wait_for_one();

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "cli/error_sources.hpp"
 #include "cli/fewer_nodes.hpp"
+#include "cli/headline_run.hpp"
 #include "cli/replications.hpp"
 #include "engine/engine.hpp"
 
@@ -138,10 +139,61 @@ std::function<Schedule(std::int64_t batch)> schedule_at_batch(const Scenario& sc
   };
 }
 
+namespace {
+
+bool takes_time(const Op& op) {
+  if (const auto* compute = std::get_if<Compute>(&op.work)) return compute->duration > Seconds(0);
+  if (const auto* transfer = std::get_if<Transfer>(&op.work)) return transfer->size > Bytes(0);
+  return false;
+}
+
+/// Computation, or something that crosses the network; collectives follow computation.
+bool takes_time(const Schedule& schedule) {
+  return std::ranges::any_of(schedule.programs, [](const Program& program) {
+    return std::ranges::any_of(program.ops, [](const Op& op) { return takes_time(op); });
+  });
+}
+
+OtherJobs other_jobs(const SharedCluster& shared) {
+  OtherJobs all{shared.cluster, shared.nodes, {}};
+  for (const OtherJob& other : shared.others) {
+    all.jobs.push_back({make_schedule(other.scenario), other.nodes});
+    validate(all.jobs.back().schedule);
+    if (!takes_time(all.jobs.back().schedule))
+      throw InputError(fmt::format("{}: error: jobs.others: a step of job {} takes no time",
+                                   other.scenario.file, all.jobs.size()));
+  }
+  return all;
+}
+
+/// In this process, which can simulate no more then.
+Headline headline_alone(const Scenario& scenario, const RunPlan& plan) {
+  RunPlan alone = plan;
+  alone.others.emplace(OtherJobs{plan.others->cluster, plan.others->nodes, {}});
+  return simulated_headline(scenario, alone, scenario.comm.get());
+}
+
+[[noreturn]] void refuse_to_fold(const Scenario& scenario, const std::string& why_not) {
+  throw InputError(
+      fmt::format("{}: error: run.fidelity: cannot fold: {}\nremedy: use fidelity: flow",
+                  scenario.file, why_not));
+}
+
+}  // namespace
+
+EngineOptions engine_options(const Scenario& scenario, const RunPlan& plan) {
+  EngineOptions options;
+  options.fidelity = plan.fidelity;
+  options.comm = scenario.comm.get();
+  options.others = plan.others ? &*plan.others : nullptr;
+  return options;
+}
+
 RunPlan plan_simulation(const Scenario& scenario) {
   RunPlan plan{
       .schedule = make_schedule(scenario), .cluster = scenario.cluster, .fidelity_name = ""};
   validate(plan.schedule);
+  if (scenario.shared) plan.others = other_jobs(*scenario.shared);
   const FidelityChoice choice = scenario.run.fidelity;
   const std::size_t ranks = plan.schedule.ranks.size();
   plan.fidelity = choice == FidelityChoice::hop ? Fidelity::hop : Fidelity::flow;
@@ -153,7 +205,9 @@ RunPlan plan_simulation(const Scenario& scenario) {
     plan.fidelity = Fidelity::hop;
     plan.fidelity_name = "hop";
   }
-  if (!asked && !(choice == FidelityChoice::automatic && ranks > kFoldAbove)) return plan;
+  if (asked && plan.others) refuse_to_fold(scenario, "other jobs share the cluster");
+  if (plan.others || (!asked && !(choice == FidelityChoice::automatic && ranks > kFoldAbove)))
+    return plan;
 
   std::string why_not;
   std::optional<Folded> folded = fold(plan.schedule, plan.cluster, why_not);
@@ -163,9 +217,7 @@ RunPlan plan_simulation(const Scenario& scenario) {
     plan.schedule = std::move(folded->schedule);
     plan.cluster = std::move(folded->cluster);
   } else if (asked) {
-    throw InputError(
-        fmt::format("{}: error: run.fidelity: cannot fold: {}\nremedy: use fidelity: flow",
-                    scenario.file, why_not));
+    refuse_to_fold(scenario, why_not);
   }
   return plan;
 }
@@ -183,9 +235,9 @@ Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(dou
   result.plan.schedule.seed = typical.seed;
   ShiftedRuns shifted(scenario, result.plan, costs);
   FewerNodes fewer_nodes(scenario);
-  EngineOptions options;
-  options.fidelity = result.plan.fidelity;
-  options.comm = scenario.comm.get();
+  std::optional<HeadlineRun> alone;
+  if (result.plan.others) alone.emplace([&] { return headline_alone(scenario, result.plan); });
+  EngineOptions options = engine_options(scenario, result.plan);
   options.progress = progress;
   result.trace = run(result.plan.schedule, result.plan.cluster, options);
   RunFacts facts = gather_facts(scenario, result.plan, costs, result.trace);
@@ -196,6 +248,10 @@ Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(dou
   facts.replications = typical.of;
   facts.replications_error = typical.error;
   facts.speed_without_one = fewer_nodes.speed(facts);
+  if (alone) {
+    facts.others = &*result.plan.others;
+    facts.step_time_alone = alone->result().step_time;
+  }
   result.report = summarize(facts);
   return result;
 }

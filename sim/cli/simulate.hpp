@@ -9,6 +9,8 @@
 #include "collective/plan.hpp"
 #include "report/report.hpp"
 #include "scenario/scenario.hpp"
+#include "engine/engine.hpp"
+#include "schedule/other_jobs.hpp"
 #include "schedule/schedule.hpp"
 #include "trace/trace.hpp"
 
@@ -20,11 +22,16 @@ struct RunPlan {
   Cluster cluster;
   Fidelity fidelity = Fidelity::flow;
   std::string fidelity_name;  ///< "hop", "flow", "folded (16 of 4096 ranks simulated)"
+  std::optional<OtherJobs> others{};  ///< that share the cluster
 };
 
 /// Builds and validates the schedule, and folds it where the scenario's fidelity asks for that.
 /// InputError if it asks and the ranks are not alike.
 RunPlan plan_simulation(const Scenario& scenario);
+
+/// With the plan's fidelity, the scenario's costs of collectives and the other jobs; it refers to
+/// all of them.
+EngineOptions engine_options(const Scenario& scenario, const RunPlan& plan);
 
 struct Prediction {
   RunPlan plan;

@@ -77,6 +77,9 @@ struct FatTree {
   std::vector<int> down, up, links;
   BytesPerSecond bandwidth;  ///< of one cable
   Seconds latency;           ///< of one cable
+  /// What an idle cable lets pass at once, per direction, as Node::nic_burst; nothing: all that the
+  /// NICs let pass. So in the other fabrics.
+  std::optional<Bytes> burst{};
 };
 /// Groups x chassis x routers x nodes per router, as in Cray Cascade (Kim et al. 2008; SimGrid's
 /// dragonfly zone).
@@ -85,11 +88,13 @@ struct Dragonfly {
   int group_links = 1, chassis_links = 1, router_links = 1;
   BytesPerSecond bandwidth;
   Seconds latency;
+  std::optional<Bytes> burst{};
 };
 struct Torus {
   std::vector<int> dimensions;
   BytesPerSecond bandwidth;
   Seconds latency;
+  std::optional<Bytes> burst{};
 };
 using Fabric = std::variant<Star, FatTree, Dragonfly, Torus>;
 

@@ -67,6 +67,13 @@ void check_switches(const Value& where, const FatTree& tree) {
     where.fail(fmt::format("the tree has more than {} switches", kMostSwitches));
 }
 
+template <class Fabric>
+void read_cables(Map& map, Fabric& fabric) {
+  fabric.bandwidth = map.require("bandwidth").as_bytes_per_second();
+  fabric.latency = map.seconds_or("latency", kCableLatency);
+  if (const auto burst = map.optional("burst")) fabric.burst = burst->as_bytes();
+}
+
 FatTree read_fat_tree(const Value& value, std::size_t nodes) {
   Map map = value.as_map();
   FatTree tree;
@@ -76,8 +83,7 @@ FatTree read_fat_tree(const Value& value, std::size_t nodes) {
   tree.down = read_counts(down, kMostNodes);
   tree.up = read_counts(up, kMostLinks);
   tree.links = read_counts(links, kMostLinks);
-  tree.bandwidth = map.require("bandwidth").as_bytes_per_second();
-  tree.latency = map.seconds_or("latency", kCableLatency);
+  read_cables(map, tree);
   map.finish();
   check_levels(up, tree.up, tree.down.size());
   check_levels(links, tree.links, tree.down.size());
@@ -91,8 +97,7 @@ Torus read_torus(const Value& value, std::size_t nodes) {
   Torus torus;
   const Value dimensions = map.require("dimensions");
   torus.dimensions = read_counts(dimensions, kMostNodes);
-  torus.bandwidth = map.require("bandwidth").as_bytes_per_second();
-  torus.latency = map.seconds_or("latency", kCableLatency);
+  read_cables(map, torus);
   map.finish();
   check_nodes(dimensions, torus.dimensions, nodes);
   return torus;
@@ -113,8 +118,9 @@ Dragonfly read_dragonfly(const Value& value, std::size_t nodes) {
                 .group_links = links("group_links"),
                 .chassis_links = links("chassis_links"),
                 .router_links = links("router_links"),
-                .bandwidth = map.require("bandwidth").as_bytes_per_second(),
-                .latency = map.seconds_or("latency", kCableLatency)};
+                .bandwidth = {},
+                .latency = {}};
+  read_cables(map, fly);
   map.finish();
   check_nodes(value, {fly.groups, fly.chassis, fly.routers, fly.nodes_per_router}, nodes);
   if (fly.groups > fly.routers) {

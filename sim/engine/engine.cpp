@@ -42,9 +42,7 @@ bool only_like_flows_matter(const Schedule& schedule, const Cluster& cluster,
   });
 }
 
-}  // namespace
-
-Trace run(const Schedule& schedule, const Cluster& given, const EngineOptions& options) {
+Trace play(const Schedule& schedule, const Cluster& given, const EngineOptions& options) {
   const Cluster cluster = with_bonded_nics(schedule, given);
   Plans plans(schedule, cluster, options);
   CollectiveTable collectives(schedule, plans);
@@ -55,6 +53,18 @@ Trace run(const Schedule& schedule, const Cluster& given, const EngineOptions& o
       options.fidelity == Fidelity::hop ? Network::Pace::lockstep : Network::Pace::free;
   Network network(cluster, plans.ports(), pace, [&](Token token) { simulation.on_token(token); });
   return simulation.play(network);
+}
+
+}  // namespace
+
+Trace run(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options) {
+  if (!options.others) return play(schedule, cluster, options);
+  Trace trace = play(together(schedule, *options.others), options.others->cluster, options);
+  const auto own = static_cast<std::ptrdiff_t>(schedule.ranks.size());
+  auto& ends = trace.iteration_end;
+  trace.others_iteration_end.assign(ends.begin() + own, ends.end());
+  ends.resize(schedule.ranks.size());
+  return trace;
 }
 
 }  // namespace rehearse

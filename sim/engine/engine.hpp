@@ -6,6 +6,7 @@
 
 #include "collective/plan.hpp"
 #include "profile/comm_profile.hpp"
+#include "schedule/other_jobs.hpp"
 #include "schedule/schedule.hpp"
 #include "trace/trace.hpp"
 
@@ -15,6 +16,8 @@ struct EngineOptions {
   Fidelity fidelity = Fidelity::flow;
   /// Calibrated costs of collectives; where it has no curve the links alone decide. May be null.
   const CommProfile* comm = nullptr;
+  /// What runs at the same time; the trace is of the schedule's ranks alone. May be null: nothing.
+  const OtherJobs* others = nullptr;
   /// Spans are kept for as many ranks as stay below this many spans.
   std::size_t span_limit = 4'000'000;
   /// Called now and then with the share of iterations done (0 to 1); may be empty.

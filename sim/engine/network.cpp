@@ -79,6 +79,12 @@ s4u::NetZone* make_fabric(const Fabric& fabric, const s4u::ClusterCallbacks& lea
   return nullptr;
 }
 
+/// Of a port (add_port): "out" and "in" end its links' names.
+bool is_cable(const s4u::Link& link) {
+  const std::string& name = link.get_name();
+  return !name.ends_with(" out") && !name.ends_with(" in") && !name.starts_with("memory@");
+}
+
 }  // namespace
 
 Network::Network(const Cluster& cluster, const std::vector<Port>& used, Pace pace,
@@ -88,6 +94,7 @@ Network::Network(const Cluster& cluster, const std::vector<Port>& used, Pace pac
   check(indices_.size() == used.size(), "a port is named twice");
   hosts_.resize(used.size());
   add_zones(cluster, used);
+  cables_ = shaped_cables(cluster.fabric);
   s4u::Activity::on_completion_cb([this](const s4u::Activity& activity) {
     const auto slot =
         static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(activity.get_data<void>()));
@@ -95,7 +102,8 @@ Network::Network(const Cluster& cluster, const std::vector<Port>& used, Pace pac
     free_flows_.push_back(slot);
     // SimGrid still uses the activity after this callback: it is let go at the next one.
     over_.reset(const_cast<s4u::Activity*>(&activity), false);
-    if (buckets_.any()) buckets_.end(flow.source, flow.target, now());
+    if (buckets_.any())
+      buckets_.end(flow.source, flow.target, cables_between(flow.source, flow.target), now());
     on_token_(flow.token);
   });
 }
@@ -177,9 +185,36 @@ void Network::fire() {
   arm();
 }
 
+std::optional<Network::Cables> Network::shaped_cables(const Fabric& fabric) {
+  return std::visit(
+      [](const auto& one) -> std::optional<Cables> {
+        if constexpr (requires { one.burst; })
+          if (one.burst) return Cables{one.bandwidth, *one.burst};
+        return std::nullopt;
+      },
+      fabric);
+}
+
+/// Their numbers as buckets, where cables have some.
+std::span<const std::uint32_t> Network::cables_between(std::uint32_t source, std::uint32_t target) {
+  if (!cables_) return {};
+  const auto [way, fresh] = ways_.try_emplace({source, target});
+  if (!fresh) return way->second;
+  std::vector<s4u::Link*> links;
+  double latency = 0;
+  hosts_[source]->route_to(hosts_[target], links, &latency);
+  for (const s4u::Link* link : links) {
+    if (!is_cable(*link)) continue;
+    const auto [number, first] = cable_numbers_.try_emplace(link);
+    if (first) number->second = buckets_.add_cable(cables_->burst, cables_->bandwidth);
+    way->second.push_back(number->second);
+  }
+  return way->second;
+}
+
 void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token) {
   if (buckets_.any()) {
-    size = buckets_.start(source, target, size, now());
+    size = buckets_.start(source, target, cables_between(source, target), size, now());
     if (size <= Bytes(0)) return call_at(now(), token);
   }
   std::uint32_t slot = 0;

@@ -5,7 +5,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <queue>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/quantity.hpp"
@@ -16,6 +19,7 @@ namespace simgrid::s4u {
 class Activity;
 class Engine;
 class Host;
+class Link;
 class NetZone;
 }  // namespace simgrid::s4u
 
@@ -74,6 +78,7 @@ class Network {
 
   void add_port(simgrid::s4u::NetZone* zone, const Port& port, const Cluster& cluster);
   void add_zones(const Cluster& cluster, const std::vector<Port>& used);
+  std::span<const std::uint32_t> cables_between(std::uint32_t source, std::uint32_t target);
   void arm();
   void fire();
 
@@ -87,6 +92,15 @@ class Network {
   std::vector<double> armed_;  // dates of the SimGrid timers that are set, the earliest last
   double date_ = -1;           // of the timer that is being handled
   TokenBuckets buckets_;
+  /// Of the fabric's cables, where they have buckets.
+  struct Cables {
+    BytesPerSecond bandwidth;
+    Bytes burst;
+  };
+  static std::optional<Cables> shaped_cables(const Fabric& fabric);
+  std::optional<Cables> cables_;
+  std::map<const simgrid::s4u::Link*, std::uint32_t> cable_numbers_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> ways_;
   std::vector<Flow> flows_;
   boost::intrusive_ptr<simgrid::s4u::Activity> over_;  // the flow that ended last
   std::vector<std::uint32_t> free_flows_;

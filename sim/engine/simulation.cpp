@@ -16,7 +16,6 @@ Simulation::Simulation(const Schedule& schedule, const Cluster& cluster,
     for (std::uint32_t k = 0; k < schedule.iterations; ++k)
       present_.push_back(participants(schedule, k));
   events_.resize(schedule.events.size());
-  for (EventState& event : events_) event.signals.assign(schedule.iterations, 0);
   queues_.resize(schedule.queues.size());
   states_.resize(2 * collectives.size());
   transfer_slowdown_ = schedule.overlap_slowdown.value_or(1);
@@ -64,7 +63,8 @@ void Simulation::make_ranks() {
     rank.lanes.resize(rank.index->lane_ops.size());
     rank.free_ops.resize(rank.index->free_ops.empty() ? 0 : ops.size());
     rank.done.assign(ops.size(), 0);
-    rank.left.assign(schedule_.iterations, static_cast<std::uint32_t>(ops.size()));
+    slowest_.resize(schedule_.ranks[r].job + 1, 0);
+    if (in_background(static_cast<std::uint32_t>(r))) continue;
     trace_.iteration_end[r].assign(schedule_.iterations, Seconds(0));
     if (!ops.empty()) iterations_left_ += schedule_.iterations;
     spans += ops.size() * schedule_.iterations;
@@ -85,8 +85,7 @@ Trace Simulation::play(Network& network) {
 
 void Simulation::begin() {
   for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
-    for (std::uint32_t lane = 0; lane < ranks_[r].lanes.size(); ++lane) advance_lane(r, lane);
-    for (const std::uint32_t op : ranks_[r].index->free_ops) advance_free_op(r, op);
+    go_on(r);
     drain();
   }
 }
@@ -102,6 +101,33 @@ Trace Simulation::finish() {
   return std::move(trace_);
 }
 
+// Whether a rank may begin with this iteration. In the background there is no last one, but what
+// takes no time must not run away: a lane from its rank's others, nor a rank from its job's.
+bool Simulation::goes_on(std::uint32_t rank, std::uint32_t iteration) const {
+  constexpr std::size_t kLanesAhead = 4, kRanksAhead = 1000;
+  if (!in_background(rank)) return iteration < schedule_.iterations;
+  return iteration < trace_.iteration_end[rank].size() + kLanesAhead &&
+         iteration < slowest_[schedule_.ranks[rank].job] + kRanksAhead;
+}
+
+void Simulation::go_on(std::uint32_t rank) {
+  for (std::uint32_t lane = 0; lane < ranks_[rank].lanes.size(); ++lane) advance_lane(rank, lane);
+  for (const std::uint32_t op : ranks_[rank].index->free_ops) advance_free_op(rank, op);
+}
+
+// What waited for this iteration's end may go on.
+void Simulation::end_iteration_in_background(std::uint32_t rank) {
+  const std::uint32_t job = schedule_.ranks[rank].job;
+  auto least = static_cast<std::uint32_t>(trace_.iteration_end[rank].size());
+  for (std::size_t r = 0; r < ranks_.size(); ++r)
+    if (schedule_.ranks[r].job == job && !ranks_[r].done.empty())
+      least = std::min(least, static_cast<std::uint32_t>(trace_.iteration_end[r].size()));
+  if (least == slowest_[job]) return go_on(rank);
+  slowest_[job] = least;
+  for (std::uint32_t r = 0; r < ranks_.size(); ++r)
+    if (schedule_.ranks[r].job == job) go_on(r);
+}
+
 // Whether all that the operation of this iteration comes after is over. Otherwise the end of what
 // it still waits for will call again: operations of the same rank always do, an event only if it is
 // asked to here.
@@ -115,7 +141,7 @@ bool Simulation::met(RankOp what, std::uint32_t iteration, bool& awaits) {
     const auto instance = await.instance(iteration);
     if (!instance) continue;
     EventState& event = events_[await.event.index()];
-    if (event.signals[*instance] >= schedule_.events[await.event.index()].needs) continue;
+    if (event.signals_of(*instance) >= schedule_.events[await.event.index()].needs) continue;
     if (!awaits) event.waiting.push_back(what);
     awaits = true;
     return false;
@@ -142,7 +168,7 @@ bool Simulation::is_full(std::uint32_t rank, std::uint32_t lane) const {
 void Simulation::advance_lane(std::uint32_t rank, std::uint32_t lane) {
   LaneState& state = ranks_[rank].lanes[lane];
   const auto& ops = ranks_[rank].index->lane_ops[lane];
-  while (state.iteration < schedule_.iterations && !ops.empty() && !is_full(rank, lane)) {
+  while (goes_on(rank, state.iteration) && !ops.empty() && !is_full(rank, lane)) {
     const RankOp what{rank, ops[state.position]};
     const std::uint32_t iteration = state.iteration;
     if (!met(what, iteration, state.awaits)) return;
@@ -154,7 +180,7 @@ void Simulation::advance_lane(std::uint32_t rank, std::uint32_t lane) {
 
 void Simulation::advance_free_op(std::uint32_t rank, std::uint32_t op) {
   FreeOpState& state = ranks_[rank].free_ops[op];
-  if (state.issued > ranks_[rank].done[op] || state.issued == schedule_.iterations) return;
+  if (state.issued > ranks_[rank].done[op] || !goes_on(rank, state.issued)) return;
   if (met({rank, op}, state.issued, state.awaits)) begin_op({rank, op}, state.issued++);
 }
 
@@ -205,18 +231,14 @@ void Simulation::end_op(RankOp what) {
     if (what.rank < trace_.recorded_ranks || op.role != UpdateRole::none)
       trace_.spans.push_back(span);
   }
-  if (--rank.left[iteration] == 0) {
-    // Not the clock's last date: a computation that ended early leaves a timer that means nothing.
-    trace_.end = trace_.iteration_end[what.rank][iteration] = Seconds(network_->now());
-    --iterations_left_;
-    if (options_.progress && what.rank == 0)
-      options_.progress((iteration + 1.0) / schedule_.iterations);
-  }
+  if (iteration >= rank.left.size())
+    rank.left.resize(iteration + 1, static_cast<std::uint32_t>(rank.done.size()));
+  if (--rank.left[iteration] == 0) end_iteration(what.rank, iteration);
   if (op.lane) --rank.lanes[op.lane->index()].running;
   for (const EventId id : op.signals) {
     if (!present) break;
     EventState& event = events_[id.index()];
-    if (++event.signals[iteration] != schedule_.events[id.index()].needs) continue;
+    if (event.signal(iteration) != schedule_.events[id.index()].needs) continue;
     const std::vector<RankOp> waiting = std::move(event.waiting);
     event.waiting.clear();
     for (const RankOp waiter : waiting) {
@@ -237,6 +259,19 @@ void Simulation::end_op(RankOp what) {
     queues_[op.queue->index()].busy = false;
     serve(static_cast<std::uint32_t>(op.queue->index()));
   }
+}
+
+void Simulation::end_iteration(std::uint32_t rank, std::uint32_t iteration) {
+  std::vector<Seconds>& ends = trace_.iteration_end[rank];
+  if (in_background(rank)) {
+    ends.emplace_back(network_->now());  // iterations end in order
+    return end_iteration_in_background(rank);
+  }
+  ends[iteration] = Seconds(network_->now());
+  // Not the clock's last date: a computation that ended early leaves a timer that means nothing.
+  trace_.end = ends[iteration];
+  --iterations_left_;
+  if (options_.progress && rank == 0) options_.progress((iteration + 1.0) / schedule_.iterations);
 }
 
 void Simulation::mark(RankOp what, Seconds Span::*when) {

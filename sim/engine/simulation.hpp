@@ -71,7 +71,7 @@ class Simulation {
     std::vector<FreeOpState> free_ops;  // by op
     std::vector<std::uint32_t> done;    // by op: iterations ended
     std::vector<Span> current;  // by op, of its current iteration; empty where nothing is recorded
-    std::vector<std::uint32_t> left;  // by iteration: operations to go
+    std::vector<std::uint32_t> left;  // by iteration, as far as it got: operations to go
     std::vector<double> slowdowns;  // of compute, by the communication in flight that slows it down
     std::vector<std::uint32_t> slowed;  // collectives in flight that compute slows down
     /// What the compute lane is at, where communication and it slow each other down.
@@ -83,7 +83,14 @@ class Simulation {
     std::uint32_t rank = 0, op = 0;
   };
   struct EventState {
-    std::vector<std::uint32_t> signals;  // by iteration
+    std::vector<std::uint32_t> signals;  // by iteration, as far as there were some
+    std::uint32_t signals_of(std::uint32_t iteration) const {
+      return iteration < signals.size() ? signals[iteration] : 0;
+    }
+    std::uint32_t signal(std::uint32_t iteration) {
+      if (iteration >= signals.size()) signals.resize(iteration + 1, 0);
+      return ++signals[iteration];
+    }
     std::vector<RankOp> waiting;
   };
   struct QueueState {
@@ -149,9 +156,15 @@ class Simulation {
   void advance(RankOp what);
   void serve(std::uint32_t queue);
 
+  bool in_background(std::uint32_t rank) const { return schedule_.ranks[rank].job > 0; }
+  bool goes_on(std::uint32_t rank, std::uint32_t iteration) const;
+  void go_on(std::uint32_t rank);
   bool takes_part(std::uint32_t rank, std::uint32_t iteration) const {
-    return present_.empty() || present_[iteration][rank];
+    return present_.empty() || in_background(rank) || present_[iteration][rank];
   }
+  void end_iteration(std::uint32_t rank, std::uint32_t iteration);
+  void end_iteration_in_background(std::uint32_t rank);
+  void count_traffic(std::uint32_t rank, PortKind port, double bytes);
   void begin_op(RankOp what, std::uint32_t iteration);
   void start_work(RankOp what, std::uint32_t iteration);
   void start_compute(RankOp what, const Compute& compute, std::uint32_t iteration);
@@ -241,7 +254,8 @@ class Simulation {
   std::map<Port, Turn> sending_;                   // by port of a message's sender
   std::map<std::uint32_t, Start> waiting_starts_;  // for a core, by number
   std::uint32_t turns_ = 0;                        // numbers given
-  std::uint64_t iterations_left_ = 0;
+  std::uint64_t iterations_left_ = 0;              // of ranks that are not in the background
+  std::vector<std::uint32_t> slowest_;  // by job: iterations that all of its ranks have ended
   Trace trace_;
 };
 

@@ -17,8 +17,7 @@ PortPair Simulation::ports_of(RankOp what) const {
 void Simulation::send_message(RankOp what) {
   const PortPair ports = ports_of(what);
   const Bytes size = std::get<Transfer>(op_of(what).work).size;
-  trace_.traffic.bytes[static_cast<std::size_t>(ports.source.kind)] += size.value();
-  ++trace_.traffic.flows;
+  count_traffic(what.rank, ports.source.kind, size.value());
   network_->start_flow(network_->index_of(ports.source), network_->index_of(ports.target),
                        on_wire(size, ports), {kTransferred, what.rank, what.op});
 }

@@ -19,7 +19,7 @@ std::string Simulation::wait_of(RankOp what, std::uint32_t iteration, bool begun
   for (const Await& await : op.awaits) {
     const Event& event = schedule_.events[await.event.index()];
     const auto instance = await.instance(iteration);
-    if (instance && events_[await.event.index()].signals[*instance] < event.needs)
+    if (instance && events_[await.event.index()].signals_of(*instance) < event.needs)
       text += "; waits for event " + event.name;
   }
   if (begun && std::holds_alternative<Collective>(op.work))
@@ -40,12 +40,12 @@ std::string Simulation::waiting_list() const {
         const bool first = state.position == 0;
         const std::uint32_t op = ops[first ? ops.size() - 1 : state.position - 1];
         waits.push_back(wait_of({r, op}, first ? state.iteration - 1 : state.iteration, true));
-      } else if (!ops.empty() && state.iteration < schedule_.iterations) {
+      } else if (!ops.empty() && goes_on(r, state.iteration)) {
         waits.push_back(wait_of({r, ops[state.position]}, state.iteration, false));
       }
     }
     for (const std::uint32_t op : rank.index->free_ops)
-      if (rank.done[op] < schedule_.iterations)
+      if (goes_on(r, rank.done[op]))
         waits.push_back(wait_of({r, op}, rank.done[op], rank.free_ops[op].issued > rank.done[op]));
   }
   waits.resize(std::min(waits.size(), kShown));

@@ -31,32 +31,45 @@ void TokenBuckets::begin(Bucket& bucket, double rest) {
   ++bucket.flows;
 }
 
-Bytes TokenBuckets::start(std::uint32_t source, std::uint32_t target, Bytes size, double now) {
-  Bucket &out = out_[source], &in = in_[target];
-  refill(out, now);
-  refill(in, now);
-  const double at_once = std::min({out.tokens, in.tokens, size.value()});
-  out.tokens -= at_once;
-  in.tokens -= at_once;
+const std::vector<TokenBuckets::Bucket*>& TokenBuckets::way(std::uint32_t source,
+                                                            std::uint32_t target,
+                                                            std::span<const std::uint32_t> cables) {
+  way_ = {&out_[source], &in_[target]};
+  for (const std::uint32_t cable : cables) way_.push_back(&cables_[cable]);
+  return way_;
+}
+
+std::uint32_t TokenBuckets::add_cable(Bytes burst, BytesPerSecond rate) {
+  cables_.push_back({.burst = burst.value(), .rate = rate.value(), .tokens = burst.value()});
+  return static_cast<std::uint32_t>(cables_.size() - 1);
+}
+
+Bytes TokenBuckets::start(std::uint32_t source, std::uint32_t target,
+                          std::span<const std::uint32_t> cables, Bytes size, double now) {
+  double at_once = size.value();
+  for (Bucket* bucket : way(source, target, cables)) {
+    refill(*bucket, now);
+    at_once = std::min(at_once, bucket->tokens);
+  }
   const double rest = size.value() - at_once;
-  if (rest > 0) {
-    begin(out, rest);
-    begin(in, rest);
+  for (Bucket* bucket : way_) {
+    bucket->tokens -= at_once;
+    if (rest > 0) begin(*bucket, rest);
   }
   return Bytes(rest);
 }
 
-// Capping what came back only now is exact: no port passes more than its rate, so that since the
-// first of the flows began tokens came back and never went.
+// Capping what came back only now is exact: no port or cable passes more than its rate, so that
+// since the first of the flows began tokens came back and never went.
 void TokenBuckets::end(Bucket& bucket, double now) {
-  check(bucket.flows > 0, "a flow ends on a port without one");
+  check(bucket.flows > 0, "a flow ends where none is");
   --bucket.flows;
   refill(bucket, now);
 }
 
-void TokenBuckets::end(std::uint32_t source, std::uint32_t target, double now) {
-  end(out_[source], now);
-  end(in_[target], now);
+void TokenBuckets::end(std::uint32_t source, std::uint32_t target,
+                       std::span<const std::uint32_t> cables, double now) {
+  for (Bucket* bucket : way(source, target, cables)) end(*bucket, now);
 }
 
 }  // namespace rehearse

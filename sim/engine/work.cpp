@@ -127,14 +127,20 @@ void Simulation::send_flow(std::uint32_t collective, std::uint32_t flow) {
   move_bytes(collective, flow, 1);
 }
 
+/// A flow of a rank, or of a group with that rank.
+void Simulation::count_traffic(std::uint32_t rank, PortKind port, double bytes) {
+  if (in_background(rank)) return;
+  trace_.traffic.bytes[static_cast<std::size_t>(port)] += bytes;
+  ++trace_.traffic.flows;
+}
+
 void Simulation::move_bytes(std::uint32_t collective, std::uint32_t flow, double part) {
   const PlannedCollective& one = planned(collective);
   const FlowPlan::Flow& edge = one.plan->plan.flows[flow];
   const auto [source, target] = one.plan->ports[flow];
   const Bytes bytes = one.size * (edge.share * part);
-  trace_.traffic.bytes[static_cast<std::size_t>(edge.source.kind)] +=
-      bytes.value() * one.plan->stands_for[flow];
-  ++trace_.traffic.flows;
+  count_traffic(static_cast<std::uint32_t>(group_of(collective).members.front().index()),
+                edge.source.kind, bytes.value() * one.plan->stands_for[flow]);
   network_->start_flow(source, target, bytes, {kFlowDone, collective, flow});
 }
 
@@ -174,6 +180,7 @@ void Simulation::end_collective(std::uint32_t collective) {
 }
 
 void Simulation::on_token(Token token) {
+  if (iterations_left_ == 0) return;  // what is left is in the background
   const RankOp what{token.a, token.b};
   switch (token.kind) {
     case kAwake:

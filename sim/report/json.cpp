@@ -123,6 +123,17 @@ void add_identity(const Report& report, Json& json) {
   json["fidelity"] = report.fidelity;
 }
 
+Json other_jobs(const std::vector<OtherJobReport>& jobs) {
+  Json list = Json::array();
+  for (const OtherJobReport& job : jobs)
+    list.push_back({{"model", job.model},
+                    {"strategy", job.strategy},
+                    {"nodes", job.nodes},
+                    {"steps", job.steps},
+                    {"step_time_s", seconds(job.step_time)}});
+  return list;
+}
+
 void add_answers(const Report& report, Json& json) {
   json["step_time_s"] = report.step_time.value();
   const std::optional<Bounds> interval = interval_of(report, "step_time_s");
@@ -137,6 +148,8 @@ void add_answers(const Report& report, Json& json) {
   json["mfu"] = number(report.mfu);
   json["memory"] = memory(report.memory);
   json["staleness"] = staleness(report.staleness);
+  json["step_time_alone_s"] = seconds(report.step_time_alone);
+  json["other_jobs"] = other_jobs(report.other_jobs);
   json["accuracy"] = report.accuracy ? json_view(*report.accuracy) : Json();
   json["cost"] = cost_json(report.cost);
   json["energy"] = energy_json(report.energy);

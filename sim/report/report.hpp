@@ -10,6 +10,7 @@
 
 #include "convergence/strategy_forecast.hpp"
 #include "memory/memory.hpp"
+#include "schedule/other_jobs.hpp"
 #include "scenario/scenario.hpp"
 #include "trace/trace.hpp"
 
@@ -152,6 +153,14 @@ struct StartReport {
   double samples_meanwhile = 0;
 };
 
+/// A job that ran beside this one on the same cluster.
+struct OtherJobReport {
+  std::string model, strategy;
+  std::vector<std::size_t> nodes;    ///< of the shared cluster
+  std::size_t steps = 0;             ///< whole ones, of its slowest rank, while this job ran
+  std::optional<Seconds> step_time;  ///< mean between the ends of its steps; of two steps and more
+};
+
 /// Everything `rehearse run` answers; each view (terminal, JSON, CSV) shows these same numbers.
 struct Report {
   std::string scenario;
@@ -186,6 +195,10 @@ struct Report {
   /// 90 % intervals of the numbers above that a real run of this length would report (medians and
   /// means, not single steps), in their order.
   std::vector<KeyBounds> intervals;
+
+  std::vector<OtherJobReport> other_jobs;
+  /// What a step would take if the other jobs did not run.
+  std::optional<Seconds> step_time_alone;
 
   std::string bottleneck;  ///< one sentence
   std::string provenance;  ///< "compute: analytic; communication: links"
@@ -248,6 +261,9 @@ struct RunFacts {
   /// The runs of which this is the median one, and how well their median is known.
   std::uint32_t replications = 1;
   std::optional<double> replications_error = {};
+  /// Those beside this one, as played, and its step time without them.
+  const OtherJobs* others = nullptr;
+  std::optional<Seconds> step_time_alone = {};
   /// Throughput with one node fewer over that with all, where it was simulated.
   std::optional<double> speed_without_one = {};
   /// Of the libraries ("simgrid": "3.32.0"); rehearse's own is added.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/error.hpp"
 #include "base/percentile.hpp"
@@ -45,6 +46,37 @@ void add_times(const Basis& basis, Report& report) {
   if (!train.samples_per_epoch) return;
   report.epoch_time = Seconds(static_cast<double>(*train.samples_per_epoch) / report.samples_per_s);
   if (train.epochs) report.train_time = *report.epoch_time * *train.epochs;
+}
+
+/// Of ranks with a GPU; nothing where one of them has ended no two steps.
+std::optional<Seconds> mean_step(const Schedule& schedule,
+                                 std::span<const std::vector<Seconds>> ends) {
+  double sum = 0;
+  std::size_t ranks = 0;
+  for (std::size_t r = 0; r < ends.size(); ++r) {
+    if (schedule.ranks[r].place.gpu < 0) continue;
+    if (ends[r].size() < 2) return std::nullopt;
+    sum += (ends[r].back() - ends[r].front()).value() / static_cast<double>(ends[r].size() - 1);
+    ++ranks;
+  }
+  return Seconds(sum / static_cast<double>(ranks));
+}
+
+void add_other_jobs(const RunFacts& facts, Report& report) {
+  if (!facts.others) return;
+  report.step_time_alone = facts.step_time_alone;
+  std::span<const std::vector<Seconds>> ends = facts.trace.others_iteration_end;
+  for (std::size_t j = 0; j < facts.others->jobs.size(); ++j) {
+    const OtherJobs::Job& job = facts.others->jobs[j];
+    const Scenario& scenario = facts.scenario.shared->others.at(j).scenario;
+    const auto own = ends.first(job.schedule.ranks.size());
+    ends = ends.subspan(own.size());
+    OtherJobReport other{scenario.model.name, strategy_name(scenario.strategy), {}, {}, {}};
+    for (const NodeId node : job.nodes) other.nodes.push_back(node.index());
+    other.steps = std::ranges::min(own, {}, [](const auto& of) { return of.size(); }).size();
+    other.step_time = mean_step(job.schedule, own);
+    report.other_jobs.push_back(std::move(other));
+  }
 }
 
 /// Model FLOPs per second over the GPUs' peak; nothing where times are given or the model is a
@@ -104,6 +136,7 @@ Report summarize(const RunFacts& facts) {
   Report report;
   add_identity(basis, report);
   add_times(basis, report);
+  add_other_jobs(facts, report);
 
   const Anatomy anatomy = dissect(facts.schedule, facts.trace, basis.first, basis.last);
   report.breakdown = anatomy.breakdown;

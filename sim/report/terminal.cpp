@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -193,6 +194,23 @@ void add_folded(const char* name, const std::vector<std::string>& texts, Ink ink
   page.wrapped_field(name, ink, joined(texts, count));
 }
 
+/// "step time 12 ms alone; beside it resnet50 (DDP) on nodes 1 and 3: 14 ms a step".
+void add_other_jobs(const Report& report, Page& page) {
+  if (report.step_time_alone) {
+    const double more = report.step_time / *report.step_time_alone - 1;
+    page.field("alone", fmt::format("{} (the other jobs cost {:.1f} %)",
+                                    format(*report.step_time_alone), 100 * more));
+  }
+  for (const OtherJobReport& job : report.other_jobs) {
+    const std::string pace =
+        job.step_time ? fmt::format("{} a step, {} meanwhile", format(*job.step_time), job.steps)
+                      : "not two steps meanwhile";
+    page.field("other job", fmt::format("{} ({}) on {} {}: {}", job.model, job.strategy,
+                                        job.nodes.size() == 1 ? "node" : "nodes",
+                                        fmt::join(job.nodes, ", "), pace));
+  }
+}
+
 std::string versions_text(const Report& report) {
   std::string text;
   for (const auto& [name, version] : report.versions) {
@@ -222,6 +240,7 @@ std::string to_terminal(const Report& report, int width, bool color) {
   add_head(report, page);
   page.blank();
   add_times(report, page);
+  add_other_jobs(report, page);
   add_breakdown(report, page);
   if (report.memory) add_memory(report, *report.memory, page);
   if (report.staleness) add_staleness(report, *report.staleness, page);

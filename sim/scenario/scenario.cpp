@@ -57,19 +57,6 @@ std::shared_ptr<const CommProfile> load_comm_profile(const Cluster& cluster) {
       read_comm_profile(Document::load(cluster.comm_profile)->root()));
 }
 
-std::vector<std::optional<CostSource>> find_cost_sources(const Scenario& scenario,
-                                                         const CostChoice& choice,
-                                                         ProfileLibrary& library) {
-  const CostSubject subject{scenario.model, scenario.precision, scenario.batch_per_gpu,
-                            scenario.run.efficiency};
-  std::vector<std::optional<CostSource>> sources;
-  for (const NodeGroup& group : scenario.cluster.groups) {
-    sources.push_back(group.node.gpus > 0 ? cost_source(subject, group.node.gpu, choice, library)
-                                          : std::nullopt);
-  }
-  return sources;
-}
-
 /// A measured whole step tells about the GPU that it was measured on.
 void check_whole_step(const Value& model, const Cluster& cluster) {
   const NodeGroup* first = nullptr;
@@ -114,6 +101,19 @@ Schedule build_at(const Scenario& scenario, const Job& job) {
 
 }  // namespace
 
+std::vector<std::optional<CostSource>> find_cost_sources(const Scenario& scenario,
+                                                         const CostChoice& choice,
+                                                         ProfileLibrary& library) {
+  const CostSubject subject{scenario.model, scenario.precision, scenario.batch_per_gpu,
+                            scenario.run.efficiency};
+  std::vector<std::optional<CostSource>> sources;
+  for (const NodeGroup& group : scenario.cluster.groups) {
+    sources.push_back(group.node.gpus > 0 ? cost_source(subject, group.node.gpu, choice, library)
+                                          : std::nullopt);
+  }
+  return sources;
+}
+
 std::string to_string(FidelityChoice choice) {
   switch (choice) {
     case FidelityChoice::automatic:
@@ -154,6 +154,9 @@ Scenario read_scenario(const Document& document) {
   scenario.whole_step = choice.whole_step;
   const Value cluster = root.require("cluster");
   scenario.cluster = read_cluster(cluster);
+  const std::optional<Value> shared = root.optional("jobs");
+  std::optional<JobsSection> jobs;
+  if (shared) jobs.emplace(*shared, scenario);
   scenario.comm = load_comm_profile(scenario.cluster);
   if (scenario.cluster.gpu_count() == 0) cluster.fail("a cluster without a GPU trains nothing");
   if (scenario.whole_step) check_whole_step(model, scenario.cluster);
@@ -175,6 +178,7 @@ Scenario read_scenario(const Document& document) {
     scenario.convergence = read_convergence_section(*convergence);
   root.finish();
   scenario.cost_sources = find_cost_sources(scenario, choice, library);
+  if (jobs) jobs->read_others(scenario, choice, strategy, library);
   append(scenario.assumptions, document.defaults_taken());
   append(scenario.assumptions, defaults->defaults_taken());
   return scenario;

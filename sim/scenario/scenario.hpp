@@ -75,6 +75,8 @@ struct Convergence {
   bool whole_run = false;
 };
 
+struct SharedCluster;
+
 /// One question: a model on a cluster under a strategy.
 struct Scenario {
   std::string file;         ///< as the user named it
@@ -84,7 +86,9 @@ struct Scenario {
   Precision precision = Precision::fp32;
   /// By Model::units: recomputed in backward (Job::checkpointed); empty: none.
   std::vector<bool> checkpointed;
-  Cluster cluster;
+  Cluster cluster;  ///< the nodes that this job has
+  /// The whole cluster and what else runs on it; nothing: it is this job's alone.
+  std::shared_ptr<const SharedCluster> shared;
   /// By Cluster::groups: what its costs come from; nothing (or no entry): they are given or
   /// computed.
   std::vector<std::optional<CostSource>> cost_sources;
@@ -106,6 +110,17 @@ struct Scenario {
   std::optional<StartOptions> start;
   /// Every default that was taken, "strategy.ddp.bucket_cap_mb = 25".
   std::vector<std::string> assumptions;
+};
+
+/// A job that runs beside a scenario's for as long as that does.
+struct OtherJob {
+  Scenario scenario;
+  std::vector<NodeId> nodes;  ///< of the shared cluster, in the order of its ranks
+};
+struct SharedCluster {
+  Cluster cluster;
+  std::vector<NodeId> nodes;  ///< those of the scenario's own job, in the order of its ranks
+  std::vector<OtherJob> others;
 };
 
 /// Reads a scenario file with `--set` overrides applied. InputError or MissingError.

@@ -1,8 +1,13 @@
 #pragma once
 
+#include <optional>
+#include <set>
+#include <vector>
+
 #include "config/document.hpp"
 #include "cost/cost_source.hpp"
 #include "scenario/scenario.hpp"
+#include "schedule/other_jobs.hpp"
 
 namespace rehearse {
 
@@ -13,6 +18,33 @@ namespace rehearse {
 /// inline model: fills model, batch and precision, says in `assumptions` which shape an
 /// architecture took by itself, and returns where its costs are wanted from.
 CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLibrary& library);
+
+/// What the GPUs' costs come from, by the cluster's groups.
+std::vector<std::optional<CostSource>> find_cost_sources(const Scenario& scenario,
+                                                         const CostChoice& choice,
+                                                         ProfileLibrary& library);
+
+/// `jobs: {nodes: [0, 2], others: [{nodes: [1, 3], model: ..., strategy: ..., optimizer: ...}]}`:
+/// which of the cluster's nodes this job has, and what runs on others at the same time; what
+/// another job does not say is as this one's.
+class JobsSection {
+ public:
+  /// Leaves the scenario's cluster with this job's nodes.
+  JobsSection(const Value& value, Scenario& scenario);
+  /// Once the scenario is read, with where its costs are wanted from; `strategy` is its own
+  /// section.
+  void read_others(Scenario& scenario, const CostChoice& choice, const Value& strategy,
+                   ProfileLibrary& library);
+
+ private:
+  std::vector<NodeId> read_nodes(Map& map);
+  OtherJob read_other(const Value& value, const Scenario& scenario, const CostChoice& choice,
+                      const Value& strategy, ProfileLibrary& library);
+
+  Map map_;
+  SharedCluster shared_;
+  std::set<NodeId> taken_;
+};
 
 /// `optimizer: {adamw: {fused: true}}`.
 Optimizer read_optimizer_section(const Value& value);

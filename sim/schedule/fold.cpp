@@ -57,6 +57,8 @@ std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
     const std::string why_not =
         why_not_on(*tree, cluster.groups.front().node, schedule.programs.front());
     if (!why_not.empty()) return why_not;
+    if (tree->burst && cluster.groups.front().node.nic_burst > Bytes(0))
+      return "cables let less pass at once than NICs do";
   } else if (!std::holds_alternative<Star>(cluster.fabric)) {
     return "the fabric is neither a star nor a fat-tree";
   }

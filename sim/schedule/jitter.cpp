@@ -78,7 +78,7 @@ std::vector<bool> participants(const Schedule& schedule, std::uint32_t iteration
   if (schedule.sampled_ranks == 0) return present;
   std::vector<std::size_t> drawn_from;
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r)
-    if (schedule.ranks[r].place.gpu >= 0) drawn_from.push_back(r);
+    if (schedule.ranks[r].place.gpu >= 0 && schedule.ranks[r].job == 0) drawn_from.push_back(r);
   RandomStream stream = random_stream(schedule.seed, "participants", iteration);
   for (std::size_t left = drawn_from.size(); left > schedule.sampled_ranks; --left) {
     const auto drawn = static_cast<std::size_t>(uniform01(stream) * static_cast<double>(left));

@@ -138,6 +138,9 @@ struct RankSpec {
   double slowdown = 1;            ///< multiplies every Compute
   Seconds delay{};                ///< it sleeps before each iteration's first jittered Compute
   std::vector<GroupId> groups{};  ///< by the program's group slots
+  /// 0: the job that is asked about. Ranks of others come after its ranks; they go on until it has
+  /// ended, and are cut off then.
+  std::uint32_t job = 0;
 };
 
 /// The spread of compute times: every (rank, training step) draws one factor of mean 1; where it

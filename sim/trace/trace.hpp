@@ -35,6 +35,8 @@ struct Trace {
   std::size_t recorded_ranks = 0;
   /// When each rank had ended all operations of each iteration: [rank][iteration].
   std::vector<std::vector<Seconds>> iteration_end;
+  /// The same of the ranks of other jobs, one job after the other, as far as they got.
+  std::vector<std::vector<Seconds>> others_iteration_end;
   Seconds end;
   Traffic traffic;
 };

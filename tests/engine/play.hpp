@@ -11,9 +11,11 @@ namespace rehearse {
 /// run() in a child process, so that a test can simulate more than once; the trace comes back as
 /// bytes.
 inline Trace play(const Schedule& schedule, const Cluster& cluster,
-                  Fidelity fidelity = Fidelity::flow, const CommProfile* comm = nullptr) {
+                  Fidelity fidelity = Fidelity::flow, const CommProfile* comm = nullptr,
+                  const OtherJobs* others = nullptr) {
   const std::string text = in_child_process([&] {
-    const Trace trace = run(schedule, cluster, {.fidelity = fidelity, .comm = comm});
+    const Trace trace =
+        run(schedule, cluster, {.fidelity = fidelity, .comm = comm, .others = others});
     std::string bytes;
     const auto put = [&bytes](const void* data, std::size_t size) {
       bytes.append(static_cast<const char*>(data), size);
@@ -25,6 +27,11 @@ inline Trace play(const Schedule& schedule, const Cluster& cluster,
     put(&trace.end, sizeof trace.end);
     put(&trace.traffic, sizeof trace.traffic);
     for (const auto& rank : trace.iteration_end) put(rank.data(), rank.size() * sizeof(Seconds));
+    for (const auto& rank : trace.others_iteration_end) {
+      const std::size_t iterations = rank.size();
+      put(&iterations, sizeof iterations);
+      put(rank.data(), iterations * sizeof(Seconds));
+    }
     return bytes;
   });
   Trace trace;
@@ -42,6 +49,12 @@ inline Trace play(const Schedule& schedule, const Cluster& cluster,
   get(&trace.traffic, sizeof trace.traffic);
   trace.iteration_end.assign(schedule.ranks.size(), std::vector<Seconds>(schedule.iterations));
   for (auto& rank : trace.iteration_end) get(rank.data(), rank.size() * sizeof(Seconds));
+  while (at != text.data() + text.size()) {
+    std::size_t iterations = 0;
+    get(&iterations, sizeof iterations);
+    auto& rank = trace.others_iteration_end.emplace_back(iterations);
+    get(rank.data(), iterations * sizeof(Seconds));
+  }
   return trace;
 }
 

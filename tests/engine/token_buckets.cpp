@@ -111,6 +111,24 @@ BOOST_DATA_TEST_CASE(what_a_flow_that_is_slow_elsewhere_leaves_fills_the_bucket,
       {(5 * kS - burst) / kNic, 2.5 * kS / kNic, (5 * kS - std::min(burst, 2 * kS)) / kNic});
 }
 
+// From 0 to 1 over cables of half the NICs' rate, which let the same pass at once, or less, or
+// nothing; and again when a gap has filled the cables' buckets, though not the NICs'.
+BOOST_DATA_TEST_CASE(cables_have_buckets_of_their_own, data::make({0.0, 0.5, 1.0, 2.0}), share) {
+  const double burst = share * kB;
+  Cluster cluster = burst_cluster(2, kB);
+  FatTree tree{
+      .down = {2}, .up = {1}, .links = {1}, .bandwidth = BytesPerSecond(kNic / 2), .latency = {}};
+  cluster.fabric = tree;
+  const double at_once = std::min(burst, kB), rate = kNic / 2;
+  check_times(times_of({{0, 1, kS}}, cluster), {(kS - kB) / rate});
+  tree.burst = Bytes(burst);
+  cluster.fabric = tree;
+  const double gap = at_once / rate;
+  check_times(times_of({{0, 1, kS}, {0, 1, kS}, {0, 1, kS, gap}}, cluster),
+              {(kS - at_once) / rate, (kS - std::max(0.0, burst - kB)) / rate,
+               (kS - std::min(burst, at_once)) / rate});
+}
+
 // Both share the NIC: 2 S - B bytes at its rate in all, the first without its burst at half of it.
 BOOST_AUTO_TEST_CASE(of_flows_that_start_together_the_first_takes_the_tokens) {
   const Cluster cluster = burst_cluster(3);

@@ -116,14 +116,25 @@ class Case:
             options += ["--slow", self.slow]
         return options
 
+    def shared_uplink(self):
+        """Like jobs on two switches: host i of each is at switch i modulo 2, as in tests/testbed/testbed."""
+        half = (self.hosts + 1) // 2
+        leaf = self.jobs * half
+        nodes = [[host % 2 * leaf + job * half + host // 2 for host in range(self.hosts)] for job in range(self.jobs)]
+        others = ", ".join(f"{{nodes: {of_job}}}" for of_job in nodes[1:])
+        cable = f"bandwidth: {self.uplink_mbit}Mbps, latency: 0s, burst: {self.burst.replace('kb', 'KiB')}"
+        return [f"cluster.nodes={2 * leaf}", f"cluster.nic={self.rates_mbit[0]}Mbps",
+                f"cluster.fabric={{fat_tree: {{down: [{leaf}, 2], up: [1, 1], links: [1, 1], {cable}}}}}",
+                f"jobs={{nodes: {nodes[0]}, others: [{others}]}}"]
+
     def overrides(self, steps, warmup, speed=1):
         """What `rehearse run --set` takes; with the speed of the machine's cores, over what they were calibrated with."""
         result = [f"model.use={self.model}", f"model.batch_per_gpu={self.batch}",
                   f"run.steps={steps}", f"run.warmup_steps={warmup}"]
-        if len(self.rates_mbit) == 1:
-            # Jobs that share an uplink get equal parts of it.
-            rate = min(self.rates_mbit[0], self.uplink_mbit / self.jobs) if self.jobs > 1 else self.rates_mbit[0]
-            result += [f"cluster.nodes={self.trainers}", f"cluster.nic={rate:g}Mbps"]
+        if self.jobs > 1:
+            result += self.shared_uplink()
+        elif len(self.rates_mbit) == 1:
+            result += [f"cluster.nodes={self.trainers}", f"cluster.nic={self.rates_mbit[0]}Mbps"]
         else:
             result.append(f"cluster.nic=[{', '.join(f'{rate}Mbps' for rate in self.group_rates_mbit)}]")
         result.append(f"cluster.nic_burst={self.burst.replace('kb', 'KiB')}")
