@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 
 #include "cli/error_sources.hpp"
 #include "cli/simulate.hpp"
@@ -129,24 +130,31 @@ void add_figures(const Scenario& scenario, Bound& bound) {
   add_unknown(scenario, bound);
 }
 
-/// Between nodes: the NICs, the fabric, and collectives that were measured over them. What a node
-/// holds inside stays.
-void speed_up_network(Cluster& cluster, double factor) {
-  for (NodeGroup& group : cluster.groups) group.node.nic_bandwidth *= factor;
+/// Between nodes: the NICs and the fabric. What a node holds inside stays.
+void change_machine(Cluster& cluster, const WhatIf& machine) {
+  for (NodeGroup& group : cluster.groups) {
+    group.node.nic_bandwidth *= machine.network;
+    group.node.speed *= machine.compute;
+  }
   std::visit(
       [&](auto& fabric) {
-        if constexpr (requires { fabric.bandwidth; }) fabric.bandwidth *= factor;
+        if constexpr (requires { fabric.bandwidth; }) fabric.bandwidth *= machine.network;
       },
       cluster.fabric);
 }
 
-void speed_up_network(Scenario& scenario, double factor) {
-  speed_up_network(scenario.cluster, factor);
-  if (scenario.shared) {
-    SharedCluster shared = *scenario.shared;
-    speed_up_network(shared.cluster, factor);
-    scenario.shared = std::make_shared<const SharedCluster>(std::move(shared));
-  }
+/// This job's nodes, those of others, and what they share.
+void change_machine(Scenario& scenario, const WhatIf& machine) {
+  change_machine(scenario.cluster, machine);
+  if (!scenario.shared) return;
+  SharedCluster shared = *scenario.shared;
+  change_machine(shared.cluster, machine);
+  for (OtherJob& other : shared.others) change_machine(other.scenario.cluster, machine);
+  scenario.shared = std::make_shared<const SharedCluster>(std::move(shared));
+}
+
+/// Collectives that were measured between nodes.
+void speed_up_collectives(Scenario& scenario, double factor) {
   if (!scenario.comm) return;
   auto comm = std::make_shared<CommProfile>(*scenario.comm);
   for (CommCurve& curve : comm->curves) {
@@ -160,8 +168,8 @@ void speed_up_network(Scenario& scenario, double factor) {
 
 std::string predict_if(const Document& document, const WhatIf& machine) {
   Scenario scenario = read_scenario(document);
-  if (machine.network != 1) speed_up_network(scenario, machine.network);
-  for (NodeGroup& group : scenario.cluster.groups) group.node.speed *= machine.compute;
+  change_machine(scenario, machine);
+  if (machine.network != 1) speed_up_collectives(scenario, machine.network);
   return to_json(simulate(scenario, nullptr, false).report);
 }
 

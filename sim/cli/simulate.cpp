@@ -142,12 +142,14 @@ std::function<Schedule(std::int64_t batch)> schedule_at_batch(const Scenario& sc
 namespace {
 
 bool takes_time(const Op& op) {
-  if (const auto* compute = std::get_if<Compute>(&op.work)) return compute->duration > Seconds(0);
+  constexpr Seconds kLeast{1e-6};
+  if (const auto* compute = std::get_if<Compute>(&op.work)) return compute->duration >= kLeast;
   if (const auto* transfer = std::get_if<Transfer>(&op.work)) return transfer->size > Bytes(0);
   return false;
 }
 
-/// Computation, or something that crosses the network; collectives follow computation.
+/// A job that goes on for as long as another must not have endless steps in no time. Collectives
+/// follow computation.
 bool takes_time(const Schedule& schedule) {
   return std::ranges::any_of(schedule.programs, [](const Program& program) {
     return std::ranges::any_of(program.ops, [](const Op& op) { return takes_time(op); });
@@ -160,7 +162,7 @@ OtherJobs other_jobs(const SharedCluster& shared) {
     all.jobs.push_back({make_schedule(other.scenario), other.nodes});
     validate(all.jobs.back().schedule);
     if (!takes_time(all.jobs.back().schedule))
-      throw InputError(fmt::format("{}: error: jobs.others: a step of job {} takes no time",
+      throw InputError(fmt::format("{}: error: jobs.others: a step of job {} takes less than a microsecond",
                                    other.scenario.file, all.jobs.size()));
   }
   return all;

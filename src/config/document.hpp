@@ -164,7 +164,7 @@ class Document : public std::enable_shared_from_this<Document> {
 
 /// The candidate nearest to `word` by edit distance (Damerau-Levenshtein), when it is near enough
 /// to be a misspelling (a distance of at most a third of its length, at least 1, or 2 for 4 letters
-/// and more); else empty.
+/// and more), whatever the case of letters; else empty.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace rehearse

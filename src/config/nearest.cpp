@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <boost/algorithm/string/case_conv.hpp>
 
 #include "config/document.hpp"
 
@@ -33,7 +34,9 @@ constexpr std::size_t kLongestWord = 200;  // the distance takes length x length
 
 // "A100" is more likely the begin of "A100-SXM-80" than "A10" with a letter too many: what a word
 // begins costs less than any edit.
-constexpr std::size_t kShortestBegin = 3, kEdit = 3;
+constexpr std::size_t kShortestBegin = 3, kEdit = 4;
+// Letters in the other case cost least of all, however many they are.
+constexpr std::size_t kBegin = 2, kCase = 1;
 
 }  // namespace
 
@@ -41,13 +44,17 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
   std::string best;
   std::size_t best_cost = kEdit * (allowed_distance(word.size()) + 1);
   if (word.size() > kLongestWord) return best;
+  const std::string lower = boost::to_lower_copy(word);
   for (const std::string& candidate : candidates) {
     if (candidate.size() > kLongestWord) continue;
-    const std::size_t distance = edit_distance(word, candidate);
+    const std::string lower_candidate = boost::to_lower_copy(candidate);
+    const std::size_t distance = edit_distance(lower, lower_candidate);
     // A word that shares no letter with the candidate is not a misspelling of it.
     if (distance >= std::max(word.size(), candidate.size())) continue;
-    const bool is_begin = word.size() >= kShortestBegin && candidate.starts_with(word);
-    const std::size_t cost = is_begin ? std::min<std::size_t>(distance, 2) : kEdit * distance;
+    const bool is_begin = word.size() >= kShortestBegin && lower_candidate.starts_with(lower);
+    const bool same_case = edit_distance(word, candidate) == distance;
+    const std::size_t edits = is_begin ? std::min(distance, kBegin) : kEdit * distance;
+    const std::size_t cost = edits + (same_case ? 0 : kCase);
     if (cost >= best_cost) continue;
     best = candidate;
     best_cost = cost;

@@ -129,6 +129,35 @@ BOOST_AUTO_TEST_CASE(a_schedule_has_the_iterations_the_seed_and_the_stragglers_o
   BOOST_TEST(schedule.ranks[3].delay.value() == 5e-3);
 }
 
+// What another job does not say is as this one's; stragglers are this one's alone.
+BOOST_AUTO_TEST_CASE(every_job_has_its_nodes_and_what_it_says) {
+  const Scenario scenario = read(kToy + R"(
+run: {steps: 7, stragglers: [{rank: 1, slowdown: 2}]}
+jobs:
+  nodes: [3, 0]
+  others:
+    - {nodes: [1]}
+    - {nodes: [2], model: {use: small_mlp, batch_per_gpu: 5}, strategy: {fsdp: {}}, optimizer: {adamw: {}}}
+)");
+  BOOST_TEST(scenario.cluster.node_count() == 2u);
+  BOOST_REQUIRE(scenario.shared);
+  BOOST_TEST(scenario.shared->cluster.node_count() == 4u);
+  BOOST_TEST((scenario.shared->nodes == std::vector{NodeId(3), NodeId(0)}));
+  BOOST_REQUIRE_EQUAL(scenario.shared->others.size(), 2u);
+  const OtherJob &like = scenario.shared->others[0], &unlike = scenario.shared->others[1];
+  BOOST_TEST((like.nodes == std::vector{NodeId(1)}));
+  BOOST_TEST(like.scenario.model.name == "toy");
+  BOOST_TEST(std::get<Ddp>(like.scenario.strategy).bucket_cap_mb == 25);
+  BOOST_TEST(like.scenario.run.stragglers.empty());
+  BOOST_TEST(make_schedule(like.scenario).ranks.size() == 1u);
+  BOOST_TEST(unlike.scenario.model.name == "small_mlp");
+  BOOST_TEST(unlike.scenario.batch_per_gpu == 5);
+  BOOST_TEST(std::holds_alternative<Fsdp>(unlike.scenario.strategy));
+  BOOST_TEST(!unlike.scenario.shared);
+  BOOST_TEST(make_schedule(scenario).ranks[1].slowdown == 2);
+  BOOST_TEST(!read(kToy).shared);
+}
+
 BOOST_AUTO_TEST_CASE(an_override_equals_an_edit_of_the_file) {
   const auto document = Document::parse(kToy, "toy.yaml");
   const Scenario set = read_scenario(*document->with_overrides({"cluster.nodes=8", "run.seed=3"}));

@@ -29,6 +29,9 @@ const std::vector<Guess> kGuesses = {
     {"ab", {"a"}, "a"},
     {"steps", {"stop"}, "stop"},                                     // 2 allowed from 4 letters on
     {"A100", {"A10", "A100-SXM-40", "A100-SXM-80"}, "A100-SXM-40"},  // begun and not ended
+    {"a10g", {"A10", "A10G", "A100-SXM-40"}, "A10G"},                // but for the case
+    {"RESNET50", {"resnet101", "resnet50"}, "resnet50"},
+    {"ddp", {"DDQ", "DDP", "ddq"}, "DDP"},
     {"bucket", {"algorithm", "bucket_cap_mb"}, "bucket_cap_mb"},
     {"node", {"node_group", "nodes"}, "nodes"},
     {"no", {"nodes"}, ""},  // any number of words begin so

@@ -50,6 +50,8 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "mfu",
                     "memory",
                     "staleness",
+                    "step_time_alone_s",
+                    "other_jobs",
                     "accuracy",
                     "cost",
                     "energy",
@@ -106,6 +108,10 @@ BOOST_AUTO_TEST_CASE(json_parsed_back_holds_the_reports_very_numbers) {
   BOOST_TEST(json["memory"]["fits"].get<bool>());
   BOOST_TEST(json["memory"]["largest_batch_per_gpu"].get<std::int64_t>() == 48);
   BOOST_TEST(json["staleness"]["histogram"]["12"].get<std::uint64_t>() == 1u);
+  BOOST_TEST(json["step_time_alone_s"].get<double>() == 0.375);
+  check_keys(json["other_jobs"][0], {"model", "strategy", "nodes", "steps", "step_time_s"});
+  BOOST_TEST(json["other_jobs"][0]["nodes"][1].get<int>() == 5);
+  BOOST_TEST(json["other_jobs"][0]["step_time_s"].get<double>() == 0.125);
   BOOST_TEST(json["seed"].get<std::uint64_t>() == report.seed);
   BOOST_TEST(json["outside_calibration"][0].get<std::string>() == "16 ranks from a curve of 8");
 }
@@ -114,7 +120,8 @@ BOOST_AUTO_TEST_CASE(json_says_null_for_what_is_not_known) {
   const Json empty = Json::parse(to_json(Report{}));
   BOOST_TEST(empty["intervals"].empty());
   for (const char* key : {"step_time_interval_s", "epoch_time_s", "train_time_s", "mfu", "memory",
-                          "staleness", "accuracy", "cost", "energy", "goodput", "start"}) {
+                          "staleness", "step_time_alone_s", "accuracy", "cost", "energy",
+                          "goodput", "start"}) {
     BOOST_TEST(empty[key].is_null(), key);
   }
   const Json whole = Json::parse(to_json(whole_report()));
@@ -147,6 +154,8 @@ BOOST_AUTO_TEST_CASE(csv_shows_the_jsons_numbers) {
   BOOST_TEST(row.at("goodput.expected_time_spread_s.low") == "6600.0");
   BOOST_TEST(row.at("start.all_there_spread_s.high") == "125.0");
   BOOST_TEST(row.at("staleness.histogram") == "2: 30; 3: 29; 12: 1");
+  BOOST_TEST(row.at("step_time_alone_s") == "0.375");
+  BOOST_TEST(row.at("other_jobs") == "bert_base fsdp full_shard [3,5] 26 0.125");
   BOOST_TEST(row.at("assumptions") == "one = 1; two = 2");
   BOOST_TEST(row.at("versions.simgrid") == "3.32.0");
 }

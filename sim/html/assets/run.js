@@ -15,6 +15,7 @@ function runCards(report) {
   const entry = (name, key, format, rest = {}) => ({ name, key, format, value: member(report, key), interval: interval(key), ...rest });
   return cards([
     entry("Step time", "step_time_s", "time"),
+    entry("Step time, alone", "step_time_alone_s", "time", { remark: "if the other jobs did not run" }),
     entry("Throughput", "samples_per_s", "rate"),
     entry("Epoch", "epoch_time_s", "time"),
     entry("Training", "train_time_s", "time"),
@@ -143,6 +144,19 @@ function memorySection(report, extras) {
     ], memory.largest_at_peak ?? []));
 }
 
+function otherJobsSection(jobs) {
+  if (!jobs?.length) return;
+  addSection("Other jobs on the cluster",
+    paragraph("They run for as long as this one does, each on nodes of its own; what they share with it is in its step time."),
+    table("Other jobs on the cluster", [
+      { title: "model", value: (job) => job.model },
+      { title: "strategy", value: (job) => job.strategy },
+      { title: "nodes", value: (job) => job.nodes.join(", ") },
+      { title: "steps meanwhile", value: (job) => job.steps, format: "whole" },
+      { title: "time of a step", value: (job) => job.step_time_s, format: "time" },
+    ], jobs));
+}
+
 function stalenessSection(staleness) {
   if (!staleness) return;
   const rows = Object.entries(staleness.histogram).map(([value, updates]) => ({ value: Number(value), updates }));
@@ -222,6 +236,7 @@ function runPage(report, extras) {
     runCards(report));
   addSection("Where a step goes", breakdownFigure(report), runTimeline(extras?.timeline));
   memorySection(report, extras);
+  otherJobsSection(report.other_jobs);
   stalenessSection(report.staleness);
   accuracySection(report.accuracy);
   addSection("Every figure", everyFigure(report));
