@@ -20,7 +20,9 @@ Curve curve_of_run(const RunUpdates& run,
         snapshot.parameters.begin(), snapshot.parameters.end());
     curve.add_point(snapshot.version, snapshot.applied, score_all(pool, parameters, data));
   });
-  return curve.finish();
+  Curve finished = curve.finish();
+  add_staleness(run.updates, finished.points);
+  return finished;
 }
 
 }  // namespace rehearse

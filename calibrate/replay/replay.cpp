@@ -98,7 +98,7 @@ class Replay {
         return std::nullopt;
       }
       if (version_ % every_ == 0 || version_ == end_) add_point();
-      if (version_ == end_ || curve_.diverged()) return curve_.finish();
+      if (version_ == end_ || curve_.diverged()) return finished();
       compute_from_now();
       apply_next();
       options_.progress(version_ + 1, end_);
@@ -110,6 +110,12 @@ class Replay {
     std::future<Replica::Sent> sent;
     std::shared_ptr<const Values> read;  ///< for delay compensation
   };
+
+  Curve finished() {
+    Curve curve = curve_.finish();
+    add_staleness(run_.updates, curve.points);
+    return curve;
+  }
 
   void add_point() {
     const bool known = !curve_.points().empty() && curve_.points().back().update == version_;

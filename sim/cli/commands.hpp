@@ -52,6 +52,7 @@ struct ForecastCommand {
   std::vector<std::filesystem::path> curves;
   std::filesystem::path scenario;      ///< simulated for its pace and staleness; empty: none
   std::vector<std::string> overrides;  ///< of the scenario
+  bool whole_run = false;              ///< its steps are all of the training's
   std::string staleness;               ///< "3.5" or "0:10,1:20"; empty: none
   std::optional<double> learning_rate, momentum, samples_per_update;  ///< nothing: most curves'
   std::optional<Seconds> at;                                          ///< when the accuracy is told

@@ -82,7 +82,7 @@ std::string simulate_pace(const ForecastCommand& command,
                        .provenance = {},
                        .assumptions = {},
                        .outside_calibration = {}};
-  return to_text(paced_updates(basis_of(facts), prediction.report));
+  return to_text(paced_updates(basis_of(facts), prediction.report, command.whole_run));
 }
 
 struct Variant {
@@ -188,6 +188,8 @@ void check_command(const ForecastCommand& command) {
   }
   if (!paced && command.best_bound)
     refuse("--best-bound: bounds are simulated", "add --scenario FILE");
+  if (!paced && command.whole_run)
+    refuse("--whole-run: the run is simulated", "add --scenario FILE");
   if (!paced && command.at) refuse("--at: the pace is simulated", "add --scenario FILE");
   if (command.best_bound && !command.at && !command.accuracy) {
     refuse("--best-bound: best for what?", "add --at TIME or --to-accuracy SHARE");

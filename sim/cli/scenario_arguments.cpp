@@ -122,6 +122,8 @@ void add_forecast(CLI::App& app, ForecastCommand& command) {
   forecast->add_option("--scenario", command.scenario, "Simulate this for pace and staleness")
       ->type_name("FILE");
   add_overrides(*forecast, command.overrides, "Replace a value of the scenario (repeatable)");
+  forecast->add_flag("--whole-run", command.whole_run,
+                     "The scenario's steps are all, with their end");
   forecast->add_option("--staleness", command.staleness, "A mean, or counts: 0:10,1:20,7:3")
       ->type_name("UPDATES");
   add_forecast_question(*forecast, command);

@@ -46,8 +46,9 @@ struct Averages {
   double initial_error = 0;
 };
 
-std::vector<Sample> samples_of(const std::vector<Observation>& observations,
-                               const std::vector<double>& slowing, const Averages& averages) {
+/// `strength`: of delay compensation.
+std::vector<Sample> samples_of(const std::vector<Observation>& observations, double strength,
+                               const Averages& averages) {
   const std::vector<std::size_t> settings = number_settings(observations);
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < observations.size(); ++i) {
@@ -56,13 +57,10 @@ std::vector<Sample> samples_of(const std::vector<Observation>& observations,
     double stretches = 0;
     for (const ErrorPoint& point : seen.points) stretches += point.share;
     const double weight = std::min(1.0, kIndependentPoints / stretches);
+    const Slowing slowing = slowing_of(seen.setting, compensated_part(seen.setting, strength));
     for (const ErrorPoint& point : seen.points) {
-      samples.push_back({.place = {.effective_rate = seen.setting.effective_rate(),
-                                   .batch = seen.setting.samples_per_update / averages.samples,
-                                   .index = slowing[i],
-                                   .staleness = seen.setting.staleness.mean(),
-                                   .updates = point.update,
-                                   .initial_error = averages.initial_error},
+      samples.push_back({.place = place_of(seen.setting, slowing, point.update, averages.samples,
+                                           averages.initial_error),
                          .log_error = std::log(point.error),
                          .weight = std::sqrt(weight * point.share),
                          .setting = settings[i],
@@ -116,8 +114,7 @@ Bracketed fit_strength(const std::vector<Observation>& observations, const Avera
   std::vector<double> likelihood;
   for (const double strength : kStrengths) {
     FailingIndices failing(observations, averages.samples, strength);
-    const CurveFit fit = fit_curve(
-        samples_of(observations, slowing_indices(observations, strength), averages), start);
+    const CurveFit fit = fit_curve(samples_of(observations, strength, averages), start);
     likelihood.push_back(fit.log_likelihood +
                          odds_of(observations, failing.at(noise)).log_evidence());
   }
@@ -152,7 +149,7 @@ StabilityIndices stability_indices(const ConvergenceModel& model, const Training
   const double factor = order_factor(setting.order, descent);
   const double edge = stability_edge(setting.staleness, descent);
   return {.failing = setting.learning_rate / (factor * edge),
-          .slowing = slowing_index(setting, compensation) / factor};
+          .slowing = slowing_of(setting, compensation, factor)};
 }
 
 ConvergenceModel fit_convergence(const std::vector<Observation>& observations,
@@ -164,15 +161,13 @@ ConvergenceModel fit_convergence(const std::vector<Observation>& observations,
   const std::vector<Observation> plain = without_compensation(observations);
   FailingIndices plain_failing(plain, averages.samples, 1);
   const double noise = fit_noise(plain, plain_failing);
-  CurveFit fit = fit_curve(samples_of(plain, slowing_indices(plain, 1), averages),
-                           learning_curve_prior().mean);
+  CurveFit fit = fit_curve(samples_of(plain, 1, averages), learning_curve_prior().mean);
   std::optional<Bracketed> strength;
   if (std::ranges::any_of(observations,
                           [](const Observation& seen) { return compensated(seen.setting); }))
     strength = fit_strength(observations, averages, noise, fit.fitted.curve);
   const double likeliest = strength ? strength->value : 0;
-  const std::vector<Sample> samples =
-      samples_of(observations, slowing_indices(observations, likeliest), averages);
+  const std::vector<Sample> samples = samples_of(observations, likeliest, averages);
   if (strength) fit = fit_curve(samples, fit.fitted.curve);
   const HeldOut held_out = hold_out(samples, fit);
   const std::vector<double> index =

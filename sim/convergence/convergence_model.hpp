@@ -9,6 +9,7 @@
 #include "convergence/fitted_domain.hpp"
 #include "convergence/learning_curve.hpp"
 #include "convergence/observation.hpp"
+#include "convergence/observed_indices.hpp"
 
 namespace rehearse {
 
@@ -63,11 +64,7 @@ struct StabilityIndices {
   /// With the model's noise, carried over to the setting's batch: inversely proportional to the
   /// samples per update. Where runs fail.
   double failing = 0;
-  /// What slows runs: of the mean, without noise, and as if all updates were as stale as they are
-  /// on average. What noise of batches costs is in the curve of fresh gradients (with one index for
-  /// both, a high rate without staleness passed for as slow as a low one with it), and a spread of
-  /// the staleness moves the quadratic's edge up, but real runs with it are slowed no less.
-  double slowing = 0;
+  Slowing slowing;
 };
 StabilityIndices stability_indices(const ConvergenceModel& model, const TrainingSetting& setting,
                                    double compensation = 0);

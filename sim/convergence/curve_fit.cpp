@@ -16,9 +16,9 @@ constexpr int kPasses = 4;
 constexpr std::size_t kFolds = 10;
 
 /// Least squares with standard deviations as the penalties of `guess` make them.
-LeastSquares fit_form(CurveForm form, const std::vector<Sample>& samples,
-                      const LearningCurve& guess, const Spreads& spreads) {
-  const LearningCurvePrior prior = learning_curve_prior(form);
+FittedCurve fit_with(const Spreads& spreads, const std::vector<Sample>& samples,
+                     const LearningCurve& guess) {
+  const LearningCurvePrior prior = learning_curve_prior();
   std::vector<double> scale;
   scale.reserve(samples.size());
   for (const Sample& sample : samples)
@@ -34,7 +34,8 @@ LeastSquares fit_form(CurveForm form, const std::vector<Sample>& samples,
     all.tail(kLearningCurveParameters) = (at - prior.mean).cwiseQuotient(prior.deviation);
     return all;
   };
-  return least_squares(residuals, guess);
+  const LeastSquares found = least_squares(residuals, guess);
+  return {found.solution, found.covariance};
 }
 
 /// ln of how likely the residuals are, three standard deviations counting for any more.
@@ -72,33 +73,17 @@ std::pair<Spreads, double> fit_spreads(const std::vector<Sample>& samples,
   return best;
 }
 
-void add_freer_form(const std::vector<Sample>& samples, const Spreads& spreads,
-                    FittedCurve& fitted) {
-  const LeastSquares freer = fit_form(CurveForm::freer, samples, fitted.curve, spreads);
-  fitted.freer = freer.solution;
-  fitted.covariance = freer.covariance;
-}
-
-/// To other samples, from where `fit` ended and with its spreads.
-FittedCurve fit_again(const std::vector<Sample>& samples, const CurveFit& fit) {
-  FittedCurve fitted = fit.fitted;
-  fitted.curve = fit_form(CurveForm::plain, samples, fitted.curve, fit.spreads).solution;
-  add_freer_form(samples, fit.spreads, fitted);
-  return fitted;
-}
-
 }  // namespace
 
 CurveFit fit_curve(const std::vector<Sample>& samples, const LearningCurve& start) {
   const LearningCurvePrior prior = learning_curve_prior();
   CurveFit fit{.fitted = {.curve = start, .covariance = {}}, .spreads = {}};
   for (int pass = 0; pass < kPasses; ++pass) {
-    fit.fitted.curve = fit_form(CurveForm::plain, samples, fit.fitted.curve, fit.spreads).solution;
+    fit.fitted = fit_with(fit.spreads, samples, fit.fitted.curve);
     std::tie(fit.spreads, fit.log_likelihood) = fit_spreads(samples, fit.fitted.curve);
   }
   fit.log_likelihood -=
       0.5 * (fit.fitted.curve - prior.mean).cwiseQuotient(prior.deviation).squaredNorm();
-  add_freer_form(samples, fit.spreads, fit.fitted);
   return fit;
 }
 
@@ -106,14 +91,13 @@ double FittedCurve::unknown_variance(const CurvePlace& place) const {
   LearningCurve slope;
   for (int i = 0; i < kLearningCurveParameters; ++i) {
     constexpr double kStep = 1e-5;
-    LearningCurve low = freer;
-    LearningCurve high = freer;
+    LearningCurve low = curve;
+    LearningCurve high = curve;
     low[i] -= kStep;
     high[i] += kStep;
     slope[i] = (log_error(high, place).value - log_error(low, place).value) / (2 * kStep);
   }
-  const double between = log_error(freer, place).value - log_error(curve, place).value;
-  return slope.dot(covariance * slope) + between * between;
+  return slope.dot(covariance * slope);
 }
 
 HeldOut hold_out(const std::vector<Sample>& samples, const CurveFit& fit) {
@@ -126,7 +110,7 @@ HeldOut hold_out(const std::vector<Sample>& samples, const CurveFit& fit) {
     const auto left_out = [&](const Sample& sample) { return sample.setting % folds == fold; };
     std::vector<Sample> kept;
     std::ranges::remove_copy_if(samples, std::back_inserter(kept), left_out);
-    const FittedCurve without = fit_again(kept, fit);
+    const FittedCurve without = fit_with(fit.spreads, kept, fit.fitted.curve);
     for (const Sample& sample : samples) {
       if (!left_out(sample)) continue;
       const LogError forecast = log_error(without.curve, sample.place);

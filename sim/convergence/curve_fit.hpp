@@ -30,22 +30,19 @@ struct Spreads {
   double at(double penalty) const { return std::hypot(plain, per_penalty * std::sqrt(penalty)); }
 };
 
-/// A curve in its plain form, beside the freer one that the same runs allow. What the two differ by
-/// is what the form is uncertain by: next to nothing where runs were, and more the further beyond.
+/// A curve and how well it is known.
 struct FittedCurve {
   LearningCurve curve = learning_curve_prior().mean;
-  LearningCurve freer = learning_curve_prior().mean;
-  Eigen::MatrixXd covariance;  ///< of `freer`
+  Eigen::MatrixXd covariance;
 
-  /// The variance of ln(error) there that comes of not knowing the parameters and the form: that of
-  /// the freer form's parameters, plus the square of what lies between the forms.
+  /// The variance of ln(error) there that comes of not knowing the parameters.
   double unknown_variance(const CurvePlace& place) const;
 };
 
 struct CurveFit {
   FittedCurve fitted;
   Spreads spreads;
-  double log_likelihood = 0;  ///< of the plain form, with the prior, up to a constant
+  double log_likelihood = 0;  ///< with the prior, up to a constant
 };
 
 /// Least squares of ln(error) with Huber's loss and learning_curve_prior(), from `start`.

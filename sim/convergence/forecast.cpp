@@ -51,6 +51,7 @@ std::string to_string(Verdict verdict) {
 TrainingSetting fresh(TrainingSetting setting) {
   setting.staleness = Staleness{};
   setting.order.clear();
+  setting.course.clear();
   return setting;
 }
 
@@ -76,12 +77,7 @@ Verdict Forecast::verdict() const {
 }
 
 CurvePlace Forecast::place(double updates, const StabilityIndices& index) const {
-  return {.effective_rate = setting_.effective_rate(),
-          .batch = setting_.samples_per_update / model_.reference_samples,
-          .index = index.slowing,
-          .staleness = setting_.staleness.mean(),
-          .updates = updates,
-          .initial_error = model_.initial_error};
+  return place_of(setting_, index.slowing, updates, model_.reference_samples, model_.initial_error);
 }
 
 double Forecast::log_error_at(double updates) const {

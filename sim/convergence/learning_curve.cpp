@@ -21,36 +21,62 @@ double slowed(double progress, double slowing, double fading) {
   return t;
 }
 
+/// How many updates have had their whole effect: each has 1 - m^i of it after i of them.
+double effective_updates(double updates, double momentum) {
+  return updates - momentum * (1 - std::pow(momentum, updates)) / (1 - momentum);
+}
+
+/// Of fresh gradients.
+double fresh_progress(const LearningCurve& curve, const CurvePlace& place) {
+  const double saturation =
+      std::exp(curve[kLogSaturation]) * std::pow(place.batch, curve[kBatchPower]);
+  return std::exp(curve[kLogScale]) * effective_updates(place.updates, place.momentum) *
+         place.effective_rate / (1 + place.effective_rate / saturation);
+}
+
+/// Of updates that all are so stale, where fresh ones would have made `progress`.
+double stale_progress(const LearningCurve& curve, const StalePlace& stale, double progress) {
+  constexpr double kNearest = 0.98;     // to the edge
+  constexpr double kWorstSlowing = 20;  // in ln, where exp() is still a number
+  const double index = std::min(stale.index, kNearest);
+  const double fading = 1 / (1 + std::exp(-curve[kFadingLogit]));
+  const double log_slowing =
+      curve[kLogStrength] + curve[kSteepness] * std::log(index / (1 - index)) +
+      curve[kStalenessPower] * std::log((1 + stale.staleness) / 2) + fading * std::log(kMiddle);
+  return slowed(progress, std::exp(std::min(kWorstSlowing, log_slowing)), fading);
+}
+
+/// The part of a cost in ln(error) that goes with the staleness.
+double wander(const LearningCurve& curve, double staleness, double cost) {
+  const double most = std::exp(curve[kLogWander]) * staleness;
+  return most > 0 ? most * (1 - std::exp(-std::max(0.0, cost) / most)) : 0;
+}
+
 }  // namespace
 
-LearningCurvePrior learning_curve_prior(CurveForm form) {
-  constexpr double kHeld = 1e-4;  // a standard deviation of as good as 0
-  const double extra = form == CurveForm::freer ? 0.5 : kHeld;
+LearningCurvePrior learning_curve_prior() {
   LearningCurvePrior prior;
-  prior.mean << std::log(0.02), std::log(10), 0.7, std::log(0.1), 1, 2, 0, 0.5, 0;
-  prior.deviation << 0.7, 2, 0.4, 1.5, 1.5, 0.6, 1.5, 0.3, extra;
+  prior.mean << std::log(0.02), std::log(10), 0.7, std::log(0.1), 1, 2, 0, 0.5, 0, std::log(0.1),
+      std::log(2);
+  prior.deviation << 0.7, 2, 0.4, 1.5, 1.5, 0.6, 1.5, 0.3, 0.5, 1, 1.5;
   return prior;
 }
 
 LogError log_error(const LearningCurve& curve, const CurvePlace& place) {
-  constexpr double kNearest = 0.98;     // to the edge
-  constexpr double kWorstSlowing = 20;  // in ln, where exp() is still a number
-  const double index = std::min(place.index, kNearest);
-  const double saturation =
-      std::exp(curve[kLogSaturation]) * std::pow(place.batch, curve[kBatchPower]);
-  const double progress = std::exp(curve[kLogScale]) * place.updates * place.effective_rate /
-                          (1 + place.effective_rate / saturation);
-  const double fading = 1 / (1 + std::exp(-curve[kFadingLogit]));
-  const double log_slowing =
-      curve[kLogStrength] + curve[kSteepness] * std::log(index / (1 - index)) +
-      curve[kStalenessPower] * std::log((1 + place.staleness) / 2) + fading * std::log(kMiddle);
-  const double slowing = std::exp(std::min(kWorstSlowing, log_slowing));
-  const auto healthy = [&](double made) {
-    return std::log(std::exp(curve[kLogFloor]) +
-                    place.initial_error * std::pow(1 + made, -curve[kPower]));
+  const double floor = std::exp(curve[kLogFloor]) *
+                       (1 + std::exp(curve[kLogNoise]) * place.effective_rate / place.batch);
+  const auto after = [&](double progress) {
+    return std::log(floor + place.initial_error * std::pow(1 + progress, -curve[kPower]));
   };
-  const double value = healthy(slowed(progress, slowing, fading));
-  return {value, std::max(0.0, value - healthy(progress))};
+  const double progress = fresh_progress(curve, place);
+  const double healthy = after(progress);
+  const auto cost = [&](const StalePlace& stale) {
+    return after(stale_progress(curve, stale, progress)) - healthy;
+  };
+  const double so_far = cost(place.so_far);
+  const double penalty = so_far - wander(curve, place.so_far.staleness, so_far) +
+                         wander(curve, place.recent.staleness, cost(place.recent));
+  return {healthy + penalty, std::max(0.0, penalty)};
 }
 
 }  // namespace rehearse

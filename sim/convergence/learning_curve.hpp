@@ -6,20 +6,28 @@ namespace rehearse {
 
 /// How the test error of one model on one data set falls, in any setting:
 ///
-///     s = scale updates rate / (1 + rate / (saturation batch^b))
-///     t (1 + slowing) = s
+///     n = updates - m (1 - m^updates) / (1 - m)
+///     s = scale n rate / (1 + rate / (saturation batch^b))
+///     t(r, k) (1 + slowing) = s
 ///     slowing = strength (r / (1 - r))^steepness (30 / (1 + t))^fading ((1 + k) / 2)^extra
-///     error = floor + initial (1 + t)^-power
+///     error(t) = floor (1 + noise rate / batch) + initial (1 + t)^-power
+///     cost = ln(error(t)) - ln(error(s))
+///     wander = w k (1 - exp(-cost / (w k)))
+///     ln(error) = ln(error(s)) + (cost - wander)(so far) + wander(recently)
 ///
 /// s is the progress of fresh gradients, t that of stale ones, k the mean staleness, and the error
 /// a power law (Hestness et al., "Deep learning scaling is predictable, empirically", 2017),
-/// with the rate over 1 - momentum, and the samples per update over those of the fit as the batch.
+/// with the rate over 1 - momentum m, and the samples per update over those of the fit as the
+/// batch. With momentum a gradient's effect comes over the following updates, and after the first
+/// few most of it is still to come: n updates have had theirs.
 ///
 /// The noise of batches bounds what a higher rate gains: far below the noise's own batch size the
 /// best rate is proportional to the batch, far above it does not depend on it, and a higher one
 /// leads no further (McCandlish, Kaplan, Amodei, "An empirical model of large-batch training",
 /// 2018, section 2.2): b lies between 1 and 0. Runs of one batch say nothing of it, and intervals
-/// at another are as wide as that leaves them.
+/// at another are as wide as that leaves them. And it keeps the parameters at a distance from the
+/// minimum whose square grows with the rate over the batch (Mandt, Hoffman, Blei, "Stochastic
+/// gradient descent as approximate Bayesian inference", JMLR 2017; Smith, Le, ICLR 2018): `noise`.
 ///
 /// Stale gradients make the steep directions overshoot, from r, the share of the edge at which they
 /// do so for ever (StabilityIndices::slowing); the network wanders there, and the loss falls the
@@ -30,7 +38,14 @@ namespace rehearse {
 ///
 /// r grows with the staleness as what a gradient misses does while the parameters drift. Of a
 /// random walk it misses the root of that: half a power of the staleness, either way, is left open
-/// (`extra`), see CurveForm.
+/// (`extra`).
+///
+/// What staleness costs has two parts. What was not learned stays missing when the staleness is
+/// gone; what the network wanders off by is gone with it, within tens of updates, as noise is when
+/// a rate is lowered. A small cost is all wandering; of a large one no more than w k, in proportion
+/// to the staleness as what a gradient misses is to the updates that it has missed. So the part
+/// that stays is that of a run as stale as all updates until then were on average, and the other
+/// that of one as stale as the last ones. At one staleness throughout the two add up to the cost.
 enum LearningCurveParameter {
   kLogFloor,
   kLogScale,
@@ -41,34 +56,39 @@ enum LearningCurveParameter {
   kFadingLogit,  ///< ln(fading / (1 - fading)), as fading lies between 0 and 1
   kBatchPower,
   kStalenessPower,  ///< `extra`
+  kLogWander,       ///< of w
+  kLogNoise,
   kLearningCurveParameters
 };
 using LearningCurve = Eigen::Matrix<double, kLearningCurveParameters, 1>;
-
-/// Whether kStalenessPower is a parameter (freer) or 0 (plain). Runs of a few staleness levels
-/// hardly tell the two apart; far beyond these they differ.
-enum class CurveForm { plain, freer };
 
 /// What is known of such curves before any is seen: mean and standard deviation of each parameter.
 /// As vague as lets a handful of curves decide what they show, and no more.
 struct LearningCurvePrior {
   LearningCurve mean, deviation;
 };
-LearningCurvePrior learning_curve_prior(CurveForm form = CurveForm::plain);
+LearningCurvePrior learning_curve_prior();
+
+/// How stale some updates were.
+struct StalePlace {
+  double staleness = 0;  ///< mean
+  double index = 0;      ///< r; from 1 on nothing trains, and it is taken for 0.98
+};
 
 /// Where on which curve.
 struct CurvePlace {
   double effective_rate = 0.1;
-  double batch = 1;      ///< samples per update over the fit's
-  double index = 0;      ///< r; from 1 on nothing trains, and it is taken for 0.98
-  double staleness = 1;  ///< mean
+  double momentum = 0;
+  double batch = 1;   ///< samples per update over the fit's
+  StalePlace so_far;  ///< all updates until then
+  StalePlace recent;  ///< the last ones; PastStaleness::recent
   double updates = 0;
   double initial_error = 0.9;
 };
 
 struct LogError {
   double value = 0;    ///< ln of the error
-  double penalty = 0;  ///< how much of that is the index's doing
+  double penalty = 0;  ///< how much of that is the staleness's doing
 };
 LogError log_error(const LearningCurve& curve, const CurvePlace& place);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/error.hpp"
 
@@ -46,7 +47,35 @@ std::vector<ErrorPoint> points_of(const Curve& curve) {
   return taken;
 }
 
+std::vector<CoursePoint> course_of(const Curve& curve) {
+  std::vector<CoursePoint> course;
+  for (const CurvePoint& point : curve.points)
+    if (point.staleness) course.push_back({static_cast<double>(point.update), *point.staleness});
+  return course;
+}
+
 }  // namespace
+
+PastStaleness TrainingSetting::past_after(double updates) const {
+  if (course.empty()) return {staleness.mean(), staleness.mean()};
+  const auto next = std::ranges::lower_bound(course, updates, {}, &CoursePoint::update);
+  if (next == course.begin()) return next->past;
+  if (next == course.end()) return course.back().past;
+  const CoursePoint& before = *std::prev(next);
+  const double part = (updates - before.update) / (next->update - before.update);
+  return {std::lerp(before.past.mean, next->past.mean, part),
+          std::lerp(before.past.recent, next->past.recent, part)};
+}
+
+std::vector<CoursePoint> course_of(const std::vector<std::uint32_t>& staleness) {
+  PastStalenessMeter meter;
+  std::vector<CoursePoint> course;
+  for (const std::uint32_t value : staleness) {
+    meter.add(value);
+    course.push_back({static_cast<double>(course.size() + 1), meter.past()});
+  }
+  return course;
+}
 
 TrainingSetting mitigated(TrainingSetting setting, const Mitigation& mitigation,
                           std::uint32_t workers) {
@@ -58,6 +87,7 @@ TrainingSetting mitigated(TrainingSetting setting, const Mitigation& mitigation,
   }
   setting.delay_compensation = mitigation.delay_compensation;
   if (!mitigation.staleness_aware) return setting;
+  const double before = setting.staleness.mean();
   auto& share = setting.staleness.share;
   double sum = 0;
   for (std::size_t k = 0; k < share.size(); ++k) {
@@ -66,6 +96,10 @@ TrainingSetting mitigated(TrainingSetting setting, const Mitigation& mitigation,
   }
   for (double& part : share) part /= sum;
   setting.learning_rate *= sum;
+  for (CoursePoint& point : setting.course) {
+    const double scale = before > 0 ? setting.staleness.mean() / before : 1;
+    point.past = {scale * point.past.mean, scale * point.past.recent};
+  }
   return setting;
 }
 
@@ -114,9 +148,12 @@ Observation observe(const Curve& curve, const std::string& name, double trained_
     if (updates > 0) histogram[static_cast<std::uint32_t>(staleness)] = updates;
   }
   if (histogram.empty()) refuse(name, "expected updates in staleness.histogram");
-  seen.setting = mitigated(
-      {counted_staleness(histogram), curve.learning_rate, curve.momentum, samples_per_update},
-      curve.mitigation, curve.workers);
+  seen.setting = mitigated({.staleness = counted_staleness(histogram),
+                            .learning_rate = curve.learning_rate,
+                            .momentum = curve.momentum,
+                            .samples_per_update = samples_per_update,
+                            .course = course_of(curve)},
+                           curve.mitigation, curve.workers);
   seen.initial_error = error_of(curve.points.front(), curve);
   seen.updates = static_cast<double>(last.update);
   if (curve.points.size() > 1) seen.points = points_of(curve);

@@ -6,9 +6,16 @@
 #include <vector>
 
 #include "convergence/curve.hpp"
+#include "convergence/past_staleness.hpp"
 #include "convergence/staleness.hpp"
 
 namespace rehearse {
+
+/// How stale the updates of a run were up to one of them.
+struct CoursePoint {
+  double update = 0;
+  PastStaleness past;
+};
 
 /// What decides how a run converges, of one model on one data set.
 struct TrainingSetting {
@@ -18,15 +25,22 @@ struct TrainingSetting {
   double samples_per_update = 1;
   std::vector<std::uint32_t> order = {};  ///< staleness in order of application; empty: in no order
   double delay_compensation = 0;          ///< Mitigation's lambda
+  /// How the staleness changes along the run, in order of updates; empty: not at all.
+  std::vector<CoursePoint> course = {};
 
+  /// Before the first point of the course as at that, after the last as at that, linear between.
+  PastStaleness past_after(double updates) const;
   /// How far a constant gradient leads per update: rate / (1 - momentum).
   double effective_rate() const { return learning_rate / (1 - momentum); }
 };
 
+/// Of a whole run whose updates were so stale, in order of application.
+std::vector<CoursePoint> course_of(const std::vector<std::uint32_t>& staleness);
+
 /// The setting in which gradients are applied as `mitigation` makes them: a rate that is divided by
-/// the staleness weighs each staleness by the inverse; corrected momentum is what the server uses;
-/// delay compensation stays for stability_index(). Bounds, backup workers and warm-up show in the
-/// staleness itself.
+/// the staleness weighs each staleness by the inverse (along the course by what that is on
+/// average); corrected momentum is what the server uses; delay compensation stays for
+/// stability_index(). Bounds, backup workers and warm-up show in the staleness itself.
 TrainingSetting mitigated(TrainingSetting setting, const Mitigation& mitigation,
                           std::uint32_t workers);
 

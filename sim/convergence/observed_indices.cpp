@@ -1,24 +1,42 @@
 #include "convergence/observed_indices.hpp"
 
 namespace rehearse {
+namespace {
+
+double slowing_index(const TrainingSetting& setting, double staleness, double compensation) {
+  const double edge =
+      mean_stability_edge(nearly_constant_staleness(staleness),
+                          {.momentum = setting.momentum, .compensation = compensation});
+  return setting.learning_rate / edge;
+}
+
+}  // namespace
 
 double compensated_part(const TrainingSetting& setting, double strength) {
   return strength * setting.delay_compensation / setting.samples_per_update;
 }
 
-double slowing_index(const TrainingSetting& setting, double compensation) {
-  const double edge =
-      mean_stability_edge(nearly_constant_staleness(setting.staleness.mean()),
-                          {.momentum = setting.momentum, .compensation = compensation});
-  return setting.learning_rate / edge;
+Slowing slowing_of(const TrainingSetting& setting, double compensation, double order_factor) {
+  return {slowing_index(setting, setting.staleness.mean(), compensation) / order_factor,
+          order_factor, compensation};
 }
 
-std::vector<double> slowing_indices(const std::vector<Observation>& observations, double strength) {
-  std::vector<double> result;
-  result.reserve(observations.size());
-  for (const Observation& seen : observations)
-    result.push_back(slowing_index(seen.setting, compensated_part(seen.setting, strength)));
-  return result;
+CurvePlace place_of(const TrainingSetting& setting, const Slowing& slowing, double updates,
+                    double reference, double initial_error) {
+  const double always = setting.staleness.mean();
+  const auto stale = [&](double mean) {
+    if (mean == always) return StalePlace{mean, slowing.index};
+    return StalePlace{mean,
+                      slowing_index(setting, mean, slowing.compensation) / slowing.order_factor};
+  };
+  const PastStaleness past = setting.past_after(updates);
+  return {.effective_rate = setting.effective_rate(),
+          .momentum = setting.momentum,
+          .batch = setting.samples_per_update / reference,
+          .so_far = stale(past.mean),
+          .recent = stale(past.recent),
+          .updates = updates,
+          .initial_error = initial_error};
 }
 
 FailingIndices::FailingIndices(const std::vector<Observation>& observations, double reference,

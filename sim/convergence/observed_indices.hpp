@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "convergence/learning_curve.hpp"
 #include "convergence/observation.hpp"
 #include "convergence/stability.hpp"
 
@@ -11,12 +12,22 @@ namespace rehearse {
 /// samples per update over lambda.
 double compensated_part(const TrainingSetting& setting, double strength);
 
-/// StabilityIndices::slowing of updates in no order: the rate over the mean's edge at the mean
-/// staleness.
-double slowing_index(const TrainingSetting& setting, double compensation);
+/// What slows runs: the rate over the mean's edge (mean_stability_edge()), without noise, and as if
+/// all updates were as stale as they are on average. What noise of batches costs is in the curve of
+/// fresh gradients (with one index for both, a high rate without staleness passed for as slow as a
+/// low one with it), and a spread of the staleness moves the quadratic's edge up, but real runs
+/// with it are slowed no less.
+struct Slowing {
+  double index = 0;         ///< at the setting's mean staleness
+  double order_factor = 1;  ///< by which the order of the updates moves the edge
+  double compensation = 0;
+};
+Slowing slowing_of(const TrainingSetting& setting, double compensation, double order_factor = 1);
 
-/// Of all observations.
-std::vector<double> slowing_indices(const std::vector<Observation>& observations, double strength);
+/// Where on the curve a setting is after so many updates, its batch over the `reference` samples
+/// per update.
+CurvePlace place_of(const TrainingSetting& setting, const Slowing& slowing, double updates,
+                    double reference, double initial_error);
 
 /// StabilityIndices::failing of all observations, for any noise of the curvature at `reference`
 /// samples per update. They must outlive it.

@@ -8,19 +8,38 @@ namespace rehearse {
 namespace {
 
 constexpr int kCurvePoints = 16;
+constexpr int kEndPoints = 16;
 constexpr double kCurveSpan = 100;  // from a hundredth of the samples on
 
 double samples_asked(const ConvergenceModel& model, const TrainingPlan& plan,
                      const ForecastQuestion& question) {
   if (question.at && plan.samples_per_s) return question.at->value() * *plan.samples_per_s;
-  return question.samples.value_or(model.domain.most_updates * model.reference_samples);
+  if (question.samples) return *question.samples;
+  const TrainingSetting& setting = plan.setting;
+  if (!setting.course.empty()) return setting.course.back().update * setting.samples_per_update;
+  return model.domain.most_updates * model.reference_samples;
+}
+
+/// Of the samples asked for: of equal width in their logarithm, and where the staleness changes,
+/// as it does at a run's end, between the last two evenly.
+std::vector<double> curve_shares(const TrainingSetting& setting) {
+  std::vector<double> shares;
+  for (int i = 0; i < kCurvePoints; ++i) {
+    const double left = static_cast<double>(kCurvePoints - 1 - i) / (kCurvePoints - 1);
+    shares.push_back(std::pow(kCurveSpan, -left));
+  }
+  if (setting.course.empty()) return shares;
+  const double last = shares[kCurvePoints - 2];
+  shares.pop_back();
+  for (int i = 1; i <= kEndPoints; ++i)
+    shares.push_back(std::lerp(last, 1.0, static_cast<double>(i) / kEndPoints));
+  return shares;
 }
 
 std::vector<ForecastPoint> curve_of(const Forecast& forecast, const StrategyForecast& told) {
   std::vector<ForecastPoint> curve;
-  for (int i = 0; i < kCurvePoints; ++i) {
-    const double left = static_cast<double>(kCurvePoints - 1 - i) / (kCurvePoints - 1);
-    const double samples = told.samples * std::pow(kCurveSpan, -left);
+  for (const double share : curve_shares(forecast.setting())) {
+    const double samples = told.samples * share;
     curve.push_back({samples, told.time_to(samples),
                      forecast.accuracy_after(samples / told.samples_per_update)});
   }

@@ -11,8 +11,8 @@ namespace rehearse {
 
 /// What is asked of each strategy.
 struct ForecastQuestion {
-  /// When: after so much time, else after so many samples, else after as many samples as the
-  /// longest run that the model was fitted to.
+  /// When: after so much time, else after so many samples, else where the setting's course ends,
+  /// else after as many samples as the longest run that the model was fitted to.
   std::optional<Seconds> at;
   std::optional<double> samples;
   std::optional<double> accuracy;  ///< to be reached, as a share

@@ -27,6 +27,7 @@ PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_
   if (!applies_one_by_one(basis.facts.scenario.strategy)) return paced;
   paced.samples_per_update = static_cast<double>(report.batch_per_gpu * local);
   paced.steps = static_cast<std::uint32_t>(local);
+  paced.whole_run = whole_run;
   paced.staleness.clear();
   for (const Update& update : basis.updates) {
     if (whole_run || (update.iteration >= basis.first && update.applied <= basis.common_end))
@@ -37,14 +38,16 @@ PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_
 }
 
 std::string to_text(const PacedUpdates& updates) {
-  return fmt::format("{:.17g} {:.17g} {} {}\n", updates.samples_per_s, updates.samples_per_update,
-                     updates.steps, fmt::join(updates.staleness, " "));
+  return fmt::format("{:.17g} {:.17g} {} {} {}\n", updates.samples_per_s,
+                     updates.samples_per_update, updates.steps, updates.whole_run ? 1 : 0,
+                     fmt::join(updates.staleness, " "));
 }
 
 PacedUpdates paced_updates_of(const std::string& text) {
   PacedUpdates updates;
   std::istringstream stream(text);
-  stream >> updates.samples_per_s >> updates.samples_per_update >> updates.steps;
+  stream >> updates.samples_per_s >> updates.samples_per_update >> updates.steps >>
+      updates.whole_run;
   check(!stream.fail(), "updates come through the pipe as they went in");
   updates.staleness.clear();
   for (std::uint32_t staleness = 0; stream >> staleness;) updates.staleness.push_back(staleness);
@@ -58,7 +61,8 @@ TrainingSetting setting_of(const PacedUpdates& updates, double learning_rate, do
           .learning_rate = learning_rate * updates.steps,
           .momentum = momentum,
           .samples_per_update = updates.samples_per_update,
-          .order = updates.staleness};
+          .order = updates.staleness,
+          .course = updates.whole_run ? course_of(updates.staleness) : std::vector<CoursePoint>()};
 }
 
 std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& report) {

@@ -18,6 +18,7 @@ struct PacedUpdates {
   /// Local steps that an update carries: it is as long as so many. Where all workers average after
   /// theirs, each step counts as an update of all of them instead, and this is 1.
   std::uint32_t steps = 1;
+  bool whole_run = false;  ///< these are all of the training's, from its first to its last
 };
 
 /// Of the measured iterations of a simulated run while all workers train; of all, for a whole run.

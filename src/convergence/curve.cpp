@@ -40,12 +40,15 @@ Json staleness_object(const StalenessSummary& staleness) {
 }
 
 Json point_object(const CurvePoint& point) {
-  return {{"update", point.update},
-          {"time_s", point.time.value()},
-          {"samples", point.samples},
-          {"train_loss", or_null(point.train_loss)},
-          {"test_loss", or_null(point.test_loss)},
-          {"test_accuracy", point.test_accuracy}};
+  Json object = {{"update", point.update},
+                 {"time_s", point.time.value()},
+                 {"samples", point.samples},
+                 {"train_loss", or_null(point.train_loss)},
+                 {"test_loss", or_null(point.test_loss)},
+                 {"test_accuracy", point.test_accuracy}};
+  if (point.staleness)
+    object["staleness"] = {{"mean", point.staleness->mean}, {"recent", point.staleness->recent}};
+  return object;
 }
 
 std::uint64_t whole(const Value& value) {
@@ -92,6 +95,13 @@ StalenessSummary read_staleness(Map map) {
   return staleness;
 }
 
+PastStaleness read_past(Map map) {
+  const PastStaleness past{.mean = map.require("mean").as_non_negative_number(),
+                           .recent = map.require("recent").as_non_negative_number()};
+  map.finish();
+  return past;
+}
+
 CurvePoint read_point(Map map) {
   CurvePoint point;
   point.update = whole(map.require("update"));
@@ -102,6 +112,8 @@ CurvePoint read_point(Map map) {
   const Value accuracy = map.require("test_accuracy");
   point.test_accuracy = accuracy.as_non_negative_number();
   if (point.test_accuracy > 1) accuracy.fail("expected a share from 0 to 1");
+  if (const auto staleness = map.optional("staleness"))
+    point.staleness = read_past(staleness->as_map());
   map.finish();
   return point;
 }
@@ -118,6 +130,16 @@ std::vector<CurvePoint> read_points(const Value& list) {
 }
 
 }  // namespace
+
+void add_staleness(const UpdateLog& log, std::vector<CurvePoint>& points) {
+  PastStalenessMeter meter;
+  auto row = log.begin();
+  for (CurvePoint& point : points) {
+    for (; row != log.end() && row->version_applied < point.update; ++row)
+      meter.add(static_cast<double>(row->staleness()));
+    if (point.update > 0) point.staleness = meter.past();
+  }
+}
 
 std::optional<TrainingDifference> training_difference(const Curve& one, const Curve& other) {
   std::optional<TrainingDifference> first;

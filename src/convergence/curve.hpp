@@ -8,6 +8,7 @@
 
 #include "base/quantity.hpp"
 #include "convergence/mitigation.hpp"
+#include "convergence/past_staleness.hpp"
 #include "convergence/update_log.hpp"
 
 namespace rehearse {
@@ -22,6 +23,9 @@ struct CurvePoint {
   std::optional<double> train_loss{};
   std::optional<double> test_loss{};  ///< mean over the test samples; nothing where not finite
   double test_accuracy = 0;           ///< share of the test samples
+  /// Of the updates until then; nothing at the first point, and where the curve's file has none
+  /// (those written before it was told).
+  std::optional<PastStaleness> staleness{};
 };
 
 /// Loss and accuracy of one training run over time and samples.
@@ -39,6 +43,9 @@ struct Curve {
   bool diverged = false;
   std::vector<CurvePoint> points;  ///< in order of updates, the initial parameters first
 };
+
+/// Says of each point but the untrained one how stale the updates of `log` were until then.
+void add_staleness(const UpdateLog& log, std::vector<CurvePoint>& points);
 
 /// Something in which two curves were trained differently, and what it is in either.
 struct TrainingDifference {

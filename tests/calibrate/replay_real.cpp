@@ -4,6 +4,7 @@
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "data/image_batch.hpp"
@@ -139,6 +140,10 @@ BOOST_DATA_TEST_CASE(the_replay_of_a_real_run_s_log_is_that_run_bit_by_bit, data
     BOOST_TEST((is.train_loss == was.train_loss));
     BOOST_TEST((is.test_loss == was.test_loss));
     BOOST_TEST(is.test_accuracy == was.test_accuracy);
+    BOOST_REQUIRE(is.staleness.has_value() == (i > 0));
+    BOOST_REQUIRE(was.staleness.has_value() == (i > 0));
+    if (i > 0) BOOST_TEST(is.staleness->recent == was.staleness->recent);
   }
+  BOOST_TEST(std::abs(replayed->points.back().staleness->mean - replayed->staleness.mean) < 1e-9);
   BOOST_TEST(*real.curve.points.back().test_loss < *real.curve.points.front().test_loss);
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "profile/whole_file.hpp"
@@ -39,7 +40,7 @@ Curve some_curve() {
       .diverged = true,
       .points = {}};
   curve.points.push_back({0, Seconds(0), 0, std::nullopt, 2.31, 0.1});
-  curve.points.push_back({2, Seconds(0.1), 64, 1e300, std::nullopt, 0.0625});
+  curve.points.push_back({2, Seconds(0.1), 64, 1e300, std::nullopt, 0.0625, PastStaleness{4, 5}});
   return curve;
 }
 
@@ -68,6 +69,30 @@ BOOST_AUTO_TEST_CASE(a_curve_that_is_written_is_read_again) {
   BOOST_TEST(*curve.points[0].test_loss == 2.31);
   BOOST_TEST(curve.points[1].time.value() == 0.1);
   BOOST_TEST(*curve.mitigation.staleness_bound == 3u);
+  BOOST_TEST(!curve.points[0].staleness);
+  BOOST_TEST(curve.points[1].staleness->mean == 4);
+  BOOST_TEST(curve.points[1].staleness->recent == 5);
+}
+
+// Of staleness 0, 1, 2 and 0; updates that are applied together share their version.
+BOOST_AUTO_TEST_CASE(points_are_as_stale_as_the_updates_until_then) {
+  const auto update = [](std::uint64_t read, std::uint64_t applied) {
+    AppliedUpdate one;
+    one.version_read = read;
+    one.version_applied = applied;
+    return one;
+  };
+  std::vector<CurvePoint> points(3);
+  points[1].update = 1;
+  points[2].update = 3;
+  add_staleness({update(0, 0), update(0, 1), update(0, 2), update(2, 2)}, points);
+  BOOST_TEST(!points[0].staleness);
+  BOOST_TEST(points[1].staleness->mean == 0);
+  BOOST_TEST(points[1].staleness->recent == 0);
+  BOOST_TEST(points[2].staleness->mean == 0.75);
+  const double kept = std::exp(-1.0 / 20);
+  const double recent = kept * (kept + 2) / (1 + kept + kept * kept + kept * kept * kept);
+  BOOST_TEST(std::abs(points[2].staleness->recent - recent) < 1e-12);
 }
 
 BOOST_AUTO_TEST_CASE(other_files_are_refused_with_their_place) {
@@ -77,6 +102,7 @@ BOOST_AUTO_TEST_CASE(other_files_are_refused_with_their_place) {
   check_refused(changed("\"test_accuracy\":0.1", "\"test_accuracy\":1.5"), ":19:");
   check_refused(changed("{\"update\":2", "{\"update\":0"),
                 ":20:5: error: points.1: expected points in the order of their updates");
+  check_refused(changed("\"recent\":5.0", "\"recent\":-5.0"), ":20:");
   check_refused("{}", ":1:1: error: ");
   BOOST_CHECK_THROW(read_curve("no_such_folder/curve.json"), MissingError);
   std::filesystem::remove(kFile);

@@ -15,11 +15,13 @@ namespace {
 constexpr double kUntrained = 0.9;
 constexpr double kFloor = 0.03, kScale = 8, kSaturation = 0.3, kStrength = 5, kSteep = 1.5;
 
-/// With powers of 1 and a fading of 1/2.
+constexpr double kNone = -1000;  // of a parameter that is a logarithm
+
+/// With powers of 1, a fading of 1/2 and no noise at the floor.
 LearningCurve simple_curve() {
   LearningCurve curve;
   curve << std::log(kFloor), std::log(kScale), 1, std::log(kSaturation), std::log(kStrength),
-      kSteep, 0, 1, 0;
+      kSteep, 0, 1, 0, std::log(0.05), kNone;
   return curve;
 }
 
@@ -28,12 +30,17 @@ double progress_of(const LogError& error) {
   return kUntrained / (std::exp(error.value) - kFloor) - 1;
 }
 
-CurvePlace place(double rate, double index, double updates, double batch = 1) {
+CurvePlace place(double rate, const StalePlace& stale, double updates, double batch = 1) {
   return {.effective_rate = rate,
           .batch = batch,
-          .index = index,
+          .so_far = stale,
+          .recent = stale,
           .updates = updates,
           .initial_error = kUntrained};
+}
+/// At the staleness that `extra` makes nothing of.
+CurvePlace place(double rate, double index, double updates, double batch = 1) {
+  return place(rate, StalePlace{1, index}, updates, batch);
 }
 
 void check_near(double value, double expected) {
@@ -69,17 +76,57 @@ BOOST_AUTO_TEST_CASE(staleness_slows_progress_by_its_index_and_less_so_the_more_
 }
 
 // A power of 0.4 of what staleness 1 is half of: ((1 + 6) / 2)^0.4.
-BOOST_AUTO_TEST_CASE(the_freer_form_slows_by_a_power_of_the_staleness_at_the_same_index) {
+BOOST_AUTO_TEST_CASE(staleness_slows_by_a_power_of_it_at_the_same_index) {
   LearningCurve curve = simple_curve();
   curve[kStalenessPower] = 0.4;
-  CurvePlace at = place(0.1, 0.3, 500);
   for (const double staleness : {0.0, 1.0, 6.0}) {
-    at.staleness = staleness;
-    const double t = progress_of(log_error(curve, at));
+    const double t = progress_of(log_error(curve, place(0.1, {staleness, 0.3}, 500)));
     const double slowing = kStrength * std::pow(0.3 / 0.7, kSteep) * std::sqrt(30 / (1 + t)) *
                            std::pow((1 + staleness) / 2, 0.4);
     check_near(t * (1 + slowing), 300);
   }
+}
+
+// A cost in ln(error) of c at staleness 4 is 0.2 (1 - exp(-c / 0.2)) of wandering, which the last
+// updates decide, and the rest is of what was not learned before.
+BOOST_AUTO_TEST_CASE(a_part_of_what_staleness_costs_is_gone_when_the_staleness_is) {
+  for (const double index : {0.02, 0.7}) {
+    const StalePlace stale{4, index};
+    const CurvePlace all = place(0.1, stale, 500), fresh = place(0.1, StalePlace{0, 0}, 500);
+    const LogError before = log_error(simple_curve(), all),
+                   after = log_error(simple_curve(), fresh);
+    const double cost = before.value - after.value;
+    const double wander = 0.2 * (1 - std::exp(-cost / 0.2));
+    BOOST_TEST((index < 0.1 ? wander > 0.8 * cost : wander < 0.5 * cost));
+    check_near(before.penalty, cost);
+    CurvePlace at = all;
+    at.recent = fresh.recent;
+    check_near(log_error(simple_curve(), at).value, before.value - wander);
+    check_near(log_error(simple_curve(), at).penalty, cost - wander);
+    at = fresh;
+    at.recent = stale;
+    check_near(log_error(simple_curve(), at).value, after.value + wander);
+  }
+}
+
+// Of the i-th update from the last 1 - m^i have come into effect.
+BOOST_AUTO_TEST_CASE(with_momentum_the_first_updates_have_yet_to_come_into_effect) {
+  for (const int updates : {1, 7, 300}) {
+    double effective = 0;
+    for (int i = 1; i <= updates; ++i) effective += 1 - std::pow(0.9, i);
+    CurvePlace at = place(0.1, 0, updates);
+    at.momentum = 0.9;
+    check_near(progress_of(log_error(simple_curve(), at)), 0.6 * effective);
+  }
+}
+
+// 0.03 (1 + 2 x 0.1 / 1), and the same at twice the rate with twice the batch.
+BOOST_AUTO_TEST_CASE(the_floor_rises_with_the_rate_over_the_batch) {
+  LearningCurve curve = simple_curve();
+  curve[kLogNoise] = std::log(2);
+  check_near(std::exp(log_error(curve, place(0.1, 0, 1e15)).value), 0.036);
+  check_near(std::exp(log_error(curve, place(0.2, 0, 1e15, 2)).value), 0.036);
+  check_near(std::exp(log_error(curve, place(0.2, 0, 1e15)).value), 0.042);
 }
 
 // --- intervals
@@ -89,7 +136,6 @@ namespace {
 /// One whose spread alone makes its intervals.
 ConvergenceModel simple_model(std::vector<TrainingOutcome> outcomes) {
   ConvergenceModel model{.fitted = {.curve = simple_curve(),
-                                    .freer = simple_curve(),
                                     .covariance = Eigen::MatrixXd::Zero(kLearningCurveParameters,
                                                                         kLearningCurveParameters)},
                          .spreads = {},
@@ -105,34 +151,15 @@ ConvergenceModel simple_model(std::vector<TrainingOutcome> outcomes) {
 }  // namespace
 
 // ln(error) = ln(untrained) - power ln(1 + t) without a floor: a power known to 0.3 makes it
-// uncertain by 0.3 ln(1 + t), and a freer form with a power of 0.2 more by that much of ln(1 + t).
-BOOST_AUTO_TEST_CASE(what_is_unknown_adds_the_parameters_deviation_and_what_the_forms_differ_by) {
+// uncertain by 0.3 ln(1 + t).
+BOOST_AUTO_TEST_CASE(what_is_unknown_is_what_the_parameters_deviations_make_of_the_error) {
   FittedCurve fitted{
       .curve = simple_curve(),
       .covariance = Eigen::MatrixXd::Zero(kLearningCurveParameters, kLearningCurveParameters)};
-  fitted.curve[kLogFloor] = -1000;
-  fitted.freer = fitted.curve;
-  fitted.freer[kPower] += 0.2;
+  fitted.curve[kLogFloor] = kNone;
   fitted.covariance(kPower, kPower) = 0.3 * 0.3;
   const double decades = std::log(301);  // of progress: 8 x 500 x 0.1 / (1 + 0.1 / 0.3)
-  check_near(fitted.unknown_variance(place(0.1, 0, 500)), (0.09 + 0.04) * decades * decades);
-}
-
-// The forms differ by more where the staleness that is asked about is larger, at one index.
-BOOST_AUTO_TEST_CASE(an_interval_reaches_as_far_as_the_freer_form_at_the_staleness_that_is_asked) {
-  ConvergenceModel model = simple_model({});
-  model.fitted.freer[kStalenessPower] = 0.4;
-  const TrainingSetting setting{constant_staleness(3), 0.01, 0, 1};
-  const Forecast forecast(model, setting);
-  CurvePlace at = place(0.01, stability_indices(model, setting).slowing, 100);
-  at.staleness = 3;
-  const LogError middle = log_error(model.fitted.curve, at);
-  const double between = log_error(model.fitted.freer, at).value - middle.value;
-  const double deviations = boost::math::quantile(
-      boost::math::normal(), 0.5 + 0.45 / (1 - forecast.failure_probability()));
-  const double off =
-      deviations * model.inflation * std::hypot(model.spreads.at(middle.penalty), between);
-  check_near(1 - forecast.accuracy_after(100).low, std::exp(middle.value + off));
+  check_near(fitted.unknown_variance(place(0.1, 0, 500)), 0.09 * decades * decades);
 }
 
 // Where a part p < 0.1 of the runs fails, 90 % of all are 0.9 / (1 - p) of those that train.
@@ -144,7 +171,7 @@ BOOST_AUTO_TEST_CASE(an_interval_holds_90_percent_of_all_runs_with_what_fails_le
     const double failing = forecast.failure_probability();
     BOOST_TEST((failing > 0.05) == (staleness == 0));
     BOOST_REQUIRE(failing < 0.1);
-    const double index = stability_indices(model, setting).slowing;
+    const double index = stability_indices(model, setting).slowing.index;
     const LogError middle = log_error(model.fitted.curve, place(rate, index, 100));
     const double deviations =
         boost::math::quantile(boost::math::normal(), 0.5 + 0.45 / (1 - failing));
@@ -153,4 +180,33 @@ BOOST_AUTO_TEST_CASE(an_interval_holds_90_percent_of_all_runs_with_what_fails_le
     check_near(1 - told.low, std::exp(middle.value + off));
     check_near(1 - told.high, std::exp(middle.value - off));
   }
+}
+
+// --- along a run
+
+// Workers are done after the 100th update: as stale as 4 until then, as 3.5 on average after the
+// 120th and no longer at all.
+BOOST_AUTO_TEST_CASE(a_forecast_follows_the_staleness_along_the_run) {
+  ConvergenceModel model = simple_model({});
+  model.fitted.curve[kStalenessPower] = 0.4;
+  const auto error = [&](const TrainingSetting& setting, double updates) {
+    return 1 - Forecast(model, setting).accuracy_after(updates).value;
+  };
+  const auto always = [](double staleness) {
+    return TrainingSetting{nearly_constant_staleness(staleness), 0.01, 0, 1};
+  };
+  TrainingSetting whole = always(3.5);
+  whole.course = {{100, {4, 4}}, {120, {3.5, 0}}};
+  check_near(error(whole, 50), error(always(4), 50));
+  check_near(error(whole, 100), error(always(4), 100));
+  CurvePlace at = place(0.01, StalePlace{0, 0}, 0);
+  for (const double updates : {120.0, 200.0}) {
+    at.updates = updates;
+    const double stale = error(always(3.5), updates);
+    const double cost = std::log(stale) - log_error(model.fitted.curve, at).value;
+    const double most = 0.05 * 3.5;
+    check_near(error(whole, updates), stale * std::exp(-most * (1 - std::exp(-cost / most))));
+    BOOST_TEST(error(whole, updates) < 0.99 * stale);
+  }
+  check_near(error(fresh(whole), 120), error(always(0), 120));
 }

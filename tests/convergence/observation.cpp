@@ -2,7 +2,9 @@
 #include "convergence/observation.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 using namespace rehearse;
@@ -79,4 +81,56 @@ BOOST_AUTO_TEST_CASE(a_curve_of_few_points_is_taken_whole) {
   const Observation seen = observe(curve_with({0, 10, 20, 40, 80}), "curve");
   BOOST_REQUIRE(seen.points.size() == 4u);
   for (const ErrorPoint& point : seen.points) BOOST_TEST(point.share == 1);
+}
+
+// --- how stale updates were along a run
+
+BOOST_AUTO_TEST_CASE(a_course_has_the_mean_of_all_updates_and_of_the_last_ones) {
+  const double kept = std::exp(-1.0 / 20);
+  std::vector<std::uint32_t> staleness(200, 3);
+  staleness.resize(230, 0);  // 30 fresh ones
+  const std::vector<CoursePoint> course = course_of(staleness);
+  BOOST_REQUIRE(course.size() == 230u);
+  BOOST_TEST(course[199].update == 200);
+  BOOST_TEST(std::abs(course[199].past.mean - 3) < 1e-12);
+  BOOST_TEST(std::abs(course[199].past.recent - 3) < 1e-12);
+  BOOST_TEST(std::abs(course[229].past.mean - 600.0 / 230) < 1e-12);
+  const double old = (std::pow(kept, 30) - std::pow(kept, 230)) / (1 - std::pow(kept, 230));
+  BOOST_TEST(std::abs(course[229].past.recent - 3 * old) < 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(between_points_of_a_course_staleness_changes_evenly) {
+  TrainingSetting setting{constant_staleness(2), 0.1, 0, 32};
+  BOOST_TEST(setting.past_after(50).mean == 2);
+  BOOST_TEST(setting.past_after(50).recent == 2);
+  setting.course = {{10, {4, 3}}, {20, {2, 1}}};
+  for (const auto& [updates, mean] : {std::pair(1, 4.0), std::pair(10, 4.0), std::pair(15, 3.0),
+                                      std::pair(20, 2.0), std::pair(99, 2.0)}) {
+    BOOST_TEST(setting.past_after(updates).mean == mean);
+    BOOST_TEST(setting.past_after(updates).recent == mean - 1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_course_of_a_run_is_what_its_curve_says) {
+  Curve curve = curve_with({0, 1, 3});
+  BOOST_TEST(observe(curve, "curve").setting.course.empty());
+  curve.points[1].staleness = {2, 1};
+  curve.points[2].staleness = {4, 3};
+  const std::vector<CoursePoint> course = observe(curve, "curve").setting.course;
+  BOOST_REQUIRE(course.size() == 2u);
+  BOOST_TEST(course[0].update == 1);
+  BOOST_TEST(course[1].update == 3);
+  BOOST_TEST(course[1].past.mean == 4);
+  BOOST_TEST(course[1].past.recent == 3);
+}
+
+// Shares of a half of staleness 1 and 3, weighed 1 and 1/3: a mean of 1.5 where it was 2.
+BOOST_AUTO_TEST_CASE(a_course_is_weighed_by_the_staleness_as_all_updates_are) {
+  TrainingSetting setting{Staleness{{0, 0.5, 0, 0.5}}, 0.24, 0, 32};
+  setting.course = {{10, {2, 4}}};
+  Mitigation by;
+  by.staleness_aware = true;
+  const PastStaleness past = mitigated(setting, by, 4).past_after(10);
+  BOOST_TEST(std::abs(past.mean - 1.5) < 1e-12);
+  BOOST_TEST(std::abs(past.recent - 3) < 1e-12);
 }

@@ -22,10 +22,13 @@ struct World {
   LearningCurve curve;
   double edge = 0.6;  ///< index from which runs fail
 
-  World() { curve << std::log(0.03), std::log(8), 0.8, std::log(0.3), 1.5, 1.6, 0, 0.5, 0; }
+  World() {
+    curve << std::log(0.03), std::log(8), 0.8, std::log(0.3), 1.5, 1.6, 0, 0.5, 0, std::log(0.1),
+        std::log(2);
+  }
 
   StabilityIndices indices(const TrainingSetting& setting) const {
-    ConvergenceModel model{.fitted = {.curve = curve, .freer = curve, .covariance = {}},
+    ConvergenceModel model{.fitted = {.curve = curve, .covariance = {}},
                            .spreads = {},
                            .compensation = {},
                            .odds = DivergenceOdds({}),
@@ -41,12 +44,9 @@ struct World {
   }
   double log_error(const TrainingSetting& setting, const StabilityIndices& at,
                    double updates) const {
-    return rehearse::log_error(curve, {.effective_rate = setting.effective_rate(),
-                                       .index = at.slowing,
-                                       .staleness = setting.staleness.mean(),
-                                       .updates = updates,
-                                       .initial_error = kUntrained})
-        .value;
+    const CurvePlace place =
+        place_of(setting, at.slowing, updates, setting.samples_per_update, kUntrained);
+    return rehearse::log_error(curve, place).value;
   }
   Observation run(const TrainingSetting& setting, std::uint64_t seed) const {
     RandomStream stream = random_stream(seed, "world");
