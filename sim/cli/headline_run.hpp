@@ -15,8 +15,7 @@ namespace rehearse {
 Headline headline_of(const Scenario& scenario, const Schedule& schedule, const Trace& trace);
 
 /// Simulates in this process, which can simulate no more then. `comm` may be null: the links alone.
-Headline simulated_headline(const Scenario& scenario, const RunPlan& plan,
-                            const CommProfile* comm);
+Headline simulated_headline(const Scenario& scenario, const RunPlan& plan, const CommProfile* comm);
 
 /// A simulation of which only the headline is asked, in a process of its own beside this one.
 class HeadlineRun {

@@ -162,8 +162,9 @@ OtherJobs other_jobs(const SharedCluster& shared) {
     all.jobs.push_back({make_schedule(other.scenario), other.nodes});
     validate(all.jobs.back().schedule);
     if (!takes_time(all.jobs.back().schedule))
-      throw InputError(fmt::format("{}: error: jobs.others: a step of job {} takes less than a microsecond",
-                                   other.scenario.file, all.jobs.size()));
+      throw InputError(
+          fmt::format("{}: error: jobs.others: a step of job {} takes less than a microsecond",
+                      other.scenario.file, all.jobs.size()));
   }
   return all;
 }

@@ -7,9 +7,9 @@
 
 #include "cluster/cluster.hpp"
 #include "collective/plan.hpp"
+#include "engine/engine.hpp"
 #include "report/report.hpp"
 #include "scenario/scenario.hpp"
-#include "engine/engine.hpp"
 #include "schedule/other_jobs.hpp"
 #include "schedule/schedule.hpp"
 #include "trace/trace.hpp"
@@ -21,7 +21,7 @@ struct RunPlan {
   Schedule schedule;
   Cluster cluster;
   Fidelity fidelity = Fidelity::flow;
-  std::string fidelity_name;  ///< "hop", "flow", "folded (16 of 4096 ranks simulated)"
+  std::string fidelity_name;          ///< "hop", "flow", "folded (16 of 4096 ranks simulated)"
   std::optional<OtherJobs> others{};  ///< that share the cluster
 };
 

@@ -10,8 +10,8 @@
 
 #include "convergence/strategy_forecast.hpp"
 #include "memory/memory.hpp"
-#include "schedule/other_jobs.hpp"
 #include "scenario/scenario.hpp"
+#include "schedule/other_jobs.hpp"
 #include "trace/trace.hpp"
 
 namespace rehearse {

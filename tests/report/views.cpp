@@ -119,9 +119,9 @@ BOOST_AUTO_TEST_CASE(json_parsed_back_holds_the_reports_very_numbers) {
 BOOST_AUTO_TEST_CASE(json_says_null_for_what_is_not_known) {
   const Json empty = Json::parse(to_json(Report{}));
   BOOST_TEST(empty["intervals"].empty());
-  for (const char* key : {"step_time_interval_s", "epoch_time_s", "train_time_s", "mfu", "memory",
-                          "staleness", "step_time_alone_s", "accuracy", "cost", "energy",
-                          "goodput", "start"}) {
+  for (const char* key :
+       {"step_time_interval_s", "epoch_time_s", "train_time_s", "mfu", "memory", "staleness",
+        "step_time_alone_s", "accuracy", "cost", "energy", "goodput", "start"}) {
     BOOST_TEST(empty[key].is_null(), key);
   }
   const Json whole = Json::parse(to_json(whole_report()));
