@@ -239,7 +239,8 @@ Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(dou
   ShiftedRuns shifted(scenario, result.plan, costs);
   FewerNodes fewer_nodes(scenario);
   std::optional<HeadlineRun> alone;
-  if (result.plan.others) alone.emplace([&] { return headline_alone(scenario, result.plan); });
+  if (result.plan.others && !result.plan.others->jobs.empty())
+    alone.emplace([&] { return headline_alone(scenario, result.plan); });
   EngineOptions options = engine_options(scenario, result.plan);
   options.progress = progress;
   result.trace = run(result.plan.schedule, result.plan.cluster, options);
