@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "base/error.hpp"
@@ -48,18 +49,20 @@ void add_times(const Basis& basis, Report& report) {
   if (train.epochs) report.train_time = *report.epoch_time * *train.epochs;
 }
 
-/// Of ranks with a GPU; nothing where one of them has ended no two steps.
-std::optional<Seconds> mean_step(const Schedule& schedule,
-                                 std::span<const std::vector<Seconds>> ends) {
+/// Of the ranks with a GPU, as a server's have no steps of their own; `ends` by rank.
+void add_pace(const Schedule& schedule, std::span<const std::vector<Seconds>> ends,
+              OtherJobReport& job) {
+  job.steps = std::numeric_limits<std::size_t>::max();
   double sum = 0;
   std::size_t ranks = 0;
   for (std::size_t r = 0; r < ends.size(); ++r) {
     if (schedule.ranks[r].place.gpu < 0) continue;
-    if (ends[r].size() < 2) return std::nullopt;
+    job.steps = std::min(job.steps, ends[r].size());
+    if (job.steps < 2) continue;
     sum += (ends[r].back() - ends[r].front()).value() / static_cast<double>(ends[r].size() - 1);
     ++ranks;
   }
-  return Seconds(sum / static_cast<double>(ranks));
+  if (job.steps >= 2) job.step_time = Seconds(sum / static_cast<double>(ranks));
 }
 
 void add_other_jobs(const RunFacts& facts, Report& report) {
@@ -69,12 +72,10 @@ void add_other_jobs(const RunFacts& facts, Report& report) {
   for (std::size_t j = 0; j < facts.others->jobs.size(); ++j) {
     const OtherJobs::Job& job = facts.others->jobs[j];
     const Scenario& scenario = facts.scenario.shared->others.at(j).scenario;
-    const auto own = ends.first(job.schedule.ranks.size());
-    ends = ends.subspan(own.size());
     OtherJobReport other{scenario.model.name, strategy_name(scenario.strategy), {}, {}, {}};
     for (const NodeId node : job.nodes) other.nodes.push_back(node.index());
-    other.steps = std::ranges::min(own, {}, [](const auto& of) { return of.size(); }).size();
-    other.step_time = mean_step(job.schedule, own);
+    add_pace(job.schedule, ends.first(job.schedule.ranks.size()), other);
+    ends = ends.subspan(job.schedule.ranks.size());
     report.other_jobs.push_back(std::move(other));
   }
 }

@@ -202,9 +202,9 @@ void add_other_jobs(const Report& report, Page& page) {
                                     format(*report.step_time_alone), 100 * more));
   }
   for (const OtherJobReport& job : report.other_jobs) {
-    const std::string pace =
-        job.step_time ? fmt::format("{} a step, {} meanwhile", format(*job.step_time), job.steps)
-                      : "not two steps meanwhile";
+    const std::string pace = job.step_time ? fmt::format("{} a step, {} steps meanwhile",
+                                                         format(*job.step_time), job.steps)
+                                           : "not two steps meanwhile";
     page.wrapped_field(
         "other job", Ink::plain,
         fmt::format("{} ({}) on {} {}: {}", job.model, job.strategy,
