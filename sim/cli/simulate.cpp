@@ -141,21 +141,6 @@ std::function<Schedule(std::int64_t batch)> schedule_at_batch(const Scenario& sc
 
 namespace {
 
-bool takes_time(const Op& op) {
-  constexpr Seconds kLeast{1e-6};
-  if (const auto* compute = std::get_if<Compute>(&op.work)) return compute->duration >= kLeast;
-  if (const auto* transfer = std::get_if<Transfer>(&op.work)) return transfer->size > Bytes(0);
-  return false;
-}
-
-/// A job that goes on for as long as another must not have endless steps in no time. Collectives
-/// follow computation.
-bool takes_time(const Schedule& schedule) {
-  return std::ranges::any_of(schedule.programs, [](const Program& program) {
-    return std::ranges::any_of(program.ops, [](const Op& op) { return takes_time(op); });
-  });
-}
-
 OtherJobs other_jobs(const SharedCluster& shared) {
   OtherJobs all{shared.cluster, shared.nodes, {}};
   for (const OtherJob& other : shared.others) {

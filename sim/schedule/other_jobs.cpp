@@ -1,5 +1,6 @@
 #include "schedule/other_jobs.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace rehearse {
@@ -55,6 +56,13 @@ void append(Schedule& whole, const OtherJobs::Job& other, std::uint32_t number) 
                       other.schedule.events.end());
 }
 
+bool takes_time(const Op& op) {
+  constexpr Seconds kLeast{1e-6};
+  if (const auto* compute = std::get_if<Compute>(&op.work)) return compute->duration >= kLeast;
+  if (const auto* transfer = std::get_if<Transfer>(&op.work)) return transfer->size > Bytes(0);
+  return false;
+}
+
 }  // namespace
 
 Cluster part_of(const Cluster& cluster, const std::vector<NodeId>& nodes) {
@@ -72,6 +80,12 @@ Cluster part_of(const Cluster& cluster, const std::vector<NodeId>& nodes) {
     last = &group;
   }
   return part;
+}
+
+bool takes_time(const Schedule& schedule) {
+  return std::ranges::any_of(schedule.programs, [](const Program& program) {
+    return std::ranges::any_of(program.ops, [](const Op& op) { return takes_time(op); });
+  });
 }
 
 Schedule together(const Schedule& job, const OtherJobs& others) {

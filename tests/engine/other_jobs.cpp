@@ -121,6 +121,20 @@ BOOST_DATA_TEST_CASE(jobs_that_share_nothing_do_not_know_of_each_other, data::xr
     BOOST_CHECK_CLOSE(beside.traffic.bytes[kind] + 1, alone.traffic.bytes[kind] + 1, kPercent);
 }
 
+BOOST_AUTO_TEST_CASE(a_step_that_computes_or_sends_takes_time) {
+  const Cluster own = star_cluster(2);
+  const auto takes = [&](const Work& work) {
+    Program program = computes(0);
+    program.ops.push_back({.label = "work", .lane = LaneId(0), .work = work});
+    return takes_time(on_all_ranks(own, program));
+  };
+  BOOST_TEST(takes(Compute{.duration = Seconds(1e-6)}));
+  BOOST_TEST(!takes(Compute{.duration = Seconds(0.9e-6)}));
+  BOOST_TEST(takes(Transfer{.target = RankId(0), .size = Bytes(1)}));
+  BOOST_TEST(!takes(Transfer{.target = RankId(0), .size = Bytes(0)}));
+  BOOST_TEST(!takes(Join{}));
+}
+
 BOOST_AUTO_TEST_CASE(a_part_of_a_cluster_keeps_the_order_and_the_kinds_of_its_nodes) {
   Cluster cluster = star_cluster(3);
   cluster.groups.push_back({"slow", 2, cluster.groups[0].node});
