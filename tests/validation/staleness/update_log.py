@@ -61,3 +61,19 @@ def own_spread(times):
     counted = [in_steps_of_others(times, worker) for worker in range(len(times))]
     variance = statistics.fmean(statistics.pvariance(own) / statistics.fmean(own) ** 2 for own in counted)
     return (variance / (1 + 2 / (3 * (len(times) - 1)))) ** 0.5
+
+
+def lasting_means(times):
+    """Mean step time of each worker, without what is the luck of its few steps: a mean of n steps with a spread c of their own
+    lies c / sqrt(n) from the worker's true one by chance, and a simulation that took it for true would add the same again.
+
+    The workers' true means differ by a variance of what is seen less that of chance (0 where that is more), and each is as much
+    nearer to the mean of all as that variance is less than what is seen: the moment estimate of a random effect.
+    """
+    steps = steps_of(times)
+    means = [statistics.fmean(own) for own in steps]
+    common = statistics.fmean(means)
+    chance = statistics.fmean((common * own_spread(times)) ** 2 / len(own) for own in steps)
+    seen = statistics.variance(means)
+    lasting = max(0, 1 - chance / seen) if seen > 0 else 0
+    return [common + lasting * (mean - common) for mean in means]

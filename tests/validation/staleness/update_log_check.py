@@ -2,6 +2,7 @@
 import math
 import pathlib
 import random
+import statistics
 import sys
 import unittest
 
@@ -63,6 +64,36 @@ class Spreads(unittest.TestCase):
     def test_a_slower_worker_is_no_spread(self):
         even = [[step * pace for step in range(1, 400)] for pace in (1, 1, 1, 1.5)]
         self.assertLess(update_log.own_spread(times_of(even)), 0.01)
+
+
+class Means(unittest.TestCase):
+    def test_workers_that_are_alike_keep_little_of_what_their_means_differ_by(self):
+        seen, kept = [], []
+        for seed in range(1, 41):
+            times = times_of(workers(6, 0.3, steps=80, seed=seed))
+            seen.append(statistics.stdev(statistics.fmean(own) for own in update_log.steps_of(times)))
+            kept.append(statistics.stdev(update_log.lasting_means(times)))
+        self.assertAlmostEqual(statistics.fmean(seen), 0.3 / math.sqrt(80), delta=0.005)
+        self.assertLess(statistics.fmean(kept), 0.4 * statistics.fmean(seen))
+
+    def test_simulated_anew_they_differ_as_much_as_they_did(self):
+        seen, again = [], []
+        for seed in range(1, 41):
+            times = times_of(workers(6, 0.3, steps=80, seed=seed))
+            means = update_log.lasting_means(times)
+            anew = [[time * mean for time in own] for own, mean in zip(workers(6, 0.3, steps=80, seed=seed + 100), means)]
+            seen.append(statistics.variance(statistics.fmean(own) for own in update_log.steps_of(times)))
+            again.append(statistics.variance(statistics.fmean(own) for own in update_log.steps_of(times_of(anew))))
+        self.assertAlmostEqual(statistics.fmean(again) / statistics.fmean(seen), 1.2, delta=0.25)  # 2 with the means as they are
+
+    def test_a_worker_that_lasts_slower_stays_so(self):
+        times = times_of([[time * pace for time in own] for own, pace in zip(workers(4, 0.1, steps=400), (1, 1, 1, 1.5))])
+        means = update_log.lasting_means(times)
+        self.assertAlmostEqual(means[3] / statistics.fmean(means[:3]), 1.5, delta=0.02)
+
+    def test_even_steps_have_the_means_that_are_seen(self):
+        even = [[step * pace for step in range(1, 400)] for pace in (1, 1.25)]
+        self.assertEqual(update_log.lasting_means(times_of(even))[0], 1)
 
 
 class Rows(unittest.TestCase):
