@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(
                                      {{"cnnfit"}, {"cnn5_"}},
                                      {{"cnnfit"}, {"cnn6_"}}};
   // So near the edge of training that seeds decide how well a run trains: up to 25 points apart.
-  const std::set<std::string> edge = {"cnn6_hurts", "cnn6_two_cores_hurts"};
+  const std::set<std::string> edge = {"cnn6_hurts"};
   for (const Group& group : groups) {
     const Comparison result = compare(fitted_on(group.fits), group.asked);
     BOOST_TEST_CONTEXT(group.asked.front()) {
