@@ -38,11 +38,14 @@ double fresh_progress(const LearningCurve& curve, const CurvePlace& place) {
 double stale_progress(const LearningCurve& curve, const StalePlace& stale, double progress) {
   constexpr double kNearest = 0.98;     // to the edge
   constexpr double kWorstSlowing = 20;  // in ln, where exp() is still a number
-  const double index = std::min(stale.index, kNearest);
-  const double fading = 1 / (1 + std::exp(-curve[kFadingLogit]));
-  const double log_slowing =
-      curve[kLogStrength] + curve[kSteepness] * std::log(index / (1 - index)) +
-      curve[kStalenessPower] * std::log((1 + stale.staleness) / 2) + fading * std::log(kMiddle);
+  const double index = std::min(std::exp(curve[kLogCurvature]) * stale.index, kNearest);
+  if (index <= 0) return progress;
+  const double log_odds = std::log(index / (1 - index));
+  const double fading =
+      1 / (1 + std::exp(-(curve[kFadingLogit] + curve[kFadingByIndex] * log_odds)));
+  const double log_slowing = curve[kLogStrength] + curve[kSteepness] * log_odds +
+                             curve[kStalenessPower] * std::log((1 + stale.staleness) / 2) +
+                             fading * std::log(kMiddle);
   return slowed(progress, std::exp(std::min(kWorstSlowing, log_slowing)), fading);
 }
 
@@ -57,8 +60,8 @@ double wander(const LearningCurve& curve, double staleness, double cost) {
 LearningCurvePrior learning_curve_prior() {
   LearningCurvePrior prior;
   prior.mean << std::log(0.02), std::log(10), 0.7, std::log(0.1), 1, 2, 0, 0.5, 0, std::log(0.1),
-      std::log(2);
-  prior.deviation << 0.7, 2, 0.4, 1.5, 1.5, 0.6, 1.5, 0.3, 0.5, 1, 1.5;
+      std::log(2), 0, 0;
+  prior.deviation << 0.7, 2, 0.4, 1.5, 1.5, 0.6, 1.5, 0.3, 0.5, 1, 1.5, 1, 0.5;
   return prior;
 }
 

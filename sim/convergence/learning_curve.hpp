@@ -9,7 +9,8 @@ namespace rehearse {
 ///     n = updates - m (1 - m^updates) / (1 - m)
 ///     s = scale n rate / (1 + rate / (saturation batch^b))
 ///     t(r, k) (1 + slowing) = s
-///     slowing = strength (r / (1 - r))^steepness (30 / (1 + t))^fading ((1 + k) / 2)^extra
+///     slowing = strength (h r / (1 - h r))^steepness (30 / (1 + t))^fading ((1 + k) / 2)^extra
+///     fading = 1 / (1 + exp(-(f + g ln(h r / (1 - h r)))))
 ///     error(t) = floor (1 + noise rate / batch) + initial (1 + t)^-power
 ///     cost = ln(error(t)) - ln(error(s))
 ///     wander = w k (1 - exp(-cost / (w k)))
@@ -29,12 +30,13 @@ namespace rehearse {
 /// minimum whose square grows with the rate over the batch (Mandt, Hoffman, Blei, "Stochastic
 /// gradient descent as approximate Bayesian inference", JMLR 2017; Smith, Le, ICLR 2018): `noise`.
 ///
-/// Stale gradients make the steep directions overshoot, from r, the share of the edge at which they
-/// do so for ever (StabilityIndices::slowing); the network wanders there, and the loss falls the
-/// less. The edge lies at a rate over the curvature, and of a cross-entropy the curvature falls
-/// with the error (its Gauss-Newton part holds p (1 - p); seen by Cohen et al., "Gradient descent
-/// on neural networks typically occurs at the edge of stability", ICLR 2021), which is why the
-/// slowing fades with the progress that was made in spite of it.
+/// Stale gradients make the steep directions overshoot, which they do for ever where their
+/// curvature h times r, the rate over the edge at a curvature of 1 (StabilityIndices::slowing),
+/// is 1; the network wanders there, and the loss falls the less. Of a cross-entropy the curvature
+/// falls with the error (its Gauss-Newton part holds p (1 - p); seen by Cohen et al., "Gradient
+/// descent on neural networks typically occurs at the edge of stability", ICLR 2021), which is why
+/// the slowing fades with the progress that was made in spite of it. Near the edge it need not fade
+/// as it does far from it, where it may be gone for good: g.
 ///
 /// r grows with the staleness as what a gradient misses does while the parameters drift. Of a
 /// random walk it misses the root of that: half a power of the staleness, either way, is left open
@@ -53,11 +55,13 @@ enum LearningCurveParameter {
   kLogSaturation,
   kLogStrength,
   kSteepness,
-  kFadingLogit,  ///< ln(fading / (1 - fading)), as fading lies between 0 and 1
+  kFadingLogit,  ///< f: ln(fading / (1 - fading)) halfway to the edge
   kBatchPower,
   kStalenessPower,  ///< `extra`
   kLogWander,       ///< of w
   kLogNoise,
+  kLogCurvature,   ///< of h
+  kFadingByIndex,  ///< g
   kLearningCurveParameters
 };
 using LearningCurve = Eigen::Matrix<double, kLearningCurveParameters, 1>;
@@ -72,7 +76,7 @@ LearningCurvePrior learning_curve_prior();
 /// How stale some updates were.
 struct StalePlace {
   double staleness = 0;  ///< mean
-  double index = 0;      ///< r; from 1 on nothing trains, and it is taken for 0.98
+  double index = 0;      ///< r; h r is taken for 0.98 from there on: nothing trains at 1
 };
 
 /// Where on which curve.

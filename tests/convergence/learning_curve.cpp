@@ -17,11 +17,11 @@ constexpr double kFloor = 0.03, kScale = 8, kSaturation = 0.3, kStrength = 5, kS
 
 constexpr double kNone = -1000;  // of a parameter that is a logarithm
 
-/// With powers of 1, a fading of 1/2 and no noise at the floor.
+/// With powers of 1, a fading of 1/2, a curvature of 1 and no noise at the floor.
 LearningCurve simple_curve() {
   LearningCurve curve;
   curve << std::log(kFloor), std::log(kScale), 1, std::log(kSaturation), std::log(kStrength),
-      kSteep, 0, 1, 0, std::log(0.05), kNone;
+      kSteep, 0, 1, 0, std::log(0.05), kNone, 0, 0;
   return curve;
 }
 
@@ -72,6 +72,28 @@ BOOST_AUTO_TEST_CASE(staleness_slows_progress_by_its_index_and_less_so_the_more_
       const LogError fresh = log_error(simple_curve(), place(0.1, 0, updates));
       check_near(1 + stale.value - fresh.value, 1 + stale.penalty);
     }
+  }
+}
+
+// With a curvature of 2.5 the edge is at an index of 0.4. The odds of a fading of 1/2 are 1; with
+// g = -0.8 they are the index's own to that power.
+BOOST_AUTO_TEST_CASE(the_edge_is_the_networks_own_and_slowing_fades_otherwise_near_it) {
+  LearningCurve curve = simple_curve();
+  curve[kLogCurvature] = std::log(2.5);
+  for (const double index : {0.02, 0.2, 0.35}) {
+    const LogError scaled = log_error(curve, place(0.1, index, 500));
+    check_near(scaled.value, log_error(simple_curve(), place(0.1, 2.5 * index, 500)).value);
+  }
+  check_near(log_error(curve, place(0.1, 0.4, 500)).value,
+             log_error(simple_curve(), place(0.1, 0.98, 500)).value);
+  curve[kFadingByIndex] = -0.8;
+  for (const double index : {0.02, 0.2, 0.35}) {
+    const double odds = 2.5 * index / (1 - 2.5 * index);
+    const double of_fading = std::pow(odds, -0.8);
+    const double t = progress_of(log_error(curve, place(0.1, index, 500)));
+    const double slowing =
+        kStrength * std::pow(odds, kSteep) * std::pow(30 / (1 + t), of_fading / (1 + of_fading));
+    check_near(t * (1 + slowing), 300);
   }
 }
 
