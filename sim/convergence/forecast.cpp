@@ -117,8 +117,10 @@ double Forecast::error_quantile(double updates, double part) const {
 
 Estimate Forecast::accuracy_after(double updates) const {
   const double untrained = 1 - model_.initial_error;
-  const double value =
-      verdict() == Verdict::diverges ? untrained : 1 - std::exp(log_error_at(updates));
+  // The curve's power law begins a floor above the untrained error.
+  const double value = verdict() == Verdict::diverges
+                           ? untrained
+                           : std::max(untrained, 1 - std::exp(log_error_at(updates)));
   const auto [low, high] = interval_parts();
   const double best = error_quantile(updates, low);
   // A run may do better than the untrained parameters and fail yet.

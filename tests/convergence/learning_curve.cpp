@@ -204,6 +204,19 @@ BOOST_AUTO_TEST_CASE(an_interval_holds_90_percent_of_all_runs_with_what_fails_le
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_value_lies_in_its_interval_from_the_first_update_on) {
+  const ConvergenceModel model = simple_model({});
+  for (const double staleness : {0.0, 3.0}) {
+    const Forecast forecast(model, {nearly_constant_staleness(staleness), 0.01, 0, 1});
+    BOOST_TEST(forecast.accuracy_after(1e-6).value == 1 - kUntrained);
+    for (double updates = 1e-6; updates < 1e6; updates *= 10) {
+      const Estimate told = forecast.accuracy_after(updates);
+      BOOST_TEST(told.low <= told.value);
+      BOOST_TEST(told.value <= told.high);
+    }
+  }
+}
+
 // --- along a run
 
 // Workers are done after the 100th update: as stale as 4 until then, as 3.5 on average after the
