@@ -76,7 +76,7 @@ LearningCurvePrior learning_curve_prior();
 /// How stale some updates were.
 struct StalePlace {
   double staleness = 0;  ///< mean
-  double index = 0;      ///< r; h r is taken for 0.98 from there on: nothing trains at 1
+  double index = 0;      ///< r; nothing trains where h r is 1, and it is taken for 0.98 at most
 };
 
 /// Where on which curve.

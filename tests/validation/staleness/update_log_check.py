@@ -105,5 +105,29 @@ class Rows(unittest.TestCase):
         self.assertEqual(times_of([[1, 2, 3], [1.5, 2.5, 9]]), [[1, 2, 3], [1.5, 2.5]])
 
 
+class Growth(unittest.TestCase):
+    """Workers that take turns are N - 1 updates stale, and x is a sum of z^t with (z - 1)(z - 0.9) z^(N-2) + 0.24 / N = 0."""
+
+    def largest_root(self, count):
+        degree = max(2, count)
+        value = lambda z: (z - 1) * (z - 0.9) * z ** (degree - 2) + 0.24 / count
+        roots = [(0.4 + 0.9j) ** i for i in range(degree)]
+        for _ in range(500):  # Durand and Kerner's
+            for i, root in enumerate(roots):
+                roots[i] = root - value(root) / math.prod(root - other for j, other in enumerate(roots) if j != i)
+        return max(map(abs, roots))
+
+    def test_it_is_that_of_the_largest_root(self):
+        for count in (3, 6, 8):
+            rows = update_log.rows_of(log_of([[step + worker / count for step in range(1000)] for worker in range(count)]))
+            expected = 100 * math.log(self.largest_root(count))
+            self.assertGreater(expected, 1)
+            self.assertAlmostEqual(update_log.growth_past_the_edge(rows), expected, delta=0.02 * expected)
+
+    def test_fresh_gradients_do_not_grow(self):
+        rows = [(step % 6, step // 6, 0, step) for step in range(600)]
+        self.assertLess(update_log.growth_past_the_edge(rows), 0)
+
+
 if __name__ == "__main__":
     unittest.main()
