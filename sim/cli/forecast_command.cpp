@@ -126,8 +126,8 @@ std::vector<TrainingPlan> simulated_plans(const ForecastCommand& command,
   for (std::size_t i = 0; i < ends.size(); ++i) {
     if (ends[i].code != ExitCode::success) throw Error(ends[i].code, ends[i].text);
     const PacedUpdates paced = paced_updates_of(ends[i].text);
-    plans.push_back({variants[i].name, setting_of(paced, asked.learning_rate, asked.momentum),
-                     paced.samples_per_s});
+    plans.push_back(
+        {variants[i].name, setting_of(paced, asked.learning_rate, asked.momentum), paced.pace});
   }
   return plans;
 }
@@ -153,8 +153,7 @@ std::vector<TrainingPlan> with_mitigations(const std::vector<TrainingPlan>& plan
     if (plan.setting.staleness.max() == 0) continue;
     const auto workers = static_cast<std::uint32_t>(std::lround(plan.setting.staleness.mean())) + 1;
     const auto add = [&](const char* name, const Mitigation& by) {
-      all.push_back(
-          {plan.name + ", " + name, mitigated(plan.setting, by, workers), plan.samples_per_s});
+      all.push_back({plan.name + ", " + name, mitigated(plan.setting, by, workers), plan.pace});
     };
     Mitigation aware;
     aware.staleness_aware = true;

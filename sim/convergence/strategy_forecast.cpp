@@ -13,7 +13,7 @@ constexpr double kCurveSpan = 100;  // from a hundredth of the samples on
 
 double samples_asked(const ConvergenceModel& model, const TrainingPlan& plan,
                      const ForecastQuestion& question) {
-  if (question.at && plan.samples_per_s) return question.at->value() * *plan.samples_per_s;
+  if (question.at && plan.pace) return plan.pace->samples_by(*question.at);
   if (question.samples) return *question.samples;
   const TrainingSetting& setting = plan.setting;
   if (!setting.course.empty()) return setting.course.back().update * setting.samples_per_update;
@@ -62,17 +62,17 @@ void add_target(const Forecast& forecast, const Forecast& without, double accura
 
 /// Smaller is better.
 std::pair<int, double> rank_of(const StrategyForecast& told) {
-  const double figure = !told.target         ? -told.expected_accuracy
-                        : told.samples_per_s ? told.samples_to_target.value / *told.samples_per_s
-                                             : told.samples_to_target.value;
+  const double figure = !told.target ? -told.expected_accuracy
+                        : told.pace  ? told.pace->time_to(told.samples_to_target.value).value()
+                                     : told.samples_to_target.value;
   return {static_cast<int>(told.verdict), figure};
 }
 
 }  // namespace
 
 std::optional<Seconds> StrategyForecast::time_to(double of_samples) const {
-  if (!samples_per_s) return std::nullopt;
-  return Seconds(of_samples / *samples_per_s);
+  if (!pace) return std::nullopt;
+  return pace->time_to(of_samples);
 }
 
 StrategyForecast forecast_strategy(const ConvergenceModel& model, const TrainingPlan& plan,
@@ -87,7 +87,7 @@ StrategyForecast forecast_strategy(const ConvergenceModel& model, const Training
   told.momentum = plan.setting.momentum;
   told.delay_compensation = plan.setting.delay_compensation;
   told.samples_per_update = plan.setting.samples_per_update;
-  told.samples_per_s = plan.samples_per_s;
+  told.pace = plan.pace;
   told.stability_index = forecast.stability_index();
   told.failure_probability = forecast.failure_probability();
   told.verdict = forecast.verdict();

@@ -6,6 +6,7 @@
 
 #include "base/quantity.hpp"
 #include "convergence/forecast.hpp"
+#include "convergence/pace.hpp"
 
 namespace rehearse {
 
@@ -22,7 +23,7 @@ struct ForecastQuestion {
 struct TrainingPlan {
   std::string name;
   TrainingSetting setting;
-  std::optional<double> samples_per_s;
+  std::optional<Pace> pace;
 };
 
 /// One point of a forecast curve.
@@ -38,7 +39,7 @@ struct StrategyForecast {
   std::size_t p99_staleness = 0;
   double learning_rate = 0, momentum = 0, samples_per_update = 0;
   double delay_compensation = 0;  ///< lambda
-  std::optional<double> samples_per_s;
+  std::optional<Pace> pace;
   double stability_index = 0;
   double failure_probability = 0;
   Verdict verdict = Verdict::converges;

@@ -93,7 +93,7 @@ void add_comparison(const ForecastReport& report, Page& page) {
                                      "  90 % interval       fails" +
                                      (targeted ? right("target after", 14) : "")));
   for (const StrategyForecast& told : report.strategies) {
-    const std::string pace = told.samples_per_s ? fmt::format("{:.4g}", *told.samples_per_s) : "";
+    const std::string pace = told.pace ? fmt::format("{:.4g}", told.pace->samples_per_s) : "";
     const auto time = told.target ? told.time_to(told.samples_to_target.value) : std::nullopt;
     const std::string reached = !time ? "" : std::isfinite(time->value()) ? format(*time) : "never";
     page.line(left(told.name, name_width + kGap) +
@@ -189,7 +189,7 @@ Json json_view(const StrategyForecast& told) {
           {"momentum", told.momentum},
           {"delay_compensation", told.delay_compensation},
           {"samples_per_update", told.samples_per_update},
-          {"samples_per_s", optional(told.samples_per_s)},
+          {"samples_per_s", told.pace ? Json(told.pace->samples_per_s) : Json(nullptr)},
           {"stability_index", told.stability_index},
           {"failure_probability", told.failure_probability},
           {"verdict", to_string(told.verdict)},

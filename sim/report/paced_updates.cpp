@@ -21,33 +21,39 @@ bool applies_one_by_one(const Strategy& strategy) {
 
 PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_run) {
   PacedUpdates paced;
-  paced.samples_per_s = report.samples_per_s;
+  paced.pace.samples_per_s = report.samples_per_s;
   const int local = local_steps(basis.facts.scenario.strategy);
-  paced.samples_per_update = static_cast<double>(report.global_batch) / local;
+  paced.pace.samples_per_update = static_cast<double>(report.global_batch) / local;
   if (!applies_one_by_one(basis.facts.scenario.strategy)) return paced;
-  paced.samples_per_update = static_cast<double>(report.batch_per_gpu * local);
+  paced.pace.samples_per_update = static_cast<double>(report.batch_per_gpu * local);
   paced.steps = static_cast<std::uint32_t>(local);
   paced.whole_run = whole_run;
   paced.staleness.clear();
   for (const Update& update : basis.updates) {
     if (whole_run || (update.iteration >= basis.first && update.applied <= basis.common_end))
       paced.staleness.push_back(update.staleness);
+    if (whole_run) paced.pace.applied.push_back(update.applied);
   }
   if (paced.staleness.empty()) paced.staleness = {0};
   return paced;
 }
 
 std::string to_text(const PacedUpdates& updates) {
-  return fmt::format("{:.17g} {:.17g} {} {} {}\n", updates.samples_per_s,
-                     updates.samples_per_update, updates.steps, updates.whole_run ? 1 : 0,
-                     fmt::join(updates.staleness, " "));
+  std::vector<double> applied;
+  for (const Seconds time : updates.pace.applied) applied.push_back(time.value());
+  return fmt::format("{:.17g} {:.17g} {} {} {} {:.17g} {}\n", updates.pace.samples_per_s,
+                     updates.pace.samples_per_update, updates.steps, updates.whole_run ? 1 : 0,
+                     applied.size(), fmt::join(applied, " "), fmt::join(updates.staleness, " "));
 }
 
 PacedUpdates paced_updates_of(const std::string& text) {
   PacedUpdates updates;
   std::istringstream stream(text);
-  stream >> updates.samples_per_s >> updates.samples_per_update >> updates.steps >>
-      updates.whole_run;
+  std::size_t applied = 0;
+  stream >> updates.pace.samples_per_s >> updates.pace.samples_per_update >> updates.steps >>
+      updates.whole_run >> applied;
+  for (double time = 0; applied > 0 && stream >> time; --applied)
+    updates.pace.applied.emplace_back(time);
   check(!stream.fail(), "updates come through the pipe as they went in");
   updates.staleness.clear();
   for (std::uint32_t staleness = 0; stream >> staleness;) updates.staleness.push_back(staleness);
@@ -60,7 +66,7 @@ TrainingSetting setting_of(const PacedUpdates& updates, double learning_rate, do
   return {.staleness = counted_staleness(histogram),
           .learning_rate = learning_rate * updates.steps,
           .momentum = momentum,
-          .samples_per_update = updates.samples_per_update,
+          .samples_per_update = updates.pace.samples_per_update,
           .order = updates.staleness,
           .course = updates.whole_run ? course_of(updates.staleness) : std::vector<CoursePoint>()};
 }
@@ -74,7 +80,7 @@ std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& re
       .name = report.strategy,
       .setting = mitigated(setting_of(paced, known.learning_rate, known.momentum), known.mitigation,
                            static_cast<std::uint32_t>(report.ranks)),
-      .samples_per_s = paced.samples_per_s};
+      .pace = paced.pace};
   const Train& train = scenario.train;
   ForecastQuestion question{.at = {}, .samples = {}, .accuracy = known.target};
   if (train.samples_per_epoch && train.epochs)

@@ -6,14 +6,15 @@
 #include <vector>
 
 #include "convergence/observation.hpp"
+#include "convergence/pace.hpp"
 #include "report/basis.hpp"
 
 namespace rehearse {
 
 /// A run's updates as convergence sees them: how fast they come, of how many samples, how stale.
 struct PacedUpdates {
-  double samples_per_s = 0;
-  double samples_per_update = 1;
+  /// Of a whole run with the time of each update.
+  Pace pace;
   std::vector<std::uint32_t> staleness = {0};  ///< in order of application; {0}: all are fresh
   /// Local steps that an update carries: it is as long as so many. Where all workers average after
   /// theirs, each step counts as an update of all of them instead, and this is 1.
