@@ -7,10 +7,21 @@
 namespace rehearse {
 namespace {
 
+/// In points.
+struct RunErrors {
+  double value = 0;  ///< of what was said of the run
+  double mean = 0;   ///< of the mean that was said of runs like it
+};
+
+/// A median says nothing of the mean of many runs: a forecast says both.
+RunErrors errors_of(const ComparedMetric& metric) {
+  return {metric.error, metric.mean ? 100 * (*metric.mean - metric.measured) : metric.error};
+}
+
 /// One line, before it is summed up.
 struct Collected {
   AccuracySummary line;
-  std::vector<std::pair<std::string, std::vector<double>>> errors;  ///< by setting, in points
+  std::vector<std::pair<std::string, std::vector<RunErrors>>> errors;  ///< by setting
 
   void add(const ComparedMetric& metric) {
     if (metric.kind() == ErrorKind::verdict) {
@@ -21,9 +32,9 @@ struct Collected {
     const auto known =
         std::ranges::find(errors, metric.setting, &decltype(errors)::value_type::first);
     if (known != errors.end()) {
-      known->second.push_back(metric.error);
+      known->second.push_back(errors_of(metric));
     } else {
-      errors.push_back({metric.setting, {metric.error}});
+      errors.push_back({metric.setting, {errors_of(metric)}});
     }
     if (const auto inside = metric.inside()) {
       ++line.coverage.intervals;
@@ -37,11 +48,11 @@ struct Collected {
     double sum = 0;
     for (const auto& [setting, of_runs] : errors) {
       double own = 0;
-      for (const double error : of_runs) {
+      for (const RunErrors& error : of_runs) {
         ++line.runs;
-        own += error;
-        sum += std::abs(error);
-        line.max = std::max(line.max, std::abs(error));
+        own += error.mean;
+        sum += std::abs(error.value);
+        line.max = std::max(line.max, std::abs(error.value));
       }
       own /= static_cast<double>(of_runs.size());
       if (!line.setting.empty() && std::abs(own) <= std::abs(line.worst_setting)) continue;

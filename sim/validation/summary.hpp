@@ -31,8 +31,8 @@ struct AccuracySummary {
   std::string group, by;
   std::size_t runs = 0;      ///< that trained, as it said
   double mean = 0, max = 0;  ///< of the absolute errors of single runs
-  /// The largest mean error of the runs of one setting, which differ by their seed alone, and of
-  /// which.
+  /// The largest error of a mean over the runs of one setting, which differ by their seed alone,
+  /// and of which; of a forecast, that of the mean that it says.
   double worst_setting = 0;
   std::string setting;
   Coverage coverage = {};  ///< of where the runs end

@@ -322,6 +322,24 @@ BOOST_AUTO_TEST_CASE(accuracy_is_summed_up_by_who_says_so_and_by_setting) {
   BOOST_TEST(one.verdicts == 2u);
 }
 
+// Medians that are right beside runs whose mean lies 3 points lower, as the forecast says in one
+// setting, and does not in the other.
+BOOST_AUTO_TEST_CASE(the_mean_of_a_settings_runs_is_set_beside_the_mean_that_is_foretold) {
+  ComparedFile file;
+  for (const char* setting : {"a", "b"}) {
+    for (const double below : {6.0, 0.0}) {
+      ComparedMetric metric = accuracy(below, setting);
+      metric.mean = metric.predicted - (setting[0] == 'a' ? 0.03 : 0.01);
+      add(file, "one", "ps asp", {metric});
+    }
+  }
+  const Summary summary = summarize({file});
+  BOOST_REQUIRE(summary.accuracy.size() == 1u);
+  BOOST_TEST(summary.accuracy[0].setting == "b");
+  BOOST_TEST(summary.accuracy[0].worst_setting == 2, kTolerance);
+  BOOST_TEST(summary.accuracy[0].mean == 3, kTolerance);
+}
+
 BOOST_AUTO_TEST_CASE(a_bound_holds_the_mean_of_each_setting_and_every_verdict) {
   ErrorBounds bounds;
   BOOST_TEST(beyond(five_runs(), bounds).empty());
