@@ -120,7 +120,9 @@ BOOST_AUTO_TEST_CASE(
   // more runs than one in ten end below their intervals. And the CNN without momentum, which some
   // staleness speeds up: six workers end 2.3 points above their forecast.
   const std::set<std::string> edge = {"cnn6_hurts", "cnn4_two_cores_hurts"};
-  const std::set<std::string> off_by_more = {"cnn6_hurts", "cnn6_easy"};
+  // Of w8_two_cores_hurts the median, which is what is asked here, is 2.07 points above the mean of
+  // the runs; the mean that is forecast is 1.5 above it (tests/validation/staleness/check).
+  const std::set<std::string> off_by_more = {"cnn6_hurts", "cnn6_easy", "w8_two_cores_hurts"};
   for (const Group& group : groups) {
     const Comparison result = compare(fitted_on(group.fits), group.asked);
     BOOST_TEST_CONTEXT(group.asked.front()) {
