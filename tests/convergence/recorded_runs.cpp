@@ -116,11 +116,11 @@ BOOST_AUTO_TEST_CASE(
                                      {{"cnnfit"}, {"cnn4_"}},
                                      {{"cnnfit"}, {"cnn5_"}},
                                      {{"cnnfit"}, {"cnn6_"}}};
-  // So near the edge of training that seeds decide how well a run trains, up to 25 points apart:
-  // more runs than one in ten end below their intervals. And the CNN without momentum, which some
-  // staleness speeds up: six workers end 2.3 points above their forecast.
-  const std::set<std::string> edge = {"cnn6_hurts", "cnn4_two_cores_hurts"};
-  // Of w8_two_cores_hurts the median, which is what is asked here, is 2.07 points above the mean of
+  // Forecast too low, so that 7 of its 48 runs end above their intervals and 1 below.
+  const std::set<std::string> outside = {"cnn4_two_cores_hurts"};
+  // Six workers of the CNN: at the edge of training, where seeds lie up to 25 points apart; and
+  // without momentum, where a little staleness speeds it up, which forecasts do not know. Of
+  // w8_two_cores_hurts the median, which is what is asked here, is 2.07 points above the mean of
   // the runs; the mean that is forecast is 1.5 above it (tests/validation/staleness/check).
   const std::set<std::string> off_by_more = {"cnn6_hurts", "cnn6_easy", "w8_two_cores_hurts"};
   for (const Group& group : groups) {
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(
         const double mean = std::accumulate(off.begin(), off.end(), 0.0) / off.size();
         if (!off_by_more.contains(setting))
           BOOST_TEST(std::abs(mean) < 0.02, setting << " is off by " << mean);
-        if (edge.contains(setting)) continue;
+        if (outside.contains(setting)) continue;
         finals += static_cast<double>(off.size());
         finals_inside += result.finals_inside.at(setting);
       }
