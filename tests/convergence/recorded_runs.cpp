@@ -21,15 +21,17 @@ using namespace rehearse;
 
 namespace {
 
-/// Recorded curves by how their names may begin, and their end, in order.
-std::vector<std::filesystem::path> recorded(const std::vector<std::string>& begins,
-                                            const std::string& end) {
+/// Recorded curves of replays by how their names may begin, in order; of one trace of each run, or
+/// of all (RUN.simulated.json, RUN.simulated_1.json ...).
+enum class Traces { first, all };
+std::vector<std::filesystem::path> replays(const std::vector<std::string>& begins, Traces traces) {
+  const std::string end = traces == Traces::first ? ".simulated.json" : ".simulated";
   const std::filesystem::path folder = source_folder() / "tests/validation/staleness/recorded";
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     const auto begins_so = [&](const std::string& begin) { return name.starts_with(begin); };
-    if (std::ranges::any_of(begins, begins_so) && name.ends_with(end))
+    if (std::ranges::any_of(begins, begins_so) && name.find(end) != std::string::npos)
       files.push_back(entry.path());
   }
   std::ranges::sort(files);
@@ -37,7 +39,7 @@ std::vector<std::filesystem::path> recorded(const std::vector<std::string>& begi
 }
 
 struct Comparison {
-  /// Of the runs that trained, by setting ("w4_hurts"): how far each ends from its forecast.
+  /// Of the runs that trained, by setting ("w4_hurts"): how far each ends from the mean foretold.
   std::map<std::string, std::vector<double>> off;
   /// Of all runs, by setting: those that the verdict is wrong for, less those that it is right for.
   std::map<std::string, int> wrong_verdicts;
@@ -57,25 +59,26 @@ void compare_points(const Forecast& forecast, const Curve& real, const std::stri
     result.points += 1;
     result.width += told.high - told.low;
     if (&point != &real.points.back()) continue;
-    result.off[setting].push_back(told.value - point.test_accuracy);
+    const double mean = forecast.mean_accuracy_after(static_cast<double>(point.update));
+    result.off[setting].push_back(mean - point.test_accuracy);
     result.finals_inside[setting] += inside;
   }
 }
 
-/// Replays of simulated runs whose names begin so; each such fit is made once.
+/// All replays of simulated runs whose names begin so, as in cases.yaml; each such fit is made
+/// once.
 const ConvergenceModel& fitted_on(const std::vector<std::string>& begins) {
   static std::map<std::vector<std::string>, ConvergenceModel> models;
   const auto known = models.find(begins);
   if (known != models.end()) return known->second;
-  return models.emplace(begins, fit_curves(recorded(begins, ".simulated.json")).model)
-      .first->second;
+  return models.emplace(begins, fit_curves(replays(begins, Traces::all)).model).first->second;
 }
 
 /// What a model says of real runs whose names begin so. It is asked about the simulated run, whose
 /// staleness is known before the real one; runs without (they are planned in rounds) are left out.
 Comparison compare(const ConvergenceModel& model, const std::vector<std::string>& asked) {
   Comparison result;
-  for (const std::filesystem::path& simulated : recorded(asked, ".simulated.json")) {
+  for (const std::filesystem::path& simulated : replays(asked, Traces::first)) {
     const std::string name = simulated.filename().string();
     const std::string run = name.substr(0, name.find('.'));
     BOOST_TEST_CONTEXT(name) {
@@ -116,13 +119,12 @@ BOOST_AUTO_TEST_CASE(
                                      {{"cnnfit"}, {"cnn4_"}},
                                      {{"cnnfit"}, {"cnn5_"}},
                                      {{"cnnfit"}, {"cnn6_"}}};
-  // Forecast too low, so that 7 of its 48 runs end above their intervals and 1 below.
-  const std::set<std::string> outside = {"cnn4_two_cores_hurts"};
+  // MNIST's CNN near the edge of training: 28 of these 201 runs end outside their intervals.
+  const std::set<std::string> outside = {"cnn4_two_cores_hurts", "cnn5_hurts", "cnn6_hurts",
+                                         "cnn6_two_cores_hurts"};
   // Six workers of the CNN: at the edge of training, where seeds lie up to 25 points apart; and
-  // without momentum, where a little staleness speeds it up, which forecasts do not know. Of
-  // w8_two_cores_hurts the median, which is what is asked here, is 2.07 points above the mean of
-  // the runs; the mean that is forecast is 1.5 above it (tests/validation/staleness/check).
-  const std::set<std::string> off_by_more = {"cnn6_hurts", "cnn6_easy", "w8_two_cores_hurts"};
+  // without momentum, where a little staleness speeds it up, which forecasts do not know.
+  const std::set<std::string> off_by_more = {"cnn6_hurts", "cnn6_easy"};
   for (const Group& group : groups) {
     const Comparison result = compare(fitted_on(group.fits), group.asked);
     BOOST_TEST_CONTEXT(group.asked.front()) {
