@@ -21,9 +21,10 @@ using namespace rehearse;
 
 namespace {
 
-/// Recorded curves of replays by how their names may begin, in order; of one trace of each run, or
-/// of all (RUN.simulated.json, RUN.simulated_1.json ...).
+/// Of a run: RUN.simulated.json, or also RUN.simulated_1.json and so on.
 enum class Traces { first, all };
+
+/// Recorded replays whose names begin with one of these, in order.
 std::vector<std::filesystem::path> replays(const std::vector<std::string>& begins, Traces traces) {
   const std::string end = traces == Traces::first ? ".simulated.json" : ".simulated";
   const std::filesystem::path folder = source_folder() / "tests/validation/staleness/recorded";
