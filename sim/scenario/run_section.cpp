@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "scenario/sections.hpp"
 #include "strategy/named_options.hpp"
@@ -113,6 +115,21 @@ void check_steps(Map& run, const RunOptions& options, std::size_t ranks) {
   (run.has(key) ? run.require(key) : run.where()).fail(message, "simulate fewer steps");
 }
 
+/// Values that PyTorch's constructors take and on which no step's time depends.
+void refuse_values(Map& optimizer) {
+  constexpr std::array<std::pair<const char*, const char*>, 3> kRemedies = {
+      {{"lr", "what it does to accuracy: convergence.learning_rate"},
+       {"learning_rate", "what it does to accuracy: convergence.learning_rate"},
+       {"momentum",
+        "a step with any takes as long as sgd_momentum's; what it does to accuracy: "
+        "convergence.momentum"}}};
+  for (const auto& [key, remedy] : kRemedies) {
+    if (optimizer.has(key))
+      optimizer.require(key).fail(fmt::format("no step's time depends on the value of {}", key),
+                                  remedy);
+  }
+}
+
 }  // namespace
 
 double number_within(Map& map, const std::string& key, double fallback, double low, double high) {
@@ -135,6 +152,7 @@ Optimizer read_optimizer_section(const Value& value) {
                                       "leave one of them out");
     }
   }
+  refuse_values(named.options);
   named.options.finish();
   return optimizer;
 }
