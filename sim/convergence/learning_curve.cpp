@@ -34,11 +34,14 @@ double fresh_progress(const LearningCurve& curve, const CurvePlace& place) {
          place.effective_rate / (1 + place.effective_rate / saturation);
 }
 
-/// Of updates that all are so stale, where fresh ones would have made `progress`.
-double stale_progress(const LearningCurve& curve, const StalePlace& stale, double progress) {
+/// Of updates that are so stale on average, where fresh ones would have made `progress`.
+double stale_progress(const LearningCurve& curve, const StalePlace& stale, double spread_gain,
+                      double progress) {
   constexpr double kNearest = 0.98;     // to the edge
   constexpr double kWorstSlowing = 20;  // in ln, where exp() is still a number
-  const double index = std::min(std::exp(curve[kLogCurvature]) * stale.index, kNearest);
+  const double curvature =
+      std::exp(curve[kLogCurvature] - curve[kSpreadPower] * std::log(spread_gain));
+  const double index = std::min(curvature * stale.index, kNearest);
   if (index <= 0) return progress;
   const double log_odds = std::log(index / (1 - index));
   const double fading =
@@ -60,8 +63,8 @@ double wander(const LearningCurve& curve, double staleness, double cost) {
 LearningCurvePrior learning_curve_prior() {
   LearningCurvePrior prior;
   prior.mean << std::log(0.02), std::log(10), 0.7, std::log(0.1), 1, 2, 0, 0.5, 0, std::log(0.1),
-      std::log(2), 0, 0;
-  prior.deviation << 0.7, 2, 0.4, 1.5, 1.5, 0.6, 1.5, 0.3, 0.5, 1, 1.5, 1, 0.5;
+      std::log(2), 0, 0, 0.5;
+  prior.deviation << 0.7, 2, 0.4, 1.5, 1.5, 0.6, 1.5, 0.3, 0.5, 1, 1.5, 1, 0.5, 0.5;
   return prior;
 }
 
@@ -74,7 +77,7 @@ LogError log_error(const LearningCurve& curve, const CurvePlace& place) {
   const double progress = fresh_progress(curve, place);
   const double healthy = after(progress);
   const auto cost = [&](const StalePlace& stale) {
-    return after(stale_progress(curve, stale, progress)) - healthy;
+    return after(stale_progress(curve, stale, place.spread_gain, progress)) - healthy;
   };
   const double so_far = cost(place.so_far);
   const double penalty = so_far - wander(curve, place.so_far.staleness, so_far) +

@@ -9,8 +9,9 @@ namespace rehearse {
 ///     n = updates - m (1 - m^updates) / (1 - m)
 ///     s = scale n rate / (1 + rate / (saturation batch^b))
 ///     t(r, k) (1 + slowing) = s
-///     slowing = strength (h r / (1 - h r))^steepness (30 / (1 + t))^fading ((1 + k) / 2)^extra
-///     fading = 1 / (1 + exp(-(f + g ln(h r / (1 - h r)))))
+///     q = h r / gain^b
+///     slowing = strength (q / (1 - q))^steepness (30 / (1 + t))^fading ((1 + k) / 2)^extra
+///     fading = 1 / (1 + exp(-(f + g ln(q / (1 - q)))))
 ///     error(t) = floor (1 + noise rate / batch) + initial (1 + t)^-power
 ///     cost = ln(error(t)) - ln(error(s))
 ///     wander = w k (1 - exp(-cost / (w k)))
@@ -32,7 +33,11 @@ namespace rehearse {
 ///
 /// Stale gradients make the steep directions overshoot, which they do for ever where their
 /// curvature h times r, the rate over the edge at a curvature of 1 (StabilityIndices::slowing),
-/// is 1; the network wanders there, and the loss falls the less. Of a cross-entropy the curvature
+/// is 1; the network wanders there, and the loss falls the less. r is of updates that are all as
+/// stale as they are on average. Those whose staleness spreads are stable up to a higher rate, as
+/// what some overshoot others, fresher ones, take back: on a quadratic by `gain`, the edge of the
+/// mean of their distribution over that of the mean staleness (Slowing::spread_gain), of a network by a
+/// power b of it. Of a cross-entropy the curvature
 /// falls with the error (its Gauss-Newton part holds p (1 - p); seen by Cohen et al., "Gradient
 /// descent on neural networks typically occurs at the edge of stability", ICLR 2021), which is why
 /// the slowing fades with the progress that was made in spite of it. Near the edge it need not fade
@@ -62,6 +67,7 @@ enum LearningCurveParameter {
   kLogNoise,
   kLogCurvature,   ///< of h
   kFadingByIndex,  ///< g
+  kSpreadPower,    ///< b
   kLearningCurveParameters
 };
 using LearningCurve = Eigen::Matrix<double, kLearningCurveParameters, 1>;
@@ -86,6 +92,7 @@ struct CurvePlace {
   double batch = 1;   ///< samples per update over the fit's
   StalePlace so_far;  ///< all updates until then
   StalePlace recent;  ///< the last ones; PastStaleness::recent
+  double spread_gain = 1;  ///< Slowing::spread_gain
   double updates = 0;
   double initial_error = 0.9;
 };

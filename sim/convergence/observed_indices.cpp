@@ -3,11 +3,14 @@
 namespace rehearse {
 namespace {
 
+double edge_of(const TrainingSetting& setting, const Staleness& staleness, double compensation) {
+  return mean_stability_edge(staleness,
+                             {.momentum = setting.momentum, .compensation = compensation});
+}
+
 double slowing_index(const TrainingSetting& setting, double staleness, double compensation) {
-  const double edge =
-      mean_stability_edge(nearly_constant_staleness(staleness),
-                          {.momentum = setting.momentum, .compensation = compensation});
-  return setting.learning_rate / edge;
+  return setting.learning_rate /
+         edge_of(setting, nearly_constant_staleness(staleness), compensation);
 }
 
 }  // namespace
@@ -17,8 +20,12 @@ double compensated_part(const TrainingSetting& setting, double strength) {
 }
 
 Slowing slowing_of(const TrainingSetting& setting, double compensation, double order_factor) {
-  return {slowing_index(setting, setting.staleness.mean(), compensation) / order_factor,
-          order_factor, compensation};
+  const double index = slowing_index(setting, setting.staleness.mean(), compensation);
+  const double edge = edge_of(setting, setting.staleness, compensation);
+  return {.index = index / order_factor,
+          .spread_gain = edge * index / setting.learning_rate,
+          .order_factor = order_factor,
+          .compensation = compensation};
 }
 
 CurvePlace place_of(const TrainingSetting& setting, const Slowing& slowing, double updates,
@@ -35,6 +42,7 @@ CurvePlace place_of(const TrainingSetting& setting, const Slowing& slowing, doub
           .batch = setting.samples_per_update / reference,
           .so_far = stale(past.mean),
           .recent = stale(past.recent),
+          .spread_gain = slowing.spread_gain,
           .updates = updates,
           .initial_error = initial_error};
 }

@@ -21,7 +21,7 @@ constexpr double kNone = -1000;  // of a parameter that is a logarithm
 LearningCurve simple_curve() {
   LearningCurve curve;
   curve << std::log(kFloor), std::log(kScale), 1, std::log(kSaturation), std::log(kStrength),
-      kSteep, 0, 1, 0, std::log(0.05), kNone, 0, 0;
+      kSteep, 0, 1, 0, std::log(0.05), kNone, 0, 0, 0;
   return curve;
 }
 
@@ -94,6 +94,19 @@ BOOST_AUTO_TEST_CASE(the_edge_is_the_networks_own_and_slowing_fades_otherwise_ne
     const double slowing =
         kStrength * std::pow(odds, kSteep) * std::pow(30 / (1 + t), of_fading / (1 + of_fading));
     check_near(t * (1 + slowing), 300);
+  }
+}
+
+// Where the edge of the distribution is 3 times as far as that of the mean: an index that is smaller
+// by that to the power of 0.7, and one that is not with a power of 0.
+BOOST_AUTO_TEST_CASE(a_spread_of_the_staleness_takes_the_edge_further_away) {
+  LearningCurve curve = simple_curve();
+  for (const double power : {0.0, 0.7, 1.0}) {
+    curve[kSpreadPower] = power;
+    CurvePlace at = place(0.1, 0.6, 500);
+    at.spread_gain = 3;
+    const CurvePlace nearer = place(0.1, 0.6 * std::pow(3, -power), 500);
+    check_near(log_error(curve, at).value, log_error(simple_curve(), nearer).value);
   }
 }
 
