@@ -121,9 +121,9 @@ BOOST_AUTO_TEST_CASE(
       {{"cnnfit"}, {"cnn4_"}},
       {{"cnnfit"}, {"cnn5_"}},
       {{"cnnfit"}, {"cnn6_"}}};
-  // MNIST's CNN near the edge of training: 41 of these 281 runs end outside their intervals.
-  const std::set<std::string> outside = {"cnn4_two_cores_hurts", "cnn5_hurts", "cnn6_hurts",
-                                         "cnn6_two_cores_hurts"};
+  // MNIST's CNN near the edge of training: 43 of these 313 runs end outside their intervals.
+  const std::set<std::string> outside = {"cnn4_two_cores_hurts", "cnn4_steady_two_cores_hurts",
+                                         "cnn5_hurts", "cnn6_hurts", "cnn6_two_cores_hurts"};
   // Six workers of the CNN: at the edge of training, where seeds lie up to 25 points apart; and
   // without momentum, where a little staleness speeds it up, which forecasts do not know.
   const std::set<std::string> off_by_more = {"cnn6_hurts", "cnn6_easy"};
