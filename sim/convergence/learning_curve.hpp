@@ -36,12 +36,12 @@ namespace rehearse {
 /// is 1; the network wanders there, and the loss falls the less. r is of updates that are all as
 /// stale as they are on average. Those whose staleness spreads are stable up to a higher rate, as
 /// what some overshoot others, fresher ones, take back: on a quadratic by `gain`, the edge of the
-/// mean of their distribution over that of the mean staleness (Slowing::spread_gain), of a network by a
-/// power b of it. Of a cross-entropy the curvature
-/// falls with the error (its Gauss-Newton part holds p (1 - p); seen by Cohen et al., "Gradient
-/// descent on neural networks typically occurs at the edge of stability", ICLR 2021), which is why
-/// the slowing fades with the progress that was made in spite of it. Near the edge it need not fade
-/// as it does far from it, where it may be gone for good: g.
+/// mean of their distribution over that of the mean staleness (Slowing::spread_gain), of a network
+/// by a power b of it. Of a cross-entropy the curvature falls with the error (its Gauss-Newton part
+/// holds p (1 - p); seen by Cohen et al., "Gradient descent on neural networks typically occurs at
+/// the edge of stability", ICLR 2021), which is why the slowing fades with the progress that was
+/// made in spite of it. Near the edge it need not fade as it does far from it, where it may be gone
+/// for good: g.
 ///
 /// r grows with the staleness as what a gradient misses does while the parameters drift. Of a
 /// random walk it misses the root of that: half a power of the staleness, either way, is left open
@@ -89,9 +89,9 @@ struct StalePlace {
 struct CurvePlace {
   double effective_rate = 0.1;
   double momentum = 0;
-  double batch = 1;   ///< samples per update over the fit's
-  StalePlace so_far;  ///< all updates until then
-  StalePlace recent;  ///< the last ones; PastStaleness::recent
+  double batch = 1;        ///< samples per update over the fit's
+  StalePlace so_far;       ///< all updates until then
+  StalePlace recent;       ///< the last ones; PastStaleness::recent
   double spread_gain = 1;  ///< Slowing::spread_gain
   double updates = 0;
   double initial_error = 0.9;

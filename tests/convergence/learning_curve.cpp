@@ -97,8 +97,8 @@ BOOST_AUTO_TEST_CASE(the_edge_is_the_networks_own_and_slowing_fades_otherwise_ne
   }
 }
 
-// Where the edge of the distribution is 3 times as far as that of the mean: an index that is smaller
-// by that to the power of 0.7, and one that is not with a power of 0.
+// Where the edge of the distribution is 3 times as far as that of the mean: an index that is
+// smaller by that to the power of 0.7, and one that is not with a power of 0.
 BOOST_AUTO_TEST_CASE(a_spread_of_the_staleness_takes_the_edge_further_away) {
   LearningCurve curve = simple_curve();
   for (const double power : {0.0, 0.7, 1.0}) {
