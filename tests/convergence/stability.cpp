@@ -218,7 +218,9 @@ BOOST_AUTO_TEST_CASE(the_more_is_compensated_the_less_noise_adds_up) {
 // Its edge is 2 (1 + q) / (1 - q) = 10 at a mean staleness of 2, that of a constant 2 0.618.
 BOOST_AUTO_TEST_CASE(the_gain_of_a_spread_is_the_edge_of_the_distribution_over_that_of_its_mean) {
   TrainingSetting setting{.staleness = geometric_staleness(2), .learning_rate = 0.05};
-  BOOST_TEST(std::abs(slowing_of(setting, 0).spread_gain / (10 / closed_form(2)) - 1) < 1e-6);
+  const Slowing spread = slowing_of(setting, 0);
+  BOOST_TEST(std::abs(spread.spread_gain / (10 / closed_form(2)) - 1) < 1e-6);
+  BOOST_TEST(place_of(setting, spread, 100, 1, 0.9).spread_gain == spread.spread_gain);
   for (const double order_factor : {1.0, 0.5}) {
     setting.staleness = constant_staleness(3);
     const Slowing constant = slowing_of(setting, 0, order_factor);
