@@ -8,14 +8,16 @@ namespace rehearse {
 ///
 ///     n = updates - m (1 - m^updates) / (1 - m)
 ///     s = scale n rate / (1 + rate / (saturation batch^b))
-///     t(r, k) (1 + slowing) = s
+///     dt / ds = 1 / (1 + slowing(t)):
+///         t + slowing(0) ((1 + t)^(1 - fading) - 1) / (1 - fading) = s
 ///     q = h r / gain^b
-///     slowing = strength (q / (1 - q))^steepness (30 / (1 + t))^fading ((1 + k) / 2)^extra
-///     fading = 1 / (1 + exp(-(f + g ln(q / (1 - q)))))
+///     slowing(t) = strength (q / (1 - q))^steepness (30 / (1 + t))^fading ((1 + k) / 2)^extra
+///     fading = ln(1 + exp(f + g ln(q / (1 - q))))
 ///     error(t) = floor (1 + noise rate / batch) + initial (1 + t)^-power
 ///     cost = ln(error(t)) - ln(error(s))
 ///     wander = w k (1 - exp(-cost / (w k)))
-///     ln(error) = ln(error(s)) + (cost - wander)(so far) + wander(recently)
+///     onset = 1 - exp(-(s / c)^o)
+///     ln(error) = ln(error(s)) + onset ((cost - wander)(so far) + wander(recently))
 ///
 /// s is the progress of fresh gradients, t that of stale ones, k the mean staleness, and the error
 /// a power law (Hestness et al., "Deep learning scaling is predictable, empirically", 2017),
@@ -40,8 +42,14 @@ namespace rehearse {
 /// by a power b of it. Of a cross-entropy the curvature falls with the error (its Gauss-Newton part
 /// holds p (1 - p); seen by Cohen et al., "Gradient descent on neural networks typically occurs at
 /// the edge of stability", ICLR 2021), which is why the slowing fades with the progress that was
-/// made in spite of it. Near the edge it need not fade as it does far from it, where it may be gone
-/// for good: g.
+/// made in spite of it: each step is slowed by what is slow then, so that a network whose slowing
+/// fades faster than it progresses (a fading above 1) catches up in the end. Near the edge it need
+/// not fade as it does far from it, where it may be gone for good: g.
+///
+/// Nor is the curvature there from the start: it grows as the network begins to learn
+/// ("progressive sharpening", Cohen et al.). At a low rate the first tens of updates go as if
+/// nothing were stale, and then the error rises again, up to where such staleness holds it:
+/// `onset`, with c the progress after which staleness costs 63 % of what it will.
 ///
 /// r grows with the staleness as what a gradient misses does while the parameters drift. Of a
 /// random walk it misses the root of that: half a power of the staleness, either way, is left open
@@ -60,7 +68,7 @@ enum LearningCurveParameter {
   kLogSaturation,
   kLogStrength,
   kSteepness,
-  kFadingLogit,  ///< f: ln(fading / (1 - fading)) halfway to the edge
+  kFading,  ///< f: fading = ln(1 + exp(f)) halfway to the edge
   kBatchPower,
   kStalenessPower,  ///< `extra`
   kLogWander,       ///< of w
@@ -68,6 +76,8 @@ enum LearningCurveParameter {
   kLogCurvature,   ///< of h
   kFadingByIndex,  ///< g
   kSpreadPower,    ///< b
+  kLogOnset,       ///< of c
+  kLogOnsetPower,  ///< of o
   kLearningCurveParameters
 };
 using LearningCurve = Eigen::Matrix<double, kLearningCurveParameters, 1>;

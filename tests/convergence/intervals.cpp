@@ -125,11 +125,14 @@ TrainingSetting ending(double mean, double rate) {
 
 }  // namespace
 
-// In worlds where staleness still costs more by the end of a run than what may go with it.
+// In worlds where staleness still costs more by the end of a run than what may go with it, as its
+// slowing fades little.
 BOOST_AUTO_TEST_CASE(the_fit_finds_which_part_of_its_cost_goes_with_the_staleness) {
   for (const double most : {0.03, 0.1, 0.3}) {
     World world;
-    world.curve[kLogStrength] = 4;
+    world.curve[kLogStrength] = 2.5;
+    world.curve[kLogCurvature] = 1;
+    world.curve[kFading] = -1;
     world.curve[kLogWander] = std::log(most);
     std::vector<Observation> runs = runs_of(world, {0, 3, 12}, 100);
     const double before = fit_convergence(runs).fitted.covariance(kLogWander, kLogWander);

@@ -15,19 +15,26 @@ namespace {
 constexpr double kUntrained = 0.9;
 constexpr double kFloor = 0.03, kScale = 8, kSaturation = 0.3, kStrength = 5, kSteep = 1.5;
 
-constexpr double kNone = -1000;  // of a parameter that is a logarithm
+constexpr double kNone = -1000;                  // of a parameter that is a logarithm
+const double kHalf = std::log(std::expm1(0.5));  // of kFading: ln(1 + exp(it)) = 1/2
 
-/// With powers of 1, a fading of 1/2, a curvature of 1 and no noise at the floor.
+/// With powers of 1, a fading of 1/2, a curvature of 1, no noise at the floor, and staleness that
+/// costs from the start.
 LearningCurve simple_curve() {
   LearningCurve curve;
   curve << std::log(kFloor), std::log(kScale), 1, std::log(kSaturation), std::log(kStrength),
-      kSteep, 0, 1, 0, std::log(0.05), kNone, 0, 0, 0;
+      kSteep, kHalf, 1, 0, std::log(0.05), kNone, 0, 0, 0, kNone, 0;
   return curve;
 }
 
 /// The progress that an error stands for: error = floor + untrained / (1 + t).
 double progress_of(const LogError& error) {
   return kUntrained / (std::exp(error.value) - kFloor) - 1;
+}
+
+/// What fresh gradients would have made where a stale one made t, with such a slowing at t = 0.
+double fresh_of(double t, double slowing, double fading) {
+  return t + slowing * (std::pow(1 + t, 1 - fading) - 1) / (1 - fading);
 }
 
 CurvePlace place(double rate, const StalePlace& stale, double updates, double batch = 1) {
@@ -61,22 +68,22 @@ BOOST_AUTO_TEST_CASE(a_batch_and_a_rate_twice_as_large_go_twice_as_far_with_an_u
   check_near(large.value, log_error(simple_curve(), place(0.1, 0, 1000)).value);
 }
 
-// t (1 + 5 (r / (1 - r))^1.5 (30 / (1 + t))^0.5) is what fresh gradients would have made.
+// ds / dt = 1 + 5 (r / (1 - r))^1.5 (30 / (1 + t))^0.5, from 0 on.
 BOOST_AUTO_TEST_CASE(staleness_slows_progress_by_its_index_and_less_so_the_more_was_made) {
   for (const double index : {0.02, 0.3, 0.7, 0.97}) {
     for (const double updates : {1.0, 50.0, 5000.0}) {
       const LogError stale = log_error(simple_curve(), place(0.1, index, updates));
       const double t = progress_of(stale);
       const double slowing = kStrength * std::pow(index / (1 - index), kSteep);
-      check_near(t * (1 + slowing * std::sqrt(30 / (1 + t))), 0.6 * updates);
+      check_near(fresh_of(t, slowing * std::sqrt(30), 0.5), 0.6 * updates);
       const LogError fresh = log_error(simple_curve(), place(0.1, 0, updates));
       check_near(1 + stale.value - fresh.value, 1 + stale.penalty);
     }
   }
 }
 
-// With a curvature of 2.5 the edge is at an index of 0.4. The odds of a fading of 1/2 are 1; with
-// g = -0.8 they are the index's own to that power.
+// With a curvature of 2.5 the edge is at an index of 0.4. A fading of 1/2 is ln(1 + (sqrt(e) - 1));
+// with g = -0.8 what is added to 1 goes with the index's odds to that power.
 BOOST_AUTO_TEST_CASE(the_edge_is_the_networks_own_and_slowing_fades_otherwise_near_it) {
   LearningCurve curve = simple_curve();
   curve[kLogCurvature] = std::log(2.5);
@@ -89,12 +96,48 @@ BOOST_AUTO_TEST_CASE(the_edge_is_the_networks_own_and_slowing_fades_otherwise_ne
   curve[kFadingByIndex] = -0.8;
   for (const double index : {0.02, 0.2, 0.35}) {
     const double odds = 2.5 * index / (1 - 2.5 * index);
-    const double of_fading = std::pow(odds, -0.8);
+    const double fading = std::log1p(std::expm1(0.5) * std::pow(odds, -0.8));
+    BOOST_TEST((fading > 1) == (index == 0.02));
     const double t = progress_of(log_error(curve, place(0.1, index, 500)));
-    const double slowing =
-        kStrength * std::pow(odds, kSteep) * std::pow(30 / (1 + t), of_fading / (1 + of_fading));
-    check_near(t * (1 + slowing), 300);
+    const double slowing = kStrength * std::pow(odds, kSteep) * std::pow(30, fading);
+    check_near(fresh_of(t, slowing, fading), 300);
   }
+}
+
+// ds / dt = 1 + 30 a / (1 + t): s = t + 30 a ln(1 + t). With a fading of 2 no more than 900 a is
+// ever lost.
+BOOST_AUTO_TEST_CASE(a_network_catches_up_where_slowing_fades_faster_than_it_progresses) {
+  LearningCurve curve = simple_curve();
+  const double slowing = kStrength * std::pow(0.3 / 0.7, kSteep);
+  curve[kFading] = std::log(std::expm1(1));
+  const double t = progress_of(log_error(curve, place(0.1, 0.3, 500)));
+  check_near(t + 30 * slowing * std::log1p(t), 300);
+  curve[kFading] = std::log(std::expm1(2));
+  const double late = progress_of(log_error(curve, place(0.1, 0.3, 1e7)));
+  BOOST_TEST(std::abs(6e6 - late - 900 * slowing) < 0.01);
+}
+
+// After a progress of 20, (1 - 1/e) of what staleness costs; after 5, with a power of 3, 1 / 64 as
+// many e-folds.
+BOOST_AUTO_TEST_CASE(staleness_costs_nothing_before_the_network_has_begun_to_learn) {
+  LearningCurve curve = simple_curve();
+  curve[kLogOnset] = std::log(20);
+  curve[kLogOnsetPower] = std::log(3);
+  for (const double progress : {20.0, 5.0, 1e-3}) {
+    const CurvePlace stale = place(0.1, 0.3, progress / 0.6);
+    const double full = log_error(simple_curve(), stale).penalty;
+    const double share = -std::expm1(-std::pow(progress / 20, 3));
+    const LogError seen = log_error(curve, stale);
+    BOOST_TEST(std::abs(seen.penalty - share * full) < 1e-12);
+    const double healthy = log_error(curve, place(0.1, 0, progress / 0.6)).value;
+    check_near(1 + seen.value - healthy, 1 + seen.penalty);
+  }
+  BOOST_TEST(log_error(curve, place(0.1, 0.3, 0)).penalty == 0);
+  // The error rises again, as in real runs.
+  const auto error = [&](double progress) {
+    return log_error(curve, place(0.1, 0.8, progress / 0.6)).value;
+  };
+  BOOST_TEST(error(25) > error(10));
 }
 
 // Where the edge of the distribution is 3 times as far as that of the mean: an index that is
@@ -116,9 +159,9 @@ BOOST_AUTO_TEST_CASE(staleness_slows_by_a_power_of_it_at_the_same_index) {
   curve[kStalenessPower] = 0.4;
   for (const double staleness : {0.0, 1.0, 6.0}) {
     const double t = progress_of(log_error(curve, place(0.1, {staleness, 0.3}, 500)));
-    const double slowing = kStrength * std::pow(0.3 / 0.7, kSteep) * std::sqrt(30 / (1 + t)) *
+    const double slowing = kStrength * std::pow(0.3 / 0.7, kSteep) * std::sqrt(30) *
                            std::pow((1 + staleness) / 2, 0.4);
-    check_near(t * (1 + slowing), 300);
+    check_near(fresh_of(t, slowing, 0.5), 300);
   }
 }
 

@@ -24,7 +24,7 @@ struct World {
 
   World() {
     curve << std::log(0.03), std::log(8), 0.8, std::log(0.3), 1.5, 1.6, 0, 0.5, 0, std::log(0.1),
-        std::log(2), 0, 0, 0.5;
+        std::log(2), 0, 0, 0.5, 1, std::log(3);
   }
 
   StabilityIndices indices(const TrainingSetting& setting) const {
