@@ -28,6 +28,8 @@ Jitter read_jitter(Map& run) {
     jitter.distribution = Jitter::Distribution::lognormal;
     named.options.require("cv");
     jitter.cv = number_within(named.options, "cv", 0, 0, 10);
+  } else {
+    jitter.cv = number_within(named.options, "cv", 1, 0, 1);
   }
   named.options.finish();
   return jitter;

@@ -34,7 +34,8 @@ double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t step)
     return slowdown * std::exp(drift(stream));
   }
   if (schedule.jitter.distribution == Jitter::Distribution::exponential)
-    return slowdown * -std::log1p(-uniform01(stream));
+    return slowdown *
+           ((1 - schedule.jitter.cv) - schedule.jitter.cv * std::log1p(-uniform01(stream)));
   // A lognormal of mean 1: sigma^2 = ln(1 + cv^2), mu = -sigma^2 / 2.
   const double variance = std::log1p(schedule.jitter.cv * schedule.jitter.cv);
   boost::random::normal_distribution<double> normal(-variance / 2, std::sqrt(variance));
@@ -42,7 +43,6 @@ double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t step)
 }
 
 double compute_variation(const Schedule& schedule) {
-  if (schedule.jitter.distribution == Jitter::Distribution::exponential) return 1;
   if (schedule.jitter.distribution != Jitter::Distribution::measured) return schedule.jitter.cv;
   double most = 0;
   for (const Program& program : schedule.programs) {

@@ -148,7 +148,9 @@ struct RankSpec {
 struct Jitter {
   enum class Distribution { none, lognormal, exponential, measured };
   Distribution distribution = Distribution::none;
-  double cv = 0;  ///< standard deviation over mean (lognormal; an exponential has 1)
+  /// Standard deviation over mean. Of an exponential, which is 1 - cv and an exponential draw of
+  /// mean cv: 0 to 1.
+  double cv = 0;
   /// Compute::spread of operations whose own is less (measured).
   double least_spread = 0;
   /// Standard deviation of ln of a (rank, training step)'s factor (measured).

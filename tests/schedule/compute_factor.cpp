@@ -51,21 +51,28 @@ BOOST_AUTO_TEST_CASE(a_lognormal_has_mean_1_and_its_cv) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(an_exponential_has_mean_1_and_cv_1) {
-  const Moments drawn = moments(two_ranks({Distribution::exponential}), RankId(0), 40000);
-  BOOST_CHECK_SMALL(drawn.mean - 1, 5 * 1.0 / 200);
-  BOOST_CHECK_CLOSE(drawn.cv, 1, 5);
+BOOST_AUTO_TEST_CASE(an_exponential_has_mean_1_and_its_cv) {
+  for (const double cv : {0.1, 0.6, 1.0}) {
+    const Moments drawn = moments(two_ranks({Distribution::exponential, cv}), RankId(0), 40000);
+    BOOST_CHECK_SMALL(drawn.mean - 1, 5 * cv / 200);
+    BOOST_CHECK_CLOSE(drawn.cv, cv, 5);
+  }
 }
 
-// Memoryless: exp(-x) of the draws are above x, here x = 1, 2, 3; the error of a share p is
-// sqrt(p(1-p)/40000).
+// Memoryless beyond what every step takes: exp(-x) of the draws are above 1 - cv + cv x, here x =
+// 1, 2, 3, and none is below 1 - cv; the error of a share p is sqrt(p(1-p)/40000).
 BOOST_AUTO_TEST_CASE(an_exponential_s_tail_is_exp_of_minus_x) {
-  const Schedule schedule = two_ranks({Distribution::exponential});
-  for (const double x : {1.0, 2.0, 3.0}) {
-    int above = 0;
-    for (std::uint32_t k = 0; k < 40000; ++k) above += compute_factor(schedule, RankId(0), k) > x;
-    const double share = std::exp(-x);
-    BOOST_CHECK_SMALL(above / 40000.0 - share, 5 * std::sqrt(share * (1 - share) / 40000));
+  for (const double cv : {0.3, 1.0}) {
+    const Schedule schedule = two_ranks({Distribution::exponential, cv});
+    std::vector<double> draws;
+    for (std::uint32_t k = 0; k < 40000; ++k)
+      draws.push_back((compute_factor(schedule, RankId(0), k) - (1 - cv)) / cv);
+    BOOST_TEST(*std::ranges::min_element(draws) > -1e-12);
+    for (const double x : {1.0, 2.0, 3.0}) {
+      const auto above = std::ranges::count_if(draws, [&](double draw) { return draw > x; });
+      const double share = std::exp(-x);
+      BOOST_CHECK_SMALL(above / 40000.0 - share, 5 * std::sqrt(share * (1 - share) / 40000));
+    }
   }
 }
 
@@ -128,7 +135,7 @@ BOOST_AUTO_TEST_CASE(a_measured_drift_is_one_factor_of_a_rank_in_a_step) {
 BOOST_AUTO_TEST_CASE(computations_vary_as_their_jitter_says) {
   BOOST_CHECK_EQUAL(compute_variation(two_ranks({})), 0);
   BOOST_CHECK_EQUAL(compute_variation(two_ranks({Distribution::lognormal, 0.3})), 0.3);
-  BOOST_CHECK_EQUAL(compute_variation(two_ranks({Distribution::exponential})), 1);
+  BOOST_CHECK_EQUAL(compute_variation(two_ranks({Distribution::exponential, 0.6})), 0.6);
   // Quartiles at exp(-q sigma) and exp(q sigma): a range of 0.2 is 2 sinh(q sigma).
   const double sigma = std::log(0.1 + std::sqrt(1.01)) / 0.6744897501960817;
   const double one = std::sqrt(std::exp(sigma * sigma) - 1);
