@@ -124,7 +124,11 @@ void add_forecast(CLI::App& app, ForecastCommand& command) {
   add_overrides(*forecast, command.overrides, "Replace a value of the scenario (repeatable)");
   forecast->add_flag("--whole-run", command.whole_run,
                      "The scenario's steps are all, with their end");
-  forecast->add_option("--staleness", command.staleness, "A mean, or counts: 0:10,1:20,7:3")
+  forecast
+      ->add_option(
+          "--staleness", command.staleness,
+          "A mean, of updates that are all as stale (near the edge the worst case), or counts: "
+          "0:10,1:20,7:3")
       ->type_name("UPDATES");
   add_forecast_question(*forecast, command);
   forecast->add_flag("--best-bound", command.best_bound, "Compare staleness bounds, simulated");

@@ -140,13 +140,19 @@ double Forecast::mean_accuracy_after(double updates) const {
          model_.initial_error * boost::math::cdf(boost::math::complement(normal, cut));
 }
 
-/// When the error that `part` of the runs do not exceed has fallen to `error`.
+/// When the error that `part` of the runs do not exceed has first fallen to `error`: where
+/// staleness costs nothing at the start, it may rise above that again.
 std::optional<double> Forecast::updates_until(double error, double part) const {
   if (model_.initial_error <= error) return 0;
   const auto reached = [&](double updates) { return error_quantile(updates, part) <= error; };
+  constexpr double kStep = 1.1;  // shorter than such a rise
+  const double last = kFurthest * std::max(1.0, model_.domain.most_updates);
   double low = 1e-3;
-  double high = kFurthest * std::max(1.0, model_.domain.most_updates);
-  if (!reached(high)) return std::nullopt;
+  double high = low;
+  while (!reached(high)) {
+    if (high >= last) return std::nullopt;
+    low = std::exchange(high, std::min(last, high * kStep));
+  }
   for (int i = 0; i < 60; ++i) {
     const double middle = std::sqrt(low * high);
     (reached(middle) ? high : low) = middle;

@@ -273,6 +273,20 @@ BOOST_AUTO_TEST_CASE(a_value_lies_in_its_interval_from_the_first_update_on) {
   }
 }
 
+// Before staleness costs anything an accuracy is reached that is lost again for a while.
+BOOST_AUTO_TEST_CASE(an_accuracy_is_reached_when_it_is_first) {
+  ConvergenceModel model = simple_model({});
+  model.fitted.curve[kLogOnset] = std::log(20);
+  model.fitted.curve[kLogOnsetPower] = std::log(3);
+  const Forecast forecast(model, {nearly_constant_staleness(7), 0.1, 0, 1});
+  const auto accuracy = [&](double updates) { return forecast.accuracy_after(updates).value; };
+  const double reached = accuracy(10);
+  BOOST_REQUIRE(forecast.verdict() != Verdict::diverges);
+  BOOST_TEST(accuracy(50) < reached);
+  BOOST_TEST(accuracy(1e4) > reached);
+  check_near(forecast.updates_to(reached).value.value(), 10);
+}
+
 // --- along a run
 
 // Workers are done after the 100th update: as stale as 4 until then, as 3.5 on average after the
