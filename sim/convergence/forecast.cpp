@@ -145,7 +145,7 @@ double Forecast::mean_accuracy_after(double updates) const {
 std::optional<double> Forecast::updates_until(double error, double part) const {
   if (model_.initial_error <= error) return 0;
   const auto reached = [&](double updates) { return error_quantile(updates, part) <= error; };
-  constexpr double kStep = 1.1;  // shorter than such a rise
+  constexpr double kStep = 1.1;  // what is held for less of the time until then may be missed
   const double last = kFurthest * std::max(1.0, model_.domain.most_updates);
   double low = 1e-3;
   double high = low;

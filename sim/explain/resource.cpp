@@ -134,7 +134,7 @@ bool uses(Resource resource, const Machine& machine, const std::set<PortKind>& p
       return std::ranges::any_of(schedule.ranks,
                                  [](const RankSpec& rank) { return rank.delay > Seconds(0); });
     case Resource::jitter:
-      return schedule.jitter.distribution == Jitter::Distribution::lognormal;
+      return schedule.jitter.cv > 0;  // not where it was measured
   }
   throw InternalError("internal error: unknown resource");
 }

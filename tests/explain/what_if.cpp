@@ -208,6 +208,19 @@ BOOST_AUTO_TEST_CASE(with_everything_faster_every_step_is_as_much_faster) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(jitter_is_what_a_spread_that_is_given_scales_and_not_one_that_was_measured) {
+  Machine machine = machine_of(Ddp{.bucket_cap_mb = 2});
+  for (const auto distribution :
+       {Jitter::Distribution::lognormal, Jitter::Distribution::exponential}) {
+    machine.schedule.jitter = {distribution, 0.5};
+    BOOST_TEST(std::ranges::count(resources_of(machine, {}), Resource::jitter) == 1);
+    speed_up(Resource::jitter, 1.25, machine);
+    BOOST_CHECK_CLOSE(machine.schedule.jitter.cv, 0.4, kPercent);
+  }
+  machine.schedule.jitter = {.distribution = Jitter::Distribution::measured};
+  BOOST_TEST(std::ranges::count(resources_of(machine, {}), Resource::jitter) == 0);
+}
+
 BOOST_AUTO_TEST_CASE(with_everything_faster_calibrated_collectives_are_as_much_faster) {
   Machine machine = machine_of(Ddp{.bucket_cap_mb = 2});
   CommProfile profile;
