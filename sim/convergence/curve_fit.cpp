@@ -24,14 +24,25 @@ FittedCurve fit_with(const Spreads& spreads, const std::vector<Sample>& samples,
   for (const Sample& sample : samples)
     scale.push_back(sample.weight / spreads.at(log_error(guess, sample.place).penalty));
   const auto count = static_cast<Eigen::Index>(samples.size());
-  const auto residuals = [&](const Eigen::VectorXd& at) {
+  const auto residuals = [&](const Eigen::VectorXd& at, Eigen::MatrixXd* slope) {
     Eigen::VectorXd all(count + kLearningCurveParameters);
+    if (slope) slope->setZero(all.size(), kLearningCurveParameters);
     for (Eigen::Index i = 0; i < count; ++i) {
       const Sample& sample = samples[static_cast<std::size_t>(i)];
-      const double off = log_error(at, sample.place).value - sample.log_error;
-      all[i] = softened(off * scale[static_cast<std::size_t>(i)], kHuberWidth);
+      const double by = scale[static_cast<std::size_t>(i)];
+      if (!slope) {
+        const double off = log_error(at, sample.place).value - sample.log_error;
+        all[i] = softened(off * by, kHuberWidth).value;
+        continue;
+      }
+      const LogErrorSlope error = log_error_slope(at, sample.place);
+      const Softened soft = softened((error.value - sample.log_error) * by, kHuberWidth);
+      all[i] = soft.value;
+      slope->row(i) = soft.slope * by * error.slope.transpose();
     }
     all.tail(kLearningCurveParameters) = (at - prior.mean).cwiseQuotient(prior.deviation);
+    if (slope)
+      slope->bottomRows(kLearningCurveParameters).diagonal() = prior.deviation.cwiseInverse();
     return all;
   };
   const LeastSquares found = least_squares(residuals, guess);
@@ -88,15 +99,7 @@ CurveFit fit_curve(const std::vector<Sample>& samples, const LearningCurve& star
 }
 
 double FittedCurve::unknown_variance(const CurvePlace& place) const {
-  LearningCurve slope;
-  for (int i = 0; i < kLearningCurveParameters; ++i) {
-    constexpr double kStep = 1e-5;
-    LearningCurve low = curve;
-    LearningCurve high = curve;
-    low[i] -= kStep;
-    high[i] += kStep;
-    slope[i] = (log_error(high, place).value - log_error(low, place).value) / (2 * kStep);
-  }
+  const LearningCurve slope = log_error_slope(curve, place).slope;
   return slope.dot(covariance * slope);
 }
 

@@ -113,4 +113,11 @@ struct LogError {
 };
 LogError log_error(const LearningCurve& curve, const CurvePlace& place);
 
+/// The same value, and how it changes with each parameter.
+struct LogErrorSlope {
+  double value = 0;
+  LearningCurve slope;
+};
+LogErrorSlope log_error_slope(const LearningCurve& curve, const CurvePlace& place);
+
 }  // namespace rehearse

@@ -11,24 +11,10 @@ namespace {
 
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
-using Residuals = std::function<VectorXd(const VectorXd&)>;
 
 constexpr int kMostSteps = 100;
 constexpr double kTolerance = 1e-8;  // of the cost, relative
 constexpr double kMostDamping = 1e12;
-
-MatrixXd jacobian(const Residuals& residuals, const VectorXd& at, Eigen::Index rows) {
-  MatrixXd result(rows, at.size());
-  for (Eigen::Index i = 0; i < at.size(); ++i) {
-    const double step = 1e-6 * std::max(1.0, std::abs(at[i]));
-    VectorXd low = at;
-    VectorXd high = at;
-    low[i] -= step;
-    high[i] += step;
-    result.col(i) = (residuals(high) - residuals(low)) / (2 * step);
-  }
-  return result;
-}
 
 /// Goes down from `at` by the first damped step that does; false where none does.
 bool descend(const Residuals& residuals, const MatrixXd& normal, const VectorXd& gradient,
@@ -37,7 +23,7 @@ bool descend(const Residuals& residuals, const MatrixXd& normal, const VectorXd&
     MatrixXd damped = normal;
     damped.diagonal() += damping * normal.diagonal();
     const VectorXd next = at - damped.ldlt().solve(gradient);
-    const double next_cost = 0.5 * residuals(next).squaredNorm();
+    const double next_cost = 0.5 * residuals(next, nullptr).squaredNorm();
     if (!(next_cost <= cost)) continue;
     at = next;
     cost = next_cost;
@@ -51,28 +37,29 @@ bool descend(const Residuals& residuals, const MatrixXd& normal, const VectorXd&
 
 LeastSquares least_squares(const Residuals& residuals, const VectorXd& start) {
   VectorXd at = start;
-  VectorXd now = residuals(at);
+  MatrixXd slope;
+  VectorXd now = residuals(at, &slope);
   check(now.size() >= at.size() && now.allFinite(), "a fit starts from finite residuals");
   double cost = 0.5 * now.squaredNorm();
   double damping = 1e-3;
   MatrixXd normal;
   for (int step = 0; step < kMostSteps; ++step) {
-    const MatrixXd slope = jacobian(residuals, at, now.size());
     normal = slope.transpose() * slope;
     check(normal.diagonal().minCoeff() > 0, "every parameter of a fit has an effect");
     const double before = cost;
     if (!descend(residuals, normal, slope.transpose() * now, at, cost, damping)) break;
-    now = residuals(at);
     if (before - cost <= kTolerance * before) break;
+    now = residuals(at, &slope);
   }
   const auto size = at.size();
   return {at, normal.ldlt().solve(MatrixXd::Identity(size, size)), cost};
 }
 
-double softened(double residual, double width) {
+Softened softened(double residual, double width) {
   const double part = residual / width;
+  const double root = std::sqrt(1 + part * part);
   // 2 w^2 (sqrt(1 + p^2) - 1) in a form that is exact near 0.
-  return residual * std::sqrt(2 / (std::sqrt(1 + part * part) + 1));
+  return {residual * std::sqrt(2 / (root + 1)), std::sqrt((root + 1) / 2) / root};
 }
 
 }  // namespace rehearse

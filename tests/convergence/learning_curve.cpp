@@ -56,6 +56,39 @@ void check_near(double value, double expected) {
 
 }  // namespace
 
+// Against central differences, which are exact to about 1e-9: with momentum, at another batch, near
+// the edge and far from it, with staleness that was other than it is, a fading of 1, and none of
+// it.
+BOOST_AUTO_TEST_CASE(slopes_are_those_of_the_curve) {
+  LearningCurve curve = simple_curve();
+  curve[kLogNoise] = std::log(2);
+  curve[kFadingByIndex] = -0.8;
+  curve[kSpreadPower] = 0.4;
+  curve[kLogOnset] = std::log(20);
+  curve[kLogOnsetPower] = std::log(3);
+  std::vector<CurvePlace> places;
+  for (const double index : {0.0, 0.2, 0.5, 0.9})
+    for (const double updates : {3.0, 40.0, 700.0}) {
+      CurvePlace one = place(0.1, StalePlace{3, index}, updates, 1.5);
+      one.momentum = 0.9;
+      one.recent = {1, 0.3 * index};
+      one.spread_gain = 1.2;
+      places.push_back(one);
+    }
+  for (const CurvePlace& one : places) {
+    const LogErrorSlope exact = log_error_slope(curve, one);
+    BOOST_TEST(exact.value == log_error(curve, one).value, boost::test_tools::tolerance(1e-12));
+    for (int i = 0; i < kLearningCurveParameters; ++i) {
+      constexpr double kStep = 1e-5;
+      LearningCurve low = curve, high = curve;
+      low[i] -= kStep;
+      high[i] += kStep;
+      const double about = (log_error(high, one).value - log_error(low, one).value) / (2 * kStep);
+      BOOST_TEST(std::abs(exact.slope[i] - about) < 1e-7, "parameter " << i);
+    }
+  }
+}
+
 // 8 x 500 x 0.1 / (1 + 0.1 / 0.3) = 300.
 BOOST_AUTO_TEST_CASE(fresh_gradients_progress_with_the_rate_as_far_as_noise_lets_them) {
   check_near(progress_of(log_error(simple_curve(), place(0.1, 0, 500))), 300);
