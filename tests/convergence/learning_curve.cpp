@@ -75,7 +75,14 @@ BOOST_AUTO_TEST_CASE(slopes_are_those_of_the_curve) {
       one.spread_gain = 1.2;
       places.push_back(one);
     }
-  for (const CurvePlace& one : places) {
+  // A slowing that fades by 1 exactly: its integral is a logarithm there.
+  LearningCurve by_one = curve;
+  by_one[kFading] = std::log(std::expm1(1));
+  by_one[kFadingByIndex] = 0;
+  const std::size_t count = places.size();
+  for (std::size_t at = 0; at < 2 * count; ++at) {
+    const CurvePlace& one = places[at % count];
+    if (at == count) curve = by_one;
     const LogErrorSlope exact = log_error_slope(curve, one);
     BOOST_TEST(exact.value == log_error(curve, one).value, boost::test_tools::tolerance(1e-12));
     for (int i = 0; i < kLearningCurveParameters; ++i) {
