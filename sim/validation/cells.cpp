@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "report/page.hpp"
+
 namespace rehearse {
 namespace {
 
@@ -56,7 +58,7 @@ std::string value_words(const std::string& metric, double value) {
 
 std::string predicted_words(const ComparedMetric& metric) {
   if (metric.kind() == ErrorKind::distance) return kNothing;
-  return value_words(metric.metric, metric.predicted);
+  return metric.odds ? metric.odds->verdict : value_words(metric.metric, metric.predicted);
 }
 
 std::string measured_words(const ComparedMetric& metric) {
@@ -65,6 +67,7 @@ std::string measured_words(const ComparedMetric& metric) {
 }
 
 std::string interval_words(const ComparedMetric& metric) {
+  if (metric.odds) return percent(metric.odds->failure_probability) + " fail";
   if (!metric.interval) return kNothing;
   const std::string low = value_words(metric.metric, metric.interval->low);
   const std::string high = value_words(metric.metric, metric.interval->high);
@@ -117,6 +120,11 @@ std::vector<std::string> accuracy_cells(const AccuracySummary& one) {
           of("{} of {}", one.coverage.inside, one.coverage.intervals),
           of("{} of {}", one.points.inside, one.points.intervals),
           of("{} of {}", one.right, one.verdicts)};
+}
+
+std::vector<std::string> failure_cells(const FailureSummary& one) {
+  return {std::to_string(one.runs), fmt::format("{:.1f} ± {:.1f}", one.expected, one.deviation),
+          std::to_string(one.failed)};
 }
 
 namespace {

@@ -20,7 +20,8 @@ std::string value_words(const std::string& metric, double value);
 // The cells of one compared number; "-" where there is nothing to say.
 std::string predicted_words(const ComparedMetric& metric);
 std::string measured_words(const ComparedMetric& metric);
-std::string interval_words(const ComparedMetric& metric);  ///< "11.8 to 12.9 ms"
+/// "11.8 to 12.9 ms"; of a forecast's verdict its odds: "24.0 % fail".
+std::string interval_words(const ComparedMetric& metric);
 /// "-3.1 %", "+0.12", "0.08", "-0.85 points", "right".
 std::string error_words(const ComparedMetric& metric);
 std::string inside_words(const ComparedMetric& metric);  ///< "yes" or "no"
@@ -30,6 +31,11 @@ std::string inside_words(const ComparedMetric& metric);  ///< "yes" or "no"
 std::vector<std::string> accuracy_cells(const AccuracySummary& one);
 inline const std::vector<std::string> kAccuracyTitles = {
     "by", "runs", "mean off by", "most", "worst setting", "ends in", "points in", "right"};
+
+/// A line of what forecasts said of failures after their verdict: runs, how many of them their odds
+/// let fail with its standard deviation, and how many did.
+std::vector<std::string> failure_cells(const FailureSummary& one);
+inline const std::vector<std::string> kFailureTitles = {"runs", "expected to fail", "fail"};
 
 /// A line of a setting after its name: real runs and replays that fail, with the odds that this is
 /// chance; mean ends in percent with standard errors, of all runs and of those that train; real

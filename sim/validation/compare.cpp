@@ -114,6 +114,7 @@ void compare_learned(const ValidationCase& one, const Measurement& measurement,
     if (measurement.metric == kDiverges) {
       row.predicted = told.failed ? 1 : 0;
       row.error = row.predicted == row.measured ? 0 : 1;
+      row.odds = told.odds;
     } else {
       row.predicted = told.accuracy;
       row.error = 100 * (row.predicted - row.measured);

@@ -15,6 +15,12 @@ struct Range {
   double low = 0, high = 0;
 };
 
+/// What a forecast says of whether a run fails.
+struct SaidOdds {
+  std::string verdict;  ///< the report's: "converges", "may diverge" or "diverges"
+  double failure_probability = 0;
+};
+
 /// One number, predicted and measured.
 struct ComparedMetric {
   std::string metric;
@@ -23,9 +29,10 @@ struct ComparedMetric {
   double predicted = 0;  ///< likewise
   double error = 0;      ///< as error_kind(metric) says
   std::optional<Range> interval;
-  std::string by = {};              ///< who says so, where it is not the simulation itself
-  std::string setting = {};         ///< whose runs differ by their seed alone; of accuracy
-  std::optional<double> mean = {};  ///< of a forecast's accuracy, whose `predicted` is a median
+  std::string by = {};                ///< who says so, where it is not the simulation itself
+  std::string setting = {};           ///< whose runs differ by their seed alone; of accuracy
+  std::optional<double> mean = {};    ///< of a forecast's accuracy, whose `predicted` is a median
+  std::optional<SaidOdds> odds = {};  ///< of a forecast's verdict
   /// Of a forecast's accuracy: of the points of the recorded curve, those that its intervals hold.
   std::size_t points = 0, points_inside = 0;
 

@@ -44,10 +44,11 @@ void add_csv_row(const CaseFile& file, const ValidationCase& one, const Compared
     text += kind == metric.kind() ? fmt::format(",{}", metric.error) : std::string(",");
   }
   const std::optional<bool> inside = metric.inside();
-  text += fmt::format(",{},{},{},,{},{},{}\n", inside ? (*inside ? "true" : "false") : "",
+  text += fmt::format(",{},{},{},,{},{},{},{}\n", inside ? (*inside ? "true" : "false") : "",
                       one.held_out, csv_field(one.note), csv_field(metric.by),
                       metric.kind() == ErrorKind::points ? fmt::to_string(metric.error) : "",
-                      metric.kind() == ErrorKind::verdict ? fmt::to_string(metric.error == 0) : "");
+                      metric.kind() == ErrorKind::verdict ? fmt::to_string(metric.error == 0) : "",
+                      metric.odds ? fmt::to_string(metric.odds->failure_probability) : "");
 }
 
 Json metric_object(const ComparedMetric& metric) {
@@ -57,6 +58,10 @@ Json metric_object(const ComparedMetric& metric) {
     object["predicted"] = metric.predicted > 0;
     object["measured"] = metric.measured > 0;
     object["right"] = metric.error == 0;
+    if (metric.odds) {
+      object["verdict"] = metric.odds->verdict;
+      object["failure_probability"] = metric.odds->failure_probability;
+    }
     return object;
   }
   if (metric.kind() != ErrorKind::distance) {
@@ -126,6 +131,18 @@ Json accuracy_objects(const std::vector<AccuracySummary>& lines) {
   return objects;
 }
 
+Json failure_objects(const std::vector<FailureSummary>& lines) {
+  Json objects = Json::array();
+  for (const FailureSummary& one : lines) {
+    objects.push_back({{"verdict", one.verdict},
+                       {"runs", one.runs},
+                       {"expected_to_fail", one.expected},
+                       {"standard_deviation", one.deviation},
+                       {"failed", one.failed}});
+  }
+  return objects;
+}
+
 Json mean_object(const MeanEnd& end) {
   if (end.runs == 0) return nullptr;
   return {{"runs", end.runs},
@@ -158,7 +175,7 @@ Json setting_objects(const std::vector<SettingSummary>& lines) {
 std::string to_csv(const Validation& validation) {
   std::string text =
       "source,group,case,strategy,metric,predicted,measured,low,high,relative_error,difference,"
-      "distance,inside,held_out,note,failure,by,points,right\n";
+      "distance,inside,held_out,note,failure,by,points,right,failure_probability\n";
   for (const ComparedFile& compared : validation) {
     for (std::size_t i = 0; i < compared.cases.size(); ++i) {
       const ValidationCase& one = compared.file.cases[i];
@@ -166,7 +183,7 @@ std::string to_csv(const Validation& validation) {
         add_csv_row(compared.file, one, compared.cases[i], metric, text);
       }
       if (const std::string& failure = compared.cases[i].failure; !failure.empty()) {
-        text += fmt::format("{},{},{},,,,,,,,,,,{},{},{},,,\n", csv_field(compared.file.source),
+        text += fmt::format("{},{},{},,,,,,,,,,,{},{},{},,,,\n", csv_field(compared.file.source),
                             csv_field(one.group), csv_field(one.name), one.held_out,
                             csv_field(one.note), csv_field(first_line(failure)));
       }
@@ -194,6 +211,7 @@ std::string to_json(const Validation& validation) {
                     {"relative_errors", summary_objects(summary.relative)},
                     {"staleness_differences", summary_objects(summary.staleness)},
                     {"accuracy", accuracy_objects(summary.accuracy)},
+                    {"failures", failure_objects(summary.failures)},
                     {"settings", setting_objects(summary.settings)},
                     {"coverage", coverage_object(summary.coverage)},
                     {"failed", summary.failed}};

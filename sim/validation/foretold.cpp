@@ -37,6 +37,8 @@ Foretold forecast_of(const LearnedRun& run, const Json& accuracy) {
                 .failed = accuracy.at("verdict") == to_string(Verdict::diverges),
                 .accuracy = accuracy.at("accuracy"),
                 .mean = accuracy.at("accuracy_mean").get<double>(),
+                .odds = SaidOdds{.verdict = accuracy.at("verdict"),
+                                 .failure_probability = accuracy.at("failure_probability")},
                 .interval = range_of(accuracy.at("accuracy_interval"))};
   for (const CurvePoint& point : run.real.points) {
     const auto interval = interval_at(accuracy.at("curve"), static_cast<double>(point.samples));

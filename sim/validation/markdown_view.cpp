@@ -51,6 +51,14 @@ void add_accuracy(const Summary& summary, std::string& text) {
   }
 }
 
+void add_failures(const Summary& summary, std::string& text) {
+  if (summary.failures.empty()) return;
+  text += fmt::format("\n| verdict of forecasts | {} |\n", fmt::join(kFailureTitles, " | "));
+  text += "|---|---:|---:|---:|\n";
+  for (const FailureSummary& one : summary.failures)
+    text += fmt::format("| {} | {} |\n", one.verdict, fmt::join(failure_cells(one), " | "));
+}
+
 void add_settings(const Summary& summary, std::string& text) {
   if (summary.settings.empty()) return;
   text += fmt::format("\n| ends by setting, in % | {} |\n", fmt::join(kSettingTitles, " | "));
@@ -73,6 +81,7 @@ void add_summary(const Summary& summary, std::string& text) {
                         coverage_words(one.coverage.inside, one.coverage.intervals));
   }
   add_accuracy(summary, text);
+  add_failures(summary, text);
   add_settings(summary, text);
   if (summary.staleness.empty()) return;
   if (!summary.relative.empty() || !summary.accuracy.empty()) text += "\n";

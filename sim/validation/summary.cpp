@@ -150,6 +150,7 @@ Summary summarize(const Validation& validation) {
   summary.relative = relative.summed();
   summary.staleness = staleness.summed();
   summary.accuracy = summarize_accuracy(validation);
+  summary.failures = summarize_failures(validation);
   summary.settings = summarize_settings(validation);
   for (const ComparedFile& compared : validation) {
     summary.failed += static_cast<std::size_t>(std::ranges::count_if(

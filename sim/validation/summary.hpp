@@ -40,6 +40,16 @@ struct AccuracySummary {
   std::size_t right = 0, verdicts = 0;
 };
 
+/// The runs that are held out of which forecasts gave the same verdict, and what became of them.
+/// Odds that are right, of runs that are independent, let `expected` of them fail, the sum of their
+/// probabilities p, with a standard deviation of sqrt(sum p (1 - p)). (Reliability: Murphy 1973.)
+struct FailureSummary {
+  std::string verdict;
+  std::size_t runs = 0;
+  double expected = 0, deviation = 0;
+  std::size_t failed = 0;
+};
+
 /// How the runs of one kind end, as shares of the test samples.
 struct EndsSummary {
   MeanEnd all, trained;
@@ -64,6 +74,7 @@ struct Summary {
   std::vector<ErrorSummary> relative;
   std::vector<ErrorSummary> staleness;
   std::vector<AccuracySummary> accuracy;
+  std::vector<FailureSummary> failures;
   std::vector<SettingSummary> settings;
   Coverage coverage;  ///< over all of them
   std::size_t failed = 0;
@@ -82,6 +93,9 @@ struct ErrorBounds {
 
 /// Those of accuracy alone.
 std::vector<AccuracySummary> summarize_accuracy(const Validation& validation);
+
+/// Verdicts that forecasts gave, the likeliest to train first.
+std::vector<FailureSummary> summarize_failures(const Validation& validation);
 
 /// Settings that have replays of simulations, in the order of their first case.
 std::vector<SettingSummary> summarize_settings(const Validation& validation);

@@ -159,6 +159,20 @@ void add_accuracy(Page& page, const Summary& summary) {
   page.blank();
 }
 
+void add_failures(Page& page, const Summary& summary) {
+  std::vector<Line> lines;
+  for (const FailureSummary& one : summary.failures) {
+    Line line{.cells = failure_cells(one)};
+    line.cells.insert(line.cells.begin(), one.verdict);
+    lines.push_back(line);
+  }
+  if (lines.empty()) return;
+  std::vector<std::string> titles = kFailureTitles;
+  titles.insert(titles.begin(), "verdict of forecasts");
+  add_table(page, titles, lines, 1);
+  page.blank();
+}
+
 void add_settings(Page& page, const Summary& summary) {
   std::vector<Line> lines;
   for (const SettingSummary& one : summary.settings) {
@@ -181,6 +195,7 @@ std::string to_table(const Validation& validation, bool color) {
   const Summary summary = summarize(validation);
   add_summary(page, summary);
   add_accuracy(page, summary);
+  add_failures(page, summary);
   add_settings(page, summary);
   if (summary.coverage.intervals > 0) {
     page.paragraph(Ink::plain, fmt::format("Of all 90 % intervals {} hold what was measured.",

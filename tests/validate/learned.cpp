@@ -2,6 +2,7 @@
 #include "validation/learned.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "fixtures.hpp"
@@ -160,6 +161,7 @@ nlohmann::json forecast(const char* verdict = "converges") {
   all["accuracy"] = {{"verdict", verdict},
                      {"accuracy", 0.91},
                      {"accuracy_mean", 0.89},
+                     {"failure_probability", 0.24},
                      {"accuracy_interval", {0.85, 0.95}},
                      {"curve",
                       {{{"samples", 400.0}, {"accuracy_interval", {0.55, 0.63}}},
@@ -183,6 +185,8 @@ BOOST_AUTO_TEST_CASE(a_forecast_has_an_interval_along_the_whole_curve) {
   BOOST_TEST(told[0].accuracy == 0.91);
   BOOST_TEST(*told[0].mean == 0.89);
   BOOST_TEST(told[0].interval->high == 0.95);
+  BOOST_TEST(told[0].odds->verdict == "converges");
+  BOOST_TEST(told[0].odds->failure_probability == 0.24);
   BOOST_TEST(told[0].points == 2u);
   BOOST_TEST(told[0].points_inside == 1u);
   BOOST_TEST(!told[0].failed);
@@ -293,6 +297,14 @@ ComparedMetric verdict(bool right) {
           .by = "forecast"};
 }
 
+/// Of a run that failed or not, by one who says that it trains.
+ComparedMetric verdict_of(bool failed) {
+  ComparedMetric metric = verdict(!failed);
+  metric.measured = failed ? 1 : 0;
+  metric.predicted = 0;
+  return metric;
+}
+
 /// Two settings, whose runs are 1, 2 and -1, -0.5 points off; two verdicts, of which one is wrong.
 Validation five_runs() {
   ComparedFile file;
@@ -353,12 +365,76 @@ BOOST_AUTO_TEST_CASE(a_bound_holds_the_mean_of_each_setting_and_every_verdict) {
   BOOST_TEST(beyond(five_runs(), bounds).size() == 1u);
 }
 
+ComparedMetric said(const char* verdict, double failure_probability, bool failed) {
+  ComparedMetric metric = verdict_of(failed);
+  metric.odds = SaidOdds{.verdict = verdict, .failure_probability = failure_probability};
+  return metric;
+}
+
+/// Of three that are said to train one fails, of two that may diverge none; one diverges as said.
+Validation six_odds() {
+  ComparedFile file;
+  const auto one = [&](const ComparedMetric& metric, bool held_out = true) {
+    add(file, "one", "ps asp", {metric}, held_out);
+  };
+  one(said("diverges", 0.9, true));
+  one(said("may diverge", 0.2, false));
+  for (const bool failed : {false, true, false}) one(said("converges", 0.01, failed));
+  one(said("may diverge", 0.5, false));
+  one(said("may diverge", 0.5, true), false);
+  return {file};
+}
+
+BOOST_AUTO_TEST_CASE(verdicts_are_summed_up_by_how_many_runs_their_odds_let_fail) {
+  const std::vector<FailureSummary> lines = summarize_failures(six_odds());
+  BOOST_REQUIRE(lines.size() == 3u);
+  BOOST_TEST(lines[0].verdict == "converges");
+  BOOST_TEST(lines[0].runs == 3u);
+  BOOST_TEST(lines[0].expected == 0.03, kTolerance);
+  BOOST_TEST(lines[0].deviation == std::sqrt(3 * 0.01 * 0.99), kTolerance);
+  BOOST_TEST(lines[0].failed == 1u);
+  BOOST_TEST(lines[1].verdict == "may diverge");
+  BOOST_TEST(lines[1].runs == 2u);
+  BOOST_TEST(lines[1].expected == 0.7, kTolerance);
+  BOOST_TEST(lines[1].deviation == std::sqrt(0.2 * 0.8 + 0.5 * 0.5), kTolerance);
+  BOOST_TEST(lines[1].failed == 0u);
+  BOOST_TEST(lines[2].runs == 1u);
+  BOOST_TEST(lines[2].failed == 1u);
+  // Replays give no odds, and have no line.
+  BOOST_TEST(summarize_failures(five_runs()).empty());
+}
+
+BOOST_AUTO_TEST_CASE(every_form_has_the_odds_of_verdicts) {
+  const ComparedMetric odds = said("may diverge", 0.2, false);
+  BOOST_TEST(predicted_words(odds) == "may diverge");
+  BOOST_TEST(interval_words(odds) == "20.0 % fail");
+  const std::string table = to_table(six_odds(), false);
+  BOOST_TEST(
+      (table.find("verdict of forecasts  runs  expected to fail  fail\n"
+                  "converges                3         0.0 ± 0.2     1\n"
+                  "may diverge              2         0.7 ± 0.6     0\n"
+                  "diverges                 1         0.9 ± 0.3     1\n") != std::string::npos),
+      table);
+  const std::string markdown = to_markdown(six_odds());
+  BOOST_TEST((markdown.find("| verdict of forecasts | runs | expected to fail | fail |\n"
+                            "|---|---:|---:|---:|\n| converges | 3 | 0.0 ± 0.2 | 1 |\n") !=
+              std::string::npos),
+             markdown);
+  const std::string csv = to_csv(six_odds());
+  BOOST_TEST((csv.find(",forecast,,true,0.2\n") != std::string::npos), csv);
+  const nlohmann::json json = nlohmann::json::parse(to_json(six_odds()));
+  BOOST_TEST(json.at("failures")[1].at("expected_to_fail") == 0.7, kTolerance);
+  const auto& metric = json.at("files")[0].at("cases")[1].at("metrics")[0];
+  BOOST_TEST(metric.at("verdict") == "may diverge");
+  BOOST_TEST(metric.at("failure_probability") == 0.2);
+}
+
 BOOST_AUTO_TEST_CASE(every_form_has_the_points_and_the_verdicts) {
   const std::string csv = to_csv(five_runs());
-  BOOST_TEST((csv.find(",g,c,ps asp,diverges,false,true,,,,,,,true,,,forecast,,false\n") !=
+  BOOST_TEST((csv.find(",g,c,ps asp,diverges,false,true,,,,,,,true,,,forecast,,false,\n") !=
               std::string::npos),
              csv);
-  BOOST_TEST((csv.find(",forecast,-0.5,\n") != std::string::npos), csv);
+  BOOST_TEST((csv.find(",forecast,-0.5,,\n") != std::string::npos), csv);
   const nlohmann::json json = nlohmann::json::parse(to_json(five_runs()));
   BOOST_TEST(json.at("files")[0].at("cases")[0].at("metrics")[0].at("points") == 1.0);
   BOOST_TEST(json.at("files")[0].at("cases")[4].at("metrics")[0].at("right") == false);

@@ -96,13 +96,13 @@ Errors in parentheses: something unknown was chosen by the case; not counted. Of
 BOOST_AUTO_TEST_CASE(csv_has_every_number_in_full) {
   BOOST_TEST(
       to_csv(everything()) ==
-      R"(source,group,case,strategy,metric,predicted,measured,low,high,relative_error,difference,distance,inside,held_out,note,failure,by,points,right
-hosts on one machine,testbed,"DDP, 4 hosts",ddp,step_time_s,0.0123,0.0125,0.0118,0.0129,-0.016000000000000042,,,true,true,,,,,
-hosts on one machine,testbed,PS | 3 hosts,ps asp,step_time_s,0.9,1.2,0.85,0.95,-0.24999999999999994,,,false,true,,,,,
-hosts on one machine,testbed,PS | 3 hosts,ps asp,staleness.mean,1.98,2.1,1.5,2.5,,-0.1200000000000001,,true,true,,,,,
-hosts on one machine,testbed,PS | 3 hosts,ps asp,staleness.ks,,,,,,,0.08,,true,,,,,
-hosts on one machine,testbed,"tuned, on",ddp,samples_per_s,1132.74,1218.01,,,-0.07000763540529223,,,,false,"input: ""rate""",,,,
-hosts on one machine,testbed,stuck,,,,,,,,,,,true,,s.yaml: error: it waits,,,
+      R"(source,group,case,strategy,metric,predicted,measured,low,high,relative_error,difference,distance,inside,held_out,note,failure,by,points,right,failure_probability
+hosts on one machine,testbed,"DDP, 4 hosts",ddp,step_time_s,0.0123,0.0125,0.0118,0.0129,-0.016000000000000042,,,true,true,,,,,,
+hosts on one machine,testbed,PS | 3 hosts,ps asp,step_time_s,0.9,1.2,0.85,0.95,-0.24999999999999994,,,false,true,,,,,,
+hosts on one machine,testbed,PS | 3 hosts,ps asp,staleness.mean,1.98,2.1,1.5,2.5,,-0.1200000000000001,,true,true,,,,,,
+hosts on one machine,testbed,PS | 3 hosts,ps asp,staleness.ks,,,,,,,0.08,,true,,,,,,
+hosts on one machine,testbed,"tuned, on",ddp,samples_per_s,1132.74,1218.01,,,-0.07000763540529223,,,,false,"input: ""rate""",,,,,
+hosts on one machine,testbed,stuck,,,,,,,,,,,true,,s.yaml: error: it waits,,,,
 )");
 }
 

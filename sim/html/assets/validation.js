@@ -70,6 +70,16 @@ function settingsTable(settings) {
   ], settings);
 }
 
+function failuresTable(failures) {
+  return table("Verdicts of forecasts beside what failed", [
+    { title: "verdict", value: (row) => row.verdict },
+    { title: "runs", value: (row) => row.runs, format: "whole" },
+    { title: "expected to fail", value: (row) => row.expected_to_fail, format: "number" },
+    { title: "standard deviation", value: (row) => row.standard_deviation, format: "number" },
+    { title: "failed", value: (row) => row.failed, format: "whole" },
+  ], failures);
+}
+
 function validationPage(compared) {
   const rows = comparedRows(compared);
   addSection("How far off", table("Relative errors, inputs not counted", [
@@ -81,6 +91,7 @@ function validationPage(compared) {
     { title: "largest", value: (row) => row.max, format: "percent" },
   ], compared.relative_errors), errorsFigure(rows));
   if (compared.settings.length > 0) addSection("Accuracy in the end, by setting", settingsTable(compared.settings));
+  if (compared.failures?.length > 0) addSection("Does what fails fail as often as said", failuresTable(compared.failures));
   addSection("Case by case", comparisonTable(rows));
   addSection("Published, and not predicted", compared.files.flatMap(notPredicted));
   addSection("What this rests on", bulletList(compared.files.map((file) =>
