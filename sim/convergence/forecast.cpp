@@ -14,6 +14,9 @@ namespace {
 constexpr double kHeld = 0.9;  // by the interval, of all runs
 constexpr double kMayFail = 0.05;
 constexpr double kFails = 0.75;
+/// By how much the power with which the slowing grows with the staleness (kStalenessPower) may
+/// differ beyond the fit's staleness from what it was there.
+constexpr double kPowerBeyond = 0.25;
 constexpr double kFurthest = 1000;  // times the longest run: what is later is never
 
 std::string span(const char* what, double value, double least, double most) {
@@ -84,11 +87,19 @@ double Forecast::log_error_at(double updates) const {
   return log_error(model_.fitted.curve, place(updates, index_)).value;
 }
 
+double Forecast::unknown_variance(const CurvePlace& at) const {
+  const double staleness = setting_.staleness.mean(), fitted = model_.domain.most_staleness;
+  const double further = std::max(0.0, std::log((1 + staleness) / (1 + fitted)));
+  const double off =
+      kPowerBeyond * further * log_error_slope(model_.fitted.curve, at).slope[kLogStrength];
+  return model_.fitted.unknown_variance(at) + off * off;
+}
+
 double Forecast::deviation_at(double updates, bool worse) const {
   const CurvePlace at = place(updates, index_);
   const LogError middle = log_error(model_.fitted.curve, at);
   const double spread = model_.spreads.at(middle.penalty);
-  const double unknown = model_.fitted.unknown_variance(at);
+  const double unknown = unknown_variance(at);
   const auto [least, most] =
       std::minmax({middle.value, log_error(model_.fitted.curve, place(updates, weak_index_)).value,
                    log_error(model_.fitted.curve, place(updates, strong_index_)).value});

@@ -28,7 +28,10 @@ std::string to_string(Verdict verdict);
 ///
 /// A run fails with the probability that DivergenceOdds says;
 /// else ln(error) is normally distributed about the curve, with the variance of runs plus that of
-/// the fitted parameters, and what the strength of delay compensation may make of it. Intervals
+/// the fitted parameters, what another power of the staleness than the fit's may make of it beyond
+/// the fit's staleness (a discrepancy of the model, which no fitted parameter has in it: Kennedy,
+/// O'Hagan, "Bayesian calibration of computer models", 2001), and what the strength of delay
+/// compensation may. Intervals
 /// hold 90 % of all runs: where nine in ten train, of those, with equal tails of what is left; else
 /// from the 5 % quantile of both together to the 95 % one, which has failed. The value is the
 /// median of the runs that do not fail, or the untrained accuracy where the verdict is that it
@@ -59,6 +62,8 @@ class Forecast {
   /// The shares of all runs, from the best, between which the interval lies.
   std::pair<double, double> interval_parts() const;
   double log_error_at(double updates) const;
+  /// Of ln(error).
+  double unknown_variance(const CurvePlace& at) const;
   /// Of ln(error), to its worse or its better side.
   double deviation_at(double updates, bool worse) const;
   double error_quantile(double updates, double part) const;

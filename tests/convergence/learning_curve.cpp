@@ -263,6 +263,7 @@ ConvergenceModel simple_model(std::vector<TrainingOutcome> outcomes) {
   model.initial_error = kUntrained;
   model.inflation = 2;
   model.least_failed_error = 0.5;
+  model.domain.most_staleness = 10;
   return model;
 }
 
@@ -298,6 +299,33 @@ BOOST_AUTO_TEST_CASE(an_interval_holds_90_percent_of_all_runs_with_what_fails_le
     check_near(1 - told.low, std::exp(middle.value + off));
     check_near(1 - told.high, std::exp(middle.value - off));
   }
+}
+
+// Fitted on a staleness of up to 1 and asked about 3, of which the slowing may be 2^0.25 times what
+// the fit's power makes it, or as much less: a fourth of what twice the strength makes of
+// ln(error).
+BOOST_AUTO_TEST_CASE(an_interval_is_wider_beyond_the_staleness_that_was_fitted) {
+  ConvergenceModel model = simple_model({});
+  const TrainingSetting setting{constant_staleness(3), 0.1, 0, 1};
+  const auto width = [&] {
+    const Estimate told = Forecast(model, setting).accuracy_after(100);
+    return std::log((1 - told.low) / (1 - told.high));
+  };
+  const double within = width();
+  model.domain.most_staleness = 1;
+  const double index = stability_indices(model, setting).slowing.index;
+  LearningCurve more = model.fitted.curve, less = more;
+  constexpr double kStep = 1e-4;
+  more[kLogStrength] += kStep;
+  less[kLogStrength] -= kStep;
+  const CurvePlace at = place(0.1, index, 100);
+  const double slope = (log_error(more, at).value - log_error(less, at).value) / (2 * kStep);
+  const double deviations =
+      within / (2 * model.inflation * model.spreads.at(log_error(model.fitted.curve, at).penalty));
+  const double off = 0.25 * std::log(2) * slope;
+  BOOST_TEST(std::abs(width() / std::hypot(within, 2 * deviations * model.inflation * off) - 1) <
+             1e-7);
+  BOOST_TEST(width() > 1.01 * within);
 }
 
 BOOST_AUTO_TEST_CASE(a_value_lies_in_its_interval_from_the_first_update_on) {

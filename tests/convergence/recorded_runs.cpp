@@ -106,7 +106,6 @@ BOOST_AUTO_TEST_CASE(
   const std::vector<std::string> mitigated = {"fit1_", "fit2_", "fit3_", "fitdc3_"};
   struct Group {
     std::vector<std::string> fits, asked;
-    double points_inside = 0.8;  ///< share of them, at least
   };
   const std::vector<Group> groups = {
       {mlp, {"w3_"}},
@@ -117,18 +116,18 @@ BOOST_AUTO_TEST_CASE(
       {mlp, {"w5_batch48"}},
       {mlp, {"w6_"}},
       {mlp, {"w7_"}},
-      // The middles of so many workers are forecast too good: 844 of 1057 points are inside.
-      {mlp, {"w8_", "w9_", "w10_"}, 0.79},
+      {mlp, {"w8_", "w9_", "w10_"}},
       {{"cnnfit"}, {"cnn3_"}},
       {{"cnnfit"}, {"cnn4_"}},
       {{"cnnfit"}, {"cnn5_"}},
       {{"cnnfit"}, {"cnn6_"}}};
-  // MNIST's CNN near the edge of training: 43 of these 313 runs end outside their intervals.
-  const std::set<std::string> outside = {"cnn4_two_cores_hurts", "cnn4_steady_two_cores_hurts",
-                                         "cnn5_hurts", "cnn6_hurts", "cnn6_two_cores_hurts"};
+  // Four workers in step of MNIST's CNN near the edge of training: 24 of 32 runs end inside.
+  const std::set<std::string> outside = {"cnn4_steady_two_cores_hurts"};
   // Six workers of the CNN: at the edge of training, where seeds lie up to 25 points apart; and
   // without momentum, where a little staleness speeds it up, which forecasts do not know.
-  const std::set<std::string> off_by_more = {"cnn6_hurts", "cnn6_easy"};
+  // And at the edge itself, beyond the stability indices of the fits, which forecasts say of them.
+  const std::set<std::string> off_by_more = {"cnn6_hurts", "cnn6_easy", "cnn5_two_cores_edge",
+                                             "w6_two_cores_edge"};
   for (const Group& group : groups) {
     const Comparison result = compare(fitted_on(group.fits), group.asked);
     BOOST_TEST_CONTEXT(group.asked.front()) {
@@ -148,7 +147,7 @@ BOOST_AUTO_TEST_CASE(
                                         << ", intervals on average "
                                         << 100 * result.width / result.points << " points wide");
       BOOST_TEST(finals_inside >= 0.9 * finals);
-      BOOST_TEST(result.points_inside >= group.points_inside * result.points);
+      BOOST_TEST(result.points_inside >= 0.8 * result.points);
     }
   }
 }
