@@ -49,7 +49,7 @@ std::string value_words(const std::string& metric, double value) {
   if (metric == kAccuracy) return fmt::format("{:.2f} %", 100 * value);
   if (metric == kDiverges) return value > 0 ? "diverges" : "trains";
   if (metric == "samples_per_s") return number_words(value) + " samples/s";
-  if (metric == kStalenessMean) return fmt::format("{:.2f} updates", value);
+  if (metric == kStalenessMean) return fmt::format("{:.{}f} updates", value, value < 10 ? 2 : 1);
   if (metric == "cost.usd") return fmt::format("{:.2f} USD", value);
   if (metric.ends_with("_bytes")) return format(Bytes(value));
   if (metric.ends_with("_s") && !metric.ends_with("_per_s")) return format(Seconds(value));

@@ -97,9 +97,10 @@ Comparison compare(const ConvergenceModel& model, const std::vector<std::string>
 
 }  // namespace
 
-// A fit of 1 to 3 workers, and for 10 and more of 8, too. The points of a run hang together, so that a group's share of them
-// inside its 90 % intervals varies more than of as many coins: at least 0.8 is asked of each. A
-// setting's mean is to be within 2 points; single runs of one setting spread by 1 themselves.
+// A fit of 1 to 3 workers, and for 10 and more of 8, too. The points of a run hang together, so
+// that a group's share of them inside its 90 % intervals varies more than of as many coins: at
+// least 0.8 is asked of each. A setting's mean is to be within 2 points; single runs of one setting
+// spread by 1 themselves.
 BOOST_AUTO_TEST_CASE(
     settings_end_within_2_points_of_forecasts_keep_to_their_intervals_and_diverge_as_they_say) {
   const std::vector<std::string> mlp = {"fit1_", "fit2_", "fit3_"};
