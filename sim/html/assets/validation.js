@@ -91,7 +91,7 @@ function validationPage(compared) {
     { title: "largest", value: (row) => row.max, format: "percent" },
   ], compared.relative_errors), errorsFigure(rows));
   if (compared.settings.length > 0) addSection("Accuracy in the end, by setting", settingsTable(compared.settings));
-  if (compared.failures?.length > 0) addSection("Does what fails fail as often as said", failuresTable(compared.failures));
+  if (compared.failures?.length > 0) addSection("Failures beside their odds", failuresTable(compared.failures));
   addSection("Case by case", comparisonTable(rows));
   addSection("Published, and not predicted", compared.files.flatMap(notPredicted));
   addSection("What this rests on", bulletList(compared.files.map((file) =>
