@@ -15,7 +15,8 @@ constexpr double kHeld = 0.9;  // by the interval, of all runs
 constexpr double kMayFail = 0.05;
 constexpr double kFails = 0.75;
 /// By how much the power with which the slowing grows with the staleness (kStalenessPower) may
-/// differ beyond the fit's staleness from what it was there.
+/// differ beyond the fit's staleness from what it was there. Chosen by the recorded runs of
+/// tests/validation/staleness ("What the fits' staleness leaves open"), for all networks.
 constexpr double kPowerBeyond = 0.25;
 constexpr double kFurthest = 1000;  // times the longest run: what is later is never
 

@@ -26,16 +26,15 @@ std::string to_string(Verdict verdict);
 /// What a fitted model says of one setting. Making one takes the time of a stability edge (up to
 /// some milliseconds), each question some microseconds.
 ///
-/// A run fails with the probability that DivergenceOdds says;
-/// else ln(error) is normally distributed about the curve, with the variance of runs plus that of
-/// the fitted parameters, what another power of the staleness than the fit's may make of it beyond
-/// the fit's staleness (a discrepancy of the model, which no fitted parameter has in it: Kennedy,
-/// O'Hagan, "Bayesian calibration of computer models", 2001), and what the strength of delay
-/// compensation may. Intervals
-/// hold 90 % of all runs: where nine in ten train, of those, with equal tails of what is left; else
-/// from the 5 % quantile of both together to the 95 % one, which has failed. The value is the
-/// median of the runs that do not fail, or the untrained accuracy where the verdict is that it
-/// diverges.
+/// A run fails with the probability that DivergenceOdds says; else ln(error) is normally
+/// distributed about the curve, with the variance of runs plus that of the fitted parameters, what
+/// another power of the staleness than the fit's may make of it beyond the fit's staleness (a
+/// discrepancy of the model, which no fitted parameter has in it: Kennedy, O'Hagan, "Bayesian
+/// calibration of computer models", 2001), and what the strength of delay compensation may.
+/// Intervals hold 90 % of all runs: where nine in ten train, of those, with equal tails of what is
+/// left; else from the 5 % quantile of both together to the 95 % one, which has failed. The value
+/// is the median of the runs that do not fail, or the untrained accuracy where the verdict is that
+/// it diverges.
 class Forecast {
  public:
   Forecast(const ConvergenceModel& model, TrainingSetting setting);
@@ -62,7 +61,8 @@ class Forecast {
   /// The shares of all runs, from the best, between which the interval lies.
   std::pair<double, double> interval_parts() const;
   double log_error_at(double updates) const;
-  /// Of ln(error).
+  /// Of ln(error), but for what differs from run to run: the parameters', and beyond the fit's
+  /// staleness (kPowerBeyond ln((1 + staleness) / (1 + fitted)) d ln(error) / d ln(slowing))^2.
   double unknown_variance(const CurvePlace& at) const;
   /// Of ln(error), to its worse or its better side.
   double deviation_at(double updates, bool worse) const;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "report/page.hpp"
 #include "validation/cells.hpp"
@@ -145,46 +146,35 @@ void add_summary(Page& page, const Summary& summary) {
   }
 }
 
-void add_accuracy(Page& page, const Summary& summary) {
-  std::vector<Line> lines;
-  for (const AccuracySummary& one : summary.accuracy) {
-    Line line{.cells = accuracy_cells(one)};
-    line.cells.insert(line.cells.begin(), one.group);
-    lines.push_back(line);
+/// Lines that each begin with the name of what they are of; nothing where there are none.
+class NamedTable {
+ public:
+  void add(const std::string& name, std::vector<std::string> cells) {
+    cells.insert(cells.begin(), name);
+    lines_.push_back({.cells = std::move(cells)});
   }
-  if (lines.empty()) return;
-  std::vector<std::string> titles = kAccuracyTitles;
-  titles.insert(titles.begin(), "accuracy, in points");
-  add_table(page, titles, lines, 2);
-  page.blank();
-}
 
-void add_failures(Page& page, const Summary& summary) {
-  std::vector<Line> lines;
-  for (const FailureSummary& one : summary.failures) {
-    Line line{.cells = failure_cells(one)};
-    line.cells.insert(line.cells.begin(), one.verdict);
-    lines.push_back(line);
+  /// `names`: what the names are of. The first `words` columns are to the left.
+  void print(Page& page, const std::string& names, std::vector<std::string> titles,
+             std::size_t words) const {
+    if (lines_.empty()) return;
+    titles.insert(titles.begin(), names);
+    add_table(page, titles, lines_, words);
+    page.blank();
   }
-  if (lines.empty()) return;
-  std::vector<std::string> titles = kFailureTitles;
-  titles.insert(titles.begin(), "verdict of forecasts");
-  add_table(page, titles, lines, 1);
-  page.blank();
-}
 
-void add_settings(Page& page, const Summary& summary) {
-  std::vector<Line> lines;
-  for (const SettingSummary& one : summary.settings) {
-    Line line{.cells = setting_cells(one)};
-    line.cells.insert(line.cells.begin(), one.setting);
-    lines.push_back(line);
-  }
-  if (lines.empty()) return;
-  std::vector<std::string> titles = kSettingTitles;
-  titles.insert(titles.begin(), "ends by setting, in %");
-  add_table(page, titles, lines, 1);
-  page.blank();
+ private:
+  std::vector<Line> lines_;
+};
+
+void add_learned(Page& page, const Summary& summary) {
+  NamedTable accuracy, failures, settings;
+  for (const AccuracySummary& one : summary.accuracy) accuracy.add(one.group, accuracy_cells(one));
+  for (const FailureSummary& one : summary.failures) failures.add(one.verdict, failure_cells(one));
+  for (const SettingSummary& one : summary.settings) settings.add(one.setting, setting_cells(one));
+  accuracy.print(page, "accuracy, in points", kAccuracyTitles, 2);
+  failures.print(page, "verdict of forecasts", kFailureTitles, 1);
+  settings.print(page, "ends by setting, in %", kSettingTitles, 1);
 }
 
 }  // namespace
@@ -194,9 +184,7 @@ std::string to_table(const Validation& validation, bool color) {
   for (const ComparedFile& file : validation) add_file(page, file);
   const Summary summary = summarize(validation);
   add_summary(page, summary);
-  add_accuracy(page, summary);
-  add_failures(page, summary);
-  add_settings(page, summary);
+  add_learned(page, summary);
   if (summary.coverage.intervals > 0) {
     page.paragraph(Ink::plain, fmt::format("Of all 90 % intervals {} hold what was measured.",
                                            coverage_words(summary.coverage.inside,
