@@ -1,3 +1,8 @@
+#ifdef REHEARSE_MIMALLOC
+#include <mimalloc.h>
+#include <pthread.h>
+#endif
+
 #include "base/error.hpp"
 #include "base/program.hpp"
 #include "cli/arguments.hpp"
@@ -49,9 +54,18 @@ ExitCode run_command_line(int argc, char** argv) {
   return ExitCode::success;
 }
 
+/// Scenarios are simulated in children, each of which copies the page tables of all that this
+/// process keeps: what it has freed goes back to the system before it forks.
+void fork_without_freed_memory() {
+#ifdef REHEARSE_MIMALLOC
+  pthread_atfork([] { mi_collect(true); }, nullptr, nullptr);
+#endif
+}
+
 }  // namespace
 }  // namespace rehearse
 
 int main(int argc, char** argv) {
+  rehearse::fork_without_freed_memory();
   return rehearse::run_program([&] { return rehearse::run_command_line(argc, argv); });
 }
