@@ -26,19 +26,46 @@ function errorsFigure(rows) {
   });
 }
 
+function accuracyFigure(rows) {
+  const bars = rows.filter(({ metric }) => isKnown(metric.points)).slice(0, kMostBars)
+    .map(({ one, metric }) => ({ name: `${one.name}, ${metric.by}`, value: metric.points }));
+  if (bars.length === 0) return null;
+  const title = "Errors of accuracy in the end";
+  return figure({
+    title, description: "Foretold less real, in points, of the runs that train on either side.",
+    height: bars.length * 24 + 70,
+    config: (theme) => barChart(theme, { bars, x: { title: "points", format: "number" }, tone: () => theme.compute }),
+    table: () => table(title, [
+      { title: "case", value: (bar) => bar.name },
+      { title: "points", value: (bar) => bar.value, format: "number" },
+    ], bars),
+  });
+}
+
+/** A number, or of a verdict what became of the run. */
+function outcomeColumn(title, member, keyOf) {
+  const numbers = mixedColumn(title, ({ metric }) => metric[member], keyOf);
+  const words = (metric) => (member === "predicted" && metric.verdict) || (metric[member] ? "diverges" : "trains");
+  return { ...numbers, text: (row) => (typeof row.metric[member] === "boolean" ? words(row.metric) : numbers.text(row)) };
+}
+
 function comparisonTable(rows) {
   const keyOf = ({ metric }) => metric.metric ?? "";
   return table("Predicted and measured", [
     { title: "case", value: ({ one }) => one.name },
     { title: "strategy", value: ({ one }) => one.strategy },
     { title: "metric", value: ({ metric }) => metric.metric ?? "" },
-    mixedColumn("predicted", ({ metric }) => metric.predicted, keyOf),
+    { title: "by", value: ({ metric }) => metric.by ?? "" },
+    outcomeColumn("predicted", "predicted", keyOf),
     rangeColumn("90 % interval", ({ metric }) => metric.interval, (row) => formatOf(keyOf(row))),
-    mixedColumn("measured", ({ metric }) => metric.measured, keyOf),
+    outcomeColumn("measured", "measured", keyOf),
     { title: "error", key: "relative_error", format: "signedPercent", value: ({ metric }) => metric.relative_error ?? null },
-    { title: "difference", format: "number", value: ({ metric }) => metric.difference ?? null },
-    { title: "distance", format: "number", value: ({ metric }) => metric.distance ?? null },
+    { title: "difference", key: "difference", format: "number", value: ({ metric }) => metric.difference ?? null },
+    { title: "distance", key: "distance", format: "number", value: ({ metric }) => metric.distance ?? null },
     { title: "inside", value: ({ metric }) => metric.inside ?? null, text: ({ metric }) => show(metric.inside, "yesNo") },
+    { title: "off by, points", key: "points", format: "number", value: ({ metric }) => metric.points ?? null },
+    { title: "odds to fail", key: "failure_probability", format: "percent", value: ({ metric }) => metric.failure_probability ?? null },
+    { title: "verdict right", value: ({ metric }) => metric.right ?? null, text: ({ metric }) => show(metric.right, "yesNo") },
     { title: "note", value: ({ one }) => one.failure || one.note || (one.held_out ? "" : "not counted") },
   ], rows, { rowKey: (row) => rows.indexOf(row) });
 }
@@ -51,6 +78,24 @@ function notPredicted({ source, not_predicted: others }) {
     mixedColumn("published", (row) => row.published, (row) => row.metric),
     { title: "predicted", value: () => "unknown" },
   ], others.cases)];
+}
+
+function accuracyTable(accuracy) {
+  const share = (title, member, inside, all) => ({
+    title,
+    value: (row) => (row[member][all] > 0 ? row[member][inside] / row[member][all] : null),
+    text: (row) => (row[member][all] > 0 ? `${row[member][inside]} of ${row[member][all]}` : ""),
+  });
+  return table("Errors of accuracy in the end, of the runs that train", [
+    { title: "group", value: (row) => row.group },
+    { title: "by", value: (row) => row.by },
+    { title: "runs", value: (row) => row.runs, format: "whole" },
+    { title: "mean, points", value: (row) => (row.runs > 0 ? row.mean_points : null), format: "number" },
+    { title: "largest, points", value: (row) => (row.runs > 0 ? row.max_points : null), format: "number" },
+    share("ends inside", "coverage", "inside", "intervals"),
+    share("points of curves inside", "curve_coverage", "inside", "intervals"),
+    share("verdicts right", "verdicts", "right", "all"),
+  ], accuracy);
 }
 
 /** "3 of 8" */
@@ -90,6 +135,7 @@ function validationPage(compared) {
     { title: "median", value: (row) => row.median, format: "percent" },
     { title: "largest", value: (row) => row.max, format: "percent" },
   ], compared.relative_errors), errorsFigure(rows));
+  if (compared.accuracy?.length > 0) addSection("Accuracy", accuracyTable(compared.accuracy), accuracyFigure(rows));
   if (compared.settings.length > 0) addSection("Accuracy in the end, by setting", settingsTable(compared.settings));
   if (compared.failures?.length > 0) addSection("Failures beside their odds", failuresTable(compared.failures));
   addSection("Case by case", comparisonTable(rows));
