@@ -251,6 +251,22 @@ def check_pictures_data(browser):
     quiet(name, browser)
 
 
+def check_verdicts(browser):
+    """A comparison's rows say who foretells, and of runs what becomes of them."""
+    name = "validation_accuracy"
+    browser.get(f"file://{folder}/{name}.html")
+    rows = figures.rows_of(json.loads((folder / f"{name}.json").read_text()))
+    shown = dict(browser.execute_script("return [...document.querySelectorAll('tr[data-row]')].map((row) => [row.dataset.row, [...row.cells].map((c) => c.textContent)])"))
+    told = {row: metric for row, metric in rows.items() if "by" in metric}
+    claim(name, "says who foretells", told and all(metric["by"] in shown[row] for row, metric in told.items()), str(shown)[:300])
+    words = {True: "diverges", False: "trains"}
+    verdicts = {row: metric for row, metric in told.items() if metric["metric"] == "diverges"}
+    expected = {row: [metric.get("verdict") or words[metric["predicted"]], words[metric["measured"]]] for row, metric in verdicts.items()}
+    claim(name, "says what becomes of runs", len(verdicts) == 4 and all([cell for cell in shown[row] if cell in ("diverges", "trains", "converges", "may diverge")][-2:] == outcome
+          for row, outcome in expected.items()), f"{shown} for {expected}"[:500])
+    quiet(name, browser)
+
+
 def check_without_scripts(browser):
     name = "run_hopper_convnext_ddp"
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
@@ -334,6 +350,7 @@ def main():
                 check_page(file.stem, browser)
         check_keyboard(browser)
         check_pictures_data(browser)
+        check_verdicts(browser)
         check_without_scripts(browser)
         check_large(browser, "large_study", "5,000 points", LARGE_STUDY)
         check_large(browser, "large_timeline", "10,000 operations", LARGE_TIMELINE)
