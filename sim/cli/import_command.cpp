@@ -38,8 +38,11 @@ void import_command(const ImportCommand& command) {
   options.nccl_tests.nodes = command.nodes;
   options.nccl_tests.in_place = command.in_place;
   const bool tables = command.form == "points";
-  write_result(command.output, tables ? import_points(command.files, options)
-                                      : import_nccl_tests(command.files, options));
+  const ImportedProfile profile =
+      tables ? import_points(command.files, options) : import_nccl_tests(command.files, options);
+  for (const std::string& line : profile.left_out)
+    fmt::print(stderr, "warning: left out a damaged row: {}\n", line);
+  write_result(command.output, profile.text);
 }
 
 }  // namespace rehearse

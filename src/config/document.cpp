@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "config/document_node.hpp"
 #include "config/files_read.hpp"
+#include "config/foreign_file.hpp"
 
 namespace rehearse {
 
@@ -55,6 +56,7 @@ std::shared_ptr<const Document> Document::load(const std::filesystem::path& file
   document->name_ = file.string();
   const std::string text = read_text(file);
   FilesRead::note(file, text);
+  refuse_foreign_file(text, document->name_);
   document->root_ =
       std::make_unique<DocumentNode>(parse_root(text, document->name_, file.parent_path()));
   return document;

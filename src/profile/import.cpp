@@ -48,15 +48,29 @@ std::string commented(const std::string& key, const std::string& text) {
   return text.empty() ? "" : fmt::format("# {}: {}\n", key, text);
 }
 
-std::string profile_file(const std::vector<CommPoints>& measured, const ImportOptions& options) {
+std::vector<std::string> left_out(const std::vector<CommPoints>& measured) {
+  std::vector<std::string> all;
+  for (const CommPoints& one : measured) {
+    for (const std::string& line : one.left_out) all.push_back(one.file + ": " + line);
+  }
+  return all;
+}
+
+std::string profile_text(const std::vector<CommPoints>& measured, const ImportOptions& options) {
   const CommPoints& first = measured.front();
   const std::filesystem::path file = first.file;
   const ProfileIdentity identity{
       or_else(options.name, file.stem().string()),
       or_else(options.hardware, or_else(first.hardware, "unknown")),
       or_else(options.source, or_else(first.source, file.filename().string()))};
-  return commented("Hardware", identity.hardware) + commented("Source", identity.source) +
-         commented("Made by", options.command) + to_yaml(fit_profile(identity, measured));
+  std::string head = commented("Hardware", identity.hardware) +
+                     commented("Source", identity.source) + commented("Made by", options.command);
+  for (const std::string& line : left_out(measured)) head += commented("Left out", line);
+  return head + to_yaml(fit_profile(identity, measured));
+}
+
+ImportedProfile imported(const std::vector<CommPoints>& measured, const ImportOptions& options) {
+  return {profile_text(measured, options), left_out(measured)};
 }
 
 }  // namespace
@@ -85,22 +99,22 @@ CommProfile fit_profile(const ProfileIdentity& identity, const std::vector<CommP
   return profile;
 }
 
-std::string import_nccl_tests(const std::vector<std::filesystem::path>& files,
+ImportedProfile import_nccl_tests(const std::vector<std::filesystem::path>& files,
                               const ImportOptions& options) {
   check(!files.empty(), "an import has at least one file");
   std::vector<CommPoints> measured;
   measured.reserve(files.size());
   for (const auto& file : files) measured.push_back(read_nccl_tests(file, options.nccl_tests));
-  return profile_file(measured, options);
+  return imported(measured, options);
 }
 
-std::string import_points(const std::vector<std::filesystem::path>& files,
+ImportedProfile import_points(const std::vector<std::filesystem::path>& files,
                           const ImportOptions& options) {
   check(!files.empty(), "an import has at least one file");
   std::vector<CommPoints> measured;
   measured.reserve(files.size());
   for (const auto& file : files) measured.push_back(read_points(file));
-  return profile_file(measured, options);
+  return imported(measured, options);
 }
 
 }  // namespace rehearse

@@ -29,13 +29,18 @@ struct ImportOptions {
 /// curve cannot be fitted (too few sizes, times that do not grow).
 CommProfile fit_profile(const ProfileIdentity& identity, const std::vector<CommPoints>& measured);
 
-/// The profile file (YAML, with a head of comments) fitted to outputs of nccl-tests: `rehearse
+struct ImportedProfile {
+  std::string text;                   ///< the profile file: YAML with a head of comments
+  std::vector<std::string> left_out;  ///< damaged lines: "FILE: line 22: expected 13 columns ..."
+};
+
+/// A profile fitted to outputs of nccl-tests: `rehearse
 /// import nccl-tests`.
-std::string import_nccl_tests(const std::vector<std::filesystem::path>& files,
+ImportedProfile import_nccl_tests(const std::vector<std::filesystem::path>& files,
                               const ImportOptions& options = {});
 
 /// The same from tables of points: `rehearse import points`.
-std::string import_points(const std::vector<std::filesystem::path>& files,
+ImportedProfile import_points(const std::vector<std::filesystem::path>& files,
                           const ImportOptions& options = {});
 
 }  // namespace rehearse

@@ -14,10 +14,6 @@ struct Word {
 };
 std::vector<Word> words_of(const std::string& line, std::size_t from);
 
-/// Where a line's own text starts, after what launchers put before it: `[1,0]<stdout>:` (mpirun
-/// --tag-output), `0: ` (srun --label).
-std::size_t after_label(const std::string& line);
-
 /// Nothing where the text is anything else.
 std::optional<long> whole_number(const std::string& text);
 

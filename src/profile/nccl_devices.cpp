@@ -33,7 +33,7 @@ bool NcclDevices::add(const Device& device) {
     return true;
   }
   ++in_first_group_;
-  hosts_.insert(device.host);
+  ++hosts_[device.host][device.device];
   processes_.insert({device.host, device.pid});
   if (model_.empty()) model_ = device.model;
   return true;
@@ -42,6 +42,22 @@ bool NcclDevices::add(const Device& device) {
 int NcclDevices::ranks() const {
   const int of_processes = static_cast<int>(processes_.size()) * per_process_;
   return split_ ? in_first_group_ : std::max(in_first_group_, of_processes);
+}
+
+int NcclDevices::nodes() const {
+  int nodes = 0;
+  for (const auto& [host, devices] : hosts_) {
+    int times = 1;
+    for (const auto& [device, listed] : devices) times = std::max(times, listed);
+    nodes += times;
+  }
+  return nodes;
+}
+
+bool NcclDevices::nodes_are_open() const {
+  return std::any_of(hosts_.begin(), hosts_.end(), [](const auto& host) {
+    return host.second.size() == 1 && host.second.begin()->second > 1;
+  });
 }
 
 std::string program_in(const std::string& text) {

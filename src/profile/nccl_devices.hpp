@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,6 +19,7 @@ class NcclDevices {
     int group = 0;
     long pid = 0;
     std::string host;
+    std::string device;  ///< number and bus: two ranks of one host have unlike ones
     std::string model;
   };
 
@@ -30,12 +32,19 @@ class NcclDevices {
   /// another). Versions up to 2.17 list only the first rank of each process in JSON: the processes
   /// count too.
   int ranks() const;
-  int nodes() const { return static_cast<int>(hosts_.size()); }
+  /// Hosts by name, each as often as one of its devices is listed: machines that call themselves
+  /// alike (containers, "localhost") list the same devices again.
+  int nodes() const;
+  /// Whether every rank of a host that lists a device again calls its own device number 0: then
+  /// nothing tells ranks of one node from nodes of one rank.
+  bool nodes_are_open() const;
+  /// One more than the highest rank listed: more than ranks() where the list was shortened.
+  int highest() const { return listed_.empty() ? 0 : *listed_.rbegin() + 1; }
   const std::string& model() const { return model_; }
 
  private:
   std::set<int> listed_;
-  std::set<std::string> hosts_;
+  std::map<std::string, std::map<std::string, int>> hosts_;  ///< host -> device -> times listed
   std::set<std::pair<std::string, long>> processes_;
   int in_first_group_ = 0;
   int per_process_ = 1;

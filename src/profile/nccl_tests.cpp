@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "profile/nccl_tests_json.hpp"
 #include "profile/nccl_tests_log.hpp"
+#include "profile/rccl_tests_records.hpp"
 #include "profile/whole_file.hpp"
 
 namespace rehearse {
@@ -23,13 +24,17 @@ std::string without_colours(const std::string& text) {
   return result;
 }
 
+/// A text log may begin with a line of a launcher's own that looks like JSON.
+bool has_table(const std::string& text) { return text.find("nThread ") != std::string::npos; }
+
 }  // namespace
 
 CommPoints read_nccl_tests(const std::filesystem::path& file, const NcclTestsOptions& options) {
   const std::string text = read_whole_file(file), name = file.string();
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) throw InputError(name + ":1:1: error: the file is empty");
-  if (text[first] == '{') return read_nccl_tests_json(text, name, options);
+  if (is_rccl_tests_records(text)) return read_rccl_tests_records(text, name, options);
+  if (text[first] == '{' && !has_table(text)) return read_nccl_tests_json(text, name, options);
   return read_nccl_tests_log(make_text_source(without_colours(text), name, file.parent_path()),
                              options);
 }

@@ -18,12 +18,13 @@ struct NcclTestsOptions {
 
 /// Reads one output of nccl-tests (all_reduce_perf, all_gather_perf, reduce_scatter_perf,
 /// broadcast_perf, sendrecv_perf): what it prints, in the layout of any version since 2.0 (the
-/// columns are those of the table's own head), with whatever mpirun, srun and NCCL write between
-/// its lines; or its JSON report (`-J`, since 2.17). A log of several tests gives the points of all
-/// of them. Rows of size 0 are left out.
+/// columns are those of the table's own head), with whatever launchers write before and between its
+/// lines; its JSON report (`-J`, since 2.17); or rccl-tests' JSON or CSV (`-Z`). A log of several
+/// tests gives the points of all of them. Rows of size 0 are left out, and damaged rows (torn by
+/// another rank's output, cut at the log's end) while they are one, or at most a tenth.
 ///
-/// MissingError if the file cannot be read; InputError `file:line:column: error: ...` for a damaged
-/// or truncated row, wrong results (#wrong), a busbw that contradicts the ranks, processes that ran
+/// MissingError if the file cannot be read; InputError `file:line:column: error: ...` for more
+/// damaged rows, wrong results (#wrong), a busbw that contradicts the ranks, processes that ran
 /// each alone, and for a log that does not say which collective it measured or on how many ranks.
 CommPoints read_nccl_tests(const std::filesystem::path& file, const NcclTestsOptions& options = {});
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "config/foreign_file.hpp"
 #include "profile/nccl_devices.hpp"
 
 namespace rehearse {
@@ -16,7 +17,9 @@ using Json = nlohmann::json;
 class JsonReader {
  public:
   JsonReader(const std::string& text, const std::string& file, const NcclTestsOptions& options)
-      : file_(file), options_(options), root_(parse(text)) {}
+      : file_(file), options_(options), root_(parse(text)) {
+    if (!root_.contains("config")) refuse_foreign_file(text, file);
+  }
 
   CommPoints read() {
     CommPoints result;
@@ -29,6 +32,10 @@ class JsonReader {
       result.source = fmt::format("nccl-tests with NCCL {}", version_text(version->get<int>()));
     }
     const CollectiveKind kind = read_kind();
+    if (!options_.nodes && devices.nodes_are_open())
+      fail("config.devices",
+           "every rank of a host has the same device number: which of them share a node is not "
+           "said; give --nodes");
     const int ranks = options_.ranks.value_or(devices.ranks()),
               nodes = options_.nodes.value_or(devices.nodes());
     if (ranks < 2) fail("config.devices", "one rank communicates with nobody");
@@ -109,6 +116,9 @@ class JsonReader {
       device.group = whole(field("group"), path + ".group");
       device.pid = whole(field("pid"), path + ".pid");
       device.host = text(field("hostname"), path + ".hostname");
+      device.device = field("device").dump();
+      if (const auto bus = listed[i].find("device_hex"); bus != listed[i].end())
+        device.device += bus->dump();
       device.model = text(field("device_info"), path + ".device_info");
       if (!devices.add(device)) fail(path, fmt::format("rank {} is listed twice", device.rank));
     }

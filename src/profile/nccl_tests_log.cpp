@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/number.hpp"
+#include "config/foreign_file.hpp"
 #include "profile/log_words.hpp"
 #include "profile/nccl_devices.hpp"
 
@@ -25,10 +26,40 @@ bool is_type(const std::string& text) {
   return std::find(kTypes.begin(), kTypes.end(), text) != kTypes.end();
 }
 
-/// A row of the table, and not one of NCCL's or mpirun's lines that happen to begin with a number.
-bool looks_like_row(const std::vector<Word>& words) {
-  return words.size() >= 3 && whole_number(words[0].text) && whole_number(words[1].text) &&
-         is_type(words[2].text);
+/// Where `name` stands among the words, followed by at least `more` others.
+std::optional<std::size_t> find_word(const std::vector<Word>& words, std::string_view name,
+                                     std::size_t more) {
+  for (std::size_t i = 0; i + more < words.size(); ++i) {
+    if (words[i].text == name) return i;
+  }
+  return std::nullopt;
+}
+
+/// The number at a word's end, where a launcher's label is glued to it ("<stdout>:1048576").
+Word without_label(const Word& word) {
+  const std::size_t label = word.text.find_last_not_of("0123456789");
+  if (label == std::string::npos || std::string_view(">:|])").find(word.text[label]) == std::string_view::npos)
+    return word;
+  return {word.text.substr(label + 1), word.byte + label + 1};
+}
+
+/// The words of a row of the table: size, count, type and what follows them, whatever a launcher
+/// put before. Empty for all other lines.
+std::vector<Word> row_in(const std::vector<Word>& words) {
+  for (std::size_t i = 2; i < words.size(); ++i) {
+    if (!is_type(words[i].text) || !whole_number(words[i - 1].text)) continue;
+    const Word size = without_label(words[i - 2]);
+    if (!whole_number(size.text)) continue;
+    std::vector<Word> row{size};
+    row.insert(row.end(), words.begin() + static_cast<std::ptrdiff_t>(i) - 1, words.end());
+    return row;
+  }
+  return {};
+}
+
+/// One damaged line among many is left out: logs of many ranks get torn.
+bool too_many(std::size_t torn, std::size_t rows) {
+  return torn > std::max<std::size_t>(1, rows / 10);
 }
 
 class LogReader {
@@ -43,42 +74,59 @@ class LogReader {
   CommPoints read() {
     for (line_ = 0; line_ < source_->lines.size(); ++line_) read_line(source_->lines[line_]);
     check_busbw();
+    if (too_many(torn_.size(), result_.points.size())) {
+      fail_line(torn_.front().line, torn_.front().byte, torn_.front().message);
+    }
     if (result_.points.empty() && !skipped_.empty()) {
       fail_line(0, 0, fmt::format("only rows of {}, which no profile holds", skipped_));
     }
-    if (result_.points.empty()) fail_line(0, 0, "no row of an nccl-tests table in the whole file");
+    if (result_.points.empty()) fail_without_rows();
+    for (const Torn& torn : torn_)
+      result_.left_out.push_back(fmt::format("line {}: {}", torn.line + 1, torn.message));
     return std::move(result_);
   }
 
  private:
+  /// Launchers put what they like before a line (ranks, pods, times, colours); so its words are
+  /// looked for and not expected at its begin.
   void read_line(const std::string& line) {
-    std::size_t start = after_label(line);
-    if (start < line.size() && line[start] == '#') ++start;
-    const std::vector<Word> words = words_of(line, start);
-    if (words.empty()) return;
-    if (words[0].text == "nThread") return start_run(words);
-    if (words[0].text == "Rank") return read_rank(line, words);
-    if (words[0].text == "size" && words.size() > 5 && words[1].text == "count") {
-      columns_ = words;
+    const std::vector<Word> words = words_of(line, 0);
+    if (const auto run = find_word(words, "nThread", 1)) return start_run(words, *run);
+    if (find_word(words, "Rank", 1) && find_word(words, "device", 1)) return read_rank(line, words);
+    if (const auto head = find_word(words, "size", 5); head && words[*head + 1].text == "count") {
+      columns_.assign(words.begin() + static_cast<std::ptrdiff_t>(*head), words.end());
       return;
     }
-    if (looks_like_row(words)) return read_row(words);
-    if (words.size() > 2 && words[0].text == "nccl-tests" && words[1].text == "version") {
-      result_.source = "nccl-tests " + words[2].text;
+    if (const std::vector<Word> row = row_in(words); !row.empty()) return read_row(row);
+    for (const char* name : {"nccl-tests", "rccl-tests"}) {
+      const auto at = find_word(words, name, 2);
+      if (at && words[*at + 1].text == "version")
+        result_.source = fmt::format("{} {}", name, words[*at + 2].text);
     }
-    // "# Collective test starting: all_reduce_perf" since 2.17; before, a log may hold the command
-    // itself.
-    if (const std::string program = program_in(line); !program.empty()) named_ = program;
+    read_program(line);
+  }
+
+  /// "# Collective test starting: all_reduce_perf" since 2.17; before, a log may hold the command
+  /// itself.
+  void read_program(const std::string& line) {
+    const std::size_t starts = line.find("Collective test starting:");
+    if (starts == std::string::npos && named_by_itself_) return;
+    const std::string program =
+        program_in(starts == std::string::npos ? line : line.substr(starts));
+    if (program.empty()) return;
+    named_ = program;
+    named_by_itself_ = starts != std::string::npos;
   }
 
   /// "# nThread 1 nGpus 8 minBytes ...": another run begins.
-  void start_run(const std::vector<Word>& words) {
+  void start_run(const std::vector<Word>& words, std::size_t at) {
     check_busbw();
     devices_ = NcclDevices();
     columns_.clear();
-    const auto threads = words.size() > 1 ? whole_number(words[1].text) : std::nullopt;
-    const auto gpus =
-        words.size() > 3 && words[2].text == "nGpus" ? whole_number(words[3].text) : std::nullopt;
+    const auto threads = whole_number(words[at + 1].text);
+    const auto gpus = at + 3 < words.size() && words[at + 2].text == "nGpus"
+                          ? whole_number(words[at + 3].text)
+                          : std::nullopt;
     if (threads && gpus) devices_.set_ranks_per_process(static_cast<int>(*threads * *gpus));
   }
 
@@ -98,21 +146,24 @@ class LogReader {
     device.group = static_cast<int>(whole_number(after("Group")).value_or(0));
     device.pid = whole_number(after("Pid")).value_or(0);
     device.host = after("on");
-    const std::size_t bracket = line.find(']', words[0].byte);
+    device.device = after("device");
+    const std::size_t named = line.find(" device ");
+    const std::size_t bracket = named == std::string::npos ? named : line.find(']', named);
     if (bracket != std::string::npos) {
       const std::size_t model = line.find_first_not_of(' ', bracket + 1);
+      device.device += line.substr(line.find('[', named), bracket - line.find('[', named));
       if (model != std::string::npos)
         device.model = line.substr(model, line.find_last_not_of(" \t") + 1 - model);
     }
     if (!devices_.add(device)) {
-      fail_line(line_, words[0].byte,
+      fail_line(line_, words[*find_word(words, "Rank", 1)].byte,
                 fmt::format("rank {} is listed twice: each process ran alone", device.rank),
                 "build nccl-tests with MPI=1, so that its processes form one communicator");
     }
     if (result_.hardware.empty()) result_.hardware = device.model;
   }
 
-  void read_row(const std::vector<Word>& words) {
+  void read_row(std::vector<Word> words) {
     // Tests of other collectives (alltoall_perf, ...) may stand in the same log.
     if (!options_.collective && !named_.empty() && !collective_of_program(named_)) {
       skipped_ = named_;
@@ -120,24 +171,61 @@ class LogReader {
     }
     if (columns_.empty())
       fail_line(line_, words[0].byte, "a row before the head of its table (size count type ...)");
-    if (words.size() < columns_.size()) {
-      fail_line(line_, words.back().byte,
-                fmt::format("expected {} columns, as in the head of the table; got {}",
-                            columns_.size(), words.size()));
-    }
-    const double size = number(words[0]);
-    if (size == 0) return;
-    const Seconds time(number(words[column("time")]) * 1e-6);
-    if (!(time.value() > 0))
-      fail_line(line_, words[column("time")].byte, "expected a time above 0");
+    if (has_blank_operation(words)) return skip_all_to_all(words);
+    if (const auto torn = damage(words)) return torn_.push_back(*torn);
+    if (number(words[0]) == 0) return;
     if (const auto wrong = find_column("#wrong");
         wrong && words[*wrong].text != "N/A" && number(words[*wrong]) > 0) {
       fail_line(line_, words[*wrong].byte, "the results of this row are wrong, so is its time");
     }
-    const CommPoint point{kind(words), ranks(words), nodes(words), Bytes(size), time};
+    const CommPoint point{kind(words), ranks(words), nodes(words), Bytes(number(words[0])),
+                          Seconds(number(words[column("time")]) * 1e-6)};
     result_.points.push_back(point);
     last_row_ = Row{point, number(words[column("algbw")]), number(words[column("busbw")]), line_,
                     words[column("busbw")].byte};
+  }
+
+  /// alltoall_perf of versions 2.8 to 2.10 leaves the column `redop` blank; no other test does.
+  bool has_blank_operation(const std::vector<Word>& words) const {
+    return columns_.size() > 3 && columns_[3].text == "redop" &&
+           words.size() + 1 == columns_.size() && decimal_number(words[3].text);
+  }
+
+  void skip_all_to_all(const std::vector<Word>& words) {
+    if (options_.collective)
+      fail_line(line_, words[3].byte,
+                "the blank redop column is alltoall's, a collective that no profile holds");
+    skipped_ = "alltoall_perf (its redop column is blank)";
+  }
+
+  struct Torn {
+    std::size_t line = 0, byte = 0;
+    std::string message;
+  };
+
+  /// What is wrong with a row that another rank's output, or the end of the log, cut.
+  std::optional<Torn> damage(const std::vector<Word>& words) const {
+    if (words.size() < columns_.size()) {
+      return Torn{line_, words.back().byte,
+                  fmt::format("expected {} columns, as in the head of the table; got {}",
+                              columns_.size(), words.size())};
+    }
+    for (const char* name : {"time", "algbw", "busbw"}) {
+      const Word& word = words[column(name)];
+      if (!decimal_number(word.text))
+        return Torn{line_, word.byte, fmt::format("expected a number; got \"{}\"", word.text)};
+    }
+    const double size = number(words[0]), time = number(words[column("time")]),
+                 algbw = number(words[column("algbw")]);
+    if (size == 0) return std::nullopt;
+    if (!(time > 0)) return Torn{line_, words[column("time")].byte, "expected a time above 0"};
+    // Two decimals of GB/s are too few to tell below 1.
+    if (algbw >= 1 && std::abs(size / time / 1e3 / algbw - 1) > 0.025) {
+      return Torn{line_, words[column("algbw")].byte,
+                  fmt::format("{:.0f} bytes in {} us are {:.3g} GB/s; got {:.3g}", size, time,
+                              size / time / 1e3, algbw)};
+    }
+    return std::nullopt;
   }
 
   /// The position of a column of the chosen half of the table (out-of-place stands first).
@@ -180,6 +268,11 @@ class LogReader {
   }
 
   int nodes(const std::vector<Word>& words) const {
+    if (!options_.nodes && devices_.nodes_are_open())
+      fail_line(line_, words[0].byte,
+                "every rank of a host has the same device number: which of them share a node is "
+                "not said",
+                "give --nodes");
     const int nodes = options_.nodes ? *options_.nodes : devices_.nodes();
     if (nodes < 1)
       fail_line(line_, words[0].byte, "the log has no \"# Rank\" lines",
@@ -199,7 +292,36 @@ class LogReader {
     if (std::abs(got / expected - 1) < 0.025) return;
     fail_line(row.line, row.byte,
               fmt::format("busbw is {:.3g} times algbw, but {} over {} ranks makes it {:.3g}", got,
-                          to_string(row.point.kind), row.point.ranks, expected));
+                          to_string(row.point.kind), row.point.ranks, expected),
+              remedy_for_factor(row.point, got));
+  }
+
+  /// A list of ranks that was shortened ("0, 7, 8, 15") still says its highest.
+  std::string remedy_for_factor(const CommPoint& point, double got) const {
+    for (const int ranks : {devices_.highest(), ranks_of_factor(point.kind, got)}) {
+      if (ranks <= point.ranks || std::abs(got / bus_factor(point.kind, ranks) - 1) > 0.025)
+        continue;
+      return fmt::format("that is the factor of {} ranks: give --ranks {} --nodes {}", ranks, ranks,
+                         devices_.nodes());
+    }
+    return {};
+  }
+
+  /// The ranks whose bus factor is nearest to `factor`; 0 where it goes with none.
+  static int ranks_of_factor(CollectiveKind kind, double factor) {
+    const double shared = factor / bus_factor(kind, 2) / 2;  // (n - 1) / n of the collectives
+    if (!(shared > 0.5) || !(shared < 0.999)) return 0;
+    return static_cast<int>(std::lround(1 / (1 - shared)));
+  }
+
+  [[noreturn]] void fail_without_rows() const {
+    const std::string text = joined(*source_, 0);
+    if (const auto foreign = foreign_file(text, source_->name);
+        foreign && foreign->what != "an output of nccl-tests") {
+      refuse_foreign_file(text, source_->name);
+    }
+    fail_line(0, 0, "no row of an nccl-tests table in the whole file",
+              "give the output of all_reduce_perf and its like, with the table that it prints");
   }
 
   [[noreturn]] void fail_line(std::size_t line, std::size_t byte, const std::string& message,
@@ -217,9 +339,11 @@ class LogReader {
   NcclTestsOptions options_;
   std::string skipped_;  ///< a program whose rows were left out
   std::string named_;    ///< the program that is running, as the log or else the file's name says
+  bool named_by_itself_ = false;  ///< and not by a command, a pod or a file
   std::size_t line_ = 0;
   NcclDevices devices_;
   std::vector<Word> columns_;
+  std::vector<Torn> torn_;
   std::optional<Row> last_row_;
   CommPoints result_;
 };

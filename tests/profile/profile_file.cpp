@@ -139,7 +139,7 @@ BOOST_DATA_TEST_CASE(shipped_profiles_are_what_their_points_fit_to, data::make(s
                      name) {
   const CommProfile shipped =
       read_comm_profile(Document::load(kShipped / (name + ".yaml"))->root());
-  const CommProfile fitted = parse(import_points({kShipped / "points" / (name + ".csv")}));
+  const CommProfile fitted = parse(import_points({kShipped / "points" / (name + ".csv")}).text);
   BOOST_TEST(shipped.name == name);
   BOOST_TEST(shipped.hardware == fitted.hardware);
   BOOST_TEST(shipped.source == fitted.source);

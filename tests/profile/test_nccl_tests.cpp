@@ -159,7 +159,8 @@ BOOST_AUTO_TEST_CASE(a_missing_log_is_missing) {
 
 BOOST_AUTO_TEST_CASE(an_imported_log_gives_back_its_latency_and_busbw) {
   const std::string text = import_nccl_tests({kData / "all_reduce_2.18.txt"},
-                                             {.name = "node0", .command = "rehearse import"});
+                                             {.name = "node0", .command = "rehearse import"})
+                               .text;
   BOOST_TEST(text.find("# Hardware: NVIDIA A100-SXM4-80GB\n# Source: nccl-tests 2.18.0\n# Made by: "
                        "rehearse import\n") == 0u);
   const CommProfile profile = read_comm_profile(Document::parse(text, "node0.yaml")->root());
@@ -175,8 +176,10 @@ BOOST_AUTO_TEST_CASE(an_imported_log_gives_back_its_latency_and_busbw) {
 }
 
 BOOST_AUTO_TEST_CASE(files_of_several_collectives_make_one_profile) {
-  const std::string text = import_nccl_tests(
-      {kData / "all_reduce_2.18.txt", kData / "mpirun_tagged.txt", kData / "several_tests.txt"});
+  const std::string text =
+      import_nccl_tests({kData / "all_reduce_2.18.txt", kData / "mpirun_tagged.txt",
+                         kData / "several_tests.txt"})
+          .text;
   const CommProfile profile = read_comm_profile(Document::parse(text, "p.yaml")->root());
   BOOST_TEST(profile.name == "all_reduce_2.18");
   BOOST_TEST(profile.curves.size() == 4u);

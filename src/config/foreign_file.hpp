@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rehearse {
+
+/// A file of another program, known by its content.
+struct ForeignFile {
+  std::string what;    ///< "a trace of PyTorch's profiler (Kineto)"
+  std::string remedy;  ///< what to do with it, or instead of it
+  bool binary = false; ///< its lines cannot be shown
+};
+
+/// What `text` is, where it is one of the files that users bring: a Kineto trace, a Chakra
+/// execution trace, a Hugging Face config.json, a DeepSpeed configuration, TOML (torchtitan's),
+/// an output of nccl-tests or rccl-tests, a database, an archive. Nothing for all else.
+/// `name` is the file's own, for what only its ending tells.
+std::optional<ForeignFile> foreign_file(std::string_view text, const std::string& name);
+
+/// InputError at the top of the file if `text` is one of those.
+void refuse_foreign_file(std::string_view text, const std::string& name);
+
+}  // namespace rehearse
