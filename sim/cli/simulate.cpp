@@ -194,8 +194,11 @@ RunPlan plan_simulation(const Scenario& scenario) {
     plan.fidelity_name = "hop";
   }
   if (asked && plan.others) refuse_to_fold(scenario, "other jobs share the cluster");
-  if (plan.others || (!asked && !(choice == FidelityChoice::automatic && ranks > kFoldAbove)))
-    return plan;
+  // A rank that is named would no longer be found.
+  if (asked && !scenario.run.stragglers.empty())
+    refuse_to_fold(scenario, "stragglers are single ranks");
+  const bool wanted = asked || (choice == FidelityChoice::automatic && ranks > kFoldAbove);
+  if (!wanted || plan.others || !scenario.run.stragglers.empty()) return plan;
 
   std::string why_not;
   std::optional<Folded> folded = fold(plan.schedule, plan.cluster, why_not);

@@ -9,7 +9,11 @@ namespace rehearse {
 
 Simulation::Simulation(const Schedule& schedule, const Cluster& cluster,
                        const EngineOptions& options, const CollectiveTable& collectives)
-    : schedule_(schedule), cluster_(cluster), options_(options), collectives_(collectives) {
+    : schedule_(schedule),
+      cluster_(cluster),
+      options_(options),
+      collectives_(collectives),
+      factors_(schedule) {
   index_programs();
   make_ranks();
   if (schedule.sampled_ranks > 0)

@@ -12,6 +12,7 @@
 #include "engine/cores.hpp"
 #include "engine/engine.hpp"
 #include "engine/network.hpp"
+#include "schedule/factors.hpp"
 
 namespace rehearse {
 
@@ -76,8 +77,7 @@ class Simulation {
     std::vector<std::uint32_t> slowed;  // collectives in flight that compute slows down
     /// What the compute lane is at, where communication and it slow each other down.
     std::optional<std::uint32_t> computing;
-    double factor = 1;  // compute_factor of `factor_step`
-    std::uint32_t factor_step = ~0U;
+    std::uint32_t computed_in = ~0U;  // iteration of its last computation with jitter
   };
   struct RankOp {
     std::uint32_t rank = 0, op = 0;
@@ -228,7 +228,6 @@ class Simulation {
     return schedule_.groups[collectives_.group(id).index()];
   }
   const Op& op_of(RankOp what) const { return ranks_[what.rank].index->program->ops[what.op]; }
-  double factor(std::uint32_t rank, std::uint32_t step);
   Place place(RankId rank) const { return schedule_.ranks[rank.index()].place; }
   void mark(RankOp what, Seconds Span::*when);
   std::string wait_of(RankOp what, std::uint32_t iteration, bool begun) const;
@@ -238,6 +237,7 @@ class Simulation {
   const Cluster& cluster_;
   const EngineOptions& options_;
   const CollectiveTable& collectives_;
+  ComputeFactors factors_;
   Network* network_ = nullptr;
   std::vector<ProgramIndex> programs_;
   std::vector<RankState> ranks_;

@@ -18,22 +18,12 @@ void Simulation::start_work(RankOp what, std::uint32_t iteration) {
   over_.push_back(what);
 }
 
-double Simulation::factor(std::uint32_t rank, std::uint32_t step) {
-  RankState& state = ranks_[rank];
-  if (state.factor_step != step) {
-    state.factor = compute_factor(schedule_, RankId(rank), step);
-    state.factor_step = step;
-  }
-  return state.factor;
-}
-
 void Simulation::start_compute(RankOp what, const Compute& compute, std::uint32_t iteration) {
   double duration = compute.duration.value();
   if (compute.jittered) {
-    const RankState& rank = ranks_[what.rank];
-    const std::uint32_t steps = rank.index->program->steps;
-    const bool first = rank.factor_step / steps != iteration;
-    duration *= factor(what.rank, iteration * steps + compute.step);
+    const bool first = ranks_[what.rank].computed_in != iteration;
+    ranks_[what.rank].computed_in = iteration;
+    duration *= factors_.of(RankId(what.rank), OpId(what.op), iteration);
     duration *= operation_factor(schedule_, RankId(what.rank), OpId(what.op), iteration);
     const Seconds delay = schedule_.ranks[what.rank].delay;
     if (first && delay > Seconds(0))

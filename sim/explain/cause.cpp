@@ -95,6 +95,14 @@ void wait_for_the_step_before(Schedule& schedule) {
   }
 }
 
+/// None of those that are folded away is slower than the slowest that is there.
+void level_crowd(Schedule& schedule) {
+  if (!schedule.crowd) return;
+  double most = 0;
+  for (const RankSpec& rank : schedule.ranks) most = std::max(most, rank.slowdown);
+  for (double& slowdown : schedule.crowd->slowdowns) slowdown = std::min(slowdown, most);
+}
+
 /// Nothing to carry, and no latency: members still meet.
 void make_instant(Machine& machine) {
   for_each_op(machine.schedule, [](Op& op) {
@@ -176,7 +184,7 @@ void remove(Cause cause, Machine& machine) {
     case Cause::unequal:
       for (const RankId rank : slow_ranks(machine.schedule, machine.schedule.ranks.size()))
         make_median(rank, machine);
-      return;
+      return level_crowd(machine.schedule);
     case Cause::host:
       return take_no_time(machine.schedule, Phase::host);
     case Cause::interference:

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "explain/pace.hpp"
+#include "schedule/factors.hpp"
 #include "schedule/jitter.hpp"
 
 namespace rehearse {
@@ -23,7 +24,7 @@ struct Part {
 class Cutter {
  public:
   explicit Cutter(const Schedule& schedule)
-      : schedule_(schedule), relative_(relative_compute(schedule)) {}
+      : schedule_(schedule), factors_(schedule), relative_(relative_compute(schedule)) {}
 
   std::vector<Part> parts(const PathSegment& segment, bool waited_in_queue) const {
     const Op& op = schedule_.program_of(segment.rank).ops[segment.op.index()];
@@ -44,7 +45,7 @@ class Cutter {
     const double slowdown = schedule_.ranks[segment.rank.index()].slowdown;
     const double factor =
         compute.jittered
-            ? compute_factor(schedule_, segment.rank, segment.iteration) *
+            ? factors_.of(segment.rank, segment.op, segment.iteration) *
                   operation_factor(schedule_, segment.rank, segment.op, segment.iteration)
             : 1;
     const double own = compute.jittered ? slowdown : 1;
@@ -61,6 +62,7 @@ class Cutter {
   }
 
   const Schedule& schedule_;
+  ComputeFactors factors_;
   std::vector<double> relative_;
 };
 

@@ -40,11 +40,8 @@ std::string why_not_on(const FatTree& tree, const Node& node, const Program& pro
 std::string why_ranks_differ(const Schedule& schedule) {
   if (schedule.programs.size() != 1) return "ranks run different programs";
   if (!schedule.queues.empty() || !schedule.events.empty()) return "ranks share a server";
-  if (schedule.jitter.distribution != Jitter::Distribution::none)
-    return "compute times vary from rank to rank";
-  for (const RankSpec& rank : schedule.ranks)
-    if (rank.slowdown != schedule.ranks.front().slowdown)
-      return "ranks compute at different speeds";
+  if (schedule.jitter.distribution == Jitter::Distribution::measured)
+    return "the times of operations vary from rank to rank";
   for (const RankSpec& rank : schedule.ranks)
     if (rank.delay != schedule.ranks.front().delay) return "ranks are delayed differently";
   return {};
@@ -98,6 +95,33 @@ Cluster folded_cluster(const Cluster& cluster) {
   return folded;
 }
 
+// The slowest node of those whose index is as odd as `kept`, the first of several: the one with the
+// slowest rank.
+std::size_t slowest_node(const Schedule& schedule, std::size_t kept, std::size_t ranks_per_node) {
+  const auto slowest_rank = [&](std::size_t node) {
+    double slowdown = 0;
+    for (std::size_t gpu = 0; gpu < ranks_per_node; ++gpu)
+      slowdown = std::max(slowdown, schedule.ranks[node * ranks_per_node + gpu].slowdown);
+    return slowdown;
+  };
+  std::size_t slowest = kept;
+  for (std::size_t node = kept; node < schedule.ranks.size() / ranks_per_node; node += kNodesKept)
+    if (slowest_rank(node) > slowest_rank(slowest)) slowest = node;
+  return slowest;
+}
+
+Crowd crowd_of(const Schedule& schedule, std::size_t nodes) {
+  Crowd crowd{.ranks_per_node = schedule.ranks.size() / nodes};
+  for (std::size_t node = 0; node < nodes; ++node)
+    crowd.nodes.push_back(static_cast<std::uint32_t>(node));
+  for (std::size_t kept = 0; kept < std::min(nodes, kNodesKept); ++kept)
+    std::swap(crowd.nodes[kept], crowd.nodes[slowest_node(schedule, kept, crowd.ranks_per_node)]);
+  for (const std::uint32_t node : crowd.nodes)
+    for (std::size_t gpu = 0; gpu < crowd.ranks_per_node; ++gpu)
+      crowd.slowdowns.push_back(schedule.ranks[node * crowd.ranks_per_node + gpu].slowdown);
+  return crowd;
+}
+
 bool stands_for_all(const Group& original, const Group& kept, std::size_t nodes_kept) {
   const std::size_t nodes = std::min(original.nodes, nodes_kept);
   return kept.members.size() * original.nodes == original.ranks * nodes;
@@ -119,6 +143,10 @@ std::optional<Folded> fold(const Schedule& schedule, const Cluster& cluster, std
   const std::size_t ranks = ranks_on_kept_nodes(schedule);
   kept.ranks.assign(schedule.ranks.begin(),
                     schedule.ranks.begin() + static_cast<std::ptrdiff_t>(ranks));
+  Crowd crowd = crowd_of(schedule, cluster.node_count());
+  for (std::size_t r = 0; r < ranks; ++r) kept.ranks[r].slowdown = crowd.slowdowns[r];
+  kept.jitter = schedule.jitter;
+  if (kept.jitter.distribution != Jitter::Distribution::none) kept.crowd = std::move(crowd);
 
   std::vector<std::optional<GroupId>> renamed(schedule.groups.size());
   for (RankSpec& rank : kept.ranks) {

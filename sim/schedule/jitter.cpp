@@ -22,24 +22,26 @@ double log_deviation(const Schedule& schedule, const Compute& compute) {
 
 }  // namespace
 
-double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t step) {
-  const double slowdown = schedule.ranks[rank.index()].slowdown;
-  const bool measured = schedule.jitter.distribution == Jitter::Distribution::measured;
-  if (schedule.jitter.distribution == Jitter::Distribution::none ||
-      (measured && schedule.jitter.drift == 0))
-    return slowdown;
-  RandomStream stream = random_stream(schedule.seed, "jitter", rank.index(), step);
+double step_draw(const Schedule& schedule, std::size_t rank, std::uint32_t step) {
+  const Jitter& jitter = schedule.jitter;
+  const bool measured = jitter.distribution == Jitter::Distribution::measured;
+  if (jitter.distribution == Jitter::Distribution::none || (measured && jitter.drift == 0))
+    return 1;
+  RandomStream stream = random_stream(schedule.seed, "jitter", rank, step);
   if (measured) {
-    boost::random::normal_distribution<double> drift(0, schedule.jitter.drift);
-    return slowdown * std::exp(drift(stream));
+    boost::random::normal_distribution<double> drift(0, jitter.drift);
+    return std::exp(drift(stream));
   }
-  if (schedule.jitter.distribution == Jitter::Distribution::exponential)
-    return slowdown *
-           ((1 - schedule.jitter.cv) - schedule.jitter.cv * std::log1p(-uniform01(stream)));
+  if (jitter.distribution == Jitter::Distribution::exponential)
+    return (1 - jitter.cv) - jitter.cv * std::log1p(-uniform01(stream));
   // A lognormal of mean 1: sigma^2 = ln(1 + cv^2), mu = -sigma^2 / 2.
-  const double variance = std::log1p(schedule.jitter.cv * schedule.jitter.cv);
+  const double variance = std::log1p(jitter.cv * jitter.cv);
   boost::random::normal_distribution<double> normal(-variance / 2, std::sqrt(variance));
-  return slowdown * std::exp(normal(stream));
+  return std::exp(normal(stream));
+}
+
+double compute_factor(const Schedule& schedule, RankId rank, std::uint32_t step) {
+  return schedule.ranks[rank.index()].slowdown * step_draw(schedule, rank.index(), step);
 }
 
 double compute_variation(const Schedule& schedule) {
@@ -71,6 +73,12 @@ double operation_factor(const Schedule& schedule, RankId rank, OpId op, std::uin
                                       "operation", rank.index(), iteration);
   boost::random::normal_distribution<double> normal(0, log_deviation(schedule, *compute));
   return std::exp(normal(stream));
+}
+
+bool steps_alike(const Jitter& jitter) {
+  constexpr double kAlike = 0.01;
+  return jitter.distribution == Jitter::Distribution::none ||
+         (jitter.distribution != Jitter::Distribution::measured && jitter.cv <= kAlike);
 }
 
 std::vector<bool> participants(const Schedule& schedule, std::uint32_t iteration) {

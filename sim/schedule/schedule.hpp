@@ -157,6 +157,15 @@ struct Jitter {
   double drift = 0;
 };
 
+/// Every rank that a folded schedule's stand for, where jitter makes ranks differ. Position i is a
+/// node; the kept nodes stand first, and kept node a stands for the positions a, a + 2, a + 4, ...
+struct Crowd {
+  std::vector<std::uint32_t> nodes{};  ///< by position: its index before folding
+  std::size_t ranks_per_node = 0;
+  /// RankSpec::slowdown of all ranks, position by position; what kept ranks say themselves counts.
+  std::vector<double> slowdowns{};
+};
+
 /// A training run as plain data: what runs on which lane after what, for `iterations` rounds.
 struct Schedule {
   std::vector<Program> programs;
@@ -172,6 +181,8 @@ struct Schedule {
   /// would do takes no time and signals nothing. 0: all do.
   std::uint32_t sampled_ranks = 0;
   Jitter jitter;
+  /// A folded schedule's, if it has jitter (factors.hpp).
+  std::optional<Crowd> crowd;
   std::uint64_t seed = 1;
   /// Compute on a rank takes this many times longer while one of its collectives or transfers is in
   /// flight, and they take no longer for it. Nothing: as the calibrated costs say of each
@@ -188,10 +199,12 @@ struct Schedule {
 /// its collectives in one order on all members.
 void validate(const Schedule& schedule);
 
-/// Keeps the ranks of the first two nodes (of one if there is but one), which stand for all: same
-/// schedule, same byte and step counts, fewer ranks. Nothing, with the reason in `why_not`, if
-/// ranks are not alike (several programs, speeds, node groups; jitter; queues; groups that two
-/// nodes cannot stand for) or share more than their NICs (the cores of one machine; a fabric other
+/// Keeps the ranks of two nodes (of one if there is but one), which stand for all: same schedule,
+/// same byte and step counts, fewer ranks. Where ranks differ in speed the kept nodes are the
+/// slowest of the even and of the odd ones; where they have jitter, the schedule has a crowd.
+///
+/// Nothing, with the reason in `why_not`, if ranks are not alike (several programs, delays, node
+/// groups; measured jitter; queues; groups that two nodes cannot stand for) or share more than their NICs (the cores of one machine; a fabric other
 /// than a star or a non-blocking fat-tree; on the latter, trees and several NICs on one route) or
 /// share those unevenly (trees on NICs with a burst).
 struct Folded {

@@ -153,6 +153,13 @@ BOOST_AUTO_TEST_CASE(computations_vary_as_their_jitter_says) {
   BOOST_CHECK_CLOSE(compute_variation(schedule), one / 4, 1e-9);
 }
 
+BOOST_AUTO_TEST_CASE(steps_are_alike_up_to_one_percent) {
+  BOOST_CHECK(steps_alike({}));
+  BOOST_CHECK(steps_alike({Distribution::lognormal, 0.01}));
+  BOOST_CHECK(!steps_alike({Distribution::lognormal, 0.02}));
+  BOOST_CHECK(!steps_alike({.distribution = Distribution::measured}));
+}
+
 BOOST_AUTO_TEST_CASE(operations_draw_only_what_was_measured_of_them) {
   const auto draw = [](const Schedule& schedule) {
     return operation_factor(schedule, RankId(0), OpId(0), 3);
