@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+
+#include "scenario/speed_spread.hpp"
+#include "schedule/jitter.hpp"
+
 namespace rehearse {
 namespace {
 
-enum class Source { compute, communication };
+enum class Source { compute, communication, fleet };
 
 /// The second is the first that is like all others.
 constexpr std::uint32_t kShiftedSteps = 2;
@@ -88,7 +92,7 @@ bool has_updates(const Schedule& schedule) {
 RunPlan shortened(const RunPlan& plan) {
   RunPlan short_one = plan;
   Schedule& schedule = short_one.schedule;
-  const bool alike = schedule.jitter.distribution == Jitter::Distribution::none && !plan.others;
+  const bool alike = steps_alike(schedule.jitter) && !plan.others;
   if (alike && !has_updates(schedule))
     schedule.iterations = std::min(schedule.iterations, kShiftedSteps);
   return short_one;
@@ -105,13 +109,28 @@ void slow_links(RunPlan& plan, double factor) {
   if (plan.others) slow_links(plan.others->cluster, factor);
 }
 
+/// With what was taken for granted of its GPUs as many times as large.
+RunPlan with_another_fleet(const Scenario& scenario, const RunPlan& plan, double factor) {
+  Scenario other = scenario;
+  if (other.run.usual_spread) other.run.speed_spread *= factor;
+  if (other.run.usual_jitter) other.run.jitter.cv *= factor;
+  RunPlan another = plan_simulation(other);
+  another.schedule.seed = plan.schedule.seed;
+  return another;
+}
+
 /// In this process, which can simulate no more then.
 Headline shifted_headline(const Scenario& scenario, const RunPlan& plan, Source source,
                           const std::vector<std::vector<double>>& errors, double shift) {
-  RunPlan shifted = shortened(plan);
+  RunPlan shifted = shortened(
+      source == Source::fleet
+          ? with_another_fleet(scenario, plan, std::exp(shift * kUsualFleetError))
+          : plan);
   CommProfile comm = scenario.comm ? *scenario.comm : CommProfile{};
   if (source == Source::compute) {
     shift_compute(shifted, errors, shift);
+  } else if (source == Source::fleet) {
+    return simulated_headline(scenario, shifted, scenario.comm.get());
   } else if (comm.transport) {  // between nodes the links' rates are known
     comm.transport = comm.transport->shifted(shift);
     comm.shift = shift;
@@ -152,6 +171,7 @@ ShiftedRuns::ShiftedRuns(const Scenario& scenario, const RunPlan& plan,
           errors, [&](const auto& of_job) { return std::ranges::any_of(of_job, positive); }))
     add("compute", Source::compute);
   if (communicates(plan.schedule)) add("communication", Source::communication);
+  if (scenario.run.usual_spread || scenario.run.usual_jitter) add("fleet", Source::fleet);
 }
 
 std::vector<ErrorSource> ShiftedRuns::error_sources(const Trace& trace) {

@@ -14,10 +14,11 @@ namespace rehearse {
 /// across two sockets, takes 4.5 times as long.
 inline constexpr double kLinksError = 0.55;
 
-/// A plan simulated with compute, then with communication, at both ends of their intervals, each
-/// in a process of its own beside this one. To be started before this process simulates.
+/// A plan simulated with compute, then with communication, then with what is taken for granted of
+/// how GPUs differ, at both ends of their intervals, each in a process of its own beside this one.
+/// To be started before this process simulates.
 ///
-/// Without jitter and without a parameter server a step is like the next, so that two are enough.
+/// Where steps are alike (steps_alike) and there is no parameter server, two are enough.
 /// Sources without an error (given times, one GPU) are left out.
 class ShiftedRuns {
  public:

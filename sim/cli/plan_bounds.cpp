@@ -11,6 +11,7 @@
 #include "economy/price.hpp"
 #include "report/basis.hpp"
 #include "report/measures.hpp"
+#include "schedule/jitter.hpp"
 #include "study/content_key.hpp"
 
 namespace rehearse {
@@ -37,14 +38,26 @@ Seconds shortest_step(const Schedule& schedule) {
   return longest;
 }
 
+/// ln of the most that a rank takes longer than the typical GPU of its kind.
+double slowest_rank(const Schedule& schedule) {
+  double most = 1;
+  for (const RankSpec& rank : schedule.ranks) most = std::max(most, rank.slowdown);
+  return std::log(most);
+}
+
 /// How far below an estimate its interval's end may lie, as a factor.
 double least_end(const Scenario& scenario, const RunPlan& plan) {
   double compute = 0;
   for (const StepCosts& costs : group_costs(scenario)) {
     compute = std::max(compute, costs.uncertainty);
   }
-  return std::exp(-std::hypot(compute, model_error(scenario, plan.schedule).step));
+  const double fleet = scenario.run.usual_spread ? slowest_rank(plan.schedule) : 0;
+  return std::exp(-std::hypot(compute, model_error(scenario, plan.schedule).step, fleet));
 }
+
+/// What no simulated step is below, of the slowest rank's compute: jitter of at most 1 %, of which
+/// ten standard deviations on the rank itself and as many on what others were late by, is not met.
+double least_jitter(const Jitter& jitter) { return std::exp(-20 * jitter.cv); }
 
 std::optional<double> usd_per_hour(const Scenario& scenario) {
   return usd_per_hour(scenario.cluster, scenario.train.market);
@@ -82,9 +95,9 @@ void add_unknown(const Scenario& scenario, Bound& bound) {
 }
 
 void add_times(const Scenario& scenario, const RunPlan& plan, Bound& bound) {
-  const bool steady = plan.schedule.jitter.distribution == Jitter::Distribution::none &&
+  const bool steady = steps_alike(plan.schedule.jitter) &&
                       !std::holds_alternative<ParameterServer>(scenario.strategy);
-  const Seconds step = shortest_step(plan.schedule);
+  const Seconds step = shortest_step(plan.schedule) * least_jitter(plan.schedule.jitter);
   if (!steady || step <= Seconds(0)) return;
   const double end = least_end(scenario, plan);
   const auto put = [&](Metric metric, double value, double factor) {

@@ -8,6 +8,7 @@
 #include "explain/cause.hpp"
 #include "explain/resource.hpp"
 #include "report/anatomy.hpp"
+#include "schedule/jitter.hpp"
 
 namespace rehearse {
 namespace {
@@ -25,6 +26,7 @@ class Asker {
   std::vector<Experiment> ask() {
     ask_causes();
     for (const RankId rank : slow_ranks(machine_.schedule, questions_.workers)) {
+      if (!is_known(rank)) continue;
       Alternative question{.question = Question::worker,
                            .name = fmt::format("{}", rank.index()),
                            .words = fmt::format("rank {} like the median", rank.index()),
@@ -39,6 +41,14 @@ class Asker {
   }
 
  private:
+  /// Which GPU is the slowest of a fleet that was taken for granted, nobody knows.
+  bool is_known(RankId rank) const {
+    return !scenario_.run.usual_spread ||
+           std::ranges::any_of(scenario_.run.stragglers, [rank](const Straggler& one) {
+             return one.rank == rank.index();
+           });
+  }
+
   template <class Change>
   void add(Alternative question, Change change, bool cumulative = false) {
     experiments_.push_back({std::move(question),
@@ -156,8 +166,7 @@ std::vector<Alternative> answered(const std::vector<Experiment>& experiments,
 
 Machine shortened(Machine machine, std::uint32_t& warmup_steps) {
   const Schedule& schedule = machine.schedule;
-  const bool differ = schedule.jitter.distribution != Jitter::Distribution::none;
-  if (differ || has_parameter_server(schedule)) return machine;
+  if (!steps_alike(schedule.jitter) || has_parameter_server(schedule)) return machine;
   warmup_steps = std::min(warmup_steps, kWarmup);
   machine.schedule.iterations = std::min(schedule.iterations, warmup_steps + kMeasured);
   return machine;

@@ -33,8 +33,8 @@ std::vector<Experiment> experiments(const Scenario& scenario, const Machine& mac
 std::vector<Alternative> answered(const std::vector<Experiment>& experiments,
                                   const std::vector<Headline>& results);
 
-/// The machine for as few steps as tell what a step takes: all where steps differ (jitter, a
-/// parameter server), else two after a warm-up of at most two. Sets the warm-up.
+/// The machine for as few steps as tell what a step takes: all where steps differ (not
+/// steps_alike, a parameter server), else two after a warm-up of at most two. Sets the warm-up.
 Machine shortened(Machine machine, std::uint32_t& warmup_steps);
 
 }  // namespace rehearse

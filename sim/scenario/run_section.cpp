@@ -16,13 +16,12 @@ constexpr std::int64_t kMostReplications = 999;
 /// Each rank's end of each step is kept: this many take some hundred megabytes.
 constexpr std::int64_t kMostRankSteps = 20'000'000;
 
-Jitter read_jitter(Map& run) {
-  const std::optional<Value> value = run.has("jitter") ? run.optional("jitter") : std::nullopt;
-  if (!value || value->is_scalar()) {
-    if (run.choice_or("jitter", "none", {"none", "measured"}) == "none") return {};
+Jitter read_jitter(const Value& value) {
+  if (value.is_scalar()) {
+    if (value.as_choice({"none", "measured"}) == "none") return {};
     return {.distribution = Jitter::Distribution::measured};
   }
-  NamedOptions named = read_named_options(*value, {"lognormal", "exponential"}, "a distribution");
+  NamedOptions named = read_named_options(value, {"lognormal", "exponential"}, "a distribution");
   Jitter jitter{.distribution = Jitter::Distribution::exponential, .cv = 1};
   if (named.name == "lognormal") {
     jitter.distribution = Jitter::Distribution::lognormal;
@@ -49,15 +48,6 @@ Replications read_replications(const Value& value) {
   replications.at_most = static_cast<std::uint32_t>(
       map.integer_or("at_most", std::max<std::int64_t>(99, least), least, kMostReplications));
   map.finish();
-  return replications;
-}
-
-Replications read_replications(Map& run, const Jitter& jitter) {
-  if (!run.has("replications")) return {};
-  const Value value = run.require("replications");
-  const Replications replications = read_replications(value);
-  if (replications.several() && jitter.distribution == Jitter::Distribution::none)
-    value.fail("without jitter every run is the same", "add run.jitter, or leave this out");
   return replications;
 }
 
@@ -183,10 +173,13 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, const CommPro
   run.seed = static_cast<std::uint64_t>(
       map.integer_or("seed", 1, 0, std::numeric_limits<std::int64_t>::max()));
   run.fidelity = read_fidelity(map);
-  run.jitter = read_jitter(map);
-  run.replications = read_replications(map, run.jitter);
+  const std::optional<Value> jitter = map.optional("jitter");
+  run.usual_jitter = !jitter;
+  if (jitter) run.jitter = read_jitter(*jitter);
+  if (map.has("replications")) run.replications = read_replications(map.require("replications"));
   run.stragglers = read_stragglers(map, ranks);
-  if (map.has("speed_spread")) run.speed_spread = number_within(map, "speed_spread", 0, 0, 1);
+  run.usual_spread = !map.has("speed_spread");
+  if (!run.usual_spread) run.speed_spread = number_within(map, "speed_spread", 0, 0, 1);
   const bool measured = comm != nullptr && !comm->overlap.empty();
   if (map.has("overlap_slowdown") || !measured) {
     run.overlap_slowdown = number_within(map, "overlap_slowdown", 1, 1, 100);

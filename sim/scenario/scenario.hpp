@@ -57,6 +57,8 @@ struct RunOptions {
   std::vector<Straggler> stragglers;
   /// Of GPUs that are nominally alike, for good: spread_slowdowns. 0: they are alike.
   double speed_spread = 0;
+  /// Nothing is said of the one or the other: where there is a fleet they are kUsualFleet's.
+  bool usual_spread = false, usual_jitter = false;
   /// Of compute beside communication; nothing: as the comm profile measured it, else 1.
   std::optional<double> overlap_slowdown;
   AnalyticEfficiency efficiency;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <filesystem>
 
 #include "scenario/scenario.hpp"
 
@@ -62,6 +63,77 @@ run: {speed_spread: 0.1, stragglers: [{rank: 0, slowdown: 2}]}
   BOOST_TEST(schedule.ranks[1].slowdown == slowdowns[1]);
   BOOST_TEST(schedule.ranks[2].slowdown == slowdowns[2]);
   BOOST_TEST(schedule.ranks[3].slowdown == 1);
+}
+
+// ---- Where nothing is said ----
+
+Scenario scenario_of(const std::string& cluster, const std::string& more = "") {
+  const std::string text = "model: {use: small_cnn, batch_per_gpu: 8}\ncluster: " + cluster +
+                           "\nstrategy: {ddp: {}}\n" + more;
+  return read_scenario(*Document::parse(text, "scenario.yaml"));
+}
+
+bool assumes(const Scenario& scenario, const std::string& line) {
+  return std::ranges::count(scenario.assumptions, line) == 1;
+}
+
+void check_no_fleet(const Scenario& scenario) {
+  BOOST_TEST(scenario.run.speed_spread == 0);
+  BOOST_TEST((scenario.run.jitter.distribution == Jitter::Distribution::none));
+  BOOST_TEST(!scenario.run.usual_spread);
+  BOOST_TEST(!scenario.run.usual_jitter);
+  BOOST_TEST(assumes(scenario, "run.jitter = none"));
+}
+
+BOOST_AUTO_TEST_CASE(gpus_of_a_fleet_differ_where_nothing_is_said) {
+  const Scenario scenario = scenario_of("{use: dgx_a100}");
+  BOOST_TEST(scenario.run.speed_spread == 0.015);
+  BOOST_TEST((scenario.run.jitter.distribution == Jitter::Distribution::lognormal));
+  BOOST_TEST(scenario.run.jitter.cv == 0.002);
+  BOOST_TEST(scenario.run.usual_spread);
+  BOOST_TEST(scenario.run.usual_jitter);
+  BOOST_TEST(assumes(scenario, "run.speed_spread = 0.015"));
+  BOOST_TEST(assumes(scenario, "run.jitter = {lognormal: {cv: 0.002}}"));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_said_holds) {
+  const Scenario scenario =
+      scenario_of("{use: dgx_a100}", "run: {speed_spread: 0, jitter: none}\n");
+  BOOST_TEST(scenario.run.speed_spread == 0);
+  BOOST_TEST((scenario.run.jitter.distribution == Jitter::Distribution::none));
+  BOOST_TEST(!scenario.run.usual_spread);
+  BOOST_TEST(!scenario.run.usual_jitter);
+  const Scenario half = scenario_of("{use: dgx_a100}", "run: {speed_spread: 0.03}\n");
+  BOOST_TEST(half.run.speed_spread == 0.03);
+  BOOST_TEST(!half.run.usual_spread);
+  BOOST_TEST(half.run.usual_jitter);
+}
+
+BOOST_AUTO_TEST_CASE(one_gpu_is_no_fleet) {
+  check_no_fleet(scenario_of("{use: dgx_a100, gpus_per_node: 1, nodes: 1}"));
+}
+
+BOOST_AUTO_TEST_CASE(gpus_of_no_real_kind_are_no_fleet) {
+  check_no_fleet(scenario_of("{nodes: 4, node: {gpus: 2, gpu: generic, nic: 10Gbps}}"));
+}
+
+BOOST_AUTO_TEST_CASE(cores_of_one_machine_are_no_fleet) {
+  check_no_fleet(
+      scenario_of("{nodes: 4, node: {gpus: 1, gpu: A100-SXM-80, nic: 1Gbps}, shared_cores: 2}"));
+}
+
+BOOST_AUTO_TEST_CASE(cpus_that_were_measured_are_no_fleet) {
+  check_no_fleet(read_scenario(
+      platforms_folder().parent_path() / "scenarios/cpu_small_cnn_ddp.yaml",
+      {}));
+}
+
+// The usual slowest of eight: exp(0.015 x 1.424).
+BOOST_AUTO_TEST_CASE(the_slowest_of_a_server_is_two_percent_behind) {
+  const Schedule schedule = make_schedule(scenario_of("{use: dgx_a100, nodes: 1}"));
+  double slowest = 0;
+  for (const RankSpec& rank : schedule.ranks) slowest = std::max(slowest, rank.slowdown);
+  BOOST_TEST(std::abs(slowest - 1.0216) < 0.0005);
 }
 
 }  // namespace
