@@ -26,6 +26,7 @@ ExitCode run_command_line(int argc, char** argv) {
   app.set_version_flag("--version", "rehearse " REHEARSE_VERSION);
   app.require_subcommand(1);
   RunCommand run;
+  CheckCommand check_files;
   ExplainCommand explain;
   ForecastCommand forecast;
   CurvesCommand curves;
@@ -36,6 +37,7 @@ ExitCode run_command_line(int argc, char** argv) {
   PlanCommand plan;
   CollectCommand collect;
   add_run(app, run);
+  add_check(app, check_files);
   add_explain(app, explain);
   add_forecast(app, forecast);
   add_curves(app, curves);

@@ -10,6 +10,7 @@ namespace rehearse {
 /// filled, and runs. `command` outlives the parsing.
 
 void add_run(CLI::App& app, RunCommand& command);
+void add_check(CLI::App& app, CheckCommand& command);
 void add_explain(CLI::App& app, ExplainCommand& command);
 void add_forecast(CLI::App& app, ForecastCommand& command);
 void add_curves(CLI::App& app, CurvesCommand& command);

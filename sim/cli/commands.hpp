@@ -23,13 +23,24 @@ struct RunCommand {
   int traces = 1;                         ///< of updates, run.seed and so many less one after it
   std::filesystem::path memory_snapshot;  ///< of rank 0, for PyTorch's memory_viz; empty: none
   bool advice = false;                    ///< single changes that take less memory, even if it fits
+  std::string fail_unless;                ///< "fits" or "may_fit"; empty: nothing is asked
   std::filesystem::path html;             ///< a page that shows the run; empty: none
   bool quiet = false;
   bool dry_run = false;
   bool replay = false;  ///< the launcher's: this program refuses it
   ColorChoice color = ColorChoice::automatic;
 };
+/// An Error (ExitCode::refuted) where what --fail-unless asks for does not hold.
 void run_command(const RunCommand& command);
+
+/// `rehearse check FILE...`: all that is wrong in files, without a simulation.
+struct CheckCommand {
+  std::vector<std::filesystem::path> files;
+  bool quiet = false;  ///< nothing about files without mistakes
+};
+/// An Error that says what is wrong in any of them: ExitCode::input, or ExitCode::missing where
+/// files are missing alone.
+void check_command(const CheckCommand& command);
 
 /// `rehearse explain SCENARIO`: what bounds the step, and what would change it.
 struct ExplainCommand {
@@ -126,9 +137,10 @@ struct SweepCommand {
   std::string launcher = "local";  ///< or "slurm"
   int tasks = 0;                   ///< of the array job; 0: as many as are sensible
   std::vector<std::string> slurm_options;
-  bool wait = true;     ///< for the array job
+  bool wait = true;         ///< for the array job
   bool resume = false;  ///< InputError if nothing is there to go on with
   bool fresh = false;   ///< without what is there
+  std::string fail_unless;  ///< of every point: as RunCommand's
   bool quiet = false;
   bool dry_run = false;
   ColorChoice color = ColorChoice::automatic;

@@ -127,6 +127,7 @@ void add_memory(const Scenario& scenario, const RunPlan& plan, Bound& bound) {
   const double used = memory->used().value();
   bound.best[Metric::memory] = {used, used, used};
   bound.capacity = memory->capacity.value();
+  bound.in_pieces = !memory->fits && memory->used() <= memory->capacity;
 }
 
 void add_figures(const Scenario& scenario, Bound& bound) {

@@ -14,6 +14,7 @@
 #include "html/timeline.hpp"
 #include "report/json_view.hpp"
 #include "report/measures.hpp"
+#include "report/memory_verdict.hpp"
 #include "report/views.hpp"
 
 namespace rehearse {
@@ -127,6 +128,14 @@ std::string describe(const Scenario& scenario, const RunPlan& plan) {
   return text;
 }
 
+void check_fits(const RunCommand& command, const Report& report) {
+  const MemoryFit fit = memory_fit(report).value_or(MemoryFit{});
+  if (command.fail_unless.empty() || meets(fit.verdict, command.fail_unless)) return;
+  throw Error(ExitCode::refuted,
+              fmt::format("rehearse: --fail-unless {}: {}: {}", command.fail_unless,
+                          to_string(fit.verdict), details(fit)));
+}
+
 std::string page_of(const Scenario& scenario, const Prediction& prediction) {
   const Schedule& schedule = prediction.plan.schedule;
   const std::vector<MemoryDevice> devices = memory_devices(scenario, schedule);
@@ -186,6 +195,7 @@ void run_command(const RunCommand& command) {
   }
   if (!command.html.empty()) write_file(command.html, page_of(scenario, prediction));
   write_result(command.output, render(prediction.report, command));
+  check_fits(command, prediction.report);
 }
 
 }  // namespace rehearse

@@ -1,4 +1,4 @@
-// The command lines of `run`, `explain`, `forecast` and `curves`.
+// The command lines of `run`, `check`, `explain`, `forecast` and `curves`.
 #include "cli/arguments.hpp"
 #include "cli/command_line.hpp"
 #include "cli/shared_options.hpp"
@@ -75,11 +75,13 @@ void add_run(CLI::App& app, RunCommand& command) {
       ->check(one_of({"hop", "flow", "folded", "auto"}))
       ->type_name("NAME");
   run->add_flag("--quiet", command.quiet, "No progress line");
+  CLI::Option* fail_unless = add_fail_unless(*run, command.fail_unless);
   CLI::Option* advice = run->add_flag("--advice", command.advice,
                                       "Look for single changes that take less memory, each with "
                                       "its price (done by itself where memory does not suffice)");
   run->add_flag("--dry-run", command.dry_run, "Print what would be simulated, and stop")
       ->excludes(advice)
+      ->excludes(fail_unless)
       ->excludes(format)
       ->excludes(trace)
       ->excludes(updates)
@@ -87,6 +89,17 @@ void add_run(CLI::App& app, RunCommand& command) {
       ->excludes(html);
   add_color(*run, command.color);
   run->callback([&command] { run_command(command); });
+}
+
+void add_check(CLI::App& app, CheckCommand& command) {
+  CLI::App* check =
+      app.add_subcommand("check", "Say all that is wrong in files, without a simulation");
+  check
+      ->add_option("FILES", command.files,
+                   "Scenarios, studies, plans, clusters and profiles (YAML)")
+      ->required();
+  check->add_flag("--quiet", command.quiet, "Nothing about files without mistakes");
+  check->callback([&command] { check_command(command); });
 }
 
 void add_explain(CLI::App& app, ExplainCommand& command) {

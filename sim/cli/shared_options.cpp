@@ -28,6 +28,14 @@ void add_overrides(CLI::App& app, std::vector<std::string>& overrides, const std
   app.add_option("--set", overrides, about)->type_name("KEY=VALUE")->allow_extra_args(false);
 }
 
+CLI::Option* add_fail_unless(CLI::App& app, std::string& condition) {
+  return app
+      .add_option("--fail-unless", condition,
+                  "Exit with 1 unless its memory fits, or may_fit: at risk is enough")
+      ->check(one_of({"fits", "may_fit"}))
+      ->type_name("CONDITION");
+}
+
 void add_jobs(CLI::App& app, int& jobs, const std::string& what) {
   app.add_option("--jobs", jobs, what + " side by side; else one per core")
       ->check(CLI::Range(1, 1024))

@@ -59,9 +59,12 @@ void add_sweep(CLI::App& app, SweepCommand& command) {
       sweep->add_flag("--resume", command.resume,
                       "Only go on with results that are there (without it, too, they are kept)");
   sweep->add_flag("--fresh", command.fresh, "Begin anew")->excludes(resume);
+  CLI::Option* fail_unless = add_fail_unless(*sweep, command.fail_unless);
   sweep->add_flag("--quiet", command.quiet, "No progress bar");
   CLI::Option* html = add_html(*sweep, command.html);
-  sweep->add_flag("--dry-run", command.dry_run, "Print the points, and stop")->excludes(html);
+  sweep->add_flag("--dry-run", command.dry_run, "Print the points, and stop")
+      ->excludes(html)
+      ->excludes(fail_unless);
   add_color(*sweep, command.color);
   sweep->callback([&command] { sweep_command(command); });
 }

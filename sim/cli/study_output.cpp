@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.hpp"
 #include "html/html.hpp"
 #include "profile/whole_file.hpp"
+#include "report/memory_verdict.hpp"
 
 namespace rehearse {
 namespace {
@@ -79,6 +81,24 @@ std::size_t missing_in(const StudyCount& count, const std::optional<Shard>& shar
   return shard ? 0 : count.missing;  // a shard leaves points to the others
 }
 
+/// The points whose memory is not what is asked for.
+void check_fits(const ResultStore& store, const std::string& condition) {
+  if (condition.empty()) return;
+  std::vector<std::size_t> numbers;
+  std::size_t number = 0;
+  for (const StudyPoint& point : store.points()) {
+    ++number;
+    const auto outcome = store.find(point.key);
+    if (!outcome || outcome->code != ExitCode::success) continue;
+    const auto fit = memory_fit(nlohmann::json::parse(outcome->text)).value_or(MemoryFit{});
+    if (!meets(fit.verdict, condition)) numbers.push_back(number);
+  }
+  if (numbers.empty()) return;
+  throw Error(ExitCode::refuted, fmt::format("rehearse: --fail-unless {}: not so: point{} {}",
+                                             condition, numbers.size() == 1 ? "" : "s",
+                                             fmt::join(numbers, ", ")));
+}
+
 }  // namespace
 
 std::filesystem::path csv_file(const std::filesystem::path& folder) {
@@ -129,6 +149,7 @@ void finish_study(ResultStore& store, const StudyOutput& output) {
                 fmt::format("rehearse: {} of {} points failed; {} has all others", count.failed,
                             count.points, store.file().string()));
   }
+  check_fits(store, output.fail_unless);
   if (!output.quiet) {
     fmt::print(stderr, "{} points; results in {}\n", count.points - count.missing,
                output.folder.string());

@@ -38,13 +38,14 @@ struct StudyOutput {
   std::string format;            ///< table, json or csv, on standard output
   std::filesystem::path html;    ///< the page; empty: none
   std::optional<Shard> shard;    ///< which has none of these
+  std::string fail_unless;       ///< "fits" or "may_fit", of every point; empty: nothing is asked
   bool quiet = false;
   ColorChoice color = ColorChoice::automatic;
 };
 
 /// What a study ends with: its CSV, what it prints, and the Error that says which points have no
-/// result: ExitCode::refuted for some that failed, ExitCode::missing for some that are not there or
-/// could not be written.
+/// result: ExitCode::refuted for some that failed or are not what --fail-unless asks for,
+/// ExitCode::missing for some that are not there or could not be written.
 void finish_study(ResultStore& store, const StudyOutput& output);
 
 }  // namespace rehearse

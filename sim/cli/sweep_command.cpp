@@ -187,6 +187,7 @@ void sweep_command(const SweepCommand& command) {
                        .format = command.format,
                        .html = command.html,
                        .shard = command.shard,
+                       .fail_unless = command.fail_unless,
                        .quiet = command.quiet,
                        .color = command.color});
 }
@@ -203,6 +204,7 @@ void collect_command(const CollectCommand& command) {
                        .format = command.format,
                        .html = command.html,
                        .shard = {},
+                       .fail_unless = {},
                        .quiet = command.quiet,
                        .color = command.color});
 }

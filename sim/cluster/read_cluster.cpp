@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "config/mistakes.hpp"
 #include "cluster/parts.hpp"
 
 namespace rehearse {
@@ -111,15 +112,19 @@ Cluster read_inline(const Value& value, const std::string& name) {
   Map map = value.as_map();
   Cluster cluster;
   cluster.name = string_if(map, "name", name);
-  cluster.groups = read_machines(map);
-  if (const std::optional<Value> fabric = map.optional("fabric")) {
-    cluster.fabric = read_fabric(*fabric, cluster.node_count());
-  } else {
-    map.string_or("fabric", "star");
-  }
-  read_common(map, cluster);
+  const bool has_machines = read_part([&] { cluster.groups = read_machines(map); });
+  read_part(
+      [&] {
+        if (const std::optional<Value> fabric = map.optional("fabric")) {
+          cluster.fabric = read_fabric(*fabric, cluster.node_count());
+        } else {
+          map.string_or("fabric", "star");
+        }
+      },
+      has_machines);
+  read_part([&] { read_common(map, cluster); });
   cluster.source = string_if(map, "source", "");
-  finish(map, cluster);
+  read_part([&] { finish(map, cluster); }, has_machines);
   return cluster;
 }
 
@@ -231,8 +236,13 @@ void override_fabric(Map& map, Cluster& cluster) {
       "give a fabric of that size too, such as `fabric: {star: {}}`");
 }
 
+std::size_t mistakes_so_far() {
+  return Mistakes::current() == nullptr ? 0 : Mistakes::current()->events();
+}
+
 Cluster read_use(const Value& value) {
   Map map = value.as_map();
+  const std::size_t before = mistakes_so_far();
   Cluster cluster = read_used(map.require("use"));
   for (const char* key : {"node", "groups"}) {
     if (!map.has(key)) continue;
@@ -241,13 +251,13 @@ Cluster read_use(const Value& value) {
                          "nic_latency, nic_burst, fabric, speed, memory, tdp, "
                          "usd_per_hour, comm_profile, shared_cores, busy_cores, head_start");
   }
-  override_size(map, cluster);
-  override_network(map, cluster);
-  override_gpus(map, cluster);
-  override_fabric(map, cluster);
-  read_common(map, cluster);
+  const bool is_known = mistakes_so_far() == before;
+  for (const auto override_some : {override_size, override_network, override_gpus, override_fabric,
+                                   read_common}) {
+    read_part([&] { override_some(map, cluster); }, is_known);
+  }
   cluster.name = string_if(map, "name", cluster.name);
-  finish(map, cluster);
+  read_part([&] { finish(map, cluster); }, is_known);
   return cluster;
 }
 

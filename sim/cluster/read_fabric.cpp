@@ -163,7 +163,7 @@ Fabric read_fabric(const Value& value, std::size_t nodes) {
   if (fat_tree) return read_fat_tree(*fat_tree, nodes);
   if (dragonfly) return read_dragonfly(*dragonfly, nodes);
   if (torus) return read_torus(*torus, nodes);
-  star->as_map().finish();
+  if (star) star->as_map().finish();
   return Star{};
 }
 

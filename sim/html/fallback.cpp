@@ -53,13 +53,14 @@ std::string study_table(const Json& study) {
   std::vector<std::string> titles = {"point"};
   for (const Json& axis : study.at("axes")) titles.push_back(text_of(axis));
   titles.insert(titles.end(),
-                {"step_time_s", "samples_per_s", "memory.allocated_peak_bytes", "error"});
+                {"step_time_s", "samples_per_s", "memory.used_bytes", "memory.verdict", "error"});
   std::vector<std::vector<std::string>> rows;
   for (const Json& point : study.at("points")) {
     if (rows.size() == kMostRows) break;
     std::vector<std::string> cells = {text_of(point.at("point"))};
     for (const Json& label : point.at("vary")) cells.push_back(text_of(label));
-    for (const char* path : {"/step_time_s", "/samples_per_s", "/memory/allocated_peak_bytes"})
+    for (const char* path :
+         {"/step_time_s", "/samples_per_s", "/memory/used_bytes", "/memory/verdict"})
       cells.push_back(member(point, path));
     cells.push_back(text_of(point.at("error")));
     rows.push_back(std::move(cells));

@@ -20,6 +20,7 @@ Json to_json(const Bound& bound) {
           {"best", best},
           {"unknown", unknown},
           {"capacity", bound.capacity},
+          {"in_pieces", bound.in_pieces},
           {"machine", bound.machine},
           {"node_price", bound.node_price}};
 }
@@ -31,6 +32,7 @@ Bound bound_from(const Json& json) {
               .best = {},
               .unknown = {},
               .capacity = json.at("capacity"),
+              .in_pieces = json.at("in_pieces"),
               .machine = json.at("machine"),
               .node_price = json.at("node_price")};
   for (const Json& one : json.at("best")) {

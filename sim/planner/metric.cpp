@@ -55,18 +55,6 @@ std::optional<Figure> timed_figure(const Json& report, const std::vector<std::st
                 *value * training->high / training->value};
 }
 
-/// Around what is taken of the GPU, as far as the allocated bytes may be off.
-std::optional<Figure> memory_figure(const Json& report) {
-  const auto allocated = number_at(report, {"memory", "allocated_peak_bytes"});
-  if (!allocated) return std::nullopt;
-  const double used = number_at(report, {"memory", "reserved_peak_bytes"}).value_or(*allocated) +
-                      number_at(report, {"memory", "context_bytes"}).value_or(0) +
-                      number_at(report, {"memory", "communicators_bytes"}).value_or(0);
-  const Figure ends =
-      with_ends(*allocated, at(report, {"intervals", "memory.allocated_peak_bytes"}));
-  return Figure{used, used + ends.low - *allocated, used + ends.high - *allocated};
-}
-
 }  // namespace
 
 const std::vector<MetricInfo>& metrics() {
@@ -140,7 +128,8 @@ Figures figures_of(const Json& report) {
   put(Metric::usd, timed_figure(report, {"cost", "usd"}, "cost.usd", training));
   put(Metric::energy, timed_figure(report, {"cost", "energy_kwh"}, "cost.energy_kwh", training));
   put(Metric::co2, timed_figure(report, {"cost", "co2_kg"}, "cost.co2_kg", training));
-  put(Metric::memory, memory_figure(report));
+  put(Metric::memory,
+      timed_figure(report, {"memory", "used_bytes"}, "memory.used_bytes", std::nullopt));
   if (const auto accuracy = number_at(report, {"accuracy", "accuracy"})) {
     put(Metric::accuracy, with_ends(*accuracy, at(report, {"accuracy", "accuracy_interval"})));
   }

@@ -220,6 +220,9 @@ std::string plan_json(const PlanResult& result) {
   json["rejected"] = rejected_json(result);
   json["pareto"] = front_json(result);
   json["would_change"] = changes_json(result);
+  json["warnings"] = Json::array();
+  if (std::string warning = batches_warning(result); !warning.empty())
+    json["warnings"].push_back(std::move(warning));
   return json.dump(2) + "\n";
 }
 

@@ -72,6 +72,7 @@ std::vector<Metric> columns_of(const PlanResult& result) {
     });
     if (known && std::ranges::find(shown, metric) == shown.end()) shown.push_back(metric);
   }
+  if (batches_differ(result)) shown.push_back(Metric::global_batch);
   return shown;
 }
 
@@ -160,6 +161,8 @@ void put_choice(const PlanResult& result, Page& page) {
     page.wrapped_field("choice", Ink::bad, "none: nothing is feasible");
     return;
   }
+  if (const std::string warning = batches_warning(result); !warning.empty())
+    page.wrapped_field("beware", Ink::bad, warning);
   const Candidate& choice = result.prepared.candidates[*result.choice];
   page.wrapped_field("choice", Ink::strong, settings_text(result.prepared, *result.choice));
   for (const std::string& reason : reasons(result, *result.choice)) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "config/mistakes.hpp"
 #include "planner/constraints.hpp"
 #include "planner/plan.hpp"
 #include "scenario/file_kind.hpp"
@@ -19,27 +20,39 @@ void check_not_varied(const std::vector<Axis>& searched, const std::optional<Val
   }
 }
 
+Plan read_whole(const std::shared_ptr<const Document>& file, StudyFrame frame) {
+  Plan plan;
+  plan.file = file;
+  Map root = file->root().as_map();
+  check_kind(root, FileKind::plan);
+  const Value objective = root.require("objective");
+  const auto constraints = root.optional("constraints"), search = root.optional("search");
+  read_part([&] { plan.objective = read_objective(objective); });
+  read_part([&] { plan.constraints = read_constraints(constraints); });
+  if (root.has("seeds")) {
+    root.optional("seeds");
+    root.at_key("seeds").mistake("a plan chooses among its points, and a seed is no choice",
+                                 "set run.seed in the scenario");
+  }
+  frame.needs_vary = !search;
+  const bool has_search = read_part([&] {
+    if (search) frame.more_axes = search_axes(*search);
+    check_not_varied(frame.more_axes, root.optional("vary"));
+  });
+  if (!has_search) frame.more_axes.clear();
+  plan.study = read_study(root, std::move(frame));
+  root.finish();
+  return plan;
+}
+
 }  // namespace
 
 Plan read_plan(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
-  Plan plan;
-  plan.file = Document::load(file);
-  Map root = plan.file->root().as_map();
-  check_kind(root, FileKind::plan);
-  plan.objective = read_objective(root.require("objective"));
-  plan.constraints = read_constraints(root.optional("constraints"));
-  if (root.has("seeds")) {
-    root.at_key("seeds").fail("a plan chooses among its points, and a seed is no choice",
-                              "set run.seed in the scenario");
-  }
-  std::vector<Axis> searched;
-  if (const auto search = root.optional("search")) searched = search_axes(*search);
-  check_not_varied(searched, root.optional("vary"));
-  plan.study = read_study(
-      root,
-      {.name = file.stem().string(), .overrides = overrides, .more_axes = std::move(searched)});
-  root.finish();
-  return plan;
+  const auto document = Document::load(file);
+  return read_with_all_mistakes([&] {
+    return read_whole(document,
+                      {.name = file.stem().string(), .overrides = overrides, .more_axes = {}});
+  });
 }
 
 }  // namespace rehearse

@@ -136,6 +136,42 @@ std::string figures_text(const Candidate& candidate, const Objective& objective)
   return text;
 }
 
+namespace {
+
+/// Of feasible candidates, as far as it is known: the least and the most.
+std::optional<std::pair<double, double>> global_batches(const PlanResult& result) {
+  std::optional<std::pair<double, double>> ends;
+  for (const std::size_t i : result.ranking) {
+    const Figures& figures = *result.prepared.candidates[i].figures;
+    const auto batch = figures.find(Metric::global_batch);
+    if (batch == figures.end()) continue;
+    const double value = batch->second.value;
+    if (!ends) ends.emplace(value, value);
+    ends = {std::min(ends->first, value), std::max(ends->second, value)};
+  }
+  return ends;
+}
+
+}  // namespace
+
+bool batches_differ(const PlanResult& result) {
+  const auto ends = global_batches(result);
+  return ends && ends->first < ends->second;
+}
+
+std::string batches_warning(const PlanResult& result) {
+  const bool constrained = std::ranges::any_of(
+      result.prepared.plan.constraints,
+      [](const Constraint& one) { return one.metric == Metric::global_batch; });
+  if (constrained || !result.choice || !batches_differ(result)) return "";
+  const auto ends = *global_batches(result);
+  const Figures& choice = *result.prepared.candidates[*result.choice].figures;
+  return fmt::format(
+      "global batches of {:.0f} to {:.0f} samples are compared as if every sample trained as much; "
+      "`constraints: {{global_batch: {:.0f}}}` compares like with like",
+      ends.first, ends.second, choice.at(Metric::global_batch).value);
+}
+
 std::string rejection_text(const Candidate& candidate) {
   if (candidate.stage == Stage::error) return "cannot run: " + first_line(candidate.error);
   std::string text;

@@ -247,13 +247,15 @@ std::vector<Miss> misses_of(const Figures& figures, const Bound& bound,
       continue;
     }
     const double value = found->second.value;
-    if (constraint.holds(value, bound.capacity)) continue;
+    const bool in_pieces = constraint.sense == Constraint::Sense::fits && bound.in_pieces;
+    if (!in_pieces && constraint.holds(value, bound.capacity)) continue;
     const double limit = constraint.limit_at(bound.capacity);
     misses.push_back({.constraint = constraint.name,
                       .metric = constraint.metric,
                       .value = value,
                       .limit = limit,
-                      .words = miss_words(constraint, value, limit, bounds)});
+                      .words = miss_words(constraint, value, limit, bounds) +
+                               (in_pieces ? ", but in pieces that are too small" : "")});
   }
   return misses;
 }

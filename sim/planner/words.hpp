@@ -17,6 +17,12 @@ std::string compared(const Candidate& candidate, const Candidate& reference,
 /// The main figures: "412.00 USD, 8 h 12 min".
 std::string figures_text(const Candidate& candidate, const Objective& objective);
 
+/// That feasible candidates train with different global batches, so that equal samples need not
+/// train as well; empty where they do not, or where the plan constrains the global batch.
+std::string batches_warning(const PlanResult& result);
+/// Whether feasible candidates differ in their global batch.
+bool batches_differ(const PlanResult& result);
+
 /// Why a candidate was rejected, all of it.
 std::string rejection_text(const Candidate& candidate);
 

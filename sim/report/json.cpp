@@ -3,6 +3,7 @@
 #include "report/cost_views.hpp"
 #include "report/forecast_views.hpp"
 #include "report/json_view.hpp"
+#include "report/memory_verdict.hpp"
 #include "report/prediction_interval.hpp"
 #include "report/views.hpp"
 #include "report/would_fit.hpp"
@@ -62,8 +63,10 @@ Json programs(const std::vector<ProgramMemory>& all) {
   return list;
 }
 
-Json memory(const std::optional<MemoryReport>& memory) {
+Json memory(const Report& report) {
+  const std::optional<MemoryReport>& memory = report.memory;
   if (!memory) return nullptr;
+  const MemoryFit fit = *memory_fit(report);
   Json by_kind = Json::object();
   for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {
     by_kind[to_string(static_cast<MemoryKind>(kind)) + "_bytes"] =
@@ -80,7 +83,9 @@ Json memory(const std::optional<MemoryReport>& memory) {
       {"context_bytes", bytes(memory->context)},
       {"communicators_bytes", bytes(memory->communicators)},
       {"capacity_bytes", memory->capacity == Bytes(0) ? Json() : bytes(memory->capacity)},
+      {"used_bytes", bytes(memory->used())},
       {"fits", memory->capacity == Bytes(0) ? Json() : Json(memory->fits)},
+      {"verdict", fit.verdict == MemoryVerdict::unknown ? Json() : Json(key_of(fit.verdict))},
       {"out_of_memory", out_of_memory(memory->out_of_memory)},
       {"largest_batch_per_gpu", number(memory->largest_batch_per_gpu)},
       {"programs", programs(memory->programs)}};
@@ -146,7 +151,7 @@ void add_answers(const Report& report, Json& json) {
   json["breakdown"] = breakdown(report.breakdown);
   json["gpu_utilization"] = report.gpu_utilization;
   json["mfu"] = number(report.mfu);
-  json["memory"] = memory(report.memory);
+  json["memory"] = memory(report);
   json["staleness"] = staleness(report.staleness);
   json["step_time_alone_s"] = seconds(report.step_time_alone);
   json["other_jobs"] = other_jobs(report.other_jobs);

@@ -4,21 +4,18 @@
 
 #include <algorithm>
 
+#include "report/memory_verdict.hpp"
 #include "report/prediction_interval.hpp"
 #include "report/would_fit.hpp"
 
 namespace rehearse {
 namespace {
 
-std::string verdict(const MemoryReport& memory, const Page& page) {
-  const Bytes used = memory.used();
-  if (memory.capacity == Bytes(0)) return page.ink(Ink::strong, format(used)) + " per GPU";
-  const std::string of = fmt::format(": {} of {}, ", format(used), format(memory.capacity));
-  if (memory.fits)
-    return page.ink(Ink::good, "fits") + of + format(memory.capacity - used) + " free";
-  const std::string missing = used > memory.capacity ? format(used - memory.capacity) + " too much"
-                                                     : "but in pieces that are too small";
-  return page.ink(Ink::bad, "does not fit") + of + page.ink(Ink::bad, missing);
+Ink ink_of(MemoryVerdict verdict) { return verdict == MemoryVerdict::fits ? Ink::good : Ink::bad; }
+
+std::string verdict(const MemoryFit& fit, const Page& page) {
+  if (fit.verdict == MemoryVerdict::unknown) return page.ink(Ink::strong, details(fit));
+  return page.ink(ink_of(fit.verdict), to_string(fit.verdict)) + ": " + details(fit);
 }
 
 void add_kind(const std::string& name, Bytes size, Bytes scale, Page& page) {
@@ -45,9 +42,18 @@ std::string out_of_memory_text(const OutOfMemory& where) {
 
 }  // namespace
 
+void add_memory_headline(const Report& report, Page& page) {
+  const std::optional<MemoryFit> fit = memory_fit(report);
+  if (!fit || fit->verdict == MemoryVerdict::unknown || fit->verdict == MemoryVerdict::fits) return;
+  page.paragraph(Ink::bad, fmt::format("{}: {}", to_string(fit->verdict), details(*fit)));
+  if (fit->verdict == MemoryVerdict::does_not_fit)
+    page.paragraph(Ink::plain, "What follows is of the same GPUs with enough memory.");
+  page.blank();
+}
+
 void add_memory(const Report& report, const MemoryReport& memory, Page& page) {
   page.blank();
-  page.field("memory", verdict(memory, page));
+  page.field("memory", verdict(*memory_fit(report), page));
   const std::string range = range_text(report, "memory.allocated_peak_bytes",
                                        [](double size) { return format(Bytes(size)); });
   if (!range.empty()) page.field("", "allocated " + range + " (90 % interval)");

@@ -69,6 +69,12 @@ Bounds memory_bounds(const MemoryReport& memory, double activation_error) {
   return {peak / factor, peak * factor};
 }
 
+/// What is used besides what tensors hold is off by nothing of its own.
+Bounds used_bounds(const MemoryReport& memory, const Bounds& allocated) {
+  const double beside = (memory.used() - memory.allocated_peak).value();
+  return {allocated.low + beside, allocated.high + beside};
+}
+
 /// The interval of what takes as long as the whole training: that of its steps and that of its
 /// failures, which are independent, each end in quadrature of ln.
 Bounds spread(double value, const Bounds& by_steps, const std::optional<GoodputReport>& goodput) {
@@ -133,6 +139,8 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
   if (report.memory) {
     intervals.push_back(
         {"memory.allocated_peak_bytes", memory_bounds(*report.memory, facts.activation_error)});
+    intervals.push_back(
+        {"memory.used_bytes", used_bounds(*report.memory, intervals.back().bounds)});
   }
   if (report.staleness) {
     const double mean = report.staleness->mean;
@@ -161,6 +169,7 @@ const std::vector<std::string>& interval_keys() {
                                              "epoch_time_s",
                                              "train_time_s",
                                              "memory.allocated_peak_bytes",
+                                             "memory.used_bytes",
                                              "staleness.mean",
                                              "cost.gpu_hours",
                                              "cost.usd",

@@ -238,6 +238,7 @@ void add_grounds(const Report& report, Page& page) {
 
 std::string to_terminal(const Report& report, int width, bool color) {
   Page page(static_cast<std::size_t>(std::clamp(width, kNarrowest, kWidest)), color);
+  add_memory_headline(report, page);
   add_head(report, page);
   page.blank();
   add_times(report, page);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "config/mistakes.hpp"
 #include "scenario/sections.hpp"
 #include "strategy/named_options.hpp"
 
@@ -104,7 +105,8 @@ void read_replacement(Map& map, FailureOptions& failures, const Cluster& cluster
     map.require("spares");
     failures.spares = count;
   } else if (cluster.node_count() < 2) {
-    map.require("on_failure").fail("without its only node nothing goes on", "use restart or spare");
+    map.require("on_failure")
+        .fail("without its only node nothing goes on", "use restart, or spare with `spares: 1`");
   }
 }
 
@@ -197,16 +199,20 @@ int nodes_with_gpus(const Cluster& cluster) {
 }
 
 void read_economy_sections(Map& root, Scenario& scenario) {
-  if (const std::optional<Value> energy = root.optional("energy")) {
-    scenario.energy = read_energy(*energy, scenario.cluster);
-  }
-  if (const std::optional<Value> failures = root.optional("failures")) {
+  const std::optional<Value> energy = root.optional("energy");
+  const std::optional<Value> failures = root.optional("failures");
+  const std::optional<Value> start = root.optional("start");
+  read_part([&] {
+    if (energy) scenario.energy = read_energy(*energy, scenario.cluster);
+  });
+  read_part([&] {
+    if (!failures) return;
     scenario.failures = read_failures(*failures, scenario.cluster);
     check_has_length(*failures, scenario.train);
-  }
-  if (const std::optional<Value> start = root.optional("start")) {
-    scenario.start = read_start(*start, scenario);
-  }
+  });
+  read_part([&] {
+    if (start) scenario.start = read_start(*start, scenario);
+  });
   if (scenario.train.market == Market::spot) {
     check_spot(root.require("train").as_map().require("market"), scenario);
   }

@@ -3,6 +3,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "config/mistakes.hpp"
 #include "scenario/sections.hpp"
 
 namespace rehearse {
@@ -179,6 +180,20 @@ CostChoice read_profiled_model(const Value& value, Map& map, Scenario& scenario,
   return {.transfer_from = {}, .profile = stored};
 }
 
+/// Of a model that could not be read, what belongs to its shape is not judged.
+void leave_shape(Map& map) {
+  for (const char* key : {"classes", "image", "sequence", "flash_attention", "channels_last"})
+    map.optional(key);
+}
+
+void check_batch_of(Map& map, const Scenario& scenario) {
+  try {
+    check_batch(scenario.model, scenario.batch_per_gpu);
+  } catch (const std::invalid_argument& wrong) {
+    map.require("batch_per_gpu").fail(wrong.what(), "a larger batch, or a larger image");
+  }
+}
+
 Precision read_precision(Map& map) {
   return parse_precision(map.choice_or("precision", "fp32", precision_names()));
 }
@@ -188,19 +203,18 @@ Precision read_precision(Map& map) {
 CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLibrary& library) {
   Map map = value.as_map();
   CostChoice choice;
+  bool has_model = true;
   const auto read_batch = [&] {
     scenario.batch_per_gpu = map.require("batch_per_gpu").as_integer(1, kLargestBatch);
   };
   if (const std::optional<Value> use = map.optional("use")) {
-    scenario.model = read_architecture(*use, map, scenario.assumptions);
-    read_batch();
-    try {
-      check_batch(scenario.model, scenario.batch_per_gpu);
-    } catch (const std::invalid_argument& wrong) {
-      map.require("batch_per_gpu").fail(wrong.what(), "a larger batch, or a larger image");
-    }
+    has_model = read_part(
+        [&] { scenario.model = read_architecture(*use, map, scenario.assumptions); });
+    const bool has_batch = read_part(read_batch);
+    read_part([&] { check_batch_of(map, scenario); }, has_model && has_batch);
     scenario.precision = read_precision(map);
-    choice = read_cost_choice(map, scenario, library);
+    read_part([&] { choice = read_cost_choice(map, scenario, library); }, has_model);
+    if (!has_model) leave_shape(map);
   } else if (const std::optional<Value> profile = map.optional("profile")) {
     choice = read_profiled_model(*profile, map, scenario, library);
     read_batch();
@@ -211,7 +225,11 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
     read_batch();
     scenario.precision = read_precision(map);
   }
-  scenario.checkpointed = read_checkpointing(map, scenario.model);
+  if (has_model) {
+    scenario.checkpointed = read_checkpointing(map, scenario.model);
+  } else {
+    map.optional("activation_checkpointing");
+  }
   map.finish();
   return choice;
 }

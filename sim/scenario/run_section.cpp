@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <set>
@@ -110,15 +111,15 @@ void check_steps(Map& run, const RunOptions& options, std::size_t ranks) {
 /// Values that PyTorch's constructors take and on which no step's time depends.
 void refuse_values(Map& optimizer) {
   constexpr std::array<std::pair<const char*, const char*>, 3> kRemedies = {
-      {{"lr", "what it does to accuracy: convergence.learning_rate"},
-       {"learning_rate", "what it does to accuracy: convergence.learning_rate"},
+      {{"lr", "leave it out; what it does to accuracy: convergence.learning_rate"},
+       {"learning_rate", "leave it out; what it does to accuracy: convergence.learning_rate"},
        {"momentum",
-        "a step with any takes as long as sgd_momentum's; what it does to accuracy: "
+        "write sgd_momentum: {}, which takes as long with any; what it does to accuracy: "
         "convergence.momentum"}}};
   for (const auto& [key, remedy] : kRemedies) {
     if (optimizer.has(key))
-      optimizer.require(key).fail(fmt::format("no step's time depends on the value of {}", key),
-                                  remedy);
+      optimizer.require(key).mistake(fmt::format("no step's time depends on the value of {}", key),
+                                     remedy);
   }
 }
 
@@ -128,7 +129,9 @@ double number_within(Map& map, const std::string& key, double fallback, double l
   const double number = map.number_or(key, fallback);
   if (number >= low && number <= high) return number;
   const Value value = map.require(key);
-  value.fail(fmt::format("expected a number from {} to {}; got \"{}\"", low, high, value.shown()));
+  value.mistake(
+      fmt::format("expected a number from {} to {}; got \"{}\"", low, high, value.shown()));
+  return std::clamp(fallback, low, high);
 }
 
 Optimizer read_optimizer_section(const Value& value) {

@@ -5,12 +5,16 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "config/mistakes.hpp"
 #include "scenario/file_kind.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/speed_spread.hpp"
 
 namespace rehearse {
 namespace {
+
+/// Of a cluster that could not be read.
+constexpr std::size_t kMostRanks = 1'000'000;
 
 /// The value of a section that may be missing: then the one of a file in which it stands empty, so
 /// that its defaults are recorded like any others.
@@ -175,12 +179,15 @@ void check_strategy_section(const Value& value, const Strategy& strategy, const 
   }
 }
 
-Scenario read_scenario(const Document& document) {
+namespace {
+
+Scenario read_whole(const Document& document) {
   Map root = document.root().as_map();
   check_kind(root, FileKind::scenario);
   const auto defaults = Document::parse("{optimizer: {sgd: {}}, train: {}, run: {}}", "defaults");
   Map empty = defaults->root().as_map();
 
+  const std::size_t before = Mistakes::current() == nullptr ? 0 : Mistakes::current()->events();
   Scenario scenario;
   scenario.file = document.name();
   if (const auto description = root.optional("description")) {
@@ -188,33 +195,55 @@ Scenario read_scenario(const Document& document) {
   }
   ProfileLibrary library;
   const Value model = root.require("model");
-  const CostChoice choice = read_model_section(model, scenario, library);
-  scenario.whole_step = choice.whole_step;
+  CostChoice choice;
+  const bool has_model = read_part([&] {
+    choice = read_model_section(model, scenario, library);
+    scenario.whole_step = choice.whole_step;
+  });
   const Value cluster = root.require("cluster");
-  scenario.cluster = read_cluster(cluster);
   const std::optional<Value> shared = root.optional("jobs");
   std::optional<JobsSection> jobs;
-  if (shared) jobs.emplace(*shared, scenario);
-  scenario.comm = load_comm_profile(scenario.cluster);
-  if (scenario.cluster.gpu_count() == 0) cluster.fail("a cluster without a GPU trains nothing");
-  if (scenario.whole_step) check_whole_step(model, scenario.cluster);
+  const bool has_cluster = read_part([&] {
+    scenario.cluster = read_cluster(cluster);
+    if (shared) jobs.emplace(*shared, scenario);
+    scenario.comm = load_comm_profile(scenario.cluster);
+    if (scenario.cluster.gpu_count() == 0) cluster.fail("a cluster without a GPU trains nothing");
+    if (scenario.whole_step) check_whole_step(model, scenario.cluster);
+  });
   const Value strategy = root.require("strategy");
-  scenario.strategy = read_strategy(strategy);
-  check_strategy_section(strategy, scenario.strategy, scenario.cluster);
-  if (!root.has("optimizer")) scenario.assumptions.push_back("optimizer = sgd");
-  scenario.optimizer = read_optimizer_section(section_or_empty(root, empty, "optimizer"));
-  scenario.train = read_train_section(section_or_empty(root, empty, "train"));
-  scenario.run = read_run_section(section_or_empty(root, empty, "run"),
-                                  scenario.cluster.gpu_count(), scenario.comm.get());
-  if (const auto memory = root.optional("memory")) {
-    read_memory_section(*memory, scenario);
-  } else {
-    scenario.assumptions.emplace_back("memory.allocator = PyTorch's defaults");
+  const bool has_strategy = read_part([&] { scenario.strategy = read_strategy(strategy); });
+  if (has_strategy && has_cluster) {
+    read_part([&] { check_strategy_section(strategy, scenario.strategy, scenario.cluster); });
   }
-  read_economy_sections(root, scenario);
-  if (const auto convergence = root.optional("convergence"))
-    scenario.convergence = read_convergence_section(*convergence);
+  if (!root.has("optimizer")) scenario.assumptions.push_back("optimizer = sgd");
+  read_part([&] {
+    scenario.optimizer = read_optimizer_section(section_or_empty(root, empty, "optimizer"));
+  });
+  const bool has_train = read_part(
+      [&] { scenario.train = read_train_section(section_or_empty(root, empty, "train")); });
+  const std::size_t ranks = has_cluster ? scenario.cluster.gpu_count() : kMostRanks;
+  read_part(
+      [&] {
+        scenario.run = read_run_section(section_or_empty(root, empty, "run"), ranks,
+                                        scenario.comm.get());
+      },
+      has_cluster);
+  read_part([&] {
+    if (const auto memory = root.optional("memory")) {
+      read_memory_section(*memory, scenario);
+    } else {
+      scenario.assumptions.emplace_back("memory.allocator = PyTorch's defaults");
+    }
+  });
+  read_part([&] { read_economy_sections(root, scenario); },
+            has_model && has_cluster && has_strategy && has_train);
+  read_part([&] {
+    if (const auto convergence = root.optional("convergence"))
+      scenario.convergence = read_convergence_section(*convergence);
+  });
   root.finish();
+  const Mistakes* const mistakes = Mistakes::current();
+  if (mistakes != nullptr && mistakes->events() > before) return scenario;
   scenario.cost_sources = find_cost_sources(scenario, choice, library);
   take_usual_fleet(scenario);
   check_replications(document, scenario.run);
@@ -222,6 +251,12 @@ Scenario read_scenario(const Document& document) {
   append(scenario.assumptions, document.defaults_taken());
   append(scenario.assumptions, defaults->defaults_taken());
   return scenario;
+}
+
+}  // namespace
+
+Scenario read_scenario(const Document& document) {
+  return read_with_all_mistakes([&] { return read_whole(document); });
 }
 
 Scenario read_scenario(const std::filesystem::path& file,

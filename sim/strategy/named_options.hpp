@@ -20,21 +20,36 @@ struct NamedOptions {
 /// `what` ("a strategy") names the thing in the message.
 inline NamedOptions read_named_options(const Value& value, const std::vector<std::string>& names,
                                        const std::string& what) {
+  const auto is_known = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const std::string known = fmt::format("known: {}", fmt::join(names, ", "));
+  const auto nothing = [&] { return NamedOptions{names.front(), value.stand_in()}; };
+  if (value.is_scalar()) {
+    const std::string near =
+        is_known(value.shown()) ? value.shown() : nearest(value.shown(), names);
+    value.mistake(fmt::format("expected a map; got \"{}\"", value.shown()),
+                  near.empty() ? known : fmt::format("write {{{}: {{}}}}", near));
+    return nothing();
+  }
   Map map = value.as_map();
   const std::vector<std::string> keys = map.keys();
-  const std::string known = fmt::format("known: {}", fmt::join(names, ", "));
   if (keys.size() != 1) {
-    value.fail(fmt::format("expected {} as a map with one key; got {} keys", what, keys.size()),
-               keys.empty()
-                   ? known
-                   : fmt::format("{}; instead of what the file says: --set '{}={{{}: {{}}}}'",
-                                 known, value.path(), keys.back()));
+    const auto last = std::find_if(keys.rbegin(), keys.rend(), is_known);
+    value.mistake(
+        fmt::format("expected {} as a map with one key; got {} keys", what, keys.size()),
+        last == keys.rend()
+            ? known
+            : fmt::format("{}; instead of what the file says: --set '{}={{{}: {{}}}}'", known,
+                          value.path(), *last));
+    return nothing();
   }
   const std::string& name = keys.front();
-  if (std::find(names.begin(), names.end(), name) == names.end()) {
+  if (!is_known(name)) {
     const std::string near = nearest(name, names);
-    map.at_key(name).fail(fmt::format("expected {}; got \"{}\"", what, name),
-                          near.empty() ? known : fmt::format("did you mean \"{}\"?", near));
+    map.at_key(name).mistake(fmt::format("expected {}; got \"{}\"", what, name),
+                             near.empty() ? known : fmt::format("did you mean \"{}\"?", near));
+    return near.empty() ? nothing() : NamedOptions{near, map.require(name).as_map()};
   }
   return {name, map.require(name).as_map()};
 }

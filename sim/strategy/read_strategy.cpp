@@ -175,20 +175,28 @@ ParameterServer read_parameter_server(Map& map) {
   return ps;
 }
 
-/// Strategies that the design names and this version does not have.
-void reject_unavailable(const Value& value) {
-  for (const std::string name : {"pipeline", "tensor", "hybrid"}) {
-    Map map = value.as_map();
+/// Strategies that others have, by their names and sizes. True if there are none of them.
+bool reject_unavailable(const Value& value) {
+  if (!value.is_map()) return true;
+  const Map map = value.as_map();
+  bool all_known = true;
+  for (const std::string name :
+       {"pipeline", "tensor", "hybrid", "pipeline_parallel", "tensor_parallel", "context_parallel",
+        "expert_parallel", "sequence_parallel", "pp", "tp", "cp", "ep"}) {
     if (!map.has(name)) continue;
-    map.at_key(name).fail(fmt::format("{} is not available yet", name),
-                          fmt::format("available: {}", fmt::join(strategy_names(), ", ")));
+    all_known = false;
+    map.at_key(name).mistake(
+        fmt::format("{} is not available yet", name),
+        fmt::format("{}available: {}", map.keys().size() > 1 ? "remove it; " : "",
+                    fmt::join(strategy_names(), ", ")));
   }
+  return all_known;
 }
 
 }  // namespace
 
 Strategy read_strategy(const Value& value) {
-  reject_unavailable(value);
+  if (!reject_unavailable(value)) return Ddp{};
   NamedOptions named = read_named_options(value, strategy_names(), "a strategy");
   Map& map = named.options;
   const Strategy strategy = [&]() -> Strategy {

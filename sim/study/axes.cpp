@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "config/mistakes.hpp"
 
 namespace rehearse {
 namespace {
@@ -132,7 +133,8 @@ std::vector<Axis> read_axes(const Value& vary) {
     vary.fail("expected at least one axis", "write it as cluster.nodes: [1, 2]");
   std::vector<Axis> axes;
   for (const std::string& name : map.keys()) {
-    axes.push_back(read_axis(map.at_key(name), map.require(name)));
+    const Value value = map.require(name);
+    read_part([&] { axes.push_back(read_axis(map.at_key(name), value)); });
   }
   return axes;
 }

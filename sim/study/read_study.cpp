@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "config/mistakes.hpp"
 #include "scenario/file_kind.hpp"
 #include "study/axes.hpp"
 #include "study/conditions.hpp"
@@ -66,11 +67,13 @@ std::vector<Point> points_of(const std::vector<Axis>& axes, Map& root, const Val
 
 Study read_study(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
   const auto document = Document::load(file);
-  Map root = document->root().as_map();
-  check_kind(root, FileKind::study);
-  Study study = read_study(root, {.name = file.stem().string(), .overrides = overrides});
-  root.finish();
-  return study;
+  return read_with_all_mistakes([&] {
+    Map root = document->root().as_map();
+    check_kind(root, FileKind::study);
+    Study study = read_study(root, {.name = file.stem().string(), .overrides = overrides});
+    root.finish();
+    return study;
+  });
 }
 
 Study read_study(Map& root, StudyFrame frame) {
@@ -78,18 +81,29 @@ Study read_study(Map& root, StudyFrame frame) {
   study.name = std::move(frame.name);
   study.description = root.string_or("description", "");
   const Value scenario = root.require("scenario");
-  const auto vary = frame.more_axes.empty() ? root.require("vary") : root.optional("vary");
-  if (vary) study.axes = read_axes(*vary);
-  for (Axis& axis : frame.more_axes) study.axes.push_back(std::move(axis));
-  if (const auto seeds = root.optional("seeds")) study.axes.push_back(seed_axis(*seeds));
-  check_apart(study.axes);
-  study.points = points_of(study.axes, root, vary.value_or(root.where()));
-  for (const std::string& assignment : frame.overrides) check_not_varied(assignment, study.axes);
-  const std::filesystem::path base = scenario.folder() / scenario.as_string();
-  if (!std::filesystem::exists(base)) {
-    scenario.fail(fmt::format("no file \"{}\"", base.lexically_normal().string()));
+  const auto vary = frame.needs_vary ? root.require("vary") : root.optional("vary");
+  const bool has_axes = read_part([&] {
+    if (vary) study.axes = read_axes(*vary);
+    for (Axis& axis : frame.more_axes) study.axes.push_back(std::move(axis));
+    if (const auto seeds = root.optional("seeds")) study.axes.push_back(seed_axis(*seeds));
+    check_apart(study.axes);
+  });
+  root.optional("only");
+  root.optional("exclude");
+  if (has_axes) {
+    read_part([&] {
+      study.points = points_of(study.axes, root, vary.value_or(root.where()));
+      for (const std::string& assignment : frame.overrides)
+        check_not_varied(assignment, study.axes);
+    });
   }
-  study.base = Document::load(base.lexically_normal())->with_overrides(frame.overrides);
+  read_part([&] {
+    const std::filesystem::path base = scenario.folder() / scenario.as_string();
+    if (!std::filesystem::exists(base)) {
+      scenario.fail(fmt::format("no file \"{}\"", base.lexically_normal().string()));
+    }
+    study.base = Document::load(base.lexically_normal())->with_overrides(frame.overrides);
+  });
   return study;
 }
 

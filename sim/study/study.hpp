@@ -59,7 +59,8 @@ Study read_study(const std::filesystem::path& file, const std::vector<std::strin
 struct StudyFrame {
   std::string name;                    ///< of the study
   std::vector<std::string> overrides;  ///< `--set` of its scenario
-  std::vector<Axis> more_axes = {};    ///< behind those of `vary`, which with these may be left out
+  std::vector<Axis> more_axes = {};    ///< behind those of `vary`
+  bool needs_vary = true;              ///< false: it may be left out
 };
 /// The same from a map that may have more keys; the caller finishes it.
 Study read_study(Map& root, StudyFrame frame);

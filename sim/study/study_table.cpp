@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/quantity.hpp"
+#include "report/memory_verdict.hpp"
 #include "report/page.hpp"
 #include "study/study_view.hpp"
 
@@ -38,13 +39,12 @@ std::string interval(const Json& report) {
                      format(Seconds(ends.at(1).get<double>())));
 }
 
+/// "34.2 GiB", "39.3 GiB, at risk", "57.6 GiB, does not fit".
 std::string memory(const Json& report) {
-  const Json& use = report.at("memory");
-  if (use.is_null()) return "";
-  const auto size = [&](const char* key) { return Bytes(use.at(key).get<double>()); };
-  const bool too_much = use.at("fits").is_boolean() && !use.at("fits").get<bool>();
-  return format(size("allocated_peak_bytes") + size("context_bytes")) +
-         (too_much ? " too much" : "");
+  const std::optional<MemoryFit> fit = memory_fit(report);
+  if (!fit) return "";
+  const bool fits = fit->verdict == MemoryVerdict::fits || fit->verdict == MemoryVerdict::unknown;
+  return format(fit->used) + (fits ? "" : ", " + to_string(fit->verdict));
 }
 
 std::string staleness(const Json& report) {

@@ -4,11 +4,14 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/corrected_unit.hpp"
 #include "base/number.hpp"
 
 namespace rehearse {
@@ -152,6 +155,76 @@ Kind rate_kind() {
   return kind;
 }
 
+const Kind& time_kind() {
+  static const Kind kind =
+      make_kind({"a time", "\"5us\" or \"1.5ms\"", true, {}}, kTimeUnits, {""});
+  return kind;
+}
+
+const Kind& size_kind() {
+  static const Kind kind =
+      make_kind({"a size", "\"25MiB\" or \"80GB\"", true, {}}, kSizeUnits, {""});
+  return kind;
+}
+
+const Kind& data_rate_kind() {
+  static const Kind kind = rate_kind();
+  return kind;
+}
+
+const Kind& arithmetic_rate_kind() {
+  static const Kind kind =
+      make_kind({"an arithmetic rate", "\"19.5TFLOPs\" or \"312TFLOP/s\"", false, {}}, kFlopUnits,
+                {"s", "/s"});
+  return kind;
+}
+
+// --- correct
+
+/// A unit in one of the ways in which people write it: "Gbps" for "Gbit/s" and "Gbits/sec".
+std::string plain(std::string unit) {
+  constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
+      {"bits", "b"},    {"bit", "b"},      {"bytes", "B"}, {"byte", "B"},     {"FLOPS", "FLOPs"},
+      {"seconds", "s"}, {"second", "s"},   {"secs", "s"},  {"sec", "s"},      {"minutes", "min"},
+      {"mins", "min"},  {"minute", "min"}, {"hours", "h"}, {"hour", "h"},     {"hrs", "h"},
+      {"hr", "h"},      {"FLOP/s", "FLOPs"}, {"/s", "ps"}};
+  for (const auto& [written, meant] : kSpellings) {
+    const std::size_t at = unit.find(written);
+    if (at != std::string::npos) unit.replace(at, written.size(), meant);
+  }
+  return unit;
+}
+
+/// How many letters differ by their case alone; nothing where others do.
+std::optional<int> case_distance(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return std::nullopt;
+  int distance = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    const auto lower = [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+    if (lower(a[i]) != lower(b[i])) return std::nullopt;
+    ++distance;
+  }
+  return distance;
+}
+
+std::string corrected(const Kind& kind, const std::string& text) {
+  const auto number = leading_number(text);
+  if (!number || number->value < 0) return "";
+  const std::size_t unit_at = text.find_first_not_of(' ', number->length);
+  if (unit_at == std::string::npos) return "";
+  const std::string unit = plain(text.substr(unit_at));
+  std::string best;
+  std::optional<int> least;
+  for (const auto& [name, scale] : kind.units) {
+    const auto distance = case_distance(unit, plain(name));
+    if (!distance || (least && *distance >= *least)) continue;
+    best = name;
+    least = distance;
+  }
+  return best.empty() ? "" : text.substr(0, number->length) + best;
+}
+
 }  // namespace
 
 std::string format(Seconds time) {
@@ -186,20 +259,15 @@ std::string format(FlopsPerSecond rate) {
 }
 
 Seconds parse_seconds(const std::string& text) {
-  static const Kind kind =
-      make_kind({"a time", "\"5us\" or \"1.5ms\"", true, {}}, kTimeUnits, {""});
-  return Seconds(parse(kind, text));
+  return Seconds(parse(time_kind(), text));
 }
 
 Bytes parse_bytes(const std::string& text) {
-  static const Kind kind =
-      make_kind({"a size", "\"25MiB\" or \"80GB\"", true, {}}, kSizeUnits, {""});
-  return Bytes(parse(kind, text));
+  return Bytes(parse(size_kind(), text));
 }
 
 BytesPerSecond parse_bytes_per_second(const std::string& text) {
-  static const Kind kind = rate_kind();
-  return BytesPerSecond(parse(kind, text));
+  return BytesPerSecond(parse(data_rate_kind(), text));
 }
 
 Flops parse_flops(const std::string& text) {
@@ -209,10 +277,16 @@ Flops parse_flops(const std::string& text) {
 }
 
 FlopsPerSecond parse_flops_per_second(const std::string& text) {
-  static const Kind kind =
-      make_kind({"an arithmetic rate", "\"19.5TFLOPs\" or \"312TFLOP/s\"", false, {}}, kFlopUnits,
-                {"s", "/s"});
-  return FlopsPerSecond(parse(kind, text));
+  return FlopsPerSecond(parse(arithmetic_rate_kind(), text));
+}
+
+std::string corrected_seconds(const std::string& text) { return corrected(time_kind(), text); }
+std::string corrected_bytes(const std::string& text) { return corrected(size_kind(), text); }
+std::string corrected_bytes_per_second(const std::string& text) {
+  return corrected(data_rate_kind(), text);
+}
+std::string corrected_flops_per_second(const std::string& text) {
+  return corrected(arithmetic_rate_kind(), text);
 }
 
 }  // namespace rehearse

@@ -88,6 +88,13 @@ std::shared_ptr<const Document> Document::with_values(
   return document;
 }
 
+const DocumentNode* Document::stand_in(const DocumentNode& at) const {
+  DocumentNode& node = *stand_ins_.emplace_back(std::make_unique<DocumentNode>());
+  node.kind = DocumentNode::Kind::stand_in;
+  node.place = at.place;
+  return &node;
+}
+
 Value Document::root() const { return Value(shared_from_this(), root_.get(), ""); }
 
 }  // namespace rehearse

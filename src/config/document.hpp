@@ -25,7 +25,8 @@ struct DocumentNode;
 class Map;
 
 /// One place in a document: its node, where it stands, and its path from the root (`strategy.ddp`).
-/// Every `as_...` throws InputError with file:line:column, the line, a caret and what was expected.
+/// Every `as_...` throws InputError with file:line:column, the line, a caret and what was expected;
+/// where mistakes are noted (Mistakes) it notes that and returns some value of its kind.
 class Value {
  public:
   bool is_map() const;
@@ -53,6 +54,11 @@ class Value {
   /// caret, and `remedy` as a last line when it is not empty.
   [[noreturn]] void fail(const std::string& message, const std::string& remedy = "") const;
 
+  /// The same, for those who can go on: where mistakes are noted it is noted, and this returns.
+  void mistake(const std::string& message, const std::string& remedy = "") const;
+  /// An empty map in its place, to go on with after a mistake.
+  Map stand_in() const;
+
   /// `strategy.ddp.bucket_cap_mb`; empty for the root.
   const std::string& path() const { return path_; }
   /// The scalar's own text, as written (for messages); "a map" or "a list" otherwise.
@@ -67,6 +73,7 @@ class Value {
  private:
   friend class Document;
   friend class Map;
+  bool is_stand_in() const;
   Value(std::shared_ptr<const Document> document, const DocumentNode* node, std::string path)
       : document_(std::move(document)), node_(node), path_(std::move(path)) {}
 
@@ -78,7 +85,8 @@ class Value {
 /// A map whose every key must be asked for: `finish()` rejects what was never read.
 class Map {
  public:
-  /// The value of `key`; InputError at the map if it is missing.
+  /// The value of `key`; InputError at the map if it is missing. Where mistakes are noted: a
+  /// stand-in, or what stands at the misspelt key.
   Value require(const std::string& key);
   /// The value of `key`, or nothing if it is missing.
   std::optional<Value> optional(const std::string& key);
@@ -91,7 +99,7 @@ class Map {
   /// is missing.
   Value at_key(const std::string& key) const;
   /// InputError for the first key that nobody asked for, with the nearest known key as a
-  /// suggestion.
+  /// suggestion; where mistakes are noted, for each of them.
   void finish() const;
 
   // The common readers: the default where the key is missing.
@@ -155,16 +163,19 @@ class Document : public std::enable_shared_from_this<Document> {
   friend class Value;
   friend class Map;
   Document();
+  const DocumentNode* stand_in(const DocumentNode& at) const;
 
   std::string name_;
   std::unique_ptr<DocumentNode> root_;
   mutable std::vector<std::string> defaults_taken_;
   mutable std::set<std::string> defaults_seen_;
+  mutable std::vector<std::unique_ptr<DocumentNode>> stand_ins_;
 };
 
-/// The candidate nearest to `word` by edit distance (Damerau-Levenshtein), when it is near enough
-/// to be a misspelling (a distance of at most a third of its length, at least 1, or 2 for 4 letters
-/// and more), whatever the case of letters; else empty.
+/// The candidate that is probably meant by `word`: what others call by that word ("price",
+/// "bfloat16"), else the nearest by edit distance (Damerau-Levenshtein), when it is near enough to be
+/// a misspelling (a distance of at most a third of its length, at least 1, or 2 for 4 letters and
+/// more) or a part of a longer name ("p4d" of "aws_p4d"), whatever the case of letters; else empty.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace rehearse

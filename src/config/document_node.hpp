@@ -15,7 +15,8 @@ struct DocumentEntry;
 
 /// One node of a document's tree: what strict YAML leaves of YAML.
 struct DocumentNode {
-  enum class Kind { null, scalar, list, map };
+  /// A stand-in is of no document: it stands for what is missing, or is not what it should be.
+  enum class Kind { null, scalar, list, map, stand_in };
 
   Kind kind = Kind::null;
   Place place;

@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "config/document.hpp"
 #include "config/document_node.hpp"
+#include "config/mistakes.hpp"
 
 namespace rehearse {
 
@@ -18,13 +21,16 @@ std::optional<Value> Map::optional(const std::string& key) {
 
 Value Map::require(const std::string& key) {
   if (auto value = optional(key)) return *value;
+  const Value none(where_.document_, where_.document_->stand_in(*where_.node_), path_of(key));
+  if (where_.is_stand_in()) return none;
   std::vector<std::string> unread;
   for (const std::string& name : keys()) {
     if (!asked_.contains(name)) unread.push_back(name);
   }
   const std::string near = nearest(key, unread);
-  where_.fail(fmt::format("the key \"{}\" is missing", key),
-              near.empty() ? "" : fmt::format("is \"{}\" meant to be \"{}\"?", near, key));
+  where_.mistake(fmt::format("the key \"{}\" is missing", key),
+                 near.empty() ? "" : fmt::format("is \"{}\" meant to be \"{}\"?", near, key));
+  return near.empty() ? none : *optional(near);
 }
 
 bool Map::has(const std::string& key) const { return where_.node_->find(key) != nullptr; }
@@ -42,16 +48,28 @@ Value Map::at_key(const std::string& key) const {
   return Value(where_.document_, &entry->key, path_of(key));
 }
 
+namespace {
+
+/// What to do about a key that nobody knows: `steps:2` is a key of its own to YAML.
+std::string unknown_key_remedy(const std::string& key, const std::vector<std::string>& known) {
+  const std::size_t colon = key.find(':');
+  if (colon != std::string::npos && std::ranges::find(known, key.substr(0, colon)) != known.end())
+    return "put a space after the colon";
+  const std::string near = nearest(key, known);
+  return near.empty() ? "" : fmt::format("did you mean \"{}\"?", near);
+}
+
+}  // namespace
+
 void Map::finish() const {
   for (const DocumentEntry& entry : where_.node_->entries) {
     const std::string& key = entry.key.text;
     if (asked_.contains(key)) continue;
     const std::vector<std::string> known(asked_.begin(), asked_.end());
-    const std::string near = nearest(key, known);
-    at_key(key).fail(known.empty()
-                         ? "unknown key; no keys are known here"
-                         : fmt::format("unknown key; known keys here: {}", fmt::join(known, ", ")),
-                     near.empty() ? "" : fmt::format("did you mean \"{}\"?", near));
+    at_key(key).mistake(
+        known.empty() ? "unknown key; no keys are known here"
+                      : fmt::format("unknown key; known keys here: {}", fmt::join(known, ", ")),
+        unknown_key_remedy(key, known));
   }
 }
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <boost/algorithm/string/case_conv.hpp>
+#include <optional>
+#include <string_view>
 
 #include "config/document.hpp"
 
@@ -34,9 +36,108 @@ constexpr std::size_t kLongestWord = 200;  // the distance takes length x length
 
 // "A100" is more likely the begin of "A100-SXM-80" than "A10" with a letter too many: what a word
 // begins costs less than any edit.
-constexpr std::size_t kShortestBegin = 3, kEdit = 4;
+constexpr std::size_t kShortestBegin = 3, kEdit = 8;
 // Letters in the other case cost least of all, however many they are.
-constexpr std::size_t kBegin = 2, kCase = 1;
+constexpr std::size_t kBegin = 4, kPart = 6, kCase = 2;
+// Of equals, the one with the same letters: "gpsu" is "gpus" rather than "gpu".
+constexpr std::size_t kOther = 1;
+
+/// What people coming from other programs call it.
+struct Synonym {
+  std::string_view word, meant;
+};
+constexpr Synonym kSynonyms[] = {{"price", "usd_per_hour"},
+                                 {"cost", "usd_per_hour"},
+                                 {"usd", "usd_per_hour"},
+                                 {"price_per_hour", "usd_per_hour"},
+                                 {"cost_per_hour", "usd_per_hour"},
+                                 {"hourly_price", "usd_per_hour"},
+                                 {"batch", "batch_per_gpu"},
+                                 {"batch_size", "batch_per_gpu"},
+                                 {"micro_batch", "batch_per_gpu"},
+                                 {"micro_batch_size", "batch_per_gpu"},
+                                 {"per_device_train_batch_size", "batch_per_gpu"},
+                                 {"train_micro_batch_size_per_gpu", "batch_per_gpu"},
+                                 {"seq_len", "sequence"},
+                                 {"seq_length", "sequence"},
+                                 {"sequence_length", "sequence"},
+                                 {"max_seq_len", "sequence"},
+                                 {"max_seq_length", "sequence"},
+                                 {"context_length", "sequence"},
+                                 {"image_size", "image"},
+                                 {"resolution", "image"},
+                                 {"num_classes", "classes"},
+                                 {"dtype", "precision"},
+                                 {"bfloat16", "bf16"},
+                                 {"float16", "fp16"},
+                                 {"half", "fp16"},
+                                 {"float32", "fp32"},
+                                 {"float", "fp32"},
+                                 {"single", "fp32"},
+                                 {"tensorfloat32", "tf32"},
+                                 {"gradient_checkpointing", "activation_checkpointing"},
+                                 {"recompute", "activation_checkpointing"},
+                                 {"num_nodes", "nodes"},
+                                 {"nnodes", "nodes"},
+                                 {"num_gpus", "gpus"},
+                                 {"nproc_per_node", "gpus_per_node"},
+                                 {"bandwidth", "nic"},
+                                 {"network", "nic"},
+                                 {"nic_bandwidth", "nic"},
+                                 {"nic_speed", "nic"},
+                                 {"network_bandwidth", "nic"},
+                                 {"latency", "nic_latency"},
+                                 {"gradient_accumulation_steps", "gradient_accumulation"},
+                                 {"accumulation", "gradient_accumulation"},
+                                 {"accumulate_grad_batches", "gradient_accumulation"},
+                                 {"sharding_strategy", "sharding"},
+                                 {"zero2", "shard_grad_op"},
+                                 {"zero3", "full_shard"},
+                                 {"deepspeed", "zero"},
+                                 {"horovod", "ddp"},
+                                 {"data_parallel", "ddp"},
+                                 {"fully_sharded", "fsdp"},
+                                 {"parameter_server", "ps"},
+                                 {"num_epochs", "epochs"},
+                                 {"num_train_epochs", "epochs"},
+                                 {"max_epochs", "epochs"},
+                                 {"samples", "samples_per_epoch"},
+                                 {"dataset_size", "samples_per_epoch"},
+                                 {"num_samples", "samples_per_epoch"},
+                                 {"num_steps", "steps"},
+                                 {"max_steps", "steps"},
+                                 {"iterations", "steps"},
+                                 {"warmup", "warmup_steps"}};
+
+/// What a word is elsewhere for one of the candidates; nothing for a word without synonyms, empty
+/// where the candidates have none of them.
+std::optional<std::string> meant_by(const std::string& lower,
+                                    const std::vector<std::string>& candidates) {
+  std::optional<std::string> meant;
+  for (const Synonym& one : kSynonyms) {
+    if (one.word != lower) continue;
+    if (std::ranges::find(candidates, one.meant) != candidates.end()) return std::string(one.meant);
+    meant = "";
+  }
+  return meant;
+}
+
+bool is_swapped(std::string a, std::string b) {
+  std::ranges::sort(a);
+  std::ranges::sort(b);
+  return a == b;
+}
+
+/// Whether a longer name has the word as one of the parts that "_" and "-" join.
+bool is_part(const std::string& word, const std::string& name) {
+  const auto joins = [&](std::size_t at) {
+    return at >= name.size() || name[at] == '_' || name[at] == '-';
+  };
+  for (std::size_t at = name.find(word); at != std::string::npos; at = name.find(word, at + 1)) {
+    if ((at == 0 || joins(at - 1)) && joins(at + word.size())) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -45,6 +146,10 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
   std::size_t best_cost = kEdit * (allowed_distance(word.size()) + 1);
   if (word.size() > kLongestWord) return best;
   const std::string lower = boost::to_lower_copy(word);
+  const std::optional<std::string> meant = meant_by(lower, candidates);
+  if (meant && !meant->empty()) return *meant;
+  // Only a slip of a letter: what it is elsewhere is none of these.
+  if (meant) best_cost = kEdit + kCase;
   for (const std::string& candidate : candidates) {
     if (candidate.size() > kLongestWord) continue;
     const std::string lower_candidate = boost::to_lower_copy(candidate);
@@ -53,8 +158,11 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
     if (distance >= std::max(word.size(), candidate.size())) continue;
     const bool is_begin = word.size() >= kShortestBegin && lower_candidate.starts_with(lower);
     const bool same_case = edit_distance(word, candidate) == distance;
-    const std::size_t edits = is_begin ? std::min(distance, kBegin) : kEdit * distance;
-    const std::size_t cost = edits + (same_case ? 0 : kCase);
+    const std::size_t named = is_begin ? std::min(2 * distance, kBegin) : kEdit * distance;
+    const bool is_part_of = word.size() >= kShortestBegin && is_part(lower, lower_candidate);
+    const std::size_t edits = is_part_of ? std::min(named, kPart) : named;
+    const std::size_t cost = edits + (same_case ? 0 : kCase) +
+                             (is_swapped(lower, lower_candidate) ? 0 : kOther);
     if (cost >= best_cost) continue;
     best = candidate;
     best_cost = cost;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "config/mistakes.hpp"
 
 namespace rehearse {
 
@@ -121,6 +122,10 @@ std::string joined(const TextSource& source, std::size_t skip) {
 }
 
 void fail_at(const Place& place, const std::string& message, const std::string& remedy) {
+  throw error_at(place, message, remedy);
+}
+
+PlacedError error_at(const Place& place, const std::string& message, const std::string& remedy) {
   const std::string& line = place.source->lines[place.line];
   const std::size_t column = count_code_points(std::string_view(line).substr(0, place.byte));
   Excerpt excerpt = cut_around(line, column);
@@ -129,7 +134,7 @@ void fail_at(const Place& place, const std::string& message, const std::string& 
       fmt::format("{}:{}:{}: error: {}\n{}\n{:>{}}", place.source->name, place.line + 1, column + 1,
                   message, excerpt.text, "^", excerpt.caret + 1);
   if (!remedy.empty()) text += "\nremedy: " + remedy;
-  throw InputError(text);
+  return {place.source->name, place.line, place.byte, text};
 }
 
 }  // namespace rehearse

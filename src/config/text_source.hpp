@@ -32,7 +32,12 @@ std::shared_ptr<const TextSource> make_text_source(std::string_view text, const 
 /// The lines joined again, from byte `skip` of the first line on.
 std::string joined(const TextSource& source, std::size_t skip);
 
-/// Throws InputError: `name:line:column: error: message`, the line, a caret, and `remedy: ...`
+class PlacedError;
+/// An error at a place: `name:line:column: error: message`, the line, a caret, and `remedy: ...`
+/// unless empty.
+PlacedError error_at(const Place& place, const std::string& message,
+                     const std::string& remedy = "");
+/// Throws it: `name:line:column: error: message`, the line, a caret, and `remedy: ...`
 /// unless empty.
 [[noreturn]] void fail_at(const Place& place, const std::string& message,
                           const std::string& remedy = "");

@@ -1,13 +1,16 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <stdexcept>
 
+#include "base/corrected_unit.hpp"
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "config/document.hpp"
 #include "config/document_node.hpp"
+#include "config/mistakes.hpp"
 
 namespace rehearse {
 
@@ -26,6 +29,7 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
 std::string got(const DocumentNode& node) {
   switch (node.kind) {
     case Kind::null:
+    case Kind::stand_in:
       return "nothing";
     case Kind::list:
       return "a list";
@@ -88,20 +92,32 @@ double require_number(const Value& value, const DocumentNode& node, const char* 
   const bool plain = node.kind == Kind::scalar && !node.quoted;
   const auto number = plain ? decimal_number(node.text) : std::nullopt;
   if (number && allowed(*number)) return *number;
-  value.fail(fmt::format("expected {}; got {}", expected, got(node)),
-             number ? "" : number_remedy(node));
+  value.mistake(fmt::format("expected {}; got {}", expected, got(node)),
+                number ? "" : number_remedy(node));
+  return 1;
 }
+
+/// How a quantity is read from a text, and what may be meant where it cannot be.
+template <class Quantity>
+struct Reader {
+  Quantity (*parse)(const std::string&);
+  std::string (*correct)(const std::string&);
+};
 
 template <class Quantity>
 Quantity require_quantity(const Value& value, const DocumentNode& node, const char* expected,
-                          Quantity (*parse)(const std::string&)) {
-  if (node.kind != Kind::scalar)
-    value.fail(fmt::format("expected {}; got {}", expected, got(node)));
-  try {
-    return parse(node.text);
-  } catch (const std::invalid_argument& error) {
-    value.fail(error.what());
+                          const Reader<Quantity>& reader) {
+  if (node.kind != Kind::scalar) {
+    value.mistake(fmt::format("expected {}; got {}", expected, got(node)));
+    return Quantity(1);
   }
+  try {
+    return reader.parse(node.text);
+  } catch (const std::invalid_argument& error) {
+    const std::string meant = reader.correct(node.text);
+    value.mistake(error.what(), meant.empty() ? "" : fmt::format("did you mean \"{}\"?", meant));
+  }
+  return Quantity(1);
 }
 
 }  // namespace
@@ -114,16 +130,23 @@ bool Value::is_null() const { return node_->kind == Kind::null; }
 Map Value::as_map() const {
   if (is_map()) return Map(*this);
   std::string remedy;
-  if (is_null()) remedy = "write {} for an empty map";
+  if (is_null()) remedy = "give it keys, or write {} where it needs none";
   if (is_scalar() && !node_->quoted && node_->text.find(':') != std::string::npos) {
     remedy = "put a space after the colon";
   }
-  fail("expected a map; got " + got(*node_), remedy);
+  mistake("expected a map; got " + got(*node_), remedy);
+  return stand_in();
+}
+
+Map Value::stand_in() const {
+  return Map(Value(document_, document_->stand_in(*node_), path_));
 }
 
 std::vector<Value> Value::as_list() const {
-  if (!is_list())
-    fail("expected a list; got " + got(*node_), is_null() ? "write [] for an empty list" : "");
+  if (!is_list()) {
+    mistake("expected a list; got " + got(*node_), is_null() ? "write [] for an empty list" : "");
+    return {};
+  }
   std::vector<Value> values;
   values.reserve(node_->items.size());
   for (std::size_t i = 0; i < node_->items.size(); ++i) {
@@ -134,7 +157,7 @@ std::vector<Value> Value::as_list() const {
 }
 
 std::string Value::as_string() const {
-  if (!is_scalar()) fail("expected a text; got " + got(*node_));
+  if (!is_scalar()) mistake("expected a text; got " + got(*node_));
   return node_->text;
 }
 
@@ -143,8 +166,9 @@ bool Value::as_bool() const {
   if (plain && node_->text == "true") return true;
   if (plain && node_->text == "false") return false;
   const bool word = is_scalar() && (node_->text == "true" || node_->text == "false");
-  fail("expected true or false; got " + got(*node_),
-       word ? "write it without quotes: " + node_->text : "");
+  mistake("expected true or false; got " + got(*node_),
+          word ? "write it without quotes: " + node_->text : "");
+  return false;
 }
 
 double Value::as_number() const {
@@ -170,34 +194,39 @@ std::int64_t Value::as_integer(std::int64_t low, std::int64_t high) const {
     const auto [stop, error] = std::from_chars(begin, end, integer);
     if (error == std::errc() && stop == end && low <= integer && integer <= high) return integer;
   }
-  fail(fmt::format("expected {}; got {}", range_text(low, high), got(*node_)),
-       plain ? "" : number_remedy(*node_));
+  mistake(fmt::format("expected {}; got {}", range_text(low, high), got(*node_)),
+          plain ? "" : number_remedy(*node_));
+  return std::max(low, std::min<std::int64_t>(1, high));
 }
 
 Seconds Value::as_seconds() const {
   return require_quantity<Seconds>(
-      *this, *node_, "a time with its unit, such as \"5us\" or \"1.5ms\"", parse_seconds);
+      *this, *node_, "a time with its unit, such as \"5us\" or \"1.5ms\"",
+      {parse_seconds, corrected_seconds});
 }
 
 Bytes Value::as_bytes() const {
   return require_quantity<Bytes>(
-      *this, *node_, "a size with its unit, such as \"25MiB\" or \"80GB\"", parse_bytes);
+      *this, *node_, "a size with its unit, such as \"25MiB\" or \"80GB\"",
+      {parse_bytes, corrected_bytes});
 }
 
 BytesPerSecond Value::as_bytes_per_second() const {
   const auto rate = require_quantity<BytesPerSecond>(
       *this, *node_, "a data rate with its unit, such as \"25Gbps\" or \"300GBps\"",
-      parse_bytes_per_second);
-  if (rate.value() == 0) fail("expected a data rate above 0; got " + got(*node_));
-  return rate;
+      {parse_bytes_per_second, corrected_bytes_per_second});
+  if (rate.value() > 0) return rate;
+  mistake("expected a data rate above 0; got " + got(*node_));
+  return BytesPerSecond(1);
 }
 
 FlopsPerSecond Value::as_flops_per_second() const {
   const auto rate = require_quantity<FlopsPerSecond>(
       *this, *node_, "an arithmetic rate with its unit, such as \"19.5TFLOPs\" or \"312TFLOP/s\"",
-      parse_flops_per_second);
-  if (rate.value() == 0) fail("expected an arithmetic rate above 0; got " + got(*node_));
-  return rate;
+      {parse_flops_per_second, corrected_flops_per_second});
+  if (rate.value() > 0) return rate;
+  mistake("expected an arithmetic rate above 0; got " + got(*node_));
+  return FlopsPerSecond(1);
 }
 
 std::string Value::as_choice(const std::vector<std::string>& names) const {
@@ -205,12 +234,24 @@ std::string Value::as_choice(const std::vector<std::string>& names) const {
   for (const std::string& name : names) {
     if (is_scalar() && name == text) return name;
   }
-  fail(fmt::format("expected one of {}; got {}", fmt::join(names, ", "), got(*node_)),
-       did_you_mean(text, names));
+  mistake(fmt::format("expected one of {}; got {}", fmt::join(names, ", "), got(*node_)),
+          did_you_mean(text, names));
+  const std::string near = nearest(text, names);
+  return near.empty() && !names.empty() ? names.front() : near;
 }
 
+bool Value::is_stand_in() const { return node_->kind == Kind::stand_in; }
+
 void Value::fail(const std::string& message, const std::string& remedy) const {
+  if (is_stand_in() && Mistakes::current() != nullptr) Mistakes::current()->note_stand_in();
   fail_at(node_->place, path_.empty() ? message : path_ + ": " + message, remedy);
+}
+
+void Value::mistake(const std::string& message, const std::string& remedy) const {
+  Mistakes* const all = Mistakes::current();
+  if (all == nullptr) fail(message, remedy);
+  if (is_stand_in()) return all->note_stand_in();
+  all->note(error_at(node_->place, path_.empty() ? message : path_ + ": " + message, remedy));
 }
 
 std::string Value::shown() const { return is_scalar() ? node_->text : got(*node_); }

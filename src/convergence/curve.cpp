@@ -7,6 +7,7 @@
 
 #include "base/number.hpp"
 #include "config/document.hpp"
+#include "config/mistakes.hpp"
 
 namespace rehearse {
 namespace {
@@ -195,7 +196,9 @@ std::string to_json(const Curve& curve) {
 Curve read_curve(const std::filesystem::path& file) {
   const auto document = Document::load(file);
   Map map = document->root().as_map();
+  const SoundPart part;
   map.require("schema").as_choice({kSchema});
+  part.check();  // another kind of file has other keys
   Curve curve;
   curve.source = map.require("source").as_choice({"replay", "real"});
   curve.model = map.require("model").as_string();
@@ -214,6 +217,7 @@ Curve read_curve(const std::filesystem::path& file) {
   curve.diverged = map.require("diverged").as_bool();
   curve.points = read_points(map.require("points"));
   map.finish();
+  part.check();
   return curve;
 }
 

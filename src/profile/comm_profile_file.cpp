@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/mistakes.hpp"
 #include "profile/comm_profile.hpp"
 #include "profile/yaml_text.hpp"
 
@@ -183,7 +184,9 @@ CommProfile read_comm_profile(const Value& value) {
     map.at_key("kind").fail("expected a profile of collectives, which states no kind",
                             "name a compute profile's folder under its gpu's `profiles:` instead");
   }
+  const SoundPart part;
   const Value curves = map.require("curves");
+  part.check();  // another kind of file has other keys
   CommProfile profile;
   profile.name = map.require("name").as_string();
   profile.hardware = map.require("hardware").as_string();
@@ -202,6 +205,7 @@ CommProfile read_comm_profile(const Value& value) {
     profile.transport = read_transport(*transport);
   }
   map.finish();
+  part.check();
   return profile;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "config/mistakes.hpp"
 #include "profile/compute_profile.hpp"
 
 namespace rehearse {
@@ -198,7 +199,9 @@ void read_sample(const Value& value, ComputeProfile& profile) {
 
 ComputeProfile read_compute_profile(const Value& value) {
   Map map = value.as_map();
+  const SoundPart part;
   map.require("schema").as_choice({kProfileSchema});
+  part.check();  // another kind of file has other keys
   map.require("kind").as_choice({"compute"});
   ComputeProfile profile;
   profile.origin = read_origin(map.require("provenance"));
@@ -211,6 +214,7 @@ ComputeProfile read_compute_profile(const Value& value) {
   profile.optimizers = read_optimizers(map.require("optimizers"));
   profile.points = read_points(map.require("points"), profile.units);
   map.finish();
+  part.check();
   return profile;
 }
 

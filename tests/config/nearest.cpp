@@ -36,6 +36,12 @@ const std::vector<Guess> kGuesses = {
     {"node", {"node_group", "nodes"}, "nodes"},
     {"no", {"nodes"}, ""},  // any number of words begin so
     {"zebra", {"nodes", "fabric"}, ""},
+    {"p4d", {"aws_p4d", "aws_p4de", "aws_p5"}, "aws_p4d"},  // a part of the name
+    {"4d", {"aws_p4d"}, ""},
+    {"price", {"pcie", "usd_per_hour"}, "usd_per_hour"},  // what it is called elsewhere
+    {"price", {"pcie", "nic"}, ""},                       // and is none of these
+    {"bfloat16", {"fp32", "tf32", "bf16", "bf16_pure"}, "bf16"},
+    {"Float32", {"fp32", "fp16"}, "fp32"},
     {"", {"a"}, ""},
     {"a", {}, ""},
     {std::string(300, 'a'), {std::string(299, 'a')}, ""}};

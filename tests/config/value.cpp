@@ -101,7 +101,7 @@ const std::vector<Rejected> kRejected = {
     {text, "", "expected a text; got nothing", ""},
     {text, "{}", "expected a text; got a map", ""},
     {map, "5", "expected a map; got \"5\"", ""},
-    {map, "", "expected a map; got nothing", "write {} for an empty map"},
+    {map, "", "expected a map; got nothing", "give it keys, or write {} where it needs none"},
     {map, "nodes:4", "expected a map; got \"nodes:4\"", "put a space after the colon"},
     {map, "[1]", "expected a map; got a list", ""},
     {list, "5", "expected a list; got \"5\"", ""},

@@ -41,7 +41,7 @@ struct Fixture {
     const double usd = time * given.nodes * given.price;
     return Json({{"train_time_s", time},
                  {"cost", {{"usd", usd}}},
-                 {"memory", {{"allocated_peak_bytes", 60 / given.nodes}}},
+                 {"memory", {{"used_bytes", 60 / given.nodes}}},
                  {"intervals",
                   {{"train_time_s", {time * 0.9, time * 1.1}},
                    {"cost.usd", {usd * 0.9, usd * 1.1}}}}})
@@ -59,6 +59,9 @@ struct Fixture {
       known.best[Metric::memory] = {60 / given.nodes, 60 / given.nodes, 60 / given.nodes};
       known.best[Metric::gpus] = {given.nodes, given.nodes, given.nodes};
       known.capacity = 40;
+      const double batch = 8 * given.nodes;
+      if (given.option == "batches") known.best[Metric::global_batch] = {batch, batch, batch};
+      known.in_pieces = given.option == "pieces";
       known.machine = fmt::format("m{}", given.price);
       known.node_price = given.price;
     } catch (const InputError& error) {
@@ -119,6 +122,30 @@ BOOST_FIXTURE_TEST_CASE(reasons_name_what_one_setting_changes, Fixture) {
       "times the time "
       "to train"};
   BOOST_TEST(reasons(result, *result.choice) == expected, boost::test_tools::per_element());
+}
+
+BOOST_FIXTURE_TEST_CASE(that_global_batches_differ_is_said, Fixture) {
+  const char* const kBatches = "vary: {nodes: [2, 4], option: [batches]}\nobjective: cost\n";
+  const PlanResult result = run(kBatches);
+  const std::string warning =
+      "global batches of 16 to 32 samples are compared as if every sample trained as much; "
+      "`constraints: {global_batch: 16}` compares like with like";
+  BOOST_TEST(Json::parse(plan_json(result)).at("warnings") == Json({warning}));
+  const std::string table = plan_table(result, {.top = 10, .color = false});
+  BOOST_TEST(table.find("beware") != std::string::npos, table);
+  BOOST_TEST(table.find("32 samples") != std::string::npos, table);
+  // What it says to write compares like with like, and says nothing.
+  const PlanResult alike =
+      run(std::string(kBatches) + "constraints: {global_batch: 16}\n", "alike");
+  BOOST_TEST(alike.ranking.size() == 1U);
+  BOOST_TEST(Json::parse(plan_json(alike)).at("warnings").empty());
+}
+
+BOOST_FIXTURE_TEST_CASE(memory_that_suffices_in_pieces_alone_does_not_fit, Fixture) {
+  const PlanResult result = run("vary: {nodes: [4], option: [pieces]}\nobjective: cost\n");
+  BOOST_TEST(!result.choice);
+  BOOST_TEST(result.prepared.candidates.at(0).misses.at(0).words ==
+             "needs 15 B of 40 B, but in pieces that are too small");
 }
 
 BOOST_FIXTURE_TEST_CASE(a_price_that_flips_the_choice_makes_both_as_dear, Fixture) {

@@ -91,6 +91,9 @@ BOOST_AUTO_TEST_CASE(of_memory_only_the_estimated_share_is_in_doubt) {
     report.samples_per_s = 1;
     report.memory.emplace();
     report.memory->allocated_peak = Bytes(100);
+    report.memory->reserved_peak = Bytes(110);
+    report.memory->context = Bytes(10);
+    report.memory->communicators = Bytes(5);
     report.memory->at_peak.by_kind[static_cast<std::size_t>(MemoryKind::activations)] =
         Bytes(activations);
     const Scenario scenario;
@@ -105,6 +108,11 @@ BOOST_AUTO_TEST_CASE(of_memory_only_the_estimated_share_is_in_doubt) {
                          .outside_calibration = {},
                          .activation_error = error};
     report.intervals = intervals_of(report, facts, {});
+    // What is used is off by as many bytes.
+    const Bounds used = *interval_of(report, "memory.used_bytes");
+    const Bounds allocated = *interval_of(report, "memory.allocated_peak_bytes");
+    BOOST_TEST(used.high - allocated.high == 25, kExact);
+    BOOST_TEST(used.low - allocated.low == 25, kExact);
     return std::log(interval_of(report, "memory.allocated_peak_bytes")->high / 100);
   };
   BOOST_TEST(half_width(80, 0) == 0.02, kExact);

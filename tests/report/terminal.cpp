@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
+#include "report/memory_verdict.hpp"
 #include "report/page.hpp"
 #include "report/views.hpp"
 #include "whole_report.hpp"
@@ -46,6 +47,41 @@ BOOST_AUTO_TEST_CASE(too_much_memory_is_told_by_how_much) {
   report.memory->fits = false;
   BOOST_TEST(
       has(to_terminal(report, 80, false), "does not fit: 29.4 GiB of 24.0 GiB, 5.36 GiB too much"));
+}
+
+BOOST_AUTO_TEST_CASE(that_it_does_not_fit_stands_before_its_time_and_its_price) {
+  Report report = whole_report();
+  report.memory->capacity = Bytes(25769803776);  // 24 GiB
+  report.memory->fits = false;
+  const std::string text = to_terminal(report, 80, false);
+  BOOST_TEST(text.starts_with("does not fit: 29.4 GiB of 24.0 GiB, 5.36 GiB too much\n"), text);
+  BOOST_TEST(Json::parse(to_json(report))["memory"]["verdict"] == "does_not_fit");
+}
+
+BOOST_AUTO_TEST_CASE(what_fits_but_may_not_is_at_risk) {
+  Report report = whole_report();
+  report.memory->capacity = report.memory->used() + Bytes(3.0 * 1024 * 1024);
+  const std::string text = to_terminal(report, 100, true);
+  BOOST_TEST(has(text, "at risk: 29.4 GiB of 29.4 GiB, 3.00 MiB free; up to 30.3 GiB"), text);
+  BOOST_TEST(!has(text, "\x1b[1;32mfits"), text);
+  BOOST_TEST(Json::parse(to_json(report))["memory"]["verdict"] == "at_risk");
+  report.memory->capacity = Bytes(32.5e9);  // the interval's very end
+  BOOST_TEST(!has(to_terminal(report, 80, false), "at risk"));
+}
+
+BOOST_AUTO_TEST_CASE(the_json_of_a_report_has_its_very_verdict) {
+  Report report = whole_report();
+  for (const double capacity : {0.0, 24e9, 31.6e9, 85e9}) {
+    report.memory->capacity = Bytes(capacity);
+    report.memory->fits = report.memory->used() <= Bytes(capacity);
+    const MemoryFit own = *memory_fit(report);
+    const MemoryFit read = *memory_fit(nlohmann::json::parse(to_json(report)));
+    BOOST_TEST(to_string(read.verdict) == to_string(own.verdict));
+    BOOST_TEST(details(read) == details(own));
+    BOOST_TEST(meets(own.verdict, "fits") == (own.verdict == MemoryVerdict::fits));
+    BOOST_TEST(meets(own.verdict, "may_fit") ==
+               (own.verdict == MemoryVerdict::fits || own.verdict == MemoryVerdict::at_risk));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_is_reserved_what_fills_it_and_where_it_runs_out_are_told) {

@@ -70,8 +70,8 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
              {"compute_s", "exposed_communication_s", "hidden_communication_s", "idle_s"});
   check_keys(json["memory"], {"allocated_peak_bytes", "reserved_peak_bytes", "by_kind", "peak_at",
                               "largest_at_peak", "fragmentation_bytes", "alloc_retries",
-                              "context_bytes", "communicators_bytes", "capacity_bytes", "fits",
-                              "out_of_memory", "largest_batch_per_gpu", "programs"});
+                              "context_bytes", "communicators_bytes", "capacity_bytes", "used_bytes",
+                              "fits", "verdict", "out_of_memory", "largest_batch_per_gpu", "programs"});
   check_keys(json["memory"]["by_kind"],
              {"parameters_bytes", "gradients_bytes", "optimizer_state_bytes", "activations_bytes",
               "buckets_bytes", "gathered_bytes", "workspace_bytes", "communication_bytes"});

@@ -70,6 +70,7 @@ inline Report whole_report() {
                       {"epoch_time_s", {625, 672}},
                       {"train_time_s", {6250, 6720}},
                       {"memory.allocated_peak_bytes", {30e9, 32e9}},
+                      {"memory.used_bytes", {30.5e9, 32.5e9}},
                       {"staleness.mean", {2.25, 2.875}},
                       {"cost.gpu_hours", {6.9, 7.5}},
                       {"cost.usd", {22.5, 24.75}},

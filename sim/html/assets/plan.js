@@ -36,6 +36,7 @@ function choiceSection(plan) {
   const place = (key) => `choice.metrics.${key}`;
   addSection("The choice",
     element("p", {}, element("strong", {}, settingsText(chosen.settings))),
+    note("Beware", plan.warnings),
     paragraph(`Objective: ${plan.objective.words}`),
     bulletList(chosen.reasons),
     note("At risk: an end of an interval is beyond a limit", chosen.at_risk),

@@ -13,7 +13,7 @@ const metrics = [
   { key: "co2_kg", title: "CO2", format: "mass", better: "less" },
   { key: "gpus", title: "GPUs", format: "number", better: "less" },
   { key: "goodput.share", title: "goodput", format: "percent", better: "more" },
-  { key: "memory.allocated_peak_bytes", title: "allocated memory, peak", format: "bytes", better: "less" },
+  { key: "memory.used_bytes", title: "memory of a GPU", format: "bytes", better: "less" },
   { key: "memory_bytes", title: "memory", format: "bytes", better: "less" },
   { key: "staleness.mean", title: "staleness, mean", format: "updates", better: "less" },
   { key: "accuracy.accuracy", title: "accuracy", format: "percent", better: "more" },
@@ -167,7 +167,7 @@ function paretoFigure(allPoints, given) {
   if (known.length < 2) return null;
   const preferred = (keys, otherwise) => known.find(({ key }) => keys.includes(key)) ?? otherwise;
   let first = preferred(given?.metrics.slice(0, 1) ?? ["train_time_s"], known[0]);
-  let second = preferred(given?.metrics.slice(1, 2) ?? ["cost.usd", "usd", "accuracy.accuracy", "staleness.mean", "memory.allocated_peak_bytes"],
+  let second = preferred(given?.metrics.slice(1, 2) ?? ["cost.usd", "usd", "accuracy.accuracy", "staleness.mean", "memory.used_bytes"],
     known.find((metric) => metric !== first));
   if (second === first) second = known.find((metric) => metric !== first);
   let points = allPoints;

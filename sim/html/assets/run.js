@@ -1,13 +1,27 @@
 // The page of a run: `rehearse.report/1`.
 
-function memoryVerdict(memory) {
-  if (!memory) return null;
-  const used = (memory.reserved_peak_bytes ?? memory.allocated_peak_bytes) + memory.context_bytes + memory.communicators_bytes;
-  if (memory.fits === null) return { words: `${bytes(used)} per GPU`, tone: "", used };
-  const of = `${bytes(used)} of ${bytes(memory.capacity_bytes)}`;
-  return memory.fits
-    ? { words: `fits: ${of}, ${bytes(memory.capacity_bytes - used)} free`, tone: "good", used }
-    : { words: `does not fit: ${of}`, tone: "bad", used };
+/** The verdict on a report's memory in words, as the terminal has it; null where it has none. */
+function memoryVerdict(report) {
+  if (!report?.memory) return null;
+  const { used_bytes: used, capacity_bytes: capacity, verdict } = report.memory;
+  if (verdict === null) return { name: "", words: `${bytes(used)} per GPU`, tone: "", used };
+  const name = verdict.replaceAll("_", " ");
+  const of = `${name}: ${bytes(used)} of ${bytes(capacity)}, `;
+  if (verdict === "does_not_fit") {
+    const missing = used > capacity ? `${bytes(used - capacity)} too much` : "but in pieces that are too small";
+    return { name, words: of + missing, tone: "bad", used };
+  }
+  const free = `${of}${bytes(capacity - used)} free`;
+  if (verdict === "fits") return { name, words: free, tone: "good", used };
+  return { name, words: `${free}; up to ${bytes(report.intervals["memory.used_bytes"][1])} (90 % interval)`, tone: "bad", used };
+}
+
+/** Above all else: that a run does not fit, or may not. */
+function memoryHeadline(report) {
+  const verdict = memoryVerdict(report);
+  if (verdict?.tone !== "bad") return null;
+  const rest = report.memory.verdict === "does_not_fit" ? ["What follows is of the same GPUs with enough memory."] : [];
+  return element("div", { class: "note verdict", role: "alert" }, element("strong", {}, verdict.words), bulletList(rest));
 }
 
 function runCards(report) {
@@ -25,6 +39,7 @@ function runCards(report) {
     entry("CO2", "cost.co2_kg", "mass"),
     entry("Goodput", "goodput.share", "percent", { remark: "share of the time that is not lost to failures" }),
     entry("Training, with failures", "goodput.expected_time_s", "time"),
+    entry("Memory of a GPU", "memory.used_bytes", "bytes"),
     entry("Allocated memory, peak", "memory.allocated_peak_bytes", "bytes"),
     entry("Reserved memory, peak", "memory.reserved_peak_bytes", "bytes"),
     entry("GPU utilization", "gpu_utilization", "percent", { remark: "share of the step that computes" }),
@@ -130,7 +145,7 @@ function memoryOverTimeFigure(picture, length) {
 function memorySection(report, extras) {
   const { memory } = report;
   if (!memory) return;
-  const verdict = memoryVerdict(memory);
+  const verdict = memoryVerdict(report);
   addSection("Memory",
     paragraph(`The GPU with the least room: ${verdict.words}.`, verdict.tone),
     memory.out_of_memory ? note("Out of memory", [`at ${memory.out_of_memory.at || "the start"}: ${memory.out_of_memory.message}`]) : null,
@@ -230,8 +245,8 @@ function groundsSection(report) {
 
 function runPage(report, extras) {
   addSection("The answer",
+    memoryHeadline(report),
     paragraph(report.bottleneck ? `What bounds it: ${report.bottleneck}.`.replace("..", ".") : ""),
-    report.memory?.fits === false ? note("It does not fit", [memoryVerdict(report.memory).words]) : null,
     note("Outside calibration: believe these numbers less", report.outside_calibration),
     runCards(report));
   addSection("Where a step goes", breakdownFigure(report), runTimeline(extras?.timeline));

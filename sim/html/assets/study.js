@@ -2,18 +2,18 @@
 
 /** A point of the study for tables and charts. */
 function studyPoint({ point, vary, exit_code, error, report }) {
-  const memory = memoryVerdict(report?.memory);
+  const memory = memoryVerdict(report);
   return {
     number: point, labels: vary, error, report, exitCode: exit_code, memory,
     name: nameOf(vary) || `point ${point}`,
-    fits: report?.memory?.fits ?? null,
+    fits: report?.memory?.fits ?? null, isAtRisk: report?.memory?.verdict === "at_risk",
     value: (key) => (report ? member(report, key) : undefined),
     interval: (key) => (key === "accuracy.accuracy" ? report?.accuracy?.accuracy_interval : report?.intervals?.[key]),
   };
 }
 
 function outcomeText(point) {
-  if (point.report) return point.fits === false ? "does not fit" : "";
+  if (point.report) return point.memory?.tone === "bad" ? point.memory.name : "";
   return point.error === null ? "not there yet" : `failed: ${point.error.split("\n")[0]}`;
 }
 
@@ -29,7 +29,7 @@ function studyColumns(axes) {
     figureColumn("training", "train_time_s", "time"),
     figureColumn("cost", "cost.usd", "usd"),
     figureColumn("energy", "cost.energy_kwh", "energy"),
-    { title: "memory of a GPU", value: (point) => point.memory?.used ?? null, format: "bytes" },
+    figureColumn("memory of a GPU", "memory.used_bytes", "bytes"),
     figureColumn("staleness", "staleness.mean", "number"),
     figureColumn("accuracy", "accuracy.accuracy", "percent"),
     rangeColumn("90 % interval of accuracy", (point) => point.interval("accuracy.accuracy"), "percent"),
@@ -63,16 +63,16 @@ function memoryFigure(points) {
     const failing = shown.filter(({ fits }) => fits === false).length;
     return {
       title: "Memory of the fullest GPU",
-      description: (isShare ? "As a share of what the GPU has. " : "") + `${failing} of ${plural(shown.length, "point")} ${failing === 1 ? "does" : "do"} not fit` +
+      description: (isShare ? "As a share of what the GPU has. " : "") + `${failing} of ${plural(shown.length, "point")} ${failing === 1 ? "does" : "do"} not fit, ${shown.filter((point) => point.isAtRisk).length} at risk` +
         (shown.length > bars.length ? `; the ${bars.length} that take most are drawn.` : "."),
       height: bars.length * 24 + 70,
       config: (theme) => barChart(theme, { bars, x: { format: isShare ? "percent" : "bytes", title: isShare ? "of the GPU's memory" : "memory", min: 0 },
-        label: "used", tone: (bar) => (bar.fits === false ? theme.bad : theme.compute) }),
+        label: "used", tone: (bar) => (bar.fits === false ? theme.bad : bar.point.isAtRisk ? theme.exposed : theme.compute) }),
       table: () => table("Memory of the fullest GPU", [
         { title: "point", value: (point) => point.name },
         { title: "used", value: (point) => point.memory.used, format: "bytes" },
         { title: "of", value: (point) => point.report.memory.capacity_bytes, format: "bytes" },
-        { title: "fits", value: (point) => point.fits, text: (point) => show(point.fits, "yesNo") },
+        { title: "verdict", value: (point) => point.memory.name },
       ], shown),
     };
   };

@@ -1,0 +1,89 @@
+#include "report/memory_verdict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "report/prediction_interval.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::array kVerdicts = {MemoryVerdict::fits, MemoryVerdict::at_risk,
+                                  MemoryVerdict::does_not_fit};
+
+MemoryVerdict verdict_of(bool fits, Bytes capacity, const std::optional<Bytes>& high) {
+  if (capacity == Bytes(0)) return MemoryVerdict::unknown;
+  if (!fits) return MemoryVerdict::does_not_fit;
+  return high && *high > capacity ? MemoryVerdict::at_risk : MemoryVerdict::fits;
+}
+
+}  // namespace
+
+std::optional<MemoryFit> memory_fit(const Report& report) {
+  if (!report.memory) return std::nullopt;
+  MemoryFit fit{.used = report.memory->used(), .capacity = report.memory->capacity, .high = {}};
+  if (const auto ends = interval_of(report, "memory.used_bytes")) fit.high = Bytes(ends->high);
+  fit.verdict = verdict_of(report.memory->fits, fit.capacity, fit.high);
+  return fit;
+}
+
+std::optional<MemoryFit> memory_fit(const nlohmann::json& report) {
+  const nlohmann::json& memory = report.at("memory");
+  if (memory.is_null()) return std::nullopt;
+  const nlohmann::json& capacity = memory.at("capacity_bytes");
+  MemoryFit fit{.used = Bytes(memory.at("used_bytes").get<double>()),
+                .capacity = Bytes(capacity.is_null() ? 0.0 : capacity.get<double>()),
+                .high = {}};
+  const nlohmann::json& intervals = report.at("intervals");
+  if (const auto ends = intervals.find("memory.used_bytes"); ends != intervals.end())
+    fit.high = Bytes(ends->at(1).get<double>());
+  if (memory.at("verdict").is_string()) {
+    const std::string key = memory.at("verdict");
+    const auto found = std::ranges::find(kVerdicts, key, key_of);
+    if (found != kVerdicts.end()) fit.verdict = *found;
+  }
+  return fit;
+}
+
+std::string to_string(MemoryVerdict verdict) {
+  switch (verdict) {
+    case MemoryVerdict::fits:
+      return "fits";
+    case MemoryVerdict::at_risk:
+      return "at risk";
+    case MemoryVerdict::does_not_fit:
+      return "does not fit";
+    case MemoryVerdict::unknown:
+      break;
+  }
+  return "memory is not known";
+}
+
+std::string key_of(MemoryVerdict verdict) {
+  if (verdict == MemoryVerdict::unknown) return "";
+  std::string key = to_string(verdict);
+  std::ranges::replace(key, ' ', '_');
+  return key;
+}
+
+bool meets(MemoryVerdict verdict, const std::string& condition) {
+  return verdict == MemoryVerdict::fits ||
+         (condition == "may_fit" && verdict == MemoryVerdict::at_risk);
+}
+
+std::string details(const MemoryFit& fit) {
+  if (fit.verdict == MemoryVerdict::unknown) return format(fit.used) + " per GPU";
+  const std::string of = fmt::format("{} of {}, ", format(fit.used), format(fit.capacity));
+  if (fit.verdict == MemoryVerdict::does_not_fit) {
+    return of + (fit.used > fit.capacity ? format(fit.used - fit.capacity) + " too much"
+                                         : "but in pieces that are too small");
+  }
+  const std::string free = format(fit.capacity - fit.used) + " free";
+  if (fit.verdict == MemoryVerdict::fits) return of + free;
+  return of + free + fmt::format("; up to {} (90 % interval)", format(*fit.high));
+}
+
+}  // namespace rehearse

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "report/report.hpp"
+
+namespace rehearse {
+
+/// Whether a GPU's memory suffices, as every view says it.
+enum class MemoryVerdict {
+  unknown,  ///< the cluster does not say how much memory its GPUs have
+  fits,
+  at_risk,  ///< it fits, and the 90 % interval of what is used reaches beyond the GPU
+  does_not_fit
+};
+
+/// What a verdict rests on, of the GPU with the least room.
+struct MemoryFit {
+  MemoryVerdict verdict = MemoryVerdict::unknown;
+  Bytes used;      ///< MemoryReport::used(): reserved (on a CPU allocated), context, communicators
+  Bytes capacity;  ///< 0: not known
+  std::optional<Bytes> high;  ///< the upper end of the 90 % interval of `used`
+};
+
+/// The verdict on a report; nothing where it has no memory.
+std::optional<MemoryFit> memory_fit(const Report& report);
+/// The same of a `rehearse.report/1`.
+std::optional<MemoryFit> memory_fit(const nlohmann::json& report);
+
+/// "fits", "at risk", "does not fit"; "memory is not known".
+std::string to_string(MemoryVerdict verdict);
+/// As the JSON has it: "fits", "at_risk", "does_not_fit"; empty for one that is unknown.
+std::string key_of(MemoryVerdict verdict);
+/// What stands behind the verdict: "57.6 GiB of 39.5 GiB, 18.1 GiB too much".
+std::string details(const MemoryFit& fit);
+
+/// What `--fail-unless` asks for: "fits" is meant surely; of "may_fit" what is at risk is enough.
+bool meets(MemoryVerdict verdict, const std::string& condition);
+
+}  // namespace rehearse

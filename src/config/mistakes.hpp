@@ -1,0 +1,159 @@
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace rehearse {
+
+/// Wrong input at a place of a text.
+class PlacedError : public InputError {
+ public:
+  /// `line` and `byte` count from 0.
+  PlacedError(std::string file, std::size_t line, std::size_t byte, const std::string& text)
+      : InputError(text), file_(std::move(file)), line_(line), byte_(byte) {}
+  const std::string& file() const { return file_; }
+  std::size_t line() const { return line_; }
+  std::size_t byte() const { return byte_; }
+
+ private:
+  std::string file_;
+  std::size_t line_, byte_;
+};
+
+/// While it lives, this thread's readers note mistakes instead of throwing them, and go on with
+/// stand-ins for what cannot be read. They may be nested; the innermost notes.
+class Mistakes {
+ public:
+  Mistakes();
+  ~Mistakes();
+  Mistakes(const Mistakes&) = delete;
+  Mistakes& operator=(const Mistakes&) = delete;
+
+  /// The innermost of this thread; null: the first mistake is thrown.
+  static Mistakes* current();
+
+  /// Of several at one place, the first counts: the others follow from it.
+  void note(const PlacedError& mistake);
+  /// One without a place.
+  void note(const Error& mistake);
+  /// Something was read that is not there, as a mistake was noted before.
+  void note_stand_in() { ++events_; }
+
+  std::size_t count() const { return all_.size(); }
+  /// ExitCode::missing where nothing but missing files was noted, else ExitCode::input.
+  ExitCode code() const { return code_; }
+  /// All texts, by their places, and how many there are where there are several.
+  std::string text() const;
+  /// How often anything was noted: as long as it stays, what was read is as the user wrote it.
+  std::size_t events() const { return events_; }
+
+  /// While it lives, errors that end a part may only follow from mistakes elsewhere.
+  class Doubt {
+   public:
+    Doubt(Mistakes& mistakes, bool is_doubtful) : mistakes_(mistakes), is_doubtful_(is_doubtful) {
+      if (is_doubtful_) ++mistakes_.doubts_;
+    }
+    ~Doubt() {
+      if (is_doubtful_) --mistakes_.doubts_;
+    }
+    Doubt(const Doubt&) = delete;
+    Doubt& operator=(const Doubt&) = delete;
+
+   private:
+    Mistakes& mistakes_;
+    bool is_doubtful_;
+  };
+  bool is_doubtful() const { return doubts_ > 0; }
+
+ private:
+  struct Noted {
+    std::size_t file, line, byte;
+    std::string text;
+  };
+
+  std::vector<Noted> all_;
+  std::vector<std::string> files_;  ///< in the order in which they were met
+  std::set<std::string> seen_;      ///< places, and texts without one
+  ExitCode code_ = ExitCode::missing;
+  std::size_t events_ = 0;
+  int doubts_ = 0;
+  Mistakes* outer_;
+};
+
+/// Reads a part of a file. Where mistakes are noted, an error that ends the part is noted too, and
+/// the other parts can still be read; but if the part had a mistake before, or rests on others that
+/// had (`is_sound` is false), the error may only follow from that, and is left out. True if the
+/// part was read without a mistake.
+template <class Read>
+bool read_part(Read&& read, bool is_sound = true) {
+  Mistakes* const mistakes = Mistakes::current();
+  if (mistakes == nullptr) {
+    read();
+    return true;
+  }
+  const Mistakes::Doubt doubt(*mistakes, !is_sound);
+  const std::size_t before = mistakes->events();
+  const auto may_note = [&] { return !mistakes->is_doubtful() && mistakes->events() == before; };
+  try {
+    read();
+    return may_note();
+  } catch (const PlacedError& mistake) {
+    if (may_note()) mistakes->note(mistake);
+  } catch (const Error& mistake) {
+    if (may_note() && mistake.code() != ExitCode::internal) mistakes->note(mistake);
+  } catch (const std::exception&) {
+    // A stand-in that did not suit: what it stands for is noted.
+  }
+  mistakes->note_stand_in();
+  return false;
+}
+
+/// For what cannot go on with stand-ins.
+class SoundPart {
+ public:
+  SoundPart() : before_(now()) {}
+  /// Ends the part, without a word more, if a mistake was noted since the construction.
+  void check() const {
+    if (now() != before_) throw InputError("");
+  }
+
+ private:
+  static std::size_t now() {
+    return Mistakes::current() == nullptr ? 0 : Mistakes::current()->events();
+  }
+
+  std::size_t before_;
+};
+
+/// Reads, and where that finds a mistake, reads once more to find all: the first's own error if it
+/// is the only one, else an InputError that says all of them.
+template <class Read>
+auto read_with_all_mistakes(Read&& read) -> decltype(read()) {
+  if (Mistakes::current() != nullptr) return read();
+  try {
+    return read();
+  } catch (const Error& first) {
+    if (first.code() != ExitCode::input && first.code() != ExitCode::missing) throw;
+    Mistakes all;
+    if (const auto* placed = dynamic_cast<const PlacedError*>(&first)) {
+      all.note(*placed);
+    } else {
+      all.note(first);
+    }
+    try {
+      static_cast<void>(read());
+    } catch (const std::exception&) {
+      // The first one again, or what follows from it.
+    }
+    if (all.count() == 1) throw;
+    throw InputError(all.text());
+  }
+}
+
+}  // namespace rehearse
