@@ -15,23 +15,28 @@ needs_build() {
     -newer "$1" -print -quit) ]]
 }
 
+# missing_packages NAME...: those that are not installed, one a line.
+missing_packages() {
+  command -v dpkg-query >/dev/null || return 0 # not Debian: CMake says what it misses
+  local package
+  for package in "$@"; do
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || echo "$package"
+  done
+}
+
+may_install() { ((EUID == 0)) || sudo -n true 2>/dev/null; }
+
 # install_packages NAME...: installs Debian packages that are missing, or says how and exits 4.
 install_packages() {
-  command -v dpkg-query >/dev/null || return 0 # not Debian: CMake says what it misses
-  local package missing=() as_root=()
-  for package in "$@"; do
-    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
-      missing+=("$package")
-  done
+  local missing=() as_root=()
+  mapfile -t missing < <(missing_packages "$@")
   ((${#missing[@]})) || return 0
-  if ((EUID != 0)); then
-    if ! sudo -n true 2>/dev/null; then
-      echo "These packages are missing, and installing them needs root. Run this once:" >&2
-      echo "  sudo apt-get install --yes --no-install-recommends ${missing[*]}" >&2
-      exit 4
-    fi
-    as_root=(sudo -n)
+  if ! may_install; then
+    echo "These packages are missing, and installing them needs root. Run this once:" >&2
+    echo "  sudo apt-get install --yes --no-install-recommends ${missing[*]}" >&2
+    exit 4
   fi
+  ((EUID == 0)) || as_root=(sudo -n)
   echo "Installing ${missing[*]}" >&2
   if ! { "${as_root[@]}" apt-get -qq update &&
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
@@ -48,10 +53,35 @@ install_calibrator_packages() {
   install_packages "${packages[@]}"
 }
 
+# report_progress LOG NAME: how far a build is, while this launcher lives: in place on a terminal, else now and then.
+report_progress() {
+  local step last="" next=$((SECONDS + 30))
+  while sleep 1 && kill -0 $$ 2>/dev/null; do
+    step=$(grep -aoE '^\[[0-9]+/[0-9]+\]' "$1" 2>/dev/null | tail -n 1)
+    [[ -n $step && $step != "$last" ]] || continue
+    if [[ -t 2 ]]; then
+      printf '\r\033[KBuilding %s: %s' "$2" "$step" >&2
+    elif ((SECONDS >= next)); then
+      echo "Building $2: $step" >&2
+      next=$((SECONDS + 30))
+    else
+      continue
+    fi
+    last=$step
+  done
+}
+
+# compiler_name: what CMake found, as it calls itself.
+compiler_name() {
+  local compiler
+  compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$1/CMakeCache.txt" 2>/dev/null) || true
+  "${compiler:-c++}" --version 2>/dev/null | head -n 1 || true
+}
+
 # build_preset PRESET [TARGET...]: configures and builds, one launcher at a time. A preset that builds a program and the
 # one that adds its tests share their folder, so that whoever runs both compiles the program once.
 build_preset() {
-  local preset=$1 folder=$1 started
+  local preset=$1 folder=$1 started reporter built=1 name
   case $preset in
     test) folder=release ;;
     *-test) folder=${preset%-test} ;;
@@ -63,13 +93,22 @@ build_preset() {
   flock 9
   # A source that changes during the build must look newer than the stamp.
   started=$(mktemp "$folder/.started.XXXXXX")
-  [[ -e $folder/build.ninja ]] || echo "Building (once, a few minutes) in ${folder#"$root/"}" >&2
-  if ! (cd "$root" && cmake --preset "$preset" && cmake --build --preset "$preset" ${1:+--target "$@"}) \
-    >"$folder/build.log" 2>&1; then
+  name=${folder#"$root/"}
+  [[ -e $folder/build.ninja ]] || echo "Building (once, a few minutes) in $name" >&2
+  : >"$folder/build.log"
+  report_progress "$folder/build.log" "$name" 9>&- &
+  reporter=$!
+  (cd "$root" && cmake --preset "$preset" && cmake --build --preset "$preset" ${1:+--target "$@"}) \
+    >>"$folder/build.log" 2>&1 || built=0
+  kill "$reporter" 2>/dev/null || true
+  wait "$reporter" 2>/dev/null || true
+  [[ ! -t 2 ]] || printf '\r\033[K' >&2
+  if ((!built)); then
     rm -f "$started"
     tail -n 40 "$folder/build.log" >&2
-    echo "error: the build failed; ${folder#"$root/"}/build.log has all of it" >&2
-    exit 70
+    echo "error: the build failed ($(compiler_name "$folder")); $name/build.log has all of it" >&2
+    echo "remedy: GCC 12 builds it; for another compiler: rm -r $name, then CXX=COMPILER ./rehearse ..." >&2
+    exit 4
   fi
   mv "$started" "$folder/.built"
   exec 9>&-
