@@ -8,6 +8,7 @@
 #include "base/child_pool.hpp"
 #include "base/error.hpp"
 #include "cli/commands.hpp"
+#include "cli/measured_job.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/simulate.hpp"
 #include "engine/engine.hpp"
@@ -118,7 +119,7 @@ std::string render(const Explanation& explanation, const ExplainCommand& command
 }  // namespace
 
 void explain_command(const ExplainCommand& command) {
-  const Scenario scenario = read_scenario(command.scenario, command.overrides);
+  const Scenario scenario = read_question(command.scenario, command.overrides);
   if (scenario.shared)
     throw InputError(
         fmt::format("{}: error: jobs: what bounds a step beside other jobs is not "

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "cli/commands.hpp"
+#include "cli/measured_job.hpp"
 #include "cli/simulate.hpp"
 #include "convergence/curve.hpp"
 #include "convergence/fitted_curves.hpp"
@@ -73,7 +74,7 @@ std::vector<std::string> with_bound(const ForecastCommand& command, const std::s
 /// Simulates once, in a child process: SimGrid can do so only once in each.
 std::string simulate_pace(const ForecastCommand& command,
                           const std::vector<std::string>& overrides) {
-  const Scenario scenario = read_scenario(command.scenario, overrides);
+  const Scenario scenario = read_question(command.scenario, overrides);
   const Prediction prediction = simulate(scenario, nullptr);
   const RunFacts facts{.scenario = scenario,
                        .schedule = prediction.plan.schedule,
@@ -97,7 +98,7 @@ std::string name_of_bound(const std::string& bound) {
 
 /// The scenario itself, or its bounds.
 std::vector<Variant> variants_of(const ForecastCommand& command) {
-  const Scenario scenario = read_scenario(command.scenario, command.overrides);
+  const Scenario scenario = read_question(command.scenario, command.overrides);
   if (!command.best_bound) return {{strategy_name(scenario.strategy), command.overrides}};
   const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
   if (server == nullptr) {

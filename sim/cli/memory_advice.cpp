@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/child_pool.hpp"
+#include "cli/measured_job.hpp"
 #include "cli/single_changes.hpp"
 #include "engine/engine.hpp"
 #include "report/measures.hpp"
@@ -70,7 +71,7 @@ class Trial {
   Scenario read(const std::vector<std::string>& assignments) const {
     std::vector<std::string> all = overrides_;
     all.insert(all.end(), assignments.begin(), assignments.end());
-    return read_scenario(file_, all);
+    return read_question(file_, all);
   }
   std::string with(const std::vector<std::string>& assignments) const {
     const Scenario scenario = read(assignments);
@@ -118,7 +119,7 @@ std::vector<FittingChange> fitting_changes(
     const std::filesystem::path& file, const std::vector<std::string>& overrides,
     const std::function<void(std::size_t done, std::size_t all)>& ended) {
   const auto document = Document::load(file)->with_overrides(overrides);
-  const auto changes = single_changes(*document, read_scenario(*document));
+  const auto changes = single_changes(*document, read_question(*document));
   const Trial trial(file, overrides);
   const std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
   const std::vector<ChildEnd> ends = in_child_processes(

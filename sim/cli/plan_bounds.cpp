@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/error_sources.hpp"
+#include "cli/measured_job.hpp"
 #include "cli/simulate.hpp"
 #include "economy/price.hpp"
 #include "report/basis.hpp"
@@ -181,7 +182,7 @@ void speed_up_collectives(Scenario& scenario, double factor) {
 }  // namespace
 
 std::string predict_if(const Document& document, const WhatIf& machine) {
-  Scenario scenario = read_scenario(document);
+  Scenario scenario = read_question(document);
   change_machine(scenario, machine);
   if (machine.network != 1) speed_up_collectives(scenario, machine.network);
   return to_json(simulate(scenario, nullptr, false).report);
@@ -191,7 +192,7 @@ Bound bound_of(const Document& document, const std::string& program) {
   FilesRead files;
   Bound bound;
   try {
-    const Scenario scenario = read_scenario(document);
+    const Scenario scenario = read_question(document);
     bound.key = content_key(program, document, files.files());
     add_figures(scenario, bound);
   } catch (const Error& error) {

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "cli/commands.hpp"
+#include "cli/measured_job.hpp"
 #include "cli/memory_advice.hpp"
 #include "cli/run_updates.hpp"
 #include "cli/simulate.hpp"
@@ -157,7 +158,7 @@ void run_command(const RunCommand& command) {
         "remedy: run ./rehearse run SCENARIO --replay ... from the sources, or give the file of "
         "--updates to rehearse-calibrate replay");
   }
-  const Scenario scenario = read_scenario(command.scenario, command.overrides);
+  const Scenario scenario = read_question(command.scenario, command.overrides);
   if (!command.updates.empty()) check_has_updates(scenario);
   if (command.traces > 1 && scenario.run.replications.several()) {
     throw InputError(

@@ -1,5 +1,7 @@
 #include "cli/run_updates.hpp"
 
+#include "cli/measured_job.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +18,7 @@ namespace {
 std::string simulated_updates(const RunCommand& command, std::uint64_t seed) {
   std::vector<std::string> overrides = command.overrides;
   overrides.push_back(fmt::format("run.seed={}", seed));
-  const Scenario scenario = read_scenario(command.scenario, overrides);
+  const Scenario scenario = read_question(command.scenario, overrides);
   return to_csv(updates_of(scenario, simulate(scenario, nullptr)));
 }
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/measured_job.hpp"
 #include "cli/simulate.hpp"
 #include "engine/engine.hpp"
 #include "study/content_key.hpp"
@@ -15,7 +16,7 @@ namespace {
 
 /// A scenario's report without what belongs to its file: the same content, the same text.
 std::string predict(const Document& scenario, bool find_largest_batch) {
-  const Prediction prediction = simulate(read_scenario(scenario), nullptr, find_largest_batch);
+  const Prediction prediction = simulate(read_question(scenario), nullptr, find_largest_batch);
   auto report = nlohmann::ordered_json::parse(to_json(prediction.report));
   for (const char* key : {"schema", "scenario", "description"}) report.erase(key);
   return report.dump();

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "cli/commands.hpp"
+#include "cli/measured_job.hpp"
 #include "cli/simulate.hpp"
 #include "html/html.hpp"
 #include "report/views.hpp"
@@ -39,7 +40,7 @@ void count_all_updates(Prediction& prediction) {
 }
 
 std::string predict(const ValidationCase& one) {
-  const Scenario scenario = read_scenario(one.scenario, one.overrides);
+  const Scenario scenario = read_question(one.scenario, one.overrides);
   if (!one.learned) return to_json(simulate(scenario, nullptr).report);
   Prediction prediction = simulate(asking_for_accuracy(scenario, *one.learned), nullptr);
   count_all_updates(prediction);

@@ -13,6 +13,20 @@
 
 namespace rehearse {
 
+/// What real kernels reach of a GPU's datasheet. A kernel takes `launch` and the larger of two
+/// times: its FLOPs over a share of the peak, its bytes over a share of the memory bandwidth.
+struct KernelShares {
+  double matrix = 0;         ///< of the peak: matrix products and convolutions on tensor cores
+  double matrix_fp32 = 0;    ///< the same in fp32, without tensor cores
+  double matrix_memory = 0;  ///< of the bandwidth: operands of matrix products
+  double attention = 0;      ///< of the peak: fused attention, forward and backward
+  double memory = 0;         ///< of the bandwidth: all other kernels
+  Seconds launch;            ///< of one kernel, on the GPU
+  std::string source;
+  /// The GPU that they were measured on, where they are carried over from a relative.
+  std::string relative{};
+};
+
 /// A GPU's datasheet: dense rates, no sparsity.
 struct Gpu {
   std::string name;
@@ -24,6 +38,8 @@ struct Gpu {
   std::string profiles{};
   /// The most that it draws for long (thermal design power); nothing: not known.
   std::optional<Watts> tdp{};
+  /// Nothing: not known of this GPU.
+  std::optional<KernelShares> kernels{};
 
   /// Peak rate of matrix products under a precision.
   FlopsPerSecond matrix_peak(Precision precision) const;
@@ -184,6 +200,9 @@ Cluster read_cluster(const Value& value);
 /// sorted.
 std::vector<std::string> gpu_names();
 std::vector<std::string> cluster_names();
+/// A name of platforms/gpus.yaml or a map {name, fp32, tf32, fp16, bf16, memory, memory_bandwidth,
+/// kernels, profiles}. InputError at the place that is wrong.
+Gpu read_gpu(const Value& value);
 /// The GPU with this name in platforms/gpus.yaml; it must be there. Its profiles are those of
 /// platforms/profiles/compute/NAME where that folder is.
 Gpu known_gpu(const std::string& name);

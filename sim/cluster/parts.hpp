@@ -14,9 +14,9 @@ namespace rehearse {
 // Readers of a cluster's parts, for read_cluster alone. Each throws InputError at the place that is
 // wrong.
 
-/// A name of platforms/gpus.yaml or a map {name, fp32, tf32, fp16, bf16, memory, memory_bandwidth,
-/// profiles}.
-Gpu read_gpu(const Value& value);
+/// What kernels reach: {matrix, matrix_fp32, matrix_memory, attention, memory, launch, source}
+/// or the name of a relative in platforms/gpus.yaml that says it itself.
+KernelShares read_kernel_shares(const Value& value);
 
 /// One machine. Where `needs_network` is false (the cluster's only node) `nic` may be missing: nics
 /// is 0 then.

@@ -148,6 +148,7 @@ Gpu read_gpu(const Value& value) {
   if (const std::optional<Value> tdp = map.optional("tdp")) gpu.tdp = read_watts(*tdp);
   const std::optional<Value> profiles = map.optional("profiles");
   if (profiles) gpu.profiles = read_compute_profiles_folder(*profiles);
+  if (const auto kernels = map.optional("kernels")) gpu.kernels = read_kernel_shares(*kernels);
   map.finish();
   return gpu;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "cost/kernel_shares.hpp"
 #include "cost/peak.hpp"
 #include "cost/profiled.hpp"
 #include "cost/roofline.hpp"
@@ -28,10 +29,11 @@ std::string percent(double share) { return fmt::format("{:.4g} %", 100 * share);
 
 /// The rates of matrix products and convolutions, and the shares of them that are reached.
 std::string rates_text(const Model& model, const Gpu& gpu, Precision precision,
-                       const AnalyticEfficiency& efficiency) {
+                       const ReachedShares& shares) {
   const FlopsPerSecond matrix = gpu.matrix_peak(precision);
-  const std::string attention = percent(efficiency.attention);
-  const std::string reached = percent(efficiency.matrix);
+  const std::string attention = percent(shares.attention);
+  const bool products = multiplies_on_tensor_cores(gpu, precision);
+  const std::string reached = percent(products ? shares.matrix : shares.matrix_fp32);
   if (precision != Precision::fp32 || !model.has_operator(OperatorKind::convolution)) {
     return fmt::format("the {} rate ({}; matrix products reach {}, attention {})",
                        to_string(precision), format(matrix), reached, attention);
@@ -43,23 +45,24 @@ std::string rates_text(const Model& model, const Gpu& gpu, Precision precision,
         format(matrix), reached, attention);
   }
   return fmt::format(
-      "the tf32 rate for convolutions ({}) and the fp32 rate for matrix products ({}), PyTorch's "
-      "defaults (both reach {}, attention {})",
-      format(convolution_peak(gpu, precision)), format(matrix), reached, attention);
+      "the tf32 rate for convolutions ({}; reached: {}) and the fp32 rate for matrix products "
+      "({}), PyTorch's defaults (reached: {}, attention {})",
+      format(convolution_peak(gpu, precision)), percent(shares.matrix), format(matrix), reached,
+      attention);
 }
 
 std::string roofline_assumption(const Model& model, const Gpu& gpu, Precision precision,
-                                const AnalyticEfficiency& efficiency) {
+                                const ReachedShares& shares) {
   return fmt::format(
-      "compute: each operator takes the larger of its FLOPs over {} and its bytes over the memory "
-      "bandwidth ({}; reached: {}), at least {}; depthwise convolutions reach {} of the fp32 rate "
-      "({})",
-      rates_text(model, gpu, precision, efficiency), format(gpu.memory_bandwidth),
-      percent(efficiency.memory), format(efficiency.kernel_floor), percent(efficiency.depthwise),
-      format(gpu.fp32));
+      "compute: each operator takes {} and the larger of its FLOPs over {} and its bytes over the "
+      "memory bandwidth ({}; reached: {}, by operands of matrix products {}); depthwise "
+      "convolutions reach {} of the fp32 rate ({}); shares {}",
+      format(shares.launch), rates_text(model, gpu, precision, shares),
+      format(gpu.memory_bandwidth), percent(shares.memory), percent(shares.matrix_memory),
+      percent(shares.depthwise), format(gpu.fp32), shares_line(gpu));
 }
 
-std::string optimizer_assumption(const Optimizer& optimizer, const AnalyticEfficiency& efficiency) {
+std::string optimizer_assumption(const Optimizer& optimizer, const ReachedShares& shares) {
   std::string kernels = "NVIDIA apex's fused kernels";
   if (has_fused_option(optimizer.kind)) {
     kernels = optimizer.fused     ? "fused kernels"
@@ -70,7 +73,7 @@ std::string optimizer_assumption(const Optimizer& optimizer, const AnalyticEffic
       "optimizer: {} in {} moves {:.0f} bytes per parameter at {} of the memory "
       "bandwidth",
       to_string(optimizer.kind), kernels, optimizer_bytes_per_parameter(optimizer).value(),
-      percent(efficiency.memory));
+      percent(shares.memory));
 }
 
 std::string layout_assumption(const Model& model, const Gpu& gpu, Precision precision) {
@@ -89,7 +92,8 @@ std::vector<std::string> assumptions(const Model& model, const Gpu& gpu, Precisi
                                      const AnalyticEfficiency& efficiency) {
   std::vector<std::string> lines;
   if (!times_are_given(model)) {
-    lines.push_back(roofline_assumption(model, gpu, precision, efficiency));
+    lines.push_back(roofline_assumption(model, gpu, precision,
+                                        reached_shares(gpu, efficiency)));
     lines.emplace_back("workspace: no kernel needs memory beyond its activations");
   }
   if (model.has_operator(OperatorKind::convolution)) {
@@ -126,8 +130,11 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
   costs.provenance = times_are_given(model) ? Provenance::given : Provenance::analytic;
   costs.origin = to_string(costs.provenance);
   if (costs.provenance == Provenance::analytic) {
-    costs.uncertainty = kAnalyticError;
+    costs.uncertainty = analytic_error(gpu, efficiency);
     costs.outside.push_back(not_measured(model, gpu, precision));
+    if (!gpu.kernels || !gpu.kernels->relative.empty()) {
+      costs.outside.push_back("compute: shares of peak and bandwidth " + shares_line(gpu));
+    }
   }
   costs.assumptions = assumptions(model, gpu, precision, efficiency);
   return costs;
@@ -158,7 +165,7 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
       source ? profiled_units(question, *source)
              : computed_units(model, gpu, precision, static_cast<double>(batch), efficiency);
   if (costs.provenance != Provenance::given)
-    costs.copy_rate = gpu.memory_bandwidth * efficiency.memory;
+    costs.copy_rate = gpu.memory_bandwidth * reached_shares(gpu, efficiency).memory;
   double optimizer_error = 0;
   if (model.optimizer_time) {
     costs.optimizer = *model.optimizer_time;
@@ -168,8 +175,8 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
     costs.assumptions.push_back(profiled->assumption);
   } else {
     costs.optimizer = Roofline(gpu, precision, efficiency).optimizer_step(model, optimizer);
-    optimizer_error = kAnalyticError;
-    costs.assumptions.push_back(optimizer_assumption(optimizer, efficiency));
+    optimizer_error = analytic_error(gpu, efficiency);
+    costs.assumptions.push_back(optimizer_assumption(optimizer, reached_shares(gpu, efficiency)));
     if (source) {
       costs.outside.push_back(fmt::format("optimizer: analytic, {} did not measure {}",
                                           source->file, to_string(optimizer)));

@@ -47,36 +47,25 @@ Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer);
 /// Kernels that one step launches over all `tensors`.
 double optimizer_kernels(const Optimizer& optimizer, std::size_t tensors);
 
-/// Stated shares of the datasheet's peaks that real kernels reach, for the analytic roofline, and
-/// its floor. The same for every model and GPU, from the sources below. But `matrix` and `memory`
-/// were settled on after five single-GPU training rows of timm on an RTX 3090 had been seen (the
-/// mean error there fell from 12 to 9.5 %), so those five rows do not count as held out.
+/// Shares of the datasheet's peaks that a scenario states itself (run.efficiency), for every GPU;
+/// what is empty is the GPU's own (Gpu::kernels). kernel_shares.hpp puts them together.
 struct AnalyticEfficiency {
-  /// Dense matmul and convolution, of the peak of their precision. The best bf16 matmul reaches 271
-  /// of 312 TFLOP/s on an A100 SXM, 253 of 312 on an A100 PCIe, 794 of 989 on an H100
-  /// (stas00/ml-engineering, "Maximum Achievable Matmul FLOPS"): the lowest of the three shares, as
-  /// no network has only best shapes.
-  double matrix = 0.8;
-  /// Depthwise convolution, of the fp32 peak: no tensor cores, little reuse. PyTorch's 3x3 kernel
-  /// reached 0.3 of 12.1 TFLOP/s and a quarter of the memory bandwidth (pytorch/pytorch#18631);
-  /// larger kernels reuse more. A guess of the order of magnitude.
-  double depthwise = 0.1;
-  /// Attention, of the peak of its precision: FlashAttention-2 reaches 50 to 73 % on an A100 (Dao,
-  /// arXiv:2307.08691).
-  double attention = 0.6;
-  /// Of the memory bandwidth. A read-only kernel reaches 1.80 of 2.04 TB/s on an A100-80, 88 %, as
-  /// Nsight Compute confirms (NVIDIA developer forum, topic 339083); a mix of reads and writes
-  /// somewhat less.
-  double memory = 0.85;
-  /// Least time of one kernel, launch included: a few microseconds, whatever it does.
-  Seconds kernel_floor{4e-6};
+  std::optional<double> matrix = std::nullopt;     ///< in any format
+  std::optional<double> depthwise = std::nullopt;  ///< convolution, of the fp32 peak
+  std::optional<double> attention = std::nullopt;
+  std::optional<double> memory = std::nullopt;  ///< of the bandwidth, all kernels
+  std::optional<Seconds> kernel_launch = std::nullopt;
 };
 
-/// Half-width of the 90 % interval of ln(time) of a step that the roofline computes: the largest
-/// error of the six rows of scenarios/validation/single_gpu.yaml that were held out and whose
-/// sequences are as long as they say (ResNet-50 on an RTX 3090: 0.21; the others 0.01 to 0.13),
-/// rounded up for there being six.
-inline constexpr double kAnalyticError = 0.25;
+/// Half-width of the 90 % interval of ln(time) of a step that the roofline computes with shares
+/// measured on that GPU (tests/published/check holds it against rows that no share was fitted to).
+inline constexpr double kAnalyticError = 0.3;
+/// What is added where the shares are those of a relative: power limits move the reached peak of
+/// cards of one chip by up to 30 %.
+inline constexpr double kRelativeError = 0.26;
+/// What is added where nothing is known of the GPU's kernels: the shares of the peak that the GPUs
+/// of platforms/gpus.yaml reach on tensor cores lie within a factor of e^0.4 of the general ones.
+inline constexpr double kUnknownKernelsError = 0.4;
 /// The same for what carrying a step's costs over adds, to a GPU up to kTransferRange times as fast
 /// or slow: the roofline's errors of ResNet-50 on four GPUs (those rows) differ by as much at most.
 /// Beyond, it grows with the logarithm of the ratio.
@@ -115,7 +104,7 @@ struct StepCosts {
   /// given: nothing is added to those.
   BytesPerSecond copy_rate{0};
   Provenance provenance = Provenance::analytic;
-  /// Half-width of the 90 % interval of ln(compute time): 0 where times are given, kAnalyticError
+  /// Half-width of the 90 % interval of ln(compute time): 0 where times are given, analytic_error
   /// of what is computed, what the profile says of itself (compute_error) and of its transfer. The
   /// optimizer's counts by its share.
   double uncertainty = 0;

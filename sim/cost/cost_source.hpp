@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cost/cost.hpp"
+#include "cost/given_times.hpp"
 #include "cost/profile_library.hpp"
 #include "cost/whole_step.hpp"
 
@@ -21,6 +22,7 @@ struct CostChoice {
   std::filesystem::path transfer_from;
   std::optional<StoredProfile> profile;  ///< the model is this profile's
   std::optional<WholeStep> whole_step = std::nullopt;
+  std::optional<GivenAt> given_at = std::nullopt;  ///< of an inline model
 };
 
 /// What is to be costed.

@@ -16,8 +16,8 @@ FlopsPerSecond convolution_peak(const Gpu& gpu, Precision precision) {
   return gpu.matrix_peak(convolution_format(precision));
 }
 
-bool convolves_on_tensor_cores(const Gpu& gpu, Precision precision) {
-  switch (convolution_format(precision)) {
+bool multiplies_on_tensor_cores(const Gpu& gpu, Precision precision) {
+  switch (precision) {
     case Precision::fp32:
       return false;
     case Precision::tf32:
@@ -29,6 +29,10 @@ bool convolves_on_tensor_cores(const Gpu& gpu, Precision precision) {
       return gpu.bf16 > FlopsPerSecond(0);
   }
   return false;
+}
+
+bool convolves_on_tensor_cores(const Gpu& gpu, Precision precision) {
+  return multiplies_on_tensor_cores(gpu, convolution_format(precision));
 }
 
 FlopsPerSecond peak_for(const Model& model, const Gpu& gpu, Precision precision) {

@@ -11,6 +11,9 @@ FlopsPerSecond convolution_peak(const Gpu& gpu, Precision precision);
 /// True where convolutions run on tensor cores: the GPU has a rate of its own for their format.
 bool convolves_on_tensor_cores(const Gpu& gpu, Precision precision);
 
+/// The same of matrix products.
+bool multiplies_on_tensor_cores(const Gpu& gpu, Precision precision);
+
 /// The rate that MFU counts against: that of all of the model's FLOPs with every operator at the
 /// peak of its own format (convolution_peak or matrix_peak). With one format this is the usual
 /// definition.

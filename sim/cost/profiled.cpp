@@ -43,7 +43,7 @@ class Transfer {
     const Flops work = forward ? times.forward_flops : times.backward_flops;
     const Bytes traffic = forward ? times.forward_moved : times.backward_moved;
     const Seconds launch = forward ? times.forward_launch : times.backward_launch;
-    const Seconds floor = std::max(target_.kernel_floor(), launch);
+    const Seconds floor = std::max(target_.launch(), launch);
     return ratio(target_.time(work, products_, traffic, floor),
                  source_.time(work, products_, traffic, floor));
   }

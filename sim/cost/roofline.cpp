@@ -21,14 +21,17 @@ bool has_cast_weights(OperatorKind kind) {
 
 Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency& efficiency)
     : precision_(precision),
-      matrix_(gpu.matrix_peak(precision) * efficiency.matrix),
-      convolution_(convolution_peak(gpu, precision) * efficiency.matrix),
-      attention_(gpu.matrix_peak(precision) * efficiency.attention),
-      depthwise_(gpu.fp32 * efficiency.depthwise),
+      shares_(reached_shares(gpu, efficiency)),
+      converts_layout_(convolves_on_tensor_cores(gpu, precision)),
+      matrix_(gpu.matrix_peak(precision) *
+              (multiplies_on_tensor_cores(gpu, precision) ? shares_.matrix : shares_.matrix_fp32)),
+      convolution_(convolution_peak(gpu, precision) *
+                   (converts_layout_ ? shares_.matrix : shares_.matrix_fp32)),
+      attention_(gpu.matrix_peak(precision) * shares_.attention),
+      depthwise_(gpu.fp32 * shares_.depthwise),
       vector_(gpu.fp32),
-      memory_(gpu.memory_bandwidth * efficiency.memory),
-      floor_(efficiency.kernel_floor),
-      converts_layout_(convolves_on_tensor_cores(gpu, precision)) {}
+      memory_(gpu.memory_bandwidth * shares_.memory),
+      operands_(gpu.memory_bandwidth * shares_.matrix_memory) {}
 
 Seconds Roofline::time(const Operator& op, double batch, Direction direction) const {
   const bool forward = direction == Direction::forward;
@@ -39,7 +42,8 @@ Seconds Roofline::time(const Operator& op, double batch, Direction direction) co
   if (op.kind == OperatorKind::layout && !converts_layout_) return Seconds(0);
   const Bytes bytes = batch * elements * element(op) + parameter_bytes(op, direction);
   const Seconds arithmetic = Flops(batch * flops) / rate(op.kind);
-  return std::max({arithmetic, moved(bytes), floor_}) + weight_cast_time(op);
+  const Seconds traffic = op.kind == OperatorKind::matmul ? bytes / operands_ : moved(bytes);
+  return shares_.launch + std::max(arithmetic, traffic) + weight_cast_time(op);
 }
 
 Seconds Roofline::time(const Unit& unit, double batch, Direction direction) const {
@@ -62,7 +66,7 @@ Seconds Roofline::optimizer_step(const Model& model, const Optimizer& optimizer)
   for (const Unit& unit : model.units) tensors += unit.tensors.size();
   const Bytes bytes =
       static_cast<double>(model.parameters()) * optimizer_bytes_per_parameter(optimizer);
-  return std::max(moved(bytes), optimizer_kernels(optimizer, tensors) * floor_);
+  return std::max(moved(bytes), optimizer_kernels(optimizer, tensors) * shares_.launch);
 }
 
 FlopsPerSecond Roofline::rate(OperatorKind kind) const {
@@ -98,7 +102,7 @@ Bytes Roofline::parameter_bytes(const Operator& op, Direction direction) const {
 
 Seconds Roofline::cast_time(double elements) const {
   if (!is_autocast(precision_) || elements == 0) return Seconds(0);
-  return std::max(moved(elements * kCastBytes), floor_);
+  return shares_.launch + moved(elements * kCastBytes);
 }
 
 /// Forward casts the weights, backward their gradients.

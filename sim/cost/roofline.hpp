@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cost/cost.hpp"
+#include "cost/kernel_shares.hpp"
 
 namespace rehearse {
 
@@ -11,8 +12,8 @@ class Roofline {
  public:
   Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency& efficiency);
 
-  /// The larger of the operator's arithmetic over the peak and its bytes over the memory rate (both
-  /// times their efficiency), and no less than the kernel floor. Under autocast, conversions of
+  /// A launch, and the larger of the operator's arithmetic over the peak and its bytes over the
+  /// memory rate (both times the share that is reached). Under autocast, conversions of
   /// weights and activations cost their traffic. InternalError if a rate that is needed is zero.
   Seconds time(const Operator& op, double batch, Direction direction) const;
   /// All operators of a unit.
@@ -25,7 +26,7 @@ class Roofline {
   /// One step over all of the model's parameters: bound by memory, or by the kernels' number.
   Seconds optimizer_step(const Model& model, const Optimizer& optimizer) const;
 
-  Seconds kernel_floor() const { return floor_; }
+  Seconds launch() const { return shares_.launch; }
 
  private:
   FlopsPerSecond rate(OperatorKind kind) const;
@@ -35,10 +36,10 @@ class Roofline {
   Seconds weight_cast_time(const Operator& op) const;
 
   Precision precision_;
-  FlopsPerSecond matrix_, convolution_, attention_, depthwise_, vector_;
-  BytesPerSecond memory_;
-  Seconds floor_;
+  ReachedShares shares_;
   bool converts_layout_;
+  FlopsPerSecond matrix_, convolution_, attention_, depthwise_, vector_;
+  BytesPerSecond memory_, operands_;
 };
 
 }  // namespace rehearse

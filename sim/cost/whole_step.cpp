@@ -3,22 +3,45 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "cost/peak.hpp"
 #include "profile/compute_error.hpp"
 
 namespace rehearse {
-Seconds step_time(const StepCosts& costs, std::int64_t micro_batches) {
+
+Seconds step_time(const StepCosts& costs, std::int64_t micro_batches,
+                  const std::vector<bool>& checkpointed) {
   Seconds micro_batch;
-  for (const UnitCost& unit : costs.units) micro_batch += unit.forward + unit.backward;
+  for (std::size_t i = 0; i < costs.units.size(); ++i) {
+    const UnitCost& unit = costs.units[i];
+    micro_batch += unit.forward + unit.backward;
+    if (!checkpointed.empty() && checkpointed[i]) micro_batch += unit.forward;
+  }
   return static_cast<double>(micro_batches) * micro_batch + costs.optimizer;
 }
 
-StepCosts scaled_to(StepCosts costs, const StepCosts& at_measured, const WholeStep& measured) {
-  const Seconds simulated = step_time(at_measured, measured.micro_batches);
+std::optional<AskedOfPeak> asked_of_peak(const WholeStep& measured, const Model& model,
+                                         const Gpu& gpu, Precision precision,
+                                         const std::vector<bool>& checkpointed) {
+  double flops = model.flops_per_sample();
+  if (flops == 0) return std::nullopt;
+  for (std::size_t i = 0; i < checkpointed.size(); ++i) {
+    if (!checkpointed[i]) continue;
+    for (const Operator& op : model.units[i].operators) flops += op.forward_flops;
+  }
+  return AskedOfPeak{
+      FlopsPerSecond(measured.samples_per_s / static_cast<double>(measured.gpus) * flops),
+      peak_for(model, gpu, precision)};
+}
+
+StepCosts scaled_to(StepCosts costs, const StepCosts& at_measured, const WholeStep& measured,
+                    const std::vector<bool>& checkpointed) {
+  check(measured.gpus == 1, "the rate of one GPU has to be solved for first");
+  const Seconds simulated = step_time(at_measured, measured.micro_batches, checkpointed);
   check(simulated > Seconds(0) && measured.samples_per_s > 0, "a measured step takes time");
   const double samples = static_cast<double>(measured.batch * measured.micro_batches);
   const double factor = Seconds(samples / measured.samples_per_s) / simulated;
   // Another batch is still the roofline's guess.
-  if (step_time(costs, 1) == step_time(at_measured, 1)) costs.uncertainty = kGpuDrift;
+  if (step_time(costs, 1) == step_time(at_measured, 1)) costs.uncertainty = kWholeStepError;
   for (UnitCost& unit : costs.units) {
     unit.forward = unit.forward * factor;
     unit.backward = unit.backward * factor;

@@ -38,6 +38,7 @@ OtherJob JobsSection::read_other(const Value& value, const Scenario& scenario,
   if (const auto model = map.optional("model")) {
     own_choice = read_model_section(*model, job, library);
     job.whole_step = own_choice.whole_step;
+    job.given_at = own_choice.given_at;
   }
   const std::optional<Value> own_strategy = map.optional("strategy");
   if (own_strategy) job.strategy = read_strategy(*own_strategy);

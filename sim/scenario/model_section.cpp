@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 
@@ -13,6 +14,7 @@ constexpr std::int64_t kLargestBatch = 1'000'000;
 constexpr std::int64_t kMostParameters = 100'000'000'000'000;
 constexpr std::int64_t kMostMicroBatches = 1'000'000;
 constexpr std::size_t kMostUnits = 10'000;
+constexpr std::int64_t kMostMeasuredGpus = 1'000'000;
 
 std::optional<std::int64_t> read_shape_key(Map& map, const std::string& key, std::int64_t high,
                                            std::optional<Value>& culprit) {
@@ -29,6 +31,10 @@ Model build(const std::string& name, const ModelShape& shape, const Value& culpr
   } catch (const std::invalid_argument& wrong) {
     culprit.fail(wrong.what());
   }
+}
+
+Precision read_precision(Map& map) {
+  return parse_precision(map.choice_or("precision", "fp32", precision_names()));
 }
 
 /// A built-in architecture at the asked shape.
@@ -101,6 +107,27 @@ Model read_inline_model(Map& map) {
   return model;
 }
 
+/// `measured_at: {batch_per_gpu: 4, gpu: A10G, precision: fp32}`: what an inline model's times are
+/// of. Its activations, given for that batch, are scaled to the scenario's. Without a precision they
+/// are of the one that `model` says beside them, not of one that comes from elsewhere.
+GivenAt read_given_at(const Value& value, Map& model, Scenario& scenario) {
+  Map map = value.as_map();
+  expect(map, {"batch_per_gpu", "gpu"});
+  if (!map.has("precision") && model.has("precision") &&
+      model.require("precision").file() != value.file()) {
+    value.fail("in which precision were the times measured?",
+               "add it, such as `precision: fp32`, and they are scaled");
+  }
+  GivenAt at{.batch = map.require("batch_per_gpu").as_integer(1, kLargestBatch),
+             .precision = scenario.precision,
+             .gpu = read_gpu(map.require("gpu"))};
+  if (map.has("precision")) at.precision = read_precision(map);
+  map.finish();
+  const double ratio = activation_ratio(at, scenario.precision, scenario.batch_per_gpu);
+  for (Unit& unit : scenario.model.units) unit.activation = *unit.activation * ratio;
+  return at;
+}
+
 /// The folder of `transfer_from: NAME`, a device of platforms/profiles/compute or a folder of the
 /// user's own. It must hold a profile of the model.
 std::filesystem::path read_transfer_folder(const Value& value, const ProfileSubject& subject,
@@ -119,15 +146,40 @@ std::filesystem::path read_transfer_folder(const Value& value, const ProfileSubj
   return folder;
 }
 
-/// `measured: {samples_per_s: 580, gradient_accumulation: 256}`: what one GPU trains. The batch is
-/// the scenario's own where it is not said.
-WholeStep read_whole_step(const Value& value, std::int64_t batch) {
+/// Samples per second of all GPUs: as such, as tokens per second or as the time of a step.
+double read_rate(Map& map, const Value& value, const Model& model, double samples_per_step) {
+  const std::vector<std::string> rates = {"samples_per_s", "tokens_per_s", "step_time"};
+  const auto given =
+      std::ranges::count_if(rates, [&](const std::string& key) { return map.has(key); });
+  if (given != 1) {
+    value.fail(given == 0 ? "one of samples_per_s, tokens_per_s and step_time is missing"
+                          : "samples_per_s, tokens_per_s and step_time say the same thing",
+               "give one of them, such as `measured: {samples_per_s: 580}`");
+  }
+  if (map.has("samples_per_s")) return map.require("samples_per_s").as_positive_number();
+  if (map.has("step_time")) {
+    const Value step = map.require("step_time");
+    const Seconds time = step.as_seconds();
+    if (time <= Seconds(0)) step.fail("a step takes time");
+    return samples_per_step / time.value();
+  }
+  const Value tokens = map.require("tokens_per_s");
+  if (model.tokens_per_sample == 0)
+    tokens.fail(model.name + " takes images", "say samples_per_s instead");
+  return tokens.as_positive_number() / static_cast<double>(model.tokens_per_sample);
+}
+
+/// `measured: {samples_per_s: 580, gradient_accumulation: 256}`: what one GPU trains, or all of
+/// `gpus`. The batch is the scenario's own where it is not said.
+WholeStep read_whole_step(const Value& value, const Model& model, std::int64_t batch) {
   Map map = value.as_map();
   WholeStep step;
-  step.samples_per_s = map.require("samples_per_s").as_positive_number();
   step.batch =
       map.has("batch_per_gpu") ? map.integer_or("batch_per_gpu", batch, 1, kLargestBatch) : batch;
   step.micro_batches = map.integer_or("gradient_accumulation", 1, 1, kMostMicroBatches);
+  step.gpus = map.integer_or("gpus", 1, 1, kMostMeasuredGpus);
+  step.samples_per_s = read_rate(
+      map, value, model, static_cast<double>(step.batch * step.micro_batches * step.gpus));
   map.finish();
   return step;
 }
@@ -139,7 +191,7 @@ CostChoice read_cost_choice(Map& map, const Scenario& scenario, ProfileLibrary& 
     choice.analytic = costs->as_choice({"auto", "analytic"}) == "analytic";
   }
   if (const std::optional<Value> measured = map.optional("measured")) {
-    choice.whole_step = read_whole_step(*measured, scenario.batch_per_gpu);
+    choice.whole_step = read_whole_step(*measured, scenario.model, scenario.batch_per_gpu);
     choice.analytic = true;
   }
   if (const std::optional<Value> from = map.optional("transfer_from")) {
@@ -194,10 +246,6 @@ void check_batch_of(Map& map, const Scenario& scenario) {
   }
 }
 
-Precision read_precision(Map& map) {
-  return parse_precision(map.choice_or("precision", "fp32", precision_names()));
-}
-
 }  // namespace
 
 CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLibrary& library) {
@@ -224,6 +272,8 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
     scenario.model = read_inline_model(map);
     read_batch();
     scenario.precision = read_precision(map);
+    if (const auto at = map.optional("measured_at"))
+      choice.given_at = read_given_at(*at, map, scenario);
   }
   if (has_model) {
     scenario.checkpointed = read_checkpointing(map, scenario.model);

@@ -79,12 +79,17 @@ AnalyticEfficiency read_efficiency(Map& run) {
   const std::optional<Value> value = run.optional("efficiency");
   if (!value) return efficiency;
   Map map = value->as_map();
-  constexpr double kLeast = 1e-6;
-  efficiency.matrix = number_within(map, "matrix", efficiency.matrix, kLeast, 1);
-  efficiency.depthwise = number_within(map, "depthwise", efficiency.depthwise, kLeast, 1);
-  efficiency.attention = number_within(map, "attention", efficiency.attention, kLeast, 1);
-  efficiency.memory = number_within(map, "memory", efficiency.memory, kLeast, 1);
-  efficiency.kernel_floor = map.seconds_or("kernel_floor", efficiency.kernel_floor);
+  const auto share = [&](const char* key) -> std::optional<double> {
+    constexpr double kLeast = 1e-6;
+    if (!map.has(key)) return std::nullopt;
+    return number_within(map, key, 1, kLeast, 1);
+  };
+  efficiency.matrix = share("matrix");
+  efficiency.depthwise = share("depthwise");
+  efficiency.attention = share("attention");
+  efficiency.memory = share("memory");
+  if (const auto launch = map.optional("kernel_launch"))
+    efficiency.kernel_launch = launch->as_seconds();
   map.finish();
   return efficiency;
 }

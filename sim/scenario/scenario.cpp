@@ -61,27 +61,75 @@ std::shared_ptr<const CommProfile> load_comm_profile(const Cluster& cluster) {
       read_comm_profile(Document::load(cluster.comm_profile)->root()));
 }
 
-/// A measured whole step tells about the GPU that it was measured on.
-void check_whole_step(const Value& model, const Cluster& cluster) {
+/// A measured whole step tells about the GPU that it was measured on, and no GPU computes faster
+/// than its peak.
+void check_whole_step(const Value& model, const Scenario& scenario) {
   const NodeGroup* first = nullptr;
-  for (const NodeGroup& group : cluster.groups) {
+  const Value place = model.as_map().at_key("measured");
+  for (const NodeGroup& group : scenario.cluster.groups) {
     if (group.node.gpus == 0) continue;
     if (first == nullptr) first = &group;
     if (group.node.gpu.name == first->node.gpu.name) continue;
-    model.as_map()
-        .at_key("measured")
-        .fail(fmt::format("measured on which GPU? The cluster has {} and {}", first->node.gpu.name,
-                          group.node.gpu.name),
-              "take a cluster of one kind of GPU, or leave it out");
+    place.fail(fmt::format("measured on which GPU? The cluster has {} and {}",
+                           first->node.gpu.name, group.node.gpu.name),
+               "take a cluster of one kind of GPU, or leave it out");
   }
+  const WholeStep& measured = *scenario.whole_step;
+  const auto asked = asked_of_peak(measured, scenario.model, first->node.gpu, scenario.precision,
+                                   scenario.checkpointed);
+  if (!asked || asked->asked <= asked->peak) return;
+  place.fail(
+      fmt::format("{:.6g} samples/s of {} on {} {} are {} a GPU, {:.0f} % of its {} peak of {}",
+                  measured.samples_per_s, scenario.model.name, measured.gpus,
+                  first->node.gpu.name, format(asked->asked), 100 * (asked->asked / asked->peak),
+                  to_string(scenario.precision), format(asked->peak)),
+      "check model, sequence or image, precision and GPU; of several GPUs' figure say how many: "
+      "`gpus: 8`");
+}
+
+bool has_given_times(const Model& model) {
+  return std::ranges::any_of(model.units,
+                             [](const Unit& unit) { return unit.forward.has_value(); });
+}
+
+/// Times without `measured_at` hold for the batch, precision and GPU beside which they were
+/// written. What comes from elsewhere (--set, a study's axis) makes them another question.
+void check_given_times(const Value& model, const Value& cluster) {
+  Map map = model.as_map();
+  const std::string written = map.require("units").file();
+  const auto refuse = [&](Map& section, const char* key) {
+    if (!section.has(key) || section.require(key).file() == written) return;
+    section.require(key).fail(
+        "the times of model.units hold for the batch, precision and GPU of their own file",
+        "say what they were measured at, for example `measured_at: {batch_per_gpu: 4, gpu: A10G}` "
+        "in the model, and they are scaled");
+  };
+  for (const char* key : {"batch_per_gpu", "precision"}) refuse(map, key);
+  if (!cluster.is_map()) return;
+  Map machines = cluster.as_map();
+  refuse(machines, "use");
+  if (!machines.has("node") || !machines.require("node").is_map()) return;
+  Map node = machines.require("node").as_map();
+  refuse(node, "gpu");
 }
 
 /// The costs of one node group's GPU for so many samples, before a measured whole step has its say.
 StepCosts costs_at(const Scenario& scenario, std::size_t group, std::int64_t batch) {
   const bool sourced = group < scenario.cost_sources.size() && scenario.cost_sources[group];
-  return step_costs(scenario.model, scenario.cluster.groups[group].node.gpu, scenario.precision,
-                    batch, scenario.optimizer, scenario.run.efficiency,
-                    sourced ? &*scenario.cost_sources[group] : nullptr);
+  const Gpu& gpu = scenario.cluster.groups[group].node.gpu;
+  StepCosts costs = step_costs(scenario.model, gpu, scenario.precision, batch, scenario.optimizer,
+                               scenario.run.efficiency,
+                               sourced ? &*scenario.cost_sources[group] : nullptr);
+  if (costs.provenance == Provenance::given && !scenario.given_at) {
+    costs.outside.push_back(
+        fmt::format("compute: times given without measured_at, taken for those of batch {} in {} "
+                    "on {}",
+                    batch, to_string(scenario.precision), gpu.name));
+  }
+  if (!scenario.given_at) return costs;
+  return scaled_given(
+      std::move(costs), *scenario.given_at,
+      {scenario.model, gpu, scenario.precision, batch, scenario.run.efficiency});
 }
 
 /// Slows the GPUs down, each by its share of the spread. Servers on CPUs stay as they are.
@@ -199,6 +247,7 @@ Scenario read_whole(const Document& document) {
   const bool has_model = read_part([&] {
     choice = read_model_section(model, scenario, library);
     scenario.whole_step = choice.whole_step;
+    scenario.given_at = choice.given_at;
   });
   const Value cluster = root.require("cluster");
   const std::optional<Value> shared = root.optional("jobs");
@@ -208,7 +257,8 @@ Scenario read_whole(const Document& document) {
     if (shared) jobs.emplace(*shared, scenario);
     scenario.comm = load_comm_profile(scenario.cluster);
     if (scenario.cluster.gpu_count() == 0) cluster.fail("a cluster without a GPU trains nothing");
-    if (scenario.whole_step) check_whole_step(model, scenario.cluster);
+    if (scenario.whole_step) check_whole_step(model, scenario);
+    if (has_given_times(scenario.model) && !scenario.given_at) check_given_times(model, cluster);
   });
   const Value strategy = root.require("strategy");
   const bool has_strategy = read_part([&] { scenario.strategy = read_strategy(strategy); });
@@ -284,7 +334,7 @@ std::vector<StepCosts> group_costs(const Scenario& scenario) {
     if (scenario.whole_step) {
       costs.back() =
           scaled_to(std::move(costs.back()), costs_at(scenario, g, scenario.whole_step->batch),
-                    *scenario.whole_step);
+                    *scenario.whole_step, scenario.checkpointed);
     }
   }
   return costs;

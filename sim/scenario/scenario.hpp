@@ -9,6 +9,7 @@
 
 #include "convergence/convergence_model.hpp"
 #include "cost/cost.hpp"
+#include "cost/given_times.hpp"
 #include "cost/whole_step.hpp"
 #include "economy/options.hpp"
 #include "memory/caching_allocator.hpp"
@@ -96,6 +97,8 @@ struct Scenario {
   std::vector<std::optional<CostSource>> cost_sources;
   /// What one GPU was measured to train, which its computed costs are scaled to.
   std::optional<WholeStep> whole_step;
+  /// What an inline model's times are of; nothing: of whatever the scenario says.
+  std::optional<GivenAt> given_at;
   /// Calibrated costs of collectives; nothing: the links alone.
   std::shared_ptr<const CommProfile> comm;
   Strategy strategy;

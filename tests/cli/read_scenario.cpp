@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(every_option_of_a_run_arrives) {
       "run: {steps: 5, warmup_steps: 0, seed: 7, fidelity: hop, jitter: {lognormal: {cv: 0.05}},"
       " stragglers: [{rank: 3, slowdown: 1.5}], overlap_slowdown: 1.2,"
       " efficiency: {matrix: 0.5, depthwise: 0.2, attention: 0.4, memory: 0.6,"
-      " kernel_floor: 3us}}\n"
+      " kernel_launch: 3us}}\n"
       "train: {samples_per_epoch: 1000, epochs: 2.5}\noptimizer: {adamw: {fused: true}}\n");
   BOOST_TEST(scenario.run.steps == 5u);
   BOOST_TEST(scenario.run.warmup_steps == 0u);
@@ -86,11 +86,11 @@ BOOST_AUTO_TEST_CASE(every_option_of_a_run_arrives) {
   BOOST_TEST(scenario.run.stragglers[0].rank == 3u);
   BOOST_TEST(scenario.run.stragglers[0].slowdown == 1.5);
   BOOST_TEST(scenario.run.overlap_slowdown.value() == 1.2);
-  BOOST_TEST(scenario.run.efficiency.matrix == 0.5);
-  BOOST_TEST(scenario.run.efficiency.depthwise == 0.2);
-  BOOST_TEST(scenario.run.efficiency.attention == 0.4);
-  BOOST_TEST(scenario.run.efficiency.memory == 0.6);
-  BOOST_TEST(scenario.run.efficiency.kernel_floor.value() == 3e-6);
+  BOOST_TEST(*scenario.run.efficiency.matrix == 0.5);
+  BOOST_TEST(*scenario.run.efficiency.depthwise == 0.2);
+  BOOST_TEST(*scenario.run.efficiency.attention == 0.4);
+  BOOST_TEST(*scenario.run.efficiency.memory == 0.6);
+  BOOST_TEST(scenario.run.efficiency.kernel_launch->value() == 3e-6);
   BOOST_TEST(*scenario.train.samples_per_epoch == 1000);
   BOOST_TEST(*scenario.train.epochs == 2.5);
   BOOST_TEST((scenario.optimizer.kind == OptimizerKind::adamw));

@@ -91,8 +91,9 @@ constexpr Impossible kImpossible[] = {
      "node.nvlink_latency: a latency of NVLink without NVLink",
      "give its rate per GPU and direction too, such as `nvlink: 300GBps`"},
     {"nodes: 1\nnode: {gpu: A100-SMX-80}\n", "2:13",
-     "node.gpu: expected one of A10, A100-PCIe-80, A100-SXM-40, A100-SXM-80, A10G, H100-SXM, "
-     "H200-SXM, L4, RTX-3090, T4, V100-SXM2-16, V100-SXM2-32, generic; got \"A100-SMX-80\"",
+     "node.gpu: expected one of A10, A100-PCIe-80, A100-SXM-40, A100-SXM-80, A10G, A40, "
+     "H100-SXM, H200-SXM, L4, L40S, RTX-3090, RTX-PRO-6000, T4, V100-SXM2-16, V100-SXM2-32, "
+     "generic; got \"A100-SMX-80\"",
      "did you mean \"A100-SXM-80\"?"},
     {"nodes: 1\nnode: {gpu: {fp32: 10TFLOPs, memory: 16GiB}}\n", "2:13",
      "node.gpu: the key \"memory_bandwidth\" is missing", ""},

@@ -25,7 +25,7 @@ constexpr AnalyticEfficiency kEfficiency = {.matrix = 0.5,
                                             .depthwise = 0.1,
                                             .attention = 0.25,
                                             .memory = 0.8,
-                                            .kernel_floor = Seconds(1e-6)};
+                                            .kernel_launch = Seconds(0)};
 
 Model model_of(const Operator& op) {
   Model model;
@@ -177,10 +177,14 @@ BOOST_AUTO_TEST_CASE(embeddings_read_rows_in_use_and_write_a_dense_gradient) {
   check_close(cost_of(op, Precision::fp32, 2).backward, 4 * (6e6 + 40e6) / 0.8e12);
 }
 
-BOOST_AUTO_TEST_CASE(no_kernel_is_faster_than_the_floor_and_no_work_launches_none) {
-  const Operator op{.forward_elements = 10};
-  check_close(cost_of(op, Precision::fp32, 1).forward, 1e-6);
-  BOOST_TEST(cost_of(op, Precision::fp32, 1).backward.value() == 0);
+BOOST_AUTO_TEST_CASE(every_kernel_takes_a_launch_and_no_work_launches_none) {
+  AnalyticEfficiency efficiency = kEfficiency;
+  efficiency.kernel_launch = Seconds(3e-6);
+  const Operator op{.kind = OperatorKind::matmul, .forward_flops = 1e9};
+  const StepCosts costs =
+      step_costs(model_of(op), round_gpu(), Precision::fp32, 8, Optimizer{}, efficiency);
+  check_close(costs.units.at(0).forward, 3e-6 + 8e9 / (0.5 * 10e12));
+  BOOST_TEST(costs.units.at(0).backward.value() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(operators_of_a_unit_run_one_after_another) {

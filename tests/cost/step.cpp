@@ -152,10 +152,11 @@ BOOST_AUTO_TEST_CASE(assumptions_name_every_share_and_rate) {
   const StepCosts costs = costs_of(build_architecture("resnet50", {}), Precision::tf32, 1,
                                    {OptimizerKind::sgd_momentum});
   const std::vector<std::string> expected = {
-      "compute: each operator takes the larger of its FLOPs over the tf32 rate (156 TFLOP/s; "
-      "matrix products reach 80 %, attention 60 %) and its bytes over the memory bandwidth "
-      "(2.04 TB/s; reached: 85 %), at least 4.00 us; depthwise convolutions reach 10 % of the fp32 "
-      "rate (19.5 TFLOP/s)",
+      "compute: each operator takes 4.00 us and the larger of its FLOPs over the tf32 rate (156 "
+      "TFLOP/s; matrix products reach 80 %, attention 60 %) and its bytes over the memory "
+      "bandwidth (2.04 TB/s; reached: 85 %, by operands of matrix products 85 %); depthwise "
+      "convolutions reach 10 % of the fp32 rate (19.5 TFLOP/s); shares of no GPU in particular, "
+      "A100-SXM-80 has none of its own",
       "workspace: no kernel needs memory beyond its activations",
       "layout: contiguous (NCHW, PyTorch's default), which cuDNN converts around each convolution "
       "on "
@@ -170,13 +171,14 @@ BOOST_AUTO_TEST_CASE(assumptions_name_both_rates_where_fp32_convolves_in_tf32) {
     const std::string line =
         step_costs(build_architecture(network, {}), gpu, Precision::fp32, 1, {}, {})
             .assumptions.at(0);
-    const std::string begin = "compute: each operator takes the larger of its FLOPs over ";
+    const std::string begin =
+        "compute: each operator takes 4.00 us and the larger of its FLOPs over ";
     BOOST_REQUIRE(line.starts_with(begin));
     return line.substr(begin.size(), line.find(" and its bytes") - begin.size());
   };
   BOOST_TEST(rates("resnet50", a100()) ==
-             "the tf32 rate for convolutions (156 TFLOP/s) and the fp32 rate for matrix products "
-             "(19.5 TFLOP/s), PyTorch's defaults (both reach 80 %, attention 60 %)");
+             "the tf32 rate for convolutions (156 TFLOP/s; reached: 80 %) and the fp32 rate for "
+             "matrix products (19.5 TFLOP/s), PyTorch's defaults (reached: 80 %, attention 60 %)");
   BOOST_TEST(rates("gpt2", a100()) ==
              "the fp32 rate (19.5 TFLOP/s; matrix products reach 80 %, attention 60 %)");
   Gpu without_tf32 = a100();

@@ -1,0 +1,63 @@
+#include "cost/kernel_shares.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace rehearse {
+namespace {
+
+/// Of no GPU in particular. Products: the best bf16 product reaches 271 of 312 TFLOP/s on an A100
+/// SXM, 253 of 312 on an A100 PCIe, 794 of 989 on an H100 (stas00/ml-engineering, "Maximum
+/// Achievable Matmul FLOPS"): the lowest of the three. Attention: FlashAttention-2 reaches 50 to
+/// 73 % on an A100 (Dao, arXiv:2307.08691). Memory: a read-only kernel reaches 88 % on an A100-80
+/// (NVIDIA developer forum, topic 339083), a mix of reads and writes somewhat less.
+constexpr double kMatrix = 0.8, kAttention = 0.6, kMemory = 0.85;
+constexpr Seconds kLaunch{4e-6};
+
+/// Of the fp32 peak: no tensor cores, little reuse. PyTorch's 3x3 kernel reached 0.3 of 12.1
+/// TFLOP/s and a quarter of the memory bandwidth (pytorch/pytorch#18631); larger kernels reuse
+/// more. A guess of the order of magnitude.
+constexpr double kDepthwise = 0.1;
+
+KernelShares general() {
+  return {.matrix = kMatrix,
+          .matrix_fp32 = kMatrix,
+          .matrix_memory = kMemory,
+          .attention = kAttention,
+          .memory = kMemory,
+          .launch = kLaunch,
+          .source = ""};
+}
+
+/// True where the scenario states what a step mostly depends on.
+bool is_stated(const AnalyticEfficiency& asked) { return asked.matrix || asked.memory; }
+
+}  // namespace
+
+ReachedShares reached_shares(const Gpu& gpu, const AnalyticEfficiency& asked) {
+  const KernelShares own = gpu.kernels.value_or(general());
+  return {.matrix = asked.matrix.value_or(own.matrix),
+          .matrix_fp32 = asked.matrix.value_or(own.matrix_fp32),
+          .matrix_memory = asked.memory.value_or(own.matrix_memory),
+          .attention = asked.attention.value_or(own.attention),
+          .depthwise = asked.depthwise.value_or(kDepthwise),
+          .memory = asked.memory.value_or(own.memory),
+          .launch = asked.kernel_launch.value_or(own.launch)};
+}
+
+double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked) {
+  if (is_stated(asked)) return kAnalyticError;
+  if (!gpu.kernels) return std::hypot(kAnalyticError, kUnknownKernelsError);
+  return gpu.kernels->relative.empty() ? kAnalyticError
+                                       : std::hypot(kAnalyticError, kRelativeError);
+}
+
+std::string shares_line(const Gpu& gpu) {
+  if (!gpu.kernels) return fmt::format("of no GPU in particular, {} has none of its own", gpu.name);
+  const KernelShares& kernels = *gpu.kernels;
+  if (kernels.relative.empty()) return fmt::format("of {} ({})", gpu.name, kernels.source);
+  return fmt::format("of {}, carried over to {} ({})", kernels.relative, gpu.name, kernels.source);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "cost/cost.hpp"
+
+namespace rehearse {
+
+/// What the roofline takes kernels on one GPU to reach. The only place where shares and launch
+/// times come from: a model of kernels replaces this.
+struct ReachedShares {
+  double matrix = 0, matrix_fp32 = 0, matrix_memory = 0, attention = 0, depthwise = 0, memory = 0;
+  Seconds launch;
+};
+
+/// The scenario's own shares, over the GPU's (Gpu::kernels), over general ones.
+ReachedShares reached_shares(const Gpu& gpu, const AnalyticEfficiency& asked);
+
+/// Half-width of the 90 % interval of ln(time) of what is computed with them.
+double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked);
+
+/// Whose shares they are: "of H100-SXM (...)", "of A40, carried over to A10G (...)".
+std::string shares_line(const Gpu& gpu);
+
+}  // namespace rehearse
