@@ -71,7 +71,10 @@ void slow_links(Cluster& cluster, double factor) {
     if (node.nvlink) slow(*node.nvlink);
     slow(node.pcie);
     node.pcie.host_bandwidth *= 1 / factor;
+    node.pcie.staged_rate *= 1 / factor;
     node.nic_bandwidth *= 1 / factor;
+    node.transport.rate *= 1 / factor;
+    node.transport.per_message *= factor;
     node.nic_latency *= factor;
   }
   std::visit(
@@ -105,6 +108,7 @@ void shift_compute(RunPlan& plan, const std::vector<std::vector<double>>& errors
 }
 
 void slow_links(RunPlan& plan, double factor) {
+  plan.links_slowed = factor;
   slow_links(plan.cluster, factor);
   if (plan.others) slow_links(plan.others->cluster, factor);
 }
@@ -117,6 +121,16 @@ RunPlan with_another_fleet(const Scenario& scenario, const RunPlan& plan, double
   RunPlan another = plan_simulation(other);
   another.schedule.seed = plan.schedule.seed;
   return another;
+}
+
+/// NICs of less than 100 Gbit/s of which nobody says whether they go over TCP may do either.
+void take_transport(Cluster& cluster, double shift) {
+  const auto kind = shift < 0 ? NicTransport::Kind::rdma : NicTransport::Kind::tcp;
+  for (NodeGroup& group : cluster.groups) {
+    NicTransport& transport = group.node.transport;
+    if (!transport.stated && transport.kind == NicTransport::Kind::tcp)
+      transport = transport_of(kind);
+  }
 }
 
 /// In this process, which can simulate no more then.
@@ -133,10 +147,12 @@ Headline shifted_headline(const Scenario& scenario, const RunPlan& plan, Source 
     return simulated_headline(scenario, shifted, scenario.comm.get());
   } else if (comm.transport) {  // between nodes the links' rates are known
     comm.transport = comm.transport->shifted(shift);
-    comm.shift = shift;
+    shifted.shift = shift;
   } else {
+    take_transport(shifted.cluster, shift);
+    if (shifted.others) take_transport(shifted.others->cluster, shift);
     slow_links(shifted, std::exp(shift * kLinksError));
-    comm.shift = shift;
+    shifted.shift = shift;
   }
   return simulated_headline(scenario, shifted, scenario.comm ? &comm : nullptr);
 }

@@ -20,6 +20,7 @@ CollectiveKind parse_collective(const std::string& name) {
 std::string command_line(const ImportCommand& command) {
   std::string text = "rehearse import " + command.form;
   for (const auto& file : command.files) text += " " + file.string();
+  if (!command.links.empty()) text += fmt::format(" --links \"{}\"", command.links);
   return text;
 }
 
@@ -31,6 +32,8 @@ void import_command(const ImportCommand& command) {
   options.hardware = command.hardware;
   options.source = command.source;
   options.command = command_line(command);
+  if (!command.links.empty())
+    options.links = read_comm_links(Document::parse(command.links, "--links")->root());
   if (!command.collective.empty()) {
     options.nccl_tests.collective = parse_collective(command.collective);
   }

@@ -23,6 +23,8 @@ struct RunPlan {
   Fidelity fidelity = Fidelity::flow;
   std::string fidelity_name;          ///< "hop", "flow", "folded (16 of 4096 ranks simulated)"
   std::optional<OtherJobs> others{};  ///< that share the cluster
+  double shift = 0;                   ///< EngineOptions::shift
+  double links_slowed = 1;            ///< EngineOptions::links_slowed
 };
 
 /// Builds and validates the schedule, and folds it where the scenario's fidelity asks for that.

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/collective_cost.hpp"
 #include "collective/plan.hpp"
 #include "profile/comm_profile.hpp"
 #include "schedule/other_jobs.hpp"
@@ -16,6 +17,13 @@ struct EngineOptions {
   Fidelity fidelity = Fidelity::flow;
   /// Calibrated costs of collectives; where it has no curve the links alone decide. May be null.
   const CommProfile* comm = nullptr;
+  /// Where in its interval each collective's cost is taken: 0 its middle, -1 and 1 its ends.
+  double shift = 0;
+  /// The cluster's links, each of them, take so many times what they are known for: what messages
+  /// between two ranks are shifted by. Collectives are costed without it.
+  double links_slowed = 1;
+  /// Where to note what answered for each collective that is planned; may be null.
+  std::vector<CollectiveAnswer>* answers = nullptr;
   /// What runs at the same time; the trace is of the schedule's ranks alone. May be null: nothing.
   const OtherJobs* others = nullptr;
   /// Spans are kept for as many ranks as stay below this many spans.

@@ -120,12 +120,10 @@ void Network::add_port(s4u::NetZone* zone, const Port& port, const Cluster& clus
       s4u::LinkInRoute(zone->create_link(name + " in", rate)->set_latency(0.0))};
   if (port.kind == PortKind::pcie && staged(cluster, {port, port})) {
     void*& memory = host_memory_[port.node];
-    // A staged byte is written to host memory and read from it.
-    const double half =
-        port_bandwidth(cluster, {PortKind::cpu, port.node, 0}).value() * kUnitsPerByte / 2;
+    const double rate_of_all = staging_rate(cluster.node(port.node)).value() * kUnitsPerByte;
     if (!memory)
-      memory =
-          zone->create_link("memory@" + std::to_string(port.node.index()), half)->set_latency(0.0);
+      memory = zone->create_link("memory@" + std::to_string(port.node.index()), rate_of_all)
+                   ->set_latency(0.0);
     up.emplace_back(static_cast<s4u::Link*>(memory));
   }
   zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, up, false);

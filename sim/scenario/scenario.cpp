@@ -57,8 +57,10 @@ void check_parameter_server(Map& options, const ParameterServer& ps, const Clust
 
 std::shared_ptr<const CommProfile> load_comm_profile(const Cluster& cluster) {
   if (cluster.comm_profile.empty()) return nullptr;
-  return std::make_shared<const CommProfile>(
-      read_comm_profile(Document::load(cluster.comm_profile)->root()));
+  CommProfile profile = read_comm_profile(Document::load(cluster.comm_profile)->root());
+  profile.links_assumed = !profile.links;
+  if (!profile.links && cluster.gpu_count() > 0) profile.links = links_of(cluster);
+  return std::make_shared<const CommProfile>(std::move(profile));
 }
 
 /// A measured whole step tells about the GPU that it was measured on, and no GPU computes faster
