@@ -73,7 +73,8 @@ std::vector<std::string> with_bound(const ForecastCommand& command, const std::s
 /// Simulates once, in a child process: SimGrid can do so only once in each.
 std::string simulate_pace(const ForecastCommand& command,
                           const std::vector<std::string>& overrides) {
-  const Scenario scenario = read_scenario(command.scenario, overrides);
+  Scenario scenario = read_scenario(command.scenario, overrides);
+  if (command.whole_run) scenario.run.until = RunUntil::steps;
   const Prediction prediction = simulate(scenario, nullptr);
   const RunFacts facts{.scenario = scenario,
                        .schedule = prediction.plan.schedule,

@@ -144,7 +144,8 @@ std::string page_of(const Scenario& scenario, const Prediction& prediction) {
                              .trace = prediction.trace,
                              .first = scenario.run.warmup_steps,
                              .last = scenario.run.warmup_steps + scenario.run.steps,
-                             .step_time = prediction.report.step_time,
+                             .step_time = prediction.report.worker_step_time.value_or(
+                                 prediction.report.step_time),
                              .devices = devices}));
 }
 
@@ -157,8 +158,11 @@ void run_command(const RunCommand& command) {
         "remedy: run ./rehearse run SCENARIO --replay ... from the sources, or give the file of "
         "--updates to rehearse-calibrate replay");
   }
-  const Scenario scenario = read_scenario(command.scenario, command.overrides);
-  if (!command.updates.empty()) check_has_updates(scenario);
+  Scenario scenario = read_scenario(command.scenario, command.overrides);
+  if (!command.updates.empty()) {
+    check_has_updates(scenario);
+    scenario.run.until = RunUntil::steps;
+  }
   if (command.traces > 1 && scenario.run.replications.several()) {
     throw InputError(
         fmt::format("{}: error: --traces: all of its runs count, and run.replications chooses one\n"

@@ -11,6 +11,7 @@
 #include "cli/headline_run.hpp"
 #include "cli/replications.hpp"
 #include "engine/engine.hpp"
+#include "report/steady_state.hpp"
 
 namespace rehearse {
 namespace {
@@ -169,11 +170,21 @@ Headline headline_alone(const Scenario& scenario, const RunPlan& plan) {
 
 }  // namespace
 
+std::function<bool(const Trace&)> until_steady(const Scenario& scenario,
+                                               const Schedule& schedule) {
+  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  if (!server || server->staleness == 0U || scenario.run.until == RunUntil::steps) return {};
+  return [&schedule, warmup = scenario.run.warmup_steps](const Trace& trace) {
+    return is_steady(schedule, trace, warmup);
+  };
+}
+
 EngineOptions engine_options(const Scenario& scenario, const RunPlan& plan) {
   EngineOptions options;
   options.fidelity = plan.fidelity;
   options.comm = scenario.comm.get();
   options.others = plan.others ? &*plan.others : nullptr;
+  options.enough = until_steady(scenario, plan.schedule);
   return options;
 }
 

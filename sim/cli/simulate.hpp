@@ -29,6 +29,10 @@ struct RunPlan {
 /// InputError if it asks and the ranks are not alike.
 RunPlan plan_simulation(const Scenario& scenario);
 
+/// EngineOptions::enough of the scenario's schedule, which it refers to: empty where all ranks end
+/// after run.steps.
+std::function<bool(const Trace&)> until_steady(const Scenario& scenario, const Schedule& schedule);
+
 /// With the plan's fidelity, the scenario's costs of collectives and the other jobs; it refers to
 /// all of them.
 EngineOptions engine_options(const Scenario& scenario, const RunPlan& plan);

@@ -39,7 +39,8 @@ void count_all_updates(Prediction& prediction) {
 }
 
 std::string predict(const ValidationCase& one) {
-  const Scenario scenario = read_scenario(one.scenario, one.overrides);
+  Scenario scenario = read_scenario(one.scenario, one.overrides);
+  if (one.recorded_at) scenario.run.until = RunUntil::steps;  // the real run ended after as many
   if (!one.learned) return to_json(simulate(scenario, nullptr).report);
   Prediction prediction = simulate(asking_for_accuracy(scenario, *one.learned), nullptr);
   count_all_updates(prediction);

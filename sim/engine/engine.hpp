@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +22,13 @@ struct EngineOptions {
   const OtherJobs* others = nullptr;
   /// Spans are kept for as many ranks as stay below this many spans.
   std::size_t span_limit = 4'000'000;
+  /// Ranks go on after the schedule's iterations, each at its own pace, until this says that the
+  /// trace so far is enough. It is asked when every rank has ended the schedule's iterations, and
+  /// again whenever two fifths more have ended. Empty: ranks end after the schedule's iterations.
+  std::function<bool(const Trace& so_far)> enough{};
+  /// Operations after which an open-ended run stops in any case; ranks that have not ended the
+  /// schedule's iterations by then still do, and the others wait for them.
+  std::uint64_t most_operations = 400'000;
   /// Called now and then with the share of iterations done (0 to 1); may be empty.
   void (*progress)(double share) = nullptr;
 };

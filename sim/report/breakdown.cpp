@@ -131,8 +131,7 @@ bool has_parameter_server(const Schedule& schedule) {
 }
 
 std::vector<RankAnatomy> dissect_ranks(const Schedule& schedule, const Trace& trace,
-                                       std::uint32_t first, std::uint32_t last) {
-  check(first < last, "a breakdown of no iterations");
+                                       const IterationsByRank& iterations) {
   std::vector<RankId> ranks = computing_ranks(schedule);
   std::erase_if(ranks, [&](RankId rank) { return rank.index() >= trace.recorded_ranks; });
   check(!ranks.empty(), "no rank that computes was recorded");
@@ -141,26 +140,37 @@ std::vector<RankAnatomy> dissect_ranks(const Schedule& schedule, const Trace& tr
   std::vector<RankAnatomy> all;
   for (const RankId rank : ranks) {
     const std::vector<Seconds>& ends = trace.iteration_end[rank.index()];
+    const auto [first, last] = iterations[rank.index()];
+    check(first < last, "a breakdown of no iterations");
     const Interval window{first == 0 ? Seconds(0) : ends[first - 1], ends[last - 1]};
     all.push_back({rank, dissect_rank(activity[rank.index()], window)});
   }
   return all;
 }
 
-Anatomy dissect(const Schedule& schedule, const Trace& trace, std::uint32_t first,
-                std::uint32_t last) {
-  const std::vector<RankAnatomy> all = dissect_ranks(schedule, trace, first, last);
-  const double weight = 1.0 / static_cast<double>(all.size()) / (last - first);
+Anatomy dissect(const Schedule& schedule, const Trace& trace, const IterationsByRank& iterations) {
+  const std::vector<RankAnatomy> all = dissect_ranks(schedule, trace, iterations);
+  const auto count = [&](const RankAnatomy& one) {
+    return static_cast<double>(iterations[one.rank.index()].last -
+                               iterations[one.rank.index()].first);
+  };
+  double counted = 0;
+  for (const RankAnatomy& one : all) counted += count(one);
   Anatomy mean;
   std::vector<RankId> ranks;
   std::vector<Seconds> compute;
   for (const RankAnatomy& one : all) {
     ranks.push_back(one.rank);
-    compute.push_back(one.anatomy.breakdown.compute);
-    add(one.anatomy, weight, mean);
+    compute.push_back(one.anatomy.breakdown.compute / count(one));
+    add(one.anatomy, 1 / counted, mean);
   }
   find_slowest(ranks, compute, mean);
   return mean;
+}
+
+Anatomy dissect(const Schedule& schedule, const Trace& trace, std::uint32_t first,
+                std::uint32_t last) {
+  return dissect(schedule, trace, IterationsByRank(schedule.ranks.size(), {first, last}));
 }
 
 Breakdown break_down(const Schedule& schedule, const Trace& trace, std::uint32_t first,

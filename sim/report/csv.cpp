@@ -72,6 +72,7 @@ std::vector<std::string> columns_of(const std::vector<std::string>& first,
   Report whole;
   whole.memory.emplace().out_of_memory.emplace();
   whole.staleness.emplace();
+  whole.steady.emplace();
   whole.cost.emplace().usd_by_part.emplace();
   whole.energy.emplace();
   whole.goodput.emplace();
@@ -84,7 +85,7 @@ std::vector<std::string> columns_of(const std::vector<std::string>& first,
       static const std::set<std::string> kAbsent = {
           "memory", "memory.out_of_memory", "accuracy.target", "staleness",
           "cost",   "cost.usd_by_part",     "energy",          "goodput",
-          "start"};
+          "start",  "steady_state"};
       if (!kAbsent.contains(name) && std::ranges::find(columns, name) == columns.end())
         columns.push_back(name);
     }

@@ -30,7 +30,7 @@ PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_
   paced.whole_run = whole_run;
   paced.staleness.clear();
   for (const Update& update : basis.updates) {
-    if (whole_run || (update.iteration >= basis.first && update.applied <= basis.common_end))
+    if (whole_run || counts(basis, update))
       paced.staleness.push_back(update.staleness);
     if (whole_run) paced.pace.applied.push_back(update.applied);
   }

@@ -173,6 +173,8 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, const CommPro
   run.steps = static_cast<std::uint32_t>(map.integer_or("steps", run.steps, 1, kMostSteps));
   run.warmup_steps =
       static_cast<std::uint32_t>(map.integer_or("warmup_steps", run.warmup_steps, 0, kMostSteps));
+  if (map.has("until") && map.require("until").as_choice({"steady", "steps"}) == "steps")
+    run.until = RunUntil::steps;
   run.seed = static_cast<std::uint64_t>(
       map.integer_or("seed", 1, 0, std::numeric_limits<std::int64_t>::max()));
   run.fidelity = read_fidelity(map);
