@@ -11,6 +11,7 @@
 #include "cli/headline_run.hpp"
 #include "cli/replications.hpp"
 #include "engine/engine.hpp"
+#include "strategy/server_host.hpp"
 
 namespace rehearse {
 namespace {
@@ -91,6 +92,21 @@ bool batch_may_vary(const Model& model) {
   });
 }
 
+/// What parameter servers reach where nobody says it, and what is left out where nobody does.
+void add_server_facts(const Scenario& scenario, RunFacts& facts) {
+  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  if (server == nullptr) return;
+  for (const std::string& rate :
+       derived_rates(*server, scenario.cluster, scenario.optimizer, scenario.precision)) {
+    facts.assumptions.push_back("strategy.ps.apply_rate = " + rate);
+    facts.outside_calibration.insert(facts.outside_calibration.begin(),
+                                     "server: apply rate from its host alone, " + rate);
+  }
+  if (!server->worker_cpu_rate && !server->server_cpu_rate)
+    facts.assumptions.emplace_back(
+        "strategy.ps.worker_cpu_rate, server_cpu_rate = none: messages take no time of CPUs");
+}
+
 RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan,
                       const std::vector<StepCosts>& costs, const Trace& trace) {
   RunFacts facts{.scenario = scenario,
@@ -114,6 +130,7 @@ RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan,
       add_once(facts.outside_calibration, reason);
     }
   }
+  add_server_facts(scenario, facts);
   if (plan.schedule.jitter.distribution == Jitter::Distribution::measured &&
       !has_spread(plan.schedule)) {
     add_once(facts.outside_calibration,

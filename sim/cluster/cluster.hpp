@@ -58,6 +58,7 @@ struct Node {
   /// token bucket: a cloud's burst credits, `tc tbf`).
   Bytes nic_burst{};
   double speed = 1;                         ///< relative compute speed of its GPUs
+  std::optional<int> cores{};               ///< of its CPUs, no hyper-threads; nothing: unknown
   std::optional<double> usd_per_hour;       ///< on demand
   std::optional<double> spot_usd_per_hour;  ///< while nobody pays more for it
 };

@@ -209,6 +209,19 @@ void override_network(Map& map, Cluster& cluster) {
   }
 }
 
+void override_hosts(Map& map, Cluster& cluster) {
+  if (const std::optional<Value> bandwidth = map.optional("host_bandwidth")) {
+    const std::vector<Value> values = by_group(*bandwidth, cluster);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      cluster.groups[i].node.pcie.host_bandwidth = values[i].as_bytes_per_second();
+  }
+  if (const std::optional<Value> cores = map.optional("cores")) {
+    const std::vector<Value> values = by_group(*cores, cluster);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      cluster.groups[i].node.cores = read_cores(values[i]);
+  }
+}
+
 void override_gpus(Map& map, Cluster& cluster) {
   const std::optional<Value> speed = map.optional("speed");
   const std::optional<Value> memory = map.optional("memory");
@@ -248,12 +261,12 @@ Cluster read_use(const Value& value) {
     if (!map.has(key)) continue;
     map.at_key(key).fail("`use` takes its machines from the platform; they cannot be given too",
                          "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, "
-                         "nic_latency, nic_burst, fabric, speed, memory, tdp, "
-                         "usd_per_hour, comm_profile, shared_cores, busy_cores, head_start");
+                         "nic_latency, nic_burst, host_bandwidth, cores, fabric, speed, memory, "
+                         "tdp, usd_per_hour, comm_profile, shared_cores, busy_cores, head_start");
   }
   const bool is_known = mistakes_so_far() == before;
-  for (const auto override_some : {override_size, override_network, override_gpus, override_fabric,
-                                   read_common}) {
+  for (const auto override_some : {override_size, override_network, override_hosts, override_gpus,
+                                   override_fabric, read_common}) {
     read_part([&] { override_some(map, cluster); }, is_known);
   }
   cluster.name = string_if(map, "name", cluster.name);

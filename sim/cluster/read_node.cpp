@@ -25,6 +25,7 @@ constexpr BytesPerSecond kHostBandwidth{100e9};
 
 constexpr int kMostGpus = 1024;
 constexpr int kMostNics = 64;
+constexpr int kMostCores = 100'000;
 
 FlopsPerSecond rate(Map& map, const std::string& format) {
   const std::optional<Value> value = map.optional(format);
@@ -104,6 +105,8 @@ Bytes read_memory(const Value& value) {
   return size;
 }
 
+int read_cores(const Value& value) { return static_cast<int>(value.as_integer(1, kMostCores)); }
+
 int read_nics(const Value& value, int gpus) {
   const auto nics = static_cast<int>(value.as_integer(1, kMostNics));
   const int most = std::max(1, gpus);
@@ -158,6 +161,7 @@ Node read_node(const Value& value, bool needs_network) {
   node.gpus = static_cast<int>(map.integer_or("gpus", 1, 0, kMostGpus));
   read_gpu_side(map, node);
   node.pcie.host_bandwidth = map.bytes_per_second_or("host_bandwidth", kHostBandwidth);
+  if (const std::optional<Value> cores = map.optional("cores")) node.cores = read_cores(*cores);
   read_network_side(map, node, needs_network);
   if (const std::optional<Value> price = map.optional("usd_per_hour")) read_price(*price, node);
   map.finish();

@@ -8,6 +8,7 @@
 #include "report/anatomy.hpp"
 #include "report/measures.hpp"
 #include "schedule/jitter.hpp"
+#include "strategy/server_host.hpp"
 
 namespace rehearse {
 namespace {
@@ -54,7 +55,8 @@ double contributing_ranks(const Scenario& scenario, double ranks) {
   const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
   if (server == nullptr) return ranks;
   if (server->sampled_workers > 0) return server->sampled_workers;
-  return ranks - server->backup_workers;
+  const auto workers = static_cast<double>(worker_count(*server, scenario.cluster));
+  return ranks * (workers - server->backup_workers) / workers;
 }
 
 /// Past the last measured iteration that a worker ended while all trained; at least one counts.

@@ -9,6 +9,7 @@
 #include "scenario/file_kind.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/speed_spread.hpp"
+#include "strategy/server_host.hpp"
 
 namespace rehearse {
 namespace {
@@ -36,7 +37,7 @@ void check_fsdp(Map& options, const Fsdp& fsdp, const Cluster& cluster) {
 }
 
 void check_parameter_server(Map& options, const ParameterServer& ps, const Cluster& cluster) {
-  const std::size_t workers = cluster.gpu_count();
+  const std::size_t workers = worker_count(ps, cluster);
   if (static_cast<std::size_t>(ps.backup_workers) >= workers) {
     options.require("backup_workers")
         .fail(fmt::format("{} of {} workers as backup leave none whose gradients count",

@@ -15,6 +15,7 @@ std::string server_name(const ParameterServer& ps) {
   std::string name = !ps.staleness         ? "ps asp"
                      : *ps.staleness == 0U ? "ps bsp"
                                            : fmt::format("ps ssp {}", *ps.staleness);
+  if (ps.aggregate == ParameterServer::Aggregate::node) name += ", by node";
   if (ps.backup_workers > 0) name += fmt::format(", {} backup", ps.backup_workers);
   if (ps.sampled_workers > 0) name += fmt::format(", {} sampled", ps.sampled_workers);
   if (ps.warmup_rounds > 0) name += fmt::format(", {} warm-up", ps.warmup_rounds);

@@ -72,7 +72,19 @@ struct ParameterServer {
   std::optional<std::uint32_t> staleness = 0;  ///< nothing: unbounded
   int backup_workers = 0;  ///< of the workers, the last this many gradients of an iteration are
                            ///< dropped (staleness 0 only; Chen et al. 2016)
-  BytesPerSecond apply_rate{2e9};  ///< of gradient bytes into parameters, one server
+  /// Of gradient bytes into parameters, one server, the optimizer's step on them included. Nothing:
+  /// as its host's memory and cores allow (server_host.hpp).
+  std::optional<BytesPerSecond> apply_rate{};
+  /// Who a worker is: every GPU; or every node, whose GPUs sum their gradients (a reduce_scatter)
+  /// before its first GPU sends them once, and share what that receives (an all_gather). So do
+  /// MXNet's kvstore and BytePS. A node's update counts once: staleness, backup_workers and the
+  /// clocks of bounded workers are of nodes then.
+  enum class Aggregate { none, node };
+  Aggregate aggregate = Aggregate::none;
+  /// Bytes of messages that the CPU of a worker, or of a server, gets through per second, each way:
+  /// serialization, copies, the network's stack. A worker's come before a push and after a pull; a
+  /// server's wait in its queue. Nothing: they take no time.
+  std::optional<BytesPerSecond> worker_cpu_rate{}, server_cpu_rate{};
   enum class Partition {
     size,
     unit

@@ -110,11 +110,15 @@ BOOST_AUTO_TEST_CASE(staleness_is_a_number_or_unbounded_and_0_by_default) {
 BOOST_AUTO_TEST_CASE(every_option_of_the_parameter_server_arrives) {
   const auto ps = std::get<ParameterServer>(
       read("ps: {servers: 3, server_host: cpu_node, staleness: 0, backup_workers: 2, "
-           "apply_rate: 5GBps, partition: unit, layerwise: true}"));
+           "apply_rate: 5GBps, aggregate: node, worker_cpu_rate: 2GBps, server_cpu_rate: 3GBps, "
+           "partition: unit, layerwise: true}"));
   BOOST_TEST(ps.servers == 3);
   BOOST_TEST(ps.server_host == "cpu_node");
   BOOST_TEST(ps.backup_workers == 2);
-  BOOST_TEST(ps.apply_rate.value() == 5e9);
+  BOOST_TEST(ps.apply_rate->value() == 5e9);
+  BOOST_TEST((ps.aggregate == ParameterServer::Aggregate::node));
+  BOOST_TEST(ps.worker_cpu_rate->value() == 2e9);
+  BOOST_TEST(ps.server_cpu_rate->value() == 3e9);
   BOOST_TEST((ps.partition == ParameterServer::Partition::unit));
   BOOST_TEST(ps.layerwise);
 }
@@ -126,6 +130,7 @@ const std::vector<std::pair<std::string, std::string>> kNames = {
     {"zero: {stage: 2}", "fsdp shard_grad_op"},
     {"ps: {}", "ps bsp"},
     {"ps: {backup_workers: 1}", "ps bsp, 1 backup"},
+    {"ps: {aggregate: node, staleness: 1}", "ps ssp 1, by node"},
     {"ps: {staleness: 2}", "ps ssp 2"},
     {"ps: {staleness: unbounded}", "ps asp"},
     {"local_sgd: {period: 8}", "local_sgd 8"}};
@@ -146,13 +151,20 @@ BOOST_AUTO_TEST_CASE(backup_workers_need_synchronous_updates) {
              "remedy: set staleness: 0, or remove backup_workers");
 }
 
+BOOST_AUTO_TEST_CASE(what_a_server_does_by_its_host_has_no_default) {
+  const auto ps = std::get<ParameterServer>(read("ps: {}"));
+  BOOST_TEST(!ps.apply_rate.has_value());
+  BOOST_TEST(!ps.worker_cpu_rate.has_value());
+  BOOST_TEST(!ps.server_cpu_rate.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(defaults_that_were_taken_are_recorded) {
   const auto document = Document::parse("ps: {servers: 2}", "test.yaml");
   read_strategy(document->root());
-  const std::vector<std::string> expected = {"ps.staleness = 0",          "ps.backup_workers = 0",
-                                             "ps.apply_rate = 2.00 GB/s", "ps.partition = size",
-                                             "ps.layerwise = false",      "ps.warmup_rounds = 0",
-                                             "ps.local_steps = 1",        "ps.sampled_workers = 0"};
+  const std::vector<std::string> expected = {"ps.staleness = 0",     "ps.backup_workers = 0",
+                                             "ps.aggregate = none",  "ps.partition = size",
+                                             "ps.layerwise = false", "ps.warmup_rounds = 0",
+                                             "ps.local_steps = 1",   "ps.sampled_workers = 0"};
   BOOST_TEST(document->defaults_taken() == expected, boost::test_tools::per_element());
 }
 

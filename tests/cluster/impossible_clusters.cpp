@@ -57,9 +57,9 @@ constexpr Impossible kImpossible[] = {
      "head_start, name, node, nodes, shared_cores, source",
      "did you mean \"shared_cores\"?"},
     {"{use: aws_p4d, busy_cores: {slowdown: 1.2}, shared_core: 4}", "1:45",
-     "shared_core: unknown key; known keys here: busy_cores, comm_profile, fabric, "
-     "gpus_per_node, head_start, memory, name, nic, nic_burst, nic_latency, nics, nodes, "
-     "shared_cores, speed, tdp, usd_per_hour, use",
+     "shared_core: unknown key; known keys here: busy_cores, comm_profile, cores, fabric, "
+     "gpus_per_node, head_start, host_bandwidth, memory, name, nic, nic_burst, nic_latency, nics, "
+     "nodes, shared_cores, speed, tdp, usd_per_hour, use",
      "did you mean \"shared_cores\"?"},
     {"{use: aws_p4d, shared_cores: 4, busy_cores: {slowdown: 0.9}}", "1:56",
      "busy_cores.slowdown: cores are no faster for being busy", "give 1 or more"},
@@ -72,7 +72,7 @@ constexpr Impossible kImpossible[] = {
      "(units: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)",
      ""},
     {"nodes: 1\nnode: {nvlnk: 300GBps}\n", "2:8",
-     "node.nvlnk: unknown key; known keys here: gpu, gpus, host_bandwidth, memory, nic, "
+     "node.nvlnk: unknown key; known keys here: cores, gpu, gpus, host_bandwidth, memory, nic, "
      "nic_burst, nic_latency, nics, nvlink, nvlink_latency, pcie, pcie_latency, pcie_peer_to_peer, "
      "speed, tdp, usd_per_hour",
      "did you mean \"nvlink\"?"},
@@ -155,8 +155,8 @@ constexpr Impossible kImpossible[] = {
     {"{use: aws_p4d, node: {nic: 10Gbps}}", "1:16",
      "node: `use` takes its machines from the platform; they cannot be given too",
      "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, nic_latency, "
-     "nic_burst, fabric, speed, memory, tdp, usd_per_hour, comm_profile, shared_cores, busy_cores, "
-     "head_start"},
+     "nic_burst, host_bandwidth, cores, fabric, speed, memory, tdp, usd_per_hour, comm_profile, "
+     "shared_cores, busy_cores, head_start"},
     {"{use: aws_p4d, memory: 0B}", "1:24", "memory: expected a size above zero; got 0B", ""},
 };
 
