@@ -58,7 +58,8 @@ std::vector<std::vector<double>> errors_of_jobs(const Scenario& scenario, const 
 void shift_compute(Schedule& schedule, const std::vector<double>& errors, double shift) {
   for (std::size_t p = 0; p < schedule.programs.size(); ++p) {
     for (Op& op : schedule.programs[p].ops) {
-      if (is_costed(schedule.programs[p], op)) std::get<Compute>(op.work).duration *= std::exp(shift * errors[p]);
+      if (is_costed(schedule.programs[p], op))
+        std::get<Compute>(op.work).duration *= std::exp(shift * errors[p]);
     }
   }
 }

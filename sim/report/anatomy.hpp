@@ -16,7 +16,7 @@ struct Anatomy {
   /// each.
   std::map<std::string, Seconds> exposed_by;
   Seconds waiting_for_peers;  ///< idle before a collective that others have not reached
-  /// Idle while a server has the rank's gradient in its queue or at work.
+  /// Idle while a server has the rank's gradient in its queue, or is at work for anybody.
   Seconds waiting_for_server;
   RankId slowest;            ///< computes longest
   double slowest_ratio = 1;  ///< its compute time over the median rank's

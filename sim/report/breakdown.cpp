@@ -29,7 +29,7 @@ bool is_computing(const Program& program) {
 std::string communication_name(const Op& op) {
   if (const auto* collective = std::get_if<Collective>(&op.work))
     return to_string(collective->kind);
-  return op.role == UpdateRole::read_parameters ? "pull" : "push";
+  return op.label.substr(0, op.label.find(' '));  // pull, push
 }
 
 void record(const Program& program, const Op& op, const Span& span, Activity& activity) {
@@ -44,6 +44,15 @@ void record(const Program& program, const Op& op, const Span& span, Activity& ac
   } else if (op.queue) {
     activity.server.push_back({span.ready, span.end});
   }
+}
+
+/// When servers are at work, for whomever.
+Intervals served(const Schedule& schedule, const Trace& trace) {
+  Intervals intervals;
+  for (const Span& span : trace.spans)
+    if (schedule.program_of(span.rank).ops[span.op.index()].queue)
+      intervals.push_back({span.start, span.end});
+  return intervals;
 }
 
 std::vector<Activity> activities(const Schedule& schedule, const Trace& trace) {
@@ -68,7 +77,7 @@ Seconds rest_of(Seconds step, Seconds used) {
 }
 
 /// What one rank does in a window, whole.
-Anatomy dissect_rank(const Activity& activity, const Interval& window) {
+Anatomy dissect_rank(const Activity& activity, const Intervals& served, const Interval& window) {
   const Intervals compute = unite(activity.compute, window);
   const Intervals communication = unite(activity.communication, window);
   Intervals both = compute;
@@ -86,7 +95,9 @@ Anatomy dissect_rank(const Activity& activity, const Interval& window) {
     anatomy.exposed_by[name] = outside(unite(intervals, window), compute);
   }
   anatomy.waiting_for_peers = outside(unite(activity.peers, window), busy);
-  anatomy.waiting_for_server = outside(unite(activity.server, window), busy);
+  Intervals servers = served;
+  servers.insert(servers.end(), activity.server.begin(), activity.server.end());
+  anatomy.waiting_for_server = outside(unite(std::move(servers), window), busy);
   return anatomy;
 }
 
@@ -138,11 +149,12 @@ std::vector<RankAnatomy> dissect_ranks(const Schedule& schedule, const Trace& tr
   check(!ranks.empty(), "no rank that computes was recorded");
 
   const std::vector<Activity> activity = activities(schedule, trace);
+  const Intervals served_at = served(schedule, trace);
   std::vector<RankAnatomy> all;
   for (const RankId rank : ranks) {
     const std::vector<Seconds>& ends = trace.iteration_end[rank.index()];
     const Interval window{first == 0 ? Seconds(0) : ends[first - 1], ends[last - 1]};
-    all.push_back({rank, dissect_rank(activity[rank.index()], window)});
+    all.push_back({rank, dissect_rank(activity[rank.index()], served_at, window)});
   }
   return all;
 }
