@@ -61,9 +61,14 @@ FlopsPerSecond Gpu::matrix_peak(Precision precision) const {
     case Precision::tf32:
       return rate_or(tf32, fp32);
     case Precision::fp16:
+    case Precision::fp16_pure:
+    case Precision::fp16_pure_autocast:
+    case Precision::fp16_master:
       return rate_or(fp16, fp32);
     case Precision::bf16:
     case Precision::bf16_pure:
+    case Precision::bf16_pure_autocast:
+    case Precision::bf16_master:
       return rate_or(bf16, fp32);
   }
   throw InternalError("internal error: a precision without a peak rate");

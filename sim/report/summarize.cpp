@@ -90,7 +90,8 @@ std::optional<double> mfu(const Basis& basis, const Report& report) {
   FlopsPerSecond peak;
   for (const RankId rank : basis.workers) {
     const Place& place = basis.facts.schedule.ranks[rank.index()].place;
-    peak += peak_for(scenario.model, scenario.cluster.node(place.node).gpu, scenario.precision);
+    peak += peak_for(scenario.model, scenario.cluster.node(place.node).gpu,
+                     compute_precision(scenario));
   }
   peak *= basis.ranks / static_cast<double>(basis.workers.size());
   if (peak <= FlopsPerSecond(0)) return std::nullopt;

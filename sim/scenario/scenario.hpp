@@ -138,6 +138,9 @@ Scenario read_scenario(const Document& document);
 /// GPUs.
 TapeDevice device_of(const Scenario& scenario);
 
+/// What its units compute in: its precision, but for what its strategy changes (computes_in).
+Precision compute_precision(const Scenario& scenario);
+
 /// Costs of one step by Cluster::groups; empty for a group without GPUs.
 std::vector<StepCosts> group_costs(const Scenario& scenario);
 

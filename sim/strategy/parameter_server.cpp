@@ -74,9 +74,7 @@ void hold_on_server(std::size_t server, const std::vector<Part>& parts, const Jo
   };
   hold(MemoryKind::parameters, part, "parameters");
   const double elements = part / parameter_element(job.precision);
-  hold(MemoryKind::optimizer_state,
-       Bytes(4) * elements * state_elements_per_parameter(job.optimizer.kind, job.precision),
-       "state");
+  hold(MemoryKind::optimizer_state, elements * optimizer_memory(job.optimizer).kept(), "state");
   hold(MemoryKind::communication, part, "copy to send");
   for (std::size_t worker = 0; worker < job.cluster.gpu_count(); ++worker)
     hold(MemoryKind::communication, part, "gradients of worker " + std::to_string(worker));

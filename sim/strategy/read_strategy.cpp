@@ -21,10 +21,8 @@ const Choices<Fsdp::Prefetch> kPrefetches = {{"backward_pre", Fsdp::Prefetch::ba
                                              {"none", Fsdp::Prefetch::none}};
 const Choices<ParameterServer::Partition> kPartitions = {
     {"size", ParameterServer::Partition::size}, {"unit", ParameterServer::Partition::unit}};
-/// Only the size of an element counts here, so both 16-bit types stand for a pure 16-bit
-/// parameter.
 const Choices<Precision> kMixedTypes = {
-    {"fp32", Precision::fp32}, {"bf16", Precision::bf16_pure}, {"fp16", Precision::bf16_pure}};
+    {"fp32", Precision::fp32}, {"bf16", Precision::bf16_pure}, {"fp16", Precision::fp16_pure}};
 
 constexpr std::int64_t kMostMicroBatches = 10'000;
 constexpr std::int64_t kMostRanks = 1'000'000;
@@ -98,6 +96,7 @@ Fsdp read_fsdp_options(Map& map, Fsdp::Sharding sharding) {
   read_shard_group(map, fsdp);
   fsdp.param_dtype = read_mixed_type(map, "param_dtype");
   fsdp.reduce_dtype = read_mixed_type(map, "reduce_dtype");
+  fsdp.buffer_dtype = read_mixed_type(map, "buffer_dtype");
   fsdp.cpu_offload = map.bool_or("cpu_offload", fsdp.cpu_offload);
   fsdp.gradient_accumulation =
       read_count(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);

@@ -39,6 +39,25 @@ std::string strategy_name(const Strategy& strategy) {
   return std::visit(Namer{}, strategy);
 }
 
+Precision computes_in(const Fsdp& options, Precision precision) {
+  if (!options.param_dtype) return computed_in(precision);
+  const bool autocast = is_autocast(precision);
+  switch (*options.param_dtype) {
+    case Precision::bf16_pure:
+      return autocast ? Precision::bf16_pure_autocast : Precision::bf16_pure;
+    case Precision::fp16_pure:
+      return autocast ? Precision::fp16_pure_autocast : Precision::fp16_pure;
+    default:
+      if (parameter_element(precision) == Bytes(4)) return precision;
+      return autocast ? Precision::bf16 : Precision::fp32;
+  }
+}
+
+Precision computes_in(const Strategy& strategy, Precision precision) {
+  const auto* fsdp = std::get_if<Fsdp>(&strategy);
+  return fsdp ? computes_in(*fsdp, precision) : computed_in(precision);
+}
+
 const std::vector<std::string>& strategy_names() {
   static const std::vector<std::string> names = {"ddp", "fsdp", "zero", "ps", "local_sgd"};
   return names;

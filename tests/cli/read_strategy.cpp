@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(every_option_of_fsdp_arrives) {
   const auto fsdp = std::get<Fsdp>(
       read("fsdp: {sharding: hybrid_shard, shard_group: 8, backward_prefetch: backward_post, "
            "forward_prefetch: true, limit_all_gathers: false, wrap: {min_num_params: 1000}, "
-           "param_dtype: bf16, reduce_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, "
+           "param_dtype: bf16, reduce_dtype: fp32, buffer_dtype: bf16, cpu_offload: true, gradient_accumulation: 2, "
            "algorithm: hierarchical}"));
   BOOST_TEST((fsdp.sharding == Fsdp::Sharding::hybrid_shard));
   BOOST_TEST(fsdp.shard_group == 8);
@@ -71,6 +71,7 @@ BOOST_AUTO_TEST_CASE(every_option_of_fsdp_arrives) {
   BOOST_TEST(fsdp.min_num_params == 1000);
   BOOST_TEST(parameter_element(*fsdp.param_dtype).value() == 2);
   BOOST_TEST(parameter_element(*fsdp.reduce_dtype).value() == 4);
+  BOOST_TEST(parameter_element(*fsdp.buffer_dtype).value() == 2);
   BOOST_TEST(fsdp.cpu_offload);
   BOOST_TEST(fsdp.gradient_accumulation == 2);
   BOOST_TEST((fsdp.algorithm == CollectiveAlgorithm::hierarchical));
