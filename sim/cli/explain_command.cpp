@@ -125,6 +125,8 @@ void explain_command(const ExplainCommand& command) {
         fmt::format("{}: error: jobs: what bounds a step beside other jobs is not "
                     "explained\nremedy: without jobs, on the nodes of this one",
                     scenario.file));
+  check_outputs(
+      {{"--output", command.output}, {"--html", command.html}, {"--trace", command.trace}});
   const RunPlan plan = plan_simulation(scenario);
   const Machine machine = machine_of(plan, scenario);
   check_size(scenario, machine);

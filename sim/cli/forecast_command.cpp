@@ -201,6 +201,7 @@ void check_command(const ForecastCommand& command) {
 void forecast_command(const ForecastCommand& command) {
   check_command(command);
   const FittedCurves fitted = fit_curves(command.curves);
+  check_outputs({{"--output", command.output}, {"--html", command.html}}, {command.scenario});
   const TrainingSetting asked = asked_setting(command, fitted);
   std::vector<TrainingPlan> plans =
       command.scenario.empty()

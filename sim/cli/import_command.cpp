@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
 #include "cli/commands.hpp"
 #include "profile/import.hpp"
 
@@ -38,10 +39,11 @@ void import_command(const ImportCommand& command) {
   options.nccl_tests.nodes = command.nodes;
   options.nccl_tests.in_place = command.in_place;
   const bool tables = command.form == "points";
+  check_outputs({{"--output", command.output}}, command.files);
   const ImportedProfile profile =
       tables ? import_points(command.files, options) : import_nccl_tests(command.files, options);
   for (const std::string& line : profile.left_out)
-    fmt::print(stderr, "warning: left out a damaged row: {}\n", line);
+    tell(fmt::format("warning: left out a damaged row: {}\n", line));
   write_result(command.output, profile.text);
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/number.hpp"
 #include "report/csv_table.hpp"
 #include "report/json_view.hpp"
 #include "report/prediction_interval.hpp"
@@ -110,7 +111,18 @@ std::vector<std::string> cells_of(const CsvRow& row, const std::vector<std::stri
 
 }  // namespace
 
-std::string csv_field(const std::string& text) {
+namespace {
+
+/// Spreadsheets take a cell that begins so for a formula.
+bool looks_like_a_formula(const std::string& text) {
+  return !text.empty() && std::string_view("=+-@\t\r").find(text[0]) != std::string_view::npos &&
+         !decimal_number(text);
+}
+
+}  // namespace
+
+std::string csv_field(const std::string& given) {
+  const std::string text = looks_like_a_formula(given) ? "'" + given : given;
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string result = "\"";
   for (const char c : text) {
