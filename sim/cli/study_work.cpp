@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/measured_job.hpp"
 #include "base/printable.hpp"
+#include "cli/measured_job.hpp"
 #include "cli/simulate.hpp"
 #include "engine/engine.hpp"
 #include "study/content_key.hpp"
