@@ -258,7 +258,8 @@ Scenario read_whole(const Document& document) {
     scenario.comm = load_comm_profile(scenario.cluster);
     if (scenario.cluster.gpu_count() == 0) cluster.fail("a cluster without a GPU trains nothing");
     if (scenario.whole_step) check_whole_step(model, scenario);
-    if (has_given_times(scenario.model) && !scenario.given_at) check_given_times(model, cluster);
+    if (has_given_times(scenario.model) && !model.as_map().has("measured_at"))
+      check_given_times(model, cluster);
   });
   const Value strategy = root.require("strategy");
   const bool has_strategy = read_part([&] { scenario.strategy = read_strategy(strategy); });
