@@ -3,10 +3,15 @@
 #include <pthread.h>
 #endif
 
+#include <cerrno>
+
+#include "base/child_process.hpp"
 #include "base/error.hpp"
 #include "base/program.hpp"
+#include "base/stop_signal.hpp"
 #include "cli/arguments.hpp"
 #include "cli/command_line.hpp"
+#include "config/files_read.hpp"
 
 namespace rehearse {
 namespace {
@@ -22,6 +27,7 @@ void add_list(CLI::App& app, std::string& what) {
 
 /// Parses the command line and runs the subcommand that it names.
 ExitCode run_command_line(int argc, char** argv) {
+  const FilesKept kept;
   CLI::App app("Rehearse a training run before renting the cluster.", "rehearse");
   app.set_version_flag("--version", "rehearse " REHEARSE_VERSION);
   app.require_subcommand(1);
@@ -67,7 +73,20 @@ void fork_without_freed_memory() {
 }  // namespace
 }  // namespace rehearse
 
+#ifdef REHEARSE_MIMALLOC
+/// Debian's mimalloc is compiled as C: where an operator new finds no memory it tells its handler of
+/// errors, and aborts. Libraries initialise themselves before main(), and this comes before them.
+[[gnu::section(".preinit_array"), gnu::used]] static void (*const before_libraries)() = [] {
+  mi_register_error(
+      [](int error, void*) {
+        if (error == ENOMEM) rehearse::end_out_of_memory();
+      },
+      nullptr);
+};
+#endif
+
 int main(int argc, char** argv) {
   rehearse::fork_without_freed_memory();
+  rehearse::end_at_stop_signals();
   return rehearse::run_program([&] { return rehearse::run_command_line(argc, argv); });
 }

@@ -18,7 +18,7 @@ void add_machine_options(CLI::App& app, const Invocation& invocation) {
       ->delimiter(',')
       ->type_name("NAME,...");
   app.add_option("--precision", request->precisions,
-                 "fp32, tf32, bf16, fp16, bf16_pure; by default fp32, on GPUs tf32 and bf16 too")
+                 "fp32, tf32, bf16, fp16, bf16_pure, bf16_pure_autocast; by default fp32, on GPUs tf32 and bf16 too")
       ->delimiter(',')
       ->check(CLI::IsMember(precision_names()))
       ->type_name("NAME,...");

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "server/socket.hpp"
 
 namespace rehearse {
 namespace {
@@ -17,12 +18,19 @@ std::string meeting_place(const RankEnvironment& ranks) {
   return fmt::format("at {}:{}", ranks.master_address, ranks.master_port);
 }
 
+/// A socket for the store of rank 0; -1: it may listen at every address.
+int bound_socket(const RankEnvironment& ranks) {
+  if (ranks.rank != 0 || ranks.store_address.empty()) return -1;
+  return bind_to({ranks.store_address, static_cast<std::uint16_t>(ranks.master_port)}).release();
+}
+
 Store make_store(const RankEnvironment& ranks, Milliseconds timeout) {
   if (!ranks.store_file.empty())
     return make_file_store(ranks.store_file, ranks.world_size, timeout);
   return make_tcp_store({.address = ranks.master_address,
                          .port = ranks.master_port,
                          .is_server = ranks.rank == 0,
+                         .bound_socket = bound_socket(ranks),
                          .world_size = ranks.world_size,
                          .timeout = timeout});
 }

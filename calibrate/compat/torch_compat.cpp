@@ -30,6 +30,14 @@ void without_libuv(Options& options) {
   if constexpr (requires { options.useLibUV; }) options.useLibUV = false;
 }
 
+/// Before 2.0 a store listens at every address.
+template <class Options>
+void listen_at(Options& options, int bound_socket) {
+  if constexpr (requires { options.masterListenFd = bound_socket; }) {
+    if (bound_socket >= 0) options.masterListenFd = bound_socket;
+  }
+}
+
 /// Before 2.0 a back end is a process group; since then it is put into one, whose constructor took
 /// its options along before 2.6.
 template <class Group, class Backend>
@@ -148,6 +156,7 @@ Store make_tcp_store(const TcpStoreOptions& options) {
   given.waitWorkers = false;
   given.timeout = options.timeout;
   without_libuv(given);
+  listen_at(given, options.bound_socket);
   return c10::make_intrusive<c10d::TCPStore>(options.address, given);
 }
 

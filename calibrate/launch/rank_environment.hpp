@@ -6,6 +6,9 @@
 
 namespace rehearse {
 
+/// Where ranks of one node reach each other, and nobody else does.
+inline constexpr const char* kLoopback = "127.0.0.1";
+
 /// Who a training process is among all that train together, and where they meet.
 struct RankEnvironment {
   int rank = 0;
@@ -15,6 +18,8 @@ struct RankEnvironment {
   std::string master_address = "127.0.0.1";  ///< where rank 0 listens
   int master_port = 29500;
   std::string store_file = {};  ///< where ranks of one node meet instead; empty: at the master
+  /// Where LibTorch's store listens on rank 0; empty: at every address of the node.
+  std::string store_address = {};
   /// This node's address as the others reach it; empty: whatever its name resolves to.
   std::string own_address = {};
 };

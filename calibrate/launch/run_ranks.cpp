@@ -2,45 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-
 #include "base/error.hpp"
+#include "launch/meeting_folder.hpp"
 
 namespace rehearse {
 namespace {
 
 constexpr std::chrono::milliseconds kPollInterval{100};
 
-/// A folder for the file through which the ranks find each other; removed with all in it.
-class MeetingFolder {
- public:
-  MeetingFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "rehearse-ranks-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) {
-      throw MissingError(fmt::format("error: no temporary folder: {}", std::strerror(errno)));
-    }
-    path_ = name;
-  }
-  ~MeetingFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  MeetingFolder(const MeetingFolder&) = delete;
-  MeetingFolder& operator=(const MeetingFolder&) = delete;
-  std::string store_file() const { return path_ / "store"; }
-
- private:
-  std::filesystem::path path_;
-};
-
 RankEnvironment environment_of(int rank, int nproc, const std::string& store_file) {
   RankEnvironment environment;
   environment.rank = environment.local_rank = rank;
   environment.world_size = environment.local_world_size = nproc;
   environment.store_file = store_file;
+  environment.own_address = kLoopback;
   return environment;
 }
 

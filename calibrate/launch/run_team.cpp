@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <optional>
 
 #include "base/error.hpp"
+#include "launch/meeting_folder.hpp"
 #include "launch/team_link.hpp"
 #include "server/socket_address.hpp"
 
@@ -59,9 +61,17 @@ std::vector<std::string> lead(const RankEnvironment& self, const TeamWork& team,
   TeamHub hub(self, seconds(limits.meeting));
   RankEnvironment rank = self;
   if (rank.own_address.empty()) rank.own_address = hub.own_address();
+  if (rank.own_address.empty()) rank.own_address = kLoopback;  // it is alone
   TeamStart start;
   const Socket reserved = reserve_port();
   start.store_port = rank.master_port = port_of(reserved);
+  rank.store_address = hub.common_address();
+  if (!rank.store_address.empty()) rank.master_address = rank.store_address;
+  std::optional<MeetingFolder> folder;
+  if (self.local_world_size == self.world_size) {
+    folder.emplace();
+    start.store_file = rank.store_file = folder->store_file();
+  }
   if (team.announce) start.announced = team.announce(rank.own_address);
   hub.tell_start(start);
   ChildRanks children;
@@ -90,6 +100,7 @@ void follow(const RankEnvironment& self, const TeamWork& team, const RunLimits& 
   if (rank.own_address.empty()) rank.own_address = spoke.own_address();
   const TeamStart start = spoke.await_start(seconds(limits.meeting));
   rank.master_port = start.store_port;
+  rank.store_file = start.store_file;
   ChildRanks children;
   children.start(rank, [&](const RankEnvironment& who) { return team.work(who, start.announced); });
   // Rank 0 decides when a failure ends the run: it alone sees what came first.

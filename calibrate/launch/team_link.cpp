@@ -49,14 +49,26 @@ Endpoint master_of(const RankEnvironment& self) {
   return {self.master_address, static_cast<std::uint16_t>(self.master_port)};
 }
 
+/// The one address at which all ranks can come; empty where that is not known: a name of several
+/// addresses, or of the loopback though there are other nodes (Debian names a host 127.0.1.1).
+std::string address_to_listen_at(const RankEnvironment& self) {
+  if (self.local_world_size == self.world_size) return self.master_address;
+  const std::vector<std::string> all = addresses_of(self.master_address);
+  if (all.size() != 1 || is_loopback(all.front()) || !is_own_address(all.front())) return "";
+  return all.front();
+}
+
 Socket listen_as_master(const RankEnvironment& self) {
   try {
-    return listen_on({"", static_cast<std::uint16_t>(self.master_port)});
+    return listen_on({address_to_listen_at(self), static_cast<std::uint16_t>(self.master_port)});
   } catch (const MissingError& error) {
     throw MissingError(
         fmt::format("{}\nremedy: set MASTER_PORT to a free port on every node", error.what()));
   }
 }
+
+/// What TeamStart says as text.
+std::string text_of(const TeamStart& start) { return start.store_file + "\n" + start.announced; }
 
 }  // namespace
 
@@ -104,6 +116,9 @@ void TeamHub::meet(const Socket& listening, Seconds limit) {
         own_address_ = guest->own_host;
       }
       if (greeted) {
+        const bool first = std::ranges::none_of(connections_, [](const auto& c) { return !!c; });
+        if (first) common_address_ = guest->own_host;
+        if (common_address_ != guest->own_host) common_address_.clear();
         connections_[static_cast<std::size_t>(rank)] =
             std::make_unique<Connection>(std::move(guest->connection));
       }
@@ -123,7 +138,7 @@ void TeamHub::meet(const Socket& listening, Seconds limit) {
 
 /// Whether this connection is of a rank that was awaited.
 bool TeamHub::greet(Connection& connection, int& rank) {
-  const auto hello = connection.receive(kLongestText);
+  const auto hello = connection.receive(0);  // which has no body
   if (!hello) return false;
   rank = static_cast<int>(hello->header.worker);
   const bool known = hello->header.kind == MessageKind::hello && rank > 0 && rank < world_size_;
@@ -143,7 +158,7 @@ bool TeamHub::greet(Connection& connection, int& rank) {
 }
 
 void TeamHub::tell_start(const TeamStart& start) {
-  tell_all(MessageKind::begin, start.announced, static_cast<std::uint64_t>(start.store_port));
+  tell_all(MessageKind::begin, text_of(start), static_cast<std::uint64_t>(start.store_port));
 }
 
 void TeamHub::receive() {
@@ -208,7 +223,10 @@ TeamStart TeamSpoke::await_start(Seconds limit) {
   const Deadline deadline(limit);
   while (!deadline.passed()) {
     if (const auto message = receive()) {
-      return {static_cast<int>(message->header.version), text_of(*message)};
+      const std::string text = text_of(*message);
+      const std::size_t end = std::min(text.find('\n'), text.size());
+      return {static_cast<int>(message->header.version), text.substr(0, end),
+              text.substr(std::min(end + 1, text.size()))};
     }
     std::this_thread::sleep_for(kTurn);
   }

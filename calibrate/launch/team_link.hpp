@@ -12,19 +12,23 @@ namespace rehearse {
 
 /// What rank 0 tells the others once all are there.
 struct TeamStart {
-  int store_port = 0;     ///< free on rank 0's node: where LibTorch's store is to listen
-  std::string announced;  ///< as TeamWork::announce gave it
+  int store_port = 0;      ///< free on rank 0's node: where LibTorch's store is to listen
+  std::string store_file;  ///< in its place where all ranks are on one node; else empty
+  std::string announced;   ///< as TeamWork::announce gave it
 };
 
 /// Rank 0's side of a team: one connection from the process of every other rank.
 class TeamHub {
  public:
-  /// Listens at the master's port until all ranks are there. MissingError that names those that did
+  /// Listens at the master's address and port until all ranks are there; at every address of this
+  /// node where the master's name stands for several, or for none that others reach. MissingError that names those that did
   /// not come in time, or the port that is in use.
   TeamHub(const RankEnvironment& self, Seconds limit);
 
   /// This node's address as the others reach it; empty where there are no others.
   const std::string& own_address() const { return own_address_; }
+  /// The address at which all others came; empty where they came at several.
+  const std::string& common_address() const { return common_address_; }
   void tell_start(const TeamStart& start);
 
   /// Takes what has come. A rank whose connection is lost before its result has ended.
@@ -43,7 +47,7 @@ class TeamHub {
   void tell_all(MessageKind kind, const std::string& text, std::uint64_t number);
 
   int world_size_;
-  std::string own_address_;
+  std::string own_address_, common_address_;
   std::vector<std::unique_ptr<Connection>> connections_;  ///< by rank; none for rank 0
   std::vector<RankEnd> ends_;
 };

@@ -31,6 +31,9 @@ std::string unsupported(Precision precision, torch::Device device) {
     return "fp16 (autocast with torch.cuda.amp's loss scaling) needs a GPU; measure bf16";
   }
   if (precision == Precision::tf32 && !device.is_cuda()) return "tf32 needs a GPU";
+  if (has_master_weights(precision)) {
+    return to_string(precision) + " computes as bf16_pure does; measure that";
+  }
   return "";
 }
 
@@ -38,11 +41,11 @@ void apply_precision(Precision precision, const Chain& chain) {
   const bool tf32 = precision == Precision::tf32;
   at::globalContext().setAllowTF32CuBLAS(tf32);
   at::globalContext().setAllowTF32CuDNN(tf32);
-  if (precision == Precision::bf16_pure) move_to(chain, torch::kBFloat16);
+  if (parameter_element(precision) == Bytes(2)) move_to(chain, torch::kBFloat16);
 }
 
 torch::ScalarType input_type(Precision precision) {
-  return precision == Precision::bf16_pure ? torch::kBFloat16 : torch::kFloat32;
+  return parameter_element(precision) == Bytes(2) ? torch::kBFloat16 : torch::kFloat32;
 }
 
 AutocastScope::AutocastScope(Precision precision, torch::Device device)

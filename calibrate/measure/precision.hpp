@@ -10,11 +10,11 @@
 namespace rehearse {
 
 /// Why `precision` cannot be measured on `device`; empty where it can. tf32 and fp16 need a
-/// GPU.
+/// GPU, and master weights are no matter of what is measured.
 std::string unsupported(Precision precision, torch::Device device);
 
 /// Sets what holds for the whole process (tf32 matrix products) and converts the chain's parameters
-/// (bf16_pure).
+/// (bf16_pure, bf16_pure_autocast).
 void apply_precision(Precision precision, const Chain& chain);
 
 /// The type of a batch's images.

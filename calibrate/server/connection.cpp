@@ -17,7 +17,8 @@ bool Connection::fill(std::span<std::byte> bytes, std::size_t& done) {
   return true;
 }
 
-std::optional<Connection::Message> Connection::receive(std::uint64_t largest) {
+std::optional<Connection::Message> Connection::receive(std::uint64_t largest,
+                                                       std::uint64_t at_once) {
   if (!fill(writable_bytes_of(incoming_.header), header_done_)) return std::nullopt;
   const Header& header = incoming_.header;
   if (header.magic != Header::kMagic || header.size > largest) {
@@ -25,8 +26,11 @@ std::optional<Connection::Message> Connection::receive(std::uint64_t largest) {
     open_ = false;
     return std::nullopt;
   }
-  if (incoming_.body.size() != header.size) incoming_.body.resize(header.size);
-  if (!fill(incoming_.body, body_done_)) return std::nullopt;
+  for (std::vector<std::byte>& body = incoming_.body; body_done_ < header.size;) {
+    if (body.size() == body_done_)
+      body.resize(std::min(header.size, std::max<std::uint64_t>(2 * body_done_, at_once)));
+    if (!fill(body, body_done_)) return std::nullopt;
+  }
   header_done_ = body_done_ = 0;
   return std::exchange(incoming_, Message{});
 }

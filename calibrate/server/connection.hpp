@@ -27,8 +27,12 @@ class Connection {
     Header header;
     std::vector<std::byte> body;
   };
-  /// Reads what is there; a whole message once one is complete. `largest`: bytes of a body.
-  std::optional<Message> receive(std::uint64_t largest);
+  /// Memory that a peer's word is enough for; beyond it, what comes makes room.
+  static constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 20;
+
+  /// Reads what is there; a whole message once one is complete. `largest`: bytes of a body, of
+  /// which `at_once` may be allocated before they come.
+  std::optional<Message> receive(std::uint64_t largest, std::uint64_t at_once = kAtOnce);
 
   using Body = std::shared_ptr<const std::vector<std::byte>>;
   /// Queues a message and sends what the socket takes.

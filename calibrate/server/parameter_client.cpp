@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "server/connection.hpp"
 #include "server/peer_error.hpp"
 
 namespace rehearse {
@@ -18,8 +19,11 @@ std::string farewell(const Socket& socket, const Deadline& deadline, const std::
   Header header;
   receive_all(socket, writable_bytes_of(header), deadline, name);
   while (header.magic == Header::kMagic && header.kind == MessageKind::parameters) {
-    std::vector<std::byte> skipped(header.size);
-    receive_all(socket, skipped, deadline, name);
+    std::vector<std::byte> skipped(std::min(header.size, Connection::kAtOnce));
+    for (std::uint64_t left = header.size; left > 0; left -= skipped.size()) {
+      skipped.resize(std::min<std::uint64_t>(left, skipped.size()));
+      receive_all(socket, skipped, deadline, name);
+    }
     receive_all(socket, writable_bytes_of(header), deadline, name);
   }
   if (header.magic != Header::kMagic || header.kind != MessageKind::failure) return {};

@@ -93,7 +93,10 @@ class Server {
 
   void serve(Connection& connection) {
     connection.flush();
-    while (auto message = connection.receive(part_size_.value_or(kLargestPart))) {
+    const std::uint64_t largest = part_size_.value_or(kLargestPart);
+    // Who was greeted sends whole parts, and is worth the memory.
+    const std::uint64_t at_once = worker_of(connection) ? largest : Connection::kAtOnce;
+    while (auto message = connection.receive(largest, at_once)) {
       take(connection, std::move(*message));
       if (all_joined()) deadline_ = Deadline(options_.silence_timeout);
     }

@@ -33,13 +33,14 @@ void read_snapshots(const std::filesystem::path& file,
                     const std::function<void(const ServerSnapshot&)>& take) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw MissingError(fmt::format("{}: error: cannot read this file", file.string()));
+  const std::uintmax_t size = std::filesystem::file_size(file);
   Head head;
   std::vector<std::byte> parameters;
   while (stream.read(reinterpret_cast<char*>(&head), sizeof head)) {
-    parameters.resize(head.size);
+    parameters.resize(std::min<std::uintmax_t>(head.size, size));
     stream.read(reinterpret_cast<char*>(parameters.data()),
-                static_cast<std::streamsize>(head.size));
-    if (!stream)
+                static_cast<std::streamsize>(parameters.size()));
+    if (!stream || head.size > size)
       throw MissingError(fmt::format("{}: error: ends within a snapshot", file.string()));
     take({head.version, Seconds(head.applied), parameters});
   }

@@ -121,6 +121,8 @@ Socket listen_on(const Endpoint& endpoint) {
   return listening;
 }
 
+Socket bind_to(const Endpoint& endpoint) { return bound_to(endpoint); }
+
 // Linux lets sockets that all may reuse an address share it until one of them listens, and hands
 // out no port that any of them has.
 Socket reserve_port() { return bound_to({"", 0}); }

@@ -30,6 +30,8 @@ class Socket {
   ~Socket();
 
   int descriptor() const { return descriptor_; }
+  /// Gives the descriptor away.
+  int release() { return std::exchange(descriptor_, -1); }
 
  private:
   int descriptor_ = -1;
@@ -38,6 +40,9 @@ class Socket {
 /// Listens on `endpoint`; port 0 takes a free one. MissingError if the port is in use or the host
 /// is not of this machine.
 Socket listen_on(const Endpoint& endpoint);
+
+/// Bound to `endpoint` only, for somebody else to listen.
+Socket bind_to(const Endpoint& endpoint);
 
 /// A free port at every address of this machine: nobody else is given it as long as the socket
 /// lives, connections to it are refused, and one program that names it may listen there.

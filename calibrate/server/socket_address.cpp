@@ -1,5 +1,6 @@
 #include "server/socket_address.hpp"
 
+#include <fmt/format.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -44,6 +45,41 @@ std::string peer_host(const Socket& connected) {
   auto* plain = reinterpret_cast<sockaddr*>(&address);
   if (getpeername(connected.descriptor(), plain, &size) != 0) return {};  // closed by now
   return numeric(plain, size);
+}
+
+std::vector<std::string> addresses_of(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  const int code = getaddrinfo(host.c_str(), nullptr, &hints, &list);
+  if (code != 0) {
+    throw MissingError(
+        fmt::format("error: the host \"{}\" is not known: {}", host, gai_strerror(code)));
+  }
+  std::vector<std::string> all;
+  for (const addrinfo* one = list; one != nullptr; one = one->ai_next)
+    all.push_back(numeric(one->ai_addr, one->ai_addrlen));
+  freeaddrinfo(list);
+  return all;
+}
+
+bool is_loopback(const std::string& address) {
+  return address == "::1" || address.starts_with("127.");
+}
+
+bool is_own_address(const std::string& address) {
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) return false;
+  const std::unique_ptr<ifaddrs, FreeInterfaces> list(first);
+  for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr) continue;
+    const int family = one->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    if (numeric(one->ifa_addr, size) == address) return true;
+  }
+  return false;
 }
 
 std::optional<std::string> interface_host(const std::string& interface) {

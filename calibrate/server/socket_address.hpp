@@ -2,10 +2,18 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "server/socket.hpp"
 
 namespace rehearse {
+
+/// The addresses, in digits, that a host's name stands for. MissingError if it is not known.
+std::vector<std::string> addresses_of(const std::string& host);
+/// Whether an address is one that only this machine reaches: 127.x.x.x or ::1.
+bool is_loopback(const std::string& address);
+/// Whether an address is of one of this machine's interfaces.
+bool is_own_address(const std::string& address);
 
 /// The numeric address of this end of a connection: what this node is called on the network that
 /// the connection goes over.

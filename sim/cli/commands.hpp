@@ -100,6 +100,7 @@ struct ImportCommand {
   std::string form;  ///< "nccl-tests" or "points"
   std::vector<std::filesystem::path> files;
   std::string name, hardware, source;  ///< empty: as the files say
+  std::string links;                   ///< of the machine, a YAML map; empty: not known
   std::string collective;              ///< what an nccl-tests log leaves out; empty: it says so
   std::optional<int> ranks, nodes;
   bool in_place = false;

@@ -25,6 +25,7 @@ void curves_command(const CurvesCommand& command) {
   std::vector<NamedCurve> runs;
   for (const std::filesystem::path& file : command.curves)
     runs.push_back({file.string(), read_curve(file)});
+  check_outputs({{"--output", command.output}, {"--html", command.html}});
   const CurvesReport report = report_of(std::move(runs));
   if (!command.html.empty()) write_file(command.html, page_of(report));
   write_result(command.output, render(report, command));

@@ -5,11 +5,12 @@
 
 #include "scenario/speed_spread.hpp"
 #include "schedule/jitter.hpp"
+#include "strategy/server_host.hpp"
 
 namespace rehearse {
 namespace {
 
-enum class Source { compute, communication, fleet };
+enum class Source { compute, communication, server, fleet };
 
 /// The second is the first that is like all others.
 constexpr std::uint32_t kShiftedSteps = 2;
@@ -23,10 +24,12 @@ std::size_t group_index(const Cluster& cluster, NodeId node) {
   return static_cast<std::size_t>(&cluster.group_of(node) - cluster.groups.data());
 }
 
-/// Compute on the GPUs and the launches that feed it; servers apply at rates that are given.
-bool is_costed(const Op& op) {
-  return op.phase != Phase::server && op.phase != Phase::communication &&
-         std::holds_alternative<Compute>(op.work);
+/// Compute on the GPUs and the launches that feed it. Servers have an error of their own, and what
+/// a CPU does beside a message is given.
+bool is_costed(const Program& program, const Op& op) {
+  const bool beside_messages =
+      op.lane && program.lanes[op.lane->index()].kind == LaneKind::communication;
+  return op.phase != Phase::server && !beside_messages && std::holds_alternative<Compute>(op.work);
 }
 
 /// Half-widths of the programs' compute: like ranks of a program have like GPUs.
@@ -55,7 +58,29 @@ std::vector<std::vector<double>> errors_of_jobs(const Scenario& scenario, const 
 void shift_compute(Schedule& schedule, const std::vector<double>& errors, double shift) {
   for (std::size_t p = 0; p < schedule.programs.size(); ++p) {
     for (Op& op : schedule.programs[p].ops) {
-      if (is_costed(op)) std::get<Compute>(op.work).duration *= std::exp(shift * errors[p]);
+      if (is_costed(schedule.programs[p], op))
+        std::get<Compute>(op.work).duration *= std::exp(shift * errors[p]);
+    }
+  }
+}
+
+/// The parameter server whose rate follows from its host; nothing where there is none.
+const ParameterServer* derived_server(const Scenario& scenario) {
+  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  return server != nullptr && !server->apply_rate ? server : nullptr;
+}
+
+/// What servers do with gradients goes at one end of what their hosts' memory allows.
+void shift_servers(const ParameterServer& options, RunPlan& plan, double shift) {
+  const std::vector<HostTraffic> traffic = server_traffic(options, plan.cluster);
+  for (Program& program : plan.schedule.programs) {
+    for (Op& op : program.ops) {
+      const bool applies =
+          op.role == UpdateRole::apply_update || op.role == UpdateRole::gather_gradient;
+      auto* compute = std::get_if<Compute>(&op.work);
+      if (!applies || !compute) continue;
+      const HostTraffic& host = traffic.at(op.queue->index());
+      compute->duration *= host.best / (shift > 0 ? host.low : host.high);
     }
   }
 }
@@ -71,7 +96,10 @@ void slow_links(Cluster& cluster, double factor) {
     if (node.nvlink) slow(*node.nvlink);
     slow(node.pcie);
     node.pcie.host_bandwidth *= 1 / factor;
+    node.pcie.staged_rate *= 1 / factor;
     node.nic_bandwidth *= 1 / factor;
+    node.transport.rate *= 1 / factor;
+    node.transport.per_message *= factor;
     node.nic_latency *= factor;
   }
   std::visit(
@@ -105,6 +133,7 @@ void shift_compute(RunPlan& plan, const std::vector<std::vector<double>>& errors
 }
 
 void slow_links(RunPlan& plan, double factor) {
+  plan.links_slowed = factor;
   slow_links(plan.cluster, factor);
   if (plan.others) slow_links(plan.others->cluster, factor);
 }
@@ -119,6 +148,16 @@ RunPlan with_another_fleet(const Scenario& scenario, const RunPlan& plan, double
   return another;
 }
 
+/// NICs of less than 100 Gbit/s of which nobody says whether they go over TCP may do either.
+void take_transport(Cluster& cluster, double shift) {
+  const auto kind = shift < 0 ? NicTransport::Kind::rdma : NicTransport::Kind::tcp;
+  for (NodeGroup& group : cluster.groups) {
+    NicTransport& transport = group.node.transport;
+    if (!transport.stated && transport.kind == NicTransport::Kind::tcp)
+      transport = transport_of(kind);
+  }
+}
+
 /// In this process, which can simulate no more then.
 Headline shifted_headline(const Scenario& scenario, const RunPlan& plan, Source source,
                           const std::vector<std::vector<double>>& errors, double shift) {
@@ -131,12 +170,16 @@ Headline shifted_headline(const Scenario& scenario, const RunPlan& plan, Source 
     shift_compute(shifted, errors, shift);
   } else if (source == Source::fleet) {
     return simulated_headline(scenario, shifted, scenario.comm.get());
+  } else if (source == Source::server) {
+    shift_servers(*derived_server(scenario), shifted, shift);
   } else if (comm.transport) {  // between nodes the links' rates are known
     comm.transport = comm.transport->shifted(shift);
-    comm.shift = shift;
+    shifted.shift = shift;
   } else {
+    take_transport(shifted.cluster, shift);
+    if (shifted.others) take_transport(shifted.others->cluster, shift);
     slow_links(shifted, std::exp(shift * kLinksError));
-    comm.shift = shift;
+    shifted.shift = shift;
   }
   return simulated_headline(scenario, shifted, scenario.comm ? &comm : nullptr);
 }
@@ -172,6 +215,7 @@ ShiftedRuns::ShiftedRuns(const Scenario& scenario, const RunPlan& plan,
     add("compute", Source::compute);
   if (communicates(plan.schedule)) add("communication", Source::communication);
   if (scenario.run.usual_spread || scenario.run.usual_jitter) add("fleet", Source::fleet);
+  if (derived_server(scenario)) add("server", Source::server);
 }
 
 std::vector<ErrorSource> ShiftedRuns::error_sources(const Trace& trace) {

@@ -8,18 +8,12 @@
 
 namespace rehearse {
 
-/// Half-width of the 90 % interval of ln(time) of communication that the links' rates alone cost.
-/// At 64 MiB seven of the eight shipped curves take between 0.8 and 1.74 times (ln -0.19 to 0.55)
-/// as long as a ring at the rates of their clusters in platforms/; the eighth, four A100s on PCIe
-/// across two sockets, takes 4.5 times as long.
-inline constexpr double kLinksError = 0.55;
-
 /// A plan simulated with compute, then with communication, then with what is taken for granted of
-/// how GPUs differ, at both ends of their intervals, each in a process of its own beside this one.
-/// To be started before this process simulates.
+/// how GPUs differ, then with what parameter servers' hosts allow, at both ends of their intervals,
+/// each in a process of its own beside this one. To be started before this process simulates.
 ///
 /// Where steps are alike (steps_alike) and there is no parameter server, two are enough.
-/// Sources without an error (given times, one GPU) are left out.
+/// Sources without an error (given times, one GPU, a given apply rate) are left out.
 class ShiftedRuns {
  public:
   ShiftedRuns(const Scenario& scenario, const RunPlan& plan, const std::vector<StepCosts>& costs);

@@ -44,11 +44,12 @@ RunFacts facts_of(const Scenario& scenario, const Schedule& schedule, const Trac
 }
 
 /// Once per process.
-Trace play(const Machine& machine, std::size_t span_limit) {
+Trace play(const Scenario& scenario, const Machine& machine, std::size_t span_limit) {
   EngineOptions options;
   options.fidelity = machine.fidelity;
   options.comm = machine.comm ? &*machine.comm : nullptr;
   options.span_limit = span_limit;
+  options.enough = until_steady(scenario, machine.schedule);
   return run(machine.schedule, machine.cluster, options);
 }
 
@@ -68,7 +69,7 @@ void check_size(const Scenario& scenario, const Machine& machine) {
 std::string measured(const Scenario& scenario, const Machine& whole) {
   Scenario for_short = scenario;
   const Machine machine = shortened(whole, for_short.run.warmup_steps);
-  const Trace trace = play(machine, 0);
+  const Trace trace = play(for_short, machine, 0);
   const Headline figures = headline(facts_of(for_short, machine.schedule, trace, ""));
   return Json{{"step", figures.step_time.value()}, {"rate", figures.samples_per_s}}.dump();
 }
@@ -125,11 +126,13 @@ void explain_command(const ExplainCommand& command) {
         fmt::format("{}: error: jobs: what bounds a step beside other jobs is not "
                     "explained\nremedy: without jobs, on the nodes of this one",
                     scenario.file));
+  check_outputs(
+      {{"--output", command.output}, {"--html", command.html}, {"--trace", command.trace}});
   const RunPlan plan = plan_simulation(scenario);
   const Machine machine = machine_of(plan, scenario);
   check_size(scenario, machine);
   std::vector<Alternative> answers = answers_of(scenario, machine, command);
-  const Trace trace = play(machine, kMostSpans);
+  const Trace trace = play(scenario, machine, kMostSpans);
   const Explanation explanation =
       explain(facts_of(scenario, machine.schedule, trace, plan.fidelity_name), machine,
               base_of(scenario, machine, trace), std::move(answers));

@@ -74,7 +74,8 @@ std::vector<std::string> with_bound(const ForecastCommand& command, const std::s
 /// Simulates once, in a child process: SimGrid can do so only once in each.
 std::string simulate_pace(const ForecastCommand& command,
                           const std::vector<std::string>& overrides) {
-  const Scenario scenario = read_question(command.scenario, overrides);
+  Scenario scenario = read_question(command.scenario, overrides);
+  if (command.whole_run) scenario.run.until = RunUntil::steps;
   const Prediction prediction = simulate(scenario, nullptr);
   const RunFacts facts{.scenario = scenario,
                        .schedule = prediction.plan.schedule,
@@ -201,6 +202,7 @@ void check_command(const ForecastCommand& command) {
 void forecast_command(const ForecastCommand& command) {
   check_command(command);
   const FittedCurves fitted = fit_curves(command.curves);
+  check_outputs({{"--output", command.output}, {"--html", command.html}}, {command.scenario});
   const TrainingSetting asked = asked_setting(command, fitted);
   std::vector<TrainingPlan> plans =
       command.scenario.empty()

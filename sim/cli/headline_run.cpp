@@ -12,6 +12,7 @@ using Json = nlohmann::json;
 std::string to_text(const Headline& figures) {
   Json json = {{"step", figures.step_time.value()}, {"rate", figures.samples_per_s}};
   if (figures.staleness) json["staleness"] = *figures.staleness;
+  if (figures.worker_step_time) json["worker"] = figures.worker_step_time->value();
   return json.dump();
 }
 
@@ -19,6 +20,7 @@ Headline from_text(const std::string& text) {
   const Json json = Json::parse(text);
   Headline figures{Seconds(json.at("step").get<double>()), json.at("rate").get<double>(), {}};
   if (json.contains("staleness")) figures.staleness = json["staleness"].get<double>();
+  if (json.contains("worker")) figures.worker_step_time = Seconds(json["worker"].get<double>());
   return figures;
 }
 

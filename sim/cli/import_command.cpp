@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
 #include "cli/commands.hpp"
 #include "profile/import.hpp"
 
@@ -20,6 +21,7 @@ CollectiveKind parse_collective(const std::string& name) {
 std::string command_line(const ImportCommand& command) {
   std::string text = "rehearse import " + command.form;
   for (const auto& file : command.files) text += " " + file.string();
+  if (!command.links.empty()) text += fmt::format(" --links \"{}\"", command.links);
   return text;
 }
 
@@ -31,6 +33,8 @@ void import_command(const ImportCommand& command) {
   options.hardware = command.hardware;
   options.source = command.source;
   options.command = command_line(command);
+  if (!command.links.empty())
+    options.links = read_comm_links(Document::parse(command.links, "--links")->root());
   if (!command.collective.empty()) {
     options.nccl_tests.collective = parse_collective(command.collective);
   }
@@ -38,10 +42,11 @@ void import_command(const ImportCommand& command) {
   options.nccl_tests.nodes = command.nodes;
   options.nccl_tests.in_place = command.in_place;
   const bool tables = command.form == "points";
+  check_outputs({{"--output", command.output}}, command.files);
   const ImportedProfile profile =
       tables ? import_points(command.files, options) : import_nccl_tests(command.files, options);
   for (const std::string& line : profile.left_out)
-    fmt::print(stderr, "warning: left out a damaged row: {}\n", line);
+    tell(fmt::format("warning: left out a damaged row: {}\n", line));
   write_result(command.output, profile.text);
 }
 

@@ -14,6 +14,9 @@ void add_import_form(CLI::App& import, const std::string& form, const std::strin
   app->add_option("--hardware", command.hardware, "What it was measured on")->type_name("TEXT");
   app->add_option("--source", command.source, "Where the numbers were published")
       ->type_name("TEXT");
+  app->add_option("--links", command.links,
+                  "Links of the machine: \"{nvlink: 300GBps, nics: 4, nic: 100Gbps}\"")
+      ->type_name("MAP");
   app->add_option("--output", command.output, "Write the profile to this file")->type_name("FILE");
   if (form == "nccl-tests") {
     app->add_option("--collective", command.collective, "Where the log does not name its program")

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/child_pool.hpp"
+#include "base/printable.hpp"
 #include "cli/measured_job.hpp"
 #include "cli/single_changes.hpp"
 #include "engine/engine.hpp"
@@ -129,7 +130,9 @@ std::vector<FittingChange> fitting_changes(
       });
   std::vector<FittingChange> fitting;
   for (std::size_t i = 0; i < ends.size(); ++i) {
-    if (ends[i].code == ExitCode::internal) throw InternalError(ends[i].text);
+    // Advice that cannot be had is missing; the answer is there without it.
+    if (ends[i].code == ExitCode::internal || ends[i].code == ExitCode::missing)
+      tell(fmt::format("not tried: {}: {}\n", changes[i].change, ends[i].text));
     // What the scenario refuses (a measured model's precision) is no change that it could make.
     if (ends[i].code == ExitCode::success && !ends[i].text.empty())
       fitting.push_back(from_json(Json::parse(ends[i].text), changes[i]));

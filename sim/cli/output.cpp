@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,8 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
+#include "config/files_read.hpp"
 
 namespace rehearse {
 namespace {
@@ -53,7 +56,49 @@ void write_file(const std::filesystem::path& file, const std::string& text) {
   }
 }
 
-void write_stdout(const std::string& text) {
+namespace {
+
+bool is_special(const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(file, ignored);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+bool is_same(const std::filesystem::path& one, const std::filesystem::path& other) {
+  if (one.empty() || other.empty()) return false;
+  std::error_code ignored;
+  if (std::filesystem::equivalent(one, other, ignored)) return true;
+  const auto place = [&](const std::filesystem::path& file) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(file), ignored);
+  };
+  return place(one) == place(other);
+}
+
+[[noreturn]] void fail_as_taken(const OutputFile& output, const std::string& by) {
+  throw InputError(fmt::format("rehearse: error: {} {}: {}\nremedy: name another file",
+                               output.option, output.file.string(), by));
+}
+
+}  // namespace
+
+void check_outputs(const std::vector<OutputFile>& outputs,
+                   const std::vector<std::filesystem::path>& taken) {
+  const std::vector<std::filesystem::path> read = FilesKept::names();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const OutputFile& one = outputs[i];
+    if (one.file.empty() || is_special(one.file)) continue;
+    const auto same = [&](const std::filesystem::path& file) { return is_same(one.file, file); };
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!outputs[j].file.empty() && same(outputs[j].file))
+        fail_as_taken(one, outputs[j].option + " writes this file, too");
+    }
+    if (std::ranges::any_of(read, same)) fail_as_taken(one, "it is an input, which is kept");
+    if (std::ranges::any_of(taken, same)) fail_as_taken(one, "its place is taken");
+  }
+}
+
+void write_stdout(const std::string& given) {
+  const std::string text = isatty(STDOUT_FILENO) == 1 ? printable(given) : given;
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (written && std::fflush(stdout) == 0) return;
   if (errno != EPIPE) fail_to_write("standard output");

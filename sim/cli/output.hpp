@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace rehearse {
 
@@ -9,7 +10,18 @@ namespace rehearse {
 /// it, then renamed. A device or a pipe is written directly. MissingError if it cannot be written.
 void write_file(const std::filesystem::path& file, const std::string& text);
 
-/// Writes to standard output. A reader that has closed its end (`| head`) has what it wanted;
+/// A file that an option names; none where the path is empty.
+struct OutputFile {
+  std::string option;  ///< "--html"
+  std::filesystem::path file;
+};
+
+/// InputError where two of the outputs are the same file, or one is a file that was read as input
+/// (FilesKept) or is among `taken`. Devices and pipes may be named as often as one likes.
+void check_outputs(const std::vector<OutputFile>& outputs,
+                   const std::vector<std::filesystem::path>& taken = {});
+
+/// Writes to standard output, printable where that is a terminal. A reader that has closed its end (`| head`) has what it wanted;
 /// anything else that cannot be written is a MissingError.
 void write_stdout(const std::string& text);
 

@@ -149,6 +149,7 @@ void add_figures(const Scenario& scenario, Bound& bound) {
 void change_machine(Cluster& cluster, const WhatIf& machine) {
   for (NodeGroup& group : cluster.groups) {
     group.node.nic_bandwidth *= machine.network;
+    group.node.transport.rate *= machine.network;
     group.node.speed *= machine.compute;
   }
   std::visit(
@@ -168,23 +169,11 @@ void change_machine(Scenario& scenario, const WhatIf& machine) {
   scenario.shared = std::make_shared<const SharedCluster>(std::move(shared));
 }
 
-/// Collectives that were measured between nodes.
-void speed_up_collectives(Scenario& scenario, double factor) {
-  if (!scenario.comm) return;
-  auto comm = std::make_shared<CommProfile>(*scenario.comm);
-  for (CommCurve& curve : comm->curves) {
-    if (curve.nodes == 1) continue;
-    for (CommSegment& segment : curve.segments) segment.busbw *= factor;
-  }
-  scenario.comm = comm;
-}
-
 }  // namespace
 
 std::string predict_if(const Document& document, const WhatIf& machine) {
   Scenario scenario = read_question(document);
   change_machine(scenario, machine);
-  if (machine.network != 1) speed_up_collectives(scenario, machine.network);
   return to_json(simulate(scenario, nullptr, false).report);
 }
 

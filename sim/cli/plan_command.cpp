@@ -2,9 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <thread>
 
+#include "base/printable.hpp"
 #include "base/stop_signal.hpp"
 #include "cli/commands.hpp"
 #include "cli/plan_bounds.hpp"
@@ -80,10 +80,13 @@ void plan_command(const PlanCommand& command) {
     return;
   }
   const std::filesystem::path folder = folder_of(command);
+  check_outputs({{"--html", command.html}},
+                {command.plan, results_file(folder), folder / "plan.json"});
   make_folder(folder);
   const std::filesystem::path file = results_file(folder);
   const FileLock lock(file.string() + ".lock");
-  if (command.fresh) std::filesystem::remove(file);
+  if (command.fresh) ResultStore::remove(file);
+  remove_temporaries(folder / "plan.json");
   ResultStore store(file);
   take_up(store, plan.study.identity, plan.study.points, command.quiet);
   const PlanResult result = searched(command, std::move(plan), with, store, shown);
@@ -93,7 +96,7 @@ void plan_command(const PlanCommand& command) {
   write_stdout(render(result, command));
   check_kept(store);
   if (result.choice) {
-    if (!command.quiet) fmt::print(stderr, "results in {}\n", folder.string());
+    if (!command.quiet) tell(fmt::format("results in {}\n", folder.string()));
     return;
   }
   throw Error(ExitCode::refuted, fmt::format("rehearse: none of {} candidates is feasible",

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-
+#include "base/printable.hpp"
 #include "base/quantity.hpp"
 
 namespace rehearse {
@@ -28,15 +27,14 @@ std::string progress_text(const SweepProgress& progress, Seconds elapsed) {
 }
 
 ProgressBar::~ProgressBar() {
-  if (drawn_) fmt::print(stderr, "\r\033[K");
+  if (drawn_) draw("\r\033[K");
 }
 
 void ProgressBar::show(const SweepProgress& progress) {
   const auto now = Clock::now();
   if (!shown_ || (drawn_ && now - last_ < kPause)) return;
   const std::chrono::duration<double> elapsed = now - start_;
-  fmt::print(stderr, "\r{}\033[K", progress_text(progress, Seconds(elapsed.count())));
-  std::fflush(stderr);
+  draw("\r" + progress_text(progress, Seconds(elapsed.count())) + "\033[K");
   drawn_ = true;
   last_ = now;
 }

@@ -18,7 +18,8 @@ std::vector<Seconds> step_times(const Scenario& scenario, const RunPlan& plan, s
   std::deque<HeadlineRun> running;
   std::vector<Seconds> times;
   const auto wait_for_one = [&] {
-    times.push_back(running.front().result().step_time);
+    const Headline figures = running.front().result();
+    times.push_back(figures.worker_step_time.value_or(figures.step_time));
     running.pop_front();
   };
   for (std::uint32_t i = from; i < to; ++i) {

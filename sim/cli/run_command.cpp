@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
 #include "cli/commands.hpp"
 #include "cli/measured_job.hpp"
 #include "cli/memory_advice.hpp"
@@ -31,15 +31,14 @@ bool progress_shown = false;
 /// A line on standard error, rewritten in place, from the second second on.
 void show_line(const std::string& text) {
   if (Clock::now() - progress_start < std::chrono::seconds(1)) return;
-  fmt::print(stderr, "\r\033[K{} ", text);
-  std::fflush(stderr);
+  draw("\r\033[K" + text + " ");
   progress_shown = true;
 }
 
 void show_progress(double share) { show_line(fmt::format("simulating: {:3.0f} %", 100 * share)); }
 
 void erase_progress() {
-  if (progress_shown) fmt::print(stderr, "\r\033[K");
+  if (progress_shown) draw("\r\033[K");
 }
 
 bool shows_progress(const RunCommand& command) {
@@ -145,7 +144,8 @@ std::string page_of(const Scenario& scenario, const Prediction& prediction) {
                              .trace = prediction.trace,
                              .first = scenario.run.warmup_steps,
                              .last = scenario.run.warmup_steps + scenario.run.steps,
-                             .step_time = prediction.report.step_time,
+                             .step_time = prediction.report.worker_step_time.value_or(
+                                 prediction.report.step_time),
                              .devices = devices}));
 }
 
@@ -158,8 +158,16 @@ void run_command(const RunCommand& command) {
         "remedy: run ./rehearse run SCENARIO --replay ... from the sources, or give the file of "
         "--updates to rehearse-calibrate replay");
   }
-  const Scenario scenario = read_question(command.scenario, command.overrides);
-  if (!command.updates.empty()) check_has_updates(scenario);
+  Scenario scenario = read_question(command.scenario, command.overrides);
+  if (!command.updates.empty()) {
+    check_has_updates(scenario);
+    scenario.run.until = RunUntil::steps;
+  }
+  check_outputs({{"--output", command.output},
+                 {"--html", command.html},
+                 {"--trace", command.trace},
+                 {"--updates", command.updates},
+                 {"--memory-snapshot", command.memory_snapshot}});
   if (command.traces > 1 && scenario.run.replications.several()) {
     throw InputError(
         fmt::format("{}: error: --traces: all of its runs count, and run.replications chooses one\n"

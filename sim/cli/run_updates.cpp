@@ -18,7 +18,8 @@ namespace {
 std::string simulated_updates(const RunCommand& command, std::uint64_t seed) {
   std::vector<std::string> overrides = command.overrides;
   overrides.push_back(fmt::format("run.seed={}", seed));
-  const Scenario scenario = read_question(command.scenario, overrides);
+  Scenario scenario = read_question(command.scenario, overrides);
+  scenario.run.until = RunUntil::steps;
   return to_csv(updates_of(scenario, simulate(scenario, nullptr)));
 }
 

@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.hpp"
+#include "cli/communication_facts.hpp"
 #include "cli/error_sources.hpp"
 #include "cli/fewer_nodes.hpp"
 #include "cli/headline_run.hpp"
 #include "cli/replications.hpp"
 #include "engine/engine.hpp"
+#include "report/steady_state.hpp"
+#include "strategy/server_host.hpp"
 
 namespace rehearse {
 namespace {
@@ -59,40 +61,30 @@ bool has_spread(const Schedule& schedule) {
          });
 }
 
-/// Why collectives of the schedule lie outside what the profile measured.
-std::vector<std::string> outside(const Schedule& schedule, const CommProfile& profile) {
-  std::vector<std::string> reasons;
-  std::set<std::size_t> seen;
-  for (const RankSpec& rank : schedule.ranks) {
-    if (!seen.insert(rank.program.index()).second) continue;
-    for (const Op& op : schedule.programs[rank.program.index()].ops) {
-      const auto* collective = std::get_if<Collective>(&op.work);
-      if (collective == nullptr) continue;
-      const Group& group = schedule.groups[rank.groups[collective->group].index()];
-      if (group.ranks < 2) continue;
-      if (profile.travels(group.ranks, group.nodes)) continue;
-      const auto cost = profile.cost(collective->kind, collective->size,
-                                     static_cast<int>(group.ranks), static_cast<int>(group.nodes));
-      if (!cost) {
-        add_once(reasons,
-                 fmt::format("{} on {} ranks of {} nodes: no curve in {}, links alone",
-                             to_string(collective->kind), group.ranks, group.nodes, profile.name));
-      } else if (!cost->outside.empty()) {
-        add_once(reasons, fmt::format("{}: {}", to_string(collective->kind), cost->outside));
-      }
-    }
-  }
-  return reasons;
-}
-
 bool batch_may_vary(const Model& model) {
   return std::none_of(model.units.begin(), model.units.end(), [](const Unit& unit) {
     return unit.forward || unit.backward || unit.activation;
   });
 }
 
+/// What parameter servers reach where nobody says it, and what is left out where nobody does.
+void add_server_facts(const Scenario& scenario, RunFacts& facts) {
+  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  if (server == nullptr) return;
+  for (const std::string& rate :
+       derived_rates(*server, scenario.cluster, scenario.optimizer, scenario.precision)) {
+    facts.assumptions.push_back("strategy.ps.apply_rate = " + rate);
+    facts.outside_calibration.insert(facts.outside_calibration.begin(),
+                                     "server: apply rate from its host alone, " + rate);
+  }
+  if (!server->worker_cpu_rate && !server->server_cpu_rate)
+    facts.assumptions.emplace_back(
+        "strategy.ps.worker_cpu_rate, server_cpu_rate = none: messages take no time of CPUs");
+}
+
 RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan,
-                      const std::vector<StepCosts>& costs, const Trace& trace) {
+                      const std::vector<StepCosts>& costs, const Trace& trace,
+                      const std::vector<CollectiveAnswer>& answers) {
   RunFacts facts{.scenario = scenario,
                  .schedule = plan.schedule,
                  .trace = trace,
@@ -102,18 +94,13 @@ RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan,
                  .outside_calibration = {},
                  .schedule_at_batch = schedule_at_batch(scenario),
                  .versions = {{"simgrid", simgrid_version()}}};
-  facts.provenance = fmt::format(
-      "{}; communication: {}", add_compute_facts(costs, facts),
-      scenario.comm ? fmt::format("measured ({})", scenario.comm->name) : std::string("links"));
-  if (!scenario.comm && communicates(plan.schedule)) {
-    add_once(facts.outside_calibration,
-             "communication: links alone, the cluster has no comm_profile");
-  }
-  if (scenario.comm) {
-    for (const std::string& reason : outside(plan.schedule, *scenario.comm)) {
+  facts.provenance = fmt::format("{}; communication: {}", add_compute_facts(costs, facts),
+                                 communication_basis(scenario, answers));
+  if (communicates(plan.schedule)) {
+    for (const std::string& reason : communication_outside(scenario, answers))
       add_once(facts.outside_calibration, reason);
-    }
   }
+  add_server_facts(scenario, facts);
   if (plan.schedule.jitter.distribution == Jitter::Distribution::measured &&
       !has_spread(plan.schedule)) {
     add_once(facts.outside_calibration,
@@ -169,11 +156,23 @@ Headline headline_alone(const Scenario& scenario, const RunPlan& plan) {
 
 }  // namespace
 
+std::function<bool(const Trace&)> until_steady(const Scenario& scenario,
+                                               const Schedule& schedule) {
+  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  if (!server || server->staleness == 0U || scenario.run.until == RunUntil::steps) return {};
+  return [&schedule, warmup = scenario.run.warmup_steps](const Trace& trace) {
+    return is_steady(schedule, trace, warmup);
+  };
+}
+
 EngineOptions engine_options(const Scenario& scenario, const RunPlan& plan) {
   EngineOptions options;
   options.fidelity = plan.fidelity;
   options.comm = scenario.comm.get();
   options.others = plan.others ? &*plan.others : nullptr;
+  options.shift = plan.shift;
+  options.links_slowed = plan.links_slowed;
+  options.enough = until_steady(scenario, plan.schedule);
   return options;
 }
 
@@ -231,8 +230,12 @@ Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(dou
     alone.emplace([&] { return headline_alone(scenario, result.plan); });
   EngineOptions options = engine_options(scenario, result.plan);
   options.progress = progress;
+  std::vector<CollectiveAnswer> answers;
+  options.answers = &answers;
   result.trace = run(result.plan.schedule, result.plan.cluster, options);
-  RunFacts facts = gather_facts(scenario, result.plan, costs, result.trace);
+  const std::size_t own = result.plan.schedule.groups.size();
+  std::erase_if(answers, [own](const auto& one) { return one.group.index() >= own; });
+  RunFacts facts = gather_facts(scenario, result.plan, costs, result.trace, answers);
   if (!find_largest_batch) facts.schedule_at_batch = {};
   facts.error_sources = result.error_sources = shifted.error_sources(result.trace);
   facts.activation_error = activation_error(costs);

@@ -23,11 +23,17 @@ struct RunPlan {
   Fidelity fidelity = Fidelity::flow;
   std::string fidelity_name;          ///< "hop", "flow", "folded (16 of 4096 ranks simulated)"
   std::optional<OtherJobs> others{};  ///< that share the cluster
+  double shift = 0;                   ///< EngineOptions::shift
+  double links_slowed = 1;            ///< EngineOptions::links_slowed
 };
 
 /// Builds and validates the schedule, and folds it where the scenario's fidelity asks for that.
 /// InputError if it asks and the ranks are not alike.
 RunPlan plan_simulation(const Scenario& scenario);
+
+/// EngineOptions::enough of the scenario's schedule, which it refers to: empty where all ranks end
+/// after run.steps.
+std::function<bool(const Trace&)> until_steady(const Scenario& scenario, const Schedule& schedule);
 
 /// With the plan's fidelity, the scenario's costs of collectives and the other jobs; it refers to
 /// all of them.

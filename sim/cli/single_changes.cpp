@@ -28,6 +28,9 @@ class NamedText {
       options_.emplace_back(key, flow_text(options.require(key)));
   }
 
+  NamedText(std::string name, std::vector<std::pair<std::string, std::string>> options)
+      : name_(std::move(name)), options_(std::move(options)) {}
+
   NamedText as(const std::string& name) const {
     NamedText other = *this;
     other.name_ = name;
@@ -116,6 +119,10 @@ class Changes {
     using Sharding = Fsdp::Sharding;
     if (options.sharding != Sharding::full_shard)
       add_sharding(strategy.as("fsdp").without({"stage", "shard_group"}), options.sharding);
+    if (!options.param_dtype && parameter_element(scenario_.precision) == Bytes(4))
+      all.push_back({"FSDP MixedPrecision in bf16",
+                     {{"strategy=" + strategy.with("param_dtype", "bf16").text()}},
+                     kTrainsOtherwise});
     if (!options.cpu_offload)
       add_strategy_change("cpu_offload", strategy.with("cpu_offload", "true"));
     if (options.wrap != Fsdp::Wrap::unit)
@@ -169,13 +176,15 @@ class Changes {
     const Optimizer& now = scenario_.optimizer;
     const std::string& name = optimizer_names().at(static_cast<std::size_t>(now.kind));
     if (has_fused_option(now.kind) && !now.fused) {
-      add("fused " + name, fmt::format("optimizer={{{}: {{fused: true}}}}", name));
+      const NamedText options = root_.has("optimizer") ? NamedText(root_.require("optimizer"))
+                                                       : NamedText(name, {});
+      const NamedText bare = options.without({"foreach", "fused"});
+      add("fused " + name, "optimizer=" + bare.with("fused", "true").text());
       if (now.foreach)
-        add(name + " without foreach", fmt::format("optimizer={{{}: {{foreach: false}}}}", name));
+        add(name + " without foreach", "optimizer=" + bare.with("foreach", "false").text());
     }
     for (const OptimizerKind other : {OptimizerKind::sgd_momentum, OptimizerKind::sgd}) {
-      if (optimizer_memory({.kind = other}, scenario_.precision).states >=
-          optimizer_memory(now, scenario_.precision).states)
+      if (optimizer_memory({.kind = other, .of = now.of}).states >= optimizer_memory(now).states)
         continue;
       const std::string& simpler = optimizer_names().at(static_cast<std::size_t>(other));
       add("optimizer " + simpler, fmt::format("optimizer={{{}: {{}}}}", simpler), kTrainsOtherwise);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
 #include "html/html.hpp"
 #include "profile/whole_file.hpp"
 #include "report/memory_verdict.hpp"
@@ -38,9 +39,9 @@ void print_failures(const ResultStore& store, std::size_t failed) {
     const auto outcome = store.find(point.key);
     if (!outcome || outcome->code == ExitCode::success) continue;
     if (shown++ == kShownFailures) break;
-    fmt::print(stderr, "{}", failure_text(number, point, outcome->text));
+    tell(failure_text(number, point, outcome->text));
   }
-  if (failed > kShownFailures) fmt::print(stderr, "and {} more\n", failed - kShownFailures);
+  if (failed > kShownFailures) tell(fmt::format("and {} more\n", failed - kShownFailures));
 }
 
 /// What is only in this process and ends with it; empty: nothing.
@@ -151,8 +152,8 @@ void finish_study(ResultStore& store, const StudyOutput& output) {
   }
   check_fits(store, output.fail_unless);
   if (!output.quiet) {
-    fmt::print(stderr, "{} points; results in {}\n", count.points - count.missing,
-               output.folder.string());
+    tell(fmt::format("{} points; results in {}\n", count.points - count.missing,
+                     output.folder.string()));
   }
 }
 

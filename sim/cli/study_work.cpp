@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.hpp"
 #include "cli/measured_job.hpp"
 #include "cli/simulate.hpp"
 #include "engine/engine.hpp"
@@ -63,7 +63,7 @@ void take_up(ResultStore& store, const StudyIdentity& identity,
   }
   if (before == identity && store.points() == points) return;
   if (before && !quiet) {
-    fmt::print(stderr, "The study has changed; what is there of its points is kept.\n");
+    tell("The study has changed; what is there of its points is kept.\n");
   }
   store.describe(identity, points);
 }

@@ -2,9 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <thread>
 
+#include "base/printable.hpp"
 #include "base/stop_signal.hpp"
 #include "cli/commands.hpp"
 #include "cli/progress_bar.hpp"
@@ -79,7 +79,7 @@ void sweep_here(const SweepCommand& command, const PreparedStudy& prepared, cons
                       }});
   }
   if (cache && !cache->flush().empty() && !command.quiet) {
-    fmt::print(stderr, "{}\n", cache->trouble());
+    tell(cache->trouble() + "\n");
   }
   if (complete) return;
   csv.write();
@@ -139,10 +139,9 @@ bool sweep_by_slurm(const SweepCommand& command, ResultStore& store) {
 }
 
 void remove_results(const SweepCommand& command) {
-  std::filesystem::remove(store_file(command));
+  ResultStore::remove(store_file(command));
   if (command.shard) return;
-  const std::filesystem::path folder = folder_of(command);
-  for (const std::filesystem::path& shard : shard_files(folder)) std::filesystem::remove(shard);
+  for (const auto& shard : shard_files(folder_of(command))) ResultStore::remove(shard);
 }
 
 /// A page is of a whole study.
@@ -172,8 +171,10 @@ void sweep_command(const SweepCommand& command) {
                     "or give the --output of then",
                     file.string()));
   }
+  check_outputs({{"--html", command.html}}, {command.study, file, csv_file(folder_of(command))});
   make_folder(folder_of(command));
   const FileLock lock(file.string() + ".lock");
+  if (!command.shard) remove_temporaries(csv_file(folder_of(command)));
   if (command.fresh) remove_results(command);
   ResultStore store(file);
   take_up(store, prepared.identity, prepared.points, command.quiet);
@@ -197,7 +198,9 @@ void collect_command(const CollectCommand& command) {
       result_files(command.inputs.empty() ? std::vector{command.output} : command.inputs);
   make_folder(command.output);
   const std::filesystem::path file = results_file(command.output);
+  check_outputs({{"--html", command.html}}, {file, csv_file(command.output)});
   const FileLock lock(file.string() + ".lock");
+  remove_temporaries(csv_file(command.output));
   ResultStore store(file);
   collect(store, files);
   finish_study(store, {.folder = command.output,

@@ -2,10 +2,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
 #include "cli/commands.hpp"
 #include "cli/measured_job.hpp"
 #include "cli/simulate.hpp"
@@ -40,7 +40,8 @@ void count_all_updates(Prediction& prediction) {
 }
 
 std::string predict(const ValidationCase& one) {
-  const Scenario scenario = read_question(one.scenario, one.overrides);
+  Scenario scenario = read_question(one.scenario, one.overrides);
+  if (one.recorded_at) scenario.run.until = RunUntil::steps;  // the real run ended after as many
   if (!one.learned) return to_json(simulate(scenario, nullptr).report);
   Prediction prediction = simulate(asking_for_accuracy(scenario, *one.learned), nullptr);
   count_all_updates(prediction);
@@ -49,9 +50,8 @@ std::string predict(const ValidationCase& one) {
 
 /// A line on standard error, rewritten in place.
 void show_progress(std::size_t done, std::size_t all) {
-  fmt::print(stderr, "\rcase {} of {} ", done, all);
-  if (done == all) fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  draw(fmt::format("\rcase {} of {} ", done, all));
+  if (done == all) draw("\r\033[K");
 }
 
 std::string render(const Validation& validation, const ValidateCommand& command) {
@@ -77,8 +77,10 @@ void validate_command(const ValidateCommand& command) {
         "remedy: run ./rehearse validate --live as root, from the sources");
   }
   const bool shown = !command.quiet && isatty(STDERR_FILENO) == 1;
+  std::vector<CaseFile> cases = read_cases(command);
+  check_outputs({{"--output", command.output}, {"--html", command.html}});
   const Validation validation =
-      compare(read_cases(command), predict, jobs_of(command), shown ? show_progress : nullptr);
+      compare(std::move(cases), predict, jobs_of(command), shown ? show_progress : nullptr);
   if (!command.html.empty()) write_file(command.html, to_html(to_json(validation)));
   write_result(command.output, render(validation, command));
   throw_failures(validation);

@@ -61,9 +61,14 @@ FlopsPerSecond Gpu::matrix_peak(Precision precision) const {
     case Precision::tf32:
       return rate_or(tf32, fp32);
     case Precision::fp16:
+    case Precision::fp16_pure:
+    case Precision::fp16_pure_autocast:
+    case Precision::fp16_master:
       return rate_or(fp16, fp32);
     case Precision::bf16:
     case Precision::bf16_pure:
+    case Precision::bf16_pure_autocast:
+    case Precision::bf16_master:
       return rate_or(bf16, fp32);
   }
   throw InternalError("internal error: a precision without a peak rate");
@@ -112,6 +117,58 @@ int nic_of(const Node& node, int gpu) {
   return gpu * node.nics / node.gpus;
 }
 
+BytesPerSecond nic_rate(const Node& node) {
+  return std::min(node.nic_bandwidth * node.transport.efficiency, node.transport.rate);
+}
+
+BytesPerSecond staging_rate(const Node& node) {
+  const BytesPerSecond memory = node.pcie.host_bandwidth * 0.5;
+  const BytesPerSecond staged = node.pcie.staged_rate;
+  return staged > BytesPerSecond(0) ? std::min(staged, memory) : memory;
+}
+
+CommLinks links_of(const Node& node) {
+  CommLinks links{.pcie = node.pcie.bandwidth,
+                  .pcie_latency = node.pcie.latency,
+                  .pcie_peer_to_peer = node.pcie.peer_to_peer,
+                  .staged_rate = staging_rate(node),
+                  .nics = node.nics};
+  if (node.nvlink) {
+    links.nvlink = node.nvlink->bandwidth;
+    links.nvlink_latency = node.nvlink->latency;
+  }
+  if (node.nics == 0) return links;
+  links.nic = node.nic_bandwidth;
+  links.nic_latency = node.nic_latency;
+  links.transport = node.transport;
+  return links;
+}
+
+CommLinks links_of(const Cluster& cluster) {
+  const auto with_gpus = std::ranges::find_if(
+      cluster.groups, [](const NodeGroup& group) { return group.node.gpus > 0; });
+  check(with_gpus != cluster.groups.end(), "a cluster without a GPU");
+  return links_of(with_gpus->node);
+}
+
+Cluster cluster_on(const CommLinks& links, int ranks, int nodes) {
+  Node node;
+  node.gpus = (ranks + nodes - 1) / nodes;
+  if (links.nvlink > BytesPerSecond(0)) node.nvlink = NvLink{links.nvlink, links.nvlink_latency};
+  node.pcie = {.bandwidth = links.pcie,
+               .latency = links.pcie_latency,
+               .peer_to_peer = links.pcie_peer_to_peer,
+               .host_bandwidth = links.staged_rate * 2,
+               .staged_rate = links.staged_rate};
+  node.nics = std::min(links.nics, node.gpus);
+  node.nic_bandwidth = links.nic;
+  node.nic_latency = links.nic_latency;
+  node.transport = links.transport;
+  Cluster cluster;
+  cluster.groups = {{.name = "measured", .nodes = nodes, .node = node}};
+  return cluster;
+}
+
 Seconds path_latency(const Cluster& cluster, const Place& a, const Place& b) {
   check(a != b, "a path from a place to itself");
   if (a.node == b.node) return latency_inside(cluster.node(a.node), a, b);
@@ -137,7 +194,7 @@ BytesPerSecond port_bandwidth(const Cluster& cluster, const Port& port) {
     case PortKind::cpu:
       return node.pcie.host_bandwidth;
     case PortKind::nic:
-      return node.nic_bandwidth;
+      return nic_rate(node);
   }
   throw InternalError("internal error: a port without a rate");
 }

@@ -10,6 +10,7 @@
 #include "cluster/power.hpp"
 #include "config/document.hpp"
 #include "model/model.hpp"
+#include "profile/comm_links.hpp"
 
 namespace rehearse {
 
@@ -59,6 +60,10 @@ struct Pcie {
   bool peer_to_peer = true;
   /// Rate of the host memory (or root complex) that all staged copies of the node share.
   BytesPerSecond host_bandwidth;
+  /// What the host passes on of all staged copies together; 0: half of host_bandwidth, for every
+  /// staged byte is written and read.
+  BytesPerSecond staged_rate{0};
+  bool staged_rate_stated = true;  ///< false: kStagedRate
 };
 
 /// One kind of machine.
@@ -68,12 +73,14 @@ struct Node {
   std::optional<NvLink> nvlink;
   Pcie pcie;                     ///< host to device, and between GPUs where there is no NVLink
   int nics = 1;                  ///< 0: none, of a cluster's only node
-  BytesPerSecond nic_bandwidth;  ///< one NIC, per direction
+  BytesPerSecond nic_bandwidth;  ///< one NIC as sold, per direction
   Seconds nic_latency;           ///< one way from NIC to NIC over the fabric's first switch
   /// Bytes that an idle NIC lets pass at once, per NIC and direction, before its rate holds (a
   /// token bucket: a cloud's burst credits, `tc tbf`).
   Bytes nic_burst{};
+  NicTransport transport{};                 ///< what it leaves of nic_bandwidth
   double speed = 1;                         ///< relative compute speed of its GPUs
+  std::optional<int> cores{};               ///< of its CPUs, no hyper-threads; nothing: unknown
   std::optional<double> usd_per_hour;       ///< on demand
   std::optional<double> spot_usd_per_hour;  ///< while nobody pays more for it
 };
@@ -159,6 +166,17 @@ std::vector<Place> gpu_places(const Cluster& cluster);
 
 /// Index of the NIC that a GPU (or the CPU: 0) sends through: rail-aligned, gpu * nics / gpus.
 int nic_of(const Node& node, int gpu);
+
+/// What one NIC carries: its rate times its transport's efficiency, at most the transport's rate.
+BytesPerSecond nic_rate(const Node& node);
+/// What a node's host passes on of staged copies, at most half of its memory's rate.
+BytesPerSecond staging_rate(const Node& node);
+/// The links of a node, as a profile of collectives records them; and of a cluster's first node
+/// with GPUs.
+CommLinks links_of(const Node& node);
+CommLinks links_of(const Cluster& cluster);
+/// So many like nodes with these links, on a star, with places for `ranks` GPUs.
+Cluster cluster_on(const CommLinks& links, int ranks, int nodes);
 
 /// Cables between two unlike nodes beyond their NICs: 0 on a star.
 int fabric_links_between(const Cluster& cluster, NodeId a, NodeId b);

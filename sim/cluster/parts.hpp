@@ -25,6 +25,8 @@ Node read_node(const Value& value, bool needs_network);
 Bytes read_memory(const Value& value);
 /// `usd_per_hour: 32.77` (on demand) or `{on_demand: 32.77, spot: 11.3}`, of one node.
 void read_price(const Value& value, Node& node);
+/// The cores of a node's CPUs: one or more.
+int read_cores(const Value& value);
 /// The number of NICs of a node with so many GPUs: each serves one GPU or more.
 int read_nics(const Value& value, int gpus);
 

@@ -192,12 +192,15 @@ void override_network(Map& map, Cluster& cluster) {
   const std::optional<Value> latency = map.optional("nic_latency");
   const std::optional<Value> burst = map.optional("nic_burst");
   const std::optional<Value> nics = map.optional("nics");
+  const std::optional<Value> transport = map.optional("transport");
   for (std::size_t i = 0; i < cluster.groups.size(); ++i) {
     Node& node = cluster.groups[i].node;
     if (!nic.empty()) {
       node.nic_bandwidth = nic[i].as_bytes_per_second();
       node.nics = std::max(1, node.nics);
+      if (!node.transport.stated) node.transport = usual_transport(node.nic_bandwidth);
     }
+    if (transport) node.transport = read_nic_transport(*transport);
     if (latency) node.nic_latency = latency->as_seconds();
     if (burst) node.nic_burst = burst->as_bytes();
     // A CPU node keeps its own: how many NICs the GPUs of the others have says nothing about it.
@@ -206,6 +209,45 @@ void override_network(Map& map, Cluster& cluster) {
       map.where().fail(fmt::format("the nodes of {} have no NIC to reach each other", cluster.name),
                        "give its rate per direction, such as `nic: 25Gbps`");
     }
+  }
+}
+
+/// What GPUs of a node reach each other and their host through.
+void override_inner_links(Map& map, Cluster& cluster) {
+  const std::optional<Value> nvlink = map.optional("nvlink");
+  const std::optional<Value> nvlink_latency = map.optional("nvlink_latency");
+  const std::optional<Value> pcie = map.optional("pcie");
+  const std::optional<Value> pcie_latency = map.optional("pcie_latency");
+  const std::optional<Value> staged = map.optional("staged_rate");
+  for (NodeGroup& group : cluster.groups) {
+    Node& node = group.node;
+    if (node.gpus == 0) continue;
+    if ((nvlink || nvlink_latency) && !node.nvlink)
+      map.at_key(nvlink ? "nvlink" : "nvlink_latency")
+          .fail(fmt::format("the GPUs of {} have no NVLink", cluster.name), "write the node inline");
+    if (nvlink) node.nvlink->bandwidth = nvlink->as_bytes_per_second();
+    if (nvlink_latency) node.nvlink->latency = nvlink_latency->as_seconds();
+    if (pcie) node.pcie.bandwidth = pcie->as_bytes_per_second();
+    if (pcie_latency) node.pcie.latency = pcie_latency->as_seconds();
+    if (!staged) continue;
+    if (node.pcie.peer_to_peer)
+      map.at_key("staged_rate")
+          .fail("nothing is staged between GPUs with peer-to-peer access", "remove it");
+    node.pcie.staged_rate = staged->as_bytes_per_second();
+    node.pcie.staged_rate_stated = true;
+  }
+}
+
+void override_hosts(Map& map, Cluster& cluster) {
+  if (const std::optional<Value> bandwidth = map.optional("host_bandwidth")) {
+    const std::vector<Value> values = by_group(*bandwidth, cluster);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      cluster.groups[i].node.pcie.host_bandwidth = values[i].as_bytes_per_second();
+  }
+  if (const std::optional<Value> cores = map.optional("cores")) {
+    const std::vector<Value> values = by_group(*cores, cluster);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      cluster.groups[i].node.cores = read_cores(values[i]);
   }
 }
 
@@ -248,12 +290,13 @@ Cluster read_use(const Value& value) {
     if (!map.has(key)) continue;
     map.at_key(key).fail("`use` takes its machines from the platform; they cannot be given too",
                          "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, "
-                         "nic_latency, nic_burst, fabric, speed, memory, tdp, "
+                         "nic_latency, nic_burst, transport, nvlink, nvlink_latency, pcie, pcie_latency, "
+                         "staged_rate, host_bandwidth, cores, fabric, speed, memory, tdp, "
                          "usd_per_hour, comm_profile, shared_cores, busy_cores, head_start");
   }
   const bool is_known = mistakes_so_far() == before;
-  for (const auto override_some : {override_size, override_network, override_gpus, override_fabric,
-                                   read_common}) {
+  for (const auto override_some : {override_size, override_network, override_inner_links, override_hosts,
+                                   override_gpus, override_fabric, read_common}) {
     read_part([&] { override_some(map, cluster); }, is_known);
   }
   cluster.name = string_if(map, "name", cluster.name);

@@ -8,23 +8,13 @@
 namespace rehearse {
 namespace {
 
-// Latencies where none is given, one way.
-// NVLink and PCIe: what NCCL's tuning assumes for a hop of its low-latency protocol (NCCL 2.19,
-// src/graph/tuning.cc, hwLat, ring LL: NVLink 0.6 us, PCI 1.0 us).
-constexpr Seconds kNvLinkLatency{0.6e-6};
-constexpr Seconds kPcieLatency{1e-6};
-// NCCL's hwLat for a network hop: 2.7 us (ring) to 5.0 us (tree). The larger suits Ethernet; RDMA
-// over InfiniBand takes 2 to 3 us.
-constexpr Seconds kNicLatency{5e-6};
-
-// PCIe 4.0 x16 carries 31.5 GB/s and gives about 24 GB/s to copies (CUDA's bandwidthTest).
-constexpr BytesPerSecond kPcieBandwidth{24e9};
 // Half of a socket's eight channels of DDR4-3200 (204.8 GB/s), for every staged byte is written and
 // read.
 constexpr BytesPerSecond kHostBandwidth{100e9};
 
 constexpr int kMostGpus = 1024;
 constexpr int kMostNics = 64;
+constexpr int kMostCores = 100'000;
 
 FlopsPerSecond rate(Map& map, const std::string& format) {
   const std::optional<Value> value = map.optional(format);
@@ -60,11 +50,25 @@ std::optional<NvLink> read_nvlink(Map& map) {
                 .latency = map.seconds_or("nvlink_latency", kNvLinkLatency)};
 }
 
+/// By default stated only where something is staged.
+void read_staged_rate(Map& map, Pcie& pcie) {
+  const std::optional<Value> given = map.optional("staged_rate");
+  if (given && pcie.peer_to_peer)
+    map.at_key("staged_rate")
+        .fail("nothing is staged between GPUs with peer-to-peer access",
+              "remove it, or give `pcie_peer_to_peer: false` too");
+  pcie.staged_rate_stated = given.has_value() || pcie.peer_to_peer;
+  if (given)
+    pcie.staged_rate = given->as_bytes_per_second();
+  else if (!pcie.peer_to_peer)
+    pcie.staged_rate = map.bytes_per_second_or("staged_rate", kStagedRate);
+}
+
 void read_gpu_side(Map& map, Node& node) {
   if (node.gpus == 0) {
     refuse(map,
            {"gpu", "memory", "tdp", "nvlink", "nvlink_latency", "pcie", "pcie_latency",
-            "pcie_peer_to_peer", "speed"},
+            "pcie_peer_to_peer", "staged_rate", "speed"},
            "describes a GPU, but the node has none (gpus: 0)",
            "remove it, or set gpus to 1 or more");
     node.pcie = {.bandwidth = kPcieBandwidth, .latency = kPcieLatency, .host_bandwidth = {}};
@@ -76,12 +80,13 @@ void read_gpu_side(Map& map, Node& node) {
                .latency = map.seconds_or("pcie_latency", kPcieLatency),
                .peer_to_peer = map.bool_or("pcie_peer_to_peer", true),
                .host_bandwidth = {}};
+  read_staged_rate(map, node.pcie);
   node.speed = map.positive_number_or("speed", 1);
 }
 
 void read_network_side(Map& map, Node& node, bool needs_network) {
   if (!needs_network && !map.optional("nic")) {
-    refuse(map, {"nics", "nic_latency", "nic_burst"}, "describes a NIC without its rate",
+    refuse(map, {"nics", "nic_latency", "nic_burst", "transport"}, "describes a NIC without its rate",
            "give its rate per direction too, such as `nic: 25Gbps`");
     node.nics = 0;
     return;
@@ -90,7 +95,14 @@ void read_network_side(Map& map, Node& node, bool needs_network) {
   const std::optional<Value> nics = map.optional("nics");
   node.nics =
       nics ? read_nics(*nics, node.gpus) : static_cast<int>(map.integer_or("nics", 1, 1, 1));
-  node.nic_latency = map.seconds_or("nic_latency", kNicLatency);
+  node.transport = usual_transport(node.nic_bandwidth);
+  if (const std::optional<Value> transport = map.optional("transport")) {
+    node.transport = read_nic_transport(*transport);
+  } else {
+    map.string_or("transport", to_string(node.transport.kind));
+  }
+  const bool tcp = node.transport.kind == NicTransport::Kind::tcp;
+  node.nic_latency = map.seconds_or("nic_latency", tcp ? kTcpLatency : kRdmaLatency);
   if (const std::optional<Value> burst = map.optional("nic_burst")) {
     node.nic_burst = burst->as_bytes();
   }
@@ -103,6 +115,8 @@ Bytes read_memory(const Value& value) {
   if (size <= Bytes(0)) value.fail("expected a size above zero; got " + value.shown());
   return size;
 }
+
+int read_cores(const Value& value) { return static_cast<int>(value.as_integer(1, kMostCores)); }
 
 int read_nics(const Value& value, int gpus) {
   const auto nics = static_cast<int>(value.as_integer(1, kMostNics));
@@ -159,6 +173,7 @@ Node read_node(const Value& value, bool needs_network) {
   node.gpus = static_cast<int>(map.integer_or("gpus", 1, 0, kMostGpus));
   read_gpu_side(map, node);
   node.pcie.host_bandwidth = map.bytes_per_second_or("host_bandwidth", kHostBandwidth);
+  if (const std::optional<Value> cores = map.optional("cores")) node.cores = read_cores(*cores);
   read_network_side(map, node, needs_network);
   if (const std::optional<Value> price = map.optional("usd_per_hour")) read_price(*price, node);
   map.finish();

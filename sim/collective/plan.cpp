@@ -51,7 +51,9 @@ FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, con
                          Fidelity fidelity, int segments) {
   check(algorithm != CollectiveAlgorithm::automatic,
         "an automatic algorithm is chosen before it is planned");
-  PlanBuilder builder(group, ranks, cluster, fidelity == Fidelity::hop ? segments : 0);
+  PlanBuilder builder(group, ranks, cluster,
+                      {.segments = fidelity == Fidelity::hop ? segments : 0,
+                       .by_hosts = segments > 0});
   if (builder.ranks() < 2) return builder.plan;
   switch (suited(builder, kind, algorithm)) {
     case CollectiveAlgorithm::tree:
@@ -91,9 +93,8 @@ double busiest_port(const std::vector<FlowPlan::Flow>& flows, const Cluster& clu
   for (const auto* side : {&out, &in})
     for (const auto& [port, share] : *side)
       busiest = std::max(busiest, share / port_bandwidth(cluster, port).value());
-  // A staged byte is written to host memory and read from it.
   for (const auto& [port, share] : host)
-    busiest = std::max(busiest, 2 * share / port_bandwidth(cluster, port).value());
+    busiest = std::max(busiest, share / staging_rate(cluster.node(port.node)).value());
   return busiest;
 }
 

@@ -7,8 +7,11 @@
 namespace rehearse {
 
 PlanBuilder::PlanBuilder(const Group& group, const std::vector<RankSpec>& ranks,
-                         const Cluster& cluster, int segments)
-    : group_(group), cluster_(cluster), segments_(static_cast<std::size_t>(segments)) {
+                         const Cluster& cluster, HostPart hosts)
+    : group_(group),
+      cluster_(cluster),
+      segments_(static_cast<std::size_t>(hosts.segments)),
+      by_hosts_(hosts.by_hosts) {
   check(group.ranks >= group.members.size() && group.nodes >= 1,
         "a group that stands for fewer ranks than it has");
   std::vector<NodeId> nodes;
@@ -29,7 +32,11 @@ PlanBuilder::PlanBuilder(const Group& group, const std::vector<RankSpec>& ranks,
 }
 
 Seconds PlanBuilder::edge_latency(std::size_t from, std::size_t to) const {
-  return path_latency(cluster_, places_[from], places_[to]);
+  const Place &a = places_[from], &b = places_[to];
+  const Seconds path = path_latency(cluster_, a, b);
+  if (by_hosts_ || a.node == b.node) return path;
+  return path + std::max(cluster_.node(a.node).transport.per_message,
+                         cluster_.node(b.node).transport.per_message);
 }
 
 FlowRange PlanBuilder::edge(std::size_t from, std::size_t to, double share,

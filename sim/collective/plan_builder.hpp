@@ -14,15 +14,20 @@ struct FlowRange {
   std::uint32_t begin = 0, end = 0;
 };
 
+/// What hosts do between the flows.
+struct HostPart {
+  int segments = 0;       ///< of a chunk that hosts hand over (plan_collective); 0: not played
+  bool by_hosts = false;  ///< it was measured, so that edges cost their links' latency alone
+};
+
 /// Adds edges between members of a group to a plan, choosing ports and striping.
 ///
 /// An edge between nodes is striped over the NICs that the group's ranks own on both sides, as
 /// NCCL's channels are.
 class PlanBuilder {
  public:
-  /// `segments` of a chunk that hosts hand over (plan_collective); 0: no host takes part.
   PlanBuilder(const Group& group, const std::vector<RankSpec>& ranks, const Cluster& cluster,
-              int segments);
+              HostPart hosts);
 
   std::size_t segments() const { return segments_; }
 
@@ -34,7 +39,11 @@ class PlanBuilder {
   /// Members by node, in ring order.
   const std::vector<std::vector<std::size_t>>& by_node() const { return by_node_; }
 
+  /// The path's, and between nodes what the NICs' transport takes for each message.
   Seconds edge_latency(std::size_t from, std::size_t to) const;
+  bool leaves_node(std::size_t from, std::size_t to) const {
+    return places_[from].node != places_[to].node;
+  }
   /// An edge from one member to another, carrying `share` of the size after the flows of `after`
   /// have arrived.
   FlowRange edge(std::size_t from, std::size_t to, double share,
@@ -67,6 +76,7 @@ class PlanBuilder {
   const Group& group_;
   const Cluster& cluster_;
   std::size_t segments_;
+  bool by_hosts_;
   std::vector<Place> places_;
   std::vector<std::vector<std::size_t>> by_node_;
   std::vector<std::size_t> node_of_;    // member -> index into by_node_

@@ -2,6 +2,7 @@
 // Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005,
 // sections 4.1-4.5).
 #include <algorithm>
+#include <limits>
 
 #include "collective/plan_builder.hpp"
 
@@ -9,35 +10,67 @@ namespace rehearse {
 
 namespace {
 
-Seconds largest_latency(const PlanBuilder& builder, const std::vector<std::size_t>& members) {
-  Seconds largest;
-  for (std::size_t i = 0; i < members.size(); ++i)
-    largest =
-        std::max(largest, builder.edge_latency(members[i], members[(i + 1) % members.size()]));
-  return largest;
+/// Edges of a ring by where they lead: inside a node, or out of it.
+struct Edges {
+  std::size_t count = 0;
+  Seconds sum, least{std::numeric_limits<double>::infinity()};
+
+  void add(Seconds latency) {
+    ++count;
+    sum += latency;
+    least = std::min(least, latency);
+  }
+  Seconds mean() const { return count > 0 ? sum / static_cast<double>(count) : Seconds(0); }
+};
+
+/// What a chunk waits for that goes once around: every edge of the ring but one. That one leaves a
+/// node where the ring does, so that of N nodes' edges N - 1 are paid (NCCL's count, 2.19,
+/// src/graph/tuning.cc). Where two nodes stand for all, theirs stand for the others' edges.
+Seconds latency_around(const PlanBuilder& builder, const std::vector<std::size_t>& members) {
+  Edges inside, between;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const std::size_t from = members[i], to = members[(i + 1) % members.size()];
+    (builder.leaves_node(from, to) ? between : inside).add(builder.edge_latency(from, to));
+  }
+  if (between.count == 0) return inside.sum - inside.least;
+  if (!builder.folded()) return inside.sum + between.sum - between.least;
+  const double nodes = builder.nodes();
+  const double others = inside.count == 0 ? 0 : builder.ranks() - nodes;
+  return others * inside.mean() + (nodes - 1) * between.mean();
 }
 
 FlowRange add_hop(PlanBuilder& builder, const RingPart& ring, std::size_t edge, double share,
-                  std::span<const FlowRange> after) {
+                  std::span<const FlowRange> after, Seconds latency) {
   const std::size_t from = ring.members[edge];
   const std::size_t to = ring.members[(edge + 1) % ring.members.size()];
-  const Seconds latency = builder.edge_latency(from, to);
   return ring.striped ? builder.edge(from, to, share, after, latency)
                       : builder.unstriped_edge(from, to, share, after, latency);
 }
 
+/// Of all steps: once around is a step less than the ring has ranks.
+Seconds ring_latency(const PlanBuilder& builder, const RingPart& ring) {
+  const bool whole = ring.members.size() == builder.members();
+  const double across = builder.nodes();
+  const double ranks = whole             ? builder.ranks()
+                       : builder.leaves_node(ring.members.front(), ring.members.back()) ? across
+                                         : static_cast<double>(ring.members.size());
+  return latency_around(builder, ring.members) * (static_cast<double>(ring.steps) / (ranks - 1));
+}
+
 // Step t of edge i follows step t-1 of the edge before it (its data) and of its own (one at a
-// time).
+// time). A message's latency does not hold up the next one on its edge, so that no step waits for
+// the slowest edge's: each pays the ring's mean, as chunks that start all around it do.
 std::vector<FlowRange> add_ring_hops(PlanBuilder& builder, const RingPart& ring,
                                      std::span<const FlowRange> after) {
   const std::size_t edges = ring.members.size();
   const double share = ring.share / static_cast<double>(ring.steps);
+  const Seconds latency = ring_latency(builder, ring) / static_cast<double>(ring.steps);
   std::vector<FlowRange> last(edges), now(edges);
   for (std::size_t step = 0; step < ring.steps; ++step) {
     for (std::size_t i = 0; i < edges; ++i) {
       const FlowRange before[] = {last[(i + edges - 1) % edges], last[i]};
       const auto wait = step == 0 ? after : std::span<const FlowRange>(before);
-      now[i] = add_hop(builder, ring, i, share, wait);
+      now[i] = add_hop(builder, ring, i, share, wait, latency);
     }
     std::swap(last, now);
   }
@@ -83,9 +116,10 @@ std::vector<FlowRange> add_ring_segments(PlanBuilder& builder, const RingPart& r
       if (k > 0) wait.push_back(worked[i].back());
       worked[i].push_back(builder.host(ring.members[i], share, wait));
       const FlowRange handed[] = {placed[i], worked[i].back()};
-      const FlowRange carried = add_hop(builder, ring, i, share, handed);
-      builder.place(placed[i], carried);
       const std::size_t to = (i + 1) % edges;
+      const Seconds latency = builder.edge_latency(ring.members[i], ring.members[to]);
+      const FlowRange carried = add_hop(builder, ring, i, share, handed, latency);
+      builder.place(placed[i], carried);
       noticed[to].push_back(builder.wake(ring.members[to], carried));
     }
   }
@@ -117,7 +151,7 @@ void plan_broadcast(PlanBuilder& builder, const std::vector<std::size_t>& member
   // Folded, the edge back to the first node stands for the edges between the nodes left out.
   const std::size_t edges = builder.folded() ? members.size() : members.size() - 1;
   for (std::size_t i = 0; i < edges; ++i) builder.edge(i, (i + 1) % members.size(), 1);
-  builder.plan.latency = (builder.ranks() - 1) * largest_latency(builder, members);
+  builder.plan.latency = latency_around(builder, members);
 }
 
 }  // namespace
@@ -133,7 +167,7 @@ std::vector<FlowRange> add_ring(PlanBuilder& builder, const RingPart& ring,
     flows.push_back(ring.striped ? builder.edge(from, to, ring.share, after)
                                  : builder.unstriped_edge(from, to, ring.share, after));
   }
-  builder.plan.latency += static_cast<double>(ring.steps) * largest_latency(builder, ring.members);
+  builder.plan.latency += ring_latency(builder, ring);
   return flows;
 }
 

@@ -30,7 +30,9 @@ struct ConvergenceModel {
   /// How much wider intervals are than these say: what it takes to hold 90 % of the points of
   /// settings that are left out of the fit; at least 1.
   double inflation = 1;
-  double held_out_error = 0;  ///< mean |error - forecast| at the end of those runs, in shares
+  /// Mean |error - forecast| at the end of those runs, in shares; nothing for a fit of one setting,
+  /// of which none can be left out.
+  std::optional<double> held_out_error = {};
   int settings = 0, runs = 0, failed_runs = 0;
   double trained_error = 0;       ///< end_error() at best; see failed_error()
   double least_failed_error = 0;  ///< that a failed run ends with: seen, or by definition

@@ -105,7 +105,7 @@ double FittedCurve::unknown_variance(const CurvePlace& place) const {
 
 HeldOut hold_out(const std::vector<Sample>& samples, const CurveFit& fit) {
   HeldOut result;
-  double finals = 0;
+  double finals = 0, off = 0;
   std::size_t settings = 0;
   for (const Sample& sample : samples) settings = std::max(settings, sample.setting + 1);
   const std::size_t folds = std::min(kFolds, settings);
@@ -122,11 +122,11 @@ HeldOut hold_out(const std::vector<Sample>& samples, const CurveFit& fit) {
           std::abs(forecast.value - sample.log_error) /
           std::sqrt(spread * spread + without.unknown_variance(sample.place)));
       if (!sample.last) continue;
-      result.final_error += std::abs(std::exp(forecast.value) - std::exp(sample.log_error));
+      off += std::abs(std::exp(forecast.value) - std::exp(sample.log_error));
       finals += 1;
     }
   }
-  if (finals > 0) result.final_error /= finals;
+  if (finals > 0) result.final_error = off / finals;
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "convergence/learning_curve.hpp"
@@ -52,7 +53,7 @@ CurveFit fit_curve(const std::vector<Sample>& samples, const LearningCurve& star
 /// time, or one where there are less than ten. Empty where there is only one.
 struct HeldOut {
   std::vector<double> deviations;  ///< |off| in standard deviations that the fit expects
-  double final_error = 0;  ///< mean |error - forecast| at the runs' ends, in shares of the samples
+  std::optional<double> final_error;  ///< mean |error - forecast| at the runs' ends, in shares
 };
 HeldOut hold_out(const std::vector<Sample>& samples, const CurveFit& fit);
 

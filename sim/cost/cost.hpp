@@ -20,29 +20,44 @@ struct Optimizer {
   /// Where it is not fused: a kernel per operation over all tensors, PyTorch's default on CUDA; or
   /// one for each tensor.
   bool foreach = true;
+  /// How the parameters that it updates, and their gradients, are stored.
+  Precision of = Precision::fp32;
+  /// Bytes of an element of its states; nothing: as wide as what it updates (the master weights
+  /// where there are any), as torch.optim's zeros_like makes them.
+  std::optional<Bytes> state_element{};
+  /// Bytes of an element of its master weights; 0: it keeps none; nothing: 4 where `of` has them.
+  std::optional<Bytes> master_element{};
 };
 std::string to_string(OptimizerKind kind);
 std::string to_string(const Optimizer& optimizer);  ///< "adamw", "adamw, fused", "adamw, for-loop"
 const std::vector<std::string>& optimizer_names();
 OptimizerKind parse_optimizer(const std::string& name);  ///< throws std::invalid_argument
-/// fp32 state elements per parameter: sgd 0, sgd_momentum 1, adam, adamw and lamb 2; and one more
-/// (the fp32 master copy) where the parameters themselves are 16-bit.
-double state_elements_per_parameter(OptimizerKind kind, Precision precision);
-/// fp32 tensors of a parameter's size that an optimizer keeps from its first step on (the state,
-/// and the master copy of a 16-bit parameter), and takes during a step.
+/// Tensors of a parameter's number of elements that an optimizer keeps from its first step on, and
+/// takes during a step.
 struct OptimizerMemory {
-  int states = 0;
+  int states = 0;           ///< sgd 0, sgd_momentum 1, adam, adamw and lamb 2
+  Bytes state_element;      ///< also of the temporaries
+  Bytes master_element;     ///< of the master weights; 0: none
+  Bytes gradient_element;   ///< of the gradients' copies beside master weights, of all parameters at
+                            ///< once; 0: none
   int foreach_temporaries = 0;  ///< of all parameters at once
   int loop_temporaries = 0;     ///< of one parameter after the other
+
+  /// Kept per parameter: states and master weights.
+  Bytes kept() const { return static_cast<double>(states) * state_element + master_element; }
 };
-OptimizerMemory optimizer_memory(const Optimizer& optimizer, Precision precision);
+OptimizerMemory optimizer_memory(const Optimizer& optimizer);
+/// What it keeps, in words: "parameters and gradients 2 bytes, 2 states of 2, no master weights".
+std::string describe_formats(const Optimizer& optimizer);
+/// True where its states and weights are those of torch.optim on the parameters themselves.
+bool has_plain_formats(const Optimizer& optimizer);
 /// True where PyTorch's optimizer has the option `fused` (all but lamb, which is NVIDIA apex's and
 /// always is).
 bool has_fused_option(OptimizerKind kind);
-/// What one step moves per parameter: every read and write of p, g, the states and temporaries.
-/// 16-bit parameters count as much. In fused kernels they move as much: the fp32 master copy is
-/// read and written, the gradient read and the parameter written (8 + 2 + 2 = 3 x 4). Foreach
-/// kernels would convert g and p besides (12 bytes), which is left out.
+/// What one step moves per parameter: every read and write of p, g, the states and temporaries,
+/// each in its own type. Master weights take p's and g's places: the gradient is converted before
+/// and the parameter after (DeepSpeed's stage_1_and_2.py; Megatron-LM's
+/// _copy_model_grads_to_main_grads and _copy_main_params_to_model_params), 12 bytes more.
 Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer);
 /// Kernels that one step launches over all `tensors`.
 double optimizer_kernels(const Optimizer& optimizer, std::size_t tensors);

@@ -18,7 +18,8 @@ constexpr std::size_t kOneListAndScalars = 96;
 
 /// One kernel over all parameters.
 struct Pass {
-  double accesses;      ///< fp32 reads and writes per parameter
+  /// Reads and writes per parameter: of itself, its gradient, its states and temporaries.
+  double parameter, gradient, states;
   std::size_t tensors;  ///< that one launch takes
 };
 
@@ -26,42 +27,42 @@ struct Pass {
 // torch/optim/{sgd,adam,adamw}.py with PyTorch's default options (no weight decay but adamw's, no
 // amsgrad, not capturable). p: parameter, g: gradient, m and v: states, t: temporary. An operand
 // that is named twice in one kernel counts once: the cache has it the second time.
-constexpr std::array<Pass, 1> kForeachSgd = {{{3, kTwoLists}}};  // add_: p, g -> p
+constexpr std::array<Pass, 1> kForeachSgd = {{{2, 1, 0, kTwoLists}}};  // add_: p, g -> p
 constexpr std::array<Pass, 3> kForeachMomentum = {{
-    {2, kOneList},   // mul_: m -> m
-    {3, kTwoLists},  // add_: m, g -> m
-    {3, kTwoLists},  // add_: p, m -> p
+    {0, 0, 2, kOneList},   // mul_: m -> m
+    {0, 1, 2, kTwoLists},  // add_: m, g -> m
+    {2, 0, 1, kTwoLists},  // add_: p, m -> p
 }};
 constexpr std::array<Pass, 8> kForeachAdamW = {{
-    {2, kOneList},            // mul_ (weight decay): p -> p
-    {3, kTwoLists},           // lerp_: m, g -> m
-    {2, kOneList},            // mul_: v -> v
-    {3, kThreeLists},         // addcmul_: v, g, g -> v
-    {2, kTwoLists},           // sqrt: v -> t
-    {2, kOneListAndScalars},  // div_: t -> t
-    {2, kOneList},            // add_: t -> t
-    {4, kThreeLists},         // addcdiv_: p, m, t -> p
+    {2, 0, 0, kOneList},            // mul_ (weight decay): p -> p
+    {0, 1, 2, kTwoLists},           // lerp_: m, g -> m
+    {0, 0, 2, kOneList},            // mul_: v -> v
+    {0, 1, 2, kThreeLists},         // addcmul_: v, g, g -> v
+    {0, 0, 2, kTwoLists},           // sqrt: v -> t
+    {0, 0, 2, kOneListAndScalars},  // div_: t -> t
+    {0, 0, 2, kOneList},            // add_: t -> t
+    {2, 0, 2, kThreeLists},         // addcdiv_: p, m, t -> p
 }};
 constexpr std::span<const Pass> kForeachAdam = std::span(kForeachAdamW).subspan(1);
 
 // Fused (torch/optim, _fused_sgd, _fused_adam, _fused_adamw): each tensor is read once, and all but
 // g written.
-constexpr std::array<Pass, 1> kFusedSgd = {{{3, kTwoLists}}};
-constexpr std::array<Pass, 1> kFusedMomentum = {{{5, kThreeLists}}};
-constexpr std::array<Pass, 1> kFusedAdam = {{{7, kFourLists}}};
+constexpr std::array<Pass, 1> kFusedSgd = {{{2, 1, 0, kTwoLists}}};
+constexpr std::array<Pass, 1> kFusedMomentum = {{{2, 1, 2, kThreeLists}}};
+constexpr std::array<Pass, 1> kFusedAdam = {{{2, 1, 4, kFourLists}}};
 // NVIDIA apex, csrc/multi_tensor_lamb.cu.
 constexpr std::array<Pass, 5> kApexLamb = {{
-    {1, kOneList},    // norm: g
-    {1, kOneList},    // norm: p
-    {7, kFourLists},  // stage 1: g, p, m, v -> m, v, update
-    {1, kOneList},    // norm: update
-    {3, kTwoLists},   // stage 2: p, update -> p
+    {0, 1, 0, kOneList},    // norm: g
+    {1, 0, 0, kOneList},    // norm: p
+    {1, 1, 5, kFourLists},  // stage 1: g, p, m, v -> m, v, update
+    {0, 0, 1, kOneList},    // norm: update
+    {2, 0, 1, kTwoLists},   // stage 2: p, update -> p
 }};
 
 /// What an optimizer keeps, and the kernels of one step.
 struct OptimizerTraits {
   const char* name;
-  double state;                   ///< fp32 elements kept per parameter
+  int states;                     ///< elements kept per parameter
   std::span<const Pass> fused;    ///< PyTorch's `fused=True`
   std::span<const Pass> foreach;  ///< PyTorch's default; empty where there is no such choice
 };
@@ -79,6 +80,24 @@ const OptimizerTraits& traits(OptimizerKind kind) {
 std::span<const Pass> passes(const Optimizer& optimizer) {
   const OptimizerTraits& all = traits(optimizer.kind);
   return optimizer.fused || !has_fused_option(optimizer.kind) ? all.fused : all.foreach;
+}
+
+/// Bytes of the elements that a step reads and writes.
+struct Elements {
+  Bytes stored;  ///< parameters and gradients outside the optimizer
+  Bytes master;  ///< 0: none
+  Bytes updated, state;
+};
+
+Elements elements_of(const Optimizer& optimizer) {
+  Elements all{.stored = parameter_element(optimizer.of),
+               .master = optimizer.master_element.value_or(
+                   Bytes(has_master_weights(optimizer.of) ? 4 : 0)),
+               .updated = Bytes(0),
+               .state = Bytes(0)};
+  all.updated = all.master > Bytes(0) ? all.master : all.stored;
+  all.state = optimizer.state_element.value_or(all.updated);
+  return all;
 }
 
 }  // namespace
@@ -108,33 +127,58 @@ OptimizerKind parse_optimizer(const std::string& name) {
                                           fmt::join(optimizer_names(), ", "), name));
 }
 
-double state_elements_per_parameter(OptimizerKind kind, Precision precision) {
-  return traits(kind).state + (parameter_element(precision) < Bytes(4) ? 1 : 0);
-}
-
-OptimizerMemory optimizer_memory(const Optimizer& optimizer, Precision precision) {
-  const auto states = static_cast<int>(state_elements_per_parameter(optimizer.kind, precision));
+OptimizerMemory optimizer_memory(const Optimizer& optimizer) {
+  const Elements elements = elements_of(optimizer);
+  OptimizerMemory memory{.states = traits(optimizer.kind).states,
+                         .state_element = elements.state,
+                         .master_element = elements.master,
+                         .gradient_element = elements.master};
   const bool is_adam =
       optimizer.kind == OptimizerKind::adam || optimizer.kind == OptimizerKind::adamw;
-  if (!is_adam || optimizer.fused) return {.states = states};
+  if (!is_adam || optimizer.fused) return memory;
   // Denominators, sqrt(v) / sqrt(1 - beta2^t) + eps. _multi_tensor_adam works on the square roots
   // in place; one tensor after the other (_single_tensor_adam, and LibTorch's Adam) the quotient is
   // a second one.
-  return {.states = states, .foreach_temporaries = 1, .loop_temporaries = 2};
+  memory.foreach_temporaries = 1;
+  memory.loop_temporaries = 2;
+  return memory;
+}
+
+std::string describe_formats(const Optimizer& optimizer) {
+  const OptimizerMemory memory = optimizer_memory(optimizer);
+  const std::string states =
+      memory.states == 0 ? "no states"
+                         : fmt::format("{} state{} of {:.0f}", memory.states,
+                                       memory.states == 1 ? "" : "s", memory.state_element.value());
+  const std::string master = memory.master_element > Bytes(0)
+                                 ? fmt::format("master weights of {:.0f}",
+                                               memory.master_element.value())
+                                 : "no master weights";
+  return fmt::format("parameters and gradients of {:.0f} bytes, {}, {}",
+                     parameter_element(optimizer.of).value(), states, master);
+}
+
+bool has_plain_formats(const Optimizer& optimizer) {
+  const Elements elements = elements_of(optimizer);
+  return elements.master == Bytes(0) && elements.state == elements.stored;
 }
 
 bool has_fused_option(OptimizerKind kind) { return !traits(kind).foreach.empty(); }
 
 Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer) {
-  double accesses = 0;
-  for (const Pass& pass : passes(optimizer)) accesses += pass.accesses;
-  return Bytes(4 * accesses);
+  const Elements elements = elements_of(optimizer);
+  Bytes moved;
+  for (const Pass& pass : passes(optimizer))
+    moved += (pass.parameter + pass.gradient) * elements.updated + pass.states * elements.state;
+  if (elements.master > Bytes(0)) moved += 2.0 * (elements.stored + elements.master);
+  return moved;
 }
 
 double optimizer_kernels(const Optimizer& optimizer, std::size_t tensors) {
+  const std::size_t conversions = elements_of(optimizer).master > Bytes(0) ? 2 : 0;
   const bool for_loop = !optimizer.fused && !optimizer.foreach && has_fused_option(optimizer.kind);
-  if (for_loop) return static_cast<double>(passes(optimizer).size() * tensors);
-  std::size_t kernels = 0;
+  if (for_loop) return static_cast<double>((passes(optimizer).size() + conversions) * tensors);
+  std::size_t kernels = conversions * ((tensors + kTwoLists - 1) / kTwoLists);
   for (const Pass& pass : passes(optimizer)) {
     kernels += (tensors + pass.tensors - 1) / pass.tensors;
   }

@@ -23,9 +23,14 @@ bool multiplies_on_tensor_cores(const Gpu& gpu, Precision precision) {
     case Precision::tf32:
       return gpu.tf32 > FlopsPerSecond(0);
     case Precision::fp16:
+    case Precision::fp16_pure:
+    case Precision::fp16_pure_autocast:
+    case Precision::fp16_master:
       return gpu.fp16 > FlopsPerSecond(0);
     case Precision::bf16:
     case Precision::bf16_pure:
+    case Precision::bf16_pure_autocast:
+    case Precision::bf16_master:
       return gpu.bf16 > FlopsPerSecond(0);
   }
   return false;

@@ -134,7 +134,11 @@ StepCosts profiled_units(const CostQuestion& question, const CostSource& source)
 
 std::optional<OptimizerCost> profiled_optimizer(const CostQuestion& question,
                                                 const CostSource& source) {
-  if (question.optimizer.fused) return std::nullopt;
+  const Optimizer& asked = question.optimizer;
+  if (asked.fused || !has_plain_formats(asked) ||
+      parameter_element(asked.of) != parameter_element(source.profile->precision)) {
+    return std::nullopt;
+  }
   const std::string kind = to_string(question.optimizer.kind);
   for (const OptimizerTime& measured : source.profile->optimizers) {
     if (measured.kind != kind) continue;

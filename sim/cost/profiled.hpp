@@ -26,7 +26,8 @@ struct OptimizerCost {
   double uncertainty = 0;  ///< as StepCosts::uncertainty
   std::string assumption;
 };
-/// Nothing if the source did not measure this kind, or fused kernels are asked for.
+/// Nothing if the source did not measure this kind, or fused kernels or other formats than those of
+/// its parameters are asked for.
 std::optional<OptimizerCost> profiled_optimizer(const CostQuestion& question,
                                                 const CostSource& source);
 

@@ -38,7 +38,7 @@ Seconds Roofline::time(const Operator& op, double batch, Direction direction) co
   const double flops = forward ? op.forward_flops : op.backward_flops;
   const double elements = forward ? op.forward_elements : op.backward_elements;
   if (flops == 0 && elements == 0) return Seconds(0);
-  if (op.kind == OperatorKind::cast) return cast_time(batch * elements);
+  if (op.kind == OperatorKind::cast) return cast_time(op, batch * elements);
   if (op.kind == OperatorKind::layout && !converts_layout_) return Seconds(0);
   const Bytes bytes = batch * elements * element(op) + parameter_bytes(op, direction);
   const Seconds arithmetic = Flops(batch * flops) / rate(op.kind);
@@ -85,8 +85,13 @@ FlopsPerSecond Roofline::rate(OperatorKind kind) const {
   }
 }
 
+/// Over 16-bit parameters autocast widens no more than the operators that it runs in fp32.
 Bytes Roofline::element(const Operator& op) const {
-  return op.wide ? parameter_element(precision_) : activation_element(precision_);
+  if (op.always_fp32) return Bytes(4);
+  if (!op.wide) return activation_element(precision_);
+  const bool runs_wide =
+      op.kind == OperatorKind::normalization || op.kind == OperatorKind::loss;
+  return is_autocast(precision_) && runs_wide ? Bytes(4) : parameter_element(precision_);
 }
 
 /// Weights are read forward; backward reads them and writes their gradients. Of an embedding only
@@ -100,14 +105,22 @@ Bytes Roofline::parameter_bytes(const Operator& op, Direction direction) const {
   return copies * op.parameter_elements * size;
 }
 
-Seconds Roofline::cast_time(double elements) const {
-  if (!is_autocast(precision_) || elements == 0) return Seconds(0);
-  return shares_.launch + moved(elements * kCastBytes);
+/// Conversions are autocast's, but for those that the model's code asks for.
+Seconds Roofline::cast_time(const Operator& op, double elements) const {
+  const bool converts =
+      op.always_fp32 ? activation_element(precision_) < Bytes(4) : is_autocast(precision_);
+  return converts ? cast_time(elements) : Seconds(0);
 }
 
-/// Forward casts the weights, backward their gradients.
+Seconds Roofline::cast_time(double elements) const {
+  return elements == 0 ? Seconds(0) : shares_.launch + moved(elements * kCastBytes);
+}
+
+/// Forward casts the weights, backward their gradients; not those that have 16 bits.
 Seconds Roofline::weight_cast_time(const Operator& op) const {
-  return has_cast_weights(op.kind) ? cast_time(op.parameter_elements) : Seconds(0);
+  const bool casts = is_autocast(precision_) && has_cast_weights(op.kind) &&
+                     parameter_element(precision_) > Bytes(2);
+  return casts ? cast_time(op.parameter_elements) : Seconds(0);
 }
 
 }  // namespace rehearse

@@ -32,6 +32,7 @@ class Roofline {
   FlopsPerSecond rate(OperatorKind kind) const;
   Bytes element(const Operator& op) const;
   Bytes parameter_bytes(const Operator& op, Direction direction) const;
+  Seconds cast_time(const Operator& op, double elements) const;
   Seconds cast_time(double elements) const;
   Seconds weight_cast_time(const Operator& op) const;
 

@@ -24,9 +24,11 @@ struct WholeStep {
 Seconds step_time(const StepCosts& costs, std::int64_t micro_batches,
                   const std::vector<bool>& checkpointed = {});
 
-/// What a measured rate asks of one GPU, recomputation included, and the most that it could.
+/// What a measured rate asks of one GPU, recomputation included: as FLOPs are counted, at the least
+/// that an algorithm for convolutions makes of them (fp32's; tensor cores multiply directly), and
+/// the most that the GPU could.
 struct AskedOfPeak {
-  FlopsPerSecond asked, peak;
+  FlopsPerSecond asked, least, peak;
 };
 /// Nothing of a model whose FLOPs are not known. Above the peak a measurement is not of this model,
 /// precision, GPU or number of GPUs.

@@ -12,7 +12,7 @@ bool like_nics(const Cluster& cluster) {
   return std::all_of(
       cluster.groups.begin(), cluster.groups.end(), [&first](const NodeGroup& group) {
         return group.node.nics == first.nics && group.node.nic_bandwidth == first.nic_bandwidth &&
-               group.node.nic_burst == first.nic_burst;
+               group.node.transport == first.transport && group.node.nic_burst == first.nic_burst;
       });
 }
 
@@ -55,6 +55,7 @@ Cluster with_bonded_nics(const Schedule& schedule, const Cluster& cluster) {
   if (!may_bond(schedule, cluster)) return bonded;
   for (NodeGroup& group : bonded.groups) {
     group.node.nic_bandwidth *= group.node.nics;
+    group.node.transport.rate *= group.node.nics;
     group.node.nic_burst *= group.node.nics;
     group.node.nics = 1;
   }

@@ -1,7 +1,9 @@
 #include "engine/network.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <csignal>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
 
@@ -29,6 +31,24 @@ const char* const kSettings[] = {"network/model:CM02",     "network/crosstraffic
                                  "network/loopback-lat:0", "surf/precision:1e-13",
                                  "maxmin/precision:1e-12"};
 
+/// SimGrid takes SIGINT and SIGSEGV for itself, and ends the process with 1. At the end of this,
+/// who had them at its begin has them back.
+class OwnSignals {
+ public:
+  OwnSignals() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], nullptr, &before_[i]);
+  }
+  ~OwnSignals() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  OwnSignals(const OwnSignals&) = delete;
+  OwnSignals& operator=(const OwnSignals&) = delete;
+
+ private:
+  static constexpr std::array kSignals = {SIGINT, SIGSEGV};
+  std::array<struct sigaction, kSignals.size()> before_;
+};
+
 std::unique_ptr<s4u::Engine> make_engine(Network::Pace pace) {
   static bool made = false;
   check(!made, "two simulations in one process");
@@ -40,6 +60,7 @@ std::unique_ptr<s4u::Engine> make_engine(Network::Pace pace) {
   std::vector<char*> argv(words.size() + 1, nullptr);
   std::ranges::transform(words, argv.begin(), [](std::string& word) { return word.data(); });
   int argc = static_cast<int>(words.size());
+  const OwnSignals own;
   return std::make_unique<s4u::Engine>(&argc, argv.data());
 }
 
@@ -120,12 +141,10 @@ void Network::add_port(s4u::NetZone* zone, const Port& port, const Cluster& clus
       s4u::LinkInRoute(zone->create_link(name + " in", rate)->set_latency(0.0))};
   if (port.kind == PortKind::pcie && staged(cluster, {port, port})) {
     void*& memory = host_memory_[port.node];
-    // A staged byte is written to host memory and read from it.
-    const double half =
-        port_bandwidth(cluster, {PortKind::cpu, port.node, 0}).value() * kUnitsPerByte / 2;
+    const double rate_of_all = staging_rate(cluster.node(port.node)).value() * kUnitsPerByte;
     if (!memory)
-      memory =
-          zone->create_link("memory@" + std::to_string(port.node.index()), half)->set_latency(0.0);
+      memory = zone->create_link("memory@" + std::to_string(port.node.index()), rate_of_all)
+                   ->set_latency(0.0);
     up.emplace_back(static_cast<s4u::Link*>(memory));
   }
   zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, up, false);

@@ -1,6 +1,7 @@
 #include "engine/plans.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "engine/like_flows.hpp"
@@ -49,7 +50,7 @@ PlayablePlan playable(FlowPlan plan) {
 }  // namespace
 
 Plans::Plans(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options)
-    : schedule_(schedule), cluster_(cluster), options_(options) {}
+    : schedule_(schedule), cluster_(cluster), options_(options), costs_(options.comm) {}
 
 PlayablePlan& Plans::plan(const Key& key) {
   const auto found = plans_.find(key);
@@ -91,6 +92,13 @@ std::uint32_t Plans::number_of(const Port& port) {
   return found->second;
 }
 
+CollectiveCost Plans::cost_of(const Collective& collective, GroupId group, const FlowPlan& flow) {
+  const LinkCost links{flow.latency / options_.links_slowed,
+                       flow.seconds_per_byte / options_.links_slowed};
+  return costs_.cost(collective.kind, collective.size, schedule_.groups[group.index()], flow, links,
+                     cluster_);
+}
+
 CollectiveAlgorithm Plans::choose(const Collective& collective, GroupId group) {
   if (collective.algorithm != CollectiveAlgorithm::automatic) return collective.algorithm;
   CollectiveAlgorithm best = CollectiveAlgorithm::ring;
@@ -98,7 +106,8 @@ CollectiveAlgorithm Plans::choose(const Collective& collective, GroupId group) {
   for (const auto candidate :
        automatic_candidates(collective.kind, schedule_.groups[group.index()])) {
     const FlowPlan& flow = plan({collective.kind, candidate, group.index(), Fidelity::flow}).plan;
-    const Seconds time = flow.uncontended(collective.size);
+    const CollectiveCost cost = cost_of(collective, group, flow);
+    const Seconds time = cost.latency + cost.transfer;
     if (time < least) least = time, best = candidate;
   }
   return best;
@@ -134,6 +143,7 @@ PlannedCollective Plans::planned_by_transport(const Collective& collective, Grou
                            .size = collective.size / transport.efficiency,
                            .latency = played.plan.latency,
                            .transport = &transport};
+  note(collective, group, {.basis = CostBasis::curve});
   add_overlap(collective, result);
   if (options_.fidelity == Fidelity::hop || played.plan.algorithm != CollectiveAlgorithm::ring)
     return result;
@@ -155,19 +165,31 @@ PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
   PlannedCollective result{
       .plan = &played, .size = collective.size, .latency = played.plan.latency};
   add_overlap(collective, result);
-  if (!options_.comm || flow.flows.empty() || collective.size.value() <= 0) return result;
-  const auto cost =
-      options_.comm->cost(collective.kind, collective.size, static_cast<int>(members.ranks),
-                          static_cast<int>(members.nodes));
-  if (!cost) return result;
+  if (flow.flows.empty() || collective.size.value() <= 0) return result;
+  CollectiveCost cost = cost_of(collective, group, flow);
+  note(collective, group, cost);
+  const double shifted = std::exp(options_.shift * cost.uncertainty);
+  cost.latency *= shifted;
+  cost.transfer *= shifted;
   // What the protocol adds to the wire's own time travels with the bytes, so that it takes part in
   // contention.
-  result.size = Bytes(cost->transfer.value() / flow.seconds_per_byte);
-  if (options_.fidelity == Fidelity::flow)
-    result.latency = cost->latency;
-  else if (flow.latency.value() > 0)
-    result.latency_scale = cost->latency / flow.latency;
+  result.size = Bytes(cost.transfer.value() / flow.seconds_per_byte);
+  if (options_.fidelity == Fidelity::flow || flow.latency.value() <= 0)
+    result.latency = cost.latency;
+  else
+    result.latency_scale = cost.latency / flow.latency;
   return result;
+}
+
+void Plans::note(const Collective& collective, GroupId group, const CollectiveCost& cost) const {
+  if (!options_.answers) return;
+  const Group& members = schedule_.groups[group.index()];
+  options_.answers->push_back({.kind = collective.kind,
+                               .size = collective.size,
+                               .group = group,
+                               .ranks = static_cast<int>(members.ranks),
+                               .nodes = static_cast<int>(members.nodes),
+                               .cost = cost});
 }
 
 }  // namespace rehearse

@@ -64,11 +64,14 @@ class Plans {
   void number_ports(PlayablePlan& plan);
   void add_overlap(const Collective& collective, PlannedCollective& planned) const;
   PlannedCollective planned_by_transport(const Collective& collective, GroupId group);
+  CollectiveCost cost_of(const Collective& collective, GroupId group, const FlowPlan& flow);
   CollectiveAlgorithm choose(const Collective& collective, GroupId group);
+  void note(const Collective& collective, GroupId group, const CollectiveCost& cost) const;
 
   const Schedule& schedule_;
   const Cluster& cluster_;
   const EngineOptions& options_;
+  CollectiveCosts costs_;
   std::map<Key, PlayablePlan> plans_;
   std::map<Port, std::uint32_t> numbers_;
   std::vector<Port> ports_;

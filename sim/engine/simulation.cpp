@@ -69,7 +69,8 @@ void Simulation::make_ranks() {
     rank.done.assign(ops.size(), 0);
     slowest_.resize(schedule_.ranks[r].job + 1, 0);
     if (in_background(static_cast<std::uint32_t>(r))) continue;
-    trace_.iteration_end[r].assign(schedule_.iterations, Seconds(0));
+    if (!is_open_ended() || ops.empty())
+      trace_.iteration_end[r].assign(schedule_.iterations, Seconds(0));
     if (!ops.empty()) iterations_left_ += schedule_.iterations;
     spans += ops.size() * schedule_.iterations;
     const bool recorded = spans <= options_.span_limit || r == 0;
@@ -82,6 +83,7 @@ void Simulation::make_ranks() {
 
 Trace Simulation::play(Network& network) {
   network_ = &network;
+  trace_.open_ended = is_open_ended();
   begin();
   network.run();
   return finish();
@@ -95,7 +97,7 @@ void Simulation::begin() {
 }
 
 Trace Simulation::finish() {
-  if (iterations_left_ > 0)
+  if (iterations_left_ > 0 || (is_open_ended() && !finished_))
     throw StuckError(
         "error: the simulation cannot finish: every operation that is left waits for another\n" +
         waiting_list());
@@ -109,7 +111,10 @@ Trace Simulation::finish() {
 // takes no time must not run away: a lane from its rank's others, nor a rank from its job's.
 bool Simulation::goes_on(std::uint32_t rank, std::uint32_t iteration) const {
   constexpr std::size_t kLanesAhead = 4, kRanksAhead = 1000;
-  if (!in_background(rank)) return iteration < schedule_.iterations;
+  if (!in_background(rank)) {
+    if (!is_open_ended() || closing_) return iteration < schedule_.iterations;
+    return iteration < trace_.iteration_end[rank].size() + kLanesAhead;
+  }
   return iteration < trace_.iteration_end[rank].size() + kLanesAhead &&
          iteration < slowest_[schedule_.ranks[rank].job] + kRanksAhead;
 }
@@ -217,7 +222,7 @@ void Simulation::serve(std::uint32_t queue) {
 }
 
 void Simulation::drain() {
-  for (std::size_t i = 0; i < over_.size(); ++i) end_op(over_[i]);
+  for (std::size_t i = 0; i < over_.size() && !finished_; ++i) end_op(over_[i]);
   over_.clear();
 }
 
@@ -237,6 +242,7 @@ void Simulation::end_op(RankOp what) {
   }
   if (iteration >= rank.left.size())
     rank.left.resize(iteration + 1, static_cast<std::uint32_t>(rank.done.size()));
+  if (!in_background(what.rank)) ++operations_;
   if (--rank.left[iteration] == 0) end_iteration(what.rank, iteration);
   if (op.lane) --rank.lanes[op.lane->index()].running;
   for (const EventId id : op.signals) {
@@ -271,11 +277,34 @@ void Simulation::end_iteration(std::uint32_t rank, std::uint32_t iteration) {
     ends.emplace_back(network_->now());  // iterations end in order
     return end_iteration_in_background(rank);
   }
-  ends[iteration] = Seconds(network_->now());
   // Not the clock's last date: a computation that ended early leaves a timer that means nothing.
-  trace_.end = ends[iteration];
-  --iterations_left_;
-  if (options_.progress && rank == 0) options_.progress((iteration + 1.0) / schedule_.iterations);
+  trace_.end = Seconds(network_->now());
+  if (is_open_ended())
+    ends.push_back(trace_.end);  // iterations end in order
+  else
+    ends[iteration] = trace_.end;
+  if (iteration < schedule_.iterations) --iterations_left_;
+  if (options_.progress && rank == 0)
+    options_.progress(std::min(1.0, (iteration + 1.0) / schedule_.iterations));
+  if (!is_open_ended()) return;
+  ++iterations_;
+  finished_ = closing_ ? iterations_left_ == 0 : suffices();
+  if (!finished_) go_on(rank);
+}
+
+// Whether an open-ended run may stop. Asking costs as much as all that was played.
+bool Simulation::suffices() {
+  constexpr double kMoreEachTime = 1.4;
+  const bool at_limit = operations_ >= options_.most_operations;
+  if (iterations_left_ > 0) {
+    closing_ = trace_.cut_short = at_limit;
+    return false;
+  }
+  if (iterations_ < asks_at_ && !at_limit) return false;
+  asks_at_ = static_cast<std::uint64_t>(kMoreEachTime * static_cast<double>(iterations_)) + 1;
+  const bool enough = options_.enough(trace_);
+  trace_.cut_short = at_limit && !enough;
+  return enough || at_limit;
 }
 
 void Simulation::mark(RankOp what, Seconds Span::*when) {

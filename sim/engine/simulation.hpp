@@ -163,6 +163,8 @@ class Simulation {
     return present_.empty() || in_background(rank) || present_[iteration][rank];
   }
   void end_iteration(std::uint32_t rank, std::uint32_t iteration);
+  bool is_open_ended() const { return static_cast<bool>(options_.enough); }
+  bool suffices();
   void end_iteration_in_background(std::uint32_t rank);
   void count_traffic(std::uint32_t rank, PortKind port, double bytes);
   void begin_op(RankOp what, std::uint32_t iteration);
@@ -254,7 +256,12 @@ class Simulation {
   std::map<Port, Turn> sending_;                   // by port of a message's sender
   std::map<std::uint32_t, Start> waiting_starts_;  // for a core, by number
   std::uint32_t turns_ = 0;                        // numbers given
-  std::uint64_t iterations_left_ = 0;              // of ranks that are not in the background
+  std::uint64_t iterations_left_ = 0;  // of the schedule's, of ranks that are not in the background
+  // Of an open-ended run, without the background:
+  std::uint64_t operations_ = 0, iterations_ = 0;  // that have ended
+  std::uint64_t asks_at_ = 0;                      // iterations at which to ask again
+  bool closing_ = false;  // only ranks that lack iterations of the schedule's go on
+  bool finished_ = false;
   std::vector<std::uint32_t> slowest_;  // by job: iterations that all of its ranks have ended
   Trace trace_;
 };

@@ -170,7 +170,8 @@ void Simulation::end_collective(std::uint32_t collective) {
 }
 
 void Simulation::on_token(Token token) {
-  if (iterations_left_ == 0) return;  // what is left is in the background
+  // What is left is in the background, or of iterations that nobody asks for.
+  if (is_open_ended() ? finished_ : iterations_left_ == 0) return;
   const RankOp what{token.a, token.b};
   switch (token.kind) {
     case kAwake:

@@ -113,6 +113,7 @@ void make_instant(Machine& machine) {
   for (NodeGroup& group : machine.cluster.groups) {
     if (group.node.nvlink) group.node.nvlink->latency = Seconds(0);
     group.node.pcie.latency = group.node.nic_latency = Seconds(0);
+    group.node.transport.per_message = Seconds(0);
   }
   std::visit(
       [](auto& fabric) {

@@ -32,13 +32,13 @@ void add_identity(const Basis& basis, Explanation& result) {
 /// True where every rank's iteration ends with the others'.
 bool in_step(const Basis& basis) { return std::isinf(basis.common_end.value()); }
 
-/// The measured step whose length is nearest to the median.
-std::uint32_t typical_step(const WaitGraph& graph, const Basis& basis, std::uint32_t last,
-                           Seconds median) {
+/// The measured step of these ranks whose length is nearest to the usual one.
+std::uint32_t typical_step(const WaitGraph& graph, const Basis& basis,
+                           const std::vector<RankId>& ranks, Seconds median) {
   std::uint32_t best = basis.first;
   Seconds least(std::numeric_limits<double>::infinity());
-  for (std::uint32_t k = basis.first; k < last; ++k) {
-    const StepWindow window = step_window(graph, basis.workers, in_step(basis), k, k + 1);
+  for (std::uint32_t k = basis.first; k < basis.last; ++k) {
+    const StepWindow window = step_window(graph, ranks, in_step(basis), k, k + 1);
     const Seconds off(std::abs((window.end - window.begin - median).value()));
     if (off < least * (1 - 1e-9)) least = off, best = k;
   }
@@ -58,22 +58,42 @@ std::vector<PathRow> rows_of(const Schedule& schedule, const std::vector<PathPie
   return rows;
 }
 
+/// Whose steps are followed: all ranks' as one where they train in step, else each worker's.
+std::vector<std::vector<RankId>> followed(const Basis& basis) {
+  if (in_step(basis)) return {basis.workers};
+  std::vector<std::vector<RankId>> each;
+  for (const RankId rank : basis.workers) each.push_back({rank});
+  return each;
+}
+
 CriticalPath path_of(const WaitGraph& graph, const Basis& basis, const Machine& machine,
                      Seconds median) {
   const Schedule& schedule = graph.schedule();
-  const auto pieces_between = [&](std::uint32_t first, std::uint32_t last, StepWindow& window) {
-    window = step_window(graph, basis.workers, in_step(basis), first, last);
+  const auto pieces_in = [&](const StepWindow& window) {
     return pieces_of(schedule, path_back(graph, window.last_span, window.end, window.begin));
   };
-  StepWindow window;
-  const std::vector<PathPiece> pieces = pieces_between(basis.first, basis.last, window);
-  LinkCosts links(machine);
+  const std::vector<std::vector<RankId>> all = followed(basis);
   CriticalPath path;
   path.steps = basis.last - basis.first;
-  path.total = (window.end - window.begin) / path.steps;
-  path.shares = shares_of(schedule, pieces, path.steps, links);
-  path.shown_step = typical_step(graph, basis, basis.last, median);
-  path.rows = rows_of(schedule, pieces_between(path.shown_step, path.shown_step + 1, window));
+  const double steps = path.steps * static_cast<double>(all.size());
+  std::vector<PathPiece> pieces;
+  std::vector<Seconds> own;  // a step of each
+  for (const std::vector<RankId>& ranks : all) {
+    const StepWindow window = step_window(graph, ranks, in_step(basis), basis.first, basis.last);
+    const std::vector<PathPiece> more = pieces_in(window);
+    pieces.insert(pieces.end(), more.begin(), more.end());
+    own.push_back((window.end - window.begin) / path.steps);
+    path.total += (window.end - window.begin) / steps;
+  }
+  LinkCosts links(machine);
+  path.shares = shares_of(schedule, pieces, steps, links);
+  const auto off = [&](Seconds step) { return std::abs((step - path.total).value()); };
+  const auto typical = std::ranges::min_element(own, {}, off) - own.begin();
+  const std::vector<RankId>& shown = all[static_cast<std::size_t>(typical)];
+  path.shown_step = typical_step(graph, basis, shown, in_step(basis) ? median : path.total);
+  const StepWindow window =
+      step_window(graph, shown, in_step(basis), path.shown_step, path.shown_step + 1);
+  path.rows = rows_of(schedule, pieces_in(window));
   path.shown_begin = window.begin;
   return path;
 }

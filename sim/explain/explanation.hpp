@@ -36,6 +36,7 @@ struct PathRow {
   PathPiece piece;
   std::string lane, label, unit;
 };
+/// Of the job where all ranks train in step, else the mean of all workers' own.
 struct CriticalPath {
   Seconds total;  ///< of one step: the measured steps over their number
   std::uint32_t steps = 0;

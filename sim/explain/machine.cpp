@@ -45,7 +45,7 @@ std::string operation_class(const Op& op) {
     case Phase::optimizer:
       return "optimizer";
     case Phase::host:
-      return "launches";
+      return op.label.starts_with("launch ") ? "launches" : op.label.substr(0, op.label.find(' '));
     case Phase::server:
       return "updates";
     case Phase::communication:

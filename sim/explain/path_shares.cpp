@@ -132,7 +132,8 @@ std::vector<PathPiece> pieces_of(const Schedule& schedule, const std::vector<Pat
 std::string unit_of(const Op& op) {
   std::string label = op.label;
   for (const char* verb : {"launch ", "forward ", "backward ", "recompute ", "copy to GPU ",
-                           "copy to host ", "pull ", "push ", "apply ", "update ", "wait for "})
+                           "copy to host ", "pull ", "push ", "pack ", "unpack ", "serve ",
+                           "take in ", "apply ", "update ", "wait for "})
     if (label.starts_with(verb)) label.erase(0, std::char_traits<char>::length(verb));
   if (const auto* collective = std::get_if<Collective>(&op.work))
     if (const std::string kind = to_string(collective->kind) + " "; label.starts_with(kind))

@@ -58,19 +58,6 @@ void speed_up_compute(double factor, Schedule& schedule, const Holds& holds) {
 bool of_host(const Op& op) { return op.phase == Phase::host; }
 bool of_server(const Op& op) { return op.phase == Phase::server; }
 
-bool has_nvlink(const Cluster& cluster) {
-  return std::ranges::any_of(cluster.groups,
-                             [](const NodeGroup& group) { return group.node.nvlink.has_value(); });
-}
-
-/// Calibrated collectives between nodes are bound by NICs, those inside one by its own links.
-void speed_up_curves(double factor, bool between_nodes, Machine& machine) {
-  if (!machine.comm) return;
-  for (CommCurve& curve : machine.comm->curves)
-    for (CommSegment& segment : curve.segments)
-      if ((curve.nodes > 1) == between_nodes) segment.busbw *= factor;
-}
-
 void speed_up_inside_nodes(Resource resource, double factor, Machine& machine) {
   for (NodeGroup& group : machine.cluster.groups) {
     if (resource == Resource::nvlink) {
@@ -78,11 +65,10 @@ void speed_up_inside_nodes(Resource resource, double factor, Machine& machine) {
     } else {
       group.node.pcie.bandwidth *= factor;
       group.node.pcie.host_bandwidth *= factor;
+      group.node.pcie.staged_rate *= factor;
     }
   }
   if (resource == Resource::pcie) speed_up_compute(factor, machine.schedule, is_copy);
-  if (has_nvlink(machine.cluster) == (resource == Resource::nvlink))
-    speed_up_curves(factor, false, machine);
 }
 
 void shorten_latencies(double factor, Machine& machine) {
@@ -90,15 +76,13 @@ void shorten_latencies(double factor, Machine& machine) {
     if (group.node.nvlink) group.node.nvlink->latency *= 1 / factor;
     group.node.pcie.latency *= 1 / factor;
     group.node.nic_latency *= 1 / factor;
+    group.node.transport.per_message *= 1 / factor;
   }
   std::visit(
       [factor](auto& fabric) {
         if constexpr (requires { fabric.latency; }) fabric.latency *= 1 / factor;
       },
       machine.cluster.fabric);
-  if (!machine.comm) return;
-  for (CommCurve& curve : machine.comm->curves)
-    for (CommSegment& segment : curve.segments) segment.latency *= 1 / factor;
 }
 
 void speed_up_sockets(double factor, Transport& transport) {
@@ -160,8 +144,11 @@ void speed_up(Resource resource, double factor, Machine& machine) {
     case Resource::pcie:
       return speed_up_inside_nodes(resource, factor, machine);
     case Resource::nic:
-      for (NodeGroup& group : machine.cluster.groups) group.node.nic_bandwidth *= factor;
-      return speed_up_curves(factor, true, machine);
+      for (NodeGroup& group : machine.cluster.groups) {
+        group.node.nic_bandwidth *= factor;
+        group.node.transport.rate *= factor;
+      }
+      return;
     case Resource::fabric:
       std::visit(
           [factor](auto& fabric) {

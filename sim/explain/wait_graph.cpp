@@ -27,13 +27,16 @@ WaitGraph::WaitGraph(const Schedule& schedule, const Trace& trace)
 }
 
 void WaitGraph::index_spans() {
+  iterations_ = schedule_.iterations;
+  for (const Span& span : trace_.spans)
+    iterations_ = std::max<std::size_t>(iterations_, span.iteration + 1);
   for (std::size_t r = 0; r < schedule_.ranks.size(); ++r) {
     const std::size_t ops = schedule_.program_of(RankId(r)).ops.size();
-    at_.emplace_back(ops * schedule_.iterations, kNoSpan);
+    at_.emplace_back(ops * iterations_, kNoSpan);
   }
   for (std::size_t s = 0; s < trace_.spans.size(); ++s) {
     const Span& span = trace_.spans[s];
-    at_[span.rank.index()][span.op.index() * schedule_.iterations + span.iteration] =
+    at_[span.rank.index()][span.op.index() * iterations_ + span.iteration] =
         static_cast<std::uint32_t>(s);
   }
 }
@@ -68,7 +71,7 @@ void WaitGraph::index_signals() {
   served_.resize(schedule_.queues.size());
   arrivals_.resize(schedule_.queues.size());
   signals_.resize(schedule_.events.size());
-  for (auto& event : signals_) event.resize(schedule_.iterations);
+  for (auto& event : signals_) event.resize(iterations_);
   for (std::size_t s = 0; s < trace_.spans.size(); ++s) {
     if (op(s).queue) {
       served_[op(s).queue->index()].push_back(s);
@@ -92,7 +95,7 @@ const Op& WaitGraph::op(std::size_t index) const {
 std::optional<std::size_t> WaitGraph::find(RankId rank, OpId op, std::int64_t iteration) const {
   if (iteration < 0) return std::nullopt;
   const std::uint32_t found =
-      at_[rank.index()][op.index() * schedule_.iterations + static_cast<std::size_t>(iteration)];
+      at_[rank.index()][op.index() * iterations_ + static_cast<std::size_t>(iteration)];
   return found == kNoSpan ? std::nullopt : std::optional<std::size_t>(found);
 }
 

@@ -84,7 +84,8 @@ class WaitGraph {
 
   const Schedule& schedule_;
   const Trace& trace_;
-  std::vector<std::vector<std::uint32_t>> at_;  // [rank][op * iterations + iteration]
+  std::size_t iterations_ = 0;                  // the most of any rank
+  std::vector<std::vector<std::uint32_t>> at_;  // [rank][op * iterations_ + iteration]
   struct ProgramIndex {
     std::vector<std::vector<std::uint32_t>> lane_ops;
     std::vector<std::uint32_t> place;   // [op] among its lane's

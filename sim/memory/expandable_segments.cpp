@@ -13,7 +13,7 @@ using Action = AllocatorEvent::Action;
 namespace {
 
 constexpr std::int64_t kMiB = 1024 * 1024;
-/// Address space of a segment on a device without a stated memory.
+/// Address space of a segment on a device without a stated memory, at least.
 constexpr std::int64_t kBoundless = std::int64_t{1} << 42;
 
 std::int64_t page_size(bool small) { return (small ? 2 : 20) * kMiB; }
@@ -54,7 +54,8 @@ CachingAllocator::BlockId CachingAllocator::expandable_block(const Request& requ
     if (has_room(id, request.size)) return id;
   }
   // 1 1/8 of the device's memory, so that pages can be unmapped early and mapped again at the end.
-  const std::int64_t memory = std::min(device_.memory, kBoundless);
+  const bool bounded = device_.memory != Device{}.memory;
+  const std::int64_t memory = bounded ? device_.memory : std::max(kBoundless, request.size);
   const std::int64_t size = pages_up(memory + memory / 8, page_size(request.small));
   const BlockId id = make_block({.address = next_address_,
                                  .size = size,

@@ -15,6 +15,19 @@ CachingAllocator::Device device_of(const MemoryDevice& device) {
           .outside = static_cast<std::int64_t>(device.outside.value())};
 }
 
+/// What a rank's tensors may be together, so that sums of them are counted in 64 bits.
+constexpr Bytes kMostBytes(0x1p61);
+
+void check_countable(const Program& program) {
+  Bytes sum;
+  for (const Tensor& tensor : program.tensors) sum += tensor.size;
+  if (sum <= kMostBytes) return;
+  throw InputError(
+      fmt::format("error: the tensors of a rank ({}) are {} together; at most {} can be counted\n"
+                  "remedy: check the sizes and the batch of the model",
+                  program.name, format(sum), format(kMostBytes)));
+}
+
 /// Shares of a tensor may be fractions of a byte.
 std::int64_t whole_bytes(Bytes size) { return static_cast<std::int64_t>(std::ceil(size.value())); }
 
@@ -32,6 +45,7 @@ MemoryReplay::MemoryReplay(const Program& program, const MemoryDevice& device,
       device_(device),
       allocator_(device.allocator, device_of(device)),
       places_(program.tensors.size()) {
+  check_countable(program);
   allocator_.record(history);
   for (const TensorEvent& event : program_.setup) {
     if (!play(event, "")) return;

@@ -42,7 +42,7 @@ class MemoryReplay {
   using Observer = std::function<void(std::size_t op, const TensorEvent& event)>;
 
   /// Plays the setup. The program must outlive the replay. `history`, if there is one, gets what
-  /// the allocator does.
+  /// the allocator does. InputError if the tensors are more than 2 EiB together.
   MemoryReplay(const Program& program, const MemoryDevice& device, const Observer& observe = {},
                std::vector<AllocatorEvent>* history = nullptr);
 

@@ -88,10 +88,15 @@ void check_objective(const PreparedPlan& prepared) {
   }
 }
 
-Simulated simulated_from(const std::optional<Outcome>& outcome) {
+Simulated simulated_from(const ResultStore& store, const std::string& key) {
+  const std::optional<Outcome> outcome = store.find(key);
   if (!outcome) return {.figures = {}, .error = "it was not simulated"};
   if (outcome->code != ExitCode::success) return {.figures = {}, .error = outcome->text};
-  return {.figures = figures_of(Json::parse(outcome->text)), .error = ""};
+  try {
+    return {.figures = figures_of(Json::parse(outcome->text)), .error = ""};
+  } catch (const Json::exception& error) {
+    fail_as_damaged(store.file(), "the result " + key, error.what());
+  }
 }
 
 /// Simulates waves as parts of one sweep, and tells how far it is.
@@ -114,7 +119,7 @@ class Waves {
     std::vector<Simulated> results;
     results.reserve(wave.size());
     for (const std::size_t i : wave) {
-      results.push_back(simulated_from(store_.find(study_.points[i].key)));
+      results.push_back(simulated_from(store_, study_.points[i].key));
     }
     return results;
   }
@@ -149,8 +154,10 @@ class Asking {
       if (!known || !known->is_final()) open.push_back(one);
     }
     const auto work = [&](std::size_t i) {
-      const Point& point = study_.study.points[open[i].candidate];
-      return simulator_.predict_if(*scenario_at(study_.study, point), open[i].machine);
+      const auto scenario = scenario_at(study_.study, study_.study.points[open[i].candidate]);
+      return of_its_key(study_.points[open[i].candidate].key, simulator_.simulator.program,
+                        *scenario,
+                        [&] { return simulator_.predict_if(*scenario, open[i].machine); });
     };
     const auto ended = [&](std::size_t i, ChildEnd end) {
       store_.store(key_of(open[i]), {end.code, std::move(end.text)});
@@ -160,8 +167,7 @@ class Asking {
     }
     std::vector<Simulated> answers;
     answers.reserve(questions.size());
-    for (const Question& one : questions)
-      answers.push_back(simulated_from(store_.find(key_of(one))));
+    for (const Question& one : questions) answers.push_back(simulated_from(store_, key_of(one)));
     return answers;
   }
 

@@ -16,7 +16,7 @@ struct Anatomy {
   /// each.
   std::map<std::string, Seconds> exposed_by;
   Seconds waiting_for_peers;  ///< idle before a collective that others have not reached
-  /// Idle while a server has the rank's gradient in its queue or at work.
+  /// Idle while a server has the rank's gradient in its queue, or is at work for anybody.
   Seconds waiting_for_server;
   RankId slowest;            ///< computes longest
   double slowest_ratio = 1;  ///< its compute time over the median rank's
@@ -27,15 +27,24 @@ std::vector<RankId> computing_ranks(const Schedule& schedule);
 /// True if some operation reads or updates a parameter server's parameters.
 bool has_parameter_server(const Schedule& schedule);
 
+/// Iterations [first, last) of one rank.
+struct Iterations {
+  std::uint32_t first = 0, last = 0;
+};
+/// By rank of the schedule; those that do not compute do not matter.
+using IterationsByRank = std::vector<Iterations>;
+
 /// One rank over a whole window of iterations (not a mean, and without `slowest`).
 struct RankAnatomy {
   RankId rank;
   Anatomy anatomy;
 };
-/// Of the recorded ranks that compute, over iterations [first, last).
+/// Of the recorded ranks that compute, each over its own iterations.
 std::vector<RankAnatomy> dissect_ranks(const Schedule& schedule, const Trace& trace,
-                                       std::uint32_t first, std::uint32_t last);
-/// Their mean, per iteration.
+                                       const IterationsByRank& iterations);
+/// Their mean over all iterations, of every rank. Who computes longest is so per iteration.
+Anatomy dissect(const Schedule& schedule, const Trace& trace, const IterationsByRank& iterations);
+/// The same iterations of every rank.
 Anatomy dissect(const Schedule& schedule, const Trace& trace, std::uint32_t first,
                 std::uint32_t last);
 

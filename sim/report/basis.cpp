@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "base/error.hpp"
 #include "base/percentile.hpp"
 #include "report/anatomy.hpp"
 #include "report/measures.hpp"
 #include "schedule/jitter.hpp"
+#include "strategy/server_host.hpp"
 
 namespace rehearse {
 namespace {
@@ -26,10 +28,10 @@ std::vector<Seconds> slowest_ends(const Basis& basis) {
   return ends;
 }
 
-std::vector<Seconds> sorted_steps(const Basis& basis, const std::vector<Seconds>& ends,
-                                  std::uint32_t last) {
+std::vector<Seconds> sorted_steps(const std::vector<Seconds>& ends, const Iterations& which) {
   std::vector<Seconds> steps;
-  for (std::uint32_t k = basis.first; k < last; ++k) steps.push_back(ends[k] - end_of(ends, k));
+  for (std::uint32_t k = which.first; k < which.last; ++k)
+    steps.push_back(ends[k] - end_of(ends, k));
   std::ranges::sort(steps);
   return steps;
 }
@@ -54,7 +56,8 @@ double contributing_ranks(const Scenario& scenario, double ranks) {
   const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
   if (server == nullptr) return ranks;
   if (server->sampled_workers > 0) return server->sampled_workers;
-  return ranks - server->backup_workers;
+  const auto workers = static_cast<double>(worker_count(*server, scenario.cluster));
+  return ranks * (workers - server->backup_workers) / workers;
 }
 
 /// Past the last measured iteration that a worker ended while all trained; at least one counts.
@@ -62,6 +65,15 @@ std::uint32_t last_in_common(const Basis& basis, const std::vector<Seconds>& end
   std::uint32_t last = basis.last;
   while (last > basis.first + 1 && ends[last - 1] > basis.common_end) --last;
   return last;
+}
+
+/// The iterations that lie in the steady state; of a worker too slow for any, the one at its end.
+Iterations within(const SteadyState& steady, const std::vector<Seconds>& ends) {
+  const auto first = std::ranges::lower_bound(ends, steady.begin) - ends.begin() + 1;
+  const auto last = std::ranges::upper_bound(ends, steady.end) - ends.begin();
+  if (first < last) return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last)};
+  const auto at_end = std::min<std::ptrdiff_t>(last, std::ssize(ends) - 1);
+  return {static_cast<std::uint32_t>(at_end), static_cast<std::uint32_t>(at_end + 1)};
 }
 
 /// Iterations per second of one worker.
@@ -93,7 +105,10 @@ double parameter_server_samples_per_s(const Basis& basis) {
     return contributing_ranks(scenario, basis.ranks) * batch * group_update_rate(basis);
 
   double rate = 0;
-  for (const RankId rank : basis.workers) rate += worker_rate(basis, rank);
+  if (basis.steady)
+    for (const double own : basis.steady->rates) rate += own;
+  else
+    for (const RankId rank : basis.workers) rate += worker_rate(basis, rank);
   return rate * batch;
 }
 
@@ -140,25 +155,46 @@ Basis basis_of(const RunFacts& facts) {
   basis.last = schedule.iterations;
   basis.first = std::min(facts.scenario.run.warmup_steps, basis.last - 1);
   basis.parameter_server = has_parameter_server(schedule);
-  if (basis.parameter_server) {
-    basis.updates = update_log(schedule, facts.trace);
-    for (const RankId rank : basis.workers) {
-      if (updates_by_group(basis)) break;  // they train in step
-      basis.common_end =
-          std::min(basis.common_end, facts.trace.iteration_end[rank.index()][basis.last - 1]);
-    }
-  }
+  basis.iterations.assign(schedule.ranks.size(), {basis.first, basis.last});
   basis.ranks = training_ranks(facts.scenario, schedule);
+  if (!basis.parameter_server) return basis;
+  basis.updates = update_log(schedule, facts.trace);
+  basis.asynchronous = !updates_by_group(basis);  // else they train in step
+  if (!basis.asynchronous) return basis;
+  for (const RankId rank : basis.workers)
+    basis.common_end =
+        std::min(basis.common_end, facts.trace.iteration_end[rank.index()][basis.last - 1]);
+  if (!facts.trace.open_ended) return basis;
+  basis.steady =
+      steady_state(schedule, facts.trace, basis.workers, basis.updates, basis.first);
+  for (const RankId rank : basis.workers)
+    basis.iterations[rank.index()] =
+        within(*basis.steady, facts.trace.iteration_end[rank.index()]);
   return basis;
+}
+
+bool counts(const Basis& basis, const Update& update) {
+  if (basis.steady)
+    return update.applied > basis.steady->begin && update.applied <= basis.steady->end;
+  return update.iteration >= basis.first && update.applied <= basis.common_end;
+}
+
+std::optional<StalenessReport> staleness_of(const Basis& basis) {
+  if (!basis.steady) return staleness_of(basis.updates, basis.first, basis.common_end);
+  StalenessReport report = staleness_report(basis.steady->histogram);
+  report.mean = basis.steady->staleness;  // in parts of updates, where the histogram has whole ones
+  return report;
 }
 
 std::vector<std::vector<Seconds>> measured_steps(const Basis& basis) {
   if (!basis.parameter_server || is_sampled(basis))
-    return {sorted_steps(basis, slowest_ends(basis), basis.last)};
+    return {sorted_steps(slowest_ends(basis), {basis.first, basis.last})};
   std::vector<std::vector<Seconds>> steps;
   for (const RankId rank : basis.workers) {
     const std::vector<Seconds>& ends = basis.facts.trace.iteration_end[rank.index()];
-    steps.push_back(sorted_steps(basis, ends, last_in_common(basis, ends)));
+    const Iterations own = basis.steady ? basis.iterations[rank.index()]
+                                        : Iterations{basis.first, last_in_common(basis, ends)};
+    steps.push_back(sorted_steps(ends, own));
   }
   return steps;
 }
@@ -174,6 +210,12 @@ std::int64_t global_batch(const Scenario& scenario, const Schedule& schedule) {
   return static_cast<std::int64_t>(ranks) * scenario.batch_per_gpu * batches(scenario.strategy);
 }
 
+Seconds batch_time(const Basis& basis, double samples_per_s) {
+  return Seconds(
+      static_cast<double>(global_batch(basis.facts.scenario, basis.facts.schedule)) /
+      samples_per_s);
+}
+
 double samples_per_s(const Basis& basis, Seconds step_time) {
   return basis.parameter_server
              ? parameter_server_samples_per_s(basis)
@@ -183,6 +225,9 @@ double samples_per_s(const Basis& basis, Seconds step_time) {
 
 Sampling sampling_of(const Basis& basis) {
   const Schedule& schedule = basis.facts.schedule;
+  if (basis.steady)
+    return {.step = std::numbers::sqrt2 * basis.steady->rate_error,
+            .staleness = std::numbers::sqrt2 * basis.steady->staleness_error};
   if (schedule.jitter.distribution == Jitter::Distribution::none) return {};
   return {.step = median_error(log_steps(basis), compute_variation(schedule)),
           .staleness = mean_error(staleness_by_iteration(basis))};
@@ -191,10 +236,11 @@ Sampling sampling_of(const Basis& basis) {
 Headline headline(const RunFacts& facts) {
   const Basis basis = basis_of(facts);
   Headline result;
-  result.step_time = step_time(measured_steps(basis));
-  result.samples_per_s = samples_per_s(basis, result.step_time);
-  if (const auto staleness = staleness_of(basis.updates, basis.first, basis.common_end))
-    result.staleness = staleness->mean;
+  const Seconds own = step_time(measured_steps(basis));
+  result.samples_per_s = samples_per_s(basis, own);
+  result.step_time = basis.asynchronous ? batch_time(basis, result.samples_per_s) : own;
+  if (basis.asynchronous) result.worker_step_time = own;
+  if (const auto staleness = staleness_of(basis)) result.staleness = staleness->mean;
   return result;
 }
 

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <vector>
 
+#include "report/anatomy.hpp"
 #include "report/prediction_interval.hpp"
 #include "report/report.hpp"
+#include "report/steady_state.hpp"
 
 namespace rehearse {
 
@@ -16,6 +19,9 @@ struct Basis {
   double ranks = 0;                   ///< workers of the job, folded ones included
   std::vector<Update> updates;
   bool parameter_server = false;
+  bool asynchronous = false;    ///< each worker's gradients are applied on their own
+  IterationsByRank iterations{};  ///< what of each rank is looked into: of most runs [first, last)
+  std::optional<SteadyState> steady{};  ///< of an open-ended run
   /// When the first worker of a parameter server has ended its last iteration: the others have the
   /// server to themselves from then on, so that what comes later counts no more. Infinite where all
   /// train in step.
@@ -24,6 +30,10 @@ struct Basis {
 
 Basis basis_of(const RunFacts& facts);
 
+/// Whether an update counts: of a measured iteration, and while all workers train.
+bool counts(const Basis& basis, const Update& update);
+/// Of the updates that count; nothing if there are none.
+std::optional<StalenessReport> staleness_of(const Basis& basis);
 /// Measured steps, each list sorted: one of the whole job, or of a parameter server one of each
 /// worker while all train (of one too slow to end any by then, its first).
 std::vector<std::vector<Seconds>> measured_steps(const Basis& basis);
@@ -33,7 +43,10 @@ Seconds step_time(const std::vector<std::vector<Seconds>>& steps);
 /// Workers whose gradients count (backup workers' are dropped) times batch and micro-batches.
 std::int64_t global_batch(const Scenario& scenario, const Schedule& schedule);
 double samples_per_s(const Basis& basis, Seconds step_time);
-/// From the measured iterations; nothing without jitter, for then every run is the same.
+/// What one global batch takes at that rate: the step time of an asynchronous run.
+Seconds batch_time(const Basis& basis, double samples_per_s);
+/// What chance does to the measured iterations, and in a steady state what its end leaves open;
+/// else nothing without jitter, for then every run is the same.
 Sampling sampling_of(const Basis& basis);
 
 }  // namespace rehearse

@@ -29,7 +29,7 @@ bool is_computing(const Program& program) {
 std::string communication_name(const Op& op) {
   if (const auto* collective = std::get_if<Collective>(&op.work))
     return to_string(collective->kind);
-  return op.role == UpdateRole::read_parameters ? "pull" : "push";
+  return op.label.substr(0, op.label.find(' '));  // pull, push
 }
 
 void record(const Program& program, const Op& op, const Span& span, Activity& activity) {
@@ -44,6 +44,15 @@ void record(const Program& program, const Op& op, const Span& span, Activity& ac
   } else if (op.queue) {
     activity.server.push_back({span.ready, span.end});
   }
+}
+
+/// When servers are at work, for whomever.
+Intervals served(const Schedule& schedule, const Trace& trace) {
+  Intervals intervals;
+  for (const Span& span : trace.spans)
+    if (schedule.program_of(span.rank).ops[span.op.index()].queue)
+      intervals.push_back({span.start, span.end});
+  return intervals;
 }
 
 std::vector<Activity> activities(const Schedule& schedule, const Trace& trace) {
@@ -68,7 +77,7 @@ Seconds rest_of(Seconds step, Seconds used) {
 }
 
 /// What one rank does in a window, whole.
-Anatomy dissect_rank(const Activity& activity, const Interval& window) {
+Anatomy dissect_rank(const Activity& activity, const Intervals& served, const Interval& window) {
   const Intervals compute = unite(activity.compute, window);
   const Intervals communication = unite(activity.communication, window);
   Intervals both = compute;
@@ -86,7 +95,9 @@ Anatomy dissect_rank(const Activity& activity, const Interval& window) {
     anatomy.exposed_by[name] = outside(unite(intervals, window), compute);
   }
   anatomy.waiting_for_peers = outside(unite(activity.peers, window), busy);
-  anatomy.waiting_for_server = outside(unite(activity.server, window), busy);
+  Intervals servers = served;
+  servers.insert(servers.end(), activity.server.begin(), activity.server.end());
+  anatomy.waiting_for_server = outside(unite(std::move(servers), window), busy);
   return anatomy;
 }
 
@@ -131,36 +142,47 @@ bool has_parameter_server(const Schedule& schedule) {
 }
 
 std::vector<RankAnatomy> dissect_ranks(const Schedule& schedule, const Trace& trace,
-                                       std::uint32_t first, std::uint32_t last) {
-  check(first < last, "a breakdown of no iterations");
+                                       const IterationsByRank& iterations) {
   std::vector<RankId> ranks = computing_ranks(schedule);
   std::erase_if(ranks, [&](RankId rank) { return rank.index() >= trace.recorded_ranks; });
   check(!ranks.empty(), "no rank that computes was recorded");
 
   const std::vector<Activity> activity = activities(schedule, trace);
+  const Intervals served_at = served(schedule, trace);
   std::vector<RankAnatomy> all;
   for (const RankId rank : ranks) {
     const std::vector<Seconds>& ends = trace.iteration_end[rank.index()];
+    const auto [first, last] = iterations[rank.index()];
+    check(first < last, "a breakdown of no iterations");
     const Interval window{first == 0 ? Seconds(0) : ends[first - 1], ends[last - 1]};
-    all.push_back({rank, dissect_rank(activity[rank.index()], window)});
+    all.push_back({rank, dissect_rank(activity[rank.index()], served_at, window)});
   }
   return all;
 }
 
-Anatomy dissect(const Schedule& schedule, const Trace& trace, std::uint32_t first,
-                std::uint32_t last) {
-  const std::vector<RankAnatomy> all = dissect_ranks(schedule, trace, first, last);
-  const double weight = 1.0 / static_cast<double>(all.size()) / (last - first);
+Anatomy dissect(const Schedule& schedule, const Trace& trace, const IterationsByRank& iterations) {
+  const std::vector<RankAnatomy> all = dissect_ranks(schedule, trace, iterations);
+  const auto count = [&](const RankAnatomy& one) {
+    return static_cast<double>(iterations[one.rank.index()].last -
+                               iterations[one.rank.index()].first);
+  };
+  double counted = 0;
+  for (const RankAnatomy& one : all) counted += count(one);
   Anatomy mean;
   std::vector<RankId> ranks;
   std::vector<Seconds> compute;
   for (const RankAnatomy& one : all) {
     ranks.push_back(one.rank);
-    compute.push_back(one.anatomy.breakdown.compute);
-    add(one.anatomy, weight, mean);
+    compute.push_back(one.anatomy.breakdown.compute / count(one));
+    add(one.anatomy, 1 / counted, mean);
   }
   find_slowest(ranks, compute, mean);
   return mean;
+}
+
+Anatomy dissect(const Schedule& schedule, const Trace& trace, std::uint32_t first,
+                std::uint32_t last) {
+  return dissect(schedule, trace, IterationsByRank(schedule.ranks.size(), {first, last}));
 }
 
 Breakdown break_down(const Schedule& schedule, const Trace& trace, std::uint32_t first,

@@ -37,8 +37,7 @@ std::vector<GroupActivity> activity_of(const Basis& basis) {
   // Folded ranks stand for more of their only group.
   const double folded = basis.ranks / static_cast<double>(basis.workers.size());
   for (GroupActivity& group : groups) group.training *= folded;
-  for (const RankAnatomy& one :
-       dissect_ranks(schedule, basis.facts.trace, basis.first, basis.last)) {
+  for (const RankAnatomy& one : dissect_ranks(schedule, basis.facts.trace, basis.iterations)) {
     GroupActivity& group = group_of(one.rank);
     group.recorded += 1;
     group.compute += one.anatomy.breakdown.compute / one.anatomy.step;

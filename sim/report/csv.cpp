@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/number.hpp"
 #include "report/csv_table.hpp"
 #include "report/json_view.hpp"
 #include "report/prediction_interval.hpp"
@@ -72,6 +73,7 @@ std::vector<std::string> columns_of(const std::vector<std::string>& first,
   Report whole;
   whole.memory.emplace().out_of_memory.emplace();
   whole.staleness.emplace();
+  whole.steady.emplace();
   whole.cost.emplace().usd_by_part.emplace();
   whole.energy.emplace();
   whole.goodput.emplace();
@@ -84,7 +86,7 @@ std::vector<std::string> columns_of(const std::vector<std::string>& first,
       static const std::set<std::string> kAbsent = {
           "memory", "memory.out_of_memory", "accuracy.target", "staleness",
           "cost",   "cost.usd_by_part",     "energy",          "goodput",
-          "start"};
+          "start",  "steady_state"};
       if (!kAbsent.contains(name) && std::ranges::find(columns, name) == columns.end())
         columns.push_back(name);
     }
@@ -110,7 +112,18 @@ std::vector<std::string> cells_of(const CsvRow& row, const std::vector<std::stri
 
 }  // namespace
 
-std::string csv_field(const std::string& text) {
+namespace {
+
+/// Spreadsheets take a cell that begins so for a formula.
+bool looks_like_a_formula(const std::string& text) {
+  return !text.empty() && std::string_view("=+-@\t\r").find(text[0]) != std::string_view::npos &&
+         !decimal_number(text);
+}
+
+}  // namespace
+
+std::string csv_field(const std::string& given) {
+  const std::string text = looks_like_a_formula(given) ? "'" + given : given;
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string result = "\"";
   for (const char c : text) {

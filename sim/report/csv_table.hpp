@@ -11,7 +11,8 @@ namespace rehearse {
 using CsvRow = std::vector<std::pair<std::string, std::string>>;
 
 /// A field as RFC 4180 has it: quoted where it holds a comma, a quote or a line break; quotes
-/// doubled.
+/// doubled. A text that a spreadsheet would take for a formula (`=`, `+`, `-`, `@` in front, and no
+/// number) begins with an apostrophe.
 std::string csv_field(const std::string& text);
 
 /// A report (`rehearse.report/1`) as one row: nested keys joined by dots, lists by semicolons.

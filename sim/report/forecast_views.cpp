@@ -31,9 +31,13 @@ void add_fit(const ForecastReport& report, Page& page) {
   page.paragraph(Ink::strong, fmt::format("{} on {}", report.network, report.dataset));
   page.paragraph(
       Ink::faint,
-      fmt::format("fitted to {} runs of {} settings, {} of which failed; settings left out are "
-                  "forecast to {:.1f} points on average",
-                  model.runs, model.settings, model.failed_runs, 100 * model.held_out_error));
+      fmt::format("fitted to {} {} of {} {}, {} of which failed; {}", model.runs,
+                  model.runs == 1 ? "run" : "runs", model.settings,
+                  model.settings == 1 ? "setting" : "settings", model.failed_runs,
+                  model.held_out_error
+                      ? fmt::format("settings left out are forecast to {:.1f} points on average",
+                                    100 * *model.held_out_error)
+                      : "none can be left out to try the fit on: add curves of other settings"));
 }
 
 void add_target(const StrategyForecast& told, Page& page) {
@@ -153,7 +157,7 @@ Json model_object(const ForecastReport& report) {
           {"runs", model.runs},
           {"settings", model.settings},
           {"failed_runs", model.failed_runs},
-          {"held_out_error", model.held_out_error},
+          {"held_out_error", optional(model.held_out_error)},
           {"interval_inflation", model.inflation},
           {"curvature_noise", model.curvature_noise},
           {"fails_half_at_index", model.odds.index_at(0.5)}};

@@ -58,9 +58,8 @@ std::string speed_line(const Interruptions& job, bool simulated) {
 Checkpoint checkpoint_of(const Scenario& scenario) {
   const CheckpointOptions& options = scenario.failures->checkpoint;
   const auto nodes = static_cast<int>(scenario.cluster.node_count());
-  const double states = state_elements_per_parameter(scenario.optimizer.kind, scenario.precision);
   Checkpoint checkpoint;
-  checkpoint.size = (parameter_element(scenario.precision) + Bytes(4) * states) *
+  checkpoint.size = (parameter_element(scenario.precision) + optimizer_memory(scenario.optimizer).kept()) *
                     static_cast<double>(scenario.model.parameters());
   if (std::holds_alternative<Fsdp>(scenario.strategy)) {
     checkpoint.writers = nodes;

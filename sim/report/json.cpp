@@ -105,6 +105,22 @@ Json staleness(const std::optional<StalenessReport>& staleness) {
           {"histogram", histogram}};
 }
 
+Json times(const std::vector<Seconds>& all) {
+  Json list = Json::array();
+  for (const Seconds time : all) list.push_back(time.value());
+  return list;
+}
+
+Json steady_state(const std::optional<SteadyReport>& steady) {
+  if (!steady) return nullptr;
+  return {{"reached", steady->reached},
+          {"from_s", steady->begin.value()},
+          {"to_s", steady->end.value()},
+          {"steps_of_slowest_worker", steady->slowest},
+          {"throughput_error", steady->throughput_error},
+          {"staleness_error", steady->staleness_error}};
+}
+
 Json bounds(const Bounds& ends) { return Json::array({ends.low, ends.high}); }
 
 Json intervals(const std::vector<KeyBounds>& all) {
@@ -145,7 +161,10 @@ void add_answers(const Report& report, Json& json) {
   json["step_time_interval_s"] = interval ? bounds(*interval) : Json();
   json["step_time_spread_s"] =
       bounds({report.step_time_spread.low.value(), report.step_time_spread.high.value()});
+  json["worker_step_time_s"] = seconds(report.worker_step_time);
+  json["worker_step_times_s"] = times(report.worker_step_times);
   json["samples_per_s"] = report.samples_per_s;
+  json["steady_state"] = steady_state(report.steady);
   json["epoch_time_s"] = seconds(report.epoch_time);
   json["train_time_s"] = seconds(report.train_time);
   json["breakdown"] = breakdown(report.breakdown);

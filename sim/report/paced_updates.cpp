@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "strategy/server_host.hpp"
 
 namespace rehearse {
 namespace {
@@ -17,6 +18,14 @@ bool applies_one_by_one(const Strategy& strategy) {
   return server != nullptr && server->staleness != 0U;
 }
 
+/// GPUs behind an update that is applied on its own: one, or those of a node in the mean.
+double gpus_per_worker(const Scenario& scenario) {
+  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  if (server == nullptr) return 1;
+  return static_cast<double>(scenario.cluster.gpu_count()) /
+         static_cast<double>(worker_count(*server, scenario.cluster));
+}
+
 }  // namespace
 
 PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_run) {
@@ -25,12 +34,13 @@ PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_
   const int local = local_steps(basis.facts.scenario.strategy);
   paced.pace.samples_per_update = static_cast<double>(report.global_batch) / local;
   if (!applies_one_by_one(basis.facts.scenario.strategy)) return paced;
-  paced.pace.samples_per_update = static_cast<double>(report.batch_per_gpu * local);
+  paced.pace.samples_per_update = static_cast<double>(report.batch_per_gpu * local) *
+                                  gpus_per_worker(basis.facts.scenario);
   paced.steps = static_cast<std::uint32_t>(local);
   paced.whole_run = whole_run;
   paced.staleness.clear();
   for (const Update& update : basis.updates) {
-    if (whole_run || (update.iteration >= basis.first && update.applied <= basis.common_end))
+    if (whole_run || counts(basis, update))
       paced.staleness.push_back(update.staleness);
     if (whole_run) paced.pace.applied.push_back(update.applied);
   }
@@ -79,7 +89,8 @@ std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& re
   const TrainingPlan plan{
       .name = report.strategy,
       .setting = mitigated(setting_of(paced, known.learning_rate, known.momentum), known.mitigation,
-                           static_cast<std::uint32_t>(report.ranks)),
+                           static_cast<std::uint32_t>(static_cast<double>(report.ranks) /
+                                                      gpus_per_worker(scenario))),
       .pace = paced.pace};
   const Train& train = scenario.train;
   ForecastQuestion question{.at = {}, .samples = {}, .accuracy = known.target};

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/printable.hpp"
+
 namespace rehearse {
 namespace {
 
@@ -104,8 +106,9 @@ std::string Page::ink(Ink ink, std::string_view text) const {
 }
 
 void Page::line(std::string_view text) {
-  text_ += text;
-  text_ += '\n';
+  std::string one = printable(text);
+  std::ranges::replace(one, '\n', ' ');
+  text_ += one + '\n';
 }
 
 void Page::paragraph(Ink color, std::string_view text) {

@@ -39,7 +39,7 @@ class Page {
   std::string ink(Ink ink, std::string_view text) const;
 
   void blank() { text_ += '\n'; }
-  /// A line at the left margin, as it is.
+  /// A line at the left margin: printable, and one line whatever it holds.
   void line(std::string_view text);
   /// Wrapped to the page.
   void paragraph(Ink ink, std::string_view text);

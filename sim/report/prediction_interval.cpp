@@ -122,6 +122,12 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
       {"step_time_s",
        log_bounds(
            step, sources, [](const Headline& h) { return h.step_time.value(); }, step_alone)});
+  if (report.worker_step_time) {
+    const auto own = [](const Headline& h) { return h.worker_step_time.value().value(); };
+    intervals.push_back(
+        {"worker_step_time_s",
+         log_bounds(report.worker_step_time->value(), sources, own, step_alone)});
+  }
   const double rate = report.samples_per_s;
   const Bounds rates = log_bounds(
       rate, sources, [](const Headline& h) { return h.samples_per_s; }, step_alone);
@@ -165,6 +171,7 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
 
 const std::vector<std::string>& interval_keys() {
   static const std::vector<std::string> keys{"step_time_s",
+                                             "worker_step_time_s",
                                              "samples_per_s",
                                              "epoch_time_s",
                                              "train_time_s",

@@ -43,6 +43,7 @@ struct Headline {
   Seconds step_time;
   double samples_per_s = 0;
   std::optional<double> staleness;  ///< the mean
+  std::optional<Seconds> worker_step_time{};  ///< Report::worker_step_time
 };
 /// One source of error: the run simulated with it at both ends of its 90 % interval, and, over the
 /// same iterations, at its best guess.
@@ -104,6 +105,15 @@ struct StalenessReport {
   double mean = 0;
   std::uint32_t p50 = 0, p99 = 0, max = 0;
   std::map<std::uint32_t, std::uint64_t> histogram;
+};
+
+/// How well an asynchronous run's long run is known.
+struct SteadyReport {
+  bool reached = false;  ///< throughput and staleness are known to kSteadyPrecision
+  Seconds begin, end;    ///< the simulated time that they are taken from
+  double slowest = 0;    ///< iterations of the slowest worker in it
+  /// Half-widths of 90 % intervals: of the throughput, relative, and of the mean staleness.
+  double throughput_error = 0, staleness_error = 0;
 };
 
 /// Money by what it was spent on.
@@ -171,10 +181,13 @@ struct Report {
   std::size_t ranks = 0, nodes = 0;
   std::string fidelity;  ///< "hop", "flow", "folded (16 of 4096 ranks simulated)"
 
-  /// Median of the measured steps; parameter server: of each worker's iterations, the mean of
-  /// workers.
+  /// Median of the measured steps; of an asynchronous run what one global batch takes.
   Seconds step_time;
-  /// 5th to 95th percentile of the simulated steps, one by one.
+  /// Of an asynchronous run: the median of each worker's own iterations, and the mean of these.
+  std::optional<Seconds> worker_step_time;
+  std::vector<Seconds> worker_step_times{};  ///< in order of the ranks that compute
+  std::optional<SteadyReport> steady;        ///< nothing where ranks end after run.steps
+  /// 5th to 95th percentile of the simulated steps (of workers' own iterations), one by one.
   Interval step_time_spread;
   double samples_per_s = 0;
   std::optional<Seconds> epoch_time, train_time;
@@ -225,6 +238,8 @@ struct Update {
   std::uint32_t staleness = 0;
 };
 std::vector<Update> update_log(const Schedule& schedule, const Trace& trace);
+/// Of so many updates by their staleness, one at least.
+StalenessReport staleness_report(std::map<std::uint32_t, std::uint64_t> histogram);
 /// Of the updates of iterations from `first` on that were applied by `until`; nothing if there are
 /// none.
 std::optional<StalenessReport> staleness_of(

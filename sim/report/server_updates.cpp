@@ -13,13 +13,28 @@ namespace {
 /// When all parts of a worker's gradient had come, and whose it is.
 using Arrival = std::pair<Seconds, std::uint32_t>;
 
+/// The workers' numbers, by rank: those that exchange with the servers count.
+std::vector<std::uint32_t> worker_numbers(const Schedule& schedule) {
+  std::vector<std::uint32_t> numbers;
+  std::uint32_t next = 0;
+  for (const RankSpec& rank : schedule.ranks) {
+    const auto& ops = schedule.programs[rank.program.index()].ops;
+    const bool reads =
+        std::ranges::find(ops, UpdateRole::read_parameters, &Op::role) != ops.end();
+    numbers.push_back(reads ? next++ : next);
+  }
+  numbers.push_back(next);
+  return numbers;
+}
+
 /// By iteration, in order of arrival.
-std::vector<std::vector<Arrival>> arrivals(const Schedule& schedule, const Trace& trace) {
+std::vector<std::vector<Arrival>> arrivals(const Schedule& schedule, const Trace& trace,
+                                           const std::vector<std::uint32_t>& numbers) {
   std::vector<std::map<std::uint32_t, Seconds>> last(schedule.iterations);
   for (const Span& span : trace.spans) {
     if (schedule.program_of(span.rank).ops[span.op.index()].role != UpdateRole::gather_gradient)
       continue;
-    Seconds& when = last[span.iteration][static_cast<std::uint32_t>(span.rank.index())];
+    Seconds& when = last[span.iteration][numbers[span.rank.index()]];
     when = std::max(when, span.end);
   }
   std::vector<std::vector<Arrival>> sorted(schedule.iterations);
@@ -47,15 +62,15 @@ std::vector<AppliedUpdate> round_of(const Update& update, std::uint64_t version,
 RunUpdates server_updates(const Schedule& schedule, const Trace& trace,
                           const ParameterServer& options, std::uint64_t warmup) {
   RunUpdates run;
-  run.workers = static_cast<std::uint32_t>(schedule.ranks.size()) -
-                static_cast<std::uint32_t>(options.servers);
+  const std::vector<std::uint32_t> numbers = worker_numbers(schedule);
+  run.workers = numbers.back();
   run.warmup = warmup;
   const bool synchronous = options.staleness == 0U;
   if (!synchronous && options.staleness) run.mitigation.staleness_bound = *options.staleness;
   run.mitigation.backup_workers = static_cast<std::uint32_t>(options.backup_workers);
   run.mitigation.warmup_rounds = schedule.warmup_rounds;
   run.mitigation.local_steps = static_cast<std::uint32_t>(options.local_steps);
-  const auto arrived = arrivals(schedule, trace);
+  const auto arrived = arrivals(schedule, trace, numbers);
   std::uint64_t version = 0;
   for (const Update& update : update_log(schedule, trace)) {
     if (!synchronous && update.iteration < schedule.warmup_rounds) {
@@ -66,8 +81,8 @@ RunUpdates server_updates(const Schedule& schedule, const Trace& trace,
                                   run.workers - static_cast<std::size_t>(options.backup_workers));
       run.updates.insert(run.updates.end(), round.begin(), round.end());
     } else {
-      run.updates.push_back({static_cast<std::uint32_t>(update.worker.index()), update.iteration,
-                             update.version_read, version, update.applied});
+      run.updates.push_back({numbers[update.worker.index()], update.iteration, update.version_read,
+                             version, update.applied});
     }
     ++version;
   }

@@ -9,7 +9,7 @@ namespace rehearse {
 
 /// Every update of a simulated parameter-server run, with the workers whose gradients were in it:
 /// in a synchronous round all of them, or the first that came where some are backups. Workers are
-/// numbered as the schedule's first ranks.
+/// numbered in the order of the ranks that exchange with the servers: GPUs, or nodes.
 RunUpdates server_updates(const Schedule& schedule, const Trace& trace,
                           const ParameterServer& options, std::uint64_t warmup);
 

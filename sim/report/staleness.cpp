@@ -65,18 +65,21 @@ class Clocks {
 
   std::size_t parts() const { return moments_.size(); }
   std::size_t ranks() const { return moments_[0].size(); }
-  std::size_t iterations() const { return moments_[0].empty() ? 0 : moments_[0][0].size(); }
-  const Moments& at(std::size_t part, std::size_t rank, std::size_t iteration) const {
-    return moments_[part][rank][iteration];
+  std::size_t iterations(std::size_t rank) const { return iterations_[rank]; }
+  Moments at(std::size_t part, std::size_t rank, std::size_t iteration) const {
+    const auto& moments = moments_[part][rank];
+    return iteration < moments.size() ? moments[iteration] : Moments{};
   }
   Moments whole(std::size_t rank, std::size_t iteration) const {
     Moments whole;
-    for (const auto& part : moments_) whole.include(part[rank][iteration]);
+    for (std::size_t part = 0; part < moments_.size(); ++part)
+      whole.include(at(part, rank, iteration));
     return whole;
   }
 
  private:
-  std::vector<std::vector<std::vector<Moments>>> moments_;
+  std::vector<std::vector<std::vector<Moments>>> moments_;  // as far as there is something
+  std::vector<std::size_t> iterations_;                     // by rank
 };
 
 Clocks::Clocks(const Schedule& schedule, const Trace& trace) {
@@ -86,7 +89,8 @@ Clocks::Clocks(const Schedule& schedule, const Trace& trace) {
     parts.push_back(parts_of(program));
     count = std::max(count, parts.back().count);
   }
-  moments_.assign(count, {schedule.ranks.size(), std::vector<Moments>(schedule.iterations)});
+  moments_.assign(count, std::vector<std::vector<Moments>>(schedule.ranks.size()));
+  iterations_.assign(schedule.ranks.size(), 0);
   for (const Span& span : trace.spans) {
     const std::size_t program = schedule.ranks[span.rank.index()].program.index();
     const UpdateRole role = schedule.programs[program].ops[span.op.index()].role;
@@ -95,7 +99,11 @@ Clocks::Clocks(const Schedule& schedule, const Trace& trace) {
     (role == UpdateRole::read_parameters ? moment.read : moment.applied) =
         role == UpdateRole::read_parameters ? span.start : span.end;
     const std::size_t part = parts[program].of_op[span.op.index()];
-    moments_[part][span.rank.index()][span.iteration].include(moment);
+    auto& moments = moments_[part][span.rank.index()];
+    if (moments.size() <= span.iteration) moments.resize(span.iteration + 1);
+    moments[span.iteration].include(moment);
+    std::size_t& iterations = iterations_[span.rank.index()];
+    iterations = std::max<std::size_t>(iterations, span.iteration + 1);
   }
 }
 
@@ -121,8 +129,8 @@ template <class MomentsOf>
 std::vector<Update> updates_of(const Clocks& clocks, MomentsOf&& moments_of) {
   std::vector<Update> updates;
   for (std::size_t rank = 0; rank < clocks.ranks(); ++rank) {
-    for (std::size_t iteration = 0; iteration < clocks.iterations(); ++iteration) {
-      const Moments& moments = moments_of(rank, iteration);
+    for (std::size_t iteration = 0; iteration < clocks.iterations(rank); ++iteration) {
+      const Moments moments = moments_of(rank, iteration);
       if (!moments.was_read() || !moments.was_applied()) continue;
       updates.push_back({RankId(rank), static_cast<std::uint32_t>(iteration), moments.read,
                          moments.applied, 0, 0});
@@ -147,7 +155,9 @@ void end_with_their_rounds(std::vector<Update>& updates, std::uint32_t rounds) {
 /// own. An update is as stale as the stalest of its parts: what the parts' servers applied between
 /// this worker's read of the part and its own update of it.
 std::vector<Update> updates_by_worker(const Clocks& clocks, std::uint32_t rounds) {
-  std::map<std::pair<RankId, std::uint32_t>, std::uint32_t> staleness;
+  std::vector<std::vector<std::uint32_t>> staleness(clocks.ranks());  // by rank and iteration
+  for (std::size_t rank = 0; rank < clocks.ranks(); ++rank)
+    staleness[rank].assign(clocks.iterations(rank), 0);
   const auto in_rounds = [&](const Update& update) { return update.iteration < rounds; };
   for (std::size_t part = 0; part < clocks.parts(); ++part) {
     std::vector<Update> of_part = updates_of(clocks, [&](std::size_t rank, std::size_t iteration) {
@@ -156,7 +166,7 @@ std::vector<Update> updates_by_worker(const Clocks& clocks, std::uint32_t rounds
     std::erase_if(of_part, in_rounds);
     count_staleness(of_part);
     for (const Update& update : of_part) {
-      std::uint32_t& stalest = staleness[{update.worker, update.iteration}];
+      std::uint32_t& stalest = staleness[update.worker.index()][update.iteration];
       stalest = std::max(stalest, update.staleness);
     }
   }
@@ -172,7 +182,7 @@ std::vector<Update> updates_by_worker(const Clocks& clocks, std::uint32_t rounds
       own = update.iteration + 1;
       continue;
     }
-    update.staleness = staleness[{update.worker, update.iteration}];
+    update.staleness = staleness[update.worker.index()][update.iteration];
     update.version_read = own - std::min<std::size_t>(own, update.staleness);
     ++own;
   }
@@ -184,7 +194,10 @@ std::vector<Update> updates_by_worker(const Clocks& clocks, std::uint32_t rounds
 /// iterations may overlap in time, no gradient is stale.
 std::vector<Update> updates_by_group(const Clocks& clocks, RankId server) {
   std::vector<Update> updates;
-  for (std::size_t iteration = 0; iteration < clocks.iterations(); ++iteration) {
+  std::size_t iterations = 0;
+  for (std::size_t rank = 0; rank < clocks.ranks(); ++rank)
+    iterations = std::max(iterations, clocks.iterations(rank));
+  for (std::size_t iteration = 0; iteration < iterations; ++iteration) {
     Moments group;
     for (std::size_t rank = 0; rank < clocks.ranks(); ++rank)
       group.include(clocks.whole(rank, iteration));
@@ -223,16 +236,21 @@ std::vector<Update> update_log(const Schedule& schedule, const Trace& trace) {
 
 std::optional<StalenessReport> staleness_of(const std::vector<Update>& updates, std::uint32_t first,
                                             Seconds until) {
-  StalenessReport report;
+  std::map<std::uint32_t, std::uint64_t> histogram;
+  for (const Update& update : updates)
+    if (update.iteration >= first && update.applied <= until) ++histogram[update.staleness];
+  if (histogram.empty()) return std::nullopt;
+  return staleness_report(std::move(histogram));
+}
+
+StalenessReport staleness_report(std::map<std::uint32_t, std::uint64_t> histogram) {
+  StalenessReport report{.histogram = std::move(histogram)};
   double count = 0;
   double sum = 0;
-  for (const Update& update : updates) {
-    if (update.iteration < first || update.applied > until) continue;
-    ++report.histogram[update.staleness];
-    count += 1;
-    sum += update.staleness;
+  for (const auto& [staleness, updates] : report.histogram) {
+    count += static_cast<double>(updates);
+    sum += static_cast<double>(updates) * staleness;
   }
-  if (report.histogram.empty()) return std::nullopt;
   report.mean = sum / count;
   report.p50 = percentile(report.histogram, count, 0.5);
   report.p99 = percentile(report.histogram, count, 0.99);

@@ -39,14 +39,31 @@ void add_identity(const Basis& basis, Report& report) {
 void add_times(const Basis& basis, Report& report) {
   const std::vector<std::vector<Seconds>> steps = measured_steps(basis);
   report.step_time = step_time(steps);
+  report.samples_per_s = samples_per_s(basis, report.step_time);
+  if (basis.asynchronous) {
+    report.worker_step_time = report.step_time;
+    report.step_time = batch_time(basis, report.samples_per_s);
+    for (const std::vector<Seconds>& own : steps)
+      report.worker_step_times.push_back(percentile(own, 0.5));
+  }
   std::vector<Seconds> all;
   for (const std::vector<Seconds>& own : steps) all.insert(all.end(), own.begin(), own.end());
   report.step_time_spread = {percentile(all, 0.05), percentile(all, 0.95)};
-  report.samples_per_s = samples_per_s(basis, report.step_time);
   const Train& train = basis.facts.scenario.train;
   if (!train.samples_per_epoch) return;
   report.epoch_time = Seconds(static_cast<double>(*train.samples_per_epoch) / report.samples_per_s);
   if (train.epochs) report.train_time = *report.epoch_time * *train.epochs;
+}
+
+void add_steady_state(const Basis& basis, Report& report) {
+  if (!basis.steady) return;
+  const SteadyState& state = *basis.steady;
+  report.steady = SteadyReport{.reached = state.reached,
+                               .begin = state.begin,
+                               .end = state.end,
+                               .slowest = state.slowest,
+                               .throughput_error = state.rate_error,
+                               .staleness_error = state.staleness_error};
 }
 
 /// Of the ranks with a GPU, as a server's have no steps of their own; `ends` by rank.
@@ -90,7 +107,8 @@ std::optional<double> mfu(const Basis& basis, const Report& report) {
   FlopsPerSecond peak;
   for (const RankId rank : basis.workers) {
     const Place& place = basis.facts.schedule.ranks[rank.index()].place;
-    peak += peak_for(scenario.model, scenario.cluster.node(place.node).gpu, scenario.precision);
+    peak += peak_for(scenario.model, scenario.cluster.node(place.node).gpu,
+                     compute_precision(scenario));
   }
   peak *= basis.ranks / static_cast<double>(basis.workers.size());
   if (peak <= FlopsPerSecond(0)) return std::nullopt;
@@ -109,6 +127,13 @@ std::vector<std::string> add_costs(const Basis& basis, Report& report) {
   return lines;
 }
 
+std::string unsteady_reason(const SteadyReport& steady) {
+  return fmt::format(
+      "steady state: not reached in {} ({:.1f} steps of the slowest worker): throughput to {:.1f} "
+      "%, mean staleness to {:.2g}; more run.steps simulate more",
+      format(steady.end), steady.slowest, 100 * steady.throughput_error, steady.staleness_error);
+}
+
 void add_assumptions(const Basis& basis, const std::vector<std::string>& costs, Report& report) {
   report.assumptions = basis.facts.scenario.assumptions;
   const auto add = [&](const std::string& assumption) {
@@ -118,6 +143,9 @@ void add_assumptions(const Basis& basis, const std::vector<std::string>& costs, 
   };
   for (const std::string& assumption : basis.facts.assumptions) add(assumption);
   for (const std::string& assumption : costs) add(assumption);
+  if (basis.steady)
+    add(fmt::format("run.until = steady: until throughput and staleness are known to {:.0f} %",
+                    100 * kSteadyPrecision));
   if (const int steps = local_steps(basis.facts.scenario.strategy); steps > 1)
     add(fmt::format("a step = {} local steps and what is exchanged after them", steps));
   if (report.memory && report.memory->context > Bytes(0)) {
@@ -130,6 +158,15 @@ void add_assumptions(const Basis& basis, const std::vector<std::string>& costs, 
   }
 }
 
+/// Workers' parts, taken over whole iterations, as shares of what a global batch takes.
+Breakdown of_one_step(const Breakdown& parts, Seconds step) {
+  const double scale = step / (parts.compute + parts.exposed_communication + parts.idle);
+  return {.compute = parts.compute * scale,
+          .exposed_communication = parts.exposed_communication * scale,
+          .hidden_communication = parts.hidden_communication * scale,
+          .idle = parts.idle * scale};
+}
+
 }  // namespace
 
 Report summarize(const RunFacts& facts) {
@@ -139,20 +176,24 @@ Report summarize(const RunFacts& facts) {
   add_times(basis, report);
   add_other_jobs(facts, report);
 
-  const Anatomy anatomy = dissect(facts.schedule, facts.trace, basis.first, basis.last);
-  report.breakdown = anatomy.breakdown;
+  const Anatomy anatomy = dissect(facts.schedule, facts.trace, basis.iterations);
+  report.breakdown = basis.steady ? of_one_step(anatomy.breakdown, report.step_time)
+                                  : anatomy.breakdown;
   report.gpu_utilization = anatomy.breakdown.compute / anatomy.step;
   report.mfu = mfu(basis, report);
   report.bottleneck = bottleneck_sentence(anatomy, basis.parameter_server);
 
   report.memory = memory_report(facts);
-  report.staleness = staleness_of(basis.updates, basis.first, basis.common_end);
+  report.staleness = staleness_of(basis);
+  add_steady_state(basis, report);
   report.accuracy = accuracy_of(basis, report);
   const std::vector<std::string> cost_lines = add_costs(basis, report);
   report.intervals = intervals_of(report, facts, sampling_of(basis));
 
   report.provenance = facts.provenance;
   report.outside_calibration = facts.outside_calibration;
+  if (report.steady && !report.steady->reached)
+    report.outside_calibration.push_back(unsteady_reason(*report.steady));
   if (report.accuracy) {
     for (const std::string& reason : report.accuracy->outside_calibration)
       report.outside_calibration.push_back("accuracy: " + reason);

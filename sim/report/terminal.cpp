@@ -58,10 +58,31 @@ void add_ranged(const char* name, const std::string& value, const std::string& r
   page.field(name, page.ink(Ink::strong, left(value, kValueColumns)) + range);
 }
 
+/// Of an asynchronous run, whose step time is that of a global batch.
+void add_workers(const Report& report, Page& page) {
+  if (!report.worker_step_time) return;
+  const auto [least, most] = std::ranges::minmax_element(report.worker_step_times);
+  std::string text = format(*report.worker_step_time) + " for a step of its own";
+  if (format(*least) != format(*most))
+    text += fmt::format(" on average, from {} to {}", format(*least), format(*most));
+  page.wrapped_field("a worker", Ink::plain, text);
+}
+
+void add_steady_state(const Report& report, Page& page) {
+  if (!report.steady) return;
+  const SteadyReport& steady = *report.steady;
+  page.wrapped_field(
+      "steady state", steady.reached ? Ink::faint : Ink::bad,
+      fmt::format("{}throughput to {:.1f} %, staleness to {:.2g}, {:.0f} steps of the slowest",
+                  steady.reached ? "" : "not reached: ", 100 * steady.throughput_error,
+                  steady.staleness_error, steady.slowest));
+}
+
 void add_times(const Report& report, Page& page) {
   const auto range = [&](const char* key) { return range_text(report, key, time_text); };
   add_ranged("step time", format(report.step_time),
              framed("", range("step_time_s"), " (90 % interval)"), page);
+  add_workers(report, page);
   const std::string low = format(report.step_time_spread.low);
   const std::string high = format(report.step_time_spread.high);
   if (low != high) {
@@ -69,6 +90,7 @@ void add_times(const Report& report, Page& page) {
   }
   add_ranged("throughput", number(report.samples_per_s) + " samples/s",
              framed("", range_text(report, "samples_per_s", number), " samples/s"), page);
+  add_steady_state(report, page);
   if (report.epoch_time) {
     add_ranged("epoch", format(*report.epoch_time), range("epoch_time_s"), page);
   }

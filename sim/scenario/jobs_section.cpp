@@ -42,9 +42,10 @@ OtherJob JobsSection::read_other(const Value& value, const Scenario& scenario,
   }
   const std::optional<Value> own_strategy = map.optional("strategy");
   if (own_strategy) job.strategy = read_strategy(*own_strategy);
-  check_strategy_section(own_strategy.value_or(strategy), job.strategy, job.cluster);
+  check_strategy_section(own_strategy.value_or(strategy), own_choice, job);
+  job.optimizer.of = job.precision;
   if (const auto optimizer = map.optional("optimizer"))
-    job.optimizer = read_optimizer_section(*optimizer);
+    job.optimizer = read_optimizer_section(*optimizer, job.precision);
   map.finish();
   const auto* server = std::get_if<ParameterServer>(&job.strategy);
   if (server != nullptr && server->sampled_workers > 0)

@@ -37,6 +37,12 @@ Precision read_precision(Map& map) {
   return parse_precision(map.choice_or("precision", "fp32", precision_names()));
 }
 
+Loss read_loss(Map& map) {
+  const std::string name = map.choice_or("loss", loss_names().front(), loss_names());
+  const auto found = std::ranges::find(loss_names(), name);
+  return static_cast<Loss>(found - loss_names().begin());
+}
+
 /// A built-in architecture at the asked shape.
 Model read_architecture(const Value& use, Map& map, std::vector<std::string>& assumptions) {
   const std::string name = use.as_choice(architecture_names());
@@ -55,7 +61,9 @@ Model read_architecture(const Value& use, Map& map, std::vector<std::string>& as
   if (takes_images || map.has("channels_last")) {
     shape.channels_last = map.bool_or("channels_last", false);
   }
-  return shape.channels_last ? build(name, shape, map.require("channels_last")) : model;
+  if (shape.channels_last) return build(name, shape, map.require("channels_last"));
+  if (is_causal_language_model(model) || map.has("loss")) shape.loss = read_loss(map);
+  return shape.loss == Loss::cross_entropy ? model : build(name, shape, map.require("loss"));
 }
 
 /// Where more than one of the keys is missing, says so of all; Map::require() says so of one.
@@ -200,7 +208,9 @@ CostChoice read_cost_choice(Map& map, const Scenario& scenario, ProfileLibrary& 
     if (choice.analytic)
       from->fail("computed costs (costs: analytic) are transferred from nothing");
     choice.transfer_from =
-        read_transfer_folder(*from, profile_subject(scenario.model, scenario.precision), library);
+        read_transfer_folder(*from,
+                             profile_subject(scenario.model, computed_in(scenario.precision)),
+                             library);
   }
   return choice;
 }

@@ -113,6 +113,25 @@ void check_steps(Map& run, const RunOptions& options, std::size_t ranks) {
   (run.has(key) ? run.require(key) : run.where()).fail(message, "simulate fewer steps");
 }
 
+/// `state_dtype: fp32 | bf16 | fp16` and `master_dtype: fp32 | none`.
+void read_formats(Map& map, Optimizer& optimizer) {
+  if (const auto state = map.optional("state_dtype")) {
+    if (optimizer_memory(optimizer).states == 0) {
+      map.at_key("state_dtype")
+          .fail(fmt::format("{} keeps no state", to_string(optimizer.kind)), "leave it out");
+    }
+    optimizer.state_element = Bytes(state->as_choice({"fp32", "bf16", "fp16"}) == "fp32" ? 4 : 2);
+  }
+  const auto master = map.optional("master_dtype");
+  if (!master) return;
+  optimizer.master_element = Bytes(master->as_choice({"fp32", "none"}) == "fp32" ? 4 : 0);
+  if (*optimizer.master_element > Bytes(0) && parameter_element(optimizer.of) == Bytes(4)) {
+    map.at_key("master_dtype")
+        .fail(fmt::format("the parameters of precision {} are fp32 already", to_string(optimizer.of)),
+              "leave it out, or set model.precision: bf16_master");
+  }
+}
+
 /// Values that PyTorch's constructors take and on which no step's time depends.
 void refuse_values(Map& optimizer) {
   constexpr std::array<std::pair<const char*, const char*>, 3> kRemedies = {
@@ -139,9 +158,9 @@ double number_within(Map& map, const std::string& key, double fallback, double l
   return std::clamp(fallback, low, high);
 }
 
-Optimizer read_optimizer_section(const Value& value) {
+Optimizer read_optimizer_section(const Value& value, Precision precision) {
   NamedOptions named = read_named_options(value, optimizer_names(), "an optimizer");
-  Optimizer optimizer{.kind = parse_optimizer(named.name)};
+  Optimizer optimizer{.kind = parse_optimizer(named.name), .of = precision};
   if (has_fused_option(optimizer.kind)) {
     Map& options = named.options;
     optimizer.fused = options.bool_or("fused", false);
@@ -152,6 +171,7 @@ Optimizer read_optimizer_section(const Value& value) {
                                       "leave one of them out");
     }
   }
+  read_formats(named.options, optimizer);
   refuse_values(named.options);
   named.options.finish();
   return optimizer;
@@ -178,6 +198,8 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, const CommPro
   run.steps = static_cast<std::uint32_t>(map.integer_or("steps", run.steps, 1, kMostSteps));
   run.warmup_steps =
       static_cast<std::uint32_t>(map.integer_or("warmup_steps", run.warmup_steps, 0, kMostSteps));
+  if (map.has("until") && map.require("until").as_choice({"steady", "steps"}) == "steps")
+    run.until = RunUntil::steps;
   run.seed = static_cast<std::uint64_t>(
       map.integer_or("seed", 1, 0, std::numeric_limits<std::int64_t>::max()));
   run.fidelity = read_fidelity(map);

@@ -9,6 +9,7 @@
 #include "scenario/file_kind.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/speed_spread.hpp"
+#include "strategy/server_host.hpp"
 
 namespace rehearse {
 namespace {
@@ -35,8 +36,31 @@ void check_fsdp(Map& options, const Fsdp& fsdp, const Cluster& cluster) {
       .fail(fmt::format("{} ranks do not divide into groups of {}", ranks, fsdp.shard_group));
 }
 
+/// Autocast and param_dtype are of one 16-bit type, and what was measured is of the precision that
+/// units compute in.
+void check_mixed_precision(Map& options, const Fsdp& fsdp, const CostChoice& choice,
+                           const Scenario& scenario) {
+  if (!fsdp.param_dtype || scenario.model.units.empty()) return;
+  const Precision computes = computes_in(fsdp, scenario.precision);
+  const bool autocast_fp16 = scenario.precision == Precision::fp16;
+  const bool computes_fp16 = computes == Precision::fp16_pure_autocast || computes == Precision::fp16;
+  if (is_autocast(computes) && autocast_fp16 != computes_fp16) {
+    options.require("param_dtype")
+        .fail(fmt::format("model.precision: {} is autocast in another 16-bit type",
+                          to_string(scenario.precision)),
+              autocast_fp16 ? "param_dtype: fp16" : "param_dtype: bf16");
+  }
+  const bool measured = choice.profile || !choice.transfer_from.empty();
+  if (measured && computes != computed_in(scenario.precision)) {
+    options.require("param_dtype")
+        .fail(fmt::format("the model's costs were measured in {}; with this its units compute in {}",
+                          to_string(computed_in(scenario.precision)), to_string(computes)),
+              "leave it out, or take computed costs of a built-in network by model.costs: analytic");
+  }
+}
+
 void check_parameter_server(Map& options, const ParameterServer& ps, const Cluster& cluster) {
-  const std::size_t workers = cluster.gpu_count();
+  const std::size_t workers = worker_count(ps, cluster);
   if (static_cast<std::size_t>(ps.backup_workers) >= workers) {
     options.require("backup_workers")
         .fail(fmt::format("{} of {} workers as backup leave none whose gradients count",
@@ -57,8 +81,10 @@ void check_parameter_server(Map& options, const ParameterServer& ps, const Clust
 
 std::shared_ptr<const CommProfile> load_comm_profile(const Cluster& cluster) {
   if (cluster.comm_profile.empty()) return nullptr;
-  return std::make_shared<const CommProfile>(
-      read_comm_profile(Document::load(cluster.comm_profile)->root()));
+  CommProfile profile = read_comm_profile(Document::load(cluster.comm_profile)->root());
+  profile.links_assumed = !profile.links;
+  if (!profile.links && cluster.gpu_count() > 0) profile.links = links_of(cluster);
+  return std::make_shared<const CommProfile>(std::move(profile));
 }
 
 /// A measured whole step tells about the GPU that it was measured on, and no GPU computes faster
@@ -77,7 +103,7 @@ void check_whole_step(const Value& model, const Scenario& scenario) {
   const WholeStep& measured = *scenario.whole_step;
   const auto asked = asked_of_peak(measured, scenario.model, first->node.gpu, scenario.precision,
                                    scenario.checkpointed);
-  if (!asked || asked->asked <= asked->peak) return;
+  if (!asked || asked->least <= asked->peak) return;
   place.fail(
       fmt::format("{:.6g} samples/s of {} on {} {} are {} a GPU, {:.0f} % of its {} peak of {}",
                   measured.samples_per_s, scenario.model.name, measured.gpus,
@@ -117,19 +143,19 @@ void check_given_times(const Value& model, const Value& cluster) {
 StepCosts costs_at(const Scenario& scenario, std::size_t group, std::int64_t batch) {
   const bool sourced = group < scenario.cost_sources.size() && scenario.cost_sources[group];
   const Gpu& gpu = scenario.cluster.groups[group].node.gpu;
-  StepCosts costs = step_costs(scenario.model, gpu, scenario.precision, batch, scenario.optimizer,
+  StepCosts costs = step_costs(scenario.model, gpu, compute_precision(scenario), batch, scenario.optimizer,
                                scenario.run.efficiency,
                                sourced ? &*scenario.cost_sources[group] : nullptr);
   if (costs.provenance == Provenance::given && !scenario.given_at) {
     costs.outside.push_back(
         fmt::format("compute: times given without measured_at, taken for those of batch {} in {} "
                     "on {}",
-                    batch, to_string(scenario.precision), gpu.name));
+                    batch, to_string(compute_precision(scenario)), gpu.name));
   }
   if (!scenario.given_at) return costs;
   return scaled_given(
       std::move(costs), *scenario.given_at,
-      {scenario.model, gpu, scenario.precision, batch, scenario.run.efficiency});
+      {scenario.model, gpu, compute_precision(scenario), batch, scenario.run.efficiency});
 }
 
 /// Slows the GPUs down, each by its share of the spread. Servers on CPUs stay as they are.
@@ -194,7 +220,7 @@ Schedule build_at(const Scenario& scenario, const Job& job) {
 std::vector<std::optional<CostSource>> find_cost_sources(const Scenario& scenario,
                                                          const CostChoice& choice,
                                                          ProfileLibrary& library) {
-  const CostSubject subject{scenario.model, scenario.precision, scenario.batch_per_gpu,
+  const CostSubject subject{scenario.model, compute_precision(scenario), scenario.batch_per_gpu,
                             scenario.run.efficiency};
   std::vector<std::optional<CostSource>> sources;
   for (const NodeGroup& group : scenario.cluster.groups) {
@@ -218,12 +244,16 @@ std::string to_string(FidelityChoice choice) {
   return "?";
 }
 
-void check_strategy_section(const Value& value, const Strategy& strategy, const Cluster& cluster) {
+void check_strategy_section(const Value& value, const CostChoice& choice,
+                            const Scenario& scenario) {
   Map named = value.as_map();
   Map options = named.require(named.keys().front()).as_map();
-  if (const auto* fsdp = std::get_if<Fsdp>(&strategy)) check_fsdp(options, *fsdp, cluster);
-  if (const auto* ps = std::get_if<ParameterServer>(&strategy)) {
-    check_parameter_server(options, *ps, cluster);
+  if (const auto* fsdp = std::get_if<Fsdp>(&scenario.strategy)) {
+    check_fsdp(options, *fsdp, scenario.cluster);
+    check_mixed_precision(options, *fsdp, choice, scenario);
+  }
+  if (const auto* ps = std::get_if<ParameterServer>(&scenario.strategy)) {
+    check_parameter_server(options, *ps, scenario.cluster);
   }
 }
 
@@ -258,16 +288,20 @@ Scenario read_whole(const Document& document) {
     scenario.comm = load_comm_profile(scenario.cluster);
     if (scenario.cluster.gpu_count() == 0) cluster.fail("a cluster without a GPU trains nothing");
     if (scenario.whole_step) check_whole_step(model, scenario);
-    if (has_given_times(scenario.model) && !scenario.given_at) check_given_times(model, cluster);
+    if (has_given_times(scenario.model) && !model.as_map().has("measured_at"))
+      check_given_times(model, cluster);
   });
   const Value strategy = root.require("strategy");
   const bool has_strategy = read_part([&] { scenario.strategy = read_strategy(strategy); });
   if (has_strategy && has_cluster) {
-    read_part([&] { check_strategy_section(strategy, scenario.strategy, scenario.cluster); });
+    read_part([&] { check_strategy_section(strategy, choice, scenario); });
   }
   if (!root.has("optimizer")) scenario.assumptions.push_back("optimizer = sgd");
   read_part([&] {
-    scenario.optimizer = read_optimizer_section(section_or_empty(root, empty, "optimizer"));
+    scenario.optimizer =
+        read_optimizer_section(section_or_empty(root, empty, "optimizer"), scenario.precision);
+    for (std::string& line : numeric_formats(scenario))
+      scenario.assumptions.push_back(std::move(line));
   });
   const bool has_train = read_part(
       [&] { scenario.train = read_train_section(section_or_empty(root, empty, "train")); });
@@ -313,6 +347,10 @@ Scenario read_scenario(const std::filesystem::path& file,
                        const std::vector<std::string>& overrides) {
   const auto document = Document::load(file);
   return read_scenario(overrides.empty() ? *document : *document->with_overrides(overrides));
+}
+
+Precision compute_precision(const Scenario& scenario) {
+  return computes_in(scenario.strategy, scenario.precision);
 }
 
 TapeDevice device_of(const Scenario& scenario) {

@@ -48,8 +48,15 @@ struct Replications {
   bool several() const { return at_most > 1; }
 };
 
+/// How long an asynchronous server's workers train; others always do run.steps.
+enum class RunUntil {
+  steady,  ///< run.steps at least, until throughput and staleness are known: a longer training
+  steps,   ///< each does run.steps and then no more: a real run of that length
+};
+
 struct RunOptions {
-  std::uint32_t steps = 10;        ///< measured iterations
+  std::uint32_t steps = 10;        ///< measured iterations, or the fewest
+  RunUntil until = RunUntil::steady;
   std::uint32_t warmup_steps = 2;  ///< simulated before them, not measured
   std::uint64_t seed = 1;
   Replications replications;
@@ -137,6 +144,9 @@ Scenario read_scenario(const Document& document);
 /// What `memory.device` says, else CPUs where a compute profile was measured without CUDA, else
 /// GPUs.
 TapeDevice device_of(const Scenario& scenario);
+
+/// What its units compute in: its precision, but for what its strategy changes (computes_in).
+Precision compute_precision(const Scenario& scenario);
 
 /// Costs of one step by Cluster::groups; empty for a group without GPUs.
 std::vector<StepCosts> group_costs(const Scenario& scenario);

@@ -46,8 +46,11 @@ class JobsSection {
   std::set<NodeId> taken_;
 };
 
-/// `optimizer: {adamw: {fused: true}}`.
-Optimizer read_optimizer_section(const Value& value);
+/// `optimizer: {adamw: {fused: true, state_dtype: bf16}}` of parameters of that precision.
+Optimizer read_optimizer_section(const Value& value, Precision precision);
+
+/// What is 16-bit in a run and what is not, a line each; nothing of fp32 all through.
+std::vector<std::string> numeric_formats(const Scenario& scenario);
 
 /// `train: {samples_per_epoch: 50000, epochs: 10, market: spot}`.
 Train read_train_section(const Value& value);
@@ -75,8 +78,9 @@ void read_economy_sections(Map& root, Scenario& scenario);
 /// The nodes that a start waits for.
 int nodes_with_gpus(const Cluster& cluster);
 
-/// What a strategy asks of the cluster, checked where the strategy's keys stand.
-void check_strategy_section(const Value& value, const Strategy& strategy, const Cluster& cluster);
+/// What a strategy asks of the cluster, the model's precision and where its costs are wanted from,
+/// checked where the strategy's keys stand.
+void check_strategy_section(const Value& value, const CostChoice& choice, const Scenario& scenario);
 
 /// A number in [low, high]; `fallback` where the key is missing.
 double number_within(Map& map, const std::string& key, double fallback, double low, double high);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "schedule/schedule.hpp"
 
@@ -81,14 +82,25 @@ std::size_t ranks_on_kept_nodes(const Schedule& schedule) {
   return static_cast<std::size_t>(beyond - schedule.ranks.begin());
 }
 
+/// Of the edges between neighbouring nodes that a chunk passes on its way around all of them: all
+/// but the shortest.
+Seconds mean_latency_around(const Cluster& cluster) {
+  const std::size_t nodes = cluster.node_count();
+  Seconds sum, least{std::numeric_limits<double>::infinity()};
+  for (std::size_t i = 0; i < nodes; ++i) {
+    const Seconds edge =
+        path_latency(cluster, {NodeId(i), 0}, {NodeId((i + 1) % nodes), 0});
+    sum += edge;
+    least = std::min(least, edge);
+  }
+  return (sum - least) / static_cast<double>(nodes - 1);
+}
+
 Cluster folded_cluster(const Cluster& cluster) {
   Cluster folded = cluster;
   NodeGroup& group = folded.groups.front();
   if (std::holds_alternative<FatTree>(cluster.fabric)) {
-    // The longest path stands for all: a collective's latency is that of its slowest edge.
-    const std::size_t last = cluster.node_count() - 1;
-    const Place a{NodeId(0), 0}, b{NodeId(last), 0};
-    if (last > 0) group.node.nic_latency = path_latency(cluster, a, b);
+    if (cluster.node_count() > 1) group.node.nic_latency = mean_latency_around(cluster);
     folded.fabric = Star{};
   }
   group.nodes = std::min<int>(group.nodes, kNodesKept);

@@ -45,7 +45,7 @@ StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
                         const Fsdp& options, const Job& job) {
   const Bytes element = job.cluster.gpu_count() == 1
                             ? Bytes(0)
-                            : parameter_element(options.param_dtype.value_or(job.precision));
+                            : parameter_element(computes_in(options, job.precision));
   for (const FlatParameter& run : runs) {
     costs.units[run.first].forward_launch += options.host_overhead;
     costs.units[run.last].backward_launch += options.host_overhead;
@@ -64,7 +64,7 @@ class FsdpProgram {
         shards_(static_cast<double>(shards)),
         runs_(wrap(job.model, options, shards)),
         costs_(with_overhead(costs, runs_, options, job)),
-        builder_(group.name, costs_, job),
+        builder_(group.name, costs_, job, computes_in(options, job.precision)),
         memory_(builder_, options, runs_, shards),
         nccl_(builder_.lane("nccl", LaneKind::communication)) {
     if (options.sharding == Fsdp::Sharding::hybrid_shard)

@@ -9,6 +9,10 @@ using Action = TensorEvent::Action;
 /// Streams beside the one that computes: FSDP's unshard stream and its post-backward stream.
 constexpr std::uint32_t kUnshard = 1, kPostBackward = 2;
 
+/// Elements whose gradients DeepSpeed's ZeRO-3 converts for the master weights before it updates
+/// these: sub_group_size's default (deepspeed/runtime/zero/config.py).
+constexpr std::int64_t kSubGroup = 1'000'000'000;
+
 }  // namespace
 
 FsdpMemory::FsdpMemory(ProgramBuilder& builder, const Fsdp& options,
@@ -18,9 +22,8 @@ FsdpMemory::FsdpMemory(ProgramBuilder& builder, const Fsdp& options,
       runs_(runs),
       shards_(shards),
       stored_element_(parameter_element(builder.job().precision)) {
-  const Precision gathered = options.param_dtype.value_or(builder.job().precision);
-  gathered_element_ = parameter_element(gathered);
-  reduced_element_ = parameter_element(options.reduce_dtype.value_or(gathered));
+  gathered_element_ = parameter_element(builder.computes());
+  reduced_element_ = parameter_element(options.reduce_dtype.value_or(builder.computes()));
   for (std::size_t run = 0; run < runs.size(); ++run) tensors_.push_back(make_tensors(run));
 }
 
@@ -36,10 +39,6 @@ FsdpMemory::RunTensors FsdpMemory::make_tensors(std::size_t run) {
   const bool copies = options_.cpu_offload && on_gpu();
   const bool casts = gathered_element_ != stored_element_;
   const bool casts_back = reduced_element_ != gathered_element_;
-  // Autograd hands over gradients of the type that it computed with.
-  for (std::size_t unit = flat.first; unit <= flat.last; ++unit)
-    for (const TensorId id : builder_.gradients(unit))
-      builder_.program.tensors[id.index()].size *= gathered_element_ / stored_element_;
   RunTensors all;
   all.owner = owner;
   all.gloo = make(MemoryKind::communication, on_gpu() ? Bytes(0) : whole(flat, gathered_element_),
@@ -69,7 +68,8 @@ void FsdpMemory::hold() {
   const bool on_host = options_.cpu_offload && on_gpu();
   for (std::size_t run = 0; run < runs_.size() && !on_host; ++run)
     builder_.hold(builder_.tensor(MemoryKind::parameters, stored(run), tensors_[run].owner));
-  builder_.hold_surroundings();
+  builder_.hold_surroundings(options_.buffer_dtype ? parameter_element(*options_.buffer_dtype)
+                                                   : Bytes(4));
 }
 
 void FsdpMemory::gather(std::size_t run, OpId op, bool backward) {
@@ -179,7 +179,7 @@ void FsdpMemory::update(OpId op) {
     shares.push_back({runs_[run].elements / shards_, all.owner});
   }
   if (options_.cpu_offload && on_gpu()) return;
-  builder_.update(op, shares);
+  builder_.update(op, shares, kSubGroup);
   for (const RunTensors& all : tensors_)
     if (builder_.job().set_to_none) builder_.give(op, all.gradient);
 }

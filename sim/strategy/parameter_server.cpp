@@ -1,35 +1,15 @@
 // Parameter server with bounded staleness (Li et al., OSDI 2014; Ho et al., "More Effective
 // Distributed ML via a Stale Synchronous Parallel Parameter Server", NeurIPS 2013). Parts of the
 // parameters live on servers, each behind its node's NIC; gradients wait in the server's queue and
-// each costs its bytes over the apply rate.
+// each costs its bytes over the apply rate, which is given or follows from the server's host.
 #include "base/error.hpp"
 #include "strategy/program_builder.hpp"
 #include "strategy/ps_worker.hpp"
+#include "strategy/server_host.hpp"
 
 namespace rehearse {
 
 namespace {
-
-// Node groups that may host servers: the one that is named, else those without GPUs, else the
-// workers' own.
-std::vector<NodeId> server_nodes(const ParameterServer& options, const Cluster& cluster) {
-  std::vector<NodeId> named, without_gpus, workers;
-  std::size_t node = 0;
-  for (const NodeGroup& group : cluster.groups) {
-    for (int i = 0; i < group.nodes; ++i, ++node) {
-      if (group.name == options.server_host) named.emplace_back(node);
-      (group.node.gpus == 0 ? without_gpus : workers).emplace_back(node);
-    }
-  }
-  if (!named.empty()) return named;
-  if (options.server_host == "worker") return workers;
-  if (options.server_host.empty()) return without_gpus.empty() ? workers : without_gpus;
-  std::string names = "\"worker\"";
-  for (const NodeGroup& group : cluster.groups)
-    if (!group.name.empty()) names += ", \"" + group.name + "\"";
-  throw InputError("error: strategy.ps.server_host: the cluster has no group of nodes named \"" +
-                   options.server_host + "\"\nremedy: choose one of " + names);
-}
 
 Clock make_clock(const ParameterServer& options, Schedule& schedule, std::size_t parts,
                  std::size_t workers) {
@@ -62,10 +42,10 @@ Clock make_clock(const ParameterServer& options, Schedule& schedule, std::size_t
 
 // What a server holds of its part in host memory (calibrate/server): the parameters, a copy of them
 // that is being sent, the optimizer's state, and what each worker has sent.
-void hold_on_server(std::size_t server, const std::vector<Part>& parts, const Job& job,
-                    Program& program) {
+void hold_on_server(std::size_t server, const ServerSide& side, const Job& job,
+                    std::size_t workers, Program& program) {
   Bytes part;
-  for (const Part& one : parts)
+  for (const Part& one : side.parts)
     if (one.server == server) part += one.size;
   const auto hold = [&](MemoryKind kind, Bytes size, std::string owner) {
     program.setup.push_back({TensorId(program.tensors.size()), TensorEvent::Action::take});
@@ -74,36 +54,83 @@ void hold_on_server(std::size_t server, const std::vector<Part>& parts, const Jo
   };
   hold(MemoryKind::parameters, part, "parameters");
   const double elements = part / parameter_element(job.precision);
-  hold(MemoryKind::optimizer_state,
-       Bytes(4) * elements * state_elements_per_parameter(job.optimizer.kind, job.precision),
-       "state");
+  hold(MemoryKind::optimizer_state, elements * optimizer_memory(job.optimizer).kept(), "state");
   hold(MemoryKind::communication, part, "copy to send");
-  for (std::size_t worker = 0; worker < job.cluster.gpu_count(); ++worker)
+  for (std::size_t worker = 0; worker < workers; ++worker)
     hold(MemoryKind::communication, part, "gradients of worker " + std::to_string(worker));
 }
 
 // A synchronous server's own program: each part's update when enough gradients of the iteration are
-// in.
-Program server_program(std::size_t server, const ServerSide& side, const Job& job) {
+// in. Where the apply rate is given the update is part of it.
+Program server_program(std::size_t server, const ServerSide& side) {
   Program program{.name = "server"};
-  hold_on_server(server, side.parts, job, program);
   for (std::size_t p = 0; side.clock.synchronous && p < side.parts.size(); ++p) {
     if (side.parts[p].server != server) continue;
-    program.ops.push_back({.label = "update " + side.parts[p].name,
-                           .phase = Phase::server,
-                           .work = Join{},
-                           .awaits = {{side.clock.gathered[p], 0}},
-                           .signals = {side.clock.updated[p]},
-                           .role = UpdateRole::apply_update});
+    Op update{.label = "update " + side.parts[p].name,
+              .phase = Phase::server,
+              .work = Join{},
+              .awaits = {{side.clock.gathered[p], 0}},
+              .signals = {side.clock.updated[p]},
+              .role = UpdateRole::apply_update};
+    if (const Seconds time = side.servers[server].update_time(side.parts[p].size);
+        time > Seconds(0)) {
+      update.queue = side.servers[server].queue;
+      update.work = Compute{.duration = time, .jittered = false};
+    }
+    program.ops.push_back(std::move(update));
   }
   return program;
+}
+
+// What the options say of every server, and its host of the rest.
+std::vector<Server> servers_of(const ParameterServer& options, const Job& job) {
+  const std::vector<HostTraffic> traffic = server_traffic(options, job.cluster);
+  const double applied = moved_per_gradient_byte(options, job.optimizer, job.precision);
+  const double updated = moved_per_updated_byte(options, job.optimizer, job.precision);
+  std::vector<Server> servers;
+  for (std::size_t s = 0; s < traffic.size(); ++s) {
+    Server server{.rank = RankId(job.cluster.gpu_count() + s), .queue = QueueId(s)};
+    server.apply_rate = options.apply_rate.value_or(traffic[s].best / applied);
+    if (!options.apply_rate && updated > 0) server.update_rate = traffic[s].best / updated;
+    server.message_rate = options.server_cpu_rate;
+    servers.push_back(server);
+  }
+  return servers;
+}
+
+// The GPUs of a node but its first follow it: they have no exchange of their own.
+void make_nodes_workers(const ParameterServer& options, const Job& job, const ServerSide& side,
+                        Schedule& schedule) {
+  std::vector<std::optional<ProgramId>> followers(schedule.programs.size());
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
+    RankSpec& rank = schedule.ranks[r];
+    const NodeGroup& group = job.cluster.group_of(rank.place.node);
+    if (group.node.gpus < 2) continue;
+    if (rank.place.gpu == 0) {
+      std::vector<RankId> members;
+      for (int gpu = 0; gpu < group.node.gpus; ++gpu)
+        members.emplace_back(r + static_cast<std::size_t>(gpu));
+      schedule.groups.push_back(make_group("node " + std::to_string(rank.place.node.index()),
+                                           std::move(members), schedule));
+    }
+    rank.groups = {GroupId(schedule.groups.size() - 1)};
+    if (rank.place.gpu == 0) continue;
+    std::optional<ProgramId>& follower = followers[rank.program.index()];
+    if (!follower) {
+      const auto index = static_cast<std::size_t>(&group - job.cluster.groups.data());
+      follower = ProgramId(schedule.programs.size());
+      schedule.programs.push_back(ps_worker_program(options, job, group, job.costs[index], side,
+                                                    {.exchanges = false, .shares = true}));
+    }
+    rank.program = *follower;
+  }
 }
 
 }  // namespace
 
 Schedule build(const ParameterServer& options, const Job& job) {
   require_gpus(job);
-  const std::size_t workers = job.cluster.gpu_count();
+  const std::size_t workers = worker_count(options, job.cluster);
   if (static_cast<std::size_t>(options.backup_workers) >= workers)
     throw InputError("error: strategy.ps.backup_workers: " +
                      std::to_string(options.backup_workers) + " of " + std::to_string(workers) +
@@ -113,29 +140,32 @@ Schedule build(const ParameterServer& options, const Job& job) {
     throw InputError(
         "error: strategy.ps.sampled_workers: " + std::to_string(options.sampled_workers) + " of " +
         std::to_string(workers) + " workers\nremedy: at most " + std::to_string(workers));
-  const auto nodes = server_nodes(options, job.cluster);
+  const std::vector<NodeId> hosts = server_hosts(options, job.cluster);
 
   Schedule extra;  // events and queues, before the ranks that refer to them
   ServerSide side;
   side.parts = options.layerwise ? layer_parts(options, job) : server_parts(options, job);
   side.clock = make_clock(options, extra, side.parts.size(), workers);
-  for (std::size_t s = 0; s < static_cast<std::size_t>(options.servers); ++s)
-    side.servers.push_back({.rank = RankId(workers + s), .queue = QueueId(s)});
+  side.servers = servers_of(options, job);
 
+  const bool by_node = options.aggregate == ParameterServer::Aggregate::node;
   Schedule schedule =
       schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-        return ps_worker_program(options, job, group, costs, side);
+        return ps_worker_program(options, job, group, costs, side,
+                                 {.shares = by_node && group.node.gpus > 1});
       });
+  if (by_node) make_nodes_workers(options, job, side, schedule);
   schedule.events = std::move(extra.events);
   schedule.sampled_ranks = static_cast<std::uint32_t>(options.sampled_workers);
   schedule.warmup_rounds = static_cast<std::uint32_t>(options.warmup_rounds);
   for (std::size_t s = 0; s < side.servers.size(); ++s) {
     schedule.queues.push_back({"server " + std::to_string(s), side.servers[s].rank});
     schedule.ranks.push_back({.program = ProgramId(schedule.programs.size()),
-                              .place = {nodes[s % nodes.size()], -1},
+                              .place = {hosts[s], -1},
                               .slowdown = 1,
                               .groups = {}});
-    schedule.programs.push_back(server_program(s, side, job));
+    Program& program = schedule.programs.emplace_back(server_program(s, side));
+    hold_on_server(s, side, job, workers, program);
   }
   return schedule;
 }

@@ -6,8 +6,12 @@
 
 namespace rehearse {
 
-ProgramBuilder::ProgramBuilder(std::string name, const StepCosts& costs, const Job& job)
-    : costs_(costs), job_(job) {
+ProgramBuilder::ProgramBuilder(std::string name, const StepCosts& costs, const Job& job,
+                               std::optional<Precision> computes)
+    : costs_(costs),
+      job_(job),
+      computes_(computes.value_or(computed_in(job.precision))),
+      parameters_are_leaves_(!computes) {
   check(costs.units.size() == job.model.units.size(), "costs that are not the model's");
   program.name = std::move(name);
   compute_ = lane("compute", LaneKind::compute);

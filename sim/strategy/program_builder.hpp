@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,7 +26,10 @@ struct Trained {
 /// tensors that it takes and gives back.
 class ProgramBuilder {
  public:
-  ProgramBuilder(std::string name, const StepCosts& costs, const Job& job);
+  /// `computes`: what units compute in whose parameters are views of flat ones, which autocast does
+  /// not cache its copies of (at::autocast::cached_cast asks for leaves); nothing: as stored.
+  ProgramBuilder(std::string name, const StepCosts& costs, const Job& job,
+                 std::optional<Precision> computes = std::nullopt);
 
   LaneId lane(std::string name, LaneKind kind);
   /// Appends an operation; the reference holds until the next call.
@@ -75,7 +80,7 @@ class ProgramBuilder {
   /// Setup: the parameters one by one (or none: they are sharded), what every strategy holds of a
   /// model (buffers, a batch), and cuBLAS's workspace.
   void hold_parameters();
-  void hold_surroundings();
+  void hold_surroundings(Bytes buffer_element = Bytes(4));
   /// The unit's gradients as tensors, in the order in which its backward makes them.
   const std::vector<TensorId>& gradients(std::size_t unit) const { return tapes_[unit].gradients; }
   /// The one that reaches its AccumulateGrad last. A linear layer makes its weight's before its
@@ -83,8 +88,9 @@ class ProgramBuilder {
   TensorId last_ready(std::size_t unit) const { return tapes_[unit].last_ready; }
   /// zero_grad(): what `Gradients::kept` kept goes, unless `set_to_none` is false.
   void give_gradients(OpId op);
-  /// The optimizer's state, taken in the first iteration, and the temporaries of each step.
-  void update(OpId op, const std::vector<Trained>& tensors);
+  /// The optimizer's state, taken in the first iteration, and the temporaries of each step. Beside
+  /// master weights gradients are converted `at_once` elements at a time; 0: all of them.
+  void update(OpId op, const std::vector<Trained>& tensors, std::int64_t at_once = 0);
   /// All parameters, a share of each.
   std::vector<Trained> trained(std::int64_t shards = 1) const;
 
@@ -92,6 +98,7 @@ class ProgramBuilder {
   const StepCosts& costs() const { return costs_; }
   const Model& model() const { return job_.model; }
   const Job& job() const { return job_; }
+  Precision computes() const { return computes_; }
 
   Program program;
 
@@ -121,6 +128,10 @@ class ProgramBuilder {
 
   const StepCosts& costs_;
   const Job& job_;
+  Precision computes_;
+  bool parameters_are_leaves_;
+  std::set<TensorId> cached_;  ///< autocast's copies in its cache
+  std::vector<TensorId> cached_until_end_;
   LaneId compute_;
   std::optional<LaneId> host_;
   std::optional<OpId> last_on_host_;

@@ -69,11 +69,11 @@ void ProgramBuilder::hold_parameters() {
                   static_cast<double>(elements) * parameter_element(job_.precision), unit));
 }
 
-void ProgramBuilder::hold_surroundings() {
+void ProgramBuilder::hold_surroundings(Bytes buffer_element) {
   const Model& model = job_.model;
   for (std::uint32_t unit = 0; unit < model.units.size(); ++unit) {
     const auto elements = static_cast<double>(model.units[unit].buffer_elements);
-    if (elements > 0) hold(tensor(MemoryKind::parameters, elements * Bytes(4), unit));
+    if (elements > 0) hold(tensor(MemoryKind::parameters, elements * buffer_element, unit));
   }
   const bool multiplies = model.has_operator(OperatorKind::matmul);
   if (job_.device == TapeDevice::cuda && multiplies)
@@ -102,25 +102,39 @@ OpId ProgramBuilder::local_update() {
   return op;
 }
 
-void ProgramBuilder::update(OpId op, const std::vector<Trained>& tensors) {
-  const OptimizerMemory memory = optimizer_memory(job_.optimizer, job_.precision);
+void ProgramBuilder::update(OpId op, const std::vector<Trained>& tensors, std::int64_t at_once) {
+  const OptimizerMemory memory = optimizer_memory(job_.optimizer);
   const bool foreach = job_.optimizer.foreach && job_.device == TapeDevice::cuda;
-  const auto size = [](const Trained& one) { return Bytes(4) * static_cast<double>(one.elements); };
-  for (const Trained& one : tensors)
-    for (int i = 0; i < memory.states; ++i)
-      note(op, {tensor(MemoryKind::optimizer_state, size(one), one.owner),
-                TensorEvent::Action::take, true});
+  const auto of = [&](MemoryKind kind, const Trained& one, Bytes element) {
+    return tensor(kind, element * static_cast<double>(one.elements), one.owner);
+  };
+  const auto keep = [&](const Trained& one, Bytes element) {
+    note(op, {of(MemoryKind::optimizer_state, one, element), TensorEvent::Action::take, true});
+  };
+  for (const Trained& one : tensors) {
+    if (memory.master_element > Bytes(0)) keep(one, memory.master_element);
+    for (int i = 0; i < memory.states; ++i) keep(one, memory.state_element);
+  }
   std::vector<TensorId> temporaries;
   const auto use = [&] {
     for (const TensorId id : temporaries) take(op, id);
     for (const TensorId id : temporaries) give(op, id);
     temporaries.clear();
   };
+  std::int64_t waiting = 0;
   for (const Trained& one : tensors) {
+    if (memory.gradient_element > Bytes(0)) {
+      if (at_once > 0 && waiting > 0 && waiting + one.elements > at_once) {
+        use();
+        waiting = 0;
+      }
+      waiting += one.elements;
+      temporaries.push_back(of(MemoryKind::gradients, one, memory.gradient_element));
+    }
     const int count = foreach ? memory.foreach_temporaries : memory.loop_temporaries;
     for (int i = 0; i < count; ++i)
-      temporaries.push_back(tensor(MemoryKind::workspace, size(one), one.owner));
-    if (!foreach) use();
+      temporaries.push_back(of(MemoryKind::workspace, one, memory.state_element));
+    if (!foreach && memory.gradient_element == Bytes(0)) use();
   }
   use();
 }

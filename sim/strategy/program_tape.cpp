@@ -13,11 +13,11 @@ using Action = TensorEvent::Action;
 MemoryKind kind_of(TensorRole role) {
   switch (role) {
     case TensorRole::activation:
+    case TensorRole::autocast_copy:
       return MemoryKind::activations;
     case TensorRole::parameter_gradient:
       return MemoryKind::gradients;
     case TensorRole::activation_gradient:
-    case TensorRole::autocast_copy:
     case TensorRole::workspace:
       break;
   }
@@ -48,11 +48,14 @@ void ProgramBuilder::read_tape() {
   for (const Unit& unit : model.units) owner(unit.name);
   tapes_.resize(model.units.size());
   const MemoryTape tape = memory_tape(
-      model, {.precision = job_.precision, .batch = job_.batch_per_gpu, .device = job_.device});
+      model, {.precision = computes_, .batch = job_.batch_per_gpu, .device = job_.device});
   std::vector<TensorId> ids;
   ids.reserve(tape.tensors.size());
-  for (const TapeTensor& one : tape.tensors)
+  for (const TapeTensor& one : tape.tensors) {
     ids.push_back(tensor(kind_of(one.role), one.size, one.unit));
+    if (one.role == TensorRole::autocast_copy && parameters_are_leaves_)
+      cached_.insert(ids.back());
+  }
   for (std::size_t unit = 0; unit < model.units.size(); ++unit) {
     if (has_tape(model.units[unit])) {
       add_tape(unit, tape, ids);
@@ -66,6 +69,7 @@ void ProgramBuilder::read_tape() {
   }
   for (std::size_t unit = 0; unit < model.units.size(); ++unit)
     if (is_checkpointed(unit)) checkpoint(unit);
+  for (const TensorId id : cached_until_end_) tapes_.back().forward.push_back({id, Action::give});
 }
 
 void ProgramBuilder::add_tape(std::size_t unit, const MemoryTape& tape,
@@ -98,7 +102,7 @@ void ProgramBuilder::add_given_tape(std::size_t unit) {
   events.backward = {{work, Action::take}, {work, Action::give}};
   const auto& parameters = job_.model.units[unit].tensors;
   for (auto elements = parameters.rbegin(); elements != parameters.rend(); ++elements) {
-    const Bytes size = static_cast<double>(*elements) * parameter_element(job_.precision);
+    const Bytes size = static_cast<double>(*elements) * parameter_element(computes_);
     events.gradients.push_back(tensor(MemoryKind::gradients, size, owner));
     events.last_ready = events.gradients.back();
     events.backward.push_back({events.last_ready, Action::take});
@@ -109,7 +113,8 @@ void ProgramBuilder::add_given_tape(std::size_t unit) {
 /// Gives back at the end of forward what only the unit's own backward needs, and takes it again
 /// when forward is computed once more; keeps its input until then. What another unit gives back, or
 /// the last activation that forward leaves, is the output: the next unit's input. A single tensor
-/// that stands for all that a unit keeps (of which the input is not known) goes.
+/// that stands for all that a unit keeps (of which the input is not known) goes. Autocast's cache
+/// holds its copies of weights until the last unit's forward is over: checkpointed or not.
 void ProgramBuilder::checkpoint(std::size_t unit) {
   UnitEvents& events = tapes_[unit];
   const auto holds = [](const std::vector<TensorEvent>& all, TensorEvent event) {
@@ -141,7 +146,13 @@ void ProgramBuilder::checkpoint(std::size_t unit) {
   std::ranges::copy_if(
       events.forward, std::back_inserter(events.recompute),
       [&](const TensorEvent& event) { return std::ranges::count(left, event.tensor) == 0; });
-  for (const TensorId id : internal) events.forward.push_back({id, Action::give});
+  for (const TensorId id : internal) {
+    if (cached_.contains(id)) {
+      cached_until_end_.push_back(id);
+    } else {
+      events.forward.push_back({id, Action::give});
+    }
+  }
 }
 
 /// What is added to a gradient goes once the kernels of its operator are through: before the next

@@ -1,4 +1,5 @@
-// A worker's iteration: pull, compute, push; with local steps, several of its own in between.
+// A worker's iteration: pull, compute, push; with local steps, several of its own in between. Where
+// a node is the worker its first GPU pulls and pushes for all of them.
 #include "strategy/ps_worker.hpp"
 
 #include "strategy/program_builder.hpp"
@@ -9,14 +10,16 @@ namespace {
 class WorkerProgram {
  public:
   WorkerProgram(const ParameterServer& options, const Job& job, const NodeGroup& group,
-                const StepCosts& costs, const ServerSide& side)
+                const StepCosts& costs, const ServerSide& side, const WorkerPart& part)
       : options_(options),
         job_(job),
         parts_(side.parts),
         servers_(side.servers),
         clock_(side.clock),
+        part_(part),
         builder_(group.name, costs, job) {
-    for (std::size_t s = 0; s < servers_.size(); ++s) {
+    if (part_.shares) node_lane_ = builder_.lane("node", LaneKind::communication);
+    for (std::size_t s = 0; part_.exchanges && s < servers_.size(); ++s) {
       const std::string suffix = servers_.size() > 1 ? " " + std::to_string(s) : "";
       pull_lanes_.push_back(builder_.lane("pull" + suffix, LaneKind::communication));
       push_lanes_.push_back(builder_.lane("push" + suffix, LaneKind::communication));
@@ -31,8 +34,9 @@ class WorkerProgram {
     builder_.hold(builder_.tensor(MemoryKind::communication,
                                   parameter_bytes(job_.model, job_.precision),
                                   builder_.owner("flat copy")));
+    reads_.resize(parts_.size());
     std::vector<After> pulls;
-    for (std::size_t p = 0; p < parts_.size(); ++p) pulls.push_back({pull(p)});
+    for (std::size_t p = 0; p < parts_.size(); ++p) pulls.push_back({receive(p)});
     if (options_.local_steps > 1) {
       take_local_steps(pulls);
     } else {
@@ -47,7 +51,7 @@ class WorkerProgram {
       builder_.forward(unit, needed_by(unit, pulls));
     for (std::size_t unit = job_.model.units.size(); unit-- > 0;) {
       const OpId op = builder_.backward(unit, Gradients::kept);
-      push_parts_of(unit, op, pulls);
+      push_parts_of(unit, op);
     }
   }
 
@@ -72,12 +76,12 @@ class WorkerProgram {
       if (step + 1 < options_.local_steps) builder_.give_gradients(updated);
     }
     builder_.give(updated, begun);
-    for (std::size_t unit = units; unit-- > 0;) push_parts_of(unit, updated, pulls);
+    for (std::size_t unit = units; unit-- > 0;) push_parts_of(unit, updated);
   }
 
-  void push_parts_of(std::size_t unit, OpId computed, const std::vector<After>& pulls) {
+  void push_parts_of(std::size_t unit, OpId computed) {
     for (std::size_t p = 0; p < parts_.size(); ++p)
-      if (parts_[p].first == unit) push(p, computed, pulls[p].op);
+      if (parts_[p].first == unit) send(p, computed);
   }
 
   // A unit's forward needs the parts that start at it; whole-model parts are all needed by the
@@ -89,35 +93,86 @@ class WorkerProgram {
     return after;
   }
 
+  /// The operation that leaves a part's parameters on this GPU.
+  OpId receive(std::size_t p) {
+    std::vector<After> pulled;
+    if (part_.exchanges) pulled = {{pull(p)}};
+    if (!part_.shares) return pulled.front().op;
+    return builder_.collective(
+        node_lane_, parts_[p].name,
+        {.kind = CollectiveKind::all_gather, .group = 0, .size = parts_[p].size},
+        std::move(pulled));
+  }
+
+  /// Passes a part's gradients on.
+  void send(std::size_t p, OpId computed) {
+    if (part_.shares)
+      computed = builder_.collective(
+          node_lane_, parts_[p].name,
+          {.kind = CollectiveKind::reduce_scatter, .group = 0, .size = parts_[p].size},
+          {{computed}});
+    if (part_.exchanges) push(p, computed);
+    give_gradients(p);
+    if (part_.exchanges) apply(p);
+  }
+
   OpId pull(std::size_t p) {
     const Part& part = parts_[p];
-    Op op{.label = "pull " + part.name + " (" + format(part.size) + ")",
-          .phase = Phase::communication,
-          .lane = pull_lanes_[part.server],
-          .work = Transfer{.source = servers_[part.server].rank, .target = {}, .size = part.size},
-          .role = UpdateRole::read_parameters};
-    if (clock_.synchronous) op.awaits.push_back({clock_.updated[p], 1});
-    if (clock_.applied) op.awaits.push_back({*clock_.applied, *options_.staleness + 1});
+    const Server& server = servers_[part.server];
+    Op read{.role = UpdateRole::read_parameters};
+    if (clock_.synchronous) read.awaits.push_back({clock_.updated[p], 1});
+    if (clock_.applied) read.awaits.push_back({*clock_.applied, *options_.staleness + 1});
     if (!clock_.warmed.empty())
-      op.awaits.push_back(
+      read.awaits.push_back(
           {clock_.warmed[p], 1, static_cast<std::uint32_t>(options_.warmup_rounds)});
-    builder_.add(std::move(op));
+    Op transfer{.label = "pull " + part.name + " (" + format(part.size) + ")",
+                .phase = Phase::communication,
+                .lane = pull_lanes_[part.server],
+                .work = Transfer{.source = server.rank, .target = {}, .size = part.size}};
+    if (server.message_rate) {
+      read.label = "serve " + part.name;
+      read.phase = Phase::server;
+      read.queue = server.queue;
+      read.work = handling(part.size, *server.message_rate);
+      builder_.add(std::move(read));
+      transfer.after = {{builder_.last()}};
+    } else {
+      transfer.awaits = std::move(read.awaits);
+      transfer.role = read.role;
+    }
+    builder_.add(std::move(transfer));
+    reads_[p] = server.message_rate ? OpId(builder_.last().index() - 1) : builder_.last();
+    if (options_.worker_cpu_rate) handle(pull_lanes_[part.server], "unpack", p, builder_.last());
     return builder_.last();
   }
 
-  void push(std::size_t p, OpId computed, OpId pull) {
+  void push(std::size_t p, OpId computed) {
     const Part& part = parts_[p];
-    const Server& server = servers_[part.server];
+    const LaneId lane = push_lanes_[part.server];
+    if (options_.worker_cpu_rate) computed = handle(lane, "pack", p, computed);
     builder_.add({.label = "push " + part.name + " (" + format(part.size) + ")",
                   .phase = Phase::communication,
-                  .lane = push_lanes_[part.server],
-                  .work = Transfer{.source = {}, .target = server.rank, .size = part.size},
+                  .lane = lane,
+                  .work = Transfer{.source = {},
+                                   .target = servers_[part.server].rank,
+                                   .size = part.size},
                   .after = {{computed}}});
-    give_gradients(p);
+  }
+
+  /// What the server does with the part that was pushed last.
+  void apply(std::size_t p) {
+    const Part& part = parts_[p];
+    const Server& server = servers_[part.server];
+    if (server.message_rate)
+      builder_.add({.label = "take in " + part.name,
+                    .phase = Phase::server,
+                    .queue = server.queue,
+                    .work = handling(part.size, *server.message_rate),
+                    .after = {{builder_.last()}}});
     Op apply{.label = "apply " + part.name,
              .phase = Phase::server,
              .queue = server.queue,
-             .work = Compute{.duration = part.size / options_.apply_rate, .jittered = false},
+             .work = handling(part.size, server.apply_rate),
              .after = {{builder_.last()}}};
     apply.role = clock_.synchronous ? UpdateRole::gather_gradient : UpdateRole::apply_update;
     if (clock_.synchronous) apply.signals = {clock_.gathered[p]};
@@ -125,7 +180,21 @@ class WorkerProgram {
     if (!clock_.warmed.empty()) apply.signals.push_back(clock_.warmed[p]);
     builder_.add(std::move(apply));
     // Requests of one worker are served in order: its next pull follows its own gradients.
-    builder_[pull].after.push_back({builder_.last(), 1});
+    builder_[reads_[p]].after.push_back({builder_.last(), 1});
+  }
+
+  static Compute handling(Bytes size, BytesPerSecond rate) {
+    return {.duration = size / rate, .jittered = false};
+  }
+
+  /// The worker's CPU beside a message.
+  OpId handle(LaneId lane, const std::string& verb, std::size_t p, OpId after) {
+    builder_.add({.label = verb + " " + parts_[p].name,
+                  .phase = Phase::host,
+                  .lane = lane,
+                  .work = handling(parts_[p].size, *options_.worker_cpu_rate),
+                  .after = {{after}}});
+    return builder_.last();
   }
 
   /// The last part of a unit's gradients that is pushed takes them with it.
@@ -142,15 +211,18 @@ class WorkerProgram {
   const std::vector<Part>& parts_;
   const std::vector<Server>& servers_;
   const Clock& clock_;
+  WorkerPart part_;
   ProgramBuilder builder_;
   std::vector<LaneId> pull_lanes_, push_lanes_;
+  LaneId node_lane_{};
+  std::vector<OpId> reads_;  ///< by part: what its next iteration's own gradients come before
 };
 
 }  // namespace
 
 Program ps_worker_program(const ParameterServer& options, const Job& job, const NodeGroup& group,
-                          const StepCosts& costs, const ServerSide& side) {
-  return WorkerProgram(options, job, group, costs, side).make();
+                          const StepCosts& costs, const ServerSide& side, const WorkerPart& part) {
+  return WorkerProgram(options, job, group, costs, side, part).make();
 }
 
 }  // namespace rehearse

@@ -4,10 +4,17 @@
 
 namespace rehearse {
 
-/// One server: where it runs, and where gradients wait for it.
+/// One server: where it runs, where gradients wait for it, and how fast it is.
 struct Server {
   RankId rank;
   QueueId queue;
+  BytesPerSecond apply_rate{};  ///< of gradients
+  /// Of parameters at the end of a synchronous round; nothing: that takes no time.
+  std::optional<BytesPerSecond> update_rate{};
+  /// Of messages, each way, through its CPU; nothing: they take none of its time.
+  std::optional<BytesPerSecond> message_rate{};
+
+  Seconds update_time(Bytes size) const { return update_rate ? size / *update_rate : Seconds(0); }
 };
 
 /// How workers and servers keep step; events are per part, or one clock for all.
@@ -27,8 +34,14 @@ struct ServerSide {
   Clock clock;
 };
 
+/// What a GPU does beside its training.
+struct WorkerPart {
+  bool exchanges = true;  ///< it pulls and pushes itself
+  bool shares = false;    ///< it sums gradients with the other GPUs of its node, its group 0
+};
+
 /// The program of a parameter server's workers in one node group.
 Program ps_worker_program(const ParameterServer& options, const Job& job, const NodeGroup& group,
-                          const StepCosts& costs, const ServerSide& side);
+                          const StepCosts& costs, const ServerSide& side, const WorkerPart& part);
 
 }  // namespace rehearse

@@ -21,10 +21,10 @@ const Choices<Fsdp::Prefetch> kPrefetches = {{"backward_pre", Fsdp::Prefetch::ba
                                              {"none", Fsdp::Prefetch::none}};
 const Choices<ParameterServer::Partition> kPartitions = {
     {"size", ParameterServer::Partition::size}, {"unit", ParameterServer::Partition::unit}};
-/// Only the size of an element counts here, so both 16-bit types stand for a pure 16-bit
-/// parameter.
+const Choices<ParameterServer::Aggregate> kAggregates = {
+    {"none", ParameterServer::Aggregate::none}, {"node", ParameterServer::Aggregate::node}};
 const Choices<Precision> kMixedTypes = {
-    {"fp32", Precision::fp32}, {"bf16", Precision::bf16_pure}, {"fp16", Precision::bf16_pure}};
+    {"fp32", Precision::fp32}, {"bf16", Precision::bf16_pure}, {"fp16", Precision::fp16_pure}};
 
 constexpr std::int64_t kMostMicroBatches = 10'000;
 constexpr std::int64_t kMostRanks = 1'000'000;
@@ -98,6 +98,7 @@ Fsdp read_fsdp_options(Map& map, Fsdp::Sharding sharding) {
   read_shard_group(map, fsdp);
   fsdp.param_dtype = read_mixed_type(map, "param_dtype");
   fsdp.reduce_dtype = read_mixed_type(map, "reduce_dtype");
+  fsdp.buffer_dtype = read_mixed_type(map, "buffer_dtype");
   fsdp.cpu_offload = map.bool_or("cpu_offload", fsdp.cpu_offload);
   fsdp.gradient_accumulation =
       read_count(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
@@ -144,6 +145,26 @@ LocalSgd read_local_sgd(Map& map) {
           .algorithm = read_choice(map, "algorithm", LocalSgd{}.algorithm, kAlgorithms)};
 }
 
+std::optional<BytesPerSecond> read_rate(Map& map, const std::string& key) {
+  const std::optional<Value> value = map.optional(key);
+  return value ? std::optional(value->as_bytes_per_second()) : std::nullopt;
+}
+
+/// A node's GPUs train in step.
+void check_aggregate(Map& map, const ParameterServer& ps) {
+  if (ps.aggregate == ParameterServer::Aggregate::none) return;
+  if (ps.local_steps > 1) {
+    map.at_key("aggregate")
+        .fail("GPUs that take local steps have no common gradients to sum",
+              "set local_steps: 1, or remove aggregate");
+  }
+  if (ps.sampled_workers > 0) {
+    map.at_key("aggregate")
+        .fail("sampled_workers draws single GPUs, which cannot be summed by nodes",
+              "remove one of the two");
+  }
+}
+
 ParameterServer read_parameter_server(Map& map) {
   ParameterServer ps;
   ps.servers = read_count(map, "servers", ps.servers, 1, 10'000);
@@ -151,12 +172,16 @@ ParameterServer read_parameter_server(Map& map) {
     ps.server_host = host->as_string();
   ps.staleness = read_staleness(map);
   ps.backup_workers = read_count(map, "backup_workers", ps.backup_workers, 0, kMostRanks);
-  ps.apply_rate = map.bytes_per_second_or("apply_rate", ps.apply_rate);
+  ps.apply_rate = read_rate(map, "apply_rate");
+  ps.aggregate = read_choice(map, "aggregate", ps.aggregate, kAggregates);
+  ps.worker_cpu_rate = read_rate(map, "worker_cpu_rate");
+  ps.server_cpu_rate = read_rate(map, "server_cpu_rate");
   ps.partition = read_choice(map, "partition", ps.partition, kPartitions);
   ps.layerwise = map.bool_or("layerwise", ps.layerwise);
   ps.warmup_rounds = read_count(map, "warmup_rounds", ps.warmup_rounds, 0, 1'000'000);
   ps.local_steps = read_count(map, "local_steps", ps.local_steps, 1, kMostMicroBatches);
   ps.sampled_workers = read_count(map, "sampled_workers", ps.sampled_workers, 0, kMostRanks);
+  check_aggregate(map, ps);
   if (ps.sampled_workers > 0 && (ps.staleness != 0u || ps.backup_workers > 0)) {
     map.at_key("sampled_workers")
         .fail("a sample of workers needs synchronous rounds in which each of them counts",

@@ -15,6 +15,7 @@ std::string server_name(const ParameterServer& ps) {
   std::string name = !ps.staleness         ? "ps asp"
                      : *ps.staleness == 0U ? "ps bsp"
                                            : fmt::format("ps ssp {}", *ps.staleness);
+  if (ps.aggregate == ParameterServer::Aggregate::node) name += ", by node";
   if (ps.backup_workers > 0) name += fmt::format(", {} backup", ps.backup_workers);
   if (ps.sampled_workers > 0) name += fmt::format(", {} sampled", ps.sampled_workers);
   if (ps.warmup_rounds > 0) name += fmt::format(", {} warm-up", ps.warmup_rounds);
@@ -37,6 +38,25 @@ std::string strategy_name(const Strategy& strategy) {
     }
   };
   return std::visit(Namer{}, strategy);
+}
+
+Precision computes_in(const Fsdp& options, Precision precision) {
+  if (!options.param_dtype) return computed_in(precision);
+  const bool autocast = is_autocast(precision);
+  switch (*options.param_dtype) {
+    case Precision::bf16_pure:
+      return autocast ? Precision::bf16_pure_autocast : Precision::bf16_pure;
+    case Precision::fp16_pure:
+      return autocast ? Precision::fp16_pure_autocast : Precision::fp16_pure;
+    default:
+      if (parameter_element(precision) == Bytes(4)) return precision;
+      return autocast ? Precision::bf16 : Precision::fp32;
+  }
+}
+
+Precision computes_in(const Strategy& strategy, Precision precision) {
+  const auto* fsdp = std::get_if<Fsdp>(&strategy);
+  return fsdp ? computes_in(*fsdp, precision) : computed_in(precision);
 }
 
 const std::vector<std::string>& strategy_names() {

@@ -44,9 +44,11 @@ struct Fsdp {
   Wrap wrap = Wrap::unit;
   std::int64_t min_num_params = 100'000'000;
   int shard_group = 0;  ///< ranks of a hybrid sharding group; 0: the ranks of one node
-  /// Element types of what is gathered and reduced (MixedPrecision param_dtype, reduce_dtype);
-  /// empty: the parameters' own.
-  std::optional<Precision> param_dtype{}, reduce_dtype{};
+  /// MixedPrecision's types (FSDP2: MixedPrecisionPolicy's), each fp32, bf16_pure or fp16_pure:
+  /// what units gather and compute in, what gradients are reduced in, and buffers. The shards, their
+  /// gradients and the optimizer stay as the model is. Empty: the parameters' own, param_dtype's
+  /// and fp32.
+  std::optional<Precision> param_dtype{}, reduce_dtype{}, buffer_dtype{};
   bool cpu_offload = false;  ///< sharded parameters and optimizer in host memory
   int gradient_accumulation = 1;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
@@ -72,7 +74,19 @@ struct ParameterServer {
   std::optional<std::uint32_t> staleness = 0;  ///< nothing: unbounded
   int backup_workers = 0;  ///< of the workers, the last this many gradients of an iteration are
                            ///< dropped (staleness 0 only; Chen et al. 2016)
-  BytesPerSecond apply_rate{2e9};  ///< of gradient bytes into parameters, one server
+  /// Of gradient bytes into parameters, one server, the optimizer's step on them included. Nothing:
+  /// as its host's memory and cores allow (server_host.hpp).
+  std::optional<BytesPerSecond> apply_rate{};
+  /// Who a worker is: every GPU; or every node, whose GPUs sum their gradients (a reduce_scatter)
+  /// before its first GPU sends them once, and share what that receives (an all_gather). So do
+  /// MXNet's kvstore and BytePS. A node's update counts once: staleness, backup_workers and the
+  /// clocks of bounded workers are of nodes then.
+  enum class Aggregate { none, node };
+  Aggregate aggregate = Aggregate::none;
+  /// Bytes of messages that the CPU of a worker, or of a server, gets through per second, each way:
+  /// serialization, copies, the network's stack. A worker's come before a push and after a pull; a
+  /// server's wait in its queue. Nothing: they take no time.
+  std::optional<BytesPerSecond> worker_cpu_rate{}, server_cpu_rate{};
   enum class Partition {
     size,
     unit
@@ -107,6 +121,11 @@ int local_steps(const Strategy& strategy);
 /// Micro-batches whose gradients add up before they are exchanged; nothing where the strategy has
 /// no such option.
 std::optional<int> gradient_accumulation(const Strategy& strategy);
+
+/// What the units of a model of that precision compute in: MixedPrecision's param_dtype takes the
+/// place of the parameters' own type, and autocast stays as it is.
+Precision computes_in(const Fsdp& options, Precision precision);
+Precision computes_in(const Strategy& strategy, Precision precision);
 
 /// Reads `{ddp: {...}}`, `{fsdp: {...}}`, `{zero: {stage: 1|2|3}}`, `{ps: {...}}` or `{local_sgd:
 /// {...}}`.

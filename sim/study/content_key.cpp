@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cluster/cluster.hpp"
@@ -45,7 +46,8 @@ std::string content_key(const std::string& program, const Document& scenario,
   text.erase("description");
   Json read = Json::array();
   for (const FilesRead::File& file : files) {
-    read.push_back({name_in_key(file.name), content_key(file.text)});
+    Json one = {name_in_key(file.name), content_key(file.text)};
+    if (std::ranges::find(read, one) == read.end()) read.push_back(std::move(one));
   }
   return content_key(Json({program, text, read}).dump());
 }

@@ -6,6 +6,9 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <algorithm>
+#include <array>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 namespace rehearse {
@@ -18,7 +21,7 @@ constexpr int kForm = 1;
 constexpr int kBusyMilliseconds = 30'000;
 
 // Keys are sorted on the disk, so that a dump does not tell in which order outcomes came.
-const char* const kTables = R"(
+const char* const kCreateTables = R"(
 CREATE TABLE study (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE points (point INTEGER PRIMARY KEY, labels TEXT NOT NULL, key TEXT NOT NULL);
 CREATE TABLE results (key TEXT PRIMARY KEY, code INTEGER NOT NULL, text TEXT NOT NULL) WITHOUT ROWID;
@@ -45,35 +48,106 @@ auto guarded(const std::filesystem::path& file, const Work& work) {
   }
 }
 
-void prepare(const std::filesystem::path& file, SQLite::Database& database) {
-  database.setBusyTimeout(kBusyMilliseconds);
-  // A rollback journal, which network file systems can do as well (a write-ahead log cannot).
-  // NORMAL survives every end of the process, and of the machine but for rare kinds.
-  database.exec("PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = NORMAL");
-  const int form = database.execAndGet("PRAGMA user_version").getInt();
-  if (form == kForm) return;
-  if (form == 0 && database.execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0) {
-    SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
-    database.exec(kTables);
-    database.exec(fmt::format("PRAGMA user_version = {}", kForm));
-    transaction.commit();
-    return;
+std::string escaped_for_uri(const std::string& path) {
+  std::string escaped;
+  for (const char c : path) {
+    const bool special = c == '%' || c == '?' || c == '#';
+    escaped += special ? fmt::format("%{:02x}", static_cast<unsigned char>(c)) : std::string(1, c);
   }
+  return escaped;
+}
+
+[[noreturn]] void fail_as_foreign(const std::filesystem::path& file, unsigned form) {
   throw InputError(fmt::format(
       "{}: error: {}; this program reads form {}\nremedy: take the program that wrote "
       "it, or give another --output",
       file.string(),
-      form == 0 ? "another program's database"
-                : fmt::format("results in form {}, of another version of rehearse", form),
+      form == 0 || form == kForm
+          ? "another program's database"
+          : fmt::format("results in form {}, of another version of rehearse", form),
       kForm));
+}
+
+/// The beginning of SQLite's file format (sqlite.org/fileformat2.html, section 1.3).
+struct FileHead {
+  std::array<unsigned char, 100> bytes{};
+  bool empty = true;
+
+  bool is_database() const {
+    constexpr std::string_view kMagic("SQLite format 3\0", 16);
+    return std::equal(kMagic.begin(), kMagic.end(), bytes.begin());
+  }
+  unsigned user_version() const {
+    return unsigned{bytes[60]} << 24 | unsigned{bytes[61]} << 16 | unsigned{bytes[62]} << 8 |
+           unsigned{bytes[63]};
+  }
+  /// Ours never has one.
+  bool has_write_ahead_log() const { return bytes[18] == 2; }
+};
+
+FileHead head_of(const std::filesystem::path& file) {
+  FileHead head;
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(reinterpret_cast<char*>(head.bytes.data()), head.bytes.size());
+  head.empty = stream.gcount() == 0;
+  return head;
+}
+
+constexpr const char* kOurTables =
+    "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN "
+    "('study', 'points', 'results')";
+constexpr int kTables = 3;
+
+/// InputError unless it is not there, empty, or ours. It is not touched: SQLite itself would write
+/// to a file that it only opens (a log that it brings in, a journal that it takes back).
+void check_ours(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return;
+  const FileHead head = head_of(file);
+  if (head.empty) return;
+  if (!head.is_database()) {
+    throw InputError(
+        fmt::format("{}: error: not a file of results: file is not a database\nremedy: remove it, "
+                    "or give another --output",
+                    file.string()));
+  }
+  if (head.has_write_ahead_log() || head.user_version() != kForm)
+    fail_as_foreign(file, head.user_version());
+  const std::string uri =
+      "file:" + escaped_for_uri(std::filesystem::absolute(file).string()) + "?immutable=1";
+  const SQLite::Database untouched(uri, SQLite::OPEN_READONLY | SQLite::OPEN_URI);
+  if (SQLite::Statement count(untouched, kOurTables);
+      !count.executeStep() || count.getColumn(0).getInt() != kTables) {
+    fail_as_foreign(file, head.user_version());
+  }
+}
+
+void prepare(SQLite::Database& database) {
+  database.setBusyTimeout(kBusyMilliseconds);
+  // A rollback journal, which network file systems can do as well (a write-ahead log cannot).
+  // NORMAL survives every end of the process, and of the machine but for rare kinds.
+  database.exec("PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = NORMAL");
+  if (database.execAndGet("PRAGMA user_version").getInt() == kForm) return;
+  SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+  database.exec(kCreateTables);
+  database.exec(fmt::format("PRAGMA user_version = {}", kForm));
+  transaction.commit();
 }
 
 SQLite::Database opened(const std::filesystem::path& file) {
   return guarded(file, [&] {
+    check_ours(file);
     SQLite::Database database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-    prepare(file, database);
+    prepare(database);
     return database;
   });
+}
+
+/// Of the codes that a simulation ends with.
+bool is_known(ExitCode code) {
+  constexpr std::array kCodes = {ExitCode::success, ExitCode::refuted, ExitCode::input,
+                                 ExitCode::stuck,   ExitCode::missing, ExitCode::internal};
+  return std::ranges::find(kCodes, code) != kCodes.end();
 }
 
 Outcome outcome_at(SQLite::Statement& query, int column) {
@@ -81,10 +155,34 @@ Outcome outcome_at(SQLite::Statement& query, int column) {
           query.getColumn(column + 1).getString()};
 }
 
+/// A list of texts as JSON has it.
+std::vector<std::string> texts_of(const std::filesystem::path& file, const std::string& what,
+                                  const std::string& json) {
+  try {
+    return Json::parse(json).get<std::vector<std::string>>();
+  } catch (const Json::exception& error) {
+    fail_as_damaged(file, what, error.what());
+  }
+}
+
 }  // namespace
 
 bool Outcome::is_final() const {
   return code == ExitCode::success || code == ExitCode::input || code == ExitCode::stuck;
+}
+
+void fail_as_damaged(const std::filesystem::path& file, const std::string& what,
+                     const std::string& why) {
+  throw InputError(
+      fmt::format("{}: error: {} is damaged: {}\nremedy: --fresh simulates all anew; --output "
+                  "FOLDER keeps this file",
+                  file.string(), what, why));
+}
+
+void ResultStore::remove(const std::filesystem::path& file) {
+  guarded(file, [&] { check_ours(file); });
+  std::filesystem::remove(file);
+  std::filesystem::remove(file.string() + "-journal");
 }
 
 ResultStore::ResultStore(const std::filesystem::path& file)
@@ -99,18 +197,23 @@ std::optional<StudyIdentity> ResultStore::identity() const {
     }
     if (values.empty()) return std::nullopt;
     return StudyIdentity{values["program"], values["study"], values["description"],
-                         values["scenario"],
-                         Json::parse(values["axes"]).get<std::vector<std::string>>()};
+                         values["scenario"], texts_of(file_, "the list of axes", values["axes"])};
   });
 }
 
 std::vector<StudyPoint> ResultStore::points() const {
   return guarded(file_, [&] {
     std::vector<StudyPoint> points;
+    const auto known = identity();
+    const std::size_t axes = known ? known->axes.size() : 0;
     SQLite::Statement query(database_, "SELECT labels, key FROM points ORDER BY point");
     while (query.executeStep()) {
-      points.push_back({Json::parse(query.getColumn(0).getString()).get<std::vector<std::string>>(),
+      const std::string what = fmt::format("point {}", points.size() + 1);
+      points.push_back({texts_of(file_, what, query.getColumn(0).getString()),
                         query.getColumn(1).getString()});
+      const std::size_t labels = points.back().labels.size();
+      if (labels != axes)
+        fail_as_damaged(file_, what, fmt::format("{} labels for {} axes", labels, axes));
     }
     return points;
   });
@@ -150,15 +253,27 @@ std::optional<Outcome> ResultStore::find(const std::string& key) const {
     SQLite::Statement query(database_, "SELECT code, text FROM results WHERE key = ?");
     query.bind(1, key);
     if (!query.executeStep()) return std::nullopt;
-    return outcome_at(query, 0);
+    return checked(key, outcome_at(query, 0));
   });
+}
+
+Outcome ResultStore::checked(const std::string& key, Outcome outcome) const {
+  const std::string what = "the result " + key;
+  if (!is_known(outcome.code))
+    fail_as_damaged(file_, what, fmt::format("exit code {}", static_cast<int>(outcome.code)));
+  if (outcome.code == ExitCode::success && !Json::accept(outcome.text))
+    fail_as_damaged(file_, what, "no JSON");
+  return outcome;
 }
 
 void ResultStore::for_each(
     const std::function<void(const std::string& key, const Outcome&)>& take) const {
   guarded(file_, [&] {
     SQLite::Statement query(database_, "SELECT key, code, text FROM results ORDER BY key");
-    while (query.executeStep()) take(query.getColumn(0).getString(), outcome_at(query, 1));
+    while (query.executeStep()) {
+      const std::string key = query.getColumn(0).getString();
+      take(key, checked(key, outcome_at(query, 1)));
+    }
   });
 }
 

@@ -52,16 +52,20 @@ struct StudyPoint {
 class ResultStore {
  public:
   /// Opens a file, or makes one where there is none. InputError if it is none of ours or of another
-  /// version of this table; MissingError if it cannot be read or written.
+  /// version of this table, and is left as it is; MissingError if it cannot be read or written.
   explicit ResultStore(const std::filesystem::path& file);
+  /// Removes a file, if it is there, with what SQLite keeps beside it. InputError as above.
+  static void remove(const std::filesystem::path& file);
 
   const std::filesystem::path& file() const { return file_; }
   /// Nothing: a file that was made just now.
   std::optional<StudyIdentity> identity() const;
+  /// InputError if one of them cannot be read.
   std::vector<StudyPoint> points() const;
   /// Replaces what it is of; outcomes stay. MissingError if it cannot be written.
   void describe(const StudyIdentity& identity, const std::vector<StudyPoint>& points);
 
+  /// InputError if the outcome is damaged: a code that none ends with, a report that is no JSON.
   std::optional<Outcome> find(const std::string& key) const;
   void store(const std::string& key, const Outcome& outcome);
   /// Calls `take` with every outcome, in the order of keys.
@@ -74,11 +78,17 @@ class ResultStore {
 
  private:
   void write(const std::map<std::string, Outcome>& outcomes);
+  Outcome checked(const std::string& key, Outcome outcome) const;
 
   std::filesystem::path file_;
   SQLite::Database database_;
   std::map<std::string, Outcome> unwritten_;
   std::string trouble_;
 };
+
+/// Throws the InputError of a file whose results nobody can read; `what` says which, and `why` how
+/// that was seen.
+[[noreturn]] void fail_as_damaged(const std::filesystem::path& file, const std::string& what,
+                                  const std::string& why);
 
 }  // namespace rehearse

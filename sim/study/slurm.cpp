@@ -33,6 +33,24 @@ CommandEnd run_in_shell(const std::string& command) {
   return end;
 }
 
+/// A name that needs no quotes anywhere.
+std::string plain(std::string name) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  for (char& c : name) c = kPlain.find(c) == std::string_view::npos ? '_' : c;
+  return name;
+}
+
+/// The name of a log for sbatch, which knows quotes, backslashes and patterns such as %a.
+std::string log_name(const std::filesystem::path& folder) {
+  std::string text = "\"";
+  for (const char c : folder.string()) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c == '%' ? "%%" : std::string(1, c);
+  }
+  return text + "/slurm_%a.log\"";
+}
+
 }  // namespace
 
 std::string shell_quoted(const std::string& word) {
@@ -43,12 +61,16 @@ std::string shell_quoted(const std::string& word) {
 
 std::string slurm_script(const SlurmJob& job) {
   std::string text = "#!/bin/bash\n";
-  const auto option = [&](const std::string& line) { text += "#SBATCH " + line + "\n"; };
-  option("--job-name=" + job.name);
+  const auto option = [&](const std::string& line) {
+    if (line.find('\n') != std::string::npos)
+      throw InputError("rehearse: error: a line of a Slurm script cannot hold a line end: " + line);
+    text += "#SBATCH " + line + "\n";
+  };
+  option("--job-name=" + plain(job.name));
   option(fmt::format("--array=1-{}", job.tasks));
   option("--ntasks=1");
   option("--cpus-per-task=1");
-  option(fmt::format("--output=\"{}\"", (job.folder / "slurm_%a.log").string()));
+  option("--output=" + log_name(job.folder));
   for (const std::string& more : job.options) option(more);
   text += "exec";
   for (const std::string& word : job.command) text += " " + shell_quoted(word);

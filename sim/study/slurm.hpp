@@ -9,14 +9,14 @@ namespace rehearse {
 
 /// A sweep as an array job of Slurm: task i of n has shard i of n.
 struct SlurmJob {
-  std::string name;                  ///< of the job
+  std::string name;                  ///< of the job; what is no letter, digit or ._- becomes _
   std::size_t tasks = 1;             ///< of the array
   std::filesystem::path folder;      ///< for the logs, reached by all nodes
   std::vector<std::string> options;  ///< more options of sbatch, "--partition=cpu"
   std::vector<std::string> command;  ///< what a task runs, before `--shard I/N`
 };
 
-/// The batch script.
+/// The batch script. InputError where a line end would put a line into it.
 std::string slurm_script(const SlurmJob& job);
 
 /// A word for a POSIX shell.

@@ -130,7 +130,12 @@ std::string study_table(const ResultStore& store, bool color) {
   for (const Column& column : kColumns) titles.push_back(column.title);
   std::vector<Line> lines;
   for (const StudyPoint& point : store.points()) {
-    lines.push_back(line_of(lines.size() + 1, point.labels, store.find(point.key)));
+    const std::size_t number = lines.size() + 1;
+    try {
+      lines.push_back(line_of(number, point.labels, store.find(point.key)));
+    } catch (const Json::exception& error) {
+      fail_as_damaged(store.file(), fmt::format("the report of point {}", number), error.what());
+    }
   }
   const std::vector<std::size_t> widths = widths_of(titles, fixed, lines);
   Page page(kWidth, color);

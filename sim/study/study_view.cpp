@@ -38,6 +38,16 @@ std::vector<std::string> first_columns(const StudyIdentity& study) {
   return columns;
 }
 
+/// What `read` takes from the report of a point.
+template <class Read>
+auto from_report(const ResultStore& store, std::size_t number, const Read& read) {
+  try {
+    return read();
+  } catch (const Json::exception& error) {
+    fail_as_damaged(store.file(), fmt::format("the report of point {}", number), error.what());
+  }
+}
+
 Json labels_json(const StudyIdentity& study, const StudyPoint& point) {
   Json labels = Json::object();
   for (std::size_t i = 0; i < study.axes.size(); ++i) labels[study.axes[i]] = point.labels[i];
@@ -65,7 +75,8 @@ std::string study_csv(const ResultStore& store) {
   for (const StudyPoint& point : store.points()) {
     ++number;
     if (const auto outcome = store.find(point.key)) {
-      rows.push_back(row_of(number, study, point, *outcome));
+      rows.push_back(
+          from_report(store, number, [&] { return row_of(number, study, point, *outcome); }));
     }
   }
   return csv_table(first_columns(study), rows);

@@ -1,5 +1,7 @@
 #include "study/sweep.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -87,7 +89,9 @@ class Sweep {
   }
 
   std::string predict(std::size_t point) const {
-    return simulator_.predict(*scenario_at(prepared_.study, prepared_.study.points[point]));
+    const auto scenario = scenario_at(prepared_.study, prepared_.study.points[point]);
+    return of_its_key(prepared_.points[point].key, simulator_.program, *scenario,
+                      [&] { return simulator_.predict(*scenario); });
   }
 
   void take(std::size_t point, ChildEnd end) {
@@ -135,6 +139,17 @@ PreparedStudy prepare(Study study, const Simulator& simulator) {
   for (const Axis& axis : study.axes) prepared.identity.axes.push_back(axis.name);
   prepared.study = std::move(study);
   return prepared;
+}
+
+std::string of_its_key(const std::string& key, const std::string& program,
+                       const Document& scenario, const std::function<std::string()>& work) {
+  const FilesRead read;
+  std::string text = work();
+  if (content_key(program, scenario, read.files()) == key) return text;
+  throw MissingError(
+      fmt::format("{}: error: a file that this scenario reads has changed since its key was made\n"
+                  "remedy: the same command simulates it as it is now",
+                  scenario.name()));
 }
 
 bool sweep(const PreparedStudy& prepared, const Simulator& simulator, ResultStore& store,

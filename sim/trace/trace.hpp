@@ -33,8 +33,11 @@ struct Trace {
   /// an UpdateRole are kept for all.
   std::vector<Span> spans;
   std::size_t recorded_ranks = 0;
-  /// When each rank had ended all operations of each iteration: [rank][iteration].
+  /// When each rank had ended all operations of each iteration: [rank][iteration]. Ranks of an
+  /// open-ended run have ended unlike numbers of them, the schedule's at least.
   std::vector<std::vector<Seconds>> iteration_end;
+  bool open_ended = false;  ///< ranks went on after their iterations (EngineOptions::enough)
+  bool cut_short = false;   ///< and stopped at EngineOptions::most_operations, before it was enough
   /// The same of the ranks of other jobs, one job after the other, as far as they got.
   std::vector<std::vector<Seconds>> others_iteration_end;
   Seconds end;

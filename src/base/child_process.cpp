@@ -11,10 +11,17 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <string_view>
+#include <tuple>
 #include <utility>
+
+#include "base/printable.hpp"
 
 namespace rehearse {
 namespace {
+
+/// Of a child: where its text goes. -1: this process is none.
+int child_output = -1;
 
 /// Where memory runs out, the kernel is to end a child and not the process that tells of it.
 void offer_to_be_killed() {
@@ -29,11 +36,11 @@ void offer_to_be_killed() {
                             const std::function<std::string()>& work) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::internal));  // it ended before that
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
   offer_to_be_killed();
-  const ChildEnd end = end_of_work(work);
-  write_all(descriptor, end.text);
-  // Destructors and exit handlers belong to the parent.
-  _exit(static_cast<int>(end.code));
+  child_output = descriptor;
+  end_process(end_of_work(work));
 }
 
 /// Its status as waitpid gives it.
@@ -56,6 +63,25 @@ ChildEnd end_of_work(const std::function<std::string()>& work) {
   } catch (const std::exception& error) {
     return {ExitCode::internal, fmt::format("internal error: {}", error.what())};
   }
+}
+
+void end_process(const ChildEnd& end) {
+  if (child_output >= 0) {
+    write_all(child_output, end.text);
+  } else if (!end.text.empty()) {
+    tell(end.text + "\n");
+  }
+  // Destructors and exit handlers belong to the parent.
+  _exit(static_cast<int>(end.code));
+}
+
+void end_out_of_memory() {
+  constexpr std::string_view kText = "error: out of memory\n";
+  const bool child = child_output >= 0;
+  const ssize_t told = write(child ? child_output : STDERR_FILENO, kText.data(),
+                             kText.size() - (child ? 1 : 0));
+  std::ignore = told;  // there is nobody else to tell
+  _exit(static_cast<int>(ExitCode::missing));
 }
 
 void write_all(int descriptor, const std::string& text) {

@@ -18,12 +18,18 @@ struct ChildEnd {
 
 /// How `work` ends in this process, whatever it throws.
 ChildEnd end_of_work(const std::function<std::string()>& work);
+/// Ends this process at once: a child with its text in the pipe, any other with it on standard
+/// error.
+[[noreturn]] void end_process(const ChildEnd& end);
+/// The same without a byte of memory: "error: out of memory" and ExitCode::missing.
+[[noreturn]] void end_out_of_memory();
 /// Writes a text into a pipe, as far as anybody reads it.
 void write_all(int descriptor, const std::string& text);
 
 /// A child process that does some work beside this one: SimGrid's clock cannot be set back, so that
 /// a process can simulate once. Its text comes through a pipe. It never outlives the thread that
-/// started it, however that ends.
+/// started it, however that ends. SIGINT and SIGTERM, which a terminal sends to all processes, are
+/// its parent's to answer.
 class ChildProcess {
  public:
   /// Starts it. MissingError where there is no process or pipe to be had.

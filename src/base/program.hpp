@@ -7,8 +7,9 @@
 namespace rehearse {
 
 /// The whole of a main(): runs `program` and returns what the process ends with. The one place
-/// where errors end: their text on standard error, their code for the shell. A reader that closes
-/// its pipe is from here on an answer of write(), not the end of the process.
+/// where errors end: their text on standard error, their code for the shell. From here on a reader
+/// that closes its pipe is an answer of write(), and memory that runs out is an Error, not the end
+/// of the process by a signal.
 int run_program(const std::function<ExitCode()>& program);
 
 }  // namespace rehearse

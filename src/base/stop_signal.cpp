@@ -1,8 +1,10 @@
 #include "base/stop_signal.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <string_view>
 
 #include "base/error.hpp"
 
@@ -10,8 +12,21 @@ namespace rehearse {
 namespace {
 
 volatile std::sig_atomic_t caught = 0;
+constexpr int kSignalBase = 128;  // as shells count
+
+/// Only what a handler of signals may call.
+[[noreturn]] void end_now(int signal) {
+  constexpr std::string_view kText = "\nrehearse: stopped\n";
+  if (write(STDERR_FILENO, kText.data(), kText.size()) < 0) _exit(kSignalBase + signal);
+  _exit(kSignalBase + signal);
+}
 
 }  // namespace
+
+void end_at_stop_signals() {
+  std::signal(SIGINT, end_now);
+  std::signal(SIGTERM, end_now);
+}
 
 void catch_stop_signals() {
   struct sigaction action {};
@@ -27,7 +42,6 @@ void catch_stop_signals() {
 int stop_signal() { return caught; }
 
 void fail_as_stopped(const std::string& kept) {
-  constexpr int kSignalBase = 128;  // as shells count
   const int signal = caught == SIGINT ? SIGINT : SIGTERM;
   throw Error(static_cast<ExitCode>(kSignalBase + signal),
               fmt::format("stopped; {}\nremedy: the same command goes on from there", kept));

@@ -4,6 +4,10 @@
 
 namespace rehearse {
 
+/// From now on SIGINT and SIGTERM end the process with 130 and 143, as shells count, and a line on
+/// standard error.
+void end_at_stop_signals();
+
 /// From now on SIGINT and SIGTERM only leave a note, here and in processes forked later, so that
 /// work can end where its files are whole. The second of them ends the process as ever. SIGUSR1, by
 /// which ChildRanks asks its ranks to stop, leaves a note each time.

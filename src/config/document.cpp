@@ -1,13 +1,5 @@
 #include "config/document.hpp"
 
-#include <fmt/format.h>
-
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <system_error>
-
 #include "base/error.hpp"
 #include "config/document_node.hpp"
 #include "config/files_read.hpp"
@@ -16,27 +8,6 @@
 namespace rehearse {
 
 namespace {
-
-[[noreturn]] void fail_to_read(const std::filesystem::path& file, const std::string& reason) {
-  throw MissingError(fmt::format("{}: error: cannot read the file: {}", file.string(), reason));
-}
-
-// Reads little more than is allowed, so that a device without an end does not fill the memory.
-std::string read_text(const std::filesystem::path& file) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) fail_to_read(file, "it is a folder");
-  errno = 0;
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) fail_to_read(file, errno != 0 ? std::strerror(errno) : "it cannot be opened");
-  std::string text;
-  std::array<char, 65536> block{};
-  while (stream && text.size() <= kMaxTextBytes) {
-    stream.read(block.data(), block.size());
-    text.append(block.data(), static_cast<std::size_t>(stream.gcount()));
-  }
-  if (stream.bad()) fail_to_read(file, "a read error");
-  return text;
-}
 
 DocumentNode parse_root(const std::string& text, const std::string& name,
                         const std::filesystem::path& folder) {
@@ -54,8 +25,7 @@ Document::~Document() = default;
 std::shared_ptr<const Document> Document::load(const std::filesystem::path& file) {
   const std::shared_ptr<Document> document(new Document);
   document->name_ = file.string();
-  const std::string text = read_text(file);
-  FilesRead::note(file, text);
+  const std::string text = read_input(file, kMaxTextBytes);
   refuse_foreign_file(text, document->name_);
   document->root_ =
       std::make_unique<DocumentNode>(parse_root(text, document->name_, file.parent_path()));

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
 #include "config/mistakes.hpp"
 
 namespace rehearse {
@@ -33,32 +34,12 @@ std::string_view first_code_points(std::string_view text, std::size_t count) {
   return text.substr(0, end);
 }
 
-/// The length of the UTF-8 sequence at the front of `text`, or 0 if it is none (Unicode 15, table
-/// 3-7).
-std::size_t utf8_sequence(std::string_view text) {
-  const auto at = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  const auto tail = [&](std::size_t i) { return (at(i) & 0xc0u) == 0x80u; };
-  const unsigned lead = at(0);
-  if (lead < 0x80) return 1;
-  if (lead < 0xc2 || lead > 0xf4 || !tail(1)) return 0;
-  if (lead < 0xe0) return 2;
-  if ((lead == 0xe0 && at(1) < 0xa0) || (lead == 0xed && at(1) > 0x9f) || !tail(2)) return 0;
-  if (lead < 0xf0) return 3;
-  if ((lead == 0xf0 && at(1) < 0x90) || (lead == 0xf4 && at(1) > 0x8f) || !tail(3)) return 0;
-  return 4;
-}
-
-bool is_forbidden_control(char c) {
-  const auto code = static_cast<unsigned char>(c);
-  return (code < 0x20 && c != '\t') || code == 0x7f;
-}
-
-std::string control_name(char c) {
-  if (c == '\0') return "a NUL byte; this is not a text file";
-  if (c == '\r') return "a carriage return that ends no line";
-  return fmt::format("the control character 0x{:02x}", static_cast<unsigned char>(c));
+/// Of the unprintable character at the front of `text`.
+std::string unprintable_name(std::string_view text) {
+  if (text[0] == '\0') return "a NUL byte; this is not a text file";
+  if (text[0] == '\r') return "a carriage return that ends no line";
+  const std::string shown = printable(text.substr(0, utf8_sequence(text)));
+  return fmt::format("the control character {}{}", shown[1] == 'x' ? "0x" : "U+", shown.substr(2));
 }
 
 // Such a line is not shown: it could not be printed as it stands.
@@ -70,7 +51,7 @@ void check_line(const TextSource& source, std::size_t number, std::string_view l
   for (std::size_t at = 0; at < line.size();) {
     const std::size_t length = utf8_sequence(line.substr(at));
     if (length == 0) fail(at, "invalid UTF-8; save the file as UTF-8 text");
-    if (is_forbidden_control(line[at])) fail(at, control_name(line[at]));
+    if (is_unprintable(line.substr(at))) fail(at, unprintable_name(line.substr(at)));
     at += length;
   }
 }

@@ -24,7 +24,7 @@ struct Place {
 };
 
 /// Splits a text into lines after it has shown that it is text: valid UTF-8 (a byte order mark is
-/// skipped), no control characters but tabs and line ends (LF or CR LF), at most 16 MiB. InputError
+/// skipped), no unprintable characters but line ends (LF or CR LF), at most 16 MiB. InputError
 /// otherwise.
 std::shared_ptr<const TextSource> make_text_source(std::string_view text, const std::string& name,
                                                    const std::filesystem::path& folder);

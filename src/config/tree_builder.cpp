@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/printable.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -69,10 +71,10 @@ void TreeBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML:
                            const std::string& value) {
   Place place = marks_.place(mark);
   reject_tag(place, tag);
-  for (const char c : value) {
-    if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') {
+  // Escapes in quotes can write what the file itself may not hold.
+  for (std::string_view rest = value; !rest.empty(); rest.remove_prefix(utf8_sequence(rest))) {
+    if (utf8_sequence(rest) == 0 || is_unprintable(rest))
       fail_at(place, "a text with a control character in it");
-    }
   }
   DocumentNode node = make(Kind::scalar, std::move(place));
   node.text = value;

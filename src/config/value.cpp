@@ -97,11 +97,20 @@ double require_number(const Value& value, const DocumentNode& node, const char* 
   return 1;
 }
 
-/// How a quantity is read from a text, and what may be meant where it cannot be.
+// Beyond these nothing is a machine of today or tomorrow, and sums and products of such numbers
+// leave what a simulation can count.
+constexpr Seconds kLongest(1e12);
+constexpr Bytes kLargest(0x1p60);
+constexpr BytesPerSecond kSlowestLink(1), kFastestLink(1e18);
+constexpr FlopsPerSecond kSlowest(1), kFastest(1e24);
+
+/// How a quantity is read from a text, what may be meant where it cannot be, and between what it
+/// must lie where it is not 0.
 template <class Quantity>
 struct Reader {
   Quantity (*parse)(const std::string&);
   std::string (*correct)(const std::string&);
+  Quantity low, high;
 };
 
 template <class Quantity>
@@ -112,7 +121,11 @@ Quantity require_quantity(const Value& value, const DocumentNode& node, const ch
     return Quantity(1);
   }
   try {
-    return reader.parse(node.text);
+    const Quantity quantity = reader.parse(node.text);
+    const bool low = quantity < reader.low && quantity > Quantity(0);
+    if (!low && quantity <= reader.high) return quantity;
+    value.mistake(fmt::format("expected at {} {}; got {}", low ? "least" : "most",
+                              format(low ? reader.low : reader.high), got(node)));
   } catch (const std::invalid_argument& error) {
     const std::string meant = reader.correct(node.text);
     value.mistake(error.what(), meant.empty() ? "" : fmt::format("did you mean \"{}\"?", meant));
@@ -202,19 +215,19 @@ std::int64_t Value::as_integer(std::int64_t low, std::int64_t high) const {
 Seconds Value::as_seconds() const {
   return require_quantity<Seconds>(
       *this, *node_, "a time with its unit, such as \"5us\" or \"1.5ms\"",
-      {parse_seconds, corrected_seconds});
+      {parse_seconds, corrected_seconds, Seconds(0), kLongest});
 }
 
 Bytes Value::as_bytes() const {
   return require_quantity<Bytes>(
       *this, *node_, "a size with its unit, such as \"25MiB\" or \"80GB\"",
-      {parse_bytes, corrected_bytes});
+      {parse_bytes, corrected_bytes, Bytes(0), kLargest});
 }
 
 BytesPerSecond Value::as_bytes_per_second() const {
   const auto rate = require_quantity<BytesPerSecond>(
       *this, *node_, "a data rate with its unit, such as \"25Gbps\" or \"300GBps\"",
-      {parse_bytes_per_second, corrected_bytes_per_second});
+      {parse_bytes_per_second, corrected_bytes_per_second, kSlowestLink, kFastestLink});
   if (rate.value() > 0) return rate;
   mistake("expected a data rate above 0; got " + got(*node_));
   return BytesPerSecond(1);
@@ -223,7 +236,7 @@ BytesPerSecond Value::as_bytes_per_second() const {
 FlopsPerSecond Value::as_flops_per_second() const {
   const auto rate = require_quantity<FlopsPerSecond>(
       *this, *node_, "an arithmetic rate with its unit, such as \"19.5TFLOPs\" or \"312TFLOP/s\"",
-      {parse_flops_per_second, corrected_flops_per_second});
+      {parse_flops_per_second, corrected_flops_per_second, kSlowest, kFastest});
   if (rate.value() > 0) return rate;
   mistake("expected an arithmetic rate above 0; got " + got(*node_));
   return FlopsPerSecond(1);

@@ -78,7 +78,17 @@ std::string describe_architecture(const std::string& name) {
 }
 
 Model build_architecture(const std::string& name, const ModelShape& shape) {
-  return find_architecture(name).build(shape);
+  Model model = find_architecture(name).build(shape);
+  require(shape.loss == Loss::cross_entropy || is_causal_language_model(model),
+          fmt::format("{} is no causal language model: its loss shifts no logits", name));
+  return model;
+}
+
+bool is_causal_language_model(const Model& model) {
+  const std::vector<Layer>& last = model.units.back().layers;
+  return model.tokens_per_sample > 0 && !last.empty() &&
+         last.back().kind == LayerKind::cross_entropy &&
+         last.back().in.positions() == model.tokens_per_sample;
 }
 
 void check_batch(const Model& model, std::int64_t batch) {
@@ -147,6 +157,17 @@ Model image_model(const std::string& name, const ModelShape& shape, const std::s
           .source = source};
 }
 
+namespace {
+
+std::string variant_of(const ModelShape& shape) {
+  std::vector<std::string> options;
+  if (!shape.flash_attention) options.emplace_back("no flash attention");
+  if (shape.loss != Loss::cross_entropy) options.push_back("loss " + to_string(shape.loss));
+  return fmt::format("{}", fmt::join(options, ", "));
+}
+
+}  // namespace
+
 Model token_model(const std::string& name, const ModelShape& shape, const std::string& source,
                   Layers& layers) {
   return {.name = name,
@@ -154,7 +175,7 @@ Model token_model(const std::string& name, const ModelShape& shape, const std::s
           .sample = fmt::format("sequence of {} tokens", shape.sequence),
           .input_elements = static_cast<double>(shape.sequence),
           .tokens_per_sample = shape.sequence,
-          .variant = shape.flash_attention ? "" : "no flash attention",
+          .variant = variant_of(shape),
           .source = source};
 }
 

@@ -48,6 +48,17 @@ struct Embedding {
   bool own_ids = false;
 };
 
+/// How a language model's loss is made of its logits.
+enum class Loss : std::uint8_t {
+  /// torch.nn.functional.cross_entropy of the logits as the last product leaves them.
+  cross_entropy,
+  /// That of logits.float(), as torchtitan computes it.
+  cross_entropy_fp32,
+  /// Causal language models of Hugging Face's transformers up to 4.44: logits.float(), a contiguous
+  /// copy without the last position, and the cross entropy of that.
+  huggingface
+};
+
 /// What a layer calls of PyTorch's operators, for its memory tape.
 enum class LayerKind : std::uint8_t {
   linear,
@@ -99,6 +110,7 @@ struct Layer {
   Convolution convolution = {};
   Attention attention = {};
   Embedding embedding = {};
+  Loss loss = Loss::cross_entropy;
 };
 
 }  // namespace rehearse

@@ -138,12 +138,38 @@ void Layers::add(const Activation& residual, bool in_place) {
   record({.kind = LayerKind::add, .other = residual.value, .in_place = in_place}, current_);
 }
 
-void Layers::cross_entropy() {
-  cast(true);
+void Layers::cross_entropy(Loss loss) {
+  const bool converts = loss != Loss::cross_entropy;
+  if (converts) {
+    to_float();
+    if (loss == Loss::huggingface) shift();
+  } else {
+    cast(true);
+  }
   const double elements = current_.elements();
   // Backward reads what log-softmax put out, fills nll's gradient and reads both to write its own.
   move(OperatorKind::loss, 2 * elements, 4 * elements);
-  record({.kind = LayerKind::cross_entropy}, current_);
+  last().operators.back().always_fp32 = converts;
+  record({.kind = LayerKind::cross_entropy, .loss = loss}, current_);
+}
+
+void Layers::to_float() {
+  const double elements = current_.elements();
+  append({.kind = OperatorKind::cast,
+          .forward_elements = elements,
+          .backward_elements = elements,
+          .always_fp32 = true});
+  current_.wide = true;
+}
+
+/// A copy of all positions but the last; backward fills their gradient with zeros and copies into
+/// it.
+void Layers::shift() {
+  const double elements = current_.elements();
+  append({.kind = OperatorKind::elementwise,
+          .forward_elements = 2 * elements,
+          .backward_elements = 3 * elements,
+          .always_fp32 = true});
 }
 
 }  // namespace rehearse

@@ -63,7 +63,7 @@ class Layers {
   /// Out of place or in place, the traffic is the same; fp32 under autocast if either side is.
   void add(const Activation& residual, bool in_place = false);
   /// Cross entropy with one target per position.
-  void cross_entropy();
+  void cross_entropy(Loss loss = Loss::cross_entropy);
 
   // Images (image_layers.cpp).
   void convolution(const Convolution& options);
@@ -107,6 +107,8 @@ class Layers {
   /// is not yet.
   void cast(bool wide);
   void norm(int parameters_per_channel);
+  void to_float();
+  void shift();
   void product(std::int64_t in, std::int64_t out, bool bias);
   void flash_attention(const Attention& options);
   void materialised_attention(const Attention& options);

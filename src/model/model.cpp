@@ -3,40 +3,88 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <stdexcept>
 
 namespace rehearse {
 
+namespace {
+
+struct PrecisionTraits {
+  const char* name;
+  double parameter, activation;  ///< bytes of an element
+  bool autocast = false, master = false;
+  bool named = true;  ///< in scenarios
+};
+constexpr std::array<PrecisionTraits, 10> kPrecisions = {
+    {{.name = "fp32", .parameter = 4, .activation = 4},
+     {.name = "tf32", .parameter = 4, .activation = 4},
+     {.name = "bf16", .parameter = 4, .activation = 2, .autocast = true},
+     {.name = "fp16", .parameter = 4, .activation = 2, .autocast = true},
+     {.name = "bf16_pure", .parameter = 2, .activation = 2},
+     {.name = "bf16_master", .parameter = 2, .activation = 2, .master = true},
+     {.name = "fp16_master", .parameter = 2, .activation = 2, .master = true},
+     {.name = "bf16_pure_autocast", .parameter = 2, .activation = 2, .autocast = true},
+     {.name = "fp16_pure", .parameter = 2, .activation = 2, .named = false},
+     {.name = "fp16_pure_autocast",
+      .parameter = 2,
+      .activation = 2,
+      .autocast = true,
+      .named = false}}};
+
+const PrecisionTraits& traits(Precision precision) {
+  return kPrecisions.at(static_cast<std::size_t>(precision));
+}
+
+}  // namespace
+
 const std::vector<std::string>& precision_names() {
-  static const std::vector<std::string> kNames = {"fp32", "tf32", "bf16", "fp16", "bf16_pure"};
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names;
+    for (const PrecisionTraits& one : kPrecisions)
+      if (one.named) names.emplace_back(one.name);
+    return names;
+  }();
   return kNames;
 }
 
-std::string to_string(Precision precision) {
-  return precision_names().at(static_cast<std::size_t>(precision));
-}
+std::string to_string(Precision precision) { return traits(precision).name; }
 
 Precision parse_precision(const std::string& name) {
-  for (const Precision precision :
-       {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::bf16_pure}) {
-    if (to_string(precision) == name) return precision;
+  for (std::size_t i = 0; i < kPrecisions.size(); ++i) {
+    if (kPrecisions[i].named && kPrecisions[i].name == name) return static_cast<Precision>(i);
   }
   throw std::invalid_argument(fmt::format("expected a precision, one of {}; got \"{}\"",
                                           fmt::join(precision_names(), ", "), name));
 }
 
-bool is_autocast(Precision precision) {
-  return precision == Precision::bf16 || precision == Precision::fp16;
+bool is_autocast(Precision precision) { return traits(precision).autocast; }
+
+bool has_master_weights(Precision precision) { return traits(precision).master; }
+
+Precision computed_in(Precision precision) {
+  switch (precision) {
+    case Precision::bf16_master:
+      return Precision::bf16_pure;
+    case Precision::fp16_master:
+      return Precision::fp16_pure;
+    default:
+      return precision;
+  }
 }
 
-Bytes parameter_element(Precision precision) {
-  return Bytes(precision == Precision::bf16_pure ? 2 : 4);
+Bytes parameter_element(Precision precision) { return Bytes(traits(precision).parameter); }
+
+Bytes activation_element(Precision precision) { return Bytes(traits(precision).activation); }
+
+const std::vector<std::string>& loss_names() {
+  static const std::vector<std::string> kNames = {"cross_entropy", "cross_entropy_fp32",
+                                                  "huggingface"};
+  return kNames;
 }
 
-Bytes activation_element(Precision precision) {
-  return Bytes(precision == Precision::fp32 || precision == Precision::tf32 ? 4 : 2);
-}
+std::string to_string(Loss loss) { return loss_names().at(static_cast<std::size_t>(loss)); }
 
 std::int64_t Unit::parameters() const {
   return std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0});

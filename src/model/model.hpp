@@ -13,11 +13,27 @@ namespace rehearse {
 /// The numeric formats of a training run, in PyTorch's words. `fp32` is PyTorch's default: fp32
 /// storage and matrix products (torch.backends.cuda.matmul.allow_tf32 = False), but convolutions in
 /// tf32 on GPUs that have it (torch.backends.cudnn.allow_tf32 = True). `tf32`: fp32 storage, both
-/// in tf32. `bf16` and `fp16`: autocast (fp32 parameters and gradients, 16-bit activations and
-/// matrix products). `bf16_pure`: parameters, gradients and activations all bf16.
-enum class Precision { fp32, tf32, bf16, fp16, bf16_pure };
+/// in tf32. `bf16` and `fp16`: torch.autocast (fp32 parameters and gradients, 16-bit activations
+/// and matrix products). `bf16_pure`: parameters, gradients, activations and optimizer states bf16
+/// (model.to(torch.bfloat16)). `bf16_master` and `fp16_master`: the same but for an optimizer that
+/// keeps fp32 master weights and fp32 states (DeepSpeed, Megatron-LM). `bf16_pure_autocast`: bf16
+/// parameters under autocast (Hugging Face's Trainer with bf16 and torch_dtype=bfloat16). The last
+/// two are only computed in, under FSDP's MixedPrecision(param_dtype=torch.float16).
+enum class Precision {
+  fp32,
+  tf32,
+  bf16,
+  fp16,
+  bf16_pure,
+  bf16_master,
+  fp16_master,
+  bf16_pure_autocast,
+  fp16_pure,
+  fp16_pure_autocast
+};
 
 std::string to_string(Precision precision);
+/// Those that a scenario can name.
 const std::vector<std::string>& precision_names();
 Precision parse_precision(const std::string& name);  ///< throws std::invalid_argument
 
@@ -26,8 +42,12 @@ Precision parse_precision(const std::string& name);  ///< throws std::invalid_ar
 Bytes parameter_element(Precision precision);
 Bytes activation_element(Precision precision);
 
-/// True where parameters are fp32 and matrix products run on 16-bit copies of them (bf16, fp16).
+/// True inside torch.autocast: products run in 16 bits, on copies of parameters that have 32.
 bool is_autocast(Precision precision);
+/// True where the optimizer keeps an fp32 copy of 16-bit parameters.
+bool has_master_weights(Precision precision);
+/// What the units compute in: master weights are the optimizer's affair alone.
+Precision computed_in(Precision precision);
 
 /// What a kernel mostly does; it decides which peak rate bounds it. A `cast` is a conversion
 /// between 16 and 32 bits that only autocast inserts, and a `layout` one between NCHW and NHWC that
@@ -63,6 +83,8 @@ struct Operator {
   /// Its activations are fp32 under autocast (layer norm, softmax, loss, and what type promotion
   /// makes fp32).
   bool wide = false;
+  /// Its activations are fp32 in any precision, as the model's code asks.
+  bool always_fp32 = false;
 };
 
 /// A group of layers that is timed, sharded and bucketed together.
@@ -121,6 +143,8 @@ struct ModelShape {
   std::int64_t sequence = 0;  ///< tokens per sample
   std::int64_t classes = 0;
   bool flash_attention = true;
+  /// Other than cross_entropy for causal language models alone.
+  Loss loss = Loss::cross_entropy;
   /// Images in torch.channels_last; false is PyTorch's default, torch.contiguous_format.
   bool channels_last = false;
 };
@@ -133,6 +157,10 @@ std::string describe_architecture(const std::string& name);
 /// Builds it. Throws std::invalid_argument with a message for the user if the shape does not suit
 /// (an image too small for its strides, a sequence length for an image network).
 Model build_architecture(const std::string& name, const ModelShape& shape);
+std::string to_string(Loss loss);
+const std::vector<std::string>& loss_names();  ///< in the order of Loss
+/// True where every token's logits say what the next one is: GPT-2, MPT, Llama.
+bool is_causal_language_model(const Model& model);
 /// Throws std::invalid_argument with a message for the user if PyTorch does not train the network
 /// with so few samples at a time: where a batch norm sees one position it needs two samples.
 void check_batch(const Model& model, std::int64_t batch);

@@ -7,6 +7,7 @@
 #include "base/quantity.hpp"
 #include "config/document.hpp"
 #include "profile/collective_kind.hpp"
+#include "profile/comm_links.hpp"
 
 namespace rehearse {
 
@@ -19,6 +20,26 @@ struct CommSegment {
 
 /// From this size on a collective is bound by its rate; a fit is judged on these sizes separately.
 inline constexpr Bytes kLargeMessage(1024.0 * 1024.0);
+
+/// What a curve costs elsewhere: other links, ranks, nodes or another collective.
+///
+/// What is paid once goes from `there` (where it was measured) to `here` by the difference of the
+/// links' predictions, or by their ratio where `here` is less; bytes and the filling of pipelines
+/// (what later regimes pay more than the first) go by `rate`, the ratio of seconds per byte.
+struct Rescaling {
+  Seconds there, here;
+  double rate = 1;
+
+  bool changes_nothing() const { return there == here && rate == 1; }
+};
+
+/// A calibrated cost: what is paid once and what grows with the bytes.
+struct CommCost {
+  Seconds latency;
+  Seconds transfer;
+
+  Seconds total() const { return latency + transfer; }
+};
 
 /// Calibrated cost of one collective on one number of ranks and nodes: the cheapest regime at each
 /// size.
@@ -36,16 +57,13 @@ struct CommCurve {
   /// worse; then those of kLargeMessage and more. 0 where nothing could be left out.
   double error_p90_small = 0;
   double error_p90_large = 0;
-};
 
-/// A calibrated cost: what is paid once and what grows with the bytes.
-struct CommCost {
-  Seconds latency;
-  Seconds transfer;
-  /// Why this lies outside what was measured ("16 ranks from a curve of 8"); empty if it does not.
-  std::string outside;
-  /// Half-width of the 90 % interval of ln(time): 0.1 for about 10 %.
-  double uncertainty = 0;
+  /// Cost of `size` (nccl-tests' size), carried to other links, ranks or another collective.
+  CommCost cost(Bytes size, const Rescaling& elsewhere = {}) const;
+  bool holds(Bytes size) const { return size >= smallest && size <= largest; }
+  /// Half-width of the 90 % interval of ln(time) of its own collective on its own ranks and links:
+  /// 0.1 for about 10 %. Twice that beyond the sizes that it was fitted on.
+  double uncertainty(Bytes size) const;
 };
 
 /// What a collective and computation on the same ranks do to each other while both run: how many
@@ -102,17 +120,19 @@ struct CommProfile {
   std::string source;
   std::vector<CommCurve> curves;
   std::vector<CommOverlap> overlap{};  ///< empty: not measured
-  /// Where in its interval every cost is taken: 0 its middle, -1 and 1 its ends. What a
-  /// prediction's own interval is simulated with; never in a file.
-  double shift = 0;
   /// Between nodes it is taken and the curves are not.
   std::optional<Transport> transport{};
+  /// What the curves were measured on; nothing: the file does not say.
+  std::optional<CommLinks> links{};
+  /// The links are the cluster's, as the file says nothing; never in a file.
+  bool links_assumed = false;
 
-  /// Cost of a collective of `size` (nccl-tests' size) over `ranks` ranks on `nodes` nodes. A curve
-  /// of another rank count is carried over by its steps (latency) and its bus factor (bytes), and
-  /// marked `outside`; a single-node curve never stands for several nodes nor the other way round.
-  /// Nothing if no curve can serve.
+  /// Cost of a collective of `size` (nccl-tests' size) as its own curve has it; nothing where none
+  /// was measured over so many ranks on so many nodes.
   std::optional<CommCost> cost(CollectiveKind kind, Bytes size, int ranks, int nodes) const;
+  /// The curve of this kind with the most similar placement, on one node for one node and on
+  /// several for several; null where there is none.
+  const CommCurve* nearest(CollectiveKind kind, int ranks, int nodes) const;
 
   /// Whether collectives of so many ranks on so many nodes go by the transport: one on each node.
   bool travels(std::size_t ranks, std::size_t nodes) const {

@@ -126,6 +126,14 @@ bool same_place(const CommCurve& a, const CommCurve& b) {
   return a.kind == b.kind && a.ranks == b.ranks && a.nodes == b.nodes;
 }
 
+void check_links(const Value& where, const CommProfile& profile) {
+  const bool between = std::ranges::any_of(
+      profile.curves, [](const CommCurve& curve) { return curve.nodes > 1; });
+  if (between && profile.links->nics == 0)
+    where.fail("a curve crosses nodes, and the links name no NIC",
+               "give it too, such as `nics: 4, nic: 100Gbps`");
+}
+
 // --- writing
 
 std::string curve_text(const CommCurve& curve) {
@@ -204,6 +212,10 @@ CommProfile read_comm_profile(const Value& value) {
   if (const auto transport = map.optional("transport")) {
     profile.transport = read_transport(*transport);
   }
+  if (const auto links = map.optional("links")) {
+    profile.links = read_comm_links(*links);
+    check_links(*links, profile);
+  }
   map.finish();
   part.check();
   return profile;
@@ -214,6 +226,7 @@ std::string to_yaml(const CommProfile& profile) {
       fmt::format("name: {}\nhardware: {}\nsource: {}\ncurves:\n", quoted(profile.name),
                   quoted(profile.hardware), quoted(profile.source));
   for (const CommCurve& curve : profile.curves) text += curve_text(curve);
+  if (profile.links) text += fmt::format("links: {}\n", to_yaml(*profile.links));
   if (!profile.overlap.empty()) text += "overlap:\n";
   for (const CommOverlap& overlap : profile.overlap) text += overlap_text(overlap);
   if (profile.transport) text += transport_text(*profile.transport);

@@ -62,7 +62,8 @@ std::string profile_text(const std::vector<CommPoints>& measured, const ImportOp
   const ProfileIdentity identity{
       or_else(options.name, file.stem().string()),
       or_else(options.hardware, or_else(first.hardware, "unknown")),
-      or_else(options.source, or_else(first.source, file.filename().string()))};
+      or_else(options.source, or_else(first.source, file.filename().string())),
+      options.links};
   std::string head = commented("Hardware", identity.hardware) +
                      commented("Source", identity.source) + commented("Made by", options.command);
   for (const std::string& line : left_out(measured)) head += commented("Left out", line);
@@ -86,6 +87,7 @@ CommProfile fit_profile(const ProfileIdentity& identity, const std::vector<CommP
     }
   }
   CommProfile profile{identity.name, identity.hardware, identity.source, {}};
+  profile.links = identity.links;
   for (const auto& [place, points] : places) {
     try {
       profile.curves.push_back(fit_curve(place, points));

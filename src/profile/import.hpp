@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,14 @@ struct ProfileIdentity {
   std::string name;
   std::string hardware;
   std::string source;
+  std::optional<CommLinks> links = {};  ///< what it was measured on; nothing: not known
 };
 
 struct ImportOptions {
   std::string name = {};      ///< of the profile; else the first file's name without its ending
   std::string hardware = {};  ///< else what the first file says
   std::string source = {};    ///< else what the first file says, else its name
+  std::optional<CommLinks> links = {};  ///< of the machine; nothing: not known
   std::string command = {};   ///< stands in the profile's head: how to make it again
   NcclTestsOptions nccl_tests = {};  ///< what the logs leave out
 };

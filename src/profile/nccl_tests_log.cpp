@@ -148,10 +148,11 @@ class LogReader {
     device.host = after("on");
     device.device = after("device");
     const std::size_t named = line.find(" device ");
-    const std::size_t bracket = named == std::string::npos ? named : line.find(']', named);
+    const std::size_t open = named == std::string::npos ? named : line.find('[', named);
+    const std::size_t bracket = open == std::string::npos ? open : line.find(']', open);
     if (bracket != std::string::npos) {
       const std::size_t model = line.find_first_not_of(' ', bracket + 1);
-      device.device += line.substr(line.find('[', named), bracket - line.find('[', named));
+      device.device += line.substr(open, bracket - open);
       if (model != std::string::npos)
         device.model = line.substr(model, line.find_last_not_of(" \t") + 1 - model);
     }

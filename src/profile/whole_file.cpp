@@ -6,8 +6,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <system_error>
 
@@ -25,6 +23,9 @@ struct Close {
   throw MissingError(
       fmt::format("{}: error: cannot be written: {}", file.string(), std::strerror(error)));
 }
+
+/// Of a file that is read; no log or profile comes near it.
+constexpr std::size_t kMostBytes = std::size_t{512} << 20;
 
 /// Writes and waits for the disk. The errno of what failed, or 0.
 int write_through(const std::filesystem::path& file, const std::string& text) {
@@ -52,14 +53,9 @@ std::filesystem::path temporary_beside(const std::filesystem::path& file) {
 }  // namespace
 
 std::string read_whole_file(const std::filesystem::path& file) {
-  std::error_code ignored;
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream.is_open() || std::filesystem::is_directory(file, ignored)) {
-    throw MissingError(fmt::format("{}: error: cannot read this file", file.string()));
-  }
-  std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-  FilesRead::note(file, text);
-  return text;
+  std::string text = read_input(file, kMostBytes);
+  if (text.size() <= kMostBytes) return text;
+  throw InputError(fmt::format("{}: error: the file is larger than 512 MiB", file.string()));
 }
 
 void write_whole_file(const std::filesystem::path& file, const std::string& text) {
@@ -70,6 +66,21 @@ void write_whole_file(const std::filesystem::path& file, const std::string& text
   std::error_code ignored;
   std::filesystem::remove(temporary, ignored);
   fail_to_write(file, error);
+}
+
+void remove_temporaries(const std::filesystem::path& file) {
+  std::error_code ignored;
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  const std::string begin = file.filename().string() + ".", end = ".tmp";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() <= begin.size() + end.size() || !name.starts_with(begin) ||
+        !name.ends_with(end))
+      continue;
+    const std::string process = name.substr(begin.size(), name.size() - begin.size() - end.size());
+    if (process.find_first_not_of("0123456789") == std::string::npos)
+      std::filesystem::remove(entry.path(), ignored);
+  }
 }
 
 void check_can_write(const std::filesystem::path& file) {

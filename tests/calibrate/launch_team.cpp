@@ -195,6 +195,33 @@ BOOST_AUTO_TEST_CASE(a_port_in_use_is_named_with_a_remedy) {
              rank_0.text());
 }
 
+BOOST_AUTO_TEST_CASE(rank_0_listens_at_the_master_s_address_alone) {
+  const Socket reserved = reserve_port();
+  const int port = port_of(reserved);
+  Process rank_0(0, 2, port, {});
+  const auto port_number = static_cast<std::uint16_t>(port);
+  const Socket invited = connect_to({kHost, port_number}, Deadline(Seconds(20)));
+  try {
+    connect_to({"127.0.0.2", port_number}, Deadline(Seconds(0.2)));
+    BOOST_TEST(false, "it listens at 127.0.0.2, too");
+  } catch (const MissingError& error) {
+    BOOST_TEST(contains(error.what(), "nothing listens at 127.0.0.2"), error.what());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ranks_of_one_node_meet_in_a_file_and_stay_on_the_loopback) {
+  const Socket reserved = reserve_port();
+  const int port = port_of(reserved);
+  TeamWork team;
+  team.work = [](const RankEnvironment& self, const std::string&) {
+    return self.own_address + (self.store_file.empty() ? " at a port" : " in a file");
+  };
+  Process rank_0(0, 2, port, team), rank_1(1, 2, port, team);
+  BOOST_TEST(rank_0.wait() == 0);
+  BOOST_TEST(rank_0.text() == "127.0.0.1 in a file;127.0.0.1 in a file;");
+  BOOST_TEST(rank_1.wait() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_second_process_of_one_rank_is_told) {
   const Socket reserved = reserve_port();
   const int port = port_of(reserved);

@@ -1,5 +1,7 @@
 // What goes wrong between servers and workers over real sockets, in threads and processes.
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,7 +9,9 @@
 #include <boost/test/unit_test.hpp>
 #include <thread>
 
+#include "base/child_process.hpp"
 #include "base/error.hpp"
+#include "server/connection.hpp"
 #include "tcp_workers.hpp"
 
 using namespace tcp;
@@ -81,6 +85,23 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_killed_ends_the_run_with_its_name_on_every
   BOOST_TEST(contains(own, "error: worker 1 is gone in iteration "), own);
   BOOST_TEST(contains(told, "error: worker 1 is gone in iteration "), told);
   BOOST_TEST(contains(told, "(told by the server at 127.0.0.1:"), told);
+}
+
+BOOST_AUTO_TEST_CASE(a_size_that_nobody_sends_takes_no_memory) {
+  const std::string said = in_child_process([] {
+    const rlimit most{std::size_t{64} << 20, std::size_t{64} << 20};
+    setrlimit(RLIMIT_DATA, &most);
+    std::array<int, 2> ends{};
+    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data());
+    Header header;
+    header.size = std::uint64_t{1} << 39;
+    send(ends[0], &header, sizeof header, 0);
+    send(ends[0], "half a terabyte", 15, 0);
+    Connection connection{Socket(ends[1])};
+    const bool whole = connection.receive(std::uint64_t{1} << 40).has_value();
+    return std::string(whole ? "whole" : "waits") + (connection.open() ? ", open" : ", closed");
+  });
+  BOOST_TEST(said == "waits, open");
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_is_gone_is_named) {

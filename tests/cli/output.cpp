@@ -11,6 +11,7 @@
 #include "../scratch.hpp"
 #include "base/child_process.hpp"
 #include "base/error.hpp"
+#include "config/files_read.hpp"
 
 namespace rehearse {
 namespace {
@@ -39,6 +40,35 @@ BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_written_is_a_missing_error_and_leaves
   BOOST_CHECK_THROW(write_file(folder / "taken", "text"), MissingError);
   BOOST_CHECK_THROW(write_file(folder / "no_folder" / "file", "text"), MissingError);
   BOOST_TEST(files_in(folder) == 1);
+}
+
+std::string refusal(const std::vector<OutputFile>& outputs) {
+  try {
+    check_outputs(outputs);
+    return "";
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_output_is_neither_another_one_nor_an_input) {
+  const Scratch folder;
+  const FilesKept kept;
+  const auto input = folder.write("in", "text");
+  read_input(input, 100);
+  std::filesystem::create_symlink(input, folder / "link");
+  BOOST_TEST(refusal({{"--output", folder / "a"}, {"--html", folder / "b"}, {"--trace", ""}}) == "");
+  BOOST_TEST(refusal({{"--output", "/dev/null"}, {"--html", "/dev/null"}}) == "");
+  const auto says = [&](const std::filesystem::path& file, const std::string& what) {
+    const std::string said = refusal({{"--output", folder / "a"}, {"--html", file}});
+    BOOST_TEST(folder.anonymous(said) == "rehearse: error: --html " +
+                                             folder.anonymous(file.string()) + ": " + what +
+                                             "\nremedy: name another file");
+  };
+  says(folder / "a", "--output writes this file, too");
+  says(folder / "./b/../a", "--output writes this file, too");
+  says(input, "it is an input, which is kept");
+  says(folder / "link", "it is an input, which is kept");
 }
 
 BOOST_AUTO_TEST_CASE(a_device_is_written_and_not_replaced) {

@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(every_option_of_fsdp_arrives) {
   const auto fsdp = std::get<Fsdp>(
       read("fsdp: {sharding: hybrid_shard, shard_group: 8, backward_prefetch: backward_post, "
            "forward_prefetch: true, limit_all_gathers: false, wrap: {min_num_params: 1000}, "
-           "param_dtype: bf16, reduce_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, "
+           "param_dtype: bf16, reduce_dtype: fp32, buffer_dtype: bf16, cpu_offload: true, gradient_accumulation: 2, "
            "algorithm: hierarchical}"));
   BOOST_TEST((fsdp.sharding == Fsdp::Sharding::hybrid_shard));
   BOOST_TEST(fsdp.shard_group == 8);
@@ -71,6 +71,7 @@ BOOST_AUTO_TEST_CASE(every_option_of_fsdp_arrives) {
   BOOST_TEST(fsdp.min_num_params == 1000);
   BOOST_TEST(parameter_element(*fsdp.param_dtype).value() == 2);
   BOOST_TEST(parameter_element(*fsdp.reduce_dtype).value() == 4);
+  BOOST_TEST(parameter_element(*fsdp.buffer_dtype).value() == 2);
   BOOST_TEST(fsdp.cpu_offload);
   BOOST_TEST(fsdp.gradient_accumulation == 2);
   BOOST_TEST((fsdp.algorithm == CollectiveAlgorithm::hierarchical));
@@ -110,11 +111,15 @@ BOOST_AUTO_TEST_CASE(staleness_is_a_number_or_unbounded_and_0_by_default) {
 BOOST_AUTO_TEST_CASE(every_option_of_the_parameter_server_arrives) {
   const auto ps = std::get<ParameterServer>(
       read("ps: {servers: 3, server_host: cpu_node, staleness: 0, backup_workers: 2, "
-           "apply_rate: 5GBps, partition: unit, layerwise: true}"));
+           "apply_rate: 5GBps, aggregate: node, worker_cpu_rate: 2GBps, server_cpu_rate: 3GBps, "
+           "partition: unit, layerwise: true}"));
   BOOST_TEST(ps.servers == 3);
   BOOST_TEST(ps.server_host == "cpu_node");
   BOOST_TEST(ps.backup_workers == 2);
-  BOOST_TEST(ps.apply_rate.value() == 5e9);
+  BOOST_TEST(ps.apply_rate->value() == 5e9);
+  BOOST_TEST((ps.aggregate == ParameterServer::Aggregate::node));
+  BOOST_TEST(ps.worker_cpu_rate->value() == 2e9);
+  BOOST_TEST(ps.server_cpu_rate->value() == 3e9);
   BOOST_TEST((ps.partition == ParameterServer::Partition::unit));
   BOOST_TEST(ps.layerwise);
 }
@@ -126,6 +131,7 @@ const std::vector<std::pair<std::string, std::string>> kNames = {
     {"zero: {stage: 2}", "fsdp shard_grad_op"},
     {"ps: {}", "ps bsp"},
     {"ps: {backup_workers: 1}", "ps bsp, 1 backup"},
+    {"ps: {aggregate: node, staleness: 1}", "ps ssp 1, by node"},
     {"ps: {staleness: 2}", "ps ssp 2"},
     {"ps: {staleness: unbounded}", "ps asp"},
     {"local_sgd: {period: 8}", "local_sgd 8"}};
@@ -146,13 +152,20 @@ BOOST_AUTO_TEST_CASE(backup_workers_need_synchronous_updates) {
              "remedy: set staleness: 0, or remove backup_workers");
 }
 
+BOOST_AUTO_TEST_CASE(what_a_server_does_by_its_host_has_no_default) {
+  const auto ps = std::get<ParameterServer>(read("ps: {}"));
+  BOOST_TEST(!ps.apply_rate.has_value());
+  BOOST_TEST(!ps.worker_cpu_rate.has_value());
+  BOOST_TEST(!ps.server_cpu_rate.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(defaults_that_were_taken_are_recorded) {
   const auto document = Document::parse("ps: {servers: 2}", "test.yaml");
   read_strategy(document->root());
-  const std::vector<std::string> expected = {"ps.staleness = 0",          "ps.backup_workers = 0",
-                                             "ps.apply_rate = 2.00 GB/s", "ps.partition = size",
-                                             "ps.layerwise = false",      "ps.warmup_rounds = 0",
-                                             "ps.local_steps = 1",        "ps.sampled_workers = 0"};
+  const std::vector<std::string> expected = {"ps.staleness = 0",     "ps.backup_workers = 0",
+                                             "ps.aggregate = none",  "ps.partition = size",
+                                             "ps.layerwise = false", "ps.warmup_rounds = 0",
+                                             "ps.local_steps = 1",   "ps.sampled_workers = 0"};
   BOOST_TEST(document->defaults_taken() == expected, boost::test_tools::per_element());
 }
 

@@ -57,9 +57,10 @@ constexpr Impossible kImpossible[] = {
      "head_start, name, node, nodes, shared_cores, source",
      "did you mean \"shared_cores\"?"},
     {"{use: aws_p4d, busy_cores: {slowdown: 1.2}, shared_core: 4}", "1:45",
-     "shared_core: unknown key; known keys here: busy_cores, comm_profile, fabric, "
-     "gpus_per_node, head_start, memory, name, nic, nic_burst, nic_latency, nics, nodes, "
-     "shared_cores, speed, tdp, usd_per_hour, use",
+     "shared_core: unknown key; known keys here: busy_cores, comm_profile, cores, fabric, "
+     "gpus_per_node, head_start, host_bandwidth, memory, name, nic, nic_burst, nic_latency, nics, "
+     "nodes, nvlink, nvlink_latency, pcie, pcie_latency, shared_cores, speed, staged_rate, tdp, "
+     "transport, usd_per_hour, use",
      "did you mean \"shared_cores\"?"},
     {"{use: aws_p4d, shared_cores: 4, busy_cores: {slowdown: 0.9}}", "1:56",
      "busy_cores.slowdown: cores are no faster for being busy", "give 1 or more"},
@@ -72,9 +73,9 @@ constexpr Impossible kImpossible[] = {
      "(units: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)",
      ""},
     {"nodes: 1\nnode: {nvlnk: 300GBps}\n", "2:8",
-     "node.nvlnk: unknown key; known keys here: gpu, gpus, host_bandwidth, memory, nic, "
+     "node.nvlnk: unknown key; known keys here: cores, gpu, gpus, host_bandwidth, memory, nic, "
      "nic_burst, nic_latency, nics, nvlink, nvlink_latency, pcie, pcie_latency, pcie_peer_to_peer, "
-     "speed, tdp, usd_per_hour",
+     "speed, staged_rate, tdp, transport, usd_per_hour",
      "did you mean \"nvlink\"?"},
     {"nodes: 2\nnode: {gpus: 8, nic: 10Gbps, nics: 0}\n", "2:36",
      "node.nics: expected a whole number from 1 to 64; got \"0\"", ""},
@@ -156,8 +157,22 @@ constexpr Impossible kImpossible[] = {
     {"{use: aws_p4d, node: {nic: 10Gbps}}", "1:16",
      "node: `use` takes its machines from the platform; they cannot be given too",
      "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, nic_latency, "
-     "nic_burst, fabric, speed, memory, tdp, usd_per_hour, comm_profile, shared_cores, busy_cores, "
-     "head_start"},
+     "nic_burst, transport, nvlink, nvlink_latency, pcie, pcie_latency, staged_rate, "
+     "host_bandwidth, cores, fabric, speed, memory, tdp, usd_per_hour, comm_profile, shared_cores, "
+     "busy_cores, head_start"},
+    {"{use: aws_p4d, transport: ib}", "1:27",
+     "transport: expected one of rdma, tcp; got \"ib\"", ""},
+    {"{use: aws_p4d, transport: {rdma: {efficiency: 2}}}", "1:47",
+     "transport.rdma.efficiency: expected a share of the NIC's rate, at most 1", ""},
+    {"{use: aws_p4d, transport: {rdma: {}, tcp: {}}}", "1:27",
+     "transport: expected one of rdma, tcp", "write, for example, `transport: rdma`"},
+    {"{use: aws_p4d, staged_rate: 3GBps}", "1:16",
+     "staged_rate: nothing is staged between GPUs with peer-to-peer access", "remove it"},
+    {"{use: aws_g5_48xlarge, nvlink: 300GBps}", "1:24",
+     "nvlink: the GPUs of aws_g5_48xlarge have no NVLink", "write the node inline"},
+    {"nodes: 1\nnode: {gpus: 2, staged_rate: 3GBps}\n", "2:17",
+     "node.staged_rate: nothing is staged between GPUs with peer-to-peer access",
+     "remove it, or give `pcie_peer_to_peer: false` too"},
     {"{use: aws_p4d, memory: 0B}", "1:24", "memory: expected a size above zero; got 0B", ""},
 };
 

@@ -101,14 +101,14 @@ BOOST_AUTO_TEST_CASE(defaults_that_were_taken_stand_in_the_document) {
   BOOST_TEST(first(cluster).gpu.name == "generic");
   const std::vector<std::string>& taken = document->defaults_taken();
   for (const char* key : {"gpus", "gpu", "pcie", "pcie_latency", "pcie_peer_to_peer", "speed",
-                          "host_bandwidth", "nics", "nic_latency"}) {
+                          "host_bandwidth", "nics", "nic_latency", "transport"}) {
     const std::string start = "node." + std::string(key) + " = ";
     BOOST_TEST_CONTEXT(key) {
       BOOST_TEST(std::any_of(taken.begin(), taken.end(),
                              [&](const std::string& line) { return line.rfind(start, 0) == 0; }));
     }
   }
-  BOOST_TEST(taken.size() == 10U);  // and the fabric
+  BOOST_TEST(taken.size() == 11U);  // and the fabric
   // What a cluster mostly has none of is no assumption about it.
   BOOST_TEST(first(cluster).nic_burst.value() == 0.0);
   BOOST_TEST(!cluster.shared_cores.has_value());
@@ -158,7 +158,8 @@ BOOST_AUTO_TEST_CASE(a_used_platform_takes_every_override) {
   const Cluster cluster = read(
       "{use: aws_p4d, nodes: 4, gpus_per_node: 4, nic: 50Gbps, nic_latency: 9us, "
       "nic_burst: 1MB, shared_cores: 3, speed: 0.5, memory: 10GiB, usd_per_hour: 1.5, "
-      "comm_profile: none, "
+      "comm_profile: none, transport: tcp, nvlink: 200GBps, nvlink_latency: 1us, pcie: 6GBps, "
+      "pcie_latency: 2us, host_bandwidth: 90GBps, "
       "fabric: {torus: {dimensions: [4], bandwidth: 25GBps}}}");
   BOOST_TEST(cluster.name == "aws_p4d");
   BOOST_TEST(cluster.node_count() == 4U);
@@ -167,12 +168,46 @@ BOOST_AUTO_TEST_CASE(a_used_platform_takes_every_override) {
   BOOST_TEST(node.nic_bandwidth.value() == 6.25e9, kTolerance);
   BOOST_TEST(node.nic_latency.value() == 9 * kUs, kTolerance);
   BOOST_TEST(node.nic_burst.value() == 1e6);
+  BOOST_TEST((node.transport == transport_of(NicTransport::Kind::tcp)));
+  BOOST_TEST(nic_rate(node).value() == 1.9e9, kTolerance);
+  BOOST_TEST(node.nvlink->bandwidth.value() == 200e9, kTolerance);
+  BOOST_TEST(node.nvlink->latency.value() == kUs, kTolerance);
+  BOOST_TEST(node.pcie.bandwidth.value() == 6e9, kTolerance);
+  BOOST_TEST(node.pcie.latency.value() == 2 * kUs, kTolerance);
+  BOOST_TEST(node.pcie.host_bandwidth.value() == 90e9, kTolerance);
   BOOST_TEST(cluster.shared_cores.value() == 3);
   BOOST_TEST(node.speed == 0.5);
   BOOST_TEST(node.gpu.memory.value() == 10 * kGiB);
   BOOST_TEST(node.usd_per_hour.value() == 1.5);
   BOOST_TEST(cluster.comm_profile == "");
   BOOST_TEST(std::holds_alternative<Torus>(cluster.fabric));
+}
+
+BOOST_AUTO_TEST_CASE(a_nic_whose_transport_nobody_says_goes_by_its_rate) {
+  const auto node = [](const std::string& keys) {
+    return first(read("nodes: 2\nnode: {" + keys + "}"));
+  };
+  const Node slow = node("nic: 25Gbps"), fast = node("nic: 100Gbps");
+  BOOST_TEST((slow.transport.kind == NicTransport::Kind::tcp && !slow.transport.stated));
+  BOOST_TEST((fast.transport.kind == NicTransport::Kind::rdma && !fast.transport.stated));
+  BOOST_TEST(slow.nic_latency.value() == 25 * kUs, kTolerance);
+  BOOST_TEST(fast.nic_latency.value() == 5 * kUs, kTolerance);
+  BOOST_TEST(nic_rate(slow).value() == 1.9e9, kTolerance);
+  BOOST_TEST(nic_rate(node("nic: 10Gbps")).value() == 1.25e9, kTolerance);
+  const Node said = node("nic: 100Gbps, transport: {rdma: {efficiency: 0.81, per_message: 13us}}");
+  BOOST_TEST(said.transport.stated);
+  BOOST_TEST(nic_rate(said).value() == 0.81 * 12.5e9, kTolerance);
+  BOOST_TEST(said.transport.per_message.value() == 13 * kUs, kTolerance);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_staged_shares_the_hosts_rate) {
+  const auto node = [](const std::string& keys) {
+    return first(read("nodes: 1\nnode: {gpus: 4, pcie_peer_to_peer: false" + keys + "}"));
+  };
+  BOOST_TEST(staging_rate(node("")).value() == 21e9, kTolerance);
+  BOOST_TEST(!node("").pcie.staged_rate_stated);
+  BOOST_TEST(staging_rate(node(", staged_rate: 8GBps")).value() == 8e9, kTolerance);
+  BOOST_TEST(staging_rate(node(", host_bandwidth: 10GBps")).value() == 5e9, kTolerance);
 }
 
 BOOST_AUTO_TEST_CASE(profiles_are_named_from_where_they_are_named) {
@@ -279,7 +314,7 @@ BOOST_AUTO_TEST_CASE(the_descriptions_of_platforms_name_gpus_links_and_network) 
   BOOST_TEST(describe_cluster("aws_g5_12xlarge") ==
              "1 x 4 A10G, PCIe 24.0 GB/s through host memory, 1 x NIC 5.00 GB/s; star");
   BOOST_TEST(describe_cluster("lightning_a10g") ==
-             "4 x 1 A10G, 1 x NIC 1.25 GB/s; 1 x CPU node, 1 x NIC 1.25 GB/s; star");
+             "4 x 1 A10G, 1 x NIC 313 MB/s; 1 x CPU node, 1 x NIC 313 MB/s; star");
 }
 
 }  // namespace rehearse

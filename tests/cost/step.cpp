@@ -83,15 +83,42 @@ const std::vector<double> kForeachAccesses = {3, 8, 18, 20, 13};
 const std::vector<double> kFusedAccesses = {3, 5, 7, 7, 13};
 const std::vector<double> kStates = {0, 1, 2, 2, 2};
 
-BOOST_DATA_TEST_CASE(an_optimizer_keeps_fp32_states_and_a_master_copy_of_16_bits,
+BOOST_DATA_TEST_CASE(an_optimizers_states_are_as_wide_as_what_it_updates,
                      data::make(kOptimizers) ^ kStates, name, states) {
   const OptimizerKind kind = parse_optimizer(name);
   BOOST_TEST(to_string(kind) == name);
   BOOST_TEST(to_string(Optimizer{kind}) == name);
   BOOST_TEST(to_string(Optimizer{.kind = kind, .fused = true}) == name + ", fused");
-  BOOST_TEST(state_elements_per_parameter(kind, Precision::fp32) == states);
-  BOOST_TEST(state_elements_per_parameter(kind, Precision::fp16) == states);
-  BOOST_TEST(state_elements_per_parameter(kind, Precision::bf16_pure) == states + 1);
+  const auto kept = [&](Precision of) {
+    return optimizer_memory({.kind = kind, .of = of}).kept().value();
+  };
+  BOOST_TEST(kept(Precision::fp32) == 4 * states);
+  BOOST_TEST(kept(Precision::bf16) == 4 * states);
+  BOOST_TEST(kept(Precision::bf16_pure) == 2 * states);
+  BOOST_TEST(kept(Precision::bf16_master) == 4 * states + 4);
+  BOOST_TEST(kept(Precision::fp16_master) == 4 * states + 4);
+}
+
+BOOST_AUTO_TEST_CASE(states_and_master_weights_can_be_asked_for) {
+  const auto kept = [](const Optimizer& optimizer) {
+    return optimizer_memory(optimizer).kept().value();
+  };
+  const Optimizer adamw{.kind = OptimizerKind::adamw, .of = Precision::bf16_pure};
+  Optimizer other = adamw;
+  other.master_element = Bytes(4);
+  BOOST_TEST(kept(other) == 4 + 8);  // the fp32 master weights' states are fp32
+  other.state_element = Bytes(2);
+  BOOST_TEST(kept(other) == 4 + 4);
+  other.master_element = Bytes(0);
+  other.of = Precision::bf16_master;
+  BOOST_TEST(kept(other) == 4);
+  BOOST_TEST(kept({.kind = OptimizerKind::adamw, .state_element = Bytes(2)}) == 4);
+  BOOST_TEST(has_plain_formats(adamw));
+  BOOST_TEST(!has_plain_formats({.kind = OptimizerKind::adamw, .state_element = Bytes(2)}));
+  BOOST_TEST(describe_formats(adamw) ==
+             "parameters and gradients of 2 bytes, 2 states of 2, no master weights");
+  BOOST_TEST(describe_formats({.kind = OptimizerKind::sgd, .of = Precision::fp16_master}) ==
+             "parameters and gradients of 2 bytes, no states, master weights of 4");
 }
 
 BOOST_DATA_TEST_CASE(foreach_optimizers_move_the_operands_of_every_operation_and_fused_ones_once,
@@ -99,12 +126,26 @@ BOOST_DATA_TEST_CASE(foreach_optimizers_move_the_operands_of_every_operation_and
                      fused) {
   const OptimizerKind kind = parse_optimizer(name);
   const Model model = build_architecture("vgg16", {});
-  const double element = 4 * 138357544 / (0.85 * 2039e9);
-  for (const Precision precision : {Precision::fp32, Precision::fp16, Precision::bf16_pure}) {
-    check_close(costs_of(model, precision, 1, {kind}).optimizer.value(), foreach * element);
-    check_close(costs_of(model, precision, 1, {.kind = kind, .fused = true}).optimizer.value(),
-                fused * element);
-  }
+  const double byte = 138357544 / (0.85 * 2039e9);
+  const auto check_moved = [&](Precision of, double element, double conversions) {
+    check_close(costs_of(model, of, 1, {.kind = kind, .of = of}).optimizer.value(),
+                (element * foreach + conversions) * byte);
+    check_close(costs_of(model, of, 1, {.kind = kind, .fused = true, .of = of}).optimizer.value(),
+                (element * fused + conversions) * byte);
+  };
+  check_moved(Precision::fp32, 4, 0);
+  check_moved(Precision::fp16, 4, 0);
+  check_moved(Precision::bf16_pure, 2, 0);
+  // The gradient becomes fp32 (2 + 4) and the parameter 16-bit again (4 + 2).
+  check_moved(Precision::bf16_master, 4, 12);
+}
+
+BOOST_AUTO_TEST_CASE(states_of_another_type_move_their_own_bytes) {
+  // Fused: p twice and g once in fp32, m and v twice each in bf16.
+  BOOST_TEST(optimizer_bytes_per_parameter({.kind = OptimizerKind::adamw,
+                                            .fused = true,
+                                            .state_element = Bytes(2)})
+                 .value() == 3 * 4 + 4 * 2);
 }
 
 BOOST_AUTO_TEST_CASE(only_lamb_has_no_fused_option) {
@@ -120,6 +161,8 @@ BOOST_AUTO_TEST_CASE(foreach_optimizers_launch_a_kernel_per_operation_and_group_
   BOOST_TEST(optimizer_kernels({OptimizerKind::adam}, 36) == 7);
   BOOST_TEST(optimizer_kernels({OptimizerKind::adam}, 100) == 2 + 1 + 3 + 2 + 2 + 1 + 3);
   BOOST_TEST(optimizer_kernels({OptimizerKind::adamw}, 100) == 14 + 1);
+  BOOST_TEST(optimizer_kernels({.kind = OptimizerKind::adamw, .of = Precision::bf16_master}, 100) ==
+             14 + 1 + 2 * 2);  // and two conversions
 }
 
 BOOST_AUTO_TEST_CASE(fused_optimizers_launch_a_kernel_per_group_of_tensors) {

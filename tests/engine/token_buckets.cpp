@@ -178,7 +178,8 @@ BOOST_AUTO_TEST_CASE(every_nic_of_a_node_has_a_bucket_bonded_or_not) {
   // Three nodes of two GPUs and two NICs: 10/6 S over each edge, half of it through each NIC.
   Cluster cluster = star_cluster(3, 2, 2);
   cluster.groups[0].node.nic_burst = Bytes(kB);
-  const double expected = 10 * kNicLatency + (10.0 / 6 * kS / 2 - kB) / kNic;
+  const double latency = 2 * (2 * kNicLatency + 3 * kNvlinkLatency);
+  const double expected = latency + (10.0 / 6 * kS / 2 - kB) / kNic;
   BOOST_CHECK_CLOSE(all_reduce_on(cluster, Fidelity::flow), expected, kPercent);
   const Schedule schedule = on_all_ranks(
       cluster, one_collective(CollectiveKind::all_reduce, Bytes(kS), CollectiveAlgorithm::ring));

@@ -70,6 +70,19 @@ BOOST_AUTO_TEST_CASE(the_smallest_block_that_is_large_enough_is_taken_and_split)
   BOOST_TEST(allocator.stats().device_allocations == 2);
 }
 
+BOOST_AUTO_TEST_CASE(an_expandable_segment_of_a_boundless_device_takes_any_request) {
+  AllocatorSettings settings;
+  settings.expandable_segments = true;
+  CachingAllocator allocator(settings);
+  constexpr std::int64_t kTiB = 1024 * kGiB;
+  for (const std::int64_t size : {8 * kTiB, kMiB, 64 * kTiB}) {
+    const auto block = allocator.malloc(size);
+    BOOST_REQUIRE(block);
+    BOOST_TEST(allocator.size(*block) == size);
+  }
+  BOOST_TEST(allocator.stats().allocated == 72 * kTiB + kMiB);
+}
+
 BOOST_AUTO_TEST_CASE(neighbours_that_are_free_become_one_block) {
   CachingAllocator allocator;
   std::vector<Handle> parts;

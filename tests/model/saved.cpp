@@ -196,5 +196,33 @@ BOOST_AUTO_TEST_CASE(llama_block_keeps_its_gate_twice) {
              2048 * (2 * (norm + 2 * h) + attention + rotation + gate) + kDropoutState);
 }
 
+/// What PyTorch 2.13 saved of two samples of 64 tokens, by saved_tensors_hooks on a CPU: the blocks of
+/// bf16 parameters keep as much under torch.autocast as without it, and half of what the loss keeps.
+BOOST_AUTO_TEST_CASE(autocast_over_bf16_parameters_widens_the_loss_alone) {
+  const Model model = build_architecture("small_llama", {.sequence = 64});
+  const MemoryTape pure = tape_of(model, Precision::bf16_pure);
+  const MemoryTape autocast = tape_of(model, Precision::bf16_pure_autocast);
+  for (std::size_t unit = 0; unit + 1 < model.units.size(); ++unit)
+    BOOST_TEST(kept_by(autocast, unit) == kept_by(pure, unit), "unit " << unit);
+  constexpr double kLogits = 64 * 32000;
+  BOOST_TEST(kept_by(autocast, model.units.size() - 1) - kept_by(pure, model.units.size() - 1) ==
+             2 * kLogits + 2 * 2);  // log-softmax, the loss and its weight
+}
+
+/// Of two samples: 63 positions each in fp32, whatever the precision. PyTorch saved 16129012 bytes,
+/// with the targets (8 bytes each, part of the batch here).
+BOOST_AUTO_TEST_CASE(hugging_faces_loss_keeps_shifted_logits_in_fp32) {
+  const Model plain = build_architecture("small_llama", {.sequence = 64});
+  const Model model =
+      build_architecture("small_llama", {.sequence = 64, .loss = Loss::huggingface});
+  const std::size_t head = model.units.size() - 1;
+  const TapeOptions two{.precision = Precision::bf16_pure, .batch = 2};
+  const double before_loss = kept_by(memory_tape(plain, two), head) - 2 * 64 * 32000 * 2 - 2 * 2;
+  BOOST_TEST(kept_by(memory_tape(model, two), head) - before_loss == 2 * 63 * 32000 * 4 + 2 * 4);
+  const Model wide =
+      build_architecture("small_llama", {.sequence = 64, .loss = Loss::cross_entropy_fp32});
+  BOOST_TEST(kept_by(memory_tape(wide, two), head) - before_loss == 2 * 64 * 32000 * 4 + 2 * 4);
+}
+
 }  // namespace
 }  // namespace rehearse

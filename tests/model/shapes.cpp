@@ -107,7 +107,8 @@ BOOST_AUTO_TEST_CASE(precisions_are_read_as_they_are_written) {
   }
   BOOST_CHECK_EXCEPTION(parse_precision("fp8"), std::invalid_argument, [](const auto& error) {
     return std::string(error.what()) ==
-           "expected a precision, one of fp32, tf32, bf16, fp16, bf16_pure; got \"fp8\"";
+           "expected a precision, one of fp32, tf32, bf16, fp16, bf16_pure, bf16_master, "
+           "fp16_master, bf16_pure_autocast; got \"fp8\"";
   });
 }
 
@@ -120,6 +121,28 @@ BOOST_AUTO_TEST_CASE(autocast_halves_activations_and_not_parameters) {
   BOOST_TEST(activation_element(Precision::bf16_pure).value() == 2);
   BOOST_TEST(is_autocast(Precision::fp16));
   BOOST_TEST(!is_autocast(Precision::bf16_pure));
+}
+
+BOOST_AUTO_TEST_CASE(master_weights_are_the_optimizers_affair) {
+  BOOST_TEST(has_master_weights(Precision::bf16_master));
+  BOOST_TEST(!has_master_weights(Precision::bf16_pure));
+  BOOST_TEST((computed_in(Precision::bf16_master) == Precision::bf16_pure));
+  BOOST_TEST((computed_in(Precision::fp16_master) == Precision::fp16_pure));
+  BOOST_TEST((computed_in(Precision::bf16) == Precision::bf16));
+  BOOST_TEST(parameter_element(Precision::bf16_master).value() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(bf16_parameters_may_stand_under_autocast) {
+  BOOST_TEST(is_autocast(Precision::bf16_pure_autocast));
+  BOOST_TEST(parameter_element(Precision::bf16_pure_autocast).value() == 2);
+  BOOST_TEST(activation_element(Precision::bf16_pure_autocast).value() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(only_causal_language_models_shift_their_logits) {
+  for (const std::string name : {"gpt2", "mpt_125m", "llama_7b", "small_llama"})
+    BOOST_TEST(build_architecture(name, {.loss = Loss::huggingface}).variant == "loss huggingface");
+  for (const std::string name : {"bert_large", "resnet50", "small_mlp"})
+    BOOST_CHECK_THROW(build_architecture(name, {.loss = Loss::huggingface}), std::invalid_argument);
 }
 
 }  // namespace

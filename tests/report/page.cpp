@@ -1,3 +1,4 @@
+#include "report/csv_table.hpp"
 #include "report/page.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -30,6 +31,20 @@ BOOST_AUTO_TEST_CASE(a_bar_has_eighths_and_shows_whatever_is_there) {
 BOOST_AUTO_TEST_CASE(a_sparkline_is_as_high_as_its_values) {
   BOOST_TEST(sparkline({0, 1, 7, 14}) == "·▂▅█");
   BOOST_TEST(sparkline({}) == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_line_is_one_line_and_printable_whatever_it_holds) {
+  Page page(40, true);
+  page.line("a\nb \x1b[2J" + page.ink(Ink::good, "ok"));
+  BOOST_TEST(page.text() == "a b \\x1b[2J\x1b[1;32mok\x1b[0m\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_field_is_no_formula) {
+  BOOST_TEST(csv_field("=1+1") == "'=1+1");
+  BOOST_TEST(csv_field("@a,b") == "\"'@a,b\"");
+  BOOST_TEST(csv_field("-x") == "'-x");
+  BOOST_TEST(csv_field("-1.5e3") == "-1.5e3");
+  BOOST_TEST(csv_field("a=b") == "a=b");
 }
 
 BOOST_AUTO_TEST_CASE(a_page_without_colour_has_no_escapes) {

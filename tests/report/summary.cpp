@@ -251,6 +251,12 @@ BOOST_AUTO_TEST_CASE(unlike_workers_add_up_their_own_rates) {
   const Scenario toy_scenario = scenario(server(std::nullopt));
   const Report report = summarize(facts_of(toy_scenario, schedule, trace));
   BOOST_TEST(report.samples_per_s == 8e3 * (1.0 / 10 + 1.0 / 30), kExact);
+  // What a global batch of 16 takes at that rate; a worker's own steps stand beside it.
+  BOOST_TEST(report.step_time.value() == 15e-3, kExact);
+  BOOST_TEST(report.worker_step_time->value() == 20e-3, kExact);
+  BOOST_TEST(report.worker_step_times[0].value() == 10e-3, kExact);
+  BOOST_TEST(report.worker_step_times[1].value() == 30e-3, kExact);
+  BOOST_TEST(!report.steady.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(backup_workers_gradients_are_not_samples) {

@@ -145,6 +145,7 @@ BOOST_AUTO_TEST_CASE(a_report_without_memory_staleness_and_cost_says_nothing_of_
   Report report = whole_report();
   report.memory.reset();
   report.staleness.reset();
+  report.steady.reset();
   report.cost.reset();
   const std::string text = to_terminal(report, 80, false);
   for (const char* part : {"memory", "staleness", "GPU hours"}) BOOST_TEST(!has(text, part), part);

@@ -42,7 +42,10 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "step_time_s",
                     "step_time_interval_s",
                     "step_time_spread_s",
+                    "worker_step_time_s",
+                    "worker_step_times_s",
                     "samples_per_s",
+                    "steady_state",
                     "epoch_time_s",
                     "train_time_s",
                     "breakdown",
@@ -75,6 +78,8 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
   check_keys(json["memory"]["by_kind"],
              {"parameters_bytes", "gradients_bytes", "optimizer_state_bytes", "activations_bytes",
               "buckets_bytes", "gathered_bytes", "workspace_bytes", "communication_bytes"});
+  check_keys(json["steady_state"], {"reached", "from_s", "to_s", "steps_of_slowest_worker",
+                                    "throughput_error", "staleness_error"});
   check_keys(json["staleness"], {"mean", "p50", "p99", "max", "histogram"});
   check_keys(json["cost"], {"usd", "gpu_hours", "usd_by_part", "energy_kwh", "co2_kg"});
   check_keys(json["cost"]["usd_by_part"], {"training", "failures", "start", "energy"});
@@ -97,6 +102,9 @@ BOOST_AUTO_TEST_CASE(json_parsed_back_holds_the_reports_very_numbers) {
   BOOST_TEST(json["step_time_interval_s"][1].get<double>() == 0.1 + 0.2 + 0.13);
   BOOST_TEST((json["intervals"]["step_time_s"] == json["step_time_interval_s"]));
   BOOST_TEST(json["step_time_spread_s"][0].get<double>() == 0.39);
+  BOOST_TEST(json["worker_step_time_s"].get<double>() == 0.4);
+  BOOST_TEST(json["worker_step_times_s"][3].get<double>() == 0.43);
+  BOOST_TEST(json["steady_state"]["staleness_error"].get<double>() == 0.02);
   BOOST_TEST(json["samples_per_s"].get<double>() == report.samples_per_s);
   BOOST_TEST(json["epoch_time_s"].get<double>() == 644.3);
   BOOST_TEST(json["train_time_s"].get<double>() == 6443);
@@ -120,8 +128,8 @@ BOOST_AUTO_TEST_CASE(json_says_null_for_what_is_not_known) {
   const Json empty = Json::parse(to_json(Report{}));
   BOOST_TEST(empty["intervals"].empty());
   for (const char* key :
-       {"step_time_interval_s", "epoch_time_s", "train_time_s", "mfu", "memory", "staleness",
-        "step_time_alone_s", "accuracy", "cost", "energy", "goodput", "start"}) {
+       {"step_time_interval_s", "worker_step_time_s", "steady_state", "epoch_time_s",
+        "train_time_s", "mfu", "memory", "staleness", "step_time_alone_s", "accuracy", "cost", "energy", "goodput", "start"}) {
     BOOST_TEST(empty[key].is_null(), key);
   }
   const Json whole = Json::parse(to_json(whole_report()));

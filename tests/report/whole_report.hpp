@@ -25,6 +25,14 @@ inline Report whole_report() {
   report.fidelity = "flow";
   report.step_time = Seconds(0.41234567890123);
   report.step_time_spread = {Seconds(0.39), Seconds(0.45)};
+  report.worker_step_time = Seconds(0.4);
+  report.worker_step_times = {Seconds(0.38), Seconds(0.39), Seconds(0.4), Seconds(0.43)};
+  report.steady = SteadyReport{.reached = true,
+                               .begin = Seconds(1.25),
+                               .end = Seconds(20.5),
+                               .slowest = 44.5,
+                               .throughput_error = 0.004,
+                               .staleness_error = 0.02};
   report.samples_per_s = 77.60482946;
   report.epoch_time = Seconds(644.3);
   report.train_time = Seconds(6443);
@@ -66,6 +74,7 @@ inline Report whole_report() {
                              .all_there_spread = {Seconds(60), Seconds(125)},
                              .samples_meanwhile = 1234};
   report.intervals = {{"step_time_s", {0.4, 0.1 + 0.2 + 0.13}},
+                      {"worker_step_time_s", {0.39, 0.42}},
                       {"samples_per_s", {74.4, 80}},
                       {"epoch_time_s", {625, 672}},
                       {"train_time_s", {6250, 6720}},

@@ -89,6 +89,19 @@ inline std::vector<NamedStrategy> every_parameter_server() {
                                (layerwise ? " layerwise" : ""),
                            ps});
           }
+  for (const auto& staleness : {std::optional<std::uint32_t>(0), std::optional<std::uint32_t>(2),
+                                std::optional<std::uint32_t>()})
+    for (const bool layerwise : {false, true}) {
+      ParameterServer ps{.servers = 2,
+                         .staleness = staleness,
+                         .aggregate = ParameterServer::Aggregate::node,
+                         .layerwise = layerwise};
+      all.push_back({strategy_name(ps) + (layerwise ? " layerwise" : ""), ps});
+      ps.aggregate = ParameterServer::Aggregate::none;
+      ps.worker_cpu_rate = BytesPerSecond(3e9);
+      ps.server_cpu_rate = BytesPerSecond(2e9);
+      all.push_back({strategy_name(ps) + (layerwise ? " layerwise" : "") + " with CPUs", ps});
+    }
   return all;
 }
 

@@ -108,6 +108,35 @@ BOOST_DATA_TEST_CASE(mixed_precision_scales_what_is_gathered_and_reduced, data::
              per_element());
 }
 
+struct Computes {
+  Precision model;
+  std::optional<Precision> param;
+  Precision units;
+};
+std::ostream& operator<<(std::ostream& out, const Computes& one) {
+  return out << to_string(one.model) << " under "
+             << (one.param ? to_string(*one.param) : std::string("no")) << " param_dtype";
+}
+using enum Precision;
+const std::vector<Computes> kComputes = {{fp32, {}, fp32},
+                                         {fp32, bf16_pure, bf16_pure},
+                                         {tf32, fp16_pure, fp16_pure},
+                                         {bf16, {}, bf16},
+                                         {bf16, fp32, bf16},
+                                         {bf16, bf16_pure, bf16_pure_autocast},
+                                         {fp16, fp16_pure, fp16_pure_autocast},
+                                         {bf16_pure, {}, bf16_pure},
+                                         {bf16_pure, fp32, fp32},
+                                         {bf16_master, {}, bf16_pure},
+                                         {bf16_pure_autocast, fp32, bf16}};
+
+BOOST_DATA_TEST_CASE(units_compute_in_param_dtype_and_keep_their_autocast,
+                     data::make(kComputes)) {
+  const Strategy strategy = Fsdp{.param_dtype = sample.param};
+  BOOST_TEST((computes_in(strategy, sample.model) == sample.units));
+  BOOST_TEST((computes_in(Strategy{Ddp{}}, sample.model) == computed_in(sample.model)));
+}
+
 BOOST_AUTO_TEST_CASE(cpu_offload_copies_shards_in_and_gradients_out) {
   // One unit on n nodes: copy in (c), g, f, b, r, copy out (c), optimizer on the host. The second
   // copy and all_gather run beside F1. The optimizer's share moves at the host's 100 GB/s, not the

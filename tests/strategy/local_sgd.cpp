@@ -16,6 +16,8 @@ namespace {
 namespace data = boost::unit_test::data;
 
 constexpr double kP = 4 * kMiB, kC = 20 * kMs, kO = 1.5 * kMs, kApply = kP / 2e9;
+/// What the servers apply.
+constexpr BytesPerSecond kRate{2e9};
 
 Toy two_units() { return toy({{kP / 2, 3 * kMs, 6 * kMs}, {kP / 2, 4 * kMs, 7 * kMs}}, kO); }
 double way(double load) { return kNicLatency + load * kP / kNic; }
@@ -101,7 +103,7 @@ BOOST_AUTO_TEST_CASE(its_log_says_that_all_average_in_every_round) {
 BOOST_DATA_TEST_CASE(through_a_server_a_round_is_its_steps_and_both_ways,
                      data::make({2, 8}) * data::make({1, 3}), local, workers) {
   const double round = 2 * way(workers) + local * (kC + kO) + workers * kApply;
-  const ParameterServer options{.local_steps = local};
+  const ParameterServer options{.apply_rate = kRate, .local_steps = local};
   const Trace trace = trace_of(options, two_units(), server_cluster(workers), 3);
   BOOST_CHECK_CLOSE(trace.end.value(), 3 * round, kPercent);
 }
@@ -120,7 +122,7 @@ BOOST_AUTO_TEST_CASE(one_local_step_is_the_server_s_own_schedule) {
 
 BOOST_DATA_TEST_CASE(a_round_of_a_sample_is_that_of_so_many_workers, data::make({1, 2, 5}),
                      sampled) {
-  const ParameterServer options{.local_steps = 3, .sampled_workers = sampled};
+  const ParameterServer options{.apply_rate = kRate, .local_steps = 3, .sampled_workers = sampled};
   const double round = 2 * way(sampled) + 3 * (kC + kO) + sampled * kApply;
   constexpr std::uint32_t kRoundsPlayed = 40;
   const Cluster cluster = server_cluster(5);
@@ -142,7 +144,7 @@ BOOST_DATA_TEST_CASE(a_round_of_a_sample_is_that_of_so_many_workers, data::make(
 
 BOOST_AUTO_TEST_CASE(a_slow_worker_slows_only_the_rounds_that_draw_it) {
   constexpr std::uint32_t kRoundsPlayed = 30;
-  const ParameterServer options{.sampled_workers = 2};
+  const ParameterServer options{.apply_rate = kRate, .sampled_workers = 2};
   const Cluster cluster = server_cluster(4);
   Schedule schedule = schedule_of(options, two_units(), cluster, kRoundsPlayed);
   schedule.ranks[3].slowdown *= 10;
@@ -180,10 +182,13 @@ std::vector<double> ends_of(const Played& played, std::size_t worker) {
 BOOST_DATA_TEST_CASE(the_rounds_of_a_warm_up_are_the_synchronous_server_s,
                      data::make({1, 2, 5}) * data::make({false, true}), workers, layerwise) {
   const Played warmed =
-      play_server({.staleness = std::nullopt, .layerwise = layerwise, .warmup_rounds = kRounds},
+      play_server({.staleness = std::nullopt,
+                   .apply_rate = kRate,
+                   .layerwise = layerwise,
+                   .warmup_rounds = kRounds},
                   workers, kRounds + kAfter);
-  const Played synchronous =
-      play_server({.staleness = 0, .layerwise = layerwise}, workers, kRounds);
+  const Played synchronous = play_server(
+      {.staleness = 0, .apply_rate = kRate, .layerwise = layerwise}, workers, kRounds);
   for (std::size_t w = 0; w < static_cast<std::size_t>(workers); ++w)
     for (std::size_t k = 0; k < kRounds; ++k)
       BOOST_CHECK_CLOSE(ends_of(warmed, w)[k], ends_of(synchronous, w)[k], kPercent);
@@ -203,9 +208,12 @@ BOOST_DATA_TEST_CASE(after_its_warm_up_a_server_is_an_asynchronous_one, data::ma
                      workers) {
   // The last round's end is to the workers what the beginning is.
   const Played warmed =
-      play_server({.staleness = std::nullopt, .warmup_rounds = kRounds}, workers, kRounds + kAfter);
-  const double begun = play_server({.staleness = 0}, workers, kRounds).trace.end.value();
-  const Played asynchronous = play_server({.staleness = std::nullopt}, workers, kAfter);
+      play_server({.staleness = std::nullopt, .apply_rate = kRate, .warmup_rounds = kRounds},
+                  workers, kRounds + kAfter);
+  const double begun =
+      play_server({.staleness = 0, .apply_rate = kRate}, workers, kRounds).trace.end.value();
+  const Played asynchronous =
+      play_server({.staleness = std::nullopt, .apply_rate = kRate}, workers, kAfter);
   for (std::size_t k = 0; k < kAfter; ++k) {
     const auto ends = sorted_ends(warmed, workers, kRounds + k);
     const auto expected = sorted_ends(asynchronous, workers, k);
@@ -250,8 +258,9 @@ BOOST_AUTO_TEST_CASE(the_log_of_a_warm_up_is_what_a_replay_reads) {
 }
 
 BOOST_AUTO_TEST_CASE(a_warm_up_as_long_as_the_run_is_the_synchronous_run) {
-  const Played warmed = play_server({.staleness = 3, .warmup_rounds = 50}, 4, 5);
-  const Played synchronous = play_server({.staleness = 0}, 4, 5);
+  const Played warmed =
+      play_server({.staleness = 3, .apply_rate = kRate, .warmup_rounds = 50}, 4, 5);
+  const Played synchronous = play_server({.staleness = 0, .apply_rate = kRate}, 4, 5);
   BOOST_CHECK_CLOSE(warmed.trace.end.value(), synchronous.trace.end.value(), kPercent);
 }
 

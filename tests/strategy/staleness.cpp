@@ -23,7 +23,9 @@ double way(double load) { return kNicLatency + load * kP / kNic; }
 
 Toy one_unit() { return toy({{kP, 3 * kMs, 7 * kMs}}, 0); }
 
-ParameterServer server(std::optional<std::uint32_t> staleness) { return {.staleness = staleness}; }
+ParameterServer server(std::optional<std::uint32_t> staleness) {
+  return {.staleness = staleness, .apply_rate = BytesPerSecond(2e9)};
+}
 
 const Jitter kExponential{.distribution = Jitter::Distribution::exponential, .cv = 1};
 

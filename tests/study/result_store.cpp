@@ -85,6 +85,59 @@ BOOST_AUTO_TEST_CASE(somebody_else_s_database_is_refused) {
              "remedy: take the program that wrote it, or give another --output");
 }
 
+/// A store with something done to it.
+std::filesystem::path damaged(const Scratch& scratch, const std::string& sql) {
+  write_shard(scratch / "r", kIdentity, {{"k1", kReport}, {"k2", kFailure}});
+  SQLite::Database(scratch / "r", SQLite::OPEN_READWRITE).exec(sql);
+  return scratch / "r";
+}
+
+const char* const kRemedy =
+    "\nremedy: --fresh simulates all anew; --output FOLDER keeps this file";
+
+BOOST_AUTO_TEST_CASE(labels_that_are_not_the_axes_are_damage) {
+  const Scratch scratch;
+  const ResultStore store(damaged(scratch, "UPDATE points SET labels = '[\"1\"]'"));
+  BOOST_TEST(scratch.anonymous(error_from([&] { store.points(); })) ==
+             "SCRATCH/r: error: point 1 is damaged: 1 labels for 2 axes" + std::string(kRemedy));
+}
+
+BOOST_AUTO_TEST_CASE(reports_that_are_no_json_and_codes_of_nobody_are_damage) {
+  for (const auto& [sql, said] : {std::pair("UPDATE results SET text = '{\"a\":'", "no JSON"),
+                                  std::pair("UPDATE results SET code = 99", "exit code 99")}) {
+    const Scratch scratch;
+    const ResultStore store(damaged(scratch, sql));
+    BOOST_TEST(scratch.anonymous(error_from([&] { store.find("k1"); })) ==
+               std::string("SCRATCH/r: error: the result k1 is damaged: ") + said + kRemedy);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_report_without_its_figures_is_damage_to_the_table) {
+  const Scratch scratch;
+  const ResultStore store(damaged(scratch, "UPDATE results SET text = '{}'"));
+  BOOST_TEST(scratch.anonymous(error_from([&] { study_table(store, false); }))
+                 .starts_with("SCRATCH/r: error: the report of point 1 is damaged: "));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_of_another_program_is_neither_touched_nor_removed) {
+  for (const char* sql : {"PRAGMA journal_mode = WAL; CREATE TABLE t (x)",
+                          "CREATE TABLE t (x); PRAGMA user_version = 1",
+                          "PRAGMA journal_mode = WAL; CREATE TABLE t (x); PRAGMA user_version = 1"}) {
+    const Scratch scratch;
+    { SQLite::Database(scratch / "r", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec(sql); }
+    const auto bytes = [&] {
+      std::ifstream stream(scratch / "r", std::ios::binary);
+      return std::string(std::istreambuf_iterator<char>(stream), {});
+    };
+    const std::string before = bytes();
+    for (const std::string& said : {error_from([&] { ResultStore store(scratch / "r"); }),
+                                    error_from([&] { ResultStore::remove(scratch / "r"); })}) {
+      BOOST_TEST(said.find("another program's database") != std::string::npos, said);
+    }
+    BOOST_TEST((bytes() == before));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_a_full_disk_refuses_is_kept_and_written_once_there_is_room) {
   const Scratch scratch;
   const std::string said = in_child_process([&] {
@@ -93,7 +146,7 @@ BOOST_AUTO_TEST_CASE(what_a_full_disk_refuses_is_kept_and_written_once_there_is_
     store.describe(kIdentity, kPoints);
     const rlimit small{65536, RLIM_INFINITY};
     setrlimit(RLIMIT_FSIZE, &small);
-    const Outcome large{ExitCode::success, std::string(100'000, 'x')};
+    const Outcome large{ExitCode::success, '"' + std::string(99'998, 'x') + '"'};
     store.store("k1", large);
     std::string text = std::to_string(store.flush().size()) + " " + store.trouble();
     text += store.find("k1") == large ? "; found" : "; lost";

@@ -152,6 +152,40 @@ BOOST_FIXTURE_TEST_CASE(a_sweep_that_is_stopped_keeps_what_it_has, Fixture) {
   BOOST_TEST(contents("r") == contents("whole"));
 }
 
+/// Whose scenarios read a file besides.
+struct ReadingFixture : Fixture {
+  ReadingFixture() {
+    const auto read_file = [this](const Document&) { return read_input(scratch / "nic", 100); };
+    simulator.read = [=](const Document& scenario) { read_file(scenario); };
+    simulator.predict = [=](const Document& scenario) { return '"' + read_file(scenario) + '"'; };
+    scratch.write("nic", "10Gbps");
+  }
+  Outcome first(const PreparedStudy& prepared) const {
+    return ResultStore(scratch / "r").find(prepared.points.front().key).value();
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(what_is_stored_was_simulated_from_what_its_key_stands_for, ReadingFixture) {
+  const FilesKept kept;
+  const PreparedStudy prepared = study("{run.seed: [1, 2]}");
+  scratch.write("nic", "1Gbps");
+  run(prepared, "r");
+  BOOST_TEST(first(prepared).text == "\"10Gbps\"");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_file_that_changes_under_a_sweep_is_told_and_nothing_is_final,
+                        ReadingFixture) {
+  const PreparedStudy prepared = study("{run.seed: [1, 2]}");
+  scratch.write("nic", "1Gbps");
+  run(prepared, "r");
+  BOOST_TEST((first(prepared).code == ExitCode::missing));
+  BOOST_TEST(!first(prepared).is_final());
+  BOOST_TEST(first(prepared).text.find("has changed since its key was made") != std::string::npos);
+  scratch.write("nic", "10Gbps");
+  run(prepared, "r");
+  BOOST_TEST(first(prepared).text == "\"10Gbps\"");
+}
+
 BOOST_FIXTURE_TEST_CASE(an_axis_that_names_no_key_makes_the_whole_study_wrong, Fixture) {
   BOOST_TEST(scratch.anonymous(error_from([&] { study("{cluster.node: [1, 2]}"); })) ==
              "SCRATCH/s.yaml:2:16: error: cluster.node: unknown key; known keys here: nodes\n"

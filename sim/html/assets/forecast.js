@@ -38,7 +38,8 @@ function forecastPage(forecast, extras) {
   addSection("The forecast",
     forecast.best ? paragraph(`Best: ${forecast.best}.`, "good") : null,
     paragraph(`Fitted to ${plural(model.runs, "run")} of ${plural(model.settings, "setting")}, ${model.failed_runs} of which failed; ` +
-      `settings left out are forecast to ${fixed(100 * model.held_out_error, 1)} points on average.`),
+      (model.held_out_error === null ? "none can be left out to try the fit on: add curves of other settings."
+        : `settings left out are forecast to ${fixed(100 * model.held_out_error, 1)} points on average.`)),
     note("Outside what it was fitted to", [...new Set(strategies.flatMap(({ outside_calibration }) => outside_calibration))]),
     forecastTable(forecast));
   const all = [...strategies.slice(0, kMostSeries).map((told) => forecastSeries(told)),

@@ -30,6 +30,7 @@ function runCards(report) {
   return cards([
     entry("Step time", "step_time_s", "time"),
     entry("Step time, alone", "step_time_alone_s", "time", { remark: "if the other jobs did not run" }),
+    entry("A worker's own step", "worker_step_time_s", "time", { remark: "mean of the workers; the step time is a global batch's" }),
     entry("Throughput", "samples_per_s", "rate"),
     entry("Epoch", "epoch_time_s", "time"),
     entry("Training", "train_time_s", "time"),

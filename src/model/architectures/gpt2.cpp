@@ -77,7 +77,7 @@ Model build(const ModelShape& asked, const Family& family, const GptSize& size) 
   layers.unit("head");
   layers.layer_norm();
   layers.tied_linear(family.vocabulary);
-  layers.cross_entropy();
+  layers.cross_entropy(shape.loss);
   return token_model(size.name, shape, family.source, layers);
 }
 

@@ -46,7 +46,7 @@ Model llama_model(const LlamaSize& size, const ModelShape& asked) {
   layers.unit("head");
   layers.rms_norm();
   layers.linear({size.vocabulary}, false);
-  layers.cross_entropy();
+  layers.cross_entropy(shape.loss);
   return token_model(size.name, shape, kSource, layers);
 }
 

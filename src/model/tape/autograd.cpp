@@ -42,7 +42,7 @@ Recorder::Recorder(const TapeOptions& options, std::size_t units) : options_(opt
 }
 
 Type Recorder::parameter_type() const {
-  return options_.precision == Precision::bf16_pure ? Type::float16 : Type::float32;
+  return parameter_element(options_.precision) == Bytes(2) ? Type::float16 : Type::float32;
 }
 
 Tensor Recorder::take(std::int64_t elements, Type type) {

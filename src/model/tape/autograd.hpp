@@ -101,6 +101,10 @@ class Recorder {
   void end_unit(const Tensor& output);
   /// The 16-bit copy of a parameter that autocast's cache holds until forward ends.
   Tensor& cached_copy(std::uint32_t unit, std::uint32_t parameter);
+  /// What the cache holds, where it has memory of its own, is one of autocast's copies.
+  void mark_autocast_copy(const Tensor& tensor) {
+    if (tensor.storage) tape_.tensors[tensor.storage->tensor()].role = TensorRole::autocast_copy;
+  }
   /// Forward is over: autocast forgets its copies.
   void end_forward();
   /// Backward from a scalar.

@@ -19,6 +19,7 @@ Tensor product_parameter(Recorder& recorder, const Parameter& which) {
   if (!copy.defined) {
     copy = to(recorder, whole, lower_type());
     copy.defined = true;
+    recorder.mark_autocast_copy(copy);
   }
   return copy;
 }

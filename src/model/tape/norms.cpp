@@ -145,4 +145,14 @@ Tensor cross_entropy(Recorder& recorder, const Tensor& narrow) {
   return loss;
 }
 
+// Of one sample the slice has no gaps, and contiguous() copies nothing.
+Tensor cross_entropy_fp32(Recorder& recorder, Tensor logits, std::int64_t last) {
+  const Tensor wide = to(recorder, logits, Type::float32);
+  logits = undefined();
+  if (last == 0) return cross_entropy(recorder, wide);
+  const Tensor kept = slice(recorder, wide, wide.elements - last);
+  const Tensor shifted = recorder.batch() == 1 ? kept : copy(recorder, kept);
+  return cross_entropy(recorder, shifted);
+}
+
 }  // namespace rehearse::tape

@@ -88,6 +88,9 @@ Tensor embedding(Recorder& recorder, const Tensor& rows, const Parameter& table,
                  std::int64_t elements);
 /// Mean over `targets` of the logits.
 Tensor cross_entropy(Recorder& recorder, const Tensor& logits);
+/// The same in fp32: `logits` go once they are converted. The last positions, `last` elements, are
+/// cut off.
+Tensor cross_entropy_fp32(Recorder& recorder, Tensor logits, std::int64_t last = 0);
 
 struct AttentionSize {
   Attention options;

@@ -1,6 +1,7 @@
 #include "model/tape/play.hpp"
 
 #include <set>
+#include <utility>
 
 #include "base/error.hpp"
 #include "model/tape/operators.hpp"
@@ -98,7 +99,7 @@ Player::Value Player::run(const Layer& layer) {
     case LayerKind::multiply:
       return {multiply(r, input(layer), other(layer))};
     case LayerKind::cross_entropy:
-      losses_.push_back(cross_entropy(r, input(layer)));
+      losses_.push_back(loss(layer));
       return {};
     case LayerKind::convolution:
       return {convolution(r, input(layer), layer)};
@@ -127,6 +128,13 @@ Player::Value Player::run(const Layer& layer) {
       return {slice(r, input(layer), out(layer))};
   }
   throw InternalError("a layer that no tape is made of");
+}
+
+Tensor Player::loss(const Layer& layer) {
+  if (layer.loss == Loss::cross_entropy) return cross_entropy(recorder_, input(layer));
+  const bool shifts = layer.loss == Loss::huggingface;
+  return cross_entropy_fp32(recorder_, std::move(values_.at(layer.input).front()),
+                            shifts ? recorder_.batch() * layer.in.channels : 0);
 }
 
 Player::Value Player::linears(const Layer& layer) {

@@ -20,6 +20,7 @@ class Player {
 
   void play_unit(std::uint32_t unit);
   Value run(const Layer& layer);
+  Tensor loss(const Layer& layer);
   Value linears(const Layer& layer);
   Value rotate(const Layer& layer);
   Tensor swiglu(const Layer& layer);

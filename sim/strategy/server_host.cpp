@@ -1,0 +1,116 @@
+// Where a parameter server runs, and how fast it goes there.
+#include "strategy/server_host.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr BytesPerSecond kSlowCore{12e9}, kCore{18e9}, kFastCore{27e9};
+constexpr double kMemoryShare = 0.78;
+constexpr int kThreads = 4;
+/// Of gradients and their sum: two are read, one is written.
+constexpr double kSummed = 3;
+
+/// Node groups that may host servers: the one that is named, else those without GPUs, else the
+/// workers' own.
+std::vector<NodeId> possible_hosts(const ParameterServer& options, const Cluster& cluster) {
+  std::vector<NodeId> named, without_gpus, workers;
+  std::size_t node = 0;
+  for (const NodeGroup& group : cluster.groups) {
+    for (int i = 0; i < group.nodes; ++i, ++node) {
+      if (group.name == options.server_host) named.emplace_back(node);
+      (group.node.gpus == 0 ? without_gpus : workers).emplace_back(node);
+    }
+  }
+  if (!named.empty()) return named;
+  if (options.server_host == "worker") return workers;
+  if (options.server_host.empty()) return without_gpus.empty() ? workers : without_gpus;
+  std::string names = "\"worker\"";
+  for (const NodeGroup& group : cluster.groups)
+    if (!group.name.empty()) names += ", \"" + group.name + "\"";
+  throw InputError("error: strategy.ps.server_host: the cluster has no group of nodes named \"" +
+                   options.server_host + "\"\nremedy: choose one of " + names);
+}
+
+/// One pass over all that a step reads and writes, as a server's own loops do it.
+double moved_by_a_step(const ParameterServer& options, Optimizer optimizer, Precision precision) {
+  if (options.local_steps > 1) return kSummed;
+  optimizer.fused = true;
+  return optimizer_bytes_per_parameter(optimizer) / parameter_element(precision);
+}
+
+}  // namespace
+
+HostTraffic host_traffic(const Cluster& cluster, NodeId id, int servers) {
+  const Node& node = cluster.node(id);
+  const BytesPerSecond memory = 2 * node.pcie.host_bandwidth * (kMemoryShare / servers);
+  const bool one_thread = cluster.shared_cores.has_value();
+  const auto traffic = [&](double threads, BytesPerSecond core) {
+    const double cores = node.cores ? std::min(threads, 1.0 * *node.cores / servers) : threads;
+    return std::min(memory, core * cores);
+  };
+  constexpr double kAll = 1e9;
+  const int threads = one_thread ? 1 : std::min(kThreads, node.cores.value_or(kThreads));
+  return {.low = traffic(1, kSlowCore),
+          .best = traffic(threads, kCore),
+          .high = traffic(one_thread ? 1 : kAll, kFastCore),
+          .threads = threads};
+}
+
+std::vector<NodeId> server_hosts(const ParameterServer& options, const Cluster& cluster) {
+  const std::vector<NodeId> possible = possible_hosts(options, cluster);
+  std::vector<NodeId> hosts;
+  for (std::size_t s = 0; s < static_cast<std::size_t>(options.servers); ++s)
+    hosts.push_back(possible[s % possible.size()]);
+  return hosts;
+}
+
+std::vector<HostTraffic> server_traffic(const ParameterServer& options, const Cluster& cluster) {
+  const std::vector<NodeId> hosts = server_hosts(options, cluster);
+  std::map<NodeId, int> servers;
+  for (const NodeId host : hosts) ++servers[host];
+  std::vector<HostTraffic> traffic;
+  for (const NodeId host : hosts) traffic.push_back(host_traffic(cluster, host, servers[host]));
+  return traffic;
+}
+
+double moved_per_gradient_byte(const ParameterServer& options, const Optimizer& optimizer,
+                               Precision precision) {
+  return options.staleness == 0U ? kSummed : moved_by_a_step(options, optimizer, precision);
+}
+
+double moved_per_updated_byte(const ParameterServer& options, const Optimizer& optimizer,
+                              Precision precision) {
+  return options.staleness == 0U ? moved_by_a_step(options, optimizer, precision) : 0;
+}
+
+std::vector<std::string> derived_rates(const ParameterServer& options, const Cluster& cluster,
+                                       const Optimizer& optimizer, Precision precision) {
+  std::vector<std::string> rates;
+  if (options.apply_rate) return rates;
+  const double moved = moved_per_gradient_byte(options, optimizer, precision);
+  for (const HostTraffic& traffic : server_traffic(options, cluster)) {
+    std::string text = fmt::format(
+        "{} ({} to {}) of gradients, by {} thread{} in its host's memory",
+        format(traffic.best / moved), format(traffic.low / moved), format(traffic.high / moved),
+        traffic.threads, traffic.threads == 1 ? "" : "s");
+    if (std::ranges::find(rates, text) == rates.end()) rates.push_back(std::move(text));
+  }
+  return rates;
+}
+
+std::size_t worker_count(const ParameterServer& options, const Cluster& cluster) {
+  if (options.aggregate == ParameterServer::Aggregate::none) return cluster.gpu_count();
+  std::size_t nodes = 0;
+  for (const NodeGroup& group : cluster.groups)
+    if (group.node.gpus > 0) nodes += static_cast<std::size_t>(group.nodes);
+  return nodes;
+}
+
+}  // namespace rehearse

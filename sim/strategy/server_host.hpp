@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "strategy/strategy.hpp"
+
+namespace rehearse {
+
+/// What goes through a host's memory for one server that applies gradients, in bytes that are read
+/// or written per second. A server on a CPU applies with so many threads as it likes, and how many
+/// these are is not known: one, or as many as fill the memory. `best` is of four (what MXNet sums
+/// with, MXNET_KVSTORE_REDUCTION_NTHREADS, and BytePS, BYTEPS_OMP_THREAD_PER_GPU). On cores that
+/// the whole cluster shares each server has one.
+struct HostTraffic {
+  BytesPerSecond low, best, high;  ///< a 90 % interval
+  int threads = 1;                 ///< of `best`
+  bool operator==(const HostTraffic&) const = default;
+};
+
+/// Of one of `servers` on a node, which share its cores and its memory evenly. One core moves 18
+/// GB/s (12 to 27) and all of them 0.78 of the memory's rate, which is twice the node's
+/// `host_bandwidth`, as Stream measures them: 12 GB/s on one core of a Skylake-SP, half as much
+/// again on Broadwell-EP, 27 GB/s on an EPYC 7601 (AnandTech 11544, "Memory Subsystem: Bandwidth",
+/// 2017), where Intel's best is 199 of 256 GB/s.
+HostTraffic host_traffic(const Cluster& cluster, NodeId node, int servers);
+
+/// The node of each server: of the group that is named, else of those without GPUs, else of the
+/// workers; servers take nodes in turn. InputError where no group has the name.
+std::vector<NodeId> server_hosts(const ParameterServer& options, const Cluster& cluster);
+/// host_traffic() of each server.
+std::vector<HostTraffic> server_traffic(const ParameterServer& options, const Cluster& cluster);
+
+/// Bytes that a server reads and writes for a byte of gradients that arrives: 3 where these are
+/// summed (a synchronous server, or the steps of local SGD); else what the optimizer's step moves
+/// in one pass.
+double moved_per_gradient_byte(const ParameterServer& options, const Optimizer& optimizer,
+                               Precision precision);
+/// And for a byte of parameters at the end of a synchronous round; 0 of other servers.
+double moved_per_updated_byte(const ParameterServer& options, const Optimizer& optimizer,
+                              Precision precision);
+
+/// What server_traffic() makes of gradients, for people: "24.0 GB/s (4.00 to 52.0) of gradients, 4
+/// threads of its host's memory"; one text for each kind of host. Empty where the rate is given.
+std::vector<std::string> derived_rates(const ParameterServer& options, const Cluster& cluster,
+                                       const Optimizer& optimizer, Precision precision);
+
+/// Who exchanges with the servers: GPUs, or nodes with GPUs (ParameterServer::aggregate).
+std::size_t worker_count(const ParameterServer& options, const Cluster& cluster);
+
+}  // namespace rehearse

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <limits>
+#include <string>
+
+#include "base/quantity.hpp"
+#include "config/document.hpp"
+
+namespace rehearse {
+
+// Latencies and rates where none is given, per direction.
+// NVLink and PCIe: what NCCL's tuning assumes for a hop of its low-latency protocol (NCCL 2.19,
+// src/graph/tuning.cc, hwLat, ring LL: NVLink 0.6 us, PCI 1.0 us).
+inline constexpr Seconds kNvLinkLatency{0.6e-6};
+inline constexpr Seconds kPcieLatency{1e-6};
+/// PCIe 4.0 x16 carries 31.5 GB/s and gives about 24 GB/s to copies (CUDA's bandwidthTest).
+inline constexpr BytesPerSecond kPcieBandwidth{24e9};
+/// What a node's host passes on of copies between GPUs without peer access, all of them together.
+/// Rings of NCCL over such cards reach a busbw of 5 to 7 GB/s at 4 ranks and 1.3 to 2.6 at 8
+/// (nccl-tests on A100 and V100 over SYS, 2080 Ti, Titan RTX, 3090, L40S): 21 GB/s by their number.
+inline constexpr BytesPerSecond kStagedRate{21e9};
+/// NCCL's hwLat for a network hop: 2.7 us (ring) to 5.0 us (tree). RDMA over InfiniBand takes 2 to
+/// 3 us, over Ethernet more.
+inline constexpr Seconds kRdmaLatency{5e-6};
+/// TCP between machines of one zone of a cloud: about 50 us both ways.
+inline constexpr Seconds kTcpLatency{25e-6};
+
+/// What carries bytes from NIC to NIC, and what it leaves of the NIC's rate.
+struct NicTransport {
+  enum class Kind { rdma, tcp };
+  Kind kind = Kind::rdma;
+  double efficiency = 1;  ///< payload over the NIC's rate
+  BytesPerSecond rate{std::numeric_limits<double>::infinity()};  ///< the most that one NIC gives
+  /// What each step of a collective between nodes takes beside the NIC's latency: NCCL's proxy
+  /// thread, and over TCP the copies and system calls.
+  Seconds per_message{0};
+  bool stated = true;  ///< false: chosen by the NIC's rate
+
+  bool operator==(const NicTransport& other) const {
+    return kind == other.kind && efficiency == other.efficiency && rate == other.rate &&
+           per_message == other.per_message;
+  }
+};
+
+/// RDMA (InfiniBand, RoCE, EFA): all of the NIC's rate, and 7 us a step: a step of NCCL's LL takes
+/// about 10 us where the wire takes 3. TCP: at most 1.9 GB/s a NIC and 28 us a step: nccl-tests
+/// between two nodes over sockets reach 2.0 GB/s at 1 GiB and take 99 us at 4 bytes (aws-do-eks,
+/// karpenter). Horovod's VGG-16 on 25 Gbit/s agrees (its pull request 44).
+NicTransport transport_of(NicTransport::Kind kind);
+/// Where nobody says: TCP below 100 Gbit/s, where NICs mostly are Ethernet's; RDMA from there on.
+NicTransport usual_transport(BytesPerSecond nic);
+std::string to_string(NicTransport::Kind kind);
+/// `rdma`, `tcp`, or one of them with its `efficiency`, `rate` and `per_message`.
+NicTransport read_nic_transport(const Value& value);
+
+/// The links of a machine that collectives were measured on.
+struct CommLinks {
+  BytesPerSecond nvlink{0};  ///< 0: none
+  Seconds nvlink_latency = kNvLinkLatency;
+  BytesPerSecond pcie = kPcieBandwidth;
+  Seconds pcie_latency = kPcieLatency;
+  bool pcie_peer_to_peer = true;
+  BytesPerSecond staged_rate = kStagedRate;  ///< without peer-to-peer
+  int nics = 0;                              ///< 0: none, of a machine of one node
+  BytesPerSecond nic{0};
+  Seconds nic_latency{0};
+  NicTransport transport{};
+};
+
+/// A map with a node's keys of the same names. InputError where it is none.
+CommLinks read_comm_links(const Value& value);
+/// `{nvlink: 300GBps, ...}`, which read_comm_links reads back.
+std::string to_yaml(const CommLinks& links);
+/// What is unlike, in words ("nic 50.0 GB/s, measured at 12.5 GB/s"), of the links `inside` a node
+/// and of those `between` nodes; empty where nothing is.
+std::string differences(const CommLinks& here, const CommLinks& measured, bool inside,
+                        bool between);
+
+}  // namespace rehearse

@@ -1,0 +1,162 @@
+// Parameter servers whose rate nobody gives: what reports say of them, and that `run` and `explain`
+// say the same. The first two scenarios are of public questions: ResNet-50 on the eight P100s of a
+// DGX-1, where TensorFlow's servers on the CPU cost little, and VGG-16 on two nodes of eight V100s.
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/child_process.hpp"
+#include "cli/simulate.hpp"
+#include "engine/engine.hpp"
+#include "explain/explanation.hpp"
+#include "report/anatomy.hpp"
+#include "report/measures.hpp"
+#include "report/views.hpp"
+
+namespace rehearse {
+namespace {
+
+namespace data = boost::unit_test::data;
+using Json = nlohmann::json;
+
+const std::string kOnCpu = R"(
+model: {use: resnet50, batch_per_gpu: 32, precision: fp32, measured: {samples_per_s: 200}}
+cluster:
+  nodes: 1
+  node:
+    gpus: 8
+    gpu: {name: P100, fp32: 10.6TFLOPs, memory: 15.9GiB, memory_bandwidth: 732GBps}
+    nvlink: 80GBps
+    pcie: 12GBps
+strategy: {ps: {servers: 1, server_host: worker, staleness: 0, layerwise: true}}
+optimizer: {sgd: {}}
+)";
+
+const std::string kEveryGpu = R"(
+model: {use: vgg16, batch_per_gpu: 32, precision: fp32, measured: {samples_per_s: 100}}
+cluster:
+  nodes: 2
+  node: {gpus: 8, gpu: V100-SXM2-32, nvlink: 150GBps, pcie: 12GBps, nic: 100Gbps, nic_latency: 3us}
+strategy: {ps: {servers: 2, server_host: worker, staleness: 0, layerwise: true}}
+optimizer: {sgd: {}}
+)";
+
+const std::string kTcp = R"(
+model: {use: vgg16, batch_per_gpu: 64, precision: fp32, measured: {samples_per_s: 130.9}}
+cluster:
+  nodes: 4
+  node:
+    gpus: 4
+    gpu: {name: P100, fp32: 9.3TFLOPs, memory: 15.9GiB, memory_bandwidth: 732GBps}
+    pcie: 12GBps
+    nic: 25Gbps
+    nic_latency: 25us
+strategy: {ps: {staleness: 0}}
+optimizer: {sgd_momentum: {}}
+)";
+
+Scenario read(const std::string& text, const std::vector<std::string>& overrides) {
+  const auto document = Document::parse(text, "servers.yaml");
+  return read_scenario(overrides.empty() ? *document : *document->with_overrides(overrides));
+}
+
+Json report_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return Json::parse(in_child_process(
+      [&] { return to_json(simulate(read(text, overrides), nullptr).report); }));
+}
+
+double rate_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return report_of(text, overrides).at("samples_per_s").get<double>();
+}
+
+bool mentions(const Json& lines, const std::string& what) {
+  return std::ranges::any_of(lines, [&](const Json& line) {
+    return line.get<std::string>().find(what) != std::string::npos;
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_rate_that_follows_from_the_host_is_named_and_in_the_interval) {
+  const Json report = report_of(kOnCpu);
+  const std::string rate =
+      "24.0 GB/s (4.00 GB/s to 52.0 GB/s) of gradients, by 4 threads in its host's memory";
+  BOOST_TEST(mentions(report.at("outside_calibration"),
+                      "server: apply rate from its host alone, " + rate));
+  BOOST_TEST(mentions(report.at("assumptions"), "strategy.ps.apply_rate = " + rate));
+  const Json bounds = report.at("intervals").at("samples_per_s");
+  // With 2 GB/s, a tenth of what the host does, the run took three times as long.
+  BOOST_TEST(report.at("samples_per_s").get<double>() > 1400);
+  BOOST_TEST(bounds.at(0).get<double>() < 1000);
+  BOOST_TEST(bounds.at(1).get<double>() > 1500);
+  const Json given = report_of(kOnCpu, {"strategy.ps.apply_rate=24GBps"});
+  BOOST_TEST(!mentions(given.at("outside_calibration"), "server"));
+  BOOST_TEST(given.at("intervals").at("samples_per_s").at(0).get<double>() >
+             1.3 * bounds.at(0).get<double>());
+}
+
+BOOST_AUTO_TEST_CASE(a_slower_host_gives_no_faster_run) {
+  double before = 0;
+  for (const char* memory : {"1GBps", "5GBps", "20GBps", "100GBps", "400GBps"}) {
+    const double rate = rate_of(kOnCpu, {std::string("cluster.node.host_bandwidth=") + memory});
+    BOOST_TEST(rate >= before * 0.999);
+    before = rate;
+  }
+  BOOST_TEST(rate_of(kOnCpu, {"cluster.node.cores=1"}) <= 1.001 * rate_of(kOnCpu));
+}
+
+BOOST_AUTO_TEST_CASE(nodes_that_sum_before_they_push_need_less_of_the_server) {
+  const std::string sum = "strategy.ps.aggregate=node";
+  // One machine alone does about 750 images/s.
+  BOOST_TEST(rate_of(kEveryGpu, {sum, "cluster.nodes=1"}) > 700);
+  const Json by_gpu = report_of(kEveryGpu), by_node = report_of(kEveryGpu, {sum});
+  BOOST_TEST(by_node.at("samples_per_s").get<double>() >
+             1.2 * by_gpu.at("samples_per_s").get<double>());
+  BOOST_TEST(by_node.at("strategy") == "ps bsp, by node");
+}
+
+BOOST_AUTO_TEST_CASE(what_messages_cost_a_cpu_can_be_said) {
+  // Sixteen workers' gradients, and as many parameters, go through the server at 1.3 GB/s.
+  const double bytes = 2.0 * 16 * 138357544 * 4;
+  BOOST_TEST(rate_of(kTcp, {"strategy.ps.server_cpu_rate=1.3GBps"}) < 1024 / (bytes / 1.3e9));
+  BOOST_TEST(rate_of(kTcp, {"strategy.ps.worker_cpu_rate=0.8GBps"}) < rate_of(kTcp));
+}
+
+/// How long a worker waits for servers in a step, over the step, as either command has it.
+std::pair<double, double> waits_for_server(const std::string& text,
+                                           const std::vector<std::string>& overrides) {
+  const Json both = Json::parse(in_child_process([&] {
+    const Scenario scenario = read(text, overrides);
+    const RunPlan plan = plan_simulation(scenario);
+    EngineOptions options = engine_options(scenario, plan);
+    options.span_limit = 1'000'000;
+    const Trace trace = run(plan.schedule, plan.cluster, options);
+    const RunFacts facts{.scenario = scenario,
+                         .schedule = plan.schedule,
+                         .trace = trace,
+                         .fidelity = "",
+                         .provenance = "",
+                         .assumptions = {},
+                         .outside_calibration = {}};
+    const Machine machine{plan.schedule, plan.cluster, {}, plan.fidelity};
+    const Explanation explanation = explain(facts, machine, headline(facts), {});
+    const Anatomy anatomy = dissect(plan.schedule, trace, scenario.run.warmup_steps,
+                                    plan.schedule.iterations);
+    Seconds waits, steps;
+    for (const RankSplit& rank : explanation.ranks) waits += rank.server, steps += rank.step;
+    return Json{anatomy.waiting_for_server / anatomy.step, waits / steps}.dump();
+  }));
+  return {both.at(0).get<double>(), both.at(1).get<double>()};
+}
+
+BOOST_AUTO_TEST_CASE(run_and_explain_agree_on_how_long_a_server_is_waited_for) {
+  const std::string slow = "strategy.ps.apply_rate=2GBps";
+  for (const auto& [text, overrides] :
+       std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {kOnCpu, {slow}}, {kEveryGpu, {slow}}, {kTcp, {slow}}, {kTcp, {}}}) {
+    const auto [run, explained] = waits_for_server(text, overrides);
+    BOOST_TEST(std::abs(run - explained) < 0.06);
+  }
+}
+
+}  // namespace
+}  // namespace rehearse
