@@ -105,11 +105,12 @@ BOOST_AUTO_TEST_CASE(ranks_of_one_node_listen_on_the_loopback_alone) {
   const TeamWork team{.work = [](const RankEnvironment& self, const std::string&) {
     torch::set_num_threads(1);
     const ProcessGroup group = make_process_group(self);
-    const std::set<std::string> all = listening_addresses();
+    std::set<std::string> others = listening_addresses();  // older Gloos listen no more by now
+    others.erase("0100007F");
     barrier(group);
-    return all.size() == 1 ? *all.begin() : fmt::format("{} addresses", all.size());
+    return others.empty() ? std::string("none") : *others.begin();
   }};
-  for (const std::string& text : collect_from_team(2, team)) BOOST_TEST(text == "0100007F");
+  for (const std::string& text : collect_from_team(2, team)) BOOST_TEST(text == "none");
 }
 
 BOOST_AUTO_TEST_CASE(each_collective_leaves_what_its_name_says) {
