@@ -9,7 +9,6 @@
 #include "scenario/file_kind.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/speed_spread.hpp"
-#include "strategy/server_host.hpp"
 
 namespace rehearse {
 namespace {
@@ -28,115 +27,12 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& from) 
   to.insert(to.end(), from.begin(), from.end());
 }
 
-void check_fsdp(Map& options, const Fsdp& fsdp, const Cluster& cluster) {
-  if (fsdp.shard_group == 0) return;
-  const std::size_t ranks = cluster.gpu_count();
-  if (ranks % static_cast<std::size_t>(fsdp.shard_group) == 0) return;
-  options.require("shard_group")
-      .fail(fmt::format("{} ranks do not divide into groups of {}", ranks, fsdp.shard_group));
-}
-
-/// Autocast and param_dtype are of one 16-bit type, and what was measured is of the precision that
-/// units compute in.
-void check_mixed_precision(Map& options, const Fsdp& fsdp, const CostChoice& choice,
-                           const Scenario& scenario) {
-  if (!fsdp.param_dtype || scenario.model.units.empty()) return;
-  const Precision computes = computes_in(fsdp, scenario.precision);
-  const bool autocast_fp16 = scenario.precision == Precision::fp16;
-  const bool computes_fp16 = computes == Precision::fp16_pure_autocast || computes == Precision::fp16;
-  if (is_autocast(computes) && autocast_fp16 != computes_fp16) {
-    options.require("param_dtype")
-        .fail(fmt::format("model.precision: {} is autocast in another 16-bit type",
-                          to_string(scenario.precision)),
-              autocast_fp16 ? "param_dtype: fp16" : "param_dtype: bf16");
-  }
-  const bool measured = choice.profile || !choice.transfer_from.empty();
-  if (measured && computes != computed_in(scenario.precision)) {
-    options.require("param_dtype")
-        .fail(fmt::format("the model's costs were measured in {}; with this its units compute in {}",
-                          to_string(computed_in(scenario.precision)), to_string(computes)),
-              "leave it out, or take computed costs of a built-in network by model.costs: analytic");
-  }
-}
-
-void check_parameter_server(Map& options, const ParameterServer& ps, const Cluster& cluster) {
-  const std::size_t workers = worker_count(ps, cluster);
-  if (static_cast<std::size_t>(ps.backup_workers) >= workers) {
-    options.require("backup_workers")
-        .fail(fmt::format("{} of {} workers as backup leave none whose gradients count",
-                          ps.backup_workers, workers));
-  }
-  if (static_cast<std::size_t>(ps.sampled_workers) > workers) {
-    options.require("sampled_workers")
-        .fail(fmt::format("the cluster has {} workers", workers),
-              fmt::format("at most {}", workers));
-  }
-  if (ps.server_host.empty() || ps.server_host == "worker") return;
-  std::vector<std::string> names = {"worker"};
-  for (const NodeGroup& group : cluster.groups) {
-    if (!group.name.empty()) names.push_back(group.name);
-  }
-  options.require("server_host").as_choice(names);
-}
-
 std::shared_ptr<const CommProfile> load_comm_profile(const Cluster& cluster) {
   if (cluster.comm_profile.empty()) return nullptr;
   CommProfile profile = read_comm_profile(Document::load(cluster.comm_profile)->root());
   profile.links_assumed = !profile.links;
   if (!profile.links && cluster.gpu_count() > 0) profile.links = links_of(cluster);
   return std::make_shared<const CommProfile>(std::move(profile));
-}
-
-/// A measured whole step tells about the GPU that it was measured on, and no GPU computes faster
-/// than its peak.
-void check_whole_step(const Value& model, const Scenario& scenario) {
-  const NodeGroup* first = nullptr;
-  const Value place = model.as_map().at_key("measured");
-  for (const NodeGroup& group : scenario.cluster.groups) {
-    if (group.node.gpus == 0) continue;
-    if (first == nullptr) first = &group;
-    if (group.node.gpu.name == first->node.gpu.name) continue;
-    place.fail(fmt::format("measured on which GPU? The cluster has {} and {}",
-                           first->node.gpu.name, group.node.gpu.name),
-               "take a cluster of one kind of GPU, or leave it out");
-  }
-  const WholeStep& measured = *scenario.whole_step;
-  const auto asked = asked_of_peak(measured, scenario.model, first->node.gpu, scenario.precision,
-                                   scenario.checkpointed);
-  if (!asked || asked->least <= asked->peak) return;
-  place.fail(
-      fmt::format("{:.6g} samples/s of {} on {} {} are {} a GPU, {:.0f} % of its {} peak of {}",
-                  measured.samples_per_s, scenario.model.name, measured.gpus,
-                  first->node.gpu.name, format(asked->asked), 100 * (asked->asked / asked->peak),
-                  to_string(scenario.precision), format(asked->peak)),
-      "check model, sequence or image, precision and GPU; of several GPUs' figure say how many: "
-      "`gpus: 8`");
-}
-
-bool has_given_times(const Model& model) {
-  return std::ranges::any_of(model.units,
-                             [](const Unit& unit) { return unit.forward.has_value(); });
-}
-
-/// Times without `measured_at` hold for the batch, precision and GPU beside which they were
-/// written. What comes from elsewhere (--set, a study's axis) makes them another question.
-void check_given_times(const Value& model, const Value& cluster) {
-  Map map = model.as_map();
-  const std::string written = map.require("units").file();
-  const auto refuse = [&](Map& section, const char* key) {
-    if (!section.has(key) || section.require(key).file() == written) return;
-    section.require(key).fail(
-        "the times of model.units hold for the batch, precision and GPU of their own file",
-        "say what they were measured at, for example `measured_at: {batch_per_gpu: 4, gpu: A10G}` "
-        "in the model, and they are scaled");
-  };
-  for (const char* key : {"batch_per_gpu", "precision"}) refuse(map, key);
-  if (!cluster.is_map()) return;
-  Map machines = cluster.as_map();
-  refuse(machines, "use");
-  if (!machines.has("node") || !machines.require("node").is_map()) return;
-  Map node = machines.require("node").as_map();
-  refuse(node, "gpu");
 }
 
 /// The costs of one node group's GPU for so many samples, before a measured whole step has its say.
@@ -242,19 +138,6 @@ std::string to_string(FidelityChoice choice) {
       return "folded";
   }
   return "?";
-}
-
-void check_strategy_section(const Value& value, const CostChoice& choice,
-                            const Scenario& scenario) {
-  Map named = value.as_map();
-  Map options = named.require(named.keys().front()).as_map();
-  if (const auto* fsdp = std::get_if<Fsdp>(&scenario.strategy)) {
-    check_fsdp(options, *fsdp, scenario.cluster);
-    check_mixed_precision(options, *fsdp, choice, scenario);
-  }
-  if (const auto* ps = std::get_if<ParameterServer>(&scenario.strategy)) {
-    check_parameter_server(options, *ps, scenario.cluster);
-  }
 }
 
 namespace {

@@ -82,6 +82,17 @@ int nodes_with_gpus(const Cluster& cluster);
 /// checked where the strategy's keys stand.
 void check_strategy_section(const Value& value, const CostChoice& choice, const Scenario& scenario);
 
+/// A measured whole step tells about the GPU that it was measured on, and no GPU computes faster
+/// than its peak. `model` is the section.
+void check_whole_step(const Value& model, const Scenario& scenario);
+
+/// Whether units' times are given instead of computed.
+bool has_given_times(const Model& model);
+
+/// Times without `measured_at` hold for the batch, precision and GPU beside which they were
+/// written. What comes from elsewhere (--set, a study's axis) makes them another question.
+void check_given_times(const Value& model, const Value& cluster);
+
 /// A number in [low, high]; `fallback` where the key is missing.
 double number_within(Map& map, const std::string& key, double fallback, double low, double high);
 

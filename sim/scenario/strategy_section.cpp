@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <variant>
+
+#include "scenario/sections.hpp"
+#include "strategy/server_host.hpp"
+
+namespace rehearse {
+namespace {
+
+void check_fsdp(Map& options, const Fsdp& fsdp, const Cluster& cluster) {
+  if (fsdp.shard_group == 0) return;
+  const std::size_t ranks = cluster.gpu_count();
+  if (ranks % static_cast<std::size_t>(fsdp.shard_group) == 0) return;
+  options.require("shard_group")
+      .fail(fmt::format("{} ranks do not divide into groups of {}", ranks, fsdp.shard_group));
+}
+
+/// Autocast and param_dtype are of one 16-bit type, and what was measured is of the precision that
+/// units compute in.
+void check_mixed_precision(Map& options, const Fsdp& fsdp, const CostChoice& choice,
+                           const Scenario& scenario) {
+  if (!fsdp.param_dtype || scenario.model.units.empty()) return;
+  const Precision computes = computes_in(fsdp, scenario.precision);
+  const bool autocast_fp16 = scenario.precision == Precision::fp16;
+  const bool computes_fp16 = computes == Precision::fp16_pure_autocast || computes == Precision::fp16;
+  if (is_autocast(computes) && autocast_fp16 != computes_fp16) {
+    options.require("param_dtype")
+        .fail(fmt::format("model.precision: {} is autocast in another 16-bit type",
+                          to_string(scenario.precision)),
+              autocast_fp16 ? "param_dtype: fp16" : "param_dtype: bf16");
+  }
+  const bool measured = choice.profile || !choice.transfer_from.empty();
+  if (measured && computes != computed_in(scenario.precision)) {
+    options.require("param_dtype")
+        .fail(fmt::format("the model's costs were measured in {}; with this its units compute in {}",
+                          to_string(computed_in(scenario.precision)), to_string(computes)),
+              "leave it out, or take computed costs of a built-in network by model.costs: analytic");
+  }
+}
+
+void check_parameter_server(Map& options, const ParameterServer& ps, const Cluster& cluster) {
+  const std::size_t workers = worker_count(ps, cluster);
+  if (static_cast<std::size_t>(ps.backup_workers) >= workers) {
+    options.require("backup_workers")
+        .fail(fmt::format("{} of {} workers as backup leave none whose gradients count",
+                          ps.backup_workers, workers));
+  }
+  if (static_cast<std::size_t>(ps.sampled_workers) > workers) {
+    options.require("sampled_workers")
+        .fail(fmt::format("the cluster has {} workers", workers),
+              fmt::format("at most {}", workers));
+  }
+  if (ps.server_host.empty() || ps.server_host == "worker") return;
+  std::vector<std::string> names = {"worker"};
+  for (const NodeGroup& group : cluster.groups) {
+    if (!group.name.empty()) names.push_back(group.name);
+  }
+  options.require("server_host").as_choice(names);
+}
+
+}  // namespace
+
+void check_strategy_section(const Value& value, const CostChoice& choice,
+                            const Scenario& scenario) {
+  Map named = value.as_map();
+  Map options = named.require(named.keys().front()).as_map();
+  if (const auto* fsdp = std::get_if<Fsdp>(&scenario.strategy)) {
+    check_fsdp(options, *fsdp, scenario.cluster);
+    check_mixed_precision(options, *fsdp, choice, scenario);
+  }
+  if (const auto* ps = std::get_if<ParameterServer>(&scenario.strategy)) {
+    check_parameter_server(options, *ps, scenario.cluster);
+  }
+}
+
+}  // namespace rehearse
