@@ -67,6 +67,17 @@ const Node* with_unsaid_transport(const Cluster& cluster) {
   return nullptr;
 }
 
+/// TCP of whose rate nobody says more than that it is TCP, where the NIC could give more.
+const Node* with_unknown_tcp_rate(const Cluster& cluster) {
+  for (const NodeGroup& group : cluster.groups) {
+    const NicTransport& transport = group.node.transport;
+    if (group.node.nics > 0 && transport.stated && !transport.rate_known &&
+        transport.rate < group.node.nic_bandwidth)
+      return &group.node;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::string communication_basis(const Scenario& scenario,
@@ -111,6 +122,14 @@ std::vector<std::string> communication_outside(const Scenario& scenario,
     reasons.push_back(fmt::format("network: the NICs' transport is not said: {} at {}{}",
                                   to_string(unsaid->transport.kind), format(unsaid->nic_bandwidth),
                                   tcp ? "; the interval holds rdma, too" : ""));
+  }
+  const Node* slow = with_unknown_tcp_rate(scenario.cluster);
+  if (slow && !sockets && crosses_nodes(answers, false)) {
+    // It decides more than what else is unknown, so it stands first.
+    reasons.insert(reasons.begin(), fmt::format(
+        "network: TCP taken to reach {} of a NIC's {}, as two measured machines did; the interval "
+        "holds all of it (transport: {{tcp: {{rate: ...}}}} says it)",
+        format(slow->transport.rate), format(slow->nic_bandwidth)));
   }
   return reasons;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "scenario/speed_spread.hpp"
 #include "schedule/jitter.hpp"
@@ -148,13 +149,16 @@ RunPlan with_another_fleet(const Scenario& scenario, const RunPlan& plan, double
   return another;
 }
 
-/// NICs of less than 100 Gbit/s of which nobody says whether they go over TCP may do either.
+/// NICs of less than 100 Gbit/s of which nobody says whether they go over TCP may do either. Those
+/// that do may reach all of their rate where nobody says what they reach.
 void take_transport(Cluster& cluster, double shift) {
   const auto kind = shift < 0 ? NicTransport::Kind::rdma : NicTransport::Kind::tcp;
   for (NodeGroup& group : cluster.groups) {
     NicTransport& transport = group.node.transport;
     if (!transport.stated && transport.kind == NicTransport::Kind::tcp)
       transport = transport_of(kind);
+    else if (shift < 0 && !transport.rate_known)
+      transport.rate = BytesPerSecond(std::numeric_limits<double>::infinity());
   }
 }
 

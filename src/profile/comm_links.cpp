@@ -19,7 +19,10 @@ NicTransport read_named(NicTransport::Kind kind, const Value& value) {
     transport.efficiency = efficiency->as_positive_number();
     if (transport.efficiency > 1) efficiency->fail("expected a share of the NIC's rate, at most 1");
   }
-  if (const auto rate = map.optional("rate")) transport.rate = rate->as_bytes_per_second();
+  if (const auto rate = map.optional("rate")) {
+    transport.rate = rate->as_bytes_per_second();
+    transport.rate_known = true;
+  }
   if (const auto each = map.optional("per_message")) transport.per_message = each->as_seconds();
   map.finish();
   return transport;
@@ -59,7 +62,10 @@ class Differences {
 
 NicTransport transport_of(NicTransport::Kind kind) {
   if (kind == NicTransport::Kind::rdma) return {.kind = kind, .per_message = Seconds(7e-6)};
-  return {.kind = kind, .rate = BytesPerSecond(1.9e9), .per_message = Seconds(28e-6)};
+  return {.kind = kind,
+          .rate = BytesPerSecond(1.9e9),
+          .per_message = Seconds(28e-6),
+          .rate_known = false};
 }
 
 NicTransport usual_transport(BytesPerSecond nic) {

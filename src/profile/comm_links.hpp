@@ -34,7 +34,8 @@ struct NicTransport {
   /// What each step of a collective between nodes takes beside the NIC's latency: NCCL's proxy
   /// thread, and over TCP the copies and system calls.
   Seconds per_message{0};
-  bool stated = true;  ///< false: chosen by the NIC's rate
+  bool stated = true;       ///< false: chosen by the NIC's rate
+  bool rate_known = true;  ///< false: `rate` is one measured machine's, and more sockets reach more
 
   bool operator==(const NicTransport& other) const {
     return kind == other.kind && efficiency == other.efficiency && rate == other.rate &&
@@ -45,7 +46,8 @@ struct NicTransport {
 /// RDMA (InfiniBand, RoCE, EFA): all of the NIC's rate, and 7 us a step: a step of NCCL's LL takes
 /// about 10 us where the wire takes 3. TCP: at most 1.9 GB/s a NIC and 28 us a step: nccl-tests
 /// between two nodes over sockets reach 2.0 GB/s at 1 GiB and take 99 us at 4 bytes (aws-do-eks,
-/// karpenter). Horovod's VGG-16 on 25 Gbit/s agrees (its pull request 44).
+/// karpenter). Horovod's VGG-16 on 25 Gbit/s agrees (its pull request 44). That rate is of two
+/// machines; NCCL opens up to 64 sockets where it is told to, so that the NIC's own is the most.
 NicTransport transport_of(NicTransport::Kind kind);
 /// Where nobody says: TCP below 100 Gbit/s, where NICs mostly are Ethernet's; RDMA from there on.
 NicTransport usual_transport(BytesPerSecond nic);
