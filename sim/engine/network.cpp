@@ -114,6 +114,7 @@ Network::Network(const Cluster& cluster, const std::vector<Port>& used, Pace pac
   for (const Port& port : used) indices_.emplace(port, static_cast<std::uint32_t>(indices_.size()));
   check(indices_.size() == used.size(), "a port is named twice");
   hosts_.resize(used.size());
+  staging_.resize(used.size());
   add_zones(cluster, used);
   cables_ = shaped_cables(cluster.fabric);
   s4u::Activity::on_completion_cb([this](const s4u::Activity& activity) {
@@ -139,17 +140,23 @@ void Network::add_port(s4u::NetZone* zone, const Port& port, const Cluster& clus
       s4u::LinkInRoute(zone->create_link(name + " out", rate)->set_latency(0.0))};
   const std::vector<s4u::LinkInRoute> down{
       s4u::LinkInRoute(zone->create_link(name + " in", rate)->set_latency(0.0))};
-  if (port.kind == PortKind::pcie && staged(cluster, {port, port})) {
-    void*& memory = host_memory_[port.node];
-    const double rate_of_all = staging_rate(cluster.node(port.node)).value() * kUnitsPerByte;
-    if (!memory)
-      memory = zone->create_link("memory@" + std::to_string(port.node.index()), rate_of_all)
-                   ->set_latency(0.0);
-    up.emplace_back(static_cast<s4u::Link*>(memory));
-  }
   zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, up, false);
   zone->add_route(nullptr, host->get_netpoint(), nullptr, nullptr, down, false);
-  hosts_[indices_.at(port)] = host;
+  const std::uint32_t index = indices_.at(port);
+  hosts_[index] = host;
+  if (port.kind != PortKind::pcie || !staged(cluster, {port, port})) return;
+  void*& memory = host_memory_[port.node];
+  const double rate_of_all = staging_rate(cluster.node(port.node)).value() * kUnitsPerByte;
+  if (!memory)
+    memory = zone->create_link("memory@" + std::to_string(port.node.index()), rate_of_all)
+                 ->set_latency(0.0);
+  // A star has a way out of a host for all of its flows. Those that are staged leave from a second
+  // host at the same port; copies to the host itself are not passed on, and take the first one's.
+  up.emplace_back(static_cast<s4u::Link*>(memory));
+  s4u::Host* staging = zone->create_host(name + " staged", 1.0);
+  zone->add_route(staging->get_netpoint(), nullptr, nullptr, nullptr, up, false);
+  zone->add_route(nullptr, staging->get_netpoint(), nullptr, nullptr, down, false);
+  staging_[index] = {staging, memory};
 }
 
 void Network::add_zones(const Cluster& cluster, const std::vector<Port>& used) {
@@ -231,6 +238,12 @@ std::span<const std::uint32_t> Network::cables_between(std::uint32_t source, std
   return way->second;
 }
 
+s4u::Host* Network::source_host(std::uint32_t source, std::uint32_t target) const {
+  const Staging& from = staging_[source];
+  const bool passed_on = from.memory != nullptr && from.memory == staging_[target].memory;
+  return passed_on ? from.host : hosts_[source];
+}
+
 void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token) {
   if (buckets_.any()) {
     size = buckets_.start(source, target, cables_between(source, target), size, now());
@@ -245,7 +258,7 @@ void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size,
     free_flows_.pop_back();
     flows_[slot] = {token, source, target};
   }
-  s4u::CommPtr flow = s4u::Comm::sendto_init(hosts_[source], hosts_[target]);
+  s4u::CommPtr flow = s4u::Comm::sendto_init(source_host(source, target), hosts_[target]);
   const double units = std::max(1.0, std::round(size.value() * kUnitsPerByte));
   check(units < 0x1p63, "a flow of more bytes than can be counted");
   flow->set_payload_size(static_cast<std::uint64_t>(units));

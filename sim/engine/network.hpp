@@ -85,7 +85,14 @@ class Network {
   Callback on_token_;
   std::unique_ptr<simgrid::s4u::Engine> engine_;
   std::map<Port, std::uint32_t> indices_;
+  /// Where what the host's memory passes on to another GPU of the node leaves a port.
+  struct Staging {
+    simgrid::s4u::Host* host = nullptr;
+    const void* memory = nullptr;  ///< the node's: its s4u::Link
+  };
+  simgrid::s4u::Host* source_host(std::uint32_t source, std::uint32_t target) const;
   std::vector<simgrid::s4u::Host*> hosts_;
+  std::vector<Staging> staging_;  // by port
   std::map<NodeId, void*> host_memory_;  // s4u::Link of nodes that stage
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::uint64_t sequence_ = 0;

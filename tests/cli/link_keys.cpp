@@ -174,5 +174,38 @@ BOOST_AUTO_TEST_CASE(tcp_and_rdma_are_told_apart_as_published) {
                       "network: the NICs' transport is not said: tcp at 3.13 GB/s"));
 }
 
+// What TCP reaches of a fast NIC is known of two machines alone: that decides the answer, is named,
+// and the interval holds the NIC's own rate.
+BOOST_AUTO_TEST_CASE(what_tcp_is_taken_to_reach_is_named_and_uncertain) {
+  const auto at = [](const std::string& transport) {
+    return report_of("nodes: 2, node: {gpus: 1, gpu: A100-SXM-80, nic: 200Gbps, transport: " +
+                         transport + "}",
+                     "ddp: {}", "use: gpt2_xl, batch_per_gpu: 1, precision: bf16, sequence: 512");
+  };
+  const Json tcp = at("tcp"), whole = at("{tcp: {rate: 25GBps}}"), known = at("{tcp: {rate: 1.9GBps}}");
+  BOOST_TEST(tcp.at("step_time_s") == known.at("step_time_s"));
+  BOOST_TEST(tcp.at("intervals").at("step_time_s")[0].get<double>() <=
+             whole.at("step_time_s").get<double>());
+  BOOST_TEST(known.at("intervals").at("step_time_s")[0].get<double>() >
+             whole.at("step_time_s").get<double>());
+  const std::string said = "network: TCP taken to reach 1.90 GB/s of a NIC's 25.0 GB/s";
+  BOOST_TEST(contains(tcp.at("outside_calibration"), said));
+  BOOST_TEST(!contains(known.at("outside_calibration"), said));
+}
+
+// What the host's memory passes on between GPUs is staged; what ends in it is not.
+BOOST_AUTO_TEST_CASE(copies_to_the_host_are_not_staged) {
+  const auto step = [](const std::string& rate, const std::string& strategy) {
+    return report_of("nodes: 1, node: {gpus: 4, gpu: A10G, pcie: 24GBps, pcie_peer_to_peer: false, "
+                     "host_bandwidth: 200GBps, staged_rate: " + rate + "}",
+                     strategy, "use: gpt2, batch_per_gpu: 1, precision: bf16, sequence: 128")
+        .at("step_time_s")
+        .get<double>();
+  };
+  const std::string server = "ps: {servers: 1, server_host: worker, apply_rate: 100GBps}";
+  BOOST_TEST(step("1GBps", server) == step("21GBps", server));
+  BOOST_TEST(step("1GBps", "ddp: {}") > 2 * step("21GBps", "ddp: {}"));
+}
+
 }  // namespace
 }  // namespace rehearse
