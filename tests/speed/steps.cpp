@@ -16,7 +16,7 @@
 #include "engine/engine.hpp"
 #include "raw_flows.hpp"
 
-namespace rehearse::bench {
+namespace rehearse::speed {
 namespace {
 
 struct Case {
@@ -147,7 +147,7 @@ void print_table(int repetitions) {
 }
 
 }  // namespace
-}  // namespace rehearse::bench
+}  // namespace rehearse::speed
 
 int main(int argc, char** argv) {
   const int repetitions = argc > 1 ? std::atoi(argv[1]) : 3;
@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    rehearse::bench::print_table(repetitions);
+    rehearse::speed::print_table(repetitions);
   } catch (const rehearse::Error& error) {
     fmt::print(stderr, "{}\n", error.what());
     return static_cast<int>(error.code());

@@ -3,7 +3,7 @@
 #include <simgrid/s4u.hpp>
 #include <string>
 
-namespace rehearse::bench {
+namespace rehearse::speed {
 
 namespace s4u = simgrid::s4u;
 
@@ -57,4 +57,4 @@ double play_raw_flows(const std::vector<double>& rates,
   return s4u::Engine::get_clock();
 }
 
-}  // namespace rehearse::bench
+}  // namespace rehearse::speed

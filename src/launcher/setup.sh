@@ -11,7 +11,7 @@ debian_torch=(libtorch-dev libopenblas0-pthread)
 
 # needs_build STAMP: whether a source is newer than the last build.
 needs_build() {
-  [[ ! -e $1 ]] || [[ -n $(find "$root"/{src,sim,calibrate,cmake,CMakeLists.txt,CMakePresets.json} \
+  [[ ! -e $1 ]] || [[ -n $(find "$root"/{src,sim,calibrate,CMakeLists.txt,CMakePresets.json} \
     -newer "$1" -print -quit) ]]
 }
 

@@ -8,7 +8,7 @@
 #include "base/random.hpp"
 #include "memory/caching_allocator.hpp"
 
-namespace rehearse::bench {
+namespace rehearse::speed {
 namespace {
 
 constexpr int kRounds = 3000, kTaken = 300;
@@ -49,11 +49,11 @@ void measure(const char* name, const AllocatorSettings& settings) {
 }
 
 }  // namespace
-}  // namespace rehearse::bench
+}  // namespace rehearse::speed
 
 int main() {
   rehearse::AllocatorSettings settings;
-  rehearse::bench::measure("defaults", settings);
+  rehearse::speed::measure("defaults", settings);
   settings.expandable_segments = true;
-  rehearse::bench::measure("expandable segments", settings);
+  rehearse::speed::measure("expandable segments", settings);
 }

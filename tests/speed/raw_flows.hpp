@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace rehearse::bench {
+namespace rehearse::speed {
 
 /// One flow between two numbered ports.
 struct RawFlow {
@@ -17,4 +17,4 @@ struct RawFlow {
 double play_raw_flows(const std::vector<double>& rates,
                       const std::vector<std::vector<RawFlow>>& batches);
 
-}  // namespace rehearse::bench
+}  // namespace rehearse::speed
