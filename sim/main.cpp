@@ -16,13 +16,19 @@
 namespace rehearse {
 namespace {
 
-void add_list(CLI::App& app, std::string& what) {
-  CLI::App* list = app.add_subcommand("list", "What can be named in a scenario");
-  list->add_option("WHAT", what, "models, clusters, strategies, profiles, scenarios or studies")
+void add_list(CLI::App& app, ListCommand& command) {
+  CLI::App* list = app.add_subcommand("list", "What can be named in a scenario, and every key");
+  list->add_option("WHAT", command.what, "models, clusters, gpus, strategies, optimizers,\n"
+                   "profiles, scenarios, studies, plans or keys")
       ->required()
-      ->check(one_of({"models", "clusters", "strategies", "profiles", "scenarios", "studies"}))
+      ->check(one_of(list_names()))
       ->type_name("");
-  list->callback([&what] { list_command(what); });
+  list->add_option("PREFIX", command.prefix, "Of keys: those that begin so, such as strategy.ddp")
+      ->type_name("");
+  list->add_option("--format", command.format, "Of keys: text or markdown")
+      ->check(one_of({"text", "markdown"}))
+      ->type_name("");
+  list->callback([&command] { list_command(command); });
 }
 
 /// Parses the command line and runs the subcommand that it names.
@@ -36,7 +42,7 @@ ExitCode run_command_line(int argc, char** argv) {
   ExplainCommand explain;
   ForecastCommand forecast;
   CurvesCommand curves;
-  std::string what;
+  ListCommand list;
   ImportCommand import;
   ValidateCommand validate;
   SweepCommand sweep;
@@ -47,7 +53,7 @@ ExitCode run_command_line(int argc, char** argv) {
   add_explain(app, explain);
   add_forecast(app, forecast);
   add_curves(app, curves);
-  add_list(app, what);
+  add_list(app, list);
   add_import(app, import);
   add_validate(app, validate);
   add_sweep(app, sweep);

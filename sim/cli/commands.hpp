@@ -90,9 +90,14 @@ struct CurvesCommand {
 };
 void curves_command(const CurvesCommand& command);
 
-/// `rehearse list models|clusters|strategies|profiles|scenarios|studies`: a name and a line about
-/// each.
-void list_command(const std::string& what);
+/// `rehearse list WHAT`: a name and a line about each; of keys their whole reference.
+struct ListCommand {
+  std::string what;             ///< one of list_names()
+  std::string prefix;           ///< of keys: how they begin
+  std::string format = "text";  ///< of keys: text or markdown
+};
+const std::vector<std::string>& list_names();
+void list_command(const ListCommand& command);
 
 /// `rehearse import nccl-tests FILE...` and `rehearse import points FILE...`: a communication
 /// profile from measurements.

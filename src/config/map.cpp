@@ -4,6 +4,7 @@
 
 #include "config/document.hpp"
 #include "config/document_node.hpp"
+#include "config/key_log.hpp"
 #include "config/mistakes.hpp"
 
 namespace rehearse {
@@ -14,6 +15,7 @@ std::string Map::path_of(const std::string& key) const {
 
 std::optional<Value> Map::optional(const std::string& key) {
   asked_.insert(key);
+  if (KeyLog* const log = KeyLog::current()) log->use(where_.document_->name(), path_of(key));
   const DocumentEntry* entry = where_.node_->find(key);
   if (entry == nullptr) return std::nullopt;
   return Value(where_.document_, &entry->value, path_of(key));
@@ -76,6 +78,8 @@ void Map::finish() const {
 void Map::take_default(const std::string& key, const std::string& value) const {
   std::string line = path_of(key) + " = " + value;
   const Document& document = *where_.document_;
+  if (KeyLog* const log = KeyLog::current())
+    log->use(document.name(), path_of(key)).defaults.insert(value);
   if (document.defaults_seen_.insert(line).second)
     document.defaults_taken_.push_back(std::move(line));
 }

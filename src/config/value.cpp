@@ -10,6 +10,7 @@
 #include "base/number.hpp"
 #include "config/document.hpp"
 #include "config/document_node.hpp"
+#include "config/key_log.hpp"
 #include "config/mistakes.hpp"
 
 namespace rehearse {
@@ -133,6 +134,13 @@ Quantity require_quantity(const Value& value, const DocumentNode& node, const ch
   return Quantity(1);
 }
 
+/// Notes what a value is read as, where someone wants to know.
+template <class... Parts>
+void read_as(const Value& value, fmt::format_string<Parts...> type, Parts&&... parts) {
+  if (KeyLog* const log = KeyLog::current())
+    log->use(value.file(), value.path()).types.insert(fmt::format(type, std::forward<Parts>(parts)...));
+}
+
 }  // namespace
 
 bool Value::is_map() const { return node_->kind == Kind::map; }
@@ -141,6 +149,7 @@ bool Value::is_scalar() const { return node_->kind == Kind::scalar; }
 bool Value::is_null() const { return node_->kind == Kind::null; }
 
 Map Value::as_map() const {
+  read_as(*this, "map");
   if (is_map()) return Map(*this);
   std::string remedy;
   if (is_null()) remedy = "give it keys, or write {} where it needs none";
@@ -156,6 +165,7 @@ Map Value::stand_in() const {
 }
 
 std::vector<Value> Value::as_list() const {
+  read_as(*this, "list");
   if (!is_list()) {
     mistake("expected a list; got " + got(*node_), is_null() ? "write [] for an empty list" : "");
     return {};
@@ -170,11 +180,13 @@ std::vector<Value> Value::as_list() const {
 }
 
 std::string Value::as_string() const {
+  read_as(*this, "text");
   if (!is_scalar()) mistake("expected a text; got " + got(*node_));
   return node_->text;
 }
 
 bool Value::as_bool() const {
+  read_as(*this, "true or false");
   const bool plain = is_scalar() && !node_->quoted;
   if (plain && node_->text == "true") return true;
   if (plain && node_->text == "false") return false;
@@ -185,20 +197,24 @@ bool Value::as_bool() const {
 }
 
 double Value::as_number() const {
+  read_as(*this, "number");
   return require_number(*this, *node_, "a number", [](double) { return true; });
 }
 
 double Value::as_positive_number() const {
+  read_as(*this, "number > 0");
   return require_number(*this, *node_, "a positive number",
                         [](double number) { return number > 0; });
 }
 
 double Value::as_non_negative_number() const {
+  read_as(*this, "number >= 0");
   return require_number(*this, *node_, "a number of at least 0",
                         [](double number) { return number >= 0; });
 }
 
 std::int64_t Value::as_integer(std::int64_t low, std::int64_t high) const {
+  read_as(*this, "integer >= {}", low);
   const bool plain = is_scalar() && !node_->quoted && decimal_number(node_->text).has_value();
   std::int64_t integer = 0;
   if (plain) {
@@ -213,18 +229,21 @@ std::int64_t Value::as_integer(std::int64_t low, std::int64_t high) const {
 }
 
 Seconds Value::as_seconds() const {
+  read_as(*this, "time");
   return require_quantity<Seconds>(
       *this, *node_, "a time with its unit, such as \"5us\" or \"1.5ms\"",
       {parse_seconds, corrected_seconds, Seconds(0), kLongest});
 }
 
 Bytes Value::as_bytes() const {
+  read_as(*this, "size");
   return require_quantity<Bytes>(
       *this, *node_, "a size with its unit, such as \"25MiB\" or \"80GB\"",
       {parse_bytes, corrected_bytes, Bytes(0), kLargest});
 }
 
 BytesPerSecond Value::as_bytes_per_second() const {
+  read_as(*this, "data rate");
   const auto rate = require_quantity<BytesPerSecond>(
       *this, *node_, "a data rate with its unit, such as \"25Gbps\" or \"300GBps\"",
       {parse_bytes_per_second, corrected_bytes_per_second, kSlowestLink, kFastestLink});
@@ -234,6 +253,7 @@ BytesPerSecond Value::as_bytes_per_second() const {
 }
 
 FlopsPerSecond Value::as_flops_per_second() const {
+  read_as(*this, "arithmetic rate");
   const auto rate = require_quantity<FlopsPerSecond>(
       *this, *node_, "an arithmetic rate with its unit, such as \"19.5TFLOPs\" or \"312TFLOP/s\"",
       {parse_flops_per_second, corrected_flops_per_second, kSlowest, kFastest});
@@ -243,6 +263,7 @@ FlopsPerSecond Value::as_flops_per_second() const {
 }
 
 std::string Value::as_choice(const std::vector<std::string>& names) const {
+  read_as(*this, "{}", fmt::join(names, " | "));
   const std::string text = is_scalar() ? node_->text : "";
   for (const std::string& name : names) {
     if (is_scalar() && name == text) return name;

@@ -1,0 +1,109 @@
+#include "keys/keys.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rehearse {
+namespace {
+
+const char* const kIntroduction =
+    R"(# Every key of every file
+
+This page is generated from the code (`sim/keys`); a test holds it against what the readers accept.
+`rehearse list keys PREFIX` prints a part of it, and this writes it anew:
+
+```sh
+./rehearse list keys --format markdown > scenarios/keys.md
+```
+
+A key's path has a dot between levels; `--set strategy.ddp.bucket_cap_mb=50` changes any of a
+scenario's. `[]` stands for each item of a list, `NAME` and `KEY` for any name.
+
+| type | is written as |
+|---|---|
+| time | a number with its unit: `5us`, `1.5ms`, `30s`, `10min`, `8h` |
+| size | bytes with their unit: `25MiB`, `80GB` |
+| data rate | `25Gbps` (bits) or `300GBps` (bytes) per second |
+| arithmetic rate | `312TFLOPs` |
+| text (W, kW) | power: `700W`, `1.2kW` |
+| as X | takes the same keys and values as X |
+
+A default in parentheses depends on what it says. Every default that a run took stands in its JSON
+report under `assumptions`. Keys of files other than scenarios begin with the kind of their file:
+`study/vary`.
+)";
+
+std::string_view source_of(const KeySection& section, const Key& key) {
+  return key.source.empty() ? section.source : key.source;
+}
+
+/// "number > 0 (MiB)": the type, and what stands in its parentheses.
+struct TypeAndUnit {
+  std::string type, unit;
+};
+
+TypeAndUnit split(std::string_view type) {
+  const std::size_t open = type.find(" (");
+  if (open == std::string_view::npos || type.back() != ')') return {std::string(type), ""};
+  const std::string_view unit = type.substr(open + 2, type.size() - open - 3);
+  if (unit.find('(') != std::string_view::npos) return {std::string(type), ""};
+  return {std::string(type.substr(0, open)), std::string(unit)};
+}
+
+std::string cell(std::string_view text) {
+  std::string result;
+  for (const char c : text) result += c == '|' ? std::string("\\|") : std::string(1, c);
+  return result;
+}
+
+std::string section_markdown(const KeySection& section) {
+  std::string text = fmt::format(
+      "\n## {}\nRead by `{}`.\n\n| key | type | unit | default | source | meaning |\n"
+      "|---|---|---|---|---|---|\n",
+      section.title, section.code);
+  for (const Key& key : section.keys) {
+    const TypeAndUnit parts = split(key.type);
+    text += fmt::format("| `{}{}` | {} | {} | {} | {} | {} |\n", section.prefix, key.name,
+                        cell(parts.type), parts.unit, key.fallback == "-" ? "" : key.fallback,
+                        source_of(section, key), cell(key.meaning));
+  }
+  return text;
+}
+
+}  // namespace
+
+const std::vector<KeySection>& key_sections() {
+  static const std::vector<KeySection> kAll = [] {
+    std::vector<KeySection> all;
+    for (const auto part : {scenario_keys, strategy_keys, training_keys, cluster_keys, study_keys,
+                            profile_keys, measurement_keys})
+      std::ranges::move(part(), std::back_inserter(all));
+    return all;
+  }();
+  return kAll;
+}
+
+std::string keys_text(std::string_view prefix) {
+  std::string text;
+  for (const KeySection& section : key_sections()) {
+    for (const Key& key : section.keys) {
+      const std::string path = fmt::format("{}{}", section.prefix, key.name);
+      if (!path.starts_with(prefix)) continue;
+      const bool has_default = key.fallback != "-" && key.fallback != "required";
+      text += fmt::format("{}{}{}\n    {}{}; {}\n    {}\n", path, has_default ? " = " : "",
+                          has_default ? key.fallback : "", key.type,
+                          key.fallback == "required" ? ", required" : "",
+                          source_of(section, key), key.meaning);
+    }
+  }
+  return text;
+}
+
+std::string keys_markdown() {
+  std::string text = kIntroduction;
+  for (const KeySection& section : key_sections()) text += section_markdown(section);
+  return text;
+}
+
+}  // namespace rehearse

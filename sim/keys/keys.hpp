@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rehearse {
+
+/// One key of a file. tests/keys holds type and default against what the reader does.
+struct Key {
+  std::string_view name;      ///< below its section; `[]` stands for each item, NAME for any name
+  std::string_view type;      ///< alternatives with " or "; the unit of a number in parentheses
+  std::string_view fallback;  ///< "required", "-" (nothing), the default, or words in parentheses
+  std::string_view meaning;
+  std::string_view source = "";  ///< who defined it; empty: as its section says
+};
+
+/// Keys that stand together, read by the same code.
+struct KeySection {
+  std::string_view prefix;  ///< "strategy.ddp."; of files other than scenarios "study/"
+  std::string_view title;
+  std::string_view source;  ///< who defined the keys and their defaults
+  std::string_view code;    ///< the files that read them, separated by spaces
+  std::vector<Key> keys;
+};
+
+/// Every key of every file that the program reads, in the order of the reference.
+const std::vector<KeySection>& key_sections();
+
+// Its parts. A new key is one more line in one of them.
+std::vector<KeySection> scenario_keys();
+std::vector<KeySection> strategy_keys();
+std::vector<KeySection> cluster_keys();
+std::vector<KeySection> training_keys();
+std::vector<KeySection> study_keys();
+std::vector<KeySection> profile_keys();
+std::vector<KeySection> measurement_keys();
+
+/// The keys that begin with `prefix`, as `rehearse list keys` prints them; empty if there are none.
+std::string keys_text(std::string_view prefix);
+/// The whole reference, as scenarios/keys.md has it.
+std::string keys_markdown();
+
+}  // namespace rehearse
