@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "cli/commands.hpp"
-#include "cli/simulate.hpp"
+#include "predict/predict.hpp"
 #include "cluster/cluster.hpp"
 #include "config/mistakes.hpp"
 #include "planner/plan.hpp"
@@ -21,7 +21,7 @@ using File = std::filesystem::path;
 std::string check_scenario(const File& file) {
   const Scenario scenario = read_scenario(file, {});
   if (Mistakes::current() == nullptr || Mistakes::current()->count() == 0)
-    plan_simulation(scenario);
+    machine_of(scenario);
   return "a scenario";
 }
 

@@ -8,8 +8,8 @@
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "cli/commands.hpp"
-#include "cli/measured_job.hpp"
-#include "cli/simulate.hpp"
+#include "predict/measured_job.hpp"
+#include "predict/predict.hpp"
 #include "convergence/curve.hpp"
 #include "convergence/fitted_curves.hpp"
 #include "html/html.hpp"
@@ -76,9 +76,9 @@ std::string simulate_pace(const ForecastCommand& command,
                           const std::vector<std::string>& overrides) {
   Scenario scenario = read_question(command.scenario, overrides);
   if (command.whole_run) scenario.run.until = RunUntil::steps;
-  const Prediction prediction = simulate(scenario, nullptr);
+  const Prediction prediction = predict(scenario);
   const RunFacts facts{.scenario = scenario,
-                       .schedule = prediction.plan.schedule,
+                       .schedule = prediction.machine.schedule,
                        .trace = prediction.trace,
                        .fidelity = {},
                        .provenance = {},

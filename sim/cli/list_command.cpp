@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/data_folder.hpp"
 #include "base/error.hpp"
-#include "base/sources.hpp"
 #include "cli/commands.hpp"
 #include "cluster/cluster.hpp"
 #include "cost/cost.hpp"
@@ -57,7 +57,7 @@ Rows profile_rows() {
 /// The files of a folder under the sources, by their descriptions.
 Rows described_files(const std::string& folder) {
   Rows rows;
-  for (const auto& file : yaml_files(source_folder() / folder)) {
+  for (const auto& file : yaml_files(data_folder() / folder)) {
     Map root = Document::load(file)->root().as_map();
     rows.emplace_back(file.stem().string(), root.string_or("description", ""));
   }

@@ -7,14 +7,15 @@
 #include "base/printable.hpp"
 #include "base/stop_signal.hpp"
 #include "cli/commands.hpp"
-#include "cli/plan_bounds.hpp"
 #include "cli/progress_bar.hpp"
-#include "cli/study_work.hpp"
+#include "cli/study_output.hpp"
 #include "html/html.hpp"
 #include "planner/plan_view.hpp"
+#include "planner/scenario_bounds.hpp"
 #include "profile/whole_file.hpp"
 #include "study/collect.hpp"
 #include "study/file_lock.hpp"
+#include "study/take_up.hpp"
 
 namespace rehearse {
 namespace {
@@ -28,15 +29,6 @@ ChildLimits limits_of(const PlanCommand& command) {
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   return {.jobs = command.jobs > 0 ? static_cast<std::size_t>(command.jobs) : cores,
           .stop = [] { return stop_signal() != 0; }};
-}
-
-PlanSimulator plan_simulator() {
-  PlanSimulator all{.simulator = quick_simulator(), .bound = {}};
-  all.bound = [program = all.simulator.program](const Document& scenario) {
-    return bound_of(scenario, program);
-  };
-  all.predict_if = predict_if;
-  return all;
 }
 
 PreparedPlan prepared(const PlanCommand& command, const PlanSimulator& with, bool shown) {
@@ -88,7 +80,7 @@ void plan_command(const PlanCommand& command) {
   if (command.fresh) ResultStore::remove(file);
   remove_temporaries(folder / "plan.json");
   ResultStore store(file);
-  take_up(store, plan.study.identity, plan.study.points, command.quiet);
+  tell_if_changed(take_up(store, plan.study.identity, plan.study.points), command.quiet);
   const PlanResult result = searched(command, std::move(plan), with, store, shown);
   const std::string json = plan_json(result);
   write_whole_file(folder / "plan.json", json);

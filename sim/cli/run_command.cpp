@@ -7,10 +7,10 @@
 #include "base/error.hpp"
 #include "base/printable.hpp"
 #include "cli/commands.hpp"
-#include "cli/measured_job.hpp"
-#include "cli/memory_advice.hpp"
-#include "cli/run_updates.hpp"
-#include "cli/simulate.hpp"
+#include "predict/measured_job.hpp"
+#include "predict/memory_advice.hpp"
+#include "predict/simulated_updates.hpp"
+#include "predict/predict.hpp"
 #include "html/html.hpp"
 #include "html/timeline.hpp"
 #include "report/json_view.hpp"
@@ -49,13 +49,24 @@ struct Eraser {
   ~Eraser() { erase_progress(); }
 };
 
+/// Where trace k is written: `updates_2.csv` beside `updates.csv`, which is trace 0.
+std::filesystem::path trace_file(const std::filesystem::path& first, std::size_t trace) {
+  return first.parent_path() /
+         fmt::format("{}_{}{}", first.stem().string(), trace, first.extension().string());
+}
+
 void simulate_further_traces(const Scenario& scenario, const RunCommand& command) {
   progress_start = Clock::now();
   const Eraser eraser;
-  write_further_traces(command, scenario, [&](std::size_t done) {
+  const auto further = static_cast<std::size_t>(command.traces) - 1;
+  const auto show = [&](std::size_t done) {
     if (shows_progress(command))
-      show_line(fmt::format("simulating traces: {} of {}", done, command.traces - 1));
-  });
+      show_line(fmt::format("simulating traces: {} of {}", done, further));
+  };
+  const std::vector<std::string> updates = further_updates(
+      command.scenario, command.overrides, scenario.run.seed, further, show);
+  for (std::size_t i = 0; i < further; ++i)
+    write_file(trace_file(command.updates, i + 1), updates[i]);
 }
 
 /// With the changes that would make it fit, where it does not or where they are asked for.
@@ -63,16 +74,17 @@ Prediction simulate_with_progress(const Scenario& scenario, const RunCommand& co
   progress_start = Clock::now();
   const bool shown = shows_progress(command);
   const Eraser eraser;
-  RunPlan plan = plan_simulation(scenario);
+  Machine machine = machine_of(scenario);
   std::optional<std::vector<FittingChange>> changes;
-  if (command.advice || !memory_suffices(scenario, plan)) {
+  if (command.advice || !memory_suffices(scenario, machine)) {
     changes = fitting_changes(command.scenario, command.overrides,
                               [&](std::size_t done, std::size_t all) {
                                 if (shown)
                                   show_line(fmt::format("trying changes: {} of {}", done, all));
                               });
   }
-  Prediction prediction = simulate(scenario, std::move(plan), shown ? show_progress : nullptr);
+  Prediction prediction = predict(scenario, std::move(machine),
+                                  {.progress = shown ? show_progress : nullptr});
   if (changes && prediction.report.memory) add_advice(std::move(*changes), prediction.report);
   return prediction;
 }
@@ -94,8 +106,8 @@ std::size_t operations(const Schedule& schedule) {
 }
 
 /// What `--dry-run` prints: the scenario as it was understood, and how much there is to simulate.
-std::string describe(const Scenario& scenario, const RunPlan& plan) {
-  const Schedule& schedule = plan.schedule;
+std::string describe(const Scenario& scenario, const Machine& machine) {
+  const Schedule& schedule = machine.schedule;
   std::string text;
   const auto line = [&text](const char* key, const std::string& value) {
     text += fmt::format("{:<12}{}\n", key, value);
@@ -119,7 +131,7 @@ std::string describe(const Scenario& scenario, const RunPlan& plan) {
                             others > 0 ? fmt::format(" and the next {}{}",
                                                      runs.precision > 0 ? "up to " : "", others)
                                        : ""));
-  line("fidelity", plan.fidelity_name);
+  line("fidelity", machine.fidelity_name);
   line("schedule", fmt::format("{} ranks, {} groups, {} operations per step, {} in all",
                                schedule.ranks.size(), schedule.groups.size(), operations(schedule),
                                operations(schedule) * schedule.iterations));
@@ -137,7 +149,7 @@ void check_fits(const RunCommand& command, const Report& report) {
 }
 
 std::string page_of(const Scenario& scenario, const Prediction& prediction) {
-  const Schedule& schedule = prediction.plan.schedule;
+  const Schedule& schedule = prediction.machine.schedule;
   const std::vector<MemoryDevice> devices = memory_devices(scenario, schedule);
   return to_html(json_view(prediction.report),
                  run_extras({.schedule = schedule,
@@ -175,7 +187,7 @@ void run_command(const RunCommand& command) {
                     scenario.file));
   }
   if (command.dry_run) {
-    write_result(command.output, describe(scenario, plan_simulation(scenario)));
+    write_result(command.output, describe(scenario, machine_of(scenario)));
     return;
   }
   if (command.traces > 1) simulate_further_traces(scenario, command);
@@ -184,11 +196,11 @@ void run_command(const RunCommand& command) {
     const std::uint32_t first = scenario.run.warmup_steps;
     const std::uint32_t shown = std::min(scenario.run.steps, kTraceIterations);
     write_file(command.trace,
-               to_chrome_trace(prediction.plan.schedule, prediction.trace, first, first + shown,
-                               memory_devices(scenario, prediction.plan.schedule)));
+               to_chrome_trace(prediction.machine.schedule, prediction.trace, first, first + shown,
+                               memory_devices(scenario, prediction.machine.schedule)));
   }
   if (!command.memory_snapshot.empty()) {
-    const Schedule& schedule = prediction.plan.schedule;
+    const Schedule& schedule = prediction.machine.schedule;
     const RankId rank(0);
     const MemoryDevice device = memory_device(scenario, schedule, rank);
     if (!device.caching) {

@@ -125,6 +125,10 @@ void StudyFile::write() {
   if (!file_.empty()) write_whole_file(file_, study_csv(store_));
 }
 
+void tell_if_changed(bool changed, bool quiet) {
+  if (changed && !quiet) tell("The study has changed; what is there of its points is kept.\n");
+}
+
 void finish_study(ResultStore& store, const StudyOutput& output) {
   std::string trouble = unwritten_text(store);
   StudyFile csv(store, output.shard ? std::filesystem::path() : csv_file(output.folder));

@@ -33,6 +33,9 @@ class StudyFile {
   Clock::time_point next_;
 };
 
+/// Says that what is there of its points is kept, unless nothing is to be said.
+void tell_if_changed(bool changed, bool quiet);
+
 struct StudyOutput {
   std::filesystem::path folder;  ///< of the CSV
   std::string format;            ///< table, json or csv, on standard output

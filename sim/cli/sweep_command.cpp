@@ -9,13 +9,14 @@
 #include "cli/commands.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/study_output.hpp"
-#include "cli/study_work.hpp"
 #include "profile/whole_file.hpp"
 #include "report/page.hpp"
 #include "study/collect.hpp"
 #include "study/content_key.hpp"
 #include "study/file_lock.hpp"
+#include "study/simulator.hpp"
 #include "study/slurm.hpp"
+#include "study/take_up.hpp"
 
 namespace rehearse {
 namespace {
@@ -177,7 +178,7 @@ void sweep_command(const SweepCommand& command) {
   if (!command.shard) remove_temporaries(csv_file(folder_of(command)));
   if (command.fresh) remove_results(command);
   ResultStore store(file);
-  take_up(store, prepared.identity, prepared.points, command.quiet);
+  tell_if_changed(take_up(store, prepared.identity, prepared.points), command.quiet);
   catch_stop_signals();
   if (command.launcher == "slurm") {
     if (!sweep_by_slurm(command, store)) return;

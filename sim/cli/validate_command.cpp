@@ -7,8 +7,8 @@
 #include "base/error.hpp"
 #include "base/printable.hpp"
 #include "cli/commands.hpp"
-#include "cli/measured_job.hpp"
-#include "cli/simulate.hpp"
+#include "predict/measured_job.hpp"
+#include "predict/predict.hpp"
 #include "html/html.hpp"
 #include "report/views.hpp"
 #include "validation/views.hpp"
@@ -31,7 +31,7 @@ void count_all_updates(Prediction& prediction) {
   Report& report = prediction.report;
   if (!report.staleness) return;
   const double before = report.staleness->mean;
-  report.staleness = staleness_of(update_log(prediction.plan.schedule, prediction.trace), 0);
+  report.staleness = staleness_of(update_log(prediction.machine.schedule, prediction.trace), 0);
   for (KeyBounds& one : report.intervals) {
     if (one.key != kStalenessMean) continue;
     one.bounds.low = std::max(0.0, one.bounds.low + report.staleness->mean - before);
@@ -39,17 +39,17 @@ void count_all_updates(Prediction& prediction) {
   }
 }
 
-std::string predict(const ValidationCase& one) {
+std::string simulated_report(const ValidationCase& one) {
   Scenario scenario = read_question(one.scenario, one.overrides);
   if (one.recorded_at) scenario.run.until = RunUntil::steps;  // the real run ended after as many
-  if (!one.learned) return to_json(simulate(scenario, nullptr).report);
-  Prediction prediction = simulate(asking_for_accuracy(scenario, *one.learned), nullptr);
+  if (!one.learned) return to_json(predict(scenario).report);
+  Prediction prediction = predict(asking_for_accuracy(scenario, *one.learned));
   count_all_updates(prediction);
   return to_json(prediction.report);
 }
 
 /// A line on standard error, rewritten in place.
-void show_progress(std::size_t done, std::size_t all) {
+void show_case(std::size_t done, std::size_t all) {
   draw(fmt::format("\rcase {} of {} ", done, all));
   if (done == all) draw("\r\033[K");
 }
@@ -80,7 +80,7 @@ void validate_command(const ValidateCommand& command) {
   std::vector<CaseFile> cases = read_cases(command);
   check_outputs({{"--output", command.output}, {"--html", command.html}});
   const Validation validation =
-      compare(std::move(cases), predict, jobs_of(command), shown ? show_progress : nullptr);
+      compare(std::move(cases), simulated_report, jobs_of(command), shown ? show_case : nullptr);
   if (!command.html.empty()) write_file(command.html, to_html(to_json(validation)));
   write_result(command.output, render(validation, command));
   throw_failures(validation);

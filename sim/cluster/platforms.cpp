@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
-#include "base/sources.hpp"
+#include "base/data_folder.hpp"
 #include "cluster/parts.hpp"
 
 namespace rehearse {
@@ -37,7 +37,7 @@ std::string describe(const NodeGroup& group) {
 std::filesystem::path platforms_folder() {
   const char* const folder = std::getenv("REHEARSE_PLATFORMS");
   if (folder != nullptr && *folder != '\0') return folder;
-  return source_folder() / "platforms";
+  return data_folder() / "platforms";
 }
 
 std::vector<std::string> gpu_names() {

@@ -30,10 +30,10 @@ void add_transfer_ports(const Schedule& schedule, const Cluster& cluster, Plans&
 // Whether collectives have the network for themselves, and their flows begin together and know of
 // nothing but the ports' rates.
 bool only_like_flows_matter(const Schedule& schedule, const Cluster& cluster,
-                            const EngineOptions& options) {
-  if (options.fidelity != Fidelity::flow || !std::holds_alternative<Star>(cluster.fabric))
+                            const Machine& machine) {
+  if (machine.fidelity != Fidelity::flow || !std::holds_alternative<Star>(cluster.fabric))
     return false;
-  if (options.comm && options.comm->transport) return false;
+  if (machine.comm && machine.comm->transport) return false;
   for (const NodeGroup& group : cluster.groups)
     if (group.node.nic_burst > Bytes(0) || !group.node.pcie.peer_to_peer) return false;
   return std::ranges::none_of(schedule.programs, [](const Program& program) {
@@ -42,24 +42,28 @@ bool only_like_flows_matter(const Schedule& schedule, const Cluster& cluster,
   });
 }
 
-Trace play(const Schedule& schedule, const Cluster& given, const EngineOptions& options) {
+/// Of a schedule on a cluster: the machine's, or those of all jobs.
+Trace play(const Schedule& schedule, const Cluster& given, const Machine& machine,
+           const EngineOptions& options) {
   const Cluster cluster = with_bonded_nics(schedule, given);
-  Plans plans(schedule, cluster, options);
+  Plans plans(schedule, cluster, machine, options.answers);
   CollectiveTable collectives(schedule, plans);
-  if (only_like_flows_matter(schedule, cluster, options)) plans.merge_flows();
+  if (only_like_flows_matter(schedule, cluster, machine)) plans.merge_flows();
   add_transfer_ports(schedule, cluster, plans);
-  Simulation simulation(schedule, cluster, options, collectives);
+  Simulation simulation(schedule, cluster, machine, options, collectives);
   const auto pace =
-      options.fidelity == Fidelity::hop ? Network::Pace::lockstep : Network::Pace::free;
+      machine.fidelity == Fidelity::hop ? Network::Pace::lockstep : Network::Pace::free;
   Network network(cluster, plans.ports(), pace, [&](Token token) { simulation.on_token(token); });
   return simulation.play(network);
 }
 
 }  // namespace
 
-Trace run(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options) {
-  if (!options.others) return play(schedule, cluster, options);
-  Trace trace = play(together(schedule, *options.others), options.others->cluster, options);
+Trace run(const Machine& machine, const EngineOptions& options) {
+  const Schedule& schedule = machine.schedule;
+  if (!machine.others) return play(schedule, machine.cluster, machine, options);
+  const OtherJobs& others = *machine.others;
+  Trace trace = play(together(schedule, others), others.cluster, machine, options);
   const auto own = static_cast<std::ptrdiff_t>(schedule.ranks.size());
   auto& ends = trace.iteration_end;
   trace.others_iteration_end.assign(ends.begin() + own, ends.end());

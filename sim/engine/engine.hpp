@@ -7,27 +7,15 @@
 #include <vector>
 
 #include "collective/collective_cost.hpp"
-#include "collective/plan.hpp"
-#include "profile/comm_profile.hpp"
-#include "schedule/other_jobs.hpp"
-#include "schedule/schedule.hpp"
+#include "engine/machine.hpp"
 #include "trace/trace.hpp"
 
 namespace rehearse {
 
+/// How long a machine is played, and what is kept of it.
 struct EngineOptions {
-  Fidelity fidelity = Fidelity::flow;
-  /// Calibrated costs of collectives; where it has no curve the links alone decide. May be null.
-  const CommProfile* comm = nullptr;
-  /// Where in its interval each collective's cost is taken: 0 its middle, -1 and 1 its ends.
-  double shift = 0;
-  /// The cluster's links, each of them, take so many times what they are known for: what messages
-  /// between two ranks are shifted by. Collectives are costed without it.
-  double links_slowed = 1;
   /// Where to note what answered for each collective that is planned; may be null.
   std::vector<CollectiveAnswer>* answers = nullptr;
-  /// What runs at the same time; the trace is of the schedule's ranks alone. May be null: nothing.
-  const OtherJobs* others = nullptr;
   /// Spans are kept for as many ranks as stay below this many spans.
   std::size_t span_limit = 4'000'000;
   /// Ranks go on after the schedule's iterations, each at its own pace, until this says that the
@@ -41,11 +29,11 @@ struct EngineOptions {
   void (*progress)(double share) = nullptr;
 };
 
-/// Simulates the schedule with SimGrid and returns what happened. The only code that knows SimGrid.
+/// Plays the machine with SimGrid and returns what happened. The only code that knows SimGrid.
 ///
 /// One call per process: SimGrid's clock does not go back. Throws StuckError naming what waits for
 /// what if an operation never ends; MissingError never.
-Trace run(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options);
+Trace run(const Machine& machine, const EngineOptions& options = {});
 
 /// "3.32.0", and the network settings that every simulation uses, as the report prints them.
 std::string simgrid_version();

@@ -49,8 +49,13 @@ PlayablePlan playable(FlowPlan plan) {
 
 }  // namespace
 
-Plans::Plans(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options)
-    : schedule_(schedule), cluster_(cluster), options_(options), costs_(options.comm) {}
+Plans::Plans(const Schedule& schedule, const Cluster& cluster, const Machine& machine,
+             std::vector<CollectiveAnswer>* answers)
+    : schedule_(schedule),
+      cluster_(cluster),
+      machine_(machine),
+      answers_(answers),
+      costs_(machine.comm ? &*machine.comm : nullptr) {}
 
 PlayablePlan& Plans::plan(const Key& key) {
   const auto found = plans_.find(key);
@@ -93,8 +98,8 @@ std::uint32_t Plans::number_of(const Port& port) {
 }
 
 CollectiveCost Plans::cost_of(const Collective& collective, GroupId group, const FlowPlan& flow) {
-  const LinkCost links{flow.latency / options_.links_slowed,
-                       flow.seconds_per_byte / options_.links_slowed};
+  const LinkCost links{flow.latency / machine_.links_slowed,
+                       flow.seconds_per_byte / machine_.links_slowed};
   return costs_.cost(collective.kind, collective.size, schedule_.groups[group.index()], flow, links,
                      cluster_);
 }
@@ -118,15 +123,15 @@ void Plans::add_overlap(const Collective& collective, PlannedCollective& planned
     planned.compute_slowdown = *schedule_.overlap_slowdown;
     return;
   }
-  if (!options_.comm || collective.size.value() <= 0) return;
-  const auto measured = options_.comm->overlap_of(collective.kind, collective.size);
+  if (!machine_.comm || collective.size.value() <= 0) return;
+  const auto measured = machine_.comm->overlap_of(collective.kind, collective.size);
   if (!measured) return;
   planned.compute_slowdown = measured->compute_slowdown;
   planned.comm_slowdown = std::max(1.0, measured->comm_slowdown);
 }
 
 PlannedCollective Plans::planned_by_transport(const Collective& collective, GroupId group) {
-  const Transport& transport = *options_.comm->transport;
+  const Transport& transport = *machine_.comm->transport;
   CollectiveAlgorithm algorithm = collective.algorithm;
   // A reduce_scatter over sockets is an exchange of all parts, added up by their owners.
   if (algorithm == CollectiveAlgorithm::automatic) {
@@ -138,14 +143,14 @@ PlannedCollective Plans::planned_by_transport(const Collective& collective, Grou
                            ? transport.segments
                            : transport.segments_of(collective.size / ranks);
   const PlayablePlan& played =
-      played_plan({collective.kind, algorithm, group.index(), options_.fidelity, segments});
+      played_plan({collective.kind, algorithm, group.index(), machine_.fidelity, segments});
   PlannedCollective result{.plan = &played,
                            .size = collective.size / transport.efficiency,
                            .latency = played.plan.latency,
                            .transport = &transport};
   note(collective, group, {.basis = CostBasis::curve});
   add_overlap(collective, result);
-  if (options_.fidelity == Fidelity::hop || played.plan.algorithm != CollectiveAlgorithm::ring)
+  if (machine_.fidelity == Fidelity::hop || played.plan.algorithm != CollectiveAlgorithm::ring)
     return result;
   // The wire covers every step's host but the first's.
   const Bytes segment = collective.size / ranks / segments;
@@ -155,26 +160,26 @@ PlannedCollective Plans::planned_by_transport(const Collective& collective, Grou
 
 PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
   const Group& members = schedule_.groups[group.index()];
-  if (options_.comm && collective.size.value() > 0 &&
-      options_.comm->travels(members.ranks, members.nodes))
+  if (machine_.comm && collective.size.value() > 0 &&
+      machine_.comm->travels(members.ranks, members.nodes))
     return planned_by_transport(collective, group);
   const CollectiveAlgorithm algorithm = choose(collective, group);
   const FlowPlan& flow = plan({collective.kind, algorithm, group.index(), Fidelity::flow}).plan;
   const PlayablePlan& played =
-      played_plan({collective.kind, algorithm, group.index(), options_.fidelity});
+      played_plan({collective.kind, algorithm, group.index(), machine_.fidelity});
   PlannedCollective result{
       .plan = &played, .size = collective.size, .latency = played.plan.latency};
   add_overlap(collective, result);
   if (flow.flows.empty() || collective.size.value() <= 0) return result;
   CollectiveCost cost = cost_of(collective, group, flow);
   note(collective, group, cost);
-  const double shifted = std::exp(options_.shift * cost.uncertainty);
+  const double shifted = std::exp(machine_.shift * cost.uncertainty);
   cost.latency *= shifted;
   cost.transfer *= shifted;
   // What the protocol adds to the wire's own time travels with the bytes, so that it takes part in
   // contention.
   result.size = Bytes(cost.transfer.value() / flow.seconds_per_byte);
-  if (options_.fidelity == Fidelity::flow || flow.latency.value() <= 0)
+  if (machine_.fidelity == Fidelity::flow || flow.latency.value() <= 0)
     result.latency = cost.latency;
   else
     result.latency_scale = cost.latency / flow.latency;
@@ -182,9 +187,9 @@ PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
 }
 
 void Plans::note(const Collective& collective, GroupId group, const CollectiveCost& cost) const {
-  if (!options_.answers) return;
+  if (!answers_) return;
   const Group& members = schedule_.groups[group.index()];
-  options_.answers->push_back({.kind = collective.kind,
+  answers_->push_back({.kind = collective.kind,
                                .size = collective.size,
                                .group = group,
                                .ranks = static_cast<int>(members.ranks),

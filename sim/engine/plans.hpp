@@ -38,7 +38,10 @@ struct PlannedCollective {
 /// Plans every collective of a schedule once.
 class Plans {
  public:
-  Plans(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options);
+  /// Of the schedule on the cluster, with the machine's fidelity and costs; all must stay. Where
+  /// `answers` is not null, what answered for each collective is noted there.
+  Plans(const Schedule& schedule, const Cluster& cluster, const Machine& machine,
+        std::vector<CollectiveAnswer>* answers = nullptr);
 
   PlannedCollective planned(const Collective& collective, GroupId group);
   /// To be called when all collectives are planned, where their flows have the network for
@@ -70,7 +73,8 @@ class Plans {
 
   const Schedule& schedule_;
   const Cluster& cluster_;
-  const EngineOptions& options_;
+  const Machine& machine_;
+  std::vector<CollectiveAnswer>* answers_;
   CollectiveCosts costs_;
   std::map<Key, PlayablePlan> plans_;
   std::map<Port, std::uint32_t> numbers_;

@@ -7,10 +7,11 @@
 
 namespace rehearse {
 
-Simulation::Simulation(const Schedule& schedule, const Cluster& cluster,
+Simulation::Simulation(const Schedule& schedule, const Cluster& cluster, const Machine& machine,
                        const EngineOptions& options, const CollectiveTable& collectives)
     : schedule_(schedule),
       cluster_(cluster),
+      comm_(machine.comm ? &*machine.comm : nullptr),
       options_(options),
       collectives_(collectives),
       factors_(schedule) {
@@ -161,8 +162,8 @@ bool Simulation::met(RankOp what, std::uint32_t iteration, bool& awaits) {
 /// Operations that a lane runs at once: one, but for collectives that a back end's threads take.
 std::uint32_t Simulation::width_of(std::uint32_t rank, std::uint32_t lane) const {
   const bool threads =
-      options_.comm && options_.comm->transport && ranks_[rank].index->collectives[lane];
-  return threads ? static_cast<std::uint32_t>(options_.comm->transport->at_a_time) : 1;
+      comm_ && comm_->transport && ranks_[rank].index->collectives[lane];
+  return threads ? static_cast<std::uint32_t>(comm_->transport->at_a_time) : 1;
 }
 
 /// Whether the lane's next operation has to wait for one that runs on it.

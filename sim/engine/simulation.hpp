@@ -24,8 +24,9 @@ namespace rehearse {
 /// comes after is over.
 class Simulation {
  public:
-  Simulation(const Schedule& schedule, const Cluster& cluster, const EngineOptions& options,
-             const CollectiveTable& collectives);
+  /// Of the schedule on the cluster: the machine's, or those of all jobs. All must stay.
+  Simulation(const Schedule& schedule, const Cluster& cluster, const Machine& machine,
+             const EngineOptions& options, const CollectiveTable& collectives);
 
   /// Runs to the end. StuckError if an operation never ends.
   Trace play(Network& network);
@@ -237,6 +238,7 @@ class Simulation {
 
   const Schedule& schedule_;
   const Cluster& cluster_;
+  const CommProfile* comm_;  ///< null: the links alone
   const EngineOptions& options_;
   const CollectiveTable& collectives_;
   ComputeFactors factors_;

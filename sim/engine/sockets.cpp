@@ -78,7 +78,7 @@ void Simulation::give_up_turn(RankOp what) {
 }
 
 bool Simulation::goes_over_socket(RankOp what) const {
-  if (!options_.comm || !options_.comm->transport) return false;
+  if (!comm_ || !comm_->transport) return false;
   const auto& transfer = std::get<Transfer>(op_of(what).work);
   const Place from = place(transfer.source.value_or(RankId(what.rank)));
   return transfer.size.value() > 0 &&
@@ -87,9 +87,9 @@ bool Simulation::goes_over_socket(RankOp what) const {
 
 /// What a message of this size occupies of a link.
 Bytes Simulation::on_wire(Bytes size, const PortPair& ports) const {
-  const bool measured = options_.comm && options_.comm->transport;
+  const bool measured = comm_ && comm_->transport;
   return measured && ports.source.kind == PortKind::nic
-             ? size / options_.comm->transport->efficiency
+             ? size / comm_->transport->efficiency
              : size;
 }
 

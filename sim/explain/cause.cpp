@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "cluster/scale.hpp"
 #include "explain/pace.hpp"
 
 namespace rehearse {
@@ -110,16 +111,7 @@ void make_instant(Machine& machine) {
     if (auto* transfer = std::get_if<Transfer>(&op.work)) transfer->size = Bytes(0);
     if (is_copy(op)) std::get<Compute>(op.work).duration = Seconds(0);
   });
-  for (NodeGroup& group : machine.cluster.groups) {
-    if (group.node.nvlink) group.node.nvlink->latency = Seconds(0);
-    group.node.pcie.latency = group.node.nic_latency = Seconds(0);
-    group.node.transport.per_message = Seconds(0);
-  }
-  std::visit(
-      [](auto& fabric) {
-        if constexpr (requires { fabric.latency; }) fabric.latency = Seconds(0);
-      },
-      machine.cluster.fabric);
+  scale_latencies(0, machine.cluster);
   machine.comm.reset();
 }
 

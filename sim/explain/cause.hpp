@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "explain/machine.hpp"
+#include "explain/changes.hpp"
 
 namespace rehearse {
 

@@ -25,10 +25,10 @@ std::string link_name(PortKind kind) {
 
 std::string node_name(NodeId node) { return "node " + std::to_string(node.index()); }
 
-EngineOptions flow_options(const Machine& machine) {
-  EngineOptions options;
-  options.comm = machine.comm ? &*machine.comm : nullptr;
-  return options;
+/// Whatever it is played at: at flow fidelity a plan says what a collective costs alone.
+Machine at_flow(Machine machine) {
+  machine.fidelity = Fidelity::flow;
+  return machine;
 }
 
 /// Seconds per byte of a collective's size on every port, each direction.
@@ -46,10 +46,9 @@ std::map<Port, double> loads(const FlowPlan& plan, const Cluster& cluster) {
 }  // namespace
 
 LinkCosts::LinkCosts(const Machine& machine)
-    : machine_(machine),
-      options_(flow_options(machine)),
-      plans_(machine.schedule, machine.cluster, options_),
-      table_(machine.schedule, plans_) {
+    : machine_(at_flow(machine)),
+      plans_(machine_.schedule, machine_.cluster, machine_),
+      table_(machine_.schedule, plans_) {
   note_ports();
 }
 

@@ -7,14 +7,13 @@
 #include "engine/collective_table.hpp"
 #include "engine/engine.hpp"
 #include "engine/plans.hpp"
-#include "explain/machine.hpp"
+#include "engine/machine.hpp"
 
 namespace rehearse {
 
 /// What communication costs when nothing else uses its links.
 class LinkCosts {
  public:
-  /// The machine must stay.
   explicit LinkCosts(const Machine& machine);
   LinkCosts(const LinkCosts&) = delete;
   LinkCosts& operator=(const LinkCosts&) = delete;
@@ -34,8 +33,7 @@ class LinkCosts {
   std::optional<Alone> transfer(RankId rank, const Transfer& transfer) const;
   void note_ports();
 
-  const Machine& machine_;
-  EngineOptions options_;
+  Machine machine_;
   Plans plans_;
   CollectiveTable table_;
   std::set<PortKind> kinds_;

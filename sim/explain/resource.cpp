@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "cluster/scale.hpp"
 #include "explain/pace.hpp"
 
 namespace rehearse {
@@ -57,33 +58,6 @@ void speed_up_compute(double factor, Schedule& schedule, const Holds& holds) {
 
 bool of_host(const Op& op) { return op.phase == Phase::host; }
 bool of_server(const Op& op) { return op.phase == Phase::server; }
-
-void speed_up_inside_nodes(Resource resource, double factor, Machine& machine) {
-  for (NodeGroup& group : machine.cluster.groups) {
-    if (resource == Resource::nvlink) {
-      if (group.node.nvlink) group.node.nvlink->bandwidth *= factor;
-    } else {
-      group.node.pcie.bandwidth *= factor;
-      group.node.pcie.host_bandwidth *= factor;
-      group.node.pcie.staged_rate *= factor;
-    }
-  }
-  if (resource == Resource::pcie) speed_up_compute(factor, machine.schedule, is_copy);
-}
-
-void shorten_latencies(double factor, Machine& machine) {
-  for (NodeGroup& group : machine.cluster.groups) {
-    if (group.node.nvlink) group.node.nvlink->latency *= 1 / factor;
-    group.node.pcie.latency *= 1 / factor;
-    group.node.nic_latency *= 1 / factor;
-    group.node.transport.per_message *= 1 / factor;
-  }
-  std::visit(
-      [factor](auto& fabric) {
-        if constexpr (requires { fabric.latency; }) fabric.latency *= 1 / factor;
-      },
-      machine.cluster.fabric);
-}
 
 void speed_up_sockets(double factor, Transport& transport) {
   transport.wake *= 1 / factor;
@@ -141,23 +115,16 @@ void speed_up(Resource resource, double factor, Machine& machine) {
     case Resource::gpu:
       return speed_up_compute(factor, machine.schedule, trains);
     case Resource::nvlink:
+      return scale_bandwidth(LinkPart::nvlink, factor, machine.cluster);
     case Resource::pcie:
-      return speed_up_inside_nodes(resource, factor, machine);
+      scale_bandwidth(LinkPart::pcie, factor, machine.cluster);
+      return speed_up_compute(factor, machine.schedule, is_copy);
     case Resource::nic:
-      for (NodeGroup& group : machine.cluster.groups) {
-        group.node.nic_bandwidth *= factor;
-        group.node.transport.rate *= factor;
-      }
-      return;
+      return scale_bandwidth(LinkPart::nic, factor, machine.cluster);
     case Resource::fabric:
-      std::visit(
-          [factor](auto& fabric) {
-            if constexpr (requires { fabric.bandwidth; }) fabric.bandwidth *= factor;
-          },
-          machine.cluster.fabric);
-      return;
+      return scale_bandwidth(LinkPart::fabric, factor, machine.cluster);
     case Resource::latency:
-      return shorten_latencies(factor, machine);
+      return scale_latencies(1 / factor, machine.cluster);
     case Resource::server:
       return speed_up_compute(factor, machine.schedule, of_server);
     case Resource::host:

@@ -2,7 +2,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
-#include "base/sources.hpp"
+#include "base/data_folder.hpp"
 #include "validation/cases.hpp"
 
 namespace rehearse {
@@ -49,7 +49,7 @@ std::vector<std::filesystem::path> case_files(const std::vector<std::filesystem:
 std::vector<std::filesystem::path> shipped_case_files() {
   const char* const folder = std::getenv("REHEARSE_VALIDATION");
   if (folder != nullptr && *folder != '\0') return case_files({folder});
-  const std::filesystem::path sources = source_folder();
+  const std::filesystem::path sources = data_folder();
   std::vector<std::filesystem::path> files;
   for (const char* name : {"scenarios/validation", "tests/validation"}) {
     if (!std::filesystem::is_directory(sources / name)) continue;

@@ -6,19 +6,19 @@
 #include <nlohmann/json.hpp>
 
 #include "base/child_process.hpp"
-#include "base/sources.hpp"
-#include "cli/simulate.hpp"
+#include "base/data_folder.hpp"
+#include "predict/predict.hpp"
 #include "report/views.hpp"
 #include "schedule/jitter.hpp"
 
 namespace rehearse {
 namespace {
 
-const std::filesystem::path kScenario = source_folder() / "tests/data/calibrated/scenario.yaml";
+const std::filesystem::path kScenario = data_folder() / "tests/data/calibrated/scenario.yaml";
 
 nlohmann::json report_of(const std::vector<std::string>& overrides) {
   return nlohmann::json::parse(in_child_process(
-      [&] { return to_json(simulate(read_scenario(kScenario, overrides), nullptr).report); }));
+      [&] { return to_json(predict(read_scenario(kScenario, overrides)).report); }));
 }
 
 double step_of(const std::vector<std::string>& overrides) {

@@ -10,9 +10,9 @@
 
 #include "base/child_process.hpp"
 #include "base/random.hpp"
-#include "base/sources.hpp"
-#include "cli/error_sources.hpp"
-#include "cli/simulate.hpp"
+#include "base/data_folder.hpp"
+#include "predict/error_sources.hpp"
+#include "predict/predict.hpp"
 #include "engine/engine.hpp"
 #include "profile/compute_error.hpp"
 #include "profile/import.hpp"
@@ -23,7 +23,7 @@ namespace data = boost::unit_test::data;
 namespace rehearse {
 namespace {
 
-const std::filesystem::path kScenario = source_folder() / "tests/data/calibrated/scenario.yaml";
+const std::filesystem::path kScenario = data_folder() / "tests/data/calibrated/scenario.yaml";
 
 /// Quantile of the normal distribution that leaves 5 % above.
 constexpr double kNinety = 1.6449;
@@ -157,7 +157,7 @@ Bounds bounds_from(const nlohmann::json& json) {
 
 std::string predicted(Scenario scenario, const ComputeProfile& compute, const CommProfile& comm) {
   put(scenario, compute, comm);
-  const Prediction prediction = simulate(scenario, nullptr);
+  const Prediction prediction = predict(scenario);
   const auto step = [](const Headline& figures) { return figures.step_time.value(); };
   const double best = prediction.report.step_time.value();
   std::vector<ErrorSource> kept = prediction.error_sources;
@@ -172,12 +172,11 @@ std::string predicted(Scenario scenario, const ComputeProfile& compute, const Co
 std::string truth_of(Scenario scenario, const ComputeProfile& compute, const CommProfile& comm) {
   put(scenario, compute, comm);
   scenario.run.seed += 1000;
-  const RunPlan plan = plan_simulation(scenario);
-  EngineOptions options;
-  options.comm = scenario.comm.get();
-  const Trace trace = run(plan.schedule, plan.cluster, options);
+  rehearse::Machine machine = machine_of(scenario);
+  machine.fidelity = Fidelity::flow;
+  const Trace trace = run(machine);
   const RunFacts facts{.scenario = scenario,
-                       .schedule = plan.schedule,
+                       .schedule = machine.schedule,
                        .trace = trace,
                        .fidelity = "",
                        .provenance = "",

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/child_process.hpp"
-#include "cli/headline_run.hpp"
-#include "cli/simulate.hpp"
+#include "predict/headline_run.hpp"
+#include "predict/predict.hpp"
 #include "report/views.hpp"
 
 namespace rehearse {
@@ -27,8 +27,7 @@ std::shared_ptr<const Document> scenario_of(const std::string& cluster, const st
 double step_of(const std::string& cluster, const std::string& strategy, const std::string& model) {
   return std::stod(in_child_process([&] {
     const Scenario scenario = read_scenario(*scenario_of(cluster, strategy, model));
-    const RunPlan plan = plan_simulation(scenario);
-    const Headline figures = simulated_headline(scenario, plan, scenario.comm.get());
+    const Headline figures = simulated_headline(scenario, machine_of(scenario));
     return fmt::format("{:.17g}", figures.step_time.value());
   }));
 }
@@ -36,7 +35,7 @@ double step_of(const std::string& cluster, const std::string& strategy, const st
 Json report_of(const std::string& cluster, const std::string& strategy, const std::string& model) {
   return Json::parse(in_child_process([&] {
     const Scenario scenario = read_scenario(*scenario_of(cluster, strategy, model));
-    return to_json(simulate(scenario, nullptr, false).report);
+    return to_json(predict(scenario, {.find_largest_batch = false}).report);
   }));
 }
 

@@ -1,10 +1,10 @@
 // A whole job's measured figure, solved for the rate of one GPU.
-#include "cli/measured_job.hpp"
+#include "predict/measured_job.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
-#include "cli/headline_run.hpp"
+#include "predict/headline_run.hpp"
 
 namespace rehearse {
 namespace {
@@ -21,7 +21,7 @@ Scenario question(const std::string& measured, int nodes, const std::string& mor
 
 double simulated(const Scenario& scenario) {
   HeadlineRun run([&scenario] {
-    return simulated_headline(scenario, plan_simulation(scenario), scenario.comm.get());
+    return simulated_headline(scenario, machine_of(scenario));
   });
   return run.result().samples_per_s;
 }

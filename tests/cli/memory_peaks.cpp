@@ -3,8 +3,8 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
-#include "base/sources.hpp"
-#include "cli/simulate.hpp"
+#include "base/data_folder.hpp"
+#include "predict/predict.hpp"
 #include "report/measures.hpp"
 #include "report/report.hpp"
 
@@ -38,8 +38,8 @@ BOOST_DATA_TEST_CASE(leaving_out_what_holds_a_peak_changes_none,
                                  "local_sgd_slow_network", "cpu_small_cnn_ddp"}),
                      name) {
   const Scenario scenario =
-      read_scenario(source_folder() / "scenarios" / (std::string(name) + ".yaml"), {});
-  const Schedule schedule = plan_simulation(scenario).schedule;
+      read_scenario(data_folder() / "scenarios" / (std::string(name) + ".yaml"), {});
+  const Schedule schedule = machine_of(scenario).schedule;
   const std::vector<MemoryDevice> devices = memory_devices(scenario, schedule);
   for (std::size_t p = 0; p < devices.size(); ++p) {
     const Program& program = schedule.programs[p];

@@ -1,5 +1,5 @@
 // Which of several runs stands for them.
-#include "cli/replications.hpp"
+#include "predict/replications.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/child_process.hpp"
-#include "cli/simulate.hpp"
+#include "predict/predict.hpp"
 #include "engine/engine.hpp"
 #include "explain/explanation.hpp"
 #include "report/anatomy.hpp"
@@ -63,7 +63,7 @@ Scenario read(const std::string& text, const std::vector<std::string>& overrides
 
 Json report_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return Json::parse(in_child_process(
-      [&] { return to_json(simulate(read(text, overrides), nullptr).report); }));
+      [&] { return to_json(predict(read(text, overrides)).report); }));
 }
 
 double rate_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -126,21 +126,20 @@ std::pair<double, double> waits_for_server(const std::string& text,
                                            const std::vector<std::string>& overrides) {
   const Json both = Json::parse(in_child_process([&] {
     const Scenario scenario = read(text, overrides);
-    const RunPlan plan = plan_simulation(scenario);
-    EngineOptions options = engine_options(scenario, plan);
-    options.span_limit = 1'000'000;
-    const Trace trace = run(plan.schedule, plan.cluster, options);
+    Machine machine = machine_of(scenario);
+    const Trace trace = run(machine, {.span_limit = 1'000'000,
+                                      .enough = until_steady(scenario, machine.schedule)});
     const RunFacts facts{.scenario = scenario,
-                         .schedule = plan.schedule,
+                         .schedule = machine.schedule,
                          .trace = trace,
                          .fidelity = "",
                          .provenance = "",
                          .assumptions = {},
                          .outside_calibration = {}};
-    const Machine machine{plan.schedule, plan.cluster, {}, plan.fidelity};
+    machine.comm.reset();
     const Explanation explanation = explain(facts, machine, headline(facts), {});
-    const Anatomy anatomy = dissect(plan.schedule, trace, scenario.run.warmup_steps,
-                                    plan.schedule.iterations);
+    const Anatomy anatomy = dissect(machine.schedule, trace, scenario.run.warmup_steps,
+                                    machine.schedule.iterations);
     Seconds waits, steps;
     for (const RankSplit& rank : explanation.ranks) waits += rank.server, steps += rank.step;
     return Json{anatomy.waiting_for_server / anatomy.step, waits / steps}.dump();

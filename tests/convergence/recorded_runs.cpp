@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/sources.hpp"
+#include "base/data_folder.hpp"
 #include "convergence/curve.hpp"
 #include "convergence/fitted_curves.hpp"
 #include "convergence/forecast.hpp"
@@ -27,7 +27,7 @@ enum class Traces { first, all };
 /// Recorded replays whose names begin with one of these, in order.
 std::vector<std::filesystem::path> replays(const std::vector<std::string>& begins, Traces traces) {
   const std::string end = traces == Traces::first ? ".simulated.json" : ".simulated";
-  const std::filesystem::path folder = source_folder() / "tests/validation/staleness/recorded";
+  const std::filesystem::path folder = data_folder() / "tests/validation/staleness/recorded";
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();

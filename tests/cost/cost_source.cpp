@@ -8,7 +8,7 @@
 
 #include "../scratch.hpp"
 #include "base/error.hpp"
-#include "base/sources.hpp"
+#include "base/data_folder.hpp"
 #include "profile/whole_file.hpp"
 
 namespace rehearse {
@@ -53,7 +53,7 @@ ComputeProfile profile_of(const std::string& device, double rate, bool cpu = fal
 class Platforms {
  public:
   Platforms() {
-    fs::copy(source_folder() / "platforms" / "gpus.yaml", folder_ / "gpus.yaml");
+    fs::copy(data_folder() / "platforms" / "gpus.yaml", folder_ / "gpus.yaml");
     setenv("REHEARSE_PLATFORMS", folder_.path().c_str(), 1);
   }
   ~Platforms() { unsetenv("REHEARSE_PLATFORMS"); }

@@ -6,7 +6,7 @@
 #include <boost/test/unit_test.hpp>
 #include <functional>
 
-#include "base/sources.hpp"
+#include "base/data_folder.hpp"
 #include "engine/clusters.hpp"
 
 namespace rehearse {

@@ -32,7 +32,7 @@ Ended play_until(const Schedule& schedule, const Cluster& cluster, double enough
     EngineOptions options;
     options.enough = [enough](const Trace& so_far) { return so_far.end.value() >= enough; };
     options.most_operations = most_operations;
-    const Trace trace = run(schedule, cluster, options);
+    const Trace trace = run({.schedule = schedule, .cluster = cluster}, options);
     std::ostringstream out;
     out << trace.end.value() << " " << trace.cut_short;
     for (const auto& ends : trace.iteration_end) out << " " << ends.size();

@@ -10,12 +10,9 @@ namespace rehearse {
 
 /// run() in a child process, so that a test can simulate more than once; the trace comes back as
 /// bytes.
-inline Trace play(const Schedule& schedule, const Cluster& cluster,
-                  Fidelity fidelity = Fidelity::flow, const CommProfile* comm = nullptr,
-                  const OtherJobs* others = nullptr) {
+inline Trace play(const Machine& machine) {
   const std::string text = in_child_process([&] {
-    const Trace trace =
-        run(schedule, cluster, {.fidelity = fidelity, .comm = comm, .others = others});
+    const Trace trace = run(machine);
     std::string bytes;
     const auto put = [&bytes](const void* data, std::size_t size) {
       bytes.append(static_cast<const char*>(data), size);
@@ -47,7 +44,8 @@ inline Trace play(const Schedule& schedule, const Cluster& cluster,
   get(&trace.recorded_ranks, sizeof trace.recorded_ranks);
   get(&trace.end, sizeof trace.end);
   get(&trace.traffic, sizeof trace.traffic);
-  trace.iteration_end.assign(schedule.ranks.size(), std::vector<Seconds>(schedule.iterations));
+  trace.iteration_end.assign(machine.schedule.ranks.size(),
+                             std::vector<Seconds>(machine.schedule.iterations));
   for (auto& rank : trace.iteration_end) get(rank.data(), rank.size() * sizeof(Seconds));
   while (at != text.data() + text.size()) {
     std::size_t iterations = 0;
@@ -56,6 +54,15 @@ inline Trace play(const Schedule& schedule, const Cluster& cluster,
     get(rank.data(), iterations * sizeof(Seconds));
   }
   return trace;
+}
+
+inline Trace play(const Schedule& schedule, const Cluster& cluster,
+                  Fidelity fidelity = Fidelity::flow, const CommProfile* comm = nullptr,
+                  const OtherJobs* others = nullptr) {
+  Machine machine{.schedule = schedule, .cluster = cluster, .fidelity = fidelity};
+  if (comm) machine.comm = *comm;
+  if (others) machine.others = *others;
+  return play(machine);
 }
 
 }  // namespace rehearse

@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(pieces_of_a_path_add_up_to_it) {
     Seconds sum;
     for (const PathPiece& piece : pieces) sum += piece.duration;
     BOOST_CHECK_CLOSE(sum.value(), path.back().end.value(), 1e-7);
-    const Machine machine{schedule, cluster, {}, Fidelity::flow};
+    const Machine machine{.schedule = schedule, .cluster = cluster};
     LinkCosts links(machine);
     const PathShares shares = shares_of(schedule, pieces, 2, links);
     Seconds kinds, units, ranks;

@@ -6,7 +6,7 @@
 #include "explain/cause.hpp"
 #include "explain/critical_path.hpp"
 #include "explain/link_costs.hpp"
-#include "explain/machine.hpp"
+#include "explain/changes.hpp"
 #include "explain/path_shares.hpp"
 #include "explain/rank_split.hpp"
 #include "explain/resource.hpp"
@@ -27,16 +27,15 @@ constexpr double kForward = 3e-3, kHeadBackward = 4e-3, kStemBackward = 2e-3, kO
 Machine two_units() {
   const Toy made = toy({{kStem, 1e-3, kStemBackward}, {kHead, 2e-3, kHeadBackward}}, kOptimizer);
   const Cluster cluster = star_cluster(4);
-  return {
-      schedule_of(Ddp{.bucket_cap_mb = 25}, made, cluster, kSteps), cluster, {}, Fidelity::flow};
+  return {.schedule = schedule_of(Ddp{.bucket_cap_mb = 25}, made, cluster, kSteps),
+          .cluster = cluster};
 }
 
 double reduced(double size) { return all_reduce_time(4, size); }
 
 /// Of the last iteration.
 double step(const Machine& machine) {
-  const Trace trace = play(machine.schedule, machine.cluster, machine.fidelity,
-                           machine.comm ? &*machine.comm : nullptr);
+  const Trace trace = play(machine);
   const auto& ends = trace.iteration_end[0];
   return (ends[kSteps - 1] - ends[kSteps - 2]).value();
 }
@@ -186,7 +185,7 @@ Machine machine_of(const Strategy& strategy) {
   server.nvlink.reset();
   cluster.groups.push_back({"servers", 1, server});
   if (!std::holds_alternative<ParameterServer>(strategy)) cluster.groups.pop_back();
-  Machine machine{schedule_of(strategy, made, cluster, kSteps), cluster, {}, Fidelity::flow};
+  Machine machine{.schedule = schedule_of(strategy, made, cluster, kSteps), .cluster = cluster};
   machine.schedule.ranks[1].slowdown = 1.2;
   machine.schedule.ranks[2].delay = Seconds(2e-4);
   machine.schedule.jitter = {Jitter::Distribution::lognormal, 0.1};

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
-#include "base/sources.hpp"
+#include "base/data_folder.hpp"
 #include "config/document.hpp"
 #include "config/files_read.hpp"
 #include "convergence/curve.hpp"
@@ -30,7 +30,7 @@ const char* const kInput = "input";
 FilesKept& files() {
   static FilesKept kept;
   static const bool shipped = [] {
-    const auto folder = source_folder() / "platforms";
+    const auto folder = data_folder() / "platforms";
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
       if (entry.is_regular_file()) read_input(entry.path(), std::size_t{16} << 20);
     }

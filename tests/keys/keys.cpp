@@ -14,7 +14,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
-#include "base/sources.hpp"
+#include "base/data_folder.hpp"
 #include "cluster/cluster.hpp"
 #include "config/key_log.hpp"
 #include "convergence/curve.hpp"
@@ -55,7 +55,7 @@ std::string machine(const std::string& fabric, const std::string& more = "") {
 /// Options that no shipped scenario uses, each a list of `--set`s of scenarios/toy_ddp.yaml.
 std::vector<std::vector<std::string>> more_options() {
   const std::string built_in = "model={use: gpt2, batch_per_gpu: 4, ";
-  const std::string platforms = (source_folder() / "platforms/").string();
+  const std::string platforms = (data_folder() / "platforms/").string();
   const std::string failures =
       "train={samples_per_epoch: 1000, epochs: 2, market: on_demand}";
   return {
@@ -220,7 +220,7 @@ class Corpus {
   ~Corpus() { fs::remove_all(scratch_); }
 
   void read_all() {
-    const fs::path root = source_folder();
+    const fs::path root = data_folder();
     const std::string toy = (root / "scenarios/toy_ddp.yaml").string();
     for (const std::string& name : gpu_names()) known_gpu(name);
     for (const std::string& name : cluster_names()) describe_cluster(name);
@@ -510,7 +510,7 @@ BOOST_AUTO_TEST_CASE(every_literal_of_a_reader_is_a_key_and_every_key_is_a_liter
   const std::regex call(R"re((?:require|optional|[a-z_]+_or|read_\w+|number_within|share|rate|add)\()re"
                         R"re((?:(?:map|run|failures|named\.options), )?"([a-z_0-9]+)")re");
   for (const char* folder : {"src", "sim"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(source_folder() / folder)) {
+    for (const auto& entry : fs::recursive_directory_iterator(data_folder() / folder)) {
       if (entry.path().extension() != ".cpp") continue;
       const std::string text = text_of(entry.path());
       if (text.find("Map ") == std::string::npos && text.find("Map&") == std::string::npos) continue;
@@ -525,7 +525,7 @@ BOOST_AUTO_TEST_CASE(every_literal_of_a_reader_is_a_key_and_every_key_is_a_liter
     if (leaf == "NAME" || leaf == "KEY") continue;
     std::string code;
     for (const std::string& file : split(std::string(row.section->code), " "))
-      code += text_of(source_folder() / file);
+      code += text_of(data_folder() / file);
     BOOST_CHECK_MESSAGE(code.find(fmt::format("\"{}\"", leaf)) != std::string::npos ||
                             types_of(*row.key).front().starts_with("as "),
                         row.path << ": not in " << row.section->code);
@@ -533,7 +533,7 @@ BOOST_AUTO_TEST_CASE(every_literal_of_a_reader_is_a_key_and_every_key_is_a_liter
 }
 
 BOOST_AUTO_TEST_CASE(the_page_is_what_the_program_prints) {
-  BOOST_CHECK_MESSAGE(text_of(source_folder() / "scenarios/keys.md") == keys_markdown(),
+  BOOST_CHECK_MESSAGE(text_of(data_folder() / "scenarios/keys.md") == keys_markdown(),
                       "scenarios/keys.md is stale: ./rehearse list keys --format markdown > "
                       "scenarios/keys.md");
 }

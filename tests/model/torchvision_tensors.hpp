@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "base/sources.hpp"
+#include "base/data_folder.hpp"
 
 namespace rehearse {
 
 /// Reads torchvision_tensors.txt: the tensors of each network.
 inline std::map<std::string, std::vector<std::int64_t>> torchvision_tensors() {
-  std::ifstream file(source_folder() / "tests/model/torchvision_tensors.txt");
+  std::ifstream file(data_folder() / "tests/model/torchvision_tensors.txt");
   std::map<std::string, std::vector<std::int64_t>> networks;
   std::string network;
   for (std::string line; std::getline(file, line);) {

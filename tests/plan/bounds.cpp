@@ -1,5 +1,5 @@
 // Bounds of real scenarios hold for what their simulations say.
-#include "cli/plan_bounds.hpp"
+#include "planner/scenario_bounds.hpp"
 
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/child_process.hpp"
-#include "base/sources.hpp"
-#include "cli/study_work.hpp"
+#include "base/data_folder.hpp"
+#include "study/simulator.hpp"
 
 namespace data = boost::unit_test::data;
 
@@ -22,7 +22,7 @@ constexpr double kRounding = 1e-9;
 
 std::vector<std::string> shipped_scenarios() {
   std::vector<std::string> files;
-  for (const auto& file : std::filesystem::directory_iterator(source_folder() / "scenarios")) {
+  for (const auto& file : std::filesystem::directory_iterator(data_folder() / "scenarios")) {
     if (file.path().extension() == ".yaml") files.push_back(file.path().string());
   }
   std::sort(files.begin(), files.end());
@@ -54,7 +54,7 @@ BOOST_DATA_TEST_CASE(a_bound_holds_for_the_simulation, data::make(shipped_scenar
 }
 
 BOOST_AUTO_TEST_CASE(one_gpu_that_sends_nothing_is_bounded_by_its_own_time) {
-  const auto document = Document::load(source_folder() / "scenarios/toy_ddp.yaml")
+  const auto document = Document::load(data_folder() / "scenarios/toy_ddp.yaml")
                             ->with_overrides({"cluster.nodes=1"});
   const Bound bound = bound_of(*document, "p 1");
   const Json report =

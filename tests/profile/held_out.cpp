@@ -6,7 +6,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
-#include "base/sources.hpp"
+#include "base/data_folder.hpp"
 #include "fit/segments.hpp"
 #include "profile/points_table.hpp"
 
@@ -26,7 +26,7 @@ const std::vector<std::string> kPublished = {"a100_80_nvswitch", "a100_80_nvswit
 /// All of them are all_reduce in one placement.
 std::vector<PointError> unseen(const std::string& name, const FitOptions& options = {}) {
   const CommPoints points =
-      read_points(source_folder() / "platforms/profiles/comm/points" / (name + ".csv"));
+      read_points(data_folder() / "platforms/profiles/comm/points" / (name + ".csv"));
   std::vector<TimedSize> sizes;
   for (const CommPoint& point : points.points) {
     BOOST_REQUIRE((point.kind == CollectiveKind::all_reduce));

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
-#include "base/sources.hpp"
+#include "base/data_folder.hpp"
 #include "fit/segments.hpp"
 #include "fixtures.hpp"
 #include "profile/comm_profile.hpp"
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(a_bad_profile_is_refused_where_it_is_bad) {
 
 namespace {
 
-const std::filesystem::path kShipped = source_folder() / "platforms/profiles/comm";
+const std::filesystem::path kShipped = data_folder() / "platforms/profiles/comm";
 
 std::vector<std::string> shipped_names() {
   std::vector<std::string> names;

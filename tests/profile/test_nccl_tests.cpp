@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
-#include "base/sources.hpp"
+#include "base/data_folder.hpp"
 #include "profile/import.hpp"
 #include "profile/nccl_devices.hpp"
 #include "profile/nccl_tests.hpp"
@@ -18,7 +18,7 @@ namespace data = boost::unit_test::data;
 
 namespace {
 
-const std::filesystem::path kData = source_folder() / "tests/data/nccl-tests";
+const std::filesystem::path kData = data_folder() / "tests/data/nccl-tests";
 
 struct Sample {
   const char* file;

@@ -10,7 +10,7 @@
 
 #include "base/child_process.hpp"
 #include "base/error.hpp"
-#include "cli/simulate.hpp"
+#include "predict/predict.hpp"
 #include "engine/bond.hpp"
 #include "engine/collective_table.hpp"
 #include "engine/engine.hpp"
@@ -71,17 +71,15 @@ Measured measure(const Case& which, int ranks, const std::string& fidelity, bool
     const auto elapsed = [&begin] {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     };
-    const RunPlan plan = plan_simulation(scenario);
-    EngineOptions options;
-    options.fidelity = plan.fidelity;
+    const Machine machine = machine_of(scenario);
     if (!raw) {
-      const Trace trace = run(plan.schedule, plan.cluster, options);
+      const Trace trace = run(machine);
       const double seconds = elapsed();
       return fmt::format("{} {} {} 0", seconds, peak_megabytes(), trace.traffic.flows);
     }
-    const Cluster cluster = with_bonded_nics(plan.schedule, plan.cluster);
-    Plans plans(plan.schedule, cluster, options);
-    const CollectiveTable table(plan.schedule, plans);
+    const Cluster cluster = with_bonded_nics(machine.schedule, machine.cluster);
+    Plans plans(machine.schedule, cluster, machine);
+    const CollectiveTable table(machine.schedule, plans);
     std::map<Port, std::uint32_t> ports;
     std::vector<std::vector<RawFlow>> batches;
     std::uint64_t flows = 0;

@@ -4,7 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <functional>
 
-#include "base/sources.hpp"
+#include "base/data_folder.hpp"
 #include "fixtures.hpp"
 
 using namespace fixtures;
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_only_serves_is_no_rank_that_trains) {
 }
 
 BOOST_AUTO_TEST_CASE(what_the_calibrator_writes_is_read) {
-  const std::filesystem::path folder = source_folder() / "tests/data/validation";
+  const std::filesystem::path folder = data_folder() / "tests/data/validation";
   const auto document = Document::load(folder / "cases.yaml");
   const auto cases = document->root().as_map().require("cases").as_list();
   const RecordedRun run = read_recorded(cases.at(0).as_map().require("recorded"));

@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/simulate.hpp"
+#include "predict/predict.hpp"
 
 namespace rehearse {
 
 /// Whether the plan's memory suffices; true where nothing is known of it.
-bool memory_suffices(const Scenario& scenario, const RunPlan& plan);
+bool memory_suffices(const Scenario& scenario, const Machine& machine);
 
 /// Simulates each single change of a scenario, with the overrides that it was read with, in a child
 /// process; those that fit, without their prices. To be called before this process simulates.

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "base/child_process.hpp"
-#include "cli/simulate.hpp"
+#include "predict/predict.hpp"
 #include "report/report.hpp"
 #include "scenario/scenario.hpp"
 #include "schedule/schedule.hpp"
@@ -14,8 +14,8 @@ namespace rehearse {
 /// What a run of the schedule says in short.
 Headline headline_of(const Scenario& scenario, const Schedule& schedule, const Trace& trace);
 
-/// Simulates in this process, which can simulate no more then. `comm` may be null: the links alone.
-Headline simulated_headline(const Scenario& scenario, const RunPlan& plan, const CommProfile* comm);
+/// Simulates in this process, which can simulate no more then.
+Headline simulated_headline(const Scenario& scenario, const Machine& machine);
 
 /// A simulation of which only the headline is asked, in a process of its own beside this one.
 class HeadlineRun {

@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/headline_run.hpp"
-#include "cli/simulate.hpp"
+#include "predict/headline_run.hpp"
+#include "predict/predict.hpp"
 
 namespace rehearse {
 
-/// A plan simulated with compute, then with communication, then with what is taken for granted of
+/// A machine simulated with compute, then with communication, then with what is taken for granted of
 /// how GPUs differ, then with what parameter servers' hosts allow, at both ends of their intervals,
 /// each in a process of its own beside this one. To be started before this process simulates.
 ///
@@ -16,9 +16,9 @@ namespace rehearse {
 /// Sources without an error (given times, one GPU, a given apply rate) are left out.
 class ShiftedRuns {
  public:
-  ShiftedRuns(const Scenario& scenario, const RunPlan& plan, const std::vector<StepCosts>& costs);
+  ShiftedRuns(const Scenario& scenario, const Machine& machine, const std::vector<StepCosts>& costs);
 
-  /// Waits for them, and sets them beside what the plan itself said of the same iterations.
+  /// Waits for them, and sets them beside what the machine itself said of the same iterations.
   std::vector<ErrorSource> error_sources(const Trace& trace);
 
  private:
@@ -28,7 +28,7 @@ class ShiftedRuns {
   };
 
   const Scenario& scenario_;
-  const RunPlan& plan_;
+  const Machine& machine_;
   std::vector<Pair> pairs_;
 };
 

@@ -1,4 +1,4 @@
-#include "cli/communication_facts.hpp"
+#include "predict/communication_facts.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

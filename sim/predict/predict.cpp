@@ -1,15 +1,16 @@
-#include "cli/simulate.hpp"
+#include "predict/predict.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "cli/communication_facts.hpp"
-#include "cli/error_sources.hpp"
-#include "cli/fewer_nodes.hpp"
-#include "cli/headline_run.hpp"
-#include "cli/replications.hpp"
+#include "predict/communication_facts.hpp"
+#include "predict/error_sources.hpp"
+#include "predict/fewer_nodes.hpp"
+#include "predict/headline_run.hpp"
+#include "predict/measured_job.hpp"
+#include "predict/replications.hpp"
 #include "engine/engine.hpp"
 #include "report/steady_state.hpp"
 #include "strategy/server_host.hpp"
@@ -82,13 +83,13 @@ void add_server_facts(const Scenario& scenario, RunFacts& facts) {
         "strategy.ps.worker_cpu_rate, server_cpu_rate = none: messages take no time of CPUs");
 }
 
-RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan,
+RunFacts gather_facts(const Scenario& scenario, const Machine& machine,
                       const std::vector<StepCosts>& costs, const Trace& trace,
                       const std::vector<CollectiveAnswer>& answers) {
   RunFacts facts{.scenario = scenario,
-                 .schedule = plan.schedule,
+                 .schedule = machine.schedule,
                  .trace = trace,
-                 .fidelity = plan.fidelity_name,
+                 .fidelity = machine.fidelity_name,
                  .provenance = "",
                  .assumptions = scenario.assumptions,
                  .outside_calibration = {},
@@ -96,13 +97,13 @@ RunFacts gather_facts(const Scenario& scenario, const RunPlan& plan,
                  .versions = {{"simgrid", simgrid_version()}}};
   facts.provenance = fmt::format("{}; communication: {}", add_compute_facts(costs, facts),
                                  communication_basis(scenario, answers));
-  if (communicates(plan.schedule)) {
+  if (communicates(machine.schedule)) {
     for (const std::string& reason : communication_outside(scenario, answers))
       add_once(facts.outside_calibration, reason);
   }
   add_server_facts(scenario, facts);
-  if (plan.schedule.jitter.distribution == Jitter::Distribution::measured &&
-      !has_spread(plan.schedule)) {
+  if (machine.schedule.jitter.distribution == Jitter::Distribution::measured &&
+      !has_spread(machine.schedule)) {
     add_once(facts.outside_calibration,
              "jitter: no spread of any operation was measured, and none is drawn");
   }
@@ -142,10 +143,10 @@ OtherJobs other_jobs(const SharedCluster& shared) {
 }
 
 /// In this process, which can simulate no more then.
-Headline headline_alone(const Scenario& scenario, const RunPlan& plan) {
-  RunPlan alone = plan;
-  alone.others.emplace(OtherJobs{plan.others->cluster, plan.others->nodes, {}});
-  return simulated_headline(scenario, alone, scenario.comm.get());
+Headline headline_alone(const Scenario& scenario, const Machine& machine) {
+  Machine alone = machine;
+  alone.others.emplace(OtherJobs{machine.others->cluster, machine.others->nodes, {}});
+  return simulated_headline(scenario, alone);
 }
 
 [[noreturn]] void refuse_to_fold(const Scenario& scenario, const std::string& why_not) {
@@ -165,86 +166,76 @@ std::function<bool(const Trace&)> until_steady(const Scenario& scenario,
   };
 }
 
-EngineOptions engine_options(const Scenario& scenario, const RunPlan& plan) {
-  EngineOptions options;
-  options.fidelity = plan.fidelity;
-  options.comm = scenario.comm.get();
-  options.others = plan.others ? &*plan.others : nullptr;
-  options.shift = plan.shift;
-  options.links_slowed = plan.links_slowed;
-  options.enough = until_steady(scenario, plan.schedule);
-  return options;
-}
-
-RunPlan plan_simulation(const Scenario& scenario) {
-  RunPlan plan{
-      .schedule = make_schedule(scenario), .cluster = scenario.cluster, .fidelity_name = ""};
-  validate(plan.schedule);
-  if (scenario.shared) plan.others = other_jobs(*scenario.shared);
+Machine machine_of(const Scenario& scenario) {
+  check(!scenario.whole_step || scenario.whole_step->gpus == 1, "a scenario that is not solved");
+  Machine machine{.schedule = make_schedule(scenario), .cluster = scenario.cluster};
+  if (scenario.comm) machine.comm = *scenario.comm;
+  validate(machine.schedule);
+  if (scenario.shared) machine.others = other_jobs(*scenario.shared);
   const FidelityChoice choice = scenario.run.fidelity;
-  const std::size_t ranks = plan.schedule.ranks.size();
-  plan.fidelity = choice == FidelityChoice::hop ? Fidelity::hop : Fidelity::flow;
-  plan.fidelity_name = choice == FidelityChoice::hop ? "hop" : "flow";
+  const std::size_t ranks = machine.schedule.ranks.size();
+  machine.fidelity = choice == FidelityChoice::hop ? Fidelity::hop : Fidelity::flow;
+  machine.fidelity_name = choice == FidelityChoice::hop ? "hop" : "flow";
   const bool asked = choice == FidelityChoice::folded;
   // What hosts do between the steps of a collective shows only where each step is played.
-  const bool travels = scenario.comm && scenario.comm->travels(ranks, plan.cluster.node_count());
+  const bool travels = scenario.comm && scenario.comm->travels(ranks, machine.cluster.node_count());
   if (travels && choice == FidelityChoice::automatic && ranks <= kFoldAbove) {
-    plan.fidelity = Fidelity::hop;
-    plan.fidelity_name = "hop";
+    machine.fidelity = Fidelity::hop;
+    machine.fidelity_name = "hop";
   }
-  if (asked && plan.others) refuse_to_fold(scenario, "other jobs share the cluster");
+  if (asked && machine.others) refuse_to_fold(scenario, "other jobs share the cluster");
   // A rank that is named would no longer be found.
   if (asked && !scenario.run.stragglers.empty())
     refuse_to_fold(scenario, "stragglers are single ranks");
   const bool wanted = asked || (choice == FidelityChoice::automatic && ranks > kFoldAbove);
-  if (!wanted || plan.others || !scenario.run.stragglers.empty()) return plan;
+  if (!wanted || machine.others || !scenario.run.stragglers.empty()) return machine;
 
   std::string why_not;
-  std::optional<Folded> folded = fold(plan.schedule, plan.cluster, why_not);
+  std::optional<Folded> folded = fold(machine.schedule, machine.cluster, why_not);
   if (folded) {
-    plan.fidelity_name =
+    machine.fidelity_name =
         fmt::format("folded ({} of {} ranks simulated)", folded->schedule.ranks.size(), ranks);
-    plan.schedule = std::move(folded->schedule);
-    plan.cluster = std::move(folded->cluster);
+    machine.schedule = std::move(folded->schedule);
+    machine.cluster = std::move(folded->cluster);
   } else if (asked) {
     refuse_to_fold(scenario, why_not);
   }
-  return plan;
+  return machine;
 }
 
-Prediction simulate(const Scenario& scenario, void (*progress)(double share),
-                    bool find_largest_batch) {
-  return simulate(scenario, plan_simulation(scenario), progress, find_largest_batch);
+Prediction predict(const Scenario& scenario, const Options& options) {
+  const Scenario ready = solved(scenario);
+  return predict(ready, machine_of(ready), options);
 }
 
-Prediction simulate(const Scenario& scenario, RunPlan plan, void (*progress)(double share),
-                    bool find_largest_batch) {
-  Prediction result{.plan = std::move(plan), .trace = {}, .error_sources = {}, .report = {}};
+Prediction predict(const Scenario& scenario, Machine machine, const Options& options) {
+  Prediction result{
+      .machine = std::move(machine), .trace = {}, .error_sources = {}, .report = {}};
+  Schedule& schedule = result.machine.schedule;
   const std::vector<StepCosts> costs = group_costs(scenario);
-  const TypicalRun typical = typical_run(scenario, result.plan);
-  result.plan.schedule.seed = typical.seed;
-  ShiftedRuns shifted(scenario, result.plan, costs);
+  const TypicalRun typical = typical_run(scenario, result.machine);
+  schedule.seed = typical.seed;
+  ShiftedRuns shifted(scenario, result.machine, costs);
   FewerNodes fewer_nodes(scenario);
   std::optional<HeadlineRun> alone;
-  if (result.plan.others && !result.plan.others->jobs.empty())
-    alone.emplace([&] { return headline_alone(scenario, result.plan); });
-  EngineOptions options = engine_options(scenario, result.plan);
-  options.progress = progress;
+  if (result.machine.others && !result.machine.others->jobs.empty())
+    alone.emplace([&] { return headline_alone(scenario, result.machine); });
   std::vector<CollectiveAnswer> answers;
-  options.answers = &answers;
-  result.trace = run(result.plan.schedule, result.plan.cluster, options);
-  const std::size_t own = result.plan.schedule.groups.size();
+  result.trace = run(result.machine, {.answers = &answers,
+                                      .enough = until_steady(scenario, schedule),
+                                      .progress = options.progress});
+  const std::size_t own = schedule.groups.size();
   std::erase_if(answers, [own](const auto& one) { return one.group.index() >= own; });
-  RunFacts facts = gather_facts(scenario, result.plan, costs, result.trace, answers);
-  if (!find_largest_batch) facts.schedule_at_batch = {};
+  RunFacts facts = gather_facts(scenario, result.machine, costs, result.trace, answers);
+  if (!options.find_largest_batch) facts.schedule_at_batch = {};
   facts.error_sources = result.error_sources = shifted.error_sources(result.trace);
   facts.activation_error = activation_error(costs);
-  facts.model_error = model_error(scenario, result.plan.schedule);
+  facts.model_error = model_error(scenario, schedule);
   facts.replications = typical.of;
   facts.replications_error = typical.error;
   facts.speed_without_one = fewer_nodes.speed(facts);
   if (alone) {
-    facts.others = &*result.plan.others;
+    facts.others = &*result.machine.others;
     facts.step_time_alone = alone->result().step_time;
   }
   result.report = summarize(facts);

@@ -1,19 +1,21 @@
-#include "cli/plan_bounds.hpp"
-#include "report/views.hpp"
+#include "planner/scenario_bounds.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
 
-#include "cli/error_sources.hpp"
-#include "cli/measured_job.hpp"
-#include "cli/simulate.hpp"
+#include "predict/error_sources.hpp"
+#include "predict/measured_job.hpp"
+#include "predict/predict.hpp"
+#include "cluster/scale.hpp"
 #include "economy/price.hpp"
 #include "report/basis.hpp"
 #include "report/measures.hpp"
+#include "report/views.hpp"
 #include "schedule/jitter.hpp"
 #include "study/content_key.hpp"
+#include "study/simulator.hpp"
 
 namespace rehearse {
 namespace {
@@ -47,13 +49,13 @@ double slowest_rank(const Schedule& schedule) {
 }
 
 /// How far below an estimate its interval's end may lie, as a factor.
-double least_end(const Scenario& scenario, const RunPlan& plan) {
+double least_end(const Scenario& scenario, const Machine& machine) {
   double compute = 0;
   for (const StepCosts& costs : group_costs(scenario)) {
     compute = std::max(compute, costs.uncertainty);
   }
-  const double fleet = scenario.run.usual_spread ? slowest_rank(plan.schedule) : 0;
-  return std::exp(-std::hypot(compute, model_error(scenario, plan.schedule).step, fleet));
+  const double fleet = scenario.run.usual_spread ? slowest_rank(machine.schedule) : 0;
+  return std::exp(-std::hypot(compute, model_error(scenario, machine.schedule).step, fleet));
 }
 
 /// What no simulated step is below, of the slowest rank's compute: jitter of at most 1 %, of which
@@ -95,12 +97,12 @@ void add_unknown(const Scenario& scenario, Bound& bound) {
   if (!scenario.convergence) bound.unknown[Metric::accuracy] = "the scenario has no convergence";
 }
 
-void add_times(const Scenario& scenario, const RunPlan& plan, Bound& bound) {
-  const bool steady = steps_alike(plan.schedule.jitter) &&
+void add_times(const Scenario& scenario, const Machine& machine, Bound& bound) {
+  const bool steady = steps_alike(machine.schedule.jitter) &&
                       !std::holds_alternative<ParameterServer>(scenario.strategy);
-  const Seconds step = shortest_step(plan.schedule) * least_jitter(plan.schedule.jitter);
+  const Seconds step = shortest_step(machine.schedule) * least_jitter(machine.schedule.jitter);
   if (!steady || step <= Seconds(0)) return;
-  const double end = least_end(scenario, plan);
+  const double end = least_end(scenario, machine);
   const auto put = [&](Metric metric, double value, double factor) {
     bound.best[metric] = {value, value * factor, value * factor};
   };
@@ -115,10 +117,10 @@ void add_times(const Scenario& scenario, const RunPlan& plan, Bound& bound) {
   }
 }
 
-void add_memory(const Scenario& scenario, const RunPlan& plan, Bound& bound) {
+void add_memory(const Scenario& scenario, const Machine& machine, Bound& bound) {
   const Trace nothing;
   const auto memory = memory_report({.scenario = scenario,
-                                     .schedule = plan.schedule,
+                                     .schedule = machine.schedule,
                                      .trace = nothing,
                                      .fidelity = "",
                                      .provenance = "",
@@ -132,31 +134,24 @@ void add_memory(const Scenario& scenario, const RunPlan& plan, Bound& bound) {
 }
 
 void add_figures(const Scenario& scenario, Bound& bound) {
-  const RunPlan plan = plan_simulation(scenario);
+  const Machine machine = machine_of(scenario);
   const auto exact = [&](Metric metric, double value) {
     bound.best[metric] = {value, value, value};
   };
   exact(Metric::gpus, static_cast<double>(scenario.cluster.gpu_count()));
-  exact(Metric::global_batch, static_cast<double>(global_batch(scenario, plan.schedule)));
+  exact(Metric::global_batch, static_cast<double>(global_batch(scenario, machine.schedule)));
   bound.machine = scenario.cluster.name;
   bound.node_price = node_price(scenario);
-  add_memory(scenario, plan, bound);
-  add_times(scenario, plan, bound);
+  add_memory(scenario, machine, bound);
+  add_times(scenario, machine, bound);
   add_unknown(scenario, bound);
 }
 
 /// Between nodes: the NICs and the fabric. What a node holds inside stays.
-void change_machine(Cluster& cluster, const WhatIf& machine) {
-  for (NodeGroup& group : cluster.groups) {
-    group.node.nic_bandwidth *= machine.network;
-    group.node.transport.rate *= machine.network;
-    group.node.speed *= machine.compute;
-  }
-  std::visit(
-      [&](auto& fabric) {
-        if constexpr (requires { fabric.bandwidth; }) fabric.bandwidth *= machine.network;
-      },
-      cluster.fabric);
+void change_machine(Cluster& cluster, const WhatIf& change) {
+  scale_bandwidth(LinkPart::nic, change.network, cluster);
+  scale_bandwidth(LinkPart::fabric, change.network, cluster);
+  for (NodeGroup& group : cluster.groups) group.node.speed *= change.compute;
 }
 
 /// This job's nodes, those of others, and what they share.
@@ -169,13 +164,14 @@ void change_machine(Scenario& scenario, const WhatIf& machine) {
   scenario.shared = std::make_shared<const SharedCluster>(std::move(shared));
 }
 
-}  // namespace
-
+/// As quick_simulator() predicts, on another machine.
 std::string predict_if(const Document& document, const WhatIf& machine) {
   Scenario scenario = read_question(document);
   change_machine(scenario, machine);
-  return to_json(simulate(scenario, nullptr, false).report);
+  return to_json(predict(scenario, {.find_largest_batch = false}).report);
 }
+
+}  // namespace
 
 Bound bound_of(const Document& document, const std::string& program) {
   FilesRead files;
@@ -190,6 +186,14 @@ Bound bound_of(const Document& document, const std::string& program) {
     if (bound.key.empty()) bound.key = content_key(program + "\n" + bound.error);
   }
   return bound;
+}
+
+PlanSimulator plan_simulator() {
+  PlanSimulator all{.simulator = quick_simulator(), .bound = {}, .predict_if = predict_if};
+  all.bound = [program = all.simulator.program](const Document& scenario) {
+    return bound_of(scenario, program);
+  };
+  return all;
 }
 
 }  // namespace rehearse

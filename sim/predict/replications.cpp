@@ -1,4 +1,4 @@
-#include "cli/replications.hpp"
+#include "predict/replications.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,13 +6,13 @@
 #include <limits>
 #include <thread>
 
-#include "cli/headline_run.hpp"
+#include "predict/headline_run.hpp"
 
 namespace rehearse {
 namespace {
 
 /// Of the replications from one to before another, in their order.
-std::vector<Seconds> step_times(const Scenario& scenario, const RunPlan& plan, std::uint32_t from,
+std::vector<Seconds> step_times(const Scenario& scenario, const Machine& machine, std::uint32_t from,
                                 std::uint32_t to) {
   const std::size_t at_a_time = std::max(1U, std::thread::hardware_concurrency());
   std::deque<HeadlineRun> running;
@@ -24,10 +24,10 @@ std::vector<Seconds> step_times(const Scenario& scenario, const RunPlan& plan, s
   };
   for (std::uint32_t i = from; i < to; ++i) {
     if (running.size() == at_a_time) wait_for_one();
-    running.emplace_back([&scenario, &plan, i] {
-      RunPlan replication = plan;
+    running.emplace_back([&scenario, &machine, i] {
+      Machine replication = machine;
       replication.schedule.seed += i;
-      return simulated_headline(scenario, replication, scenario.comm.get());
+      return simulated_headline(scenario, replication);
     });
   }
   while (!running.empty()) wait_for_one();
@@ -57,15 +57,15 @@ double median_error(std::vector<Seconds> times) {
   return (times[n - inner] - times[inner - 1]) / times[(n - 1) / 2] / 2;
 }
 
-TypicalRun typical_run(const Scenario& scenario, const RunPlan& plan) {
-  const std::uint64_t first = plan.schedule.seed;
+TypicalRun typical_run(const Scenario& scenario, const Machine& machine) {
+  const std::uint64_t first = machine.schedule.seed;
   const Replications& asked = scenario.run.replications;
   if (!asked.several()) return {.seed = first};
-  std::vector<Seconds> times = step_times(scenario, plan, 0, asked.at_least);
+  std::vector<Seconds> times = step_times(scenario, machine, 0, asked.at_least);
   while (times.size() < asked.at_most && median_error(times) > asked.precision) {
     const auto done = static_cast<std::uint32_t>(times.size());
     const std::vector<Seconds> more =
-        step_times(scenario, plan, done, std::min(2 * done + 1, asked.at_most));
+        step_times(scenario, machine, done, std::min(2 * done + 1, asked.at_most));
     times.insert(times.end(), more.begin(), more.end());
   }
   const double error = median_error(times);

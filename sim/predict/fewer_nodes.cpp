@@ -1,4 +1,4 @@
-#include "cli/fewer_nodes.hpp"
+#include "predict/fewer_nodes.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/number.hpp"
-#include "engine/engine.hpp"
+#include "predict/headline_run.hpp"
 
 namespace rehearse {
 namespace {
@@ -35,18 +35,7 @@ bool can_shrink(const Scenario& scenario) {
 }
 
 double samples_per_s(const Scenario& scenario) {
-  const RunPlan plan = plan_simulation(scenario);
-  EngineOptions options = engine_options(scenario, plan);
-  options.span_limit = 0;
-  const Trace trace = run(plan.schedule, plan.cluster, options);
-  return headline({.scenario = scenario,
-                   .schedule = plan.schedule,
-                   .trace = trace,
-                   .fidelity = "",
-                   .provenance = "",
-                   .assumptions = {},
-                   .outside_calibration = {}})
-      .samples_per_s;
+  return simulated_headline(scenario, machine_of(scenario)).samples_per_s;
 }
 
 }  // namespace

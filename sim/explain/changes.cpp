@@ -1,4 +1,4 @@
-#include "explain/machine.hpp"
+#include "explain/changes.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "cli/headline_run.hpp"
+#include "predict/headline_run.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -36,12 +36,11 @@ Headline headline_of(const Scenario& scenario, const Schedule& schedule, const T
                    .outside_calibration = {}});
 }
 
-Headline simulated_headline(const Scenario& scenario, const RunPlan& plan,
-                            const CommProfile* comm) {
-  EngineOptions options = engine_options(scenario, plan);
-  options.comm = comm;
+Headline simulated_headline(const Scenario& scenario, const Machine& machine) {
+  EngineOptions options;
   options.span_limit = 0;
-  return headline_of(scenario, plan.schedule, run(plan.schedule, plan.cluster, options));
+  options.enough = until_steady(scenario, machine.schedule);
+  return headline_of(scenario, machine.schedule, run(machine, options));
 }
 
 HeadlineRun::HeadlineRun(const std::function<Headline()>& work)

@@ -1,4 +1,4 @@
-#include "cli/memory_advice.hpp"
+#include "predict/memory_advice.hpp"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 
 #include "base/child_pool.hpp"
 #include "base/printable.hpp"
-#include "cli/measured_job.hpp"
-#include "cli/single_changes.hpp"
+#include "predict/measured_job.hpp"
+#include "predict/single_changes.hpp"
 #include "engine/engine.hpp"
 #include "report/measures.hpp"
 
@@ -41,9 +41,11 @@ std::optional<std::int64_t> largest_batch_of(const Scenario& scenario, const Sch
   return memory ? memory->largest_batch_per_gpu : std::nullopt;
 }
 
-Json figures_of(const Scenario& scenario, const RunPlan& plan) {
-  const Trace trace = run(plan.schedule, plan.cluster, engine_options(scenario, plan));
-  const Report report = summarize(bare_facts(scenario, plan.schedule, trace));
+Json figures_of(const Scenario& scenario, const Machine& machine) {
+  EngineOptions options;
+  options.enough = until_steady(scenario, machine.schedule);
+  const Trace trace = run(machine, options);
+  const Report report = summarize(bare_facts(scenario, machine.schedule, trace));
   const MemoryReport& memory = *report.memory;
   Json json = {{"batch", report.batch_per_gpu},
                {"allocated", memory.allocated_peak.value()},
@@ -76,16 +78,16 @@ class Trial {
   }
   std::string with(const std::vector<std::string>& assignments) const {
     const Scenario scenario = read(assignments);
-    const RunPlan plan = plan_simulation(scenario);
-    const auto memory = memory_of(scenario, plan.schedule);
+    const Machine machine = machine_of(scenario);
+    const auto memory = memory_of(scenario, machine.schedule);
     if (!memory || !memory->fits) return "";
-    Json figures = figures_of(scenario, plan);
+    Json figures = figures_of(scenario, machine);
     figures["set"] = set_options(assignments);
     return figures.dump();
   }
   std::string with_largest_batch() const {
     const Scenario scenario = read({});
-    const auto batch = largest_batch_of(scenario, plan_simulation(scenario).schedule);
+    const auto batch = largest_batch_of(scenario, machine_of(scenario).schedule);
     if (!batch || *batch >= scenario.batch_per_gpu) return "";
     return with({fmt::format("model.batch_per_gpu={}", *batch)});
   }
@@ -111,8 +113,8 @@ FittingChange from_json(const Json& figures, const SingleChange& change) {
 
 }  // namespace
 
-bool memory_suffices(const Scenario& scenario, const RunPlan& plan) {
-  const auto memory = memory_of(scenario, plan.schedule);
+bool memory_suffices(const Scenario& scenario, const Machine& machine) {
+  const auto memory = memory_of(scenario, machine.schedule);
   return !memory || memory->fits;
 }
 

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <filesystem>
-#include <vector>
-
 #include "study/sweep.hpp"
 
 namespace rehearse {
@@ -13,12 +10,5 @@ Simulator simulator();
 /// The same without the largest batch that fits, which takes as long as the rest; its results have
 /// keys of their own.
 Simulator quick_simulator();
-
-/// MissingError if it cannot be made.
-void make_folder(const std::filesystem::path& folder);
-
-/// Goes on with what is there, where it is of this study and program; InputError where it is not.
-void take_up(ResultStore& store, const StudyIdentity& identity,
-             const std::vector<StudyPoint>& points, bool quiet);
 
 }  // namespace rehearse

@@ -1,4 +1,4 @@
-#include "cli/single_changes.hpp"
+#include "predict/single_changes.hpp"
 
 #include <fmt/format.h>
 

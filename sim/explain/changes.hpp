@@ -1,23 +1,11 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "cluster/cluster.hpp"
-#include "collective/plan.hpp"
-#include "profile/comm_profile.hpp"
-#include "schedule/schedule.hpp"
+#include "engine/machine.hpp"
 
 namespace rehearse {
-
-/// All that a simulation plays, as plain data: to be changed and played again.
-struct Machine {
-  Schedule schedule;
-  Cluster cluster;
-  std::optional<CommProfile> comm;  ///< nothing: the links alone
-  Fidelity fidelity = Fidelity::flow;
-};
 
 /// The rank computes as long as the median one and does not sleep.
 void make_median(RankId rank, Machine& machine);

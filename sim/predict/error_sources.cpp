@@ -1,9 +1,10 @@
-#include "cli/error_sources.hpp"
+#include "predict/error_sources.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "cluster/scale.hpp"
 #include "scenario/speed_spread.hpp"
 #include "schedule/jitter.hpp"
 #include "strategy/server_host.hpp"
@@ -45,13 +46,13 @@ std::vector<double> compute_errors(const Schedule& schedule, const Cluster& clus
 }
 
 /// Of this job and of those beside it, which run on the same hardware.
-std::vector<std::vector<double>> errors_of_jobs(const Scenario& scenario, const RunPlan& plan,
+std::vector<std::vector<double>> errors_of_jobs(const Scenario& scenario, const Machine& machine,
                                                 const std::vector<StepCosts>& costs) {
-  std::vector<std::vector<double>> errors = {compute_errors(plan.schedule, plan.cluster, costs)};
-  for (std::size_t j = 0; plan.others && j < plan.others->jobs.size(); ++j) {
+  std::vector<std::vector<double>> errors = {compute_errors(machine.schedule, machine.cluster, costs)};
+  for (std::size_t j = 0; machine.others && j < machine.others->jobs.size(); ++j) {
     const Scenario& other = scenario.shared->others.at(j).scenario;
     errors.push_back(
-        compute_errors(plan.others->jobs[j].schedule, other.cluster, group_costs(other)));
+        compute_errors(machine.others->jobs[j].schedule, other.cluster, group_costs(other)));
   }
   return errors;
 }
@@ -72,9 +73,9 @@ const ParameterServer* derived_server(const Scenario& scenario) {
 }
 
 /// What servers do with gradients goes at one end of what their hosts' memory allows.
-void shift_servers(const ParameterServer& options, RunPlan& plan, double shift) {
-  const std::vector<HostTraffic> traffic = server_traffic(options, plan.cluster);
-  for (Program& program : plan.schedule.programs) {
+void shift_servers(const ParameterServer& options, Machine& machine, double shift) {
+  const std::vector<HostTraffic> traffic = server_traffic(options, machine.cluster);
+  for (Program& program : machine.schedule.programs) {
     for (Op& op : program.ops) {
       const bool applies =
           op.role == UpdateRole::apply_update || op.role == UpdateRole::gather_gradient;
@@ -88,26 +89,8 @@ void shift_servers(const ParameterServer& options, RunPlan& plan, double shift) 
 
 /// Every transfer over the links takes `factor` times as long.
 void slow_links(Cluster& cluster, double factor) {
-  const auto slow = [factor](auto& link) {
-    link.bandwidth *= 1 / factor;
-    link.latency *= factor;
-  };
-  for (NodeGroup& group : cluster.groups) {
-    Node& node = group.node;
-    if (node.nvlink) slow(*node.nvlink);
-    slow(node.pcie);
-    node.pcie.host_bandwidth *= 1 / factor;
-    node.pcie.staged_rate *= 1 / factor;
-    node.nic_bandwidth *= 1 / factor;
-    node.transport.rate *= 1 / factor;
-    node.transport.per_message *= factor;
-    node.nic_latency *= factor;
-  }
-  std::visit(
-      [&](auto& fabric) {
-        if constexpr (requires { fabric.bandwidth; }) slow(fabric);
-      },
-      cluster.fabric);
+  scale_bandwidths(1 / factor, cluster);
+  scale_latencies(factor, cluster);
 }
 
 bool has_updates(const Schedule& schedule) {
@@ -117,35 +100,35 @@ bool has_updates(const Schedule& schedule) {
   });
 }
 
-/// The plan with as many iterations as its shifted runs have.
-RunPlan shortened(const RunPlan& plan) {
-  RunPlan short_one = plan;
+/// The machine with as many iterations as its shifted runs have.
+Machine shortened(const Machine& machine) {
+  Machine short_one = machine;
   Schedule& schedule = short_one.schedule;
-  const bool alike = steps_alike(schedule.jitter) && !plan.others;
+  const bool alike = steps_alike(schedule.jitter) && !machine.others;
   if (alike && !has_updates(schedule))
     schedule.iterations = std::min(schedule.iterations, kShiftedSteps);
   return short_one;
 }
 
-void shift_compute(RunPlan& plan, const std::vector<std::vector<double>>& errors, double shift) {
-  shift_compute(plan.schedule, errors.front(), shift);
+void shift_compute(Machine& machine, const std::vector<std::vector<double>>& errors, double shift) {
+  shift_compute(machine.schedule, errors.front(), shift);
   for (std::size_t job = 1; job < errors.size(); ++job)
-    shift_compute(plan.others->jobs[job - 1].schedule, errors[job], shift);
+    shift_compute(machine.others->jobs[job - 1].schedule, errors[job], shift);
 }
 
-void slow_links(RunPlan& plan, double factor) {
-  plan.links_slowed = factor;
-  slow_links(plan.cluster, factor);
-  if (plan.others) slow_links(plan.others->cluster, factor);
+void slow_links(Machine& machine, double factor) {
+  machine.links_slowed = factor;
+  slow_links(machine.cluster, factor);
+  if (machine.others) slow_links(machine.others->cluster, factor);
 }
 
 /// With what was taken for granted of its GPUs as many times as large.
-RunPlan with_another_fleet(const Scenario& scenario, const RunPlan& plan, double factor) {
+Machine with_another_fleet(const Scenario& scenario, const Machine& machine, double factor) {
   Scenario other = scenario;
   if (other.run.usual_spread) other.run.speed_spread *= factor;
   if (other.run.usual_jitter) other.run.jitter.cv *= factor;
-  RunPlan another = plan_simulation(other);
-  another.schedule.seed = plan.schedule.seed;
+  Machine another = machine_of(other);
+  another.schedule.seed = machine.schedule.seed;
   return another;
 }
 
@@ -163,21 +146,21 @@ void take_transport(Cluster& cluster, double shift) {
 }
 
 /// In this process, which can simulate no more then.
-Headline shifted_headline(const Scenario& scenario, const RunPlan& plan, Source source,
+Headline shifted_headline(const Scenario& scenario, const Machine& machine, Source source,
                           const std::vector<std::vector<double>>& errors, double shift) {
-  RunPlan shifted = shortened(
+  Machine shifted = shortened(
       source == Source::fleet
-          ? with_another_fleet(scenario, plan, std::exp(shift * kUsualFleetError))
-          : plan);
-  CommProfile comm = scenario.comm ? *scenario.comm : CommProfile{};
+          ? with_another_fleet(scenario, machine, std::exp(shift * kUsualFleetError))
+          : machine);
+  std::optional<CommProfile>& comm = shifted.comm;
   if (source == Source::compute) {
     shift_compute(shifted, errors, shift);
   } else if (source == Source::fleet) {
-    return simulated_headline(scenario, shifted, scenario.comm.get());
+    return simulated_headline(scenario, shifted);
   } else if (source == Source::server) {
     shift_servers(*derived_server(scenario), shifted, shift);
-  } else if (comm.transport) {  // between nodes the links' rates are known
-    comm.transport = comm.transport->shifted(shift);
+  } else if (comm && comm->transport) {  // between nodes the links' rates are known
+    comm->transport = comm->transport->shifted(shift);
     shifted.shift = shift;
   } else {
     take_transport(shifted.cluster, shift);
@@ -185,7 +168,7 @@ Headline shifted_headline(const Scenario& scenario, const RunPlan& plan, Source 
     slow_links(shifted, std::exp(shift * kLinksError));
     shifted.shift = shift;
   }
-  return simulated_headline(scenario, shifted, scenario.comm ? &comm : nullptr);
+  return simulated_headline(scenario, shifted);
 }
 
 }  // namespace
@@ -201,14 +184,14 @@ bool communicates(const Schedule& schedule) {
   });
 }
 
-ShiftedRuns::ShiftedRuns(const Scenario& scenario, const RunPlan& plan,
+ShiftedRuns::ShiftedRuns(const Scenario& scenario, const Machine& machine,
                          const std::vector<StepCosts>& costs)
-    : scenario_(scenario), plan_(plan) {
-  const std::vector<std::vector<double>> errors = errors_of_jobs(scenario, plan, costs);
+    : scenario_(scenario), machine_(machine) {
+  const std::vector<std::vector<double>> errors = errors_of_jobs(scenario, machine, costs);
   const auto add = [&](const char* name, Source source) {
     const auto start = [&](double shift) {
-      return HeadlineRun([&scenario, &plan, &errors, source, shift] {
-        return shifted_headline(scenario, plan, source, errors, shift);
+      return HeadlineRun([&scenario, &machine, &errors, source, shift] {
+        return shifted_headline(scenario, machine, source, errors, shift);
       });
     };
     pairs_.push_back({name, start(-1), start(1)});
@@ -217,14 +200,14 @@ ShiftedRuns::ShiftedRuns(const Scenario& scenario, const RunPlan& plan,
   if (std::ranges::any_of(
           errors, [&](const auto& of_job) { return std::ranges::any_of(of_job, positive); }))
     add("compute", Source::compute);
-  if (communicates(plan.schedule)) add("communication", Source::communication);
+  if (communicates(machine.schedule)) add("communication", Source::communication);
   if (scenario.run.usual_spread || scenario.run.usual_jitter) add("fleet", Source::fleet);
   if (derived_server(scenario)) add("server", Source::server);
 }
 
 std::vector<ErrorSource> ShiftedRuns::error_sources(const Trace& trace) {
   if (pairs_.empty()) return {};
-  const Headline best = headline_of(scenario_, shortened(plan_).schedule, trace);
+  const Headline best = headline_of(scenario_, shortened(machine_).schedule, trace);
   std::vector<ErrorSource> sources;
   for (Pair& pair : pairs_) {
     const Headline low = pair.low.result();

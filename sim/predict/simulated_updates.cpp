@@ -1,6 +1,4 @@
-#include "cli/run_updates.hpp"
-
-#include "cli/measured_job.hpp"
+#include "predict/simulated_updates.hpp"
 
 #include <fmt/format.h>
 
@@ -9,18 +7,19 @@
 
 #include "base/child_pool.hpp"
 #include "base/error.hpp"
+#include "predict/measured_job.hpp"
 #include "report/server_updates.hpp"
 
 namespace rehearse {
 namespace {
 
-/// Of trace k, in this process.
-std::string simulated_updates(const RunCommand& command, std::uint64_t seed) {
-  std::vector<std::string> overrides = command.overrides;
+/// Of one run, in this process.
+std::string simulated_updates(const std::filesystem::path& file,
+                              std::vector<std::string> overrides, std::uint64_t seed) {
   overrides.push_back(fmt::format("run.seed={}", seed));
-  Scenario scenario = read_question(command.scenario, overrides);
+  Scenario scenario = read_question(file, overrides);
   scenario.run.until = RunUntil::steps;
-  return to_csv(updates_of(scenario, simulate(scenario, nullptr)));
+  return to_csv(updates_of(scenario, predict(scenario)));
 }
 
 }  // namespace
@@ -41,28 +40,24 @@ RunUpdates updates_of(const Scenario& scenario, const Prediction& prediction) {
     return averaging_updates(prediction.trace, *local,
                              static_cast<std::uint32_t>(prediction.report.ranks), warmup);
   }
-  return server_updates(prediction.plan.schedule, prediction.trace,
+  return server_updates(prediction.machine.schedule, prediction.trace,
                         std::get<ParameterServer>(scenario.strategy), warmup);
 }
 
-std::filesystem::path trace_file(const std::filesystem::path& first, std::size_t trace) {
-  if (trace == 0) return first;
-  return first.parent_path() /
-         fmt::format("{}_{}{}", first.stem().string(), trace, first.extension().string());
-}
-
-void write_further_traces(const RunCommand& command, const Scenario& scenario,
-                          const std::function<void(std::size_t done)>& progress) {
-  const auto further = static_cast<std::size_t>(command.traces) - 1;
+std::vector<std::string> further_updates(const std::filesystem::path& file,
+                                         const std::vector<std::string>& overrides,
+                                         std::uint64_t seed, std::size_t count,
+                                         const std::function<void(std::size_t done)>& progress) {
   const std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
   const std::vector<ChildEnd> ends = in_child_processes(
-      further, jobs,
-      [&](std::size_t i) { return simulated_updates(command, scenario.run.seed + i + 1); },
+      count, jobs, [&](std::size_t i) { return simulated_updates(file, overrides, seed + i + 1); },
       progress);
-  for (std::size_t i = 0; i < further; ++i) {
-    if (ends[i].code != ExitCode::success) throw Error(ends[i].code, ends[i].text);
-    write_file(trace_file(command.updates, i + 1), ends[i].text);
+  std::vector<std::string> updates;
+  for (const ChildEnd& end : ends) {
+    if (end.code != ExitCode::success) throw Error(end.code, end.text);
+    updates.push_back(end.text);
   }
+  return updates;
 }
 
 }  // namespace rehearse

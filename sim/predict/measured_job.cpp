@@ -1,4 +1,4 @@
-#include "cli/measured_job.hpp"
+#include "predict/measured_job.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "cli/headline_run.hpp"
+#include "predict/headline_run.hpp"
 
 namespace rehearse {
 namespace {
@@ -60,9 +60,7 @@ double simulated_rate(const Scenario& job, double alone) {
   Scenario trial = job;
   trial.whole_step->samples_per_s = alone;
   trial.whole_step->gpus = 1;
-  HeadlineRun run([&trial] {
-    return simulated_headline(trial, plan_simulation(trial), trial.comm.get());
-  });
+  HeadlineRun run([&trial] { return simulated_headline(trial, machine_of(trial)); });
   return run.result().samples_per_s;
 }
 
@@ -91,6 +89,8 @@ double solve(const Scenario& scenario) {
   return alone;
 }
 
+}  // namespace
+
 Scenario solved(Scenario scenario) {
   if (!scenario.whole_step || scenario.whole_step->gpus == 1) return scenario;
   const double alone = solve(scenario);
@@ -102,8 +102,6 @@ Scenario solved(Scenario scenario) {
   step.gpus = 1;
   return scenario;
 }
-
-}  // namespace
 
 Scenario read_question(const Document& document) { return solved(read_scenario(document)); }
 

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "base/child_process.hpp"
-#include "cli/simulate.hpp"
+#include "predict/predict.hpp"
 
 namespace rehearse {
 

@@ -23,7 +23,7 @@ namespace rehearse {
 /// bounded. An error of reading or scheduling becomes the bound's.
 Bound bound_of(const Document& scenario, const std::string& program);
 
-/// As quick_simulator() predicts, on another machine.
-std::string predict_if(const Document& scenario, const WhatIf& machine);
+/// This program as plans need it.
+PlanSimulator plan_simulator();
 
 }  // namespace rehearse

@@ -1,0 +1,108 @@
+#include "explain/explain_scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/child_pool.hpp"
+#include "base/error.hpp"
+#include "engine/engine.hpp"
+#include "predict/predict.hpp"
+#include "report/measures.hpp"
+
+namespace rehearse {
+namespace {
+
+/// What a path is followed through: all operations of all ranks, at some 40 bytes each.
+constexpr std::size_t kMostSpans = 8'000'000;
+
+RunFacts facts_of(const Scenario& scenario, const Schedule& schedule, const Trace& trace,
+                  const std::string& fidelity) {
+  return {.scenario = scenario,
+          .schedule = schedule,
+          .trace = trace,
+          .fidelity = fidelity,
+          .provenance = "",
+          .assumptions = {},
+          .outside_calibration = {}};
+}
+
+/// Once per process.
+Trace play(const Scenario& scenario, const Machine& machine, std::size_t span_limit) {
+  return run(machine,
+             {.span_limit = span_limit, .enough = until_steady(scenario, machine.schedule)});
+}
+
+void check_size(const Scenario& scenario, const Machine& machine) {
+  std::size_t spans = 0;
+  for (std::size_t r = 0; r < machine.schedule.ranks.size(); ++r)
+    spans += machine.schedule.program_of(RankId(r)).ops.size() * machine.schedule.iterations;
+  if (spans <= kMostSpans) return;
+  throw InputError(
+      fmt::format("{}: error: {} operations are too many to follow (at most {})\nremedy: fewer "
+                  "run.steps, fewer "
+                  "ranks, or fidelity: folded where they are alike",
+                  scenario.file, spans, kMostSpans));
+}
+
+/// The step time and rate of a machine, played in this process.
+std::string measured(const Scenario& scenario, const Machine& whole) {
+  Scenario for_short = scenario;
+  const Machine machine = shortened(whole, for_short.run.warmup_steps);
+  const Trace trace = play(for_short, machine, 0);
+  const Headline figures = headline(facts_of(for_short, machine.schedule, trace, ""));
+  return nlohmann::json{{"step", figures.step_time.value()}, {"rate", figures.samples_per_s}}.dump();
+}
+
+Headline read_measured(const ChildEnd& end) {
+  if (end.code != ExitCode::success) throw Error(end.code, end.text);
+  const nlohmann::json json = nlohmann::json::parse(end.text);
+  return {Seconds(json.at("step").get<double>()), json.at("rate").get<double>(), {}};
+}
+
+std::vector<Alternative> answers_of(const Scenario& scenario, const Machine& machine,
+                                    const ExplainOptions& options) {
+  const std::function<Machine(const Scenario&)> other = machine_of;
+  const std::vector<Experiment> all = experiments(scenario, machine, other, options.questions);
+  const std::size_t jobs =
+      options.jobs > 0 ? options.jobs : std::max(1U, std::thread::hardware_concurrency());
+  const auto work = [&](std::size_t i) { return measured(scenario, all[i].machine()); };
+  const std::vector<ChildEnd> ends =
+      in_child_processes(all.size(), jobs, work, [&](std::size_t done) {
+        if (options.progress) options.progress(done, all.size());
+      });
+  std::vector<Headline> results;
+  results.reserve(ends.size());
+  for (const ChildEnd& end : ends) results.push_back(read_measured(end));
+  return answered(all, results);
+}
+
+/// Of the run itself, but of the iterations that alternatives are played for.
+Headline base_of(const Scenario& scenario, const Machine& whole, const Trace& trace) {
+  Scenario for_short = scenario;
+  const Machine machine = shortened(whole, for_short.run.warmup_steps);
+  return headline(facts_of(for_short, machine.schedule, trace, ""));
+}
+
+}  // namespace
+
+ExplainedRun explain(const Scenario& scenario, const ExplainOptions& options) {
+  if (scenario.shared)
+    throw InputError(
+        fmt::format("{}: error: jobs: what bounds a step beside other jobs is not "
+                    "explained\nremedy: without jobs, on the nodes of this one",
+                    scenario.file));
+  ExplainedRun result{.machine = machine_of(scenario), .trace = {}, .explanation = {}};
+  const Machine& machine = result.machine;
+  check_size(scenario, machine);
+  std::vector<Alternative> answers = answers_of(scenario, machine, options);
+  result.trace = play(scenario, machine, kMostSpans);
+  result.explanation =
+      explain(facts_of(scenario, machine.schedule, result.trace, machine.fidelity_name), machine,
+              base_of(scenario, machine, result.trace), std::move(answers));
+  return result;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "engine/machine.hpp"
+#include "explain/explanation.hpp"
+#include "explain/questions.hpp"
+#include "scenario/scenario.hpp"
+#include "trace/trace.hpp"
+
+namespace rehearse {
+
+struct ExplainOptions {
+  Questions questions{};
+  std::size_t jobs = 0;  ///< simulations side by side; 0: one per core
+  /// Told how many simulations of how many are done; may be empty.
+  std::function<void(std::size_t done, std::size_t all)> progress{};
+};
+
+/// A run, and what bounds it.
+struct ExplainedRun {
+  Machine machine;
+  Trace trace;
+  Explanation explanation;
+};
+
+/// Simulates the scenario, and once more for each question in a child process. Once per process
+/// (SimGrid). InputError beside other jobs, and where there are too many operations to follow.
+ExplainedRun explain(const Scenario& scenario, const ExplainOptions& options = {});
+
+}  // namespace rehearse

@@ -1,0 +1,37 @@
+#pragma once
+
+/// The front door of the library: what the commands of `rehearse` do, for programs of others.
+///
+///     #include <rehearse/rehearse.hpp>
+///     const rehearse::Scenario scenario = rehearse::read_scenario("scenario.yaml", {});
+///     const rehearse::Prediction prediction = rehearse::predict(scenario);
+///     std::cout << prediction.report.step_time.value() << " s\n"
+///               << rehearse::to_json(prediction.report);
+///
+/// SimGrid simulates once per process: predict() and explain() may be called once, and so in a
+/// child process (in_child_process) where more is asked. Studies and plans do that themselves.
+/// Errors are thrown as rehearse::Error; what() is what the program prints, code() its exit code.
+
+#include "base/child_process.hpp"
+#include "base/data_folder.hpp"
+#include "base/error.hpp"
+#include "explain/explain_scenario.hpp"  // explain(scenario) -> ExplainedRun
+#include "planner/plan_view.hpp"         // plan_json(result)
+#include "planner/plan.hpp"              // read_plan(file) -> Plan
+#include "planner/run_plan.hpp"          // prepare_plan, run_plan -> PlanResult
+#include "planner/scenario_bounds.hpp"   // plan_simulator()
+#include "predict/measured_job.hpp"      // read_question(file) -> Scenario, solved
+#include "predict/predict.hpp"           // predict(scenario) -> Prediction
+#include "report/views.hpp"              // to_json(report)
+#include "scenario/scenario.hpp"         // read_scenario(file) -> Scenario
+#include "study/study.hpp"               // read_study(file) -> Study
+#include "study/simulator.hpp"           // simulator()
+#include "study/study_view.hpp"          // what a study's results say
+#include "study/sweep.hpp"               // prepare, sweep
+
+#ifdef REHEARSE_PREFIX
+namespace rehearse {
+/// Where `cmake --install` put platforms/ and scenarios/.
+inline const bool kPrefixNoted = note_prefix(REHEARSE_PREFIX);
+}  // namespace rehearse
+#endif

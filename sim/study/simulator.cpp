@@ -1,0 +1,37 @@
+#include "study/simulator.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "predict/measured_job.hpp"
+#include "predict/predict.hpp"
+#include "engine/engine.hpp"
+#include "report/views.hpp"
+#include "study/content_key.hpp"
+
+namespace rehearse {
+namespace {
+
+/// A scenario's report without what belongs to its file: the same content, the same text.
+std::string report_of(const Document& scenario, bool find_largest_batch) {
+  const Prediction prediction = predict(read_question(scenario), {.find_largest_batch = find_largest_batch});
+  auto report = nlohmann::ordered_json::parse(to_json(prediction.report));
+  for (const char* key : {"schema", "scenario", "description"}) report.erase(key);
+  return report.dump();
+}
+
+}  // namespace
+
+Simulator simulator() {
+  return {.program = program_identity(simgrid_version()),
+          .read = [](const Document& scenario) { read_scenario(scenario); },
+          .predict = [](const Document& scenario) { return report_of(scenario, true); }};
+}
+
+Simulator quick_simulator() {
+  Simulator quick = simulator();
+  quick.program += ", without the largest batch";
+  quick.predict = [](const Document& scenario) { return report_of(scenario, false); };
+  return quick;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,38 @@
+#include "study/take_up.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+
+namespace rehearse {
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (std::filesystem::is_directory(folder)) return;
+  throw MissingError(fmt::format("{}: error: cannot be made: {}", folder.string(),
+                                 error ? error.message() : "it is a file"));
+}
+
+bool take_up(ResultStore& store, const StudyIdentity& identity,
+             const std::vector<StudyPoint>& points) {
+  const auto before = store.identity();
+  if (before && before->program != identity.program) {
+    throw InputError(
+        fmt::format("{}: error: results of another program\n  there: {}\n  here:  {}\nremedy: "
+                    "--fresh begins anew; "
+                    "--output FOLDER keeps both",
+                    store.file().string(), before->program, identity.program));
+  }
+  if (before && before->study != identity.study) {
+    throw InputError(
+        fmt::format("{}: error: results of another study, \"{}\"\n"
+                    "remedy: give another --output; --fresh replaces them",
+                    store.file().string(), before->study));
+  }
+  if (before == identity && store.points() == points) return false;
+  store.describe(identity, points);
+  return before.has_value();
+}
+
+}  // namespace rehearse

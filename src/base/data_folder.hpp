@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+
+namespace rehearse {
+
+/// The folder with what Rehearse ships: `platforms/` and `scenarios/`. The first that has
+/// `platforms/gpus.yaml` of:
+///
+/// 1. the environment's REHEARSE_DATA;
+/// 2. `share/rehearse` beside the running program's `bin/`;
+/// 3. the program's own folder and those above it, as in a clone;
+/// 4. `share/rehearse` in the prefix that note_prefix() was told.
+///
+/// MissingError if there is none, or if REHEARSE_DATA names a folder without it.
+std::filesystem::path data_folder();
+
+/// Where the library was installed, for programs of others that link it: `rehearse.hpp` tells it.
+/// Returns true, so that it can initialise a variable.
+bool note_prefix(const char* prefix);
+
+}  // namespace rehearse
