@@ -59,8 +59,8 @@ void add_bounds(CLI::App& app, ErrorBounds& bounds) {
       ->type_name("D");
   app.add_option(
          "--fail-accuracy", bounds.accuracy,
-         "Likewise if accuracy is more points off on average over the runs of a setting, or "
-         "a verdict (diverges or not) is wrong: --fail-accuracy 2")
+         "Likewise if the mean accuracy of a setting's runs is more\n"
+         "points off, or a verdict (diverges or not) is wrong:\n--fail-accuracy 2")
       ->check(CLI::NonNegativeNumber)
       ->type_name("POINTS");
 }

@@ -49,14 +49,14 @@ void add_run(CLI::App& app, RunCommand& command) {
                                          "Write a parameter server's updates, for a replay (CSV)")
                              ->type_name("FILE");
   run->add_option("--traces", command.traces,
-                  "Write so many logs of updates, of run.seed and those after it: updates.csv, "
-                  "updates_1.csv, ...")
+                  "Simulate so many seeds from run.seed on, and write\n"
+                  "the updates of each: updates.csv, updates_1.csv, ...")
       ->needs(updates)
       ->check(CLI::Range(1, 1000))
       ->type_name("M");
   run->add_flag("--replay", command.replay,
-                "Then train a real network with the updates (./rehearse from the sources); the "
-                "options that follow are those of `rehearse-calibrate replay`");
+                "Then train a real network with the updates (./rehearse\n"
+                "from the sources). What follows goes to\n`rehearse-calibrate replay`");
   CLI::Option* snapshot =
       run->add_option("--memory-snapshot", command.memory_snapshot,
                       "Write rank 0's memory for https://pytorch.org/memory_viz")
@@ -77,8 +77,8 @@ void add_run(CLI::App& app, RunCommand& command) {
   run->add_flag("--quiet", command.quiet, "No progress line");
   CLI::Option* fail_unless = add_fail_unless(*run, command.fail_unless);
   CLI::Option* advice = run->add_flag("--advice", command.advice,
-                                      "Look for single changes that take less memory, each with "
-                                      "its price (done by itself where memory does not suffice)");
+                                      "Look for single changes that take less memory, each\n"
+                                      "with its price. Done anyway where memory does not suffice");
   run->add_flag("--dry-run", command.dry_run, "Print what would be simulated, and stop")
       ->excludes(advice)
       ->excludes(fail_unless)
@@ -140,8 +140,8 @@ void add_forecast(CLI::App& app, ForecastCommand& command) {
   forecast
       ->add_option(
           "--staleness", command.staleness,
-          "A mean, of updates that are all as stale (near the edge the worst case), or counts: "
-          "0:10,1:20,7:3")
+          "A mean (all updates as stale: near the edge the worst\n"
+          "case), or counts of updates: 0:10,1:20,7:3")
       ->type_name("UPDATES");
   add_forecast_question(*forecast, command);
   forecast->add_flag("--best-bound", command.best_bound, "Compare staleness bounds, simulated");

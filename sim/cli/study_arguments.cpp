@@ -18,7 +18,7 @@ void add_places(CLI::App& sweep, SweepCommand& command) {
   sweep
       .add_option_function<std::string>(
           "--memory", [&](const std::string& text) { command.memory = parse_memory(text); },
-          "Of each simulation, and of each of those for its intervals: --memory 4GiB")
+          "Of each simulation, also of those for its intervals: 4GiB")
       ->check(a_memory())
       ->type_name("SIZE");
   CLI::Option* shard =
@@ -57,7 +57,7 @@ void add_sweep(CLI::App& app, SweepCommand& command) {
   add_places(*sweep, command);
   CLI::Option* resume =
       sweep->add_flag("--resume", command.resume,
-                      "Only go on with results that are there (without it, too, they are kept)");
+                      "Insist on results that are there (they are kept anyway)");
   sweep->add_flag("--fresh", command.fresh, "Begin anew")->excludes(resume);
   CLI::Option* fail_unless = add_fail_unless(*sweep, command.fail_unless);
   sweep->add_flag("--quiet", command.quiet, "No progress bar");
