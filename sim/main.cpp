@@ -16,6 +16,25 @@
 namespace rehearse {
 namespace {
 
+/// Pages of --help without CLI11's own words on ranges, and on which options exclude others: the
+/// message of a wrong command line says them.
+class PlainHelp : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    const std::string name = CLI::Formatter::make_option_name(option, is_positional);
+    return name.substr(0, name.find('{'));
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text;
+    if (!option->get_positional() && option->get_type_size() != 0) {
+      const std::string name = option->get_type_name();
+      if (!name.empty()) text = " " + name.substr(0, name.find(':'));
+    }
+    if (option->get_expected_max() == CLI::detail::expected_max_vector_size) text += " ...";
+    return text;
+  }
+};
+
 void add_list(CLI::App& app, ListCommand& command) {
   CLI::App* list = app.add_subcommand("list", "What can be named in a scenario, and every key");
   list->add_option("WHAT", command.what, "models, clusters, gpus, strategies, optimizers,\n"
@@ -27,7 +46,7 @@ void add_list(CLI::App& app, ListCommand& command) {
       ->type_name("");
   list->add_option("--format", command.format, "Of keys: text or markdown")
       ->check(one_of({"text", "markdown"}))
-      ->type_name("");
+      ->type_name("FORMAT");
   list->callback([&command] { list_command(command); });
 }
 
@@ -36,6 +55,7 @@ ExitCode run_command_line(int argc, char** argv) {
   const FilesKept kept;
   CLI::App app("Rehearse a training run before renting the cluster.", "rehearse");
   app.set_version_flag("--version", "rehearse " REHEARSE_VERSION);
+  app.formatter(std::make_shared<PlainHelp>());
   app.require_subcommand(1);
   RunCommand run;
   CheckCommand check_files;
@@ -59,6 +79,8 @@ ExitCode run_command_line(int argc, char** argv) {
   add_sweep(app, sweep);
   add_plan(app, plan);
   add_collect(app, collect);
+  app.footer("First steps: rehearse run scenarios/toy_ddp.yaml\n"
+             "Every key of a scenario: rehearse list keys");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& wrong) {
