@@ -55,7 +55,7 @@ struct FlowPlan {
 };
 
 /// Lowers a collective over a group. Formulas, with n ranks, S bytes, L the largest latency of an
-/// edge, b the rate of the most loaded port (platforms/README.md; Thakur et al. 2005; Sanders et
+/// edge, b the rate of the most loaded port (README.md here; Thakur et al. 2005; Sanders et
 /// al. 2009 for the double tree):
 ///   ring all_reduce 2(n-1) L + 2(n-1)/n S/b; all_gather, reduce_scatter (n-1) L + (n-1)/n S/b;
 ///   broadcast (n-1) L + S/b (pipelined); send_recv L + S/b;

@@ -148,7 +148,7 @@ Compared compare(const Case& c) {
 bool follows_this_libtorch() { return TORCH_VERSION_MAJOR >= 2; }
 
 /// The workspaces on the tape are those of oneDNN's kernels for AVX-512; for AVX2 it lays channels
-/// out in blocks of 8 and falls back to other kernels (README, "Limits").
+/// out in blocks of 8 and falls back to other kernels (scenarios/guide/memory.md).
 bool has_kernels_of_tape() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -43,7 +43,7 @@ const char* const kMachine =
     "usd_per_hour: {on_demand: 9, spot: 3}, ";
 const char* const kGpu =
     "gpu: {name: X, fp32: 30TFLOPs, tf32: 60TFLOPs, fp16: 90TFLOPs, bf16: 90TFLOPs, memory: 24GiB, "
-    "memory_bandwidth: 900GBps, source: me, tdp: 300W, profiles: platforms, kernels: {matrix: 0.7, "
+    "memory_bandwidth: 900GBps, source: me, tdp: 300W, profiles: /, kernels: {matrix: 0.7, "
     "matrix_fp32: 0.7, matrix_memory: 0.7, attention: 0.3, memory: 0.8, launch: 3us, source: me}}";
 
 std::string machine(const std::string& fabric, const std::string& more = "") {
