@@ -65,7 +65,7 @@ void finish(Map& map, const Cluster& cluster) {
   map.finish();
   if (cluster.busy_cores && !cluster.shared_cores)
     map.require("busy_cores")
-        .fail("cores that are busy for others are shared ones", "give shared_cores, too");
+        .fail("busy_cores needs shared_cores", "give shared_cores, too");
   check_size(map.where(), cluster);
 }
 
@@ -289,10 +289,8 @@ Cluster read_use(const Value& value) {
   for (const char* key : {"node", "groups"}) {
     if (!map.has(key)) continue;
     map.at_key(key).fail("`use` takes its machines from the platform; they cannot be given too",
-                         "remove `use`, or change the platform by nodes, gpus_per_node, nic, nics, "
-                         "nic_latency, nic_burst, transport, nvlink, nvlink_latency, pcie, pcie_latency, "
-                         "staged_rate, host_bandwidth, cores, fabric, speed, memory, tdp, "
-                         "usd_per_hour, comm_profile, shared_cores, busy_cores, head_start");
+                         "remove `use`, or change the platform by keys that `rehearse list keys cluster.` "
+                         "names");
   }
   const bool is_known = mistakes_so_far() == before;
   for (const auto override_some : {override_size, override_network, override_inner_links, override_hosts,

@@ -108,8 +108,8 @@ Trace Simulation::finish() {
   return std::move(trace_);
 }
 
-// Whether a rank may begin with this iteration. In the background there is no last one, but what
-// takes no time must not run away: a lane from its rank's others, nor a rank from its job's.
+// Whether a rank may begin with this iteration. Background ranks never finish. A cap on how far a
+// lane or a rank may run ahead keeps steps of no length from looping for ever.
 bool Simulation::goes_on(std::uint32_t rank, std::uint32_t iteration) const {
   constexpr std::size_t kLanesAhead = 4, kRanksAhead = 1000;
   if (!in_background(rank)) {
