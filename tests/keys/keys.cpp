@@ -274,8 +274,8 @@ class Corpus {
     if (path.parent_path().filename() == "validation") return "cases/";
     for (const char* kind : {"study", "plan", "comm_profile", "compute_profile", "curve"})
       if (path.stem().string().starts_with(kind)) return fmt::format("{}/", kind);
-    if (file == "seeds" || file == "search" || path.extension() == ".json") return std::nullopt;
-    return "";
+    if (file == "defaults" || path.extension() == ".yaml") return "";
+    return std::nullopt;  // a recorded curve, or a text of the program's own
   }
 
  private:
