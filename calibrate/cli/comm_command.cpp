@@ -110,8 +110,8 @@ void add_comm_command(CLI::App& app, const Invocation& invocation) {
       ->check(CLI::Range(kLeastSweepRepetitions, 100000))
       ->type_name("N");
   comm->add_option("--link-rate", command->link_rate,
-                   "Of each node's link (200Mbps): fit what carries over to other rates and "
-                   "numbers of nodes (Gloo)")
+                   "Of each node's link, such as 200Mbps: fit a transport for\n"
+                   "other rates and numbers of nodes (Gloo)")
       ->type_name("RATE");
   comm->add_option("--timeout", command->timeout, "Seconds to wait for another rank")
       ->check(CLI::Range(1.0, 1e6))
@@ -119,8 +119,8 @@ void add_comm_command(CLI::App& app, const Invocation& invocation) {
   comm->add_option("--name", request.name, "Name of the profile; else the file's")
       ->type_name("NAME");
   comm->add_option("--output", request.output,
-                   "The profile (YAML); its points (CSV) and samples (JSON), which a sweep goes on "
-                   "from, lie beside it")
+                   "The profile (YAML). Its points (CSV) and its samples (JSON)\n"
+                   "lie beside it; a sweep that was stopped goes on from them")
       ->required()
       ->type_name("FILE");
   comm->add_flag("--cpu", request.cpu, "Gloo between CPUs though there is a GPU");

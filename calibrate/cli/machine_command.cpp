@@ -14,11 +14,12 @@ void add_machine_options(CLI::App& app, const Invocation& invocation) {
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
   app.add_option("--model", request->models,
-                 "Of `list models`; by default small_cnn on a CPU, the large ones on GPUs")
+                 "Of `list models`; else small_cnn on a CPU, the large ones on GPUs")
       ->delimiter(',')
       ->type_name("NAME,...");
   app.add_option("--precision", request->precisions,
-                 "fp32, tf32, bf16, fp16, bf16_pure, bf16_pure_autocast; by default fp32, on GPUs tf32 and bf16 too")
+                 "fp32, tf32, bf16, fp16, bf16_pure or bf16_pure_autocast;\n"
+                 "else fp32, on GPUs also tf32 and bf16")
       ->delimiter(',')
       ->check(CLI::IsMember(precision_names()))
       ->type_name("NAME,...");

@@ -214,7 +214,7 @@ void add_server_options(CLI::App& step, StepCommand& command) {
       ->type_name("D");
   add_mitigation_options(step, command.mitigation);
   step.add_flag("--dedicated-server", command.dedicated_server,
-                "Servers have rank 0's node for themselves, and the other nodes' ranks train");
+                "Servers have rank 0's node to themselves; other nodes train");
 }
 
 void add_curve_options(CLI::App& step, StepCommand& command) {
