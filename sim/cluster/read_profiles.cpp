@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cluster/parts.hpp"
+#include "config/record_set.hpp"
 
 namespace rehearse {
 namespace {
@@ -30,7 +31,7 @@ std::string read_comm_profile_file(const Value& value) {
   const std::filesystem::path named = value.is_scalar() ? value.as_string() : "";
   if (named.extension() == ".yaml") {
     const std::filesystem::path file = value.folder() / named;
-    if (!std::filesystem::is_regular_file(file)) {
+    if (!is_input_file(file)) {
       value.fail(fmt::format("no file \"{}\"", file.string()),
                  "name a profile of collectives, as `rehearse import` or `rehearse calibrate comm` "
                  "writes it");
@@ -43,7 +44,7 @@ std::string read_comm_profile_file(const Value& value) {
 
 std::string read_compute_profiles_folder(const Value& value) {
   const std::filesystem::path folder = value.folder() / value.as_string();
-  if (!std::filesystem::is_directory(folder)) {
+  if (!is_input_folder(folder)) {
     value.fail(fmt::format("no folder \"{}\"", folder.string()),
                "name the folder of compute profiles that `rehearse calibrate compute` wrote on "
                "this GPU");

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "cluster/cluster.hpp"
+#include "config/record_set.hpp"
 #include "profile/whole_file.hpp"
 
 namespace rehearse {
@@ -29,17 +30,6 @@ bool may_be_of(const std::filesystem::path& file, const std::string& model) {
 std::string known_as(const std::filesystem::path& file) {
   const std::filesystem::path shipped = file.lexically_relative(compute_profiles_folder());
   return shipped.empty() || *shipped.begin() == ".." ? file.string() : shipped.string();
-}
-
-template <class Keep>
-std::vector<std::filesystem::path> entries(const std::filesystem::path& folder, Keep keep) {
-  std::vector<std::filesystem::path> found;
-  std::error_code missing;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
-    if (keep(entry)) found.push_back(entry.path());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
 }
 
 }  // namespace
@@ -92,11 +82,18 @@ StoredProfile ProfileLibrary::first(const std::filesystem::path& folder) {
 }
 
 std::vector<std::filesystem::path> yaml_files(const std::filesystem::path& folder) {
-  return entries(folder, [](const auto& entry) { return entry.path().extension() == ".yaml"; });
+  std::vector<std::filesystem::path> files = input_files(folder);
+  std::erase_if(files, [](const auto& file) { return file.extension() != ".yaml"; });
+  return files;
 }
 
 std::vector<std::filesystem::path> folders(const std::filesystem::path& folder) {
-  return entries(folder, [](const auto& entry) { return entry.is_directory(); });
+  std::vector<std::filesystem::path> found;
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, missing))
+    if (entry.is_directory()) found.push_back(entry.path());
+  std::ranges::sort(found);
+  return found;
 }
 
 }  // namespace rehearse

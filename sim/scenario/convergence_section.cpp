@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "config/record_set.hpp"
 #include "convergence/fitted_curves.hpp"
 #include "scenario/sections.hpp"
 
@@ -12,9 +13,10 @@ std::vector<std::filesystem::path> curve_files(const Value& list) {
   std::vector<std::filesystem::path> files;
   for (const Value& value : list.as_list()) {
     files.push_back(value.folder() / value.as_string());
-    if (!std::filesystem::exists(files.back()))
+    if (!is_input_file(files.back()))
       value.fail("there is no file \"" + files.back().string() + "\"",
-                 "rehearse-calibrate replay --output FILE writes one");
+                 remedy_for_missing(files.back(),
+                                    "rehearse-calibrate replay --output FILE writes one"));
   }
   if (files.empty()) list.fail("expected the files of some curves");
   return files;

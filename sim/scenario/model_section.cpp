@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "config/mistakes.hpp"
+#include "config/record_set.hpp"
 #include "scenario/sections.hpp"
 
 namespace rehearse {
@@ -141,8 +142,8 @@ GivenAt read_given_at(const Value& value, Map& model, Scenario& scenario) {
 std::filesystem::path read_transfer_folder(const Value& value, const ProfileSubject& subject,
                                            ProfileLibrary& library) {
   std::filesystem::path folder = compute_profiles_folder() / value.as_string();
-  if (!std::filesystem::is_directory(folder)) folder = value.folder() / value.as_string();
-  if (!std::filesystem::is_directory(folder)) {
+  if (!is_input_folder(folder)) folder = value.folder() / value.as_string();
+  if (!is_input_folder(folder)) {
     value.fail(fmt::format("no device of platforms/profiles/compute and no folder; got \"{}\"",
                            value.shown()),
                "`rehearse list profiles` names those that are shipped");
@@ -217,7 +218,7 @@ CostChoice read_cost_choice(Map& map, const Scenario& scenario, ProfileLibrary& 
 
 StoredProfile read_profile(const Value& value, ProfileLibrary& library) {
   const std::filesystem::path file = value.folder() / value.as_string();
-  if (!std::filesystem::is_regular_file(file)) {
+  if (!is_input_file(file)) {
     value.fail(fmt::format("no file \"{}\"", file.string()),
                "name a compute profile, as `rehearse calibrate compute` writes it");
   }

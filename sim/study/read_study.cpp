@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "config/mistakes.hpp"
+#include "config/record_set.hpp"
 #include "scenario/file_kind.hpp"
 #include "study/axes.hpp"
 #include "study/conditions.hpp"
@@ -99,7 +100,7 @@ Study read_study(Map& root, StudyFrame frame) {
   }
   read_part([&] {
     const std::filesystem::path base = scenario.folder() / scenario.as_string();
-    if (!std::filesystem::exists(base)) {
+    if (!is_input_file(base) && !std::filesystem::exists(base)) {
       scenario.fail(fmt::format("no file \"{}\"", base.lexically_normal().string()));
     }
     study.base = Document::load(base.lexically_normal())->with_overrides(frame.overrides);

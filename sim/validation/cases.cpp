@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/error.hpp"
+#include "config/record_set.hpp"
 #include "convergence/observation.hpp"
 
 namespace rehearse {
@@ -29,8 +31,8 @@ void take_steps(const Value& recorded, ValidationCase& one) {
 }
 
 /// What a real run learned, and how stale its gradients were.
-void take_curve(const Value& recorded, Map& map, const FittedModels& fits, ValidationCase& one) {
-  one.learned = read_learned(recorded, map, fits);
+void take_curve(const CurveFiles& files, Map& map, const FittedModels& fits, ValidationCase& one) {
+  one.learned = read_learned(files, map, fits, one.name);
   const Curve& real = one.learned->real;
   one.measured.push_back({kStalenessMean, real.staleness.mean});
   one.measured.push_back({kStalenessDistance, 0});
@@ -64,7 +66,8 @@ void read_measured(Map& map, const FittedModels& fits, ValidationCase& one) {
     map.at_key("metric").fail("a recorded run has its own metrics", "remove it");
   }
   one.recorded_at = *recorded;
-  if (is_curve(*recorded)) return take_curve(*recorded, map, fits, one);
+  if (is_curve(named_file(*recorded)))
+    return take_curve(curve_files(*recorded, map), map, fits, one);
   take_steps(*recorded, one);
 }
 
@@ -113,28 +116,64 @@ void keep_metrics(const std::vector<std::string>& metrics, ValidationCase& one) 
                         "name another run, or other metrics");
 }
 
-ValidationCase read_case(const Value& value, const CaseDefaults& defaults,
-                         std::set<std::string>& seen) {
-  Map map = value.as_map();
-  ValidationCase one;
-  const Value name = map.require("name");
-  one.name = name.as_string();
-  if (!seen.insert(one.name).second)
-    name.fail(fmt::format("two cases are called \"{}\"", one.name));
-  one.scenario = (value.folder() / map.require("scenario").as_string()).lexically_normal();
+std::string unique(const Value& name, std::set<std::string>& seen) {
+  if (!seen.insert(name.as_string()).second)
+    name.fail(fmt::format("two cases are called \"{}\"", name.as_string()));
+  return name.as_string();
+}
+
+/// What cases of both kinds end with.
+void read_rest(Map& map, const CaseDefaults& defaults, ValidationCase& one) {
   if (const auto overrides = map.optional("set")) {
     for (const Value& assignment : overrides->as_list()) {
       one.overrides.push_back(assignment.as_string());
     }
   }
-  read_measured(map, defaults.fits, one);
   keep_metrics(defaults.metrics, one);
   one.group = map.string_or("group", defaults.group);
   one.note = map.string_or("note", "");
   if (one.learned) one.note = joined(one.note, cost_of_staleness(*one.learned));
   read_held_out(map, one);
   map.finish();
+}
+
+ValidationCase read_case(const Value& value, const CaseDefaults& defaults,
+                         std::set<std::string>& seen) {
+  Map map = value.as_map();
+  ValidationCase one;
+  one.name = unique(map.require("name"), seen);
+  one.scenario = (value.folder() / map.require("scenario").as_string()).lexically_normal();
+  read_measured(map, defaults.fits, one);
+  read_rest(map, defaults, one);
   return one;
+}
+
+/// `{runs: [NAME, ...], records: SET}`: a case for each run, by the names of its records: its
+/// scenario NAME.yaml and its curves (curve_files).
+std::vector<ValidationCase> read_runs(const Value& value, const CaseDefaults& defaults,
+                                      std::set<std::string>& seen) {
+  const Value records = value.as_map().require("records");
+  const std::filesystem::path folder =
+      (value.folder() / records.as_string()).lexically_normal();
+  if (!is_input_folder(folder)) {
+    records.fail(fmt::format("no set of records and no folder \"{}\"", folder.string()),
+                 "tests/validation/record_set.py packs one");
+  }
+  const std::vector<Value> runs = value.as_map().require("runs").as_list();
+  if (runs.empty()) value.as_map().require("runs").fail("expected the names of some runs");
+  std::vector<ValidationCase> cases;
+  for (const Value& run : runs) {
+    Map map = value.as_map();
+    map.require("records");
+    map.require("runs");
+    ValidationCase& one = cases.emplace_back();
+    one.name = unique(run, seen);
+    one.recorded_at = run;
+    one.scenario = folder / (one.name + ".yaml");
+    take_curve(curve_files(run, folder), map, defaults.fits, one);
+    read_rest(map, defaults, one);
+  }
+  return cases;
 }
 
 /// `not_predicted: {why: TEXT, cases: [{name, metric, published}, ...]}`.
@@ -173,7 +212,12 @@ CaseFile read_case_file(const std::filesystem::path& file) {
   const Value cases = root.require("cases");
   std::set<std::string> seen;
   for (const Value& value : cases.as_list()) {
-    result.cases.push_back(read_case(value, defaults, seen));
+    if (!value.as_map().has("runs")) {
+      result.cases.push_back(read_case(value, defaults, seen));
+      continue;
+    }
+    for (ValidationCase& one : read_runs(value, defaults, seen))
+      result.cases.push_back(std::move(one));
   }
   if (std::ranges::none_of(result.cases, &ValidationCase::held_out))
     cases.fail("expected at least one case that is not an input");

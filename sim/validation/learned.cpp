@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "config/record_set.hpp"
 #include "convergence/fitted_curves.hpp"
 #include "convergence/observation.hpp"
 #include "profile/whole_file.hpp"
@@ -12,17 +13,14 @@
 namespace rehearse {
 namespace {
 
-std::filesystem::path file_of(const Value& name) {
-  return (name.folder() / name.as_string()).lexically_normal();
-}
-
 /// The file that is named; a missing one is shown where it is named.
-std::filesystem::path existing(const Value& name) {
-  const std::filesystem::path file = file_of(name);
-  if (std::filesystem::is_regular_file(file)) return file;
+std::filesystem::path existing(const NamedFile& name) {
+  if (is_input_file(name.file)) return name.file;
   try {
-    name.fail(fmt::format("cannot read {}", file.string()),
-              "rehearse-calibrate step --curve FILE and replay --output FILE write curves");
+    name.at.fail(
+        fmt::format("cannot read {}", name.file.string()),
+        remedy_for_missing(
+            name.file, "rehearse-calibrate step --curve FILE and replay --output FILE write curves"));
   } catch (const InputError& placed) {
     throw MissingError(placed.what());
   }
@@ -39,43 +37,39 @@ void check_same_training(const Value& name, const Curve& replay, const Curve& re
             "name a replay of this run");
 }
 
-Curve read_replay(const Value& name, const Curve& real) {
+Curve read_replay(const NamedFile& name, const Curve& real) {
   Curve curve = read_curve(existing(name));
-  check_same_training(name, curve, real);
+  check_same_training(name.at, curve, real);
   return curve;
 }
 
 /// One file, or a list of several.
-std::vector<Curve> read_traces(const Value& value, const Curve& real) {
-  if (!value.is_list()) return {read_replay(value, real)};
-  std::vector<Curve> traces;
-  for (const Value& name : value.as_list()) traces.push_back(read_replay(name, real));
-  if (traces.empty()) value.fail("expected the file of a replay, or a list of such files");
-  return traces;
+std::vector<NamedFile> named_files(const Value& value) {
+  if (!value.is_list()) return {named_file(value)};
+  std::vector<NamedFile> files;
+  for (const Value& name : value.as_list()) files.push_back(named_file(name));
+  if (files.empty()) value.fail("expected the file of a replay, or a list of such files");
+  return files;
 }
 
-void read_replays(Map& map, LearnedRun& run) {
-  const auto value = map.optional("replay");
-  if (!value) return;
-  Map replays = value->as_map();
-  if (const auto own = replays.optional("own"))
-    run.replays.push_back({"replay of own log", read_replay(*own, run.real)});
-  if (const auto simulated = replays.optional("simulated")) {
-    run.traces = read_traces(*simulated, run.real);
+void read_replays(const CurveFiles& files, LearnedRun& run) {
+  if (files.own)
+    run.replays.push_back({"replay of own log", read_replay(*files.own, run.real)});
+  for (const NamedFile& trace : files.simulated)
+    run.traces.push_back(read_replay(trace, run.real));
+  if (!run.traces.empty())
     run.replays.push_back({"replay of simulation", run.traces.front()});
-  }
-  if (const auto fresh = replays.optional("fresh")) run.fresh = read_replay(*fresh, run.real);
-  replays.finish();
+  if (files.fresh) run.fresh = read_replay(*files.fresh, run.real);
 }
 
-void read_forecast(const Value& recorded, Map& map, const FittedModels& fits, LearnedRun& run) {
+void read_forecast(const std::string& shown, Map& map, const FittedModels& fits, LearnedRun& run) {
   const auto fit = map.optional("forecast");
   if (!fit) return;
   std::vector<std::string> names;
   for (const auto& [name, model] : fits) names.push_back(name);
   if (names.empty()) fit->fail("this file has no fits", "add fits: {NAME: [CURVE, ...]} to it");
   const std::string name = fit->as_choice(names);
-  observe(run.real, file_of(recorded).string());  // what the forecast knows nothing of is refused
+  observe(run.real, shown);  // what the forecast knows nothing of is refused
   run.forecast_by = "forecast from " + name;
   run.model = fits.at(name);
 }
@@ -90,7 +84,7 @@ FittedModels read_fits(Map& file) {
   for (const std::string& name : map.keys()) {
     const Value list = map.require(name);
     std::vector<std::filesystem::path> files;
-    for (const Value& curve : list.as_list()) files.push_back(existing(curve));
+    for (const Value& curve : list.as_list()) files.push_back(existing(named_file(curve)));
     if (files.empty()) list.fail("expected the files of some curves");
     models[name] = std::make_shared<const ConvergenceModel>(fit_curves(files).model);
   }
@@ -98,24 +92,58 @@ FittedModels read_fits(Map& file) {
   return models;
 }
 
-bool is_curve(const Value& recorded) {
-  const std::filesystem::path file = file_of(recorded);
-  return std::filesystem::is_regular_file(file) &&
-         read_whole_file(file).find("\"rehearse.curve/1\"") != std::string::npos;
+NamedFile named_file(const Value& name) {
+  return {name, (name.folder() / name.as_string()).lexically_normal()};
 }
 
-LearnedRun read_learned(const Value& recorded, Map& map, const FittedModels& fits) {
-  LearnedRun run{.real = read_curve(existing(recorded)),
+CurveFiles curve_files(const Value& recorded, Map& map) {
+  CurveFiles files{.real = named_file(recorded)};
+  const auto value = map.optional("replay");
+  if (!value) return files;
+  Map replays = value->as_map();
+  if (const auto own = replays.optional("own")) files.own = named_file(*own);
+  if (const auto simulated = replays.optional("simulated"))
+    files.simulated = named_files(*simulated);
+  if (const auto fresh = replays.optional("fresh")) files.fresh = named_file(*fresh);
+  replays.finish();
+  return files;
+}
+
+CurveFiles curve_files(const Value& run, const std::filesystem::path& folder) {
+  const auto file = [&](const std::string& ending) {
+    return NamedFile{run, folder / (run.as_string() + ending)};
+  };
+  const auto there = [&](const std::string& ending) -> std::optional<NamedFile> {
+    if (!is_input_file(file(ending).file)) return {};
+    return file(ending);
+  };
+  CurveFiles files{
+      .real = file(".real.json"), .own = there(".own.json"), .fresh = there(".fresh.json")};
+  for (int trace = 0;; ++trace) {
+    const auto one = there(trace == 0 ? ".simulated.json" : fmt::format(".simulated_{}.json", trace));
+    if (!one) return files;
+    files.simulated.push_back(*one);
+  }
+}
+
+bool is_curve(const NamedFile& recorded) {
+  return is_input_file(recorded.file) &&
+         read_whole_file(recorded.file).find("\"rehearse.curve/1\"") != std::string::npos;
+}
+
+LearnedRun read_learned(const CurveFiles& files, Map& map, const FittedModels& fits,
+                        const std::string& name) {
+  LearnedRun run{.real = read_curve(existing(files.real)),
                  .replays = {},
                  .traces = {},
                  .fresh = {},
                  .setting = {},
                  .forecast_by = {},
                  .model = nullptr};
-  read_replays(map, run);
-  read_forecast(recorded, map, fits, run);
+  read_replays(files, run);
+  read_forecast(files.real.file.string(), map, fits, run);
   run.failed = has_failed(run.real, run.trained_error());
-  run.setting = map.string_or("setting", map.require("name").as_string());
+  run.setting = map.string_or("setting", name);
   return run;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,13 +44,34 @@ using FittedModels = std::map<std::string, std::shared_ptr<const ConvergenceMode
 /// `fits: {3 workers: [CURVE, ...]}` of a file of cases; empty without the key.
 FittedModels read_fits(Map& file);
 
-/// Whether a recorded run is a curve (`rehearse.curve/1`), and not a report of its steps.
-bool is_curve(const Value& recorded);
+/// A file, and where it is named.
+struct NamedFile {
+  Value at;
+  std::filesystem::path file;
+};
+/// From the folder on of the file that names it.
+NamedFile named_file(const Value& name);
 
-/// Reads the curve that `recorded` names, and of its case `replay: {own:, simulated:, fresh:}`
-/// (`simulated` one file, or a list of those of several traces), `forecast: FIT` and `setting:`.
-/// MissingError or InputError at the place; InputError also for a replay of another run.
-LearnedRun read_learned(const Value& recorded, Map& map, const FittedModels& fits);
+/// The curves of a real run and of its replays.
+struct CurveFiles {
+  NamedFile real;
+  std::optional<NamedFile> own{}, fresh{};
+  std::vector<NamedFile> simulated{};  ///< of each trace
+};
+/// `recorded: FILE` and `replay: {own:, simulated:, fresh:}` of a case, `simulated` one file, or a
+/// list of those of several traces.
+CurveFiles curve_files(const Value& recorded, Map& map);
+/// By their names: RUN.real.json and, where they are there, RUN.own.json, RUN.fresh.json,
+/// RUN.simulated.json, RUN.simulated_1.json and so on in a folder or a set of records.
+CurveFiles curve_files(const Value& run, const std::filesystem::path& folder);
+
+/// Whether a recorded run is a curve (`rehearse.curve/1`), and not a report of its steps.
+bool is_curve(const NamedFile& recorded);
+
+/// Reads these curves, and of their case `forecast: FIT` and `setting:`, else `name`. MissingError
+/// or InputError at the place; InputError also for a replay of another run.
+LearnedRun read_learned(const CurveFiles& files, Map& map, const FittedModels& fits,
+                        const std::string& name);
 
 /// The scenario with the question how accurate it is when the real run ended.
 Scenario asking_for_accuracy(Scenario scenario, const LearnedRun& run);

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/percentile.hpp"
+#include "config/record_set.hpp"
 #include "profile/whole_file.hpp"
 
 namespace rehearse {
@@ -34,7 +35,8 @@ std::string read_text(const std::filesystem::path& file, const Value& name) {
     return read_whole_file(file);
   } catch (const MissingError&) {
     try {
-      name.fail(fmt::format("cannot read {}", file.string()), kMeasureAgain);
+      name.fail(fmt::format("cannot read {}", file.string()),
+                remedy_for_missing(file, kMeasureAgain));
     } catch (const InputError& placed) {
       throw MissingError(placed.what());
     }

@@ -10,10 +10,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "base/error.hpp"
+#include "config/record_set.hpp"
 
 namespace rehearse {
 namespace {
@@ -79,6 +81,7 @@ class InputFile {
 };
 
 std::string read_from_disk(const std::filesystem::path& file, std::size_t most) {
+  if (std::optional<std::string> text = record_text(file)) return *std::move(text);
   InputFile input(file);
   std::string text;
   while (text.size() <= most && input.read_some(text)) {

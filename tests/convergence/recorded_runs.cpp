@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/data_folder.hpp"
+#include "config/record_set.hpp"
 #include "convergence/curve.hpp"
 #include "convergence/fitted_curves.hpp"
 #include "convergence/forecast.hpp"
@@ -27,13 +28,15 @@ enum class Traces { first, all };
 /// Recorded replays whose names begin with one of these, in order.
 std::vector<std::filesystem::path> replays(const std::vector<std::string>& begins, Traces traces) {
   const std::string end = traces == Traces::first ? ".simulated.json" : ".simulated";
-  const std::filesystem::path folder = data_folder() / "tests/validation/staleness/recorded";
+  const std::filesystem::path folder = data_folder() / "tests/validation/staleness";
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const auto begins_so = [&](const std::string& begin) { return name.starts_with(begin); };
-    if (std::ranges::any_of(begins, begins_so) && name.find(end) != std::string::npos)
-      files.push_back(entry.path());
+  for (const char* set : {"mnist_cnn.tar.xz", "mnist_mlp.tar.xz"}) {
+    for (const std::filesystem::path& file : input_files(folder / set)) {
+      const std::string name = file.filename().string();
+      const auto begins_so = [&](const std::string& begin) { return name.starts_with(begin); };
+      if (std::ranges::any_of(begins, begins_so) && name.find(end) != std::string::npos)
+        files.push_back(file);
+    }
   }
   std::ranges::sort(files);
   return files;

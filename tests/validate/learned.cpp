@@ -1,6 +1,8 @@
 // Accuracy of real runs beside what replays and forecasts say of it.
 #include "validation/learned.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "base/error.hpp"
@@ -102,6 +104,27 @@ BOOST_AUTO_TEST_CASE(a_curve_gives_staleness_accuracy_and_a_verdict) {
   BOOST_REQUIRE(file.cases[1].measured.size() == 3u);  // what failed has no accuracy
   BOOST_TEST(file.cases[1].measured[2].value == 1);
   BOOST_TEST(file.cases[1].learned->setting == "x");
+}
+
+BOOST_AUTO_TEST_CASE(runs_are_cases_by_the_names_of_their_records) {
+  const Scratch folder;
+  for (const char* name : {"a_1.real", "a_1.own", "a_1.simulated", "a_1.simulated_1", "a_2.real"})
+    folder.write(fmt::format("records/{}.json", name), curve(kLearns).dump());
+  const CaseFile file = read_case_file(folder.write(
+      "cases.yaml", "source: somewhere\ncases:\n  - runs: [a_1, a_2]\n    records: records\n"
+                    "    group: both\n    setting: a\n    note: noted\n"));
+  BOOST_REQUIRE(file.cases.size() == 2U);
+  const ValidationCase& one = file.cases[0];
+  BOOST_TEST(one.name == "a_1");
+  BOOST_TEST(one.scenario == folder / "records/a_1.yaml");
+  BOOST_TEST(one.group == "both");
+  BOOST_TEST(one.note == "noted");
+  BOOST_TEST(one.learned->setting == "a");
+  BOOST_TEST(one.learned->replays.size() == 2U);
+  BOOST_TEST(one.learned->traces.size() == 2U);
+  BOOST_TEST(!one.learned->fresh);
+  BOOST_TEST(file.cases[1].name == "a_2");
+  BOOST_TEST(file.cases[1].learned->replays.empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_replay_of_another_run_is_refused_at_its_place) {

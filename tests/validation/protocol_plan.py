@@ -151,7 +151,7 @@ class Case:
         return result
 
 
-def read_plan(file=pathlib.Path(__file__).parent / "testbed" / "plan.csv"):
+def read_plan(file=pathlib.Path(__file__).parent / "plan.csv"):
     with open(file, newline="", encoding="utf-8") as rows:
         return [Case(strategy=row["strategy"], model=row["model"], batch=int(row["batch"]), hosts=int(row["hosts"]),
                      rates_mbit=tuple(int(rate) for rate in row["rate_mbit"].split("+")), burst=row["burst"],
