@@ -16,7 +16,7 @@ constexpr double kMayFail = 0.05;
 constexpr double kFails = 0.75;
 /// By how much the power with which the slowing grows with the staleness (kStalenessPower) may
 /// differ beyond the fit's staleness from what it was there. Chosen by the recorded runs of
-/// tests/validation/staleness ("What the fits' staleness leaves open"), for all networks.
+/// tests/validation/staleness ("Limits"), for all networks.
 constexpr double kPowerBeyond = 0.25;
 constexpr double kFurthest = 1000;  // times the longest run: what is later is never
 
