@@ -29,6 +29,11 @@ std::optional<ForeignFile> binary_file(std::string_view text, const std::string&
                        true};
   if (text.starts_with("\x1f\x8b"))
     return ForeignFile{"compressed with gzip", "gunzip it first", true};
+  if (text.starts_with(std::string_view("\xfd" "7zXZ\0", 6)))
+    return ForeignFile{"a set of records, or another file that xz packed",
+                       fmt::format("name one of its records, {}/RECORD; `tar -tf {}` lists them", name,
+                                   name),
+                       true};
   if (text.starts_with("PK\x03\x04"))
     return ForeignFile{"a zip archive, as PyTorch saves checkpoints and TorchScript modules",
                        "`rehearse calibrate compute --help` says how a TorchScript module is measured",

@@ -21,7 +21,7 @@ namespace rehearse {
 namespace {
 
 constexpr std::string_view kEnding = ".tar.xz";
-constexpr std::size_t kMostBytes = std::size_t{512} << 20;  // as of any file that is read
+constexpr std::size_t kMostBytes = std::size_t{128} << 20;
 constexpr std::uint64_t kMostMemory = std::uint64_t{512} << 20;  // of the decoder
 
 using Records = std::map<std::string, std::string>;  // by name, without "./"
@@ -56,7 +56,7 @@ std::string unpacked(const std::string& packed, const std::filesystem::path& set
     text.append(block.data(), block.size() - stream.avail_out);
   }
   lzma_end(&stream);
-  if (text.size() > kMostBytes) refuse(set, "it holds more than 512 MiB");
+  if (text.size() > kMostBytes) refuse(set, "it holds more than 128 MiB");
   if (code != LZMA_STREAM_END) refuse(set, why(code));
   return text;
 }

@@ -12,7 +12,7 @@ namespace rehearse {
 /// unpacks one, `tar -tf` lists what it holds; tests/validation/record_set.py packs one.
 ///
 /// A set is unpacked once per thread, and children that are forked inherit it. All of these throw
-/// InputError for a set that is damaged, or holds more than 512 MiB.
+/// InputError for a set that is damaged, or holds more than 128 MiB.
 
 /// The text of a record; nothing where the name does not lead through a set. MissingError where the
 /// set has no such record, with the name that is meant.
