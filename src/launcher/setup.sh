@@ -58,7 +58,7 @@ install_calibrator_packages() {
 report_progress() {
   local step last="" next=$((SECONDS + 30))
   while sleep 1 && kill -0 $$ 2>/dev/null; do
-    step=$(grep -aoE '^\[[0-9]+/[0-9]+\]' "$1" 2>/dev/null | tail -n 1)
+    step=$(grep -aoE '^\[[0-9]+/[0-9]+\]' "$1" 2>/dev/null | tail -n 1) || true # nothing yet
     [[ -n $step && $step != "$last" ]] || continue
     if [[ -t 2 ]]; then
       printf '\r\033[KBuilding %s: %s' "$2" "$step" >&2
@@ -108,7 +108,7 @@ build_preset() {
     rm -f "$started"
     tail -n 40 "$folder/build.log" >&2
     echo "error: the build failed ($(compiler_name "$folder")); $name/build.log has all of it" >&2
-    echo "remedy: GCC 12 builds it; for another compiler: rm -r $name, then CXX=COMPILER ./rehearse ..." >&2
+    echo "remedy: GCC 12 to 14 build it; for another compiler: rm -r $name, then CXX=COMPILER ./rehearse ..." >&2
     exit 4
   fi
   mv "$started" "$folder/.built"
