@@ -12,12 +12,14 @@
 
 #include "base/error.hpp"
 #include "engine/engine.hpp"
+#include "engine/simgrid_zones.hpp"
 
 namespace rehearse {
 
 namespace {
 
 namespace s4u = simgrid::s4u;
+using simgrid_zones::add_host, simgrid_zones::add_link, simgrid_zones::add_ways;
 
 // SimGrid counts payloads in whole bytes; in units of 1/65536 byte a share of a collective keeps
 // its fraction.
@@ -70,36 +72,6 @@ std::string name_of(const Port& port) {
          std::to_string(port.node.index());
 }
 
-std::vector<unsigned int> unsigned_of(const std::vector<int>& numbers) {
-  return {numbers.begin(), numbers.end()};
-}
-
-// The fabric's zone, with a leaf made by `leaf` for each node; nullptr for a star, which needs no
-// zone of its own.
-s4u::NetZone* make_fabric(const Fabric& fabric, const s4u::ClusterCallbacks& leaf) {
-  constexpr auto kDuplex = s4u::Link::SharingPolicy::SPLITDUPLEX;
-  if (const auto* tree = std::get_if<FatTree>(&fabric)) {
-    const s4u::FatTreeParams shape(static_cast<unsigned>(tree->down.size()),
-                                   unsigned_of(tree->down), unsigned_of(tree->up),
-                                   unsigned_of(tree->links));
-    return s4u::create_fatTree_zone("fabric", nullptr, shape, leaf,
-                                    tree->bandwidth.value() * kUnitsPerByte, 0, kDuplex);
-  }
-  if (const auto* torus = std::get_if<Torus>(&fabric)) {
-    const std::vector<unsigned long> shape(torus->dimensions.begin(), torus->dimensions.end());
-    return s4u::create_torus_zone("fabric", nullptr, shape, leaf,
-                                  torus->bandwidth.value() * kUnitsPerByte, 0, kDuplex);
-  }
-  if (const auto* fly = std::get_if<Dragonfly>(&fabric)) {
-    const s4u::DragonflyParams shape(
-        {fly->groups, fly->group_links}, {fly->chassis, fly->chassis_links},
-        {fly->routers, fly->router_links}, static_cast<unsigned>(fly->nodes_per_router));
-    return s4u::create_dragonfly_zone("fabric", nullptr, shape, leaf,
-                                      fly->bandwidth.value() * kUnitsPerByte, 0, kDuplex);
-  }
-  return nullptr;
-}
-
 /// Of a port (add_port): "out" and "in" end its links' names.
 bool is_cable(const s4u::Link& link) {
   const std::string& name = link.get_name();
@@ -117,7 +89,7 @@ Network::Network(const Cluster& cluster, const std::vector<Port>& used, Pace pac
   staging_.resize(used.size());
   add_zones(cluster, used);
   cables_ = shaped_cables(cluster.fabric);
-  s4u::Activity::on_completion_cb([this](const s4u::Activity& activity) {
+  s4u::Comm::on_completion_cb([this](const s4u::Activity& activity) {
     const auto slot =
         static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(activity.get_data<void>()));
     const Flow flow = flows_[slot];
@@ -135,48 +107,41 @@ Network::~Network() = default;
 void Network::add_port(s4u::NetZone* zone, const Port& port, const Cluster& cluster) {
   const std::string name = name_of(port);
   const double rate = port_bandwidth(cluster, port).value() * kUnitsPerByte;
-  s4u::Host* host = zone->create_host(name, 1.0);
-  std::vector<s4u::LinkInRoute> up{
-      s4u::LinkInRoute(zone->create_link(name + " out", rate)->set_latency(0.0))};
-  const std::vector<s4u::LinkInRoute> down{
-      s4u::LinkInRoute(zone->create_link(name + " in", rate)->set_latency(0.0))};
-  zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, up, false);
-  zone->add_route(nullptr, host->get_netpoint(), nullptr, nullptr, down, false);
+  s4u::Host* host = add_host(zone, name);
+  std::vector<s4u::LinkInRoute> up{s4u::LinkInRoute(add_link(zone, name + " out", rate))};
+  const std::vector<s4u::LinkInRoute> down{s4u::LinkInRoute(add_link(zone, name + " in", rate))};
+  add_ways(zone, host, up, down);
   const std::uint32_t index = indices_.at(port);
   hosts_[index] = host;
   if (port.kind != PortKind::pcie || !staged(cluster, {port, port})) return;
   void*& memory = host_memory_[port.node];
   const double rate_of_all = staging_rate(cluster.node(port.node)).value() * kUnitsPerByte;
   if (!memory)
-    memory = zone->create_link("memory@" + std::to_string(port.node.index()), rate_of_all)
-                 ->set_latency(0.0);
+    memory = add_link(zone, "memory@" + std::to_string(port.node.index()), rate_of_all);
   // A star has a way out of a host for all of its flows. Those that are staged leave from a second
   // host at the same port; copies to the host itself are not passed on, and take the first one's.
   up.emplace_back(static_cast<s4u::Link*>(memory));
-  s4u::Host* staging = zone->create_host(name + " staged", 1.0);
-  zone->add_route(staging->get_netpoint(), nullptr, nullptr, nullptr, up, false);
-  zone->add_route(nullptr, staging->get_netpoint(), nullptr, nullptr, down, false);
+  s4u::Host* staging = add_host(zone, name + " staged");
+  add_ways(zone, staging, up, down);
   staging_[index] = {staging, memory};
 }
 
 void Network::add_zones(const Cluster& cluster, const std::vector<Port>& used) {
   std::map<NodeId, std::vector<Port>> by_node;
   for (const Port& port : used) by_node[port.node].push_back(port);
-  auto make_leaf = [&](s4u::NetZone* parent, const std::vector<unsigned long>&, unsigned long id) {
-    s4u::NetZone* zone = s4u::create_star_zone("node" + std::to_string(id));
-    zone->set_parent(parent);
-    auto* gateway = zone->create_router("gateway" + std::to_string(id));
-    zone->add_route(gateway, nullptr, nullptr, nullptr, {}, false);
-    zone->add_route(nullptr, gateway, nullptr, nullptr, {}, false);
-    for (const Port& port : by_node[NodeId(id)]) add_port(zone, port, cluster);
+  const auto make_node = [&](s4u::NetZone* fabric, std::size_t node) {
+    s4u::NetZone* zone = simgrid_zones::add_star(fabric, "node" + std::to_string(node));
+    s4u::Host* gateway = add_host(zone, "gateway" + std::to_string(node));
+    add_ways(zone, gateway, {}, {});
+    for (const Port& port : by_node[NodeId(node)]) add_port(zone, port, cluster);
     zone->seal();
-    return std::make_pair(zone->get_netpoint(), gateway);
+    return std::make_pair(zone, gateway);
   };
-  if (s4u::NetZone* fabric = make_fabric(cluster.fabric, s4u::ClusterCallbacks(make_leaf))) {
-    fabric->seal();
+  s4u::NetZone* world = simgrid_zones::world(*engine_);
+  // A fabric's latencies are ours: CM02 would weigh shares by them.
+  if (simgrid_zones::add_fabric(world, "fabric", cluster.fabric, kUnitsPerByte, 0, make_node))
     return;
-  }
-  s4u::NetZone* star = s4u::create_star_zone("cluster");
+  s4u::NetZone* star = simgrid_zones::add_star(world, "cluster");
   for (const Port& port : used) add_port(star, port, cluster);
   star->seal();
 }
@@ -265,7 +230,7 @@ void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size,
   flow->set_data(reinterpret_cast<void*>(static_cast<std::uintptr_t>(slot)));
   intrusive_ptr_add_ref(
       flow.get());  // SimGrid keeps none of its own; taken over when the flow has ended
-  flow->vetoable_start();
+  flow->start();
 }
 
 void Network::run() {

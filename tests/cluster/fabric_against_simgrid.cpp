@@ -2,9 +2,11 @@
 #include <cmath>
 #include <simgrid/s4u.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/cluster.hpp"
+#include "engine/simgrid_zones.hpp"
 
 namespace sg4 = simgrid::s4u;
 
@@ -13,54 +15,23 @@ namespace {
 
 constexpr double kRate = 1e9;
 constexpr double kLatency = 1e-6;
-constexpr auto kPolicy = sg4::Link::SharingPolicy::SPLITDUPLEX;
 
-std::vector<unsigned> as_unsigned(const std::vector<int>& numbers) {
-  return {numbers.begin(), numbers.end()};
+/// SimGrid's hosts of a fabric's nodes: each has a zone of its own, as where schedules are played.
+std::vector<sg4::Host*> add_hosts(sg4::NetZone* parent, const std::string& name,
+                                  const Fabric& fabric) {
+  std::vector<sg4::Host*> hosts;
+  simgrid_zones::add_fabric(
+      parent, name, fabric, 1.0, kLatency, [&](sg4::NetZone* zone, std::size_t node) {
+        const std::string id = name + "-" + std::to_string(node);
+        sg4::NetZone* star = simgrid_zones::add_star(zone, id);
+        sg4::Host* host = simgrid_zones::add_host(star, id + " host");
+        simgrid_zones::add_ways(star, host, {}, {});
+        star->seal();
+        hosts.push_back(host);
+        return std::make_pair(star, host);
+      });
+  return hosts;
 }
-
-/// SimGrid's zone for a fabric, under `root`.
-class ZoneMaker {
- public:
-  ZoneMaker(const sg4::NetZone* root, std::string name)
-      : root_(root),
-        name_(std::move(name)),
-        callbacks_([this](sg4::NetZone* zone, const std::vector<unsigned long>&, unsigned long id) {
-          sg4::Host* host = zone->create_host(name_ + "-" + std::to_string(id), 1e9);
-          hosts_.push_back(host);
-          return std::pair<simgrid::kernel::routing::NetPoint*,
-                           simgrid::kernel::routing::NetPoint*>(host->get_netpoint(), nullptr);
-        }) {}
-
-  std::vector<sg4::Host*> make(const Fabric& fabric) {
-    std::visit([this](const auto& shape) { zone(shape)->seal(); }, fabric);
-    return hosts_;
-  }
-
- private:
-  sg4::NetZone* zone(const Star&) { return sg4::create_star_zone(name_); }
-  sg4::NetZone* zone(const FatTree& tree) {
-    const sg4::FatTreeParams shape(static_cast<unsigned>(tree.down.size()), as_unsigned(tree.down),
-                                   as_unsigned(tree.up), as_unsigned(tree.links));
-    return sg4::create_fatTree_zone(name_, root_, shape, callbacks_, kRate, kLatency, kPolicy);
-  }
-  sg4::NetZone* zone(const Torus& torus) {
-    const std::vector<unsigned long> shape(torus.dimensions.begin(), torus.dimensions.end());
-    return sg4::create_torus_zone(name_, root_, shape, callbacks_, kRate, kLatency, kPolicy);
-  }
-  sg4::NetZone* zone(const Dragonfly& fly) {
-    const auto pair = [](int a, int b) { return std::pair<unsigned, unsigned>(a, b); };
-    const sg4::DragonflyParams shape(
-        pair(fly.groups, fly.group_links), pair(fly.chassis, fly.chassis_links),
-        pair(fly.routers, fly.router_links), static_cast<unsigned>(fly.nodes_per_router));
-    return sg4::create_dragonfly_zone(name_, root_, shape, callbacks_, kRate, kLatency, kPolicy);
-  }
-
-  const sg4::NetZone* root_;
-  std::string name_;
-  std::vector<sg4::Host*> hosts_;
-  sg4::ClusterCallbacks callbacks_;
-};
 
 FatTree fat_tree(std::vector<int> down, std::vector<int> up, std::vector<int> links) {
   return {.down = std::move(down),
@@ -133,11 +104,10 @@ BOOST_AUTO_TEST_CASE(fabrics_have_the_route_lengths_and_latencies_of_simgrids_zo
   char name[] = "test";
   char* argv[] = {name, nullptr};
   sg4::Engine engine(&argc, argv);
-  const sg4::NetZone* root = sg4::create_full_zone("root");
+  sg4::NetZone* world = simgrid_zones::world(engine);
   std::size_t index = 0;
   for (const Fabric& fabric : shapes()) {
-    ZoneMaker maker(root, "fabric" + std::to_string(index));
-    const std::vector<sg4::Host*> hosts = maker.make(fabric);
+    const auto hosts = add_hosts(world, "fabric" + std::to_string(index), fabric);
     Cluster cluster;
     cluster.groups.push_back({.name = "all", .nodes = static_cast<int>(hosts.size()), .node = {}});
     cluster.fabric = fabric;

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <simgrid/s4u.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster/cluster.hpp"
+
+/// SimGrid 4.0 renamed what makes zones: these are the same for 3.32 and for 4.
+namespace rehearse::simgrid_zones {
+
+namespace s4u = simgrid::s4u;
+
+/// What all zones are in. Once per engine: SimGrid 4 makes it by itself, 3.32 does not.
+s4u::NetZone* world(const s4u::Engine& engine);
+
+s4u::NetZone* add_star(s4u::NetZone* parent, const std::string& name);
+s4u::Host* add_host(s4u::NetZone* zone, const std::string& name);
+/// Of `rate` units per second, without a latency.
+s4u::Link* add_link(s4u::NetZone* zone, const std::string& name, double rate);
+/// What a star's host sends over, and what it receives over.
+void add_ways(s4u::NetZone* star, const s4u::Host* host, const std::vector<s4u::LinkInRoute>& out,
+              const std::vector<s4u::LinkInRoute>& in);
+
+/// Makes a fabric's node: a sealed zone, and the host by which it is entered and left.
+using NodeMaker =
+    std::function<std::pair<s4u::NetZone*, s4u::Host*>(s4u::NetZone* fabric, std::size_t node)>;
+
+/// A fabric's zone, sealed: its bandwidths times `units_per_byte`, and a latency in seconds for each
+/// of its cables. False for a star, whose nodes need no zone.
+bool add_fabric(s4u::NetZone* parent, const std::string& name, const Fabric& fabric,
+                double units_per_byte, double latency, const NodeMaker& make_node);
+
+}  // namespace rehearse::simgrid_zones
