@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/quoting.hpp"
 #include "profile/yaml_text.hpp"
 
 namespace rehearse {
@@ -41,7 +42,7 @@ std::optional<BytesPerSecond> copy_rate(const MachineCluster& cluster) {
 
 std::string gpu_text(const MachineCluster& cluster) {
   const DeviceRates& rates = cluster.rates;
-  std::string text = fmt::format("    name: {}\n    fp32: {}\n", quoted(cluster.machine.device),
+  std::string text = fmt::format("    name: {}\n    fp32: {}\n", yaml_quoted(cluster.machine.device),
                                  yaml_flops_per_second(rates.fp32));
   const std::pair<const char*, FlopsPerSecond> kFormats[] = {
       {"tf32", rates.tf32}, {"fp16", rates.fp16}, {"bf16", rates.bf16}};
@@ -76,7 +77,7 @@ std::string links_text(const MachineCluster& cluster) {
 
 std::string cluster_file(const MachineCluster& cluster) {
   std::string text =
-      fmt::format("source: {}\nnodes: 1\nnode:\n  gpus: {}\n  gpu:\n{}{}", quoted(cluster.source),
+      fmt::format("source: {}\nnodes: 1\nnode:\n  gpus: {}\n  gpu:\n{}{}", yaml_quoted(cluster.source),
                   cluster.machine.ranks, gpu_text(cluster), links_text(cluster));
   text += "fabric: {star: {}}\n";
   if (cluster.comm) text += "comm_profile: comm.yaml\n";

@@ -14,6 +14,7 @@
 #include "base/error.hpp"
 #include "base/printable.hpp"
 #include "config/files_read.hpp"
+#include "profile/whole_file.hpp"
 
 namespace rehearse {
 namespace {
@@ -26,43 +27,33 @@ struct Close {
   throw MissingError(fmt::format("{}: error: cannot be written: {}", name, std::strerror(errno)));
 }
 
-/// Opens, writes, and closes; errors of each carry `name`, which the user knows.
-void write_directly(const std::filesystem::path& file, const std::string& text,
-                    const std::string& name) {
+void write_directly(const std::filesystem::path& file, const std::string& text) {
   std::unique_ptr<std::FILE, Close> stream(std::fopen(file.c_str(), "wb"));
-  if (!stream) fail_to_write(name);
+  if (!stream) fail_to_write(file.string());
   const bool written = std::fwrite(text.data(), 1, text.size(), stream.get()) == text.size();
-  if (!written || std::fflush(stream.get()) != 0) fail_to_write(name);
+  if (!written || std::fflush(stream.get()) != 0) fail_to_write(file.string());
 }
-
-}  // namespace
-
-void write_file(const std::filesystem::path& file, const std::string& text) {
-  std::error_code ignored;
-  const auto status = std::filesystem::status(file, ignored);
-  // Renaming over a device would replace it; a directory gets its own message from the system.
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    write_directly(file, text, file.string());
-    return;
-  }
-  std::filesystem::path temporary = file;
-  temporary += fmt::format(".{}.tmp", getpid());
-  try {
-    write_directly(temporary, text, file.string());
-    if (std::rename(temporary.c_str(), file.c_str()) != 0) fail_to_write(file.string());
-  } catch (...) {
-    std::filesystem::remove(temporary, ignored);
-    throw;
-  }
-}
-
-namespace {
 
 bool is_special(const std::filesystem::path& file) {
   std::error_code ignored;
   const auto status = std::filesystem::status(file, ignored);
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
 }
+
+}  // namespace
+
+void write_file(const std::filesystem::path& file, const std::string& text) {
+  // Renaming over a device would replace it; a directory gets its own message from the system.
+  if (is_special(file)) return write_directly(file, text);
+  std::error_code ignored;
+  if (file.has_parent_path() && !std::filesystem::is_directory(file.parent_path(), ignored)) {
+    errno = ENOENT;  // a folder that nobody asked for is not made
+    fail_to_write(file.string());
+  }
+  write_whole_file(file, text);
+}
+
+namespace {
 
 bool is_same(const std::filesystem::path& one, const std::filesystem::path& other) {
   if (one.empty() || other.empty()) return false;

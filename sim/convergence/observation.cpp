@@ -141,11 +141,11 @@ Observation observe(const Curve& curve, const std::string& name, double trained_
   const double samples_per_update =
       last.update > 0 ? static_cast<double>(last.samples) / static_cast<double>(last.update)
                       : static_cast<double>(curve.batch);
-  std::map<std::uint32_t, std::uint64_t> histogram;
+  StalenessHistogram histogram;
   for (const auto& [staleness, updates] : curve.staleness.histogram) {
     if (staleness > kStalest)
       refuse(name, fmt::format("a staleness of {}, where {} is the most", staleness, kStalest));
-    if (updates > 0) histogram[static_cast<std::uint32_t>(staleness)] = updates;
+    if (updates > 0) histogram[staleness] = updates;
   }
   if (histogram.empty()) refuse(name, "expected updates in staleness.histogram");
   seen.setting = mitigated({.staleness = counted_staleness(histogram),

@@ -62,7 +62,7 @@ Staleness geometric_staleness(double mean) {
   return staleness;
 }
 
-Staleness counted_staleness(const std::map<std::uint32_t, std::uint64_t>& histogram) {
+Staleness counted_staleness(const StalenessHistogram& histogram) {
   check(!histogram.empty(), "a histogram of staleness has counts");
   Staleness staleness{std::vector<double>(std::size_t{histogram.rbegin()->first} + 1)};
   double updates = 0;

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <map>
 #include <vector>
+
+#include "convergence/staleness_histogram.hpp"
 
 namespace rehearse {
 
@@ -32,6 +32,6 @@ Staleness nearly_constant_staleness(double mean);
 Staleness geometric_staleness(double mean);
 
 /// From counts of updates by staleness, which must not be empty.
-Staleness counted_staleness(const std::map<std::uint32_t, std::uint64_t>& histogram);
+Staleness counted_staleness(const StalenessHistogram& histogram);
 
 }  // namespace rehearse

@@ -70,7 +70,7 @@ double ordered_stability_edge(const std::vector<std::uint32_t>& staleness, const
 
 double order_factor(const std::vector<std::uint32_t>& staleness, const Descent& descent) {
   if (staleness.empty()) return 1;
-  std::map<std::uint32_t, std::uint64_t> histogram;
+  StalenessHistogram histogram;
   for (const std::uint32_t value : staleness) ++histogram[value];
   Descent exact = descent;
   exact.curvature_noise = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/quoting.hpp"
 #include "report/csv_table.hpp"
 
 namespace rehearse {
@@ -19,16 +20,16 @@ std::string text_of(const Json& value) {
 std::string row(const std::vector<std::string>& cells) {
   std::string html = "<tr>";
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    html += i == 0 ? "<th scope=\"row\">" + escaped(cells[i]) + "</th>"
-                   : "<td>" + escaped(cells[i]) + "</td>";
+    html += i == 0 ? "<th scope=\"row\">" + html_escaped(cells[i]) + "</th>"
+                   : "<td>" + html_escaped(cells[i]) + "</td>";
   }
   return html + "</tr>\n";
 }
 
 std::string table(const std::string& caption, const std::vector<std::string>& titles,
                   const std::vector<std::vector<std::string>>& rows) {
-  std::string html = "<table><caption>" + escaped(caption) + "</caption>\n<thead><tr>";
-  for (const std::string& title : titles) html += "<th scope=\"col\">" + escaped(title) + "</th>";
+  std::string html = "<table><caption>" + html_escaped(caption) + "</caption>\n<thead><tr>";
+  for (const std::string& title : titles) html += "<th scope=\"col\">" + html_escaped(title) + "</th>";
   html += "</tr></thead>\n<tbody>\n";
   for (const std::vector<std::string>& cells : rows) html += row(cells);
   return html + "</tbody></table>\n";
@@ -85,32 +86,6 @@ std::string string_or(const Json& document, const char* key, const std::string& 
 }
 
 }  // namespace
-
-std::string escaped(const std::string& text) {
-  std::string html;
-  for (const char letter : text) {
-    switch (letter) {
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      case '&':
-        html += "&amp;";
-        break;
-      case '"':
-        html += "&quot;";
-        break;
-      case '\'':
-        html += "&#39;";
-        break;
-      default:
-        html += letter;
-    }
-  }
-  return html;
-}
 
 std::string title_of(const Json& document) {
   const std::string schema = string_or(document, "schema", "");

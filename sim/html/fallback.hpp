@@ -6,9 +6,6 @@
 
 namespace rehearse {
 
-/// Text as HTML: `<`, `>`, `&` and quotes as entities.
-std::string escaped(const std::string& text);
-
 /// What the document is called at the top of its page and of its window.
 std::string title_of(const nlohmann::ordered_json& document);
 

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/quoting.hpp"
 #include "html/fallback.hpp"
 #include "html/page_template.hpp"
 
@@ -41,7 +42,7 @@ std::string filled(std::string_view page,
 }  // namespace
 
 std::string to_html(const Json& document, const Json& extras) {
-  return filled(page_template(), {{"@TITLE@", escaped(title_of(document))},
+  return filled(page_template(), {{"@TITLE@", html_escaped(title_of(document))},
                                   {"@FALLBACK@", fallback(document)},
                                   {"@DOCUMENT@", script_safe(document)},
                                   {"@EXTRAS@", script_safe(extras)}});

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/quoting.hpp"
+
 namespace rehearse {
 namespace {
 
@@ -195,16 +197,6 @@ class Changes {
   Map root_;
 };
 
-/// In single quotes where a shell would read something into it.
-std::string quoted(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.=-/:";
-  if (word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 }  // namespace
 
 std::vector<SingleChange> single_changes(const Document& document, const Scenario& scenario) {
@@ -214,7 +206,7 @@ std::vector<SingleChange> single_changes(const Document& document, const Scenari
 std::string set_options(const std::vector<std::string>& assignments) {
   std::string text;
   for (const std::string& one : assignments)
-    text += (text.empty() ? "--set " : " --set ") + quoted(one);
+    text += (text.empty() ? "--set " : " --set ") + shell_quoted(one);
   return text;
 }
 

@@ -71,7 +71,7 @@ PacedUpdates paced_updates_of(const std::string& text) {
 }
 
 TrainingSetting setting_of(const PacedUpdates& updates, double learning_rate, double momentum) {
-  std::map<std::uint32_t, std::uint64_t> histogram;
+  StalenessHistogram histogram;
   for (const std::uint32_t staleness : updates.staleness) ++histogram[staleness];
   return {.staleness = counted_staleness(histogram),
           .learning_rate = learning_rate * updates.steps,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "convergence/staleness_histogram.hpp"
 #include "convergence/strategy_forecast.hpp"
 #include "memory/memory.hpp"
 #include "scenario/scenario.hpp"
@@ -104,7 +105,7 @@ struct MemoryReport {
 struct StalenessReport {
   double mean = 0;
   std::uint32_t p50 = 0, p99 = 0, max = 0;
-  std::map<std::uint32_t, std::uint64_t> histogram;
+  StalenessHistogram histogram;
 };
 
 /// How well an asynchronous run's long run is known.
@@ -239,7 +240,7 @@ struct Update {
 };
 std::vector<Update> update_log(const Schedule& schedule, const Trace& trace);
 /// Of so many updates by their staleness, one at least.
-StalenessReport staleness_report(std::map<std::uint32_t, std::uint64_t> histogram);
+StalenessReport staleness_report(StalenessHistogram histogram);
 /// Of the updates of iterations from `first` on that were applied by `until`; nothing if there are
 /// none.
 std::optional<StalenessReport> staleness_of(

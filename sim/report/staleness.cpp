@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <tuple>
 
@@ -208,18 +207,6 @@ std::vector<Update> updates_by_group(const Clocks& clocks, RankId server) {
   return updates;
 }
 
-/// Nearest rank: the smallest staleness that `share` of the updates do not exceed.
-std::uint32_t percentile(const std::map<std::uint32_t, std::uint64_t>& histogram, double count,
-                         double share) {
-  const double wanted = std::ceil(share * count);
-  double seen = 0;
-  for (const auto& [staleness, updates] : histogram) {
-    seen += static_cast<double>(updates);
-    if (seen >= wanted) return staleness;
-  }
-  return histogram.rbegin()->first;
-}
-
 }  // namespace
 
 std::vector<Update> update_log(const Schedule& schedule, const Trace& trace) {
@@ -236,24 +223,18 @@ std::vector<Update> update_log(const Schedule& schedule, const Trace& trace) {
 
 std::optional<StalenessReport> staleness_of(const std::vector<Update>& updates, std::uint32_t first,
                                             Seconds until) {
-  std::map<std::uint32_t, std::uint64_t> histogram;
+  StalenessHistogram histogram;
   for (const Update& update : updates)
     if (update.iteration >= first && update.applied <= until) ++histogram[update.staleness];
   if (histogram.empty()) return std::nullopt;
   return staleness_report(std::move(histogram));
 }
 
-StalenessReport staleness_report(std::map<std::uint32_t, std::uint64_t> histogram) {
+StalenessReport staleness_report(StalenessHistogram histogram) {
   StalenessReport report{.histogram = std::move(histogram)};
-  double count = 0;
-  double sum = 0;
-  for (const auto& [staleness, updates] : report.histogram) {
-    count += static_cast<double>(updates);
-    sum += static_cast<double>(updates) * staleness;
-  }
-  report.mean = sum / count;
-  report.p50 = percentile(report.histogram, count, 0.5);
-  report.p99 = percentile(report.histogram, count, 0.99);
+  report.mean = mean(report.histogram);
+  report.p50 = percentile(report.histogram, 0.5);
+  report.p99 = percentile(report.histogram, 0.99);
   report.max = report.histogram.rbegin()->first;
   return report;
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "report/report.hpp"
@@ -13,7 +12,7 @@ struct SteadyState {
   Seconds begin, end;               ///< the stretch of time that it is taken from
   std::vector<double> rates;        ///< by worker: iterations a second
   double staleness = 0;             ///< mean of all updates
-  std::map<std::uint32_t, std::uint64_t> histogram;  ///< of the staleness, in whole updates
+  StalenessHistogram histogram;     ///< in whole updates
   double slowest = 0;               ///< iterations of the slowest worker
   /// Half-widths of 90 % intervals: of the updates a second, relative, and of the mean staleness.
   double rate_error = 0, staleness_error = 0;

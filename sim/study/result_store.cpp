@@ -11,6 +11,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/quoting.hpp"
+
 namespace rehearse {
 namespace {
 
@@ -46,15 +48,6 @@ auto guarded(const std::filesystem::path& file, const Work& work) {
   } catch (const SQLite::Exception& error) {
     fail(file, error);
   }
-}
-
-std::string escaped_for_uri(const std::string& path) {
-  std::string escaped;
-  for (const char c : path) {
-    const bool special = c == '%' || c == '?' || c == '#';
-    escaped += special ? fmt::format("%{:02x}", static_cast<unsigned char>(c)) : std::string(1, c);
-  }
-  return escaped;
 }
 
 [[noreturn]] void fail_as_foreign(const std::filesystem::path& file, unsigned form) {
@@ -114,7 +107,7 @@ void check_ours(const std::filesystem::path& file) {
   if (head.has_write_ahead_log() || head.user_version() != kForm)
     fail_as_foreign(file, head.user_version());
   const std::string uri =
-      "file:" + escaped_for_uri(std::filesystem::absolute(file).string()) + "?immutable=1";
+      "file:" + uri_escaped(std::filesystem::absolute(file).string()) + "?immutable=1";
   const SQLite::Database untouched(uri, SQLite::OPEN_READONLY | SQLite::OPEN_URI);
   if (SQLite::Statement count(untouched, kOurTables);
       !count.executeStep() || count.getColumn(0).getInt() != kTables) {

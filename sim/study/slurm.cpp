@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/error.hpp"
+#include "base/quoting.hpp"
 
 namespace rehearse {
 namespace {
@@ -52,12 +53,6 @@ std::string log_name(const std::filesystem::path& folder) {
 }
 
 }  // namespace
-
-std::string shell_quoted(const std::string& word) {
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
 
 std::string slurm_script(const SlurmJob& job) {
   std::string text = "#!/bin/bash\n";

@@ -19,9 +19,6 @@ struct SlurmJob {
 /// The batch script. InputError where a line end would put a line into it.
 std::string slurm_script(const SlurmJob& job);
 
-/// A word for a POSIX shell.
-std::string shell_quoted(const std::string& word);
-
 /// Submits a script and returns the job's id; with `wait` once all tasks have ended, in whatever
 /// way. MissingError if there is no sbatch, or it refuses.
 std::string submit_to_slurm(const std::filesystem::path& script, bool wait);

@@ -74,10 +74,7 @@ void check_same_run(const ValidationCase& one, const Json& report) {
 
 StalenessHistogram measured_staleness(const ValidationCase& one) {
   if (one.recorded) return one.recorded->staleness;
-  StalenessHistogram histogram;
-  for (const auto& [staleness, count] : one.learned->real.staleness.histogram)
-    histogram[static_cast<std::uint32_t>(staleness)] = count;
-  return histogram;
+  return one.learned->real.staleness.histogram;
 }
 
 ComparedMetric compare_metric(const ValidationCase& one, const Measurement& measurement,

@@ -119,20 +119,6 @@ RecordedRun read_recorded(const Value& name) {
   return run;
 }
 
-std::uint64_t updates(const StalenessHistogram& histogram) {
-  std::uint64_t sum = 0;
-  for (const auto& [staleness, count] : histogram) sum += count;
-  return sum;
-}
-
-double mean(const StalenessHistogram& histogram) {
-  double sum = 0;
-  for (const auto& [staleness, count] : histogram) {
-    sum += static_cast<double>(staleness) * static_cast<double>(count);
-  }
-  return sum / static_cast<double>(updates(histogram));
-}
-
 double distance(const StalenessHistogram& a, const StalenessHistogram& b) {
   std::set<std::uint32_t> places;
   for (const StalenessHistogram* one : {&a, &b}) {

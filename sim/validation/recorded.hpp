@@ -5,11 +5,9 @@
 #include <string>
 
 #include "config/document.hpp"
+#include "convergence/staleness_histogram.hpp"
 
 namespace rehearse {
-
-/// How many updates were how stale.
-using StalenessHistogram = std::map<std::uint32_t, std::uint64_t>;
 
 /// What a real training run measured: a report `rehearse.step/1` of `rehearse-calibrate step`.
 struct RecordedRun {
@@ -32,10 +30,6 @@ struct RecordedRun {
 /// none, InputError if it is no whole report of that schema or a parameter server's without
 /// staleness; both at `name`.
 RecordedRun read_recorded(const Value& name);
-
-/// Number of updates, and their mean staleness; of at least one update.
-std::uint64_t updates(const StalenessHistogram& histogram);
-double mean(const StalenessHistogram& histogram);
 
 /// The Kolmogorov-Smirnov distance: the largest difference between the shares of updates that are
 /// at most so stale; 0 for the same distribution, 1 where no two overlap.

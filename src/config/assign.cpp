@@ -29,7 +29,7 @@ std::string shortened(std::string_view assignment) {
   return shown + "...";
 }
 
-std::vector<Step> split_path(const Place& place, std::string_view path) {
+std::vector<Step> split_path(const TextPosition& place, std::string_view path) {
   std::vector<Step> steps;
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find('.', begin), path.size());
@@ -107,7 +107,7 @@ void assign(DocumentNode& root, const std::string& assignment) {
   substitute(root, {source, 0, 0}, path, *value);
 }
 
-void substitute(DocumentNode& root, const Place& place, const std::string& path,
+void substitute(DocumentNode& root, const TextPosition& place, const std::string& path,
                 const DocumentNode& value) {
   DocumentNode* node = &root;
   for (const Step& step : split_path(place, path)) node = &descend(*node, step);

@@ -19,7 +19,7 @@ struct DocumentNode {
   enum class Kind { null, scalar, list, map, stand_in };
 
   Kind kind = Kind::null;
-  Place place;
+  TextPosition place;
   std::string text;                    ///< of a scalar
   bool quoted = false;                 ///< a scalar in quotes, or a block of text: never a number
   std::vector<DocumentNode> items;     ///< of a list
@@ -51,7 +51,7 @@ void assign(DocumentNode& root, const std::string& assignment);
 
 /// Puts `value` at a dotted path, which is written at a place of some text. InputError if it cannot
 /// be there.
-void substitute(DocumentNode& root, const Place& place, const std::string& path,
+void substitute(DocumentNode& root, const TextPosition& place, const std::string& path,
                 const DocumentNode& value);
 
 }  // namespace rehearse

@@ -47,7 +47,7 @@ std::string text_for_yaml(const TextSource& source, std::size_t skip) {
 }
 
 // A place at the end of the file belongs to its last line that is not empty.
-Place step_back_over_empty_lines(Place place) {
+TextPosition step_back_over_empty_lines(TextPosition place) {
   while (place.line > 0 && is_blank_or_comment(place.source->lines[place.line])) {
     --place.line;
     place.byte = place.source->lines[place.line].size();
@@ -67,7 +67,7 @@ std::string remedy_for(std::string_view message) {
 
 [[noreturn]] void fail_as_yaml(const Marks& marks, const TreeBuilder& builder,
                                const YAML::Exception& error) {
-  const Place place = step_back_over_empty_lines(marks.place(error.mark));
+  const TextPosition place = step_back_over_empty_lines(marks.place(error.mark));
   const std::string_view message = error.msg;
   if (message.starts_with(YAML::ErrorMsg::UNKNOWN_ANCHOR)) {
     fail_at(place, "aliases (*name) are not supported", "write the value out");

@@ -102,11 +102,11 @@ std::string joined(const TextSource& source, std::size_t skip) {
   return text;
 }
 
-void fail_at(const Place& place, const std::string& message, const std::string& remedy) {
+void fail_at(const TextPosition& place, const std::string& message, const std::string& remedy) {
   throw error_at(place, message, remedy);
 }
 
-PlacedError error_at(const Place& place, const std::string& message, const std::string& remedy) {
+PlacedError error_at(const TextPosition& place, const std::string& message, const std::string& remedy) {
   const std::string& line = place.source->lines[place.line];
   const std::size_t column = count_code_points(std::string_view(line).substr(0, place.byte));
   Excerpt excerpt = cut_around(line, column);

@@ -17,7 +17,7 @@ struct TextSource {
 };
 
 /// A place in a text.
-struct Place {
+struct TextPosition {
   std::shared_ptr<const TextSource> source;
   std::size_t line = 0;  ///< from 0
   std::size_t byte = 0;  ///< within the line, from 0
@@ -35,11 +35,11 @@ std::string joined(const TextSource& source, std::size_t skip);
 class PlacedError;
 /// An error at a place: `name:line:column: error: message`, the line, a caret, and `remedy: ...`
 /// unless empty.
-PlacedError error_at(const Place& place, const std::string& message,
+PlacedError error_at(const TextPosition& place, const std::string& message,
                      const std::string& remedy = "");
 /// Throws it: `name:line:column: error: message`, the line, a caret, and `remedy: ...`
 /// unless empty.
-[[noreturn]] void fail_at(const Place& place, const std::string& message,
+[[noreturn]] void fail_at(const TextPosition& place, const std::string& message,
                           const std::string& remedy = "");
 
 constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;

@@ -25,7 +25,7 @@ bool spells_null(std::string_view text) {
   return false;
 }
 
-DocumentNode make(Kind kind, Place place) {
+DocumentNode make(Kind kind, TextPosition place) {
   DocumentNode node;
   node.kind = kind;
   node.place = std::move(place);
@@ -34,7 +34,7 @@ DocumentNode make(Kind kind, Place place) {
 
 }  // namespace
 
-Place Marks::place(const YAML::Mark& mark) const {
+TextPosition Marks::place(const YAML::Mark& mark) const {
   const auto line = static_cast<std::size_t>(
       std::clamp<long>(mark.line, 0, static_cast<long>(source->lines.size()) - 1));
   // Its columns count bytes.
@@ -44,13 +44,13 @@ Place Marks::place(const YAML::Mark& mark) const {
   return {source, line, past_the_end ? length : std::min(column, length)};
 }
 
-std::string_view Marks::text_at(const Place& place) const {
+std::string_view Marks::text_at(const TextPosition& place) const {
   return std::string_view(source->lines[place.line]).substr(place.byte);
 }
 
 void TreeBuilder::OnDocumentStart(const YAML::Mark& mark) {
   if (!root_) return;
-  const Place place = marks_.place(mark);
+  const TextPosition place = marks_.place(mark);
   if (marks_.text_at(place).starts_with("---")) {
     fail_at(place, "a second document", "write one document per file, without a second \"---\"");
   }
@@ -58,7 +58,7 @@ void TreeBuilder::OnDocumentStart(const YAML::Mark& mark) {
 }
 
 void TreeBuilder::OnNull(const YAML::Mark& mark, YAML::anchor_t) {
-  Place place = marks_.place(mark);
+  TextPosition place = marks_.place(mark);
   reject_tag(place, "");
   // An empty value has no text of its own, and yaml-cpp reports it where the next token is.
   const bool empty = !spells_null(marks_.text_at(place));
@@ -69,7 +69,7 @@ void TreeBuilder::OnNull(const YAML::Mark& mark, YAML::anchor_t) {
 
 void TreeBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
                            const std::string& value) {
-  Place place = marks_.place(mark);
+  TextPosition place = marks_.place(mark);
   reject_tag(place, tag);
   // Escapes in quotes can write what the file itself may not hold.
   for (std::string_view rest = value; !rest.empty(); rest.remove_prefix(utf8_sequence(rest))) {
@@ -101,7 +101,7 @@ void TreeBuilder::OnAnchor(const YAML::Mark& mark, const std::string& name) {
           "write the value out");
 }
 
-void TreeBuilder::reject_tag(const Place& place, const std::string& tag) const {
+void TreeBuilder::reject_tag(const TextPosition& place, const std::string& tag) const {
   const bool own_tag = !tag.empty() && tag != "?" && tag != "!";
   if (own_tag || marks_.text_at(place).starts_with('!')) {
     fail_at(place, "tags (!name) are not supported", "leave the tag out");
@@ -113,7 +113,7 @@ bool TreeBuilder::expects_key() const {
 }
 
 void TreeBuilder::open(Kind kind, const YAML::Mark& mark, const std::string& tag) {
-  Place place = marks_.place(mark);
+  TextPosition place = marks_.place(mark);
   reject_tag(place, tag);
   if (expects_key()) fail_as_key(place);
   if (open_.size() == kMaxNesting)
@@ -122,7 +122,7 @@ void TreeBuilder::open(Kind kind, const YAML::Mark& mark, const std::string& tag
 }
 
 // yaml-cpp takes a bracket that is never closed for a key, too.
-void TreeBuilder::fail_as_key(const Place& place) const {
+void TreeBuilder::fail_as_key(const TextPosition& place) const {
   const std::string_view text = marks_.text_at(place);
   const bool bracket = text.starts_with('[') || text.starts_with('{');
   fail_at(place, "a key must be a word, not a map or a list",

@@ -19,9 +19,9 @@ struct Marks {
   std::size_t skip;
 
   /// A mark beyond the text stands at its end.
-  Place place(const YAML::Mark& mark) const;
+  TextPosition place(const YAML::Mark& mark) const;
   /// The rest of the line from a place on.
-  std::string_view text_at(const Place& place) const;
+  std::string_view text_at(const TextPosition& place) const;
 };
 
 /// Builds the tree from yaml-cpp's events; InputError for what strict YAML leaves out.
@@ -60,9 +60,9 @@ class TreeBuilder : public YAML::EventHandler {
   void open(DocumentNode::Kind kind, const YAML::Mark& mark, const std::string& tag);
   void close();
   void add(DocumentNode node);
-  void reject_tag(const Place& place, const std::string& tag) const;
+  void reject_tag(const TextPosition& place, const std::string& tag) const;
   void check_key(const DocumentNode& key) const;
-  [[noreturn]] void fail_as_key(const Place& place) const;
+  [[noreturn]] void fail_as_key(const TextPosition& place) const;
 
   Marks marks_;
   std::vector<Open> open_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -88,9 +89,10 @@ StalenessSummary read_staleness(Map map) {
   Map histogram = map.require("histogram").as_map();
   for (const std::string& key : histogram.keys()) {
     const auto value = decimal_number(key);
-    if (!value || *value < 0 || *value != static_cast<double>(static_cast<std::uint64_t>(*value)))
+    constexpr double kStalest = std::numeric_limits<std::uint32_t>::max();
+    if (!value || *value < 0 || *value > kStalest || *value != std::floor(*value))
       histogram.at_key(key).fail(fmt::format("expected a staleness as the key; got \"{}\"", key));
-    staleness.histogram[static_cast<std::uint64_t>(*value)] = whole(histogram.require(key));
+    staleness.histogram[static_cast<std::uint32_t>(*value)] = whole(histogram.require(key));
   }
   map.finish();
   return staleness;

@@ -1,25 +1,10 @@
 #include "convergence/update_log.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <map>
 #include <utility>
 
 namespace rehearse {
-
-namespace {
-
-/// The smallest staleness that `share` of the updates do not exceed.
-std::uint64_t percentile(const StalenessSummary& summary, std::size_t updates, double share) {
-  const auto wanted = static_cast<std::uint64_t>(std::ceil(share * static_cast<double>(updates)));
-  std::uint64_t seen = 0;
-  for (const auto& [staleness, count] : summary.histogram) {
-    seen += count;
-    if (seen >= wanted) return staleness;
-  }
-  return summary.max;
-}
-
-}  // namespace
 
 UpdateLog stalest_of(const std::vector<UpdateLog>& servers) {
   using Key = std::pair<std::uint32_t, std::uint64_t>;
@@ -56,12 +41,13 @@ UpdateLog measured_updates(const UpdateLog& log, std::uint64_t warmup) {
 StalenessSummary summarize_staleness(const UpdateLog& log) {
   StalenessSummary summary;
   for (const AppliedUpdate& update : log) {
-    ++summary.histogram[update.staleness()];
+    ++summary.histogram[static_cast<std::uint32_t>(update.staleness())];
     summary.max = std::max(summary.max, update.staleness());
     summary.mean += static_cast<double>(update.staleness()) / static_cast<double>(log.size());
   }
-  summary.p50 = percentile(summary, log.size(), 0.5);
-  summary.p99 = percentile(summary, log.size(), 0.99);
+  if (log.empty()) return summary;
+  summary.p50 = percentile(summary.histogram, 0.5);
+  summary.p99 = percentile(summary.histogram, 0.99);
   return summary;
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "base/quantity.hpp"
+#include "convergence/staleness_histogram.hpp"
 
 namespace rehearse {
 
@@ -34,7 +34,7 @@ UpdateLog measured_updates(const UpdateLog& log, std::uint64_t warmup);
 struct StalenessSummary {
   double mean = 0;
   std::uint64_t p50 = 0, p99 = 0, max = 0;
-  std::map<std::uint64_t, std::uint64_t> histogram;  ///< staleness -> updates
+  StalenessHistogram histogram;
 };
 StalenessSummary summarize_staleness(const UpdateLog& log);
 

@@ -30,7 +30,7 @@ std::vector<PointError> relative_errors(const std::vector<Segment>& segments,
   return errors;
 }
 
-ErrorSummary summarize_errors(const std::vector<PointError>& errors, Bytes from, Bytes below) {
+FitErrors summarize_errors(const std::vector<PointError>& errors, Bytes from, Bytes below) {
   std::vector<double> values;
   for (const PointError& e : errors) {
     if (e.size >= from && e.size < below) values.push_back(e.error);

@@ -27,7 +27,7 @@ struct PointError {
 };
 
 /// What a set of relative errors amounts to; all 0 for an empty set.
-struct ErrorSummary {
+struct FitErrors {
   double median = 0;
   double p90 = 0;  ///< what nine points of ten stay within (nearest rank)
   double max = 0;
@@ -60,7 +60,7 @@ std::vector<PointError> relative_errors(const std::vector<Segment>& segments,
                                         const std::vector<TimedSize>& points);
 
 /// The errors at sizes in [from, below), summed up.
-ErrorSummary summarize_errors(const std::vector<PointError>& errors, Bytes from = Bytes(0),
+FitErrors summarize_errors(const std::vector<PointError>& errors, Bytes from = Bytes(0),
                               Bytes below = Bytes(std::numeric_limits<double>::infinity()));
 
 /// Fits time(size) as the lower envelope of affine regimes: a library that picks the cheapest

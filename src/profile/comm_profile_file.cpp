@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/quoting.hpp"
 #include "config/mistakes.hpp"
 #include "profile/comm_profile.hpp"
 #include "profile/yaml_text.hpp"
@@ -223,8 +224,8 @@ CommProfile read_comm_profile(const Value& value) {
 
 std::string to_yaml(const CommProfile& profile) {
   std::string text =
-      fmt::format("name: {}\nhardware: {}\nsource: {}\ncurves:\n", quoted(profile.name),
-                  quoted(profile.hardware), quoted(profile.source));
+      fmt::format("name: {}\nhardware: {}\nsource: {}\ncurves:\n", yaml_quoted(profile.name),
+                  yaml_quoted(profile.hardware), yaml_quoted(profile.source));
   for (const CommCurve& curve : profile.curves) text += curve_text(curve);
   if (profile.links) text += fmt::format("links: {}\n", to_yaml(*profile.links));
   if (!profile.overlap.empty()) text += "overlap:\n";

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/quoting.hpp"
 #include "profile/compute_profile.hpp"
 #include "profile/yaml_text.hpp"
 
@@ -14,14 +15,14 @@ std::string origin_text(const ProfileOrigin& origin) {
   return fmt::format(
       "provenance:\n  device: {}\n  driver: {}\n  cuda: {}\n  nccl: {}\n  libtorch: {}\n  date: "
       "{}\n  command: {}\n  host_threads: {}\n",
-      quoted(origin.device), quoted(origin.driver), quoted(origin.cuda), quoted(origin.nccl),
-      quoted(origin.libtorch), quoted(origin.date), quoted(origin.command), origin.host_threads);
+      yaml_quoted(origin.device), yaml_quoted(origin.driver), yaml_quoted(origin.cuda), yaml_quoted(origin.nccl),
+      yaml_quoted(origin.libtorch), yaml_quoted(origin.date), yaml_quoted(origin.command), origin.host_threads);
 }
 
 std::string sample_text(const ComputeProfile& profile) {
   if (profile.image > 0) return fmt::format("sample: {{image: {}}}\n", profile.image);
   if (profile.sequence > 0) return fmt::format("sample: {{sequence: {}}}\n", profile.sequence);
-  return fmt::format("sample: {{input: {}}}\n", quoted(profile.input));
+  return fmt::format("sample: {{input: {}}}\n", yaml_quoted(profile.input));
 }
 
 std::string rates_text(const DeviceRates& rates) {
@@ -45,7 +46,7 @@ std::string name_text(const std::string& name) {
                      std::all_of(name.begin(), name.end(), [](unsigned char c) {
                        return std::isalnum(c) != 0 || c == '_' || c == '.';
                      });
-  return plain ? name : quoted(name);
+  return plain ? name : yaml_quoted(name);
 }
 
 std::string profiled_unit_text(const ProfiledUnit& unit) {

@@ -25,12 +25,12 @@ CommCurve fit_curve(const Place& place, const std::vector<TimedSize>& points) {
   }
   curve.smallest = fit.residuals.front().size;
   curve.largest = fit.residuals.back().size;
-  const ErrorSummary residual = summarize_errors(fit.residuals);
+  const FitErrors residual = summarize_errors(fit.residuals);
   curve.residual_median = residual.median;
   curve.residual_max = residual.max;
   if (fit.residuals.size() < 2 * kFewestSizes) return curve;
   const std::vector<PointError> errors = held_out_errors(points);
-  const ErrorSummary held_out = summarize_errors(errors);
+  const FitErrors held_out = summarize_errors(errors);
   curve.held_out_median = held_out.median;
   curve.held_out_max = held_out.max;
   curve.error_p90_small = std::max(summarize_errors(errors, Bytes(0), kLargeMessage).p90,

@@ -39,13 +39,4 @@ std::string yaml_bytes(Bytes size) {
   return fmt::format("{:.0f}B", size.value());
 }
 
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c == '\n' || c == '\t' ? ' ' : c;
-  }
-  return result + "\"";
-}
-
 }  // namespace rehearse

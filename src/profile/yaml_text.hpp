@@ -17,7 +17,5 @@ std::string yaml_flops_per_second(FlopsPerSecond rate);
 std::string yaml_bytes_per_second(BytesPerSecond rate);
 /// A whole number of the largest binary unit that divides it: "25MiB", "1537B".
 std::string yaml_bytes(Bytes size);
-/// In double quotes, on one line.
-std::string quoted(const std::string& text);
 
 }  // namespace rehearse

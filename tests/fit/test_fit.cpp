@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(the_order_of_the_points_does_not_matter) {
 BOOST_AUTO_TEST_CASE(errors_are_summed_up_by_median_nearest_rank_and_maximum) {
   std::vector<PointError> errors;
   for (int i = 1; i <= 10; ++i) errors.push_back({Bytes(i), i / 100.0});
-  const ErrorSummary all = summarize_errors(errors);
+  const FitErrors all = summarize_errors(errors);
   BOOST_TEST(all.median == 0.055, boost::test_tools::tolerance(1e-12));
   BOOST_TEST(all.p90 == 0.09);
   BOOST_TEST(all.max == 0.10);

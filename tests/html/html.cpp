@@ -2,11 +2,12 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "base/quoting.hpp"
 #include "html/fallback.hpp"
 #include "html/page_template.hpp"
 
-using rehearse::escaped;
 using rehearse::fallback;
+using rehearse::html_escaped;
 using rehearse::title_of;
 using rehearse::to_html;
 using Json = nlohmann::ordered_json;
@@ -61,7 +62,7 @@ BOOST_AUTO_TEST_CASE(no_text_of_the_document_is_markup) {
 }
 
 BOOST_AUTO_TEST_CASE(markup_is_escaped) {
-  BOOST_TEST(escaped("<a b='c'>&\"</a>") == "&lt;a b=&#39;c&#39;&gt;&amp;&quot;&lt;/a&gt;");
+  BOOST_TEST(html_escaped("<a b='c'>&\"</a>") == "&lt;a b=&#39;c&#39;&gt;&amp;&quot;&lt;/a&gt;");
 }
 
 BOOST_AUTO_TEST_CASE(the_same_document_is_the_same_page) {

@@ -19,7 +19,7 @@ BOOST_AUTO_TEST_CASE(an_array_job_gives_each_task_its_shard) {
              "#SBATCH --cpus-per-task=1\n"
              "#SBATCH --output=\"/out put/slurm_%a.log\"\n"
              "#SBATCH --partition=cpu\n"
-             "exec '/bin/rehearse' 'sweep' 'it'\\''s.yaml' --shard \"$SLURM_ARRAY_TASK_ID/3\"\n");
+             "exec /bin/rehearse sweep 'it'\\''s.yaml' --shard \"$SLURM_ARRAY_TASK_ID/3\"\n");
 }
 
 BOOST_AUTO_TEST_CASE(no_name_puts_a_line_or_an_option_into_the_script) {
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(no_name_puts_a_line_or_an_option_into_the_script) {
              "#SBATCH --ntasks=1\n"
              "#SBATCH --cpus-per-task=1\n"
              "#SBATCH --output=\"/50 %% \\\"off\\\"/slurm_%a.log\"\n"
-             "exec 'run' 'x\ntouch pwned.yaml' --shard \"$SLURM_ARRAY_TASK_ID/1\"\n");
+             "exec run 'x\ntouch pwned.yaml' --shard \"$SLURM_ARRAY_TASK_ID/1\"\n");
 }
 
 BOOST_AUTO_TEST_CASE(an_option_with_a_line_end_is_refused) {
