@@ -100,7 +100,8 @@ Study read_study(Map& root, StudyFrame frame) {
   }
   read_part([&] {
     const std::filesystem::path base = scenario.folder() / scenario.as_string();
-    if (!is_input_file(base) && !std::filesystem::exists(base)) {
+    std::error_code ignored;  // a name that is too long is no file
+    if (!is_input_file(base) && !std::filesystem::exists(base, ignored)) {
       scenario.fail(fmt::format("no file \"{}\"", base.lexically_normal().string()));
     }
     study.base = Document::load(base.lexically_normal())->with_overrides(frame.overrides);

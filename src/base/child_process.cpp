@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <new>
 #include <string_view>
 #include <tuple>
@@ -60,6 +61,9 @@ ChildEnd end_of_work(const std::function<std::string()>& work) {
     return {error.code(), error.what()};
   } catch (const std::bad_alloc&) {
     return {ExitCode::missing, "error: out of memory"};
+  } catch (const std::filesystem::filesystem_error& error) {  // a name that the system refuses
+    return {ExitCode::missing,
+            fmt::format("{}: error: {}", error.path1().string(), error.code().message())};
   } catch (const std::exception& error) {
     return {ExitCode::internal, fmt::format("internal error: {}", error.what())};
   }
