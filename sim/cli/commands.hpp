@@ -113,9 +113,9 @@ struct ImportCommand {
 };
 void import_command(const ImportCommand& command);
 
-/// `rehearse validate [FILE...]`: predictions beside measurements, with their errors.
+/// `rehearse validate [SET...]`: predictions beside measurements, with their errors.
 struct ValidateCommand {
-  std::vector<std::filesystem::path> files;  ///< of cases, or their folders; none: what is shipped
+  std::vector<std::filesystem::path> files;  ///< sets, as case_files() takes them; none: overview
   std::vector<std::string> metrics;          ///< only these; none: all
   std::string format = "table";              ///< table, json, csv or markdown
   std::filesystem::path output;              ///< empty: standard output

@@ -76,8 +76,8 @@ void add_import(CLI::App& app, ImportCommand& command) {
 
 void add_validate(CLI::App& app, ValidateCommand& command) {
   CLI::App* validate = app.add_subcommand("validate", "Predictions beside real measurements");
-  validate->add_option("FILES", command.files,
-                       "Files of cases (YAML), or folders with some; none: what is shipped");
+  validate->add_option("SET", command.files,
+                       "Names of shipped sets, files, folders, or all; none: a line each");
   validate
       ->add_option("--metric", command.metrics,
                    "Compare only this key of the report: --metric step_time_s (repeatable)")

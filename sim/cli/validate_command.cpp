@@ -16,13 +16,20 @@
 namespace rehearse {
 namespace {
 
+/// Cases of a set that the overview plays.
+constexpr std::size_t kMostOfASet = 300;
+
+/// Of all shipped sets at once the best estimates alone, and of a set of thousands a sample.
+bool is_overview(const ValidateCommand& command) { return command.files.empty(); }
+
 std::vector<CaseFile> read_cases(const ValidateCommand& command) {
   const std::vector<std::filesystem::path> files =
-      command.files.empty() ? shipped_case_files() : case_files(command.files);
+      is_overview(command) ? shipped_case_files() : case_files(command.files);
   std::vector<CaseFile> cases;
   cases.reserve(files.size());
   for (const std::filesystem::path& file : files) cases.push_back(read_case_file(file));
-  return only_metrics(std::move(cases), command.metrics);
+  cases = only_metrics(std::move(cases), command.metrics);
+  return is_overview(command) ? sampled(std::move(cases), kMostOfASet) : cases;
 }
 
 /// A curve counts the staleness of all updates, a report that while all workers train; the interval
@@ -39,11 +46,11 @@ void count_all_updates(Prediction& prediction) {
   }
 }
 
-std::string simulated_report(const ValidationCase& one) {
+std::string simulated_report(const ValidationCase& one, const Options& options) {
   Scenario scenario = read_question(one.scenario, one.overrides);
   if (one.recorded_at) scenario.run.until = RunUntil::steps;  // the real run ended after as many
-  if (!one.learned) return to_json(predict(scenario).report);
-  Prediction prediction = predict(asking_for_accuracy(scenario, *one.learned));
+  if (!one.learned) return to_json(predict(scenario, options).report);
+  Prediction prediction = predict(asking_for_accuracy(scenario, *one.learned), options);
   count_all_updates(prediction);
   return to_json(prediction.report);
 }
@@ -60,7 +67,7 @@ std::string render(const Validation& validation, const ValidateCommand& command)
   if (command.format == "markdown") return to_markdown(validation);
   const bool color =
       command.output.empty() ? use_color(command.color) : command.color == ColorChoice::always;
-  return to_table(validation, color);
+  return is_overview(command) ? to_overview(validation, color) : to_table(validation, color);
 }
 
 std::size_t jobs_of(const ValidateCommand& command) {
@@ -79,8 +86,10 @@ void validate_command(const ValidateCommand& command) {
   const bool shown = !command.quiet && isatty(STDERR_FILENO) == 1;
   std::vector<CaseFile> cases = read_cases(command);
   check_outputs({{"--output", command.output}, {"--html", command.html}});
-  const Validation validation =
-      compare(std::move(cases), simulated_report, jobs_of(command), shown ? show_case : nullptr);
+  const Options options{.find_largest_batch = false, .intervals = !is_overview(command)};
+  const Validation validation = compare(
+      std::move(cases), [&](const ValidationCase& one) { return simulated_report(one, options); },
+      jobs_of(command), shown ? show_case : nullptr);
   if (!command.html.empty()) write_file(command.html, to_html(to_json(validation)));
   write_result(command.output, render(validation, command));
   throw_failures(validation);

@@ -215,7 +215,8 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   const std::vector<StepCosts> costs = group_costs(scenario);
   const TypicalRun typical = typical_run(scenario, result.machine);
   schedule.seed = typical.seed;
-  ShiftedRuns shifted(scenario, result.machine, costs);
+  std::optional<ShiftedRuns> shifted;
+  if (options.intervals) shifted.emplace(scenario, result.machine, costs);
   FewerNodes fewer_nodes(scenario);
   std::optional<HeadlineRun> alone;
   if (result.machine.others && !result.machine.others->jobs.empty())
@@ -228,7 +229,8 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   std::erase_if(answers, [own](const auto& one) { return one.group.index() >= own; });
   RunFacts facts = gather_facts(scenario, result.machine, costs, result.trace, answers);
   if (!options.find_largest_batch) facts.schedule_at_batch = {};
-  facts.error_sources = result.error_sources = shifted.error_sources(result.trace);
+  if (shifted)
+    facts.error_sources = result.error_sources = shifted->error_sources(result.trace);
   facts.activation_error = activation_error(costs);
   facts.model_error = model_error(scenario, schedule);
   facts.replications = typical.of;
@@ -239,6 +241,7 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
     facts.step_time_alone = alone->result().step_time;
   }
   result.report = summarize(facts);
+  if (!options.intervals) result.report.intervals.clear();
   return result;
 }
 

@@ -35,6 +35,8 @@ struct Options {
   void (*progress)(double share) = nullptr;  ///< called now and then with what is done, 0 to 1
   /// Found by building the schedule for other batches.
   bool find_largest_batch = true;
+  /// Told by simulations at both ends of what may be off, four and more; else there are none.
+  bool intervals = true;
 };
 
 /// The whole pipeline after reading: solved, machine, run, summarize. Once per process (SimGrid).

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -26,11 +28,45 @@ std::vector<std::filesystem::path> case_files_in(const std::filesystem::path& fo
   return found;
 }
 
+/// `all`, or a shipped set's name: no path, and nothing is there.
+bool is_name(const std::filesystem::path& path) {
+  return !path.has_parent_path() && !path.has_extension() && !std::filesystem::exists(path);
+}
+
+std::vector<std::filesystem::path> shipped_set(const std::string& name) {
+  const std::vector<std::filesystem::path> shipped = shipped_case_files();
+  if (name == "all") return shipped;
+  std::vector<std::string> names;
+  for (const std::filesystem::path& file : shipped) {
+    names.push_back(set_name(file));
+    if (names.back() == name) return {file};
+  }
+  const std::string near = nearest(name, names);
+  throw InputError(fmt::format(
+      "rehearse: error: no shipped set, file or folder \"{}\"\nremedy: {}", name,
+      near.empty() ? fmt::format("known sets: all, {}", fmt::join(names, ", "))
+                   : fmt::format("did you mean \"{}\"?", near)));
+}
+
+void append(const std::vector<std::filesystem::path>& found,
+            std::vector<std::filesystem::path>& files) {
+  files.insert(files.end(), found.begin(), found.end());
+}
+
 }  // namespace
+
+std::string set_name(const std::filesystem::path& file) {
+  if (file.filename() != "cases.yaml") return file.stem().string();
+  return std::filesystem::absolute(file).parent_path().filename().string();
+}
 
 std::vector<std::filesystem::path> case_files(const std::vector<std::filesystem::path>& given) {
   std::vector<std::filesystem::path> files;
   for (const std::filesystem::path& path : given) {
+    if (is_name(path)) {
+      append(shipped_set(path.string()), files);
+      continue;
+    }
     if (!std::filesystem::is_directory(path)) {
       files.push_back(path);
       continue;
@@ -41,7 +77,7 @@ std::vector<std::filesystem::path> case_files(const std::vector<std::filesystem:
                          ": error: no case file in this folder\n"
                          "remedy: name a folder with a cases.yaml, or the file itself");
     }
-    files.insert(files.end(), found.begin(), found.end());
+    append(found, files);
   }
   return files;
 }
@@ -53,8 +89,7 @@ std::vector<std::filesystem::path> shipped_case_files() {
   std::vector<std::filesystem::path> files;
   for (const char* name : {"scenarios/validation", "tests/validation"}) {
     if (!std::filesystem::is_directory(sources / name)) continue;
-    const std::vector<std::filesystem::path> found = case_files_in(sources / name);
-    files.insert(files.end(), found.begin(), found.end());
+    append(case_files_in(sources / name), files);
   }
   if (!files.empty()) return files;
   throw MissingError(sources.string() +

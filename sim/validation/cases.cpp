@@ -204,6 +204,7 @@ CaseFile read_case_file(const std::filesystem::path& file) {
   const auto document = Document::load(file);
   Map root = document->root().as_map();
   CaseFile result;
+  result.name = set_name(file);
   result.source = root.require("source").as_string();
   result.calibrated = root.string_or("calibrated", "");
   const CaseDefaults defaults{.group = root.string_or("group", file.stem().string()),
@@ -247,6 +248,19 @@ std::vector<CaseFile> only_metrics(std::vector<CaseFile> files,
                                  fmt::join(known, ", ")));
   }
   std::erase_if(files, [](const CaseFile& file) { return file.cases.empty(); });
+  return files;
+}
+
+std::vector<CaseFile> sampled(std::vector<CaseFile> files, std::size_t most) {
+  for (CaseFile& file : files) {
+    const std::size_t step = (file.cases.size() + most - 1) / most;
+    if (step < 2) continue;
+    std::vector<ValidationCase> kept;
+    for (std::size_t i = 0; i < file.cases.size(); i += step)
+      kept.push_back(std::move(file.cases[i]));
+    file.left_out = file.cases.size() - kept.size();
+    file.cases = std::move(kept);
+  }
   return files;
 }
 

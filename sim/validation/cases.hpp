@@ -59,19 +59,25 @@ struct NotPredicted {
 };
 
 struct CaseFile {
+  std::string name;        ///< set_name() of the file
   std::string source;      ///< where the measurements come from
   std::string calibrated;  ///< what the model was fitted on; may be empty
   std::vector<ValidationCase> cases;
   NotPredicted not_predicted;  ///< without cases: nothing
+  std::size_t left_out = 0;    ///< cases that sampled() dropped
 };
 
 /// Reads a file of cases and the recorded runs that it names. InputError or MissingError at the
 /// place.
 CaseFile read_case_file(const std::filesystem::path& file);
 
-/// The files themselves, and of a folder the case files in it, at any depth, in the order of their
-/// paths: every cases.yaml, and what else has `source` and `cases`. MissingError for a folder with
-/// none.
+/// What a set is called: its folder for a cases.yaml, else the file without its ending.
+std::string set_name(const std::filesystem::path& file);
+
+/// The files themselves; of a folder the case files in it, at any depth, in the order of their
+/// paths: every cases.yaml, and what else has `source` and `cases`; for a bare word that is no file
+/// the shipped set of this name, and for `all` every shipped one. MissingError for a folder with
+/// none; InputError for a name that no set has.
 std::vector<std::filesystem::path> case_files(const std::vector<std::filesystem::path>& given);
 
 /// The case files of the folder REHEARSE_VALIDATION where that is set, else those of the sources.
@@ -82,5 +88,8 @@ std::vector<std::filesystem::path> shipped_case_files();
 /// for no metrics. InputError for a metric that no case has.
 std::vector<CaseFile> only_metrics(std::vector<CaseFile> files,
                                    const std::vector<std::string>& metrics);
+
+/// Of each file with more than `most` cases every second, third ... one, so that as many are left.
+std::vector<CaseFile> sampled(std::vector<CaseFile> files, std::size_t most);
 
 }  // namespace rehearse

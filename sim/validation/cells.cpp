@@ -166,6 +166,10 @@ std::vector<std::string> setting_cells(const SettingSummary& one) {
           within};
 }
 
+std::string failed_words(std::size_t failed) {
+  return fmt::format("{} {} no prediction.", failed, failed == 1 ? "case has" : "cases have");
+}
+
 std::string measured_on(const CaseFile& file) {
   constexpr std::size_t kDay = 10;  // "2026-11-20"
   std::set<std::string> hardware, days;

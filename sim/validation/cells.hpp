@@ -48,6 +48,9 @@ inline const std::vector<std::string> kSettingTitles = {
 /// "92 % (11 of 12)".
 std::string coverage_words(std::size_t inside, std::size_t intervals);
 
+/// "2 cases have no prediction."
+std::string failed_words(std::size_t failed);
+
 /// "3 runs on AMD EPYC, 2026-11-20" for the recorded ones of a file; empty if there are none.
 std::string measured_on(const CaseFile& file);
 

@@ -199,7 +199,8 @@ std::string to_json(const Validation& validation) {
     for (std::size_t i = 0; i < compared.cases.size(); ++i) {
       cases.push_back(case_object(compared.file.cases[i], compared.cases[i]));
     }
-    files.push_back({{"source", compared.file.source},
+    files.push_back({{"set", compared.file.name},
+                     {"source", compared.file.source},
                      {"calibrated", compared.file.calibrated},
                      {"measured", measured_on(compared.file)},
                      {"cases", cases},

@@ -5,71 +5,11 @@
 
 #include "report/page.hpp"
 #include "validation/cells.hpp"
+#include "validation/page_table.hpp"
 #include "validation/views.hpp"
 
 namespace rehearse {
 namespace {
-
-constexpr std::size_t kWidth = 120;
-constexpr std::size_t kGap = 2;
-constexpr std::size_t kNarrowestName = 24;
-
-/// A line of a table: cells under their titles, or a text that runs on behind the first cell.
-struct Line {
-  std::vector<std::string> cells;
-  std::string running_on = {};
-  Ink ink = Ink::plain;
-};
-
-/// Cut to `width` columns, at a whole character.
-std::string cut(const std::string& text, std::size_t width) {
-  if (columns(text) <= width) return text;
-  std::size_t bytes = text.size();
-  while (columns(text.substr(0, bytes)) > width - 3) --bytes;
-  return text.substr(0, bytes) + "...";
-}
-
-/// Columns as wide as they must be; the first, with names, gives way where the page is too narrow.
-std::vector<std::size_t> widths_of(const std::vector<std::string>& titles,
-                                   const std::vector<Line>& lines) {
-  std::vector<std::size_t> widths;
-  std::size_t others = 0;
-  for (std::size_t i = 0; i < titles.size(); ++i) {
-    widths.push_back(columns(titles[i]));
-    for (const Line& line : lines) {
-      if (i < line.cells.size()) widths[i] = std::max(widths[i], columns(line.cells[i]));
-    }
-    if (i > 0) others += kGap + widths[i];
-  }
-  const std::size_t left_over = others < kWidth ? kWidth - others : 0;
-  widths[0] = std::min(widths[0], std::max(left_over, kNarrowestName));
-  return widths;
-}
-
-/// The first `words` columns to the left, numbers to the right. A line is as wide as its columns
-/// where those need more than the page: no number is cut.
-void add_table(Page& page, const std::vector<std::string>& titles, const std::vector<Line>& lines,
-               std::size_t words) {
-  const std::vector<std::size_t> widths = widths_of(titles, lines);
-  std::size_t whole = kGap * (widths.size() - 1);
-  for (const std::size_t width : widths) whole += width;
-  const auto add = [&](Line line) {
-    if (columns(line.cells[0]) > widths[0]) {  // a name too long for its column stands above it
-      page.line(page.ink(line.ink, cut(line.cells[0], kWidth)));
-      line.cells[0].clear();
-    }
-    std::string text;
-    for (std::size_t i = 0; i < line.cells.size(); ++i) {
-      text += i < words ? left(line.cells[i], widths[i]) : right(line.cells[i], widths[i]);
-      if (i + 1 < line.cells.size() || !line.running_on.empty()) text += std::string(kGap, ' ');
-    }
-    text += line.running_on;
-    text.erase(text.find_last_not_of(' ') + 1);
-    page.line(page.ink(line.ink, cut(text, std::max(kWidth, whole))));
-  };
-  add({.cells = titles, .ink = Ink::faint});
-  for (const Line& line : lines) add(line);
-}
 
 /// An interval does not hold what was measured, or a verdict is wrong.
 bool is_missed(const ComparedMetric& metric) {
@@ -77,7 +17,7 @@ bool is_missed(const ComparedMetric& metric) {
          (metric.kind() == ErrorKind::verdict && metric.error != 0);
 }
 
-Line line_of(const ValidationCase& one, const ComparedMetric& metric, bool first) {
+TableLine line_of(const ValidationCase& one, const ComparedMetric& metric, bool first) {
   const std::string error = error_words(metric);
   return {.cells = {first ? one.name : "", metric_words(metric), predicted_words(metric),
                     interval_words(metric), measured_words(metric),
@@ -91,7 +31,7 @@ void add_file(Page& page, const ComparedFile& compared) {
   if (!file.calibrated.empty()) page.paragraph(Ink::plain, "calibrated on: " + file.calibrated);
   if (const std::string runs = measured_on(file); !runs.empty())
     page.paragraph(Ink::plain, "measured: " + runs);
-  std::vector<Line> lines;
+  std::vector<TableLine> lines;
   for (std::size_t i = 0; i < file.cases.size(); ++i) {
     const ComparedCase& one = compared.cases[i];
     if (!one.failure.empty()) {
@@ -113,7 +53,7 @@ void add_file(Page& page, const ComparedFile& compared) {
 }
 
 void add_summary(Page& page, const Summary& summary) {
-  std::vector<Line> lines;
+  std::vector<TableLine> lines;
   for (const ErrorSummary& one : summary.relative) {
     lines.push_back(
         {{one.group, one.strategy, std::to_string(one.cases),
@@ -164,7 +104,7 @@ class NamedTable {
   }
 
  private:
-  std::vector<Line> lines_;
+  std::vector<TableLine> lines_;
 };
 
 void add_learned(Page& page, const Summary& summary) {
@@ -180,7 +120,7 @@ void add_learned(Page& page, const Summary& summary) {
 }  // namespace
 
 std::string to_table(const Validation& validation, bool color) {
-  Page page(kWidth, color);
+  Page page(kTableWidth, color);
   for (const ComparedFile& file : validation) add_file(page, file);
   const Summary summary = summarize(validation);
   add_summary(page, summary);
@@ -193,8 +133,7 @@ std::string to_table(const Validation& validation, bool color) {
   page.paragraph(Ink::plain,
                  "Errors in parentheses: something unknown was chosen by the case; not counted.");
   if (summary.failed > 0) {
-    page.paragraph(Ink::bad, fmt::format("{} {} no prediction.", summary.failed,
-                                         summary.failed == 1 ? "case has" : "cases have"));
+    page.paragraph(Ink::bad, failed_words(summary.failed));
   }
   return page.text();
 }

@@ -171,6 +171,29 @@ BOOST_AUTO_TEST_CASE(the_environment_says_where_shipped_cases_are) {
   BOOST_TEST((files == std::vector{file}));
 }
 
+BOOST_AUTO_TEST_CASE(a_shipped_set_has_the_name_of_its_folder_or_file) {
+  const Scratch folder;
+  const auto first = folder.write("hosts/cases.yaml", "source: x\ncases: []\n");
+  const auto second = folder.write("rows.yaml", "source: x\ncases: []\n");
+  setenv("REHEARSE_VALIDATION", folder.path().c_str(), 1);
+  const auto hosts = case_files({"hosts"}), rows = case_files({"rows"}), all = case_files({"all"});
+  BOOST_CHECK_THROW(case_files({"host"}), InputError);
+  unsetenv("REHEARSE_VALIDATION");
+  BOOST_TEST((hosts == std::vector{first}));
+  BOOST_TEST((rows == std::vector{second}));
+  BOOST_TEST((all == std::vector{first, second}));
+}
+
+BOOST_AUTO_TEST_CASE(a_sample_is_spread_evenly_over_a_large_set) {
+  CaseFile file;
+  for (const char* name : {"a", "b", "c", "d", "e"}) file.cases.emplace_back().name = name;
+  const CaseFile half = sampled({file}, 3).front();
+  BOOST_REQUIRE(half.cases.size() == 3u);
+  BOOST_TEST(half.cases[1].name == "c");
+  BOOST_TEST(half.left_out == 2u);
+  BOOST_TEST(sampled({file}, 5).front().left_out == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(only_what_is_asked_for_is_kept) {
   const std::string cases =
       "  - " + kPublished + "\n  - {name: b, scenario: s.yaml, recorded: run.json}\n";

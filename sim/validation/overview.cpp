@@ -1,0 +1,125 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "validation/cells.hpp"
+#include "validation/page_table.hpp"
+#include "validation/views.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::string_view kMemory = ", memory";
+
+/// Numbers alone, grouped by set, all forecasts as one: summarize() then has a line for each set.
+Validation grouped_by_set(const Validation& validation) {
+  Validation sets;
+  for (const ComparedFile& compared : validation) {
+    ComparedFile& set = sets.emplace_back();
+    set.cases = compared.cases;
+    for (const ValidationCase& one : compared.file.cases)
+      set.file.cases.emplace_back().held_out = one.held_out;
+    for (ComparedCase& one : set.cases) {
+      for (ComparedMetric& metric : one.metrics) {
+        const bool memory = metric.group.ends_with(kMemory) && compared.file.name != "memory";
+        metric.group = compared.file.name + std::string(memory ? kMemory : "");
+        metric.by = metric.by.substr(0, metric.by.find(" from "));
+      }
+    }
+  }
+  return sets;
+}
+
+/// Of each set the line over all of its strategies, which is its last.
+std::vector<ErrorSummary> whole_sets(const std::vector<ErrorSummary>& lines) {
+  std::vector<ErrorSummary> sets;
+  for (const ErrorSummary& one : lines) {
+    if (!sets.empty() && sets.back().group == one.group) sets.pop_back();
+    sets.push_back(one);
+  }
+  return sets;
+}
+
+/// The set's line; nothing where it has no such numbers.
+const ErrorSummary* line_of_set(const std::vector<ErrorSummary>& sets, const std::string& name) {
+  const auto found = std::ranges::find(sets, name, &ErrorSummary::group);
+  return found == sets.end() || found->cases == 0 ? nullptr : &*found;
+}
+
+std::vector<std::string> names_of(const std::vector<ErrorSummary>& relative,
+                                  const std::vector<ErrorSummary>& staleness) {
+  std::vector<std::string> names;
+  for (const std::vector<ErrorSummary>* sets : {&relative, &staleness}) {
+    for (const ErrorSummary& one : *sets) {
+      if (std::ranges::find(names, one.group) == names.end()) names.push_back(one.group);
+    }
+  }
+  return names;
+}
+
+void add_errors(Page& page, const Summary& summary) {
+  const std::vector<ErrorSummary> relative = whole_sets(summary.relative);
+  const std::vector<ErrorSummary> staleness = whole_sets(summary.staleness);
+  const auto share = [](double error) { return fmt::format("{:.1f} %", 100 * error); };
+  std::vector<TableLine> lines;
+  for (const std::string& name : names_of(relative, staleness)) {
+    TableLine& line = lines.emplace_back();
+    line.cells = {name, "-", "-", "-", "-", "-", "-", "-"};
+    if (const ErrorSummary* one = line_of_set(relative, name)) {
+      line.cells[1] = std::to_string(one->cases);
+      line.cells[2] = share(one->mean);
+      line.cells[3] = share(one->median);
+      line.cells[4] = share(one->max);
+    }
+    if (const ErrorSummary* one = line_of_set(staleness, name)) {
+      line.cells[5] = std::to_string(one->cases);
+      line.cells[6] = fmt::format("{:.2f}", one->mean);
+      line.cells[7] = fmt::format("{:.2f}", one->max);
+    }
+  }
+  if (lines.empty()) return;
+  add_table(page,
+            {"absolute error", "numbers", "mean", "median", "most", "staleness of", "mean off by",
+             "most"},
+            lines, 1);
+  page.blank();
+}
+
+void add_accuracy(Page& page, const Summary& summary) {
+  std::vector<TableLine> lines;
+  for (const AccuracySummary& one : summary.accuracy) {
+    const bool any = one.runs > 0;
+    lines.push_back({{one.group, one.by.empty() ? "-" : one.by, std::to_string(one.runs),
+                      any ? fmt::format("{:.2f}", one.mean) : "-",
+                      any ? fmt::format("{:.2f}", one.max) : "-",
+                      coverage_words(one.right, one.verdicts)}});
+  }
+  if (lines.empty()) return;
+  add_table(page, {"accuracy, in points", "by", "runs", "mean off by", "most", "verdicts right"},
+            lines, 2);
+  page.blank();
+}
+
+}  // namespace
+
+std::string to_overview(const Validation& validation, bool color) {
+  Page page(kTableWidth, color);
+  const Summary summary = summarize(grouped_by_set(validation));
+  add_errors(page, summary);
+  add_accuracy(page, summary);
+  for (const ComparedFile& compared : validation) {
+    const std::size_t played = compared.cases.size(), all = played + compared.file.left_out;
+    if (played < all)
+      page.paragraph(Ink::plain, fmt::format("{}: {} of {} cases, evenly spread.",
+                                             compared.file.name, played, all));
+  }
+  page.paragraph(Ink::plain,
+                 "`rehearse validate SET` shows a set's cases, groups and 90 % intervals.");
+  if (summary.failed > 0) page.paragraph(Ink::bad, failed_words(summary.failed));
+  return page.text();
+}
+
+}  // namespace rehearse
