@@ -134,7 +134,6 @@ void Network::add_zones(const Cluster& cluster, const std::vector<Port>& used) {
     s4u::Host* gateway = add_host(zone, "gateway" + std::to_string(node));
     add_ways(zone, gateway, {}, {});
     for (const Port& port : by_node[NodeId(node)]) add_port(zone, port, cluster);
-    zone->seal();
     return std::make_pair(zone, gateway);
   };
   s4u::NetZone* world = simgrid_zones::world(*engine_);

@@ -33,7 +33,7 @@ struct ShapeMaker {
                                                    unsigned long node) {
       const auto [made, gateway] = make(fabric, node);
       made->set_gateway(gateway);
-      return made;
+      return made->seal();
     });
   }
 #else
@@ -42,6 +42,7 @@ struct ShapeMaker {
                                                     const std::vector<unsigned long>&,
                                                     unsigned long node) {
       const auto [made, gateway] = make(fabric, node);
+      made->seal();
       return std::make_pair(made->get_netpoint(), gateway->get_netpoint());
     });
   }

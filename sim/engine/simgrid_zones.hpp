@@ -25,7 +25,7 @@ s4u::Link* add_link(s4u::NetZone* zone, const std::string& name, double rate);
 void add_ways(s4u::NetZone* star, const s4u::Host* host, const std::vector<s4u::LinkInRoute>& out,
               const std::vector<s4u::LinkInRoute>& in);
 
-/// Makes a fabric's node: a sealed zone, and the host by which it is entered and left.
+/// Makes a fabric's node: a zone, unsealed, and the host by which it is entered and left.
 using NodeMaker =
     std::function<std::pair<s4u::NetZone*, s4u::Host*>(s4u::NetZone* fabric, std::size_t node)>;
 

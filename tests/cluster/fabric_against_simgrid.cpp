@@ -26,7 +26,6 @@ std::vector<sg4::Host*> add_hosts(sg4::NetZone* parent, const std::string& name,
         sg4::NetZone* star = simgrid_zones::add_star(zone, id);
         sg4::Host* host = simgrid_zones::add_host(star, id + " host");
         simgrid_zones::add_ways(star, host, {}, {});
-        star->seal();
         hosts.push_back(host);
         return std::make_pair(star, host);
       });
