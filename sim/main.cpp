@@ -12,6 +12,7 @@
 #include "cli/arguments.hpp"
 #include "cli/command_line.hpp"
 #include "config/files_read.hpp"
+#include "model/model.hpp"
 
 namespace rehearse {
 namespace {
@@ -50,6 +51,28 @@ void add_list(CLI::App& app, ListCommand& command) {
   list->callback([&command] { list_command(command); });
 }
 
+void add_model(CLI::App& app, ModelCommand& command) {
+  CLI::App* model = app.add_subcommand(
+      "model", "What a network is made of: parameters, FLOPs, saved bytes");
+  model->add_option("MODEL", command.model, "A built-in network, or a Hugging Face config.json")
+      ->required()
+      ->type_name("");
+  model->add_option("--sequence", command.sequence, "Tokens of a sample")
+      ->check(CLI::Range(1, 10'000'000))
+      ->type_name("N");
+  model->add_option("--image", command.image, "Pixels per side of a sample")
+      ->check(CLI::Range(1, 65'536))
+      ->type_name("N");
+  model->add_option("--precision", command.precision, "As in a scenario (default bf16_pure)")
+      ->check(one_of(precision_names()))
+      ->type_name("NAME");
+  model->add_option("--format", command.format, "table or json")
+      ->check(one_of({"table", "json"}))
+      ->type_name("NAME");
+  model->add_option("--output", command.output, "Write it to this file")->type_name("FILE");
+  model->callback([&command] { model_command(command); });
+}
+
 /// Parses the command line and runs the subcommand that it names.
 ExitCode run_command_line(int argc, char** argv) {
   const FilesKept kept;
@@ -63,6 +86,7 @@ ExitCode run_command_line(int argc, char** argv) {
   ForecastCommand forecast;
   CurvesCommand curves;
   ListCommand list;
+  ModelCommand model;
   ImportCommand import;
   ValidateCommand validate;
   SweepCommand sweep;
@@ -74,6 +98,7 @@ ExitCode run_command_line(int argc, char** argv) {
   add_forecast(app, forecast);
   add_curves(app, curves);
   add_list(app, list);
+  add_model(app, model);
   add_import(app, import);
   add_validate(app, validate);
   add_sweep(app, sweep);

@@ -33,6 +33,17 @@ struct RunCommand {
 /// An Error (ExitCode::refuted) where what --fail-unless asks for does not hold.
 void run_command(const RunCommand& command);
 
+/// `rehearse model NAME | CONFIG`: what a network is made of, without a simulation.
+struct ModelCommand {
+  std::filesystem::path model;     ///< a built-in one's name, or a Hugging Face config.json
+  std::int64_t sequence = 0;       ///< tokens; 0: the network's own
+  std::int64_t image = 0;          ///< pixels per side; 0: the network's own
+  std::string precision = "bf16_pure";
+  std::string format = "table";    ///< table or json
+  std::filesystem::path output;    ///< empty: standard output
+};
+void model_command(const ModelCommand& command);
+
 /// `rehearse check FILE...`: all that is wrong in files, without a simulation.
 struct CheckCommand {
   std::vector<std::filesystem::path> files;

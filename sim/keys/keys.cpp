@@ -76,7 +76,7 @@ std::string section_markdown(const KeySection& section) {
 const std::vector<KeySection>& key_sections() {
   static const std::vector<KeySection> kAll = [] {
     std::vector<KeySection> all;
-    for (const auto part : {scenario_keys, strategy_keys, training_keys, cluster_keys, study_keys,
+    for (const auto part : {scenario_keys, transformer_keys, strategy_keys, training_keys, cluster_keys, study_keys,
                             profile_keys, measurement_keys})
       std::ranges::move(part(), std::back_inserter(all));
     return all;

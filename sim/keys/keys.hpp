@@ -29,6 +29,7 @@ const std::vector<KeySection>& key_sections();
 
 // Its parts. A new key is one more line in one of them.
 std::vector<KeySection> scenario_keys();
+std::vector<KeySection> transformer_keys();
 std::vector<KeySection> strategy_keys();
 std::vector<KeySection> cluster_keys();
 std::vector<KeySection> training_keys();

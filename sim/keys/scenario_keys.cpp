@@ -21,6 +21,8 @@ std::vector<KeySection> scenario_keys() {
 
       {"model.", "Model", "Rehearse", "sim/scenario/model_section.cpp sim/scenario/memory_section.cpp",
        {{"use", "a name of `list models`", "-", "A built-in network."},
+        {"hf", "text (file)", "-", "A Hugging Face config.json, or a folder that holds one."},
+        {"transformer", "map", "-", "A transformer by its dimensions."},
         {"profile", "text (file)", "-", "A model as a compute profile measured it."},
         {"name", "text", "-", "Name of a model whose times are given in `units`."},
         {"batch_per_gpu", "integer >= 1 (samples)", "required",

@@ -14,6 +14,11 @@ std::vector<KeySection> training_keys() {
        {{"samples_per_epoch", "integer >= 1 (samples)", "-", "Samples of one epoch."},
         {"epochs", "number", "-", "Epochs, also fractions."},
         {"market", "on_demand | spot", "on_demand", "Which price counts."}}},
+      {"train.", "Length in tokens", "Rehearse", "sim/scenario/token_keys.cpp",
+       {{"tokens", "text (a count, such as 15T)", "-", "Tokens of the training; one epoch."},
+        {"global_batch", "map", "-", "Samples of a step of all GPUs; micro-batches follow."},
+        {"global_batch.tokens", "text (a count, such as 4Mi)", "-", "The same in tokens."},
+        {"global_batch.sequences", "text (a count, such as 1024)", "-", "The same in sequences."}}},
 
       {"run.", "What is simulated", "Rehearse", kRun,
        {{"steps", "integer >= 1", "10", "Steps that are measured."},

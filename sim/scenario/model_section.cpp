@@ -6,7 +6,9 @@
 
 #include "config/mistakes.hpp"
 #include "config/record_set.hpp"
+#include "model/hugging_face.hpp"
 #include "scenario/sections.hpp"
+#include "scenario/transformer_keys.hpp"
 
 namespace rehearse {
 namespace {
@@ -25,13 +27,62 @@ std::optional<std::int64_t> read_shape_key(Map& map, const std::string& key, std
   return value->as_integer(1, high);
 }
 
+/// What a scenario names: a built-in network, or a transformer of any dimensions.
+struct NamedModel {
+  std::string name;
+  std::optional<TransformerShape> transformer;
+};
+
 /// `culprit` is where the user asked for what the architecture refuses.
-Model build(const std::string& name, const ModelShape& shape, const Value& culprit) {
+Model build(const NamedModel& named, const ModelShape& shape, const Value& culprit) {
   try {
-    return build_architecture(name, shape);
+    return named.transformer ? build_transformer(*named.transformer, shape)
+                             : build_architecture(named.name, shape);
   } catch (const std::invalid_argument& wrong) {
     culprit.fail(wrong.what());
   }
+}
+
+/// The transformer of a config.json beside the scenario, or of a folder that holds one.
+TransformerShape read_config_file(const Value& value, std::vector<std::string>& assumptions) {
+  const std::filesystem::path file = value.folder() / value.as_string();
+  if (!std::filesystem::exists(file)) {
+    value.fail(fmt::format("no file \"{}\"", file.string()),
+               "name a Hugging Face config.json, or a folder that holds one");
+  }
+  HuggingFaceModel read = read_hugging_face(file);
+  for (const std::string& one : read.assumptions) assumptions.push_back("model.hf: " + one);
+  return read.shape;
+}
+
+/// Exactly one of `use`, `hf` and `transformer` is there.
+NamedModel read_named(Map& map, std::vector<std::string>& assumptions) {
+  NamedModel named;
+  if (const std::optional<Value> use = map.optional("use")) {
+    named.name = use->as_choice(architecture_names());
+    if (const TransformerShape* shape = built_in_shape(named.name)) named.transformer = *shape;
+  }
+  if (const std::optional<Value> config = map.optional("hf"))
+    named.transformer = read_config_file(*config, assumptions);
+  if (const std::optional<Value> dimensions = map.optional("transformer")) {
+    named.transformer = read_transformer(*dimensions);
+  } else if (named.transformer) {
+    vary_transformer(map, *named.transformer);
+  }
+  return named;
+}
+
+/// Which of the keys that name a network is there; nothing: none is.
+std::optional<Value> naming_key(Map& map) {
+  std::optional<Value> found;
+  for (const char* key : {"use", "hf", "transformer"}) {
+    if (!map.has(key)) continue;
+    if (found)
+      map.at_key(key).fail("use, hf and transformer each name a network",
+                           "keep one of them");
+    found = map.optional(key);
+  }
+  return found;
 }
 
 Precision read_precision(Map& map) {
@@ -44,9 +95,9 @@ Loss read_loss(Map& map) {
   return static_cast<Loss>(found - loss_names().begin());
 }
 
-/// A built-in architecture at the asked shape.
+/// A named network at the asked shape.
 Model read_architecture(const Value& use, Map& map, std::vector<std::string>& assumptions) {
-  const std::string name = use.as_choice(architecture_names());
+  const NamedModel name = read_named(map, assumptions);
   std::optional<Value> culprit;
   ModelShape shape;
   shape.classes = read_shape_key(map, "classes", 10'000'000, culprit).value_or(0);
@@ -266,7 +317,7 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
   const auto read_batch = [&] {
     scenario.batch_per_gpu = map.require("batch_per_gpu").as_integer(1, kLargestBatch);
   };
-  if (const std::optional<Value> use = map.optional("use")) {
+  if (const std::optional<Value> use = naming_key(map)) {
     has_model = read_part(
         [&] { scenario.model = read_architecture(*use, map, scenario.assumptions); });
     const bool has_batch = read_part(read_batch);

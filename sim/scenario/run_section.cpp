@@ -183,6 +183,8 @@ Train read_train_section(const Value& value) {
   if (const auto samples = map.optional("samples_per_epoch")) {
     train.samples_per_epoch = samples->as_integer(1, 1'000'000'000'000'000);
   }
+  map.optional("tokens");  // both are read with the model, the cluster and the strategy
+  map.optional("global_batch");
   if (map.has("epochs")) train.epochs = number_within(map, "epochs", 1, 1e-9, 1e6);
   if (const auto market = map.optional("market")) {
     train.market =

@@ -8,6 +8,7 @@
 #include "config/mistakes.hpp"
 #include "scenario/file_kind.hpp"
 #include "scenario/sections.hpp"
+#include "scenario/token_keys.hpp"
 #include "scenario/speed_spread.hpp"
 
 namespace rehearse {
@@ -188,6 +189,15 @@ Scenario read_whole(const Document& document) {
   });
   const bool has_train = read_part(
       [&] { scenario.train = read_train_section(section_or_empty(root, empty, "train")); });
+  const bool has_all = has_model && has_cluster && has_strategy && has_train;
+  read_part(
+      [&] {
+        if (!root.has("train")) return;
+        const Value train = root.require("train");
+        apply_tokens(train, scenario);
+        apply_global_batch(train, strategy, scenario);
+      },
+      has_all);
   const std::size_t ranks = has_cluster ? scenario.cluster.gpu_count() : kMostRanks;
   read_part(
       [&] {
@@ -202,8 +212,7 @@ Scenario read_whole(const Document& document) {
       scenario.assumptions.emplace_back("memory.allocator = PyTorch's defaults");
     }
   });
-  read_part([&] { read_economy_sections(root, scenario); },
-            has_model && has_cluster && has_strategy && has_train);
+  read_part([&] { read_economy_sections(root, scenario); }, has_all);
   read_part([&] {
     if (const auto convergence = root.optional("convergence"))
       scenario.convergence = read_convergence_section(*convergence);

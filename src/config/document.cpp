@@ -23,13 +23,14 @@ Document::Document() = default;
 Document::~Document() = default;
 
 std::shared_ptr<const Document> Document::load(const std::filesystem::path& file) {
-  const std::shared_ptr<Document> document(new Document);
-  document->name_ = file.string();
+  const std::string name = file.string();
   const std::string text = read_input(file, kMaxTextBytes);
-  refuse_foreign_file(text, document->name_);
-  document->root_ =
-      std::make_unique<DocumentNode>(parse_root(text, document->name_, file.parent_path()));
-  return document;
+  refuse_foreign_file(text, name);
+  return parse(text, name);
+}
+
+std::shared_ptr<const Document> Document::load_foreign(const std::filesystem::path& file) {
+  return parse(read_input(file, kMaxTextBytes), file.string());
 }
 
 std::shared_ptr<const Document> Document::parse(const std::string& text, const std::string& name) {

@@ -137,6 +137,8 @@ class Document : public std::enable_shared_from_this<Document> {
   /// Reads a file. MissingError if it cannot be read; InputError if it is empty, binary (NUL bytes
   /// or invalid UTF-8), larger than 16 MiB, or not strict YAML.
   static std::shared_ptr<const Document> load(const std::filesystem::path& file);
+  /// The same for a file of another program that is YAML, too: JSON.
+  static std::shared_ptr<const Document> load_foreign(const std::filesystem::path& file);
   /// The same for a text; `name` stands for the file in messages.
   static std::shared_ptr<const Document> parse(const std::string& text, const std::string& name);
   /// A copy in which `path=value` assignments (as of `--set cluster.nodes=8`) replace or add

@@ -74,7 +74,7 @@ std::optional<ForeignFile> json_file(std::string_view text) {
   if (holds(text, {"\"model_type\""}) && text_of_key(text, "model_type") != "")
     return ForeignFile{fmt::format("a Hugging Face config.json of a {} model",
                                    text_of_key(text, "model_type")),
-                       "name the nearest built-in model (`rehearse list models`): model: {use: NAME}"};
+                       "a scenario names it: model: {hf: FILE}"};
   return std::nullopt;
 }
 

@@ -8,40 +8,26 @@
 namespace rehearse {
 namespace {
 
-const std::vector<Architecture>& architectures() {
+/// In the order in which they are listed; transformers stand where the first of them does.
+const std::vector<Architecture>& other_networks() {
   static const std::vector<Architecture> kAll = {
       {"vgg16", "VGG-16 (Simonyan and Zisserman 2014), 138.4 M parameters, 224x224", build_vgg16},
       {"resnet50", "ResNet-50 (He et al. 2016), 25.6 M parameters, 224x224", build_resnet50},
+      {"resnet101", "ResNet-101 (He et al. 2016), 44.5 M parameters, 224x224", build_resnet101},
+      {"resnet152", "ResNet-152 (He et al. 2016), 60.2 M parameters, 224x224", build_resnet152},
       {"densenet121", "DenseNet-121 (Huang et al. 2017), 8.0 M parameters, 224x224",
        build_densenet121},
       {"efficientnet_v2_l", "EfficientNetV2-L (Tan and Le 2021), 118.5 M parameters, 480x480",
        build_efficientnet_v2_l},
       {"convnext_large", "ConvNeXt-Large (Liu et al. 2022), 197.8 M parameters, 224x224",
        build_convnext_large},
+      {"bert_base",
+       "BERT-Base with its pre-training heads (Devlin et al. 2018), 110.1 M parameters, 128 tokens",
+       build_bert_base},
       {"bert_large",
        "BERT-Large with its pre-training heads (Devlin et al. 2018), 336.2 M parameters, 128 "
        "tokens",
        build_bert_large},
-      {"gpt2", "GPT-2 small (Radford et al. 2019), 124.4 M parameters, 1024 tokens", build_gpt2},
-      {"gpt2_xl", "GPT-2 XL (Radford et al. 2019), 1.56 B parameters, 1024 tokens", build_gpt2_xl},
-      {"mpt_125m", "MPT 125m (MosaicML, llm-foundry), 125.3 M parameters, 2048 tokens",
-       build_mpt_125m},
-      {"mpt_350m", "MPT 350m (MosaicML, llm-foundry), 356.0 M parameters, 2048 tokens",
-       build_mpt_350m},
-      {"mpt_760m", "MPT 760m (MosaicML, llm-foundry), 760.5 M parameters, 2048 tokens",
-       build_mpt_760m},
-      {"mpt_1b", "MPT 1b (MosaicML, llm-foundry), 1.32 B parameters, 2048 tokens", build_mpt_1b},
-      {"mpt_3b", "MPT 3b (MosaicML, llm-foundry), 2.65 B parameters, 2048 tokens", build_mpt_3b},
-      {"mpt_7b", "MPT 7b (MosaicML, llm-foundry), 6.66 B parameters, 2048 tokens", build_mpt_7b},
-      {"mpt_13b", "MPT 13b (MosaicML, llm-foundry), 12.85 B parameters, 2048 tokens",
-       build_mpt_13b},
-      {"llama_7b", "Llama 2 7B (Touvron et al. 2023), 6.74 B parameters, 4096 tokens",
-       build_llama_7b},
-      {"llama_70b", "Llama 2 70B (Touvron et al. 2023), 69.0 B parameters, 4096 tokens",
-       build_llama_70b},
-      {"small_llama",
-       "Four blocks as Llama 2's with grouped queries, 44.4 M parameters, 4096 tokens",
-       build_small_llama},
       {"small_cnn", "Two convolutions and two linear layers, 545 k parameters, 32x32, 10 classes",
        build_small_cnn},
       {"small_mlp", "Three linear layers, 402 k parameters, 32x32, 10 classes", build_small_mlp},
@@ -49,10 +35,21 @@ const std::vector<Architecture>& architectures() {
   return kAll;
 }
 
-const Architecture& find_architecture(const std::string& name) {
-  for (const Architecture& architecture : architectures()) {
-    if (architecture.name == name) return architecture;
+const Architecture* find_other(const std::string& name) {
+  for (const Architecture& architecture : other_networks()) {
+    if (architecture.name == name) return &architecture;
   }
+  return nullptr;
+}
+
+const BuiltInTransformer* find_transformer(const std::string& name) {
+  for (const BuiltInTransformer& one : built_in_transformers()) {
+    if (one.shape.name == name) return &one;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void refuse(const std::string& name) {
   throw std::invalid_argument(fmt::format("unknown architecture \"{}\"; known are {}", name,
                                           fmt::join(architecture_names(), ", ")));
 }
@@ -66,21 +63,47 @@ void require(bool condition, const std::string& message) {
 const std::vector<std::string>& architecture_names() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names;
-    names.reserve(architectures().size());
-    for (const Architecture& architecture : architectures()) names.push_back(architecture.name);
+    for (const Architecture& architecture : other_networks()) names.push_back(architecture.name);
+    const auto before = std::ranges::find(names, "small_cnn");
+    std::vector<std::string> transformers;
+    for (const BuiltInTransformer& one : built_in_transformers())
+      transformers.push_back(one.shape.name);
+    names.insert(before, transformers.begin(), transformers.end());
     return names;
   }();
   return kNames;
 }
 
 std::string describe_architecture(const std::string& name) {
-  return find_architecture(name).description;
+  if (const BuiltInTransformer* one = find_transformer(name)) return one->description;
+  if (const Architecture* one = find_other(name)) return one->description;
+  refuse(name);
+}
+
+const TransformerShape* built_in_shape(const std::string& name) {
+  const BuiltInTransformer* one = find_transformer(name);
+  return one ? &one->shape : nullptr;
+}
+
+static void check_loss(const Model& model, const ModelShape& shape) {
+  require(shape.loss == Loss::cross_entropy || is_causal_language_model(model),
+          fmt::format("{} is no causal language model: its loss shifts no logits", model.name));
 }
 
 Model build_architecture(const std::string& name, const ModelShape& shape) {
-  Model model = find_architecture(name).build(shape);
-  require(shape.loss == Loss::cross_entropy || is_causal_language_model(model),
-          fmt::format("{} is no causal language model: its loss shifts no logits", name));
+  if (const TransformerShape* transformer = built_in_shape(name))
+    return build_transformer(*transformer, shape);
+  const Architecture* one = find_other(name);
+  if (one == nullptr) refuse(name);
+  Model model = one->build(shape);
+  model.family = name;
+  check_loss(model, shape);
+  return model;
+}
+
+Model build_transformer(const TransformerShape& transformer, const ModelShape& shape) {
+  Model model = transformer_model(transformer, shape);
+  check_loss(model, shape);
   return model;
 }
 

@@ -6,41 +6,41 @@
 
 #include "model/layers.hpp"
 #include "model/model.hpp"
+#include "model/transformer.hpp"
 
 namespace rehearse {
 
-/// A built-in network: what it is called, how it is described, what builds it.
+/// A built-in network of another kind than transformers: what it is called, how it is described,
+/// what builds it.
 struct Architecture {
   std::string name;
   std::string description;
   Model (*build)(const ModelShape& shape);
 };
 
+/// A built-in transformer.
+struct BuiltInTransformer {
+  TransformerShape shape;
+  std::string description;
+};
+const std::vector<BuiltInTransformer>& built_in_transformers();
+
 // One function per network, in architectures/<family>.cpp. Each throws std::invalid_argument as
 // build_architecture says.
 Model build_vgg16(const ModelShape& shape);
 Model build_resnet50(const ModelShape& shape);
+Model build_resnet101(const ModelShape& shape);
+Model build_resnet152(const ModelShape& shape);
 Model build_densenet121(const ModelShape& shape);
 Model build_efficientnet_v2_l(const ModelShape& shape);
 Model build_convnext_large(const ModelShape& shape);
 Model build_bert_large(const ModelShape& shape);
-Model build_gpt2(const ModelShape& shape);
-Model build_gpt2_xl(const ModelShape& shape);
-Model build_mpt_125m(const ModelShape& shape);
-Model build_mpt_350m(const ModelShape& shape);
-Model build_mpt_760m(const ModelShape& shape);
-Model build_mpt_1b(const ModelShape& shape);
-Model build_mpt_3b(const ModelShape& shape);
-Model build_mpt_7b(const ModelShape& shape);
-Model build_mpt_13b(const ModelShape& shape);
-Model build_llama_7b(const ModelShape& shape);
-Model build_llama_70b(const ModelShape& shape);
-Model build_small_llama(const ModelShape& shape);
+Model build_bert_base(const ModelShape& shape);
 Model build_small_cnn(const ModelShape& shape);
 Model build_small_mlp(const ModelShape& shape);
 
-// Transformers of any size: what the named ones above are made of, and small ones for tests. Throw
-// as they do.
+// Transformers of the classic families at any size: what the named ones are made of, and small ones
+// for tests. Throw as they do.
 struct GptSize {
   const char* name = "gpt2";
   std::int64_t hidden = 768;

@@ -37,6 +37,32 @@ struct Attention {
   bool flash = true;     ///< else scores and probabilities are materialised
   bool dropout = false;  ///< on the probabilities
   bool causal = true;
+  std::int64_t value_width = 0;  ///< of a head's values; 0: as `head_width`
+  std::int64_t keys = 0;         ///< tokens attended to; 0: those of the queries
+  std::int64_t window = 0;       ///< of which a query sees this many; 0: all
+  bool softcap = false;          ///< tanh of the scores
+  bool biased = false;           ///< a bias per head and distance is added to the scores
+  bool fused = false;            ///< queries, keys and values are one tensor, in any proportion
+  bool shared_table = false;     ///< rotate: cosines and sines are made once for all layers
+  /// Trained numbers that are added to the scores (T5's biases, GPT-OSS's sinks): how many, and
+  /// which of the unit's tensors; 0: none.
+  std::int64_t trained_bias = 0;
+  std::uint32_t bias_parameter = 0;
+
+  std::int64_t values() const { return value_width > 0 ? value_width : head_width; }
+};
+
+/// Low-rank keys and values (transformer.hpp: LatentAttention), as their layer needs them.
+struct Latent {
+  std::int64_t heads = 1, key_rank = 0, plain_width = 0, rotated_width = 0, value_width = 0;
+};
+
+/// Experts as one grouped product each way, as transformers, torchtitan and Megatron-LM have them.
+struct ExpertGroup {
+  std::int64_t count = 8, active = 2;
+  std::int64_t width = 0;
+  bool biases = false;
+  double capacity = 0;  ///< 0: dropless
 };
 
 /// A table of `rows` vectors as wide as the activation, registered as the unit's `parameter`th
@@ -86,7 +112,18 @@ enum class LayerKind : std::uint8_t {
   rotate,
   attention,
   swiglu,
-  select
+  select,
+  gelu_new,
+  rectify,
+  silu_out,
+  scale,
+  softcap,
+  head_norm,
+  latent_heads,
+  experts,
+  gate,
+  class_token,
+  cross_attention
 };
 
 /// One layer of a unit as eager mode runs it: which values it reads and makes. Values are numbered
@@ -100,7 +137,7 @@ struct Layer {
   /// Its parameter tensors: the first one's index into Unit::tensors, of the unit that owns it.
   std::uint32_t unit = 0, parameter = 0;
   std::vector<std::int64_t> channels = {};  ///< linear: outputs side by side
-  bool bias = false;                        ///< linear
+  bool bias = false;                        ///< linear, layer_norm
   /// linear: its weight is the first unit's first tensor, and `parameter` its bias.
   bool tied = false;
   bool in_place = false;       ///< add
@@ -110,6 +147,8 @@ struct Layer {
   Convolution convolution = {};
   Attention attention = {};
   Embedding embedding = {};
+  Latent latent = {};
+  ExpertGroup experts = {};
   Loss loss = Loss::cross_entropy;
 };
 

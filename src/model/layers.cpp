@@ -11,7 +11,10 @@ void Layers::unit(const std::string& name) {
 
 void Layers::resume(const Activation& activation) { current_ = activation; }
 
-void Layers::parameter(std::int64_t elements) { last().tensors.push_back(elements); }
+std::uint32_t Layers::parameter(std::int64_t elements) {
+  last().tensors.push_back(elements);
+  return static_cast<std::uint32_t>(last().tensors.size() - 1);
+}
 
 void Layers::record(Layer layer, const Activation& input, std::size_t parameters) {
   layer.input = input.value;
@@ -92,7 +95,7 @@ void Layers::tied_linear(std::int64_t channels, std::optional<std::uint32_t> bia
          input);
 }
 
-void Layers::norm(int parameters_per_channel) {
+void Layers::norm(int parameters_per_channel, LayerKind kind) {
   const Activation input = current_;
   cast(true);
   for (int i = 0; i < parameters_per_channel; ++i) parameter(current_.channels);
@@ -101,24 +104,36 @@ void Layers::norm(int parameters_per_channel) {
   // parameters' gradients read x and dy once more.
   move(OperatorKind::normalization, 2 * elements, 5 * elements,
        static_cast<double>(parameters_per_channel * current_.channels));
-  record({.kind = parameters_per_channel == 2 ? LayerKind::layer_norm : LayerKind::rms_norm}, input,
+  record({.kind = kind, .bias = parameters_per_channel == 2}, input,
          static_cast<std::size_t>(parameters_per_channel));
   current_.channels_last = true;  // it norms the channels: of an image it permutes them to the end
 }
 
-void Layers::layer_norm() { norm(2); }
+void Layers::layer_norm(bool shift) { norm(shift ? 2 : 1, LayerKind::layer_norm); }
 
-void Layers::rms_norm() { norm(1); }
+void Layers::rms_norm() { norm(1, LayerKind::rms_norm); }
 
-void Layers::gelu() {
-  move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());
-  record({.kind = LayerKind::gelu}, current_);
+void Layers::pointwise(LayerKind kind, double kernels) {
+  const double elements = kernels * current_.elements();
+  move(OperatorKind::elementwise, 2 * elements, 3 * elements);
+  record({.kind = kind}, current_);
 }
 
-void Layers::tanh() {
-  move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());
-  record({.kind = LayerKind::tanh}, current_);
-}
+void Layers::gelu() { pointwise(LayerKind::gelu); }
+
+void Layers::tanh() { pointwise(LayerKind::tanh); }
+
+void Layers::rectify() { pointwise(LayerKind::rectify); }
+
+void Layers::silu_out() { pointwise(LayerKind::silu_out); }
+
+// 0.5 x (1 + tanh(c (x + 0.044715 x^3))): a power, a sum, two products of tensors and three by
+// numbers, a tanh.
+void Layers::gelu_new() { pointwise(LayerKind::gelu_new, 8); }
+
+void Layers::scale() { pointwise(LayerKind::scale); }
+
+void Layers::softcap() { pointwise(LayerKind::softcap, 3); }
 
 void Layers::dropout() {
   count_dropout();

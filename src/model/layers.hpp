@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/model.hpp"
+#include "model/transformer.hpp"
 
 namespace rehearse {
 
@@ -40,8 +41,8 @@ class Layers {
   const Activation& current() const { return current_; }
   /// Goes back to an activation from which another branch has begun.
   void resume(const Activation& activation);
-  /// A parameter that is registered before the layers around it.
-  void parameter(std::int64_t elements);
+  /// A parameter that is registered before the layers around it; its index in the unit.
+  std::uint32_t parameter(std::int64_t elements);
   /// The unit's forward holds the current activation until it returns.
   void hold() { last().layers.back().held = true; }
   /// What it held until now ends.
@@ -55,9 +56,14 @@ class Layers {
   /// A product with a weight that the first unit owns, its first tensor; `bias`: the tensor of this
   /// unit that `parameter` has registered for it.
   void tied_linear(std::int64_t channels, std::optional<std::uint32_t> bias = std::nullopt);
-  void layer_norm();  ///< scale and shift
+  void layer_norm(bool shift = true);  ///< scale and shift
   void rms_norm();    ///< scale
   void gelu();
+  void gelu_new();  ///< its tanh form, operator by operator
+  void rectify();   ///< ReLU, out of place
+  void silu_out();  ///< SiLU, out of place
+  void scale();     ///< times a number
+  void softcap();   ///< cap * tanh(x / cap)
   void tanh();
   void dropout();
   /// Out of place or in place, the traffic is the same; fp32 under autocast if either side is.
@@ -94,6 +100,26 @@ class Layers {
   void attention(const Attention& options);
   /// SiLU of the first half times the second half.
   void swiglu();
+  /// Keys and values of all heads from a low-rank input, whose last channels are rotated; `queries`
+  /// are rotated in their last channels, too. Its own norm and product included.
+  void latent_heads(const LatentAttention& latent, std::int64_t heads, const Activation& queries);
+  /// RMS norms of queries and keys: of each head, or of all heads at once.
+  void head_norm(const Attention& options, bool all_heads);
+  /// `queries` attend to the keys and values that stand in the activation.
+  void cross_attention(const Attention& options, const Activation& queries);
+  /// A router and its experts.
+  void experts(const ExpertGroup& options);
+  /// Scales `gated` by a number per token: the sigmoid of a product with the activation.
+  void gate(const Activation& gated);
+  /// Rows of the first unit's first tensor.
+  void shared_embedding(std::int64_t rows);
+  /// torch.cat of `left` and the activation along the channels.
+  void beside(const Activation& left);
+  /// A product with the weight that the unit has registered last, once more.
+  void repeat_linear(std::int64_t channels);
+  /// The positions of an image as tokens behind one of its class, and a table of positions added:
+  /// the unit's first two tensors.
+  void class_token();
   /// Keeps `positions` of the tokens.
   void select(std::int64_t positions);
 
@@ -106,13 +132,17 @@ class Layers {
   /// Autocast converts the current activation to 16 bits (or to 32) before the next layer, where it
   /// is not yet.
   void cast(bool wide);
-  void norm(int parameters_per_channel);
+  void norm(int parameters_per_channel, LayerKind kind);
+  /// `channels` of the activation, by an element-wise kernel that reads `reads` and writes one.
+  void pointwise(LayerKind kind, double kernels = 1);
   void to_float();
   void shift();
   void product(std::int64_t in, std::int64_t out, bool bias);
   void flash_attention(const Attention& options);
   void materialised_attention(const Attention& options);
   void global_mean();
+  /// Of a mixture of experts: logits, softmax, the largest.
+  void router(const ExpertGroup& options);
   /// A dropout that is part of another layer.
   void count_dropout();
   /// Writes down what eager mode calls, from `input` to the current activation, which becomes a new

@@ -96,6 +96,20 @@ std::int64_t Model::parameters() const {
   return sum;
 }
 
+std::int64_t Model::active_parameters() const {
+  std::int64_t sum = 0;
+  for (const Unit& unit : units) sum += unit.parameters() - unit.idle_parameters;
+  return sum;
+}
+
+double Model::forward_flops() const {
+  double sum = 0;
+  for (const Unit& unit : units) {
+    for (const Operator& op : unit.operators) sum += op.forward_flops;
+  }
+  return sum;
+}
+
 bool Model::has_operator(OperatorKind kind) const {
   return std::any_of(units.begin(), units.end(), [kind](const Unit& unit) {
     return std::any_of(unit.operators.begin(), unit.operators.end(),

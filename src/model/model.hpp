@@ -97,6 +97,8 @@ struct Unit {
   std::vector<Layer> layers = {};
   /// Elements of buffers that are no parameters (batch-norm running statistics), fp32.
   std::int64_t buffer_elements = 0;
+  /// Of its parameters, those of the experts that a token does not pass.
+  std::int64_t idle_parameters = 0;
 
   /// Given instead of computed, for the whole batch (an inline model): they replace the operators.
   std::optional<Seconds> forward = std::nullopt;
@@ -125,12 +127,20 @@ struct Model {
   std::string variant{};
   /// Where the architecture comes from (paper, torchvision version).
   std::string source;
+  /// Hugging Face's model_type, or the built-in network's name; empty: given unit by unit.
+  std::string family{};
+  std::int64_t layers = 0;  ///< blocks of a transformer; 0 for other networks
   /// Given instead of computed: the whole optimizer step over all parameters.
   std::optional<Seconds> optimizer_time = std::nullopt;
 
   std::int64_t parameters() const;
+  /// Those that one token's forward pass multiplies or looks up: without the experts that it does
+  /// not pass.
+  std::int64_t active_parameters() const;
   /// True if a unit has an operator of this kind.
   bool has_operator(OperatorKind kind) const;
+  /// Forward FLOPs of one sample.
+  double forward_flops() const;
   /// Forward and backward FLOPs of one sample (6 N per token and more for transformers): what MFU
   /// is counted against.
   double flops_per_sample() const;

@@ -1,6 +1,8 @@
 // The layers of transformers.
 #include "model/layers.hpp"
 
+#include <algorithm>
+
 namespace rehearse {
 
 void Layers::embedding(const Embedding& options) {
@@ -33,17 +35,33 @@ void Layers::attention(const Attention& options) {
   } else {
     materialised_attention(options);
   }
-  current_.channels = options.heads * options.head_width;
-  record({.kind = LayerKind::attention, .attention = options}, input);
+  current_.channels = options.heads * options.values();
+  record({.kind = LayerKind::attention,
+          .unit = static_cast<std::uint32_t>(units_.size() - 1),
+          .parameter = options.bias_parameter,
+          .attention = options},
+         input);
 }
+
+namespace {
+
+/// Pairs of a query and a key that it may see, but for causality.
+double seen_pairs(const Attention& options, double queries) {
+  double keys = options.keys > 0 ? static_cast<double>(options.keys) : queries;
+  if (options.window > 0) keys = std::min(keys, static_cast<double>(options.window));
+  return queries * keys;
+}
+
+}  // namespace
 
 void Layers::flash_attention(const Attention& options) {
   const double tokens = current_.positions();
-  const auto width = static_cast<double>(options.heads * options.head_width);
-  const double output = tokens * width;
+  const auto output = tokens * static_cast<double>(options.heads * options.values());
   // Model FLOPs: all pairs (PaLM, appendix B), backward twice the forward, without what flash
   // recomputes.
-  const double flops = 4 * tokens * tokens * width;
+  const double flops =
+      2 * seen_pairs(options, tokens) *
+      static_cast<double>(options.heads * (options.head_width + options.values()));
   append({.kind = OperatorKind::attention,
           .forward_flops = flops,
           .backward_flops = 2 * flops,
@@ -53,27 +71,31 @@ void Layers::flash_attention(const Attention& options) {
 
 void Layers::materialised_attention(const Attention& options) {
   const double tokens = current_.positions();
-  const double pairs = tokens * tokens * static_cast<double>(options.heads);
-  const auto query = tokens * static_cast<double>(options.heads * options.head_width);
-  const auto key = tokens * static_cast<double>(options.kv_heads * options.head_width);
-  const double flops = 2 * tokens * query;
-  const Operator product{.kind = OperatorKind::attention,
-                         .forward_flops = flops,
-                         .backward_flops = 2 * flops,
-                         .forward_elements = query + key + pairs,
-                         .backward_elements = 2 * (query + key + pairs)};
-  append(product);  // scores
-  Activation probabilities{
-      .channels = options.heads, .height = current_.height, .width = current_.height};
+  const std::int64_t keys = options.keys > 0 ? options.keys : current_.height;
+  const double pairs = tokens * static_cast<double>(keys * options.heads);
+  const auto product = [&](std::int64_t width) {
+    const auto query = tokens * static_cast<double>(options.heads * width);
+    const auto key = static_cast<double>(keys * options.kv_heads * width);
+    const double flops = 2 * static_cast<double>(keys) * query;
+    append({.kind = OperatorKind::attention,
+            .forward_flops = flops,
+            .backward_flops = 2 * flops,
+            .forward_elements = query + key + pairs,
+            .backward_elements = 2 * (query + key + pairs)});
+  };
+  product(options.head_width);  // scores
+  Activation probabilities{.channels = options.heads, .height = current_.height, .width = keys};
   const Activation qkv = current_;
   current_ = probabilities;
   move(OperatorKind::elementwise, 4 * pairs, 2 * pairs);  // scale, and add the mask
+  if (options.softcap) move(OperatorKind::elementwise, 6 * pairs, 7 * pairs);
+  if (options.biased || options.trained_bias > 0) move(OperatorKind::elementwise, 3 * pairs, pairs);
   cast(true);
   move(OperatorKind::normalization, 2 * pairs, 3 * pairs);  // softmax
   if (options.dropout) count_dropout();
   cast(false);
   current_ = qkv;
-  append(product);  // probabilities times values
+  product(options.values());  // probabilities times values
 }
 
 void Layers::swiglu() {

@@ -77,6 +77,36 @@ std::vector<std::vector<std::string>> more_options() {
        "cluster.node.gpu=A100-SXM-80"},
       {built_in + "measured: {samples_per_s: 9}}", "cluster.node.gpu=A100-SXM-80"},
       {built_in + "measured: {step_time: 310ms}}", "cluster.node.gpu=A100-SXM-80"},
+      {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 2, hidden_size: 64, "
+       "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
+       "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
+       "false, qkv_bias: true, experts: {count: 4, active: 2, intermediate_size: 32, shared:"
+       " 1, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1, "
+       "attention: {sliding: 8, full_every: 2}}}"},
+      {"model={batch_per_gpu: 4, sequence: 64, transformer: {num_layers: 2, hidden_size: 64,"
+       " num_attention_heads: 4, num_query_groups: 2, kv_channels: 16, ffn_hidden_size: 128,"
+       " vocab_size: 100, tie_word_embeddings: true, experts: {count: 4, active: 2, "
+       "capacity: dropless}, attention: full}}"},
+      {"model={batch_per_gpu: 4, sequence: 64, transformer: {num_hidden_layers: 2, "
+       "hidden_size: 64, num_attention_heads: 4, num_key_value_heads: 2, ffn_hidden_size: "
+       "128, vocab_size: 100, attention: {mla: {q_lora_rank: 8, kv_lora_rank: 8, "
+       "qk_nope_head_dim: 8, qk_rope_head_dim: 8, v_head_dim: 8}}}}"},
+      {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, layers: 2, hidden_size: 64, "
+       "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
+       "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
+       "false, qkv_bias: true, experts: {count: 4, active: 2, intermediate_size: 32, shared:"
+       " 1, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1}"},
+      {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, num_layers: 2, hidden_size: "
+       "64, num_attention_heads: 4, num_query_groups: 2, kv_channels: 16, ffn_hidden_size: "
+       "128, vocab_size: 100, tie_word_embeddings: true, experts: {count: 4, active: 2, "
+       "capacity: dropless}}"},
+      {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, num_hidden_layers: 2, "
+       "hidden_size: 64, num_attention_heads: 4, num_key_value_heads: 2, ffn_hidden_size: "
+       "128, vocab_size: 100}"},
+      {"model={hf: " + (data_folder() / "tests/model/configs/gpt2.json").string() +
+       ", batch_per_gpu: 1}",
+       "train={tokens: 1Mi, global_batch: {tokens: 8Ki}}"},
+      {built_in + "}", "train={global_batch: {sequences: 64}}"},
       {"model={use: resnet50, batch_per_gpu: 4, classes: 10, image: 64, channels_last: true}"},
       {"memory={device: cuda, allocator: {max_split_size_mb: 128, expandable_segments: false, "
        "roundup_power2_divisions: 4, memory_fraction: 0.9, garbage_collection_threshold: 0.8}}"},

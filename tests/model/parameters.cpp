@@ -88,6 +88,17 @@ BOOST_AUTO_TEST_CASE(bert_large_is_bert_for_pre_training_with_30522_words) {
   BOOST_TEST(embeddings + 24 * layer + pooler + masked_tokens + next_sentence == 336226108);
 }
 
+// torchvision's documentation of resnet101 and resnet152, and BERT-Base as BERT-Large by hand.
+BOOST_AUTO_TEST_CASE(further_built_in_networks_are_counted_exactly) {
+  BOOST_TEST(build_architecture("resnet101", {}).parameters() == 44549160);
+  BOOST_TEST(build_architecture("resnet152", {}).parameters() == 60192808);
+  BOOST_TEST(build_architecture("bert_base", {}).parameters() == 110106428);
+  // 96 blocks of 12 h^2 + 13 h, the tables of tokens and positions, and the last norm.
+  const std::int64_t h = 12288;
+  BOOST_TEST(build_architecture("gpt3_175b", {}).parameters() ==
+             96 * (12 * h * h + 13 * h) + (50257 + 2048) * h + 2 * h);
+}
+
 BOOST_AUTO_TEST_CASE(gpt2_has_no_parameters_for_its_tied_head) {
   const Model model = build_architecture("gpt2", {});
   BOOST_TEST(model.units.front().parameters() == (50257 + 1024) * 768);

@@ -110,9 +110,15 @@ Model bert_model(const BertSize& size, const ModelShape& asked) {
     append_layer(layers, size, shape.flash_attention);
   }
   append_head(layers, size, shape.sequence);
-  return token_model(size.name, shape, kSource, layers);
+  Model model = token_model(size.name, shape, kSource, layers);
+  model.layers = size.blocks;
+  return model;
 }
 
 Model build_bert_large(const ModelShape& shape) { return bert_model(kLarge, shape); }
+
+Model build_bert_base(const ModelShape& shape) {
+  return bert_model({.name = "bert_base", .hidden = 768, .heads = 12, .blocks = 12}, shape);
+}
 
 }  // namespace rehearse

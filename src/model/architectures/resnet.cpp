@@ -8,8 +8,8 @@ namespace rehearse {
 namespace {
 
 constexpr const char* kSource =
-    "He et al., arXiv:1512.03385, stride in the 3x3 convolution; torchvision.models.resnet50";
-constexpr std::array<int, 4> kBlocks = {3, 4, 6, 3};
+    "He et al., arXiv:1512.03385, stride in the 3x3 convolution; torchvision.models.";
+using Blocks = std::array<int, 4>;
 constexpr std::int64_t kExpansion = 4;
 
 void append_bottleneck(Layers& layers, std::int64_t width, std::int64_t stride) {
@@ -34,18 +34,16 @@ void append_bottleneck(Layers& layers, std::int64_t width, std::int64_t stride) 
   layers.relu();
 }
 
-}  // namespace
-
-Model build_resnet50(const ModelShape& asked) {
-  const ModelShape shape = image_shape(asked, {.name = "resnet50"});
+Model build(const std::string& name, const Blocks& blocks, const ModelShape& asked) {
+  const ModelShape shape = image_shape(asked, {.name = name});
   Layers layers(image_input(shape));
   layers.unit("stem");
   layers.convolution({.channels = 64, .kernel = 7, .stride = 2, .padding = 3});
   layers.batch_norm();
   layers.relu();
   layers.max_pool({.kernel = 3, .stride = 2, .padding = 1});
-  for (std::size_t stage = 0; stage < kBlocks.size(); ++stage) {
-    for (int block = 0; block < kBlocks[stage]; ++block) {
+  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
+    for (int block = 0; block < blocks[stage]; ++block) {
       layers.unit(fmt::format("layer{}.{}", stage + 1, block));
       append_bottleneck(layers, std::int64_t{64} << stage, stage > 0 && block == 0 ? 2 : 1);
     }
@@ -54,7 +52,15 @@ Model build_resnet50(const ModelShape& asked) {
   layers.adaptive_pool(1);
   layers.linear({shape.classes});
   layers.cross_entropy();
-  return image_model("resnet50", shape, kSource, layers);
+  return image_model(name, shape, kSource + name, layers);
 }
+
+}  // namespace
+
+Model build_resnet50(const ModelShape& asked) { return build("resnet50", {3, 4, 6, 3}, asked); }
+
+Model build_resnet101(const ModelShape& asked) { return build("resnet101", {3, 4, 23, 3}, asked); }
+
+Model build_resnet152(const ModelShape& asked) { return build("resnet152", {3, 8, 36, 3}, asked); }
 
 }  // namespace rehearse

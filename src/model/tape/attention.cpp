@@ -30,20 +30,27 @@ Tensor folded(Recorder& recorder, const Tensor& heads) {
 }
 
 struct AttentionSides {
-  std::int64_t query = 0, key = 0, rows = 0, pairs = 0;
+  std::int64_t query = 0, key = 0, value = 0, out = 0, rows = 0, pairs = 0;
 };
 
 AttentionSides sides(const Recorder& recorder, const AttentionSize& size) {
   const Attention& o = size.options;
+  const std::int64_t tokens = o.keys > 0 ? o.keys : size.tokens;
   const std::int64_t rows = recorder.batch() * o.heads * size.tokens;
-  const std::int64_t kept = recorder.batch() * o.heads * size.tokens * o.head_width;
-  return {kept, kept, rows, rows * size.tokens};
+  const std::int64_t key_rows = recorder.batch() * o.heads * tokens;
+  return {.query = rows * o.head_width,
+          .key = key_rows * o.head_width,
+          .value = key_rows * o.values(),
+          .out = rows * o.values(),
+          .rows = rows,
+          .pairs = rows * tokens};
 }
 
 /// Queries, keys and values as three values of one node, if they came as one tensor (chunk).
-std::vector<Tensor> parts(Recorder& recorder, const std::vector<Tensor>& inputs) {
+std::vector<Tensor> parts(Recorder& recorder, const std::vector<Tensor>& inputs,
+                          const Attention& o) {
   if (inputs.size() > 1) return {inputs.begin(), inputs.begin() + 3};
-  return chunk(recorder, inputs.front(), 3);
+  return split(recorder, inputs.front(), {o.heads, o.kv_heads, o.kv_heads});
 }
 
 /// Heads before tokens: backward's gradient comes back in that order, and the view of the heads
@@ -89,7 +96,7 @@ void cpu_flash_backward_workspace(Recorder& recorder, const AttentionSize& size,
 Tensor flash(Recorder& recorder, const std::vector<Tensor>& inputs, const AttentionSize& size) {
   const AttentionSides s = sides(recorder, size);
   const Type type = inputs[0].type;
-  Tensor output = recorder.take(s.query, type);
+  Tensor output = recorder.take(s.out, type);
   const Tensor logarithms = recorder.take(s.rows, Type::float32);
   Tensor state;
   if (recorder.on_cpu()) {
@@ -102,7 +109,8 @@ Tensor flash(Recorder& recorder, const std::vector<Tensor>& inputs, const Attent
   recorder.connect(output, inputs,
                    [&recorder, size, s, type, saved](const Gradients&) -> Gradients {
                      Gradients results;
-                     for (int i = 0; i < 3; ++i) results.push_back(recorder.take(s.query, type));
+                     for (const std::int64_t side : {s.query, s.key, s.value})
+                       results.push_back(recorder.take(side, type));
                      if (recorder.on_cpu()) {
                        cpu_flash_backward_workspace(recorder, size, type);
                      } else {
@@ -148,6 +156,20 @@ Tensor probabilities(Recorder& recorder, const std::vector<Tensor>& inputs,
     const Tensor keys = folded(recorder, scaled_keys);
     scores = batched_product(recorder, queries, keys, {s.query, s.key, s.pairs});
   }
+  if (size.options.softcap) {
+    const Tensor divided = scale(recorder, scores);
+    scores = scale(recorder, unary_of_output(recorder, divided));
+  }
+  if (size.bias.elements > 0) {
+    const Tensor plain = scores;
+    scores = recorder.take(s.pairs, plain.type);
+    recorder.connect(scores, {plain, parameter(recorder, size.bias)},
+                     [](const Gradients& gradients) -> Gradients {
+                       Gradients results = {gradients[0], gradients[0]};
+                       results[1].broadcast = true;
+                       return results;
+                     });
+  }
   return softmax(recorder, scores, s.rows);
 }
 
@@ -165,7 +187,7 @@ Tensor materialised(Recorder& recorder, const std::vector<Tensor>& inputs,
   if (size.options.dropout) kept = dropout(recorder, kept);
   const Tensor returned = kept.type == type ? kept : recorder.workspace(kept.elements, type);
   const Tensor contiguous = folded(recorder, values);
-  const Tensor output = batched_product(recorder, kept, contiguous, {s.pairs, s.key, s.query});
+  const Tensor output = batched_product(recorder, kept, contiguous, {s.pairs, s.value, s.out});
   return to(recorder, output, type);
 }
 
@@ -175,7 +197,7 @@ std::vector<Tensor> attention(Recorder& recorder, const std::vector<Tensor>& inp
                               const AttentionSize& size) {
   const bool fused = size.options.flash && !(recorder.on_cpu() && size.options.dropout);
   std::vector<Tensor> heads;
-  for (const Tensor& part : parts(recorder, inputs)) {
+  for (const Tensor& part : parts(recorder, inputs, size.options)) {
     // The product for the keys leaves their gradient as the view wants it.
     heads.push_back(fused ? part : split_heads(recorder, part, heads.size() != 1));
   }

@@ -1,4 +1,6 @@
 // Parameters as they stand or as autocast copies them; copies and views of what is there.
+#include <numeric>
+
 #include "model/tape/operators.hpp"
 
 namespace rehearse::tape {
@@ -44,17 +46,23 @@ Tensor widen_on_cuda(Recorder& recorder, const Tensor& input) {
 }
 
 std::vector<Tensor> chunk(Recorder& recorder, const Tensor& whole, std::size_t count) {
-  std::vector<Tensor> chunks(count, whole.detached());
+  return split(recorder, whole, std::vector<std::int64_t>(count, 1));
+}
+
+std::vector<Tensor> split(Recorder& recorder, const Tensor& whole,
+                          const std::vector<std::int64_t>& channels) {
+  const std::int64_t all = std::accumulate(channels.begin(), channels.end(), std::int64_t{0});
+  std::vector<Tensor> parts(channels.size(), whole.detached());
   std::vector<Tensor*> outputs;
-  for (Tensor& part : chunks) {
-    part.elements = whole.elements / static_cast<std::int64_t>(count);
-    part.dense = part.contiguous = false;
-    outputs.push_back(&part);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    parts[i].elements = whole.elements / all * channels[i];
+    parts[i].dense = parts[i].contiguous = false;
+    outputs.push_back(&parts[i]);
   }
   recorder.connect(outputs, {whole},
                    [&recorder, elements = whole.elements, type = whole.type](
                        const Gradients&) -> Gradients { return {recorder.take(elements, type)}; });
-  return chunks;
+  return parts;
 }
 
 Tensor concatenate(Recorder& recorder, const std::vector<Tensor>& parts, bool contiguous_slices) {

@@ -31,14 +31,15 @@ Tensor layer_norm(Recorder& recorder, const Tensor& narrow, const NormOptions& o
     Gradients results = {recorder.take(x.elements, x.type)};
     results[0].contiguous = !options.permuted;
     results.push_back(recorder.take(options.channels, weights));
-    results.push_back(recorder.take(options.channels, weights));
+    if (options.shift) results.push_back(recorder.take(options.channels, weights));
     Tensor gradient;
     if (!gradients[0].contiguous) gradient = recorder.workspace(x.elements, x.type);
     recorder.workspace(2 * options.channels, x.type);  // sums of one thread
     return results;
   };
-  recorder.connect(output, {input, parameter(recorder, options.scale), shift_of(recorder, options)},
-                   backward);
+  std::vector<Tensor> inputs = {input, parameter(recorder, options.scale)};
+  if (options.shift) inputs.push_back(shift_of(recorder, options));
+  recorder.connect(output, inputs, backward);
   return output;
 }
 

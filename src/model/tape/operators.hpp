@@ -49,6 +49,9 @@ void divide_in_place(Recorder& recorder, const Tensor& tensor);
 Tensor subtract(Recorder& recorder, const Tensor& left, const Tensor& right);
 /// Views side by side, one node.
 std::vector<Tensor> chunk(Recorder& recorder, const Tensor& whole, std::size_t count);
+/// The same in these proportions.
+std::vector<Tensor> split(Recorder& recorder, const Tensor& whole,
+                          const std::vector<std::int64_t>& channels);
 Tensor concatenate(Recorder& recorder, const std::vector<Tensor>& parts, bool contiguous_slices);
 /// Other sizes of the same memory.
 Tensor view(Recorder& recorder, const Tensor& input);
@@ -73,6 +76,7 @@ struct NormOptions {
   std::int64_t channels = 0;
   std::int64_t positions = 0;  ///< of the batch
   bool permuted = false;       ///< layer norm: channels are not the last in memory
+  bool shift = true;           ///< layer norm
 };
 Tensor layer_norm(Recorder& recorder, const Tensor& input, const NormOptions& options);
 Tensor rms_norm(Recorder& recorder, const Tensor& input, const NormOptions& options);
@@ -95,6 +99,7 @@ Tensor cross_entropy_fp32(Recorder& recorder, Tensor logits, std::int64_t last =
 struct AttentionSize {
   Attention options;
   std::int64_t tokens = 0;
+  Parameter bias = {};  ///< of the scores; no elements: none
 };
 /// Queries, keys and values, or one tensor of all three; (batch, tokens, width) each. A fourth is
 /// the rotary table: queries and keys then stand head by head in memory.

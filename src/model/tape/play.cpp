@@ -13,18 +13,26 @@ NormOptions norm_options(const Recorder& recorder, const Layer& layer) {
   return {.scale = {layer.unit, layer.parameter, layer.in.channels},
           .channels = layer.in.channels,
           .positions = recorder.batch() * layer.in.positions(),
-          .permuted = layer.in.positions() > 1 && !layer.channels_last};
+          .permuted = layer.in.positions() > 1 && !layer.channels_last,
+          .shift = layer.bias};
 }
 
 }  // namespace
 
 Player::Player(const Model& model, Recorder& recorder) : model_(model), recorder_(recorder) {
-  for (const Unit& unit : model.units) {
-    for (const Layer& layer : unit.layers) {
-      last_readers_[layer.input] = &layer;
-      last_readers_[layer.other] = &layer;
+  for (std::uint32_t unit = 0; unit < model.units.size(); ++unit) {
+    for (const Layer& layer : model.units[unit].layers) {
+      for (const std::uint32_t read : {layer.input, layer.other}) {
+        last_readers_[read] = &layer;
+        last_units_[read] = unit;
+      }
     }
   }
+}
+
+bool Player::is_read_after(std::uint32_t value, std::uint32_t unit) const {
+  const auto last = last_units_.find(value);
+  return last != last_units_.end() && last->second > unit;
 }
 
 void Player::play() {
@@ -43,11 +51,13 @@ void Player::play() {
 // A value is held until its last reader is done, and a unit's input until the unit is.
 void Player::play_unit(std::uint32_t number) {
   recorder_.begin_unit(number);
+  if (number + 1 == model_.units.size()) rotary_ = {};
   const std::vector<Layer>& layers = model_.units[number].layers;
   const std::uint32_t entered = values_.rbegin()->first;
   std::set<std::uint32_t> held = {entered};
   const auto release = [&] {
-    for (const std::uint32_t value : held) values_.erase(value);
+    for (const std::uint32_t value : held)
+      if (!is_read_after(value, number)) values_.erase(value);
     held.clear();
   };
   for (const Layer& layer : layers) {
@@ -119,9 +129,37 @@ Player::Value Player::run(const Layer& layer) {
     case LayerKind::embedding:
       return {rows(layer)};
     case LayerKind::rotate:
-      return rotate(layer);
+      return layer.attention.shared_table ? rotate_shared(layer) : rotate(layer);
     case LayerKind::attention:
-      return attention(r, values_.at(layer.input), {layer.attention, layer.in.height});
+      return attention(r, values_.at(layer.input),
+                       {layer.attention,
+                        layer.in.height,
+                        {layer.unit, layer.parameter, layer.attention.trained_bias}});
+    case LayerKind::cross_attention: {
+      std::vector<Tensor> sides = {input(layer)};
+      for (const Tensor& side : values_.at(layer.other)) sides.push_back(side);
+      return attention(r, sides, {layer.attention, layer.in.height, {}});
+    }
+    case LayerKind::gelu_new:
+      return {gelu_new(layer)};
+    case LayerKind::rectify:
+      return {unary_of_output(r, input(layer))};
+    case LayerKind::silu_out:
+      return {unary_of_input(r, input(layer))};
+    case LayerKind::scale:
+      return {scale(r, input(layer))};
+    case LayerKind::softcap:
+      return {softcap(layer)};
+    case LayerKind::head_norm:
+      return head_norm(layer);
+    case LayerKind::latent_heads:
+      return latent_heads(layer);
+    case LayerKind::experts:
+      return {experts(layer)};
+    case LayerKind::gate:
+      return {gate(layer)};
+    case LayerKind::class_token:
+      return {class_token(layer)};
     case LayerKind::swiglu:
       return {swiglu(layer)};
     case LayerKind::select:
@@ -209,7 +247,8 @@ Player::Value Player::rotate(const Layer& layer) {
 }
 
 Tensor Player::swiglu(const Layer& layer) {
-  const Value& halves = values_.at(layer.input);
+  Value halves = values_.at(layer.input);
+  if (halves.size() == 1) halves = chunk(recorder_, halves[0], 2);
   const Tensor gate = unary_of_input(recorder_, halves[0]);
   return multiply(recorder_, gate, halves[1]);
 }

@@ -27,6 +27,17 @@ class Player {
   Tensor scaled(const Layer& layer);
   Tensor stochastic_depth(const Layer& layer);
   Tensor rows(const Layer& layer);
+  // play_transformer.cpp
+  Value rotate_shared(const Layer& layer);
+  Tensor gelu_new(const Layer& layer);
+  Tensor softcap(const Layer& layer);
+  Value head_norm(const Layer& layer);
+  Value latent_heads(const Layer& layer);
+  Tensor experts(const Layer& layer);
+  Tensor gate(const Layer& layer);
+  Tensor class_token(const Layer& layer);
+  /// True where a unit after `unit` reads the value.
+  bool is_read_after(std::uint32_t value, std::uint32_t unit) const;
   const Tensor& input(const Layer& layer) const { return values_.at(layer.input).front(); }
   const Tensor& other(const Layer& layer) const { return values_.at(layer.other).front(); }
   /// Elements of the whole batch.
@@ -36,6 +47,8 @@ class Player {
   Recorder& recorder_;
   std::map<std::uint32_t, Value> values_;
   std::map<std::uint32_t, const Layer*> last_readers_;
+  std::map<std::uint32_t, std::uint32_t> last_units_;  ///< that read a value
+  Tensor rotary_;  ///< cosines and sines that all layers share
   std::vector<Tensor> losses_;
 };
 

@@ -1,0 +1,129 @@
+#include "scenario/token_keys.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <variant>
+
+#include "base/number.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr double kMostTokens = 1e18;
+constexpr std::int64_t kMostMicroBatches = 1'000'000;
+
+struct Suffix {
+  const char* text;
+  double factor;
+};
+constexpr std::array<Suffix, 9> kSuffixes = {{{"Ki", 1024.0},
+                                              {"Mi", 1048576.0},
+                                              {"Gi", 1073741824.0},
+                                              {"K", 1e3},
+                                              {"M", 1e6},
+                                              {"G", 1e9},
+                                              {"B", 1e9},
+                                              {"T", 1e12},
+                                              {"", 1}}};
+
+/// Tokens of a sample; `where` asked in tokens.
+std::int64_t tokens_of_sample(const Value& where, const Scenario& scenario) {
+  if (scenario.model.tokens_per_sample == 0)
+    where.fail(scenario.model.name + " takes no tokens", "say it in samples");
+  return scenario.model.tokens_per_sample;
+}
+
+std::int64_t sequences_of(const Value& global_batch, const Scenario& scenario) {
+  Map map = global_batch.as_map();
+  const std::optional<Value> tokens = map.optional("tokens");
+  const std::optional<Value> sequences = map.optional("sequences");
+  map.finish();
+  if (tokens.has_value() == sequences.has_value())
+    global_batch.fail(tokens ? "tokens and sequences say the same thing"
+                             : "one of tokens and sequences is missing",
+                      "give one of them, such as `global_batch: {sequences: 1024}`");
+  if (sequences) return read_count_of(*sequences);
+  const std::int64_t each = tokens_of_sample(*tokens, scenario);
+  const std::int64_t all = read_count_of(*tokens);
+  if (all % each != 0)
+    tokens->fail(fmt::format("{} tokens are no whole number of sequences of {}", all, each),
+                 fmt::format("such as {}", std::max<std::int64_t>(1, all / each) * each));
+  return all / each;
+}
+
+/// Where a strategy keeps its micro-batches; null where it has none.
+int* micro_batches(Strategy& strategy) {
+  if (auto* ddp = std::get_if<Ddp>(&strategy)) return &ddp->gradient_accumulation;
+  if (auto* fsdp = std::get_if<Fsdp>(&strategy)) return &fsdp->gradient_accumulation;
+  if (auto* zero = std::get_if<Zero1>(&strategy)) return &zero->ddp.gradient_accumulation;
+  return nullptr;
+}
+
+bool says_accumulation(const Value& strategy) {
+  if (!strategy.is_map()) return false;
+  const Map map = strategy.as_map();
+  for (const std::string& key : map.keys()) {
+    const Value options = Map(map).require(key);
+    if (options.is_map() && options.as_map().has("gradient_accumulation")) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::int64_t read_count_of(const Value& value) {
+  const std::string text = value.as_string();
+  for (const Suffix& suffix : kSuffixes) {
+    if (!text.ends_with(suffix.text)) continue;
+    const std::string digits = text.substr(0, text.size() - std::string(suffix.text).size());
+    const std::optional<double> number = decimal_number(digits);
+    if (!number) break;
+    const double count = *number * suffix.factor;
+    if (count >= 1 && count <= kMostTokens && count == std::floor(count))
+      return static_cast<std::int64_t>(count);
+    break;
+  }
+  value.fail(fmt::format("expected a count such as 15T, 300B, 4Mi or 1024; got \"{}\"",
+                         value.shown()));
+}
+
+void apply_tokens(const Value& train, Scenario& scenario) {
+  Map map = train.as_map();
+  const std::optional<Value> tokens = map.optional("tokens");
+  if (!tokens) return;
+  if (map.has("samples_per_epoch"))
+    map.at_key("tokens").fail("tokens and samples_per_epoch say the same thing",
+                              "leave one of them out");
+  const auto each = static_cast<double>(tokens_of_sample(*tokens, scenario));
+  const auto all = static_cast<double>(read_count_of(*tokens));
+  scenario.train.samples_per_epoch = static_cast<std::int64_t>(std::ceil(all / each));
+  if (!scenario.train.epochs) scenario.train.epochs = 1;
+}
+
+void apply_global_batch(const Value& train, const Value& strategy, Scenario& scenario) {
+  Map map = train.as_map();
+  const std::optional<Value> wanted = map.optional("global_batch");
+  if (!wanted) return;
+  int* const micro = micro_batches(scenario.strategy);
+  if (micro == nullptr)
+    wanted->fail("the strategy accumulates no micro-batches",
+                 "ddp, fsdp and zero do; leave global_batch out for others");
+  if (says_accumulation(strategy))
+    wanted->fail("global_batch and gradient_accumulation say the same thing",
+                 "leave one of them out");
+  const std::int64_t sequences = sequences_of(*wanted, scenario);
+  const auto gpus = static_cast<std::int64_t>(scenario.cluster.gpu_count());
+  const std::int64_t one = gpus * scenario.batch_per_gpu;
+  if (sequences % one != 0 || sequences / one > kMostMicroBatches)
+    wanted->fail(fmt::format("{} samples are no whole number of micro-batches of {} on {} GPUs",
+                             sequences, scenario.batch_per_gpu, gpus),
+                 fmt::format("a multiple of {}, or another batch_per_gpu", one));
+  *micro = static_cast<int>(sequences / one);
+  scenario.assumptions.push_back(
+      fmt::format("train.global_batch = {} samples: {} micro-batches of {} on each of {} GPUs",
+                  sequences, *micro, scenario.batch_per_gpu, gpus));
+}
+
+}  // namespace rehearse

@@ -1,0 +1,194 @@
+#include "model/hugging_face.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "model/hugging_face_config.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::int64_t kMost = 100'000'000;
+constexpr std::int64_t kUsualTokens = 4096;
+
+/// Fields of any config.json that change no shape and no cost that is modelled.
+const std::vector<std::string>& harmless() {
+  static const std::vector<std::string> kNames = {
+      "model_type", "architectures", "_name_or_path", "transformers_version", "torch_dtype",
+      "dtype", "auto_map", "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id",
+      "decoder_start_token_id", "unk_token_id", "initializer_range", "initializer_factor",
+      "use_cache", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
+      "rope_theta", "rope_scaling", "rope_parameters", "rope_local_base_freq", "pretraining_tp",
+      "attention_dropout", "attn_pdrop", "embd_pdrop", "attention_probs_dropout_prob",
+      "finetuning_task", "task_specific_params", "gradient_checkpointing", "output_past",
+      "problem_type", "classifier_dropout", "output_router_logits", "router_aux_loss_coef",
+      "torchscript", "is_decoder", "is_encoder_decoder", "n_ctx", "summary_activation",
+      "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
+      "reorder_and_upcast_attn", "scale_attn_by_inverse_layer_idx", "scale_attn_weights",
+      "quantization_config", "cache_implementation", "_flash_attn_2_enabled",
+      "_attn_implementation", "attn_implementation", "attn_implementation_autoset",
+      "_attn_implementation_autoset", "return_dict", "output_attentions",
+      "output_hidden_states", "chunk_size_feed_forward", "name", "prefix", "language",
+      "begin_suppress_tokens", "max_length", "min_length", "id2label", "label2id",
+      "tokenizer_class", "tokenizer_name", "num_labels", "tokenizer", "use_return_dict", "original_max_position_embeddings"};
+  return kNames;
+}
+
+std::vector<HuggingFaceFamily> families() {
+  std::vector<HuggingFaceFamily> all = decoder_families();
+  for (const auto* more : {&expert_families(), &other_families()})
+    all.insert(all.end(), more->begin(), more->end());
+  return all;
+}
+
+std::filesystem::path config_file(const std::filesystem::path& path) {
+  return std::filesystem::is_directory(path) ? path / "config.json" : path;
+}
+
+std::string name_of(const std::filesystem::path& file, HuggingFaceConfig& config) {
+  const std::string name = config.text_or("_name_or_path", "");
+  if (!name.empty()) return name;
+  if (file.stem() != "config") return file.stem().string();
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  return folder.filename().string();
+}
+
+TransformerShape read_family(HuggingFaceConfig& config) {
+  config.ignore({"model_type"});
+  const Value type = config.map().require("model_type");
+  const std::string name = type.as_string();
+  for (const HuggingFaceFamily& family : families()) {
+    if (family.model_type != name) continue;
+    TransformerShape shape = family.read(config);
+    shape.family = name;
+    return shape;
+  }
+  const std::string near = nearest(name, hugging_face_families());
+  type.fail(fmt::format("no family \"{}\"", type.shown()),
+            fmt::format("{}give its dimensions: model: {{transformer: {{layers: 32, hidden_size: 4096, "
+                        "heads: 32, intermediate_size: 11008, vocab_size: 32000}}}}; read are {}",
+                        near.empty() ? "" : fmt::format("did you mean \"{}\"? else ", near),
+                        fmt::join(hugging_face_families(), ", ")));
+}
+
+}  // namespace
+
+std::int64_t HuggingFaceConfig::count_of(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (const std::optional<Value> value = field(name)) return value->as_integer(1, kMost);
+  }
+  return map_.require(names.front()).as_integer(1, kMost);
+}
+
+std::int64_t HuggingFaceConfig::count_or(const std::string& name, std::int64_t fallback,
+                                         std::int64_t low) {
+  const std::optional<Value> value = field(name);
+  return value ? value->as_integer(low, kMost) : fallback;
+}
+
+bool HuggingFaceConfig::flag_or(const std::string& name, bool fallback) {
+  const std::optional<Value> value = field(name);
+  return value ? value->as_bool() : fallback;
+}
+
+double HuggingFaceConfig::number_or(const std::string& name, double fallback) {
+  const std::optional<Value> value = field(name);
+  return value ? value->as_non_negative_number() : fallback;
+}
+
+std::string HuggingFaceConfig::text_or(const std::string& name, const std::string& fallback) {
+  const std::optional<Value> value = field(name);
+  return value ? value->as_string() : fallback;
+}
+
+std::optional<Value> HuggingFaceConfig::field(const std::string& name) {
+  asked_.insert(name);
+  const std::optional<Value> value = map_.optional(name);
+  return value && !value->is_null() ? value : std::nullopt;
+}
+
+void HuggingFaceConfig::ignore(const std::vector<std::string>& names) {
+  asked_.insert(names.begin(), names.end());
+}
+
+void HuggingFaceConfig::finish(const std::string& family) {
+  for (const std::string& key : map_.keys()) {
+    if (asked_.contains(key)) continue;
+    const std::string near = nearest(key, {asked_.begin(), asked_.end()});
+    map_.at_key(key).fail(
+        fmt::format("no field of {} that is known here: it might change shapes", family),
+        near.empty() ? "remove it from a copy of the file if it changes none"
+                     : fmt::format("did you mean \"{}\"? else remove it from a copy of the file, "
+                                   "if it changes no shape",
+                                   near));
+  }
+}
+
+void HuggingFaceConfig::require_value(const std::string& name, bool value) {
+  const std::optional<Value> given = field(name);
+  if (given && given->as_bool() != value)
+    given->fail(fmt::format("only {}: {} is modelled", name, value));
+}
+
+ActivationKind read_activation(HuggingFaceConfig& config, const std::vector<std::string>& names,
+                               const std::string& fallback) {
+  std::string chosen = fallback;
+  for (const std::string& name : names) {
+    const std::optional<Value> value = config.field(name);
+    if (value)
+      chosen = value->as_choice({"gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu",
+                                 "silu", "swish", "gelu_python"});
+  }
+  if (chosen == "gelu_new" || chosen == "gelu_fast") return ActivationKind::gelu_new;
+  if (chosen == "relu") return ActivationKind::relu;
+  return chosen == "silu" || chosen == "swish" ? ActivationKind::silu : ActivationKind::gelu;
+}
+
+TransformerShape read_usual(HuggingFaceConfig& config) {
+  TransformerShape t;
+  t.layers = config.count("num_hidden_layers");
+  t.hidden = config.count("hidden_size");
+  t.heads = config.count("num_attention_heads");
+  t.kv_heads = config.count_or("num_key_value_heads", t.heads);
+  t.head_width = config.count_or("head_dim", std::max<std::int64_t>(1, t.hidden / t.heads));
+  t.vocabulary = config.count("vocab_size");
+  t.tokens = std::min(kUsualTokens, config.count_or("max_position_embeddings", kUsualTokens));
+  t.activation = read_activation(config, {"hidden_act", "hidden_activation"}, "silu");
+  return t;
+}
+
+void read_sliding(HuggingFaceConfig& config, TransformerShape& t) {
+  t.window = config.count_or("sliding_window", 0);
+  const std::optional<Value> types = config.field("layer_types");
+  if (!types) return;
+  const std::vector<Value> list = types->as_list();
+  if (static_cast<std::int64_t>(list.size()) != t.layers)
+    types->fail(fmt::format("{} layer types of {} layers", list.size(), t.layers));
+  for (const Value& one : list)
+    t.sliding.push_back(one.as_choice({"full_attention", "sliding_attention"}) ==
+                        "sliding_attention");
+}
+
+std::vector<std::string> hugging_face_families() {
+  std::vector<std::string> names;
+  for (const HuggingFaceFamily& family : families()) names.push_back(family.model_type);
+  return names;
+}
+
+HuggingFaceModel read_hugging_face(const std::filesystem::path& path) {
+  const std::filesystem::path file = config_file(path);
+  HuggingFaceModel model;
+  HuggingFaceConfig config(Document::load_foreign(file)->root().as_map(), model.assumptions);
+  model.shape = read_family(config);
+  config.ignore(harmless());
+  config.finish(model.shape.family);
+  model.shape.name = name_of(file, config);
+  model.shape.source = fmt::format("{}, read as transformers 5.x builds it", file.string());
+  const std::string wrong = contradiction(model.shape);
+  if (!wrong.empty()) config.map().where().fail(wrong);
+  return model;
+}
+
+}  // namespace rehearse

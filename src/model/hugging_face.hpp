@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "model/transformer.hpp"
+
+namespace rehearse {
+
+/// The transformer of a Hugging Face `config.json` (or of a folder that holds one), with what was
+/// assumed where the file is silent. Families are told apart by `model_type`.
+///
+/// InputError with file:line:column for a family that is not known, a field that is none of its
+/// family's, and values that no network has. MissingError if the file cannot be read.
+struct HuggingFaceModel {
+  TransformerShape shape;
+  std::vector<std::string> assumptions;
+};
+HuggingFaceModel read_hugging_face(const std::filesystem::path& path);
+
+/// The model_types that are read.
+std::vector<std::string> hugging_face_families();
+
+}  // namespace rehearse

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config/document.hpp"
+#include "model/transformer.hpp"
+
+namespace rehearse {
+
+/// The fields of a config.json as a family's reader asks for them. `null` is a missing field.
+class HuggingFaceConfig {
+ public:
+  HuggingFaceConfig(Map map, std::vector<std::string>& assumptions)
+      : map_(std::move(map)), assumptions_(assumptions) {}
+
+  /// A whole number above 0, under any of its names; an error if none is there.
+  std::int64_t count_of(const std::vector<std::string>& names);
+  std::int64_t count(const std::string& name) { return count_of({name}); }
+  /// The fallback is transformers' own default, which config.json leaves out.
+  std::int64_t count_or(const std::string& name, std::int64_t fallback, std::int64_t low = 1);
+  bool flag_or(const std::string& name, bool fallback);
+  double number_or(const std::string& name, double fallback);
+  std::string text_or(const std::string& name, const std::string& fallback);
+  std::optional<Value> field(const std::string& name);  ///< nothing where it is null
+  /// Fields that change no shape.
+  void ignore(const std::vector<std::string>& names);
+  /// InputError at a field that changes what the network is in a way that is not modelled.
+  void require_value(const std::string& name, bool value);
+  void assume(const std::string& text) { assumptions_.push_back(text); }
+  /// InputError for the first field that nobody asked for: it might change shapes.
+  void finish(const std::string& family);
+  Map& map() { return map_; }
+
+ private:
+  Map map_;
+  std::set<std::string> asked_;
+  std::vector<std::string>& assumptions_;
+};
+
+/// Fills a shape from the fields of one model_type.
+using FamilyReader = TransformerShape (*)(HuggingFaceConfig& config);
+struct HuggingFaceFamily {
+  std::string model_type;
+  FamilyReader read;
+};
+const std::vector<HuggingFaceFamily>& decoder_families();  ///< with rotary positions
+const std::vector<HuggingFaceFamily>& expert_families();
+const std::vector<HuggingFaceFamily>& other_families();
+
+// What the readers share (hugging_face.cpp).
+/// layers, widths, heads, vocabulary and activation under the names that most families use.
+TransformerShape read_usual(HuggingFaceConfig& config);
+/// `hidden_act` or another name for it.
+ActivationKind read_activation(HuggingFaceConfig& config, const std::vector<std::string>& names,
+                               const std::string& fallback);
+/// `sliding_window` and `layer_types`.
+void read_sliding(HuggingFaceConfig& config, TransformerShape& t);
+
+}  // namespace rehearse

@@ -1,0 +1,117 @@
+// Decoders with mixtures of experts.
+#include "model/hugging_face_config.hpp"
+
+namespace rehearse {
+namespace {
+
+TransformerShape read_mixtral(HuggingFaceConfig& config) {
+  TransformerShape t = read_usual(config);
+  t.feed_forward = config.count("intermediate_size");
+  t.experts = Experts{.count = config.count_or("num_local_experts", 8),
+                      .active = config.count_or("num_experts_per_tok", 2),
+                      .width = t.feed_forward};
+  t.tied = config.flag_or("tie_word_embeddings", false);
+  read_sliding(config, t);
+  config.ignore({"router_jitter_noise"});
+  return t;
+}
+
+Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::int64_t active) {
+  Experts experts{.count = config.count_or("num_experts", count),
+                  .active = config.count_or("num_experts_per_tok", active),
+                  .width = config.count("moe_intermediate_size")};
+  experts.interval = config.count_or("decoder_sparse_step", 1);
+  if (const std::optional<Value> dense = config.field("mlp_only_layers"))
+    for (const Value& block : dense->as_list())
+      experts.dense_blocks.push_back(block.as_integer(0, 100'000));
+  config.ignore({"norm_topk_prob"});
+  return experts;
+}
+
+TransformerShape read_qwen2_moe(HuggingFaceConfig& config) {
+  TransformerShape t = read_usual(config);
+  t.feed_forward = config.count("intermediate_size");
+  t.qkv_bias = config.flag_or("qkv_bias", true);
+  t.experts = read_qwen_experts(config, 60, 4);
+  t.experts->shared_width = config.count("shared_expert_intermediate_size");
+  t.experts->shared_gate = true;
+  t.tied = config.flag_or("tie_word_embeddings", false);
+  read_sliding(config, t);
+  if (!config.flag_or("use_sliding_window", false)) t.window = 0;
+  config.ignore({"max_window_layers"});
+  return t;
+}
+
+TransformerShape read_qwen3_moe(HuggingFaceConfig& config) {
+  TransformerShape t = read_usual(config);
+  t.feed_forward = config.count("intermediate_size");
+  t.head_norm = HeadNorm::each_head;
+  t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
+  t.experts = read_qwen_experts(config, 128, 8);
+  t.tied = config.flag_or("tie_word_embeddings", false);
+  read_sliding(config, t);
+  if (!config.flag_or("use_sliding_window", false)) t.window = 0;
+  config.ignore({"max_window_layers"});
+  return t;
+}
+
+/// Both generations: latent attention, fine-grained experts after the first dense blocks.
+TransformerShape read_deepseek(HuggingFaceConfig& config) {
+  TransformerShape t = read_usual(config);
+  t.feed_forward = config.count("intermediate_size");
+  t.latent = LatentAttention{.query_rank = config.count_or("q_lora_rank", 0),
+                             .key_rank = config.count("kv_lora_rank"),
+                             .plain_width = config.count("qk_nope_head_dim"),
+                             .rotated_width = config.count("qk_rope_head_dim"),
+                             .value_width = config.count("v_head_dim")};
+  t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
+  Experts experts{.count = config.count("n_routed_experts"),
+                  .active = config.count("num_experts_per_tok"),
+                  .width = config.count("moe_intermediate_size")};
+  experts.shared_width = config.count_or("n_shared_experts", 0, 0) * experts.width;
+  experts.first_dense = config.count_or("first_k_dense_replace", 0, 0);
+  if (const std::optional<Value> interval = config.field("moe_layer_freq");
+      interval && interval->as_integer(1, 100'000) != 1)
+    interval->fail("only moe_layer_freq: 1 is modelled");
+  t.experts = experts;
+  t.tied = config.flag_or("tie_word_embeddings", false);
+  if (config.count_or("num_nextn_predict_layers", 0, 0) > 0)
+    config.assume(
+        "num_nextn_predict_layers is left out, as transformers leaves it out; "
+        "multi_token_prediction: 1 beside hf adds it");
+  config.ignore({"n_group", "topk_group", "topk_method", "scoring_func", "norm_topk_prob",
+                 "routed_scaling_factor", "aux_loss_alpha", "seq_aux", "ep_size",
+                 "rope_interleave"});
+  return t;
+}
+
+TransformerShape read_gpt_oss(HuggingFaceConfig& config) {
+  TransformerShape t = read_usual(config);
+  t.feed_forward = config.count("intermediate_size");
+  t.head_width = config.count_or("head_dim", 64);
+  t.qkv_bias = t.output_bias = config.flag_or("attention_bias", true);
+  t.sinks = true;
+  t.experts = Experts{
+      .count = config.count_or("num_local_experts", 128),
+      .active = config.count_or("num_experts_per_tok", 4),
+      .width = t.feed_forward,
+      .biases = true};
+  t.tied = config.flag_or("tie_word_embeddings", false);
+  read_sliding(config, t);
+  if (t.sliding.empty())
+    for (std::int64_t i = 0; i < t.layers; ++i) t.sliding.push_back(i % 2 == 0);
+  config.ignore({"experts_per_token", "swiglu_limit", "initial_context_length"});
+  return t;
+}
+
+}  // namespace
+
+const std::vector<HuggingFaceFamily>& expert_families() {
+  static const std::vector<HuggingFaceFamily> kAll = {
+      {"mixtral", read_mixtral},     {"qwen2_moe", read_qwen2_moe},
+      {"qwen3_moe", read_qwen3_moe}, {"deepseek_v2", read_deepseek},
+      {"deepseek_v3", read_deepseek}, {"gpt_oss", read_gpt_oss}};
+  return kAll;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,242 @@
+// Layers of transformers that are several of PyTorch's operators each, as Hugging Face's
+// transformers (5.x) writes them.
+#include "model/tape/operators.hpp"
+#include "model/tape/play.hpp"
+
+namespace rehearse::tape {
+namespace {
+
+/// -x: nothing is saved.
+Tensor negate(Recorder& r, const Tensor& input) {
+  Tensor output = r.take(input.elements, input.type);
+  r.connect(output, {input}, [&r](const Gradients& gradients) -> Gradients {
+    return {r.take(gradients[0].elements, gradients[0].type)};
+  });
+  return output;
+}
+
+/// rotate_half: the second half, negated, before the first one.
+Tensor half_turned(Recorder& r, const Tensor& heads) {
+  const Tensor first = slice(r, heads, heads.elements / 2);
+  const Tensor second = slice(r, heads, heads.elements - heads.elements / 2);
+  return concatenate(r, {negate(r, second), first}, false);
+}
+
+/// Rows of a tensor in another order: the order is saved.
+Tensor gathered(Recorder& r, const Tensor& input, const Tensor& order, std::int64_t elements) {
+  Tensor output = r.take(elements, input.type);
+  r.connect(output, {input},
+            [&r, order, whole = input.elements, type = input.type](const Gradients&) -> Gradients {
+              return {r.take(whole, type)};
+            });
+  return output;
+}
+
+/// Both sides of a product with a weight per expert.
+Tensor grouped_product(Recorder& r, const Tensor& input, const Parameter& weights,
+                       std::int64_t elements) {
+  const Tensor weight = product_parameter(r, weights);
+  const Tensor x = lower(r, input);
+  Tensor output = r.take(elements, x.type);
+  r.connect(output, {x, weight},
+            [&r, x = x.detached(), w = weight.detached()](const Gradients&) -> Gradients {
+              Gradients results = {r.take(x.elements, x.type)};
+              results.push_back(r.take(w.elements, x.type));
+              return results;
+            });
+  return output;
+}
+
+/// A bias for each row's expert: gathered, then added.
+Tensor with_expert_bias(Recorder& r, const Tensor& product, const Parameter& bias,
+                        const Tensor& order) {
+  const Tensor chosen = gathered(r, parameter(r, bias), order, product.elements);
+  return add(r, product, chosen);
+}
+
+/// Sum of each token's rows.
+Tensor summed(Recorder& r, const Tensor& rows, std::int64_t elements) {
+  Tensor output = r.take(elements, rows.type);
+  r.connect(output, {rows},
+            [&r, wide = rows.elements, type = rows.type](const Gradients&) -> Gradients {
+              Tensor expanded = r.take(wide, type);
+              return {expanded};
+            });
+  return output;
+}
+
+}  // namespace
+
+Player::Value Player::rotate_shared(const Layer& layer) {
+  const Attention& o = layer.attention;
+  Value sides = values_.at(layer.input);
+  if (sides.size() == 1)
+    sides = split(recorder_, sides[0],
+                  {o.heads * o.head_width, o.kv_heads * o.head_width, o.kv_heads * o.head_width});
+  if (!rotary_.storage) {
+    const std::int64_t elements = layer.in.height * o.head_width;
+    rotary_ = recorder_.take(2 * elements, sides[0].type);  // cosines and sines, of one life
+  }
+  for (std::size_t i : {0, 1}) {
+    const Tensor& x = sides[i];
+    const Tensor cosine = multiply(recorder_, x, rotary_, x.elements);
+    const Tensor turned = half_turned(recorder_, x);
+    const Tensor sine = multiply(recorder_, turned, rotary_, x.elements);
+    sides[i] = add(recorder_, cosine, sine);
+  }
+  // torch.cat with what is not rotated (Phi-3, GPT-NeoX) leaves them head by head in memory.
+  if (o.fused) sides.push_back(rotary_);
+  return sides;
+}
+
+Tensor Player::gelu_new(const Layer& layer) {
+  Recorder& r = recorder_;
+  const Tensor& x = input(layer);
+  const Tensor half = scale(r, x);
+  const Tensor cube = unary_of_input(r, x);
+  const Tensor small = scale(r, cube);
+  const Tensor sum = add(r, x, small);
+  const Tensor inner = scale(r, sum);
+  const Tensor tanh = unary_of_output(r, inner);
+  const Tensor one = add_number(r, tanh);
+  return multiply(r, half, one);
+}
+
+Tensor Player::softcap(const Layer& layer) {
+  const Tensor divided = scale(recorder_, input(layer));
+  const Tensor tanh = unary_of_output(recorder_, divided);
+  return scale(recorder_, tanh);
+}
+
+Player::Value Player::head_norm(const Layer& layer) {
+  const Attention& o = layer.attention;
+  Value sides = values_.at(layer.input);
+  const std::int64_t tokens = recorder_.batch() * layer.in.positions();
+  const std::int64_t heads[] = {o.heads, o.kv_heads};
+  for (std::uint32_t i : {0U, 1U}) {
+    const std::int64_t width = layer.bias ? heads[i] * o.head_width : o.head_width;
+    sides[i] = rms_norm(recorder_, sides[i],
+                        {.scale = {layer.unit, layer.parameter + i, width},
+                         .channels = width,
+                         .positions = layer.bias ? tokens : tokens * heads[i]});
+  }
+  return sides;
+}
+
+// Of the low-rank keys: norm, product, one copy into keys; of the queries a rotated copy.
+Player::Value Player::latent_heads(const Layer& layer) {
+  Recorder& r = recorder_;
+  const Latent& o = layer.latent;
+  const std::int64_t tokens = r.batch() * layer.in.positions();
+  const std::vector<Tensor> parts = split(r, input(layer), {o.key_rank, o.rotated_width});
+  const Tensor normed =
+      rms_norm(r, parts[0],
+               {.scale = {layer.unit, layer.parameter, o.key_rank},
+                .channels = o.key_rank,
+                .positions = tokens});
+  const std::int64_t width = o.heads * (o.plain_width + o.value_width);
+  const Tensor both = linear(r, normed,
+                             {.weight = {layer.unit, layer.parameter + 1, o.key_rank * width},
+                              .out = tokens * width});
+  if (!rotary_.storage)
+    rotary_ = r.take(2 * layer.in.height * o.rotated_width, both.type);
+  const auto turn = [&](const Tensor& x) {
+    const Tensor cosine = multiply(r, x, rotary_, x.elements);
+    const Tensor turned = half_turned(r, x);
+    const Tensor sine = multiply(r, turned, rotary_, x.elements);
+    return add(r, cosine, sine);
+  };
+  const std::vector<Tensor> queries =
+      split(r, other(layer), {o.heads * o.plain_width, o.heads * o.rotated_width});
+  const Tensor turned_queries = turn(queries[1]);
+  const Tensor turned_key = turn(parts[1]);
+  const Tensor whole_queries = concatenate(r, {queries[0], turned_queries}, false);
+  const std::vector<Tensor> keys =
+      split(r, both, {o.heads * o.plain_width, o.heads * o.value_width});
+  Tensor whole_keys = r.take(tokens * o.heads * (o.plain_width + o.rotated_width), both.type);
+  r.connect(whole_keys, {keys[0], turned_key}, [](const Gradients& gradients) -> Gradients {
+    return {gradients[0], gradients[0]};
+  });
+  return {whole_queries, whole_keys, keys[1]};
+}
+
+namespace {
+
+struct Routing {
+  Tensor order, experts, weights;  ///< rows by expert
+};
+
+/// The router's softmax in fp32, the largest of each token, and rows sorted by expert.
+Routing route(Recorder& r, const Tensor& logits, std::int64_t rows) {
+  const Tensor wide = to(r, logits, Type::float32);
+  const Tensor shares = unary_of_output(r, wide);
+  const Tensor indices = r.take(rows, Type::int64);
+  const Tensor largest = gathered(r, shares, indices, rows);
+  const Tensor normed = multiply(r, largest, scale(r, largest));
+  Routing routing;
+  routing.experts = r.take(rows, Type::int64);
+  routing.order = r.take(rows, Type::int64);
+  routing.weights = gathered(r, normed, routing.order, rows);
+  return routing;
+}
+
+}  // namespace
+
+Tensor Player::experts(const Layer& layer) {
+  Recorder& r = recorder_;
+  const ExpertGroup& o = layer.experts;
+  const std::int64_t tokens = r.batch() * layer.in.positions();
+  const std::int64_t hidden = layer.in.channels;
+  const std::int64_t rows = tokens * o.active;
+  std::uint32_t next = layer.parameter;
+  const auto weight = [&](std::int64_t elements) { return Parameter{layer.unit, next++, elements}; };
+  const Tensor& x = input(layer);
+  LinearOptions router{.weight = weight(o.count * hidden), .out = tokens * o.count};
+  if (o.biases) router.bias = weight(o.count);
+  const Routing routing = route(r, linear(r, x, router), rows);
+  const auto product = [&](const Tensor& in, std::int64_t narrow, std::int64_t wide) {
+    const Parameter weights = weight(o.count * narrow * wide);
+    const Tensor out = grouped_product(r, in, weights, rows * wide);
+    if (!o.biases) return out;
+    return with_expert_bias(r, out, weight(o.count * wide), routing.experts);
+  };
+  Tensor activated;
+  {
+    const Tensor selected = gathered(r, x, routing.order, rows * hidden);
+    const std::vector<Tensor> halves = chunk(r, product(selected, hidden, 2 * o.width), 2);
+    const Tensor gate = unary_of_input(r, halves[0]);
+    activated = multiply(r, gate, halves[1]);
+  }
+  const Tensor out = product(activated, o.width, hidden);
+  activated = undefined();
+  const Tensor weighted = multiply(r, out, routing.weights);
+  const Tensor back = gathered(r, weighted, routing.order, rows * hidden);
+  return to(r, summed(r, back, tokens * hidden), x.type);
+}
+
+Tensor Player::gate(const Layer& layer) {
+  Recorder& r = recorder_;
+  const Tensor logit = linear(r, input(layer),
+                              {.weight = {layer.unit, layer.parameter, layer.in.channels},
+                               .out = r.batch() * layer.in.positions()});
+  return multiply(r, unary_of_output(r, logit), other(layer));
+}
+
+// Of a vision transformer: a copy behind the class's vector, and the sum with the table.
+Tensor Player::class_token(const Layer& layer) {
+  Recorder& r = recorder_;
+  const Tensor token = parameter(r, {layer.unit, 0, layer.out.channels});
+  Tensor joined = r.take(out(layer), input(layer).type);
+  r.connect(joined, {token, input(layer)},
+            [patches = input(layer).elements](const Gradients& gradients) -> Gradients {
+              Gradients results = {gradients[0], gradients[0].detached()};
+              results[0].broadcast = true;
+              results[1].elements = patches;
+              return results;
+            });
+  Tensor table = parameter(r, {layer.unit, 1, layer.out.elements()});
+  table.unbatched = r.batch() > 1;
+  return add(r, joined, table);
+}
+
+}  // namespace rehearse::tape

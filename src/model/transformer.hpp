@@ -1,0 +1,149 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/model.hpp"
+
+namespace rehearse {
+
+enum class NormKind : std::uint8_t { layer_norm, rms_norm };
+/// Where a block's norms stand: before each sublayer (GPT-2, Llama), after each sum (BERT), before
+/// each sublayer and after it (Gemma 2), or after each sublayer alone (OLMo 2).
+enum class NormPlace : std::uint8_t { before, after_sum, around, after };
+/// What tells positions apart. `relative`: a bias per bucket of distances and head, which the first
+/// block of each stack owns (T5).
+enum class PositionKind : std::uint8_t { none, rope, learned, alibi, relative };
+/// The function between the products of a feed-forward layer. `gelu_new` is GELU's tanh form
+/// written out operator by operator, as GPT-2 has it.
+enum class ActivationKind : std::uint8_t { gelu, gelu_new, relu, silu };
+/// Norms of queries and keys: none, of each head, or of all heads at once (OLMo 2).
+enum class HeadNorm : std::uint8_t { none, each_head, all_heads };
+/// What stands after the blocks.
+enum class HeadKind : std::uint8_t {
+  causal,   ///< each position's logits of the next token
+  masked,   ///< BERT's: a dense layer, GELU, a norm, logits with a bias; all positions
+  classes,  ///< the first token's (ViT)
+  none
+};
+
+/// Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434): low-rank queries, keys and
+/// values, and a part of each key that is rotated and shared by all heads.
+struct LatentAttention {
+  std::int64_t query_rank = 0;  ///< 0: queries are one product
+  std::int64_t key_rank = 512;
+  std::int64_t plain_width = 128;    ///< of a head's queries and keys, not rotated
+  std::int64_t rotated_width = 64;   ///< and rotated
+  std::int64_t value_width = 128;    ///< of a head's values
+};
+
+/// A mixture of experts in the place of a feed-forward layer.
+struct Experts {
+  std::int64_t count = 8;
+  std::int64_t active = 2;         ///< experts that a token passes
+  std::int64_t width = 0;          ///< of one expert
+  std::int64_t shared_width = 0;   ///< of the experts that every token passes, together; 0: none
+  bool shared_gate = false;        ///< the shared experts' output is scaled per token (Qwen 2)
+  bool biases = false;             ///< of the router and of each expert (GPT-OSS)
+  /// Blocks without experts: the first ones, all but each `interval`th, and those listed.
+  std::int64_t first_dense = 0;
+  std::int64_t interval = 1;
+  std::vector<std::int64_t> dense_blocks = {};
+  /// Tokens that an expert takes, over its fair share; 0: as many as come (dropless).
+  double capacity = 0;
+
+  bool at(std::int64_t block) const;
+};
+
+/// Any transformer, by its dimensions; names are Hugging Face's where they have one. Each built-in
+/// transformer, each config.json and each `transformer: {...}` of a scenario becomes one of these.
+struct TransformerShape {
+  std::string name = "transformer";
+  std::string family = "transformer";  ///< Hugging Face's model_type
+  std::string source = "given in the scenario";
+
+  std::string unit_prefix = "layers";  ///< of the blocks' names
+
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;     ///< fewer than `heads`: grouped queries
+  std::int64_t head_width = 0;
+  std::int64_t feed_forward = 0;
+  std::int64_t vocabulary = 0;
+  std::int64_t tokens = 2048;    ///< of a sequence where the scenario does not say
+  std::int64_t most_tokens = 0;  ///< 0: any
+
+  NormKind norm = NormKind::rms_norm;
+  NormPlace norm_place = NormPlace::before;
+  bool norm_bias = true;    ///< of layer norms
+  bool final_norm = true;
+  /// Norms of a block whose attention and feed-forward read the same input (Falcon, GPT-NeoX), one
+  /// or two; 0: one after the other.
+  int parallel_norms = 0;
+  HeadNorm head_norm = HeadNorm::none;
+
+  PositionKind position = PositionKind::rope;
+  std::int64_t position_rows = 0;  ///< of the learned table; 0: as many as tokens
+  std::int64_t buckets = 32;       ///< of `relative`
+  std::int64_t token_types = 0;    ///< rows of a table of segments (BERT); 0: none
+  bool embedding_norm = false;
+  bool embedding_scale = false;      ///< embeddings are multiplied by a number (Gemma)
+  std::int64_t embedding_width = 0;  ///< narrower than `hidden`, projected in and out (OPT 350M)
+
+  bool fused_qkv = false;      ///< one product
+  bool fused_gate = false;     ///< one product for gate and up
+  bool qkv_bias = false, output_bias = false;
+  bool sinks = false;          ///< a logit per head that takes attention up (GPT-OSS)
+  double softcap = 0;          ///< tanh of attention's logits (any number but 0), materialised
+  std::int64_t window = 0;     ///< tokens that a sliding layer sees; 0: no layer slides
+  /// Every how many layers one sees all tokens; 0: none does. Which of them: the last.
+  std::int64_t full_every = 0;
+  std::vector<bool> sliding = {};  ///< layer by layer, in the place of `full_every`
+  std::optional<LatentAttention> latent = std::nullopt;
+
+  ActivationKind activation = ActivationKind::silu;
+  bool gated = true;  ///< SwiGLU, GeGLU
+  bool feed_forward_bias = false;
+  std::optional<Experts> experts = std::nullopt;
+
+  HeadKind head = HeadKind::causal;
+  bool tied = false;          ///< the logits' weight is the embeddings'
+  bool head_bias = false;
+  double logits_softcap = 0;
+  double dropout = 0;         ///< only whether it is there matters
+  bool shared_rotary = true;  ///< cosines and sines are made once for all blocks (transformers)
+  /// Blocks of an encoder before those of the decoder, which attend to it (T5); 0: none.
+  std::int64_t encoder_layers = 0;
+  std::int64_t target_tokens = 0;  ///< of the decoder; 0: as the encoder's
+  /// Further blocks that predict tokens beyond the next one (DeepSeek-V3), each with a product of
+  /// two embeddings and norms of its own.
+  std::int64_t predicted_tokens = 0;
+
+  // Vision transformers: images in patches, and a token of their class.
+  std::int64_t image = 0;  ///< pixels per side; 0: tokens
+  std::int64_t patch = 16;
+  std::int64_t classes = 0;
+
+  bool causal() const { return head == HeadKind::causal; }
+  bool slides(std::int64_t block) const;
+  std::int64_t query_width() const { return heads * head_width; }
+  std::int64_t kv_width() const { return kv_heads * head_width; }
+};
+
+/// Builds it. Throws std::invalid_argument with a message for the user where the shape does not
+/// suit: a sequence beyond its table of positions.
+Model transformer_model(const TransformerShape& transformer, const ModelShape& shape);
+
+/// The same, and std::invalid_argument where the loss that is asked for is none of its head's.
+Model build_transformer(const TransformerShape& transformer, const ModelShape& shape);
+/// The dimensions of a built-in transformer; null for other networks.
+const TransformerShape* built_in_shape(const std::string& name);
+
+/// What contradicts itself in a shape: heads that groups of keys do not divide, more active experts
+/// than there are. Empty if nothing does.
+std::string contradiction(const TransformerShape& transformer);
+
+}  // namespace rehearse

@@ -1,0 +1,177 @@
+// The layers of transformers beyond GPT-2's and Llama's: latent attention, experts, images as
+// tokens.
+#include <algorithm>
+
+#include "model/layers.hpp"
+
+namespace rehearse {
+
+void Layers::latent_heads(const LatentAttention& latent, std::int64_t heads,
+                          const Activation& queries) {
+  const Activation input = current_;
+  const std::int64_t width = latent.plain_width + latent.value_width;
+  cast(true);
+  current_.channels = latent.key_rank;
+  parameter(latent.key_rank);
+  move(OperatorKind::normalization, 2 * current_.elements(), 5 * current_.elements(),
+       static_cast<double>(latent.key_rank));
+  cast(false);
+  parameter(latent.key_rank * heads * width);
+  product(latent.key_rank, heads * width, false);
+  // Rotation of the queries' and of the shared key's last channels; both sides are put together.
+  current_.channels = heads * (2 * (latent.plain_width + latent.rotated_width));
+  move(OperatorKind::elementwise, 3 * current_.elements(), 3 * current_.elements());
+  current_.channels += heads * latent.value_width;
+  current_.gradient = true;
+  record({.kind = LayerKind::latent_heads,
+          .other = queries.value,
+          .latent = {heads, latent.key_rank, latent.plain_width, latent.rotated_width,
+                     latent.value_width}},
+         input, 2);
+}
+
+void Layers::head_norm(const Attention& options, bool all_heads) {
+  const std::int64_t queries = options.heads * options.head_width;
+  const std::int64_t keys = options.kv_heads * options.head_width;
+  const Activation input = current_;
+  cast(true);
+  parameter(all_heads ? queries : options.head_width);
+  parameter(all_heads ? keys : options.head_width);
+  const double elements = static_cast<double>(queries + keys) * current_.positions();
+  move(OperatorKind::normalization, 2 * elements, 5 * elements);
+  cast(false);
+  record({.kind = LayerKind::head_norm, .bias = all_heads, .attention = options}, input, 2);
+}
+
+void Layers::cross_attention(const Attention& options, const Activation& queries) {
+  const Activation keys = current_;
+  current_ = queries;
+  if (options.flash) {
+    flash_attention(options);
+  } else {
+    materialised_attention(options);
+  }
+  current_.channels = options.heads * options.values();
+  record({.kind = LayerKind::cross_attention, .other = keys.value, .attention = options}, queries);
+}
+
+void Layers::router(const ExpertGroup& options) {
+  const double tokens = current_.positions();
+  const Activation input = current_;
+  cast(false);
+  parameter(options.count * current_.channels);
+  if (options.biases) parameter(options.count);
+  product(current_.channels, options.count, options.biases);
+  current_.channels = options.count;
+  cast(true);
+  move(OperatorKind::normalization, 2 * current_.elements(), 3 * current_.elements());
+  const double chosen = tokens * static_cast<double>(options.active);
+  move(OperatorKind::elementwise, current_.elements() + 4 * chosen, current_.elements() + chosen);
+  current_ = input;
+  cast(false);
+}
+
+namespace {
+
+struct GroupedProduct {
+  double rows = 0;  ///< pairs of a token and an expert, per sample
+  std::int64_t in = 0, out = 0, experts = 1;
+};
+
+/// One product per expert over the rows that it was sent.
+Operator grouped(const GroupedProduct& sizes) {
+  const double weights = static_cast<double>(sizes.in) * static_cast<double>(sizes.out);
+  const double flops = 2 * sizes.rows * weights;
+  const double elements = sizes.rows * static_cast<double>(sizes.in + sizes.out);
+  return {.kind = OperatorKind::matmul,
+          .forward_flops = flops,
+          .backward_flops = 2 * flops,
+          .forward_elements = elements,
+          .backward_elements = 2 * elements,
+          .parameter_elements = weights * static_cast<double>(sizes.experts)};
+}
+
+}  // namespace
+
+void Layers::experts(const ExpertGroup& options) {
+  const Activation input = current_;
+  const std::int64_t hidden = input.channels;
+  router(options);
+  const double rows = current_.positions() * static_cast<double>(options.active) *
+                      std::max(1.0, options.capacity);
+  const double wide = rows * static_cast<double>(options.width);
+  const double narrow = rows * static_cast<double>(hidden);
+  const std::size_t before = last().tensors.size();
+  parameter(options.count * 2 * options.width * hidden);
+  if (options.biases) parameter(options.count * 2 * options.width);
+  parameter(options.count * hidden * options.width);
+  if (options.biases) parameter(options.count * hidden);
+  std::int64_t owned = 0;
+  for (std::size_t i = before; i < last().tensors.size(); ++i) owned += last().tensors[i];
+  last().idle_parameters += owned / options.count * (options.count - options.active);
+  move(OperatorKind::elementwise, 2 * narrow, 2 * narrow);  // gathered by expert
+  append(grouped({rows, hidden, 2 * options.width, options.count}));
+  move(OperatorKind::elementwise, 5 * wide, 8 * wide);  // SiLU and the product
+  append(grouped({rows, options.width, hidden, options.count}));
+  move(OperatorKind::elementwise, 6 * narrow, 6 * narrow);  // weighted, put back, summed
+  current_ = input;
+  current_.wide = false;
+  current_.gradient = true;
+  record({.kind = LayerKind::experts, .experts = options}, input,
+         options.biases ? std::size_t{6} : std::size_t{3});
+}
+
+void Layers::gate(const Activation& gated) {
+  const Activation input = current_;
+  cast(false);
+  parameter(input.channels);
+  product(input.channels, 1, false);
+  current_ = gated;
+  const double elements = gated.elements();
+  move(OperatorKind::elementwise, 2 * elements, 4 * elements);
+  record({.kind = LayerKind::gate, .other = gated.value}, input, 1);
+}
+
+void Layers::shared_embedding(std::int64_t rows) {
+  const Activation input = current_;
+  current_.wide = true;
+  const double elements = current_.elements();
+  move(OperatorKind::embedding, 2 * elements, 3 * elements,
+       static_cast<double>(rows * current_.channels));
+  current_.gradient = true;
+  record({.kind = LayerKind::embedding, .embedding = {.rows = rows}}, input);
+}
+
+void Layers::beside(const Activation& left) {
+  const Activation right = current_;
+  current_.channels += left.channels;
+  move(OperatorKind::elementwise, 2 * current_.elements(), 2 * current_.elements());
+  record({.kind = LayerKind::concatenate, .other = left.value}, right);
+}
+
+void Layers::repeat_linear(std::int64_t channels) {
+  const Activation input = current_;
+  cast(false);
+  product(current_.channels, channels, false);
+  current_.channels = channels;
+  record({.kind = LayerKind::linear,
+          .unit = static_cast<std::uint32_t>(units_.size() - 1),
+          .parameter = static_cast<std::uint32_t>(last().tensors.size() - 1),
+          .channels = {channels}},
+         input);
+}
+
+void Layers::class_token() {
+  const Activation input = current_;
+  current_.height = current_.height * current_.width + 1;
+  current_.width = 1;
+  current_.channels_last = true;
+  const double elements = current_.elements();
+  move(OperatorKind::elementwise, 2 * elements, elements);  // torch.cat
+  move(OperatorKind::elementwise, 3 * elements, 2 * elements);
+  record({.kind = LayerKind::class_token,
+          .unit = static_cast<std::uint32_t>(units_.size() - 1)},
+         input);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,162 @@
+// Hugging Face's config.json: parameters against transformers' own count, and what is refused.
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/data_folder.hpp"
+#include "model/architecture.hpp"
+#include "model/hugging_face.hpp"
+#include "model/memory_tape.hpp"
+
+namespace rehearse {
+namespace {
+
+const std::filesystem::path& tests_folder() {
+  static const std::filesystem::path kFolder = data_folder() / "tests" / "model";
+  return kFolder;
+}
+
+struct Count {
+  std::string name;
+  std::int64_t parameters = 0, idle = 0;
+};
+
+/// transformers' counts (tests/model/count_with_transformers).
+std::vector<Count> counts() {
+  std::ifstream file(tests_folder() / "counts.txt");
+  std::vector<Count> all;
+  for (Count one; file >> one.name >> one.parameters >> one.idle;) all.push_back(one);
+  return all;
+}
+
+Model read(const std::string& name, const ModelShape& shape = {}) {
+  const auto file = tests_folder() / "configs" / (name + ".json");
+  return build_transformer(read_hugging_face(file).shape, shape);
+}
+
+BOOST_AUTO_TEST_CASE(parameters_are_those_that_transformers_counts) {
+  const std::vector<Count> all = counts();
+  BOOST_TEST(all.size() == 59);
+  for (const Count& one : all) {
+    const Model model = read(one.name);
+    BOOST_TEST(model.parameters() == one.parameters, one.name);
+    BOOST_TEST(model.parameters() - model.active_parameters() == one.idle, one.name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(built_in_networks_are_their_published_configs) {
+  const std::vector<std::pair<std::string, std::string>> pairs = {
+      {"llama_3_8b", "Llama-3.1-8B"},       {"llama_3_70b", "Llama-3.1-70B"},
+      {"llama_3_405b", "Llama-3.1-405B"},   {"mistral_7b", "Mistral-7B-v0.1"},
+      {"mixtral_8x7b", "Mixtral-8x7B-v0.1"}, {"mixtral_8x22b", "Mixtral-8x22B-v0.1"},
+      {"qwen2_5_7b", "Qwen2.5-7B"},         {"qwen2_5_72b", "Qwen2.5-72B"},
+      {"qwen3_8b", "Qwen3-8B"},             {"qwen3_32b", "Qwen3-32B"},
+      {"qwen3_30b_a3b", "Qwen3-30B-A3B"},   {"qwen3_235b_a22b", "Qwen3-235B-A22B"},
+      {"deepseek_v3", "DeepSeek-V3"},       {"gpt_oss_120b", "gpt-oss-120b"},
+      {"t5_11b", "t5-11b"},                 {"vit_l_16", "vit-large-patch16-224"},
+      {"vit_h_14", "vit-huge-patch14-224"}, {"gpt2_medium", "gpt2-medium"},
+      {"gpt2_large", "gpt2-large"}};
+  for (const auto& [name, config] : pairs) {
+    const Model built_in = build_architecture(name, {});
+    BOOST_TEST(built_in.parameters() == read(config).parameters(), name);
+    BOOST_TEST(built_in.active_parameters() == read(config).active_parameters(), name);
+  }
+}
+
+/// Products of one token: 2 FLOPs per weight that it passes, without the embedding.
+BOOST_AUTO_TEST_CASE(forward_flops_are_two_per_active_weight_and_the_attention) {
+  const double hidden = 4096, layers = 32, tokens = 512;
+  const Model model = read("Mixtral-8x7B-v0.1", {.sequence = 512});
+  const double norms = 65 * hidden;
+  const auto weights = static_cast<double>(model.active_parameters()) - norms - 32000 * hidden;
+  const double expected = tokens * (2 * weights + 4 * layers * hidden * tokens);
+  BOOST_TEST(std::abs(model.forward_flops() / expected - 1) < 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(a_sliding_window_bounds_the_pairs_of_attention) {
+  const double all = read("Mistral-7B-v0.1", {.sequence = 8192}).forward_flops();
+  const double half = read("Mistral-7B-v0.1", {.sequence = 4096}).forward_flops();
+  // Linear beyond the window: 4096 tokens each see 4096.
+  BOOST_TEST(std::abs(all / (2 * half) - 1) < 1e-12);
+}
+
+/// Every family's tape plays to its end: each tensor that is taken but for gradients of parameters
+/// is given back.
+BOOST_AUTO_TEST_CASE(every_familys_tape_gives_back_what_it_takes) {
+  for (const std::string name :
+       {"Llama-3.2-1B", "Mistral-7B-v0.1", "Mixtral-8x7B-v0.1", "Qwen2.5-0.5B", "Qwen1.5-MoE-A2.7B",
+        "Qwen3-0.6B", "Qwen3-30B-A3B", "gemma-2b", "gemma-2-2b", "gemma-3-1b", "Phi-3-mini-4k",
+        "gpt2", "pythia-160m", "opt-125m", "opt-350m", "bloom-560m", "falcon-7b", "mpt-7b",
+        "OLMo-2-1124-7B", "DeepSeek-V2-Lite", "DeepSeek-V3", "gpt-oss-20b", "bert-base-uncased",
+        "roberta-base", "t5-base", "vit-base-patch16-224"}) {
+    const bool image = name.starts_with("vit");
+    const Model model = read(name, {.sequence = image ? 0 : 64});
+    for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::bf16_pure}) {
+      const MemoryTape tape = memory_tape(model, {.precision = precision, .batch = 2});
+      std::vector<int> held(tape.tensors.size(), 0);
+      const auto play = [&](const std::vector<TapeEvent>& events) {
+        for (const TapeEvent& event : events) held[event.tensor] += event.takes ? 1 : -1;
+      };
+      for (const UnitTape& unit : tape.units) play(unit.forward);
+      for (auto unit = tape.units.rbegin(); unit != tape.units.rend(); ++unit)
+        play(unit->backward);
+      std::size_t gradients = 0;
+      for (std::size_t i = 0; i < held.size(); ++i) {
+        const bool stays = tape.tensors[i].role == TensorRole::parameter_gradient;
+        gradients += stays ? 1 : 0;
+        BOOST_REQUIRE_MESSAGE(held[i] == (stays ? 1 : 0), name << ", tensor " << i);
+      }
+      std::size_t parameters = 0;
+      for (const Unit& unit : model.units) parameters += unit.tensors.size();
+      BOOST_TEST(gradients == parameters, name);
+    }
+  }
+}
+
+std::string refusal(const std::string& text) {
+  const auto file = std::filesystem::temp_directory_path() /
+                    ("rehearse_config_" + std::to_string(getpid()) + ".json");
+  std::ofstream(file) << text;
+  std::string message = "accepted";
+  try {
+    read_hugging_face(file);
+  } catch (const InputError& error) {
+    message = error.what();
+    message.erase(0, message.find(".json:") + 6);
+  }
+  std::filesystem::remove(file);
+  return message;
+}
+
+const std::string kLlama =
+    "\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 128, "
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"vocab_size\": 100";
+
+BOOST_AUTO_TEST_CASE(what_might_change_shapes_is_never_ignored) {
+  BOOST_TEST(refusal("{" + kLlama + "}") == "accepted");
+  const std::string unknown = refusal("{" + kLlama + ", \"num_memory_blocks\": 3}");
+  BOOST_TEST(unknown.starts_with(
+                 "1:139: error: num_memory_blocks: no field of llama that is known here: it might "
+                 "change shapes\n"),
+             unknown);
+  const std::string family = refusal("{\"model_type\": \"lama\"}");
+  BOOST_TEST(family.starts_with("1:16: error: model_type: no family \"lama\"\n"), family);
+  BOOST_TEST(family.find("did you mean \"llama\"?") != std::string::npos, family);
+}
+
+BOOST_AUTO_TEST_CASE(a_missing_or_impossible_field_is_named) {
+  BOOST_TEST(refusal("{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_head\": 4}")
+                 .starts_with("1:1: error: the key \"n_layer\" is missing"));
+  const std::string zero = refusal("{" + kLlama + ", \"head_dim\": 0}");
+  BOOST_TEST(zero.find("head_dim") != std::string::npos, zero);
+  const std::string groups = refusal("{" + kLlama + ", \"num_key_value_heads\": 3}");
+  BOOST_TEST(groups.find("4 attention heads are no multiple of 3 key-value heads") !=
+                 std::string::npos,
+             groups);
+}
+
+}  // namespace
+}  // namespace rehearse
