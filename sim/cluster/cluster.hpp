@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -28,6 +29,8 @@ struct KernelShares {
   std::string relative{};
 };
 
+struct KernelCurves;
+
 /// A GPU's datasheet: dense rates, no sparsity.
 struct Gpu {
   std::string name;
@@ -41,6 +44,10 @@ struct Gpu {
   std::optional<Watts> tdp{};
   /// Nothing: not known of this GPU.
   std::optional<KernelShares> kernels{};
+  /// What was fitted of its kernels, or of those of the relative that `kernels` names; null: none.
+  std::shared_ptr<const KernelCurves> curves{};
+  /// Streaming multiprocessors (of AMD: compute units); nothing: as many as `curves` are of.
+  std::optional<int> sms{};
 
   /// Peak rate of matrix products under a precision.
   FlopsPerSecond matrix_peak(Precision precision) const;

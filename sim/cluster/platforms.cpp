@@ -46,11 +46,17 @@ std::vector<std::string> gpu_names() {
   return names;
 }
 
+std::shared_ptr<const KernelCurves> known_curves(const std::string& name) {
+  const std::filesystem::path file = platforms_folder() / "kernels" / (name + ".yaml");
+  return std::filesystem::is_regular_file(file) ? read_kernel_curves(file) : nullptr;
+}
+
 Gpu known_gpu(const std::string& name) {
   const std::shared_ptr<const Document> document = gpu_document();
   Map gpus = document->root().as_map();
   Gpu gpu = read_gpu(gpus.require(name));
   gpu.name = name;
+  if (const auto own = known_curves(name)) gpu.curves = own;
   const std::filesystem::path profiles = compute_profiles_folder() / name;
   if (gpu.profiles.empty() && std::filesystem::is_directory(profiles)) {
     gpu.profiles = profiles.string();

@@ -162,7 +162,11 @@ Gpu read_gpu(const Value& value) {
   if (const std::optional<Value> tdp = map.optional("tdp")) gpu.tdp = read_watts(*tdp);
   const std::optional<Value> profiles = map.optional("profiles");
   if (profiles) gpu.profiles = read_compute_profiles_folder(*profiles);
-  if (const auto kernels = map.optional("kernels")) gpu.kernels = read_kernel_shares(*kernels);
+  if (const auto kernels = map.optional("kernels")) {
+    gpu.kernels = read_kernel_shares(*kernels);
+    if (!gpu.kernels->relative.empty()) gpu.curves = known_curves(gpu.kernels->relative);
+  }
+  if (const auto sms = map.optional("sms")) gpu.sms = static_cast<int>(sms->as_integer(1, 10000));
   map.finish();
   return gpu;
 }

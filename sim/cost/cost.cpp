@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "cost/kernel_model.hpp"
 #include "cost/kernel_shares.hpp"
 #include "cost/peak.hpp"
 #include "cost/profiled.hpp"
@@ -62,6 +63,30 @@ std::string roofline_assumption(const Model& model, const Gpu& gpu, Precision pr
       percent(shares.depthwise), format(gpu.fp32), shares_line(gpu));
 }
 
+/// What the fits of this GPU's kernels say of a step like this; empty: nothing is fitted.
+std::string curves_assumption(const Model& model, const Gpu& gpu, Precision precision,
+                              const AnalyticEfficiency& asked) {
+  const KernelModel kernels(gpu, precision);
+  if (!gpu.curves || asked.matrix || !kernels.knows_products()) return "";
+  const KernelCurves& curves = *gpu.curves;
+  const double sms = gpu.sms ? *gpu.sms : curves.sms;
+  std::string text = fmt::format(
+      "kernels: fitted to measured ones of {} ({}; platforms/kernels); products in whole waves of "
+      "tiles on {} multiprocessors, in 16 bits at {} of that under lasting load ({})",
+      curves.gpu, curves.date, sms, percent(curves.sustained), curves.sustained_source);
+  for (const KernelError& error : curves.errors) {
+    if (error.family == "gemm tensor" && error.unseen == "shape, training-size") {
+      text += fmt::format("; {:.0f} such products that the fit had not seen are {} off in the mean",
+                          error.points, percent(error.mean));
+    }
+  }
+  if (model.has_operator(OperatorKind::attention) && kernels.knows_attention()) {
+    text += fmt::format("; attention by {}",
+                        attention_kernel_names()[static_cast<std::size_t>(asked.attention_kernel)]);
+  }
+  return text + "; the shares below are of what no fit says";
+}
+
 std::string optimizer_assumption(const Optimizer& optimizer, const ReachedShares& shares) {
   std::string kernels = "NVIDIA apex's fused kernels";
   if (has_fused_option(optimizer.kind)) {
@@ -92,6 +117,8 @@ std::vector<std::string> assumptions(const Model& model, const Gpu& gpu, Precisi
                                      const AnalyticEfficiency& efficiency) {
   std::vector<std::string> lines;
   if (!times_are_given(model)) {
+    std::string fitted = curves_assumption(model, gpu, precision, efficiency);
+    if (!fitted.empty()) lines.push_back(std::move(fitted));
     lines.push_back(roofline_assumption(model, gpu, precision,
                                         reached_shares(gpu, efficiency)));
     lines.emplace_back("workspace: no kernel needs memory beyond its activations");
@@ -115,6 +142,23 @@ Seconds units_time(const StepCosts& costs) {
   return sum;
 }
 
+/// The host runs ahead of the GPU where every unit takes the GPU longer than its launches: then
+/// they are never waited for. Elsewhere the schedule plays them.
+void add_launches(StepCosts& costs, const Model& model, Seconds launch) {
+  std::vector<Seconds> launches;
+  bool binds = false;
+  for (std::size_t i = 0; i < model.units.size(); ++i) {
+    launches.push_back(static_cast<double>(model.units[i].operators.size()) * launch);
+    const UnitCost& unit = costs.units[i];
+    binds = binds || launches[i] > std::min(unit.forward, unit.backward);
+  }
+  if (!binds) return;
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    if (model.units[i].forward) continue;  // given: so is what its launches take
+    costs.units[i].forward_launch = costs.units[i].backward_launch = launches[i];
+  }
+}
+
 StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision, double batch,
                          const AnalyticEfficiency& efficiency) {
   const Roofline roofline(gpu, precision, efficiency);
@@ -130,6 +174,7 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
   costs.provenance = times_are_given(model) ? Provenance::given : Provenance::analytic;
   costs.origin = to_string(costs.provenance);
   if (costs.provenance == Provenance::analytic) {
+    add_launches(costs, model, efficiency.host_launch.value_or(kHostLaunch));
     costs.uncertainty = analytic_error(gpu, efficiency);
     costs.outside.push_back(not_measured(model, gpu, precision));
     if (!gpu.kernels || !gpu.kernels->relative.empty()) {

@@ -62,6 +62,11 @@ Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer);
 /// Kernels that one step launches over all `tensors`.
 double optimizer_kernels(const Optimizer& optimizer, std::size_t tensors);
 
+/// What computes fused attention: a version of the library FlashAttention (PyTorch's own is the
+/// second), or its first form in Triton.
+enum class AttentionKernel { flash1, flash2, flash3, triton };
+const std::vector<std::string>& attention_kernel_names();  ///< in the order of AttentionKernel
+
 /// Shares of the datasheet's peaks that a scenario states itself (run.efficiency), for every GPU;
 /// what is empty is the GPU's own (Gpu::kernels). kernel_shares.hpp puts them together.
 struct AnalyticEfficiency {
@@ -70,11 +75,22 @@ struct AnalyticEfficiency {
   std::optional<double> attention = std::nullopt;
   std::optional<double> memory = std::nullopt;  ///< of the bandwidth, all kernels
   std::optional<Seconds> kernel_launch = std::nullopt;
+  AttentionKernel attention_kernel = AttentionKernel::flash2;
+  /// CPU time that eager mode takes to launch an operator; a step is never shorter than its
+  /// launches. Nothing: kHostLaunch. 0: CUDA graphs.
+  std::optional<Seconds> host_launch = std::nullopt;
 };
+
+/// What PyTorch's eager mode takes on a CPU for an operator and its autograd node: a call with its
+/// kernel, one at a time, takes 26 us on an A100 between two events (sitar-lab/NeuSight), of which
+/// two thirds are the events and the kernel. An order of magnitude.
+inline constexpr Seconds kHostLaunch{8e-6};
 
 /// Half-width of the 90 % interval of ln(time) of a step that the roofline computes with shares
 /// measured on that GPU (tests/published/check holds it against rows that no share was fitted to).
 inline constexpr double kAnalyticError = 0.3;
+/// The same where curves were fitted to that GPU's kernels.
+inline constexpr double kCurvesError = 0.25;
 /// What is added where the shares are those of a relative: power limits move the reached peak of
 /// cards of one chip by up to 30 %.
 inline constexpr double kRelativeError = 0.26;

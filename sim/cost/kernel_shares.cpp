@@ -49,8 +49,8 @@ ReachedShares reached_shares(const Gpu& gpu, const AnalyticEfficiency& asked) {
 double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked) {
   if (is_stated(asked)) return kAnalyticError;
   if (!gpu.kernels) return std::hypot(kAnalyticError, kUnknownKernelsError);
-  return gpu.kernels->relative.empty() ? kAnalyticError
-                                       : std::hypot(kAnalyticError, kRelativeError);
+  if (!gpu.kernels->relative.empty()) return std::hypot(kAnalyticError, kRelativeError);
+  return gpu.curves ? kCurvesError : kAnalyticError;
 }
 
 std::string shares_line(const Gpu& gpu) {

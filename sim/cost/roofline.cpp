@@ -21,6 +21,12 @@ bool has_cast_weights(OperatorKind kind) {
 
 Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency& efficiency)
     : precision_(precision),
+      kernels_(gpu, precision),
+      products_stated_(efficiency.matrix.has_value()),
+      attention_stated_(efficiency.attention.has_value()),
+      memory_stated_(efficiency.memory.has_value()),
+      attention_kernel_(efficiency.attention_kernel),
+      bandwidth_(gpu.memory_bandwidth),
       shares_(reached_shares(gpu, efficiency)),
       converts_layout_(convolves_on_tensor_cores(gpu, precision)),
       matrix_(gpu.matrix_peak(precision) *
@@ -40,10 +46,85 @@ Seconds Roofline::time(const Operator& op, double batch, Direction direction) co
   if (flops == 0 && elements == 0) return Seconds(0);
   if (op.kind == OperatorKind::cast) return cast_time(op, batch * elements);
   if (op.kind == OperatorKind::layout && !converts_layout_) return Seconds(0);
+  if (const auto known = kernel_time(op, batch, direction)) return *known + weight_cast_time(op);
   const Bytes bytes = batch * elements * element(op) + parameter_bytes(op, direction);
   const Seconds arithmetic = Flops(batch * flops) / rate(op.kind);
-  const Seconds traffic = op.kind == OperatorKind::matmul ? bytes / operands_ : moved(bytes);
+  const Seconds traffic = op.kind == OperatorKind::matmul
+                              ? bytes / operands_
+                              : bytes / reached_memory(op, direction == Direction::backward);
   return shares_.launch + std::max(arithmetic, traffic) + weight_cast_time(op);
+}
+
+BytesPerSecond Roofline::reached_memory(const Operator& op, bool backward) const {
+  check(memory_.value() > 0, "a GPU without a memory bandwidth has no roofline");
+  const auto share = memory_stated_ ? std::nullopt
+                                    : kernels_.memory_share(op, element(op), backward);
+  return share ? bandwidth_ * *share : memory_;
+}
+
+std::optional<Seconds> Roofline::kernel_time(const Operator& op, double batch,
+                                             Direction direction) const {
+  const bool has_product = op.product.columns > 0 && !products_stated_;
+  const bool fused = op.heads.heads > 0 && !attention_stated_;
+  if (op.kind == OperatorKind::attention && fused && kernels_.knows_attention()) {
+    const AttentionSize size = {batch,
+                                op.tokens,
+                                static_cast<double>(op.heads.heads),
+                                static_cast<double>(op.heads.kv_heads),
+                                static_cast<double>(op.heads.head_width),
+                                op.heads.causal};
+    return kernels_.attention(size, direction == Direction::backward, attention_kernel_);
+  }
+  if (op.kind == OperatorKind::matmul && has_product && kernels_.knows_products()) {
+    return product_time(op, batch, direction);
+  }
+  if (op.kind == OperatorKind::attention && has_product && !attention_stated_ &&
+      kernels_.knows_products()) {
+    return products_of_heads(op, batch, direction);
+  }
+  if (op.kind == OperatorKind::convolution && has_product && kernels_.knows_convolutions()) {
+    return convolution_time(op, batch, direction);
+  }
+  return std::nullopt;
+}
+
+/// Backward makes the weight's gradient, and the input's where something needs it.
+Seconds Roofline::product_time(const Operator& op, double batch, Direction direction) const {
+  const auto& [rows, columns, inner, products, window, stride] = op.product;
+  if (direction == Direction::forward) {
+    return kernels_.product({batch * rows, columns, inner}, KernelModel::Role::forward);
+  }
+  Seconds time = kernels_.product({columns, inner, batch * rows},
+                                  KernelModel::Role::weight_gradient);
+  if (op.backward_flops > 1.5 * op.forward_flops) {
+    time += kernels_.product({batch * rows, inner, columns}, KernelModel::Role::input_gradient);
+  }
+  return time;
+}
+
+Seconds Roofline::products_of_heads(const Operator& op, double batch, Direction direction) const {
+  const auto& [rows, columns, inner, products, window, stride] = op.product;
+  const double heads = batch * products;
+  const auto role = KernelModel::Role::forward;
+  if (direction == Direction::forward) return kernels_.product({rows, columns, inner, heads}, role);
+  return kernels_.product({rows, inner, columns, heads}, role) +
+         kernels_.product({inner, columns, rows, heads}, role);
+}
+
+Seconds Roofline::convolution_time(const Operator& op, double batch, Direction direction) const {
+  const auto& [rows, columns, inner, groups, window, stride] = op.product;
+  const Bytes moved = batch * op.forward_elements * element(op) +
+                      parameter_bytes(op, Direction::forward);
+  if (direction == Direction::forward) {
+    return kernels_.convolution({batch * rows, columns, inner, groups}, moved);
+  }
+  Seconds time = kernels_.convolution({columns, inner, batch * rows, groups}, moved);
+  if (op.backward_flops > 1.5 * op.forward_flops) {
+    const ProductSize input = {batch * rows * stride, inner / window, columns * window / stride,
+                               groups};
+    time += kernels_.convolution(input, moved);
+  }
+  return time;
 }
 
 Seconds Roofline::time(const Unit& unit, double batch, Direction direction) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cost/cost.hpp"
+#include "cost/kernel_model.hpp"
 #include "cost/kernel_shares.hpp"
 
 namespace rehearse {
@@ -30,13 +31,23 @@ class Roofline {
 
  private:
   FlopsPerSecond rate(OperatorKind kind) const;
+  /// What the kernel model says of it; nothing: it says nothing.
+  std::optional<Seconds> kernel_time(const Operator& op, double batch, Direction direction) const;
+  Seconds product_time(const Operator& op, double batch, Direction direction) const;
+  Seconds convolution_time(const Operator& op, double batch, Direction direction) const;
+  Seconds products_of_heads(const Operator& op, double batch, Direction direction) const;
   Bytes element(const Operator& op) const;
+  BytesPerSecond reached_memory(const Operator& op, bool backward) const;
   Bytes parameter_bytes(const Operator& op, Direction direction) const;
   Seconds cast_time(const Operator& op, double elements) const;
   Seconds cast_time(double elements) const;
   Seconds weight_cast_time(const Operator& op) const;
 
   Precision precision_;
+  KernelModel kernels_;
+  bool products_stated_, attention_stated_, memory_stated_;
+  AttentionKernel attention_kernel_;
+  BytesPerSecond bandwidth_;
   ReachedShares shares_;
   bool converts_layout_;
   FlopsPerSecond matrix_, convolution_, attention_, depthwise_, vector_;

@@ -97,7 +97,8 @@ std::vector<KeySection> cluster_keys() {
         {"profiles", "text (folder)", "(platforms/profiles/compute/NAME)",
          "Compute profiles of this GPU."},
         {"kernels", "a name of `list gpus` or map", "(general shares)",
-         "What kernels reach of the peaks; a name: as of that GPU."}}},
+         "What kernels reach of the peaks; a name: as of that GPU."},
+        {"sms", "integer >= 1", "-", "Multiprocessors, where a relative's kernels are taken."}}},
 
       {"cluster.node.gpu.kernels.", "What kernels reach", "public kernel tables",
        "sim/cluster/read_kernels.cpp",

@@ -31,7 +31,13 @@ void Layers::convolution(const Convolution& options) {
           .backward_flops = gradients * flops,
           .forward_elements = elements,
           .backward_elements = gradients * elements,
-          .parameter_elements = static_cast<double>(weights)});
+          .parameter_elements = static_cast<double>(weights),
+          .product = {.rows = current_.positions(),
+                      .columns = static_cast<double>(options.channels / options.groups),
+                      .inner = static_cast<double>(weights / options.channels),
+                      .products = static_cast<double>(options.groups),
+                      .window = static_cast<double>(options.kernel * options.kernel),
+                      .stride = static_cast<double>(options.stride * options.stride)}});
   // cuDNN's tensor-core kernels want NHWC: what they read and write is converted, forward x and y,
   // backward dy and dx for one gradient and x and dy for the other.
   if (!input.channels_last && !depthwise && input.positions() > 1) {

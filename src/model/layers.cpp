@@ -55,7 +55,10 @@ void Layers::product(std::int64_t in, std::int64_t out, bool bias) {
           .backward_flops = gradients * flops,
           .forward_elements = elements,
           .backward_elements = gradients * elements,
-          .parameter_elements = weights});
+          .parameter_elements = weights,
+          .product = {.rows = current_.positions(),
+                      .columns = static_cast<double>(out),
+                      .inner = static_cast<double>(in)}});
   // cuBLAS adds the bias in its epilogue; its gradient is a sum over dy, a kernel of its own.
   if (bias) {
     append({.kind = OperatorKind::elementwise,
@@ -104,6 +107,7 @@ void Layers::norm(int parameters_per_channel, LayerKind kind) {
   // parameters' gradients read x and dy once more.
   move(OperatorKind::normalization, 2 * elements, 5 * elements,
        static_cast<double>(parameters_per_channel * current_.channels));
+  last().operators.back().by_row = true;
   record({.kind = kind, .bias = parameters_per_channel == 2}, input,
          static_cast<std::size_t>(parameters_per_channel));
   current_.channels_last = true;  // it norms the channels: of an image it permutes them to the end
@@ -165,6 +169,7 @@ void Layers::cross_entropy(Loss loss) {
   // Backward reads what log-softmax put out, fills nll's gradient and reads both to write its own.
   move(OperatorKind::loss, 2 * elements, 4 * elements);
   last().operators.back().always_fp32 = converts;
+  last().operators.back().by_row = true;
   record({.kind = LayerKind::cross_entropy, .loss = loss}, current_);
 }
 

@@ -66,6 +66,16 @@ enum class OperatorKind {
   layout
 };
 
+/// The matrix product that an operator is, of one sample: `rows` x `inner` by `inner` x `columns`;
+/// of a convolution the one that it amounts to. A batch has more rows, or where `products` says how
+/// many a sample has (attention's heads) more products. No columns: not known.
+struct ProductShape {
+  double rows = 0, columns = 0, inner = 0;
+  double products = 0;
+  /// Of a convolution: its kernel's positions, and the input's over the output's.
+  double window = 1, stride = 1;
+};
+
 /// One kernel-sized piece of a unit's forward pass, per sample of the batch.
 struct Operator {
   OperatorKind kind = OperatorKind::elementwise;
@@ -85,6 +95,11 @@ struct Operator {
   bool wide = false;
   /// Its activations are fp32 in any precision, as the model's code asks.
   bool always_fp32 = false;
+  /// It reduces rows (layer norm, softmax, loss) in one kernel.
+  bool by_row = false;
+  ProductShape product = {};  ///< of matmul, convolution and attention that is not fused
+  Attention heads = {.heads = 0};  ///< of fused attention; no heads: not known
+  double tokens = 0;               ///< of fused attention
 };
 
 /// A group of layers that is timed, sharded and bucketed together.

@@ -52,6 +52,11 @@ double seen_pairs(const Attention& options, double queries) {
   return queries * keys;
 }
 
+/// The form that fused kernels were measured in.
+bool is_square(const Attention& options) {
+  return options.keys == 0 && options.window == 0 && options.values() == options.head_width;
+}
+
 }  // namespace
 
 void Layers::flash_attention(const Attention& options) {
@@ -66,14 +71,16 @@ void Layers::flash_attention(const Attention& options) {
           .forward_flops = flops,
           .backward_flops = 2 * flops,
           .forward_elements = current_.elements() + output,
-          .backward_elements = 2 * current_.elements() + 2 * output});
+          .backward_elements = 2 * current_.elements() + 2 * output,
+          .heads = is_square(options) ? options : Attention{.heads = 0},
+          .tokens = tokens});
 }
 
 void Layers::materialised_attention(const Attention& options) {
   const double tokens = current_.positions();
   const std::int64_t keys = options.keys > 0 ? options.keys : current_.height;
   const double pairs = tokens * static_cast<double>(keys * options.heads);
-  const auto product = [&](std::int64_t width) {
+  const auto append_product = [&](std::int64_t width, double columns, double inner) {
     const auto query = tokens * static_cast<double>(options.heads * width);
     const auto key = static_cast<double>(keys * options.kv_heads * width);
     const double flops = 2 * static_cast<double>(keys) * query;
@@ -81,9 +88,14 @@ void Layers::materialised_attention(const Attention& options) {
             .forward_flops = flops,
             .backward_flops = 2 * flops,
             .forward_elements = query + key + pairs,
-            .backward_elements = 2 * (query + key + pairs)});
+            .backward_elements = 2 * (query + key + pairs),
+            .product = {.rows = tokens,
+                        .columns = columns,
+                        .inner = inner,
+                        .products = static_cast<double>(options.heads)}});
   };
-  product(options.head_width);  // scores
+  const auto width = static_cast<double>(options.head_width);
+  append_product(options.head_width, static_cast<double>(keys), width);  // scores
   Activation probabilities{.channels = options.heads, .height = current_.height, .width = keys};
   const Activation qkv = current_;
   current_ = probabilities;
@@ -92,10 +104,12 @@ void Layers::materialised_attention(const Attention& options) {
   if (options.biased || options.trained_bias > 0) move(OperatorKind::elementwise, 3 * pairs, pairs);
   cast(true);
   move(OperatorKind::normalization, 2 * pairs, 3 * pairs);  // softmax
+  last().operators.back().by_row = true;
   if (options.dropout) count_dropout();
   cast(false);
   current_ = qkv;
-  product(options.values());  // probabilities times values
+  const auto values = static_cast<double>(options.values());
+  append_product(options.values(), values, static_cast<double>(keys));  // probabilities times values
 }
 
 void Layers::swiglu() {

@@ -43,7 +43,7 @@ const char* const kMachine =
     "usd_per_hour: {on_demand: 9, spot: 3}, ";
 const char* const kGpu =
     "gpu: {name: X, fp32: 30TFLOPs, tf32: 60TFLOPs, fp16: 90TFLOPs, bf16: 90TFLOPs, memory: 24GiB, "
-    "memory_bandwidth: 900GBps, source: me, tdp: 300W, profiles: /, kernels: {matrix: 0.7, "
+    "memory_bandwidth: 900GBps, source: me, tdp: 300W, sms: 60, profiles: /, kernels: {matrix: 0.7, "
     "matrix_fp32: 0.7, matrix_memory: 0.7, attention: 0.3, memory: 0.8, launch: 3us, source: me}}";
 
 std::string machine(const std::string& fabric, const std::string& more = "") {
@@ -67,7 +67,8 @@ std::vector<std::vector<std::string>> more_options() {
        "{cv: 0.1}}, replications: {precision: 0.1, at_least: 1, at_most: 9}, stragglers: [{rank: 0, "
        "slowdown: 1.1, delay: 1ms}], speed_spread: 0.01, overlap_slowdown: 1.1, set_to_none: true}"},
       {"run={jitter: {exponential: {cv: 0.5}}, replications: 3, efficiency: {matrix: 0.5, depthwise: "
-       "0.5, attention: 0.5, memory: 0.5, kernel_launch: 3us}}"},
+       "0.5, attention: 0.5, memory: 0.5, kernel_launch: 3us, host_launch: 5us, "
+       "attention_kernel: flash1}}"},
       {"run={jitter: {exponential: {}}, replications: {precision: 0.1}, fidelity: auto}"},
       {"run={jitter: none}"},
       {built_in + "sequence: 128, flash_attention: false, loss: huggingface, precision: bf16, costs: "
@@ -299,6 +300,7 @@ class Corpus {
     const std::string folder = path.parent_path().filename();
     if (path.filename() == "gpus.yaml") return "gpu.";
     if (folder == "platforms") return "cluster.";
+    if (folder == "kernels") return std::nullopt;  // of platforms/kernels/fit, told in its README
     if (folder == "comm") return "comm_profile/";
     if (path.parent_path().parent_path().filename() == "compute") return "compute_profile/";
     if (path.parent_path().filename() == "validation") return "cases/";

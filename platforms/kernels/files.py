@@ -1,0 +1,109 @@
+"""Writes what was fitted."""
+import closed_forms as forms
+from common import ERRORS, HERE, SAMPLES
+
+
+LETTERS = (
+    "A ai-dynamo/aiconfigurator, D baidu-research/DeepBench, E eth-easl/sailor, F Dao-AILab/flash-attention, N sitar-lab/NeuSight, "
+    "S MooreThreads/SimuMax, V microsoft/vidur; README.md"
+)
+
+def numbers(curve, names, digits=4):
+    return ", ".join(
+        (
+            f"{name}: {value:.{digits}g}us"
+            if name in ("launch", "split")
+            else f"{name}: {value:.{digits}g}"
+        )
+        for name, value in zip(names, curve)
+    )
+
+def product_line(curve, source):
+    names = ("launch", "share", "traffic", "prologue", "small_tiles", "sharpness", "split")
+    return "{" + numbers(curve, names) + f', source: "{source}"}}'
+
+def attention_line(width, forward, backward, source):
+    names = ("launch", "share", "keys", "traffic", "tail")
+    return f'  - {{width: {width}, source: "{source}",\n     forward: {{{numbers(forward, names)}}},\n     backward: {{{numbers(backward, names)}}}}}'
+
+def error_lines(gpus):
+    lines = []
+    for row in ERRORS:
+        if row["gpu"] in gpus and "as " not in row["held_out"]:
+            values = ", ".join(
+                f"{key}: {row[key]:.3f}" for key in ("mean", "median", "p90", "bias")
+            )
+            lines.append(
+                f"  - {{family: \"{row['family']}\", of: {row['gpu']}, unseen: \"{row['held_out']}\", points: {row['points']}, {values}, source: {row['source']}}}"
+            )
+    return lines
+
+def write(
+    date,
+    gpu,
+    sms,
+    products,
+    attention,
+    sustained,
+    gradients,
+    convolution_numbers,
+    memory,
+    errors_of,
+    residual=None,
+):
+    share, prologue, small = convolution_numbers
+    lines = [
+        f"# Kernels on {gpu}: made by platforms/kernels/fit from data/*.csv, {date}.",
+        "# README.md says what the numbers mean.",
+        f"# Sources: {LETTERS}",
+        f"gpu: {gpu}",
+        f"date: {date}",
+        f"sms: {sms}",
+        f'sustained: {{share: {sustained[0]:.3f}, source: "{sustained[1]}"}}',
+        "products:",
+    ]
+    lines += [
+        f"  {format}: {product_line(curve, source)}" for format, (curve, source) in products.items()
+    ]
+    lines += [
+        f"gradients: {{input: {gradients['NN']:.3f}, weight: {gradients['NT']:.3f}, source: S}}"
+    ]
+    if residual is not None:
+        lines.append(
+            "residual:  # ln(time) added at log2 m = 4, 6 .. 16, n = 6 .. 16, k = 6 .. 16; k runs fastest"
+        )
+        side = forms.knots("n") * forms.knots("k")
+        for i in range(forms.knots("m")):
+            row = ", ".join(
+                f"{value:.3f}".replace("-0.000", "0").replace("0.000", "0")
+                for value in residual[i * side : (i + 1) * side]
+            )
+            lines.append(
+                ("  [" if i == 0 else "   ") + row + ("]" if i == forms.knots("m") - 1 else ",")
+            )
+    if attention:
+        lines += ["attention:"] + attention
+    lines.append(
+        f"convolution: {{share: {share:.3f}, prologue: {prologue:.1f}, small_tiles: {small:.3f}, source: D}}"
+    )
+    lines.append(
+        "memory: {"
+        + ", ".join(f"{key}: {value:.3f}" for key, value in memory[0].items())
+        + f', source: "{memory[1]}"}}'
+    )
+    lines += [
+        "errors:  # of points that the fit had not seen: five folds by shape, or a GPU left out"
+    ] + error_lines(errors_of)
+    (HERE / f"{gpu}.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_tables():
+    with open(HERE / "errors.csv", "w", encoding="utf-8") as file:
+        file.write("gpu,family,held_out,points,mean,median,p90,bias,source\n")
+        for row in ERRORS:
+            values = ",".join(f"{row[key]:.4f}" for key in ("mean", "median", "p90", "bias"))
+            names = f'{row["gpu"]},"{row["family"]}","{row["held_out"]}"'
+            file.write(f"{names},{row['points']},{values},{row['source']}\n")
+    with open(HERE / "samples.csv", "w", encoding="utf-8") as file:
+        file.write("gpu,family,a,b,c,d,e,f,seconds\n")
+        file.writelines(",".join(row) + "\n" for row in SAMPLES)

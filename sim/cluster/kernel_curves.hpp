@@ -1,0 +1,71 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/quantity.hpp"
+
+namespace rehearse {
+
+/// What a GPU's matrix products take, as fitted by platforms/kernels/fit: a launch and, of the best
+/// tile and split, whole waves of tiles over the multiprocessors beside the operands' bytes.
+struct ProductCurve {
+  Seconds launch;
+  double share = 0;        ///< of the peak, in large tiles
+  double traffic = 0;      ///< of the memory bandwidth
+  double prologue = 0;     ///< of each tile, in elements of the inner dimension
+  double small_tiles = 0;  ///< what each halving of a tile's area adds to its time per FLOP
+  double sharpness = 1;    ///< how sharply work and traffic exclude each other
+  Seconds split;           ///< of dividing the inner dimension among blocks
+  std::string source{};
+};
+
+/// Fused attention one way: blocks of 128 queries over the multiprocessors.
+struct AttentionPass {
+  Seconds launch;
+  double share = 0;    ///< of the peak
+  double keys = 0;     ///< that a block's start and end are worth
+  double traffic = 0;  ///< of the memory bandwidth
+  double tail = 0;     ///< how much of the longest block the last ones wait, if causal
+};
+struct AttentionCurve {
+  double width = 0;  ///< of a head
+  AttentionPass forward, backward;
+  std::string source{};
+};
+
+/// How far a fit was off at points that it had not seen: |predicted / measured - 1|.
+struct KernelError {
+  std::string family, of, unseen, source;
+  double points = 0, mean = 0, median = 0, p90 = 0, bias = 0;
+};
+
+/// The residual's knots: log2 of rows, columns and inner dimension, every second.
+inline constexpr int kResidualRows = 7, kResidualColumns = 6, kResidualInner = 6;
+inline constexpr std::size_t kResidualKnots = kResidualRows * kResidualColumns * kResidualInner;
+
+/// What was fitted of kernels on one GPU (platforms/kernels/NAME.yaml).
+struct KernelCurves {
+  std::string gpu, date;
+  double sms = 0;  ///< streaming multiprocessors
+  /// What frameworks reach of the products of serving benchmarks: clocks under lasting load, other
+  /// libraries.
+  double sustained = 1;
+  std::string sustained_source;
+  /// By format: "tensor" (16 bits), "tf32", "fp32".
+  std::map<std::string, ProductCurve> products;
+  /// Shares beside the forward product's: of the input's gradient and of the weight's.
+  double input_gradient = 1, weight_gradient = 1;
+  std::vector<double> residual;  ///< ln(time) added to 16-bit products; empty: not known
+  std::vector<AttentionCurve> attention;  ///< by width; empty: not known
+  /// A convolution on tensor cores beside a product: its share over the product's.
+  double convolution = 1, convolution_prologue = 0, convolution_small_tiles = 0;
+  /// Shares of the memory bandwidth that kernels reach which make each element alone, and those
+  /// that reduce rows (norms, softmax, losses); in 16 bits, and in fp32.
+  double pointwise = 0, rows = 0, rows_backward = 0, wide_pointwise = 0, wide_rows = 0;
+  std::vector<KernelError> errors;
+};
+
+}  // namespace rehearse

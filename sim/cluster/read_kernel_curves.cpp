@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include "cluster/kernel_curves.hpp"
+#include "cluster/parts.hpp"
+
+namespace rehearse {
+namespace {
+
+std::string source_of(Map& map) { return map.require("source").as_string(); }
+
+ProductCurve read_product(const Value& value) {
+  Map map = value.as_map();
+  ProductCurve curve{.launch = map.require("launch").as_seconds(),
+                     .share = map.require("share").as_positive_number(),
+                     .traffic = map.require("traffic").as_positive_number(),
+                     .prologue = map.require("prologue").as_non_negative_number(),
+                     .small_tiles = map.require("small_tiles").as_non_negative_number(),
+                     .sharpness = map.require("sharpness").as_positive_number(),
+                     .split = map.require("split").as_seconds(),
+                     .source = source_of(map)};
+  map.finish();
+  return curve;
+}
+
+AttentionPass read_pass(const Value& value) {
+  Map map = value.as_map();
+  AttentionPass pass{.launch = map.require("launch").as_seconds(),
+                     .share = map.require("share").as_positive_number(),
+                     .keys = map.require("keys").as_non_negative_number(),
+                     .traffic = map.require("traffic").as_positive_number(),
+                     .tail = map.require("tail").as_non_negative_number()};
+  map.finish();
+  return pass;
+}
+
+AttentionCurve read_attention(const Value& value) {
+  Map map = value.as_map();
+  AttentionCurve curve{.width = map.require("width").as_positive_number(),
+                       .forward = read_pass(map.require("forward")),
+                       .backward = read_pass(map.require("backward")),
+                       .source = source_of(map)};
+  map.finish();
+  return curve;
+}
+
+std::vector<double> read_residual(const Value& value) {
+  std::vector<double> knots;
+  for (const Value& knot : value.as_list()) knots.push_back(knot.as_number());
+  if (knots.size() != kResidualKnots) {
+    value.fail(fmt::format("expected {} knots; got {}", kResidualKnots, knots.size()));
+  }
+  return knots;
+}
+
+KernelError read_error(const Value& value) {
+  Map map = value.as_map();
+  KernelError error{.family = map.require("family").as_string(),
+                    .of = map.require("of").as_string(),
+                    .unseen = map.require("unseen").as_string(),
+                    .source = source_of(map),
+                    .points = map.require("points").as_positive_number(),
+                    .mean = map.require("mean").as_non_negative_number(),
+                    .median = map.require("median").as_non_negative_number(),
+                    .p90 = map.require("p90").as_non_negative_number(),
+                    .bias = map.require("bias").as_number()};
+  map.finish();
+  return error;
+}
+
+void read_factors(Map& map, KernelCurves& curves) {
+  Map sustained = map.require("sustained").as_map();
+  curves.sustained = sustained.require("share").as_positive_number();
+  curves.sustained_source = source_of(sustained);
+  sustained.finish();
+  Map gradients = map.require("gradients").as_map();
+  curves.input_gradient = gradients.require("input").as_positive_number();
+  curves.weight_gradient = gradients.require("weight").as_positive_number();
+  source_of(gradients);
+  gradients.finish();
+  Map convolution = map.require("convolution").as_map();
+  curves.convolution = convolution.require("share").as_positive_number();
+  curves.convolution_prologue = convolution.require("prologue").as_non_negative_number();
+  curves.convolution_small_tiles = convolution.require("small_tiles").as_non_negative_number();
+  source_of(convolution);
+  convolution.finish();
+  Map memory = map.require("memory").as_map();
+  curves.pointwise = memory.require("pointwise").as_positive_number();
+  curves.rows = memory.require("rows").as_positive_number();
+  curves.rows_backward = memory.require("rows_backward").as_positive_number();
+  curves.wide_pointwise = memory.require("wide_pointwise").as_positive_number();
+  curves.wide_rows = memory.require("wide_rows").as_positive_number();
+  source_of(memory);
+  memory.finish();
+}
+
+}  // namespace
+
+std::shared_ptr<const KernelCurves> read_kernel_curves(const std::filesystem::path& file) {
+  const std::shared_ptr<const Document> document = Document::load(file);
+  Map map = document->root().as_map();
+  KernelCurves curves;
+  curves.gpu = map.require("gpu").as_string();
+  curves.date = map.require("date").as_string();
+  curves.sms = map.require("sms").as_positive_number();
+  Map products = map.require("products").as_map();
+  for (const std::string& format : products.keys()) {
+    curves.products.emplace(format, read_product(products.require(format)));
+  }
+  products.finish();
+  if (const auto residual = map.optional("residual")) curves.residual = read_residual(*residual);
+  if (const auto attention = map.optional("attention")) {
+    for (const Value& one : attention->as_list()) curves.attention.push_back(read_attention(one));
+  }
+  read_factors(map, curves);
+  for (const Value& error : map.require("errors").as_list()) {
+    curves.errors.push_back(read_error(error));
+  }
+  map.finish();
+  return std::make_shared<const KernelCurves>(std::move(curves));
+}
+
+}  // namespace rehearse

@@ -1,0 +1,171 @@
+// The closed forms of kernels: what the fit says of them, what they say of the tables, what must
+// hold of any.
+#include "cost/kernel_model.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+namespace rehearse {
+namespace {
+
+using Row = std::vector<std::string>;
+
+std::vector<Row> rows_of(const std::string& name) {
+  std::ifstream file(platforms_folder() / "kernels" / name);
+  std::vector<Row> rows;
+  std::string line;
+  std::getline(file, line);  // the columns' names
+  while (std::getline(file, line)) {
+    Row row;
+    std::istringstream cells(line);
+    for (std::string cell; std::getline(cells, cell, ',');) row.push_back(cell);
+    rows.push_back(row);
+  }
+  BOOST_TEST_REQUIRE(!rows.empty());
+  return rows;
+}
+
+KernelDevice device_of(const Gpu& gpu) {
+  return {gpu.bf16.value(), gpu.memory_bandwidth.value(), gpu.curves->sms};
+}
+
+Bytes operands(const ProductSize& size) {
+  return Bytes(2 * size.batch *
+               (size.rows * size.inner + size.inner * size.columns + size.rows * size.columns));
+}
+
+Seconds product_of(const Gpu& gpu, const ProductSize& size) {
+  const Seconds time =
+      product_time(gpu.curves->products.at("tensor"), device_of(gpu), size, operands(size));
+  return time * std::exp(residual(*gpu.curves, size));
+}
+
+double number(const Row& row, std::size_t column) { return std::stod(row.at(column)); }
+
+BOOST_AUTO_TEST_CASE(predictions_are_those_of_the_fit) {
+  int products = 0, attentions = 0;
+  for (const Row& row : rows_of("samples.csv")) {
+    const Gpu gpu = known_gpu(row.at(0));
+    Seconds time;
+    if (row.at(1) == "gemm") {
+      time = product_of(gpu, {number(row, 2), number(row, 3), number(row, 4)});
+      ++products;
+    } else {
+      const double width = std::stod(row.at(1).substr(std::string("attention ").size()));
+      const std::vector<AttentionCurve>& curves = gpu.curves->attention;
+      const auto curve = std::find_if(curves.begin(), curves.end(), [&](const AttentionCurve& one) {
+        return one.width == width;
+      });
+      BOOST_TEST_REQUIRE((curve != curves.end()));
+      time = attention_time(curve->forward, device_of(gpu),
+                            {number(row, 3), number(row, 4), number(row, 5), number(row, 6), width,
+                             number(row, 2) > 0},
+                            false);
+      ++attentions;
+    }
+    BOOST_TEST(std::abs(time.value() / number(row, 8) - 1) < 1e-6,
+               row.at(0) << " " << row.at(1) << ": " << time.value() << ", not " << row.at(8));
+  }
+  BOOST_TEST(products >= 200);
+  BOOST_TEST(attentions >= 100);
+}
+
+BOOST_AUTO_TEST_CASE(products_of_the_tables_are_within_the_stated_errors) {
+  std::map<std::string, std::vector<double>> errors;
+  std::map<std::string, Gpu> gpus;
+  for (const Row& row : rows_of("data/gemm_bf16.csv")) {
+    const ProductSize size{number(row, 1), number(row, 2), number(row, 3)};
+    if (size.rows < 1024 || size.columns < 512 || size.inner < 512) continue;
+    const Gpu& gpu = gpus.try_emplace(row.at(0), known_gpu(row.at(0))).first->second;
+    errors[row.at(0)].push_back(
+        std::abs(product_of(gpu, size).value() / (number(row, 4) * 1e-6) - 1));
+  }
+  BOOST_TEST(errors.size() == 5);
+  for (const auto& [name, all] : errors) {
+    double sum = 0;
+    for (const double error : all) sum += error;
+    const auto& stated = gpus.at(name).curves->errors;
+    const auto unseen = std::find_if(stated.begin(), stated.end(), [](const KernelError& error) {
+      return error.family == "gemm tensor" && error.unseen == "shape, training-size";
+    });
+    BOOST_TEST_REQUIRE((unseen != stated.end()));
+    const double mean = sum / static_cast<double>(all.size());
+    BOOST_TEST(mean <= unseen->mean, name << ": " << mean << " over " << unseen->mean);
+    BOOST_TEST(unseen->mean <= 0.075, name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_large_product_takes_its_share_of_the_peak) {
+  // 4 waves of 256 x 128 tiles on 2 multiprocessors, no prologue: FLOPs over the share's rate.
+  const ProductCurve curve{.launch = Seconds(1e-6),
+                           .share = 0.5,
+                           .traffic = 1,
+                           .sharpness = 8,
+                           .split = Seconds(1)};
+  const KernelDevice device{1e12, 1e15, 2};
+  const ProductSize size{1024, 256, 4096};
+  const double expected = 1e-6 + 2.0 * 1024 * 256 * 4096 / 0.5e12;
+  BOOST_TEST(std::abs(product_time(curve, device, size, Bytes(1)).value() / expected - 1) < 1e-9);
+  // One row more takes more waves: of 64 x 32 tiles 68 for 64.
+  BOOST_TEST(product_time(curve, device, {1025, 256, 4096}, Bytes(1)).value() >
+             1.05 * (expected - 1e-6));
+}
+
+BOOST_AUTO_TEST_CASE(nothing_gets_faster_by_being_larger) {
+  for (const char* name : {"A100-SXM-80", "H100-SXM", "B200", "V100-SXM2-16", "T4"}) {
+    const Gpu gpu = known_gpu(name);
+    const ProductCurve& curve = gpu.curves->products.at("tensor");
+    const KernelDevice device = device_of(gpu);
+    for (const double m : {16., 100., 1000., 5000., 40000.}) {
+      for (const double n : {64., 777., 4096.}) {
+        for (const double k : {64., 1000., 8192.}) {
+          const ProductSize size{m, n, k};
+          const Seconds time = product_time(curve, device, size, operands(size));
+          for (const ProductSize& larger : {ProductSize{m * 1.3, n, k}, ProductSize{m, n * 1.3, k},
+                                            ProductSize{m, n, k * 1.3}, ProductSize{m, n, k, 2}}) {
+            BOOST_TEST((product_time(curve, device, larger, operands(larger)) >= time));
+          }
+          BOOST_TEST((product_time(curve, device, size, 2.0 * operands(size)) >= time));
+        }
+      }
+    }
+    for (const AttentionCurve& one : gpu.curves->attention) {
+      for (const bool causal : {false, true}) {
+        Seconds before;
+        for (double tokens = 128; tokens <= 65536; tokens *= 2) {
+          const AttentionSize size{4, tokens, 16, 16, one.width, causal};
+          const Seconds time = attention_time(one.backward, device, size, true);
+          BOOST_TEST((time >= before));
+          BOOST_TEST((time > attention_time(one.forward, device, size, false)));
+          before = time;
+        }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(causal_attention_of_long_sequences_is_half_the_work) {
+  const Gpu gpu = known_gpu("A100-SXM-80");
+  const KernelModel kernels(gpu, Precision::bf16);
+  AttentionSize size{8, 16384, 16, 16, 128, true};
+  const Seconds causal = kernels.attention(size, false, AttentionKernel::flash2);
+  size.causal = false;
+  const double ratio = causal / kernels.attention(size, false, AttentionKernel::flash2);
+  BOOST_TEST((ratio > 0.48 && ratio < 0.56), ratio);
+  BOOST_TEST((kernels.attention(size, true, AttentionKernel::triton) >
+              1.7 * kernels.attention(size, true, AttentionKernel::flash2)));
+}
+
+BOOST_AUTO_TEST_CASE(the_same_chip_has_the_same_curves_and_a_relative_lends_them) {
+  BOOST_TEST(known_gpu("A100-SXM-40").curves->products.at("tensor").share ==
+             known_gpu("A100-SXM-80").curves->products.at("tensor").share);
+  BOOST_TEST(known_gpu("H200-SXM").curves->gpu == "H100-SXM");
+  BOOST_TEST((known_gpu("generic").curves == nullptr));
+  BOOST_TEST(!KernelModel(known_gpu("generic"), Precision::bf16).knows_products());
+}
+
+}  // namespace
+}  // namespace rehearse
