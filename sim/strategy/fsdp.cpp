@@ -38,18 +38,32 @@ class FreeEvents {
   std::deque<Freed> events_;
 };
 
+/// What a conversion of so many elements moves: nothing where both are of one size.
+Bytes converted(double elements, Bytes from, Bytes to) {
+  return from == to ? Bytes(0) : elements * (from + to);
+}
+
 // FSDP's hooks run on the host before a FlatParameter's first unit, either way; and autograd copies
-// the gradients of its parts, of the type that it computed with, into one flat tensor. One GPU
-// alone is trained without FSDP.
+// the gradients of its parts, of the type that it computed with, into one flat tensor. Under
+// MixedPrecision each share is converted before it is gathered, and whole gradients before they are
+// reduced (_flat_param.py: _use_low_precision_shard; _runtime_utils.py: _post_backward_hook).
+// One GPU alone is trained without FSDP.
 StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
-                        const Fsdp& options, const Job& job) {
-  const Bytes element = job.cluster.gpu_count() == 1
-                            ? Bytes(0)
-                            : parameter_element(computes_in(options, job.precision));
+                        const Fsdp& options, const Job& job, std::int64_t shards) {
+  const bool alone = job.cluster.gpu_count() == 1;
+  const Precision computes = computes_in(options, job.precision);
+  const Bytes stored = parameter_element(job.precision);
+  const Bytes gathered = parameter_element(computes);
+  const Bytes reduced = parameter_element(options.reduce_dtype.value_or(computes));
   for (const FlatParameter& run : runs) {
     costs.units[run.first].forward_launch += options.host_overhead;
     costs.units[run.last].backward_launch += options.host_overhead;
-    costs.units[run.first].backward += costs.copy_time(2 * FsdpMemory::whole(run, element));
+    if (alone) continue;
+    const auto elements = static_cast<double>(run.elements);
+    const Bytes share = converted(elements / static_cast<double>(shards), stored, gathered);
+    costs.units[run.first].forward += costs.copy_time(share);
+    costs.units[run.first].backward += costs.copy_time(
+        share + 2 * FsdpMemory::whole(run, gathered) + converted(elements, gathered, reduced));
   }
   return costs;
 }
@@ -63,7 +77,7 @@ class FsdpProgram {
         node_(group.node),
         shards_(static_cast<double>(shards)),
         runs_(wrap(job.model, options, shards)),
-        costs_(with_overhead(costs, runs_, options, job)),
+        costs_(with_overhead(costs, runs_, options, job, shards)),
         builder_(group.name, costs_, job, computes_in(options, job.precision)),
         memory_(builder_, options, runs_, shards),
         nccl_(builder_.lane("nccl", LaneKind::communication)) {
