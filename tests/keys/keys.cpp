@@ -544,6 +544,8 @@ BOOST_AUTO_TEST_CASE(every_literal_of_a_reader_is_a_key_and_every_key_is_a_liter
   for (const char* folder : {"src", "sim"}) {
     for (const auto& entry : fs::recursive_directory_iterator(data_folder() / folder)) {
       if (entry.path().extension() != ".cpp") continue;
+      // Nobody writes these files: platforms/kernels/fit does, and its README explains them.
+      if (entry.path().filename() == "read_kernel_curves.cpp") continue;
       const std::string text = text_of(entry.path());
       if (text.find("Map ") == std::string::npos && text.find("Map&") == std::string::npos) continue;
       for (std::sregex_iterator i(text.begin(), text.end(), call), end; i != end; ++i)
