@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "base/error.hpp"
 #include "cli/commands.hpp"
+#include "config/document.hpp"
 #include "model/architecture.hpp"
 #include "model/hugging_face.hpp"
 #include "model/memory_tape.hpp"
@@ -18,12 +20,22 @@ struct Network {
   std::vector<std::string> assumptions;
 };
 
+[[noreturn]] void fail_as_unknown(const std::string& name) {
+  const std::string near = nearest(name, architecture_names());
+  throw InputError(fmt::format("rehearse: error: no built-in network and no file \"{}\"\nremedy: {}",
+                               name,
+                               near.empty() ? "`rehearse list models` names those that are built in"
+                                            : fmt::format("did you mean \"{}\"?", near)));
+}
+
 Network read_network(const ModelCommand& command) {
   const auto& names = architecture_names();
   const ModelShape shape{.image = command.image, .sequence = command.sequence};
   const std::string name = command.model.string();
   try {
     if (std::ranges::find(names, name) != names.end()) return {build_architecture(name, shape), {}};
+    std::error_code ignored;
+    if (!std::filesystem::exists(command.model, ignored)) fail_as_unknown(name);
     HuggingFaceModel read = read_hugging_face(command.model);
     Model model = build_transformer(read.shape, shape);
     if (command.sequence == 0 && command.image == 0)

@@ -44,15 +44,16 @@ std::vector<HuggingFaceFamily> families() {
 }
 
 std::filesystem::path config_file(const std::filesystem::path& path) {
-  return std::filesystem::is_directory(path) ? path / "config.json" : path;
+  std::error_code ignored;  // a name that is too long is no folder
+  return std::filesystem::is_directory(path, ignored) ? path / "config.json" : path;
 }
 
 std::string name_of(const std::filesystem::path& file, HuggingFaceConfig& config) {
   const std::string name = config.text_or("_name_or_path", "");
   if (!name.empty()) return name;
   if (file.stem() != "config") return file.stem().string();
-  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
-  return folder.filename().string();
+  const std::filesystem::path whole = std::filesystem::absolute(file).lexically_normal();
+  return whole.parent_path().filename().string();
 }
 
 TransformerShape read_family(HuggingFaceConfig& config) {

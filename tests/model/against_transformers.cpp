@@ -59,5 +59,23 @@ BOOST_AUTO_TEST_CASE(saved_tensors_are_autograds) {
   }
 }
 
+/// A further block, a norm, a product of two and as many logits as the head has.
+BOOST_AUTO_TEST_CASE(predicted_tokens_keep_a_block_and_logits_more) {
+  for (const bool tied : {false, true}) {
+    TransformerShape t = {.name = "small", .layers = 2, .hidden = 64, .heads = 4, .kv_heads = 2,
+                          .head_width = 16, .feed_forward = 128, .vocabulary = 100};
+    t.tied = tied;
+    const auto kept_by = [&](std::int64_t predicted) {
+      t.predicted_tokens = predicted;
+      return kept(memory_tape(build_transformer(t, {.sequence = kTokens}),
+                              {.precision = Precision::fp32, .batch = kBatch}));
+    };
+    const double none = kept_by(0), one = kept_by(1), two = kept_by(2);
+    const double logits = 4.0 * kBatch * kTokens * static_cast<double>(t.vocabulary);
+    BOOST_TEST(one - none > logits);
+    BOOST_TEST(two - one == one - none);
+  }
+}
+
 }  // namespace
 }  // namespace rehearse

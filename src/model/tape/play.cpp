@@ -55,13 +55,18 @@ void Player::play_unit(std::uint32_t number) {
   const std::vector<Layer>& layers = model_.units[number].layers;
   const std::uint32_t entered = values_.rbegin()->first;
   std::set<std::uint32_t> held = {entered};
-  const auto release = [&] {
-    for (const std::uint32_t value : held)
-      if (!is_read_after(value, number)) values_.erase(value);
+  const Layer* const end = layers.data() + layers.size();
+  // But for what a layer from `next` on reads.
+  const auto release = [&](const Layer* next) {
+    for (const std::uint32_t value : held) {
+      const auto last = last_readers_.find(value);
+      const bool read_here = last != last_readers_.end() && last->second >= next && last->second < end;
+      if (!read_here && !is_read_after(value, number)) values_.erase(value);
+    }
     held.clear();
   };
   for (const Layer& layer : layers) {
-    if (layer.kind == LayerKind::cross_entropy) release();  // the loss is computed outside of it
+    if (layer.kind == LayerKind::cross_entropy) release(&layer);  // it is computed outside of it
     Value made = run(layer);
     for (const std::uint32_t read : {layer.input, layer.other}) {
       if (last_readers_.at(read) == &layer && held.count(read) == 0) values_.erase(read);
@@ -69,7 +74,7 @@ void Player::play_unit(std::uint32_t number) {
     values_[layer.output] = std::move(made);
     if (layer.releases) {
       held.erase(entered);
-      release();
+      release(&layer + 1);
       held.insert(entered);
     }
     if (layer.held) held.insert(layer.output);
@@ -77,7 +82,7 @@ void Player::play_unit(std::uint32_t number) {
   const std::uint32_t left = layers.back().output;
   if (number + 1 == model_.units.size()) return values_.clear();
   held.erase(left);
-  release();
+  release(end);
   recorder_.end_unit(values_.at(left).front());
 }
 

@@ -1,0 +1,188 @@
+// The blocks of a transformer: attention, feed-forward layers, experts, norms and sums.
+#include "model/architectures/transformer_build.hpp"
+
+namespace rehearse {
+
+void append_norm(TransformerBuild& b) {
+  if (b.t.norm == NormKind::rms_norm) {
+    b.layers.rms_norm();
+  } else {
+    b.layers.layer_norm(b.t.norm_bias);
+  }
+}
+
+namespace {
+
+Attention attention_of(const TransformerBuild& b, std::int64_t block) {
+  const TransformerShape& t = b.t;
+  return {.heads = t.heads,
+          .kv_heads = t.kv_heads,
+          .head_width = t.head_width,
+          .flash = b.flash(),
+          .dropout = b.drops(),
+          .causal = b.causal,
+          .window = t.slides(block) ? t.window : 0,
+          .softcap = t.softcap != 0,
+          .biased = b.biased(),
+          .fused = t.fused_qkv,
+          .shared_table = t.shared_rotary};
+}
+
+/// Queries, keys and values of the current activation, side by side.
+void append_qkv(TransformerBuild& b) {
+  const TransformerShape& t = b.t;
+  if (t.fused_qkv) {
+    b.layers.linear({t.query_width() + 2 * t.kv_width()}, t.qkv_bias);
+  } else {
+    b.layers.linear({t.query_width(), t.kv_width(), t.kv_width()}, t.qkv_bias);
+  }
+}
+
+Attention append_latent(TransformerBuild& b, std::int64_t block) {
+  const LatentAttention& latent = *b.t.latent;
+  const std::int64_t width = latent.plain_width + latent.rotated_width;
+  const Activation input = b.layers.current();
+  if (latent.query_rank > 0) {
+    b.layers.linear({latent.query_rank}, b.t.qkv_bias);
+    b.layers.rms_norm();
+  }
+  b.layers.linear({b.t.heads * width}, false);
+  const Activation queries = b.layers.current();
+  b.layers.resume(input);
+  b.layers.linear({latent.key_rank + latent.rotated_width}, b.t.qkv_bias);
+  b.layers.latent_heads(latent, b.t.heads, queries);
+  Attention attention = attention_of(b, block);
+  attention.head_width = width;
+  attention.value_width = latent.value_width;
+  attention.kv_heads = attention.heads;
+  return attention;
+}
+
+}  // namespace
+
+/// Between its norm and its sum: dropout and the norm after it included.
+void append_attention(TransformerBuild& b, std::int64_t block) {
+  const TransformerShape& t = b.t;
+  Attention attention = attention_of(b, block);
+  if (t.latent) {
+    attention = append_latent(b, block);
+  } else {
+    append_qkv(b);
+    if (t.head_norm != HeadNorm::none)
+      b.layers.head_norm(attention, t.head_norm == HeadNorm::all_heads);
+    if (t.position == PositionKind::rope) b.layers.rotate(attention);
+  }
+  if (t.sinks) {
+    attention.bias_parameter = b.layers.parameter(t.heads);
+    attention.trained_bias = t.heads;
+  }
+  if (t.position == PositionKind::relative && block == 0)
+    attention.trained_bias = t.buckets * t.heads;
+  b.layers.attention(attention);
+  b.layers.linear({t.hidden}, t.output_bias);
+  if (b.drops()) b.layers.dropout();
+}
+
+namespace {
+
+/// The function between a feed-forward layer's products.
+void append_activation(TransformerBuild& b) {
+  switch (b.t.activation) {
+    case ActivationKind::gelu:
+      return b.layers.gelu();
+    case ActivationKind::gelu_new:
+      return b.layers.gelu_new();
+    case ActivationKind::relu:
+      return b.layers.rectify();
+    case ActivationKind::silu:
+      return b.layers.silu_out();
+  }
+}
+
+void append_dense(TransformerBuild& b, std::int64_t width) {
+  const TransformerShape& t = b.t;
+  if (!t.gated) {
+    b.layers.linear({width}, t.feed_forward_bias);
+    append_activation(b);
+  } else {
+    if (t.fused_gate) {
+      b.layers.linear({2 * width}, t.feed_forward_bias);
+    } else {
+      b.layers.linear({width, width}, t.feed_forward_bias);
+    }
+    b.layers.swiglu();
+  }
+  b.layers.linear({t.hidden}, t.feed_forward_bias);
+}
+
+void append_experts(TransformerBuild& b) {
+  const Experts& experts = *b.t.experts;
+  const Activation input = b.layers.current();
+  b.layers.experts({.count = experts.count,
+                    .active = experts.active,
+                    .width = experts.width,
+                    .biases = experts.biases,
+                    .capacity = experts.capacity});
+  if (experts.shared_width == 0) return;
+  const Activation routed = b.layers.current();
+  b.layers.resume(input);
+  append_dense(b, experts.shared_width);
+  if (experts.shared_gate) {
+    const Activation shared = b.layers.current();
+    b.layers.resume(input);
+    b.layers.gate(shared);
+  }
+  b.layers.add(routed);
+}
+
+}  // namespace
+
+void append_feed_forward(TransformerBuild& b, std::int64_t block) {
+  if (b.t.experts && b.t.experts->at(block)) {
+    append_experts(b);
+  } else {
+    append_dense(b, b.t.feed_forward);
+  }
+  if (b.drops()) b.layers.dropout();
+}
+
+namespace {
+
+/// Attention and feed-forward of the same input, and one sum of three.
+void append_parallel_block(TransformerBuild& b, std::int64_t block) {
+  const Activation input = b.layers.current();
+  append_norm(b);
+  const Activation normed = b.layers.current();
+  append_attention(b, block);
+  const Activation attended = b.layers.current();
+  b.layers.resume(b.t.parallel_norms == 2 ? input : normed);
+  if (b.t.parallel_norms == 2) append_norm(b);
+  append_feed_forward(b, block);
+  b.layers.add(attended);
+  b.layers.add(input);
+}
+
+}  // namespace
+
+void append_block(TransformerBuild& b, std::int64_t block) {
+  if (b.t.parallel_norms > 0) return append_parallel_block(b, block);
+  append_residual(b, [&] { append_attention(b, block); });
+  append_residual(b, [&] { append_feed_forward(b, block); });
+}
+
+void append_cross_attention(TransformerBuild& b, const Activation& encoded) {
+  const TransformerShape& t = b.t;
+  Attention attention = attention_of(b, 0);
+  attention.causal = false;
+  attention.biased = false;
+  attention.keys = encoded.height;
+  b.layers.linear({t.query_width()}, t.qkv_bias);
+  const Activation queries = b.layers.current();
+  b.layers.resume(encoded);
+  b.layers.linear({t.kv_width(), t.kv_width()}, t.qkv_bias);
+  b.layers.cross_attention(attention, queries);
+  b.layers.linear({t.hidden}, t.output_bias);
+  if (b.drops()) b.layers.dropout();
+}
+
+}  // namespace rehearse

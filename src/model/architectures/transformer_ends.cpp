@@ -1,0 +1,130 @@
+// What stands before and behind the blocks of a transformer: embeddings, logits, losses.
+#include "model/architectures/transformer_build.hpp"
+
+#include <fmt/format.h>
+
+namespace rehearse {
+namespace {
+
+/// The rows of the position table: as many as tokens where the shape does not say.
+std::int64_t position_rows(const TransformerBuild& b) {
+  return b.t.position_rows > 0 ? b.t.position_rows : b.tokens;
+}
+
+}  // namespace
+
+void append_token_embeddings(TransformerBuild& b) {
+  Layers& layers = b.layers;
+  const std::int64_t width = layers.current().channels;
+  const Activation input = layers.current();
+  const bool learned = b.t.position == PositionKind::learned;
+  layers.parameter(b.t.vocabulary * width);
+  if (learned) layers.parameter(position_rows(b) * b.t.hidden);
+  if (b.t.token_types > 0) layers.parameter(b.t.token_types * b.t.hidden);
+  std::vector<Activation> sums;
+  if (b.t.token_types > 0) {
+    layers.embedding({.rows = b.t.token_types, .parameter = 2, .own_ids = true});
+    layers.hold();
+    sums.push_back(layers.current());
+    layers.resume(input);
+  }
+  if (learned) {
+    Activation wide = input;
+    wide.channels = b.t.hidden;
+    layers.resume(wide);
+    layers.embedding({.rows = position_rows(b), .parameter = 1, .positions = true});
+    layers.hold();
+    sums.push_back(layers.current());
+    layers.resume(input);
+  }
+  layers.embedding({.rows = b.t.vocabulary, .parameter = 0});
+  if (b.t.embedding_scale) layers.scale();
+  if (width != b.t.hidden) layers.linear({b.t.hidden}, false);
+  for (auto sum = sums.rbegin(); sum != sums.rend(); ++sum) {
+    layers.hold();
+    layers.add(*sum);
+  }
+  if (sums.size() > 1) layers.release();
+  if (!sums.empty()) layers.hold();
+  if (b.t.embedding_norm) {
+    append_norm(b);
+    if (b.drops()) layers.hold();
+  }
+  if (b.drops()) layers.dropout();
+}
+
+// DeepSeek-V3's modules (arXiv:2412.19437, section 2.2): norms of the state and of the next token's
+// embedding, a product of both, a block and a norm.
+std::vector<Activation> append_predictions(TransformerBuild& b) {
+  std::vector<Activation> states;
+  for (std::int64_t depth = 0; depth < b.t.predicted_tokens; ++depth) {
+    b.layers.unit(fmt::format("predict.{}", depth));
+    append_norm(b);
+    const Activation normed = b.layers.current();
+    b.layers.resume(token_input(b.tokens, b.t.hidden));
+    b.layers.shared_embedding(b.t.vocabulary);
+    append_norm(b);
+    b.layers.beside(normed);
+    b.layers.linear({b.t.hidden}, false);
+    append_block(b, b.t.layers + depth);
+    append_norm(b);
+    states.push_back(b.layers.current());
+  }
+  return states;
+}
+
+namespace {
+
+void append_loss(TransformerBuild& b) {
+  if (b.t.logits_softcap != 0) b.layers.softcap();
+  b.layers.cross_entropy(b.shape.loss);
+}
+
+void append_logits(TransformerBuild& b) {
+  Layers& layers = b.layers;
+  if (b.t.embedding_width > 0 && b.t.embedding_width != b.t.hidden)
+    layers.linear({b.t.embedding_width}, false);
+  if (b.t.tied) {
+    layers.tied_linear(b.t.vocabulary, b.t.head == HeadKind::masked
+                                           ? std::optional<std::uint32_t>(0)
+                                           : std::nullopt);
+  } else {
+    layers.linear({b.t.vocabulary}, b.t.head_bias);
+  }
+  append_loss(b);
+}
+
+}  // namespace
+
+void append_further_logits(TransformerBuild& b, const std::vector<Activation>& states) {
+  for (const Activation& state : states) {
+    b.layers.resume(state);
+    if (b.t.tied) {
+      b.layers.tied_linear(b.t.vocabulary);
+    } else {
+      b.layers.repeat_linear(b.t.vocabulary);
+    }
+    append_loss(b);
+  }
+}
+
+void append_head(TransformerBuild& b) {
+  Layers& layers = b.layers;
+  layers.unit("head");
+  if (b.t.final_norm) append_norm(b);
+  if (b.t.head == HeadKind::masked) {
+    layers.parameter(b.t.vocabulary);  // the decoder's bias, registered before the dense layer
+    layers.linear({b.t.hidden}, true);
+    layers.gelu();
+    layers.layer_norm();
+  }
+  if (b.t.head == HeadKind::classes) {
+    layers.select(1);
+    layers.linear({b.shape.classes}, true);
+    layers.cross_entropy();
+    return;
+  }
+  append_logits(b);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,217 @@
+#pragma once
+
+// Settings that reach readers which no shipped file reaches.
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "base/data_folder.hpp"
+
+namespace rehearse {
+
+inline const char* const kNetwork = "model={name: toy, batch_per_gpu: 4, optimizer_time: 1ms, units: "
+                             "[{name: a, parameters: 9, forward: 1ms, backward: 1ms, "
+                             "activation: 1MiB, host_launch: 1us}]}";
+inline const char* const kMachine =
+    "cluster={nodes: 4, name: mine, source: here, node: {gpus: 2, nics: 1, nic: 25Gbps, "
+    "nic_burst: 1MiB, host_bandwidth: 90GBps, cores: 8, memory: 80GiB, tdp: 400W, speed: 1.1, "
+    "pcie: 20GBps, pcie_latency: 1us, pcie_peer_to_peer: false, staged_rate: 20GBps, "
+    "usd_per_hour: {on_demand: 9, spot: 3}, ";
+inline const char* const kGpu =
+    "gpu: {name: X, fp32: 30TFLOPs, tf32: 60TFLOPs, fp16: 90TFLOPs, bf16: 90TFLOPs, memory: 24GiB, "
+    "memory_bandwidth: 900GBps, source: me, tdp: 300W, sms: 60, profiles: /, kernels: {matrix: 0.7, "
+    "matrix_fp32: 0.7, matrix_memory: 0.7, attention: 0.3, memory: 0.8, launch: 3us, source: me}}";
+
+inline std::string machine(const std::string& fabric, const std::string& more = "") {
+  return fmt::format("{}{}}}, fabric: {}, shared_cores: 4, head_start: 0.1, busy_cores: {{slowdown: "
+                     "1.2, spread: 0.1, drift: 0.1}}}}",
+                     kMachine, more, fabric);
+}
+
+/// Options that no shipped scenario uses, each a list of `--set`s of scenarios/toy_ddp.yaml.
+inline std::vector<std::vector<std::string>> more_options() {
+  const std::string built_in = "model={use: gpt2, batch_per_gpu: 4, ";
+  const std::string platforms = (data_folder() / "platforms/").string();
+  const std::string failures =
+      "train={samples_per_epoch: 1000, epochs: 2, market: on_demand}";
+  return {
+      {kNetwork, "model.measured_at={batch_per_gpu: 4, gpu: A10G, precision: fp32}",
+       "model.precision=fp32", "model.activation_checkpointing={every: 1}"},
+      {kNetwork, "model.measured_at={batch_per_gpu: 4, gpu: generic}",
+       "model.activation_checkpointing={units: [a]}",
+       "run={steps: 3, warmup_steps: 1, until: steps, seed: 2, fidelity: hop, jitter: {lognormal: "
+       "{cv: 0.1}}, replications: {precision: 0.1, at_least: 1, at_most: 9}, stragglers: [{rank: 0, "
+       "slowdown: 1.1, delay: 1ms}], speed_spread: 0.01, overlap_slowdown: 1.1, set_to_none: true}"},
+      {"run={jitter: {exponential: {cv: 0.5}}, replications: 3, efficiency: {matrix: 0.5, depthwise: "
+       "0.5, attention: 0.5, memory: 0.5, kernel_launch: 3us, host_launch: 5us, "
+       "attention_kernel: flash1}}"},
+      {"run={jitter: {exponential: {}}, replications: {precision: 0.1}, fidelity: auto}"},
+      {"run={jitter: none}"},
+      {built_in + "sequence: 128, flash_attention: false, loss: huggingface, precision: bf16, costs: "
+                  "analytic, activation_checkpointing: per_unit}"},
+      {built_in + "measured: {tokens_per_s: 9000, gpus: 2, batch_per_gpu: 4, "
+                  "gradient_accumulation: 2}}",
+       "cluster.node.gpu=A100-SXM-80"},
+      {built_in + "measured: {samples_per_s: 9}}", "cluster.node.gpu=A100-SXM-80"},
+      {built_in + "measured: {step_time: 310ms}}", "cluster.node.gpu=A100-SXM-80"},
+      {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 2, hidden_size: 64, "
+       "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
+       "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
+       "false, qkv_bias: true, experts: {count: 4, active: 2, intermediate_size: 32, shared:"
+       " 1, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1, "
+       "attention: {sliding: 8, full_every: 2}}}"},
+      {"model={batch_per_gpu: 4, sequence: 64, transformer: {num_layers: 2, hidden_size: 64,"
+       " num_attention_heads: 4, num_query_groups: 2, kv_channels: 16, ffn_hidden_size: 128,"
+       " vocab_size: 100, tie_word_embeddings: true, experts: {count: 4, active: 2, "
+       "capacity: dropless}, attention: full}}"},
+      {"model={batch_per_gpu: 4, sequence: 64, transformer: {num_hidden_layers: 2, "
+       "hidden_size: 64, num_attention_heads: 4, num_key_value_heads: 2, ffn_hidden_size: "
+       "128, vocab_size: 100, attention: {mla: {q_lora_rank: 8, kv_lora_rank: 8, "
+       "qk_nope_head_dim: 8, qk_rope_head_dim: 8, v_head_dim: 8}}}}"},
+      {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, layers: 2, hidden_size: 64, "
+       "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
+       "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
+       "false, qkv_bias: true, experts: {count: 4, active: 2, intermediate_size: 32, shared:"
+       " 1, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1}"},
+      {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, num_layers: 2, hidden_size: "
+       "64, num_attention_heads: 4, num_query_groups: 2, kv_channels: 16, ffn_hidden_size: "
+       "128, vocab_size: 100, tie_word_embeddings: true, experts: {count: 4, active: 2, "
+       "capacity: dropless}}"},
+      {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, num_hidden_layers: 2, "
+       "hidden_size: 64, num_attention_heads: 4, num_key_value_heads: 2, ffn_hidden_size: "
+       "128, vocab_size: 100}"},
+      {"model={hf: " + (data_folder() / "tests/model/configs/gpt2.json").string() +
+       ", batch_per_gpu: 1}",
+       "train={tokens: 1Mi, global_batch: {tokens: 8Ki}}"},
+      {built_in + "}", "train={global_batch: {sequences: 64}}"},
+      {"model={use: resnet50, batch_per_gpu: 4, classes: 10, image: 64, channels_last: true}"},
+      {"memory={device: cuda, allocator: {max_split_size_mb: 128, expandable_segments: false, "
+       "roundup_power2_divisions: 4, memory_fraction: 0.9, garbage_collection_threshold: 0.8}}"},
+      {"memory={allocator: {}}"},
+      {"strategy={ddp: {bucket_cap_mb: 1, first_bucket_mb: 1, gradient_as_bucket_view: true, "
+       "static_graph: true, compression: fp16, gradient_accumulation: 2, algorithm: ring}}"},
+      {"strategy={fsdp: {sharding: hybrid_shard, shard_group: 2, wrap: model, backward_prefetch: "
+       "none, forward_prefetch: true, limit_all_gathers: false, param_dtype: bf16, reduce_dtype: "
+       "fp32, buffer_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, algorithm: ring, "
+       "host_overhead: 1us}}",
+       built_in + "}"},
+      {"strategy={fsdp: {wrap: {min_num_params: 9}}}"},
+      {"strategy={fsdp: {wrap: {}}}"},
+      {"strategy={fsdp: {}}"},
+      {"strategy={zero: {stage: 3}}"},
+      {"strategy={zero: {stage: 1}}"},
+      {"strategy={ps: {servers: 2, server_host: worker, staleness: 2, backup_workers: 0, apply_rate: "
+       "1GBps, aggregate: none, worker_cpu_rate: 1GBps, server_cpu_rate: 1GBps, partition: unit, "
+       "layerwise: true, warmup_rounds: 1, local_steps: 2, sampled_workers: 0}}"},
+      {"strategy={ps: {}}"},
+      {"strategy={local_sgd: {period: 4, algorithm: ring}}"},
+      {"strategy={local_sgd: {period: 4}}"},
+      {"optimizer={adamw: {fused: false, foreach: true, state_dtype: bf16, master_dtype: none}}"},
+      {"optimizer={adam: {}}"},
+      {machine("{fat_tree: {down: [2, 2], up: [1, 1], links: [1, 1], bandwidth: 9Gbps, latency: "
+               "1us, burst: 1MiB}}",
+               kGpu)},
+      {machine("{torus: {dimensions: [2, 2], bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}",
+               "transport: {rdma: {efficiency: 0.8, rate: 9GBps, per_message: 1us}}")},
+      {machine("{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, group_links: 2, "
+               "chassis_links: 2, router_links: 2, bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}",
+               "transport: {tcp: {efficiency: 0.8, rate: 1GBps, per_message: 1us}}, nic_latency: "
+               "9us")},
+      {"cluster={nodes: 4, node: {nic: 1Gbps, pcie_peer_to_peer: false, usd_per_hour: 3}, fabric: "
+       "{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, bandwidth: 9Gbps}}}"},
+      {"cluster={nodes: 2, node: {gpus: 2, nvlink: 300GBps, nvlink_latency: 1us, nic: 9Gbps}, "
+       "busy_cores: {slowdown: 2}, shared_cores: 2}"},
+      {"cluster={nodes: 2, node: {gpu: A10, nvlink: 300GBps, nic: 200Gbps}, comm_profile: " +
+       platforms + "profiles/comm/p5_h100.yaml}"},
+      {"cluster={groups: [{name: a, nodes: 2, node: {nic: 9Gbps}}]}"},
+      {"cluster={use: aws_p4d, nodes: 2, gpus_per_node: 4, name: x, nic: 9Gbps, nics: 1, nic_latency: "
+       "9us, nic_burst: 1MiB, transport: tcp, nvlink: 200GBps, nvlink_latency: 1us, pcie: 20GBps, "
+       "pcie_latency: 1us, host_bandwidth: 90GBps, cores: 9, speed: 1, memory: 30GiB, tdp: 300W, "
+       "usd_per_hour: 3, comm_profile: none}"},
+      {"cluster={use: aws_p4d, nodes: 2, nic: [9Gbps], transport: {rdma: {}}, host_bandwidth: [90GBps], cores: [9]}"},
+      {"cluster={use: " + platforms + "aws_g5_12xlarge.yaml, nodes: 2, staged_rate: 9GBps}"},
+      {"energy={compute: 1, communication: 0.5, idle: 0.2, host: 500W, pue: 1.1, grid_gco2_per_kwh: "
+       "300, usd_per_kwh: 0.1}",
+       "cluster.node.tdp=300W"},
+      {"energy={}", "cluster.node.tdp=300W"},
+      {failures,
+       "failures={mtbf_per_node: 900h, mean_time_to_preemption: 30h, distribution: {weibull: {shape: "
+       "0.7}}, detect: 1min, restart: 1min, on_failure: spare, spares: 2, repair: 4h, trainings: 20, "
+       "checkpoint: {interval: 30min, write: 9s, read: 9s, asynchronous: true}}"},
+      {failures,
+       "failures={mtbf_per_node: 900h, checkpoint: {interval: auto, storage: 2GBps, "
+       "storage_per_node: 1GBps}}"},
+      {failures, "failures={mtbf_per_node: 900h, distribution: exponential, checkpoint: {write: 9s}}"},
+      {"start={mode: gang, arrivals: {exponential: {mean: 3min}}}"},
+      {"start={arrivals: {uniform: {latest: 3min}}}"},
+      {"start={arrivals: [0s, 1s, 2s, 3s]}"},
+      {"jobs={nodes: [0, 1], others: [{nodes: [2, 3], strategy: {fsdp: {}}, optimizer: {adam: {}}, "
+       "model: {use: resnet50, batch_per_gpu: 4}}]}"},
+  };
+}
+
+inline const char* const kPlan = R"(
+scenario: SCENARIO
+vary: {cluster.nodes: [2, 4]}
+search: {strategies: all, options: auto}
+constraints: {memory: fits, gpus: 8, global_batch: {min: 1, max: 99}, deadline: 9h, budget_usd: 9,
+  energy_kwh: 9, co2_kg: 9, samples_per_s: 9, accuracy: 0.9}
+objective: {pareto: [time, cost]}
+)";
+inline const char* const kStudy = R"(
+description: mine
+scenario: SCENARIO
+vary: {nodes: {zip: {cluster.nodes: [2, 4]}, labels: [a, b]}, run.steps: {values: [1, 2]}}
+only: [{nodes: a}]
+exclude: [{run.steps: 2}]
+seeds: 2
+)";
+inline const char* const kComm = R"(
+name: mine
+hardware: mine
+source: mine
+curves:
+  - {collective: all_reduce, ranks: 2, nodes: 2, segments: [{latency: 9us, busbw: 1GBps}],
+     fitted_on: {smallest: 1kB, largest: 1MB}, residual_median: 0.1, residual_max: 0.2,
+     held_out_median: 0.1, held_out_max: 0.1, error_p90_small: 0.1, error_p90_large: 0.1}
+  - {collective: broadcast, ranks: 2, nodes: 2, segments: [{latency: 9us, busbw: 1GBps}],
+     fitted_on: {smallest: 1kB, largest: 1MB}, residual_median: 0.1, residual_max: 0.2}
+overlap: [{collective: all_reduce, size: 1MiB, compute_slowdown: 1.1, comm_slowdown: 1.1}]
+transport: {segments: 2, largest_segment: 1MiB, at_a_time: 2, efficiency: 0.9, wake: 9us,
+  per_message: 9us, host_rate: 1GBps, slice: 1ms, queued: 1kB, measured_at: 1GBps,
+  efficiency_error: 0.1, host_error: 0.1}
+links: {nvlink: 9GBps, nvlink_latency: 1us, pcie: 9GBps, pcie_latency: 1us, pcie_peer_to_peer: true,
+  staged_rate: 9GBps, nics: 1, nic: 9GBps, nic_latency: 1us, transport: rdma}
+)";
+inline const char* const kCompute = R"(
+schema: rehearse.profile/1
+kind: compute
+model: mine
+precision: fp32
+provenance: {device: X, driver: x, cuda: x, nccl: x, libtorch: x, date: x, command: x,
+  host_threads: 1}
+sample: {SAMPLE}
+rates: {fp32: 9TFLOPs, tf32: 9TFLOPs, fp16: 9TFLOPs, bf16: 9TFLOPs, memory_bandwidth: 9GBps,
+  memory: 9GiB}
+units: [{name: a, tensors: [9], buffer_elements: 1}]
+step_optimizer: sgd
+optimizers: {sgd: {time: 1ms, spread: 0.1, repetitions: 9}}
+points:
+  - {batch: 1, repetitions: 9, allocated_peak: 1MiB, reserved_peak: 1MiB,
+     whole: {forward: 1ms, backward: 2ms, optimizer: 1ms, step: 4ms},
+     sum_check: {units: 3ms, whole: 3ms, difference: 0},
+     units: [{name: a, forward: 1ms, backward: 2ms, forward_spread: 0.1, backward_spread: 0.1,
+              forward_launch: 1us, backward_launch: 1us, saved: 1kB, workspace: 1kB,
+              forward_flops: 9, backward_flops: 9, forward_moved: 1kB, backward_moved: 1kB}]}
+)";
+inline const char* const kCurve = R"({"schema": "rehearse.curve/1", "source": "replay", "model": "m",
+ "dataset": "d", "train_samples": 9, "test_samples": 9, "workers": 2, "batch": 1, "learning_rate": 1,
+ "momentum": 0, "weight_decay": 0, "seed": 1, "updates": 9, "diverged": false,
+ "mitigation": {"staleness_aware": false, "momentum_correction": false, "delay_compensation": 0,
+   "staleness_bound": 1, "backup_workers": 0, "warmup_rounds": 0, "local_steps": 1},
+ "staleness": {"mean": 1, "p50": 1, "p99": 1, "max": 1, "histogram": {"1": 9}},
+ "points": [{"update": 0, "time_s": 0, "samples": 0, "train_loss": 1, "test_loss": 1,
+   "test_accuracy": 0.1, "staleness": {"mean": 1, "recent": 1}}]})";
+
+}  // namespace rehearse
