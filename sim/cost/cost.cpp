@@ -159,6 +159,17 @@ void add_launches(StepCosts& costs, const Model& model, Seconds launch) {
   }
 }
 
+/// What the roofline says of the parts of a unit's passes, whoever says what the passes take.
+void add_segments(StepCosts& costs, const Model& model, const Roofline& roofline, double batch) {
+  for (std::size_t i = 0; i < model.units.size(); ++i) {
+    const Unit& unit = model.units[i];
+    UnitCost& cost = costs.units[i];
+    if (unit.exchanges.empty()) continue;
+    cost.forward_segments = segments(unit, Direction::forward, roofline, batch, cost.forward);
+    cost.backward_segments = segments(unit, Direction::backward, roofline, batch, cost.backward);
+  }
+}
+
 StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision, double batch,
                          const AnalyticEfficiency& efficiency) {
   const Roofline roofline(gpu, precision, efficiency);
@@ -209,6 +220,7 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
   StepCosts costs =
       source ? profiled_units(question, *source)
              : computed_units(model, gpu, precision, static_cast<double>(batch), efficiency);
+  add_segments(costs, model, Roofline(gpu, precision, efficiency), static_cast<double>(batch));
   if (costs.provenance != Provenance::given)
     costs.copy_rate = gpu.memory_bandwidth * reached_shares(gpu, efficiency).memory;
   double optimizer_error = 0;

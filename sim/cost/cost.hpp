@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cluster/cluster.hpp"
+#include "cost/segments.hpp"
 #include "model/model.hpp"
 #include "profile/compute_profile.hpp"
 
@@ -116,6 +117,8 @@ struct UnitCost {
   /// memory tape says it.
   Bytes activation;
   Bytes workspace;  ///< live only while the unit computes
+  /// Of a unit that exchanges (Unit::exchanges): its passes between its exchanges.
+  PassSegments forward_segments{}, backward_segments{};
 };
 
 /// A profile whose measured costs are taken.

@@ -97,9 +97,23 @@ Seconds Roofline::product_time(const Operator& op, double batch, Direction direc
   Seconds time = kernels_.product({columns, inner, batch * rows},
                                   KernelModel::Role::weight_gradient);
   if (op.backward_flops > 1.5 * op.forward_flops) {
-    time += kernels_.product({batch * rows, inner, columns}, KernelModel::Role::input_gradient);
+    time += input_gradient(op, batch);
   }
   return time;
+}
+
+Seconds Roofline::input_gradient(const Operator& op, double batch) const {
+  const ProductShape& product = op.product;
+  return kernels_.product({batch * product.rows, product.inner, product.columns},
+                          KernelModel::Role::input_gradient);
+}
+
+Seconds Roofline::input_gradient_time(const Operator& op, double batch) const {
+  const Seconds both = time(op, batch, Direction::backward);
+  if (op.kind != OperatorKind::matmul) return both;
+  if (op.backward_flops <= 1.5 * op.forward_flops) return Seconds(0);
+  const bool fitted = op.product.columns > 0 && !products_stated_ && kernels_.knows_products();
+  return fitted ? input_gradient(op, batch) : 0.5 * both;
 }
 
 Seconds Roofline::products_of_heads(const Operator& op, double batch, Direction direction) const {

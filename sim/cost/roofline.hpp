@@ -6,8 +6,6 @@
 
 namespace rehearse {
 
-enum class Direction { forward, backward };
-
 /// The rates that bound kernels on one GPU, and the rules of one precision.
 class Roofline {
  public:
@@ -17,6 +15,8 @@ class Roofline {
   /// memory rate (both times the share that is reached). Under autocast, conversions of
   /// weights and activations cost their traffic. InternalError if a rate that is needed is zero.
   Seconds time(const Operator& op, double batch, Direction direction) const;
+  /// Of backward: what stands in front of the weight's gradient alone.
+  Seconds input_gradient_time(const Operator& op, double batch) const;
   /// All operators of a unit.
   Seconds time(const Unit& unit, double batch, Direction direction) const;
   /// A unit of which no more is known than the work of its products (those of convolutions where
@@ -34,6 +34,7 @@ class Roofline {
   /// What the kernel model says of it; nothing: it says nothing.
   std::optional<Seconds> kernel_time(const Operator& op, double batch, Direction direction) const;
   Seconds product_time(const Operator& op, double batch, Direction direction) const;
+  Seconds input_gradient(const Operator& op, double batch) const;
   Seconds convolution_time(const Operator& op, double batch, Direction direction) const;
   Seconds products_of_heads(const Operator& op, double batch, Direction direction) const;
   Bytes element(const Operator& op) const;

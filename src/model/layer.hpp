@@ -63,6 +63,10 @@ struct ExpertGroup {
   std::int64_t width = 0;
   bool biases = false;
   double capacity = 0;  ///< 0: dropless
+  std::int64_t held = 0;    ///< experts whose weights this rank has; 0: all
+  std::int64_t sharing = 1;  ///< ranks whose tokens it computes its part of the width for
+
+  std::int64_t own() const { return held > 0 ? held : count; }
 };
 
 /// A table of `rows` vectors as wide as the activation, registered as the unit's `parameter`th
@@ -123,7 +127,8 @@ enum class LayerKind : std::uint8_t {
   experts,
   gate,
   class_token,
-  cross_attention
+  cross_attention,
+  scatter  ///< of the tokens among the ranks of a tensor-parallel group
 };
 
 /// One layer of a unit as eager mode runs it: which values it reads and makes. Values are numbered

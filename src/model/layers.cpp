@@ -11,8 +11,9 @@ void Layers::unit(const std::string& name) {
 
 void Layers::resume(const Activation& activation) { current_ = activation; }
 
-std::uint32_t Layers::parameter(std::int64_t elements) {
+std::uint32_t Layers::parameter(std::int64_t elements, ParameterShare share) {
   last().tensors.push_back(elements);
+  if (!parallel_.is_whole()) last().shares.push_back(share);
   return static_cast<std::uint32_t>(last().tensors.size() - 1);
 }
 
@@ -59,36 +60,51 @@ void Layers::product(std::int64_t in, std::int64_t out, bool bias) {
           .product = {.rows = current_.positions(),
                       .columns = static_cast<double>(out),
                       .inner = static_cast<double>(in)}});
-  // cuBLAS adds the bias in its epilogue; its gradient is a sum over dy, a kernel of its own.
-  if (bias) {
-    append({.kind = OperatorKind::elementwise,
-            .backward_elements = static_cast<double>(out) * current_.positions(),
-            .parameter_elements = static_cast<double>(out)});
-  }
+  if (bias) add_bias(out);
 }
 
-void Layers::linear(const std::vector<std::int64_t>& channels, bool bias) {
+// cuBLAS adds the bias in its epilogue; its gradient is a sum over dy, a kernel of its own.
+void Layers::add_bias(std::int64_t out) {
+  append({.kind = OperatorKind::elementwise,
+          .backward_elements = static_cast<double>(out) * current_.positions(),
+          .parameter_elements = static_cast<double>(out)});
+}
+
+void Layers::linear(const std::vector<std::int64_t>& channels, bool bias, Split split) {
   const Activation input = current_;
+  const ParameterShare weights = split == Split::none ? whole_share() : ParameterShare::sharded;
+  const ParameterShare biases = split == Split::columns ? weights : whole_share();
+  if (split == Split::columns) enter_columns();
+  const Activation entered = current_;
+  const std::size_t begin = last().operators.size();
   // Autocast caches its copies of weights but not of activations: each layer side by side casts
   // its own.
   for (const std::int64_t out : channels) {
-    current_ = input;
+    current_ = entered;
     cast(false);
-    parameter(input.channels * out);
-    if (bias) parameter(out);
-    product(input.channels, out, bias);
+    parameter(input.channels * out, weights);
+    if (bias) parameter(out, biases);
+    product(input.channels, out, bias && split != Split::rows);
   }
   current_.channels = std::accumulate(channels.begin(), channels.end(), std::int64_t{0});
   current_.gradient = true;
+  if (split == Split::columns) leave_columns(input, begin);
+  if (split == Split::rows) {
+    leave_rows();
+    if (bias) add_bias(current_.channels);
+  }
   record({.kind = LayerKind::linear, .channels = channels, .bias = bias}, input,
          channels.size() * (bias ? 2 : 1));
 }
 
 void Layers::tied_linear(std::int64_t channels, std::optional<std::uint32_t> bias) {
   const Activation input = current_;
+  enter_columns();
+  const std::size_t begin = last().operators.size();
   cast(false);
   product(current_.channels, channels, false);
   current_.channels = channels;
+  leave_columns(input, begin);
   record({.kind = LayerKind::linear,
           .unit = static_cast<std::uint32_t>(units_.size() - 1),
           .parameter = bias.value_or(0),
@@ -165,11 +181,13 @@ void Layers::cross_entropy(Loss loss) {
   } else {
     cast(true);
   }
+  begin_losses();
   const double elements = current_.elements();
   // Backward reads what log-softmax put out, fills nll's gradient and reads both to write its own.
   move(OperatorKind::loss, 2 * elements, 4 * elements);
   last().operators.back().always_fp32 = converts;
   last().operators.back().by_row = true;
+  end_losses();
   record({.kind = LayerKind::cross_entropy, .loss = loss}, current_);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/model.hpp"
+#include "model/parallel.hpp"
 #include "model/transformer.hpp"
 
 namespace rehearse {
@@ -27,6 +28,10 @@ struct Activation {
   double elements() const { return static_cast<double>(channels) * positions(); }
 };
 
+/// How a linear layer is split over a tensor-parallel group: not at all, by its outputs, or by its
+/// inputs.
+enum class Split : std::uint8_t { none, columns, rows };
+
 /// Appends layers to units as PyTorch's eager mode runs them: operators with their FLOPs and
 /// traffic, parameter tensors in registration order, and the layers that the memory tape plays.
 ///
@@ -34,7 +39,8 @@ struct Activation {
 /// save is not counted.
 class Layers {
  public:
-  explicit Layers(const Activation& input) : current_(input) {}
+  explicit Layers(const Activation& input, const ModelParallel& parallel = {})
+      : current_(input), parallel_(parallel) {}
 
   /// Starts the next unit; every layer goes to the last unit started.
   void unit(const std::string& name);
@@ -42,7 +48,8 @@ class Layers {
   /// Goes back to an activation from which another branch has begun.
   void resume(const Activation& activation);
   /// A parameter that is registered before the layers around it; its index in the unit.
-  std::uint32_t parameter(std::int64_t elements);
+  std::uint32_t parameter(std::int64_t elements) { return parameter(elements, whole_share()); }
+  std::uint32_t parameter(std::int64_t elements, ParameterShare share);
   /// The unit's forward holds the current activation until it returns.
   void hold() { last().layers.back().held = true; }
   /// What it held until now ends.
@@ -52,7 +59,8 @@ class Layers {
   // Both kinds of network (layers.cpp).
   /// Linear layers side by side on one input, at every position; the output holds all their
   /// channels.
-  void linear(const std::vector<std::int64_t>& channels, bool bias = true);
+  void linear(const std::vector<std::int64_t>& channels, bool bias = true,
+              Split split = Split::none);
   /// A product with a weight that the first unit owns, its first tensor; `bias`: the tensor of this
   /// unit that `parameter` has registered for it.
   void tied_linear(std::int64_t channels, std::optional<std::uint32_t> bias = std::nullopt);
@@ -123,6 +131,13 @@ class Layers {
   /// Keeps `positions` of the tokens.
   void select(std::int64_t positions);
 
+  // Ranks that share a layer (parallel_layers.cpp).
+  /// Of a table whose rows are split: sums the rows that other ranks found, and where `scatter` this
+  /// rank keeps its tokens of them.
+  void sum_rows(bool scatter);
+  /// Keeps this rank's tokens of an activation that all ranks have.
+  void scatter();
+
  private:
   Unit& last() { return units_.back(); }
   void append(const Operator& op) { last().operators.push_back(op); }
@@ -138,7 +153,10 @@ class Layers {
   void to_float();
   void shift();
   void product(std::int64_t in, std::int64_t out, bool bias);
-  void flash_attention(const Attention& options);
+  void add_bias(std::int64_t out);
+  void fused_attention(const Attention& options);
+  /// Of `tokens` queries: one of `steps` like parts of what they see.
+  void flash_attention(const Attention& options, double tokens, std::size_t steps);
   void materialised_attention(const Attention& options);
   void global_mean();
   /// Of a mixture of experts: logits, softmax, the largest.
@@ -149,8 +167,29 @@ class Layers {
   /// value. Its parameters are the `parameters` last ones.
   void record(Layer layer, const Activation& input, std::size_t parameters = 0);
 
+  /// What a rank has of a parameter that is not split: its gradient is a sum where tokens are split.
+  ParameterShare whole_share() const {
+    return parallel_.splits_tokens() ? ParameterShare::summed : ParameterShare::replicated;
+  }
+  Cut here() { return {.before_operator = last().operators.size()}; }
+  void exchange(const Exchange& one) { last().exchanges.push_back(one); }
+  /// One each way, of the same size, which computation waits for.
+  void exchange_here(ExchangeAxis axis, ExchangeKind forward, ExchangeKind backward,
+                     double elements);
+  /// Around products whose outputs are split; `begin`: the operators before them.
+  void enter_columns();
+  void leave_columns(const Activation& input, std::size_t begin);
+  void leave_rows();
+  /// Around a loss of logits that are split.
+  void begin_losses();
+  void end_losses();
+  void ring_attention(const Attention& options);
+  /// Around the experts' products; `elements` of this rank's tokens, each as often as it is sent.
+  void exchange_tokens(const ExpertGroup& options, double elements, bool dispatch);
+
   std::vector<Unit> units_;
   Activation current_;
+  ModelParallel parallel_;
   std::uint32_t values_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/quantity.hpp"
+#include "model/exchange.hpp"
 #include "model/layer.hpp"
 
 namespace rehearse {
@@ -121,6 +122,11 @@ struct Unit {
   std::optional<Bytes> activation = std::nullopt;
   /// CPU time to launch the unit's kernels, each way.
   Seconds host_launch{0};
+
+  /// Of a rank's share of a model (parallel.hpp), by pass, in the order in which they are issued.
+  std::vector<Exchange> exchanges = {};
+  /// By tensor; empty where no tensor or expert axis splits the model.
+  std::vector<ParameterShare> shares = {};
 
   std::int64_t parameters() const;
 };

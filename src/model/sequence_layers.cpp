@@ -31,7 +31,7 @@ void Layers::rotate(const Attention& options) {
 void Layers::attention(const Attention& options) {
   const Activation input = current_;
   if (options.flash) {
-    flash_attention(options);
+    fused_attention(options);
   } else {
     materialised_attention(options);
   }
@@ -45,11 +45,12 @@ void Layers::attention(const Attention& options) {
 
 namespace {
 
-/// Pairs of a query and a key that it may see, but for causality.
-double seen_pairs(const Attention& options, double queries) {
-  double keys = options.keys > 0 ? static_cast<double>(options.keys) : queries;
+/// Pairs of a query and a key that it may see, but for causality, in one of `steps` that see as
+/// many keys as there are queries.
+double seen_pairs(const Attention& options, double queries, double steps) {
+  double keys = options.keys > 0 ? static_cast<double>(options.keys) : queries * steps;
   if (options.window > 0) keys = std::min(keys, static_cast<double>(options.window));
-  return queries * keys;
+  return queries * keys / steps;
 }
 
 /// The form that fused kernels were measured in.
@@ -59,13 +60,12 @@ bool is_square(const Attention& options) {
 
 }  // namespace
 
-void Layers::flash_attention(const Attention& options) {
-  const double tokens = current_.positions();
+void Layers::flash_attention(const Attention& options, double tokens, std::size_t steps) {
   const auto output = tokens * static_cast<double>(options.heads * options.values());
   // Model FLOPs: all pairs (PaLM, appendix B), backward twice the forward, without what flash
   // recomputes.
   const double flops =
-      2 * seen_pairs(options, tokens) *
+      2 * seen_pairs(options, tokens, static_cast<double>(steps)) *
       static_cast<double>(options.heads * (options.head_width + options.values()));
   append({.kind = OperatorKind::attention,
           .forward_flops = flops,

@@ -16,8 +16,12 @@ void Layers::latent_heads(const LatentAttention& latent, std::int64_t heads,
   move(OperatorKind::normalization, 2 * current_.elements(), 5 * current_.elements(),
        static_cast<double>(latent.key_rank));
   cast(false);
-  parameter(latent.key_rank * heads * width);
+  current_.channels = input.channels;
+  enter_columns();
+  const std::size_t begin = last().operators.size();
+  parameter(latent.key_rank * heads * width, ParameterShare::sharded);
   product(latent.key_rank, heads * width, false);
+  leave_columns(input, begin);
   // Rotation of the queries' and of the shared key's last channels; both sides are put together.
   current_.channels = heads * (2 * (latent.plain_width + latent.rotated_width));
   move(OperatorKind::elementwise, 3 * current_.elements(), 3 * current_.elements());
@@ -35,8 +39,10 @@ void Layers::head_norm(const Attention& options, bool all_heads) {
   const std::int64_t keys = options.kv_heads * options.head_width;
   const Activation input = current_;
   cast(true);
-  parameter(all_heads ? queries : options.head_width);
-  parameter(all_heads ? keys : options.head_width);
+  // Of each head: the ranks have other heads, of which each gradient is a sum.
+  const auto share = all_heads ? ParameterShare::sharded : ParameterShare::summed;
+  parameter(all_heads ? queries : options.head_width, share);
+  parameter(all_heads ? keys : options.head_width, share);
   const double elements = static_cast<double>(queries + keys) * current_.positions();
   move(OperatorKind::normalization, 2 * elements, 5 * elements);
   cast(false);
@@ -47,7 +53,7 @@ void Layers::cross_attention(const Attention& options, const Activation& queries
   const Activation keys = current_;
   current_ = queries;
   if (options.flash) {
-    flash_attention(options);
+    flash_attention(options, current_.positions(), 1);
   } else {
     materialised_attention(options);
   }
@@ -99,21 +105,28 @@ void Layers::experts(const ExpertGroup& options) {
   router(options);
   const double rows = current_.positions() * static_cast<double>(options.active) *
                       std::max(1.0, options.capacity);
-  const double wide = rows * static_cast<double>(options.width);
-  const double narrow = rows * static_cast<double>(hidden);
+  const double sent = rows * static_cast<double>(hidden);
+  const double computed = rows * static_cast<double>(options.sharing);
+  const double wide = computed * static_cast<double>(options.width);
+  const std::int64_t own = options.own();
   const std::size_t before = last().tensors.size();
-  parameter(options.count * 2 * options.width * hidden);
-  if (options.biases) parameter(options.count * 2 * options.width);
-  parameter(options.count * hidden * options.width);
-  if (options.biases) parameter(options.count * hidden);
+  const auto weight = [&](std::int64_t elements) {
+    parameter(own * elements, ParameterShare::expert);
+  };
+  weight(2 * options.width * hidden);
+  if (options.biases) weight(2 * options.width);
+  weight(hidden * options.width);
+  if (options.biases) weight(hidden);
   std::int64_t owned = 0;
   for (std::size_t i = before; i < last().tensors.size(); ++i) owned += last().tensors[i];
-  last().idle_parameters += owned / options.count * (options.count - options.active);
-  move(OperatorKind::elementwise, 2 * narrow, 2 * narrow);  // gathered by expert
-  append(grouped({rows, hidden, 2 * options.width, options.count}));
+  last().idle_parameters += owned / own * (options.count - options.active) * own / options.count;
+  move(OperatorKind::elementwise, 2 * sent, 2 * sent);  // gathered by expert
+  exchange_tokens(options, sent, true);
+  append(grouped({computed, hidden, 2 * options.width, own}));
   move(OperatorKind::elementwise, 5 * wide, 8 * wide);  // SiLU and the product
-  append(grouped({rows, options.width, hidden, options.count}));
-  move(OperatorKind::elementwise, 6 * narrow, 6 * narrow);  // weighted, put back, summed
+  append(grouped({computed, options.width, hidden, own}));
+  exchange_tokens(options, sent, false);
+  move(OperatorKind::elementwise, 6 * sent, 6 * sent);  // weighted, put back, summed
   current_ = input;
   current_.wide = false;
   current_.gradient = true;
@@ -151,9 +164,12 @@ void Layers::beside(const Activation& left) {
 
 void Layers::repeat_linear(std::int64_t channels) {
   const Activation input = current_;
+  enter_columns();
+  const std::size_t begin = last().operators.size();
   cast(false);
   product(current_.channels, channels, false);
   current_.channels = channels;
+  leave_columns(input, begin);
   record({.kind = LayerKind::linear,
           .unit = static_cast<std::uint32_t>(units_.size() - 1),
           .parameter = static_cast<std::uint32_t>(last().tensors.size() - 1),

@@ -21,7 +21,7 @@ void append_encoder(TransformerBuild& b) {
   for (std::int64_t block = 0; block < b.t.encoder_layers; ++block) {
     b.layers.unit(fmt::format("encoder.{}", block));
     if (block == 0 && b.t.position == PositionKind::relative)
-      b.layers.parameter(b.t.buckets * b.t.heads);
+      b.layers.parameter(b.t.buckets * b.t.heads, ParameterShare::sharded);
     append_block(b, block);
   }
   append_norm(b);
@@ -38,20 +38,22 @@ void append_decoder(TransformerBuild& b) {
   for (std::int64_t block = 0; block < b.t.layers; ++block) {
     b.layers.unit(fmt::format("decoder.{}", block));
     if (block == 0 && b.t.position == PositionKind::relative)
-      b.layers.parameter(b.t.buckets * b.t.heads);
+      b.layers.parameter(b.t.buckets * b.t.heads, ParameterShare::sharded);
     append_residual(b, [&] { append_attention(b, block); });
     append_residual(b, [&] { append_cross_attention(b, encoded); });
     append_residual(b, [&] { append_feed_forward(b, block); });
   }
 }
 
-Model build_tokens(const TransformerShape& t, const ModelShape& asked) {
+Model build_tokens(const TransformerShape& t, const ModelShape& asked,
+                   const ModelParallel& parallel) {
   const ModelShape shape = sequence_shape(
       asked, {.name = t.name, .tokens = t.tokens, .most = t.most_tokens});
   const std::int64_t width = t.embedding_width > 0 ? t.embedding_width : t.hidden;
   const bool pair = t.encoder_layers > 0;
-  TransformerBuild b{t, shape, Layers(token_input(shape.sequence, width))};
-  b.tokens = pair && t.target_tokens > 0 ? t.target_tokens : shape.sequence;
+  const std::int64_t tokens = shape.sequence / parallel.context;
+  TransformerBuild b{t, shape, Layers(token_input(tokens, width), parallel), parallel};
+  b.tokens = pair && t.target_tokens > 0 ? t.target_tokens : tokens;
   b.causal = t.causal();
   b.layers.unit("embeddings");
   append_token_embeddings(b);
@@ -66,7 +68,10 @@ Model build_tokens(const TransformerShape& t, const ModelShape& asked) {
   b.layers.resume(trunk);
   append_head(b);
   append_further_logits(b, states);
-  return token_model(t.name, shape, t.source, b.layers);
+  Model model = token_model(t.name, shape, t.source, b.layers);
+  model.input_elements = static_cast<double>(tokens);
+  model.tokens_per_sample = tokens;
+  return model;
 }
 
 Model build_patches(const TransformerShape& t, const ModelShape& asked) {
@@ -87,6 +92,21 @@ Model build_patches(const TransformerShape& t, const ModelShape& asked) {
   return image_model(t.name, shape, t.source, b.layers);
 }
 
+/// By pass, in the order in which they are issued.
+void order_exchanges(std::vector<Exchange>& exchanges) {
+  std::ranges::stable_sort(exchanges, [](const Exchange& left, const Exchange& right) {
+    if (left.pass != right.pass) return left.pass == Direction::forward;
+    return comes_before(left.issued, right.issued, left.pass);
+  });
+}
+
+/// No profile of the whole model speaks for a share.
+void append_variant(Model& model, const ModelParallel& parallel) {
+  if (!model.variant.empty()) model.variant += ", ";
+  model.variant += fmt::format("tensor {}, context {}, expert {}", parallel.tensor,
+                               parallel.context, parallel.expert);
+}
+
 }  // namespace
 
 bool Experts::at(std::int64_t block) const {
@@ -102,9 +122,17 @@ bool TransformerShape::slides(std::int64_t block) const {
 }
 
 Model transformer_model(const TransformerShape& t, const ModelShape& shape) {
-  Model model = t.image > 0 ? build_patches(t, shape) : build_tokens(t, shape);
+  return share_of(t, shape, {});
+}
+
+Model share_of(const TransformerShape& whole, const ModelShape& shape,
+               const ModelParallel& parallel) {
+  const TransformerShape t = share_of(whole, parallel);
+  Model model = t.image > 0 ? build_patches(t, shape) : build_tokens(t, shape, parallel);
   model.family = t.family;
   model.layers = t.layers + t.encoder_layers;
+  for (Unit& unit : model.units) order_exchanges(unit.exchanges);
+  if (!parallel.is_whole()) append_variant(model, parallel);
   return model;
 }
 

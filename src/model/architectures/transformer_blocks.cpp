@@ -32,9 +32,9 @@ Attention attention_of(const TransformerBuild& b, std::int64_t block) {
 void append_qkv(TransformerBuild& b) {
   const TransformerShape& t = b.t;
   if (t.fused_qkv) {
-    b.layers.linear({t.query_width() + 2 * t.kv_width()}, t.qkv_bias);
+    b.layers.linear({t.query_width() + 2 * t.kv_width()}, t.qkv_bias, Split::columns);
   } else {
-    b.layers.linear({t.query_width(), t.kv_width(), t.kv_width()}, t.qkv_bias);
+    b.layers.linear({t.query_width(), t.kv_width(), t.kv_width()}, t.qkv_bias, Split::columns);
   }
 }
 
@@ -46,7 +46,7 @@ Attention append_latent(TransformerBuild& b, std::int64_t block) {
     b.layers.linear({latent.query_rank}, b.t.qkv_bias);
     b.layers.rms_norm();
   }
-  b.layers.linear({b.t.heads * width}, false);
+  b.layers.linear({b.t.heads * width}, false, Split::columns);
   const Activation queries = b.layers.current();
   b.layers.resume(input);
   b.layers.linear({latent.key_rank + latent.rotated_width}, b.t.qkv_bias);
@@ -73,13 +73,13 @@ void append_attention(TransformerBuild& b, std::int64_t block) {
     if (t.position == PositionKind::rope) b.layers.rotate(attention);
   }
   if (t.sinks) {
-    attention.bias_parameter = b.layers.parameter(t.heads);
+    attention.bias_parameter = b.layers.parameter(t.heads, ParameterShare::sharded);
     attention.trained_bias = t.heads;
   }
   if (t.position == PositionKind::relative && block == 0)
     attention.trained_bias = t.buckets * t.heads;
   b.layers.attention(attention);
-  b.layers.linear({t.hidden}, t.output_bias);
+  b.layers.linear({t.hidden}, t.output_bias, Split::rows);
   if (b.drops()) b.layers.dropout();
 }
 
@@ -102,17 +102,17 @@ void append_activation(TransformerBuild& b) {
 void append_dense(TransformerBuild& b, std::int64_t width) {
   const TransformerShape& t = b.t;
   if (!t.gated) {
-    b.layers.linear({width}, t.feed_forward_bias);
+    b.layers.linear({width}, t.feed_forward_bias, Split::columns);
     append_activation(b);
   } else {
     if (t.fused_gate) {
-      b.layers.linear({2 * width}, t.feed_forward_bias);
+      b.layers.linear({2 * width}, t.feed_forward_bias, Split::columns);
     } else {
-      b.layers.linear({width, width}, t.feed_forward_bias);
+      b.layers.linear({width, width}, t.feed_forward_bias, Split::columns);
     }
     b.layers.swiglu();
   }
-  b.layers.linear({t.hidden}, t.feed_forward_bias);
+  b.layers.linear({t.hidden}, t.feed_forward_bias, Split::rows);
 }
 
 void append_experts(TransformerBuild& b) {
@@ -122,7 +122,9 @@ void append_experts(TransformerBuild& b) {
                     .active = experts.active,
                     .width = experts.width,
                     .biases = experts.biases,
-                    .capacity = experts.capacity});
+                    .capacity = experts.capacity,
+                    .held = b.parallel.expert > 1 ? experts.count / b.parallel.expert : 0,
+                    .sharing = b.parallel.expert_tensor});
   if (experts.shared_width == 0) return;
   const Activation routed = b.layers.current();
   b.layers.resume(input);

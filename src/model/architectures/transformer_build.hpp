@@ -10,7 +10,8 @@ struct TransformerBuild {
   const TransformerShape& t;
   ModelShape shape;
   Layers layers;
-  std::int64_t tokens = 0;  ///< of the decoder, or of the only stack
+  ModelParallel parallel = {};
+  std::int64_t tokens = 0;  ///< of the decoder, or of the only stack: this rank's
   bool causal = true;       ///< of the stack under construction
 
   bool flash() const {

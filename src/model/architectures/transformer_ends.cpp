@@ -8,7 +8,7 @@ namespace {
 
 /// The rows of the position table: as many as tokens where the shape does not say.
 std::int64_t position_rows(const TransformerBuild& b) {
-  return b.t.position_rows > 0 ? b.t.position_rows : b.tokens;
+  return b.t.position_rows > 0 ? b.t.position_rows : b.tokens * b.parallel.context;
 }
 
 }  // namespace
@@ -18,9 +18,12 @@ void append_token_embeddings(TransformerBuild& b) {
   const std::int64_t width = layers.current().channels;
   const Activation input = layers.current();
   const bool learned = b.t.position == PositionKind::learned;
-  layers.parameter(b.t.vocabulary * width);
-  if (learned) layers.parameter(position_rows(b) * b.t.hidden);
-  if (b.t.token_types > 0) layers.parameter(b.t.token_types * b.t.hidden);
+  layers.parameter(b.t.vocabulary * width, ParameterShare::sharded);
+  const auto whole_table = [&](std::int64_t rows) {
+    layers.parameter(rows * b.t.hidden, ParameterShare::replicated);
+  };
+  if (learned) whole_table(position_rows(b));
+  if (b.t.token_types > 0) whole_table(b.t.token_types);
   std::vector<Activation> sums;
   if (b.t.token_types > 0) {
     layers.embedding({.rows = b.t.token_types, .parameter = 2, .own_ids = true});
@@ -38,6 +41,7 @@ void append_token_embeddings(TransformerBuild& b) {
     layers.resume(input);
   }
   layers.embedding({.rows = b.t.vocabulary, .parameter = 0});
+  layers.sum_rows(sums.empty());
   if (b.t.embedding_scale) layers.scale();
   if (width != b.t.hidden) layers.linear({b.t.hidden}, false);
   for (auto sum = sums.rbegin(); sum != sums.rend(); ++sum) {
@@ -45,7 +49,10 @@ void append_token_embeddings(TransformerBuild& b) {
     layers.add(*sum);
   }
   if (sums.size() > 1) layers.release();
-  if (!sums.empty()) layers.hold();
+  if (!sums.empty()) {
+    layers.hold();
+    layers.scatter();
+  }
   if (b.t.embedding_norm) {
     append_norm(b);
     if (b.drops()) layers.hold();
@@ -63,6 +70,7 @@ std::vector<Activation> append_predictions(TransformerBuild& b) {
     const Activation normed = b.layers.current();
     b.layers.resume(token_input(b.tokens, b.t.hidden));
     b.layers.shared_embedding(b.t.vocabulary);
+    b.layers.sum_rows(true);
     append_norm(b);
     b.layers.beside(normed);
     b.layers.linear({b.t.hidden}, false);
@@ -89,7 +97,7 @@ void append_logits(TransformerBuild& b) {
                                            ? std::optional<std::uint32_t>(0)
                                            : std::nullopt);
   } else {
-    layers.linear({b.t.vocabulary}, b.t.head_bias);
+    layers.linear({b.t.vocabulary}, b.t.head_bias, Split::columns);
   }
   append_loss(b);
 }
@@ -113,7 +121,8 @@ void append_head(TransformerBuild& b) {
   layers.unit("head");
   if (b.t.final_norm) append_norm(b);
   if (b.t.head == HeadKind::masked) {
-    layers.parameter(b.t.vocabulary);  // the decoder's bias, registered before the dense layer
+    // The decoder's bias, registered before the dense layer.
+    layers.parameter(b.t.vocabulary, ParameterShare::sharded);
     layers.linear({b.t.hidden}, true);
     layers.gelu();
     layers.layer_norm();

@@ -68,8 +68,15 @@ struct LinearOptions {
   std::optional<Parameter> bias = std::nullopt;
   bool matrix = false;    ///< an input of two dimensions: the bias is part of the product
   bool function = false;  ///< called as a function, not as a module
+  /// Elements of the input, once it is gathered from the ranks that share the tokens: it keeps its
+  /// own, and gathers once more in backward. 0: it has all of them.
+  std::int64_t gathered = 0;
+  /// Elements of the output once it is summed over ranks and scattered; 0: it is not.
+  std::int64_t scattered = 0;
 };
 Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& options);
+/// What a collective makes of a tensor, out of place: `elements`, and the other way in backward.
+Tensor exchanged(Recorder& recorder, const Tensor& input, std::int64_t elements);
 
 struct NormOptions {
   Parameter scale;  ///< and the shift after it

@@ -1,5 +1,6 @@
 #include "model/tape/play.hpp"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -167,6 +168,8 @@ Player::Value Player::run(const Layer& layer) {
       return {class_token(layer)};
     case LayerKind::swiglu:
       return {swiglu(layer)};
+    case LayerKind::scatter:
+      return {exchanged(r, input(layer), out(layer))};
     case LayerKind::select:
       return {slice(r, input(layer), out(layer))};
   }
@@ -183,12 +186,16 @@ Tensor Player::loss(const Layer& layer) {
 Player::Value Player::linears(const Layer& layer) {
   Value outputs;
   std::uint32_t parameter = layer.parameter;
+  const std::int64_t before = recorder_.batch() * layer.in.positions();
+  const std::int64_t after = recorder_.batch() * layer.out.positions();
   for (const std::int64_t channels : layer.channels) {
     LinearOptions options{.weight = {layer.tied ? 0 : layer.unit, layer.tied ? 0 : parameter,
                                      layer.in.channels * channels},
-                          .out = recorder_.batch() * layer.in.positions() * channels,
+                          .out = std::max(before, after) * channels,
                           .matrix = layer.in.positions() == 1 && model_.tokens_per_sample == 0,
-                          .function = layer.tied};
+                          .function = layer.tied,
+                          .gathered = after > before ? after * layer.in.channels : 0,
+                          .scattered = after < before ? after * channels : 0};
     if (!layer.tied) ++parameter;
     if (layer.bias) options.bias = Parameter{layer.unit, parameter++, channels};
     outputs.push_back(linear(recorder_, input(layer), options));

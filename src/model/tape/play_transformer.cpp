@@ -135,11 +135,13 @@ Player::Value Player::latent_heads(const Layer& layer) {
                 .channels = o.key_rank,
                 .positions = tokens});
   const std::int64_t width = o.heads * (o.plain_width + o.value_width);
+  const std::int64_t all = r.batch() * layer.out.positions();
   const Tensor both = linear(r, normed,
                              {.weight = {layer.unit, layer.parameter + 1, o.key_rank * width},
-                              .out = tokens * width});
+                              .out = all * width,
+                              .gathered = all > tokens ? all * o.key_rank : 0});
   if (!rotary_.storage)
-    rotary_ = r.take(2 * layer.in.height * o.rotated_width, both.type);
+    rotary_ = r.take(2 * layer.out.height * o.rotated_width, both.type);
   const auto turn = [&](const Tensor& x) {
     const Tensor cosine = multiply(r, x, rotary_, x.elements);
     const Tensor turned = half_turned(r, x);
@@ -149,11 +151,12 @@ Player::Value Player::latent_heads(const Layer& layer) {
   const std::vector<Tensor> queries =
       split(r, other(layer), {o.heads * o.plain_width, o.heads * o.rotated_width});
   const Tensor turned_queries = turn(queries[1]);
-  const Tensor turned_key = turn(parts[1]);
+  const Tensor turned_key =
+      turn(all > tokens ? exchanged(r, parts[1], all * o.rotated_width) : parts[1]);
   const Tensor whole_queries = concatenate(r, {queries[0], turned_queries}, false);
   const std::vector<Tensor> keys =
       split(r, both, {o.heads * o.plain_width, o.heads * o.value_width});
-  Tensor whole_keys = r.take(tokens * o.heads * (o.plain_width + o.rotated_width), both.type);
+  Tensor whole_keys = r.take(all * o.heads * (o.plain_width + o.rotated_width), both.type);
   r.connect(whole_keys, {keys[0], turned_key}, [](const Gradients& gradients) -> Gradients {
     return {gradients[0], gradients[0]};
   });
@@ -188,6 +191,7 @@ Tensor Player::experts(const Layer& layer) {
   const std::int64_t tokens = r.batch() * layer.in.positions();
   const std::int64_t hidden = layer.in.channels;
   const std::int64_t rows = tokens * o.active;
+  const std::int64_t computed = rows * o.sharing;
   std::uint32_t next = layer.parameter;
   const auto weight = [&](std::int64_t elements) { return Parameter{layer.unit, next++, elements}; };
   const Tensor& x = input(layer);
@@ -195,19 +199,30 @@ Tensor Player::experts(const Layer& layer) {
   if (o.biases) router.bias = weight(o.count);
   const Routing routing = route(r, linear(r, x, router), rows);
   const auto product = [&](const Tensor& in, std::int64_t narrow, std::int64_t wide) {
-    const Parameter weights = weight(o.count * narrow * wide);
-    const Tensor out = grouped_product(r, in, weights, rows * wide);
+    const Parameter weights = weight(o.own() * narrow * wide);
+    const Tensor out = grouped_product(r, in, weights, computed * wide);
     if (!o.biases) return out;
-    return with_expert_bias(r, out, weight(o.count * wide), routing.experts);
+    return with_expert_bias(r, out, weight(o.own() * wide), routing.experts);
+  };
+  // To the ranks that hold the experts, sorted by expert there, and copies to those that share one.
+  const auto dispatched = [&](Tensor sent) {
+    if (o.held > 0) sent = exchanged(r, sent, rows * hidden);
+    if (o.held > 1) sent = gathered(r, sent, routing.order, rows * hidden);
+    return o.sharing > 1 ? exchanged(r, sent, computed * hidden) : sent;
+  };
+  const auto combined = [&](Tensor made) {
+    if (o.sharing > 1) made = exchanged(r, made, rows * hidden);
+    if (o.held > 1) made = gathered(r, made, routing.order, rows * hidden);
+    return o.held > 0 ? exchanged(r, made, rows * hidden) : made;
   };
   Tensor activated;
   {
-    const Tensor selected = gathered(r, x, routing.order, rows * hidden);
+    const Tensor selected = dispatched(gathered(r, x, routing.order, rows * hidden));
     const std::vector<Tensor> halves = chunk(r, product(selected, hidden, 2 * o.width), 2);
     const Tensor gate = unary_of_input(r, halves[0]);
     activated = multiply(r, gate, halves[1]);
   }
-  const Tensor out = product(activated, o.width, hidden);
+  const Tensor out = combined(product(activated, o.width, hidden));
   activated = undefined();
   const Tensor weighted = multiply(r, out, routing.weights);
   const Tensor back = gathered(r, weighted, routing.order, rows * hidden);

@@ -32,6 +32,30 @@ Tensor matrix_product(Recorder& recorder, const std::vector<Tensor>& sides, std:
   return output;
 }
 
+/// Megatron-LM's LinearWithGradAccumulationAndAsyncCommunication with sequence parallelism.
+Tensor gathered_product(Recorder& recorder, const std::vector<Tensor>& sides,
+                        const LinearOptions& options) {
+  const Tensor x = sides[0].detached(), w = sides[1].detached();
+  const auto gather = [&recorder, elements = options.gathered, type = x.type] {
+    return recorder.workspace(elements, type);
+  };
+  const Tensor whole = gather();
+  Tensor output = recorder.take(options.out, x.type);
+  const bool biased = sides.size() > 2;
+  recorder.connect(output, sides,
+                   [&recorder, x, w, gather, biased](const Gradients& gradients) -> Gradients {
+                     const Tensor inputs = gather();
+                     const Tensor whole_gradient = recorder.take(inputs.elements, x.type);
+                     Gradients results = {recorder.take(x.elements, x.type)};
+                     results.push_back(recorder.take(w.elements, w.type));
+                     if (!biased) return results;
+                     results.push_back(gradients[0]);
+                     results[2].broadcast = true;
+                     return results;
+                   });
+  return output;
+}
+
 /// torch.matmul of more than two dimensions: the product of two, and a view.
 Tensor viewed_product(Recorder& recorder, const Tensor& given, const Tensor& weight,
                       std::int64_t out) {
@@ -77,9 +101,26 @@ Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& opti
   const Tensor weight = module ? lower(recorder, parameter(recorder, options.weight))
                                : product_parameter(recorder, options.weight);
   const Tensor x = lower(recorder, input);
-  if (fused) return matrix_product(recorder, {x, weight, bias}, options.out);
-  Tensor product = viewed_product(recorder, x, weight, options.out);
-  return options.bias ? add_bias(recorder, product, bias) : product;
+  if (options.gathered > 0) {
+    if (options.bias) return gathered_product(recorder, {x, weight, bias}, options);
+    return gathered_product(recorder, {x, weight}, options);
+  }
+  Tensor output;
+  if (fused) {
+    output = matrix_product(recorder, {x, weight, bias}, options.out);
+  } else {
+    output = viewed_product(recorder, x, weight, options.out);
+    if (options.bias) output = add_bias(recorder, output, bias);
+  }
+  return options.scattered > 0 ? exchanged(recorder, output, options.scattered) : output;
+}
+
+Tensor exchanged(Recorder& recorder, const Tensor& input, std::int64_t elements) {
+  Tensor output = recorder.take(elements, input.type);
+  recorder.connect(output, {input},
+                   [&recorder, whole = input.elements, type = input.type](const Gradients&)
+                       -> Gradients { return {recorder.take(whole, type)}; });
+  return output;
 }
 
 Tensor embedding(Recorder& recorder, const Tensor& rows, const Parameter& table,

@@ -1,0 +1,79 @@
+#include "cost/segments.hpp"
+
+#include <algorithm>
+
+#include "cost/roofline.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Where a pass of a unit is cut, in its order.
+std::vector<Cut> cuts_of(const Unit& unit, Direction pass) {
+  std::vector<Cut> cuts;
+  for (const Exchange& exchange : unit.exchanges) {
+    if (exchange.pass != pass) continue;
+    for (const Cut& cut : {exchange.issued, exchange.awaited}) cuts.push_back(cut);
+  }
+  std::ranges::sort(cuts, [pass](const Cut& left, const Cut& right) {
+    return comes_before(left, right, pass);
+  });
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  return cuts;
+}
+
+/// What a pass does between two of its cuts that follow each other as closely as cuts can.
+struct Piece {
+  Cut end;
+  Seconds time;
+};
+
+std::vector<Piece> pieces_of(const Unit& unit, Direction pass, const Roofline& roofline, double batch) {
+  std::vector<Piece> pieces;
+  const std::size_t count = unit.operators.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t number = pass == Direction::forward ? i : count - 1 - i;
+    const Operator& op = unit.operators[number];
+    if (pass == Direction::forward) {
+      pieces.push_back({{number + 1}, roofline.time(op, batch, Direction::forward)});
+      continue;
+    }
+    const Seconds time = roofline.time(op, batch, Direction::backward);
+    const Seconds first = roofline.input_gradient_time(op, batch);
+    pieces.push_back({{number, true}, first});
+    pieces.push_back({{number}, time - first});
+  }
+  return pieces;
+}
+
+}  // namespace
+
+PassSegments segments(const Unit& unit, Direction pass, const Roofline& roofline, double batch,
+                      Seconds whole) {
+  const std::vector<Cut> cuts = cuts_of(unit, pass);
+  PassSegments result;
+  result.durations.assign(cuts.size() + 1, Seconds(0));
+  std::size_t segment = 0;
+  Seconds sum{0};
+  for (const Piece& piece : pieces_of(unit, pass, roofline, batch)) {
+    // A piece lies behind every cut that comes before its end.
+    while (segment < cuts.size() && comes_before(cuts[segment], piece.end, pass)) ++segment;
+    result.durations[segment] += piece.time;
+    sum += piece.time;
+  }
+  if (sum > Seconds(0)) {
+    for (Seconds& duration : result.durations) duration = duration * (whole / sum);
+  } else {
+    result.durations.back() = whole;
+  }
+  const auto place = [&](const Cut& cut) {
+    return static_cast<std::size_t>(std::ranges::find(cuts, cut) - cuts.begin()) + 1;
+  };
+  for (std::size_t i = 0; i < unit.exchanges.size(); ++i) {
+    const Exchange& exchange = unit.exchanges[i];
+    if (exchange.pass != pass) continue;
+    result.exchanges.push_back({i, place(exchange.issued), place(exchange.awaited)});
+  }
+  return result;
+}
+
+}  // namespace rehearse

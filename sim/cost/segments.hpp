@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "model/exchange.hpp"
+#include "model/model.hpp"
+
+namespace rehearse {
+
+class Roofline;
+
+/// A pass of a unit, cut where it exchanges.
+struct PassSegments {
+  struct Placed {
+    std::size_t exchange = 0;  ///< index into Unit::exchanges
+    std::size_t issued = 0;    ///< once so many segments are done
+    std::size_t awaited = 0;   ///< by the segment of this index: it and what follows wait for it
+  };
+  std::vector<Seconds> durations;  ///< in the order of the pass; at least one, some may be 0
+  std::vector<Placed> exchanges;   ///< in the order in which they are issued
+};
+
+/// The segments of a pass that takes `whole`: cut by what the roofline says of the operators, and
+/// of a product's two gradients. They sum to `whole`.
+PassSegments segments(const Unit& unit, Direction pass, const Roofline& roofline, double batch,
+                      Seconds whole);
+
+}  // namespace rehearse

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rehearse {
+
+/// The axis of a layout along which ranks exchange.
+enum class ExchangeAxis : std::uint8_t { tensor, context, expert, expert_tensor };
+/// Collectives by the names of profile/collective_kind.hpp, which stands below this module.
+enum class ExchangeKind : std::uint8_t {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  send_recv
+};
+/// Of a pass.
+enum class Direction : std::uint8_t { forward, backward };
+
+/// A place in a pass of a unit. Backward runs a unit's operators from the last to the first.
+struct Cut {
+  std::size_t before_operator = 0;  ///< it stands in front of this operator, in forward order
+  /// Of backward: behind the gradient of that operator's input, in front of its weight's.
+  bool between_gradients = false;
+
+  bool operator==(const Cut&) const = default;
+};
+/// True where a pass comes by `left` before `right`.
+bool comes_before(const Cut& left, const Cut& right, Direction pass);
+
+/// What a unit exchanges with the other ranks of its layout, in one pass.
+struct Exchange {
+  ExchangeAxis axis = ExchangeAxis::tensor;
+  ExchangeKind kind = ExchangeKind::all_reduce;
+  /// Per sample of the batch, as nccl-tests counts a size: all_reduce the buffer of one rank,
+  /// all_gather the gathered output, reduce_scatter the input of one rank, all_to_all what one rank
+  /// has for all, send_recv the message.
+  double elements = 0;
+  bool wide = false;  ///< of fp32; else as wide as activations
+  Direction pass = Direction::forward;
+  /// It begins once what stands before `issued` is done; what stands behind `awaited` waits for it.
+  Cut issued, awaited;
+
+  /// Computation may run beside it.
+  bool overlappable() const { return issued != awaited; }
+};
+
+/// What a rank of a tensor-parallel group has of a parameter.
+enum class ParameterShare : std::uint8_t {
+  sharded,     ///< a part of its own
+  replicated,  ///< the whole, and the whole gradient: all ranks compute the same
+  /// The whole, but the gradient of its own tokens or heads: an all_reduce over the tensor group
+  /// sums it once per step (Megatron-LM's finalize_model_grads).
+  summed,
+  expert  ///< its own experts, whose gradient is reduced among the ranks that have the same ones
+};
+
+}  // namespace rehearse

@@ -1,0 +1,200 @@
+#include "model/layout_rules.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "model/transformer.hpp"
+
+namespace rehearse {
+namespace {
+
+/// "1, 2, 4 and 8 do".
+std::string divisors_do(std::int64_t number) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t i = 1; i <= number && i <= 1024; ++i) {
+    if (number % i == 0) all.push_back(i);
+  }
+  if (all.size() < 2) return fmt::format("{} does", all.front());
+  const std::int64_t last = all.back();
+  all.pop_back();
+  return fmt::format("{} and {} do", fmt::join(all, ", "), last);
+}
+
+class Rules {
+ public:
+  Rules(const TransformerShape& model, const LayoutDegrees& layout) : t_(model), l_(layout) {}
+
+  std::vector<LayoutFinding> take() {
+    kinds();
+    if (found_.empty()) {
+      tensor();
+      context();
+      experts();
+      pipeline();
+      ranks();
+    }
+    if (found_.empty()) doubts();
+    return std::move(found_);
+  }
+
+ private:
+  void refuse(const std::string& key, std::string message, std::string remedy = "") {
+    found_.push_back({LayoutFinding::Kind::refused, key, std::move(message), std::move(remedy)});
+  }
+  void doubt(const std::string& key, std::string message, std::string remedy = "") {
+    found_.push_back({LayoutFinding::Kind::doubtful, key, std::move(message), std::move(remedy)});
+  }
+  void divide(const std::string& key, std::int64_t degree, std::int64_t number,
+              const std::string& what) {
+    if (degree < 1 || number % degree == 0) return;
+    refuse(key, fmt::format("{} {} does not divide {} {}", key, degree, number, what),
+           divisors_do(number));
+  }
+
+  void kinds() {
+    const bool splits = l_.model.tensor > 1 || l_.model.context > 1 || l_.model.expert > 1;
+    if (!splits) return;
+    if (t_.encoder_layers > 0 || t_.image > 0)
+      refuse("tensor_parallel",
+             fmt::format("no share of {} is known: it is no stack of blocks over tokens", t_.family),
+             "split it by pipeline_parallel or data parallelism alone");
+  }
+
+  void tensor() {
+    const int degree = l_.model.tensor;
+    divide("tensor_parallel", degree, t_.heads, "attention heads");
+    if (!t_.latent && t_.kv_heads % degree != 0 && degree % t_.kv_heads != 0)
+      refuse("tensor_parallel",
+             fmt::format("tensor_parallel {} neither divides {} key-value heads nor is a multiple",
+                         degree, t_.kv_heads),
+             divisors_do(t_.kv_heads));
+    if (has_dense_layers())
+      divide("tensor_parallel", degree, t_.feed_forward, "channels of a feed-forward layer");
+    if (t_.experts)
+      divide("tensor_parallel", degree, t_.experts->shared_width, "channels of the shared experts");
+    if (l_.model.splits_tokens() && l_.tokens > 0 && l_.tokens % l_.model.context == 0)
+      divide("tensor_parallel", degree, l_.tokens / l_.model.context,
+             "tokens of a rank under sequence_parallel");
+  }
+
+  bool has_dense_layers() const {
+    for (std::int64_t block = 0; block < t_.layers; ++block) {
+      if (!t_.experts || !t_.experts->at(block)) return true;
+    }
+    return false;
+  }
+
+  void context() {
+    const int degree = l_.model.context;
+    if (degree == 1) return;
+    if (!l_.fused_attention || t_.softcap != 0 || t_.sinks || t_.position == PositionKind::relative ||
+        t_.position == PositionKind::alibi)
+      refuse("context_parallel", "context_parallel needs fused attention",
+             "leave out context_parallel, or use a network whose attention is fused");
+    const bool balanced = t_.causal() && l_.model.context_method != ContextMethod::ulysses;
+    const std::int64_t pieces = balanced ? 2 * degree : degree;
+    if (l_.tokens > 0 && l_.tokens % pieces != 0)
+      refuse("context_parallel",
+             fmt::format("context_parallel {} cuts a sequence into {} pieces; {} tokens have none "
+                         "of one length",
+                         degree, pieces, l_.tokens),
+             fmt::format("a multiple of {} tokens has", pieces));
+    if (l_.model.context_method == ContextMethod::ulysses)
+      divide("context_parallel", degree, t_.heads / l_.model.tensor,
+             "attention heads of a rank, which method ulysses exchanges");
+  }
+
+  void experts() {
+    const ModelParallel& m = l_.model;
+    if (!t_.experts) {
+      if (m.expert > 1)
+        refuse("expert_parallel", fmt::format("expert_parallel {}, but {} has no experts", m.expert,
+                                              t_.name),
+               "leave it out");
+      return;
+    }
+    divide("expert_parallel", m.expert, t_.experts->count, "experts");
+    divide("expert_tensor_parallel", m.expert_tensor, t_.experts->width, "channels of an expert");
+    if (m.tensor > 1 && !m.sequence_parallel)
+      refuse("tensor_parallel", "experts under tensor_parallel need sequence_parallel: true",
+             "Megatron-LM trains them in no other way");
+  }
+
+  void pipeline() {
+    const int degree = l_.pipeline;
+    if (l_.virtual_stages > 1 && degree == 1)
+      refuse("virtual_stages",
+             fmt::format("virtual_stages {} needs pipeline_parallel of 2 or more",
+                         l_.virtual_stages),
+             "leave it out");
+    const std::int64_t chunks = std::int64_t{degree} * l_.virtual_stages;
+    if (l_.even_split && chunks > 1 && t_.layers % chunks != 0)
+      refuse("pipeline_parallel",
+             fmt::format("{} blocks make no {} even stages", t_.layers,
+                         l_.virtual_stages > 1
+                             ? fmt::format("{} x {}", degree, l_.virtual_stages)
+                             : fmt::format("{}", degree)),
+             "give pipeline: {split: [...]}, or degrees that divide them");
+    if (!l_.even_split && t_.layers < chunks)
+      refuse("pipeline_parallel",
+             fmt::format("{} blocks are too few for {} stages", t_.layers, chunks));
+    if (l_.virtual_stages > 1 && l_.micro_batches > 0 && l_.micro_batches % degree != 0)
+      refuse("virtual_stages",
+             fmt::format("an interleaved schedule takes micro-batches in rounds of {} "
+                         "(pipeline_parallel); got {}",
+                         degree, l_.micro_batches),
+             fmt::format("a multiple of {} micro-batches", degree));
+  }
+
+  void ranks() {
+    const ModelParallel& m = l_.model;
+    const std::int64_t replica = std::int64_t{m.tensor} * m.context * l_.pipeline;
+    if (l_.gpus < 1) return;
+    if (l_.gpus % replica != 0)
+      return refuse("tensor_parallel",
+                    fmt::format("tensor {} x context {} x pipeline {} = {} GPUs of a replica do not "
+                                "divide {} GPUs",
+                                m.tensor, m.context, l_.pipeline, replica, l_.gpus));
+    const std::int64_t stage = l_.gpus / l_.pipeline;
+    const std::int64_t experts = std::int64_t{m.expert} * m.expert_tensor;
+    if (t_.experts && stage % experts != 0)
+      refuse("expert_parallel",
+             fmt::format("expert {} x expert_tensor {} = {} GPUs do not divide a stage's {} GPUs",
+                         m.expert, m.expert_tensor, experts, stage));
+  }
+
+  void doubts() {
+    const ModelParallel& m = l_.model;
+    if (l_.nvlink_domain > 0 && m.tensor > l_.nvlink_domain)
+      doubt("tensor_parallel",
+            fmt::format("tensor_parallel {} leaves NVLink, which joins {} GPUs: every block waits "
+                        "for the network",
+                        m.tensor, l_.nvlink_domain),
+            fmt::format("tensor_parallel: {}, and more pipeline stages", l_.nvlink_domain));
+    if (m.sequence_parallel && m.tensor == 1)
+      doubt("sequence_parallel", "sequence_parallel does nothing without tensor_parallel",
+            "leave it out");
+    if (!t_.latent && m.tensor > t_.kv_heads && t_.kv_heads < t_.heads)
+      doubt("tensor_parallel",
+            fmt::format("tensor_parallel {} exceeds {} key-value heads: ranks hold copies of them",
+                        m.tensor, t_.kv_heads),
+            fmt::format("tensor_parallel: {}", t_.kv_heads));
+    if (l_.pipeline > 1 && l_.micro_batches > 0 && l_.micro_batches < l_.pipeline)
+      doubt("pipeline_parallel",
+            fmt::format("{} micro-batches never fill {} stages", l_.micro_batches, l_.pipeline),
+            fmt::format("at least {} micro-batches", l_.pipeline));
+  }
+
+  const TransformerShape& t_;
+  const LayoutDegrees& l_;
+  std::vector<LayoutFinding> found_;
+};
+
+}  // namespace
+
+std::vector<LayoutFinding> layout_findings(const TransformerShape& model,
+                                           const LayoutDegrees& layout) {
+  return Rules(model, layout).take();
+}
+
+}  // namespace rehearse

@@ -1,0 +1,55 @@
+#include "model/parallel.hpp"
+
+#include <algorithm>
+
+#include "model/model.hpp"
+#include "model/transformer.hpp"
+
+namespace rehearse {
+
+bool comes_before(const Cut& left, const Cut& right, Direction pass) {
+  if (left.before_operator != right.before_operator) {
+    return (left.before_operator < right.before_operator) == (pass == Direction::forward);
+  }
+  return left.between_gradients && !right.between_gradients;
+}
+
+const std::vector<std::string>& context_method_names() {
+  static const std::vector<std::string> kNames = {"ring", "ulysses", "all_gather"};
+  return kNames;
+}
+
+std::string to_string(ContextMethod method) {
+  return context_method_names().at(static_cast<std::size_t>(method));
+}
+
+std::int64_t padded_vocabulary(std::int64_t vocabulary, const ModelParallel& parallel) {
+  if (parallel.tensor == 1) return vocabulary;
+  const std::int64_t multiple = parallel.vocabulary_multiple * parallel.tensor;
+  return (vocabulary + multiple - 1) / multiple * multiple;
+}
+
+TransformerShape share_of(const TransformerShape& whole, const ModelParallel& parallel) {
+  TransformerShape share = whole;
+  share.heads /= parallel.tensor;
+  share.kv_heads = std::max<std::int64_t>(1, whole.kv_heads / parallel.tensor);
+  share.feed_forward /= parallel.tensor;
+  share.vocabulary = padded_vocabulary(whole.vocabulary, parallel) / parallel.tensor;
+  if (share.experts) {
+    share.experts->width /= parallel.expert_tensor;
+    share.experts->shared_width /= parallel.tensor;
+  }
+  return share;
+}
+
+double summed_elements(const Model& share) {
+  double sum = 0;
+  for (const Unit& unit : share.units) {
+    for (std::size_t i = 0; i < unit.shares.size(); ++i) {
+      if (unit.shares[i] == ParameterShare::summed) sum += static_cast<double>(unit.tensors[i]);
+    }
+  }
+  return sum;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/exchange.hpp"
+
+namespace rehearse {
+
+struct Model;
+struct ModelShape;
+struct TransformerShape;
+
+/// How context parallelism attends to other ranks' tokens: keys and values go round in a ring (Liu
+/// et al. 2023, arXiv:2310.01889; TransformerEngine's p2p), heads are exchanged for tokens (Jacobs
+/// et al. 2023, arXiv:2309.14509; a2a), or keys and values are gathered (Llama 3, arXiv:2407.21783).
+enum class ContextMethod : std::uint8_t { ring, ulysses, all_gather };
+const std::vector<std::string>& context_method_names();  ///< in the order of ContextMethod
+std::string to_string(ContextMethod method);
+
+/// The degrees along which one layer's work is split, in Megatron-LM's words.
+struct ModelParallel {
+  int tensor = 1;
+  bool sequence_parallel = false;  ///< norms, dropouts and sums on 1/tensor of the tokens
+  int context = 1;
+  ContextMethod context_method = ContextMethod::ring;
+  int expert = 1;
+  int expert_tensor = 1;  ///< ranks that share an expert's products
+  /// With tensor above 1 the vocabulary is padded to a multiple of this times `tensor`
+  /// (make_vocab_size_divisible_by).
+  std::int64_t vocabulary_multiple = 128;
+
+  bool is_whole() const { return tensor == 1 && context == 1 && expert == 1 && expert_tensor == 1; }
+  bool splits_tokens() const { return sequence_parallel && tensor > 1; }
+};
+
+/// Rows of the embeddings of all tensor ranks together.
+std::int64_t padded_vocabulary(std::int64_t vocabulary, const ModelParallel& parallel);
+
+/// The dimensions of what one rank holds: its heads, its part of each feed-forward layer and of the
+/// vocabulary, its experts' width. Key-value heads are replicated where there are fewer than ranks.
+TransformerShape share_of(const TransformerShape& whole, const ModelParallel& parallel);
+
+/// The model as one rank computes and holds it (Shoeybi et al. 2019, arXiv:1909.08053; Korthikanti
+/// et al. 2022, arXiv:2205.05198; Megatron-LM): the same units with smaller widths, fewer tokens,
+/// and what they exchange (Unit::exchanges, Unit::shares). A sample is still a sequence of the whole
+/// model's length; Model::tokens_per_sample and input_elements are this rank's. Experts get as many
+/// tokens as they would if all were chosen alike.
+///
+/// The layout must keep the rules of layout_findings. Throws as transformer_model does.
+Model share_of(const TransformerShape& whole, const ModelShape& shape,
+               const ModelParallel& parallel);
+
+/// Elements of the gradients that are summed over the tensor group once per step.
+double summed_elements(const Model& share);
+
+}  // namespace rehearse
