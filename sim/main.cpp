@@ -12,6 +12,8 @@
 #include "cli/arguments.hpp"
 #include "cli/command_line.hpp"
 #include "config/files_read.hpp"
+#include "config/key_places.hpp"
+#include "keys/keys.hpp"
 #include "model/model.hpp"
 
 namespace rehearse {
@@ -75,7 +77,7 @@ void add_model(CLI::App& app, ModelCommand& command) {
 
 /// Parses the command line and runs the subcommand that it names.
 ExitCode run_command_line(int argc, char** argv) {
-  const FilesKept kept;
+  FilesKept kept;
   CLI::App app("Rehearse a training run before renting the cluster.", "rehearse");
   app.set_version_flag("--version", "rehearse " REHEARSE_VERSION);
   app.formatter(std::make_shared<PlainHelp>());
@@ -141,5 +143,6 @@ void fork_without_freed_memory() {
 int main(int argc, char** argv) {
   rehearse::fork_without_freed_memory();
   rehearse::end_at_stop_signals();
+  rehearse::set_key_places(rehearse::scenario_places);
   return rehearse::run_program([&] { return rehearse::run_command_line(argc, argv); });
 }

@@ -2,6 +2,7 @@
 #include "cli/arguments.hpp"
 #include "cli/command_line.hpp"
 #include "cli/shared_options.hpp"
+#include "cli/typed_question.hpp"
 
 namespace rehearse {
 namespace {
@@ -38,7 +39,8 @@ void add_forecast_question(CLI::App& app, ForecastCommand& command) {
 
 void add_run(CLI::App& app, RunCommand& command) {
   CLI::App* run = app.add_subcommand("run", "Predict one training run");
-  run->add_option("SCENARIO", command.scenario, "The scenario file (YAML)")->required();
+  const auto question = add_typed_question(*run, command.scenario, "SCENARIO",
+                                           "The scenario file (YAML)");
   add_overrides(*run, command.overrides, "Replace a value: --set cluster.nodes=8 (repeatable)");
   CLI::Option* format = add_format(*run, command.format);
   run->add_option("--output", command.output, "Write the report to this file")->type_name("FILE");
@@ -88,7 +90,10 @@ void add_run(CLI::App& app, RunCommand& command) {
       ->excludes(snapshot)
       ->excludes(html);
   add_color(*run, command.color);
-  run->callback([&command] { run_command(command); });
+  run->callback([&command, question] {
+    command.scenario = asked_scenario(*question, command.scenario);
+    run_command(command);
+  });
 }
 
 void add_check(CLI::App& app, CheckCommand& command) {
@@ -105,7 +110,8 @@ void add_check(CLI::App& app, CheckCommand& command) {
 void add_explain(CLI::App& app, ExplainCommand& command) {
   CLI::App* explain =
       app.add_subcommand("explain", "What bounds a step, and what more of each resource buys");
-  explain->add_option("SCENARIO", command.scenario, "The scenario file (YAML)")->required();
+  const auto question = add_typed_question(*explain, command.scenario, "SCENARIO",
+                                           "The scenario file (YAML)");
   add_overrides(*explain, command.overrides, "Replace a value (repeatable)");
   explain
       ->add_option_function<std::string>(
@@ -124,7 +130,10 @@ void add_explain(CLI::App& app, ExplainCommand& command) {
   add_html(*explain, command.html);
   explain->add_flag("--quiet", command.quiet, "No progress bar");
   add_color(*explain, command.color);
-  explain->callback([&command] { explain_command(command); });
+  explain->callback([&command, question] {
+    command.scenario = asked_scenario(*question, command.scenario);
+    explain_command(command);
+  });
 }
 
 void add_forecast(CLI::App& app, ForecastCommand& command) {

@@ -2,6 +2,7 @@
 #include "cli/arguments.hpp"
 #include "cli/command_line.hpp"
 #include "cli/shared_options.hpp"
+#include "cli/typed_question.hpp"
 
 namespace rehearse {
 namespace {
@@ -71,10 +72,10 @@ void add_sweep(CLI::App& app, SweepCommand& command) {
 
 void add_plan(CLI::App& app, PlanCommand& command) {
   CLI::App* plan = app.add_subcommand("plan", "Search a study for the best choice");
-  plan->add_option("PLAN", command.plan, "The plan file (YAML)")->required();
+  const auto question = add_typed_plan(*plan, command.plan);
   add_overrides(*plan, command.overrides, "Replace a value of the plan's scenario (repeatable)");
   add_format(*plan, command.format);
-  plan->add_option("--output", command.output, "Keep results in this folder; else PLAN.plan")
+  plan->add_option("--output", command.output, "Keep results in this folder; else PLAN.plan,\nor MODEL_on_NxCLUSTER.plan")
       ->type_name("FOLDER");
   add_jobs(*plan, command.jobs);
   plan->add_option("--top", command.top, "Of the ranking, print so many; else 10")
@@ -86,7 +87,12 @@ void add_plan(CLI::App& app, PlanCommand& command) {
   plan->add_flag("--dry-run", command.dry_run, "Print the candidates and their bounds, and stop")
       ->excludes(html);
   add_color(*plan, command.color);
-  plan->callback([&command] { plan_command(command); });
+  plan->callback([&command, question] {
+    if (command.plan.empty() && command.output.empty())
+      command.output = name_of(*question) + ".plan";
+    command.plan = asked_plan(*question, command.plan);
+    plan_command(command);
+  });
 }
 
 void add_collect(CLI::App& app, CollectCommand& command) {

@@ -100,6 +100,23 @@ std::string keys_text(std::string_view prefix) {
   return text;
 }
 
+std::vector<std::string> scenario_places(const std::string& key,
+                                         const std::vector<std::string>& top) {
+  const auto has = [&](const char* name) { return std::ranges::find(top, name) != top.end(); };
+  if (!has("model") || !has("cluster")) return {};
+  std::vector<std::string> places;
+  for (const KeySection& section : key_sections()) {
+    if (section.prefix.find('/') != std::string_view::npos) continue;
+    for (const Key& one : section.keys) {
+      const std::string path = fmt::format("{}{}", section.prefix, one.name);
+      const bool is_pattern =
+          path.find('[') != std::string::npos || path.find("NAME") != std::string::npos;
+      if (!is_pattern && path.substr(path.rfind('.') + 1) == key) places.push_back(path);
+    }
+  }
+  return places;
+}
+
 std::string keys_markdown() {
   std::string text = kIntroduction;
   for (const KeySection& section : key_sections()) text += section_markdown(section);

@@ -39,6 +39,10 @@ std::vector<KeySection> measurement_keys();
 
 /// The keys that begin with `prefix`, as `rehearse list keys` prints them; empty if there are none.
 std::string keys_text(std::string_view prefix);
+/// Where a scenario has a key of that name, `model.batch_per_gpu`; empty for files that are none, by
+/// the keys at their top. For set_key_places().
+std::vector<std::string> scenario_places(const std::string& key,
+                                         const std::vector<std::string>& top);
 /// The whole reference, as scenarios/keys.md has it.
 std::string keys_markdown();
 

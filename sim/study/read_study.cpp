@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "config/mistakes.hpp"
+#include "config/files_read.hpp"
 #include "config/record_set.hpp"
 #include "scenario/file_kind.hpp"
 #include "study/axes.hpp"
@@ -101,7 +102,8 @@ Study read_study(Map& root, StudyFrame frame) {
   read_part([&] {
     const std::filesystem::path base = scenario.folder() / scenario.as_string();
     std::error_code ignored;  // a name that is too long is no file
-    if (!is_input_file(base) && !std::filesystem::exists(base, ignored)) {
+    if (!is_input_file(base) && !FilesKept::holds(base) &&
+        !std::filesystem::exists(base, ignored)) {
       scenario.fail(fmt::format("no file \"{}\"", base.lexically_normal().string()));
     }
     study.base = Document::load(base.lexically_normal())->with_overrides(frame.overrides);

@@ -123,6 +123,12 @@ void FilesKept::keep(const std::filesystem::path& name, std::string text) {
   texts_.insert_or_assign(name, std::move(text));
 }
 
+FilesKept* FilesKept::current() { return kept; }
+
+bool FilesKept::holds(const std::filesystem::path& name) {
+  return kept != nullptr && kept->texts_.contains(name);
+}
+
 std::vector<std::filesystem::path> FilesKept::names() {
   std::vector<std::filesystem::path> all;
   if (kept == nullptr) return all;

@@ -53,6 +53,10 @@ class FilesKept {
   /// From now on no other file is there: MissingError.
   void close() { closed_ = true; }
 
+  /// The one that lives; null if none does.
+  static FilesKept* current();
+  /// True where a text is kept under this name.
+  static bool holds(const std::filesystem::path& name);
   /// What was read so far; nothing where none lives.
   static std::vector<std::filesystem::path> names();
 

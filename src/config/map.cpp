@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "config/document.hpp"
 #include "config/document_node.hpp"
 #include "config/key_log.hpp"
+#include "config/key_places.hpp"
 #include "config/mistakes.hpp"
 
 namespace rehearse {
@@ -61,17 +63,43 @@ std::string unknown_key_remedy(const std::string& key, const std::vector<std::st
   return near.empty() ? "" : fmt::format("did you mean \"{}\"?", near);
 }
 
+/// More places than this are no help.
+constexpr std::size_t kMostPlaces = 3;
+KeyPlaces key_places = nullptr;
+
+/// Where else the file could have it: at the places nearest to the top. Nothing where it is known
+/// at `path`, too, but not beside what stands there.
+std::string other_place_remedy(const std::string& key, const std::string& path,
+                               const std::vector<std::string>& top) {
+  if (key_places == nullptr) return "";
+  auto places = key_places(key, top);
+  if (places.empty() || std::ranges::find(places, path) != places.end()) return "";
+  const auto depth = [](const std::string& place) { return std::ranges::count(place, '.'); };
+  const auto least = std::ranges::min(places | std::views::transform(depth));
+  std::erase_if(places, [&](const std::string& place) { return depth(place) > least; });
+  if (places.size() > kMostPlaces) return "";
+  if (least == 0) return fmt::format("\"{}\" stands at the top of the file", key);
+  return fmt::format("it belongs at {}", fmt::join(places, " or "));
+}
+
 }  // namespace
 
+void set_key_places(KeyPlaces source) { key_places = source; }
+
 void Map::finish() const {
+  std::vector<std::string> top;
+  for (const DocumentEntry& entry : where_.document_->root_->entries)
+    top.push_back(entry.key.text);
   for (const DocumentEntry& entry : where_.node_->entries) {
     const std::string& key = entry.key.text;
     if (asked_.contains(key)) continue;
     const std::vector<std::string> known(asked_.begin(), asked_.end());
+    std::string remedy = unknown_key_remedy(key, known);
+    if (remedy.empty()) remedy = other_place_remedy(key, path_of(key), top);
     at_key(key).mistake(
         known.empty() ? "unknown key; no keys are known here"
                       : fmt::format("unknown key; known keys here: {}", fmt::join(known, ", ")),
-        unknown_key_remedy(key, known));
+        remedy);
   }
 }
 

@@ -1,0 +1,151 @@
+#include "cli/typed_question.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <system_error>
+
+#include "base/quoting.hpp"
+#include "cli/arguments.hpp"
+#include "config/files_read.hpp"
+#include "model/model.hpp"
+
+namespace rehearse {
+namespace {
+
+/// What messages call a question that has no file.
+const char* const kScenarioName = "command line";
+const char* const kPlanName = "command line plan";
+
+/// Samples per GPU that a plan tries.
+const char* const kBatches = "[1, 2, 4, 8, 16]";
+
+std::string model_text(const std::string& model) {
+  const auto& built_in = architecture_names();
+  std::error_code ignored;
+  const bool is_file = std::ranges::find(built_in, model) == built_in.end() &&
+                       (std::filesystem::exists(model, ignored) || model.ends_with(".json") ||
+                        model.find('/') != std::string::npos);
+  return fmt::format("{}: {}", is_file ? "hf" : "use", yaml_quoted(model));
+}
+
+/// "4xaws_p5" is four nodes of aws_p5, and "aws_p5" one.
+std::string cluster_text(const std::string& on) {
+  const std::size_t digits = std::ranges::find_if_not(on, [](unsigned char c) {
+                               return std::isdigit(c) != 0;
+                             }) - on.begin();
+  if (digits == 0 || digits >= on.size() || on[digits] != 'x') return "use: " + yaml_quoted(on);
+  return fmt::format("use: {}, nodes: {}", yaml_quoted(on.substr(digits + 1)), on.substr(0, digits));
+}
+
+std::string scenario_text(const TypedQuestion& question) {
+  std::string model = model_text(question.model);
+  if (!question.sequence.empty()) model += ", sequence: " + question.sequence;
+  const bool has_options = question.strategy.find('{') != std::string::npos;
+  const std::string train =
+      question.tokens.empty() ? "" : fmt::format("train: {{tokens: {}}}\n", question.tokens);
+  return fmt::format(
+      "model: {{{}, batch_per_gpu: {}, precision: {}}}\n"
+      "cluster: {{{}}}\n"
+      "strategy: {}\n"
+      "optimizer: {{adamw: {{}}}}\n{}",
+      model, question.batch, question.precision, cluster_text(question.on),
+      has_options ? question.strategy : fmt::format("{{{}: {{}}}}", question.strategy),
+      train);
+}
+
+std::string plan_text(const TypedQuestion& question) {
+  return fmt::format(
+      "scenario: {}\n"
+      "vary: {{model.batch_per_gpu: {}}}\n"
+      "search: {{strategies: [ddp, zero, fsdp], options: [sharding, prefetch, checkpointing]}}\n"
+      "constraints: {{memory: fits}}\n"
+      "objective: {}\n",
+      kScenarioName, kBatches, question.objective.empty() ? (question.tokens.empty() ? "throughput" : "time")
+                                                : question.objective);
+}
+
+bool is_typed(const TypedQuestion& question, const std::filesystem::path& file,
+              const std::string& name) {
+  if (question.model.empty() && file.empty())
+    throw CLI::RequiredError(fmt::format("{}, or --model and --on,", name));
+  return file.empty();
+}
+
+void keep(const char* name, std::string text) {
+  FilesKept::current()->keep(name, std::move(text));
+}
+
+CLI::Option* add_common(CLI::App& app, TypedQuestion& question, CLI::Option* file) {
+  CLI::Option* model = app.add_option("--model", question.model,
+                                      "Without a file: a built-in network, or a config.json")
+                           ->excludes(file)
+                           ->type_name("MODEL");
+  CLI::Option* on = app.add_option("--on", question.on, "Its machines: --on 4xaws_p5")
+                        ->needs(model)
+                        ->type_name("NxCLUSTER");
+  model->needs(on);
+  app.add_option("--sequence", question.sequence, "Its tokens per sample")
+      ->needs(model)
+      ->type_name("TOKENS");
+  app.add_option("--tokens", question.tokens, "Tokens of the whole training: 15T")
+      ->needs(model)
+      ->type_name("TOKENS");
+  app.add_option("--precision", question.precision, "Its precision; else bf16_master")
+      ->needs(model)
+      ->type_name("NAME");
+  return model;
+}
+
+}  // namespace
+
+std::shared_ptr<const TypedQuestion> add_typed_question(CLI::App& app, std::filesystem::path& file,
+                                                        const std::string& name,
+                                                        const std::string& about) {
+  auto question = std::make_shared<TypedQuestion>();
+  CLI::Option* model = add_common(app, *question, app.add_option(name, file, about));
+  app.add_option("--strategy", question->strategy, "Its strategy; else fsdp")
+      ->needs(model)
+      ->type_name("NAME");
+  app.add_option("--batch", question->batch, "Its samples per GPU; else 1")
+      ->needs(model)
+      ->type_name("N");
+  return question;
+}
+
+std::shared_ptr<const TypedQuestion> add_typed_plan(CLI::App& app, std::filesystem::path& file) {
+  auto question = std::make_shared<TypedQuestion>();
+  CLI::Option* model =
+      add_common(app, *question, app.add_option("PLAN", file, "The plan file (YAML)"));
+  app.add_option("--objective", question->objective,
+                 "What is to be best: time (else), cost, throughput ...")
+      ->needs(model)
+      ->type_name("NAME");
+  return question;
+}
+
+std::filesystem::path asked_scenario(const TypedQuestion& question,
+                                     const std::filesystem::path& file) {
+  if (!is_typed(question, file, "SCENARIO")) return file;
+  keep(kScenarioName, scenario_text(question));
+  return kScenarioName;
+}
+
+std::string name_of(const TypedQuestion& question) {
+  std::filesystem::path model = question.model;
+  if (model.filename() == "config.json" || model.filename().empty()) model = model.parent_path();
+  const std::string name = model.filename().string();
+  return fmt::format("{}_on_{}", name.empty() ? "model" : name,
+                     std::filesystem::path(question.on).filename().string());
+}
+
+std::filesystem::path asked_plan(const TypedQuestion& question,
+                                 const std::filesystem::path& file) {
+  if (!is_typed(question, file, "PLAN")) return file;
+  keep(kScenarioName, scenario_text(question));
+  keep(kPlanName, plan_text(question));
+  return kPlanName;
+}
+
+}  // namespace rehearse
