@@ -64,9 +64,13 @@ std::vector<KeySection> measurement_keys() {
          "Where RUN.yaml, RUN.real.json and so on are; with `runs`."},
         {"cases[].set", "list of text", "-", "What differs: `cluster.nodes=8`."},
         {"cases[].metric", "text", "-", "Key of the JSON report that was published."},
-        {"cases[].published", "number > 0", "-", "The published number."},
+        {"cases[].published", "number > 0 or map", "-",
+         "The published number, or several by their metrics."},
+        {"cases[].published.NAME", "number > 0", "-", "The number of one metric."},
         {"cases[].recorded", "text (file)", "-", "Or the recorded run."},
         {"cases[].group", "text", "(the file's)", "Group of this case."},
+        {"cases[].rivals", "text", "-",
+         "Cases of one name are a choice: their order is scored, too."},
         {"cases[].note", "text", "\"\"", "A word about it."},
         {"cases[].input", "text", "-", "What was chosen by this case; it is not scored."},
         {"cases[].held_out", "true or false", "(true)", "false: it is not scored."},
@@ -82,7 +86,8 @@ std::vector<KeySection> measurement_keys() {
         {"not_predicted.cases", "list of map", "required", "Its rows."},
         {"not_predicted.cases[].name", "text", "required", "Name."},
         {"not_predicted.cases[].metric", "text", "required", "What was published."},
-        {"not_predicted.cases[].published", "number > 0", "required", "The number."}}}};
+        {"not_predicted.cases[].published", "number > 0", "required", "The number."},
+        {"not_predicted.cases[].why", "text", "(that of all)", "Why not this one."}}}};
 }
 
 }  // namespace rehearse

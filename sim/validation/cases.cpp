@@ -47,7 +47,20 @@ std::string cost_of_staleness(const LearnedRun& run) {
   return fmt::format("without staleness: {:.2f} %", 100 * run.fresh->points.back().test_accuracy);
 }
 
-/// `published: NUMBER` of a `metric`, or `recorded: FILE`.
+/// `published: NUMBER` of a `metric`, or `{METRIC: NUMBER, ...}`.
+void take_published(const Value& published, Map& map, ValidationCase& one) {
+  if (!published.is_map()) {
+    one.measured.push_back({map.require("metric").as_string(), published.as_positive_number()});
+    return;
+  }
+  if (map.has("metric"))
+    map.at_key("metric").fail("published names its metrics itself", "remove it");
+  Map numbers = published.as_map();
+  for (const std::string& metric : numbers.keys())
+    one.measured.push_back({metric, numbers.require(metric).as_positive_number()});
+}
+
+/// `published`, or `recorded: FILE`.
 void read_measured(Map& map, const FittedModels& fits, ValidationCase& one) {
   const auto published = map.optional("published");
   const auto recorded = map.optional("recorded");
@@ -58,10 +71,7 @@ void read_measured(Map& map, const FittedModels& fits, ValidationCase& one) {
     map.where().fail("expected what was measured",
                      "add published: NUMBER and its metric, or recorded: FILE");
   }
-  if (published) {
-    one.measured.push_back({map.require("metric").as_string(), published->as_positive_number()});
-    return;
-  }
+  if (published) return take_published(*published, map, one);
   if (map.has("metric")) {
     map.at_key("metric").fail("a recorded run has its own metrics", "remove it");
   }
@@ -131,6 +141,7 @@ void read_rest(Map& map, const CaseDefaults& defaults, ValidationCase& one) {
   }
   keep_metrics(defaults.metrics, one);
   one.group = map.string_or("group", defaults.group);
+  one.rivals = map.string_or("rivals", "");
   one.note = map.string_or("note", "");
   if (one.learned) one.note = joined(one.note, cost_of_staleness(*one.learned));
   read_held_out(map, one);
@@ -176,7 +187,7 @@ std::vector<ValidationCase> read_runs(const Value& value, const CaseDefaults& de
   return cases;
 }
 
-/// `not_predicted: {why: TEXT, cases: [{name, metric, published}, ...]}`.
+/// `not_predicted: {why: TEXT, cases: [{name, metric, published, why}, ...]}`.
 NotPredicted read_not_predicted(const Value& value) {
   Map map = value.as_map();
   NotPredicted result{.why = map.require("why").as_string(), .cases = {}};
@@ -184,7 +195,8 @@ NotPredicted read_not_predicted(const Value& value) {
     Map one = item.as_map();
     result.cases.push_back({.name = one.require("name").as_string(),
                             .metric = one.require("metric").as_string(),
-                            .published = one.require("published").as_positive_number()});
+                            .published = one.require("published").as_positive_number(),
+                            .why = one.string_or("why", "")});
     one.finish();
   }
   map.finish();

@@ -39,6 +39,8 @@ struct Measurement {
 struct ValidationCase {
   std::string name, note;
   std::string group;     ///< what is summed up together; where none is named, the file's cases
+  /// Cases of one name are what a choice is made among: their order is scored, too. Empty: none.
+  std::string rivals = {};
   bool held_out = true;  ///< false: something unknown was chosen by it; shown, not counted
   std::filesystem::path scenario;
   std::vector<std::string> overrides;
@@ -53,6 +55,7 @@ struct NotPredicted {
   struct Case {
     std::string name, metric;
     double published = 0;
+    std::string why = {};  ///< of this case; empty: of all
   };
   std::string why;
   std::vector<Case> cases;

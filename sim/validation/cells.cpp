@@ -166,6 +166,11 @@ std::vector<std::string> setting_cells(const SettingSummary& one) {
           within};
 }
 
+std::vector<std::string> ranking_cells(const RankingSummary& one) {
+  return {std::to_string(one.cases), fmt::format("{:.2f}", one.tau),
+          fmt::format("{:.1f} %", 100 * one.regret), one.first, one.best};
+}
+
 std::string failed_words(std::size_t failed) {
   return fmt::format("{} {} no prediction.", failed, failed == 1 ? "case has" : "cases have");
 }

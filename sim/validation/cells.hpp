@@ -45,6 +45,12 @@ inline const std::vector<std::string> kSettingTitles = {
     "real fail", "replays fail", "p",       "real ends", "replays end",
     "off by",    "trained real", "replays", "off by",    "within"};
 
+/// A line of rivals after their name: how many, tau-b, regret, who is predicted and who was measured
+/// to be the best.
+std::vector<std::string> ranking_cells(const RankingSummary& one);
+inline const std::vector<std::string> kRankingTitles = {"cases", "tau-b", "regret",
+                                                        "predicted best", "best"};
+
 /// "92 % (11 of 12)".
 std::string coverage_words(std::size_t inside, std::size_t intervals);
 

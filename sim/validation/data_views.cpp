@@ -91,6 +91,7 @@ Json not_predicted_object(const NotPredicted& others) {
   Json cases = Json::array();
   for (const NotPredicted::Case& one : others.cases) {
     cases.push_back({{"name", one.name}, {"metric", one.metric}, {"published", one.published}});
+    if (!one.why.empty()) cases.back()["why"] = one.why;
   }
   return {{"why", others.why}, {"cases", cases}};
 }
@@ -107,6 +108,7 @@ Json summary_objects(const std::vector<ErrorSummary>& lines) {
                        {"numbers", one.cases},
                        {"mean", one.mean},
                        {"median", one.median},
+                       {"p90", one.p90},
                        {"max", one.max},
                        {"coverage", coverage_object(one.coverage)}});
     if (one.largest_distance) objects.back()["largest_distance"] = *one.largest_distance;
@@ -170,6 +172,19 @@ Json setting_objects(const std::vector<SettingSummary>& lines) {
   return objects;
 }
 
+Json ranking_objects(const std::vector<RankingSummary>& lines) {
+  Json objects = Json::array();
+  for (const RankingSummary& one : lines) {
+    objects.push_back({{"rivals", one.rivals},
+                       {"cases", one.cases},
+                       {"kendall_tau_b", one.tau},
+                       {"regret", one.regret},
+                       {"predicted_best", one.first},
+                       {"measured_best", one.best}});
+  }
+  return objects;
+}
+
 }  // namespace
 
 std::string to_csv(const Validation& validation) {
@@ -214,6 +229,7 @@ std::string to_json(const Validation& validation) {
                     {"accuracy", accuracy_objects(summary.accuracy)},
                     {"failures", failure_objects(summary.failures)},
                     {"settings", setting_objects(summary.settings)},
+                    {"rankings", ranking_objects(summary.rankings)},
                     {"coverage", coverage_object(summary.coverage)},
                     {"failed", summary.failed}};
   return all.dump(2) + "\n";

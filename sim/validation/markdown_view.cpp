@@ -96,6 +96,14 @@ void add_summary(const Summary& summary, std::string& text) {
   }
 }
 
+void add_rankings(const Summary& summary, std::string& text) {
+  if (summary.rankings.empty()) return;
+  text += fmt::format("\n| order of | {} |\n", fmt::join(kRankingTitles, " | "));
+  text += "|---|---:|---:|---:|---|---|\n";
+  for (const RankingSummary& one : summary.rankings)
+    text += fmt::format("| {} | {} |\n", cell(one.rivals), fmt::join(ranking_cells(one), " | "));
+}
+
 }  // namespace
 
 std::string to_markdown(const Validation& validation) {
@@ -103,6 +111,7 @@ std::string to_markdown(const Validation& validation) {
   for (const ComparedFile& file : validation) add_file(file, text);
   const Summary summary = summarize(validation);
   add_summary(summary, text);
+  add_rankings(summary, text);
   text += "\nErrors in parentheses: something unknown was chosen by the case; not counted.";
   if (summary.coverage.intervals > 0) {
     text += fmt::format(" Of all 90 % intervals {} hold what was measured.",

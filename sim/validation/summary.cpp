@@ -53,6 +53,8 @@ struct Collected {
     if (sizes.empty()) return line;
     for (const double size : sizes) line.mean += size / static_cast<double>(sizes.size());
     line.median = (sizes[(sizes.size() - 1) / 2] + sizes[sizes.size() / 2]) / 2;
+    const double rank = 0.9 * static_cast<double>(sizes.size());
+    line.p90 = sizes[static_cast<std::size_t>(std::ceil(rank)) - 1];
     line.max = sizes.back();
     return line;
   }
@@ -152,6 +154,7 @@ Summary summarize(const Validation& validation) {
   summary.accuracy = summarize_accuracy(validation);
   summary.failures = summarize_failures(validation);
   summary.settings = summarize_settings(validation);
+  summary.rankings = summarize_rankings(validation);
   for (const ComparedFile& compared : validation) {
     summary.failed += static_cast<std::size_t>(std::ranges::count_if(
         compared.cases, [](const ComparedCase& one) { return !one.failure.empty(); }));

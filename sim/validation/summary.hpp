@@ -6,6 +6,7 @@
 
 #include "convergence/run_ends.hpp"
 #include "validation/compare.hpp"
+#include "validation/ranking.hpp"
 
 namespace rehearse {
 
@@ -20,7 +21,7 @@ struct ErrorSummary {
   std::string group;
   std::string strategy;  ///< "all" for the line over the strategies of a group with several
   std::size_t cases = 0;
-  double mean = 0, median = 0, max = 0;
+  double mean = 0, median = 0, p90 = 0, max = 0;
   Coverage coverage = {};
   std::optional<double> largest_distance = {};  ///< of staleness's distributions
 };
@@ -76,6 +77,7 @@ struct Summary {
   std::vector<AccuracySummary> accuracy;
   std::vector<FailureSummary> failures;
   std::vector<SettingSummary> settings;
+  std::vector<RankingSummary> rankings;
   Coverage coverage;  ///< over all of them
   std::size_t failed = 0;
 };

@@ -117,6 +117,12 @@ void add_learned(Page& page, const Summary& summary) {
   settings.print(page, "ends by setting, in %", kSettingTitles, 1);
 }
 
+void add_rankings(Page& page, const Summary& summary) {
+  NamedTable rankings;
+  for (const RankingSummary& one : summary.rankings) rankings.add(one.rivals, ranking_cells(one));
+  rankings.print(page, "order of", kRankingTitles, 1);
+}
+
 }  // namespace
 
 std::string to_table(const Validation& validation, bool color) {
@@ -124,6 +130,7 @@ std::string to_table(const Validation& validation, bool color) {
   for (const ComparedFile& file : validation) add_file(page, file);
   const Summary summary = summarize(validation);
   add_summary(page, summary);
+  add_rankings(page, summary);
   add_learned(page, summary);
   if (summary.coverage.intervals > 0) {
     page.paragraph(Ink::plain, fmt::format("Of all 90 % intervals {} hold what was measured.",

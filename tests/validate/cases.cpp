@@ -217,3 +217,24 @@ BOOST_AUTO_TEST_CASE(what_is_published_and_not_predicted_says_why) {
   BOOST_CHECK_THROW(read_with_unpredicted("{cases: [{name: a, metric: accuracy, published: 0.5}]}"),
                     InputError);
 }
+
+BOOST_AUTO_TEST_CASE(a_row_may_publish_several_numbers_and_have_rivals) {
+  const CaseFile file = read(
+      "  - {name: a, scenario: s.yaml, rivals: r, published: {step_time_s: 2, "
+      "memory.allocated_peak_bytes: 3}}\n");
+  BOOST_REQUIRE(file.cases[0].measured.size() == 2u);
+  BOOST_TEST(file.cases[0].measured[0].metric == "step_time_s");
+  BOOST_TEST(file.cases[0].measured[1].value == 3);
+  BOOST_TEST(file.cases[0].rivals == "r");
+  BOOST_CHECK_THROW(
+      read("  - {name: a, scenario: s.yaml, metric: step_time_s, published: {step_time_s: 2}}\n"),
+      InputError);
+}
+
+BOOST_AUTO_TEST_CASE(a_number_that_is_not_predicted_may_have_a_reason_of_its_own) {
+  const NotPredicted others =
+      read_with_unpredicted(
+          "{why: several, cases: [{name: a, metric: m, published: 1, why: no length}]}")
+          .not_predicted;
+  BOOST_TEST(others.cases[0].why == "no length");
+}

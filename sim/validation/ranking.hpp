@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "validation/compare.hpp"
+
+namespace rehearse {
+
+/// How predictions order cases that a choice is made among (ValidationCase::rivals), by step time
+/// or by rate. Those that are held out and have a prediction.
+struct RankingSummary {
+  std::string rivals;
+  std::size_t cases = 0;
+  double tau = 0;  ///< kendall_tau_b of predicted and measured
+  /// What the case that is predicted to be the best costs over the best one measured: a share of
+  /// its time.
+  double regret = 0;
+  std::string first, best;  ///< these two cases
+};
+
+/// In the order of their first case; sets of two rivals and more.
+std::vector<RankingSummary> summarize_rankings(const Validation& validation);
+
+/// Kendall's rank correlation with ties (Kendall 1945): (concordant - discordant) pairs over the
+/// geometric mean of the pairs that do not tie on either side. 0 where all do.
+double kendall_tau_b(const std::vector<double>& left, const std::vector<double>& right);
+
+}  // namespace rehearse
