@@ -35,6 +35,8 @@ std::vector<KeySection> scenario_keys() {
         {"sequence", "integer >= 1 (tokens)", "(the network's)", "Length of a sample of text."},
         {"flash_attention", "true or false", "true",
          "Fused attention, which keeps no scores in memory.", "PyTorch SDPA"},
+        {"fused_softmax", "true or false", "false",
+         "Without flash attention: scale, mask and softmax are one kernel.", "Megatron-LM"},
         {"channels_last", "true or false", "false", "Memory format of images.", "PyTorch"},
         {"loss", "cross_entropy | cross_entropy_fp32 | huggingface", "cross_entropy",
          "How a language model's loss treats the logits."},

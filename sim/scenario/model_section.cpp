@@ -106,6 +106,11 @@ Model read_architecture(const Value& use, Map& map, std::vector<std::string>& as
   shape.image = image.value_or(0);
   shape.sequence = sequence.value_or(0);
   if (map.has("flash_attention")) shape.flash_attention = map.bool_or("flash_attention", true);
+  if (const auto fused = map.optional("fused_softmax")) {
+    shape.fused_softmax = fused->as_bool();
+    if (shape.fused_softmax && shape.flash_attention)
+      fused->fail("flash attention has no softmax of its own", "add flash_attention: false");
+  }
   Model model = build(name, shape, culprit.value_or(use));
   if (!image && !sequence) assumptions.push_back("model.sample = " + model.sample);
   const bool takes_images = model.tokens_per_sample == 0;
@@ -296,7 +301,8 @@ CostChoice read_profiled_model(const Value& value, Map& map, Scenario& scenario,
 
 /// Of a model that could not be read, what belongs to its shape is not judged.
 void leave_shape(Map& map) {
-  for (const char* key : {"classes", "image", "sequence", "flash_attention", "channels_last"})
+  for (const char* key : {"classes", "image", "sequence", "flash_attention", "fused_softmax",
+                          "channels_last"})
     map.optional(key);
 }
 

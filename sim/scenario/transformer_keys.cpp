@@ -97,6 +97,11 @@ void read_functions(Keys& keys, TransformerShape& t) {
   bool bias = false;
   if (keys.flag({"bias"}, bias)) t.qkv_bias = t.output_bias = t.feed_forward_bias = bias;
   keys.flag({"qkv_bias"}, t.qkv_bias);
+  if (const auto dropout = keys.map.optional("dropout")) {
+    t.dropout = dropout->as_non_negative_number();
+    if (t.dropout >= 1) dropout->fail(fmt::format("{:g} would drop all", t.dropout), "a share below 1");
+    keys.changed.push_back(fmt::format("dropout {}", t.dropout));
+  }
 }
 
 Experts read_experts(const Value& value, const TransformerShape& t) {

@@ -43,11 +43,20 @@ Bytes converted(double elements, Bytes from, Bytes to) {
   return from == to ? Bytes(0) : elements * (from + to);
 }
 
+// The root's own parameters stay gathered (_post_forward_reshard in
+// torch/distributed/fsdp/_runtime_utils.py), and a model that is wrapped as a whole is all root.
+bool reshards_after_forward(const Fsdp& options, const std::vector<FlatParameter>& runs) {
+  return options.sharding != Fsdp::Sharding::shard_grad_op && runs.size() > 1;
+}
+
 // FSDP's hooks run on the host before a FlatParameter's first unit, either way; and autograd copies
 // the gradients of its parts, of the type that it computed with, into one flat tensor. Under
 // MixedPrecision each share is converted before it is gathered, and whole gradients before they are
 // reduced (_flat_param.py: _use_low_precision_shard; _runtime_utils.py: _post_backward_hook).
 // One GPU alone is trained without FSDP.
+//
+// FSDP2 copies each share into what is gathered, what is gathered into the parameters, and whole
+// gradients into what is reduced (fully_shard/_fsdp_collectives.py).
 StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
                         const Fsdp& options, const Job& job, std::int64_t shards) {
   const bool alone = job.cluster.gpu_count() == 1;
@@ -60,6 +69,16 @@ StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
     costs.units[run.last].backward_launch += options.host_overhead;
     if (alone) continue;
     const auto elements = static_cast<double>(run.elements);
+    if (options.per_parameter) {
+      const Bytes gather = elements / static_cast<double>(shards) * (stored + gathered) +
+                           2 * FsdpMemory::whole(run, gathered);
+      costs.units[run.first].forward += costs.copy_time(gather);
+      costs.units[run.last].backward +=
+          costs.copy_time(reshards_after_forward(options, runs) ? gather : Bytes(0));
+      costs.units[run.first].backward +=
+          costs.copy_time(FsdpMemory::whole(run, gathered) + FsdpMemory::whole(run, reduced));
+      continue;
+    }
     const Bytes share = converted(elements / static_cast<double>(shards), stored, gathered);
     costs.units[run.first].forward += costs.copy_time(share);
     costs.units[run.first].backward += costs.copy_time(
@@ -102,11 +121,7 @@ class FsdpProgram {
 
  private:
   Bytes whole(std::size_t j, Bytes element) const { return FsdpMemory::whole(runs_[j], element); }
-  // The root's own parameters stay gathered (_post_forward_reshard in
-  // torch/distributed/fsdp/_runtime_utils.py), and a model that is wrapped as a whole is all root.
-  bool reshards_after_forward() const {
-    return options_.sharding != Fsdp::Sharding::shard_grad_op && runs_.size() > 1;
-  }
+  bool reshards_after_forward() const { return rehearse::reshards_after_forward(options_, runs_); }
 
   Seconds copy_time(Bytes size) const { return node_.pcie.latency + size / node_.pcie.bandwidth; }
   OpId add_copy(const std::string& what, Bytes size, std::vector<After> after) {

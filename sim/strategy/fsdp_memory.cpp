@@ -46,10 +46,16 @@ FsdpMemory::RunTensors FsdpMemory::make_tensors(std::size_t run) {
   all.copied = make(MemoryKind::gathered, copies ? share(stored_element_) : Bytes(0), kUnshard);
   all.low_precision =
       make(MemoryKind::gathered, casts ? share(gathered_element_) : Bytes(0), kUnshard);
+  all.output = make(MemoryKind::gathered,
+                    options_.per_parameter ? whole(flat, gathered_element_) : Bytes(0), kUnshard);
   all.gathered_forward = make(MemoryKind::gathered, whole(flat, gathered_element_), kUnshard);
   all.gathered_backward = make(MemoryKind::gathered, whole(flat, gathered_element_), kUnshard);
-  all.flat = make(MemoryKind::gradients, whole(flat, gathered_element_), 0);
-  all.cast = make(MemoryKind::gradients, casts_back ? whole(flat, reduced_element_) : Bytes(0),
+  // FSDP2 copies the gradients of its parameters into what is reduced, in its type.
+  const bool flattens = !options_.per_parameter;
+  all.flat = make(MemoryKind::gradients,
+                  whole(flat, flattens ? gathered_element_ : reduced_element_), 0);
+  all.cast = make(MemoryKind::gradients,
+                  casts_back && flattens ? whole(flat, reduced_element_) : Bytes(0),
                   kPostBackward);
   // A CPU exchanges the parts and sums them itself.
   all.received =
@@ -77,6 +83,7 @@ void FsdpMemory::gather(std::size_t run, OpId op, bool backward) {
   all.held = backward ? all.gathered_backward : all.gathered_forward;
   builder_.note(op, {all.held, Action::finish});
   builder_.take(op, all.low_precision);
+  builder_.take(op, all.output);
   builder_.take(op, all.held);
   builder_.take(op, all.gloo);
   builder_.give(op, all.low_precision);
@@ -86,7 +93,10 @@ void FsdpMemory::gather(std::size_t run, OpId op, bool backward) {
 
 void FsdpMemory::finish_gather(std::size_t run) {
   RunTensors& all = tensors_[run];
-  if (all.gathering) builder_.give(builder_.last(), all.gloo);
+  if (all.gathering) {
+    builder_.give(builder_.last(), all.gloo);
+    builder_.give(builder_.last(), all.output);
+  }
   all.gathering = false;
 }
 

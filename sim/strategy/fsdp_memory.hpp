@@ -55,6 +55,7 @@ class FsdpMemory {
     TensorId gloo;                   ///< Gloo's own copy of what it gathers
     bool gathering = false;          ///< an all_gather was issued and not waited for
     TensorId copied, low_precision;  ///< of the share, for all_gather
+    TensorId output;                 ///< FSDP2: what is gathered, before it is copied out
     TensorId gathered_forward, gathered_backward;
     TensorId held;                  ///< the one of them that is whole now
     TensorId flat, cast, received;  ///< gradients: whole, as sent, as received

@@ -114,6 +114,32 @@ Fsdp read_fsdp(Map& map) {
   return read_fsdp_options(map, sharding);
 }
 
+/// torch.distributed.fsdp.fully_shard. Its streams wait for what was copied out, which limits it to
+/// two gathered units as limit_all_gathers does.
+Fsdp read_fsdp2(Map& map) {
+  Fsdp fsdp{.per_parameter = true};
+  const bool reshards = map.bool_or("reshard_after_forward", true);
+  const std::optional<Value> group = map.optional("shard_group");
+  fsdp.sharding = group      ? Fsdp::Sharding::hybrid_shard
+                  : reshards ? Fsdp::Sharding::full_shard
+                             : Fsdp::Sharding::shard_grad_op;
+  if (group) {
+    fsdp.shard_group = static_cast<int>(group->as_integer(1, kMostRanks));
+    if (!reshards)
+      map.at_key("reshard_after_forward")
+          .fail("beside shard_group it is true", "remove one of the two");
+  }
+  fsdp.param_dtype = read_mixed_type(map, "param_dtype");
+  fsdp.reduce_dtype = read_mixed_type(map, "reduce_dtype");
+  fsdp.cpu_offload = map.bool_or("cpu_offload", false);
+  fsdp.gradient_accumulation =
+      read_count(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
+  fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
+  if (const auto overhead = map.optional("host_overhead"))
+    fsdp.host_overhead = overhead->as_seconds();
+  return fsdp;
+}
+
 Strategy read_zero(Map& map) {
   const std::int64_t stage = map.require("stage").as_integer(1, 3);
   if (stage == 1) return Zero1{.ddp = read_ddp_options(map)};
@@ -227,6 +253,7 @@ Strategy read_strategy(const Value& value) {
   const Strategy strategy = [&]() -> Strategy {
     if (named.name == "ddp") return read_ddp_options(map);
     if (named.name == "fsdp") return read_fsdp(map);
+    if (named.name == "fsdp2") return read_fsdp2(map);
     if (named.name == "zero") return read_zero(map);
     if (named.name == "local_sgd") return read_local_sgd(map);
     return read_parameter_server(map);

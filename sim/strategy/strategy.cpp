@@ -29,7 +29,7 @@ std::string strategy_name(const Strategy& strategy) {
   struct Namer {
     std::string operator()(const Ddp&) const { return "ddp"; }
     std::string operator()(const Fsdp& fsdp) const {
-      return "fsdp " + name_of(kShardings, fsdp.sharding);
+      return (fsdp.per_parameter ? "fsdp2 " : "fsdp ") + name_of(kShardings, fsdp.sharding);
     }
     std::string operator()(const Zero1&) const { return "zero 1"; }
     std::string operator()(const ParameterServer& ps) const { return server_name(ps); }
@@ -60,7 +60,7 @@ Precision computes_in(const Strategy& strategy, Precision precision) {
 }
 
 const std::vector<std::string>& strategy_names() {
-  static const std::vector<std::string> names = {"ddp", "fsdp", "zero", "ps", "local_sgd"};
+  static const std::vector<std::string> names = {"ddp", "fsdp", "fsdp2", "zero", "ps", "local_sgd"};
   return names;
 }
 
@@ -68,6 +68,7 @@ std::string describe_strategy(const std::string& name) {
   static const std::map<std::string, std::string> descriptions = {
       {"ddp", "replicated; gradients all-reduced in buckets while backward runs"},
       {"fsdp", "parameters sharded: full_shard, shard_grad_op or hybrid_shard, with prefetch"},
+      {"fsdp2", "parameters sharded one by one (fully_shard), with or without reshard_after_forward"},
       {"zero", "stage 1 shards the optimizer, 2 also the gradients, 3 also the parameters"},
       {"ps", "parameter server: staleness 0 (BSP), a bound (SSP) or unbounded (ASP); local_steps"},
       {"local_sgd", "steps of each worker's own; every `period` of them all average parameters"}};

@@ -52,6 +52,10 @@ struct Fsdp {
   bool cpu_offload = false;  ///< sharded parameters and optimizer in host memory
   int gradient_accumulation = 1;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
+  /// torch.distributed.fsdp.fully_shard, FSDP2: each parameter keeps a tensor of its own. What is
+  /// gathered is copied out into them before it is used, and their gradients are copied into what
+  /// is reduced (_fsdp_collectives.py: foreach_all_gather_copy_out, foreach_reduce).
+  bool per_parameter = false;
   /// Host time of FSDP's own hooks for one FlatParameter in one pass, forward or backward: waits,
   /// views, allocations, launches of its kernels. Measured; 0: no slower than the collectives.
   Seconds host_overhead{0};

@@ -185,6 +185,7 @@ namespace {
 std::string variant_of(const ModelShape& shape) {
   std::vector<std::string> options;
   if (!shape.flash_attention) options.emplace_back("no flash attention");
+  if (shape.fused_softmax) options.emplace_back("fused softmax");
   if (shape.loss != Loss::cross_entropy) options.push_back("loss " + to_string(shape.loss));
   return fmt::format("{}", fmt::join(options, ", "));
 }

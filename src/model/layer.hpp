@@ -41,6 +41,9 @@ struct Attention {
   std::int64_t keys = 0;         ///< tokens attended to; 0: those of the queries
   std::int64_t window = 0;       ///< of which a query sees this many; 0: all
   bool softcap = false;          ///< tanh of the scores
+  /// Where scores are materialised, they are scaled, masked and put through the softmax by one kernel
+  /// (Megatron-LM's fused_kernels).
+  bool fused_softmax = false;
   bool biased = false;           ///< a bias per head and distance is added to the scores
   bool fused = false;            ///< queries, keys and values are one tensor, in any proportion
   bool shared_table = false;     ///< rotate: cosines and sines are made once for all layers

@@ -174,6 +174,7 @@ struct ModelShape {
   std::int64_t sequence = 0;  ///< tokens per sample
   std::int64_t classes = 0;
   bool flash_attention = true;
+  bool fused_softmax = false;  ///< without flash attention: Attention::fused_softmax
   /// Other than cross_entropy for causal language models alone.
   Loss loss = Loss::cross_entropy;
   /// Images in torch.channels_last; false is PyTorch's default, torch.contiguous_format.

@@ -99,7 +99,8 @@ void Layers::materialised_attention(const Attention& options) {
   Activation probabilities{.channels = options.heads, .height = current_.height, .width = keys};
   const Activation qkv = current_;
   current_ = probabilities;
-  move(OperatorKind::elementwise, 4 * pairs, 2 * pairs);  // scale, and add the mask
+  if (!options.fused_softmax)
+    move(OperatorKind::elementwise, 4 * pairs, 2 * pairs);  // scale, and add the mask
   if (options.softcap) move(OperatorKind::elementwise, 6 * pairs, 7 * pairs);
   if (options.biased || options.trained_bias > 0) move(OperatorKind::elementwise, 3 * pairs, pairs);
   cast(true);

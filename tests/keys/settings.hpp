@@ -48,8 +48,8 @@ inline std::vector<std::vector<std::string>> more_options() {
        "attention_kernel: flash1}}"},
       {"run={jitter: {exponential: {}}, replications: {precision: 0.1}, fidelity: auto}"},
       {"run={jitter: none}"},
-      {built_in + "sequence: 128, flash_attention: false, loss: huggingface, precision: bf16, costs: "
-                  "analytic, activation_checkpointing: per_unit}"},
+      {built_in + "sequence: 128, flash_attention: false, fused_softmax: true, loss: huggingface, "
+                  "precision: bf16, costs: analytic, activation_checkpointing: per_unit}"},
       {built_in + "measured: {tokens_per_s: 9000, gpus: 2, batch_per_gpu: 4, "
                   "gradient_accumulation: 2}}",
        "cluster.node.gpu=A100-SXM-80"},
@@ -58,8 +58,8 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 2, hidden_size: 64, "
        "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
        "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
-       "false, qkv_bias: true, experts: {count: 4, active: 2, intermediate_size: 32, shared:"
-       " 1, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1, "
+       "false, qkv_bias: true, dropout: 0.1, experts: {count: 4, active: 2, intermediate_size: 32, "
+       "shared: 1, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1, "
        "attention: {sliding: 8, full_every: 2}}}"},
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {num_layers: 2, hidden_size: 64,"
        " num_attention_heads: 4, num_query_groups: 2, kv_channels: 16, ffn_hidden_size: 128,"
@@ -72,8 +72,8 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, layers: 2, hidden_size: 64, "
        "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
        "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
-       "false, qkv_bias: true, experts: {count: 4, active: 2, intermediate_size: 32, shared:"
-       " 1, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1}"},
+       "false, qkv_bias: true, dropout: 0.1, experts: {count: 4, active: 2, intermediate_size: 32, "
+       "shared: 1, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1}"},
       {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, num_layers: 2, hidden_size: "
        "64, num_attention_heads: 4, num_query_groups: 2, kv_channels: 16, ffn_hidden_size: "
        "128, vocab_size: 100, tie_word_embeddings: true, experts: {count: 4, active: 2, "
@@ -96,6 +96,11 @@ inline std::vector<std::vector<std::string>> more_options() {
        "fp32, buffer_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, algorithm: ring, "
        "host_overhead: 1us}}",
        built_in + "}"},
+      {"strategy={fsdp2: {reshard_after_forward: true, shard_group: 2, param_dtype: bf16, "
+       "reduce_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, algorithm: ring, "
+       "host_overhead: 1us}}",
+       built_in + "}"},
+      {"strategy={fsdp2: {}}"},
       {"strategy={fsdp: {wrap: {min_num_params: 9}}}"},
       {"strategy={fsdp: {wrap: {}}}"},
       {"strategy={fsdp: {}}"},

@@ -230,6 +230,16 @@ BOOST_DATA_TEST_CASE(a_block_keeps_what_korthikanti_et_al_say, data::make(kDegre
   check_close(kept_by(split, 2), s * h / ranks * (34 + 5 * a * s / h) + own + 16 * s / ranks);
 }
 
+// With Megatron-LM's fused softmax it is theirs alone.
+BOOST_DATA_TEST_CASE(a_block_with_a_fused_softmax_keeps_no_more, data::make(kDegrees), ranks) {
+  const double s = 256, h = 256, a = 16;
+  const ModelShape fused{.sequence = 256, .flash_attention = false, .fused_softmax = true};
+  const MemoryTape tape =
+      memory_tape(share_of(gpt(), fused, {.tensor = ranks, .sequence_parallel = true}),
+                  {.precision = Precision::fp16_pure});
+  check_close(kept_by(tape, 2), s * h / ranks * (34 + 5 * a * s / h) + 16 * s / ranks);
+}
+
 // With fused attention, as with their selective recomputation, 34 s b h / t: and a number per query
 // and head, and the generator's state.
 BOOST_DATA_TEST_CASE(fused_attention_keeps_34_sbh_over_t, data::make(kDegrees), ranks) {

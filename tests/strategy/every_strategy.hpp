@@ -54,6 +54,7 @@ inline std::vector<NamedStrategy> every_fsdp() {
           fsdp.limit_all_gathers = (flags & 1) != 0;
           fsdp.cpu_offload = (flags & 2) != 0;
           fsdp.gradient_accumulation = (flags & 4) != 0 ? 2 : 1;
+          fsdp.per_parameter = flags == 4 || flags == 6;
           if (flags == 5) fsdp.param_dtype = Precision::bf16_pure;
           all.push_back({strategy_name(fsdp) + " prefetch " +
                              std::to_string(static_cast<int>(prefetch)) + " wrap " +

@@ -56,6 +56,19 @@ BOOST_DATA_TEST_CASE(gradients_are_copied_and_converted, data::make({2, 3, 5}), 
                     kG + units * (f + b + c + c * 6 / 8) + kR + kO, kPercent);
 }
 
+// c: of copying a unit's parameters once. FSDP2 copies them out of what was gathered, twice a step,
+// their shares into it, and their gradients into what is reduced, of half as many bytes.
+BOOST_DATA_TEST_CASE(single_parameters_are_copied_out_and_gradients_in, data::make({2, 3, 5}),
+                     units) {
+  const double f = 2 * kMs, b = 4 * kMs, c = 0.3 * kMs;
+  Toy toy = equal_units(static_cast<std::size_t>(units), {kMiB, f, b}, kOptimizer);
+  toy.costs.copy_rate = BytesPerSecond(2 * kMiB / c);
+  Fsdp options = fsdp(Prefetch::backward_pre);
+  options.per_parameter = true;
+  BOOST_CHECK_CLOSE(step_of(options, toy, star_cluster(kRanks)),
+                    kG + units * (f + b + 2 * (c + c / kRanks) + 0.75 * c) + kR + kO, kPercent);
+}
+
 // h: the host's own time per unit and pass. g, f, b, r <= h: the GPU waits for the host, all the
 // way to the last backward.
 BOOST_DATA_TEST_CASE(a_slow_host_is_what_the_step_waits_for, data::make({2, 3, 5}), units) {

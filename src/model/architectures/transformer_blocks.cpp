@@ -23,6 +23,7 @@ Attention attention_of(const TransformerBuild& b, std::int64_t block) {
           .causal = b.causal,
           .window = t.slides(block) ? t.window : 0,
           .softcap = t.softcap != 0,
+          .fused_softmax = b.shape.fused_softmax,
           .biased = b.biased(),
           .fused = t.fused_qkv,
           .shared_table = t.shared_rotary};
