@@ -86,6 +86,9 @@ struct AnalyticEfficiency {
 /// kernel, one at a time, takes 26 us on an A100 between two events (sitar-lab/NeuSight), of which
 /// two thirds are the events and the kernel. An order of magnitude.
 inline constexpr Seconds kHostLaunch{8e-6};
+/// Half-width of the 90 % interval of ln(kHostLaunch): 3 us (views and a fast core) to 20 us
+/// (autograd, modules and hooks in Python on a slow one).
+inline constexpr double kHostLaunchError = 0.9;
 
 /// Half-width of the 90 % interval of ln(time) of a step that the roofline computes with shares
 /// measured on that GPU (tests/published/check holds it against rows that no share was fitted to).

@@ -12,7 +12,7 @@
 namespace rehearse {
 namespace {
 
-enum class Source { compute, communication, server, fleet };
+enum class Source { compute, launches, communication, server, fleet };
 
 /// The second is the first that is like all others.
 constexpr std::uint32_t kShiftedSteps = 2;
@@ -132,6 +132,32 @@ Machine with_another_fleet(const Scenario& scenario, const Machine& machine, dou
   return another;
 }
 
+/// With the host's launches that many times as long.
+Scenario with_launches(const Scenario& scenario, double factor) {
+  Scenario other = scenario;
+  other.run.efficiency.host_launch = factor * kHostLaunch;
+  return other;
+}
+
+/// True where nobody says what a launch takes, and launches of the longest kind hold a GPU up.
+bool launches_matter(const Scenario& scenario) {
+  if (scenario.run.efficiency.host_launch) return false;
+  const std::vector<StepCosts> slowest =
+      group_costs(with_launches(scenario, std::exp(kHostLaunchError)));
+  return std::ranges::any_of(slowest, [](const StepCosts& costs) {
+    return costs.provenance == Provenance::analytic &&
+           std::ranges::any_of(costs.units, [](const UnitCost& unit) {
+             return unit.forward_launch > Seconds(0);
+           });
+  });
+}
+
+Machine with_other_launches(const Scenario& scenario, const Machine& machine, double factor) {
+  Machine another = machine_of(with_launches(scenario, factor));
+  another.schedule.seed = machine.schedule.seed;
+  return another;
+}
+
 /// NICs of less than 100 Gbit/s of which nobody says whether they go over TCP may do either. Those
 /// that do may reach all of their rate where nobody says what they reach.
 void take_transport(Cluster& cluster, double shift) {
@@ -151,11 +177,13 @@ Headline shifted_headline(const Scenario& scenario, const Machine& machine, Sour
   Machine shifted = shortened(
       source == Source::fleet
           ? with_another_fleet(scenario, machine, std::exp(shift * kUsualFleetError))
+      : source == Source::launches
+          ? with_other_launches(scenario, machine, std::exp(shift * kHostLaunchError))
           : machine);
   std::optional<CommProfile>& comm = shifted.comm;
   if (source == Source::compute) {
     shift_compute(shifted, errors, shift);
-  } else if (source == Source::fleet) {
+  } else if (source == Source::fleet || source == Source::launches) {
     return simulated_headline(scenario, shifted);
   } else if (source == Source::server) {
     shift_servers(*derived_server(scenario), shifted, shift);
@@ -200,6 +228,7 @@ ShiftedRuns::ShiftedRuns(const Scenario& scenario, const Machine& machine,
   if (std::ranges::any_of(
           errors, [&](const auto& of_job) { return std::ranges::any_of(of_job, positive); }))
     add("compute", Source::compute);
+  if (launches_matter(scenario)) add("launches", Source::launches);
   if (communicates(machine.schedule)) add("communication", Source::communication);
   if (scenario.run.usual_spread || scenario.run.usual_jitter) add("fleet", Source::fleet);
   if (derived_server(scenario)) add("server", Source::server);
