@@ -32,7 +32,8 @@ Seconds latency_around(const PlanBuilder& builder, const std::vector<std::size_t
     const std::size_t from = members[i], to = members[(i + 1) % members.size()];
     (builder.leaves_node(from, to) ? between : inside).add(builder.edge_latency(from, to));
   }
-  if (between.count == 0) return inside.sum - inside.least;
+  if (between.count == 0)
+    return builder.folded() ? (builder.ranks() - 1) * inside.mean() : inside.sum - inside.least;
   if (!builder.folded()) return inside.sum + between.sum - between.least;
   const double nodes = builder.nodes();
   const double others = inside.count == 0 ? 0 : builder.ranks() - nodes;

@@ -70,10 +70,16 @@ class Changes {
  public:
   Changes(const Document& document, const Scenario& scenario)
       : scenario_(scenario), root_(document.root().as_map()) {
-    const NamedText strategy(root_.require("strategy"));
-    std::visit([&](const auto& options) { add_strategy(options, strategy); }, scenario.strategy);
-    add_checkpointing();
-    add_batch(strategy);
+    if (const auto* layout = std::get_if<Layout>(&scenario.strategy)) {
+      add_layout(*layout);
+      add_checkpointing();
+      add_micro_batch(*layout);
+    } else {
+      const NamedText strategy(root_.require("strategy"));
+      std::visit([&](const auto& options) { add_strategy(options, strategy); }, scenario.strategy);
+      add_checkpointing();
+      add_batch(strategy);
+    }
     add_model();
     add_optimizer();
     if (!scenario.allocator.expandable_segments && device_of(scenario) == TapeDevice::cuda)
@@ -134,6 +140,29 @@ class Changes {
     if (!options.limit_all_gathers)
       add_strategy_change("limit_all_gathers", strategy.with("limit_all_gathers", "true"));
   }
+  /// More ranks to a replica of the model, by one axis; what its rules forbid is left out later.
+  void add_layout(const Layout& layout) {
+    for (const MeshAxis axis : {MeshAxis::pipeline, MeshAxis::tensor, MeshAxis::context}) {
+      Layout larger = layout;
+      int& degree = axis == MeshAxis::pipeline ? larger.mesh.pipeline
+                    : axis == MeshAxis::tensor ? larger.mesh.tensor
+                                           : larger.mesh.context;
+      degree *= 2;
+      if (!mesh_on(larger, scenario_.cluster.gpu_count()) || layout.order) continue;
+      add(fmt::format("{} parallelism of {}", to_string(axis), degree),
+          fmt::format("strategy.{}_parallel={}", to_string(axis), degree));
+    }
+  }
+  void add_micro_batch(const Layout& layout) {
+    const std::int64_t batch = scenario_.batch_per_gpu;
+    if (batch % 2 != 0 || layout.order || root_.require("strategy").as_map().has("micro_batch_size"))
+      return;
+    SingleChange& same = all.emplace_back();
+    same.change = "the same global batch in more micro-batches";
+    same.assignments.push_back({fmt::format("model.batch_per_gpu={}", batch / 2),
+                                fmt::format("strategy.micro_batches={}", 2 * layout.micro_batches)});
+  }
+  void add_strategy(const Layout&, const NamedText&) {}
   void add_strategy(const ParameterServer&, const NamedText&) {}
   void add_strategy(const LocalSgd&, const NamedText&) {}
 

@@ -48,6 +48,10 @@ Anatomy dissect(const Schedule& schedule, const Trace& trace, const IterationsBy
 Anatomy dissect(const Schedule& schedule, const Trace& trace, std::uint32_t first,
                 std::uint32_t last);
 
+/// Of the stages of pipelines, over iterations [first, last): empty where there are none.
+std::vector<StageReport> stages_of(const Schedule& schedule, const Trace& trace,
+                                   std::uint32_t first, std::uint32_t last);
+
 /// What bounds the step, in one sentence.
 std::string bottleneck_sentence(const Anatomy& anatomy, bool parameter_server);
 

@@ -206,6 +206,8 @@ Seconds step_time(const std::vector<std::vector<Seconds>>& steps) {
 }
 
 std::int64_t global_batch(const Scenario& scenario, const Schedule& schedule) {
+  if (schedule.samples_per_iteration > 0)
+    return static_cast<std::int64_t>(schedule.samples_per_iteration);
   const double ranks = contributing_ranks(scenario, training_ranks(scenario, schedule));
   return static_cast<std::int64_t>(ranks) * scenario.batch_per_gpu * batches(scenario.strategy);
 }

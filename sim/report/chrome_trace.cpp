@@ -60,7 +60,10 @@ class Writer {
     place_spans();
     number_threads();
     write_names();
-    for (const auto& [span, key] : placed_) write_span(*span, key);
+    for (const auto& [span, key] : placed_) {
+      write_span(*span, key);
+      write_arrow(*span, key);
+    }
     write_memory();
     return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + events_ + "\n]}\n";
   }
@@ -82,6 +85,8 @@ class Writer {
   std::string process_name(std::size_t rank) const;
   std::string thread_name(const ThreadKey& key) const;
   void write_span(const Span& span, const ThreadKey& key);
+  void write_arrow(const Span& span, const ThreadKey& key);
+  std::size_t number_of(const Span& span, const Collective& message) const;
   std::string arguments(const Span& span) const;
   void write_memory();
   void write_counters(RankId rank, const MemorySample& sample);
@@ -156,7 +161,9 @@ void Writer::write_names() {
 std::string Writer::process_name(std::size_t rank) const {
   const Place& place = schedule_.ranks[rank].place;
   const std::string unit = place.gpu < 0 ? "cpu" : fmt::format("gpu{}", place.gpu);
-  return fmt::format("rank {} (node{} {})", rank, place.node.index(), unit);
+  const auto stage = schedule_.program_of(RankId(rank)).stage;
+  const std::string of = stage ? fmt::format("stage {}, ", *stage) : "";
+  return fmt::format("{}rank {} (node{} {})", of, rank, place.node.index(), unit);
 }
 
 std::string Writer::thread_name(const ThreadKey& key) const {
@@ -181,6 +188,29 @@ void Writer::write_span(const Span& span, const ThreadKey& key) {
       R"({{"ph":"X","name":{},"cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
       quoted(op.label + from), phase_name(op.phase), key.process, thread_numbers_.at(key),
       microseconds(start), microseconds(nanoseconds(span.end) - start), arguments(span)));
+}
+
+/// How many messages the rank's group has had in the iteration.
+std::size_t Writer::number_of(const Span& span, const Collective& message) const {
+  const auto& ops = schedule_.program_of(span.rank).ops;
+  return static_cast<std::size_t>(std::count_if(
+      ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(span.op.index()), [&](const Op& op) {
+        const auto* other = std::get_if<Collective>(&op.work);
+        return other && other->group == message.group;
+      }));
+}
+
+/// From who sends, the first of a pair's group, to who receives.
+void Writer::write_arrow(const Span& span, const ThreadKey& key) {
+  const auto* message = std::get_if<Collective>(&op_of(span).work);
+  if (message == nullptr || message->kind != CollectiveKind::send_recv) return;
+  const GroupId group = schedule_.ranks[span.rank.index()].groups[message->group];
+  const bool sends = schedule_.groups[group.index()].members.front() == span.rank;
+  event(fmt::format(
+      R"x({{"ph":"{}","name":"message","cat":"message","id":"{}.{}.{}","pid":{},"tid":{},"ts":{}{}}})x",
+      sends ? "s" : "f", group.index(), span.iteration, number_of(span, *message), key.process,
+      thread_numbers_.at(key), microseconds(nanoseconds(sends ? span.start : span.end)),
+      sends ? "" : R"(,"bp":"e")"));
 }
 
 std::string Writer::arguments(const Span& span) const {

@@ -93,6 +93,23 @@ Json memory(const Report& report) {
   return all;
 }
 
+Json stages(const std::vector<StageReport>& all) {
+  Json list = Json::array();
+  for (const StageReport& stage : all) {
+    Json exposed = Json::object();
+    for (const auto& [axis, time] : stage.exposed) exposed[to_string(axis) + "_s"] = time.value();
+    list.push_back({{"stage", stage.stage},
+                    {"rank", stage.rank},
+                    {"compute_s", stage.compute.value()},
+                    {"exposed_communication", exposed},
+                    {"bubble",
+                     {{"warm_up_s", stage.warm_up.value()},
+                      {"steady_s", stage.steady.value()},
+                      {"cool_down_s", stage.cool_down.value()}}}});
+  }
+  return list;
+}
+
 Json staleness(const std::optional<StalenessReport>& staleness) {
   if (!staleness) return nullptr;
   Json histogram = Json::object();
@@ -170,6 +187,7 @@ void add_answers(const Report& report, Json& json) {
   json["breakdown"] = breakdown(report.breakdown);
   json["gpu_utilization"] = report.gpu_utilization;
   json["mfu"] = number(report.mfu);
+  if (!report.stages.empty()) json["stages"] = stages(report.stages);
   json["memory"] = memory(report);
   json["staleness"] = staleness(report.staleness);
   json["step_time_alone_s"] = seconds(report.step_time_alone);

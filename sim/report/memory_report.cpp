@@ -50,17 +50,23 @@ std::vector<Seat> seats(const Schedule& schedule, const Scenario& scenario, bool
   return seats;
 }
 
-/// NCCL's communicators of several ranks that a rank's program uses.
+/// NCCL's communicators of several ranks that a rank's program uses; a pipeline's messages go over
+/// one.
 std::size_t communicators_of(const Schedule& schedule, RankId rank) {
   std::set<GroupId> used;
+  bool sends = false;
   const RankSpec& spec = schedule.ranks[rank.index()];
   for (const Op& op : schedule.programs[spec.program.index()].ops) {
     const auto* collective = std::get_if<Collective>(&op.work);
     if (collective == nullptr) continue;
     const GroupId group = spec.groups[collective->group];
+    if (schedule.groups[group.index()].axis == MeshAxis::pipeline) {
+      sends = true;
+      continue;
+    }
     if (schedule.groups[group.index()].ranks > 1) used.insert(group);
   }
-  return used.size();
+  return used.size() + (sends ? 1 : 0);
 }
 
 Bytes context_of(const MemoryDevice& device) { return device.caching ? cuda_context() : Bytes(0); }

@@ -172,6 +172,20 @@ struct OtherJobReport {
   std::optional<Seconds> step_time;  ///< mean between the ends of its steps; of two steps and more
 };
 
+/// Of a pipeline: its first rank with this stage, in the mean step. Its parts and what of its
+/// communication is exposed add up to the step.
+struct StageReport {
+  std::uint32_t stage = 0;
+  std::size_t rank = 0;
+  Seconds compute;
+  /// A collective is in flight and the rank computes nothing, by the axis of its group.
+  std::map<MeshAxis, Seconds> exposed{};
+  /// Neither: before the first backward, after the last forward, and between.
+  Seconds warm_up, cool_down, steady;
+
+  Seconds bubble() const { return warm_up + steady + cool_down; }
+};
+
 /// Everything `rehearse run` answers; each view (terminal, JSON, CSV) shows these same numbers.
 struct Report {
   std::string scenario;
@@ -198,6 +212,7 @@ struct Report {
   /// its format), so never above 1; nothing where times are given.
   std::optional<double> mfu;
 
+  std::vector<StageReport> stages;  ///< of a layout's pipeline, in order; empty: of none
   std::optional<MemoryReport> memory;
   std::optional<StalenessReport> staleness;
   std::optional<StrategyForecast> accuracy;  ///< where the scenario says how the model learns

@@ -183,6 +183,7 @@ Report summarize(const RunFacts& facts) {
   report.mfu = mfu(basis, report);
   report.bottleneck = bottleneck_sentence(anatomy, basis.parameter_server);
 
+  report.stages = stages_of(facts.schedule, facts.trace, basis.first, basis.last);
   report.memory = memory_report(facts);
   report.staleness = staleness_of(basis);
   add_steady_state(basis, report);

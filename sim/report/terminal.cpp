@@ -9,6 +9,7 @@
 #include "report/memory_view.hpp"
 #include "report/page.hpp"
 #include "report/prediction_interval.hpp"
+#include "report/stage_view.hpp"
 #include "report/views.hpp"
 
 namespace rehearse {
@@ -266,6 +267,7 @@ std::string to_terminal(const Report& report, int width, bool color) {
   add_times(report, page);
   add_other_jobs(report, page);
   add_breakdown(report, page);
+  add_stages(report, page);
   if (report.memory) add_memory(report, *report.memory, page);
   if (report.staleness) add_staleness(report, *report.staleness, page);
   if (report.accuracy) add_accuracy(*report.accuracy, page);

@@ -96,10 +96,12 @@ Loss read_loss(Map& map) {
 }
 
 /// A named network at the asked shape.
-Model read_architecture(const Value& use, Map& map, std::vector<std::string>& assumptions) {
+Model read_architecture(const Value& use, Map& map, Scenario& scenario) {
+  std::vector<std::string>& assumptions = scenario.assumptions;
   const NamedModel name = read_named(map, assumptions);
   std::optional<Value> culprit;
-  ModelShape shape;
+  scenario.transformer = name.transformer;
+  ModelShape& shape = scenario.shape;
   shape.classes = read_shape_key(map, "classes", 10'000'000, culprit).value_or(0);
   const auto image = read_shape_key(map, "image", 65'536, culprit);
   const auto sequence = read_shape_key(map, "sequence", 10'000'000, culprit);
@@ -325,7 +327,7 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
   };
   if (const std::optional<Value> use = naming_key(map)) {
     has_model = read_part(
-        [&] { scenario.model = read_architecture(*use, map, scenario.assumptions); });
+        [&] { scenario.model = read_architecture(*use, map, scenario); });
     const bool has_batch = read_part(read_batch);
     read_part([&] { check_batch_of(map, scenario); }, has_model && has_batch);
     scenario.precision = read_precision(map);

@@ -40,7 +40,7 @@ std::shared_ptr<const CommProfile> load_comm_profile(const Cluster& cluster) {
 StepCosts costs_at(const Scenario& scenario, std::size_t group, std::int64_t batch) {
   const bool sourced = group < scenario.cost_sources.size() && scenario.cost_sources[group];
   const Gpu& gpu = scenario.cluster.groups[group].node.gpu;
-  StepCosts costs = step_costs(scenario.model, gpu, compute_precision(scenario), batch, scenario.optimizer,
+  StepCosts costs = step_costs(computed_model(scenario), gpu, compute_precision(scenario), batch, scenario.optimizer,
                                scenario.run.efficiency,
                                sourced ? &*scenario.cost_sources[group] : nullptr);
   if (costs.provenance == Provenance::given && !scenario.given_at) {
@@ -117,7 +117,7 @@ Schedule build_at(const Scenario& scenario, const Job& job) {
 std::vector<std::optional<CostSource>> find_cost_sources(const Scenario& scenario,
                                                          const CostChoice& choice,
                                                          ProfileLibrary& library) {
-  const CostSubject subject{scenario.model, compute_precision(scenario), scenario.batch_per_gpu,
+  const CostSubject subject{computed_model(scenario), compute_precision(scenario), scenario.batch_per_gpu,
                             scenario.run.efficiency};
   std::vector<std::optional<CostSource>> sources;
   for (const NodeGroup& group : scenario.cluster.groups) {
@@ -192,10 +192,13 @@ Scenario read_whole(const Document& document) {
   const bool has_all = has_model && has_cluster && has_strategy && has_train;
   read_part(
       [&] {
-        if (!root.has("train")) return;
-        const Value train = root.require("train");
-        apply_tokens(train, scenario);
-        apply_global_batch(train, strategy, scenario);
+        apply_micro_batch_size(strategy, scenario);
+        if (root.has("train")) {
+          const Value train = root.require("train");
+          apply_tokens(train, scenario);
+          apply_global_batch(train, strategy, scenario);
+        }
+        apply_layout(strategy, scenario);
       },
       has_all);
   const std::size_t ranks = has_cluster ? scenario.cluster.gpu_count() : kMostRanks;
@@ -241,6 +244,10 @@ Scenario read_scenario(const std::filesystem::path& file,
   return read_scenario(overrides.empty() ? *document : *document->with_overrides(overrides));
 }
 
+const Model& computed_model(const Scenario& scenario) {
+  return scenario.share ? *scenario.share : scenario.model;
+}
+
 Precision compute_precision(const Scenario& scenario) {
   return computes_in(scenario.strategy, scenario.precision);
 }
@@ -271,7 +278,7 @@ std::vector<StepCosts> group_costs(const Scenario& scenario) {
 }
 
 Schedule make_schedule(const Scenario& scenario) {
-  const Job job{.model = scenario.model,
+  const Job job{.model = computed_model(scenario),
                 .cluster = scenario.cluster,
                 .precision = scenario.precision,
                 .batch_per_gpu = scenario.batch_per_gpu,

@@ -13,6 +13,7 @@
 #include "cost/whole_step.hpp"
 #include "economy/options.hpp"
 #include "memory/caching_allocator.hpp"
+#include "model/transformer.hpp"
 #include "profile/comm_profile.hpp"
 #include "strategy/strategy.hpp"
 
@@ -92,6 +93,11 @@ struct Scenario {
   std::string file;         ///< as the user named it
   std::string description;  ///< the optional key `description`
   Model model;
+  /// What `model` is made of, where it is a transformer.
+  std::optional<TransformerShape> transformer;
+  ModelShape shape;
+  /// What one rank has of `model` where a layout splits its layers; null: whole layers.
+  std::shared_ptr<const Model> share;
   std::int64_t batch_per_gpu = 1;
   Precision precision = Precision::fp32;
   /// By Model::units: recomputed in backward (Job::checkpointed); empty: none.
@@ -144,6 +150,9 @@ Scenario read_scenario(const Document& document);
 /// What `memory.device` says, else CPUs where a compute profile was measured without CUDA, else
 /// GPUs.
 TapeDevice device_of(const Scenario& scenario);
+
+/// What a rank computes: the model, or its share of each layer.
+const Model& computed_model(const Scenario& scenario);
 
 /// What its units compute in: its precision, but for what its strategy changes (computes_in).
 Precision compute_precision(const Scenario& scenario);

@@ -82,6 +82,12 @@ int nodes_with_gpus(const Cluster& cluster);
 /// checked where the strategy's keys stand.
 void check_strategy_section(const Value& value, const CostChoice& choice, const Scenario& scenario);
 
+/// A layout's `micro_batch_size` splits what `model.batch_per_gpu` says of a replica's step.
+void apply_micro_batch_size(const Value& strategy, Scenario& scenario);
+/// What a layout asks of the cluster and of the model, and what each rank has of its layers; once it
+/// is known how many micro-batches there are.
+void apply_layout(const Value& strategy, Scenario& scenario);
+
 /// A measured whole step tells about the GPU that it was measured on, and no GPU computes faster
 /// than its peak. `model` is the section.
 void check_whole_step(const Value& model, const Scenario& scenario);

@@ -58,12 +58,28 @@ int* micro_batches(Strategy& strategy) {
   if (auto* ddp = std::get_if<Ddp>(&strategy)) return &ddp->gradient_accumulation;
   if (auto* fsdp = std::get_if<Fsdp>(&strategy)) return &fsdp->gradient_accumulation;
   if (auto* zero = std::get_if<Zero1>(&strategy)) return &zero->ddp.gradient_accumulation;
+  if (auto* layout = std::get_if<Layout>(&strategy)) return &layout->micro_batches;
   return nullptr;
+}
+
+/// Who has micro-batches of its own.
+struct Replicas {
+  std::int64_t count = 1;
+  const char* noun = "GPUs";
+};
+
+Replicas replicas_of(const Scenario& scenario) {
+  const std::size_t gpus = scenario.cluster.gpu_count();
+  const auto* layout = std::get_if<Layout>(&scenario.strategy);
+  if (layout == nullptr) return {static_cast<std::int64_t>(gpus), "GPUs"};
+  const auto mesh = mesh_on(*layout, gpus);
+  return {mesh ? mesh->data : 1, "replicas"};
 }
 
 bool says_accumulation(const Value& strategy) {
   if (!strategy.is_map()) return false;
   const Map map = strategy.as_map();
+  if (map.has("micro_batches") || map.has("micro_batch_size")) return true;
   for (const std::string& key : map.keys()) {
     const Value options = Map(map).require(key);
     if (options.is_map() && options.as_map().has("gradient_accumulation")) return true;
@@ -111,19 +127,21 @@ void apply_global_batch(const Value& train, const Value& strategy, Scenario& sce
     wanted->fail("the strategy accumulates no micro-batches",
                  "ddp, fsdp and zero do; leave global_batch out for others");
   if (says_accumulation(strategy))
-    wanted->fail("global_batch and gradient_accumulation say the same thing",
+    wanted->fail(std::holds_alternative<Layout>(scenario.strategy)
+                     ? "global_batch and micro-batches say the same thing"
+                     : "global_batch and gradient_accumulation say the same thing",
                  "leave one of them out");
   const std::int64_t sequences = sequences_of(*wanted, scenario);
-  const auto gpus = static_cast<std::int64_t>(scenario.cluster.gpu_count());
-  const std::int64_t one = gpus * scenario.batch_per_gpu;
+  const Replicas replicas = replicas_of(scenario);
+  const std::int64_t one = replicas.count * scenario.batch_per_gpu;
   if (sequences % one != 0 || sequences / one > kMostMicroBatches)
-    wanted->fail(fmt::format("{} samples are no whole number of micro-batches of {} on {} GPUs",
-                             sequences, scenario.batch_per_gpu, gpus),
+    wanted->fail(fmt::format("{} samples are no whole number of micro-batches of {} on {} {}",
+                             sequences, scenario.batch_per_gpu, replicas.count, replicas.noun),
                  fmt::format("a multiple of {}, or another batch_per_gpu", one));
   *micro = static_cast<int>(sequences / one);
   scenario.assumptions.push_back(
-      fmt::format("train.global_batch = {} samples: {} micro-batches of {} on each of {} GPUs",
-                  sequences, *micro, scenario.batch_per_gpu, gpus));
+      fmt::format("train.global_batch = {} samples: {} micro-batches of {} on each of {} {}",
+                  sequences, *micro, scenario.batch_per_gpu, replicas.count, replicas.noun));
 }
 
 }  // namespace rehearse

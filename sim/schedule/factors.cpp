@@ -15,7 +15,7 @@ constexpr std::uint32_t kIterationsKept = 3;
 ComputeFactors::ComputeFactors(const Schedule& schedule)
     : schedule_(schedule), last_(schedule.ranks.size()) {
   if (!schedule.crowd || schedule.jitter.distribution == Jitter::Distribution::none) return;
-  rounds_ = rounds_of(schedule, RankId(0));
+  if (schedule.crowd->ranks.empty()) rounds_ = rounds_of(schedule, RankId(0));
   kept_nodes_ = schedule.ranks.size() / schedule.crowd->ranks_per_node;
 }
 
@@ -24,9 +24,46 @@ double ComputeFactors::of(RankId rank, OpId op, std::uint32_t iteration) const {
   const auto& compute = std::get<Compute>(program.ops[op.index()].work);
   const std::uint32_t step = iteration * program.steps + compute.step;
   if (rounds_) return in_crowd(rank, op, iteration, step);
+  if (kept_nodes_ > 0) return in_replicas(rank, iteration, step);
   Drawn& last = last_[rank.index()];
   if (last.step != step) last = {step, compute_factor(schedule_, rank, step)};
   return last.factor;
+}
+
+double ComputeFactors::in_replicas(RankId rank, std::uint32_t iteration,
+                                   std::uint32_t step) const {
+  const std::size_t each = schedule_.crowd->ranks_per_node;
+  const std::size_t kept = rank.index() / each;
+  const std::size_t place = iteration * kept_nodes_ + kept;
+  if (place >= players_.size()) players_.resize(place + 1, 0);
+  if (players_[place] == 0) {
+    double longest = -1;
+    for (std::size_t at = kept; at < schedule_.crowd->nodes.size(); at += kept_nodes_) {
+      double slowest = 0;
+      for (std::size_t i = 0; i < each; ++i)
+        slowest = std::max(slowest, slowest_at(at, i, step));
+      if (slowest <= longest) continue;
+      longest = slowest;
+      players_[place] = static_cast<std::uint32_t>(at) + 1;
+    }
+  }
+  return slowest_at(players_[place] - 1, rank.index() % each, step);
+}
+
+/// Of the ranks at a position that the i-th kept one stands for.
+double ComputeFactors::slowest_at(std::size_t position, std::size_t i, std::uint32_t step) const {
+  const Crowd& crowd = *schedule_.crowd;
+  const std::vector<double>& factors = draws(step);
+  const std::size_t there = crowd.ranks.size() / crowd.nodes.size();
+  double slowest = 0;
+  for (std::size_t at = i; at < there; at += crowd.ranks_per_node) {
+    const std::size_t which = position * there + at;
+    const bool is_kept = position < kept_nodes_ && at == i;
+    const double own = is_kept ? schedule_.ranks[position * crowd.ranks_per_node + i].slowdown
+                               : crowd.slowdowns[which];
+    slowest = std::max(slowest, own * factors[which]);
+  }
+  return slowest;
 }
 
 double ComputeFactors::in_crowd(RankId rank, OpId op, std::uint32_t iteration,
@@ -102,6 +139,9 @@ const std::vector<double>& ComputeFactors::draws(std::uint32_t step) const {
   const std::uint32_t kept = kIterationsKept * schedule_.programs.front().steps;
   while (!draws_.empty() && draws_.begin()->first + kept < step) draws_.erase(draws_.begin());
   std::vector<double>& all = draws_[step];
+  for (const std::uint32_t rank : schedule_.crowd->ranks)
+    all.push_back(step_draw(schedule_, rank, step));
+  if (!all.empty()) return all;
   const std::size_t per_node = schedule_.crowd->ranks_per_node;
   for (const std::uint32_t node : schedule_.crowd->nodes)
     for (std::size_t gpu = 0; gpu < per_node; ++gpu)

@@ -18,6 +18,9 @@ namespace rehearse {
 /// without folding. Exact, for a seed and not in distribution alone, where ranks wait for all as
 /// rounds_of() finds them to and compute nothing between the wait and its end; what lies between is
 /// at most 5 % of an iteration, and only its jitter is off.
+///
+/// A rank of a layout plays, in each iteration, the same rank of that replica whose slowest rank is
+/// slowest: every rank of a pipeline waits for its slowest one.
 class ComputeFactors {
  public:
   explicit ComputeFactors(const Schedule& schedule);
@@ -33,6 +36,8 @@ class ComputeFactors {
     double duration = 0;
     const double* draws = nullptr;  ///< by rank's position
   };
+  double in_replicas(RankId rank, std::uint32_t iteration, std::uint32_t step) const;
+  double slowest_at(std::size_t position, std::size_t i, std::uint32_t step) const;
   double in_crowd(RankId rank, OpId op, std::uint32_t iteration, std::uint32_t step) const;
   std::size_t player(std::size_t kept, std::uint32_t iteration, std::uint32_t round) const;
   std::size_t slowest(std::size_t kept, std::uint32_t iteration, const Round& round) const;

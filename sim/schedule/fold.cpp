@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "schedule/schedule.hpp"
+#include "schedule/fold_replicas.hpp"
 
 namespace rehearse {
 
@@ -142,6 +142,7 @@ bool stands_for_all(const Group& original, const Group& kept, std::size_t nodes_
 }  // namespace
 
 std::optional<Folded> fold(const Schedule& schedule, const Cluster& cluster, std::string& why_not) {
+  if (schedule.mesh) return fold_replicas(schedule, cluster, why_not);
   why_not = why_ranks_differ(schedule);
   if (why_not.empty()) why_not = why_not_on(schedule, cluster);
   if (!why_not.empty()) return std::nullopt;
@@ -150,6 +151,7 @@ std::optional<Folded> fold(const Schedule& schedule, const Cluster& cluster, std
   Schedule& kept = folded.schedule;
   kept.programs = schedule.programs;
   kept.iterations = schedule.iterations;
+  kept.samples_per_iteration = schedule.samples_per_iteration;
   kept.seed = schedule.seed;
   kept.overlap_slowdown = schedule.overlap_slowdown;
   const std::size_t ranks = ranks_on_kept_nodes(schedule);

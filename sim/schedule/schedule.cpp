@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <map>
+#include <set>
 
 #include "base/error.hpp"
 
@@ -61,10 +63,11 @@ void check_ids(const Schedule& schedule) {
 }
 
 // Dependencies inside one iteration, over the operations of all programs and the events: like ranks
-// share a program, so a cycle there is a cycle in every rank.
+// share a program, so a cycle there is a cycle in every rank. A collective that ranks of unlike
+// programs meet in is one node.
 class SameIterationGraph {
  public:
-  explicit SameIterationGraph(const Schedule& schedule) {
+  explicit SameIterationGraph(const Schedule& schedule) : schedule_(schedule) {
     std::size_t nodes = 0;
     for (const Program& program : schedule.programs) {
       first_op_.push_back(nodes);
@@ -73,23 +76,25 @@ class SameIterationGraph {
     first_event_ = nodes;
     next_.resize(nodes + schedule.events.size());
     incoming_.resize(next_.size(), 0);
+    join_collectives();
     for (std::size_t p = 0; p < schedule.programs.size(); ++p)
       add_program(schedule.programs[p], first_op_[p]);
   }
 
-  bool acyclic() const {
+  /// Nothing: there is none. Else which operations of unlike programs wait for each other, if they
+  /// do.
+  std::optional<std::string> cycle() const {
     std::vector<std::size_t> incoming = incoming_;
     std::deque<std::size_t> free;
     for (std::size_t node = 0; node < incoming.size(); ++node)
       if (incoming[node] == 0) free.push_back(node);
-    std::size_t seen = 0;
-    for (; !free.empty(); ++seen) {
+    while (!free.empty()) {
       const std::size_t node = free.front();
       free.pop_front();
       for (const std::size_t next : next_[node])
         if (--incoming[next] == 0) free.push_back(next);
     }
-    return seen == incoming.size();
+    return named(incoming);
   }
 
  private:
@@ -110,10 +115,63 @@ class SameIterationGraph {
     }
   }
   void add_edge(std::size_t from, std::size_t to) {
-    next_[from].push_back(to);
-    ++incoming_[to];
+    next_[node_of(from)].push_back(node_of(to));
+    ++incoming_[node_of(to)];
+  }
+  std::size_t node_of(std::size_t op) const {
+    const auto met = met_.find(op);
+    return met == met_.end() ? op : met->second;
   }
 
+  /// The collectives of a program on one slot of its groups, in order, as nodes.
+  std::vector<std::size_t> issued(std::size_t program, std::size_t slot) const {
+    std::vector<std::size_t> nodes;
+    const auto& ops = schedule_.programs[program].ops;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const auto* collective = std::get_if<Collective>(&ops[i].work);
+      if (collective && collective->group == slot) nodes.push_back(first_op_[program] + i);
+    }
+    return nodes;
+  }
+
+  void join_collectives() {
+    if (schedule_.programs.size() < 2) return;
+    using End = std::pair<std::size_t, std::size_t>;  // program, slot
+    std::vector<std::set<End>> ends(schedule_.groups.size());
+    for (const RankSpec& rank : schedule_.ranks)
+      for (std::size_t slot = 0; slot < rank.groups.size(); ++slot)
+        ends[rank.groups[slot].index()].insert({rank.program.index(), slot});
+    std::set<std::set<End>> known;
+    for (const std::set<End>& group : ends) {
+      if (group.size() < 2 || !known.insert(group).second) continue;
+      const auto first = issued(group.begin()->first, group.begin()->second);
+      for (const auto& [program, slot] : group) {
+        const auto others = issued(program, slot);
+        for (std::size_t i = 0; i < std::min(first.size(), others.size()); ++i)
+          if (others[i] != node_of(first[i])) met_[others[i]] = node_of(first[i]);
+      }
+    }
+  }
+
+  std::optional<std::string> named(const std::vector<std::size_t>& incoming) const {
+    constexpr std::size_t kNamed = 4;
+    if (std::ranges::count(incoming, std::size_t{0}) == std::ssize(incoming)) return std::nullopt;
+    std::string text;
+    std::size_t count = 0;
+    for (std::size_t p = 0; p < schedule_.programs.size(); ++p) {
+      const Program& program = schedule_.programs[p];
+      for (std::size_t i = 0; i < program.ops.size() && count < kNamed; ++i) {
+        if (incoming[node_of(first_op_[p] + i)] == 0) continue;
+        text += (text.empty() ? ": " : ", ") + program.name + ": " + program.ops[i].label;
+        ++count;
+        break;
+      }
+    }
+    return count > 1 ? text : "";
+  }
+
+  const Schedule& schedule_;
+  std::map<std::size_t, std::size_t> met_;  ///< by operation: the node that it shares
   std::vector<std::size_t> first_op_;
   std::size_t first_event_ = 0;
   std::vector<std::vector<std::size_t>> next_;
@@ -208,7 +266,9 @@ void validate(const Schedule& schedule) {
   check(!schedule.ranks.empty(), "a schedule without ranks");
   check_ids(schedule);
   check_collective_order(schedule);
-  check(SameIterationGraph(schedule).acyclic(), "the schedule waits for itself in a cycle");
+  const auto cycle = SameIterationGraph(schedule).cycle();
+  if (cycle)
+    throw InternalError("internal error: the schedule waits for itself in a cycle" + *cycle);
 }
 
 }  // namespace rehearse

@@ -9,6 +9,7 @@
 #include "base/id.hpp"
 #include "base/quantity.hpp"
 #include "cluster/cluster.hpp"
+#include "mesh/mesh.hpp"
 #include "profile/collective_kind.hpp"
 #include "schedule/tensor.hpp"
 
@@ -108,6 +109,7 @@ struct Program {
   std::vector<std::string> owners{};  ///< of tensors: "layer1.0", "bucket 2"
   std::vector<TensorEvent> setup{};   ///< before the first iteration
   std::uint32_t steps = 1;            ///< training steps that an iteration holds: local SGD
+  std::optional<std::uint32_t> stage{};  ///< of a pipeline, which of its ranks; nothing: of none
 };
 
 /// Ranks of a communicator, in ring order. After folding `members` are those that are simulated and
@@ -117,6 +119,7 @@ struct Group {
   std::vector<RankId> members{};
   std::size_t ranks = 0;
   std::size_t nodes = 0;
+  std::optional<MeshAxis> axis{};  ///< of a layout, that its members lie along
 };
 
 /// A shared server that takes operations of any rank one at a time, in order of arrival.
@@ -162,6 +165,9 @@ struct Jitter {
 struct Crowd {
   std::vector<std::uint32_t> nodes{};  ///< by position: its index before folding
   std::size_t ranks_per_node = 0;
+  /// By position, what each of its ranks was before folding; empty: consecutive ranks of the node. A
+  /// layout's positions are replicas of the model, or as many of them as share nodes.
+  std::vector<std::uint32_t> ranks{};
   /// RankSpec::slowdown of all ranks, position by position; what kept ranks say themselves counts.
   std::vector<double> slowdowns{};
 };
@@ -174,6 +180,9 @@ struct Schedule {
   std::vector<Queue> queues;
   std::vector<Event> events;
   std::uint32_t iterations = 1;
+  /// Whose gradients an iteration adds up, of all ranks together; 0: a batch per rank that computes,
+  /// as often as its strategy says.
+  double samples_per_iteration = 0;
   /// Of a server to which workers apply: the gradients of so many first iterations are averaged
   /// into one update each.
   std::uint32_t warmup_rounds = 0;
@@ -181,6 +190,8 @@ struct Schedule {
   /// would do takes no time and signals nothing. 0: all do.
   std::uint32_t sampled_ranks = 0;
   Jitter jitter;
+  /// Of a layout: its ranks are numbered by it.
+  std::optional<Mesh> mesh;
   /// A folded schedule's, if it has jitter (factors.hpp).
   std::optional<Crowd> crowd;
   std::uint64_t seed = 1;
@@ -200,7 +211,8 @@ struct Schedule {
 void validate(const Schedule& schedule);
 
 /// Keeps the ranks of two nodes (of one if there is but one), which stand for all: same schedule,
-/// same byte and step counts, fewer ranks. Where ranks differ in speed the kept nodes are the
+/// same byte and step counts, fewer ranks. Of a layout it keeps two replicas of the model (as many
+/// as share the nodes of two). Where ranks differ in speed the kept nodes are the
 /// slowest of the even and of the odd ones; where they have jitter, the schedule has a crowd.
 ///
 /// Nothing, with the reason in `why_not`, if ranks are not alike (several programs, delays, node

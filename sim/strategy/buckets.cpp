@@ -7,6 +7,11 @@
 namespace rehearse {
 
 std::vector<Bucket> assign_buckets(const Model& model, Bytes element, Bytes first_cap, Bytes cap) {
+  return assign_buckets(model, 0, model.units.size(), element, first_cap, cap);
+}
+
+std::vector<Bucket> assign_buckets(const Model& model, std::size_t first, std::size_t end,
+                                   Bytes element, Bytes first_cap, Bytes cap) {
   std::vector<Bucket> buckets;
   Bytes filled;
   std::size_t earliest = 0;
@@ -14,7 +19,7 @@ std::vector<Bucket> assign_buckets(const Model& model, Bytes element, Bytes firs
     buckets.push_back({filled, earliest});
     filled = Bytes(0);
   };
-  for (std::size_t unit = model.units.size(); unit-- > 0;) {
+  for (std::size_t unit = end; unit-- > first;) {
     const auto& tensors = model.units[unit].tensors;
     for (auto tensor = tensors.rbegin(); tensor != tensors.rend(); ++tensor) {
       filled += static_cast<double>(*tensor) * element;

@@ -2,9 +2,10 @@
 // Parallel Training", VLDB 2020): each bucket of gradients is all-reduced when its last one is
 // ready, beside the rest of the backward pass.
 #include <algorithm>
+#include <utility>
 
-#include "strategy/program_builder.hpp"
 #include "strategy/replicated.hpp"
+#include "strategy/stage_plan.hpp"
 
 namespace rehearse {
 
@@ -24,23 +25,31 @@ Bytes on_the_wire(const Ddp& ddp, Bytes size, Bytes element) {
 
 class DdpProgram {
  public:
-  DdpProgram(const Options& options, const NodeGroup& group, const StepCosts& costs)
+  DdpProgram(const Options& options, const std::string& name, const StepCosts& costs)
       : options_(options),
         job_(options.job),
-        builder_(group.name, costs, job_),
+        plan_(job_.stage ? *job_.stage
+                         : StagePlan::alone(job_.model, options.ddp.gradient_accumulation)),
+        builder_(name, costs, job_),
         nccl_(builder_.lane("nccl", LaneKind::communication)),
-        element_(parameter_element(job_.precision)),
-        buckets_(assign_buckets(job_.model, element_, options.ddp.first_bucket_mb * kMiB,
-                                options.ddp.bucket_cap_mb * kMiB)) {}
+        runner_(builder_, plan_),
+        element_(parameter_element(job_.precision)) {
+    for (const StagePlan::Part& part : plan_.parts) {
+      const auto own = assign_buckets(job_.model, part.first, part.end, element_,
+                                      options.ddp.first_bucket_mb * kMiB,
+                                      options.ddp.bucket_cap_mb * kMiB);
+      first_bucket_.push_back(buckets_.size());
+      buckets_.insert(buckets_.end(), own.begin(), own.end());
+    }
+  }
 
   Program make() {
     add_setup();
     std::vector<After> reduced;
-    const int count = options_.ddp.gradient_accumulation;
-    for (int micro = 0; micro < count; ++micro) {
-      builder_.micro_batch(micro, count);
-      for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit) builder_.forward(unit);
-      reduced = add_backward(micro == 0, micro + 1 == count);
+    for (std::size_t action = 0; action < plan_.order.size(); ++action) {
+      if (plan_.stage_alone)
+        builder_.micro_batch(plan_.order[action].micro, options_.ddp.gradient_accumulation);
+      add_action(action, reduced);
     }
     add_optimizer(std::move(reduced));
     return std::move(builder_.program);
@@ -48,7 +57,8 @@ class DdpProgram {
 
  private:
   void add_setup();
-  std::vector<After> add_backward(bool first, bool last);
+  void add_action(std::size_t action, std::vector<After>& reduced);
+  std::vector<After> add_backward(std::size_t action, std::vector<After> after);
   Gradients gradients(bool first, bool last) const;
   After reduce(std::size_t bucket, OpId backward);
   std::optional<OpId> copy(const std::string& what, Bytes moved, After after);
@@ -57,13 +67,18 @@ class DdpProgram {
   Bytes moved_out_of(std::size_t bucket) const;
   void add_optimizer(std::vector<After> reduced);
   void rebuild_buckets(OpId step);
+  /// Megatron-LM's distributed optimizer has each rank receive what it updates, and no more.
+  bool reduces_shares() const { return options_.sharded_optimizer && !plan_.stage_alone; }
 
   const Options& options_;
   const Job& job_;
+  const StagePlan plan_;
   ProgramBuilder builder_;
   LaneId nccl_;
+  StageRunner runner_;
   Bytes element_;
   std::vector<Bucket> buckets_;
+  std::vector<std::size_t> first_bucket_;  ///< by part of the plan
   std::vector<TensorId> first_buckets_, bucket_tensors_;
 };
 
@@ -99,27 +114,56 @@ Gradients DdpProgram::gradients(bool first, bool last) const {
   return first && !views ? Gradients::kept : Gradients::added;
 }
 
-/// One backward pass; the last micro-batch's issues the buckets as they fill.
-std::vector<After> DdpProgram::add_backward(bool first, bool last) {
+void DdpProgram::add_action(std::size_t action, std::vector<After>& reduced) {
+  const StagePlan::Part& part = plan_.parts[plan_.order[action].chunk];
+  std::vector<After> after = runner_.begin(action);
+  const auto take = [&] { return std::exchange(after, {}); };
+  switch (plan_.order[action].what) {
+    case PipelineAction::forward:
+      for (std::size_t unit = part.first; unit < part.end; ++unit) builder_.forward(unit, take());
+      break;
+    case PipelineAction::input:
+      for (std::size_t unit = part.end; unit-- > part.first;)
+        builder_.backward_input(unit, take());
+      break;
+    case PipelineAction::backward:
+    case PipelineAction::weight:
+      for (const After& one : add_backward(action, take())) reduced.push_back(one);
+  }
+  runner_.end(action);
+}
+
+/// One backward pass; a part's last issues the buckets as they fill.
+std::vector<After> DdpProgram::add_backward(std::size_t action, std::vector<After> after) {
+  const bool first = runner_.is_first_backward(action), last = runner_.is_last_backward(action);
+  const bool whole = plan_.order[action].what == PipelineAction::backward;
+  const std::size_t which = plan_.order[action].chunk;
+  const StagePlan::Part& part = plan_.parts[which];
+  const std::size_t end = which + 1 < first_bucket_.size() ? first_bucket_[which + 1]
+                                                           : buckets_.size();
   std::vector<After> reduced;
-  std::size_t next = 0;
-  for (std::size_t unit = job_.model.units.size(); unit-- > 0;) {
-    const OpId backward = builder_.backward(unit, gradients(first, last));
+  std::size_t next = first_bucket_[which];
+  for (std::size_t unit = part.end; unit-- > part.first;) {
+    const OpId backward =
+        whole ? builder_.backward(unit, gradients(first, last), std::exchange(after, {}))
+              : builder_.backward_weight(unit, gradients(first, last), std::exchange(after, {}));
     if (last && !first && options_.ddp.gradient_as_bucket_view && job_.set_to_none)
       for (const TensorId id : builder_.gradients(unit)) builder_.give(backward, id);
-    for (; last && next < buckets_.size() && buckets_[next].first_unit == unit; ++next)
+    for (; last && next < end && buckets_[next].first_unit == unit; ++next)
       reduced.push_back(reduce(next, backward));
   }
-  for (std::size_t bucket = 0; bucket < reduced.size(); ++bucket)
+  for (std::size_t i = 0; i < reduced.size(); ++i) {
+    const std::size_t bucket = first_bucket_[which] + i;
     if (const auto copied = copy("bucket " + std::to_string(bucket) + " to gradients",
-                                 moved_out_of(bucket), reduced[bucket]))
-      reduced[bucket] = {*copied};
+                                 moved_out_of(bucket), reduced[i]))
+      reduced[i] = {*copied};
+  }
   return reduced;
 }
 
 /// One GPU alone is trained without DDP.
 std::optional<OpId> DdpProgram::copy(const std::string& what, Bytes moved, After after) {
-  if (job_.cluster.gpu_count() == 1) return std::nullopt;
+  if (job_.replicas() == 1) return std::nullopt;
   return builder_.copy(what, moved, {after});
 }
 
@@ -153,7 +197,9 @@ After DdpProgram::reduce(std::size_t bucket, OpId backward) {
   const Bytes size = on_the_wire(options_.ddp, buckets_[bucket].size, element_);
   const OpId op = builder_.collective(
       nccl_, "bucket " + std::to_string(bucket),
-      {.kind = CollectiveKind::all_reduce, .size = size, .algorithm = options_.ddp.algorithm},
+      {.kind = reduces_shares() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+       .size = size,
+       .algorithm = options_.ddp.algorithm},
       {{filled.value_or(backward)}});
   if (options_.ddp.compression != Ddp::Compression::none) {
     const std::uint32_t owner = builder_.program.tensors[bucket_tensors_[bucket].index()].owner;
@@ -166,7 +212,8 @@ After DdpProgram::reduce(std::size_t bucket, OpId backward) {
 
 void DdpProgram::add_optimizer(std::vector<After> reduced) {
   const std::int64_t shards =
-      options_.sharded_optimizer ? static_cast<std::int64_t>(job_.cluster.gpu_count()) : 1;
+      options_.sharded_optimizer ? static_cast<std::int64_t>(job_.replicas()) : 1;
+  builder_.finish_gradients({nccl_, element_, 1, options_.ddp.algorithm}, reduced);
   const OpId step = builder_.optimizer(builder_.costs().optimizer / static_cast<double>(shards),
                                        std::move(reduced));
   builder_.update(step, builder_.trained(shards));
@@ -197,12 +244,17 @@ void DdpProgram::rebuild_buckets(OpId step) {
 
 }  // namespace
 
+Program replicated_program(const Ddp& ddp, const Job& job, bool sharded_optimizer,
+                           const std::string& name, const StepCosts& costs) {
+  const Options options{ddp, job, sharded_optimizer};
+  return DdpProgram(options, name, costs).make();
+}
+
 Schedule build_replicated(const Ddp& ddp, const Job& job, bool sharded_optimizer) {
   require_gpus(job);
-  const Options options{ddp, job, sharded_optimizer};
   Schedule schedule =
       schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-        return DdpProgram(options, group, costs).make();
+        return replicated_program(ddp, job, sharded_optimizer, group.name, costs);
       });
   add_world(schedule);
   return schedule;

@@ -1,5 +1,7 @@
 #include "strategy/flat_parameters.hpp"
 
+#include <algorithm>
+
 namespace rehearse {
 
 namespace {
@@ -27,7 +29,8 @@ std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, std::in
   std::vector<FlatParameter> runs;
   for (std::size_t unit = 0; unit < model.units.size(); ++unit) {
     const std::int64_t elements = model.units[unit].parameters();
-    if (runs.empty() || (elements > 0 && complete(options, runs.back().elements)))
+    const bool begins = std::ranges::count(model.chunks, unit, &Chunk::first) > 0;
+    if (runs.empty() || begins || (elements > 0 && complete(options, runs.back().elements)))
       runs.push_back({unit, unit, 0});
     runs.back().last = unit;
     runs.back().elements += elements;

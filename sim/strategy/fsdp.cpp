@@ -7,9 +7,12 @@
 //   reduce_scatter; backward_post  after they are computed, still before the reduce_scatter; none
 //   when the next unit's backward begins: behind the reduce_scatter, and so behind the gradients.
 #include <deque>
+#include <utility>
 
 #include "strategy/fsdp_memory.hpp"
+#include "strategy/sharded.hpp"
 #include "strategy/sharding_groups.hpp"
+#include "strategy/stage_plan.hpp"
 
 namespace rehearse {
 
@@ -59,7 +62,7 @@ bool reshards_after_forward(const Fsdp& options, const std::vector<FlatParameter
 // gradients into what is reduced (fully_shard/_fsdp_collectives.py).
 StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
                         const Fsdp& options, const Job& job, std::int64_t shards) {
-  const bool alone = job.cluster.gpu_count() == 1;
+  const bool alone = job.replicas() == 1;
   const Precision computes = computes_in(options, job.precision);
   const Bytes stored = parameter_element(job.precision);
   const Bytes gathered = parameter_element(computes);
@@ -89,15 +92,17 @@ StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
 
 class FsdpProgram {
  public:
-  FsdpProgram(const Fsdp& options, const Job& job, const NodeGroup& group, const StepCosts& costs,
-              std::int64_t shards)
+  FsdpProgram(const Fsdp& options, const Job& job, const NodeGroup& group, const std::string& name,
+              const StepCosts& costs, std::int64_t shards)
       : options_(options),
         job_(job),
         node_(group.node),
         shards_(static_cast<double>(shards)),
+        plan_(job.stage ? *job.stage : StagePlan::alone(job.model, options.gradient_accumulation)),
         runs_(wrap(job.model, options, shards)),
         costs_(with_overhead(costs, runs_, options, job, shards)),
-        builder_(group.name, costs_, job, computes_in(options, job.precision)),
+        builder_(name, costs_, job, computes_in(options, job.precision)),
+        runner_(builder_, plan_),
         memory_(builder_, options, runs_, shards),
         nccl_(builder_.lane("nccl", LaneKind::communication)) {
     if (options.sharding == Fsdp::Sharding::hybrid_shard)
@@ -108,12 +113,21 @@ class FsdpProgram {
   Program make() {
     memory_.hold();
     gather_of_.resize(runs_.size());
+    gathered_.resize(runs_.size());
     std::vector<After> reduced;
-    for (int micro = 0; micro < options_.gradient_accumulation; ++micro) {
-      builder_.micro_batch(micro, options_.gradient_accumulation);
-      memory_.begin_micro_batch(micro == 0);
-      add_forward();
-      add_backward(micro, reduced);
+    for (std::size_t action = 0; action < plan_.order.size(); ++action) {
+      const int micro = plan_.order[action].micro;
+      if (plan_.stage_alone) builder_.micro_batch(micro, options_.gradient_accumulation);
+      memory_.begin_micro_batch(keeps_whole() || micro == 0);
+      after_ = runner_.begin(action);
+      if (keeps_whole()) {
+        add_kept_action(action, reduced);
+      } else if (plan_.order[action].what == PipelineAction::forward) {
+        add_forward();
+      } else {
+        add_backward(runner_.is_last_backward(action), reduced);
+      }
+      runner_.end(action);
     }
     add_optimizer(std::move(reduced));
     return std::move(builder_.program);
@@ -122,6 +136,15 @@ class FsdpProgram {
  private:
   Bytes whole(std::size_t j, Bytes element) const { return FsdpMemory::whole(runs_[j], element); }
   bool reshards_after_forward() const { return rehearse::reshards_after_forward(options_, runs_); }
+
+  /// Units stay gathered from their first forward in a step to their last backward.
+  bool keeps_whole() const { return plan_.pipelined(); }
+  /// What the first operation of an action comes after, and a gather.
+  std::vector<After> first_after(std::optional<OpId> gather) {
+    std::vector<After> after = std::exchange(after_, {});
+    if (gather) after.push_back({*gather});
+    return after;
+  }
 
   Seconds copy_time(Bytes size) const { return node_.pcie.latency + size / node_.pcie.bandwidth; }
   OpId add_copy(const std::string& what, Bytes size, std::vector<After> after) {
@@ -164,24 +187,68 @@ class FsdpProgram {
 
   void add_forward() {
     if (runs_.empty())  // nothing to shard
-      for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit) builder_.forward(unit);
+      for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit)
+        builder_.forward(unit, first_after({}));
     for (std::size_t j = 0; j < runs_.size(); ++j) {
       if (j == 0 || !options_.forward_prefetch) gather(j);
       wait_for_gather(j);
       if (j + 1 < runs_.size() && options_.forward_prefetch) gather(j + 1);
       for (std::size_t unit = runs_[j].first; unit <= runs_[j].last; ++unit)
-        builder_.forward(unit, unit == runs_[j].first ? std::vector<After>{{*gather_of_[j]}}
-                                                      : std::vector<After>{});
+        builder_.forward(unit, first_after(unit == runs_[j].first ? gather_of_[j] : std::nullopt));
       const OpId last = builder_.last();
       if (reshards_after_forward()) free_events_.freed_after(last, memory_.free(j, last));
     }
   }
 
-  void add_backward(int micro, std::vector<After>& reduced) {
+  /// Where units stay gathered.
+  void add_kept_action(std::size_t action, std::vector<After>& reduced) {
+    const StagePlan::Part& part = plan_.parts[plan_.order[action].chunk];
+    for (std::size_t j = 0; j < runs_.size(); ++j) {
+      if (gathered_[j] || runs_[j].first < part.first || runs_[j].first >= part.end) continue;
+      gather(j);
+      wait_for_gather(j);
+      gathered_[j] = true;
+    }
+    switch (plan_.order[action].what) {
+      case PipelineAction::forward:
+        for (std::size_t unit = part.first; unit < part.end; ++unit)
+          builder_.forward(unit, first_after(gather_before(unit)));
+        break;
+      case PipelineAction::input:
+        for (std::size_t unit = part.end; unit-- > part.first;)
+          builder_.backward_input(unit, first_after({}));
+        break;
+      case PipelineAction::backward:
+      case PipelineAction::weight:
+        add_kept_backward(action, reduced);
+    }
+  }
+  std::optional<OpId> gather_before(std::size_t unit) const {
+    const auto run = std::ranges::find(runs_, unit, &FlatParameter::first);
+    return run == runs_.end() ? std::nullopt
+                              : gather_of_[static_cast<std::size_t>(run - runs_.begin())];
+  }
+  void add_kept_backward(std::size_t action, std::vector<After>& reduced) {
+    const StagePlan::Part& part = plan_.parts[plan_.order[action].chunk];
+    const bool first = runner_.is_first_backward(action), last = runner_.is_last_backward(action);
+    const Gradients gradients = first ? Gradients::collected : Gradients::added;
+    const bool whole = plan_.order[action].what == PipelineAction::backward;
+    for (std::size_t unit = part.end; unit-- > part.first;) {
+      const OpId op = whole ? builder_.backward(unit, gradients, first_after({}))
+                            : builder_.backward_weight(unit, gradients, first_after({}));
+      const auto run = std::ranges::find(runs_, unit, &FlatParameter::first);
+      if (!last || run == runs_.end()) continue;
+      const auto j = static_cast<std::size_t>(run - runs_.begin());
+      memory_.collect(j, op);
+      reduce(j, op, true, reduced);
+    }
+  }
+
+  void add_backward(bool last, std::vector<After>& reduced) {
     const bool gathers = reshards_after_forward();
     if (runs_.empty())
       for (std::size_t unit = job_.model.units.size(); unit-- > 0;)
-        builder_.backward(unit, Gradients::collected);
+        builder_.backward(unit, Gradients::collected, first_after({}));
     for (std::size_t j = runs_.size(); j-- > 0;) {
       const bool prefetched =
           options_.backward_prefetch != Fsdp::Prefetch::none && j + 1 < runs_.size();
@@ -189,25 +256,24 @@ class FsdpProgram {
       wait_for_gather(j);
       if (gathers && j > 0 && options_.backward_prefetch == Fsdp::Prefetch::backward_pre)
         gather(j - 1, true);
-      const OpId last = add_run_backward(j);
+      const OpId end = add_run_backward(j);
       if (gathers && j > 0 && options_.backward_prefetch == Fsdp::Prefetch::backward_post)
         gather(j - 1, true);
-      reduce(j, last, micro, reduced);
+      reduce(j, end, last, reduced);
     }
   }
 
   OpId add_run_backward(std::size_t j) {
     const FlatParameter& run = runs_[j];
     for (std::size_t unit = run.last + 1; unit-- > run.first;)
-      builder_.backward(
-          unit, Gradients::collected,
-          unit == run.last ? std::vector<After>{{*gather_of_[j]}} : std::vector<After>{});
+      builder_.backward(unit, Gradients::collected,
+                        first_after(unit == run.last ? gather_of_[j] : std::nullopt));
     const OpId last = builder_.last();
     free_events_.freed_after(last, memory_.collect(j, last));
     return last;
   }
 
-  void reduce(std::size_t j, OpId backward, int micro, std::vector<After>& reduced) {
+  void reduce(std::size_t j, OpId backward, bool in_last, std::vector<After>& reduced) {
     // Where the host computes it also adds up what has come, one unit's at a time.
     if (builder_.host_computes() && reducing_)
       builder_.block_host("reduce_scatter", {{*reducing_}});
@@ -231,7 +297,7 @@ class FsdpProgram {
       memory_.copy_out(j, last);
     }
     reducing_ = last;
-    if (micro + 1 == options_.gradient_accumulation || copies_) reduced.push_back({last});
+    if (in_last || copies_) reduced.push_back({last});
   }
 
   // On the host the optimizer's traffic goes through the GPU's share of its node's memory.
@@ -242,6 +308,8 @@ class FsdpProgram {
   }
 
   void add_optimizer(std::vector<After> reduced) {
+    builder_.finish_gradients({nccl_, memory_.reduced_element(), shards_, options_.algorithm},
+                              reduced);
     const OpId step = builder_.optimizer(optimizer_time(), std::move(reduced));
     memory_.update(step);
     // The next iteration's first all_gather reads what this one wrote.
@@ -252,25 +320,36 @@ class FsdpProgram {
   const Job& job_;
   const Node& node_;
   double shards_;
+  const StagePlan plan_;
   std::vector<FlatParameter> runs_;
   StepCosts costs_;
   ProgramBuilder builder_;
+  StageRunner runner_;
   FsdpMemory memory_;
   LaneId nccl_;
   std::optional<LaneId> replicas_, copies_;
   FreeEvents free_events_;
   std::vector<std::optional<OpId>> gather_of_;
+  std::vector<bool> gathered_;  ///< in this step, where units stay so
+  std::vector<After> after_;    ///< what an action begins behind
   std::optional<OpId> first_gather_, reducing_;
 };
 
 }  // namespace
+
+Program sharded_program(const Fsdp& options, const Job& job, const NodeGroup& group,
+                        const std::string& name, const StepCosts& costs) {
+  const auto shards = static_cast<std::int64_t>(
+      job.stage ? job.replicas() : shard_group_size(options, job));
+  return FsdpProgram(options, job, group, name, costs, shards).make();
+}
 
 Schedule build(const Fsdp& options, const Job& job) {
   require_gpus(job);
   const std::size_t shards = shard_group_size(options, job);
   Schedule schedule =
       schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-        return FsdpProgram(options, job, group, costs, static_cast<std::int64_t>(shards)).make();
+        return sharded_program(options, job, group, group.name, costs);
       });
   add_sharding_groups(schedule, shards, options.sharding == Fsdp::Sharding::hybrid_shard);
   return schedule;

@@ -1,8 +1,11 @@
 #include "strategy/program_builder.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
+#include "model/parallel.hpp"
+#include "strategy/stage_plan.hpp"
 
 namespace rehearse {
 
@@ -33,44 +36,178 @@ Op& ProgramBuilder::add(Op op) { return program.ops.emplace_back(std::move(op));
 OpId ProgramBuilder::unit_op(std::size_t unit, const std::string& pass, Phase phase,
                              const PassCost& cost, std::vector<After> after) {
   const std::string label = pass + " " + job_.model.units[unit].name;
-  if (host_ && !host_computes()) {
-    add({.label = "launch " + label,
-         .phase = Phase::host,
-         .lane = host_,
-         .work = Compute{.duration = cost.launch, .jittered = false}});
-    last_on_host_ = last();
-    after.push_back({last()});
-  }
+  launch(label, cost, after);
+  if (cost.segments != nullptr && !cost.segments->exchanges.empty())
+    return segments(unit, label, phase, cost, std::move(after));
+  return compute(label, phase, cost.time, cost.spread, std::move(after));
+}
+
+void ProgramBuilder::launch(const std::string& label, const PassCost& cost,
+                            std::vector<After>& after) {
+  if (!host_ || host_computes()) return;
+  add({.label = "launch " + label,
+       .phase = Phase::host,
+       .lane = host_,
+       .work = Compute{.duration = cost.launch, .jittered = false}});
+  last_on_host_ = last();
+  after.push_back({last()});
+}
+
+OpId ProgramBuilder::compute(const std::string& label, Phase phase, Seconds time, double spread,
+                             std::vector<After> after) {
+  after.insert(after.end(), unawaited_.begin(), unawaited_.end());
+  unawaited_.clear();
   add({.label = label,
        .phase = phase,
        .lane = compute_,
-       .work = Compute{.duration = cost.time, .step = step_, .spread = cost.spread},
+       .work = Compute{.duration = time, .step = step_, .spread = spread},
        .after = std::move(after)});
   if (host_computes()) last_on_host_ = last();
+  last_computed_ = last();
+  has_computed_ = true;
   return last();
+}
+
+/// A pass between its exchanges. Parts that take no time are left out, but for the last: it is what
+/// comes later refers to, and where memory is noted.
+OpId ProgramBuilder::segments(std::size_t unit, const std::string& label, Phase phase,
+                              const PassCost& cost, std::vector<After> after) {
+  const PassSegments& parts = *cost.segments;
+  std::vector<std::pair<std::size_t, OpId>> waiting;  // part that waits, and the exchange
+  std::size_t next = 0;
+  for (std::size_t part = 0; part < parts.durations.size(); ++part) {
+    for (; next < parts.exchanges.size() && parts.exchanges[next].issued <= part; ++next) {
+      const PassSegments::Placed& placed = parts.exchanges[next];
+      const OpId op = exchange(job_.model.units[unit].exchanges[placed.exchange], label);
+      for (const After& one : after) program.ops[op.index()].after.push_back(one);
+      waiting.emplace_back(placed.awaited, op);
+    }
+    for (const auto& [awaited, op] : waiting)
+      if (awaited == part) unawaited_.push_back({op});
+    const bool last_part = part + 1 == parts.durations.size();
+    if (parts.durations[part] <= Seconds(0) && !last_part) continue;
+    compute(label, phase, parts.durations[part], cost.spread, std::exchange(after, {}));
+  }
+  return last_computed_;
+}
+
+namespace {
+
+CollectiveKind kind_of(ExchangeKind kind) {
+  switch (kind) {
+    case ExchangeKind::all_reduce:
+      return CollectiveKind::all_reduce;
+    case ExchangeKind::all_gather:
+    case ExchangeKind::send_recv:
+      return CollectiveKind::all_gather;
+    case ExchangeKind::reduce_scatter:
+      return CollectiveKind::reduce_scatter;
+    case ExchangeKind::all_to_all:
+      break;
+  }
+  throw InternalError("internal error: an exchange that no collective is");
+}
+
+const char* name_of(ExchangeAxis axis) {
+  return axis == ExchangeAxis::tensor ? "tensor" : axis == ExchangeAxis::context ? "context"
+                                                                                 : "experts";
+}
+
+}  // namespace
+
+/// What passes on to the next of a ring of n ranks is what a step of their all_gather carries: of
+/// n/(n-1) as much.
+OpId ProgramBuilder::exchange(const Exchange& what, const std::string& label) {
+  const StagePlan& plan = *job_.stage;
+  const auto slot = what.axis == ExchangeAxis::tensor    ? plan.tensor_group
+                    : what.axis == ExchangeAxis::context ? plan.context_group
+                                                         : plan.expert_group;
+  check(slot.has_value(), "an exchange of a rank that has no group for it");
+  if (!exchange_lanes_.contains(what.axis))
+    exchange_lanes_[what.axis] = lane(std::string("nccl (") + name_of(what.axis) + ")",
+                                      LaneKind::communication);
+  const Bytes element = what.wide ? Bytes(4) : activation_element(computes_);
+  double elements = what.elements * static_cast<double>(job_.batch_per_gpu);
+  if (what.kind == ExchangeKind::send_recv) {
+    const auto ranks = static_cast<double>(plan.contexts);
+    elements *= ranks / (ranks - 1);
+  }
+  std::vector<After> after = unawaited_;
+  if (has_computed_) after.push_back({last_computed_});
+  return collective(exchange_lanes_.at(what.axis), label,
+                    {.kind = kind_of(what.kind), .group = *slot, .size = elements * element},
+                    std::move(after));
 }
 
 OpId ProgramBuilder::forward(std::size_t unit, std::vector<After> after) {
   const UnitCost& cost = costs_.units[unit];
   const OpId op =
       unit_op(unit, "forward", Phase::forward,
-              {cost.forward, cost.forward_launch, cost.forward_spread}, std::move(after));
-  for (const TensorEvent& event : tapes_[unit].forward) note(op, event);
+              {cost.forward, cost.forward_launch, cost.forward_spread, &cost.forward_segments},
+              std::move(after));
+  for (const TensorEvent& event : events(unit).forward) note(op, event);
+  return op;
+}
+
+void ProgramBuilder::recompute(std::size_t unit, std::vector<After>& after) {
+  if (!is_checkpointed(unit)) return;
+  const UnitCost& cost = costs_.units[unit];
+  const OpId again =
+      unit_op(unit, "recompute", Phase::backward,
+              {cost.forward, cost.forward_launch, cost.forward_spread, &cost.forward_segments},
+              std::move(after));
+  for (const TensorEvent& event : events(unit).recompute) note(again, event);
+  after.clear();
+}
+
+namespace {
+
+/// Of a unit's backward, what makes gradients of parameters, by its products: each has one for its
+/// input and one for its weight, and attention and what moves data have none of these.
+double weight_share(const Unit& unit) {
+  double all = 0, weights = 0;
+  for (const Operator& one : unit.operators) {
+    all += one.backward_flops;
+    const bool has_weight = one.kind == OperatorKind::matmul && one.parameter_elements > 0;
+    if (has_weight || one.kind == OperatorKind::convolution) weights += one.backward_flops / 2;
+  }
+  return all > 0 ? weights / all : 0.5;
+}
+
+}  // namespace
+
+OpId ProgramBuilder::backward_input(std::size_t unit, std::vector<After> after) {
+  recompute(unit, after);
+  const UnitCost& cost = costs_.units[unit];
+  const double share = 1 - weight_share(job_.model.units[unit]);
+  PassSegments parts = cost.backward_segments;
+  for (Seconds& duration : parts.durations) duration = share * duration;
+  const OpId op = unit_op(
+      unit, "backward (input)", Phase::backward,
+      {share * cost.backward, share * cost.backward_launch, cost.backward_spread, &parts},
+      std::move(after));
+  if (const auto id = sent_gradient(unit); id && begins_chunk(unit)) take(op, *id);
+  return op;
+}
+
+OpId ProgramBuilder::backward_weight(std::size_t unit, Gradients gradients,
+                                     std::vector<After> after) {
+  const UnitCost& cost = costs_.units[unit];
+  const double share = weight_share(job_.model.units[unit]);
+  const OpId op = unit_op(
+      unit, "backward (weight)", Phase::backward,
+      {share * cost.backward, share * cost.backward_launch, cost.backward_spread}, std::move(after));
+  note_backward(op, unit, gradients, false);
   return op;
 }
 
 OpId ProgramBuilder::backward(std::size_t unit, Gradients gradients, std::vector<After> after) {
+  recompute(unit, after);
   const UnitCost& cost = costs_.units[unit];
-  if (is_checkpointed(unit)) {
-    const OpId again =
-        unit_op(unit, "recompute", Phase::backward,
-                {cost.forward, cost.forward_launch, cost.forward_spread}, std::move(after));
-    for (const TensorEvent& event : tapes_[unit].recompute) note(again, event);
-    after.clear();
-  }
   const OpId op =
       unit_op(unit, "backward", Phase::backward,
-              {cost.backward, cost.backward_launch, cost.backward_spread}, std::move(after));
+              {cost.backward, cost.backward_launch, cost.backward_spread, &cost.backward_segments},
+              std::move(after));
   note_backward(op, unit, gradients);
   return op;
 }
@@ -82,6 +219,26 @@ OpId ProgramBuilder::optimizer(Seconds duration, std::vector<After> after) {
        .work = Compute{.duration = duration, .step = step_},
        .after = std::move(after)});
   return last();
+}
+
+/// Of weights that each tensor rank has whole, but only its own tokens' gradients of; and of the
+/// weight that embeddings on the first stage and logits on the last share (Megatron-LM's
+/// finalize_model_grads).
+void ProgramBuilder::finish_gradients(const LeftToReduce& how, std::vector<After>& reduced) {
+  if (job_.stage == nullptr) return;
+  const StagePlan& plan = *job_.stage;
+  const auto reduce = [&](const char* what, double elements, std::size_t group) {
+    reduced = {{collective(how.lane, what,
+                           {.kind = CollectiveKind::all_reduce,
+                            .group = group,
+                            .size = elements / how.shards * how.element,
+                            .algorithm = how.algorithm},
+                           std::move(reduced))}};
+  };
+  const double summed = summed_elements(job_.model);
+  if (plan.tensor_group && summed > 0) reduce("norms", summed, *plan.tensor_group);
+  if (plan.shared_weight_group)
+    reduce("shared embeddings", static_cast<double>(plan.shared_weight), *plan.shared_weight_group);
 }
 
 std::optional<OpId> ProgramBuilder::copy(const std::string& what, Bytes moved,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -48,7 +49,33 @@ class ProgramBuilder {
   /// runs once more before its backward, which then is the second operation.
   OpId forward(std::size_t unit, std::vector<After> after = {});
   OpId backward(std::size_t unit, Gradients gradients, std::vector<After> after = {});
+  /// The two parts of a backward: gradients of activations, for which recomputation comes first,
+  /// and gradients of parameters. What forward has kept stays until the second.
+  OpId backward_input(std::size_t unit, std::vector<After> after = {});
+  OpId backward_weight(std::size_t unit, Gradients gradients, std::vector<After> after = {});
+  /// Exchanges that the next computation waits for.
+  const std::vector<After>& unawaited() const { return unawaited_; }
+  /// The last unit's operation on the compute lane.
+  OpId last_computed() const { return last_computed_; }
+
+  /// Of several micro-batches in flight, the one whose tensors the next operations are about.
+  void use_slot(std::size_t slot) { slot_ = slot; }
+  /// What one of the model's chunks is given, and what it hands over: activations, or gradients.
+  Bytes received_size(std::size_t chunk, bool forward) const;
+  Bytes sent_size(std::size_t chunk, bool forward) const;
+  /// Takes memory for what is received, and gives back what was sent.
+  void receive(std::size_t chunk, bool forward, OpId op);
+  void sent(std::size_t chunk, bool forward, OpId op);
   OpId optimizer(Seconds duration, std::vector<After> after);
+  /// What is left to reduce of gradients once replicas have reduced theirs: `reduced` comes before
+  /// it, and is what it leaves.
+  struct LeftToReduce {
+    LaneId lane{};
+    Bytes element;
+    double shards = 1;  ///< each rank has that part of them
+    CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
+  };
+  void finish_gradients(const LeftToReduce& how, std::vector<After>& reduced);
   /// A strategy's copy of gradients on the compute lane, which reads and writes `moved` in all;
   /// nothing where such copies cost nothing (StepCosts::copy_time).
   std::optional<OpId> copy(const std::string& what, Bytes moved, std::vector<After> after);
@@ -82,10 +109,12 @@ class ProgramBuilder {
   void hold_parameters();
   void hold_surroundings(Bytes buffer_element = Bytes(4));
   /// The unit's gradients as tensors, in the order in which its backward makes them.
-  const std::vector<TensorId>& gradients(std::size_t unit) const { return tapes_[unit].gradients; }
+  const std::vector<TensorId>& gradients(std::size_t unit) const {
+    return tapes_[0][unit].gradients;
+  }
   /// The one that reaches its AccumulateGrad last. A linear layer makes its weight's before its
   /// bias's, but that goes through the transposition's node first.
-  TensorId last_ready(std::size_t unit) const { return tapes_[unit].last_ready; }
+  TensorId last_ready(std::size_t unit) const { return tapes_[0][unit].last_ready; }
   /// zero_grad(): what `Gradients::kept` kept goes, unless `set_to_none` is false.
   void give_gradients(OpId op);
   /// The optimizer's state, taken in the first iteration, and the temporaries of each step. Beside
@@ -111,31 +140,61 @@ class ProgramBuilder {
     std::vector<TensorId> incoming;   ///< as they are made where they do not
   };
 
+  /// What a chunk receives and sends.
+  struct ChunkTensors {
+    std::optional<TensorId> received, sent, received_gradient, sent_gradient;
+  };
+
   /// Of a unit, forward or backward.
   struct PassCost {
     Seconds time, launch;
     double spread = 0;
+    const PassSegments* segments = nullptr;  ///< of a unit that exchanges
   };
 
   OpId unit_op(std::size_t unit, const std::string& pass, Phase phase, const PassCost& cost,
                std::vector<After> after);
+  void launch(const std::string& label, const PassCost& cost, std::vector<After>& after);
+  OpId compute(const std::string& label, Phase phase, Seconds time, double spread,
+               std::vector<After> after);
+  OpId segments(std::size_t unit, const std::string& label, Phase phase, const PassCost& cost,
+                std::vector<After> after);
+  OpId exchange(const Exchange& what, const std::string& label);
   bool is_checkpointed(std::size_t unit) const;
+  void recompute(std::size_t unit, std::vector<After>& after);
   void read_tape();
+  void read_tape_once(const MemoryTape& tape);
+  std::vector<TensorId> tensors_of(const MemoryTape& tape);
+  void add_incoming(std::size_t unit);
   void add_given_tape(std::size_t unit);
   void add_tape(std::size_t unit, const MemoryTape& tape, const std::vector<TensorId>& ids);
+  void add_chunk(std::size_t chunk, const MemoryTape& tape, const std::vector<TensorId>& ids);
+  std::size_t last_of_chunk(std::size_t unit) const;
   void checkpoint(std::size_t unit);
-  void note_backward(OpId op, std::size_t unit, Gradients gradients);
+  /// `whole`: it is no second part, in front of which the chunk's gradient was sent.
+  void note_backward(OpId op, std::size_t unit, Gradients gradients, bool whole = true);
+  /// What the backward of the unit's chunk sends.
+  std::optional<TensorId> sent_gradient(std::size_t unit) const;
+  bool begins_chunk(std::size_t unit) const;
+  UnitEvents& events(std::size_t unit) { return tapes_[slot_][unit]; }
 
   const StepCosts& costs_;
   const Job& job_;
   Precision computes_;
   bool parameters_are_leaves_;
   std::set<TensorId> cached_;  ///< autocast's copies in its cache
-  std::vector<TensorId> cached_until_end_;
+  std::vector<std::pair<TensorId, std::size_t>> cached_until_end_;  ///< and who made it
   LaneId compute_;
   std::optional<LaneId> host_;
   std::optional<OpId> last_on_host_;
-  std::vector<UnitEvents> tapes_;  ///< by unit
+  OpId last_computed_{};
+  bool has_computed_ = false;
+  std::vector<After> unawaited_;
+  std::map<ExchangeAxis, LaneId> exchange_lanes_;
+  std::vector<std::vector<UnitEvents>> tapes_;    ///< by slot and unit
+  std::vector<std::vector<ChunkTensors>> chunks_;  ///< by slot and chunk
+  std::vector<TensorId> first_ids_;  ///< of the first slot, by the tape
+  std::size_t slot_ = 0;
   bool notes_memory_ = true;
   std::uint32_t step_ = 0;
   std::vector<TensorEvent> update_;  ///< what a local_update() does in every iteration

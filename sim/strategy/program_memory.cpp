@@ -8,13 +8,22 @@ namespace rehearse {
 
 namespace {
 
+/// Of a batch of tokens and of what they are to predict, what this part of the model reads.
+double parts_of_batch(const Model& model) {
+  if (model.chunks.empty()) return 2;
+  double parts = 0;
+  if (std::ranges::any_of(model.chunks, [](const Chunk& one) { return one.input == 0; })) ++parts;
+  if (std::ranges::any_of(model.chunks, [](const Chunk& one) { return one.has_loss; })) ++parts;
+  return parts;
+}
+
 /// What one batch and its targets take: images as floating-point numbers with a class each, or
 /// tokens, each with the one to predict, in 64 bits. Nothing is known of an inline model's.
 Bytes batch_bytes(const Model& model, const Job& job) {
   const auto samples = static_cast<double>(job.batch_per_gpu);
   constexpr Bytes kIndex(8);
   if (model.tokens_per_sample > 0)
-    return samples * static_cast<double>(model.tokens_per_sample) * 2.0 * kIndex;
+    return samples * static_cast<double>(model.tokens_per_sample) * parts_of_batch(model) * kIndex;
   if (model.image == 0) return Bytes(0);
   return samples * (model.input_elements * parameter_element(job.precision) + kIndex);
 }
@@ -58,8 +67,8 @@ void ProgramBuilder::training_step(int index, int count) {
 
 void ProgramBuilder::give_gradients(OpId op) {
   if (!job_.set_to_none) return;
-  for (std::size_t unit = tapes_.size(); unit-- > 0;)
-    for (const TensorId id : tapes_[unit].gradients) give(op, id);
+  for (std::size_t unit = tapes_[0].size(); unit-- > 0;)
+    for (const TensorId id : tapes_[0][unit].gradients) give(op, id);
 }
 
 void ProgramBuilder::hold_parameters() {

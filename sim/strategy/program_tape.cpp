@@ -2,7 +2,8 @@
 // where it is checkpointed, and what becomes of its gradients.
 #include <algorithm>
 
-#include "strategy/program_builder.hpp"
+#include "base/error.hpp"
+#include "strategy/stage_plan.hpp"
 
 namespace rehearse {
 
@@ -46,48 +47,138 @@ bool ProgramBuilder::is_checkpointed(std::size_t unit) const {
 void ProgramBuilder::read_tape() {
   const Model& model = job_.model;
   for (const Unit& unit : model.units) owner(unit.name);
-  tapes_.resize(model.units.size());
   const MemoryTape tape = memory_tape(
       model, {.precision = computes_, .batch = job_.batch_per_gpu, .device = job_.device});
-  std::vector<TensorId> ids;
-  ids.reserve(tape.tensors.size());
-  for (const TapeTensor& one : tape.tensors) {
-    ids.push_back(tensor(kind_of(one.role), one.size, one.unit));
-    if (one.role == TensorRole::autocast_copy && parameters_are_leaves_)
-      cached_.insert(ids.back());
-  }
+  const auto slots = static_cast<std::size_t>(job_.stage == nullptr ? 1 : job_.stage->slots());
+  for (slot_ = 0; slot_ < slots; ++slot_) read_tape_once(tape);
+  slot_ = 0;
+}
+
+/// For one more micro-batch in flight.
+void ProgramBuilder::read_tape_once(const MemoryTape& tape) {
+  const Model& model = job_.model;
+  tapes_.emplace_back(model.units.size());
+  chunks_.emplace_back(model.chunks.size());
+  const std::vector<TensorId> ids = tensors_of(tape);
   for (std::size_t unit = 0; unit < model.units.size(); ++unit) {
     if (has_tape(model.units[unit])) {
       add_tape(unit, tape, ids);
     } else {
       add_given_tape(unit);
     }
-    for (const TensorId id : tapes_[unit].gradients) {
-      const Tensor stays = program.tensors[id.index()];
-      tapes_[unit].incoming.push_back(tensor(stays.kind, stays.size, stays.owner));
-    }
+    add_incoming(unit);
   }
+  for (std::size_t chunk = 0; chunk < model.chunks.size(); ++chunk) add_chunk(chunk, tape, ids);
   for (std::size_t unit = 0; unit < model.units.size(); ++unit)
     if (is_checkpointed(unit)) checkpoint(unit);
-  for (const TensorId id : cached_until_end_) tapes_.back().forward.push_back({id, Action::give});
+  for (const auto& [id, unit] : cached_until_end_)
+    events(last_of_chunk(unit)).forward.push_back({id, Action::give});
+  cached_until_end_.clear();
+}
+
+std::optional<TensorId> ProgramBuilder::sent_gradient(std::size_t unit) const {
+  for (std::size_t chunk = 0; chunk < chunks_[slot_].size(); ++chunk)
+    if (unit < job_.model.chunks[chunk].end) return chunks_[slot_][chunk].sent_gradient;
+  return std::nullopt;
+}
+
+bool ProgramBuilder::begins_chunk(std::size_t unit) const {
+  return std::ranges::count(job_.model.chunks, unit, &Chunk::first) > 0;
+}
+
+std::size_t ProgramBuilder::last_of_chunk(std::size_t unit) const {
+  for (const Chunk& chunk : job_.model.chunks)
+    if (unit < chunk.end) return chunk.end - 1;
+  return job_.model.units.size() - 1;
+}
+
+/// Gradients of parameters are the first slot's: no two backwards make them at a time.
+std::vector<TensorId> ProgramBuilder::tensors_of(const MemoryTape& tape) {
+  std::vector<TensorId> ids;
+  ids.reserve(tape.tensors.size());
+  for (std::size_t i = 0; i < tape.tensors.size(); ++i) {
+    const TapeTensor& one = tape.tensors[i];
+    const bool shared = one.role == TensorRole::parameter_gradient && slot_ > 0;
+    ids.push_back(shared ? first_ids_[i] : tensor(kind_of(one.role), one.size, one.unit));
+    if (one.role == TensorRole::autocast_copy && parameters_are_leaves_)
+      cached_.insert(ids.back());
+  }
+  if (slot_ == 0) first_ids_ = ids;
+  return ids;
+}
+
+void ProgramBuilder::add_incoming(std::size_t unit) {
+  if (slot_ > 0) {
+    events(unit).incoming = tapes_[0][unit].incoming;
+    return;
+  }
+  for (const TensorId id : events(unit).gradients) {
+    const Tensor stays = program.tensors[id.index()];
+    events(unit).incoming.push_back(tensor(stays.kind, stays.size, stays.owner));
+  }
+}
+
+/// Messages are taken and given back where they are received and sent, and the gradient that a
+/// chunk sends where its backward's first part ends.
+void ProgramBuilder::add_chunk(std::size_t chunk, const MemoryTape& tape,
+                               const std::vector<TensorId>& ids) {
+  const ChunkTape& messages = tape.chunks[chunk];
+  const auto id_of = [&](const std::optional<std::uint32_t>& which) {
+    return which ? std::optional(ids[*which]) : std::nullopt;
+  };
+  ChunkTensors& own = chunks_.back()[chunk];
+  own = {id_of(messages.received), id_of(messages.sent), id_of(messages.received_gradient),
+         id_of(messages.sent_gradient)};
+  const Chunk& units = job_.model.chunks[chunk];
+  if (own.received) std::erase(events(units.first).forward, TensorEvent{*own.received, Action::take});
+  if (own.received_gradient)
+    std::erase(events(units.end - 1).backward, TensorEvent{*own.received_gradient, Action::take});
+}
+
+Bytes ProgramBuilder::received_size(std::size_t chunk, bool forward) const {
+  if (chunks_[0].empty()) return Bytes(0);
+  const ChunkTensors& own = chunks_[0][chunk];
+  const auto& id = forward ? own.received : own.received_gradient;
+  return id ? program.tensors[id->index()].size : Bytes(0);
+}
+
+Bytes ProgramBuilder::sent_size(std::size_t chunk, bool forward) const {
+  if (chunks_[0].empty()) return Bytes(0);
+  const ChunkTensors& own = chunks_[0][chunk];
+  const auto& id = forward ? own.sent : own.sent_gradient;
+  return id ? program.tensors[id->index()].size : Bytes(0);
+}
+
+void ProgramBuilder::receive(std::size_t chunk, bool forward, OpId op) {
+  if (chunks_[slot_].empty()) return;
+  const ChunkTensors& own = chunks_[slot_][chunk];
+  const auto& id = forward ? own.received : own.received_gradient;
+  if (id) take(op, *id);
+}
+
+void ProgramBuilder::sent(std::size_t chunk, bool forward, OpId op) {
+  if (chunks_[slot_].empty()) return;
+  const ChunkTensors& own = chunks_[slot_][chunk];
+  const auto& id = forward ? own.sent : own.sent_gradient;
+  if (id) give(op, *id);
 }
 
 void ProgramBuilder::add_tape(std::size_t unit, const MemoryTape& tape,
                               const std::vector<TensorId>& ids) {
-  UnitEvents& events = tapes_[unit];
+  UnitEvents& own = events(unit);
   const auto translate = [&](const TapeEvent& event) {
     return TensorEvent{ids[event.tensor], event.takes ? Action::take : Action::give};
   };
   for (const TapeEvent& event : tape.units[unit].forward)
-    events.forward.push_back(translate(event));
+    own.forward.push_back(translate(event));
   for (const TapeEvent& event : tape.units[unit].backward) {
-    events.backward.push_back(translate(event));
+    own.backward.push_back(translate(event));
     const TapeTensor& made = tape.tensors[event.tensor];
     if (made.role != TensorRole::parameter_gradient || !event.takes) continue;
     const bool before_its_bias =
-        !events.gradients.empty() && is_linear_bias(job_.model.units[unit], made.parameter);
-    events.last_ready = before_its_bias ? events.gradients.back() : ids[event.tensor];
-    events.gradients.push_back(ids[event.tensor]);
+        !own.gradients.empty() && is_linear_bias(job_.model.units[unit], made.parameter);
+    own.last_ready = before_its_bias ? own.gradients.back() : ids[event.tensor];
+    own.gradients.push_back(ids[event.tensor]);
   }
 }
 
@@ -95,19 +186,21 @@ void ProgramBuilder::add_tape(std::size_t unit, const MemoryTape& tape,
 void ProgramBuilder::add_given_tape(std::size_t unit) {
   const auto owner = static_cast<std::uint32_t>(unit);
   const UnitCost& cost = costs_.units[unit];
-  UnitEvents& events = tapes_[unit];
+  UnitEvents& own = events(unit);
   const TensorId kept = tensor(MemoryKind::activations, cost.activation, owner);
   const TensorId work = tensor(MemoryKind::workspace, cost.workspace, owner);
-  events.forward = {{kept, Action::take}, {work, Action::take}, {work, Action::give}};
-  events.backward = {{work, Action::take}, {work, Action::give}};
+  own.forward = {{kept, Action::take}, {work, Action::take}, {work, Action::give}};
+  own.backward = {{work, Action::take}, {work, Action::give}};
   const auto& parameters = job_.model.units[unit].tensors;
   for (auto elements = parameters.rbegin(); elements != parameters.rend(); ++elements) {
     const Bytes size = static_cast<double>(*elements) * parameter_element(computes_);
-    events.gradients.push_back(tensor(MemoryKind::gradients, size, owner));
-    events.last_ready = events.gradients.back();
-    events.backward.push_back({events.last_ready, Action::take});
+    const auto made = own.gradients.size();
+    own.gradients.push_back(slot_ > 0 ? tapes_[0][unit].gradients[made]
+                                      : tensor(MemoryKind::gradients, size, owner));
+    own.last_ready = own.gradients.back();
+    own.backward.push_back({own.last_ready, Action::take});
   }
-  events.backward.push_back({kept, Action::give});
+  own.backward.push_back({kept, Action::give});
 }
 
 /// Gives back at the end of forward what only the unit's own backward needs, and takes it again
@@ -116,17 +209,17 @@ void ProgramBuilder::add_given_tape(std::size_t unit) {
 /// that stands for all that a unit keeps (of which the input is not known) goes. Autocast's cache
 /// holds its copies of weights until the last unit's forward is over: checkpointed or not.
 void ProgramBuilder::checkpoint(std::size_t unit) {
-  UnitEvents& events = tapes_[unit];
+  UnitEvents& own = events(unit);
   const auto holds = [](const std::vector<TensorEvent>& all, TensorEvent event) {
     return std::ranges::find(all, event) != all.end();
   };
   std::vector<TensorId> left, inputs;
-  for (const TensorEvent& event : events.forward) {
+  for (const TensorEvent& event : own.forward) {
     if (event.action == Action::take) left.push_back(event.tensor);
     if (event.action == Action::give && std::erase(left, event.tensor) == 0)
       inputs.push_back(event.tensor);
   }
-  const auto is_own = [&](TensorId id) { return holds(events.backward, {id, Action::give}); };
+  const auto is_own = [&](TensorId id) { return holds(own.backward, {id, Action::give}); };
   const auto is_activation = [&](TensorId id) {
     return program.tensors[id.index()].kind == MemoryKind::activations;
   };
@@ -140,44 +233,46 @@ void ProgramBuilder::checkpoint(std::size_t unit) {
   }
   std::erase_if(left, [&](TensorId id) { return std::ranges::count(internal, id) > 0; });
   for (const TensorId id : inputs) {
-    std::erase(events.forward, TensorEvent{id, Action::give});
-    events.backward.push_back({id, Action::give});
+    std::erase(own.forward, TensorEvent{id, Action::give});
+    own.backward.push_back({id, Action::give});
   }
   std::ranges::copy_if(
-      events.forward, std::back_inserter(events.recompute),
+      own.forward, std::back_inserter(own.recompute),
       [&](const TensorEvent& event) { return std::ranges::count(left, event.tensor) == 0; });
   for (const TensorId id : internal) {
     if (cached_.contains(id)) {
-      cached_until_end_.push_back(id);
+      cached_until_end_.emplace_back(id, unit);
     } else {
-      events.forward.push_back({id, Action::give});
+      own.forward.push_back({id, Action::give});
     }
   }
 }
 
 /// What is added to a gradient goes once the kernels of its operator are through: before the next
 /// tensor of another kind is taken.
-void ProgramBuilder::note_backward(OpId op, std::size_t unit, Gradients gradients) {
-  const UnitEvents& events = tapes_[unit];
+void ProgramBuilder::note_backward(OpId op, std::size_t unit, Gradients gradients, bool whole) {
+  const UnitEvents& own = events(unit);
+  const auto sent_before = whole ? std::nullopt : sent_gradient(unit);
   const bool stay =
       gradients == Gradients::collected || (gradients == Gradients::kept && job_.set_to_none);
   std::vector<std::size_t> passing;
   const auto add_up = [&] {
     for (const std::size_t which : passing) {
-      give(op, events.incoming[which]);
-      if (gradients == Gradients::kept) note(op, {events.gradients[which], Action::take, true});
+      give(op, own.incoming[which]);
+      if (gradients == Gradients::kept) note(op, {own.gradients[which], Action::take, true});
     }
     passing.clear();
   };
   std::size_t made = 0;
-  for (const TensorEvent& event : events.backward) {
+  for (const TensorEvent& event : own.backward) {
+    if (sent_before && event.tensor == *sent_before) continue;
     const bool is_gradient =
-        made < events.gradients.size() && event.tensor == events.gradients[made];
+        made < own.gradients.size() && event.tensor == own.gradients[made];
     if (!is_gradient && event.action == Action::take) add_up();
     if (!is_gradient || stay) {
       note(op, event);
     } else {
-      take(op, events.incoming[made]);
+      take(op, own.incoming[made]);
       passing.push_back(made);
     }
     if (is_gradient) ++made;

@@ -2,6 +2,7 @@
 
 #include "strategy/choices.hpp"
 #include "strategy/named_options.hpp"
+#include "strategy/read_layout.hpp"
 #include "strategy/strategy.hpp"
 
 namespace rehearse {
@@ -226,39 +227,50 @@ ParameterServer read_parameter_server(Map& map) {
   return ps;
 }
 
-/// Strategies that others have, by their names and sizes. True if there are none of them.
+/// Names that others have for degrees. True if there are none of them.
 bool reject_unavailable(const Value& value) {
   if (!value.is_map()) return true;
   const Map map = value.as_map();
   bool all_known = true;
   for (const std::string name :
-       {"pipeline", "tensor", "hybrid", "pipeline_parallel", "tensor_parallel", "context_parallel",
-        "expert_parallel", "sequence_parallel", "pp", "tp", "cp", "ep"}) {
+       {"pp", "tp", "cp", "ep", "tensor", "context", "expert", "hybrid"}) {
     if (!map.has(name)) continue;
     all_known = false;
-    map.at_key(name).mistake(
-        fmt::format("{} is not available yet", name),
-        fmt::format("{}available: {}", map.keys().size() > 1 ? "remove it; " : "",
-                    fmt::join(strategy_names(), ", ")));
+    map.at_key(name).mistake(fmt::format("{} is no key of a strategy", name),
+                             fmt::format("degrees of a layout: {}", fmt::join(layout_keys(), ", ")));
   }
   return all_known;
+}
+
+Strategy read_kind(const std::string& name, Map& map) {
+  if (name == "ddp") return read_ddp_options(map);
+  if (name == "fsdp") return read_fsdp(map);
+  if (name == "fsdp2") return read_fsdp2(map);
+  if (name == "zero") return read_zero(map);
+  if (name == "local_sgd") return read_local_sgd(map);
+  return read_parameter_server(map);
+}
+
+/// The kind of data parallelism of a layout's map.
+Strategy read_data_kind(Map& map) {
+  for (const std::string& name : strategy_names()) {
+    if (!map.has(name)) continue;
+    Map options = map.require(name).as_map();
+    const Strategy strategy = read_kind(name, options);
+    options.finish();
+    return strategy;
+  }
+  return Ddp{};
 }
 
 }  // namespace
 
 Strategy read_strategy(const Value& value) {
   if (!reject_unavailable(value)) return Ddp{};
+  if (is_layout(value)) return read_layout(value, read_data_kind);
   NamedOptions named = read_named_options(value, strategy_names(), "a strategy");
-  Map& map = named.options;
-  const Strategy strategy = [&]() -> Strategy {
-    if (named.name == "ddp") return read_ddp_options(map);
-    if (named.name == "fsdp") return read_fsdp(map);
-    if (named.name == "fsdp2") return read_fsdp2(map);
-    if (named.name == "zero") return read_zero(map);
-    if (named.name == "local_sgd") return read_local_sgd(map);
-    return read_parameter_server(map);
-  }();
-  map.finish();
+  const Strategy strategy = read_kind(named.name, named.options);
+  named.options.finish();
   return strategy;
 }
 

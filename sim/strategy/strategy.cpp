@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "strategy/choices.hpp"
+#include "strategy/stage_plan.hpp"
 
 namespace rehearse {
 namespace {
@@ -33,6 +34,13 @@ std::string strategy_name(const Strategy& strategy) {
     }
     std::string operator()(const Zero1&) const { return "zero 1"; }
     std::string operator()(const ParameterServer& ps) const { return server_name(ps); }
+    std::string operator()(const Layout& layout) const {
+      std::string name = std::visit(*this, layout.data);
+      for (const MeshAxis axis : {MeshAxis::tensor, MeshAxis::context, MeshAxis::expert, MeshAxis::pipeline})
+        if (layout.mesh.degree(axis) > 1)
+          name += fmt::format(" {}{}", short_name(axis), layout.mesh.degree(axis));
+      return name;
+    }
     std::string operator()(const LocalSgd& local) const {
       return fmt::format("local_sgd {}", local.period);
     }
@@ -55,7 +63,8 @@ Precision computes_in(const Fsdp& options, Precision precision) {
 }
 
 Precision computes_in(const Strategy& strategy, Precision precision) {
-  const auto* fsdp = std::get_if<Fsdp>(&strategy);
+  const auto* layout = std::get_if<Layout>(&strategy);
+  const auto* fsdp = layout ? std::get_if<Fsdp>(&layout->data) : std::get_if<Fsdp>(&strategy);
   return fsdp ? computes_in(*fsdp, precision) : computed_in(precision);
 }
 
@@ -87,8 +96,11 @@ std::optional<int> gradient_accumulation(const Strategy& strategy) {
   if (const auto* ddp = std::get_if<Ddp>(&strategy)) return ddp->gradient_accumulation;
   if (const auto* fsdp = std::get_if<Fsdp>(&strategy)) return fsdp->gradient_accumulation;
   if (const auto* zero = std::get_if<Zero1>(&strategy)) return zero->ddp.gradient_accumulation;
+  if (const auto* layout = std::get_if<Layout>(&strategy)) return layout->micro_batches;
   return std::nullopt;
 }
+
+std::size_t Job::replicas() const { return stage ? stage->replicas : cluster.gpu_count(); }
 
 Schedule build_schedule(const Strategy& strategy, const Job& job) {
   return std::visit([&job](const auto& options) { return build(options, job); }, strategy);

@@ -9,8 +9,11 @@
 #include "cluster/cluster.hpp"
 #include "config/document.hpp"
 #include "cost/cost.hpp"
+#include "mesh/mesh.hpp"
+#include "mesh/pipeline_order.hpp"
 #include "model/memory_tape.hpp"
 #include "model/model.hpp"
+#include "model/parallel.hpp"
 #include "schedule/schedule.hpp"
 
 namespace rehearse {
@@ -117,7 +120,23 @@ struct LocalSgd {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
 };
 
-using Strategy = std::variant<Ddp, Fsdp, Zero1, ParameterServer, LocalSgd>;
+/// A model in parts over a mesh of ranks: what is left of data parallelism beside pipeline, context
+/// and tensor parallelism. Names and defaults are Megatron-LM's and torchtitan's.
+struct Layout {
+  std::variant<Ddp, Zero1, Fsdp> data;  ///< how replicas keep the same parameters
+  Mesh mesh;                            ///< Mesh::data: as the cluster allows (mesh_on)
+  bool sequence_parallel = false;       ///< norms and sums on each tensor rank's own tokens
+  ContextMethod context_method = ContextMethod::ring;
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  int virtual_stages = 1;  ///< chunks of the model on each rank of a pipeline
+  std::vector<std::int64_t> split{};      ///< blocks of each stage; empty: equal parts
+  std::optional<PipelineOrder> order{};   ///< read from a file, in the place of `schedule`
+  std::string order_file{};
+  int micro_batches = 1;     ///< of a step, of a replica of the model
+  int micro_batch_size = 0;  ///< samples, of those that batch_per_gpu has for a step; 0: all
+};
+
+using Strategy = std::variant<Ddp, Fsdp, Zero1, ParameterServer, LocalSgd, Layout>;
 std::string strategy_name(const Strategy& strategy);  ///< "ddp", "fsdp full_shard", "ps ssp 2", ...
 
 /// Steps of its own that a worker takes between two exchanges; 1: it exchanges every gradient.
@@ -137,6 +156,8 @@ Strategy read_strategy(const Value& value);
 const std::vector<std::string>& strategy_names();
 std::string describe_strategy(const std::string& name);
 
+struct StagePlan;
+
 /// What a strategy builds a schedule from. Costs stand by node group (unlike GPUs, unlike costs).
 struct Job {
   const Model& model;
@@ -152,6 +173,11 @@ struct Job {
   bool set_to_none = true;
   /// Whose kernels and allocator.
   TapeDevice device = TapeDevice::cuda;
+  /// Of a rank of a layout, whose part of the model `model` is; null: it is all of it.
+  const StagePlan* stage = nullptr;
+
+  /// Ranks that reduce gradients together: those of the cluster, or of a layout's data parallelism.
+  std::size_t replicas() const;
 };
 
 /// Schedules, one file each. InputError (without a place) where the cluster cannot run the
@@ -161,7 +187,16 @@ Schedule build(const Fsdp& options, const Job& job);
 Schedule build(const Zero1& options, const Job& job);
 Schedule build(const ParameterServer& options, const Job& job);
 Schedule build(const LocalSgd& options, const Job& job);
+Schedule build(const Layout& options, const Job& job);
 Schedule build_schedule(const Strategy& strategy, const Job& job);
+
+/// The layout's mesh with what the cluster's GPUs leave to data parallelism; nothing where its other
+/// degrees do not divide them.
+std::optional<Mesh> mesh_on(const Layout& layout, std::size_t gpus);
+/// How the work of a layer is split.
+ModelParallel parallel_of(const Layout& layout);
+/// Who computes what in which order, of all ranks of a pipeline.
+PipelineOrder order_of(const Layout& layout);
 
 /// DDP's buckets as c10d's compute_bucket_assignment_by_size makes them after the first iteration:
 /// tensors in order of readiness fill a bucket until it holds its cap (the first `first_cap`, then
@@ -172,6 +207,9 @@ struct Bucket {
                            ///< when that unit's backward ends
 };
 std::vector<Bucket> assign_buckets(const Model& model, Bytes element, Bytes first_cap, Bytes cap);
+/// Of units [first, end) alone.
+std::vector<Bucket> assign_buckets(const Model& model, std::size_t first, std::size_t end,
+                                   Bytes element, Bytes first_cap, Bytes cap);
 /// The sizes of those that it makes before it knows in which order gradients become ready: tensors
 /// in order of registration, the buckets last to first.
 std::vector<Bytes> registration_buckets(const Model& model, Bytes element, Bytes first_cap,

@@ -35,6 +35,7 @@ MemoryTape memory_tape(const Model& model, const TapeOptions& options) {
                                     [](const Unit& unit) { return !unit.layers.empty(); });
   if (!computed) {
     for (const Unit& unit : model.units) append_given(tape, unit, options);
+    tape.chunks.resize(model.chunks.size());
     return tape;
   }
   tape::Recorder recorder(options, model.units.size());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "model/model.hpp"
@@ -42,6 +43,16 @@ struct UnitTape {
   std::vector<TapeEvent> backward;
 };
 
+/// What a chunk of a pipeline is given and hands over: indices into MemoryTape::tensors. Nothing of
+/// the first chunk's input, nor of the last one's output.
+struct ChunkTape {
+  /// Taken by the first unit's forward, and kept until the chunk's backward is over.
+  std::optional<std::uint32_t> received;
+  std::optional<std::uint32_t> sent;  ///< of the last unit's forward; never given back
+  std::optional<std::uint32_t> received_gradient;  ///< taken by the last unit's backward
+  std::optional<std::uint32_t> sent_gradient;      ///< of the first unit's; never given back
+};
+
 /// Every tensor that one forward and backward pass takes and gives back, in the order in which the
 /// host asks: all units' forward, then all units' backward from the last to the first.
 ///
@@ -53,6 +64,7 @@ struct UnitTape {
 struct MemoryTape {
   std::vector<TapeTensor> tensors;
   std::vector<UnitTape> units;  ///< as Model::units
+  std::vector<ChunkTape> chunks = {};  ///< as Model::chunks
 };
 
 struct TapeOptions {
@@ -62,7 +74,8 @@ struct TapeOptions {
 };
 
 /// The tape of a model. Units whose activations were given rather than computed (inline models)
-/// take one tensor of that size, and a gradient per parameter tensor.
+/// take one tensor of that size, and a gradient per parameter tensor. Chunks are played one by one,
+/// each forward and backward.
 MemoryTape memory_tape(const Model& model, const TapeOptions& options);
 
 }  // namespace rehearse

@@ -131,10 +131,21 @@ struct Unit {
   std::int64_t parameters() const;
 };
 
+/// Units that run by themselves, from an input to an output of their own, as a part of a pipeline
+/// does.
+struct Chunk {
+  std::size_t first = 0, end = 0;  ///< into Model::units
+  std::uint32_t input = 0;         ///< the value that it is given; 0: a batch
+  bool has_loss = true;            ///< else its output goes to another
+  bool operator==(const Chunk&) const = default;
+};
+
 /// A network as a chain of units in forward order.
 struct Model {
   std::string name;
   std::vector<Unit> units;
+  /// Of a rank of a pipeline (stages.hpp), ascending; empty: the units are one whole network.
+  std::vector<Chunk> chunks = {};
   /// What one sample is: "3x224x224 image", "sequence of 128 tokens".
   std::string sample;
   /// Elements of one input sample.

@@ -101,6 +101,14 @@ inline std::vector<std::vector<std::string>> more_options() {
        "host_overhead: 1us}}",
        built_in + "}"},
       {"strategy={fsdp2: {}}"},
+      {"strategy={ddp: {}, tensor_parallel: 1, sequence_parallel: false, pipeline_parallel: 2, "
+       "context_parallel: {degree: 1, method: ring}, expert_parallel: 1, pipeline: {schedule: "
+       "zero_bubble, virtual_stages: 1, split: auto}, micro_batches: 4, order: tp-cp-ep-dp-pp}",
+       built_in + "}"},
+      {"strategy={ddp: {}, pipeline_parallel: 2, context_parallel: {degree: 1}, pipeline: {split: "
+       "[6, 6]}}",
+       built_in + "}"},
+      {"strategy={ddp: {}, pipeline_parallel: 1, context_parallel: 1, micro_batch_size: 1}", built_in + "}"},
       {"strategy={fsdp: {wrap: {min_num_params: 9}}}"},
       {"strategy={fsdp: {wrap: {}}}"},
       {"strategy={fsdp: {}}"},

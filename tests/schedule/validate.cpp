@@ -202,5 +202,42 @@ BOOST_AUTO_TEST_CASE(an_edge_to_the_iteration_before_is_never_a_cycle) {
   BOOST_CHECK_EQUAL(reason(schedule), "accepted");
 }
 
+/// Two stages that send each other a message, each in an order of its own.
+Schedule two_stages(bool same_order) {
+  const auto message = [](std::size_t group, const char* label) {
+    return Op{.label = label,
+              .phase = Phase::communication,
+              .lane = LaneId(0),
+              .work = Collective{.kind = CollectiveKind::send_recv, .group = group, .size = Bytes(8)}};
+  };
+  Schedule schedule;
+  for (const bool first : {true, false}) {
+    Program stage{.name = first ? "stage 0" : "stage 1",
+                  .lanes = {{"nccl", LaneKind::communication}}};
+    const bool forwards_first = first || same_order;
+    stage.ops = {message(forwards_first ? 0 : 1, forwards_first ? "activations" : "gradients"),
+                 message(forwards_first ? 1 : 0, forwards_first ? "gradients" : "activations")};
+    schedule.programs.push_back(stage);
+  }
+  for (std::size_t r = 0; r < 4; ++r)
+    schedule.ranks.push_back({.program = ProgramId(r / 2),
+                              .place = {NodeId(r), 0},
+                              .groups = {GroupId(r % 2 * 2), GroupId(r % 2 * 2 + 1)}});
+  for (const std::size_t replica : {0, 1})
+    for (int i = 0; i < 2; ++i)
+      schedule.groups.push_back({.name = "stages",
+                                 .members = {RankId(replica), RankId(replica + 2)},
+                                 .ranks = 2,
+                                 .nodes = 2});
+  return schedule;
+}
+
+BOOST_AUTO_TEST_CASE(ranks_of_unlike_programs_that_meet_in_another_order_wait_for_ever) {
+  BOOST_CHECK_EQUAL(reason(two_stages(true)), "accepted");
+  BOOST_CHECK_EQUAL(reason(two_stages(false)),
+                    "internal error: the schedule waits for itself in a cycle: stage 0: "
+                    "activations, stage 1: gradients");
+}
+
 }  // namespace
 }  // namespace rehearse

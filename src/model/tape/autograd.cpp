@@ -125,11 +125,14 @@ void Recorder::end_forward() { copies_.clear(); }
 class Engine {
  public:
   explicit Engine(Recorder& recorder) : recorder_(recorder) {}
+  /// The gradient that backward began with.
+  std::uint32_t root() const { return root_; }
 
   void run(const Tensor& loss) {
     count_dependencies(loss.source.get());
     Work root{loss.source, Gradients(loss.source->outputs, undefined())};
     const Tensor one = recorder_.take(loss.elements, loss.type);  // the caller's until the end
+    root_ = one.storage->tensor();
     root.gradients[loss.slot] = one;
     ready_.push_back(std::move(root));
     while (!ready_.empty()) {
@@ -167,6 +170,7 @@ class Engine {
       recorder_.events_ = &recorder_.tape_.units[recorder_.unit_].backward;
     }
     if (work.node->accumulates) return accumulate_parameter(std::move(work));
+    if (work.node->enters) return leave(work.gradients[0]);
     Gradients results = work.node->backward(work.gradients);
     reduce(results, work.node->inputs);
     work.gradients.clear();
@@ -212,6 +216,13 @@ class Engine {
     }
   }
 
+  /// Of a chunk's input: it goes to the rank that has computed it.
+  void leave(const Tensor& gradient) {
+    if (!gradient.defined) return;
+    recorder_.tape_.chunks.back().sent_gradient = gradient.storage->tensor();
+    gradient.storage->leave();
+  }
+
   void accumulate_parameter(Work work) {
     Tensor& gradient = work.gradients[0];
     if (!gradient.defined) return;
@@ -226,6 +237,7 @@ class Engine {
   }
 
   Recorder& recorder_;
+  std::uint32_t root_ = 0;
   std::map<const Node*, int> dependencies_;
   std::map<const Node*, Work> waiting_;
   std::vector<Work> ready_;
@@ -235,6 +247,32 @@ void Recorder::backward(const Tensor& loss) {
   in_backward_ = true;
   events_ = &tape_.units.back().backward;
   Engine(*this).run(loss);
+}
+
+Tensor Recorder::receive(std::int64_t elements, Type type) {
+  received_ = take(elements, type);
+  tape_.chunks.back().received = received_.storage->tensor();
+  Tensor input = received_;
+  input.source = std::make_shared<Node>();
+  input.source->number = std::numeric_limits<std::uint64_t>::max();
+  input.source->enters = true;
+  return input;
+}
+
+void Recorder::send(const Tensor& output) {
+  tape_.chunks.back().sent = output.storage->tensor();
+  output.storage->leave();
+}
+
+void Recorder::end_chunk(std::size_t last_unit, const Tensor& output) {
+  in_backward_ = true;
+  events_ = &tape_.units[last_unit].backward;
+  unit_ = static_cast<std::uint32_t>(last_unit);
+  Engine engine(*this);
+  engine.run(output);
+  if (tape_.chunks.back().sent) tape_.chunks.back().received_gradient = engine.root();
+  received_ = {};
+  in_backward_ = false;
 }
 
 }  // namespace rehearse::tape

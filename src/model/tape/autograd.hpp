@@ -70,6 +70,7 @@ struct Node {
   /// Where a parameter's gradients end.
   bool accumulates = false;
   std::uint32_t unit = 0, parameter = 0;
+  bool enters = false;  ///< where those of a chunk's input end
   /// The unit whose output it made; -1: none.
   int ends_unit = -1;
 };
@@ -109,6 +110,12 @@ class Recorder {
   void end_forward();
   /// Backward from a scalar.
   void backward(const Tensor& loss);
+  /// A chunk's input, which another rank has computed; its output, which goes to another; and
+  /// backward from the gradient that comes back. They end with the chunk's backward.
+  Tensor receive(std::int64_t elements, Type type);
+  void send(const Tensor& output);
+  void begin_chunk() { tape_.chunks.emplace_back(); }
+  void end_chunk(std::size_t last_unit, const Tensor& output);
 
   MemoryTape take_tape() { return std::move(tape_); }
   void give_back(std::uint32_t tensor) { events_->push_back({tensor, false}); }
@@ -130,6 +137,7 @@ class Recorder {
   std::uint32_t unit_ = 0;
   bool in_backward_ = false;
   std::uint64_t nodes_ = 0;
+  Tensor received_;  ///< until the chunk's backward is over
   std::vector<Copy> copies_;
   std::vector<Leaf> leaves_;
 };

@@ -37,22 +37,67 @@ bool Player::is_read_after(std::uint32_t value, std::uint32_t unit) const {
 }
 
 void Player::play() {
+  if (model_.chunks.empty()) return play_whole();
+  for (const Chunk& chunk : model_.chunks) play_chunk(chunk);
+}
+
+void Player::play_whole() {
+  end_ = static_cast<std::uint32_t>(model_.units.size());
+  values_[0] = {batch()};
+  for (std::uint32_t unit = 0; unit < end_; ++unit) play_unit(unit);
+  const Tensor loss = total_loss();
+  recorder_.end_forward();
+  recorder_.backward(loss);
+}
+
+void Player::play_chunk(const Chunk& chunk) {
+  end_ = static_cast<std::uint32_t>(chunk.end);
+  has_loss_ = chunk.has_loss;
+  recorder_.begin_chunk();
+  recorder_.begin_unit(static_cast<std::uint32_t>(chunk.first));
+  values_.clear();
+  values_[chunk.input] = {chunk.input == 0 ? batch() : entering(chunk)};
+  for (auto unit = static_cast<std::uint32_t>(chunk.first); unit < end_; ++unit) play_unit(unit);
+  Tensor output;
+  if (chunk.has_loss) {
+    output = total_loss();
+  } else {
+    output = values_.rbegin()->second.front();
+    recorder_.send(output);
+    output.storage = nullptr;
+  }
+  values_.clear();
+  rotary_ = {};
+  recorder_.end_forward();
+  recorder_.end_chunk(chunk.end - 1, output);
+}
+
+Tensor Player::batch() const {
   Tensor batch;
   batch.elements = recorder_.batch() * static_cast<std::int64_t>(model_.input_elements);
   batch.type = model_.tokens_per_sample > 0 ? Type::int64 : recorder_.parameter_type();
-  values_[0] = {batch};
-  for (std::uint32_t unit = 0; unit < model_.units.size(); ++unit) play_unit(unit);
+  return batch;
+}
+
+Tensor Player::entering(const Chunk& chunk) {
+  const auto reads = [&](const Layer& layer) { return layer.input == chunk.input; };
+  const auto& layers = model_.units[chunk.first].layers;
+  const auto reader = std::ranges::find_if(layers, reads);
+  check(reader != layers.end(), "a chunk that does not read its input");
+  return recorder_.receive(recorder_.batch() * reader->in.elements(), recorder_.parameter_type());
+}
+
+Tensor Player::total_loss() {
   Tensor loss = losses_.front();
   for (std::size_t i = 1; i < losses_.size(); ++i) loss = add(recorder_, loss, losses_[i]);
   losses_.clear();
-  recorder_.end_forward();
-  recorder_.backward(loss);
+  return loss;
 }
 
 // A value is held until its last reader is done, and a unit's input until the unit is.
 void Player::play_unit(std::uint32_t number) {
   recorder_.begin_unit(number);
-  if (number + 1 == model_.units.size()) rotary_ = {};
+  if (number + 1 == end_ && has_loss_) rotary_ = {};
   const std::vector<Layer>& layers = model_.units[number].layers;
   const std::uint32_t entered = values_.rbegin()->first;
   std::set<std::uint32_t> held = {entered};
@@ -81,7 +126,7 @@ void Player::play_unit(std::uint32_t number) {
     if (layer.held) held.insert(layer.output);
   }
   const std::uint32_t left = layers.back().output;
-  if (number + 1 == model_.units.size()) return values_.clear();
+  if (number + 1 == end_ && has_loss_) return values_.clear();
   held.erase(left);
   release(end);
   recorder_.end_unit(values_.at(left).front());

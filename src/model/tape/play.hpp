@@ -18,6 +18,12 @@ class Player {
   /// A value: one tensor, or several side by side.
   using Value = std::vector<Tensor>;
 
+  void play_whole();
+  void play_chunk(const Chunk& chunk);
+  Tensor batch() const;
+  /// As large as what made it, in this chunk or in another, and of the type of activations there.
+  Tensor entering(const Chunk& chunk);
+  Tensor total_loss();
   void play_unit(std::uint32_t unit);
   Value run(const Layer& layer);
   Tensor loss(const Layer& layer);
@@ -48,6 +54,8 @@ class Player {
   std::map<std::uint32_t, Value> values_;
   std::map<std::uint32_t, const Layer*> last_readers_;
   std::map<std::uint32_t, std::uint32_t> last_units_;  ///< that read a value
+  std::uint32_t end_ = 0;  ///< past the last unit of what is played
+  bool has_loss_ = true;
   Tensor rotary_;  ///< cosines and sines that all layers share
   std::vector<Tensor> losses_;
 };

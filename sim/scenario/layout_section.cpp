@@ -1,0 +1,150 @@
+// What a layout asks of the cluster and of the model, each rule with its own message.
+#include <fmt/format.h>
+
+#include "model/layout_rules.hpp"
+#include "model/stages.hpp"
+#include "scenario/sections.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Where a key stands; the strategy where it is missing.
+Value at(const Map& map, const std::string& key) {
+  Map copy = map;
+  return map.has(key) ? copy.require(key) : map.where();
+}
+
+/// And a key of its map `pipeline`.
+Value at_pipeline(const Map& map, const std::string& key) {
+  Map copy = map;
+  if (!map.has("pipeline")) return at(map, "pipeline_parallel");
+  return at(copy.require("pipeline").as_map(), key);
+}
+
+void check_mesh(const Map& map, const Layout& layout, const Cluster& cluster) {
+  const std::size_t gpus = cluster.gpu_count();
+  if (mesh_on(layout, gpus)) return;
+  Mesh replica = layout.mesh;
+  replica.data = 1;
+  std::string product;
+  Value last = map.where();
+  for (const MeshAxis axis : {MeshAxis::tensor, MeshAxis::context, MeshAxis::pipeline}) {
+    if (replica.degree(axis) == 1) continue;
+    const std::string key = to_string(axis) + "_parallel";
+    product += fmt::format("{}{} {}", product.empty() ? "" : " x ", key, replica.degree(axis));
+    last = at(map, key);
+  }
+  last.fail(fmt::format("{} needs a multiple of {} GPUs; the cluster has {}", product,
+                        replica.ranks(), gpus),
+            "other degrees, or another number of nodes");
+}
+
+/// A rank's share of each layer is known of transformers alone.
+void check_shape(const Map& map, const Layout& layout, const Scenario& scenario) {
+  if (scenario.transformer) return;
+  for (const MeshAxis axis : {MeshAxis::tensor, MeshAxis::context, MeshAxis::expert})
+    if (layout.mesh.degree(axis) > 1)
+      at(map, to_string(axis) + "_parallel")
+          .fail(fmt::format("{} is no transformer, whose layers can be shared", scenario.model.name),
+                "pipeline_parallel, or data parallelism alone");
+}
+
+/// What no collective of the simulator does yet.
+void check_exchanges(const Map& map, const Layout& layout) {
+  if (layout.mesh.expert > 1)
+    at(map, "expert_parallel").fail("expert_parallel is not available yet", "set it to 1");
+  if (layout.mesh.context > 1 && layout.context_method == ContextMethod::ulysses)
+    at(map, "context_parallel")
+        .fail("method ulysses is not available yet", "method: ring, or all_gather");
+}
+
+int nvlink_domain(const Cluster& cluster) {
+  for (const NodeGroup& group : cluster.groups)
+    if (group.node.gpus > 0) return group.node.nvlink ? group.node.gpus : 0;
+  return 0;
+}
+
+/// Where a rule's key stands.
+Value at_rule(const Map& map, const std::string& key) {
+  return key == "virtual_stages" ? at_pipeline(map, key) : at(map, key);
+}
+
+/// Megatron-LM's rules of a transformer; what is doubtful becomes an assumption.
+void check_rules(const Map& map, const Layout& layout, Scenario& scenario) {
+  if (!scenario.transformer) return;
+  const bool in_rounds = !layout.order && layout.schedule == PipelineSchedule::interleaved;
+  const LayoutDegrees degrees{
+      .model = parallel_of(layout),
+      .pipeline = layout.mesh.pipeline,
+      .virtual_stages = layout.virtual_stages,
+      .even_split = layout.split.empty(),
+      .micro_batches = in_rounds || layout.virtual_stages == 1 ? layout.micro_batches : 0,
+      .tokens = scenario.model.tokens_per_sample,
+      .fused_attention = scenario.shape.flash_attention,
+      .gpus = static_cast<int>(scenario.cluster.gpu_count()),
+      .nvlink_domain = nvlink_domain(scenario.cluster)};
+  for (const LayoutFinding& found : layout_findings(*scenario.transformer, degrees)) {
+    if (found.kind == LayoutFinding::Kind::refused)
+      at_rule(map, found.key).fail(found.message, found.remedy);
+    scenario.assumptions.push_back(fmt::format("doubtful: {}", found.message));
+  }
+}
+
+void check_order(const Map& map, const Layout& layout) {
+  if (layout.order) {
+    const auto ranks = static_cast<int>(layout.order->order.size());
+    if (ranks != layout.mesh.pipeline)
+      at_pipeline(map, "schedule")
+          .fail(fmt::format("{} has {} ranks, pipeline_parallel {}", layout.order_file, ranks,
+                            layout.mesh.pipeline));
+    return;
+  }
+  const std::string why = illegal(layout.schedule, layout.mesh.pipeline, layout.micro_batches,
+                                  layout.virtual_stages);
+  if (!why.empty()) at_pipeline(map, "schedule").fail(why, "change virtual_stages or micro_batches");
+}
+
+void check_split(const Map& map, const Layout& layout, const Model& model) {
+  std::string why_not;
+  const auto stages = static_cast<std::size_t>(order_of(layout).stage_count());
+  split_into_stages(model, stages, layout.split, why_not);
+  if (why_not.empty()) return;
+  const bool given = !layout.split.empty();
+  (given ? at_pipeline(map, "split") : at(map, "pipeline_parallel"))
+      .fail(why_not, given ? "" : "another degree, or pipeline: {split: [...]}");
+}
+
+}  // namespace
+
+void apply_micro_batch_size(const Value& strategy, Scenario& scenario) {
+  auto* layout = std::get_if<Layout>(&scenario.strategy);
+  if (layout == nullptr || layout->micro_batch_size == 0) return;
+  const std::int64_t size = layout->micro_batch_size;
+  if (scenario.batch_per_gpu % size != 0)
+    at(strategy.as_map(), "micro_batch_size")
+        .fail(fmt::format("model.batch_per_gpu {} is no multiple of {}", scenario.batch_per_gpu,
+                          size));
+  layout->micro_batches = static_cast<int>(scenario.batch_per_gpu / size);
+  scenario.batch_per_gpu = size;
+  scenario.assumptions.push_back(
+      fmt::format("strategy.micro_batch_size: a replica's batch in {} micro-batches of {}",
+                  layout->micro_batches, size));
+}
+
+void apply_layout(const Value& strategy, Scenario& scenario) {
+  const auto* layout = std::get_if<Layout>(&scenario.strategy);
+  if (layout == nullptr) return;
+  const Map map = strategy.as_map();
+  check_mesh(map, *layout, scenario.cluster);
+  check_shape(map, *layout, scenario);
+  check_rules(map, *layout, scenario);
+  check_exchanges(map, *layout);
+  check_order(map, *layout);
+  check_split(map, *layout, scenario.model);
+  const ModelParallel parallel = parallel_of(*layout);
+  if (scenario.transformer && !parallel.is_whole())
+    scenario.share = std::make_shared<const Model>(
+        share_of(*scenario.transformer, scenario.shape, parallel));
+}
+
+}  // namespace rehearse

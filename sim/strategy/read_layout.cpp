@@ -1,0 +1,191 @@
+#include "strategy/read_layout.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+namespace rehearse {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1'000'000;
+constexpr std::int64_t kMostMicroBatches = 10'000;
+constexpr std::int64_t kMostStages = 10'000;
+
+int read_degree(Map& map, const std::string& key) {
+  return static_cast<int>(map.integer_or(key, 1, 1, kMostRanks));
+}
+
+std::string text_of(const Value& file) {
+  const std::filesystem::path path = file.folder() / file.as_string();
+  std::ifstream stream(path);
+  if (!stream) file.fail(fmt::format("{} cannot be read", path.string()));
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+/// One by its name, or PyTorch's CSV.
+void read_schedule(Map& map, Layout& layout) {
+  const std::optional<Value> value = map.has("schedule") ? map.optional("schedule") : std::nullopt;
+  const auto& names = pipeline_schedule_names();
+  if (value && value->is_scalar() && value->as_string().ends_with(".csv")) {
+    layout.order_file = value->as_string();
+    try {
+      layout.order = read_pipeline_csv(text_of(*value));
+    } catch (const std::invalid_argument& wrong) {
+      value->fail(fmt::format("{}: {}", layout.order_file, wrong.what()));
+    }
+    if (const std::string why = stuck(*layout.order); !why.empty())
+      value->fail(fmt::format("{}: {}", layout.order_file, why));
+    return;
+  }
+  const std::string name =
+      map.choice_or("schedule", names[static_cast<std::size_t>(layout.schedule)], names);
+  layout.schedule =
+      static_cast<PipelineSchedule>(std::ranges::find(names, name) - names.begin());
+}
+
+void read_split(Map& map, Layout& layout) {
+  const std::optional<Value> value = map.optional("split");
+  if (!value) return;
+  if (value->is_scalar()) {
+    value->as_choice({"auto"});
+    return;
+  }
+  for (const Value& count : value->as_list())
+    layout.split.push_back(count.as_integer(0, kMostStages));
+}
+
+/// `context_parallel: 2 | {degree: 2, method: ring}`.
+void read_context(Map& map, Layout& layout) {
+  const auto& names = context_method_names();
+  if (!map.has("context_parallel") || !map.require("context_parallel").is_map()) {
+    layout.mesh.context = read_degree(map, "context_parallel");
+    return;
+  }
+  Map options = map.require("context_parallel").as_map();
+  layout.mesh.context = static_cast<int>(options.require("degree").as_integer(1, kMostRanks));
+  const std::string name =
+      options.choice_or("method", to_string(layout.context_method), names);
+  layout.context_method =
+      static_cast<ContextMethod>(std::ranges::find(names, name) - names.begin());
+  options.finish();
+}
+
+void read_pipeline(Map& map, Layout& layout) {
+  std::optional<Value> value = map.optional("pipeline");
+  if (!value) return;
+  if (layout.mesh.pipeline == 1)
+    map.at_key("pipeline").fail("a pipeline needs stages", "set pipeline_parallel, or remove it");
+  Map options = value->as_map();
+  read_schedule(options, layout);
+  layout.virtual_stages = usual_chunks(layout.schedule);
+  if (layout.order) {
+    layout.virtual_stages = static_cast<int>(layout.order->stages.front().size());
+    if (options.has("virtual_stages"))
+      options.at_key("virtual_stages")
+          .fail(layout.order_file + " says it", "remove virtual_stages");
+  } else {
+    layout.virtual_stages = static_cast<int>(
+        options.integer_or("virtual_stages", layout.virtual_stages, 1, kMostStages));
+  }
+  read_split(options, layout);
+  options.finish();
+}
+
+void read_micro_batches(Map& map, Layout& layout) {
+  if (const auto size = map.optional("micro_batch_size")) {
+    layout.micro_batch_size = static_cast<int>(size->as_integer(1, kMostRanks));
+    for (const char* other : {"micro_batches"})
+      if (map.has(other))
+        map.at_key(other).fail("micro_batch_size says it already", "remove one of the two");
+    return;
+  }
+  if (layout.order) {
+    layout.micro_batches = layout.order->micro_batches;
+    if (map.has("micro_batches"))
+      map.at_key("micro_batches").fail(layout.order_file + " says it", "remove micro_batches");
+    return;
+  }
+  const int stages = layout.mesh.pipeline * layout.virtual_stages;
+  layout.micro_batches =
+      static_cast<int>(map.integer_or("micro_batches", stages, 1, kMostMicroBatches));
+}
+
+void read_order(Map& map, Layout& layout) {
+  const std::string text = map.string_or("order", to_string(layout.mesh.order));
+  const auto order = parse_order(text);
+  if (!order)
+    map.require("order").fail(fmt::format("expected each of tp, cp, ep, dp and pp once; got \"{}\"",
+                                          text),
+                              "such as tp-cp-ep-dp-pp");
+  layout.mesh.order = *order;
+}
+
+/// What says twice how many micro-batches there are.
+void check_accumulation(const Map& map, const std::string& kind) {
+  Map copy = map;
+  Map options = copy.require(kind).as_map();
+  if (options.has("gradient_accumulation"))
+    options.at_key("gradient_accumulation")
+        .fail("micro-batches of a layout stand beside it", "write strategy.micro_batches");
+}
+
+}  // namespace
+
+const std::vector<std::string>& layout_keys() {
+  static const std::vector<std::string> keys = {
+      "tensor_parallel",  "sequence_parallel", "pipeline_parallel", "pipeline",
+      "context_parallel", "expert_parallel",   "micro_batches",     "micro_batch_size",
+      "order"};
+  return keys;
+}
+
+bool is_layout(const Value& strategy) {
+  if (!strategy.is_map()) return false;
+  const Map map = strategy.as_map();
+  return std::ranges::any_of(layout_keys(), [&](const auto& key) { return map.has(key); });
+}
+
+Layout read_layout(const Value& value, const std::function<Strategy(Map& map)>& read_data) {
+  Map map = value.as_map();
+  Layout layout;
+  std::vector<std::string> kinds;
+  for (const std::string& kind : strategy_names())
+    if (map.has(kind)) kinds.push_back(kind);
+  if (kinds.size() > 1)
+    map.at_key(kinds.back())
+        .fail(fmt::format("replicas are kept the same in one way, not by {} as well", kinds.front()),
+              "remove one of the two");
+  if (!kinds.empty()) {
+    if (kinds.front() == "ps" || kinds.front() == "local_sgd")
+      map.at_key(kinds.front())
+          .fail("a model in parts needs replicas in step", "ddp, zero or fsdp");
+    check_accumulation(map, kinds.front());
+    const Strategy data = read_data(map);
+    if (const auto* ddp = std::get_if<Ddp>(&data)) layout.data = *ddp;
+    if (const auto* zero = std::get_if<Zero1>(&data)) layout.data = *zero;
+    if (const auto* fsdp = std::get_if<Fsdp>(&data)) layout.data = *fsdp;
+    const auto* fsdp = std::get_if<Fsdp>(&data);
+    if (fsdp && fsdp->sharding == Fsdp::Sharding::hybrid_shard) {
+      Map options = map.require(kinds.front()).as_map();
+      options.require(options.has("sharding") ? "sharding" : "shard_group")
+          .fail("sharding in groups beside other axes is not available yet",
+                "shard over all replicas");
+    }
+  }
+  layout.mesh.tensor = read_degree(map, "tensor_parallel");
+  layout.mesh.pipeline = read_degree(map, "pipeline_parallel");
+  layout.sequence_parallel = map.bool_or("sequence_parallel", false);
+  read_context(map, layout);
+  layout.mesh.expert = read_degree(map, "expert_parallel");
+  read_pipeline(map, layout);
+  read_micro_batches(map, layout);
+  read_order(map, layout);
+  map.finish();
+  return layout;
+}
+
+}  // namespace rehearse

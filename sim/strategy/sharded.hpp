@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "strategy/strategy.hpp"
+
+namespace rehearse {
+
+/// FSDP's program of one rank. Beside a pipeline its units are gathered once in a step, before
+/// their first forward, and reduced once, after their last backward (torchtitan, whose
+/// reshard_after_forward is false there).
+Program sharded_program(const Fsdp& options, const Job& job, const NodeGroup& group,
+                        const std::string& name, const StepCosts& costs);
+
+}  // namespace rehearse

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "mesh/pipeline_order.hpp"
+#include "strategy/program_builder.hpp"
+
+namespace rehearse {
+
+/// What one rank of a pipeline does of a step, as its program says it: which units each of its
+/// chunks has, what it computes when, and with whom it exchanges.
+struct StagePlan {
+  struct Part {
+    std::size_t first = 0, end = 0;  ///< of Job::model's units
+    /// Groups of two, as slots: where its input comes from and its output goes, and the same of
+    /// gradients. Nothing: the batch, the loss, or another chunk of this rank.
+    std::optional<std::size_t> input{}, output{}, output_gradient{}, input_gradient{};
+  };
+  std::vector<Part> parts;
+  std::vector<PipelineAction> order;
+  /// Computations before its own by which a rank asks for what it needs.
+  std::size_t receives_ahead = 0;
+  /// A computation waits until what the one before it made has been sent: both go as one batch of
+  /// sends and receives (1F1B of Megatron-LM and of torch.distributed.pipelining).
+  bool waits_for_sends = false;
+  std::size_t replicas = 1;
+  /// Groups, as slots, of the ranks that share a layer, a sequence and the experts.
+  std::optional<std::size_t> tensor_group{}, context_group{}, expert_group{};
+  std::size_t contexts = 1;  ///< ranks of the second
+  bool stage_alone = false;  ///< of no pipeline: micro-batches come one after the other
+  /// Group of the ranks that hold the weight which embeddings and logits share, as a slot.
+  std::optional<std::size_t> shared_weight_group{};
+  std::int64_t shared_weight = 0;  ///< its elements
+
+  /// Of a rank alone: micro-batch by micro-batch, forward and backward.
+  static StagePlan alone(const Model& model, int micro_batches);
+  /// Whether it exchanges with other stages.
+  bool pipelined() const;
+  /// The most micro-batches of a part that are between forward and backward.
+  int most_in_flight() const;
+  /// Sets of tensors that these need.
+  int slots() const;
+};
+
+/// Goes through a plan's actions and writes what lies between them: what is received, sent, and
+/// kept for which micro-batch.
+class StageRunner {
+ public:
+  StageRunner(ProgramBuilder& builder, const StagePlan& plan);
+
+  /// Before an action's operations; what the first of them comes after.
+  std::vector<After> begin(std::size_t action);
+  /// Behind them.
+  void end(std::size_t action);
+  /// Whether no backward of the action's part comes before it, or behind it.
+  bool is_first_backward(std::size_t action) const { return first_[action]; }
+  bool is_last_backward(std::size_t action) const { return last_[action]; }
+
+ private:
+  struct Message {
+    LaneId lane{};
+    std::size_t group = 0;
+  };
+  struct Lanes {
+    std::optional<Message> input, output, output_gradient, input_gradient;
+  };
+
+  std::optional<Message> message(std::optional<std::size_t> group, const char* name);
+  const std::optional<Message>& received_by(std::size_t action) const;
+  void post(std::size_t action);
+  void find_ends();
+  void take_slot(const PipelineAction& action);
+  void use_slot(const PipelineAction& action);
+  OpId transfer(const Message& message, const char* what, Bytes size, std::vector<After> after);
+
+  ProgramBuilder& builder_;
+  const StagePlan& plan_;
+  std::vector<Lanes> lanes_;                        ///< by part
+  std::vector<std::vector<std::optional<std::size_t>>> slots_;  ///< by part and slot: micro-batch
+  std::vector<bool> first_, last_;                  ///< by action: backwards of its part
+  std::vector<std::optional<OpId>> received_;       ///< by action
+  std::vector<OpId> computed_;                      ///< by action: its last operation
+  std::size_t posted_ = 0;                          ///< actions whose input was asked for
+  std::vector<After> sending_;
+};
+
+}  // namespace rehearse

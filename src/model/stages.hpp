@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/model.hpp"
+
+namespace rehearse {
+
+/// Units [first, second) of a model.
+using UnitRange = std::pair<std::size_t, std::size_t>;
+
+/// A part of a model that one rank of a pipeline has: the units of its stages side by side, each
+/// stage a chunk (Model::chunks). Logits with the embeddings' weight have a copy of it, where the
+/// embeddings are on another rank (Megatron-LM's shared embeddings). InternalError unless the
+/// stages ascend.
+Model stage_of(const Model& model, const std::vector<UnitRange>& stages);
+
+/// Units before which a model can be cut: all that comes before is known by one tensor.
+std::vector<bool> cuts_of(const Model& model);
+
+/// Elements of the weight that the embeddings and the logits share; 0: none.
+std::int64_t shared_weight(const Model& model);
+
+/// The units of so many stages of a pipeline: blocks of a transformer in equal parts, what stands
+/// before them on the first stage and what stands behind them on the last (Megatron-LM); of other
+/// networks units in equal parts. `counts`: blocks (units) of each stage, given; empty: equal.
+/// Empty, with the reason in `why_not`, where that is not possible.
+std::vector<UnitRange> split_into_stages(const Model& model, std::size_t stages,
+                                         const std::vector<std::int64_t>& counts,
+                                         std::string& why_not);
+
+}  // namespace rehearse
