@@ -135,7 +135,8 @@ class Rules {
                              ? fmt::format("{} x {}", degree, l_.virtual_stages)
                              : fmt::format("{}", degree)),
              "give pipeline: {split: [...]}, or degrees that divide them");
-    if (!l_.even_split && t_.layers < chunks)
+    // A first stage may have the embeddings alone, and a last one the loss.
+    if (!l_.even_split && t_.layers + 2 < chunks)
       refuse("pipeline_parallel",
              fmt::format("{} blocks are too few for {} stages", t_.layers, chunks));
     if (l_.virtual_stages > 1 && l_.micro_batches > 0 && l_.micro_batches % degree != 0)

@@ -74,6 +74,7 @@ BOOST_AUTO_TEST_CASE(stages_divide_blocks) {
   BOOST_TEST(first(llama_70b(), {.pipeline = 8, .virtual_stages = 3}) ==
              "80 blocks make no 8 x 3 even stages");
   BOOST_TEST(first(llama_70b(), {.pipeline = 3, .even_split = false}).empty());
+  BOOST_TEST(first(llama_70b(), {.pipeline = 82, .even_split = false}).empty());
   BOOST_TEST(first(llama_70b(), {.pipeline = 128, .even_split = false}) ==
              "80 blocks are too few for 128 stages");
   BOOST_TEST(first(llama_70b(), {.virtual_stages = 2}) ==
