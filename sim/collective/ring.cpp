@@ -32,8 +32,10 @@ Seconds latency_around(const PlanBuilder& builder, const std::vector<std::size_t
     const std::size_t from = members[i], to = members[(i + 1) % members.size()];
     (builder.leaves_node(from, to) ? between : inside).add(builder.edge_latency(from, to));
   }
+  // Of a folded group in one node, a few members stand for all; a node's part of a group is whole.
+  const bool stands_for_all = builder.folded() && members.size() == builder.members();
   if (between.count == 0)
-    return builder.folded() ? (builder.ranks() - 1) * inside.mean() : inside.sum - inside.least;
+    return stands_for_all ? (builder.ranks() - 1) * inside.mean() : inside.sum - inside.least;
   if (!builder.folded()) return inside.sum + between.sum - between.least;
   const double nodes = builder.nodes();
   const double others = inside.count == 0 ? 0 : builder.ranks() - nodes;
