@@ -50,7 +50,7 @@ std::string read_comm_profile_file(const Value& value);
 /// The folder of compute profiles that a GPU's `profiles:` names, from where the value stands.
 std::string read_compute_profiles_folder(const Value& value);
 
-/// The `platforms/` file of a shipped cluster.
-std::shared_ptr<const Document> shipped_cluster(const std::string& name);
+/// What a file of platforms/clusters says of a cluster; nothing: it is in none.
+std::optional<Value> shipped_cluster(const std::string& name);
 
 }  // namespace rehearse

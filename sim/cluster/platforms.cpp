@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "base/error.hpp"
 #include "base/data_folder.hpp"
@@ -30,6 +31,19 @@ std::string describe(const NodeGroup& group) {
   std::string text = fmt::format("{} x {}{}", group.nodes, gpus, describe_links(node));
   if (node.nics > 0) text += fmt::format(", {} x NIC {}", node.nics, format(node.nic_bandwidth));
   return text;
+}
+
+std::vector<std::filesystem::path> cluster_files() {
+  const std::filesystem::path folder = platforms_folder() / "clusters";
+  if (!std::filesystem::is_directory(folder)) {
+    throw MissingError(platforms_folder().string() +
+                       ": no folder of platforms there; set REHEARSE_PLATFORMS to where it is");
+  }
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
 }
 
 }  // namespace
@@ -66,24 +80,27 @@ Gpu known_gpu(const std::string& name) {
 
 std::vector<std::string> cluster_names() {
   std::vector<std::string> names;
-  if (!std::filesystem::is_directory(platforms_folder())) {
-    throw MissingError(platforms_folder().string() +
-                       ": no folder of platforms there; set REHEARSE_PLATFORMS to where it is");
-  }
-  for (const auto& entry : std::filesystem::directory_iterator(platforms_folder())) {
-    const std::filesystem::path& file = entry.path();
-    if (file.extension() == ".yaml" && file.filename() != kGpuFile) names.push_back(file.stem());
-  }
+  for (const std::filesystem::path& file : cluster_files())
+    std::ranges::move(Document::load(file)->root().as_map().keys(), std::back_inserter(names));
   std::sort(names.begin(), names.end());
   return names;
 }
 
-std::shared_ptr<const Document> shipped_cluster(const std::string& name) {
-  return Document::load(platforms_folder() / (name + ".yaml"));
+std::optional<Value> shipped_cluster(const std::string& name) {
+  std::vector<std::filesystem::path> files = cluster_files();
+  // Mostly a name begins with its file's, so that one file is read.
+  std::ranges::stable_partition(files, [&name](const std::filesystem::path& file) {
+    return name.starts_with(file.stem().string());
+  });
+  for (const std::filesystem::path& file : files)
+    if (auto cluster = Document::load(file)->root().as_map().optional(name)) return cluster;
+  return std::nullopt;
 }
 
 std::string describe_cluster(const std::string& name) {
-  const Cluster cluster = read_cluster(shipped_cluster(name)->root());
+  const std::optional<Value> shipped = shipped_cluster(name);
+  check(shipped.has_value(), "a cluster that is not shipped");
+  const Cluster cluster = read_cluster(*shipped);
   std::string text;
   for (const NodeGroup& group : cluster.groups) {
     text += (text.empty() ? "" : "; ") + describe(group);

@@ -134,8 +134,10 @@ Cluster read_used(const Value& use) {
   if (file.extension() == ".yaml") {
     return read_inline(Document::load(use.folder() / file)->root(), file.stem());
   }
-  const std::string name = use.as_choice(cluster_names());
-  return read_inline(shipped_cluster(name)->root(), name);
+  const std::string name = use.as_string();
+  if (const auto shipped = shipped_cluster(name)) return read_inline(*shipped, name);
+  use.as_choice(cluster_names());
+  throw InternalError("internal error: a cluster that is named and not shipped");
 }
 
 /// The only group with GPUs: what `nodes` and `gpus_per_node` of a `use:` change. Groups of CPU

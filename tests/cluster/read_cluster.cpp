@@ -297,13 +297,18 @@ BOOST_AUTO_TEST_CASE(every_known_gpu_is_complete) {
   BOOST_TEST(gpu_names().size() >= 12U);
 }
 
-BOOST_DATA_TEST_CASE(every_shipped_platform_says_everything_itself,
+BOOST_AUTO_TEST_CASE(files_of_clusters_say_everything_themselves) {
+  for (const auto& file : std::filesystem::directory_iterator(platforms_folder() / "clusters")) {
+    const auto document = Document::load(file.path());
+    for (const std::string& name : document->root().as_map().keys())
+      read_cluster(document->root().as_map().require(name));
+    BOOST_TEST(document->defaults_taken().empty(), file.path().string());
+  }
+}
+
+BOOST_DATA_TEST_CASE(every_shipped_cluster_is_described,
                      boost::unit_test::data::make(cluster_names()), name) {
-  const auto document = Document::load(platforms_folder() / (name + ".yaml"));
-  const Cluster cluster = read_cluster(document->root());
-  BOOST_TEST(document->defaults_taken().empty());
-  BOOST_TEST(cluster.source != "");
-  BOOST_TEST(read("{use: " + name + "}").gpu_count() == cluster.gpu_count());
+  BOOST_TEST(read("{use: " + name + "}").source != "");
   BOOST_TEST(read("{use: " + name + ", nodes: 3}").name == name);
   BOOST_TEST(describe_cluster(name).find('\n') == std::string::npos);
 }

@@ -86,7 +86,7 @@ class Corpus {
     const fs::path path(file);
     const std::string folder = path.parent_path().filename();
     if (path.filename() == "gpus.yaml") return "gpu.";
-    if (folder == "platforms") return "cluster.";
+    if (folder == "clusters") return "cluster.";
     if (folder == "kernels") return std::nullopt;  // of platforms/kernels/fit, told in its README
     if (folder == "comm") return "comm_profile/";
     if (path.parent_path().parent_path().filename() == "compute") return "compute_profile/";
@@ -138,10 +138,10 @@ const std::map<std::string, KeyLog::Use>& asked() {
       const auto kind = Corpus::kind_of(at.first);
       if (!kind) continue;
       std::string path = std::regex_replace(at.second, std::regex(R"(\.\d+(?=\.|$))"), "[]");
-      if (*kind == "gpu.") {
+      if (*kind == "gpu." || *kind == "cluster.") {  // files of several, by their names
         const std::size_t dot = path.find('.');
         if (dot == std::string::npos) continue;
-        path = "cluster.node.gpu." + path.substr(dot + 1);
+        path = (*kind == "gpu." ? "cluster.node.gpu." : "cluster.") + path.substr(dot + 1);
       } else {
         path = *kind + path;
       }

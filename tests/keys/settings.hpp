@@ -143,7 +143,7 @@ inline std::vector<std::vector<std::string>> more_options() {
        "pcie_latency: 1us, host_bandwidth: 90GBps, cores: 9, speed: 1, memory: 30GiB, tdp: 300W, "
        "usd_per_hour: 3, comm_profile: none}"},
       {"cluster={use: aws_p4d, nodes: 2, nic: [9Gbps], transport: {rdma: {}}, host_bandwidth: [90GBps], cores: [9]}"},
-      {"cluster={use: " + platforms + "aws_g5_12xlarge.yaml, nodes: 2, staged_rate: 9GBps}"},
+      {"cluster={use: aws_g5_12xlarge, nodes: 2, staged_rate: 9GBps}"},
       {"energy={compute: 1, communication: 0.5, idle: 0.2, host: 500W, pue: 1.1, grid_gco2_per_kwh: "
        "300, usd_per_kwh: 0.1}",
        "cluster.node.tdp=300W"},
