@@ -90,6 +90,7 @@ ExitCode run_command_line(int argc, char** argv) {
   ListCommand list;
   ModelCommand model;
   ImportCommand import;
+  CollectiveCommand collective;
   ValidateCommand validate;
   SweepCommand sweep;
   PlanCommand plan;
@@ -101,6 +102,7 @@ ExitCode run_command_line(int argc, char** argv) {
   add_curves(app, curves);
   add_list(app, list);
   add_model(app, model);
+  add_collective(app, collective);
   add_import(app, import);
   add_validate(app, validate);
   add_sweep(app, sweep);

@@ -84,8 +84,8 @@ void add_comm_command(CLI::App& app, const Invocation& invocation) {
   CommRequest& request = command->request;
   CLI::App* comm = app.add_subcommand("comm", "Time collectives between processes, and fit them");
   std::vector<std::string> names;
-  names.reserve(kCollectiveKinds.size());
-  for (const CollectiveKind kind : kCollectiveKinds) names.push_back(to_string(kind));
+  names.reserve(kCalibratedKinds.size());
+  for (const CollectiveKind kind : kCalibratedKinds) names.push_back(to_string(kind));
   comm->add_option("--nproc", request.nproc,
                    "Processes on this node, where no launcher started several")
       ->check(CLI::Range(2, 1024))

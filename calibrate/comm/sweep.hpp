@@ -10,7 +10,7 @@
 namespace rehearse {
 
 struct SweepOptions {
-  std::vector<CollectiveKind> kinds = {kCollectiveKinds.begin(), kCollectiveKinds.end()};
+  std::vector<CollectiveKind> kinds = {kCalibratedKinds.begin(), kCalibratedKinds.end()};
   std::vector<Bytes> sizes;
   int repetitions = 15;
   Seconds sample{5e-3};           ///< small collectives are repeated for so long in each repetition

@@ -15,6 +15,7 @@ void add_explain(CLI::App& app, ExplainCommand& command);
 void add_forecast(CLI::App& app, ForecastCommand& command);
 void add_curves(CLI::App& app, CurvesCommand& command);
 
+void add_collective(CLI::App& app, CollectiveCommand& command);
 void add_import(CLI::App& app, ImportCommand& command);
 void add_validate(CLI::App& app, ValidateCommand& command);
 

@@ -101,6 +101,18 @@ struct CurvesCommand {
 };
 void curves_command(const CurvesCommand& command);
 
+/// `rehearse collective`: the table of nccl-tests that is predicted of a cluster.
+struct CollectiveCommand {
+  std::string kind = "all_reduce";
+  std::string cluster;  ///< a shipped one, or a .yaml file
+  std::optional<int> nodes, gpus_per_node;
+  std::vector<std::string> changes;  ///< "nic: 25Gbps", as beside `use:`
+  Bytes smallest{8}, largest{8.0 * 1024 * 1024 * 1024};
+  std::string format = "table";  ///< table, json or csv
+  std::filesystem::path output;  ///< empty: standard output
+};
+void collective_command(const CollectiveCommand& command);
+
 /// `rehearse list WHAT`: a name and a line about each; of keys their whole reference.
 struct ListCommand {
   std::string what;             ///< one of list_names()

@@ -39,7 +39,7 @@ void explain_command(const ExplainCommand& command) {
     const std::uint32_t shown = explanation.path.shown_step;
     write_file(command.trace,
                with_critical_path(to_chrome_trace(schedule, run.trace, shown, shown + 1,
-                                                  memory_devices(scenario, schedule)),
+                                                  memory_devices(scenario, schedule), run.answers),
                                   explanation));
   }
   if (!command.html.empty()) write_file(command.html, to_html(to_json(explanation)));

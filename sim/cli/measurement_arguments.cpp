@@ -20,7 +20,7 @@ void add_import_form(CLI::App& import, const std::string& form, const std::strin
   app->add_option("--output", command.output, "Write the profile to this file")->type_name("FILE");
   if (form == "nccl-tests") {
     app->add_option("--collective", command.collective, "Where the log does not name its program")
-        ->check(one_of({"all_reduce", "all_gather", "reduce_scatter", "broadcast", "send_recv"}))
+        ->check(one_of(collective_names()))
         ->type_name("NAME");
     app->add_option("--ranks", command.ranks, "Where the log does not list them")
         ->check(CLI::Range(2, 1000000))
@@ -34,6 +34,13 @@ void add_import_form(CLI::App& import, const std::string& form, const std::strin
     command.form = form;
     import_command(command);
   });
+}
+
+void add_size(CLI::App& app, const std::string& name, Bytes& size, const std::string& about) {
+  app.add_option_function<std::string>(
+         name, [&size](const std::string& text) { size = parse_memory(text); }, about)
+      ->check(a_memory())
+      ->type_name("SIZE");
 }
 
 /// A bound such as "5%".
@@ -72,6 +79,33 @@ void add_import(CLI::App& app, ImportCommand& command) {
   import->require_subcommand(1);
   add_import_form(*import, "nccl-tests", "From the output of nccl-tests", command);
   add_import_form(*import, "points", "From tables of measured points (CSV)", command);
+}
+
+void add_collective(CLI::App& app, CollectiveCommand& command) {
+  CLI::App* collective = app.add_subcommand(
+      "collective", "The table of nccl-tests that is predicted of a cluster");
+  collective->add_option("--kind", command.kind, "all_reduce, all_gather, reduce_scatter, ...")
+      ->check(one_of(collective_names()))
+      ->type_name("NAME");
+  collective->add_option("--cluster", command.cluster, "A shipped cluster, or a .yaml file")
+      ->required()
+      ->type_name("NAME");
+  collective->add_option("--nodes", command.nodes, "Of its nodes with GPUs")
+      ->check(CLI::Range(1, 1000000))
+      ->type_name("N");
+  collective->add_option("--gpus-per-node", command.gpus_per_node, "Of each node's GPUs")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
+  collective
+      ->add_option("--change", command.changes,
+                   "A key beside `use:`, such as \"nic: 25Gbps\" (repeatable)")
+      ->type_name("KEY")
+      ->allow_extra_args(false);
+  add_size(*collective, "--begin", command.smallest, "Smallest size: 8B");
+  add_size(*collective, "--end", command.largest, "Largest size: 8GiB; each is twice the one before");
+  add_format(*collective, command.format);
+  collective->add_option("--output", command.output, "Write to this file")->type_name("FILE");
+  collective->callback([&command] { collective_command(command); });
 }
 
 void add_validate(CLI::App& app, ValidateCommand& command) {

@@ -197,7 +197,8 @@ void run_command(const RunCommand& command) {
     const std::uint32_t shown = std::min(scenario.run.steps, kTraceIterations);
     write_file(command.trace,
                to_chrome_trace(prediction.machine.schedule, prediction.trace, first, first + shown,
-                               memory_devices(scenario, prediction.machine.schedule)));
+                               memory_devices(scenario, prediction.machine.schedule),
+                               prediction.answers));
   }
   if (!command.memory_snapshot.empty()) {
     const Schedule& schedule = prediction.machine.schedule;

@@ -34,6 +34,14 @@ bool uses_nvlink(const Node& node, const Place& a, const Place& b) {
   return node.nvlink.has_value() && !is_cpu(a) && !is_cpu(b);
 }
 
+constexpr int kThroughSpine = 2;
+
+/// Where the NICs of both are of unlike rails.
+bool change_rails(const Cluster& cluster, const Place& a, const Place& b) {
+  return std::holds_alternative<Rail>(cluster.fabric) &&
+         nic_of(cluster.node(a.node), a.gpu) != nic_of(cluster.node(b.node), b.gpu);
+}
+
 Seconds latency_inside(const Node& node, const Place& a, const Place& b) {
   if (uses_nvlink(node, a, b)) return node.nvlink->latency;
   const bool by_host_memory = !is_cpu(a) && !is_cpu(b) && !node.pcie.peer_to_peer;
@@ -173,7 +181,9 @@ Seconds path_latency(const Cluster& cluster, const Place& a, const Place& b) {
   check(a != b, "a path from a place to itself");
   if (a.node == b.node) return latency_inside(cluster.node(a.node), a, b);
   const Seconds nics = std::max(cluster.node(a.node).nic_latency, cluster.node(b.node).nic_latency);
-  return nics + fabric_links_between(cluster, a.node, b.node) * cable_latency(cluster.fabric);
+  const int cables = change_rails(cluster, a, b) ? kThroughSpine
+                                                 : fabric_links_between(cluster, a.node, b.node);
+  return nics + cables * cable_latency(cluster.fabric);
 }
 
 PortPair ports_between(const Cluster& cluster, const Place& source, const Place& target) {

@@ -8,6 +8,7 @@
 
 #include "base/id.hpp"
 #include "base/quantity.hpp"
+#include "cluster/nccl_options.hpp"
 #include "cluster/power.hpp"
 #include "config/document.hpp"
 #include "model/model.hpp"
@@ -31,6 +32,9 @@ struct KernelShares {
 
 struct KernelCurves;
 
+/// Generations of GPUs with links of their own: what NCCL does on them differs.
+enum class GpuArchitecture { volta, ampere, hopper, blackwell, cdna, other };
+
 /// A GPU's datasheet: dense rates, no sparsity.
 struct Gpu {
   std::string name;
@@ -38,6 +42,7 @@ struct Gpu {
   Bytes memory;
   BytesPerSecond memory_bandwidth;
   std::string source;
+  GpuArchitecture architecture = GpuArchitecture::other;
   /// Folder of compute profiles measured on this GPU; empty: none.
   std::string profiles{};
   /// The most that it draws for long (thermal design power); nothing: not known.
@@ -126,7 +131,21 @@ struct Torus {
   Seconds latency;
   std::optional<Bytes> burst{};
 };
-using Fabric = std::variant<Star, FatTree, Dragonfly, Torus>;
+/// The i-th NICs of each `nodes` nodes hang on one switch, a rail. To other rails, and to the rails
+/// of other nodes, bytes go up one of its `uplinks` cables to a spine and down another.
+struct Rail {
+  int nodes = 1, uplinks = 1;
+  BytesPerSecond bandwidth;
+  Seconds latency;
+  std::optional<Bytes> burst{};
+
+  /// Number of the group of nodes that share their switches.
+  std::size_t pod_of(NodeId node) const { return node.index() / static_cast<std::size_t>(nodes); }
+};
+using Fabric = std::variant<Star, FatTree, Dragonfly, Torus, Rail>;
+
+/// What a collective costs where no curve says it: the links' closed forms, or NCCL's times.
+enum class CollectiveModel { links, nccl };
 
 /// As measured between two hosts at 100 to 400 Mbit/s (tests/validation/head_start.py; 0.03 to
 /// 0.17).
@@ -138,6 +157,8 @@ struct Cluster {
   Fabric fabric;
   /// File of the calibrated collective costs to use, or empty: links alone.
   std::string comm_profile;
+  CollectiveModel collectives = CollectiveModel::links;  ///< of a file: nccl where it is silent
+  NcclOptions nccl{};
   std::string source;
   /// Cores of the one machine on which all nodes are containers: every computation, a parameter
   /// server's included, takes one thread of them. Nothing: each rank computes on hardware of its
@@ -221,8 +242,8 @@ bool staged(const Cluster& cluster, const PortPair& ports);
 /// included.
 Cluster read_cluster(const Value& value);
 
-/// The GPUs known by name (platforms/gpus.yaml) and the clusters shipped (platforms/*.yaml),
-/// sorted.
+/// The GPUs known by name (platforms/gpus.yaml) and the clusters shipped
+/// (platforms/clusters), sorted.
 std::vector<std::string> gpu_names();
 std::vector<std::string> cluster_names();
 /// A name of platforms/gpus.yaml or a map {name, fp32, tf32, fp16, bf16, memory, memory_bandwidth,

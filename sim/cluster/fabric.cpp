@@ -39,6 +39,11 @@ int links(const Torus& torus, std::size_t a, std::size_t b) {
   return count;
 }
 
+/// Between NICs of one rail; path_latency knows those of others.
+int links(const Rail& rail, std::size_t a, std::size_t b) {
+  return rail.pod_of(NodeId(a)) == rail.pod_of(NodeId(b)) ? 0 : 2;
+}
+
 struct Router {
   std::size_t group, chassis, router;
 };

@@ -23,8 +23,31 @@ int read_node_count(const Value& value) {
   return static_cast<int>(value.as_integer(1, kMostNodes));
 }
 
+/// GPUs of no real machine are no NCCL's.
+CollectiveModel usual_collectives(const Cluster& cluster) {
+  const bool real = std::ranges::any_of(cluster.groups, [](const NodeGroup& group) {
+    return group.node.gpus > 0 && group.node.gpu.name != "generic";
+  });
+  return real ? CollectiveModel::nccl : CollectiveModel::links;
+}
+
+void read_collectives(Map& map, Cluster& cluster) {
+  const std::optional<Value> model = map.optional("collectives"), options = map.optional("nccl");
+  if (model) {
+    const bool links = model->as_choice({"nccl", "links"}) == "links";
+    cluster.collectives = links ? CollectiveModel::links : CollectiveModel::nccl;
+  }
+  if (!options) return;
+  if (model && cluster.collectives == CollectiveModel::links)
+    options->fail("collectives go by links alone, where NCCL has no options",
+                  "remove it, or `collectives: links`");
+  cluster.nccl = read_nccl_options(*options);
+  cluster.collectives = CollectiveModel::nccl;
+}
+
 /// What an inline cluster and one that is used say alike about the whole of it.
 void read_common(Map& map, Cluster& cluster) {
+  read_collectives(map, cluster);
   if (const std::optional<Value> profile = map.optional("comm_profile")) {
     cluster.comm_profile = read_comm_profile_file(*profile);
   }
@@ -122,6 +145,7 @@ Cluster read_inline(const Value& value, const std::string& name) {
         }
       },
       has_machines);
+  cluster.collectives = usual_collectives(cluster);
   read_part([&] { read_common(map, cluster); });
   cluster.source = string_if(map, "source", "");
   read_part([&] { finish(map, cluster); }, has_machines);

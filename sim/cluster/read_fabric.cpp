@@ -132,8 +132,19 @@ Dragonfly read_dragonfly(const Value& value, std::size_t nodes) {
   return fly;
 }
 
+Rail read_rail(const Value& value) {
+  Map map = value.as_map();
+  Rail rail;
+  rail.nodes = static_cast<int>(map.require("nodes").as_integer(1, kMostNodes));
+  rail.uplinks = static_cast<int>(map.require("uplinks").as_integer(1, kMostSwitches));
+  read_cables(map, rail);
+  map.finish();
+  return rail;
+}
+
 struct NodesOf {
   std::optional<std::size_t> operator()(const Star&) const { return std::nullopt; }
+  std::optional<std::size_t> operator()(const Rail&) const { return std::nullopt; }
   std::optional<std::size_t> operator()(const FatTree& tree) const { return places(tree.down); }
   std::optional<std::size_t> operator()(const Torus& torus) const {
     return places(torus.dimensions);
@@ -154,15 +165,18 @@ Fabric read_fabric(const Value& value, std::size_t nodes) {
   const std::optional<Value> fat_tree = map.optional("fat_tree");
   const std::optional<Value> dragonfly = map.optional("dragonfly");
   const std::optional<Value> torus = map.optional("torus");
+  const std::optional<Value> rail = map.optional("rail");
   map.finish();
   if (map.keys().size() != 1) {
     value.fail(
-        fmt::format("expected one of star, fat_tree, dragonfly, torus; got {}", map.keys().size()),
+        fmt::format("expected one of star, fat_tree, dragonfly, torus, rail; got {}",
+                    map.keys().size()),
         "write, for example, `fabric: {star: {}}`");
   }
   if (fat_tree) return read_fat_tree(*fat_tree, nodes);
   if (dragonfly) return read_dragonfly(*dragonfly, nodes);
   if (torus) return read_torus(*torus, nodes);
+  if (rail) return read_rail(*rail);
   if (star) star->as_map().finish();
   return Star{};
 }
@@ -172,7 +186,7 @@ std::optional<std::size_t> fabric_nodes(const Fabric& fabric) {
 }
 
 std::string fabric_name(const Fabric& fabric) {
-  static constexpr const char* kNames[] = {"star", "fat-tree", "dragonfly", "torus"};
+  static constexpr const char* kNames[] = {"star", "fat-tree", "dragonfly", "torus", "rails"};
   return kNames[fabric.index()];
 }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr BytesPerSecond kHostBandwidth{100e9};
 
 constexpr int kMostGpus = 1024;
-constexpr int kMostNics = 64;
+constexpr int kMostNics = 128;
 constexpr int kMostCores = 100'000;
 
 FlopsPerSecond rate(Map& map, const std::string& format) {
@@ -27,6 +27,17 @@ void refuse(Map& map, std::initializer_list<const char*> keys, const std::string
   for (const char* key : keys) {
     if (map.optional(key)) map.at_key(key).fail(message, remedy);
   }
+}
+
+GpuArchitecture read_architecture(const Value& value) {
+  using enum GpuArchitecture;
+  static const std::vector<std::pair<std::string, GpuArchitecture>> kNames = {
+      {"volta", volta},         {"ampere", ampere}, {"hopper", hopper},
+      {"blackwell", blackwell}, {"cdna", cdna},     {"other", other}};
+  std::vector<std::string> names;
+  for (const auto& [name, architecture] : kNames) names.push_back(name);
+  const std::string chosen = value.as_choice(names);
+  return std::ranges::find(kNames, chosen, &std::pair<std::string, GpuArchitecture>::first)->second;
 }
 
 Gpu read_node_gpu(Map& map) {
@@ -160,6 +171,8 @@ Gpu read_gpu(const Value& value) {
   const std::optional<Value> source = map.optional("source");
   gpu.source = source ? source->as_string() : "given";
   if (const std::optional<Value> tdp = map.optional("tdp")) gpu.tdp = read_watts(*tdp);
+  if (const auto architecture = map.optional("architecture"))
+    gpu.architecture = read_architecture(*architecture);
   const std::optional<Value> profiles = map.optional("profiles");
   if (profiles) gpu.profiles = read_compute_profiles_folder(*profiles);
   if (const auto kernels = map.optional("kernels")) {

@@ -39,6 +39,7 @@ void scale_latencies(double factor, Cluster& cluster) {
     group.node.pcie.latency *= factor;
     group.node.nic_latency *= factor;
     group.node.transport.per_message *= factor;
+    group.node.transport.per_chunk *= factor;
   }
   std::visit(
       [factor](auto& fabric) {

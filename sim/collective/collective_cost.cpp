@@ -10,28 +10,9 @@
 namespace rehearse {
 namespace {
 
-/// What a collective costs before its first step: NCCL's own model has 6.6 us for a ring with LL
-/// (NCCL 2.28.7, src/graph/tuning.cc, baseLatencies). It stays when the number of steps changes.
-constexpr Seconds kLaunch(6.6e-6);
-
-// Of all_reduce's busbw inside a node, what all_gather and reduce_scatter reach. A switch that adds
-// up (NVLink SHARP) serves all_reduce alone: 480 against 362 GB/s on eight H100s (NVIDIA/nccl,
-// issues 1047 and 1083). On eight A100s 0.92 (nccl-tests, aiconfigurator's tables).
-constexpr double kWithoutSharp = 0.75;
-constexpr double kOwnCopies = 0.92;
-
-bool splits_all_reduce(CollectiveKind kind) {
+bool has_parts_of_all_reduce(CollectiveKind kind) {
   return kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter ||
-         kind == CollectiveKind::broadcast;
-}
-
-/// An all_reduce whose busbw is above its links' rate was added up by the switch.
-double gather_share(const CommCurve& curve, CollectiveKind kind, const CommLinks& links) {
-  const bool derived = curve.kind == CollectiveKind::all_reduce &&
-                       (kind == CollectiveKind::all_gather ||
-                        kind == CollectiveKind::reduce_scatter);
-  if (!derived || curve.nodes > 1 || links.nvlink == BytesPerSecond(0)) return 1;
-  return curve.segments.back().busbw > links.nvlink ? kWithoutSharp : kOwnCopies;
+         kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
 }
 
 std::string placement(int ranks, int nodes) {
@@ -64,113 +45,221 @@ std::string reasons_outside(const CommCurve& curve, CollectiveKind kind, Bytes s
 int ranks_of(const Group& group) { return static_cast<int>(group.ranks); }
 int nodes_of(const Group& group) { return static_cast<int>(group.nodes); }
 
-double links_error(const FlowPlan& plan, const Group& group, const Cluster& cluster) {
-  if (plan.algorithm == CollectiveAlgorithm::tree && group.nodes == 2) return kTwoNodeTreeError;
-  const bool staged_unsaid =
-      group.nodes == 1 && std::ranges::any_of(plan.flows, [&](const FlowPlan::Flow& flow) {
-        return flow.share > 0 && staged(cluster, {flow.source, flow.target}) &&
-               !cluster.node(flow.source.node).pcie.staged_rate_stated;
-      });
-  return staged_unsaid ? kStagedError : kLinksError;
+bool staged_at_unsaid_rate(const FlowPlan& plan, const Group& group, const Cluster& cluster) {
+  return group.nodes == 1 && std::ranges::any_of(plan.flows, [&](const FlowPlan::Flow& flow) {
+           return flow.share > 0 && staged(cluster, {flow.source, flow.target}) &&
+                  !cluster.node(flow.source.node).pcie.staged_rate_stated;
+         });
 }
 
-/// Closed forms of all algorithms that NCCL chooses from for a curve's collective on its links.
-std::vector<LinkCost> costs_on(const CommLinks& links, const CommCurve& curve) {
-  const Cluster cluster = cluster_on(links, curve.ranks, curve.nodes);
-  Group group{.name = "measured", .members = {}};
-  group.ranks = static_cast<std::size_t>(curve.ranks);
-  group.nodes = static_cast<std::size_t>(curve.nodes);
-  std::vector<RankSpec> ranks;
-  std::vector<int> on_node(group.nodes, 0);
-  for (std::size_t i = 0; i < group.ranks; ++i) {
-    const std::size_t node = i * group.nodes / group.ranks;
-    RankSpec rank;
-    rank.place = {NodeId(node), on_node[node]++};
-    ranks.push_back(rank);
-    group.members.emplace_back(i);
-  }
-  std::vector<LinkCost> costs;
-  for (const CollectiveAlgorithm algorithm : automatic_candidates(curve.kind, group)) {
-    const FlowPlan plan =
-        plan_collective(curve.kind, algorithm, group, ranks, cluster, Fidelity::flow);
-    costs.push_back({plan.latency, plan.seconds_per_byte});
-  }
-  return costs;
-}
+bool alike(Seconds a, Seconds b) { return std::abs(a / b - 1) <= 1e-9; }
+
+/// More than twice, or less than half.
+bool far(int here, int there) { return here > 2 * there || there > 2 * here; }
 
 }  // namespace
 
-LinkCost CollectiveCosts::measured_links(const CommCurve& curve, Bytes size) {
-  std::vector<LinkCost>& known = measured_links_[&curve];
-  if (known.empty()) known = costs_on(*profile_->links, curve);
-  return *std::ranges::min_element(known, {}, [size](const LinkCost& one) { return one.of(size); });
+std::string to_string(CostBasis basis) {
+  switch (basis) {
+    case CostBasis::curve:
+      return "measured";
+    case CostBasis::rescaled:
+      return "curve rescaled";
+    case CostBasis::model:
+      return "NCCL model";
+    case CostBasis::links:
+      return "links";
+  }
+  throw InternalError("internal error: a cost without a basis");
+}
+
+std::string CollectiveAnswer::algorithm() const {
+  return cost.estimate ? to_string(cost.estimate->algorithm) : to_string(played);
+}
+
+std::string CollectiveAnswer::protocol() const {
+  return cost.estimate ? to_string(cost.estimate->protocol) : "";
+}
+
+BytesPerSecond CollectiveAnswer::busbw() const {
+  if (cost.total() <= Seconds(0)) return BytesPerSecond(0);
+  return size * bus_factor(kind, ranks) / cost.total();
+}
+
+std::shared_ptr<const CommProfile> load_comm_profile(const Cluster& cluster) {
+  if (cluster.comm_profile.empty()) return nullptr;
+  CommProfile profile = read_comm_profile(Document::load(cluster.comm_profile)->root());
+  profile.links_assumed = !profile.links;
+  if (!profile.links && cluster.gpu_count() > 0) profile.links = links_of(cluster);
+  return std::make_shared<const CommProfile>(std::move(profile));
+}
+
+CollectiveAlgorithm plan_of(NcclAlgorithm algorithm, CollectiveKind kind) {
+  switch (algorithm) {
+    case NcclAlgorithm::tree:
+    case NcclAlgorithm::nvls_tree:
+    case NcclAlgorithm::collnet:
+      return CollectiveAlgorithm::tree;
+    case NcclAlgorithm::direct:
+      return kind == CollectiveKind::all_to_all ? CollectiveAlgorithm::direct
+                                                : CollectiveAlgorithm::ring;
+    case NcclAlgorithm::ring:
+    case NcclAlgorithm::nvls:
+    case NcclAlgorithm::pat:
+      return CollectiveAlgorithm::ring;
+  }
+  throw InternalError("internal error: an algorithm without a plan");
+}
+
+const NcclMachine& CollectiveCosts::machine_of(const Group& group) {
+  const auto known = machines_.find(&group);
+  if (known != machines_.end()) return known->second;
+  std::vector<Place> places;
+  places.reserve(group.members.size());
+  for (const RankId member : group.members) places.push_back(ranks_[member.index()].place);
+  return machines_
+      .emplace(&group,
+               nccl_machine(cluster_, places, ranks_of(group), nodes_of(group), slowed_))
+      .first->second;
+}
+
+NcclMachine CollectiveCosts::machine_of(const CommCurve& curve, const NcclMachine& here) const {
+  const Cluster measured = cluster_on(*profile_->links, curve.ranks, curve.nodes);
+  std::vector<Place> places = gpu_places(measured);
+  places.resize(std::min(places.size(), static_cast<std::size_t>(curve.ranks)));
+  NcclMachine there = nccl_machine(measured, places, curve.ranks, curve.nodes);
+  there.architecture = here.architecture;
+  there.options = here.options;
+  return there;
+}
+
+/// Hierarchical and direct algorithms are none of NCCL's.
+bool CollectiveCosts::modelled(const FlowPlan& plan, CollectiveKind kind) const {
+  if (cluster_.collectives != CollectiveModel::nccl) return false;
+  return plan.algorithm == CollectiveAlgorithm::ring ||
+         plan.algorithm == CollectiveAlgorithm::tree || kind == CollectiveKind::all_to_all;
+}
+
+/// The best of those that the plan stands for; of all where it stands for none.
+NcclEstimate CollectiveCosts::estimate(CollectiveKind kind, Bytes size, const Group& group,
+                                       const FlowPlan& plan) {
+  std::vector<NcclEstimate> all = nccl_candidates(machine_of(group), kind, size);
+  const auto other = [&](const NcclEstimate& one) {
+    return plan_of(one.algorithm, kind) != plan.algorithm;
+  };
+  if (!std::ranges::all_of(all, other)) std::erase_if(all, other);
+  return std::ranges::min(all, {}, &NcclEstimate::total);
+}
+
+std::optional<CollectiveAlgorithm> CollectiveCosts::choice(CollectiveKind kind, Bytes size,
+                                                           const Group& group) {
+  if (cluster_.collectives != CollectiveModel::nccl || group.ranks < 2) return std::nullopt;
+  return plan_of(nccl_estimate(machine_of(group), kind, size).algorithm, kind);
+}
+
+const CommCurve* CollectiveCosts::curve_for(CollectiveKind kind, const Group& group) const {
+  if (!profile_) return nullptr;
+  const CommCurve* curve = profile_->nearest(kind, ranks_of(group), nodes_of(group));
+  if (curve || !has_parts_of_all_reduce(kind)) return curve;
+  return profile_->nearest(CollectiveKind::all_reduce, ranks_of(group), nodes_of(group));
 }
 
 CollectiveCost CollectiveCosts::carried(const CommCurve& curve, CollectiveKind kind, Bytes size,
-                                        const Group& group, const LinkCost& links) {
+                                        const Group& group, const FlowPlan& plan,
+                                        const LinkCost& links) {
   const int ranks = ranks_of(group), nodes = nodes_of(group);
-  const bool own = curve.kind == kind && curve.ranks == ranks && curve.nodes == nodes;
-  Rescaling elsewhere;
-  if (profile_->links) {
-    const LinkCost there = measured_links(curve, size);
-    elsewhere = {.there = kLaunch + there.latency,
-                 .here = kLaunch + links.latency,
-                 .rate = links.seconds_per_byte / gather_share(curve, kind, *profile_->links) /
-                         there.seconds_per_byte};
-    const auto alike = [](double a, double b) { return std::abs(a - b) <= 1e-9 * b; };
-    if (own && alike(elsewhere.rate, 1) && alike(elsewhere.here.value(), elsewhere.there.value()))
-      elsewhere = {};
+  const NcclMachine& here = machine_of(group);
+  const NcclEstimate now = estimate(kind, size, group, plan);
+  const NcclMachine there = profile_->links ? machine_of(curve, here) : here;
+  const bool same_place = curve.ranks == ranks && curve.nodes == nodes;
+  const bool own = curve.kind == kind && same_place &&
+                   alike(nccl_estimate(here, kind, size).total(),
+                         nccl_estimate(there, kind, size).total());
+  CollectiveCost cost{.outside = reasons_outside(curve, kind, size, ranks, nodes),
+                      .uncertainty = curve.uncertainty(size),
+                      .estimate = now};
+  if (own && curve.holds(size)) {
+    const CommCost measured = curve.cost(size);
+    cost.latency = measured.latency;
+    cost.transfer = measured.transfer;
+    cost.basis = CostBasis::curve;
+  } else {
+    // Where the curve's busiest port moves as much, within the sizes that it has.
+    const double factor = bus_factor(kind, ranks) / bus_factor(curve.kind, curve.ranks);
+    const Bytes alike_size = curve.kind == kind ? size : size * factor;
+    const Bytes measured_size = std::clamp(alike_size, curve.smallest, curve.largest);
+    const Seconds measured = curve.cost(measured_size).total();
+    const double off = measured / nccl_estimate(there, curve.kind, measured_size).total();
+    cost.latency = now.latency * off;
+    cost.transfer = now.transfer * off;
+    cost.basis = CostBasis::rescaled;
+    cost.ratio = cost.total() / curve.cost(alike_size).total();
+    const double least = curve.kind != kind && same_place && nodes == 1
+                             ? kDerivedError
+                             : (size >= kLargeMessage ? kRescaledLarge : kRescaledSmall);
+    cost.uncertainty = std::max(2 * curve.uncertainty(size), least);
+    if (far(ranks, curve.ranks) || far(nodes, curve.nodes))
+      cost.uncertainty = std::max(cost.uncertainty, nccl_uncertainty(here, kind, size, now));
   }
-  const CommCost measured = curve.cost(size), here = curve.cost(size, elsewhere);
-  CollectiveCost cost{.latency = here.latency,
-                      .transfer = here.transfer,
-                      .basis = own && elsewhere.changes_nothing() ? CostBasis::curve
-                                                                  : CostBasis::rescaled,
-                      .ratio = here.total() / measured.total(),
-                      .outside = reasons_outside(curve, kind, size, ranks, nodes),
-                      .uncertainty = curve.uncertainty(size)};
   if (profile_->links_assumed) {
     // No algorithm sends less than half of what a ring does, whatever it was measured on.
     cost.transfer = std::max(cost.transfer, Seconds(0.5 * size.value() * links.seconds_per_byte));
   }
-  if (cost.basis == CostBasis::curve) return cost;
-  const bool same_place = curve.ranks == ranks && curve.nodes == nodes;
-  const double least = curve.kind != kind && same_place && nodes == 1
-                           ? kDerivedError
-                           : (size >= kLargeMessage ? kRescaledLarge : kRescaledSmall);
-  cost.uncertainty = std::max(2 * curve.uncertainty(size), least);
   return cost;
 }
 
-void CollectiveCosts::add_what_a_node_takes(CollectiveKind kind, const Group& group,
-                                            CollectiveCost& cost) {
-  const int local = std::max(1, ranks_of(group) / nodes_of(group));
-  const CommCurve* node = profile_->nearest(kind, local, 1);
-  if (!node && splits_all_reduce(kind))
-    node = profile_->nearest(CollectiveKind::all_reduce, local, 1);
-  if (!node || !profile_->links) return;
-  const Seconds beyond =
-      node->segments.front().latency - measured_links(*node, node->smallest).latency;
-  cost.latency += std::max(Seconds(0), beyond);
+CollectiveCost CollectiveCosts::by_model(CollectiveKind kind, Bytes size, const Group& group,
+                                         const FlowPlan& plan) {
+  const NcclMachine& machine = machine_of(group);
+  const NcclEstimate now = estimate(kind, size, group, plan);
+  double uncertainty = nccl_uncertainty(machine, kind, size, now);
+  if (staged_at_unsaid_rate(plan, group, cluster_)) uncertainty = kStagedError;
+  return {.latency = now.latency,
+          .transfer = now.transfer,
+          .basis = CostBasis::model,
+          .uncertainty = uncertainty,
+          .estimate = now};
+}
+
+CollectiveCost CollectiveCosts::by_links(Bytes size, const Group& group, const FlowPlan& plan,
+                                         const LinkCost& links) const {
+  double uncertainty = kLinksError;
+  if (plan.algorithm == CollectiveAlgorithm::tree && group.nodes == 2)
+    uncertainty = kTwoNodeTreeError;
+  else if (staged_at_unsaid_rate(plan, group, cluster_))
+    uncertainty = kStagedError;
+  return {.latency = links.latency,
+          .transfer = Seconds(size.value() * links.seconds_per_byte),
+          .basis = CostBasis::links,
+          .uncertainty = uncertainty};
+}
+
+/// So that no collective gets faster by leaving a node.
+Seconds CollectiveCosts::beyond_the_model(CollectiveKind kind, const Group& group) {
+  const NcclMachine& machine = machine_of(group);
+  const CommCurve* node = profile_->nearest(kind, machine.local(), 1);
+  if (!node && has_parts_of_all_reduce(kind))
+    node = profile_->nearest(CollectiveKind::all_reduce, machine.local(), 1);
+  if (!node || !profile_->links) return Seconds(0);
+  const Seconds modelled =
+      nccl_estimate(machine_of(*node, machine), node->kind, node->smallest).total();
+  return std::max(Seconds(0), node->cost(node->smallest).total() - modelled);
 }
 
 CollectiveCost CollectiveCosts::cost(CollectiveKind kind, Bytes size, const Group& group,
-                                     const FlowPlan& plan, const LinkCost& links,
-                                     const Cluster& cluster) {
-  const int ranks = ranks_of(group), nodes = nodes_of(group);
-  CollectiveCost by_links{.latency = links.latency,
-                          .transfer = Seconds(size.value() * links.seconds_per_byte),
-                          .uncertainty = links_error(plan, group, cluster)};
-  if (!profile_) return by_links;
-  const CommCurve* curve = profile_->nearest(kind, ranks, nodes);
-  if (!curve && splits_all_reduce(kind))
-    curve = profile_->nearest(CollectiveKind::all_reduce, ranks, nodes);
-  if (curve) return carried(*curve, kind, size, group, links);
-  by_links.outside = fmt::format("{} on {} ranks of {} node{}: no curve in {}, links alone",
-                                 to_string(kind), ranks, nodes, nodes == 1 ? "" : "s",
-                                 profile_->name);
-  if (nodes > 1) add_what_a_node_takes(kind, group, by_links);
-  return by_links;
+                                     const FlowPlan& plan, const LinkCost& links) {
+  if (const CommCurve* curve = curve_for(kind, group))
+    return carried(*curve, kind, size, group, plan, links);
+  const bool model = modelled(plan, kind);
+  CollectiveCost cost = model ? by_model(kind, size, group, plan)
+                              : by_links(size, group, plan, links);
+  if (!profile_) return cost;
+  const int nodes = nodes_of(group);
+  if (model && nodes > 1) cost.latency += beyond_the_model(kind, group);
+  cost.outside = fmt::format("{} on {} ranks of {} node{}: no curve in {}, {}", to_string(kind),
+                             ranks_of(group), nodes, nodes == 1 ? "" : "s", profile_->name,
+                             model ? "NCCL's model" : "links alone");
+  return cost;
 }
 
 }  // namespace rehearse

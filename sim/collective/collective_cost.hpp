@@ -1,10 +1,12 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "collective/nccl_model.hpp"
 #include "collective/plan.hpp"
 #include "profile/comm_profile.hpp"
 
@@ -18,24 +20,22 @@ inline constexpr double kLinksError = 0.55;
 /// Likewise where copies between GPUs are staged through the host at a rate that nobody gave:
 /// seven public nodes without peer-to-peer lie within 3 times kStagedRate's prediction.
 inline constexpr double kStagedError = 1.1;
-/// Likewise of a tree over two nodes: NCCL sends the bytes once since some version after 2.12, and
-/// 1.9 times before, where it takes a ring; which one runs is not said.
-inline constexpr double kTwoNodeTreeError = 0.65;
 /// Likewise of a curve that was carried to other links, ranks or nodes, below kLargeMessage and
 /// from there on, at least.
 inline constexpr double kRescaledSmall = 0.5, kRescaledLarge = 0.3;
-/// Likewise of all_gather, reduce_scatter and broadcast taken from all_reduce.
+/// Likewise of a collective taken from another's curve on the same ranks of one node.
 inline constexpr double kDerivedError = 0.25;
 
-/// What answers for a collective.
-enum class CostBasis { curve, rescaled, links };
+/// What answers for a collective: a curve as it is, a curve carried over by NCCL's model, NCCL's
+/// model, or the links' closed form.
+enum class CostBasis { curve, rescaled, model, links };
+/// "measured", "curve rescaled", "NCCL model", "links".
+std::string to_string(CostBasis basis);
 
 /// What links alone say of a collective that has them for itself.
 struct LinkCost {
   Seconds latency;
   double seconds_per_byte = 0;
-
-  Seconds of(Bytes size) const { return latency + Seconds(size.value() * seconds_per_byte); }
 };
 
 /// What a collective costs on a cluster, for itself.
@@ -48,6 +48,10 @@ struct CollectiveCost {
   /// Why no measurement speaks for it as it is, but for its links ("16 ranks from a curve of 8").
   std::string outside{};
   double uncertainty = 0;  ///< half-width of the 90 % interval of ln(time)
+  /// How NCCL does it, by its model; nothing where links alone answer.
+  std::optional<NcclEstimate> estimate{};
+
+  Seconds total() const { return latency + transfer; }
 };
 
 /// One collective and what answered for it.
@@ -56,34 +60,69 @@ struct CollectiveAnswer {
   Bytes size;
   GroupId group;
   int ranks = 1, nodes = 1;
+  CollectiveAlgorithm played = CollectiveAlgorithm::ring;
   CollectiveCost cost;
+
+  /// As NCCL spells it where its model was asked, else what is played: "Tree", "hierarchical".
+  std::string algorithm() const;
+  /// "LL128"; empty where NCCL's model was not asked.
+  std::string protocol() const;
+  /// As nccl-tests counts it, of the collective for itself; 0 where it takes no time.
+  BytesPerSecond busbw() const;
 };
 
-/// Costs of collectives on one cluster: by a measured curve where there is one, carried over to
-/// this cluster's links, ranks and collective by what links alone say of both; else by the links.
+/// The curves that a cluster names; null where it names none. Those that do not say their links are
+/// taken for the cluster's (CommProfile::links_assumed). InputError, MissingError of the file.
+std::shared_ptr<const CommProfile> load_comm_profile(const Cluster& cluster);
+
+/// How a collective of NCCL is played: which plan has its traffic.
+CollectiveAlgorithm plan_of(NcclAlgorithm algorithm, CollectiveKind kind);
+
+/// Costs of collectives on one cluster: by a measured curve where its collective, ranks, nodes and
+/// links are these; elsewhere NCCL's model times what the nearest measurement is over the model at
+/// its own place; without any, NCCL's model, or the links' closed form where the cluster asks for
+/// it.
 ///
-/// A curve of several nodes speaks for several nodes, one of a node for one. Where only a node was
-/// measured, what its smallest collective takes beyond its links is paid between nodes too, so that
-/// no collective gets faster by leaving a node. Sources: README of platforms/, "How collectives are
-/// played".
+/// A curve of several nodes speaks for several nodes, one of a node for one. Beyond the sizes that
+/// it has, the ratio at its end holds. all_gather, reduce_scatter, broadcast and reduce without a
+/// curve take the ratio of all_reduce where its busiest port moves as much. Where only a node was
+/// measured, what its smallest collective takes beyond the model is paid between nodes too.
 class CollectiveCosts {
  public:
-  /// `profile` may be null, and must outlive this.
-  explicit CollectiveCosts(const CommProfile* profile) : profile_(profile) {}
+  /// `profile` may be null. It, the cluster and the ranks must outlive this. `slowed`:
+  /// nccl_machine.
+  CollectiveCosts(const CommProfile* profile, const Cluster& cluster,
+                  const std::vector<RankSpec>& ranks, double slowed = 1)
+      : profile_(profile), cluster_(cluster), ranks_(ranks), slowed_(slowed) {}
 
-  /// Of `size`, over `group` on `cluster`. `links`: its plan's closed form.
+  /// Of `size`, over `group`. `links`: the closed form of its plan.
   CollectiveCost cost(CollectiveKind kind, Bytes size, const Group& group, const FlowPlan& plan,
-                      const LinkCost& links, const Cluster& cluster);
+                      const LinkCost& links);
+  /// The plan that plays it, by NCCL's choice; nothing where links alone decide.
+  std::optional<CollectiveAlgorithm> choice(CollectiveKind kind, Bytes size, const Group& group);
 
  private:
-  /// The links that a curve was measured on, for its own collective.
-  LinkCost measured_links(const CommCurve& curve, Bytes size);
+  const NcclMachine& machine_of(const Group& group);
+  /// Where a curve was measured.
+  NcclMachine machine_of(const CommCurve& curve, const NcclMachine& here) const;
+  bool modelled(const FlowPlan& plan, CollectiveKind kind) const;
+  NcclEstimate estimate(CollectiveKind kind, Bytes size, const Group& group,
+                        const FlowPlan& plan);
   CollectiveCost carried(const CommCurve& curve, CollectiveKind kind, Bytes size,
-                         const Group& group, const LinkCost& links);
-  void add_what_a_node_takes(CollectiveKind kind, const Group& group, CollectiveCost& cost);
+                         const Group& group, const FlowPlan& plan, const LinkCost& links);
+  const CommCurve* curve_for(CollectiveKind kind, const Group& group) const;
+  CollectiveCost by_model(CollectiveKind kind, Bytes size, const Group& group,
+                          const FlowPlan& plan);
+  CollectiveCost by_links(Bytes size, const Group& group, const FlowPlan& plan,
+                          const LinkCost& links) const;
+
+  Seconds beyond_the_model(CollectiveKind kind, const Group& group);
 
   const CommProfile* profile_;
-  std::map<const CommCurve*, std::vector<LinkCost>> measured_links_;
+  const Cluster& cluster_;
+  const std::vector<RankSpec>& ranks_;
+  double slowed_;
+  std::map<const Group*, NcclMachine> machines_;
 };
 
 }  // namespace rehearse

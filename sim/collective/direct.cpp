@@ -63,7 +63,7 @@ std::vector<FlowRange> add_exchange(PlanBuilder& builder, std::span<const FlowRa
 
 void plan_direct(PlanBuilder& builder, CollectiveKind kind, Fidelity fidelity) {
   builder.plan.algorithm = CollectiveAlgorithm::direct;
-  if (kind == CollectiveKind::broadcast) {
+  if (kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce) {
     for (std::size_t to = 1; to < builder.members(); ++to) {
       const Seconds latency = builder.edge_latency(0, to);
       builder.unstriped_edge(0, to, 1, {}, fidelity == Fidelity::hop ? latency : Seconds{});

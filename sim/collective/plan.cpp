@@ -16,14 +16,19 @@ bool like_nodes(const PlanBuilder& builder) {
                      [local](const auto& members) { return members.size() == local; });
 }
 
+bool to_one_or_from_one(CollectiveKind kind) {
+  return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce;
+}
+
 // What an algorithm becomes where it does not apply.
 CollectiveAlgorithm suited(const PlanBuilder& builder, CollectiveKind kind,
                            CollectiveAlgorithm wanted) {
   if (kind == CollectiveKind::send_recv) return CollectiveAlgorithm::ring;
+  if (kind == CollectiveKind::all_to_all) return CollectiveAlgorithm::direct;
   if (wanted == CollectiveAlgorithm::tree && kind != CollectiveKind::all_reduce)
     return CollectiveAlgorithm::ring;
   if (wanted == CollectiveAlgorithm::hierarchical &&
-      (kind == CollectiveKind::broadcast || builder.nodes() < 2 || !like_nodes(builder)))
+      (to_one_or_from_one(kind) || builder.nodes() < 2 || !like_nodes(builder)))
     return CollectiveAlgorithm::ring;
   return wanted;
 }

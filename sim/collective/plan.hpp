@@ -73,7 +73,8 @@ FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, con
                          const std::vector<RankSpec>& ranks, const Cluster& cluster,
                          Fidelity fidelity, int segments = 0);
 
-/// What `automatic` may choose from for a kind: ring, and tree for an all_reduce between nodes.
+/// What `automatic` may choose from for a kind where links alone say the cost: ring, and tree for
+/// an all_reduce between nodes.
 std::vector<CollectiveAlgorithm> automatic_candidates(CollectiveKind kind, const Group& group);
 
 /// Largest seconds per byte over all ports that the flows load, each flow counting its share.

@@ -10,6 +10,7 @@ PlanBuilder::PlanBuilder(const Group& group, const std::vector<RankSpec>& ranks,
                          const Cluster& cluster, HostPart hosts)
     : group_(group),
       cluster_(cluster),
+      rails_(std::holds_alternative<Rail>(cluster.fabric)),
       segments_(static_cast<std::size_t>(hosts.segments)),
       by_hosts_(hosts.by_hosts) {
   check(group.ranks >= group.members.size() && group.nodes >= 1,
@@ -57,7 +58,12 @@ FlowRange PlanBuilder::edge(std::size_t from, std::size_t to, double share,
 
 FlowRange PlanBuilder::unstriped_edge(std::size_t from, std::size_t to, double share,
                                       std::span<const FlowRange> after, Seconds latency) {
-  return add(from, ports_between(cluster_, places_[from], places_[to]), share, after, latency);
+  PortPair ports = ports_between(cluster_, places_[from], places_[to]);
+  // NCCL hands what changes rails to the GPU at the target's rail, over NVLink (PXN).
+  const Node& node = cluster_.node(places_[from].node);
+  if (rails_ && node.nvlink && ports.source.kind == PortKind::nic && ports.target.index < node.nics)
+    ports.source.index = ports.target.index;
+  return add(from, ports, share, after, latency);
 }
 
 FlowRange PlanBuilder::join(std::size_t member, std::span<const FlowRange> after) {

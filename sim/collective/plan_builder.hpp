@@ -75,6 +75,7 @@ class PlanBuilder {
 
   const Group& group_;
   const Cluster& cluster_;
+  bool rails_;
   std::size_t segments_;
   bool by_hosts_;
   std::vector<Place> places_;

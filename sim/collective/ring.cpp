@@ -184,7 +184,9 @@ void plan_ring(PlanBuilder& builder, CollectiveKind kind, Fidelity fidelity) {
     if (fidelity == Fidelity::flow) builder.plan.latency = latency;
     return;
   }
-  if (kind == CollectiveKind::broadcast) return plan_broadcast(builder, members, fidelity);
+  // A reduce is a broadcast backwards, and takes as long.
+  if (kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce)
+    return plan_broadcast(builder, members, fidelity);
   const auto steps = static_cast<std::size_t>(builder.ranks()) - 1;
   const bool reduce_and_gather = kind == CollectiveKind::all_reduce;
   add_ring(builder,

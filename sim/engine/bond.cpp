@@ -22,6 +22,7 @@ bool stripes(const Op& op) {
   if (std::holds_alternative<Transfer>(op.work)) return false;
   const auto* collective = std::get_if<Collective>(&op.work);
   return !collective || (collective->kind != CollectiveKind::send_recv &&
+                         collective->kind != CollectiveKind::all_to_all &&
                          collective->algorithm != CollectiveAlgorithm::hierarchical &&
                          collective->algorithm != CollectiveAlgorithm::direct);
 }
@@ -59,6 +60,9 @@ Cluster with_bonded_nics(const Schedule& schedule, const Cluster& cluster) {
     group.node.nic_burst *= group.node.nics;
     group.node.nics = 1;
   }
+  // As many rails as NICs become one.
+  if (auto* rail = std::get_if<Rail>(&bonded.fabric))
+    rail->bandwidth *= cluster.groups.front().node.nics;
   return bonded;
 }
 

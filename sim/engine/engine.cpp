@@ -46,7 +46,7 @@ bool only_like_flows_matter(const Schedule& schedule, const Cluster& cluster,
 Trace play(const Schedule& schedule, const Cluster& given, const Machine& machine,
            const EngineOptions& options) {
   const Cluster cluster = with_bonded_nics(schedule, given);
-  Plans plans(schedule, cluster, machine, options.answers);
+  Plans plans(schedule, cluster, given, machine, options.answers);
   CollectiveTable collectives(schedule, plans);
   if (only_like_flows_matter(schedule, cluster, machine)) plans.merge_flows();
   add_transfer_ports(schedule, cluster, plans);

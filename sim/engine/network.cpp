@@ -141,8 +141,35 @@ void Network::add_zones(const Cluster& cluster, const std::vector<Port>& used) {
   if (simgrid_zones::add_fabric(world, "fabric", cluster.fabric, kUnitsPerByte, 0, make_node))
     return;
   s4u::NetZone* star = simgrid_zones::add_star(world, "cluster");
-  for (const Port& port : used) add_port(star, port, cluster);
+  if (const auto* rail = std::get_if<Rail>(&cluster.fabric)) {
+    add_rails(star, *rail, cluster, used);
+  } else {
+    for (const Port& port : used) add_port(star, port, cluster);
+  }
   star->seal();
+}
+
+/// A zone for each switch, whose spines block nobody but by its cables. Ports other than NICs keep
+/// to their node.
+void Network::add_rails(s4u::NetZone* star, const Rail& rail, const Cluster& cluster,
+                        const std::vector<Port>& used) {
+  std::map<std::pair<std::size_t, int>, std::vector<Port>> by_switch;
+  for (const Port& port : used) {
+    if (port.kind == PortKind::nic)
+      by_switch[{rail.pod_of(port.node), port.index}].push_back(port);
+    else
+      add_port(star, port, cluster);
+  }
+  const double rate = rail.bandwidth.value() * rail.uplinks * kUnitsPerByte;
+  for (const auto& [where, ports] : by_switch) {
+    const std::string name = "rail" + std::to_string(where.second) + "@" + std::to_string(where.first);
+    s4u::NetZone* zone = simgrid_zones::add_star(star, name);
+    s4u::Host* gateway = add_host(zone, name + " switch");
+    add_ways(zone, gateway, {}, {});
+    for (const Port& port : ports) add_port(zone, port, cluster);
+    add_ways(star, zone, gateway, {s4u::LinkInRoute(add_link(star, name + " up", rate))},
+             {s4u::LinkInRoute(add_link(star, name + " down", rate))});
+  }
 }
 
 double Network::now() const { return date_ >= 0 ? date_ : s4u::Engine::get_clock(); }

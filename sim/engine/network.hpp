@@ -78,6 +78,8 @@ class Network {
 
   void add_port(simgrid::s4u::NetZone* zone, const Port& port, const Cluster& cluster);
   void add_zones(const Cluster& cluster, const std::vector<Port>& used);
+  void add_rails(simgrid::s4u::NetZone* star, const Rail& rail, const Cluster& cluster,
+                 const std::vector<Port>& used);
   std::span<const std::uint32_t> cables_between(std::uint32_t source, std::uint32_t target);
   void arm();
   void fire();

@@ -49,13 +49,14 @@ PlayablePlan playable(FlowPlan plan) {
 
 }  // namespace
 
-Plans::Plans(const Schedule& schedule, const Cluster& cluster, const Machine& machine,
-             std::vector<CollectiveAnswer>* answers)
+Plans::Plans(const Schedule& schedule, const Cluster& cluster, const Cluster& as_built,
+             const Machine& machine, std::vector<CollectiveAnswer>* answers)
     : schedule_(schedule),
       cluster_(cluster),
       machine_(machine),
       answers_(answers),
-      costs_(machine.comm ? &*machine.comm : nullptr) {}
+      costs_(machine.comm ? &*machine.comm : nullptr, as_built, schedule.ranks,
+             machine.links_slowed) {}
 
 PlayablePlan& Plans::plan(const Key& key) {
   const auto found = plans_.find(key);
@@ -100,12 +101,15 @@ std::uint32_t Plans::number_of(const Port& port) {
 CollectiveCost Plans::cost_of(const Collective& collective, GroupId group, const FlowPlan& flow) {
   const LinkCost links{flow.latency / machine_.links_slowed,
                        flow.seconds_per_byte / machine_.links_slowed};
-  return costs_.cost(collective.kind, collective.size, schedule_.groups[group.index()], flow, links,
-                     cluster_);
+  return costs_.cost(collective.kind, collective.size, schedule_.groups[group.index()], flow,
+                     links);
 }
 
 CollectiveAlgorithm Plans::choose(const Collective& collective, GroupId group) {
   if (collective.algorithm != CollectiveAlgorithm::automatic) return collective.algorithm;
+  const Group& members = schedule_.groups[group.index()];
+  if (members.ranks < 2) return CollectiveAlgorithm::ring;  // without flows
+  if (const auto chosen = costs_.choice(collective.kind, collective.size, members)) return *chosen;
   CollectiveAlgorithm best = CollectiveAlgorithm::ring;
   Seconds least(std::numeric_limits<double>::infinity());
   for (const auto candidate :
@@ -148,7 +152,10 @@ PlannedCollective Plans::planned_by_transport(const Collective& collective, Grou
                            .size = collective.size / transport.efficiency,
                            .latency = played.plan.latency,
                            .transport = &transport};
-  note(collective, group, {.basis = CostBasis::curve});
+  note(collective, group, played.plan,
+       {.latency = result.latency,
+        .transfer = Seconds(result.size.value() * played.plan.seconds_per_byte),
+        .basis = CostBasis::curve});
   add_overlap(collective, result);
   if (machine_.fidelity == Fidelity::hop || played.plan.algorithm != CollectiveAlgorithm::ring)
     return result;
@@ -172,7 +179,7 @@ PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
   add_overlap(collective, result);
   if (flow.flows.empty() || collective.size.value() <= 0) return result;
   CollectiveCost cost = cost_of(collective, group, flow);
-  note(collective, group, cost);
+  note(collective, group, flow, cost);
   const double shifted = std::exp(machine_.shift * cost.uncertainty);
   cost.latency *= shifted;
   cost.transfer *= shifted;
@@ -186,15 +193,17 @@ PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
   return result;
 }
 
-void Plans::note(const Collective& collective, GroupId group, const CollectiveCost& cost) const {
+void Plans::note(const Collective& collective, GroupId group, const FlowPlan& plan,
+                 const CollectiveCost& cost) const {
   if (!answers_) return;
   const Group& members = schedule_.groups[group.index()];
   answers_->push_back({.kind = collective.kind,
-                               .size = collective.size,
-                               .group = group,
-                               .ranks = static_cast<int>(members.ranks),
-                               .nodes = static_cast<int>(members.nodes),
-                               .cost = cost});
+                       .size = collective.size,
+                       .group = group,
+                       .ranks = static_cast<int>(members.ranks),
+                       .nodes = static_cast<int>(members.nodes),
+                       .played = plan.algorithm,
+                       .cost = cost});
 }
 
 }  // namespace rehearse

@@ -38,10 +38,11 @@ struct PlannedCollective {
 /// Plans every collective of a schedule once.
 class Plans {
  public:
-  /// Of the schedule on the cluster, with the machine's fidelity and costs; all must stay. Where
-  /// `answers` is not null, what answered for each collective is noted there.
-  Plans(const Schedule& schedule, const Cluster& cluster, const Machine& machine,
-        std::vector<CollectiveAnswer>* answers = nullptr);
+  /// Of the schedule on the cluster, with the machine's fidelity and costs; all must stay. What
+  /// collectives cost depends on the cluster `as_built`, whose NICs are not bonded. Where `answers`
+  /// is not null, what answered for each collective is noted there.
+  Plans(const Schedule& schedule, const Cluster& cluster, const Cluster& as_built,
+        const Machine& machine, std::vector<CollectiveAnswer>* answers = nullptr);
 
   PlannedCollective planned(const Collective& collective, GroupId group);
   /// To be called when all collectives are planned, where their flows have the network for
@@ -69,7 +70,8 @@ class Plans {
   PlannedCollective planned_by_transport(const Collective& collective, GroupId group);
   CollectiveCost cost_of(const Collective& collective, GroupId group, const FlowPlan& flow);
   CollectiveAlgorithm choose(const Collective& collective, GroupId group);
-  void note(const Collective& collective, GroupId group, const CollectiveCost& cost) const;
+  void note(const Collective& collective, GroupId group, const FlowPlan& plan,
+            const CollectiveCost& cost) const;
 
   const Schedule& schedule_;
   const Cluster& cluster_;

@@ -51,6 +51,7 @@ struct ShapeMaker {
   double rate(BytesPerSecond bandwidth) const { return bandwidth.value() * units_per_byte; }
 
   s4u::NetZone* operator()(const Star&) const { return nullptr; }
+  s4u::NetZone* operator()(const Rail&) const { return nullptr; }
 
   s4u::NetZone* operator()(const FatTree& tree) const {
     const auto levels = static_cast<unsigned int>(tree.down.size());
@@ -135,6 +136,22 @@ void add_ways(s4u::NetZone* star, const s4u::Host* host, const std::vector<s4u::
 #else
   star->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, out, false);
   star->add_route(nullptr, host->get_netpoint(), nullptr, nullptr, in, false);
+#endif
+}
+
+void add_ways(s4u::NetZone* star, s4u::NetZone* zone, s4u::Host* gateway,
+              const std::vector<s4u::LinkInRoute>& out, const std::vector<s4u::LinkInRoute>& in) {
+#if SIMGRID_VERSION >= 40000
+  zone->set_gateway(gateway->get_netpoint());
+  zone->seal();
+  const s4u::NetZone* all = nullptr;
+  star->add_route(zone, all, out, false);
+  star->add_route(all, zone, in, false);
+#else
+  zone->seal();
+  const auto here = zone->get_netpoint(), by = gateway->get_netpoint();
+  star->add_route(here, nullptr, by, nullptr, out, false);
+  star->add_route(nullptr, here, nullptr, by, in, false);
 #endif
 }
 

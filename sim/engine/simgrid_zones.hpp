@@ -25,12 +25,16 @@ s4u::Link* add_link(s4u::NetZone* zone, const std::string& name, double rate);
 void add_ways(s4u::NetZone* star, const s4u::Host* host, const std::vector<s4u::LinkInRoute>& out,
               const std::vector<s4u::LinkInRoute>& in);
 
+/// The same of a zone in a star, which is entered and left by one of its hosts, and then sealed.
+void add_ways(s4u::NetZone* star, s4u::NetZone* zone, s4u::Host* gateway,
+              const std::vector<s4u::LinkInRoute>& out, const std::vector<s4u::LinkInRoute>& in);
+
 /// Makes a fabric's node: a zone, unsealed, and the host by which it is entered and left.
 using NodeMaker =
     std::function<std::pair<s4u::NetZone*, s4u::Host*>(s4u::NetZone* fabric, std::size_t node)>;
 
 /// A fabric's zone, sealed: its bandwidths times `units_per_byte`, and a latency in seconds for each
-/// of its cables. False for a star, whose nodes need no zone.
+/// of its cables. False for a star and for rails, whose nodes need no zone.
 bool add_fabric(s4u::NetZone* parent, const std::string& name, const Fabric& fabric,
                 double units_per_byte, double latency, const NodeMaker& make_node);
 

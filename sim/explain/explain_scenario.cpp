@@ -30,9 +30,11 @@ RunFacts facts_of(const Scenario& scenario, const Schedule& schedule, const Trac
 }
 
 /// Once per process.
-Trace play(const Scenario& scenario, const Machine& machine, std::size_t span_limit) {
-  return run(machine,
-             {.span_limit = span_limit, .enough = until_steady(scenario, machine.schedule)});
+Trace play(const Scenario& scenario, const Machine& machine, std::size_t span_limit,
+           std::vector<CollectiveAnswer>* answers = nullptr) {
+  return run(machine, {.answers = answers,
+                       .span_limit = span_limit,
+                       .enough = until_steady(scenario, machine.schedule)});
 }
 
 void check_size(const Scenario& scenario, const Machine& machine) {
@@ -94,14 +96,16 @@ ExplainedRun explain(const Scenario& scenario, const ExplainOptions& options) {
         fmt::format("{}: error: jobs: what bounds a step beside other jobs is not "
                     "explained\nremedy: without jobs, on the nodes of this one",
                     scenario.file));
-  ExplainedRun result{.machine = machine_of(scenario), .trace = {}, .explanation = {}};
+  ExplainedRun result{
+      .machine = machine_of(scenario), .trace = {}, .answers = {}, .explanation = {}};
   const Machine& machine = result.machine;
   check_size(scenario, machine);
   std::vector<Alternative> answers = answers_of(scenario, machine, options);
-  result.trace = play(scenario, machine, kMostSpans);
+  result.trace = play(scenario, machine, kMostSpans, &result.answers);
+  RunFacts facts = facts_of(scenario, machine.schedule, result.trace, machine.fidelity_name);
+  facts.collectives = collective_reports(result.answers);
   result.explanation =
-      explain(facts_of(scenario, machine.schedule, result.trace, machine.fidelity_name), machine,
-              base_of(scenario, machine, result.trace), std::move(answers));
+      explain(facts, machine, base_of(scenario, machine, result.trace), std::move(answers));
   return result;
 }
 

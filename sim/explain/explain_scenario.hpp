@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <functional>
+#include <vector>
 
+#include "collective/collective_cost.hpp"
 #include "engine/machine.hpp"
 #include "explain/explanation.hpp"
 #include "explain/questions.hpp"
@@ -22,6 +24,7 @@ struct ExplainOptions {
 struct ExplainedRun {
   Machine machine;
   Trace trace;
+  std::vector<CollectiveAnswer> answers;
   Explanation explanation;
 };
 

@@ -54,6 +54,7 @@ struct Explanation {
   double samples_per_s = 0;
   std::optional<double> usd_per_hour;  ///< of the cluster
   CriticalPath path;
+  std::vector<CollectiveReport> collectives;
   std::vector<RankSplit> ranks;
   std::vector<std::string> programs;  ///< by `ranks`
   std::optional<Alternative> ideal;   ///< without all causes; nothing if there are none

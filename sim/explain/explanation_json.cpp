@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "explain/explanation.hpp"
+#include "report/collectives.hpp"
 
 namespace rehearse {
 namespace {
@@ -160,6 +161,7 @@ std::string to_json(const Explanation& explanation) {
                   {"samples_per_s", explanation.samples_per_s},
                   {"usd_per_million_samples", usd},
                   {"critical_path", critical_path(explanation.path)},
+                  {"collectives", json_view(explanation.collectives)},
                   {"ranks", ranks(explanation)},
                   {"attribution", attribution(explanation)},
                   {"more", more(explanation.more)},

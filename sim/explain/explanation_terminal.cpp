@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "explain/explanation.hpp"
+#include "report/collectives.hpp"
 #include "report/page.hpp"
 
 namespace rehearse {
@@ -191,6 +192,7 @@ std::string to_terminal(const Explanation& explanation, int width, bool color) {
   page.blank();
   for (const std::string& sentence : explanation.words) page.paragraph(Ink::plain, "- " + sentence);
   add_path(explanation.path, page);
+  add_collectives(explanation.collectives, page);
   add_ranks(explanation, page);
   add_attribution(explanation, page);
   add_more(explanation, page);

@@ -47,7 +47,7 @@ std::map<Port, double> loads(const FlowPlan& plan, const Cluster& cluster) {
 
 LinkCosts::LinkCosts(const Machine& machine)
     : machine_(at_flow(machine)),
-      plans_(machine_.schedule, machine_.cluster, machine_),
+      plans_(machine_.schedule, machine_.cluster, machine_.cluster, machine_),
       table_(machine_.schedule, plans_) {
   note_ports();
 }

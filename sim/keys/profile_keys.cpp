@@ -5,7 +5,7 @@ namespace {
 
 constexpr const char* kCompute = "src/profile/read_compute_profile.cpp";
 constexpr const char* kComm = "src/profile/comm_profile_file.cpp";
-constexpr const char* kKinds = "all_reduce | all_gather | reduce_scatter | broadcast | send_recv";
+constexpr const char* kKinds = "all_reduce | all_gather | reduce_scatter | broadcast | send_recv | reduce | all_to_all";
 
 }  // namespace
 

@@ -54,9 +54,17 @@ void add_reason(std::vector<std::string>& list, const std::string& text) {
   if (std::ranges::find(list, text) == list.end()) list.push_back(text);
 }
 
+std::string without_profile(const std::vector<CollectiveAnswer>& answers) {
+  const bool model = std::ranges::any_of(
+      answers, [](const auto& one) { return one.cost.basis == CostBasis::model; });
+  return fmt::format("communication: {}, the cluster has no comm_profile",
+                     model ? "NCCL's model" : "links alone");
+}
+
 bool crosses_nodes(const std::vector<CollectiveAnswer>& answers, bool by_curve) {
   return std::ranges::any_of(answers, [by_curve](const CollectiveAnswer& answer) {
-    return answer.nodes > 1 && (!by_curve || answer.cost.basis != CostBasis::links);
+    return answer.nodes > 1 && (!by_curve || answer.cost.basis == CostBasis::curve ||
+                                answer.cost.basis == CostBasis::rescaled);
   });
 }
 
@@ -82,9 +90,10 @@ const Node* with_unknown_tcp_rate(const Cluster& cluster) {
 
 std::string communication_basis(const Scenario& scenario,
                                 const std::vector<CollectiveAnswer>& answers) {
-  if (!scenario.comm) return "links";
   if (answers.empty())
-    return scenario.comm->transport ? fmt::format("measured ({})", scenario.comm->name) : "links";
+    return scenario.comm && scenario.comm->transport
+               ? fmt::format("measured ({})", scenario.comm->name)
+               : "links";
   const auto any = [&](CostBasis basis) {
     return std::ranges::any_of(
         answers, [basis](const CollectiveAnswer& one) { return one.cost.basis == basis; });
@@ -93,6 +102,7 @@ std::string communication_basis(const Scenario& scenario,
   if (any(CostBasis::curve)) parts.push_back(fmt::format("measured ({})", scenario.comm->name));
   if (any(CostBasis::rescaled))
     parts.push_back(fmt::format("curve rescaled ({})", scenario.comm->name));
+  if (any(CostBasis::model)) parts.emplace_back("NCCL model");
   if (any(CostBasis::links)) parts.emplace_back("links");
   return fmt::format("{}", fmt::join(parts, " and "));
 }
@@ -100,8 +110,7 @@ std::string communication_basis(const Scenario& scenario,
 std::vector<std::string> communication_outside(const Scenario& scenario,
                                                const std::vector<CollectiveAnswer>& answers) {
   std::vector<std::string> reasons;
-  if (!scenario.comm)
-    reasons.emplace_back("communication: links alone, the cluster has no comm_profile");
+  if (!scenario.comm) reasons.push_back(without_profile(answers));
   for (const Rescaled& one : rescaled(scenario, answers))
     reasons.push_back(fmt::format("{} (curve rescaled, {})", one.reason, ratio_words(one)));
   for (const CollectiveAnswer& answer : answers) {

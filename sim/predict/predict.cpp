@@ -101,6 +101,7 @@ RunFacts gather_facts(const Scenario& scenario, const Machine& machine,
     for (const std::string& reason : communication_outside(scenario, answers))
       add_once(facts.outside_calibration, reason);
   }
+  facts.collectives = collective_reports(answers);
   add_server_facts(scenario, facts);
   if (machine.schedule.jitter.distribution == Jitter::Distribution::measured &&
       !has_spread(machine.schedule)) {
@@ -210,7 +211,7 @@ Prediction predict(const Scenario& scenario, const Options& options) {
 
 Prediction predict(const Scenario& scenario, Machine machine, const Options& options) {
   Prediction result{
-      .machine = std::move(machine), .trace = {}, .error_sources = {}, .report = {}};
+      .machine = std::move(machine), .trace = {}, .answers = {}, .error_sources = {}, .report = {}};
   Schedule& schedule = result.machine.schedule;
   const std::vector<StepCosts> costs = group_costs(scenario);
   const TypicalRun typical = typical_run(scenario, result.machine);
@@ -221,13 +222,12 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   std::optional<HeadlineRun> alone;
   if (result.machine.others && !result.machine.others->jobs.empty())
     alone.emplace([&] { return headline_alone(scenario, result.machine); });
-  std::vector<CollectiveAnswer> answers;
-  result.trace = run(result.machine, {.answers = &answers,
+  result.trace = run(result.machine, {.answers = &result.answers,
                                       .enough = until_steady(scenario, schedule),
                                       .progress = options.progress});
   const std::size_t own = schedule.groups.size();
-  std::erase_if(answers, [own](const auto& one) { return one.group.index() >= own; });
-  RunFacts facts = gather_facts(scenario, result.machine, costs, result.trace, answers);
+  std::erase_if(result.answers, [own](const auto& one) { return one.group.index() >= own; });
+  RunFacts facts = gather_facts(scenario, result.machine, costs, result.trace, result.answers);
   if (!options.find_largest_batch) facts.schedule_at_batch = {};
   if (shifted)
     facts.error_sources = result.error_sources = shifted->error_sources(result.trace);

@@ -23,6 +23,7 @@ std::function<bool(const Trace&)> until_steady(const Scenario& scenario, const S
 struct Prediction {
   Machine machine;
   Trace trace;
+  std::vector<CollectiveAnswer> answers;   ///< of this job's collectives
   std::vector<ErrorSource> error_sources;  ///< what the report's intervals follow from
   Report report;
 };

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "report/memory_timeline.hpp"
 #include "report/views.hpp"
@@ -53,8 +54,11 @@ struct ThreadKey {
 class Writer {
  public:
   Writer(const Schedule& schedule, const Trace& trace, std::uint32_t first, std::uint32_t last,
-         const std::vector<MemoryDevice>& devices)
-      : schedule_(schedule), trace_(trace), first_(first), last_(last), devices_(devices) {}
+         const std::vector<MemoryDevice>& devices, const std::vector<CollectiveAnswer>& answers)
+      : schedule_(schedule), trace_(trace), first_(first), last_(last), devices_(devices) {
+    for (const CollectiveAnswer& one : answers)
+      answers_.try_emplace({one.group, one.kind, one.size.value()}, &one);
+  }
 
   std::string write() {
     place_spans();
@@ -88,6 +92,7 @@ class Writer {
   void write_arrow(const Span& span, const ThreadKey& key);
   std::size_t number_of(const Span& span, const Collective& message) const;
   std::string arguments(const Span& span) const;
+  std::string arguments_of(const Collective& collective, const Span& span) const;
   void write_memory();
   void write_counters(RankId rank, const MemorySample& sample);
 
@@ -100,6 +105,7 @@ class Writer {
   const Trace& trace_;
   std::uint32_t first_, last_;
   const std::vector<MemoryDevice>& devices_;  ///< by program; empty: sizes as asked for
+  std::map<std::tuple<GroupId, CollectiveKind, double>, const CollectiveAnswer*> answers_;
   std::vector<std::pair<const Span*, ThreadKey>> placed_;
   std::map<std::size_t, std::vector<Seconds>>
       free_until_;  ///< by rank: when each free thread is idle again
@@ -190,6 +196,26 @@ void Writer::write_span(const Span& span, const ThreadKey& key) {
       microseconds(start), microseconds(nanoseconds(span.end) - start), arguments(span)));
 }
 
+/// `busbw_GBps` is what it reached, beside all else that ran.
+std::string Writer::arguments_of(const Collective& collective, const Span& span) const {
+  const GroupId id = schedule_.ranks[span.rank.index()].groups[collective.group];
+  const Group& group = schedule_.groups[id.index()];
+  const auto found = answers_.find({id, collective.kind, collective.size.value()});
+  const CollectiveAnswer* answer = found == answers_.end() ? nullptr : found->second;
+  std::string text = fmt::format(
+      R"(,"bytes":{:.0f},"algorithm":"{}","group":{},"ranks":{})", collective.size.value(),
+      answer ? answer->algorithm() : to_string(collective.algorithm), quoted(group.name),
+      group.ranks);
+  if (!answer) return text;
+  const double factor = bus_factor(collective.kind, static_cast<double>(group.ranks));
+  if (!answer->protocol().empty()) text += fmt::format(R"(,"protocol":"{}")", answer->protocol());
+  text += fmt::format(R"(,"answered_by":"{}")", to_string(answer->cost.basis));
+  if (span.end > span.start)
+    text += fmt::format(R"(,"busbw_GBps":{:.4g})",
+                        (collective.size * factor / (span.end - span.start)).value() / 1e9);
+  return text;
+}
+
 /// How many messages the rank's group has had in the iteration.
 std::size_t Writer::number_of(const Span& span, const Collective& message) const {
   const auto& ops = schedule_.program_of(span.rank).ops;
@@ -217,11 +243,7 @@ std::string Writer::arguments(const Span& span) const {
   const Op& op = op_of(span);
   std::string text = fmt::format(R"("iteration":{})", span.iteration);
   if (const auto* collective = std::get_if<Collective>(&op.work)) {
-    const GroupId group = schedule_.ranks[span.rank.index()].groups[collective->group];
-    text += fmt::format(R"(,"bytes":{:.0f},"algorithm":"{}","group":{},"ranks":{})",
-                        collective->size.value(), to_string(collective->algorithm),
-                        quoted(schedule_.groups[group.index()].name),
-                        schedule_.groups[group.index()].ranks);
+    text += arguments_of(*collective, span);
   } else if (const auto* transfer = std::get_if<Transfer>(&op.work)) {
     text += fmt::format(R"(,"bytes":{:.0f},"source":{},"target":{})", transfer->size.value(),
                         transfer->source.value_or(span.rank).index(),
@@ -272,8 +294,9 @@ void Writer::write_counters(RankId rank, const MemorySample& sample) {
 
 std::string to_chrome_trace(const Schedule& schedule, const Trace& trace,
                             std::uint32_t first_iteration, std::uint32_t last_iteration,
-                            const std::vector<MemoryDevice>& devices) {
-  return Writer(schedule, trace, first_iteration, last_iteration, devices).write();
+                            const std::vector<MemoryDevice>& devices,
+                            const std::vector<CollectiveAnswer>& answers) {
+  return Writer(schedule, trace, first_iteration, last_iteration, devices, answers).write();
 }
 
 }  // namespace rehearse

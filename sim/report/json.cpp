@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "report/collectives.hpp"
 #include "report/cost_views.hpp"
 #include "report/forecast_views.hpp"
 #include "report/json_view.hpp"
@@ -190,6 +191,7 @@ void add_answers(const Report& report, Json& json) {
   if (!report.stages.empty()) json["stages"] = stages(report.stages);
   json["memory"] = memory(report);
   json["staleness"] = staleness(report.staleness);
+  json["collectives"] = json_view(report.collectives);
   json["step_time_alone_s"] = seconds(report.step_time_alone);
   json["other_jobs"] = other_jobs(report.other_jobs);
   json["accuracy"] = report.accuracy ? json_view(*report.accuracy) : Json();

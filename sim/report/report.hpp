@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/collective_cost.hpp"
 #include "convergence/staleness_histogram.hpp"
 #include "convergence/strategy_forecast.hpp"
 #include "memory/memory.hpp"
@@ -172,6 +173,21 @@ struct OtherJobReport {
   std::optional<Seconds> step_time;  ///< mean between the ends of its steps; of two steps and more
 };
 
+/// Collectives of an iteration that are alike, each for itself.
+struct CollectiveReport {
+  std::string kind;  ///< "all_reduce"
+  int ranks = 0, nodes = 0;
+  Bytes size;             ///< as nccl-tests counts it
+  std::size_t count = 0;  ///< that a rank takes part in
+  std::string algorithm, protocol;
+  std::string answered_by;  ///< "NCCL model" (CostBasis)
+  std::string outside;      ///< why no measurement answers as it is
+  Seconds time;
+  Interval interval;  ///< 90 %
+  BytesPerSecond busbw{0};
+};
+/// In the order in which they are issued first.
+std::vector<CollectiveReport> collective_reports(const std::vector<CollectiveAnswer>& answers);
 /// Of a pipeline: its first rank with this stage, in the mean step. Its parts and what of its
 /// communication is exposed add up to the step.
 struct StageReport {
@@ -224,6 +240,8 @@ struct Report {
   /// 90 % intervals of the numbers above that a real run of this length would report (medians and
   /// means, not single steps), in their order.
   std::vector<KeyBounds> intervals;
+
+  std::vector<CollectiveReport> collectives;
 
   std::vector<OtherJobReport> other_jobs;
   /// What a step would take if the other jobs did not run.
@@ -297,6 +315,7 @@ struct RunFacts {
   std::optional<Seconds> step_time_alone = {};
   /// Throughput with one node fewer over that with all, where it was simulated.
   std::optional<double> speed_without_one = {};
+  std::vector<CollectiveReport> collectives = {};
   /// Of the libraries ("simgrid": "3.32.0"); rehearse's own is added.
   std::map<std::string, std::string> versions = {};
 };

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "report/collectives.hpp"
 #include "report/cost_views.hpp"
 #include "report/memory_view.hpp"
 #include "report/page.hpp"
@@ -267,6 +268,7 @@ std::string to_terminal(const Report& report, int width, bool color) {
   add_times(report, page);
   add_other_jobs(report, page);
   add_breakdown(report, page);
+  add_collectives(report.collectives, page);
   add_stages(report, page);
   if (report.memory) add_memory(report, *report.memory, page);
   if (report.staleness) add_staleness(report, *report.staleness, page);

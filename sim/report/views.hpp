@@ -16,10 +16,12 @@ std::string to_csv(const std::vector<Report>& reports);
 std::string to_terminal(const Report& report, int width, bool color);
 /// Chrome trace events (opens in Perfetto): a process per rank, a thread per lane, memory of
 /// the first rank of each program as counters, by kind and (where `devices`, by program, have an
-/// allocator) as it is reserved. At most `iterations` iterations after the warm-up.
+/// allocator) as it is reserved. At most `iterations` iterations after the warm-up. Collectives say
+/// what `answers` has of them.
 std::string to_chrome_trace(const Schedule& schedule, const Trace& trace,
                             std::uint32_t first_iteration, std::uint32_t last_iteration,
-                            const std::vector<MemoryDevice>& devices = {});
+                            const std::vector<MemoryDevice>& devices = {},
+                            const std::vector<CollectiveAnswer>& answers = {});
 
 /// PyTorch's memory snapshot (torch.cuda.memory._snapshot() as a pickle), which
 /// https://pytorch.org/memory_viz draws: the allocator's history over the setup and two iterations,

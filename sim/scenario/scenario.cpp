@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "collective/collective_cost.hpp"
 #include "config/mistakes.hpp"
 #include "scenario/file_kind.hpp"
 #include "scenario/sections.hpp"
@@ -26,14 +27,6 @@ Value section_or_empty(Map& root, Map& empty, const std::string& key) {
 
 void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
   to.insert(to.end(), from.begin(), from.end());
-}
-
-std::shared_ptr<const CommProfile> load_comm_profile(const Cluster& cluster) {
-  if (cluster.comm_profile.empty()) return nullptr;
-  CommProfile profile = read_comm_profile(Document::load(cluster.comm_profile)->root());
-  profile.links_assumed = !profile.links;
-  if (!profile.links && cluster.gpu_count() > 0) profile.links = links_of(cluster);
-  return std::make_shared<const CommProfile>(std::move(profile));
 }
 
 /// The costs of one node group's GPU for so many samples, before a measured whole step has its say.

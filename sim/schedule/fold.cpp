@@ -18,6 +18,10 @@ bool non_blocking(const FatTree& tree, const Node& node) {
   return tree.bandwidth >= node.nic_bandwidth;
 }
 
+bool non_blocking(const Rail& rail, const Node& node) {
+  return rail.bandwidth * rail.uplinks >= node.nic_bandwidth * rail.nodes;
+}
+
 bool may_have_trees(const Program& program) {
   return std::any_of(program.ops.begin(), program.ops.end(), [](const Op& op) {
     const auto* collective = std::get_if<Collective>(&op.work);
@@ -57,8 +61,12 @@ std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
     if (!why_not.empty()) return why_not;
     if (tree->burst && cluster.groups.front().node.nic_burst > Bytes(0))
       return "cables let less pass at once than NICs do";
+  } else if (const auto* rail = std::get_if<Rail>(&cluster.fabric)) {
+    if (!non_blocking(*rail, cluster.groups.front().node)) return "the rails are oversubscribed";
+    if (rail->burst && cluster.groups.front().node.nic_burst > Bytes(0))
+      return "cables let less pass at once than NICs do";
   } else if (!std::holds_alternative<Star>(cluster.fabric)) {
-    return "the fabric is neither a star nor a fat-tree";
+    return "the fabric is neither a star, a fat-tree nor rails";
   }
   // A tree's nodes send to unlike numbers of others, and the first to take a burst has it.
   if (cluster.groups.front().node.nic_burst > Bytes(0) && may_have_trees(schedule.programs.front()))
@@ -66,7 +74,8 @@ std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
   for (const Op& op : schedule.programs.front().ops) {
     if (std::holds_alternative<Transfer>(op.work)) return "ranks send to single ranks";
     const auto* collective = std::get_if<Collective>(&op.work);
-    if (collective && collective->algorithm == CollectiveAlgorithm::direct)
+    if (collective && (collective->algorithm == CollectiveAlgorithm::direct ||
+                       collective->kind == CollectiveKind::all_to_all))
       return "direct collectives send from everyone to everyone";
     if (collective && collective->kind == CollectiveKind::send_recv)
       return "ranks send to single ranks";
@@ -99,7 +108,7 @@ Seconds mean_latency_around(const Cluster& cluster) {
 Cluster folded_cluster(const Cluster& cluster) {
   Cluster folded = cluster;
   NodeGroup& group = folded.groups.front();
-  if (std::holds_alternative<FatTree>(cluster.fabric)) {
+  if (!std::holds_alternative<Star>(cluster.fabric)) {
     if (cluster.node_count() > 1) group.node.nic_latency = mean_latency_around(cluster);
     folded.fabric = Star{};
   }

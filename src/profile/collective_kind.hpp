@@ -3,15 +3,29 @@
 #include <array>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace rehearse {
 
-/// Collectives, with sizes as nccl-tests counts them: all_reduce and broadcast the buffer of one
-/// rank; all_gather the gathered output; reduce_scatter the whole input of one rank; send_recv the
-/// message.
-enum class CollectiveKind { all_reduce, all_gather, reduce_scatter, broadcast, send_recv };
+/// Collectives, with sizes as nccl-tests counts them: all_reduce, broadcast and reduce the buffer of
+/// one rank; all_gather the gathered output; reduce_scatter the whole input of one rank; all_to_all
+/// what one rank has for all; send_recv the message.
+enum class CollectiveKind {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  broadcast,
+  send_recv,
+  reduce,
+  all_to_all
+};
 
 inline constexpr std::array kCollectiveKinds = {
+    CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+    CollectiveKind::broadcast,  CollectiveKind::send_recv,  CollectiveKind::reduce,
+    CollectiveKind::all_to_all};
+/// Those that rehearse-calibrate measures.
+inline constexpr std::array kCalibratedKinds = {
     CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
     CollectiveKind::broadcast, CollectiveKind::send_recv};
 
@@ -27,8 +41,20 @@ inline std::string to_string(CollectiveKind kind) {
       return "broadcast";
     case CollectiveKind::send_recv:
       return "send_recv";
+    case CollectiveKind::reduce:
+      return "reduce";
+    case CollectiveKind::all_to_all:
+      return "all_to_all";
   }
   return "?";
+}
+
+/// Of all of them.
+inline std::vector<std::string> collective_names() {
+  std::vector<std::string> names;
+  names.reserve(kCollectiveKinds.size());
+  for (const CollectiveKind kind : kCollectiveKinds) names.push_back(to_string(kind));
+  return names;
 }
 
 /// The collective with this name. Throws std::invalid_argument where there is none.
@@ -40,11 +66,12 @@ inline CollectiveKind parse_collective_kind(const std::string& name) {
 }
 
 /// busbw / algbw as nccl-tests defines it (doc/PERFORMANCE.md): the bytes that the busiest port
-/// must carry, over the size. 2(n-1)/n for all_reduce, (n-1)/n for all_gather and reduce_scatter, 1
-/// for broadcast and send_recv.
+/// must carry, over the size. 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and
+/// all_to_all, 1 for broadcast, reduce and send_recv.
 inline double bus_factor(CollectiveKind kind, double ranks) {
   if (kind == CollectiveKind::all_reduce) return 2 * (ranks - 1) / ranks;
-  if (kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter)
+  if (kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter ||
+      kind == CollectiveKind::all_to_all)
     return (ranks - 1) / ranks;
   return 1;
 }

@@ -24,6 +24,8 @@ NicTransport read_named(NicTransport::Kind kind, const Value& value) {
     transport.rate_known = true;
   }
   if (const auto each = map.optional("per_message")) transport.per_message = each->as_seconds();
+  if (const auto each = map.optional("per_chunk")) transport.per_chunk = each->as_seconds();
+  if (const auto low = map.optional("low_latency")) transport.low_latency = low->as_bool();
   map.finish();
   return transport;
 }
@@ -33,7 +35,10 @@ std::string text_of(const NicTransport& transport) {
   if (transport.efficiency != 1) text += fmt::format("efficiency: {:.6g}, ", transport.efficiency);
   if (std::isfinite(transport.rate.value()))
     text += fmt::format("rate: {}, ", yaml_bytes_per_second(transport.rate));
-  return text + fmt::format("per_message: {}}}}}", yaml_seconds(transport.per_message));
+  text += fmt::format("per_message: {}", yaml_seconds(transport.per_message));
+  if (transport.per_chunk != transport_of(transport.kind).per_chunk)
+    text += fmt::format(", per_chunk: {}", yaml_seconds(transport.per_chunk));
+  return text + (transport.low_latency ? "}}" : ", low_latency: false}}");
 }
 
 class Differences {
@@ -61,7 +66,7 @@ class Differences {
 }  // namespace
 
 NicTransport transport_of(NicTransport::Kind kind) {
-  if (kind == NicTransport::Kind::rdma) return {.kind = kind, .per_message = Seconds(7e-6)};
+  if (kind == NicTransport::Kind::rdma) return {.kind = kind, .per_message = Seconds(7e-6), .per_chunk = Seconds(4e-6)};
   return {.kind = kind,
           .rate = BytesPerSecond(1.9e9),
           .per_message = Seconds(28e-6),

@@ -34,12 +34,16 @@ struct NicTransport {
   /// What each step of a collective between nodes takes beside the NIC's latency: NCCL's proxy
   /// thread, and over TCP the copies and system calls.
   Seconds per_message{0};
+  /// What a step of NCCL's Simple protocol takes beside that: a chunk that a proxy copies or stages.
+  Seconds per_chunk{0};
+  bool low_latency = true;  ///< false: its plugin refuses NCCL's LL and LL128
   bool stated = true;       ///< false: chosen by the NIC's rate
   bool rate_known = true;  ///< false: `rate` is one measured machine's, and more sockets reach more
 
   bool operator==(const NicTransport& other) const {
     return kind == other.kind && efficiency == other.efficiency && rate == other.rate &&
-           per_message == other.per_message;
+           per_message == other.per_message && per_chunk == other.per_chunk &&
+           low_latency == other.low_latency;
   }
 };
 
@@ -52,7 +56,8 @@ NicTransport transport_of(NicTransport::Kind kind);
 /// Where nobody says: TCP below 100 Gbit/s, where NICs mostly are Ethernet's; RDMA from there on.
 NicTransport usual_transport(BytesPerSecond nic);
 std::string to_string(NicTransport::Kind kind);
-/// `rdma`, `tcp`, or one of them with its `efficiency`, `rate` and `per_message`.
+/// `rdma`, `tcp`, or one of them with its `efficiency`, `rate`, `per_message`, `per_chunk` and
+/// `low_latency`.
 NicTransport read_nic_transport(const Value& value);
 
 /// The links of a machine that collectives were measured on.

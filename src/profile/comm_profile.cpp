@@ -42,22 +42,15 @@ int Transport::segments_of(Bytes chunk) const {
   return std::max(segments, static_cast<int>(needed));
 }
 
-CommCost CommCurve::cost(Bytes size, const Rescaling& elsewhere) const {
+CommCost CommCurve::cost(Bytes size) const {
   check(!segments.empty(), "a curve without a segment");
-  const Seconds once = segments.front().latency;
-  const Seconds once_here = elsewhere.here >= elsewhere.there
-                                ? once + (elsewhere.here - elsewhere.there)
-                                : once * (elsewhere.here / elsewhere.there);
   CommCost best;
   Seconds least(std::numeric_limits<double>::infinity());
   for (const CommSegment& segment : segments) {
-    const Seconds latency = elsewhere.changes_nothing()
-                                ? segment.latency
-                                : once_here + (segment.latency - once) * elsewhere.rate;
-    const Seconds transfer = size * bus_factor(kind, ranks) / segment.busbw * elsewhere.rate;
-    if (latency + transfer >= least) continue;
-    least = latency + transfer;
-    best = {latency, transfer};
+    const Seconds transfer = size * bus_factor(kind, ranks) / segment.busbw;
+    if (segment.latency + transfer >= least) continue;
+    least = segment.latency + transfer;
+    best = {segment.latency, transfer};
   }
   return best;
 }

@@ -21,18 +21,6 @@ struct CommSegment {
 /// From this size on a collective is bound by its rate; a fit is judged on these sizes separately.
 inline constexpr Bytes kLargeMessage(1024.0 * 1024.0);
 
-/// What a curve costs elsewhere: other links, ranks, nodes or another collective.
-///
-/// What is paid once goes from `there` (where it was measured) to `here` by the difference of the
-/// links' predictions, or by their ratio where `here` is less; bytes and the filling of pipelines
-/// (what later regimes pay more than the first) go by `rate`, the ratio of seconds per byte.
-struct Rescaling {
-  Seconds there, here;
-  double rate = 1;
-
-  bool changes_nothing() const { return there == here && rate == 1; }
-};
-
 /// A calibrated cost: what is paid once and what grows with the bytes.
 struct CommCost {
   Seconds latency;
@@ -58,8 +46,8 @@ struct CommCurve {
   double error_p90_small = 0;
   double error_p90_large = 0;
 
-  /// Cost of `size` (nccl-tests' size), carried to other links, ranks or another collective.
-  CommCost cost(Bytes size, const Rescaling& elsewhere = {}) const;
+  /// Cost of `size`, as nccl-tests counts it.
+  CommCost cost(Bytes size) const;
   bool holds(Bytes size) const { return size >= smallest && size <= largest; }
   /// Half-width of the 90 % interval of ln(time) of its own collective on its own ranks and links:
   /// 0.1 for about 10 %. Twice that beyond the sizes that it was fitted on.

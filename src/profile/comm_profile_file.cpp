@@ -17,10 +17,7 @@ constexpr std::int64_t kMostSegments = 64;
 // --- reading
 
 CollectiveKind read_kind(const Value& value) {
-  std::vector<std::string> names;
-  names.reserve(kCollectiveKinds.size());
-  for (const CollectiveKind kind : kCollectiveKinds) names.push_back(to_string(kind));
-  return parse_collective_kind(value.as_choice(names));
+  return parse_collective_kind(value.as_choice(collective_names()));
 }
 
 std::vector<CommSegment> read_segments(const Value& value) {

@@ -53,12 +53,12 @@ constexpr Impossible kImpossible[] = {
     {"{use: aws_p4d, busy_cores: {slowdown: 1.2}}", "1:28",
      "busy_cores: busy_cores needs shared_cores", "give shared_cores, too"},
     {TWO "shared_core: 4\nbusy_cores: {slowdown: 1.2}\n", "3:1",
-     "shared_core: unknown key; known keys here: busy_cores, comm_profile, fabric, groups, "
-     "head_start, name, node, nodes, shared_cores, source",
+     "shared_core: unknown key; known keys here: busy_cores, collectives, comm_profile, "
+     "fabric, groups, head_start, name, nccl, node, nodes, shared_cores, source",
      "did you mean \"shared_cores\"?"},
     {"{use: aws_p4d, busy_cores: {slowdown: 1.2}, shared_core: 4}", "1:45",
-     "shared_core: unknown key; known keys here: busy_cores, comm_profile, cores, fabric, "
-     "gpus_per_node, head_start, host_bandwidth, memory, name, nic, nic_burst, nic_latency, nics, "
+     "shared_core: unknown key; known keys here: busy_cores, collectives, comm_profile, cores, fabric, "
+     "gpus_per_node, head_start, host_bandwidth, memory, name, nccl, nic, nic_burst, nic_latency, nics, "
      "nodes, nvlink, nvlink_latency, pcie, pcie_latency, shared_cores, speed, staged_rate, tdp, "
      "transport, usd_per_hour, use",
      "did you mean \"shared_cores\"?"},
@@ -78,7 +78,7 @@ constexpr Impossible kImpossible[] = {
      "speed, staged_rate, tdp, transport, usd_per_hour",
      "did you mean \"nvlink\"?"},
     {"nodes: 2\nnode: {gpus: 8, nic: 10Gbps, nics: 0}\n", "2:36",
-     "node.nics: expected a whole number from 1 to 64; got \"0\"", ""},
+     "node.nics: expected a whole number from 1 to 128; got \"0\"", ""},
     {"nodes: 2\nnode: {gpus: 4, nic: 10Gbps, nics: 8}\n", "2:36",
      "node.nics: 8 NICs for 4 GPUs; a GPU sends through one",
      "count the NICs that serve one GPU as one: nics: 4, with nic: their rates added up"},
@@ -139,17 +139,25 @@ constexpr Impossible kImpossible[] = {
      "3:22", "fabric.dragonfly.groups: 4 groups need as many routers in a chassis, which has 2",
      "a group hangs on one router of the first chassis of every other group: raise routers"},
     {TWO "fabric: {fattree: {}}\n", "3:10",
-     "fabric.fattree: unknown key; known keys here: dragonfly, fat_tree, star, torus",
+     "fabric.fattree: unknown key; known keys here: dragonfly, fat_tree, rail, star, torus",
      "did you mean \"fat_tree\"?"},
-    {TWO "fabric: {}\n", "3:9", "fabric: expected one of star, fat_tree, dragonfly, torus; got 0",
+    {TWO "fabric: {}\n", "3:9",
+     "fabric: expected one of star, fat_tree, dragonfly, torus, rail; got 0",
      "write, for example, `fabric: {star: {}}`"},
     {TWO "fabric: {star: {}, torus: {dimensions: [2], bandwidth: 1GBps}}\n", "3:9",
-     "fabric: expected one of star, fat_tree, dragonfly, torus; got 2",
+     "fabric: expected one of star, fat_tree, dragonfly, torus, rail; got 2",
      "write, for example, `fabric: {star: {}}`"},
     // Platforms.
     {"{use: dgx_h10}", "1:7",
-     "use: expected one of aws_g5_12xlarge, aws_g5_48xlarge, aws_p4d, aws_p4de, aws_p5, dgx1_v100, "
-     "dgx_a100, dgx_h100, generic, gmu_hopper_a100, lightning_a10g; got \"dgx_h10\"",
+     "use: expected one of aws_g4dn_metal, aws_g5_12xlarge, aws_g5_48xlarge, "
+     "aws_g6_48xlarge, aws_g6e_48xlarge, aws_p3dn, aws_p4d, aws_p4de, aws_p5, aws_p5e, "
+     "aws_p5en, aws_p6_b200, aws_p6_b300, azure_nd_a100_v4, azure_nd_h100_v5, "
+     "azure_nd_h200_v5, azure_nd_mi300x_v5, azure_ndm_a100_v4, coreweave_h100, dgx1_v100, "
+     "dgx_a100, dgx_b200, dgx_b300, dgx_gb200_nvl72, dgx_h100, dgx_h200, gcp_a2_highgpu, "
+     "gcp_a2_ultragpu, gcp_a3_high, gcp_a3_mega, gcp_a3_ultra, gcp_a4_high, generic, "
+     "gmu_hopper_a100, lambda_b200, lambda_h100, lambda_h100_cluster, lightning_a10g, "
+     "oracle_a100, oracle_b200, oracle_bm_gpu4, oracle_h100, oracle_h200, oracle_mi300x, "
+     "oracle_mi355x, rtx_3090_8x, rtx_4090_8x; got \"dgx_h10\"",
      "did you mean \"dgx_h100\"?"},
     {"{use: gmu_hopper_a100, gpus_per_node: 8}", "1:39",
      "gpus_per_node: a node of gmu_hopper_a100 has 4 GPUs; got 8",
@@ -159,6 +167,14 @@ constexpr Impossible kImpossible[] = {
     {"{use: aws_p4d, node: {nic: 10Gbps}}", "1:16",
      "node: `use` takes its machines from the platform; they cannot be given too",
      "remove `use`, or change the platform by keys that `rehearse list keys cluster.` names"},
+    {"{use: aws_p4d, collectives: links, nccl: {version: \"2.23.4\"}}", "1:42",
+     "nccl: collectives go by links alone, where NCCL has no options",
+     "remove it, or `collectives: links`"},
+    {"{use: aws_p4d, nccl: {version: new}}", "1:32",
+     "nccl.version: expected a version of NCCL; got \"new\"",
+     "write it as NCCL prints it, such as `version: \"2.23.4\"`"},
+    {"{use: aws_p4d, nccl: {protocols: [LL, Fast]}}", "1:39",
+     "nccl.protocols.1: expected one of LL, LL128, Simple; got \"Fast\"", ""},
     {"{use: aws_p4d, transport: ib}", "1:27",
      "transport: expected one of rdma, tcp; got \"ib\"", ""},
     {"{use: aws_p4d, transport: {rdma: {efficiency: 2}}}", "1:47",

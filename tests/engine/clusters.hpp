@@ -16,6 +16,10 @@ inline std::ostream& operator<<(std::ostream& out, CollectiveAlgorithm algorithm
   return out << to_string(algorithm);
 }
 
+inline std::ostream& operator<<(std::ostream& out, CollectiveKind kind) {
+  return out << to_string(kind);
+}
+
 inline constexpr double kNic = 1e9, kNvlink = 1e11;                 // bytes per second
 inline constexpr double kNicLatency = 5e-6, kNvlinkLatency = 1e-6;  // seconds
 

@@ -227,11 +227,11 @@ BOOST_AUTO_TEST_CASE(unlike_nodes_and_fabrics_that_nodes_share_do_not_fold) {
                       "trees share the fat-tree's fixed routes unevenly");
   cluster.fabric = Torus{.dimensions = {4}, .bandwidth = BytesPerSecond(kNic), .latency = {}};
   BOOST_CHECK_EQUAL(refusal(plain(cluster), cluster),
-                    "the fabric is neither a star nor a fat-tree");
+                    "the fabric is neither a star, a fat-tree nor rails");
   cluster.fabric =
       Dragonfly{.groups = 2, .routers = 2, .bandwidth = BytesPerSecond(kNic), .latency = {}};
   BOOST_CHECK_EQUAL(refusal(plain(cluster), cluster),
-                    "the fabric is neither a star nor a fat-tree");
+                    "the fabric is neither a star, a fat-tree nor rails");
 }
 
 BOOST_AUTO_TEST_CASE(nodes_on_shared_cores_do_not_fold) {

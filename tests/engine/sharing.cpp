@@ -3,6 +3,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include "collective/nccl_model.hpp"
 #include "engine/clusters.hpp"
 #include "engine/play.hpp"
 
@@ -37,6 +38,106 @@ BOOST_DATA_TEST_CASE(two_collectives_on_one_nic_share_it, data::make({1.0, 2.0, 
   const Trace trace = play(schedule, cluster);
   BOOST_CHECK_CLOSE(end_of(trace, 0), 2 * kNicLatency + 2 * kS / kNic, kPercent);
   BOOST_CHECK_CLOSE(end_of(trace, 1), 2 * kNicLatency + (1 + ratio) * kS / kNic, kPercent);
+}
+
+// NCCL's time of a group for itself, on its own members' NICs.
+NcclEstimate estimate_of(const Schedule& schedule, const Group& group, const Cluster& cluster,
+                         CollectiveKind kind, double size) {
+  std::vector<Place> places;
+  for (const RankId member : group.members) places.push_back(schedule.ranks[member.index()].place);
+  return nccl_estimate(nccl_machine(cluster, places, static_cast<int>(group.ranks),
+                                    static_cast<int>(group.nodes)),
+                       kind, Bytes(size));
+}
+
+/// Every `stride`-th GPU of each node of four, as many groups as there are: data-parallel replicas
+/// of tensor-parallel ranks. All of them begin at once.
+Schedule groups_on_stride(const Cluster& cluster, int stride, CollectiveKind kind, double size) {
+  Schedule schedule = on_all_ranks(
+      cluster, one_collective(kind, Bytes(size), CollectiveAlgorithm::automatic));
+  schedule.groups.assign(static_cast<std::size_t>(stride), {});
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
+    RankSpec& rank = schedule.ranks[r];
+    const auto slot = static_cast<std::size_t>(rank.place.gpu % stride);
+    rank.groups = {GroupId(slot)};
+    Group& group = schedule.groups[slot];
+    group.name = "replicas " + std::to_string(slot);
+    group.members.emplace_back(r);
+    ++group.ranks;
+    group.nodes = cluster.node_count();
+  }
+  return schedule;
+}
+
+// A group of k ranks on each node has its own NICs alone; groups that share a NIC take turns with
+// their bytes, and none waits for another's steps.
+BOOST_DATA_TEST_CASE(groups_on_stride_share_the_nics_of_their_gpus,
+                     data::make({8, 4, 2}) * data::make({8, 4, 1}) *
+                         data::make({CollectiveKind::all_gather, CollectiveKind::reduce_scatter}),
+                     stride, nics, kind) {
+  Cluster cluster = star_cluster(4, 8, nics);
+  cluster.collectives = CollectiveModel::nccl;
+  const double size = 16 * kS;
+  const Schedule schedule = groups_on_stride(cluster, stride, kind, size);
+  const NcclEstimate alone = estimate_of(schedule, schedule.groups[0], cluster, kind, size);
+  const double owned = std::min(nics, 8 / stride);
+  const double bytes = size * bus_factor(kind, 32.0 / stride);
+  BOOST_CHECK_CLOSE(alone.transfer.value(), bytes / (0.96 * owned * kNic), kPercent);
+  const double shared = stride * owned / nics;
+  BOOST_CHECK_CLOSE(play(schedule, cluster).end.value(),
+                    (alone.latency + alone.transfer * shared).value(), 1e-4);
+}
+
+// From one node to the next, as pipeline stages do: each GPU to its like over the NIC of both.
+BOOST_DATA_TEST_CASE(sends_between_stages_share_the_nics_of_their_gpus, data::make({8, 4, 1}),
+                     nics) {
+  Cluster cluster = star_cluster(2, 8, nics);
+  cluster.collectives = CollectiveModel::nccl;
+  const Schedule schedule = groups_on_stride(cluster, 8, CollectiveKind::send_recv, kS);
+  const NcclEstimate alone =
+      estimate_of(schedule, schedule.groups[0], cluster, CollectiveKind::send_recv, kS);
+  BOOST_CHECK_CLOSE(alone.transfer.value(), kS / (0.96 * kNic), kPercent);
+  BOOST_CHECK_CLOSE(play(schedule, cluster).end.value(),
+                    (alone.latency + alone.transfer * (8.0 / nics)).value(), 1e-4);
+}
+
+// Two pods of two nodes, each with two GPUs and as many rails; a switch has one cable of half a NIC's
+// rate up. Ranks count node by node.
+BOOST_AUTO_TEST_CASE(rails_are_entered_and_left_by_their_uplinks) {
+  Cluster cluster = star_cluster(4, 2, 2);
+  cluster.fabric = Rail{.nodes = 2,
+                        .uplinks = 1,
+                        .bandwidth = BytesPerSecond(kNic / 2),
+                        .latency = Seconds(1e-6)};
+  const auto time_of = [&](const std::vector<std::pair<std::size_t, std::size_t>>& sends) {
+    Schedule schedule = on_all_ranks(cluster, Program{.name = "receiver"});
+    for (const auto& [from, to] : sends) {
+      Program sender{.name = "sender", .lanes = {{"send", LaneKind::communication}}};
+      sender.ops.push_back(
+          {.label = "send", .lane = LaneId(0), .work = Transfer{{}, RankId(to), Bytes(kS)}});
+      schedule.ranks[from].program = ProgramId(schedule.programs.size());
+      schedule.programs.push_back(sender);
+    }
+    return play(schedule, cluster).end.value();
+  };
+  const double through_spine = kNicLatency + 2e-6;
+  BOOST_CHECK_CLOSE(time_of({{0, 2}}), kNicLatency + kS / kNic, kPercent);
+  BOOST_CHECK_CLOSE(time_of({{0, 3}}), through_spine + 2 * kS / kNic, kPercent);
+  BOOST_CHECK_CLOSE(time_of({{0, 4}}), through_spine + 2 * kS / kNic, kPercent);
+  BOOST_CHECK_CLOSE(time_of({{0, 4}, {2, 6}}), through_spine + 4 * kS / kNic, kPercent);
+  BOOST_CHECK_CLOSE(time_of({{0, 4}, {3, 7}}), through_spine + 2 * kS / kNic, kPercent);
+}
+
+// NCCL passes what changes rails to the GPU that has the target's NIC, so that spines stay idle.
+BOOST_AUTO_TEST_CASE(an_all_to_all_keeps_to_its_rails) {
+  Cluster cluster = star_cluster(4, 2, 2);
+  const Schedule schedule = on_all_ranks(
+      cluster,
+      one_collective(CollectiveKind::all_to_all, Bytes(kS), CollectiveAlgorithm::direct));
+  const double star = play(schedule, cluster).end.value();
+  cluster.fabric =
+      Rail{.nodes = 4, .uplinks = 1, .bandwidth = BytesPerSecond(kNic / 1e3), .latency = {}};
+  BOOST_CHECK_CLOSE(play(schedule, cluster).end.value(), star, kPercent);
 }
 
 // Into one port of rate b come a flow from a port of b/5 and one from a port of b: max-min gives

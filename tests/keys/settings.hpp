@@ -126,11 +126,13 @@ inline std::vector<std::vector<std::string>> more_options() {
                "1us, burst: 1MiB}}",
                kGpu)},
       {machine("{torus: {dimensions: [2, 2], bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}",
-               "transport: {rdma: {efficiency: 0.8, rate: 9GBps, per_message: 1us}}")},
+               "transport: {rdma: {efficiency: 0.8, rate: 9GBps, per_message: 1us, per_chunk: 1us, "
+               "low_latency: true}}")},
+      {machine("{rail: {nodes: 2, uplinks: 2, bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}", "")},
       {machine("{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, group_links: 2, "
                "chassis_links: 2, router_links: 2, bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}",
-               "transport: {tcp: {efficiency: 0.8, rate: 1GBps, per_message: 1us}}, nic_latency: "
-               "9us")},
+               "transport: {tcp: {efficiency: 0.8, rate: 1GBps, per_message: 1us, per_chunk: 0us, "
+               "low_latency: true}}, nic_latency: 9us")},
       {"cluster={nodes: 4, node: {nic: 1Gbps, pcie_peer_to_peer: false, usd_per_hour: 3}, fabric: "
        "{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, bandwidth: 9Gbps}}}"},
       {"cluster={nodes: 2, node: {gpus: 2, nvlink: 300GBps, nvlink_latency: 1us, nic: 9Gbps}, "
@@ -142,6 +144,10 @@ inline std::vector<std::vector<std::string>> more_options() {
        "9us, nic_burst: 1MiB, transport: tcp, nvlink: 200GBps, nvlink_latency: 1us, pcie: 20GBps, "
        "pcie_latency: 1us, host_bandwidth: 90GBps, cores: 9, speed: 1, memory: 30GiB, tdp: 300W, "
        "usd_per_hour: 3, comm_profile: none}"},
+      {"cluster={use: aws_p4d, nodes: 2, collectives: nccl, nccl: {version: 2.23.4, "
+       "algorithms: Ring, protocols: LL, sharp: true}}"},
+      {"cluster={use: aws_p4d, nodes: 2, nccl: {algorithms: [Ring, Tree], "
+       "protocols: [LL, Simple]}}"},
       {"cluster={use: aws_p4d, nodes: 2, nic: [9Gbps], transport: {rdma: {}}, host_bandwidth: [90GBps], cores: [9]}"},
       {"cluster={use: aws_g5_12xlarge, nodes: 2, staged_rate: 9GBps}"},
       {"energy={compute: 1, communication: 0.5, idle: 0.2, host: 500W, pue: 1.1, grid_gco2_per_kwh: "

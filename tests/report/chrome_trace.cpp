@@ -75,6 +75,20 @@ BOOST_AUTO_TEST_CASE(an_operation_is_an_event_in_microseconds) {
   BOOST_TEST(all_reduce["args"]["iteration"] == 1);
 }
 
+BOOST_AUTO_TEST_CASE(a_collective_names_its_protocol_what_answered_and_what_it_reached) {
+  CollectiveAnswer answer{.size = Bytes(2e9), .group = GroupId(0), .ranks = 2, .nodes = 2};
+  answer.cost = {.basis = CostBasis::model,
+                 .estimate = NcclEstimate{.protocol = NcclProtocol::ll128}};
+  const Json events = Json::parse(to_chrome_trace(ddp_schedule(2), ddp_trace({6, 12}), 1, 2, {},
+                                                  {answer}))
+                          .at("traceEvents");
+  const Json args = named(events, "all_reduce bucket 0 (2.0 GB)")["args"];
+  BOOST_TEST(args["algorithm"] == "Ring");
+  BOOST_TEST(args["protocol"] == "LL128");
+  BOOST_TEST(args["answered_by"] == "NCCL model");
+  BOOST_TEST(args["busbw_GBps"] == 666.7);  // 2 GB in 3 ms, with a factor of 1
+}
+
 BOOST_AUTO_TEST_CASE(waiting_for_peers_is_told) {
   const Json events = events_of(ddp_schedule(1), ddp_trace({6}), 0, 1);
   std::vector<double> waited;

@@ -1,6 +1,8 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include <cmath>
+
 #include "base/percentile.hpp"
 #include "report/measures.hpp"
 #include "toy.hpp"
@@ -299,4 +301,33 @@ BOOST_AUTO_TEST_CASE(the_report_says_what_it_is_about_and_what_it_assumed_once) 
   BOOST_TEST(report.assumptions.size() == 4u);  // with the CUDA context and NCCL
   BOOST_TEST(report.versions.at("simgrid") == "3.32.0");
   BOOST_TEST(report.versions.at("rehearse") == REHEARSE_VERSION);
+}
+
+// Two groups issue alike; a rank is in one of them. busbw = 7/4 of 1 MB in 1 ms.
+BOOST_AUTO_TEST_CASE(collectives_that_are_alike_are_one_line_with_their_algorithm_and_busbw) {
+  CollectiveAnswer one{.kind = CollectiveKind::all_reduce,
+                       .size = Bytes(1e6),
+                       .group = GroupId(0),
+                       .ranks = 8,
+                       .nodes = 2,
+                       .played = CollectiveAlgorithm::tree,
+                       .cost = {.latency = Seconds(4e-4),
+                                .transfer = Seconds(6e-4),
+                                .basis = CostBasis::model,
+                                .uncertainty = std::log(2),
+                                .estimate = NcclEstimate{.algorithm = NcclAlgorithm::nvls_tree}}};
+  CollectiveAnswer other = one;
+  other.group = GroupId(1);
+  CollectiveAnswer links = one;
+  links.cost = {.transfer = Seconds(1e-3), .basis = CostBasis::links};
+  const auto rows = collective_reports({one, one, other, other, links});
+  BOOST_REQUIRE(rows.size() == 2U);
+  BOOST_TEST(rows[0].count == 2U);
+  BOOST_TEST(rows[0].algorithm == "NVLSTree");
+  BOOST_TEST(rows[0].protocol == "Simple");
+  BOOST_TEST(rows[0].answered_by == "NCCL model");
+  BOOST_TEST(rows[0].busbw.value() == 1.75e9, kExact);
+  BOOST_TEST(rows[0].interval.high.value() == 2e-3, kExact);
+  BOOST_TEST(rows[1].algorithm == "tree");
+  BOOST_TEST(rows[1].protocol == "");
 }

