@@ -8,15 +8,6 @@
 namespace rehearse {
 namespace {
 
-CollectiveKind parse_collective(const std::string& name) {
-  for (const CollectiveKind kind :
-       {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
-        CollectiveKind::broadcast, CollectiveKind::send_recv}) {
-    if (to_string(kind) == name) return kind;
-  }
-  throw InternalError("internal error: a collective that was accepted is not known: " + name);
-}
-
 /// The command that makes the same profile again; it stands in the profile's head.
 std::string command_line(const ImportCommand& command) {
   std::string text = "rehearse import " + command.form;
@@ -36,7 +27,7 @@ void import_command(const ImportCommand& command) {
   if (!command.links.empty())
     options.links = read_comm_links(Document::parse(command.links, "--links")->root());
   if (!command.collective.empty()) {
-    options.nccl_tests.collective = parse_collective(command.collective);
+    options.nccl_tests.collective = parse_collective_kind(command.collective);
   }
   options.nccl_tests.ranks = command.ranks;
   options.nccl_tests.nodes = command.nodes;

@@ -17,11 +17,11 @@ const Program kPrograms[] = {{"all_reduce", CollectiveKind::all_reduce},
                              {"reduce_scatter", CollectiveKind::reduce_scatter},
                              {"broadcast", CollectiveKind::broadcast},
                              {"sendrecv", CollectiveKind::send_recv},
-                             {"alltoall", {}},
+                             {"alltoall", CollectiveKind::all_to_all},
                              {"alltoallv", {}},
                              {"gather", {}},
                              {"scatter", {}},
-                             {"reduce", {}},
+                             {"reduce", CollectiveKind::reduce},
                              {"hypercube", {}}};
 
 }  // namespace

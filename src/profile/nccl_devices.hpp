@@ -57,7 +57,7 @@ class NcclDevices {
 std::string program_in(const std::string& text);
 
 /// The collective that a program of nccl-tests measures. Nothing for those that no profile holds
-/// (alltoall_perf, gather_perf, ...) and for other words.
+/// (alltoallv_perf, gather_perf, scatter_perf, hypercube_perf) and for other words.
 std::optional<CollectiveKind> collective_of_program(const std::string& program);
 
 }  // namespace rehearse

@@ -165,14 +165,14 @@ class LogReader {
   }
 
   void read_row(std::vector<Word> words) {
-    // Tests of other collectives (alltoall_perf, ...) may stand in the same log.
+    // Tests of other collectives (gather_perf, ...) may stand in the same log.
     if (!options_.collective && !named_.empty() && !collective_of_program(named_)) {
       skipped_ = named_;
       return;
     }
     if (columns_.empty())
       fail_line(line_, words[0].byte, "a row before the head of its table (size count type ...)");
-    if (has_blank_operation(words)) return skip_all_to_all(words);
+    if (has_blank_operation(words)) fill_operation(words);
     if (const auto torn = damage(words)) return torn_.push_back(*torn);
     if (number(words[0]) == 0) return;
     if (const auto wrong = find_column("#wrong");
@@ -192,11 +192,14 @@ class LogReader {
            words.size() + 1 == columns_.size() && decimal_number(words[3].text);
   }
 
-  void skip_all_to_all(const std::vector<Word>& words) {
-    if (options_.collective)
+  void fill_operation(std::vector<Word>& words) {
+    if (options_.collective && *options_.collective != CollectiveKind::all_to_all)
       fail_line(line_, words[3].byte,
-                "the blank redop column is alltoall's, a collective that no profile holds");
-    skipped_ = "alltoall_perf (its redop column is blank)";
+                fmt::format("the blank redop column is alltoall's, and the log is said to be of {}",
+                            to_string(*options_.collective)),
+                "leave --collective out");
+    words.insert(words.begin() + 3, {"none", words[3].byte});
+    named_ = "alltoall_perf";
   }
 
   struct Torn {
