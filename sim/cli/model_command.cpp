@@ -59,12 +59,6 @@ std::vector<double> saved_bytes(const Model& model, Precision precision) {
   return saved;
 }
 
-double forward_flops(const Unit& unit) {
-  double sum = 0;
-  for (const Operator& op : unit.operators) sum += op.forward_flops;
-  return sum;
-}
-
 struct Row {
   std::string name;
   std::int64_t parameters = 0, idle = 0;
@@ -78,7 +72,7 @@ std::vector<Row> rows_of(const Model& model, const std::vector<double>& saved) {
   std::string first;
   for (std::size_t i = 0; i < model.units.size(); ++i) {
     const Unit& unit = model.units[i];
-    Row row{unit.name, unit.parameters(), unit.idle_parameters, forward_flops(unit), saved[i]};
+    Row row{unit.name, unit.parameters(), unit.idle_parameters, unit.forward_flops(), saved[i]};
     if (!rows.empty() && rows.back().parameters == row.parameters &&
         rows.back().flops == row.flops && rows.back().saved == row.saved) {
       Row& last = rows.back();
@@ -137,7 +131,7 @@ std::string json_of(const Network& network, Precision precision) {
     json["units"].push_back({{"name", unit.name},
                              {"parameters", unit.parameters()},
                              {"active_parameters", unit.parameters() - unit.idle_parameters},
-                             {"flops_forward", forward_flops(unit)},
+                             {"flops_forward", unit.forward_flops()},
                              {"saved_bytes", saved[i]}});
   }
   json["assumptions"] = network.assumptions;

@@ -13,7 +13,7 @@
 namespace rehearse {
 
 /// PyTorch's optimizers that a scenario can name, with the per-parameter state that each keeps.
-enum class OptimizerKind { sgd, sgd_momentum, adam, adamw, lamb };
+enum class OptimizerKind { sgd, sgd_momentum, adam, adamw, lamb, adamw_8bit, adafactor };
 struct Optimizer {
   OptimizerKind kind = OptimizerKind::sgd;
   /// PyTorch's option of this name: one kernel per step that reads and writes each tensor once.
@@ -28,7 +28,15 @@ struct Optimizer {
   std::optional<Bytes> state_element{};
   /// Bytes of an element of its master weights; 0: it keeps none; nothing: 4 where `of` has them.
   std::optional<Bytes> master_element{};
+  /// States in memory that the driver moves between host and GPU (bitsandbytes' paged optimizers):
+  /// no part of the allocator's.
+  bool paged = false;
+  /// States, master weights and the step itself are the host's (DeepSpeed's offload_optimizer):
+  /// gradients travel there and parameters back.
+  bool offload = false;
 };
+/// The optimizer as it is to parameters of that storage.
+Optimizer on_storage(Optimizer optimizer, StoredAs storage);
 std::string to_string(OptimizerKind kind);
 std::string to_string(const Optimizer& optimizer);  ///< "adamw", "adamw, fused", "adamw, for-loop"
 const std::vector<std::string>& optimizer_names();
@@ -36,13 +44,16 @@ OptimizerKind parse_optimizer(const std::string& name);  ///< throws std::invali
 /// Tensors of a parameter's number of elements that an optimizer keeps from its first step on, and
 /// takes during a step.
 struct OptimizerMemory {
-  int states = 0;           ///< sgd 0, sgd_momentum 1, adam, adamw and lamb 2
-  Bytes state_element;      ///< also of the temporaries
+  int states = 0;           ///< sgd 0, sgd_momentum 1, adam, adamw, adamw_8bit and lamb 2
+  Bytes state_element;      ///< scales of 8-bit ones included
+  Bytes temporary_element;  ///< of the temporaries
+  bool factored = false;    ///< a state per row and one per column, fp32 (adafactor)
   Bytes master_element;     ///< of the master weights; 0: none
   Bytes gradient_element;   ///< of the gradients' copies beside master weights, of all parameters at
                             ///< once; 0: none
   int foreach_temporaries = 0;  ///< of all parameters at once
   int loop_temporaries = 0;     ///< of one parameter after the other
+  bool one_by_one = false;      ///< it has no multi-tensor form
 
   /// Kept per parameter: states and master weights.
   Bytes kept() const { return static_cast<double>(states) * state_element + master_element; }

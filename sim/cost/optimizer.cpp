@@ -59,6 +59,21 @@ constexpr std::array<Pass, 5> kApexLamb = {{
     {2, 0, 1, kTwoLists},   // stage 2: p, update -> p
 }};
 
+// bitsandbytes, csrc/kernels.cu: kOptimizerStatic8bit2StateBlockwise, a launch for each tensor.
+constexpr std::array<Pass, 1> kAdamW8bit = {{{2, 1, 4, 1}}};
+// Adafactor (Shazeer and Stern, ICML 2018) as transformers/optimization.py has it, a kernel for
+// each operation and tensor. u: the update, fp32.
+constexpr std::array<Pass, 8> kAdafactor = {{
+    {0, 3, 0, 1},  // u = g^2 + eps
+    {0, 1, 0, 1},  // means of rows
+    {0, 1, 0, 1},  // and of columns
+    {0, 1, 0, 1},  // their outer product
+    {0, 3, 0, 1},  // u = product * g
+    {0, 1, 0, 1},  // its root mean square
+    {0, 2, 0, 1},  // clipped
+    {2, 1, 0, 1},  // p - u
+}};
+
 /// What an optimizer keeps, and the kernels of one step.
 struct OptimizerTraits {
   const char* name;
@@ -66,12 +81,17 @@ struct OptimizerTraits {
   std::span<const Pass> fused;    ///< PyTorch's `fused=True`
   std::span<const Pass> foreach;  ///< PyTorch's default; empty where there is no such choice
 };
-constexpr std::array<OptimizerTraits, 5> kOptimizers = {
+constexpr std::array<OptimizerTraits, 7> kOptimizers = {
     {{"sgd", 0, kFusedSgd, kForeachSgd},
      {"sgd_momentum", 1, kFusedMomentum, kForeachMomentum},
      {"adam", 2, kFusedAdam, kForeachAdam},
      {"adamw", 2, kFusedAdam, kForeachAdamW},
-     {"lamb", 2, kApexLamb, {}}}};
+     {"lamb", 2, kApexLamb, {}},
+     {"adamw_8bit", 2, kAdamW8bit, {}},
+     {"adafactor", 0, kAdafactor, {}}}};
+
+/// A byte, and an fp32 scale for each block of 256 (bitsandbytes' and torchao's block sizes).
+constexpr Bytes kEightBits{1 + 4.0 / 256};
 
 const OptimizerTraits& traits(OptimizerKind kind) {
   return kOptimizers.at(static_cast<std::size_t>(kind));
@@ -96,7 +116,8 @@ Elements elements_of(const Optimizer& optimizer) {
                .updated = Bytes(0),
                .state = Bytes(0)};
   all.updated = all.master > Bytes(0) ? all.master : all.stored;
-  all.state = optimizer.state_element.value_or(all.updated);
+  const bool eight_bits = optimizer.kind == OptimizerKind::adamw_8bit;
+  all.state = optimizer.state_element.value_or(eight_bits ? kEightBits : all.updated);
   return all;
 }
 
@@ -119,6 +140,12 @@ const std::vector<std::string>& optimizer_names() {
   return kNames;
 }
 
+Optimizer on_storage(Optimizer optimizer, StoredAs storage) {
+  if (storage == StoredAs::fp32) optimizer.of = Precision::fp32;
+  if (storage == StoredAs::bf16) optimizer.of = Precision::bf16_pure;
+  return optimizer;
+}
+
 OptimizerKind parse_optimizer(const std::string& name) {
   for (std::size_t i = 0; i < kOptimizers.size(); ++i) {
     if (kOptimizers[i].name == name) return static_cast<OptimizerKind>(i);
@@ -131,8 +158,18 @@ OptimizerMemory optimizer_memory(const Optimizer& optimizer) {
   const Elements elements = elements_of(optimizer);
   OptimizerMemory memory{.states = traits(optimizer.kind).states,
                          .state_element = elements.state,
+                         .temporary_element = elements.state,
                          .master_element = elements.master,
                          .gradient_element = elements.master};
+  if (optimizer.kind == OptimizerKind::adafactor) {
+    memory.factored = true;
+    memory.temporary_element = Bytes(4);
+    // The gradient and the parameter in fp32 where they are not; g^2 and the update.
+    memory.foreach_temporaries = memory.loop_temporaries =
+        2 + (elements.updated < Bytes(4) ? 2 : 0);
+    memory.one_by_one = true;
+    return memory;
+  }
   const bool is_adam =
       optimizer.kind == OptimizerKind::adam || optimizer.kind == OptimizerKind::adamw;
   if (!is_adam || optimizer.fused) return memory;

@@ -46,13 +46,14 @@ Seconds Roofline::time(const Operator& op, double batch, Direction direction) co
   if (flops == 0 && elements == 0) return Seconds(0);
   if (op.kind == OperatorKind::cast) return cast_time(op, batch * elements);
   if (op.kind == OperatorKind::layout && !converts_layout_) return Seconds(0);
-  if (const auto known = kernel_time(op, batch, direction)) return *known + weight_cast_time(op);
+  const Seconds weights = weight_cast_time(op) + dequantize_time(op);
+  if (const auto known = kernel_time(op, batch, direction)) return *known + weights;
   const Bytes bytes = batch * elements * element(op) + parameter_bytes(op, direction);
   const Seconds arithmetic = Flops(batch * flops) / rate(op.kind);
   const Seconds traffic = op.kind == OperatorKind::matmul
                               ? bytes / operands_
                               : bytes / reached_memory(op, direction == Direction::backward);
-  return shares_.launch + std::max(arithmetic, traffic) + weight_cast_time(op);
+  return shares_.launch + std::max(arithmetic, traffic) + weights;
 }
 
 BytesPerSecond Roofline::reached_memory(const Operator& op, bool backward) const {
@@ -94,9 +95,10 @@ Seconds Roofline::product_time(const Operator& op, double batch, Direction direc
   if (direction == Direction::forward) {
     return kernels_.product({batch * rows, columns, inner}, KernelModel::Role::forward);
   }
-  Seconds time = kernels_.product({columns, inner, batch * rows},
-                                  KernelModel::Role::weight_gradient);
-  if (op.backward_flops > 1.5 * op.forward_flops) {
+  Seconds time{0};
+  if (!op.frozen)
+    time = kernels_.product({columns, inner, batch * rows}, KernelModel::Role::weight_gradient);
+  if (op.frozen ? op.backward_flops > 0 : op.backward_flops > 1.5 * op.forward_flops) {
     time += input_gradient(op, batch);
   }
   return time;
@@ -111,6 +113,7 @@ Seconds Roofline::input_gradient(const Operator& op, double batch) const {
 Seconds Roofline::input_gradient_time(const Operator& op, double batch) const {
   const Seconds both = time(op, batch, Direction::backward);
   if (op.kind != OperatorKind::matmul) return both;
+  if (op.frozen) return both;
   if (op.backward_flops <= 1.5 * op.forward_flops) return Seconds(0);
   const bool fitted = op.product.columns > 0 && !products_stated_ && kernels_.knows_products();
   return fitted ? input_gradient(op, batch) : 0.5 * both;
@@ -132,8 +135,9 @@ Seconds Roofline::convolution_time(const Operator& op, double batch, Direction d
   if (direction == Direction::forward) {
     return kernels_.convolution({batch * rows, columns, inner, groups}, moved);
   }
-  Seconds time = kernels_.convolution({columns, inner, batch * rows, groups}, moved);
-  if (op.backward_flops > 1.5 * op.forward_flops) {
+  Seconds time{0};
+  if (!op.frozen) time = kernels_.convolution({columns, inner, batch * rows, groups}, moved);
+  if (op.frozen ? op.backward_flops > 0 : op.backward_flops > 1.5 * op.forward_flops) {
     const ProductSize input = {batch * rows * stride, inner / window, columns * window / stride,
                                groups};
     time += kernels_.convolution(input, moved);
@@ -158,9 +162,10 @@ Seconds Roofline::moved(Bytes size) const {
 
 Seconds Roofline::optimizer_step(const Model& model, const Optimizer& optimizer) const {
   std::size_t tensors = 0;
-  for (const Unit& unit : model.units) tensors += unit.tensors.size();
+  for (const Unit& unit : model.units)
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i) tensors += unit.trait(i).trained ? 1 : 0;
   const Bytes bytes =
-      static_cast<double>(model.parameters()) * optimizer_bytes_per_parameter(optimizer);
+      static_cast<double>(model.trainable_parameters()) * optimizer_bytes_per_parameter(optimizer);
   return std::max(moved(bytes), optimizer_kernels(optimizer, tensors) * shares_.launch);
 }
 
@@ -193,7 +198,9 @@ Bytes Roofline::element(const Operator& op) const {
 /// the rows in use are read (they are among its elements), but its gradient is dense.
 Bytes Roofline::parameter_bytes(const Operator& op, Direction direction) const {
   const bool forward = direction == Direction::forward;
-  const double copies = op.kind == OperatorKind::embedding ? (forward ? 0 : 1) : (forward ? 1 : 2);
+  const double written = op.frozen ? 0 : 1;
+  const double copies = op.kind == OperatorKind::embedding ? (forward ? 0 : written)
+                                                           : (forward ? 1 : 1 + written);
   const Bytes size = has_cast_weights(op.kind) && is_autocast(precision_)
                          ? activation_element(precision_)
                          : parameter_element(precision_);
@@ -211,9 +218,18 @@ Seconds Roofline::cast_time(double elements) const {
   return elements == 0 ? Seconds(0) : shares_.launch + moved(elements * kCastBytes);
 }
 
+/// Of a quantized weight 16 bits are made for each use: a kernel that reads the one and writes the
+/// other. LLM.int8's products read the bytes themselves, and their inputs are made bytes.
+Seconds Roofline::dequantize_time(const Operator& op) const {
+  if (op.storage < StoredAs::int8) return Seconds(0);
+  const Bytes element = stored_element(op.storage, precision_) + Bytes(2);
+  return shares_.launch + moved(op.parameter_elements * element);
+}
+
 /// Forward casts the weights, backward their gradients; not those that have 16 bits.
 Seconds Roofline::weight_cast_time(const Operator& op) const {
   const bool casts = is_autocast(precision_) && has_cast_weights(op.kind) &&
+                     op.storage == StoredAs::model &&
                      parameter_element(precision_) > Bytes(2);
   return casts ? cast_time(op.parameter_elements) : Seconds(0);
 }

@@ -42,6 +42,7 @@ class Roofline {
   Bytes parameter_bytes(const Operator& op, Direction direction) const;
   Seconds cast_time(const Operator& op, double elements) const;
   Seconds cast_time(double elements) const;
+  Seconds dequantize_time(const Operator& op) const;
   Seconds weight_cast_time(const Operator& op) const;
 
   Precision precision_;

@@ -72,6 +72,8 @@ std::vector<KeySection> strategy_keys() {
         {"buffer_dtype", kTypes, "(fp32)", "MixedPrecision: buffers."},
         {"cpu_offload", "true or false", "false", "Shards and optimizer in host memory."},
         {"gradient_accumulation", "integer >= 1", "1", "Micro-batches of a step."},
+        {"no_sync", "true or false", "false",
+         "All micro-batches but the last keep whole gradients and reduce nothing."},
         {"algorithm", kAlgorithms, "automatic", "Algorithm of the collectives.", "NCCL"},
         {"host_overhead", "time", "-", "Host time of FSDP's hooks per unit and pass.",
          "measured"}}},
@@ -127,6 +129,9 @@ std::vector<KeySection> strategy_keys() {
         {"NAME.foreach", "true or false", "true", "Multi-tensor kernels."},
         {"NAME.state_dtype", "fp32 | bf16 | fp16", "(as model.precision says)",
          "Type of the optimizer's state."},
+        {"NAME.paged", "true or false", "false", "States in memory that the driver moves.",
+         "bitsandbytes"},
+        {"NAME.offload", "none | cpu", "none", "States and the step are the host's.", "DeepSpeed"},
         {"NAME.master_dtype", "fp32 | none", "(as model.precision says)", "Master weights.",
          "DeepSpeed, Megatron-LM"}}}};
 }

@@ -60,7 +60,7 @@ Checkpoint checkpoint_of(const Scenario& scenario) {
   const auto nodes = static_cast<int>(scenario.cluster.node_count());
   Checkpoint checkpoint;
   checkpoint.size = (parameter_element(scenario.precision) + optimizer_memory(scenario.optimizer).kept()) *
-                    static_cast<double>(scenario.model.parameters());
+                    static_cast<double>(scenario.model.trainable_parameters());
   if (std::holds_alternative<Fsdp>(scenario.strategy)) {
     checkpoint.writers = nodes;
     checkpoint.read_by_all = false;

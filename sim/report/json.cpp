@@ -147,11 +147,21 @@ Json intervals(const std::vector<KeyBounds>& all) {
   return json;
 }
 
+Json architecture(const ArchitectureReport& network) {
+  return {{"family", network.family.empty() ? Json() : Json(network.family)},
+          {"layers", network.layers},
+          {"parameters", network.parameters},
+          {"active_parameters", network.active_parameters},
+          {"trainable_parameters", network.trainable_parameters},
+          {"flops_forward", number(network.flops_forward)}};
+}
+
 void add_identity(const Report& report, Json& json) {
   json["schema"] = "rehearse.report/1";
   json["scenario"] = report.scenario;
   json["description"] = report.description;
   json["model"] = report.model;
+  json["architecture"] = architecture(report.architecture);
   json["cluster"] = report.cluster;
   json["strategy"] = report.strategy;
   json["precision"] = report.precision;
@@ -182,6 +192,9 @@ void add_answers(const Report& report, Json& json) {
   json["worker_step_time_s"] = seconds(report.worker_step_time);
   json["worker_step_times_s"] = times(report.worker_step_times);
   json["samples_per_s"] = report.samples_per_s;
+  json["tokens_per_s"] = number(report.tokens_per_s);
+  json["tokens_per_s_per_gpu"] = number(report.tokens_per_s_per_gpu);
+  json["model_tflops_per_gpu"] = number(report.model_tflops_per_gpu);
   json["steady_state"] = steady_state(report.steady);
   json["epoch_time_s"] = seconds(report.epoch_time);
   json["train_time_s"] = seconds(report.train_time);
@@ -189,6 +202,7 @@ void add_answers(const Report& report, Json& json) {
   json["gpu_utilization"] = report.gpu_utilization;
   json["mfu"] = number(report.mfu);
   if (!report.stages.empty()) json["stages"] = stages(report.stages);
+  json["hfu"] = number(report.hfu);
   json["memory"] = memory(report);
   json["staleness"] = staleness(report.staleness);
   json["collectives"] = json_view(report.collectives);

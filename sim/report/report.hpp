@@ -203,10 +203,20 @@ struct StageReport {
 };
 
 /// Everything `rehearse run` answers; each view (terminal, JSON, CSV) shows these same numbers.
+/// What a network is, whatever it runs on.
+struct ArchitectureReport {
+  std::string family;  ///< Hugging Face's model_type, or the built-in network's name; may be empty
+  std::int64_t layers = 0;  ///< blocks of a transformer, else units
+  std::int64_t parameters = 0, active_parameters = 0, trainable_parameters = 0;
+  std::optional<double> flops_forward;  ///< of one sample; nothing where times are given
+};
+ArchitectureReport architecture_of(const Model& model);
+
 struct Report {
   std::string scenario;
   std::string description;
   std::string model, cluster, strategy, precision;
+  ArchitectureReport architecture;
   std::int64_t batch_per_gpu = 0;
   std::int64_t global_batch = 0;  ///< samples per step of all workers
   std::size_t ranks = 0, nodes = 0;
@@ -221,12 +231,19 @@ struct Report {
   /// 5th to 95th percentile of the simulated steps (of workers' own iterations), one by one.
   Interval step_time_spread;
   double samples_per_s = 0;
+  /// Of networks that take tokens; all of a sample's, and per GPU that trains.
+  std::optional<double> tokens_per_s, tokens_per_s_per_gpu;
+  /// Model FLOPs (of the products of forward and backward, all pairs of attention, nothing twice)
+  /// per second and GPU, in 1e12, as Megatron-LM's logs have it; nothing where times are given.
+  std::optional<double> model_tflops_per_gpu;
   std::optional<Seconds> epoch_time, train_time;
   Breakdown breakdown;
   double gpu_utilization = 0;  ///< compute share of the step
   /// Model FLOPs over the GPUs' peak FLOPs (peak_for in cost/peak.hpp: each operator at the peak of
   /// its format), so never above 1; nothing where times are given.
   std::optional<double> mfu;
+  /// The same with the forward passes that checkpointed units repeat (PaLM, appendix B).
+  std::optional<double> hfu;
 
   std::vector<StageReport> stages;  ///< of a layout's pipeline, in order; empty: of none
   std::optional<MemoryReport> memory;

@@ -26,6 +26,7 @@ void add_identity(const Basis& basis, Report& report) {
   report.cluster = scenario.cluster.name;
   report.strategy = strategy_name(scenario.strategy);
   report.precision = to_string(scenario.precision);
+  report.architecture = architecture_of(scenario.model);
   report.batch_per_gpu = scenario.batch_per_gpu;
   report.global_batch = global_batch(scenario, basis.facts.schedule);
   report.ranks = static_cast<std::size_t>(basis.ranks);
@@ -97,13 +98,28 @@ void add_other_jobs(const RunFacts& facts, Report& report) {
   }
 }
 
-/// Model FLOPs per second over the GPUs' peak; nothing where times are given or the model is a
+/// Of one sample what checkpointed units compute once more.
+double repeated_flops(const Scenario& scenario) {
+  double sum = 0;
+  for (std::size_t unit = 0; unit < scenario.checkpointed.size(); ++unit)
+    if (scenario.checkpointed[unit]) sum += scenario.model.units[unit].forward_flops();
+  return sum;
+}
+
+void add_tokens(const Basis& basis, Report& report) {
+  const auto tokens = static_cast<double>(basis.facts.scenario.model.tokens_per_sample);
+  if (tokens == 0) return;
+  report.tokens_per_s = report.samples_per_s * tokens;
+  report.tokens_per_s_per_gpu = *report.tokens_per_s / basis.ranks;
+}
+
+/// FLOPs per second, and over the GPUs' peak; nothing where times are given or the model is a
 /// profile's, for then the FLOPs of its operators are not known.
-std::optional<double> mfu(const Basis& basis, const Report& report) {
+void add_flops(const Basis& basis, Report& report) {
   const Scenario& scenario = basis.facts.scenario;
-  const auto given = [](const Unit& unit) { return unit.forward || unit.backward; };
-  if (std::ranges::any_of(scenario.model.units, given)) return std::nullopt;
-  if (scenario.model.flops_per_sample() == 0) return std::nullopt;
+  if (!report.architecture.flops_forward) return;
+  const double flops = scenario.model.flops_per_sample();
+  report.model_tflops_per_gpu = flops * report.samples_per_s / basis.ranks / 1e12;
   FlopsPerSecond peak;
   for (const RankId rank : basis.workers) {
     const Place& place = basis.facts.schedule.ranks[rank.index()].place;
@@ -111,8 +127,9 @@ std::optional<double> mfu(const Basis& basis, const Report& report) {
                      compute_precision(scenario));
   }
   peak *= basis.ranks / static_cast<double>(basis.workers.size());
-  if (peak <= FlopsPerSecond(0)) return std::nullopt;
-  return scenario.model.flops_per_sample() * report.samples_per_s / peak.value();
+  if (peak <= FlopsPerSecond(0)) return;
+  report.mfu = flops * report.samples_per_s / peak.value();
+  report.hfu = (flops + repeated_flops(scenario)) * report.samples_per_s / peak.value();
 }
 
 /// Money, energy, failures and the start; returns what they rest on.
@@ -169,6 +186,20 @@ Breakdown of_one_step(const Breakdown& parts, Seconds step) {
 
 }  // namespace
 
+ArchitectureReport architecture_of(const Model& model) {
+  ArchitectureReport all{.family = model.family,
+                         .layers = model.layers > 0 ? model.layers
+                                                    : static_cast<std::int64_t>(model.units.size()),
+                         .parameters = model.parameters(),
+                         .active_parameters = model.active_parameters(),
+                         .trainable_parameters = model.trainable_parameters(),
+                         .flops_forward = std::nullopt};
+  const auto given = [](const Unit& unit) { return unit.forward || unit.backward; };
+  if (std::ranges::none_of(model.units, given) && model.forward_flops() > 0)
+    all.flops_forward = model.forward_flops();
+  return all;
+}
+
 Report summarize(const RunFacts& facts) {
   const Basis basis = basis_of(facts);
   Report report;
@@ -181,7 +212,8 @@ Report summarize(const RunFacts& facts) {
   report.breakdown = basis.steady ? of_one_step(anatomy.breakdown, report.step_time)
                                   : anatomy.breakdown;
   report.gpu_utilization = anatomy.breakdown.compute / anatomy.step;
-  report.mfu = mfu(basis, report);
+  add_tokens(basis, report);
+  add_flops(basis, report);
   report.bottleneck = bottleneck_sentence(anatomy, basis.parameter_server);
 
   report.stages = stages_of(facts.schedule, facts.trace, basis.first, basis.last);

@@ -92,6 +92,9 @@ void add_times(const Report& report, Page& page) {
   }
   add_ranged("throughput", number(report.samples_per_s) + " samples/s",
              framed("", range_text(report, "samples_per_s", number), " samples/s"), page);
+  if (report.tokens_per_s)
+    page.field("", fmt::format("{:.0f} tokens/s, {:.0f} per GPU", *report.tokens_per_s,
+                               *report.tokens_per_s_per_gpu));
   add_steady_state(report, page);
   if (report.epoch_time) {
     add_ranged("epoch", format(*report.epoch_time), range("epoch_time_s"), page);
@@ -135,6 +138,12 @@ std::string stacked_bar(const std::array<Part, 3>& parts, Seconds whole, const P
   return text;
 }
 
+/// With the model FLOPs per second and GPU.
+std::string utilization_text(const char* name, double share, const Report& report) {
+  return left(name, 33) + right(percent(share), 9) +
+         fmt::format("   {:.3g} TFLOP/s per GPU", *report.model_tflops_per_gpu);
+}
+
 void add_breakdown(const Report& report, Page& page) {
   const Breakdown& breakdown = report.breakdown;
   const std::array<Part, 3> parts{
@@ -152,8 +161,9 @@ void add_breakdown(const Report& report, Page& page) {
   page.field("", left("  hidden communication", 24) +
                      right(format(breakdown.hidden_communication), 9) +
                      page.ink(Ink::faint, "   while it computes"));
-  if (report.mfu)
-    page.field("", left("  model FLOPs utilization", 33) + right(percent(*report.mfu), 9));
+  if (report.mfu) page.field("", utilization_text("  model FLOPs utilization", *report.mfu, report));
+  if (report.hfu && *report.hfu > *report.mfu)
+    page.field("", left("  with what is recomputed", 33) + right(percent(*report.hfu), 9));
 }
 
 // --- staleness -----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "scenario/adaptation_keys.hpp"
 #include "scenario/sections.hpp"
 
 namespace rehearse {
@@ -41,8 +42,23 @@ AllocatorSettings read_allocator(Map& map) {
   return settings;
 }
 
-/// Units whose names match one of the patterns; each pattern must match some.
-std::vector<bool> matching(const std::vector<Value>& patterns, const Model& model) {
+}  // namespace
+
+void read_memory_section(const Value& value, Scenario& scenario) {
+  Map map = value.as_map();
+  if (const auto device = map.optional("device")) {
+    scenario.device =
+        device->as_choice({"cuda", "cpu"}) == "cpu" ? TapeDevice::cpu : TapeDevice::cuda;
+  }
+  if (const auto section = map.optional("allocator")) {
+    Map allocator = section->as_map();
+    scenario.allocator = read_allocator(allocator);
+    allocator.finish();
+  }
+  map.finish();
+}
+
+std::vector<bool> matching_units(const std::vector<Value>& patterns, const Model& model) {
   std::vector<bool> chosen(model.units.size(), false);
   std::vector<std::string> names;
   for (const Unit& unit : model.units) names.push_back(unit.name);
@@ -62,22 +78,6 @@ std::vector<bool> matching(const std::vector<Value>& patterns, const Model& mode
   return chosen;
 }
 
-}  // namespace
-
-void read_memory_section(const Value& value, Scenario& scenario) {
-  Map map = value.as_map();
-  if (const auto device = map.optional("device")) {
-    scenario.device =
-        device->as_choice({"cuda", "cpu"}) == "cpu" ? TapeDevice::cpu : TapeDevice::cuda;
-  }
-  if (const auto section = map.optional("allocator")) {
-    Map allocator = section->as_map();
-    scenario.allocator = read_allocator(allocator);
-    allocator.finish();
-  }
-  map.finish();
-}
-
 std::vector<bool> read_checkpointing(Map& map, const Model& model) {
   const std::string key = "activation_checkpointing";
   const std::optional<Value> value = map.has(key) ? map.optional(key) : std::nullopt;
@@ -88,7 +88,7 @@ std::vector<bool> read_checkpointing(Map& map, const Model& model) {
   Map policy = value->as_map();
   std::vector<bool> chosen(model.units.size(), false);
   if (policy.has("units")) {
-    chosen = matching(policy.require("units").as_list(), model);
+    chosen = matching_units(policy.require("units").as_list(), model);
   } else {
     const auto count = static_cast<std::int64_t>(model.units.size());
     const auto every = static_cast<std::size_t>(policy.require("every").as_integer(1, count));

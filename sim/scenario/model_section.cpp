@@ -7,6 +7,7 @@
 #include "config/mistakes.hpp"
 #include "config/record_set.hpp"
 #include "model/hugging_face.hpp"
+#include "scenario/adaptation_keys.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/transformer_keys.hpp"
 
@@ -89,10 +90,26 @@ Precision read_precision(Map& map) {
   return parse_precision(map.choice_or("precision", "fp32", precision_names()));
 }
 
-Loss read_loss(Map& map) {
-  const std::string name = map.choice_or("loss", loss_names().front(), loss_names());
+Loss loss_of(const std::string& name) {
   const auto found = std::ranges::find(loss_names(), name);
   return static_cast<Loss>(found - loss_names().begin());
+}
+
+/// `loss: NAME | fused | {chunked: 8, of: cross_entropy_fp32}`.
+void read_loss(Map& map, ModelShape& shape) {
+  constexpr std::int64_t kMostChunks = 1'000'000;
+  std::vector<std::string> names = loss_names();
+  names.emplace_back("fused");
+  if (!map.has("loss") || !map.require("loss").is_map()) {
+    const std::string name = map.choice_or("loss", names.front(), names);
+    shape.loss_parts.fused = name == "fused";
+    if (!shape.loss_parts.fused) shape.loss = loss_of(name);
+    return;
+  }
+  Map parts = map.require("loss").as_map();
+  shape.loss_parts.chunks = parts.require("chunked").as_integer(1, kMostChunks);
+  shape.loss = loss_of(parts.choice_or("of", "cross_entropy", loss_names()));
+  parts.finish();
 }
 
 /// A named network at the asked shape.
@@ -121,8 +138,9 @@ Model read_architecture(const Value& use, Map& map, Scenario& scenario) {
     shape.channels_last = map.bool_or("channels_last", false);
   }
   if (shape.channels_last) return build(name, shape, map.require("channels_last"));
-  if (is_causal_language_model(model) || map.has("loss")) shape.loss = read_loss(map);
-  return shape.loss == Loss::cross_entropy ? model : build(name, shape, map.require("loss"));
+  if (is_causal_language_model(model) || map.has("loss")) read_loss(map, shape);
+  const bool plain = shape.loss == Loss::cross_entropy && !shape.loss_parts.any();
+  return plain ? model : build(name, shape, map.require("loss"));
 }
 
 /// Where more than one of the keys is missing, says so of all; Map::require() says so of one.
@@ -304,7 +322,7 @@ CostChoice read_profiled_model(const Value& value, Map& map, Scenario& scenario,
 /// Of a model that could not be read, what belongs to its shape is not judged.
 void leave_shape(Map& map) {
   for (const char* key : {"classes", "image", "sequence", "flash_attention", "fused_softmax",
-                          "channels_last"})
+                          "channels_last", "frozen", "lora", "quantization", "compile", "loss"})
     map.optional(key);
 }
 
@@ -331,6 +349,13 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
     const bool has_batch = read_part(read_batch);
     read_part([&] { check_batch_of(map, scenario); }, has_model && has_batch);
     scenario.precision = read_precision(map);
+    const auto adapt_model = [&] {
+      scenario.model = read_adaptation(map, std::move(scenario.model), scenario.precision,
+                                       scenario.assumptions);
+    };
+    has_model = has_model && read_part(adapt_model);
+    if (has_model && map.has("compile") && map.bool_or("compile", false))
+      scenario.model = compiled(std::move(scenario.model));
     read_part([&] { choice = read_cost_choice(map, scenario, library); }, has_model);
     if (!has_model) leave_shape(map);
   } else if (const std::optional<Value> profile = map.optional("profile")) {

@@ -179,6 +179,10 @@ Optimizer read_optimizer_section(const Value& value, Precision precision) {
     }
   }
   read_formats(named.options, optimizer);
+  if (optimizer_memory(optimizer).states > 0 && named.options.has("paged"))
+    optimizer.paged = named.options.bool_or("paged", false);
+  if (named.options.has("offload"))
+    optimizer.offload = named.options.require("offload").as_choice({"none", "cpu"}) == "cpu";
   refuse_values(named.options);
   named.options.finish();
   return optimizer;

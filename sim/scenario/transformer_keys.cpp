@@ -102,6 +102,9 @@ void read_functions(Keys& keys, TransformerShape& t) {
     if (t.dropout >= 1) dropout->fail(fmt::format("{:g} would drop all", t.dropout), "a share below 1");
     keys.changed.push_back(fmt::format("dropout {}", t.dropout));
   }
+  keys.flag({"fused_qkv"}, t.fused_qkv);
+  if (const auto name = keys.choice("parallel", {"none", "one_norm", "two_norms"}))
+    t.parallel_norms = *name == "one_norm" ? 1 : *name == "two_norms" ? 2 : 0;
 }
 
 Experts read_experts(const Value& value, const TransformerShape& t) {

@@ -5,6 +5,14 @@
 #include "strategy/strategy.hpp"
 
 namespace rehearse {
+namespace {
+
+Bytes gradient_bytes(const Unit& unit, std::size_t tensor, Bytes element) {
+  if (unit.trait(tensor).storage == StoredAs::fp32) element = Bytes(4);
+  return static_cast<double>(unit.tensors[tensor]) * element;
+}
+
+}  // namespace
 
 std::vector<Bucket> assign_buckets(const Model& model, Bytes element, Bytes first_cap, Bytes cap) {
   return assign_buckets(model, 0, model.units.size(), element, first_cap, cap);
@@ -20,9 +28,10 @@ std::vector<Bucket> assign_buckets(const Model& model, std::size_t first, std::s
     filled = Bytes(0);
   };
   for (std::size_t unit = end; unit-- > first;) {
-    const auto& tensors = model.units[unit].tensors;
-    for (auto tensor = tensors.rbegin(); tensor != tensors.rend(); ++tensor) {
-      filled += static_cast<double>(*tensor) * element;
+    const Unit& one = model.units[unit];
+    for (std::size_t tensor = one.tensors.size(); tensor-- > 0;) {
+      if (!one.trait(tensor).trained) continue;
+      filled += gradient_bytes(one, tensor, element);
       earliest = unit;
       if (filled >= (buckets.empty() ? first_cap : cap)) close();
     }
@@ -35,9 +44,10 @@ std::vector<Bytes> registration_buckets(const Model& model, Bytes element, Bytes
                                         Bytes cap) {
   std::vector<Bytes> buckets(1);
   for (const Unit& unit : model.units) {
-    for (const std::int64_t elements : unit.tensors) {
+    for (std::size_t tensor = 0; tensor < unit.tensors.size(); ++tensor) {
+      if (!unit.trait(tensor).trained) continue;
       if (buckets.back() >= (buckets.size() == 1 ? first_cap : cap)) buckets.emplace_back();
-      buckets.back() += static_cast<double>(elements) * element;
+      buckets.back() += gradient_bytes(unit, tensor, element);
     }
   }
   std::ranges::reverse(buckets);

@@ -28,6 +28,7 @@ class DdpProgram {
   DdpProgram(const Options& options, const std::string& name, const StepCosts& costs)
       : options_(options),
         job_(options.job),
+        node_(group.node),
         plan_(job_.stage ? *job_.stage
                          : StagePlan::alone(job_.model, options.ddp.gradient_accumulation)),
         builder_(name, costs, job_),
@@ -72,6 +73,7 @@ class DdpProgram {
 
   const Options& options_;
   const Job& job_;
+  const Node& node_;
   const StagePlan plan_;
   ProgramBuilder builder_;
   LaneId nccl_;
@@ -82,12 +84,13 @@ class DdpProgram {
   std::vector<TensorId> first_buckets_, bucket_tensors_;
 };
 
-/// DDP tells all ranks rank 0's parameters in flat pieces of 250 MiB (_sync_module_states), and its
+/// One GPU alone is trained without DDP. DDP tells all ranks rank 0's parameters in flat pieces of 250 MiB (_sync_module_states), and its
 /// buckets are cut in the order of registration until the first backward has shown that of
 /// readiness.
 void DdpProgram::add_setup() {
   builder_.hold_parameters();
   builder_.hold_surroundings();
+  if (job_.cluster.gpu_count() == 1) return;
   const std::uint32_t owner = builder_.owner("buckets");
   const Bytes all = parameter_bytes(job_.model, job_.precision);
   if (job_.device == TapeDevice::cuda) {
@@ -110,7 +113,8 @@ void DdpProgram::add_setup() {
 /// With bucket views `.grad` is a tensor of its own only under no_sync(), until the last
 /// micro-batch's gradients are added to it.
 Gradients DdpProgram::gradients(bool first, bool last) const {
-  const bool views = options_.ddp.gradient_as_bucket_view && (last || !job_.set_to_none);
+  const bool views = options_.ddp.gradient_as_bucket_view && (last || !job_.set_to_none) &&
+                     job_.cluster.gpu_count() > 1;
   return first && !views ? Gradients::kept : Gradients::added;
 }
 
@@ -147,7 +151,8 @@ std::vector<After> DdpProgram::add_backward(std::size_t action, std::vector<Afte
     const OpId backward =
         whole ? builder_.backward(unit, gradients(first, last), std::exchange(after, {}))
               : builder_.backward_weight(unit, gradients(first, last), std::exchange(after, {}));
-    if (last && !first && options_.ddp.gradient_as_bucket_view && job_.set_to_none)
+    if (last && !first && options_.ddp.gradient_as_bucket_view && job_.set_to_none &&
+        job_.cluster.gpu_count() > 1)
       for (const TensorId id : builder_.gradients(unit)) builder_.give(backward, id);
     for (; last && next < end && buckets_[next].first_unit == unit; ++next)
       reduced.push_back(reduce(next, backward));
@@ -214,10 +219,11 @@ void DdpProgram::add_optimizer(std::vector<After> reduced) {
   const std::int64_t shards =
       options_.sharded_optimizer ? static_cast<std::int64_t>(job_.replicas()) : 1;
   builder_.finish_gradients({nccl_, element_, 1, options_.ddp.algorithm}, reduced);
-  const OpId step = builder_.optimizer(builder_.costs().optimizer / static_cast<double>(shards),
-                                       std::move(reduced));
+  const OpId step =
+      builder_.optimizer(builder_.optimizer_time(shards, node_), std::move(reduced));
   builder_.update(step, builder_.trained(shards));
-  const bool views = options_.ddp.gradient_as_bucket_view;
+  const bool views =
+      options_.ddp.gradient_as_bucket_view && job_.cluster.gpu_count() > 1;
   if (!views) builder_.give_gradients(step);
   rebuild_buckets(step);
   if (!options_.sharded_optimizer) return;
@@ -236,6 +242,7 @@ void DdpProgram::add_optimizer(std::vector<After> reduced) {
 
 /// Before the second forward (Reducer::rebuild_buckets).
 void DdpProgram::rebuild_buckets(OpId step) {
+  if (job_.cluster.gpu_count() == 1) return;
   for (const TensorId id : first_buckets_)
     builder_.note(step, {id, TensorEvent::Action::give, true});
   for (const TensorId id : bucket_tensors_)

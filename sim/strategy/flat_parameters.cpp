@@ -23,20 +23,45 @@ bool complete(const Fsdp& options, std::int64_t elements) {
   return false;
 }
 
+void add_unit(const Unit& unit, Precision precision, FlatParameter& run) {
+  for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
+    const ParameterTrait trait = unit.trait(i);
+    if (trait.trained) run.trained += unit.tensors[i];
+    if (trait.trained && trait.storage != StoredAs::model) run.storage = trait.storage;
+    if (trait.trained || trait.storage == StoredAs::model) {
+      run.elements += unit.tensors[i];
+    } else {
+      run.others += stored_bytes(unit, i, precision);
+    }
+  }
+}
+
 }  // namespace
 
-std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, std::int64_t shards) {
+std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precision precision,
+                                std::int64_t shards) {
   std::vector<FlatParameter> runs;
+  std::int64_t held = 0;
   for (std::size_t unit = 0; unit < model.units.size(); ++unit) {
     const std::int64_t elements = model.units[unit].parameters();
     const bool begins = std::ranges::count(model.chunks, unit, &Chunk::first) > 0;
-    if (runs.empty() || begins || (elements > 0 && complete(options, runs.back().elements)))
-      runs.push_back({unit, unit, 0});
+    if (runs.empty() || begins || (elements > 0 && complete(options, held))) {
+      runs.push_back({unit, unit});
+      held = 0;
+    }
+    held += elements;
     runs.back().last = unit;
-    runs.back().elements += elements;
+    add_unit(model.units[unit], precision, runs.back());
   }
-  for (FlatParameter& run : runs) run.elements = padded(run.elements, shards);
-  if (runs.size() == 1 && runs.front().elements == 0) runs.clear();
+  for (FlatParameter& run : runs) {
+    run.elements = padded(run.elements, shards);
+    run.trained = padded(run.trained, shards);
+    // Tensors of several types are never flat.
+    const bool flat = run.storage == StoredAs::model && run.others == Bytes(0);
+    const bool all = flat && run.trained > 0 && options.flat_gradients && !options.per_parameter;
+    run.graded = all ? run.elements : run.trained;
+  }
+  if (runs.size() == 1 && runs.front().elements == 0 && runs.front().others == Bytes(0)) runs.clear();
   return runs;
 }
 

@@ -83,9 +83,11 @@ StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
       continue;
     }
     const Bytes share = converted(elements / static_cast<double>(shards), stored, gathered);
+    const auto trained = static_cast<double>(run.trained);
     costs.units[run.first].forward += costs.copy_time(share);
-    costs.units[run.first].backward += costs.copy_time(
-        share + 2 * FsdpMemory::whole(run, gathered) + converted(elements, gathered, reduced));
+    costs.units[run.first].backward +=
+        costs.copy_time(share + 2 * FsdpMemory::gradients(run, gathered) +
+                        converted(trained, gathered, reduced));
   }
   return costs;
 }
@@ -99,7 +101,7 @@ class FsdpProgram {
         node_(group.node),
         shards_(static_cast<double>(shards)),
         plan_(job.stage ? *job.stage : StagePlan::alone(job.model, options.gradient_accumulation)),
-        runs_(wrap(job.model, options, shards)),
+        runs_(wrap(job.model, options, job.precision, shards)),
         costs_(with_overhead(costs, runs_, options, job, shards)),
         builder_(name, costs_, job, computes_in(options, job.precision)),
         runner_(builder_, plan_),
@@ -249,6 +251,7 @@ class FsdpProgram {
     if (runs_.empty())
       for (std::size_t unit = job_.model.units.size(); unit-- > 0;)
         builder_.backward(unit, Gradients::collected, first_after({}));
+    if (options_.no_sync) memory_.begin_micro_batch(true);  // no `.grad` before the only reduction
     for (std::size_t j = runs_.size(); j-- > 0;) {
       const bool prefetched =
           options_.backward_prefetch != Fsdp::Prefetch::none && j + 1 < runs_.size();
@@ -278,7 +281,11 @@ class FsdpProgram {
     if (builder_.host_computes() && reducing_)
       builder_.block_host("reduce_scatter", {{*reducing_}});
     const std::string& name = job_.model.units[runs_[j].first].name;
-    const Bytes size = whole(j, memory_.reduced_element());
+    const Bytes size = FsdpMemory::gradients(runs_[j], memory_.reduced_element());
+    if (size == Bytes(0)) return;  // frozen
+    const bool last_micro = micro + 1 == options_.gradient_accumulation;
+    if (options_.no_sync && !last_micro) return memory_.keep_whole(j, backward, micro == 0);
+    if (options_.no_sync && micro > 0) memory_.add_whole(j, backward);
     OpId last = builder_.collective(
         nccl_, name,
         {.kind = CollectiveKind::reduce_scatter, .size = size, .algorithm = options_.algorithm},
@@ -302,8 +309,9 @@ class FsdpProgram {
 
   // On the host the optimizer's traffic goes through the GPU's share of its node's memory.
   Seconds optimizer_time() const {
+    if (!options_.cpu_offload)
+      return builder_.optimizer_time(static_cast<std::int64_t>(shards_), node_);
     const Seconds share = builder_.costs().optimizer / shards_;
-    if (!options_.cpu_offload) return share;
     return share * (node_.gpu.memory_bandwidth / node_.pcie.host_bandwidth * node_.gpus);
   }
 

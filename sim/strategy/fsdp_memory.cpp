@@ -33,6 +33,9 @@ FsdpMemory::RunTensors FsdpMemory::make_tensors(std::size_t run) {
   const auto share = [&](Bytes element) {
     return whole(flat, element) / static_cast<double>(shards_);
   };
+  const auto gradient = [&](Bytes element) {
+    return gradients(flat, element) / static_cast<double>(shards_);
+  };
   const auto make = [&](MemoryKind kind, Bytes size, std::uint32_t stream) {
     return builder_.tensor(kind, size, owner, stream);
   };
@@ -53,16 +56,18 @@ FsdpMemory::RunTensors FsdpMemory::make_tensors(std::size_t run) {
   // FSDP2 copies the gradients of its parameters into what is reduced, in its type.
   const bool flattens = !options_.per_parameter;
   all.flat = make(MemoryKind::gradients,
-                  whole(flat, flattens ? gathered_element_ : reduced_element_), 0);
+                  gradients(flat, flattens ? gathered_element_ : reduced_element_), 0);
+  all.whole = make(MemoryKind::gradients,
+                   options_.no_sync ? gradients(flat, gathered_element_) : Bytes(0), 0);
   all.cast = make(MemoryKind::gradients,
-                  casts_back && flattens ? whole(flat, reduced_element_) : Bytes(0),
+                  casts_back && flattens ? gradients(flat, reduced_element_) : Bytes(0),
                   kPostBackward);
   // A CPU exchanges the parts and sums them itself.
   all.received =
       make(MemoryKind::gradients,
-           on_gpu() ? share(reduced_element_) : whole(flat, reduced_element_), kPostBackward);
-  all.gradient = make(MemoryKind::gradients, share(stored_element_), kPostBackward);
-  all.added = make(MemoryKind::gradients, share(stored_element_), kPostBackward);
+           on_gpu() ? gradient(reduced_element_) : gradients(flat, reduced_element_), kPostBackward);
+  all.gradient = make(MemoryKind::gradients, gradient(stored_element_), kPostBackward);
+  all.added = make(MemoryKind::gradients, gradient(stored_element_), kPostBackward);
   return all;
 }
 
@@ -157,6 +162,14 @@ void FsdpMemory::reduce(std::size_t run, OpId op) {
   builder_.give(op, all.cast);
 }
 
+void FsdpMemory::keep_whole(std::size_t run, OpId op, bool first) {
+  const RunTensors& all = tensors_[run];
+  builder_.give(op, all.flat);
+  if (first) builder_.take(op, all.whole);
+}
+
+void FsdpMemory::add_whole(std::size_t run, OpId op) { builder_.give(op, tensors_[run].whole); }
+
 void FsdpMemory::copy_out(std::size_t run, OpId op) {
   if (on_gpu()) builder_.give(op, tensors_[run].received);
 }
@@ -186,7 +199,8 @@ void FsdpMemory::update(OpId op) {
   for (std::size_t run = 0; run < runs_.size(); ++run) {
     const RunTensors& all = tensors_[run];
     finish(op, {all.gathered_forward, all.gathered_backward, all.flat});
-    shares.push_back({runs_[run].elements / shards_, all.owner});
+    if (runs_[run].trained > 0)
+      shares.push_back({runs_[run].trained / shards_, all.owner, runs_[run].storage});
   }
   if (options_.cpu_offload && on_gpu()) return;
   builder_.update(op, shares, kSubGroup);

@@ -19,7 +19,11 @@ class FsdpMemory {
 
   /// Bytes of a run's elements, and of a rank's share as it is stored.
   static Bytes whole(const FlatParameter& run, Bytes element) {
-    return static_cast<double>(run.elements) * element;
+    return static_cast<double>(run.elements) * element + run.others;
+  }
+  static Bytes gradients(const FlatParameter& run, Bytes element) {
+    if (run.storage == StoredAs::fp32) element = Bytes(4);
+    return static_cast<double>(run.graded) * element;
   }
   Bytes stored(std::size_t run) const;
   Bytes gathered_element() const { return gathered_element_; }
@@ -41,6 +45,10 @@ class FsdpMemory {
   /// as by free().
   std::vector<TensorId> collect(std::size_t run, OpId op);
   void reduce(std::size_t run, OpId op);
+  /// Under no_sync(): the whole gradients stay, or are added to those that did.
+  void keep_whole(std::size_t run, OpId op, bool first);
+  /// The last micro-batch's are added to them, and go where reduce() takes them from.
+  void add_whole(std::size_t run, OpId op);
   /// The reduced share was copied to the host.
   void copy_out(std::size_t run, OpId op);
   /// A CPU's last reduction of a backward pass is over with this operation.
@@ -58,6 +66,7 @@ class FsdpMemory {
     TensorId output;                 ///< FSDP2: what is gathered, before it is copied out
     TensorId gathered_forward, gathered_backward;
     TensorId held;                  ///< the one of them that is whole now
+    TensorId whole;                 ///< gradients of earlier micro-batches, under no_sync()
     TensorId flat, cast, received;  ///< gradients: whole, as sent, as received
     TensorId gradient, added;       ///< the share's `.grad`, and what is added to it
   };

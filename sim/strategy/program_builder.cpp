@@ -254,6 +254,16 @@ std::optional<OpId> ProgramBuilder::copy(const std::string& what, Bytes moved,
   return last();
 }
 
+Seconds ProgramBuilder::optimizer_time(std::int64_t shards, const Node& node) const {
+  const Seconds share = costs_.optimizer / static_cast<double>(shards);
+  if (!job_.optimizer.offload) return share;
+  const Bytes moved =
+      2.0 * parameter_bytes(job_.model, job_.precision) / static_cast<double>(shards);
+  const Seconds on_host =
+      share * (node.gpu.memory_bandwidth / node.pcie.host_bandwidth * node.gpus);
+  return on_host + moved / node.pcie.bandwidth;
+}
+
 OpId ProgramBuilder::collective(LaneId lane, std::string what, Collective collective,
                                 std::vector<After> after) {
   if (last_on_host_) after.push_back({*last_on_host_});  // the host issues it no earlier
@@ -277,11 +287,16 @@ void ProgramBuilder::block_host(std::string what, std::vector<After> after) {
 }
 
 Bytes parameter_bytes(const Unit& unit, Precision precision) {
-  return static_cast<double>(unit.parameters()) * parameter_element(precision);
+  Bytes sum;
+  for (std::size_t i = 0; i < unit.tensors.size(); ++i)
+    if (unit.trait(i).trained) sum += stored_bytes(unit, i, precision);
+  return sum;
 }
 
 Bytes parameter_bytes(const Model& model, Precision precision) {
-  return static_cast<double>(model.parameters()) * parameter_element(precision);
+  Bytes sum;
+  for (const Unit& unit : model.units) sum += parameter_bytes(unit, precision);
+  return sum;
 }
 
 Group make_group(std::string name, std::vector<RankId> members, const Schedule& schedule) {

@@ -21,6 +21,7 @@ enum class Gradients {
 struct Trained {
   std::int64_t elements = 0;
   std::uint32_t owner = 0;
+  StoredAs storage = StoredAs::model;
 };
 
 /// Writes a program operation by operation, in the order in which the host issues them, with the
@@ -76,6 +77,9 @@ class ProgramBuilder {
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
   };
   void finish_gradients(const LeftToReduce& how, std::vector<After>& reduced);
+  /// What a step on a share of the parameters takes, here or on the node's CPUs: there at the rate
+  /// of their memory, after gradients have come and before parameters go.
+  Seconds optimizer_time(std::int64_t shards, const Node& node) const;
   /// A strategy's copy of gradients on the compute lane, which reads and writes `moved` in all;
   /// nothing where such copies cost nothing (StepCosts::copy_time).
   std::optional<OpId> copy(const std::string& what, Bytes moved, std::vector<After> after);
@@ -200,7 +204,7 @@ class ProgramBuilder {
   std::vector<TensorEvent> update_;  ///< what a local_update() does in every iteration
 };
 
-/// Bytes of a unit's parameters.
+/// Bytes of a unit's trained parameters.
 Bytes parameter_bytes(const Unit& unit, Precision precision);
 Bytes parameter_bytes(const Model& model, Precision precision);
 

@@ -1,6 +1,7 @@
 // The tensors of a program beside the model's tape: what every strategy holds, and what an
 // optimizer takes.
 #include <algorithm>
+#include <cmath>
 
 #include "strategy/program_builder.hpp"
 
@@ -38,6 +39,11 @@ Bytes cublas_workspace(const Cluster& cluster) {
   return Bytes(1024.0 * (hopper ? 8 * 4096 : 2 * 4096 + 8 * 16));
 }
 
+/// Rows and columns of a matrix that is square.
+std::int64_t factors(std::int64_t elements) {
+  return static_cast<std::int64_t>(2 * std::sqrt(static_cast<double>(elements)));
+}
+
 }  // namespace
 
 TensorId ProgramBuilder::tensor(MemoryKind kind, Bytes size, std::uint32_t owner,
@@ -73,9 +79,9 @@ void ProgramBuilder::give_gradients(OpId op) {
 
 void ProgramBuilder::hold_parameters() {
   for (std::uint32_t unit = 0; unit < job_.model.units.size(); ++unit)
-    for (const std::int64_t elements : job_.model.units[unit].tensors)
-      hold(tensor(MemoryKind::parameters,
-                  static_cast<double>(elements) * parameter_element(job_.precision), unit));
+    for (std::size_t i = 0; i < job_.model.units[unit].tensors.size(); ++i)
+      hold(tensor(MemoryKind::parameters, stored_bytes(job_.model.units[unit], i, job_.precision),
+                  unit));
 }
 
 void ProgramBuilder::hold_surroundings(Bytes buffer_element) {
@@ -83,6 +89,9 @@ void ProgramBuilder::hold_surroundings(Bytes buffer_element) {
   for (std::uint32_t unit = 0; unit < model.units.size(); ++unit) {
     const auto elements = static_cast<double>(model.units[unit].buffer_elements);
     if (elements > 0) hold(tensor(MemoryKind::parameters, elements * buffer_element, unit));
+    const auto copies = static_cast<double>(model.units[unit].kept_copies);
+    if (copies > 0)
+      hold(tensor(MemoryKind::parameters, copies * parameter_element(job_.precision), unit));
   }
   const bool multiplies = model.has_operator(OperatorKind::matmul);
   if (job_.device == TapeDevice::cuda && multiplies)
@@ -93,9 +102,12 @@ void ProgramBuilder::hold_surroundings(Bytes buffer_element) {
 
 std::vector<Trained> ProgramBuilder::trained(std::int64_t shards) const {
   std::vector<Trained> all;
-  for (std::uint32_t unit = 0; unit < job_.model.units.size(); ++unit)
-    for (const std::int64_t elements : job_.model.units[unit].tensors)
-      all.push_back({(elements + shards - 1) / shards, unit});
+  for (std::uint32_t number = 0; number < job_.model.units.size(); ++number) {
+    const Unit& unit = job_.model.units[number];
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i)
+      if (unit.trait(i).trained)
+        all.push_back({(unit.tensors[i] + shards - 1) / shards, number, unit.trait(i).storage});
+  }
   return all;
 }
 
@@ -112,7 +124,10 @@ OpId ProgramBuilder::local_update() {
 }
 
 void ProgramBuilder::update(OpId op, const std::vector<Trained>& tensors, std::int64_t at_once) {
-  const OptimizerMemory memory = optimizer_memory(job_.optimizer);
+  const auto memory_of = [&](const Trained& one) {
+    return optimizer_memory(on_storage(job_.optimizer, one.storage));
+  };
+  if (job_.optimizer.offload) return;
   const bool foreach = job_.optimizer.foreach && job_.device == TapeDevice::cuda;
   const auto of = [&](MemoryKind kind, const Trained& one, Bytes element) {
     return tensor(kind, element * static_cast<double>(one.elements), one.owner);
@@ -121,7 +136,10 @@ void ProgramBuilder::update(OpId op, const std::vector<Trained>& tensors, std::i
     note(op, {of(MemoryKind::optimizer_state, one, element), TensorEvent::Action::take, true});
   };
   for (const Trained& one : tensors) {
+    const OptimizerMemory memory = memory_of(one);
     if (memory.master_element > Bytes(0)) keep(one, memory.master_element);
+    if (memory.factored) keep({.elements = factors(one.elements), .owner = one.owner}, Bytes(4));
+    if (job_.optimizer.paged) continue;
     for (int i = 0; i < memory.states; ++i) keep(one, memory.state_element);
   }
   std::vector<TensorId> temporaries;
@@ -132,6 +150,7 @@ void ProgramBuilder::update(OpId op, const std::vector<Trained>& tensors, std::i
   };
   std::int64_t waiting = 0;
   for (const Trained& one : tensors) {
+    const OptimizerMemory memory = memory_of(one);
     if (memory.gradient_element > Bytes(0)) {
       if (at_once > 0 && waiting > 0 && waiting + one.elements > at_once) {
         use();
@@ -142,8 +161,8 @@ void ProgramBuilder::update(OpId op, const std::vector<Trained>& tensors, std::i
     }
     const int count = foreach ? memory.foreach_temporaries : memory.loop_temporaries;
     for (int i = 0; i < count; ++i)
-      temporaries.push_back(of(MemoryKind::workspace, one, memory.state_element));
-    if (!foreach && memory.gradient_element == Bytes(0)) use();
+      temporaries.push_back(of(MemoryKind::workspace, one, memory.temporary_element));
+    if ((!foreach || memory.one_by_one) && memory.gradient_element == Bytes(0)) use();
   }
   use();
 }

@@ -103,6 +103,7 @@ Fsdp read_fsdp_options(Map& map, Fsdp::Sharding sharding) {
   fsdp.cpu_offload = map.bool_or("cpu_offload", fsdp.cpu_offload);
   fsdp.gradient_accumulation =
       read_count(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
+  if (map.has("no_sync")) fsdp.no_sync = map.bool_or("no_sync", false);
   fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
   if (const auto overhead = map.optional("host_overhead"))
     fsdp.host_overhead = overhead->as_seconds();
@@ -149,8 +150,10 @@ Strategy read_zero(Map& map) {
         .fail("a ZeRO stage decides the sharding itself",
               "remove it, or write fsdp instead of zero");
   }
-  return read_fsdp_options(map,
-                           stage == 2 ? Fsdp::Sharding::shard_grad_op : Fsdp::Sharding::full_shard);
+  Fsdp fsdp = read_fsdp_options(
+      map, stage == 2 ? Fsdp::Sharding::shard_grad_op : Fsdp::Sharding::full_shard);
+  fsdp.flat_gradients = false;
+  return fsdp;
 }
 
 /// `staleness: N | unbounded`; nothing for unbounded.

@@ -54,6 +54,11 @@ struct Fsdp {
   std::optional<Precision> param_dtype{}, reduce_dtype{}, buffer_dtype{};
   bool cpu_offload = false;  ///< sharded parameters and optimizer in host memory
   int gradient_accumulation = 1;
+  /// All micro-batches but the last run under no_sync(): they reduce nothing and keep whole
+  /// gradients.
+  bool no_sync = false;
+  /// One flat tensor's gradients hold frozen elements, too; false: DeepSpeed's, of what is trained.
+  bool flat_gradients = true;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
   /// torch.distributed.fsdp.fully_shard, FSDP2: each parameter keeps a tensor of its own. What is
   /// gathered is copied out into them before it is used, and their gradients are copied into what

@@ -86,7 +86,8 @@ const TransformerShape* built_in_shape(const std::string& name) {
 }
 
 static void check_loss(const Model& model, const ModelShape& shape) {
-  require(shape.loss == Loss::cross_entropy || is_causal_language_model(model),
+  const bool plain = shape.loss == Loss::cross_entropy && !shape.loss_parts.any();
+  require(plain || is_causal_language_model(model),
           fmt::format("{} is no causal language model: its loss shifts no logits", model.name));
 }
 
@@ -187,6 +188,9 @@ std::string variant_of(const ModelShape& shape) {
   if (!shape.flash_attention) options.emplace_back("no flash attention");
   if (shape.fused_softmax) options.emplace_back("fused softmax");
   if (shape.loss != Loss::cross_entropy) options.push_back("loss " + to_string(shape.loss));
+  if (shape.loss_parts.fused) options.emplace_back("fused loss");
+  if (shape.loss_parts.chunks > 0)
+    options.push_back(fmt::format("loss in {} chunks", shape.loss_parts.chunks));
   return fmt::format("{}", fmt::join(options, ", "));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace rehearse {
@@ -92,6 +93,27 @@ enum class Loss : std::uint8_t {
   huggingface
 };
 
+/// How logits and their loss are made, piece by piece.
+struct LossParts {
+  std::int64_t chunks = 0;  ///< as many products and losses; 0: one
+  bool fused = false;       ///< each chunk's gradients are made in forward, and no logits kept
+
+  bool any() const { return chunks > 0 || fused; }
+};
+
+/// LoRA's two matrices beside one of a linear layer's outputs: A is the tensor `parameter`, and B
+/// the one after it.
+struct Adapter {
+  std::uint32_t side = 0;  ///< which of the outputs side by side
+  std::int64_t rank = 0;
+  std::uint32_t unit = 0, parameter = 0;
+  bool dropout = false;
+  std::int64_t up = 0;  ///< elements of B
+  /// Outputs that it adds to, of a fused product where it leaves some out: they are copied into
+  /// zeros of the whole width (litgpt's LoRAQKVLinear); 0: all of them.
+  std::int64_t padded = 0;
+};
+
 /// What a layer calls of PyTorch's operators, for its memory tape.
 enum class LayerKind : std::uint8_t {
   linear,
@@ -145,6 +167,8 @@ struct Layer {
   /// Its parameter tensors: the first one's index into Unit::tensors, of the unit that owns it.
   std::uint32_t unit = 0, parameter = 0;
   std::vector<std::int64_t> channels = {};  ///< linear: outputs side by side
+  std::vector<std::string> names = {};      ///< linear: of these outputs ("q", "k", "v"), or none
+  std::vector<Adapter> adapters = {};       ///< linear
   bool bias = false;                        ///< linear, layer_norm
   /// linear: its weight is the first unit's first tensor, and `parameter` its bias.
   bool tied = false;
@@ -158,6 +182,7 @@ struct Layer {
   Latent latent = {};
   ExpertGroup experts = {};
   Loss loss = Loss::cross_entropy;
+  LossParts loss_parts = {};  ///< of the logits' linear layer
 };
 
 }  // namespace rehearse

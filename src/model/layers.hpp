@@ -61,6 +61,10 @@ class Layers {
   /// channels.
   void linear(const std::vector<std::int64_t>& channels, bool bias = true,
               Split split = Split::none);
+  /// What adapters call the outputs of the linear layer that was made last.
+  void name_outputs(const std::vector<std::string>& names) { last().layers.back().names = names; }
+  /// Of the linear layer that was made last.
+  void set_loss_parts(const LossParts& parts) { last().layers.back().loss_parts = parts; }
   /// A product with a weight that the first unit owns, its first tensor; `bias`: the tensor of this
   /// unit that `parameter` has registered for it.
   void tied_linear(std::int64_t channels, std::optional<std::uint32_t> bias = std::nullopt);

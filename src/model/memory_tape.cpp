@@ -38,7 +38,7 @@ MemoryTape memory_tape(const Model& model, const TapeOptions& options) {
     tape.chunks.resize(model.chunks.size());
     return tape;
   }
-  tape::Recorder recorder(options, model.units.size());
+  tape::Recorder recorder(options, model);
   tape::Player(model, recorder).play();
   return recorder.take_tape();
 }

@@ -90,6 +90,43 @@ std::int64_t Unit::parameters() const {
   return std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0});
 }
 
+std::int64_t Unit::trainable_parameters() const {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (trait(i).trained) sum += tensors[i];
+  return sum;
+}
+
+Bytes stored_element(StoredAs storage, Precision precision) {
+  constexpr double kRow = 4096, kBlock = 64, kBlocks = 256;
+  switch (storage) {
+    case StoredAs::model:
+      return parameter_element(precision);
+    case StoredAs::fp32:
+      return Bytes(4);
+    case StoredAs::bf16:
+      return Bytes(2);
+    case StoredAs::int8:
+      return Bytes(1 + 4 / kRow);
+    case StoredAs::nf4:
+      return Bytes(0.5 + 4 / kBlock);
+    case StoredAs::nf4_double:
+      return Bytes(0.5 + (1 + 4 / kBlocks) / kBlock);
+  }
+  return Bytes(0);
+}
+
+Bytes stored_bytes(const Unit& unit, std::size_t tensor, Precision precision) {
+  return static_cast<double>(unit.tensors[tensor]) *
+         stored_element(unit.trait(tensor).storage, precision);
+}
+
+std::int64_t Model::trainable_parameters() const {
+  std::int64_t sum = 0;
+  for (const Unit& unit : units) sum += unit.trainable_parameters();
+  return sum;
+}
+
 std::int64_t Model::parameters() const {
   std::int64_t sum = 0;
   for (const Unit& unit : units) sum += unit.parameters();
@@ -102,11 +139,15 @@ std::int64_t Model::active_parameters() const {
   return sum;
 }
 
+double Unit::forward_flops() const {
+  double sum = 0;
+  for (const Operator& op : operators) sum += op.forward_flops;
+  return sum;
+}
+
 double Model::forward_flops() const {
   double sum = 0;
-  for (const Unit& unit : units) {
-    for (const Operator& op : unit.operators) sum += op.forward_flops;
-  }
+  for (const Unit& unit : units) sum += unit.forward_flops();
   return sum;
 }
 

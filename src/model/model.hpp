@@ -50,6 +50,26 @@ bool has_master_weights(Precision precision);
 /// What the units compute in: master weights are the optimizer's affair alone.
 Precision computed_in(Precision precision);
 
+/// What becomes of a parameter tensor in training, and how it is kept.
+enum class StoredAs : std::uint8_t {
+  model,  ///< as the precision says
+  fp32,
+  bf16,
+  int8,  ///< a byte, and an fp32 scale per row (LLM.int8, Dettmers et al. 2022)
+  nf4,   ///< QLoRA's (Dettmers et al. 2023): 4 bits, and an fp32 scale per 64
+  nf4_double,  ///< the same with scales in 8 bits, and an fp32 scale per 256 of these
+};
+struct ParameterTrait {
+  bool trained = true;
+  StoredAs storage = StoredAs::model;
+  bool keeps_input = false;  ///< of a quantized weight: its product saves the input all the same
+
+  bool quantized() const { return storage >= StoredAs::int8; }
+  bool operator==(const ParameterTrait&) const = default;
+};
+/// Bytes of one element, scales of 64 elements and of rows of 4,096 included.
+Bytes stored_element(StoredAs storage, Precision precision);
+
 /// What a kernel mostly does; it decides which peak rate bounds it. A `cast` is a conversion
 /// between 16 and 32 bits that only autocast inserts, and a `layout` one between NCHW and NHWC that
 /// cuDNN inserts around a convolution on tensor cores: elsewhere they do not exist.
@@ -101,6 +121,8 @@ struct Operator {
   ProductShape product = {};  ///< of matmul, convolution and attention that is not fused
   Attention heads = {.heads = 0};  ///< of fused attention; no heads: not known
   double tokens = 0;               ///< of fused attention
+  bool frozen = false;             ///< its parameters get no gradient
+  StoredAs storage = StoredAs::model;  ///< of a product's weight; each use dequantizes it
 };
 
 /// A group of layers that is timed, sharded and bucketed together.
@@ -108,11 +130,15 @@ struct Unit {
   std::string name;
   /// Elements of each parameter tensor, in registration order (module.parameters()).
   std::vector<std::int64_t> tensors;
+  /// By `tensors`; empty: all are trained, and kept as the precision says.
+  std::vector<ParameterTrait> traits = {};
   std::vector<Operator> operators;
   /// What its eager modules call, in order (of a computed unit).
   std::vector<Layer> layers = {};
   /// Elements of buffers that are no parameters (batch-norm running statistics), fp32.
   std::int64_t buffer_elements = 0;
+  /// Elements that lie idle beside a trained copy (PEFT's modules_to_save).
+  std::int64_t kept_copies = 0;
   /// Of its parameters, those of the experts that a token does not pass.
   std::int64_t idle_parameters = 0;
 
@@ -129,6 +155,11 @@ struct Unit {
   std::vector<ParameterShare> shares = {};
 
   std::int64_t parameters() const;
+  ParameterTrait trait(std::size_t tensor) const {
+    return traits.empty() ? ParameterTrait{} : traits[tensor];
+  }
+  std::int64_t trainable_parameters() const;
+  double forward_flops() const;  ///< of one sample
 };
 
 /// Units that run by themselves, from an input to an output of their own, as a part of a pipeline
@@ -139,6 +170,8 @@ struct Chunk {
   bool has_loss = true;            ///< else its output goes to another
   bool operator==(const Chunk&) const = default;
 };
+/// Bytes of one of its parameter tensors.
+Bytes stored_bytes(const Unit& unit, std::size_t tensor, Precision precision);
 
 /// A network as a chain of units in forward order.
 struct Model {
@@ -162,6 +195,7 @@ struct Model {
   /// Hugging Face's model_type, or the built-in network's name; empty: given unit by unit.
   std::string family{};
   std::int64_t layers = 0;  ///< blocks of a transformer; 0 for other networks
+  bool compiled = false;    ///< torch.compile: pointwise kernels are fused
   /// Given instead of computed: the whole optimizer step over all parameters.
   std::optional<Seconds> optimizer_time = std::nullopt;
 
@@ -169,6 +203,7 @@ struct Model {
   /// Those that one token's forward pass multiplies or looks up: without the experts that it does
   /// not pass.
   std::int64_t active_parameters() const;
+  std::int64_t trainable_parameters() const;
   /// True if a unit has an operator of this kind.
   bool has_operator(OperatorKind kind) const;
   /// Forward FLOPs of one sample.
@@ -188,6 +223,7 @@ struct ModelShape {
   bool fused_softmax = false;  ///< without flash attention: Attention::fused_softmax
   /// Other than cross_entropy for causal language models alone.
   Loss loss = Loss::cross_entropy;
+  LossParts loss_parts = {};
   /// Images in torch.channels_last; false is PyTorch's default, torch.contiguous_format.
   bool channels_last = false;
 };

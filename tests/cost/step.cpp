@@ -3,6 +3,7 @@
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
+#include <set>
 #include <cmath>
 #include <stdexcept>
 
@@ -148,9 +149,24 @@ BOOST_AUTO_TEST_CASE(states_of_another_type_move_their_own_bytes) {
                  .value() == 3 * 4 + 4 * 2);
 }
 
-BOOST_AUTO_TEST_CASE(only_lamb_has_no_fused_option) {
+BOOST_AUTO_TEST_CASE(optimizers_of_few_bytes_keep_a_byte_and_its_scale_or_a_row_and_a_column) {
+  const auto memory = [](OptimizerKind kind, Precision of) {
+    return optimizer_memory({.kind = kind, .of = of});
+  };
+  const OptimizerMemory bytes = memory(OptimizerKind::adamw_8bit, Precision::bf16_pure);
+  BOOST_TEST(bytes.kept().value() == 2 * (1 + 4.0 / 256));
+  BOOST_TEST(bytes.foreach_temporaries == 0);
+  const OptimizerMemory factored = memory(OptimizerKind::adafactor, Precision::bf16_pure);
+  BOOST_TEST(factored.kept().value() == 0);
+  BOOST_TEST(factored.factored);
+  BOOST_TEST(factored.foreach_temporaries == 4);
+  BOOST_TEST(memory(OptimizerKind::adafactor, Precision::fp32).foreach_temporaries == 2);
+}
+
+BOOST_AUTO_TEST_CASE(torchs_own_optimizers_have_a_fused_option) {
+  const std::set<std::string> others = {"lamb", "adamw_8bit", "adafactor"};
   for (const std::string& name : optimizer_names()) {
-    BOOST_TEST(has_fused_option(parse_optimizer(name)) == (name != "lamb"), name);
+    BOOST_TEST(has_fused_option(parse_optimizer(name)) == !others.contains(name), name);
   }
 }
 
@@ -186,9 +202,11 @@ BOOST_AUTO_TEST_CASE(optimizer_of_many_small_tensors_is_bound_by_its_launches) {
 BOOST_AUTO_TEST_CASE(unknown_optimizers_are_answered_with_the_known_ones) {
   BOOST_CHECK_EXCEPTION(parse_optimizer("adagrad"), std::invalid_argument, [](const auto& error) {
     return std::string(error.what()) ==
-           "expected an optimizer, one of sgd, sgd_momentum, adam, adamw, lamb; got \"adagrad\"";
+           "expected an optimizer, one of sgd, sgd_momentum, adam, adamw, lamb, adamw_8bit, adafactor; got \"adagrad\"";
   });
-  BOOST_TEST(optimizer_names() == kOptimizers, boost::test_tools::per_element());
+  std::vector<std::string> names = kOptimizers;
+  names.insert(names.end(), {"adamw_8bit", "adafactor"});
+  BOOST_TEST(optimizer_names() == names, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(assumptions_name_every_share_and_rate) {

@@ -50,6 +50,12 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"run={jitter: none}"},
       {built_in + "sequence: 128, flash_attention: false, fused_softmax: true, loss: huggingface, "
                   "precision: bf16, costs: analytic, activation_checkpointing: per_unit}"},
+      {built_in + "loss: fused, compile: true, lora: {rank: 8, alpha: 16, targets: [q, v], dtype: bf16, "
+                  "dropout: 0, modules_to_save: [embeddings]}, quantization: nf4, precision: "
+                  "bf16_pure, fused_qkv: true, parallel: none}"},
+      {built_in + "loss: {chunked: 8, of: cross_entropy}, lora: {}, quantization: {weights: nf4, "
+                  "others: model, lm_head: false, keeps_inputs: false}}"},
+      {built_in + "frozen: [embeddings]}"},
       {built_in + "measured: {tokens_per_s: 9000, gpus: 2, batch_per_gpu: 4, "
                   "gradient_accumulation: 2}}",
        "cluster.node.gpu=A100-SXM-80"},
@@ -58,7 +64,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 2, hidden_size: 64, "
        "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
        "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
-       "false, qkv_bias: true, dropout: 0.1, experts: {count: 4, active: 2, intermediate_size: 32, "
+       "false, qkv_bias: true, fused_qkv: false, parallel: none, dropout: 0.1, experts: {count: 4, active: 2, intermediate_size: 32, "
        "shared: 1, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1, "
        "attention: {sliding: 8, full_every: 2}}}"},
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {num_layers: 2, hidden_size: 64,"
@@ -93,8 +99,8 @@ inline std::vector<std::vector<std::string>> more_options() {
        "static_graph: true, compression: fp16, gradient_accumulation: 2, algorithm: ring}}"},
       {"strategy={fsdp: {sharding: hybrid_shard, shard_group: 2, wrap: model, backward_prefetch: "
        "none, forward_prefetch: true, limit_all_gathers: false, param_dtype: bf16, reduce_dtype: "
-       "fp32, buffer_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, algorithm: ring, "
-       "host_overhead: 1us}}",
+       "fp32, buffer_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, no_sync: false, algorithm: "
+       "ring, host_overhead: 1us}}",
        built_in + "}"},
       {"strategy={fsdp2: {reshard_after_forward: true, shard_group: 2, param_dtype: bf16, "
        "reduce_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, algorithm: ring, "
@@ -121,6 +127,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={local_sgd: {period: 4, algorithm: ring}}"},
       {"strategy={local_sgd: {period: 4}}"},
       {"optimizer={adamw: {fused: false, foreach: true, state_dtype: bf16, master_dtype: none}}"},
+      {"optimizer={adamw_8bit: {paged: false, offload: none}}"},
       {"optimizer={adam: {}}"},
       {machine("{fat_tree: {down: [2, 2], up: [1, 1], links: [1, 1], bandwidth: 9Gbps, latency: "
                "1us, burst: 1MiB}}",

@@ -31,6 +31,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "scenario",
                     "description",
                     "model",
+                    "architecture",
                     "cluster",
                     "strategy",
                     "precision",
@@ -45,12 +46,16 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "worker_step_time_s",
                     "worker_step_times_s",
                     "samples_per_s",
+                    "tokens_per_s",
+                    "tokens_per_s_per_gpu",
+                    "model_tflops_per_gpu",
                     "steady_state",
                     "epoch_time_s",
                     "train_time_s",
                     "breakdown",
                     "gpu_utilization",
                     "mfu",
+                    "hfu",
                     "memory",
                     "staleness",
                     "step_time_alone_s",
@@ -69,6 +74,8 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "replications",
                     "replications_error",
                     "versions"});
+  check_keys(json["architecture"], {"family", "layers", "parameters", "active_parameters",
+                                    "trainable_parameters", "flops_forward"});
   check_keys(json["breakdown"],
              {"compute_s", "exposed_communication_s", "hidden_communication_s", "idle_s"});
   check_keys(json["memory"], {"allocated_peak_bytes", "reserved_peak_bytes", "by_kind", "peak_at",
@@ -110,6 +117,10 @@ BOOST_AUTO_TEST_CASE(json_parsed_back_holds_the_reports_very_numbers) {
   BOOST_TEST(json["train_time_s"].get<double>() == 6443);
   BOOST_TEST(json["breakdown"]["idle_s"].get<double>() == report.breakdown.idle.value());
   BOOST_TEST(json["mfu"].get<double>() == 0.31);
+  BOOST_TEST(json["hfu"].get<double>() == 0.4);
+  BOOST_TEST(json["tokens_per_s_per_gpu"].get<double>() == 19401.207365);
+  BOOST_TEST(json["model_tflops_per_gpu"].get<double>() == 96.5);
+  BOOST_TEST(json["architecture"]["trainable_parameters"].get<std::int64_t>() == 1'000);
   BOOST_TEST(json["memory"]["allocated_peak_bytes"].get<double>() ==
              report.memory->allocated_peak.value());
   BOOST_TEST(json["memory"]["by_kind"]["activations_bytes"].get<std::int64_t>() == 15'000'000'000);
@@ -129,7 +140,7 @@ BOOST_AUTO_TEST_CASE(json_says_null_for_what_is_not_known) {
   BOOST_TEST(empty["intervals"].empty());
   for (const char* key :
        {"step_time_interval_s", "worker_step_time_s", "steady_state", "epoch_time_s",
-        "train_time_s", "mfu", "memory", "staleness", "step_time_alone_s", "accuracy", "cost", "energy", "goodput", "start"}) {
+        "train_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu", "hfu", "memory", "staleness", "step_time_alone_s", "accuracy", "cost", "energy", "goodput", "start"}) {
     BOOST_TEST(empty[key].is_null(), key);
   }
   const Json whole = Json::parse(to_json(whole_report()));

@@ -18,6 +18,12 @@ inline Report whole_report() {
   report.cluster = "pair";
   report.strategy = "ps ssp 3";
   report.precision = "bf16";
+  report.architecture = {.family = "llama",
+                         .layers = 12,
+                         .parameters = 1'000'000,
+                         .active_parameters = 900'000,
+                         .trainable_parameters = 1'000,
+                         .flops_forward = 2.5e9};
   report.batch_per_gpu = 8;
   report.global_batch = 32;
   report.ranks = 4;
@@ -34,11 +40,15 @@ inline Report whole_report() {
                                .throughput_error = 0.004,
                                .staleness_error = 0.02};
   report.samples_per_s = 77.60482946;
+  report.tokens_per_s = 77604.82946;
+  report.tokens_per_s_per_gpu = 19401.207365;
+  report.model_tflops_per_gpu = 96.5;
   report.epoch_time = Seconds(644.3);
   report.train_time = Seconds(6443);
   report.breakdown = {Seconds(0.3), Seconds(0.1), Seconds(0.05), Seconds(0.01234567890123)};
   report.gpu_utilization = 0.7275;
   report.mfu = 0.31;
+  report.hfu = 0.4;
   MemoryReport memory;
   memory.allocated_peak = Bytes(31e9 + 1.0 / 3);
   memory.at_peak.by_kind = {Bytes(8e9 + 1.0 / 3),

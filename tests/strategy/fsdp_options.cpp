@@ -26,7 +26,7 @@ Model model_of(const std::vector<std::int64_t>& parameters) {
 std::string wrapped(const std::vector<std::int64_t>& parameters, const Fsdp& options,
                     std::int64_t shards) {
   std::string text;
-  for (const FlatParameter& run : wrap(model_of(parameters), options, shards))
+  for (const FlatParameter& run : wrap(model_of(parameters), options, Precision::fp32, shards))
     text += (text.empty() ? "" : " ") + std::to_string(run.first) + "-" + std::to_string(run.last) +
             ":" + std::to_string(run.elements);
   return text;

@@ -34,8 +34,10 @@ void append_qkv(TransformerBuild& b) {
   const TransformerShape& t = b.t;
   if (t.fused_qkv) {
     b.layers.linear({t.query_width() + 2 * t.kv_width()}, t.qkv_bias, Split::columns);
+    b.layers.name_outputs({"qkv"});
   } else {
     b.layers.linear({t.query_width(), t.kv_width(), t.kv_width()}, t.qkv_bias, Split::columns);
+    b.layers.name_outputs({"q", "k", "v"});
   }
 }
 
@@ -45,12 +47,15 @@ Attention append_latent(TransformerBuild& b, std::int64_t block) {
   const Activation input = b.layers.current();
   if (latent.query_rank > 0) {
     b.layers.linear({latent.query_rank}, b.t.qkv_bias);
+    b.layers.name_outputs({"q_a"});
     b.layers.rms_norm();
   }
   b.layers.linear({b.t.heads * width}, false, Split::columns);
+  b.layers.name_outputs({latent.query_rank > 0 ? "q_b" : "q"});
   const Activation queries = b.layers.current();
   b.layers.resume(input);
   b.layers.linear({latent.key_rank + latent.rotated_width}, b.t.qkv_bias);
+  b.layers.name_outputs({"kv_a"});
   b.layers.latent_heads(latent, b.t.heads, queries);
   Attention attention = attention_of(b, block);
   attention.head_width = width;
@@ -81,6 +86,7 @@ void append_attention(TransformerBuild& b, std::int64_t block) {
     attention.trained_bias = t.buckets * t.heads;
   b.layers.attention(attention);
   b.layers.linear({t.hidden}, t.output_bias, Split::rows);
+  b.layers.name_outputs({"o"});
   if (b.drops()) b.layers.dropout();
 }
 
@@ -104,16 +110,20 @@ void append_dense(TransformerBuild& b, std::int64_t width) {
   const TransformerShape& t = b.t;
   if (!t.gated) {
     b.layers.linear({width}, t.feed_forward_bias, Split::columns);
+    b.layers.name_outputs({"up"});
     append_activation(b);
   } else {
     if (t.fused_gate) {
       b.layers.linear({2 * width}, t.feed_forward_bias, Split::columns);
+      b.layers.name_outputs({"gate_up"});
     } else {
       b.layers.linear({width, width}, t.feed_forward_bias, Split::columns);
+      b.layers.name_outputs({"gate", "up"});
     }
     b.layers.swiglu();
   }
   b.layers.linear({t.hidden}, t.feed_forward_bias, Split::rows);
+  b.layers.name_outputs({"down"});
 }
 
 void append_experts(TransformerBuild& b) {
@@ -180,11 +190,14 @@ void append_cross_attention(TransformerBuild& b, const Activation& encoded) {
   attention.biased = false;
   attention.keys = encoded.height;
   b.layers.linear({t.query_width()}, t.qkv_bias);
+  b.layers.name_outputs({"q"});
   const Activation queries = b.layers.current();
   b.layers.resume(encoded);
   b.layers.linear({t.kv_width(), t.kv_width()}, t.qkv_bias);
+  b.layers.name_outputs({"k", "v"});
   b.layers.cross_attention(attention, queries);
   b.layers.linear({t.hidden}, t.output_bias);
+  b.layers.name_outputs({"o"});
   if (b.drops()) b.layers.dropout();
 }
 

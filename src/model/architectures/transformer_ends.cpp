@@ -98,7 +98,9 @@ void append_logits(TransformerBuild& b) {
                                            : std::nullopt);
   } else {
     layers.linear({b.t.vocabulary}, b.t.head_bias, Split::columns);
+    layers.name_outputs({"lm_head"});
   }
+  layers.set_loss_parts(b.shape.loss_parts);
   append_loss(b);
 }
 

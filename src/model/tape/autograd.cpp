@@ -31,14 +31,20 @@ Tensor Tensor::detached() const {
   return same;
 }
 
+Tensor Saved::use(Recorder& recorder) const {
+  if (again_) return recorder.workspace(elements_, type_);
+  return held_.empty() ? undefined() : held_.front();
+}
+
 Tensor undefined() {
   Tensor none;
   none.defined = false;
   return none;
 }
 
-Recorder::Recorder(const TapeOptions& options, std::size_t units) : options_(options) {
-  tape_.units.resize(units);
+Recorder::Recorder(const TapeOptions& options, const Model& model)
+    : options_(options), model_(model) {
+  tape_.units.resize(model.units.size());
 }
 
 Type Recorder::parameter_type() const {
@@ -65,7 +71,11 @@ Tensor Recorder::take(std::int64_t elements, Type type, TensorRole role) {
 Tensor Recorder::parameter(std::uint32_t unit, std::uint32_t index, std::int64_t elements) {
   Tensor tensor;
   tensor.elements = elements;
+  const ParameterTrait trait = model_.units[unit].trait(index);
   tensor.type = parameter_type();
+  if (trait.storage == StoredAs::fp32) tensor.type = Type::float32;
+  if (trait.storage == StoredAs::bf16 || trait.quantized()) tensor.type = Type::float16;
+  if (!trait.trained) return tensor;
   for (const Leaf& leaf : leaves_) {
     if (leaf.unit == unit && leaf.parameter == index) tensor.source = leaf.node;
   }

@@ -48,6 +48,8 @@ struct Tensor {
   bool defined = true;
   bool unbatched = false;  ///< the same for all samples: one dimension less
   bool broadcast = false;  ///< a gradient with more dimensions than its input: it is summed
+  /// torch.compile's partitioner makes it again from these (nothing else is saved for it).
+  std::shared_ptr<const std::vector<Tensor>> made_of = nullptr;
 
   bool needs_gradient() const { return source != nullptr; }
   /// The same memory, outside the graph: what a node saves.
@@ -55,6 +57,24 @@ struct Tensor {
 };
 /// No gradient.
 Tensor undefined();
+
+/// What a node keeps of a tensor: it, or what it is made of.
+class Saved {
+ public:
+  Saved() = default;
+  explicit Saved(const Tensor& tensor)
+      : elements_(tensor.elements), type_(tensor.type), again_(tensor.made_of != nullptr) {
+    held_ = again_ ? *tensor.made_of : std::vector<Tensor>{tensor.detached()};
+  }
+  /// In backward: takes memory where it is made again.
+  Tensor use(Recorder& recorder) const;
+
+ private:
+  std::vector<Tensor> held_;
+  std::int64_t elements_ = 0;
+  Type type_ = Type::float32;
+  bool again_ = false;
+};
 
 using Gradients = std::vector<Tensor>;
 /// From the gradients of a node's outputs to those of its inputs. What it captured is saved for
@@ -78,14 +98,19 @@ struct Node {
 /// Runs one step's tensors and writes them down.
 class Recorder {
  public:
-  Recorder(const TapeOptions& options, std::size_t units);
+  Recorder(const TapeOptions& options, const Model& model);
 
   std::int64_t batch() const { return options_.batch; }
   bool on_cpu() const { return options_.device == TapeDevice::cpu; }
   bool autocast() const { return is_autocast(options_.precision); }
   Precision precision() const { return options_.precision; }
+  bool compiled() const { return model_.compiled; }
   /// Of parameters and the batch.
   Type parameter_type() const;
+  /// What becomes of a parameter.
+  ParameterTrait trait(std::uint32_t unit, std::uint32_t parameter) const {
+    return model_.units[unit].trait(parameter);
+  }
 
   /// Takes memory for a tensor: an activation or workspace in forward, a gradient in backward.
   Tensor take(std::int64_t elements, Type type);
@@ -132,6 +157,7 @@ class Recorder {
   };
 
   TapeOptions options_;
+  const Model& model_;
   MemoryTape tape_;
   std::vector<TapeEvent>* events_ = nullptr;
   std::uint32_t unit_ = 0;

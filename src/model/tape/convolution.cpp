@@ -1,5 +1,6 @@
 // Convolutions: on CPUs oneDNN's, or ATen's own for what is small; on CUDA cuDNN's.
 #include <algorithm>
+#include <array>
 
 #include "model/tape/operators.hpp"
 
@@ -161,9 +162,11 @@ Gradients channels_last_backward(Recorder& recorder, const Shape& s, Type type, 
   return results;
 }
 
-Gradients cudnn_backward(Recorder& recorder, const Shape& s, Type type, bool to_input) {
+Gradients cudnn_backward(Recorder& recorder, const Shape& s, Type type,
+                         const std::array<bool, 2>& needed) {
   Gradients results = {undefined(), undefined(), undefined()};
-  if (to_input) results[0] = recorder.take(s.input(), type);
+  if (needed[0]) results[0] = recorder.take(s.input(), type);
+  if (!needed[1]) return results;
   results[1] = recorder.take(s.weights(), type);
   if (s.options.bias) results[2] = recorder.take(s.out.channels, type);
   return results;
@@ -186,11 +189,12 @@ Tensor convolution(Recorder& recorder, const Tensor& given, const Layer& layer) 
                   : onednn           ? onednn_forward(recorder, s, type, last)
                                      : own_forward(recorder, s, type);
   const auto backward =
-      [&recorder, s, type, onednn, last, x = input.detached(), w = weight.detached(),
-       to_input = input.needs_gradient()](const Gradients& gradients) -> Gradients {
+      [&recorder, s, type, onednn, last, w = weight.detached(),
+       x = weight.needs_gradient() ? input.detached() : undefined(),
+       to_input = input.needs_gradient(), trained = weight.needs_gradient()](const Gradients& gradients) -> Gradients {
     Tensor contiguous;
     if (!gradients[0].contiguous && !last) contiguous = recorder.workspace(s.output(), type);
-    if (!recorder.on_cpu()) return cudnn_backward(recorder, s, type, to_input);
+    if (!recorder.on_cpu()) return cudnn_backward(recorder, s, type, {to_input, trained});
     if (!onednn) return own_backward(recorder, s, type, to_input);
     return last ? channels_last_backward(recorder, s, type, to_input)
                 : onednn_backward(recorder, s, type, to_input);

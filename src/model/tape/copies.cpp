@@ -17,6 +17,8 @@ Tensor parameter(Recorder& recorder, const Parameter& which) {
 Tensor product_parameter(Recorder& recorder, const Parameter& which) {
   const Tensor whole = parameter(recorder, which);
   if (!recorder.autocast()) return whole;
+  // at::autocast::cached_cast keeps copies of leaves that need a gradient.
+  if (!whole.needs_gradient()) return to(recorder, whole, lower_type());
   Tensor& copy = recorder.cached_copy(which.unit, which.index);
   if (!copy.defined) {
     copy = to(recorder, whole, lower_type());

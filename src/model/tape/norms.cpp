@@ -23,15 +23,17 @@ Tensor layer_norm(Recorder& recorder, const Tensor& narrow, const NormOptions& o
   Tensor output = recorder.take(input.elements, input.type);
   const Tensor mean = recorder.take(options.positions, type);
   const Tensor deviation = recorder.take(options.positions, type);
-  const auto backward = [&recorder, x = input.detached(), mean, deviation,
-                         options](const Gradients& gradients) -> Gradients {
+  const bool trained = parameter(recorder, options.scale).needs_gradient();
+  const auto backward = [&recorder, x = input.detached(), mean, deviation, options,
+                         trained](const Gradients& gradients) -> Gradients {
     const Type weights = recorder.parameter_type();
     Tensor copied;
     if (options.permuted) copied = recorder.workspace(x.elements, x.type);
     Gradients results = {recorder.take(x.elements, x.type)};
     results[0].contiguous = !options.permuted;
-    results.push_back(recorder.take(options.channels, weights));
-    if (options.shift) results.push_back(recorder.take(options.channels, weights));
+    results.push_back(trained ? recorder.take(options.channels, weights) : undefined());
+    if (options.shift)
+      results.push_back(trained ? recorder.take(options.channels, weights) : undefined());
     Tensor gradient;
     if (!gradients[0].contiguous) gradient = recorder.workspace(x.elements, x.type);
     recorder.workspace(2 * options.channels, x.type);  // sums of one thread
@@ -79,6 +81,7 @@ Tensor reciprocal_deviation(Recorder& recorder, const Tensor& input, std::int64_
 
 // Llama's reference code, operator by operator.
 Tensor rms_norm(Recorder& recorder, const Tensor& input, const NormOptions& options) {
+  if (recorder.compiled()) return fused_norm(recorder, input, options);
   const Tensor wide = to(recorder, input, Type::float32);
   const Tensor factor = reciprocal_deviation(recorder, wide, options.positions);
   const Tensor product = multiply(recorder, wide, factor);
@@ -132,8 +135,23 @@ Tensor mean(Recorder& recorder, const Tensor& input, std::int64_t out) {
   return output;
 }
 
+namespace {
+
+/// The logits and each row's sum of exponentials are saved; all else is made in registers.
+Tensor compiled_cross_entropy(Recorder& recorder, const Tensor& logits) {
+  Tensor loss = recorder.take(1, Type::float32);
+  recorder.connect(loss, {logits},
+                   [&recorder, saved = logits.detached()](const Gradients&) -> Gradients {
+                     return {recorder.take(saved.elements, saved.type)};
+                   });
+  return loss;
+}
+
+}  // namespace
+
 // log_softmax, and nll_loss with its total weight.
 Tensor cross_entropy(Recorder& recorder, const Tensor& narrow) {
+  if (recorder.compiled()) return compiled_cross_entropy(recorder, narrow);
   const Tensor logits = recorder.autocast() ? to(recorder, narrow, Type::float32) : narrow;
   const Tensor logarithms = unary_of_output(recorder, logits);
   Tensor loss = recorder.take(1, logits.type);
@@ -148,6 +166,7 @@ Tensor cross_entropy(Recorder& recorder, const Tensor& narrow) {
 
 // Of one sample the slice has no gaps, and contiguous() copies nothing.
 Tensor cross_entropy_fp32(Recorder& recorder, Tensor logits, std::int64_t last) {
+  if (recorder.compiled()) return compiled_cross_entropy(recorder, logits);
   const Tensor wide = to(recorder, logits, Type::float32);
   logits = undefined();
   if (last == 0) return cross_entropy(recorder, wide);

@@ -27,6 +27,10 @@ Tensor widen_on_cuda(Recorder& recorder, const Tensor& input);
 /// x and dy are all that backward needs, or y and dy: out of place.
 Tensor unary_of_input(Recorder& recorder, const Tensor& input);
 Tensor unary_of_output(Recorder& recorder, const Tensor& input);
+// What torch.compile makes one kernel of: an activation times another tensor, a rotation, an RMS
+// norm. Backward makes their outputs again where a product needs them.
+Tensor fused_product(Recorder& recorder, const Tensor& gate, const Tensor& up);
+Tensor fused_copy(Recorder& recorder, const Tensor& input);
 Tensor relu_in_place(Recorder& recorder, const Tensor& input);
 Tensor silu_in_place(Recorder& recorder, const Tensor& input);
 Tensor dropout(Recorder& recorder, const Tensor& input);
@@ -78,6 +82,17 @@ Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& opti
 /// What a collective makes of a tensor, out of place: `elements`, and the other way in backward.
 Tensor exchanged(Recorder& recorder, const Tensor& input, std::int64_t elements);
 
+/// LoRA's two products, each a linear layer without a bias.
+struct AdapterOptions {
+  LinearOptions down, up;
+  bool dropout = false;
+  bool quantized = false;  ///< the weight beside them
+  std::int64_t padded = 0;  ///< elements of the whole output, where `up` makes a part; 0: all
+};
+/// What the adapted layer gives: what its weight made of `input`, and the adapter's share.
+Tensor adapted(Recorder& recorder, Tensor result, const Tensor& input,
+               const AdapterOptions& options);
+
 struct NormOptions {
   Parameter scale;  ///< and the shift after it
   std::int64_t channels = 0;
@@ -87,6 +102,7 @@ struct NormOptions {
 };
 Tensor layer_norm(Recorder& recorder, const Tensor& input, const NormOptions& options);
 Tensor rms_norm(Recorder& recorder, const Tensor& input, const NormOptions& options);
+Tensor fused_norm(Recorder& recorder, const Tensor& input, const NormOptions& options);
 Tensor batch_norm(Recorder& recorder, const Tensor& input, const NormOptions& options);
 
 /// `out` elements from windows; backward needs x, and the windows' largest if `indices`.

@@ -1,6 +1,7 @@
 #include "model/tape/play.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 #include <utility>
 
@@ -136,7 +137,11 @@ Player::Value Player::run(const Layer& layer) {
   Recorder& r = recorder_;
   switch (layer.kind) {
     case LayerKind::linear:
-      return linears(layer);
+      if (layer.loss_parts.any()) {
+        parted_ = &layer;
+        return values_.at(layer.input);
+      }
+      return linears(layer, input(layer), r.batch() * layer.in.positions());
     case LayerKind::layer_norm:
       return {layer_norm(r, input(layer), norm_options(r, layer))};
     case LayerKind::rms_norm:
@@ -160,7 +165,7 @@ Player::Value Player::run(const Layer& layer) {
     case LayerKind::multiply:
       return {multiply(r, input(layer), other(layer))};
     case LayerKind::cross_entropy:
-      losses_.push_back(loss(layer));
+      losses_.push_back(parted_ != nullptr ? parted_loss(layer) : loss(layer));
       return {};
     case LayerKind::convolution:
       return {convolution(r, input(layer), layer)};
@@ -200,7 +205,8 @@ Player::Value Player::run(const Layer& layer) {
     case LayerKind::scale:
       return {scale(r, input(layer))};
     case LayerKind::softcap:
-      return {softcap(layer)};
+      caps_logits_ = parted_ != nullptr;
+      return {parted_ != nullptr ? input(layer) : capped(input(layer))};
     case LayerKind::head_norm:
       return head_norm(layer);
     case LayerKind::latent_heads:
@@ -228,7 +234,7 @@ Tensor Player::loss(const Layer& layer) {
                             shifts ? recorder_.batch() * layer.in.channels : 0);
 }
 
-Player::Value Player::linears(const Layer& layer) {
+Player::Value Player::linears(const Layer& layer, const Tensor& x, std::int64_t positions) {
   Value outputs;
   std::uint32_t parameter = layer.parameter;
   const std::int64_t before = recorder_.batch() * layer.in.positions();
@@ -236,16 +242,89 @@ Player::Value Player::linears(const Layer& layer) {
   for (const std::int64_t channels : layer.channels) {
     LinearOptions options{.weight = {layer.tied ? 0 : layer.unit, layer.tied ? 0 : parameter,
                                      layer.in.channels * channels},
-                          .out = std::max(before, after) * channels,
+                          .out = (positions < before ? positions : std::max(before, after)) * channels,
                           .matrix = layer.in.positions() == 1 && model_.tokens_per_sample == 0,
                           .function = layer.tied,
                           .gathered = after > before ? after * layer.in.channels : 0,
                           .scattered = after < before ? after * channels : 0};
     if (!layer.tied) ++parameter;
     if (layer.bias) options.bias = Parameter{layer.unit, parameter++, channels};
-    outputs.push_back(linear(recorder_, input(layer), options));
+    const ParameterTrait trait = recorder_.trait(options.weight.unit, options.weight.index);
+    Tensor output = linear(recorder_, x, options);
+    for (const Adapter& adapter : layer.adapters) {
+      if (adapter.side != outputs.size()) continue;
+      AdapterOptions how = adapter_options(layer, adapter, positions);
+      how.quantized = trait.quantized();
+      output = adapted(recorder_, std::exchange(output, {}), x, how);
+    }
+    outputs.push_back(std::move(output));
   }
   return outputs;
+}
+
+AdapterOptions Player::adapter_options(const Layer& layer, const Adapter& adapter,
+                                       std::int64_t positions) {
+  const std::int64_t all = layer.channels[adapter.side];
+  const std::int64_t out = adapter.padded > 0 ? adapter.padded : all;
+  return {.down = {.weight = {adapter.unit, adapter.parameter, adapter.rank * layer.in.channels},
+                   .out = positions * adapter.rank},
+          .up = {.weight = {adapter.unit, adapter.parameter + 1, adapter.up},
+                 .out = positions * out},
+          .dropout = adapter.dropout,
+          .padded = adapter.padded > 0 ? positions * all : 0};
+}
+
+// torchtune's CEWithChunkedOutputLoss, litgpt's lm_head_chunk_size: all products first, then all
+// losses.
+Tensor Player::parted_loss(const Layer& layer) {
+  const Layer& product = *std::exchange(parted_, nullptr);
+  const Tensor x = std::move(values_.at(layer.input).front());
+  if (product.loss_parts.fused) return fused_loss(product, x);
+  const std::int64_t tokens = recorder_.batch() * product.in.positions();
+  const std::int64_t each = (tokens + product.loss_parts.chunks - 1) / product.loss_parts.chunks;
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t done = 0; done < tokens; done += each)
+    sizes.push_back(std::min(each, tokens - done));
+  std::vector<Tensor> logits;
+  {
+    std::vector<Tensor> pieces = split(recorder_, x, sizes);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      pieces[i].contiguous = recorder_.batch() == 1;
+      logits.push_back(linears(product, pieces[i], sizes[i]).front());
+      if (caps_logits_) logits.back() = capped(logits.back());
+    }
+  }
+  Tensor sum = undefined();
+  for (Tensor& piece : logits) {
+    const Tensor one = layer.loss == Loss::cross_entropy
+                           ? cross_entropy(recorder_, piece)
+                           : cross_entropy_fp32(recorder_, std::move(piece));
+    sum = sum.defined ? add(recorder_, sum, one) : one;
+  }
+  return sum;
+}
+
+// Liger-Kernel's LigerFusedLinearCrossEntropyFunction.
+Tensor Player::fused_loss(const Layer& product, const Tensor& x) {
+  Recorder& r = recorder_;
+  const std::int64_t classes = product.channels.front(), width = product.in.channels;
+  const std::int64_t tokens = r.batch() * product.in.positions();
+  const Parameter which{product.tied ? 0 : product.unit, product.tied ? 0 : product.parameter,
+                        classes * width};
+  const Tensor weight = product_parameter(r, which);
+  const Tensor input = lower(r, x);
+  const std::int64_t parts = (classes + width - 1) / width;
+  const auto rows = static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>((tokens + parts - 1) / parts)));
+  const Tensor to_input = r.take(input.elements, input.type);
+  const bool trained = weight.needs_gradient();
+  const Tensor to_weight = trained ? r.take(weight.elements, weight.type) : undefined();
+  const Tensor losses = r.workspace(tokens, Type::float32);
+  r.workspace(std::min(rows, tokens) * classes, input.type);
+  Tensor loss = r.take(1, Type::float32);
+  r.connect(loss, {input, weight},
+            [to_input, to_weight](const Gradients&) -> Gradients { return {to_input, to_weight}; });
+  return loss;
 }
 
 Tensor Player::rows(const Layer& layer) {
@@ -296,6 +375,10 @@ Tensor rotated(Recorder& r, const Tensor& heads, const Tensor& table) {
 
 Player::Value Player::rotate(const Layer& layer) {
   Value sides = values_.at(layer.input);
+  if (recorder_.compiled()) {
+    for (std::size_t i : {0, 1}) sides[i] = fused_copy(recorder_, sides[i]);
+    return sides;
+  }
   const std::int64_t half = layer.attention.head_width / 2;
   const Tensor table = rotary_table(recorder_, layer.in.height, half, sides[0].type);
   for (std::size_t i : {0, 1}) sides[i] = rotated(recorder_, sides[i], table);
@@ -306,6 +389,7 @@ Player::Value Player::rotate(const Layer& layer) {
 Tensor Player::swiglu(const Layer& layer) {
   Value halves = values_.at(layer.input);
   if (halves.size() == 1) halves = chunk(recorder_, halves[0], 2);
+  if (recorder_.compiled()) return fused_product(recorder_, halves[0], halves[1]);
   const Tensor gate = unary_of_input(recorder_, halves[0]);
   return multiply(recorder_, gate, halves[1]);
 }

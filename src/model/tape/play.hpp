@@ -5,6 +5,7 @@
 
 #include "model/model.hpp"
 #include "model/tape/autograd.hpp"
+#include "model/tape/operators.hpp"
 
 namespace rehearse::tape {
 
@@ -27,7 +28,12 @@ class Player {
   void play_unit(std::uint32_t unit);
   Value run(const Layer& layer);
   Tensor loss(const Layer& layer);
-  Value linears(const Layer& layer);
+  /// Of `positions` of the batch.
+  Value linears(const Layer& layer, const Tensor& x, std::int64_t positions);
+  Tensor parted_loss(const Layer& layer);
+  Tensor fused_loss(const Layer& product, const Tensor& x);
+  static AdapterOptions adapter_options(const Layer& layer, const Adapter& adapter,
+                                        std::int64_t positions);
   Value rotate(const Layer& layer);
   Tensor swiglu(const Layer& layer);
   Tensor scaled(const Layer& layer);
@@ -36,7 +42,7 @@ class Player {
   // play_transformer.cpp
   Value rotate_shared(const Layer& layer);
   Tensor gelu_new(const Layer& layer);
-  Tensor softcap(const Layer& layer);
+  Tensor capped(const Tensor& logits);
   Value head_norm(const Layer& layer);
   Value latent_heads(const Layer& layer);
   Tensor experts(const Layer& layer);
@@ -58,6 +64,8 @@ class Player {
   bool has_loss_ = true;
   Tensor rotary_;  ///< cosines and sines that all layers share
   std::vector<Tensor> losses_;
+  const Layer* parted_ = nullptr;  ///< the logits' layer, which runs with its loss piece by piece
+  bool caps_logits_ = false;
 };
 
 }  // namespace rehearse::tape

@@ -39,9 +39,12 @@ Tensor grouped_product(Recorder& r, const Tensor& input, const Parameter& weight
   const Tensor x = lower(r, input);
   Tensor output = r.take(elements, x.type);
   r.connect(output, {x, weight},
-            [&r, x = x.detached(), w = weight.detached()](const Gradients&) -> Gradients {
-              Gradients results = {r.take(x.elements, x.type)};
-              results.push_back(r.take(w.elements, x.type));
+            [&r, inputs = x.elements, elements = weight.elements, type = x.type,
+             w = weight.detached(), trained = weight.needs_gradient(),
+             saved = weight.needs_gradient() ? x.detached()
+                                             : undefined()](const Gradients&) -> Gradients {
+              Gradients results = {r.take(inputs, type)};
+              results.push_back(trained ? r.take(elements, type) : undefined());
               return results;
             });
   return output;
@@ -79,6 +82,10 @@ Player::Value Player::rotate_shared(const Layer& layer) {
   }
   for (std::size_t i : {0, 1}) {
     const Tensor& x = sides[i];
+    if (recorder_.compiled()) {
+      sides[i] = fused_copy(recorder_, x);
+      continue;
+    }
     const Tensor cosine = multiply(recorder_, x, rotary_, x.elements);
     const Tensor turned = half_turned(recorder_, x);
     const Tensor sine = multiply(recorder_, turned, rotary_, x.elements);
@@ -92,6 +99,7 @@ Player::Value Player::rotate_shared(const Layer& layer) {
 Tensor Player::gelu_new(const Layer& layer) {
   Recorder& r = recorder_;
   const Tensor& x = input(layer);
+  if (r.compiled()) return unary_of_input(r, x);
   const Tensor half = scale(r, x);
   const Tensor cube = unary_of_input(r, x);
   const Tensor small = scale(r, cube);
@@ -102,8 +110,8 @@ Tensor Player::gelu_new(const Layer& layer) {
   return multiply(r, half, one);
 }
 
-Tensor Player::softcap(const Layer& layer) {
-  const Tensor divided = scale(recorder_, input(layer));
+Tensor Player::capped(const Tensor& logits) {
+  const Tensor divided = scale(recorder_, logits);
   const Tensor tanh = unary_of_output(recorder_, divided);
   return scale(recorder_, tanh);
 }

@@ -16,17 +16,19 @@ Tensor ordered_view(Recorder& recorder, const Tensor& input) {
 
 /// torch.addmm: dx, dW and the bias's sum.
 Tensor matrix_product(Recorder& recorder, const std::vector<Tensor>& sides, std::int64_t out) {
-  const Tensor x = sides[0].detached();
-  const bool needed = sides[0].needs_gradient();
+  const bool needed = sides[0].needs_gradient(), trained = sides[1].needs_gradient();
+  const Saved x = trained ? Saved(sides[0]) : Saved();
   const Tensor w = needed ? sides[1].detached() : undefined();  // saved for dx alone
-  Tensor output = recorder.take(out, x.type);
+  const Type type = sides[0].type;
+  Tensor output = recorder.take(out, type);
   recorder.connect(output, sides,
-                   [&recorder, x, w, needed,
+                   [&recorder, x, w, needed, trained, type, inputs = sides[0].elements,
                     elements = sides[1].elements](const Gradients& gradients) -> Gradients {
                      Gradients results = {undefined(), undefined(), gradients[0]};
                      results[2].broadcast = true;
-                     if (needed) results[0] = recorder.take(x.elements, x.type);
-                     results[1] = recorder.take(elements, x.type);
+                     const Tensor again = x.use(recorder);
+                     if (needed) results[0] = recorder.take(inputs, type);
+                     if (trained) results[1] = recorder.take(elements, type);
                      return results;
                    });
   return output;
@@ -61,11 +63,15 @@ Tensor viewed_product(Recorder& recorder, const Tensor& given, const Tensor& wei
                       std::int64_t out) {
   const Tensor x = given.contiguous ? given : copy(recorder, given);
   Tensor product = recorder.take(out, x.type);
+  const bool needed = x.needs_gradient(), trained = weight.needs_gradient();
   recorder.connect(product, {x, weight},
-                   [&recorder, x = x.detached(), w = weight.detached(),
-                    needed = x.needs_gradient()](const Gradients&) -> Gradients {
-                     Gradients results = {undefined(), recorder.take(w.elements, x.type)};
-                     if (needed) results[0] = recorder.take(x.elements, x.type);
+                   [&recorder, needed, trained, type = x.type, inputs = x.elements,
+                    elements = weight.elements, saved = trained ? Saved(x) : Saved(),
+                    w = needed ? weight.detached() : undefined()](const Gradients&) -> Gradients {
+                     Gradients results = {undefined(), undefined()};
+                     const Tensor again = saved.use(recorder);
+                     if (trained) results[1] = recorder.take(elements, type);
+                     if (needed) results[0] = recorder.take(inputs, type);
                      return results;
                    });
   return ordered_view(recorder, product);
@@ -86,12 +92,38 @@ Tensor add_bias(Recorder& recorder, const Tensor& product, const Tensor& bias) {
   return output;
 }
 
+/// bitsandbytes' MatMul4Bit and MatMul8bitLt with a frozen weight: 16 bits are made of it for each
+/// use, forward and backward. In 8 bits forward multiplies bytes into 32-bit integers instead.
+Tensor quantized_product(Recorder& recorder, const Tensor& x, const LinearOptions& options,
+                         const ParameterTrait& trait) {
+  Tensor output;
+  if (trait.storage == StoredAs::int8) {
+    const Tensor bytes = recorder.workspace(x.elements, Type::byte);
+    const Tensor sums = recorder.workspace(options.out, Type::float32);
+    output = recorder.take(options.out, x.type);
+  } else {
+    const Tensor weight = recorder.workspace(options.weight.elements, Type::float16);
+    output = recorder.take(options.out, x.type);
+  }
+  recorder.connect(output, {x},
+                   [&recorder, elements = options.weight.elements, inputs = x.elements,
+                    type = x.type,
+                    kept = trait.keeps_input ? Saved(x) : Saved()](const Gradients&) -> Gradients {
+                     const Tensor weight = recorder.workspace(elements, Type::float16);
+                     return {recorder.take(inputs, type)};
+                   });
+  return output;
+}
+
 }  // namespace
 
 // Python's nn.Linear, and on CPUs the C++ API's, as the calibrator's networks: where that has more
 // than two dimensions it adds the bias in place, and its weight.t() is no leaf that autocast's
 // cache takes.
 Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& options) {
+  const ParameterTrait trait = recorder.trait(options.weight.unit, options.weight.index);
+  if (trait.quantized())
+    return quantized_product(recorder, to(recorder, input, Type::float16), options, trait);
   const bool module = recorder.on_cpu() && !options.function;
   const bool fused = options.bias && (options.matrix || !recorder.on_cpu());
   Tensor bias = undefined();
@@ -121,6 +153,43 @@ Tensor exchanged(Recorder& recorder, const Tensor& input, std::int64_t elements)
                    [&recorder, whole = input.elements, type = input.type](const Gradients&)
                        -> Gradients { return {recorder.take(whole, type)}; });
   return output;
+}
+
+namespace {
+
+/// zeros.index_copy(): its derivative (derivatives.yaml: grad.index_select().expand_as(source))
+/// saves what it copies.
+Tensor copied_into_zeros(Recorder& recorder, const Tensor& source, std::int64_t elements) {
+  Tensor output = recorder.take(elements, source.type);
+  recorder.connect(output, {source},
+                   [&recorder, source = source.detached()](const Gradients&) -> Gradients {
+                     return {recorder.take(source.elements, source.type)};
+                   });
+  return output;
+}
+
+}  // namespace
+
+// PEFT 0.15's lora.Linear; beside quantized weights lora.bnb.Linear4bit and Linear8bitLt, which copy
+// what the base has made and leave conversions to autocast.
+Tensor adapted(Recorder& recorder, Tensor result, const Tensor& input,
+               const AdapterOptions& options) {
+  const Type type = result.type;
+  if (options.quantized) result = copy(recorder, result);
+  const Tensor wide = parameter(recorder, options.down.weight);
+  const bool converts = !options.quantized || !recorder.autocast();
+  Tensor update;
+  {
+    Tensor x = converts ? to(recorder, input, wide.type) : input;
+    if (options.dropout) x = dropout(recorder, x);
+    const Tensor narrow = linear(recorder, x, options.down);
+    x = undefined();
+    Tensor wide_update = linear(recorder, narrow, options.up);
+    if (options.padded > 0) wide_update = copied_into_zeros(recorder, wide_update, options.padded);
+    update = scale(recorder, wide_update);
+  }
+  if (options.quantized) update = to(recorder, update, result.type);
+  return to(recorder, add(recorder, result, update), type);
 }
 
 Tensor embedding(Recorder& recorder, const Tensor& rows, const Parameter& table,

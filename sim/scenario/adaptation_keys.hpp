@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/document.hpp"
+#include "model/adaptation.hpp"
+
+namespace rehearse {
+
+/// Units whose names match one of the patterns; each pattern must match some.
+std::vector<bool> matching_units(const std::vector<Value>& patterns, const Model& model);
+
+/// Reads `frozen`, `lora` and `quantization` of a computed model and applies them.
+Model read_adaptation(Map& map, Model model, Precision precision,
+                      std::vector<std::string>& assumptions);
+
+}  // namespace rehearse

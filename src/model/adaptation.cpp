@@ -1,0 +1,259 @@
+#include "model/adaptation.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <stdexcept>
+
+namespace rehearse {
+namespace {
+
+bool holds(const std::vector<std::string>& all, const std::string& one) {
+  return std::ranges::find(all, one) != all.end();
+}
+
+bool multiplies_weights(const Operator& op) {
+  return (op.kind == OperatorKind::matmul || op.kind == OperatorKind::convolution ||
+          op.kind == OperatorKind::depthwise_convolution) &&
+         op.parameter_elements > 0;
+}
+
+/// Without the gradients of parameters: of a product dx stays, of a norm its dx.
+void freeze(Operator& op) {
+  op.frozen = true;
+  if (multiplies_weights(op)) {
+    const bool makes_dx = op.backward_flops > 1.5 * op.forward_flops;
+    op.backward_flops = makes_dx ? op.forward_flops : 0;
+    op.backward_elements = makes_dx ? op.forward_elements : 0;
+  } else if (op.kind == OperatorKind::embedding) {
+    op.backward_elements = 0;
+  } else if (op.kind == OperatorKind::normalization && op.parameter_elements > 0) {
+    op.backward_elements *= 3.0 / 5;
+  } else if (op.kind == OperatorKind::elementwise && op.forward_elements == 0 &&
+             op.parameter_elements > 0) {
+    op.backward_elements = 0;  // a bias's sum
+  }
+}
+
+void skip_backward(Unit& unit) {
+  for (Operator& op : unit.operators) op.backward_flops = op.backward_elements = 0;
+}
+
+void freeze(Unit& unit, const Adaptation& how) {
+  unit.traits.assign(unit.tensors.size(), {.trained = false, .storage = how.others});
+  for (Operator& op : unit.operators) freeze(op);
+}
+
+/// The weights of linear layers that are kept in fewer bits.
+void quantize(Unit& unit, const Adaptation& how) {
+  bool quantizes = false;
+  for (const Layer& layer : unit.layers) {
+    if (layer.kind != LayerKind::linear || layer.tied) continue;
+    if (holds(layer.names, "lm_head") && !how.logits) continue;
+    quantizes = true;
+    const std::uint32_t each = layer.bias ? 2 : 1;
+    for (std::uint32_t side = 0; side < layer.channels.size(); ++side)
+      unit.traits[layer.parameter + side * each] = {
+          .trained = false, .storage = how.linear, .keeps_input = how.keeps_inputs};
+  }
+  for (Operator& op : unit.operators)
+    if (quantizes && op.kind == OperatorKind::matmul && multiplies_weights(op))
+      op.storage = how.linear;
+}
+
+/// The product of one of an adapter's two matrices.
+Operator product(double rows, std::int64_t in, std::int64_t out) {
+  const auto wide = static_cast<double>(in), narrow = static_cast<double>(out);
+  const double flops = 2 * rows * wide * narrow;
+  return {.kind = OperatorKind::matmul,
+          .forward_flops = flops,
+          .backward_flops = 2 * flops,
+          .forward_elements = rows * (wide + narrow),
+          .backward_elements = 2 * rows * (wide + narrow),
+          .parameter_elements = wide * narrow,
+          .product = {.rows = rows, .columns = narrow, .inner = wide}};
+}
+
+void add_operators(Unit& unit, const Extent& in, std::int64_t out, const Lora& lora) {
+  const auto rows = static_cast<double>(in.positions());
+  const auto elements = rows * static_cast<double>(out);
+  const auto move = [&](double forward, double backward) {
+    unit.operators.push_back({.kind = OperatorKind::elementwise,
+                              .forward_elements = forward,
+                              .backward_elements = backward});
+  };
+  const auto inputs = static_cast<double>(in.elements());
+  if (lora.dropout) move(2.5 * inputs, 2.5 * inputs);
+  unit.operators.push_back(product(rows, in.channels, lora.rank));
+  unit.operators.push_back(product(rows, lora.rank, out));
+  move(2 * elements, 2 * elements);  // times the scale
+  move(3 * elements, 3 * inputs);    // the sum; backward sums both branches' gradients of x
+}
+
+/// Channels of those of q, k and v that are targets, where one product makes all three.
+std::vector<std::int64_t> parts_of(const std::string& name, std::int64_t channels,
+                                   const Attention& heads, const Lora& lora) {
+  std::vector<std::int64_t> parts;
+  if (name != "qkv" || heads.heads == 0) return parts;
+  const std::int64_t each = channels / (heads.heads + 2 * heads.kv_heads);
+  if (holds(lora.targets, "q")) parts.push_back(each * heads.heads);
+  if (holds(lora.targets, "k")) parts.push_back(each * heads.kv_heads);
+  if (holds(lora.targets, "v")) parts.push_back(each * heads.kv_heads);
+  return parts;
+}
+
+Attention heads_of(const Unit& unit) {
+  for (const Layer& layer : unit.layers)
+    if (layer.kind == LayerKind::attention) return layer.attention;
+  return {.heads = 0};
+}
+
+void add_adapters(Unit& unit, std::uint32_t number, const Lora& lora) {
+  const Attention heads = heads_of(unit);
+  for (Layer& layer : unit.layers) {
+    for (std::uint32_t side = 0; side < layer.names.size(); ++side) {
+      const std::string& name = layer.names[side];
+      const bool all = holds(lora.targets, "all_linear") && name != "lm_head";
+      const std::vector<std::int64_t> parts = parts_of(name, layer.channels[side], heads, lora);
+      if (!all && !holds(lora.targets, name) && parts.empty()) continue;
+      const std::int64_t out = parts.empty() ? layer.channels[side]
+                                             : std::accumulate(parts.begin(), parts.end(), 0L);
+      const auto count = static_cast<std::int64_t>(std::max<std::size_t>(1, parts.size()));
+      const auto first = static_cast<std::uint32_t>(unit.tensors.size());
+      layer.adapters.push_back({.side = side, .rank = count * lora.rank, .unit = number,
+                                .parameter = first, .dropout = lora.dropout,
+                                .up = out * lora.rank,
+                                .padded = out < layer.channels[side] ? out : 0});
+      for (const std::int64_t elements :
+           {layer.in.channels * lora.rank * count, out * lora.rank}) {
+        unit.tensors.push_back(elements);
+        unit.traits.push_back({.trained = true, .storage = lora.storage});
+      }
+      add_operators(unit, layer.in, out, lora);
+    }
+  }
+}
+
+/// PEFT keeps a module to save as it was, frozen, and trains a copy of it, which runs.
+void copy_module(Unit& unit, std::uint32_t tensor, const Lora& lora) {
+  unit.traits[tensor].trained = true;
+  if (lora.storage != StoredAs::model) unit.traits[tensor].storage = lora.storage;
+  unit.kept_copies += unit.tensors[tensor];
+  for (Operator& op : unit.operators) {
+    const bool logits = op.kind == OperatorKind::matmul &&
+                        op.parameter_elements == static_cast<double>(unit.tensors[tensor]);
+    if (!logits && op.kind != OperatorKind::embedding) continue;
+    op.frozen = false;
+    op.backward_flops = logits ? 2 * op.forward_flops : 0;
+    op.backward_elements = (logits ? 2 : 1.5) * op.forward_elements;
+  }
+}
+
+void save_modules(Model& model, const Lora& lora) {
+  if (holds(lora.modules_to_save, "embeddings")) copy_module(model.units.front(), 0, lora);
+  if (!holds(lora.modules_to_save, "lm_head")) return;
+  for (Unit& unit : model.units)
+    for (const Layer& layer : unit.layers)
+      if (holds(layer.names, "lm_head") && !layer.tied) copy_module(unit, layer.parameter, lora);
+}
+
+void check_targets(const Model& model, const Lora& lora) {
+  const std::vector<std::string> names = linear_names(model);
+  if (names.empty())
+    throw std::invalid_argument(
+        fmt::format("{} has no linear layers that take adapters: transformers do", model.name));
+  for (const std::string& target : lora.targets) {
+    const bool part = target == "q" || target == "k" || target == "v";
+    if (target == "all_linear" || holds(names, target) || (part && holds(names, "qkv"))) continue;
+    throw std::invalid_argument(fmt::format("{} has no linear layer \"{}\": it has {}", model.name,
+                                            target, fmt::join(names, ", ")));
+  }
+}
+
+bool is_pointwise(const Operator& op) {
+  return op.kind == OperatorKind::elementwise || op.kind == OperatorKind::normalization ||
+         op.kind == OperatorKind::cast;
+}
+
+/// One kernel of two: what the first writes is not read again.
+Operator fused(const Operator& first, const Operator& second) {
+  Operator op = second;
+  const double forward = std::min(first.forward_elements, second.forward_elements) / 2;
+  const double backward = std::min(first.backward_elements, second.backward_elements) / 2;
+  op.forward_elements += first.forward_elements - forward;
+  op.backward_elements += first.backward_elements - backward;
+  op.parameter_elements += first.parameter_elements;
+  op.wide = op.always_fp32 = false;
+  if (first.kind == OperatorKind::normalization) op.kind = first.kind;
+  return op;
+}
+
+}  // namespace
+
+Model compiled(Model model) {
+  model.compiled = true;
+  model.variant += model.variant.empty() ? "compiled" : ", compiled";
+  for (Unit& unit : model.units) {
+    std::vector<Operator> operators;
+    for (const Operator& op : unit.operators) {
+      const bool joins = !operators.empty() && is_pointwise(operators.back()) && is_pointwise(op);
+      if (joins) {
+        operators.back() = fused(operators.back(), op);
+      } else {
+        operators.push_back(op);
+      }
+    }
+    unit.operators = std::move(operators);
+  }
+  return model;
+}
+
+std::vector<std::string> linear_names(const Model& model) {
+  std::vector<std::string> names;
+  for (const Unit& unit : model.units)
+    for (const Layer& layer : unit.layers)
+      for (const std::string& name : layer.names)
+        if (!holds(names, name)) names.push_back(name);
+  return names;
+}
+
+std::string linear_name(const std::string& name) {
+  static const std::map<std::string, std::string> kOthers = {
+      {"qkv_proj", "qkv"},       {"query_key_value", "qkv"},   {"c_attn", "qkv"},
+      {"W_pack", "qkv"},         {"Wqkv", "qkv"},              {"out_proj", "o"},
+      {"query", "q"},            {"key", "k"},                 {"value", "v"},
+      {"fc1", "up"},             {"fc2", "down"},              {"c_fc", "up"},
+      {"dense_h_to_4h", "up"},   {"dense_4h_to_h", "down"},    {"gate_up_proj", "gate_up"},
+      {"q_a_proj", "q_a"},       {"q_b_proj", "q_b"},          {"kv_a_proj_with_mqa", "kv_a"},
+      {"all-linear", "all_linear"}};
+  if (const auto found = kOthers.find(name); found != kOthers.end()) return found->second;
+  static const std::string kEnding = "_proj";
+  return name.ends_with(kEnding) ? name.substr(0, name.size() - kEnding.size()) : name;
+}
+
+Model adapt(Model model, const Adaptation& how) {
+  if (how.lora) check_targets(model, *how.lora);
+  for (std::uint32_t number = 0; number < model.units.size(); ++number) {
+    Unit& unit = model.units[number];
+    const bool frozen = how.lora || (!how.frozen.empty() && how.frozen[number]);
+    if (!frozen) continue;
+    freeze(unit, how);
+    if (how.linear != StoredAs::model) quantize(unit, how);
+    if (how.lora) add_adapters(unit, number, *how.lora);
+  }
+  if (how.lora) save_modules(model, *how.lora);
+  const char* kind = how.lora ? "adapters" : "frozen units";
+  model.variant += model.variant.empty() ? kind : std::string(", ") + kind;
+  for (Unit& unit : model.units) {
+    if (unit.trainable_parameters() > 0) break;
+    skip_backward(unit);  // nothing before the first trained parameter has a gradient
+  }
+  if (model.trainable_parameters() == 0)
+    throw std::invalid_argument("every parameter is frozen: nothing is left to train");
+  return model;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/model.hpp"
+
+namespace rehearse {
+
+/// Low-rank adapters beside linear layers (Hu et al., "LoRA", ICLR 2022), as PEFT's Linear runs
+/// them: y = W x + s B A dropout(x). All but the adapters is frozen. Their scale s = alpha / rank
+/// changes neither time nor memory.
+struct Lora {
+  std::int64_t rank = 8;
+  /// Names of linear layers as linear_names() has them; "all_linear": all but the logits.
+  std::vector<std::string> targets = {};
+  StoredAs storage = StoredAs::model;  ///< of A and B
+  bool dropout = false;
+  /// Embeddings and logits that are copied and trained whole ("embeddings", "lm_head").
+  std::vector<std::string> modules_to_save = {};
+};
+
+/// What of a network is trained, and how the rest is kept.
+struct Adaptation {
+  std::vector<bool> frozen = {};  ///< by Model::units; empty: none
+  std::optional<Lora> lora = std::nullopt;
+  /// Of the weights of frozen linear layers but the logits'; each use makes 16 bits of them.
+  StoredAs linear = StoredAs::model;
+  /// bitsandbytes before 0.43 saves the inputs of frozen 4-bit products.
+  bool keeps_inputs = false;
+  bool logits = false;  ///< the logits' weight is one of these, too
+  /// Of all other frozen tensors (PEFT's prepare_model_for_kbit_training makes them fp32).
+  StoredAs others = StoredAs::model;
+};
+
+/// Names of a network's linear layers, each once, in forward order: q, k, v, o, gate, up, down,
+/// lm_head; qkv and gate_up where they are one product. Those of experts have no names.
+std::vector<std::string> linear_names(const Model& model);
+
+/// What linear_names() calls a layer that Hugging Face's models call `name`: "q" for "q_proj".
+std::string linear_name(const std::string& name);
+
+/// Freezes and adapts a computed network: its tensors' traits, its layers' adapters and what its
+/// operators do in backward. Adapters' tensors come after their unit's own. std::invalid_argument
+/// with a message for the user where a target is no layer of it, or nothing is left to train.
+Model adapt(Model model, const Adaptation& adaptation);
+
+/// torch.compile: runs of pointwise kernels and norms become one kernel, whose intermediate results
+/// are not written; the tape keeps what the min-cut partitioner keeps.
+Model compiled(Model model);
+
+}  // namespace rehearse

@@ -1,0 +1,142 @@
+// Adapters, frozen and quantized weights, losses in pieces, compiled networks: what is trained, and
+// what the tape keeps, beside PEFT's own networks (tests/model/measure_with_peft).
+#include "model/adaptation.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "base/data_folder.hpp"
+#include "kept.hpp"
+#include "model/hugging_face.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::int64_t kBatch = 2, kTokens = 32;
+
+TransformerShape shape_of(const std::string& name) {
+  return read_hugging_face(data_folder() / "tests/model/tiny" / (name + ".json")).shape;
+}
+
+Model small(const LossParts& parts = {}) {
+  return build_transformer(shape_of("Llama-3.1-8B"), {.sequence = kTokens, .loss_parts = parts});
+}
+
+double kept_of(const Model& model, Precision precision = Precision::fp32) {
+  return kept(memory_tape(model, {.precision = precision, .batch = kBatch}));
+}
+
+std::vector<std::string> names_in(const std::string& text) {
+  std::vector<std::string> names;
+  std::istringstream stream(text);
+  for (std::string name; std::getline(stream, name, ',');) names.push_back(name);
+  return names;
+}
+
+BOOST_AUTO_TEST_CASE(adapters_train_and_keep_what_pefts_do) {
+  std::ifstream file(data_folder() / "tests/model/measured_peft.txt");
+  std::string name, targets;
+  double dropout = 0, trained = 0, saved = 0;
+  int lines = 0;
+  for (; file >> name >> targets >> dropout >> trained >> saved; ++lines) {
+    const Model plain = build_transformer(
+        shape_of(name), {.sequence = kTokens, .loss = Loss::cross_entropy_fp32});
+    const Lora lora{.rank = 4, .targets = names_in(targets), .dropout = dropout > 0};
+    const Model model = adapt(plain, {.lora = lora});
+    const MemoryTape tape = memory_tape(
+        model, {.precision = Precision::fp32, .batch = kBatch, .device = TapeDevice::cpu});
+    const double off = kept(tape) / saved - 1;
+    BOOST_TEST(static_cast<double>(model.trainable_parameters()) == trained);
+    BOOST_TEST(std::abs(off) < 0.02, name << " " << targets << " " << dropout << ": "
+                                          << kept(tape) << " of " << saved);
+  }
+  BOOST_TEST(lines == 6);
+}
+
+BOOST_AUTO_TEST_CASE(a_frozen_network_keeps_less_and_multiplies_two_thirds) {
+  const Model all = small();
+  const Model adapted = adapt(all, {.lora = Lora{.rank = 1, .targets = {"q"}}});
+  BOOST_TEST(kept_of(adapted) < kept_of(all));
+  BOOST_TEST(adapted.flops_per_sample() < 0.8 * all.flops_per_sample());
+  BOOST_TEST(adapted.trainable_parameters() == 2 * (64 + 64));
+  BOOST_TEST(adapted.parameters() == all.parameters() + 2 * (64 + 64));
+}
+
+BOOST_AUTO_TEST_CASE(units_before_the_first_trained_one_have_no_backward) {
+  Model model = small();
+  std::vector<bool> frozen(model.units.size(), true);
+  frozen.back() = false;
+  model = adapt(std::move(model), {.frozen = frozen});
+  for (const Operator& op : model.units[1].operators) BOOST_TEST(op.backward_flops == 0);
+  const MemoryTape tape = memory_tape(model, {.precision = Precision::fp32, .batch = kBatch});
+  BOOST_TEST(tape.units[1].backward.empty());
+}
+
+BOOST_AUTO_TEST_CASE(quantized_weights_are_4_bits_and_their_scales) {
+  const Adaptation how{.lora = Lora{.rank = 1, .targets = {"q"}}, .linear = StoredAs::nf4};
+  const Model model = adapt(small(), how);
+  const Unit& block = model.units[1];
+  const Layer& queries = *std::ranges::find(block.layers, LayerKind::linear, &Layer::kind);
+  const double weight = static_cast<double>(block.tensors[queries.parameter]);
+  BOOST_TEST(stored_bytes(block, queries.parameter, Precision::bf16_pure).value() ==
+             weight * (0.5 + 4.0 / 64));
+  BOOST_TEST(stored_element(StoredAs::nf4_double, Precision::bf16_pure).value() ==
+             0.5 + 1.0 / 64 + 4.0 / (64 * 256));
+  BOOST_TEST(stored_element(StoredAs::int8, Precision::bf16_pure).value() == 1 + 4.0 / 4096);
+}
+
+BOOST_AUTO_TEST_CASE(old_bitsandbytes_saves_inputs_of_frozen_products) {
+  Adaptation how{.lora = Lora{.rank = 1, .targets = {"q"}}, .linear = StoredAs::nf4};
+  const double now = kept_of(adapt(small(), how), Precision::bf16_pure);
+  how.keeps_inputs = true;
+  BOOST_TEST(kept_of(adapt(small(), how), Precision::bf16_pure) > now);
+}
+
+BOOST_AUTO_TEST_CASE(parts_of_a_fused_product_have_one_adapter_that_pads) {
+  TransformerShape t = shape_of("Llama-3.1-8B");
+  t.fused_qkv = true;
+  const Model plain = build_transformer(t, {.sequence = kTokens});
+  const Model model = adapt(plain, {.lora = Lora{.rank = 4, .targets = {"q", "v"}}});
+  // A: 8 x 64; B: 4 columns for the 64 channels of q and the 32 of v; two blocks.
+  BOOST_TEST(model.trainable_parameters() == 2 * (8 * 64 + 4 * (64 + 32)));
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_in_chunks_keeps_as_much_and_peaks_lower) {
+  const double whole = kept_of(small()), chunks = kept_of(small({.chunks = 4}));
+  BOOST_TEST(std::abs(chunks / whole - 1) < 0.01);
+}
+
+BOOST_AUTO_TEST_CASE(a_fused_loss_keeps_gradients_of_its_input_and_weight_instead_of_logits) {
+  const double logits = 4.0 * kBatch * kTokens * 200, hidden = 4.0 * kBatch * kTokens * 64;
+  const double weight = 4.0 * 200 * 64;
+  // The plain loss keeps log-softmax and the product's input; the fused one two gradients.
+  BOOST_TEST(std::abs(kept_of(small()) - logits - (kept_of(small({.fused = true})) - weight)) <
+             hidden + 1000);
+}
+
+BOOST_AUTO_TEST_CASE(a_compiled_network_keeps_less) {
+  BOOST_TEST(kept_of(compiled(small())) < 0.8 * kept_of(small()));
+  BOOST_TEST(compiled(small()).units[1].operators.size() < small().units[1].operators.size());
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_adapted_is_refused) {
+  const auto message = [](const Adaptation& how) -> std::string {
+    try {
+      adapt(small(), how);
+    } catch (const std::invalid_argument& wrong) {
+      return wrong.what();
+    }
+    return "";
+  };
+  BOOST_TEST(message({.lora = Lora{.targets = {"query"}}}) ==
+             "Llama-3.1-8B has no linear layer \"query\": it has q, k, v, o, gate, up, down, "
+             "lm_head");
+  BOOST_TEST(message({.frozen = std::vector<bool>(4, true)}) ==
+             "every parameter is frozen: nothing is left to train");
+}
+
+}  // namespace
+}  // namespace rehearse
