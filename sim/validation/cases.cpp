@@ -60,16 +60,19 @@ void take_published(const Value& published, Map& map, ValidationCase& one) {
     one.measured.push_back({metric, numbers.require(metric).as_positive_number()});
 }
 
-/// `published`, or `recorded: FILE`.
+/// `published` and `fits`, or `recorded: FILE`.
 void read_measured(Map& map, const FittedModels& fits, ValidationCase& one) {
   const auto published = map.optional("published");
   const auto recorded = map.optional("recorded");
   if (published && recorded) {
     map.at_key("recorded").fail("a case is either published or recorded", "make two cases of it");
   }
+  const auto it_fits = map.optional("fits");
+  if (it_fits) one.measured.push_back({kFits, it_fits->as_bool() ? 1.0 : 0.0});
+  if (it_fits && !published && !recorded) return;
   if (!published && !recorded) {
     map.where().fail("expected what was measured",
-                     "add published: NUMBER and its metric, or recorded: FILE");
+                     "add published: NUMBER and its metric, fits: BOOL, or recorded: FILE");
   }
   if (published) return take_published(*published, map, one);
   if (map.has("metric")) {
@@ -208,7 +211,7 @@ NotPredicted read_not_predicted(const Value& value) {
 ErrorKind error_kind(const std::string& metric) {
   if (metric == kStalenessDistance) return ErrorKind::distance;
   if (metric == kAccuracy) return ErrorKind::points;
-  if (metric == kDiverges) return ErrorKind::verdict;
+  if (metric == kDiverges || metric == kFits) return ErrorKind::verdict;
   return metric == kStalenessMean ? ErrorKind::difference : ErrorKind::relative;
 }
 

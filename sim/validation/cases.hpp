@@ -18,6 +18,8 @@ inline const std::string kStalenessMean = "staleness.mean";
 /// each replay, and forecast.
 inline const std::string kAccuracy = "accuracy";
 inline const std::string kDiverges = "diverges";
+/// Whether a step fits into its GPUs' memory: 1 or 0.
+inline const std::string kFits = "memory.fits";
 
 /// How a prediction's error is told.
 enum class ErrorKind {

@@ -35,6 +35,8 @@ std::string metric_words(const std::string& metric) {
       {"memory.reserved_peak_bytes", "peak reserved"},
       {kStalenessMean, "staleness"},
       {kDiverges, "verdict"},
+      {kFits, "fit"},
+      {"memory.used_bytes", "used memory"},
       {kStalenessDistance, "staleness KS"}};
   const auto found = words.find(metric);
   return found == words.end() ? metric : found->second;
@@ -48,6 +50,7 @@ std::string metric_words(const ComparedMetric& metric) {
 std::string value_words(const std::string& metric, double value) {
   if (metric == kAccuracy) return fmt::format("{:.2f} %", 100 * value);
   if (metric == kDiverges) return value > 0 ? "diverges" : "trains";
+  if (metric == kFits) return value > 0 ? "fits" : "no";
   if (metric == "samples_per_s") return number_words(value) + " samples/s";
   if (metric == kStalenessMean) return fmt::format("{:.{}f} updates", value, value < 10 ? 2 : 1);
   if (metric == "cost.usd") return fmt::format("{:.2f} USD", value);
@@ -120,6 +123,14 @@ std::vector<std::string> accuracy_cells(const AccuracySummary& one) {
           of("{} of {}", one.coverage.inside, one.coverage.intervals),
           of("{} of {}", one.points.inside, one.points.intervals),
           of("{} of {}", one.right, one.verdicts)};
+}
+
+std::vector<std::string> fit_cells(const FitSummary& one) {
+  const auto of = [](std::size_t right, std::size_t wrong) {
+    return fmt::format("{} of {}", right, right + wrong);
+  };
+  return {of(one.fit_right, one.fit_wrong), of(one.oom_right, one.oom_wrong),
+          fmt::format("{:.3f}", one.f1_fits()), fmt::format("{:.3f}", one.f1_oom())};
 }
 
 std::vector<std::string> failure_cells(const FailureSummary& one) {

@@ -32,6 +32,12 @@ std::vector<std::string> accuracy_cells(const AccuracySummary& one);
 inline const std::vector<std::string> kAccuracyTitles = {
     "by", "runs", "mean off by", "most", "worst setting", "ends in", "points in", "right"};
 
+/// A line of what fits after its set: runs that fit and of these predicted so, the same of runs out
+/// of memory, F1 of both.
+std::vector<std::string> fit_cells(const FitSummary& one);
+inline const std::vector<std::string> kFitTitles = {"fit, and said so", "out of memory, and said so",
+                                                    "F1 fits", "F1 out of memory"};
+
 /// A line of what forecasts said of failures after their verdict: runs, how many of them their odds
 /// let fail with its standard deviation, and how many did.
 std::vector<std::string> failure_cells(const FailureSummary& one);

@@ -88,6 +88,14 @@ ComparedMetric compare_metric(const ValidationCase& one, const Measurement& meas
     result.error = distance(read_histogram(histogram), measured_staleness(one));
     return result;
   }
+  if (metric == kFits) {
+    const Json fits = at_key(report, metric);
+    if (!fits.is_boolean()) throw InputError("error: the report does not say whether it fits");
+    result.measured = measurement.value;
+    result.predicted = fits.get<bool>() ? 1 : 0;
+    result.error = result.predicted == result.measured ? 0 : 1;
+    return result;
+  }
   // A real worker times its own steps, which of an asynchronous server's are no global batch.
   const bool own = one.recorded && metric == "step_time_s" &&
                    at_key(report, "worker_step_time_s").is_number();

@@ -185,6 +185,18 @@ Json ranking_objects(const std::vector<RankingSummary>& lines) {
   return objects;
 }
 
+Json fit_objects(const std::vector<FitSummary>& lines) {
+  Json objects = Json::array();
+  for (const FitSummary& one : lines) {
+    objects.push_back({{"set", one.set},
+                       {"fit", {{"right", one.fit_right}, {"wrong", one.fit_wrong}}},
+                       {"out_of_memory", {{"right", one.oom_right}, {"wrong", one.oom_wrong}}},
+                       {"f1_fits", one.f1_fits()},
+                       {"f1_out_of_memory", one.f1_oom()}});
+  }
+  return objects;
+}
+
 }  // namespace
 
 std::string to_csv(const Validation& validation) {
@@ -230,6 +242,7 @@ std::string to_json(const Validation& validation) {
                     {"failures", failure_objects(summary.failures)},
                     {"settings", setting_objects(summary.settings)},
                     {"rankings", ranking_objects(summary.rankings)},
+                    {"fits", fit_objects(summary.fits)},
                     {"coverage", coverage_object(summary.coverage)},
                     {"failed", summary.failed}};
   return all.dump(2) + "\n";

@@ -104,6 +104,14 @@ void add_rankings(const Summary& summary, std::string& text) {
     text += fmt::format("| {} | {} |\n", cell(one.rivals), fmt::join(ranking_cells(one), " | "));
 }
 
+void add_fits(const Summary& summary, std::string& text) {
+  if (summary.fits.empty()) return;
+  text += fmt::format("\n| memory suffices | {} |\n", fmt::join(kFitTitles, " | "));
+  text += "|---|---:|---:|---:|---:|\n";
+  for (const FitSummary& one : summary.fits)
+    text += fmt::format("| {} | {} |\n", cell(one.set), fmt::join(fit_cells(one), " | "));
+}
+
 }  // namespace
 
 std::string to_markdown(const Validation& validation) {
@@ -112,6 +120,7 @@ std::string to_markdown(const Validation& validation) {
   const Summary summary = summarize(validation);
   add_summary(summary, text);
   add_rankings(summary, text);
+  add_fits(summary, text);
   text += "\nErrors in parentheses: something unknown was chosen by the case; not counted.";
   if (summary.coverage.intervals > 0) {
     text += fmt::format(" Of all 90 % intervals {} hold what was measured.",

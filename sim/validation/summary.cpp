@@ -132,7 +132,7 @@ std::string excess(const ComparedMetric& metric, const ErrorBounds& bounds) {
     case ErrorKind::points:
       return "";  // settings have a bound, not single runs
     case ErrorKind::verdict:
-      if (!bounds.accuracy || metric.error == 0) return "";
+      if (!bounds.accuracy || metric.error == 0 || metric.metric == kFits) return "";
       return fmt::format("the {} is wrong", metric.by);
   }
   return "";
@@ -146,7 +146,7 @@ Summary summarize(const Validation& validation) {
   for_each_held_out(validation, [&](const ValidationCase&, const ComparedCase& compared,
                                     const ComparedMetric& metric) {
     count(metric, summary.coverage);
-    if (metric.of_accuracy()) return;
+    if (metric.of_accuracy() || metric.metric == kFits) return;
     (metric.kind() == ErrorKind::relative ? relative : staleness).add(compared.strategy, metric);
   });
   summary.relative = relative.summed();
@@ -155,6 +155,7 @@ Summary summarize(const Validation& validation) {
   summary.failures = summarize_failures(validation);
   summary.settings = summarize_settings(validation);
   summary.rankings = summarize_rankings(validation);
+  summary.fits = summarize_fits(validation);
   for (const ComparedFile& compared : validation) {
     summary.failed += static_cast<std::size_t>(std::ranges::count_if(
         compared.cases, [](const ComparedCase& one) { return !one.failure.empty(); }));

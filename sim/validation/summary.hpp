@@ -70,6 +70,17 @@ struct SettingSummary {
   double expected_within = 0;
 };
 
+/// Whether runs fit into their GPUs' memory: as they did, and as predictions say.
+struct FitSummary {
+  std::string set;  ///< of cases
+  std::size_t fit_right = 0, fit_wrong = 0;  ///< that ran
+  std::size_t oom_right = 0, oom_wrong = 0;  ///< that ran out of memory
+
+  /// F1 scores of what fits, and of what does not.
+  double f1_fits() const;
+  double f1_oom() const;
+};
+
 /// Groups, and strategies (or who says so) in them, in the order of their first case.
 struct Summary {
   std::vector<ErrorSummary> relative;
@@ -78,6 +89,7 @@ struct Summary {
   std::vector<FailureSummary> failures;
   std::vector<SettingSummary> settings;
   std::vector<RankingSummary> rankings;
+  std::vector<FitSummary> fits;
   Coverage coverage;  ///< over all of them
   std::size_t failed = 0;
 };
@@ -95,6 +107,9 @@ struct ErrorBounds {
 
 /// Those of accuracy alone.
 std::vector<AccuracySummary> summarize_accuracy(const Validation& validation);
+
+/// Of each set with cases that say so.
+std::vector<FitSummary> summarize_fits(const Validation& validation);
 
 /// Verdicts that forecasts gave, the likeliest to train first.
 std::vector<FailureSummary> summarize_failures(const Validation& validation);

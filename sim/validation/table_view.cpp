@@ -121,6 +121,9 @@ void add_rankings(Page& page, const Summary& summary) {
   NamedTable rankings;
   for (const RankingSummary& one : summary.rankings) rankings.add(one.rivals, ranking_cells(one));
   rankings.print(page, "order of", kRankingTitles, 1);
+  NamedTable fits;
+  for (const FitSummary& one : summary.fits) fits.add(one.set, fit_cells(one));
+  fits.print(page, "memory suffices", kFitTitles, 1);
 }
 
 }  // namespace

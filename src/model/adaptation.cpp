@@ -137,10 +137,9 @@ void add_adapters(Unit& unit, std::uint32_t number, const Lora& lora) {
   }
 }
 
-/// PEFT keeps a module to save as it was, frozen, and trains a copy of it, which runs.
-void copy_module(Unit& unit, std::uint32_t tensor, const Lora& lora) {
+/// PEFT keeps a module to save as it was, frozen, and trains a copy of it, of its type, which runs.
+void copy_module(Unit& unit, std::uint32_t tensor) {
   unit.traits[tensor].trained = true;
-  if (lora.storage != StoredAs::model) unit.traits[tensor].storage = lora.storage;
   unit.kept_copies += unit.tensors[tensor];
   for (Operator& op : unit.operators) {
     const bool logits = op.kind == OperatorKind::matmul &&
@@ -153,11 +152,11 @@ void copy_module(Unit& unit, std::uint32_t tensor, const Lora& lora) {
 }
 
 void save_modules(Model& model, const Lora& lora) {
-  if (holds(lora.modules_to_save, "embeddings")) copy_module(model.units.front(), 0, lora);
+  if (holds(lora.modules_to_save, "embeddings")) copy_module(model.units.front(), 0);
   if (!holds(lora.modules_to_save, "lm_head")) return;
   for (Unit& unit : model.units)
     for (const Layer& layer : unit.layers)
-      if (holds(layer.names, "lm_head") && !layer.tied) copy_module(unit, layer.parameter, lora);
+      if (holds(layer.names, "lm_head") && !layer.tied) copy_module(unit, layer.parameter);
 }
 
 void check_targets(const Model& model, const Lora& lora) {

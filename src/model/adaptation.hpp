@@ -47,7 +47,7 @@ std::string linear_name(const std::string& name);
 Model adapt(Model model, const Adaptation& adaptation);
 
 /// torch.compile: runs of pointwise kernels and norms become one kernel, whose intermediate results
-/// are not written; the tape keeps what the min-cut partitioner keeps.
+/// are not written.
 Model compiled(Model model);
 
 }  // namespace rehearse

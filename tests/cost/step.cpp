@@ -3,8 +3,8 @@
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
-#include <set>
 #include <cmath>
+#include <set>
 #include <stdexcept>
 
 #include "cost/cost.hpp"

@@ -198,6 +198,57 @@ BOOST_AUTO_TEST_CASE(on_cpus_the_copy_of_a_gather_stands_beside_the_unit_that_it
              "58 MiB at reduce_scatter u1 (16.0 MiB)");
 }
 
+BOOST_AUTO_TEST_CASE(one_gpu_alone_has_no_buckets) {
+  const Toy model = like_units();
+  BOOST_TEST(resident(Ddp{}, model, star_cluster(1), MemoryKind::buckets) == 0);
+  BOOST_TEST(resident(Ddp{}, model, star_cluster(2), MemoryKind::buckets) == 8 * kMiB);
+}
+
+BOOST_AUTO_TEST_CASE(frozen_units_have_no_gradients_states_or_buckets) {
+  Toy model = like_units();
+  model.model.units[0].traits = {{.trained = false}};
+  for (const Strategy& strategy : {Strategy(Ddp{}), Strategy(Fsdp{})}) {
+    const double share = std::holds_alternative<Fsdp>(strategy) ? 0.25 : 1;
+    BOOST_TEST(resident(strategy, model, star_cluster(4), MemoryKind::optimizer_state) ==
+               share * 2 * 4 * kMiB);
+    BOOST_TEST(resident(strategy, model, star_cluster(4), MemoryKind::parameters) ==
+               share * 8 * kMiB);
+  }
+  BOOST_TEST(resident(Ddp{}, model, star_cluster(4), MemoryKind::buckets) == 4 * kMiB);
+}
+
+BOOST_AUTO_TEST_CASE(states_of_the_host_or_of_pages_are_none_of_the_allocators) {
+  const Toy model = like_units();
+  const Cluster cluster = star_cluster(2);
+  const auto states = [&](const Optimizer& optimizer) {
+    Job job = job_of(model, cluster);
+    job.optimizer = optimizer;
+    const Schedule schedule = build_schedule(Ddp{}, job);
+    MemoryReplay replay(schedule.programs[0], kPlain);
+    replay.iterate();
+    return replay.use().by_kind[static_cast<std::size_t>(MemoryKind::optimizer_state)].value();
+  };
+  BOOST_TEST(states({.kind = OptimizerKind::adamw}) == 16 * kMiB);
+  BOOST_TEST(states({.kind = OptimizerKind::adamw_8bit}) == 4 * kMiB * (1 + 4.0 / 256));
+  BOOST_TEST(states({.kind = OptimizerKind::adamw, .paged = true}) == 0);
+  BOOST_TEST(states({.kind = OptimizerKind::adamw, .offload = true}) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(under_no_sync_whole_gradients_stay_until_the_last_micro_batch) {
+  const Toy model = like_units();
+  const auto peak_of = [&](bool no_sync) {
+    const Fsdp options{.gradient_accumulation = 2, .no_sync = no_sync};
+    return forecast_memory(schedule_of(options, model, star_cluster(4)).programs[0], kPlain)
+        .allocated_peak.value();
+  };
+  BOOST_TEST(peak_of(true) > peak_of(false) + 4 * kMiB);
+  const Schedule reduced = schedule_of(Fsdp{.gradient_accumulation = 2}, model, star_cluster(4));
+  const Schedule kept =
+      schedule_of(Fsdp{.gradient_accumulation = 2, .no_sync = true}, model, star_cluster(4));
+  BOOST_TEST(count_of(reduced.programs[0], "reduce_scatter") == 4u);
+  BOOST_TEST(count_of(kept.programs[0], "reduce_scatter") == 2u);
+}
+
 BOOST_AUTO_TEST_CASE(shard_grad_op_holds_every_unit_from_forward_to_backward) {
   // Shards 6, both units gathered 8, activations 6: 20, the gradients of u2: 24, without its
   // activations 21, and its flat gradient: 25.

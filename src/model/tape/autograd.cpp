@@ -31,11 +31,6 @@ Tensor Tensor::detached() const {
   return same;
 }
 
-Tensor Saved::use(Recorder& recorder) const {
-  if (again_) return recorder.workspace(elements_, type_);
-  return held_.empty() ? undefined() : held_.front();
-}
-
 Tensor undefined() {
   Tensor none;
   none.defined = false;

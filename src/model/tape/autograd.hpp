@@ -48,8 +48,6 @@ struct Tensor {
   bool defined = true;
   bool unbatched = false;  ///< the same for all samples: one dimension less
   bool broadcast = false;  ///< a gradient with more dimensions than its input: it is summed
-  /// torch.compile's partitioner makes it again from these (nothing else is saved for it).
-  std::shared_ptr<const std::vector<Tensor>> made_of = nullptr;
 
   bool needs_gradient() const { return source != nullptr; }
   /// The same memory, outside the graph: what a node saves.
@@ -57,24 +55,6 @@ struct Tensor {
 };
 /// No gradient.
 Tensor undefined();
-
-/// What a node keeps of a tensor: it, or what it is made of.
-class Saved {
- public:
-  Saved() = default;
-  explicit Saved(const Tensor& tensor)
-      : elements_(tensor.elements), type_(tensor.type), again_(tensor.made_of != nullptr) {
-    held_ = again_ ? *tensor.made_of : std::vector<Tensor>{tensor.detached()};
-  }
-  /// In backward: takes memory where it is made again.
-  Tensor use(Recorder& recorder) const;
-
- private:
-  std::vector<Tensor> held_;
-  std::int64_t elements_ = 0;
-  Type type_ = Type::float32;
-  bool again_ = false;
-};
 
 using Gradients = std::vector<Tensor>;
 /// From the gradients of a node's outputs to those of its inputs. What it captured is saved for

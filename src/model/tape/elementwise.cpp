@@ -26,37 +26,21 @@ struct Number {
 
 }  // namespace
 
-namespace {
-
-void mark_made_of(Recorder& recorder, Tensor& output, const std::vector<Tensor>& sides) {
-  if (!recorder.compiled()) return;
-  std::vector<Tensor> all;
-  for (const Tensor& side : sides) all.push_back(side.detached());
-  output.made_of = std::make_shared<const std::vector<Tensor>>(std::move(all));
-}
-
-}  // namespace
-
 Tensor unary_of_input(Recorder& recorder, const Tensor& input) {
   Tensor output = recorder.take(input.elements, input.type);
   recorder.connect(output, {input},
-                   [&recorder, x = Saved(input), type = input.type](
-                       const Gradients& gradients) -> Gradients {
-                     const Tensor again = x.use(recorder);
-                     return {like(recorder, gradients[0], type)};
+                   [&recorder, x = input.detached()](const Gradients& gradients) -> Gradients {
+                     return {like(recorder, gradients[0], x.type)};
                    });
-  mark_made_of(recorder, output, {input});
   return output;
 }
 
 Tensor fused_product(Recorder& recorder, const Tensor& gate, const Tensor& up) {
   Tensor output = recorder.take(gate.elements, gate.type);
   recorder.connect(output, {gate, up},
-                   [&recorder, x = Saved(gate), y = Saved(up), elements = gate.elements,
-                    type = gate.type](const Gradients&) -> Gradients {
-                     return {recorder.take(elements, type), recorder.take(elements, type)};
+                   [&recorder, x = gate.detached(), y = up.detached()](const Gradients&) -> Gradients {
+                     return {recorder.take(x.elements, x.type), recorder.take(y.elements, y.type)};
                    });
-  mark_made_of(recorder, output, {gate, up});
   return output;
 }
 
@@ -76,13 +60,12 @@ Tensor fused_norm(Recorder& recorder, const Tensor& input, const NormOptions& op
   std::vector<Tensor> inputs = {input, parameter(recorder, options.scale)};
   const bool trained = inputs[1].needs_gradient();
   recorder.connect(output, inputs,
-                   [&recorder, x = Saved(input), deviation, trained, elements = input.elements,
-                    type = input.type, channels = options.channels](const Gradients&) -> Gradients {
-                     Gradients results = {recorder.take(elements, type), undefined()};
+                   [&recorder, x = input.detached(), deviation, trained,
+                    channels = options.channels](const Gradients&) -> Gradients {
+                     Gradients results = {recorder.take(x.elements, x.type), undefined()};
                      if (trained) results[1] = recorder.take(channels, recorder.parameter_type());
                      return results;
                    });
-  mark_made_of(recorder, output, {input, deviation});
   return output;
 }
 

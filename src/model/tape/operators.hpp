@@ -28,7 +28,8 @@ Tensor widen_on_cuda(Recorder& recorder, const Tensor& input);
 Tensor unary_of_input(Recorder& recorder, const Tensor& input);
 Tensor unary_of_output(Recorder& recorder, const Tensor& input);
 // What torch.compile makes one kernel of: an activation times another tensor, a rotation, an RMS
-// norm. Backward makes their outputs again where a product needs them.
+// norm. Products keep their inputs: the min-cut partitioner makes nothing again that backward would
+// have to write to memory.
 Tensor fused_product(Recorder& recorder, const Tensor& gate, const Tensor& up);
 Tensor fused_copy(Recorder& recorder, const Tensor& input);
 Tensor relu_in_place(Recorder& recorder, const Tensor& input);

@@ -17,7 +17,7 @@ Tensor ordered_view(Recorder& recorder, const Tensor& input) {
 /// torch.addmm: dx, dW and the bias's sum.
 Tensor matrix_product(Recorder& recorder, const std::vector<Tensor>& sides, std::int64_t out) {
   const bool needed = sides[0].needs_gradient(), trained = sides[1].needs_gradient();
-  const Saved x = trained ? Saved(sides[0]) : Saved();
+  const Tensor x = trained ? sides[0].detached() : undefined();
   const Tensor w = needed ? sides[1].detached() : undefined();  // saved for dx alone
   const Type type = sides[0].type;
   Tensor output = recorder.take(out, type);
@@ -26,7 +26,6 @@ Tensor matrix_product(Recorder& recorder, const std::vector<Tensor>& sides, std:
                     elements = sides[1].elements](const Gradients& gradients) -> Gradients {
                      Gradients results = {undefined(), undefined(), gradients[0]};
                      results[2].broadcast = true;
-                     const Tensor again = x.use(recorder);
                      if (needed) results[0] = recorder.take(inputs, type);
                      if (trained) results[1] = recorder.take(elements, type);
                      return results;
@@ -66,10 +65,9 @@ Tensor viewed_product(Recorder& recorder, const Tensor& given, const Tensor& wei
   const bool needed = x.needs_gradient(), trained = weight.needs_gradient();
   recorder.connect(product, {x, weight},
                    [&recorder, needed, trained, type = x.type, inputs = x.elements,
-                    elements = weight.elements, saved = trained ? Saved(x) : Saved(),
+                    elements = weight.elements, x = trained ? x.detached() : undefined(),
                     w = needed ? weight.detached() : undefined()](const Gradients&) -> Gradients {
                      Gradients results = {undefined(), undefined()};
-                     const Tensor again = saved.use(recorder);
                      if (trained) results[1] = recorder.take(elements, type);
                      if (needed) results[0] = recorder.take(inputs, type);
                      return results;
@@ -108,7 +106,7 @@ Tensor quantized_product(Recorder& recorder, const Tensor& x, const LinearOption
   recorder.connect(output, {x},
                    [&recorder, elements = options.weight.elements, inputs = x.elements,
                     type = x.type,
-                    kept = trait.keeps_input ? Saved(x) : Saved()](const Gradients&) -> Gradients {
+                    kept = trait.keeps_input ? x.detached() : undefined()](const Gradients&) -> Gradients {
                      const Tensor weight = recorder.workspace(elements, Type::float16);
                      return {recorder.take(inputs, type)};
                    });
