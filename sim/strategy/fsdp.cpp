@@ -79,15 +79,15 @@ StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
       costs.units[run.last].backward +=
           costs.copy_time(reshards_after_forward(options, runs) ? gather : Bytes(0));
       costs.units[run.first].backward +=
-          costs.copy_time(FsdpMemory::whole(run, gathered) + FsdpMemory::whole(run, reduced));
+          costs.copy_time(FsdpMemory::gradients(run, gathered) + FsdpMemory::gradients(run, reduced));
       continue;
     }
     const Bytes share = converted(elements / static_cast<double>(shards), stored, gathered);
-    const auto trained = static_cast<double>(run.trained);
+    const auto graded = static_cast<double>(run.graded);
     costs.units[run.first].forward += costs.copy_time(share);
     costs.units[run.first].backward +=
         costs.copy_time(share + 2 * FsdpMemory::gradients(run, gathered) +
-                        converted(trained, gathered, reduced));
+                        converted(graded, gathered, reduced));
   }
   return costs;
 }

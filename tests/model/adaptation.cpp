@@ -117,6 +117,14 @@ BOOST_AUTO_TEST_CASE(a_fused_loss_keeps_gradients_of_its_input_and_weight_instea
              hidden + 1000);
 }
 
+BOOST_AUTO_TEST_CASE(forward_takes_no_parameters_gradient) {
+  const MemoryTape tape = memory_tape(small({.fused = true}),
+                                      {.precision = Precision::bf16_pure, .batch = kBatch});
+  for (const UnitTape& unit : tape.units)
+    for (const TapeEvent& event : unit.forward)
+      BOOST_TEST((tape.tensors[event.tensor].role != TensorRole::parameter_gradient));
+}
+
 BOOST_AUTO_TEST_CASE(a_compiled_network_keeps_less) {
   BOOST_TEST(kept_of(compiled(small())) < 0.9 * kept_of(small()));
   BOOST_TEST(compiled(small()).units[1].operators.size() < small().units[1].operators.size());
