@@ -25,10 +25,11 @@ Bytes on_the_wire(const Ddp& ddp, Bytes size, Bytes element) {
 
 class DdpProgram {
  public:
-  DdpProgram(const Options& options, const std::string& name, const StepCosts& costs)
+  DdpProgram(const Options& options, const Node& node, const std::string& name,
+             const StepCosts& costs)
       : options_(options),
         job_(options.job),
-        node_(group.node),
+        node_(node),
         plan_(job_.stage ? *job_.stage
                          : StagePlan::alone(job_.model, options.ddp.gradient_accumulation)),
         builder_(name, costs, job_),
@@ -252,16 +253,17 @@ void DdpProgram::rebuild_buckets(OpId step) {
 }  // namespace
 
 Program replicated_program(const Ddp& ddp, const Job& job, bool sharded_optimizer,
-                           const std::string& name, const StepCosts& costs) {
+                           const NodeGroup& group, const std::string& name,
+                           const StepCosts& costs) {
   const Options options{ddp, job, sharded_optimizer};
-  return DdpProgram(options, name, costs).make();
+  return DdpProgram(options, group.node, name, costs).make();
 }
 
 Schedule build_replicated(const Ddp& ddp, const Job& job, bool sharded_optimizer) {
   require_gpus(job);
   Schedule schedule =
       schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-        return replicated_program(ddp, job, sharded_optimizer, group.name, costs);
+        return replicated_program(ddp, job, sharded_optimizer, group, group.name, costs);
       });
   add_world(schedule);
   return schedule;

@@ -46,7 +46,7 @@ std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precisi
     const std::int64_t elements = model.units[unit].parameters();
     const bool begins = std::ranges::count(model.chunks, unit, &Chunk::first) > 0;
     if (runs.empty() || begins || (elements > 0 && complete(options, held))) {
-      runs.push_back({unit, unit});
+      runs.push_back({.first = unit, .last = unit, .others = {}});
       held = 0;
     }
     held += elements;

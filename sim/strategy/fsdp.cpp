@@ -127,7 +127,7 @@ class FsdpProgram {
       } else if (plan_.order[action].what == PipelineAction::forward) {
         add_forward();
       } else {
-        add_backward(runner_.is_last_backward(action), reduced);
+        add_backward({runner_.is_first_backward(action), runner_.is_last_backward(action)}, reduced);
       }
       runner_.end(action);
     }
@@ -242,11 +242,16 @@ class FsdpProgram {
       if (!last || run == runs_.end()) continue;
       const auto j = static_cast<std::size_t>(run - runs_.begin());
       memory_.collect(j, op);
-      reduce(j, op, true, reduced);
+      reduce(j, op, {}, reduced);
     }
   }
 
-  void add_backward(bool last, std::vector<After>& reduced) {
+  /// Of a step's micro-batches, which a backward is of.
+  struct Turn {
+    bool first = true, last = true;
+  };
+
+  void add_backward(Turn turn, std::vector<After>& reduced) {
     const bool gathers = reshards_after_forward();
     if (runs_.empty())
       for (std::size_t unit = job_.model.units.size(); unit-- > 0;)
@@ -262,7 +267,7 @@ class FsdpProgram {
       const OpId end = add_run_backward(j);
       if (gathers && j > 0 && options_.backward_prefetch == Fsdp::Prefetch::backward_post)
         gather(j - 1, true);
-      reduce(j, end, last, reduced);
+      reduce(j, end, turn, reduced);
     }
   }
 
@@ -276,16 +281,15 @@ class FsdpProgram {
     return last;
   }
 
-  void reduce(std::size_t j, OpId backward, bool in_last, std::vector<After>& reduced) {
+  void reduce(std::size_t j, OpId backward, Turn turn, std::vector<After>& reduced) {
     // Where the host computes it also adds up what has come, one unit's at a time.
     if (builder_.host_computes() && reducing_)
       builder_.block_host("reduce_scatter", {{*reducing_}});
     const std::string& name = job_.model.units[runs_[j].first].name;
     const Bytes size = FsdpMemory::gradients(runs_[j], memory_.reduced_element());
     if (size == Bytes(0)) return;  // frozen
-    const bool last_micro = micro + 1 == options_.gradient_accumulation;
-    if (options_.no_sync && !last_micro) return memory_.keep_whole(j, backward, micro == 0);
-    if (options_.no_sync && micro > 0) memory_.add_whole(j, backward);
+    if (options_.no_sync && !turn.last) return memory_.keep_whole(j, backward, turn.first);
+    if (options_.no_sync && !turn.first) memory_.add_whole(j, backward);
     OpId last = builder_.collective(
         nccl_, name,
         {.kind = CollectiveKind::reduce_scatter, .size = size, .algorithm = options_.algorithm},
@@ -304,7 +308,7 @@ class FsdpProgram {
       memory_.copy_out(j, last);
     }
     reducing_ = last;
-    if (in_last || copies_) reduced.push_back({last});
+    if (turn.last || copies_) reduced.push_back({last});
   }
 
   // On the host the optimizer's traffic goes through the GPU's share of its node's memory.

@@ -174,9 +174,9 @@ Program LayoutBuilder::program_of(const Share& share, const NodeGroup& group,
   if (!job_.checkpointed.empty())
     for (const std::size_t unit : share.units) job.checkpointed.push_back(job_.checkpointed[unit]);
   if (const auto* ddp = std::get_if<Ddp>(&options_.data))
-    return replicated_program(*ddp, job, false, name, costs);
+    return replicated_program(*ddp, job, false, group, name, costs);
   if (const auto* zero = std::get_if<Zero1>(&options_.data))
-    return replicated_program(zero->ddp, job, true, name, costs);
+    return replicated_program(zero->ddp, job, true, group, name, costs);
   return sharded_program(std::get<Fsdp>(options_.data), job, group, name, costs);
 }
 
