@@ -34,6 +34,8 @@ report under `assumptions`. Keys of files other than scenarios begin with the ki
 `study/vary`.
 )";
 
+constexpr std::size_t kLongestLine = 100;
+
 std::string_view source_of(const KeySection& section, const Key& key) {
   return key.source.empty() ? section.source : key.source;
 }
@@ -58,10 +60,11 @@ std::string cell(std::string_view text) {
 }
 
 std::string section_markdown(const KeySection& section) {
+  const char* const space = section.code.size() > kLongestLine - 12 ? "\n" : " ";
   std::string text = fmt::format(
-      "\n## {}\nRead by `{}`.\n\n| key | type | unit | default | source | meaning |\n"
+      "\n## {}\nRead by{}`{}`.\n\n| key | type | unit | default | source | meaning |\n"
       "|---|---|---|---|---|---|\n",
-      section.title, section.code);
+      section.title, space, section.code);
   for (const Key& key : section.keys) {
     const TypeAndUnit parts = split(key.type);
     text += fmt::format("| `{}{}` | {} | {} | {} | {} | {} |\n", section.prefix, key.name,

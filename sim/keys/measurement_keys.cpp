@@ -67,6 +67,7 @@ std::vector<KeySection> measurement_keys() {
         {"cases[].published", "number > 0 or map", "-",
          "The published number, or several by their metrics."},
         {"cases[].published.NAME", "number > 0", "-", "The number of one metric."},
+        {"cases[].published.memory.NAME", "number > 0 (bytes)", "-", "Likewise, of memory."},
         {"cases[].fits", "true or false", "-", "Whether it ran, or went out of memory."},
         {"cases[].recorded", "text (file)", "-", "Or the recorded run."},
         {"cases[].group", "text", "(the file's)", "Group of this case."},

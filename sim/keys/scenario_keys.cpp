@@ -55,7 +55,7 @@ std::vector<KeySection> scenario_keys() {
          "Linear layers: q, k, v, qkv, o, gate, up, down, lm_head; or `[all_linear]`."},
         {"lora.dtype", "fp32 | bf16", "fp32", "Type of the adapters."},
         {"lora.dropout", "number (0 to 0.99)", "0", "Dropout before A."},
-        {"lora.modules_to_save", "list of embeddings, lm_head", "-", "Copied and trained whole."},
+        {"lora.modules_to_save", "list of embeddings | lm_head", "-", "Copied and trained whole."},
         {"quantization", "nf4 | nf4_double | int8 or map", "-",
          "Frozen linear layers in 4 bits (QLoRA) or 8 bits (LLM.int8).", "bitsandbytes"},
         {"quantization.weights", "nf4 | nf4_double | int8", "nf4", "The same."},

@@ -25,6 +25,7 @@ struct Option {
 };
 
 const Option kSharding = {"sharding", {"", "sharding: shard_grad_op", "sharding: hybrid_shard"}};
+const Option kReshard = {"sharding", {"", "reshard_after_forward: false"}};
 const Option kPrefetch = {"prefetch",
                           {"", "forward_prefetch: true", "backward_prefetch: backward_post"}};
 const Option kOffload = {"offload", {"", "cpu_offload: true"}};
@@ -41,6 +42,7 @@ const Option kPeriod = {"local_steps", {"period: 4", "period: 8", "period: 16"}}
 
 std::vector<Option> options_of(const std::string& strategy) {
   if (strategy == "fsdp") return {kSharding, kPrefetch, kOffload, kAccumulation};
+  if (strategy == "fsdp2") return {kReshard, kOffload, kAccumulation};
   if (strategy == "ps") return {kStaleness, kServers, kLayerwise};
   if (strategy == "local_sgd") return {kPeriod};
   return {kBuckets, kBucketView, kCompression, kAccumulation};  // ddp, and what zero wraps

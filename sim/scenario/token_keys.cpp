@@ -134,6 +134,7 @@ void apply_global_batch(const Value& train, const Value& strategy, Scenario& sce
   const std::int64_t sequences = sequences_of(*wanted, scenario);
   const Replicas replicas = replicas_of(scenario);
   const std::int64_t one = replicas.count * scenario.batch_per_gpu;
+  if (one == 0) return;  // what is wrong with the cluster or the batch is said where it stands
   if (sequences % one != 0 || sequences / one > kMostMicroBatches)
     wanted->fail(fmt::format("{} samples are no whole number of micro-batches of {} on {} {}",
                              sequences, scenario.batch_per_gpu, replicas.count, replicas.noun),

@@ -207,7 +207,7 @@ After DdpProgram::reduce(std::size_t bucket, OpId backward) {
        .size = size,
        .algorithm = options_.ddp.algorithm},
       {{filled.value_or(backward)}});
-  if (options_.ddp.compression != Ddp::Compression::none) {
+  if (options_.ddp.compression != Ddp::Compression::none && !bucket_tensors_.empty()) {
     const std::uint32_t owner = builder_.program.tensors[bucket_tensors_[bucket].index()].owner;
     const TensorId copy = builder_.tensor(MemoryKind::communication, size, owner);
     builder_.take(op, copy);

@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(each_reason_to_doubt_widens_the_interval) {
   BOOST_TEST(with("model.costs=analytic") > measured);
   BOOST_TEST(upper({"cluster.comm_profile=none"}) > upper({}));
   BOOST_TEST(contains(report_of({"cluster.comm_profile=none"}).at("outside_calibration"),
-                      "communication: links alone"));
+                      "communication: NCCL's model"));
 }
 
 BOOST_AUTO_TEST_CASE(measured_jitter_draws_what_the_profile_and_the_cores_say) {

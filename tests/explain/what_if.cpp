@@ -236,7 +236,7 @@ Machine calibrated_machine(double latency) {
   return machine;
 }
 
-// What a collective costs before its first step is no link's.
+// What a collective costs before its first step is no link's, nor what NCCL itself takes.
 BOOST_AUTO_TEST_CASE(with_everything_faster_calibrated_collectives_are_as_much_faster) {
   for (const double latency : {0.0, 2e-5}) {
     Machine machine = calibrated_machine(latency);
@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(with_everything_faster_calibrated_collectives_are_as_much_f
                                     Resource::latency, Resource::host, Resource::straggling})
       speed_up(resource, 1.1, machine);
     const double then = step(machine);
-    if (latency == 0) BOOST_CHECK_CLOSE(now, 1.1 * then, kPercent);
+    if (latency == 0) BOOST_CHECK_CLOSE(now, 1.1 * then, 0.1);
     BOOST_TEST(now > then);
     BOOST_TEST(now <= 1.1 * then * (1 + 1e-9));
   }

@@ -82,8 +82,9 @@ BOOST_FIXTURE_TEST_CASE(all_options_of_all_strategies_are_the_simulator_s, Fixtu
   for (const Axis::Choice& choice : all.study.axes.at(0).choices) {
     BOOST_TEST_CONTEXT(choice.label) { BOOST_CHECK_NO_THROW(read_strategy(choice.values.at(0))); }
   }
-  // ddp and zero: 2 x 2 x 2 x 4; fsdp: 3 x 3 x 2 x 4; ps: 3 x 3 x 2; local_sgd: 3.
-  BOOST_TEST(all.study.axes.at(0).choices.size() == 32 + 32 + 72 + 18 + 3);
+  // ddp and zero: 2 x 2 x 2 x 4; fsdp: 3 x 3 x 2 x 4; fsdp2: 2 x 2 x 4;
+  // ps: 3 x 3 x 2; local_sgd: 3.
+  BOOST_TEST(all.study.axes.at(0).choices.size() == 32 + 32 + 72 + 16 + 18 + 3);
 }
 
 struct Wrong {
@@ -109,7 +110,7 @@ const std::vector<Wrong> kWrong = {
     {"vary: {strategy: [{ddp: {}}]}\nobjective: time\nsearch: {strategies: all}\n",
      "SCRATCH/p.yaml:2:8: error: vary.strategy: search tries this already"},
     {"objective: time\nsearch: {strategies: [ddp, fspd]}\n",
-     "SCRATCH/p.yaml:3:28: error: search.strategies.1: expected one of ddp, fsdp, zero, ps"},
+     "SCRATCH/p.yaml:3:28: error: search.strategies.1: expected one of ddp, fsdp, fsdp2, zero, ps"},
     {"vary: {a: [1]}\nobjective: time\nseeds: 3\n",
      "SCRATCH/p.yaml:4:1: error: seeds: a plan chooses among its points, and a seed is no choice"}};
 

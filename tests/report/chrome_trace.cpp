@@ -76,7 +76,10 @@ BOOST_AUTO_TEST_CASE(an_operation_is_an_event_in_microseconds) {
 }
 
 BOOST_AUTO_TEST_CASE(a_collective_names_its_protocol_what_answered_and_what_it_reached) {
-  CollectiveAnswer answer{.size = Bytes(2e9), .group = GroupId(0), .ranks = 2, .nodes = 2};
+  CollectiveAnswer answer;
+  answer.size = Bytes(2e9);
+  answer.group = GroupId(0);
+  answer.ranks = answer.nodes = 2;
   answer.cost = {.basis = CostBasis::model,
                  .estimate = NcclEstimate{.protocol = NcclProtocol::ll128}};
   const Json events = Json::parse(to_chrome_trace(ddp_schedule(2), ddp_trace({6, 12}), 1, 2, {},

@@ -58,6 +58,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "hfu",
                     "memory",
                     "staleness",
+                    "collectives",
                     "step_time_alone_s",
                     "other_jobs",
                     "accuracy",
