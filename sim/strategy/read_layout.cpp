@@ -145,8 +145,14 @@ const std::vector<std::string>& layout_keys() {
 
 bool is_layout(const Value& strategy) {
   if (!strategy.is_map()) return false;
-  const Map map = strategy.as_map();
-  return std::ranges::any_of(layout_keys(), [&](const auto& key) { return map.has(key); });
+  const std::vector<std::string> names = strategy.as_map().keys();
+  const auto& kinds = strategy_names();
+  // A misspelt degree beside a strategy is one, too, so that its message names what was meant.
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    if (std::ranges::find(layout_keys(), name) != layout_keys().end()) return true;
+    return names.size() > 1 && std::ranges::find(kinds, name) == kinds.end() &&
+           !nearest(name, layout_keys()).empty();
+  });
 }
 
 Layout read_layout(const Value& value, const std::function<Strategy(Map& map)>& read_data) {
