@@ -1,4 +1,7 @@
 // Everyone to everyone at once: what a non-blocking crossbar can do in one step.
+#include <algorithm>
+#include <cmath>
+
 #include "collective/plan_builder.hpp"
 
 namespace rehearse {
@@ -40,10 +43,39 @@ std::vector<FlowRange> add_handed_exchange(PlanBuilder& builder, std::span<const
   return ends;
 }
 
+/// Flows from one member to another one, at the most; more of them go as one.
+constexpr double kMostFlows = 4;
+
+/// What one member sends to another one: so many flows of that share.
+struct Sends {
+  Sends(double stands_for, double one)
+      : flows(stands_for > 1 && stands_for <= kMostFlows ? std::round(stands_for) : 1),
+        share(one * stands_for / flows) {}
+  double flows, share;
+};
+
+/// On its node, and on others.
+struct Shares {
+  Sends inside, between;
+};
+
+/// Of a folded group a member stands for several: what is sent to these goes to it. By as many flows
+/// while they are few, so that what shares their ports gets what it would get.
+Shares shares_of(const PlanBuilder& builder) {
+  const double one = 1 / builder.ranks();
+  if (!builder.folded()) return {{1, one}, {1, one}};
+  const double kept = static_cast<double>(builder.by_node().front().size());
+  const double kept_others = static_cast<double>(builder.members()) - kept;
+  const double node = builder.ranks() / builder.nodes();
+  return {.inside = {kept > 1 ? (node - 1) / (kept - 1) : 0, one},
+          .between = {kept_others > 0 ? (builder.ranks() - node) / kept_others : 0, one}};
+}
+
 std::vector<FlowRange> add_exchange(PlanBuilder& builder, std::span<const FlowRange> after,
                                     Fidelity fidelity) {
   if (builder.segments() > 0) return add_handed_exchange(builder, after);
   const std::size_t members = builder.members();
+  const Shares shares = shares_of(builder);
   std::vector<FlowRange> ends;
   Seconds longest;
   for (std::size_t shift = 1; shift < members; ++shift) {
@@ -51,8 +83,10 @@ std::vector<FlowRange> add_exchange(PlanBuilder& builder, std::span<const FlowRa
       const std::size_t to = (from + shift) % members;
       const Seconds latency = builder.edge_latency(from, to);
       longest = std::max(longest, latency);
-      ends.push_back(builder.unstriped_edge(from, to, 1 / builder.ranks(), after,
-                                            fidelity == Fidelity::hop ? latency : Seconds{}));
+      const Sends& sends = builder.leaves_node(from, to) ? shares.between : shares.inside;
+      for (int i = 0; i < static_cast<int>(sends.flows); ++i)
+        ends.push_back(builder.unstriped_edge(from, to, sends.share, after,
+                                              fidelity == Fidelity::hop ? latency : Seconds{}));
     }
   }
   if (fidelity == Fidelity::flow) builder.plan.latency += longest;

@@ -1,6 +1,7 @@
 // What the ranks of a group have of a cluster, as NCCL's model asks for it.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -79,6 +80,10 @@ void take_network(NcclMachine& machine, const Cluster& cluster, const std::vecto
     least = std::min(least, step / slowed);
   }
   const auto edges = static_cast<double>(order.size());
+  // Of a folded group some of a node's members stand for all, NICs of their own included.
+  const auto kept = static_cast<double>(members.size()) / edges;
+  if (machine.local() > kept && machine.ranks > static_cast<int>(members.size()))
+    machine.nics = static_cast<int>(std::lround(machine.nics * (machine.local() / kept)));
   machine.between = edges > 2 ? (sum - least) / (edges - 1) : sum / edges;
 }
 

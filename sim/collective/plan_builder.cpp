@@ -32,6 +32,12 @@ PlanBuilder::PlanBuilder(const Group& group, const std::vector<RankSpec>& ranks,
   }
 }
 
+double PlanBuilder::kept_of_node() const {
+  if (!folded()) return 1;
+  return static_cast<double>(places_.size()) * nodes() /
+         (static_cast<double>(by_node_.size()) * ranks());
+}
+
 Seconds PlanBuilder::edge_latency(std::size_t from, std::size_t to) const {
   const Place &a = places_[from], &b = places_[to];
   const Seconds path = path_latency(cluster_, a, b);
@@ -47,6 +53,7 @@ FlowRange PlanBuilder::edge(std::size_t from, std::size_t to, double share,
   const auto& nics_a = nics_[node_of_[from]];
   const auto& nics_b = nics_[node_of_[to]];
   const std::size_t stripes = std::min(nics_a.size(), nics_b.size());
+  share *= kept_of_node();  // the NICs of members that are left out carry the rest
   FlowRange range{static_cast<std::uint32_t>(plan.flows.size()), 0};
   for (std::size_t s = 0; s < stripes; ++s) {
     const PortPair ports{.source = {PortKind::nic, a.node, nics_a[s]},

@@ -36,6 +36,8 @@ class PlanBuilder {
   double ranks() const { return static_cast<double>(group_.ranks); }
   double nodes() const { return static_cast<double>(group_.nodes); }
   bool folded() const { return group_.ranks != places_.size(); }
+  /// Of a node's members, the part that is simulated.
+  double kept_of_node() const;
   /// Members by node, in ring order.
   const std::vector<std::vector<std::size_t>>& by_node() const { return by_node_; }
 

@@ -91,13 +91,14 @@ std::optional<Seconds> Roofline::kernel_time(const Operator& op, double batch,
 
 /// Backward makes the weight's gradient, and the input's where something needs it.
 Seconds Roofline::product_time(const Operator& op, double batch, Direction direction) const {
-  const auto& [rows, columns, inner, products, window, stride] = op.product;
+  const auto& [rows, columns, inner, products, window, stride, weights] = op.product;
+  const double each = std::max(1.0, weights), own = batch * rows / each;
   if (direction == Direction::forward) {
-    return kernels_.product({batch * rows, columns, inner}, KernelModel::Role::forward);
+    return kernels_.product({own, columns, inner, each}, KernelModel::Role::forward);
   }
   Seconds time{0};
   if (!op.frozen)
-    time = kernels_.product({columns, inner, batch * rows}, KernelModel::Role::weight_gradient);
+    time = kernels_.product({columns, inner, own, each}, KernelModel::Role::weight_gradient);
   if (op.frozen ? op.backward_flops > 0 : op.backward_flops > 1.5 * op.forward_flops) {
     time += input_gradient(op, batch);
   }
@@ -106,7 +107,8 @@ Seconds Roofline::product_time(const Operator& op, double batch, Direction direc
 
 Seconds Roofline::input_gradient(const Operator& op, double batch) const {
   const ProductShape& product = op.product;
-  return kernels_.product({batch * product.rows, product.inner, product.columns},
+  const double each = std::max(1.0, product.weights);
+  return kernels_.product({batch * product.rows / each, product.inner, product.columns, each},
                           KernelModel::Role::input_gradient);
 }
 
@@ -120,7 +122,7 @@ Seconds Roofline::input_gradient_time(const Operator& op, double batch) const {
 }
 
 Seconds Roofline::products_of_heads(const Operator& op, double batch, Direction direction) const {
-  const auto& [rows, columns, inner, products, window, stride] = op.product;
+  const auto& [rows, columns, inner, products, window, stride, weights] = op.product;
   const double heads = batch * products;
   const auto role = KernelModel::Role::forward;
   if (direction == Direction::forward) return kernels_.product({rows, columns, inner, heads}, role);
@@ -129,7 +131,7 @@ Seconds Roofline::products_of_heads(const Operator& op, double batch, Direction 
 }
 
 Seconds Roofline::convolution_time(const Operator& op, double batch, Direction direction) const {
-  const auto& [rows, columns, inner, groups, window, stride] = op.product;
+  const auto& [rows, columns, inner, groups, window, stride, weights] = op.product;
   const Bytes moved = batch * op.forward_elements * element(op) +
                       parameter_bytes(op, Direction::forward);
   if (direction == Direction::forward) {

@@ -13,8 +13,7 @@ constexpr std::array<const char*, kAxes> kShortNames = {"tp", "cp", "ep", "dp", 
 
 std::size_t index(MeshAxis axis) { return static_cast<std::size_t>(axis); }
 
-/// Ranks between two neighbours along the axis, and how many there are along it. Experts have none
-/// of their own in a mesh with contexts.
+/// Ranks between two neighbours along each axis.
 std::array<std::size_t, kAxes> strides(const Mesh& mesh) {
   std::array<std::size_t, kAxes> all{};
   std::size_t stride = 1;
@@ -33,13 +32,13 @@ std::string short_name(MeshAxis axis) { return kShortNames[index(axis)]; }
 int Mesh::degree(MeshAxis axis) const {
   switch (axis) {
     case MeshAxis::tensor:
-      return tensor;
+      return of_experts ? expert_tensor : tensor;
     case MeshAxis::context:
-      return context;
+      return of_experts ? 1 : context;
     case MeshAxis::expert:
-      return context > 1 || expert == 1 ? 1 : expert;
+      return of_experts ? expert : 1;
     case MeshAxis::data:
-      return context > 1 || expert == 1 ? data : data / expert;
+      return of_experts ? tensor * context * data / (expert_tensor * expert) : data;
     case MeshAxis::pipeline:
       return pipeline;
   }
@@ -88,9 +87,17 @@ std::vector<std::vector<std::size_t>> groups(const Mesh& mesh, const std::vector
 
 Mesh expert_mesh(const Mesh& mesh) {
   Mesh experts = mesh;
-  experts.data = mesh.data * mesh.context;
-  experts.context = 1;
+  experts.of_experts = true;
   return experts;
+}
+
+bool experts_fit(const Mesh& mesh) {
+  return mesh.tensor * mesh.context * mesh.data % (mesh.expert_tensor * mesh.expert) == 0;
+}
+
+bool stages_agree(const Mesh& mesh) {
+  return mesh.order.back() == MeshAxis::pipeline || mesh.pipeline == 1 ||
+         expert_mesh(mesh).degree(MeshAxis::data) == mesh.data;
 }
 
 std::optional<std::array<MeshAxis, kAxes>> parse_order(const std::string& text) {

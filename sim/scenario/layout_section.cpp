@@ -42,20 +42,14 @@ void check_mesh(const Map& map, const Layout& layout, const Cluster& cluster) {
 /// A rank's share of each layer is known of transformers alone.
 void check_shape(const Map& map, const Layout& layout, const Scenario& scenario) {
   if (scenario.transformer) return;
-  for (const MeshAxis axis : {MeshAxis::tensor, MeshAxis::context, MeshAxis::expert})
-    if (layout.mesh.degree(axis) > 1)
+  const Mesh& mesh = layout.mesh;
+  for (const auto& [degree, axis] :
+       {std::pair(mesh.tensor, MeshAxis::tensor), std::pair(mesh.context, MeshAxis::context),
+        std::pair(mesh.expert, MeshAxis::expert)})
+    if (degree > 1)
       at(map, to_string(axis) + "_parallel")
           .fail(fmt::format("{} is no transformer, whose layers can be shared", scenario.model.name),
                 "pipeline_parallel, or data parallelism alone");
-}
-
-/// What no collective of the simulator does yet.
-void check_exchanges(const Map& map, const Layout& layout) {
-  if (layout.mesh.expert > 1)
-    at(map, "expert_parallel").fail("expert_parallel is not available yet", "set it to 1");
-  if (layout.mesh.context > 1 && layout.context_method == ContextMethod::ulysses)
-    at(map, "context_parallel")
-        .fail("method ulysses is not available yet", "method: ring, or all_gather");
 }
 
 int nvlink_domain(const Cluster& cluster) {
@@ -66,7 +60,11 @@ int nvlink_domain(const Cluster& cluster) {
 
 /// Where a rule's key stands.
 Value at_rule(const Map& map, const std::string& key) {
-  return key == "virtual_stages" ? at_pipeline(map, key) : at(map, key);
+  Map copy = map;
+  if (key == "virtual_stages") return at_pipeline(map, key);
+  if ((key == "dispatch" || key == "overlap" || key == "imbalance") && map.has("experts"))
+    return at(copy.require("experts").as_map(), key);
+  return at(map, key);
 }
 
 /// Megatron-LM's rules of a transformer; what is doubtful becomes an assumption.
@@ -74,7 +72,7 @@ void check_rules(const Map& map, const Layout& layout, Scenario& scenario) {
   if (!scenario.transformer) return;
   const bool in_rounds = !layout.order && layout.schedule == PipelineSchedule::interleaved;
   const LayoutDegrees degrees{
-      .model = parallel_of(layout),
+      .model = parallel_of(layout, scenario.cluster),
       .pipeline = layout.mesh.pipeline,
       .virtual_stages = layout.virtual_stages,
       .even_split = layout.split.empty(),
@@ -82,7 +80,8 @@ void check_rules(const Map& map, const Layout& layout, Scenario& scenario) {
       .tokens = scenario.model.tokens_per_sample,
       .fused_attention = scenario.shape.flash_attention,
       .gpus = static_cast<int>(scenario.cluster.gpu_count()),
-      .nvlink_domain = nvlink_domain(scenario.cluster)};
+      .nvlink_domain = nvlink_domain(scenario.cluster),
+      .stages_agree = stages_agree(*mesh_on(layout, scenario.cluster.gpu_count()))};
   for (const LayoutFinding& found : layout_findings(*scenario.transformer, degrees)) {
     if (found.kind == LayoutFinding::Kind::refused)
       at_rule(map, found.key).fail(found.message, found.remedy);
@@ -138,10 +137,9 @@ void apply_layout(const Value& strategy, Scenario& scenario) {
   check_mesh(map, *layout, scenario.cluster);
   check_shape(map, *layout, scenario);
   check_rules(map, *layout, scenario);
-  check_exchanges(map, *layout);
   check_order(map, *layout);
   check_split(map, *layout, scenario.model);
-  const ModelParallel parallel = parallel_of(*layout);
+  const ModelParallel parallel = parallel_of(*layout, scenario.cluster);
   if (scenario.transformer && !parallel.is_whole())
     scenario.share = std::make_shared<const Model>(
         share_of(*scenario.transformer, scenario.shape, parallel));

@@ -1,5 +1,6 @@
 // Replicas of a model are alike: two stand for all, for what they exchange is a ring, whose edges
-// are alike, too. So are the ranks of a tensor group.
+// are alike, too. So are the ranks of a tensor group, and those that share experts: each sends as
+// much to every other one.
 #include "schedule/fold_replicas.hpp"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace rehearse {
 namespace {
 
-constexpr std::size_t kBlocksKept = 2;
+constexpr std::size_t kBlocksKept = 2;  // of like ones
 
 std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
   if (cluster.shared_cores) return "nodes share cores";
@@ -34,16 +35,60 @@ struct Block {
 };
 
 constexpr std::size_t kTensorRanksKept = 2;
+constexpr std::size_t kPlacesKept = 2;
+
+bool has_experts(const Schedule& schedule) { return schedule.mesh->expert > 1; }
+
+/// Whether GPUs are joined by a switch, and have NICs of their own.
+bool gpus_are_alike(const Node& node) { return node.nvlink && node.nics >= node.gpus; }
 
 /// How many ranks of its tensor group one rank stands for: their GPUs are joined by a switch, and
 /// each has NICs of its own, so that two in a ring are as good as all.
 std::size_t tensor_ranks_per_kept(const Schedule& schedule, const Cluster& cluster) {
   const auto tensor = static_cast<std::size_t>(schedule.mesh->tensor);
   const Node& node = cluster.groups.front().node;
-  if (tensor % kTensorRanksKept != 0 || !node.nvlink || node.nics < node.gpus) return 1;
+  if (tensor % kTensorRanksKept != 0 || !gpus_are_alike(node)) return 1;
   for (const Group& group : schedule.groups)
     if (group.axis == MeshAxis::tensor && group.nodes > 1) return 1;
   return tensor / kTensorRanksKept;
+}
+
+/// And how many places of a node, each of the ranks of a tensor group, one such place stands for: of
+/// experts, where each place exchanges as much with each other one.
+std::size_t places_per_kept(const Schedule& schedule, const Cluster& cluster) {
+  const Node& node = cluster.groups.front().node;
+  const Mesh& mesh = *schedule.mesh;
+  const auto gpus = static_cast<std::size_t>(node.gpus);
+  const std::size_t stage = mesh.ranks() / static_cast<std::size_t>(mesh.pipeline);
+  const bool stages_have_nodes = stage % gpus == 0 && mesh.order.back() == MeshAxis::pipeline;
+  if (!has_experts(schedule) || !gpus_are_alike(node) || !stages_have_nodes ||
+      node.gpus % mesh.tensor != 0)
+    return 1;
+  const std::size_t places = gpus / static_cast<std::size_t>(mesh.tensor);
+  return places % kPlacesKept == 0 ? places / kPlacesKept : 1;
+}
+
+/// The same for ranks of experts, by their places on nodes. `places` of a node stand for one.
+void put_in_order(const Schedule& schedule, std::size_t places, std::vector<std::size_t>& ranks) {
+  const Mesh& mesh = *schedule.mesh;
+  std::map<int, std::size_t> first;  // node of a stage
+  const auto stage_of = [&](std::size_t rank) {
+    return coordinates(mesh, rank)[static_cast<std::size_t>(MeshAxis::pipeline)];
+  };
+  const auto node_of = [&](std::size_t rank) { return schedule.ranks[rank].place.node.index(); };
+  for (const std::size_t rank : ranks) {
+    const auto [found, is_new] = first.try_emplace(stage_of(rank), node_of(rank));
+    found->second = std::min(found->second, node_of(rank));
+  }
+  const auto key = [&](std::size_t rank) {
+    const int gpu = schedule.ranks[rank].place.gpu, stage = stage_of(rank);
+    const int tensor = gpu % mesh.tensor, place = gpu / mesh.tensor;
+    const int tensors = static_cast<int>(kTensorRanksKept);
+    const int kept = places > 1 ? static_cast<int>(kPlacesKept) : place + 1;
+    return std::tuple(tensor / tensors, place / kept, node_of(rank) - first.at(stage), place % kept,
+                      tensor % tensors, stage);
+  };
+  std::ranges::sort(ranks, {}, key);
 }
 
 /// Those that stand for others first, and of these one rank of each stage before any other of a
@@ -82,7 +127,7 @@ std::vector<Block> blocks_of(const Schedule& schedule) {
     for (const int replica : own)
       if (!seen.insert(replica).second) return {};
     if (!blocks.empty() && block.ranks.size() != blocks.front().ranks.size()) return {};
-    put_in_order(*schedule.mesh, block.ranks);
+    if (!has_experts(schedule)) put_in_order(*schedule.mesh, block.ranks);
     blocks.push_back(std::move(block));
   }
   return blocks;
@@ -93,6 +138,32 @@ double slowest_rank(const Schedule& schedule, const Block& block) {
   for (const std::size_t rank : block.ranks)
     slowdown = std::max(slowdown, schedule.ranks[rank].slowdown);
   return slowdown;
+}
+
+/// Of blocks whose ranks share experts, two stand for all: these and the two at the same places of
+/// the next ranks with the same experts come first. Returns how many are kept.
+std::size_t put_kept_first(const Schedule& schedule, std::vector<Block>& blocks) {
+  std::size_t sharing = 1;  // blocks
+  const std::size_t nodes =
+      blocks.front().nodes.size() / static_cast<std::size_t>(schedule.mesh->pipeline);
+  for (const Group& group : schedule.groups)
+    if (group.axis == MeshAxis::expert && nodes > 0)
+      sharing = std::max(sharing, group.nodes / nodes);
+  std::vector<bool> keeps(blocks.size(), false);
+  std::vector<Block> ordered;
+  for (std::size_t replica = 0; replica < kBlocksKept; ++replica) {
+    for (std::size_t i = 0; i < std::min(kBlocksKept, sharing); ++i) {
+      const std::size_t at = replica * sharing + i;
+      if (at >= blocks.size()) continue;
+      keeps[at] = true;
+      ordered.push_back(blocks[at]);
+    }
+  }
+  const std::size_t kept = ordered.size();
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    if (!keeps[i]) ordered.push_back(std::move(blocks[i]));
+  blocks = std::move(ordered);
+  return kept;
 }
 
 /// Each kept block is the slowest of those that it stands for: every second one.
@@ -123,14 +194,27 @@ std::size_t nodes_of(const std::vector<RankId>& members, const Schedule& schedul
   return nodes.size();
 }
 
+/// Of all ranks that a kept one stands for, the slowest one's: those at its place of every `kept`th
+/// block, and there of every so many places.
+double slowest_of(const Schedule& schedule, const std::vector<Block>& blocks, std::size_t kept,
+                  std::size_t block, std::size_t place, std::size_t each) {
+  double slowdown = 0;
+  for (std::size_t b = block; b < blocks.size(); b += kept) {
+    const std::vector<std::size_t>& ranks = blocks[b].ranks;
+    for (std::size_t i = place; i < ranks.size(); i += ranks.size() / each)
+      slowdown = std::max(slowdown, schedule.ranks[ranks[i]].slowdown);
+  }
+  return slowdown;
+}
+
 /// Ranks and nodes of the blocks that are kept, numbered anew.
 class Kept {
  public:
-  /// `each`: ranks that a kept one stands for within its tensor group.
+  /// `each`: ranks of its nodes that a kept one stands for; `count`: blocks that are kept.
   Kept(const Schedule& schedule, const std::vector<Block>& blocks, std::size_t each,
-       Schedule& folded)
+       std::size_t count, Schedule& folded)
       : schedule_(schedule), folded_(folded) {
-    for (std::size_t block = 0; block < kBlocksKept; ++block) {
+    for (std::size_t block = 0; block < count; ++block) {
       for (const std::size_t node : blocks[block].nodes) nodes_.emplace(node, nodes_.size());
       for (std::size_t i = 0; i < blocks[block].ranks.size() / each; ++i) {
         const std::size_t rank = blocks[block].ranks[i];
@@ -138,6 +222,8 @@ class Kept {
         folded.ranks.push_back(schedule.ranks[rank]);
         RankSpec& kept = folded.ranks.back();
         kept.place.node = NodeId(nodes_.at(kept.place.node.index()));
+        if (has_experts(schedule))
+          kept.slowdown = slowest_of(schedule, blocks, count, block, i, each);
       }
     }
   }
@@ -167,12 +253,24 @@ class Kept {
     for (const RankId member : original.members)
       if (const auto kept = ranks_.find(member.index()); kept != ranks_.end())
         group.members.emplace_back(kept->second);
-    const bool alike = group.members.size() * original.nodes ==
-                       original.ranks * nodes_of(group.members, folded_);
-    const bool whole = group.members.size() == original.ranks ||
-                       (original.axis == MeshAxis::tensor && group.members.size() > 1);
-    if (whole || (original.axis == MeshAxis::data && alike)) return "";
+    if (group.members.size() == original.ranks || stand_for(group, original)) return "";
     return "the ranks of group \"" + original.name + "\" do not repeat from replica to replica";
+  }
+
+  /// Two nodes of several, with as many members each; and of these all, or two of several.
+  bool stand_for(const Group& group, const Group& original) const {
+    const std::size_t nodes = nodes_of(group.members, folded_);
+    const std::size_t each = group.members.size() / nodes, all = original.ranks / original.nodes;
+    if (original.axis == MeshAxis::pipeline || !are_even(group, each)) return false;
+    if (original.axis == MeshAxis::tensor && group.members.size() < 2) return false;
+    const bool enough = original.nodes == nodes || nodes >= kBlocksKept;
+    return enough && (each == all || each >= kPlacesKept) && original.ranks % original.nodes == 0;
+  }
+
+  bool are_even(const Group& group, std::size_t each) const {
+    std::map<NodeId, std::size_t> members;
+    for (const RankId member : group.members) ++members[folded_.ranks[member.index()].place.node];
+    return std::ranges::all_of(members, [each](const auto& node) { return node.second == each; });
   }
 
   const Schedule& schedule_;
@@ -180,20 +278,23 @@ class Kept {
   std::map<std::size_t, std::size_t> nodes_, ranks_;
 };
 
-}  // namespace
-
+/// `places` of a node stand for one.
 std::optional<Folded> fold_replicas(const Schedule& schedule, const Cluster& cluster,
-                                    std::string& why_not) {
-  why_not = why_not_on(schedule, cluster);
-  if (!why_not.empty()) return std::nullopt;
+                                    std::size_t places, std::string& why_not) {
+  why_not.clear();
   std::vector<Block> blocks = blocks_of(schedule);
-  if (blocks.size() <= kBlocksKept) {
+  const std::size_t each = tensor_ranks_per_kept(schedule, cluster) * places;
+  std::size_t count = kBlocksKept;
+  if (!blocks.empty() && has_experts(schedule)) {
+    for (Block& block : blocks) put_in_order(schedule, places, block.ranks);
+    count = put_kept_first(schedule, blocks);
+  }
+  if (blocks.empty() || (blocks.size() <= count && places == 1)) {
     why_not = blocks.empty() ? "replicas of the model share nodes unevenly"
                              : "there are no more than two replicas on nodes of their own";
     return std::nullopt;
   }
-  put_slowest_first(schedule, blocks);
-  const std::size_t each = tensor_ranks_per_kept(schedule, cluster);
+  if (!has_experts(schedule)) put_slowest_first(schedule, blocks);
   Folded folded{.schedule = {}, .cluster = cluster};
   Schedule& kept = folded.schedule;
   kept.programs = schedule.programs;
@@ -204,11 +305,22 @@ std::optional<Folded> fold_replicas(const Schedule& schedule, const Cluster& clu
   kept.jitter = schedule.jitter;
   if (kept.jitter.distribution != Jitter::Distribution::none)
     kept.crowd = crowd_of(schedule, blocks, each);
-  Kept few(schedule, blocks, each, kept);
+  Kept few(schedule, blocks, each, count, kept);
   why_not = few.add_groups();
   if (!why_not.empty()) return std::nullopt;
   folded.cluster.groups.front().nodes = static_cast<int>(few.nodes());
   return folded;
+}
+
+}  // namespace
+
+std::optional<Folded> fold_replicas(const Schedule& schedule, const Cluster& cluster,
+                                    std::string& why_not) {
+  why_not = why_not_on(schedule, cluster);
+  if (!why_not.empty()) return std::nullopt;
+  const std::size_t places = places_per_kept(schedule, cluster);
+  std::optional<Folded> folded = fold_replicas(schedule, cluster, places, why_not);
+  return folded || places == 1 ? folded : fold_replicas(schedule, cluster, 1, why_not);
 }
 
 }  // namespace rehearse

@@ -1,6 +1,7 @@
 // c10d's compute_bucket_assignment_by_size (torch/csrc/distributed/c10d/reducer.cpp): a bucket is
 // closed once it holds its limit or more, so that one large gradient makes one large bucket.
 #include <algorithm>
+#include <functional>
 
 #include "strategy/strategy.hpp"
 
@@ -12,14 +13,25 @@ Bytes gradient_bytes(const Unit& unit, std::size_t tensor, Bytes element) {
   return static_cast<double>(unit.tensors[tensor]) * element;
 }
 
+struct UnitSpan {
+  std::size_t first = 0, end = 0;
+};
+struct Caps {
+  Bytes first, others;
+};
+
 }  // namespace
 
 std::vector<Bucket> assign_buckets(const Model& model, Bytes element, Bytes first_cap, Bytes cap) {
   return assign_buckets(model, 0, model.units.size(), element, first_cap, cap);
 }
 
-std::vector<Bucket> assign_buckets(const Model& model, std::size_t first, std::size_t end,
-                                   Bytes element, Bytes first_cap, Bytes cap) {
+namespace {
+
+/// Of tensors that `belongs` says.
+template <typename Belongs>
+std::vector<Bucket> fill_buckets(const Model& model, const UnitSpan& span, Bytes element,
+                                 const Caps& caps, const Belongs& belongs) {
   std::vector<Bucket> buckets;
   Bytes filled;
   std::size_t earliest = 0;
@@ -27,16 +39,34 @@ std::vector<Bucket> assign_buckets(const Model& model, std::size_t first, std::s
     buckets.push_back({filled, earliest});
     filled = Bytes(0);
   };
-  for (std::size_t unit = end; unit-- > first;) {
+  for (std::size_t unit = span.end; unit-- > span.first;) {
     const Unit& one = model.units[unit];
     for (std::size_t tensor = one.tensors.size(); tensor-- > 0;) {
-      if (!one.trait(tensor).trained) continue;
+      if (!one.trait(tensor).trained || !belongs(one, tensor)) continue;
       filled += gradient_bytes(one, tensor, element);
       earliest = unit;
-      if (filled >= (buckets.empty() ? first_cap : cap)) close();
+      if (filled >= (buckets.empty() ? caps.first : caps.others)) close();
     }
   }
   if (filled.value() > 0) close();
+  return buckets;
+}
+
+}  // namespace
+
+std::vector<Bucket> assign_buckets(const Model& model, std::size_t first, std::size_t end,
+                                   Bytes element, Bytes first_cap, Bytes cap, bool apart) {
+  const Caps caps{first_cap, cap};
+  std::vector<Bucket> buckets =
+      fill_buckets(model, {first, end}, element, caps, [apart](const Unit& unit, std::size_t tensor) {
+        return !apart || !unit.is_of_experts(tensor);
+      });
+  if (!apart) return buckets;
+  for (Bucket bucket : fill_buckets(model, {first, end}, element, caps, std::mem_fn(&Unit::is_of_experts))) {
+    bucket.experts = true;
+    buckets.push_back(bucket);
+  }
+  std::ranges::stable_sort(buckets, std::ranges::greater{}, &Bucket::first_unit);
   return buckets;
 }
 

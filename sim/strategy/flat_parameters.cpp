@@ -23,9 +23,14 @@ bool complete(const Fsdp& options, std::int64_t elements) {
   return false;
 }
 
-void add_unit(const Unit& unit, Precision precision, FlatParameter& run) {
+void add_unit(const Unit& unit, Precision precision, bool apart, FlatParameter& run) {
   for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
     const ParameterTrait trait = unit.trait(i);
+    if (apart && unit.is_of_experts(i)) {
+      run.experts += unit.tensors[i];
+      if (trait.trained) run.trained_experts += unit.tensors[i];
+      continue;
+    }
     if (trait.trained) run.trained += unit.tensors[i];
     if (trait.trained && trait.storage != StoredAs::model) run.storage = trait.storage;
     if (trait.trained || trait.storage == StoredAs::model) {
@@ -39,7 +44,7 @@ void add_unit(const Unit& unit, Precision precision, FlatParameter& run) {
 }  // namespace
 
 std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precision precision,
-                                std::int64_t shards) {
+                                const Shards& shards, bool apart) {
   std::vector<FlatParameter> runs;
   std::int64_t held = 0;
   for (std::size_t unit = 0; unit < model.units.size(); ++unit) {
@@ -51,11 +56,13 @@ std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precisi
     }
     held += elements;
     runs.back().last = unit;
-    add_unit(model.units[unit], precision, runs.back());
+    add_unit(model.units[unit], precision, apart, runs.back());
   }
   for (FlatParameter& run : runs) {
-    run.elements = padded(run.elements, shards);
-    run.trained = padded(run.trained, shards);
+    run.elements = padded(run.elements, shards.all);
+    run.trained = padded(run.trained, shards.all);
+    run.experts = padded(run.experts, shards.experts);
+    run.trained_experts = padded(run.trained_experts, shards.experts);
     // Tensors of several types are never flat.
     const bool flat = run.storage == StoredAs::model && run.others == Bytes(0);
     const bool all = flat && run.trained > 0 && options.flat_gradients && !options.per_parameter;

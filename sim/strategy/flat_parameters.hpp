@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "strategy/strategy.hpp"
+#include "strategy/program_builder.hpp"
 
 namespace rehearse {
 
@@ -15,11 +15,27 @@ struct FlatParameter {
   Bytes others;               ///< of frozen tensors that are not kept as the precision says
   StoredAs storage = StoredAs::model;  ///< of what is trained
   std::int64_t graded = 0;  ///< elements that gradients are made of: `trained`, or all that are flat
+  /// Of experts, where other ranks share these (torchtitan's dp_mod_ep mesh): padded to a multiple
+  /// of their number; all the others do not count them.
+  std::int64_t experts = 0, trained_experts = 0;
+
+  double own(const Shards& shards) const { return shared(elements, experts, shards); }
+  double own_graded(const Shards& shards) const { return shared(graded, trained_experts, shards); }
+  std::int64_t own_trained(const Shards& shards) const {
+    return trained / shards.all + trained_experts / shards.experts;
+  }
+
+ private:
+  static double shared(std::int64_t all, std::int64_t of_experts, const Shards& shards) {
+    return static_cast<double>(all) / static_cast<double>(shards.all) +
+           static_cast<double>(of_experts) / static_cast<double>(shards.experts);
+  }
 };
 
 /// Cuts a model's units as the wrap policy says. Units without parameters join the run before them
-/// (or after, at the start). A model without parameters gives no runs.
+/// (or after, at the start). A model without parameters gives no runs. `apart`: other ranks share
+/// the experts.
 std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precision precision,
-                                std::int64_t shards);
+                                const Shards& shards, bool apart = false);
 
 }  // namespace rehearse

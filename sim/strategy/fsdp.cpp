@@ -61,7 +61,7 @@ bool reshards_after_forward(const Fsdp& options, const std::vector<FlatParameter
 // FSDP2 copies each share into what is gathered, what is gathered into the parameters, and whole
 // gradients into what is reduced (fully_shard/_fsdp_collectives.py).
 StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
-                        const Fsdp& options, const Job& job, std::int64_t shards) {
+                        const Fsdp& options, const Job& job, const Shards& shards) {
   const bool alone = job.replicas() == 1;
   const Precision computes = computes_in(options, job.precision);
   const Bytes stored = parameter_element(job.precision);
@@ -71,10 +71,9 @@ StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
     costs.units[run.first].forward_launch += options.host_overhead;
     costs.units[run.last].backward_launch += options.host_overhead;
     if (alone) continue;
-    const auto elements = static_cast<double>(run.elements);
+    const double own = run.own(shards);
     if (options.per_parameter) {
-      const Bytes gather = elements / static_cast<double>(shards) * (stored + gathered) +
-                           2 * FsdpMemory::whole(run, gathered);
+      const Bytes gather = own * (stored + gathered) + 2 * FsdpMemory::whole(run, gathered);
       costs.units[run.first].forward += costs.copy_time(gather);
       costs.units[run.last].backward +=
           costs.copy_time(reshards_after_forward(options, runs) ? gather : Bytes(0));
@@ -82,8 +81,8 @@ StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
           costs.copy_time(FsdpMemory::gradients(run, gathered) + FsdpMemory::gradients(run, reduced));
       continue;
     }
-    const Bytes share = converted(elements / static_cast<double>(shards), stored, gathered);
-    const auto graded = static_cast<double>(run.graded);
+    const Bytes share = converted(own, stored, gathered);
+    const auto graded = static_cast<double>(run.graded + run.trained_experts);
     costs.units[run.first].forward += costs.copy_time(share);
     costs.units[run.first].backward +=
         costs.copy_time(share + 2 * FsdpMemory::gradients(run, gathered) +
@@ -95,13 +94,14 @@ StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
 class FsdpProgram {
  public:
   FsdpProgram(const Fsdp& options, const Job& job, const NodeGroup& group, const std::string& name,
-              const StepCosts& costs, std::int64_t shards)
+              const StepCosts& costs, const Shards& shards)
       : options_(options),
         job_(job),
         node_(group.node),
-        shards_(static_cast<double>(shards)),
+        shards_(shards),
         plan_(job.stage ? *job.stage : StagePlan::alone(job.model, options.gradient_accumulation)),
-        runs_(wrap(job.model, options, job.precision, shards)),
+        runs_(wrap(job.model, options, job.precision, shards,
+                   plan_.expert_replicas_group.has_value())),
         costs_(with_overhead(costs, runs_, options, job, shards)),
         builder_(name, costs_, job, computes_in(options, job.precision)),
         runner_(builder_, plan_),
@@ -136,7 +136,25 @@ class FsdpProgram {
   }
 
  private:
-  Bytes whole(std::size_t j, Bytes element) const { return FsdpMemory::whole(runs_[j], element); }
+  /// Whether the run has experts that others have, too.
+  bool shares_experts(std::size_t j) const { return runs_[j].experts > 0 && shards_.experts > 1; }
+  /// A collective of what all ranks share, and one of the experts among those that share these.
+  OpId both(std::size_t j, CollectiveKind kind, Bytes all, Bytes experts, std::vector<After> after) {
+    const std::string& name = job_.model.units[runs_[j].first].name;
+    std::optional<OpId> op;
+    if (all > Bytes(0))
+      op = builder_.collective(
+          nccl_, name, {.kind = kind, .size = all, .algorithm = options_.algorithm}, after);
+    if (shares_experts(j) && experts > Bytes(0))
+      op = builder_.collective(nccl_, name + ", experts",
+                               {.kind = kind,
+                                .group = *plan_.expert_replicas_group,
+                                .size = experts,
+                                .algorithm = options_.algorithm},
+                               std::move(after));
+    check(op.has_value(), "a run that no ranks share");
+    return *op;
+  }
   bool reshards_after_forward() const { return rehearse::reshards_after_forward(options_, runs_); }
 
   /// Units stay gathered from their first forward in a step to their last backward.
@@ -171,14 +189,14 @@ class FsdpProgram {
       memory_.copy_in(j, builder_.last());
     }
     const bool first = !first_gather_;
-    gather_of_[j] = builder_.collective(nccl_, name,
-                                        {.kind = CollectiveKind::all_gather,
-                                         .size = whole(j, memory_.gathered_element()),
-                                         .algorithm = options_.algorithm},
-                                        std::move(after));
+    const std::size_t begin = builder_.program.ops.size();
+    const Bytes element = memory_.gathered_element();
+    const Bytes experts = static_cast<double>(runs_[j].experts) * element;
+    gather_of_[j] = both(j, CollectiveKind::all_gather,
+                         FsdpMemory::whole(runs_[j], element) - experts, experts, std::move(after));
     if (freed) memory_.finish(*gather_of_[j], freed->tensors);
     memory_.gather(j, *gather_of_[j], backward);
-    if (first) first_gather_ = copies_ ? OpId(builder_.last().index() - 1) : builder_.last();
+    if (first) first_gather_ = OpId(copies_ ? begin - 1 : begin);
   }
 
   // A stream waits for a gather without its host, unless the host computes.
@@ -286,21 +304,21 @@ class FsdpProgram {
     if (builder_.host_computes() && reducing_)
       builder_.block_host("reduce_scatter", {{*reducing_}});
     const std::string& name = job_.model.units[runs_[j].first].name;
-    const Bytes size = FsdpMemory::gradients(runs_[j], memory_.reduced_element());
+    const FlatParameter& run = runs_[j];
+    const Bytes size = FsdpMemory::gradients(run, memory_.reduced_element());
     if (size == Bytes(0)) return;  // frozen
     if (options_.no_sync && !turn.last) return memory_.keep_whole(j, backward, turn.first);
     if (options_.no_sync && !turn.first) memory_.add_whole(j, backward);
-    OpId last = builder_.collective(
-        nccl_, name,
-        {.kind = CollectiveKind::reduce_scatter, .size = size, .algorithm = options_.algorithm},
-        {{backward}});
+    const Bytes experts = size * (static_cast<double>(run.trained_experts) /
+                                  static_cast<double>(run.graded + run.trained_experts));
+    OpId last = both(j, CollectiveKind::reduce_scatter, size - experts, experts, {{backward}});
     memory_.reduce(j, last);
     if (j == 0) memory_.finish_reduce(last);
     if (replicas_)
       last = builder_.collective(*replicas_, name,
                                  {.kind = CollectiveKind::all_reduce,
                                   .group = 1,
-                                  .size = size / shards_,
+                                  .size = size / static_cast<double>(shards_.all),
                                   .algorithm = options_.algorithm},
                                  {{last}});
     if (copies_) {
@@ -314,13 +332,14 @@ class FsdpProgram {
   // On the host the optimizer's traffic goes through the GPU's share of its node's memory.
   Seconds optimizer_time() const {
     if (!options_.cpu_offload)
-      return builder_.optimizer_time(static_cast<std::int64_t>(shards_), node_);
-    const Seconds share = builder_.costs().optimizer / shards_;
+      return builder_.optimizer_time(shards_, node_);
+    const Seconds share = builder_.costs().optimizer / static_cast<double>(shards_.all);
     return share * (node_.gpu.memory_bandwidth / node_.pcie.host_bandwidth * node_.gpus);
   }
 
   void add_optimizer(std::vector<After> reduced) {
-    builder_.finish_gradients({nccl_, memory_.reduced_element(), shards_, options_.algorithm},
+    builder_.finish_gradients({nccl_, memory_.reduced_element(),
+                               static_cast<double>(shards_.all), options_.algorithm},
                               reduced);
     const OpId step = builder_.optimizer(optimizer_time(), std::move(reduced));
     memory_.update(step);
@@ -331,7 +350,7 @@ class FsdpProgram {
   const Fsdp& options_;
   const Job& job_;
   const Node& node_;
-  double shards_;
+  Shards shards_;
   const StagePlan plan_;
   std::vector<FlatParameter> runs_;
   StepCosts costs_;
@@ -351,8 +370,10 @@ class FsdpProgram {
 
 Program sharded_program(const Fsdp& options, const Job& job, const NodeGroup& group,
                         const std::string& name, const StepCosts& costs) {
-  const auto shards = static_cast<std::int64_t>(
+  const auto all = static_cast<std::int64_t>(
       job.stage ? job.replicas() : shard_group_size(options, job));
+  const bool apart = job.stage && job.stage->expert_replicas_group;
+  const Shards shards(all, apart ? static_cast<std::int64_t>(job.stage->expert_replicas) : all);
   return FsdpProgram(options, job, group, name, costs, shards).make();
 }
 

@@ -16,7 +16,7 @@ constexpr std::int64_t kSubGroup = 1'000'000'000;
 }  // namespace
 
 FsdpMemory::FsdpMemory(ProgramBuilder& builder, const Fsdp& options,
-                       const std::vector<FlatParameter>& runs, std::int64_t shards)
+                       const std::vector<FlatParameter>& runs, const Shards& shards)
     : builder_(builder),
       options_(options),
       runs_(runs),
@@ -30,29 +30,31 @@ FsdpMemory::FsdpMemory(ProgramBuilder& builder, const Fsdp& options,
 FsdpMemory::RunTensors FsdpMemory::make_tensors(std::size_t run) {
   const FlatParameter& flat = runs_[run];
   const auto owner = static_cast<std::uint32_t>(flat.first);
-  const auto share = [&](Bytes element) {
-    return whole(flat, element) / static_cast<double>(shards_);
-  };
+  const auto share = [&](Bytes element) { return share_of(flat, element); };
   const auto gradient = [&](Bytes element) {
-    return gradients(flat, element) / static_cast<double>(shards_);
+    return flat.own_graded(shards_) * (flat.storage == StoredAs::fp32 ? Bytes(4) : element);
   };
   const auto make = [&](MemoryKind kind, Bytes size, std::uint32_t stream) {
     return builder_.tensor(kind, size, owner, stream);
   };
+  // What a rank has for itself is used as it is stored.
+  const bool used_as_stored = shards_.experts == 1 && gathered_element_ == stored_element_;
+  const Bytes idle =
+      used_as_stored ? static_cast<double>(flat.experts) * gathered_element_ : Bytes(0);
+  const Bytes gathered = whole(flat, gathered_element_) - idle;
   const bool copies = options_.cpu_offload && on_gpu();
   const bool casts = gathered_element_ != stored_element_;
   const bool casts_back = reduced_element_ != gathered_element_;
   RunTensors all;
   all.owner = owner;
-  all.gloo = make(MemoryKind::communication, on_gpu() ? Bytes(0) : whole(flat, gathered_element_),
-                  kUnshard);
+  all.gloo = make(MemoryKind::communication, on_gpu() ? Bytes(0) : gathered, kUnshard);
   all.copied = make(MemoryKind::gathered, copies ? share(stored_element_) : Bytes(0), kUnshard);
   all.low_precision =
       make(MemoryKind::gathered, casts ? share(gathered_element_) : Bytes(0), kUnshard);
-  all.output = make(MemoryKind::gathered,
-                    options_.per_parameter ? whole(flat, gathered_element_) : Bytes(0), kUnshard);
-  all.gathered_forward = make(MemoryKind::gathered, whole(flat, gathered_element_), kUnshard);
-  all.gathered_backward = make(MemoryKind::gathered, whole(flat, gathered_element_), kUnshard);
+  all.output =
+      make(MemoryKind::gathered, options_.per_parameter ? gathered : Bytes(0), kUnshard);
+  all.gathered_forward = make(MemoryKind::gathered, gathered, kUnshard);
+  all.gathered_backward = make(MemoryKind::gathered, gathered, kUnshard);
   // FSDP2 copies the gradients of its parameters into what is reduced, in its type.
   const bool flattens = !options_.per_parameter;
   all.flat = make(MemoryKind::gradients,
@@ -71,9 +73,11 @@ FsdpMemory::RunTensors FsdpMemory::make_tensors(std::size_t run) {
   return all;
 }
 
-Bytes FsdpMemory::stored(std::size_t run) const {
-  return whole(runs_[run], stored_element_) / static_cast<double>(shards_);
+Bytes FsdpMemory::share_of(const FlatParameter& run, Bytes element) const {
+  return run.own(shards_) * element + run.others / static_cast<double>(shards_.all);
 }
+
+Bytes FsdpMemory::stored(std::size_t run) const { return share_of(runs_[run], stored_element_); }
 
 void FsdpMemory::hold() {
   const bool on_host = options_.cpu_offload && on_gpu();
@@ -199,8 +203,8 @@ void FsdpMemory::update(OpId op) {
   for (std::size_t run = 0; run < runs_.size(); ++run) {
     const RunTensors& all = tensors_[run];
     finish(op, {all.gathered_forward, all.gathered_backward, all.flat});
-    if (runs_[run].trained > 0)
-      shares.push_back({runs_[run].trained / shards_, all.owner, runs_[run].storage});
+    if (const std::int64_t own = runs_[run].own_trained(shards_); own > 0)
+      shares.push_back({own, all.owner, runs_[run].storage});
   }
   if (options_.cpu_offload && on_gpu()) return;
   builder_.update(op, shares, kSubGroup);

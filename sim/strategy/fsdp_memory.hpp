@@ -15,15 +15,15 @@ class FsdpMemory {
  public:
   /// All references outlive it.
   FsdpMemory(ProgramBuilder& builder, const Fsdp& options, const std::vector<FlatParameter>& runs,
-             std::int64_t shards);
+             const Shards& shards);
 
   /// Bytes of a run's elements, and of a rank's share as it is stored.
   static Bytes whole(const FlatParameter& run, Bytes element) {
-    return static_cast<double>(run.elements) * element + run.others;
+    return static_cast<double>(run.elements + run.experts) * element + run.others;
   }
   static Bytes gradients(const FlatParameter& run, Bytes element) {
     if (run.storage == StoredAs::fp32) element = Bytes(4);
-    return static_cast<double>(run.graded) * element;
+    return static_cast<double>(run.graded + run.trained_experts) * element;
   }
   Bytes stored(std::size_t run) const;
   Bytes gathered_element() const { return gathered_element_; }
@@ -71,6 +71,7 @@ class FsdpMemory {
     TensorId gradient, added;       ///< the share's `.grad`, and what is added to it
   };
 
+  Bytes share_of(const FlatParameter& run, Bytes element) const;
   bool on_gpu() const { return builder_.job().device == TapeDevice::cuda; }
   RunTensors make_tensors(std::size_t run);
   void keep_gradient(std::size_t run, OpId op);
@@ -80,7 +81,7 @@ class FsdpMemory {
   ProgramBuilder& builder_;
   const Fsdp& options_;
   const std::vector<FlatParameter>& runs_;
-  std::int64_t shards_;
+  Shards shards_;
   Bytes stored_element_, gathered_element_, reduced_element_;
   std::vector<RunTensors> tensors_;
   bool first_ = true;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "model/stages.hpp"
@@ -21,6 +23,37 @@ struct Share {
   std::vector<std::size_t> units;  ///< of the whole model
 };
 
+/// Groups of one kind, each rank in one of them.
+struct SideGroups {
+  std::optional<ExchangeAxis> exchanges{};  ///< nothing: of ranks with the same experts
+  MeshAxis axis = MeshAxis::tensor;
+  std::string name;
+  std::vector<std::vector<std::size_t>> groups;
+};
+
+bool has_experts(const Model& model) {
+  return std::ranges::any_of(model.units, [](const Unit& unit) {
+    return std::ranges::count(unit.shares, ParameterShare::expert) > 0;
+  });
+}
+
+/// Of each group the ranks on one node, or those at one place of each node.
+std::vector<std::vector<std::size_t>> by_node(const std::vector<std::vector<std::size_t>>& groups,
+                                              const std::vector<Place>& places, bool across) {
+  std::vector<std::vector<std::size_t>> parts;
+  for (const auto& group : groups) {
+    std::map<NodeId, std::size_t> seen;  // members so far
+    std::map<std::size_t, std::vector<std::size_t>> found;
+    for (const std::size_t rank : group) {
+      const NodeId node = places[rank].node;
+      const std::size_t place = seen[node]++;
+      found[across ? place : node.index()].push_back(rank);
+    }
+    for (auto& [key, ranks] : found) parts.push_back(std::move(ranks));
+  }
+  return parts;
+}
+
 class LayoutBuilder {
  public:
   LayoutBuilder(const Layout& options, const Job& job)
@@ -34,6 +67,7 @@ class LayoutBuilder {
     if (!why_not.empty())
       throw InputError("error: strategy.pipeline_parallel: " + why_not +
                        "\nremedy: another number of stages, or pipeline: {split: [...]}");
+    find_sides();
     for (int rank = 0; rank < mesh_.pipeline; ++rank) shares_.push_back(share_of(rank));
   }
 
@@ -69,20 +103,9 @@ class LayoutBuilder {
     const auto at = static_cast<std::size_t>(std::ranges::find(all, boundary) - all.begin());
     return first_message() + 2 * at + (gradients ? 1 : 0);
   }
-  /// Axes of exchanges within a layer, in the order of slots behind that of replicas.
-  std::vector<MeshAxis> exchanging() const {
-    std::vector<MeshAxis> axes;
-    for (const MeshAxis axis : {MeshAxis::tensor, MeshAxis::context})
-      if (mesh_.degree(axis) > 1) axes.push_back(axis);
-    return axes;
-  }
-  std::optional<std::size_t> slot_of(MeshAxis axis) const {
-    const auto axes = exchanging();
-    const auto found = std::ranges::find(axes, axis);
-    if (found == axes.end()) return std::nullopt;
-    return static_cast<std::size_t>(found - axes.begin()) + 1;
-  }
-  std::size_t first_message() const { return 1 + exchanging().size(); }
+  std::size_t first_message() const { return 1 + sides_.size(); }
+  void find_sides();
+  void find_expert_sides();
   /// Ranks of a pipeline with a copy of the weight that embeddings and logits share.
   bool shares_weight(int rank) const {
     const auto first = rank_of_stage(0), last = rank_of_stage(order_.stage_count() - 1);
@@ -103,11 +126,41 @@ class LayoutBuilder {
   const Job& job_;
   PipelineOrder order_;
   Mesh mesh_;
+  std::vector<SideGroups> sides_;  ///< in the order of slots behind that of replicas
   std::vector<UnitRange> ranges_;  ///< by stage
   std::vector<Share> shares_;      ///< by rank of a pipeline
   Schedule schedule_;
   std::vector<std::vector<ProgramId>> programs_;  ///< by node group and rank of a pipeline
 };
+
+void LayoutBuilder::find_sides() {
+  for (const auto& [axis, exchanges] : {std::pair(MeshAxis::tensor, ExchangeAxis::tensor),
+                                        std::pair(MeshAxis::context, ExchangeAxis::context)})
+    if (mesh_.degree(axis) > 1)
+      sides_.push_back({exchanges, axis, to_string(axis), groups(mesh_, {axis})});
+  if (has_experts(job_.model)) find_expert_sides();
+}
+
+void LayoutBuilder::find_expert_sides() {
+  const Mesh mesh = expert_mesh(mesh_);
+  const auto ranks = groups(mesh, {MeshAxis::expert});
+  const auto add = [&](ExchangeAxis exchanges, MeshAxis axis, const std::string& name, auto all) {
+    if (all.front().size() > 1) sides_.push_back({exchanges, axis, name, std::move(all)});
+  };
+  add(ExchangeAxis::expert, MeshAxis::expert, "experts", ranks);
+  add(ExchangeAxis::expert_tensor, MeshAxis::tensor, "expert tensor",
+      groups(mesh, {MeshAxis::tensor}));
+  if (options_.dispatch == ExpertDispatch::hierarchical ||
+      options_.dispatch == ExpertDispatch::deepep) {
+    const std::vector<Place> places = gpu_places(job_.cluster);
+    add(ExchangeAxis::expert_node, MeshAxis::expert, "experts, inside",
+        by_node(ranks, places, false));
+    add(ExchangeAxis::expert_across, MeshAxis::expert, "experts, across",
+        by_node(ranks, places, true));
+  }
+  if (mesh.expert * mesh.expert_tensor != mesh_.tensor)
+    sides_.push_back({{}, MeshAxis::data, "experts' replicas", groups(mesh, {MeshAxis::data})});
+}
 
 Share LayoutBuilder::share_of(int rank) const {
   const auto at = static_cast<std::size_t>(rank);
@@ -119,8 +172,14 @@ Share LayoutBuilder::share_of(int rank) const {
   StagePlan& plan = share.plan;
   plan.order = order_.order[at];
   plan.replicas = static_cast<std::size_t>(mesh_.data) * static_cast<std::size_t>(mesh_.context);
-  plan.tensor_group = slot_of(MeshAxis::tensor);
-  plan.context_group = slot_of(MeshAxis::context);
+  for (std::size_t side = 0; side < sides_.size(); ++side) {
+    if (sides_[side].exchanges) {
+      plan.exchange_groups[*sides_[side].exchanges] = 1 + side;
+    } else {
+      plan.expert_replicas_group = 1 + side;
+      plan.expert_replicas = sides_[side].groups.front().size();
+    }
+  }
   plan.contexts = static_cast<std::size_t>(mesh_.context);
   const bool known = !options_.order;
   plan.waits_for_sends = known && options_.schedule == PipelineSchedule::one_f_one_b;
@@ -225,13 +284,13 @@ void LayoutBuilder::add_group(const std::string& name, MeshAxis axis,
   schedule_.groups.back().axis = axis;
 }
 
-/// In the order of slots: replicas, who exchanges within a layer, then for each boundary activations and gradients, then who
-/// shares a weight.
+/// In the order of slots: replicas, who exchanges within a layer, ranks with the same experts, then
+/// for each boundary activations and gradients, then who shares a weight.
 void LayoutBuilder::add_groups() {
   for (const auto& members : groups(mesh_, {MeshAxis::data, MeshAxis::context}))
     add_group("replicas", MeshAxis::data, members);
-  for (const MeshAxis axis : exchanging())
-    for (const auto& members : groups(mesh_, {axis})) add_group(to_string(axis), axis, members);
+  for (const SideGroups& side : sides_)
+    for (const auto& members : side.groups) add_group(side.name, side.axis, members);
   const auto pipelines = groups(mesh_, {MeshAxis::pipeline});
   for (const auto& pipeline : pipelines) {
     for (int stage = 0; stage + 1 < order_.stage_count(); ++stage) {
@@ -258,12 +317,24 @@ std::optional<Mesh> mesh_on(const Layout& layout, std::size_t gpus) {
   return mesh;
 }
 
-ModelParallel parallel_of(const Layout& layout) {
-  return {.tensor = layout.mesh.tensor,
-          .sequence_parallel = layout.sequence_parallel,
-          .context = layout.mesh.context,
-          .context_method = layout.context_method,
-          .expert = layout.mesh.expert};
+ModelParallel parallel_of(const Layout& layout, const Cluster& cluster) {
+  ModelParallel parallel{.tensor = layout.mesh.tensor,
+                         .sequence_parallel = layout.sequence_parallel,
+                         .context = layout.mesh.context,
+                         .context_method = layout.context_method,
+                         .expert = layout.mesh.expert,
+                         .expert_tensor = layout.mesh.expert_tensor,
+                         .dispatch = layout.dispatch,
+                         .expert_overlap = layout.expert_overlap,
+                         .imbalance = layout.imbalance};
+  const auto mesh = mesh_on(layout, cluster.gpu_count());
+  if (!mesh || parallel.expert == 1 || !experts_fit(*mesh)) return parallel;
+  const std::vector<Place> places = gpu_places(cluster);
+  std::set<NodeId> nodes;
+  const auto sharing = groups(expert_mesh(*mesh), {MeshAxis::expert});
+  for (const std::size_t rank : sharing.front()) nodes.insert(places[rank].node);
+  parallel.expert_nodes = static_cast<int>(nodes.size());
+  return parallel;
 }
 
 PipelineOrder order_of(const Layout& layout) {

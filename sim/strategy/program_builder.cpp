@@ -76,10 +76,16 @@ OpId ProgramBuilder::segments(std::size_t unit, const std::string& label, Phase 
   std::vector<std::pair<std::size_t, OpId>> waiting;  // part that waits, and the exchange
   std::size_t next = 0;
   for (std::size_t part = 0; part < parts.durations.size(); ++part) {
+    std::vector<std::pair<std::uint8_t, OpId>> here;  // by turn
     for (; next < parts.exchanges.size() && parts.exchanges[next].issued <= part; ++next) {
       const PassSegments::Placed& placed = parts.exchanges[next];
-      const OpId op = exchange(job_.model.units[unit].exchanges[placed.exchange], label);
-      for (const After& one : after) program.ops[op.index()].after.push_back(one);
+      const Exchange& what = job_.model.units[unit].exchanges[placed.exchange];
+      const OpId op = exchange(what, label);
+      std::vector<After>& own = program.ops[op.index()].after;
+      own.insert(own.end(), after.begin(), after.end());
+      for (const auto& [turn, before] : here)
+        if (turn < what.turn) own.push_back({before});
+      here.emplace_back(what.turn, op);
       waiting.emplace_back(placed.awaited, op);
     }
     for (const auto& [awaited, op] : waiting)
@@ -103,14 +109,27 @@ CollectiveKind kind_of(ExchangeKind kind) {
     case ExchangeKind::reduce_scatter:
       return CollectiveKind::reduce_scatter;
     case ExchangeKind::all_to_all:
-      break;
+      return CollectiveKind::all_to_all;
   }
   throw InternalError("internal error: an exchange that no collective is");
 }
 
 const char* name_of(ExchangeAxis axis) {
-  return axis == ExchangeAxis::tensor ? "tensor" : axis == ExchangeAxis::context ? "context"
-                                                                                 : "experts";
+  switch (axis) {
+    case ExchangeAxis::tensor:
+      return "tensor";
+    case ExchangeAxis::context:
+      return "context";
+    case ExchangeAxis::expert:
+      return "experts";
+    case ExchangeAxis::expert_tensor:
+      return "expert tensor";
+    case ExchangeAxis::expert_node:
+      return "experts, inside";
+    case ExchangeAxis::expert_across:
+      return "experts, across";
+  }
+  throw InternalError("internal error: an axis without a name");
 }
 
 }  // namespace
@@ -119,10 +138,8 @@ const char* name_of(ExchangeAxis axis) {
 /// n/(n-1) as much.
 OpId ProgramBuilder::exchange(const Exchange& what, const std::string& label) {
   const StagePlan& plan = *job_.stage;
-  const auto slot = what.axis == ExchangeAxis::tensor    ? plan.tensor_group
-                    : what.axis == ExchangeAxis::context ? plan.context_group
-                                                         : plan.expert_group;
-  check(slot.has_value(), "an exchange of a rank that has no group for it");
+  const auto slot = plan.exchange_groups.find(what.axis);
+  check(slot != plan.exchange_groups.end(), "an exchange of a rank that has no group for it");
   if (!exchange_lanes_.contains(what.axis))
     exchange_lanes_[what.axis] = lane(std::string("nccl (") + name_of(what.axis) + ")",
                                       LaneKind::communication);
@@ -135,7 +152,7 @@ OpId ProgramBuilder::exchange(const Exchange& what, const std::string& label) {
   std::vector<After> after = unawaited_;
   if (has_computed_) after.push_back({last_computed_});
   return collective(exchange_lanes_.at(what.axis), label,
-                    {.kind = kind_of(what.kind), .group = *slot, .size = elements * element},
+                    {.kind = kind_of(what.kind), .group = slot->second, .size = elements * element},
                     std::move(after));
 }
 
@@ -236,7 +253,8 @@ void ProgramBuilder::finish_gradients(const LeftToReduce& how, std::vector<After
                            std::move(reduced))}};
   };
   const double summed = summed_elements(job_.model);
-  if (plan.tensor_group && summed > 0) reduce("norms", summed, *plan.tensor_group);
+  const auto tensor = plan.exchange_groups.find(ExchangeAxis::tensor);
+  if (tensor != plan.exchange_groups.end() && summed > 0) reduce("norms", summed, tensor->second);
   if (plan.shared_weight_group)
     reduce("shared embeddings", static_cast<double>(plan.shared_weight), *plan.shared_weight_group);
 }
@@ -254,11 +272,16 @@ std::optional<OpId> ProgramBuilder::copy(const std::string& what, Bytes moved,
   return last();
 }
 
-Seconds ProgramBuilder::optimizer_time(std::int64_t shards, const Node& node) const {
-  const Seconds share = costs_.optimizer / static_cast<double>(shards);
+Seconds ProgramBuilder::optimizer_time(const Shards& shards, const Node& node) const {
+  const Bytes all = parameter_bytes(job_.model, job_.precision);
+  const Bytes experts = expert_bytes(job_.model, job_.precision);
+  const Bytes own = (all - experts) / static_cast<double>(shards.all) +
+                    experts / static_cast<double>(shards.experts);
+  const Seconds share = shards.all == shards.experts || all <= Bytes(0)
+                            ? costs_.optimizer / static_cast<double>(shards.all)
+                            : costs_.optimizer * (own / all);
   if (!job_.optimizer.offload) return share;
-  const Bytes moved =
-      2.0 * parameter_bytes(job_.model, job_.precision) / static_cast<double>(shards);
+  const Bytes moved = 2.0 * own;
   const Seconds on_host =
       share * (node.gpu.memory_bandwidth / node.pcie.host_bandwidth * node.gpus);
   return on_host + moved / node.pcie.bandwidth;
@@ -296,6 +319,14 @@ Bytes parameter_bytes(const Unit& unit, Precision precision) {
 Bytes parameter_bytes(const Model& model, Precision precision) {
   Bytes sum;
   for (const Unit& unit : model.units) sum += parameter_bytes(unit, precision);
+  return sum;
+}
+
+Bytes expert_bytes(const Model& model, Precision precision) {
+  Bytes sum;
+  for (const Unit& unit : model.units)
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i)
+      if (unit.trait(i).trained && unit.is_of_experts(i)) sum += stored_bytes(unit, i, precision);
   return sum;
 }
 

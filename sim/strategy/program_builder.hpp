@@ -24,6 +24,15 @@ struct Trained {
   StoredAs storage = StoredAs::model;
 };
 
+/// Ranks that share what there is of parameters; of experts' others may (Megatron-LM's expert data
+/// parallelism).
+struct Shards {
+  std::int64_t all = 1, experts = 1;
+
+  Shards(std::int64_t ranks) : all(ranks), experts(ranks) {}  // NOLINT: most have no experts
+  Shards(std::int64_t ranks, std::int64_t of_experts) : all(ranks), experts(of_experts) {}
+};
+
 /// Writes a program operation by operation, in the order in which the host issues them, with the
 /// tensors that it takes and gives back.
 class ProgramBuilder {
@@ -79,7 +88,7 @@ class ProgramBuilder {
   void finish_gradients(const LeftToReduce& how, std::vector<After>& reduced);
   /// What a step on a share of the parameters takes, here or on the node's CPUs: there at the rate
   /// of their memory, after gradients have come and before parameters go.
-  Seconds optimizer_time(std::int64_t shards, const Node& node) const;
+  Seconds optimizer_time(const Shards& shards, const Node& node) const;
   /// A strategy's copy of gradients on the compute lane, which reads and writes `moved` in all;
   /// nothing where such copies cost nothing (StepCosts::copy_time).
   std::optional<OpId> copy(const std::string& what, Bytes moved, std::vector<After> after);
@@ -125,7 +134,7 @@ class ProgramBuilder {
   /// master weights gradients are converted `at_once` elements at a time; 0: all of them.
   void update(OpId op, const std::vector<Trained>& tensors, std::int64_t at_once = 0);
   /// All parameters, a share of each.
-  std::vector<Trained> trained(std::int64_t shards = 1) const;
+  std::vector<Trained> trained(const Shards& shards = 1) const;
 
   LaneId compute_lane() const { return compute_; }
   const StepCosts& costs() const { return costs_; }
@@ -207,6 +216,7 @@ class ProgramBuilder {
 /// Bytes of a unit's trained parameters.
 Bytes parameter_bytes(const Unit& unit, Precision precision);
 Bytes parameter_bytes(const Model& model, Precision precision);
+Bytes expert_bytes(const Model& model, Precision precision);  ///< those of ParameterShare::expert
 
 /// A schedule with one program per group of nodes that has GPUs and one rank per GPU, its slowdown
 /// from the node's speed; `make` writes each group's program.

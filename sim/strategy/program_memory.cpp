@@ -100,13 +100,15 @@ void ProgramBuilder::hold_surroundings(Bytes buffer_element) {
   if (batch > Bytes(0)) hold(tensor(MemoryKind::activations, batch, owner("batch")));
 }
 
-std::vector<Trained> ProgramBuilder::trained(std::int64_t shards) const {
+std::vector<Trained> ProgramBuilder::trained(const Shards& shards) const {
   std::vector<Trained> all;
   for (std::uint32_t number = 0; number < job_.model.units.size(); ++number) {
     const Unit& unit = job_.model.units[number];
-    for (std::size_t i = 0; i < unit.tensors.size(); ++i)
-      if (unit.trait(i).trained)
-        all.push_back({(unit.tensors[i] + shards - 1) / shards, number, unit.trait(i).storage});
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
+      if (!unit.trait(i).trained) continue;
+      const std::int64_t ranks = unit.is_of_experts(i) ? shards.experts : shards.all;
+      all.push_back({(unit.tensors[i] + ranks - 1) / ranks, number, unit.trait(i).storage});
+    }
   }
   return all;
 }

@@ -74,6 +74,37 @@ void read_context(Map& map, Layout& layout) {
   options.finish();
 }
 
+/// Megatron-LM's default is that experts are split as all layers are.
+void read_experts(Map& map, Layout& layout) {
+  layout.mesh.expert = read_degree(map, "expert_parallel");
+  layout.mesh.expert_tensor = layout.mesh.tensor;
+  if (const auto degree = map.optional("expert_tensor_parallel"))
+    layout.mesh.expert_tensor = static_cast<int>(degree->as_integer(1, kMostRanks));
+  const std::optional<Value> value = map.optional("experts");
+  if (!value) return;
+  if (layout.mesh.expert == 1)
+    map.at_key("experts").fail("without expert_parallel no rank sends tokens to another's experts",
+                               "set expert_parallel, or remove experts");
+  Map options = value->as_map();
+  const auto& names = expert_dispatch_names();
+  const std::string name = options.choice_or("dispatch", to_string(layout.dispatch), names);
+  layout.dispatch = static_cast<ExpertDispatch>(std::ranges::find(names, name) - names.begin());
+  layout.expert_overlap = options.bool_or("overlap", false);
+  if (const auto imbalance = options.optional("imbalance")) {
+    layout.imbalance = imbalance->as_positive_number();
+    if (layout.imbalance < 1)
+      imbalance->fail(fmt::format("the fullest rank has no less than the mean; got {:g}",
+                                  layout.imbalance),
+                      "1 or more");
+    if (layout.imbalance > layout.mesh.expert)
+      imbalance->fail(fmt::format("of expert_parallel {} the fullest rank gets {} times the mean at "
+                                  "most, which is all tokens",
+                                  layout.mesh.expert, layout.mesh.expert),
+                      "a smaller number");
+  }
+  options.finish();
+}
+
 void read_pipeline(Map& map, Layout& layout) {
   std::optional<Value> value = map.optional("pipeline");
   if (!value) return;
@@ -138,8 +169,8 @@ void check_accumulation(const Map& map, const std::string& kind) {
 const std::vector<std::string>& layout_keys() {
   static const std::vector<std::string> keys = {
       "tensor_parallel",  "sequence_parallel", "pipeline_parallel", "pipeline",
-      "context_parallel", "expert_parallel",   "micro_batches",     "micro_batch_size",
-      "order"};
+      "context_parallel", "expert_parallel",   "expert_tensor_parallel",
+      "experts",          "micro_batches",     "micro_batch_size",  "order"};
   return keys;
 }
 
@@ -186,7 +217,7 @@ Layout read_layout(const Value& value, const std::function<Strategy(Map& map)>& 
   layout.mesh.pipeline = read_degree(map, "pipeline_parallel");
   layout.sequence_parallel = map.bool_or("sequence_parallel", false);
   read_context(map, layout);
-  layout.mesh.expert = read_degree(map, "expert_parallel");
+  read_experts(map, layout);
   read_pipeline(map, layout);
   read_micro_batches(map, layout);
   read_order(map, layout);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -25,9 +26,13 @@ struct StagePlan {
   /// sends and receives (1F1B of Megatron-LM and of torch.distributed.pipelining).
   bool waits_for_sends = false;
   std::size_t replicas = 1;
-  /// Groups, as slots, of the ranks that share a layer, a sequence and the experts.
-  std::optional<std::size_t> tensor_group{}, context_group{}, expert_group{};
-  std::size_t contexts = 1;  ///< ranks of the second
+  /// Groups, as slots, of the ranks that share a layer, a sequence or experts.
+  std::map<ExchangeAxis, std::size_t> exchange_groups{};
+  std::size_t contexts = 1;  ///< ranks that share a sequence
+  /// Group, as a slot, of the ranks with the same experts, where it is another than that of
+  /// replicas; and how many they are.
+  std::optional<std::size_t> expert_replicas_group{};
+  std::size_t expert_replicas = 1;
   bool stage_alone = false;  ///< of no pipeline: micro-batches come one after the other
   /// Group of the ranks that hold the weight which embeddings and logits share, as a slot.
   std::optional<std::size_t> shared_weight_group{};

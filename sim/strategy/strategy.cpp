@@ -36,9 +36,10 @@ std::string strategy_name(const Strategy& strategy) {
     std::string operator()(const ParameterServer& ps) const { return server_name(ps); }
     std::string operator()(const Layout& layout) const {
       std::string name = std::visit(*this, layout.data);
-      for (const MeshAxis axis : {MeshAxis::tensor, MeshAxis::context, MeshAxis::expert, MeshAxis::pipeline})
-        if (layout.mesh.degree(axis) > 1)
-          name += fmt::format(" {}{}", short_name(axis), layout.mesh.degree(axis));
+      for (const auto& [degree, axis] :
+           {std::pair(layout.mesh.tensor, "tp"), std::pair(layout.mesh.context, "cp"),
+            std::pair(layout.mesh.expert, "ep"), std::pair(layout.mesh.pipeline, "pp")})
+        if (degree > 1) name += fmt::format(" {}{}", axis, degree);
       return name;
     }
     std::string operator()(const LocalSgd& local) const {

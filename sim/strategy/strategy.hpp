@@ -132,6 +132,9 @@ struct Layout {
   Mesh mesh;                            ///< Mesh::data: as the cluster allows (mesh_on)
   bool sequence_parallel = false;       ///< norms and sums on each tensor rank's own tokens
   ContextMethod context_method = ContextMethod::ring;
+  ExpertDispatch dispatch = ExpertDispatch::all_to_all;  ///< of Mesh::expert ranks
+  bool expert_overlap = false;  ///< shared experts compute beside dispatch and combine
+  double imbalance = 1;         ///< tokens of the fullest expert rank over their mean
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   int virtual_stages = 1;  ///< chunks of the model on each rank of a pipeline
   std::vector<std::int64_t> split{};      ///< blocks of each stage; empty: equal parts
@@ -198,8 +201,8 @@ Schedule build_schedule(const Strategy& strategy, const Job& job);
 /// The layout's mesh with what the cluster's GPUs leave to data parallelism; nothing where its other
 /// degrees do not divide them.
 std::optional<Mesh> mesh_on(const Layout& layout, std::size_t gpus);
-/// How the work of a layer is split.
-ModelParallel parallel_of(const Layout& layout);
+/// How the work of a layer is split, on a cluster that mesh_on() finds suited.
+ModelParallel parallel_of(const Layout& layout, const Cluster& cluster);
 /// Who computes what in which order, of all ranks of a pipeline.
 PipelineOrder order_of(const Layout& layout);
 
@@ -210,11 +213,12 @@ struct Bucket {
   Bytes size;              ///< of the gradients, uncompressed
   std::size_t first_unit;  ///< the earliest unit (in forward order) with a gradient in it: ready
                            ///< when that unit's backward ends
+  bool experts = false;    ///< of experts' gradients
 };
 std::vector<Bucket> assign_buckets(const Model& model, Bytes element, Bytes first_cap, Bytes cap);
-/// Of units [first, end) alone.
+/// Of units [first, end) alone; `apart`: experts' gradients fill buckets of their own.
 std::vector<Bucket> assign_buckets(const Model& model, std::size_t first, std::size_t end,
-                                   Bytes element, Bytes first_cap, Bytes cap);
+                                   Bytes element, Bytes first_cap, Bytes cap, bool apart = false);
 /// The sizes of those that it makes before it knows in which order gradients become ready: tensors
 /// in order of registration, the buckets last to first.
 std::vector<Bytes> registration_buckets(const Model& model, Bytes element, Bytes first_cap,

@@ -5,8 +5,16 @@
 
 namespace rehearse {
 
-/// The axis of a layout along which ranks exchange.
-enum class ExchangeAxis : std::uint8_t { tensor, context, expert, expert_tensor };
+/// The axis of a layout along which ranks exchange. Of the ranks that share experts: all, those of
+/// one node, and those at one place of each node.
+enum class ExchangeAxis : std::uint8_t {
+  tensor,
+  context,
+  expert,
+  expert_tensor,
+  expert_node,
+  expert_across
+};
 /// Collectives by the names of profile/collective_kind.hpp, which stands below this module.
 enum class ExchangeKind : std::uint8_t {
   all_reduce,
@@ -41,6 +49,8 @@ struct Exchange {
   Direction pass = Direction::forward;
   /// It begins once what stands before `issued` is done; what stands behind `awaited` waits for it.
   Cut issued, awaited;
+  /// Of those that are issued at one place: it waits for all of earlier turns.
+  std::uint8_t turn = 0;
 
   /// Computation may run beside it.
   bool overlappable() const { return issued != awaited; }

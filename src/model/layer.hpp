@@ -69,8 +69,11 @@ struct ExpertGroup {
   double capacity = 0;  ///< 0: dropless
   std::int64_t held = 0;    ///< experts whose weights this rank has; 0: all
   std::int64_t sharing = 1;  ///< ranks whose tokens it computes its part of the width for
+  double imbalance = 1;      ///< tokens that this rank gets over its fair share
 
   std::int64_t own() const { return held > 0 ? held : count; }
+  /// Rows that it computes for each that it sends.
+  double received() const { return imbalance * static_cast<double>(sharing); }
 };
 
 /// A table of `rows` vectors as wide as the activation, registered as the unit's `parameter`th

@@ -121,6 +121,11 @@ class Layers {
   void cross_attention(const Attention& options, const Activation& queries);
   /// A router and its experts.
   void experts(const ExpertGroup& options);
+  /// Of the experts that were made last: operators [first, second) compute beside their dispatch and
+  /// those from `second` on beside their combine, with what they exchange from `exchange` on.
+  void beside_experts(std::size_t first, std::size_t second, std::size_t exchange);
+  std::size_t operators() const { return units_.back().operators.size(); }
+  std::size_t exchanges() const { return units_.back().exchanges.size(); }
   /// Scales `gated` by a number per token: the sigmoid of a product with the activation.
   void gate(const Activation& gated);
   /// Rows of the first unit's first tensor.
@@ -188,10 +193,12 @@ class Layers {
   void begin_losses();
   void end_losses();
   void ring_attention(const Attention& options);
-  /// Around the experts' products; `elements` of this rank's tokens, each as often as it is sent.
-  void exchange_tokens(const ExpertGroup& options, double elements, bool dispatch);
+  /// Around the experts' products.
+  void exchange_tokens(const ExpertGroup& options, bool dispatch);
+  void exchange_counts(const ExpertGroup& options);
 
   std::vector<Unit> units_;
+  std::size_t dispatched_ = 0, combined_ = 0;  ///< where the last experts' tokens come and go
   Activation current_;
   ModelParallel parallel_;
   std::uint32_t values_ = 0;

@@ -107,10 +107,12 @@ class Rules {
   void experts() {
     const ModelParallel& m = l_.model;
     if (!t_.experts) {
-      if (m.expert > 1)
-        refuse("expert_parallel", fmt::format("expert_parallel {}, but {} has no experts", m.expert,
-                                              t_.name),
-               "leave it out");
+      for (const auto& [key, degree] : {std::pair("expert_parallel", m.expert),
+                                        std::pair("expert_tensor_parallel",
+                                                  m.expert_tensor == m.tensor ? 1 : m.expert_tensor)})
+        if (degree > 1)
+          refuse(key, fmt::format("{} {}, but {} has no experts", key, degree, t_.name),
+                 "leave it out");
       return;
     }
     divide("expert_parallel", m.expert, t_.experts->count, "experts");
@@ -118,6 +120,26 @@ class Rules {
     if (m.tensor > 1 && !m.sequence_parallel)
       refuse("tensor_parallel", "experts under tensor_parallel need sequence_parallel: true",
              "Megatron-LM trains them in no other way");
+    if (m.expert > 1) dispatch();
+  }
+
+  void dispatch() {
+    const ModelParallel& m = l_.model;
+    if (m.expert_overlap && t_.experts->shared_width == 0)
+      refuse("overlap",
+             fmt::format("{} has no shared experts, which compute beside dispatch", t_.name),
+             "leave it out");
+    if (m.expert_overlap && m.dispatch != ExpertDispatch::all_to_all)
+      refuse("overlap",
+             fmt::format("shared experts compute beside dispatch: all_to_all alone, not {}",
+                         to_string(m.dispatch)),
+             "dispatch: all_to_all, or overlap: false");
+    if (m.imbalance > 1 && t_.experts->capacity > 0)
+      refuse("imbalance", "a capacity fills every expert up to it, whatever tokens choose",
+             "leave out imbalance, or set the model's experts.capacity: dropless");
+    if (m.dispatch == ExpertDispatch::deepep && l_.gpus > 0 && l_.nvlink_domain == 0)
+      refuse("dispatch", "deepep hands tokens on by NVLink, which these nodes lack",
+             "dispatch: all_to_all");
   }
 
   void pipeline() {
@@ -162,6 +184,12 @@ class Rules {
       refuse("expert_parallel",
              fmt::format("expert {} x expert_tensor {} = {} GPUs do not divide a stage's {} GPUs",
                          m.expert, m.expert_tensor, experts, stage));
+    else if (t_.experts && !l_.stages_agree)
+      refuse("order",
+             fmt::format("stages of experts would be other ranks: with pp inside the order, expert {} "
+                         "x expert_tensor {} must be tensor {} x context {}",
+                         m.expert, m.expert_tensor, m.tensor, m.context),
+             "an order that ends with pp");
   }
 
   void doubts() {

@@ -21,6 +21,8 @@ struct LayoutDegrees {
   bool fused_attention = true;
   int gpus = 0;
   int nvlink_domain = 0;  ///< GPUs that NVLink joins: a node's, or a rack's
+  /// Pipelines are the same ranks for experts as for all else, whatever the order of axes.
+  bool stages_agree = true;
 };
 
 /// A rule that a layout breaks, or what is doubtful about it.

@@ -95,6 +95,8 @@ struct ProductShape {
   double products = 0;
   /// Of a convolution: its kernel's positions, and the input's over the output's.
   double window = 1, stride = 1;
+  /// Of a grouped product: weights that share the rows of a batch evenly; 0: there is one.
+  double weights = 0;
 };
 
 /// One kernel-sized piece of a unit's forward pass, per sample of the batch.
@@ -157,6 +159,9 @@ struct Unit {
   std::int64_t parameters() const;
   ParameterTrait trait(std::size_t tensor) const {
     return traits.empty() ? ParameterTrait{} : traits[tensor];
+  }
+  bool is_of_experts(std::size_t tensor) const {
+    return !shares.empty() && shares[tensor] == ParameterShare::expert;
   }
   std::int64_t trainable_parameters() const;
   double forward_flops() const;  ///< of one sample

@@ -23,6 +23,16 @@ std::string to_string(ContextMethod method) {
   return context_method_names().at(static_cast<std::size_t>(method));
 }
 
+const std::vector<std::string>& expert_dispatch_names() {
+  static const std::vector<std::string> kNames = {"all_to_all", "hierarchical", "deepep",
+                                                  "all_gather"};
+  return kNames;
+}
+
+std::string to_string(ExpertDispatch dispatch) {
+  return expert_dispatch_names().at(static_cast<std::size_t>(dispatch));
+}
+
 std::int64_t padded_vocabulary(std::int64_t vocabulary, const ModelParallel& parallel) {
   if (parallel.tensor == 1) return vocabulary;
   const std::int64_t multiple = parallel.vocabulary_multiple * parallel.tensor;

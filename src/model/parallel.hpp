@@ -19,6 +19,21 @@ enum class ContextMethod : std::uint8_t { ring, ulysses, all_gather };
 const std::vector<std::string>& context_method_names();  ///< in the order of ContextMethod
 std::string to_string(ContextMethod method);
 
+/// How tokens reach the ranks of their experts.
+enum class ExpertDispatch : std::uint8_t {
+  /// Each goes to the rank of each of its experts (Megatron-LM's MoEAlltoAllTokenDispatcher).
+  all_to_all,
+  /// The same in two steps, inside nodes and then between them (Hwang et al. 2022, Tutel's 2DH,
+  /// arXiv:2206.03382).
+  hierarchical,
+  /// Each goes once to every node that it has an expert on, and from there to the GPUs (DeepEP).
+  deepep,
+  /// Every rank gathers all tokens and takes its own (MoEAllGatherTokenDispatcher).
+  all_gather
+};
+const std::vector<std::string>& expert_dispatch_names();  ///< in the order of ExpertDispatch
+std::string to_string(ExpertDispatch dispatch);
+
 /// The degrees along which one layer's work is split, in Megatron-LM's words.
 struct ModelParallel {
   int tensor = 1;
@@ -27,6 +42,12 @@ struct ModelParallel {
   ContextMethod context_method = ContextMethod::ring;
   int expert = 1;
   int expert_tensor = 1;  ///< ranks that share an expert's products
+  ExpertDispatch dispatch = ExpertDispatch::all_to_all;
+  int expert_nodes = 1;  ///< that `expert` ranks are on
+  /// Shared experts compute beside dispatch and combine (moe_shared_expert_overlap).
+  bool expert_overlap = false;
+  /// Tokens of the fullest of `expert` ranks over their mean; every rank waits for that one.
+  double imbalance = 1;
   /// With tensor above 1 the vocabulary is padded to a multiple of this times `tensor`
   /// (make_vocab_size_divisible_by).
   std::int64_t vocabulary_multiple = 128;
@@ -46,7 +67,7 @@ TransformerShape share_of(const TransformerShape& whole, const ModelParallel& pa
 /// et al. 2022, arXiv:2205.05198; Megatron-LM): the same units with smaller widths, fewer tokens,
 /// and what they exchange (Unit::exchanges, Unit::shares). A sample is still a sequence of the whole
 /// model's length; Model::tokens_per_sample and input_elements are this rank's. Experts get as many
-/// tokens as they would if all were chosen alike.
+/// tokens as they would if all were chosen alike, times `imbalance`.
 ///
 /// The layout must keep the rules of layout_findings. Throws as transformer_model does.
 Model share_of(const TransformerShape& whole, const ModelShape& shape,

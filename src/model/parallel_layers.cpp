@@ -1,6 +1,7 @@
 // What ranks that share a transformer's layers exchange, as Megatron-LM (core/tensor_parallel) and
 // TransformerEngine (attention/dot_product_attention/context_parallel.py) do.
 #include <algorithm>
+#include <vector>
 
 #include "model/layers.hpp"
 
@@ -152,32 +153,135 @@ void Layers::fused_attention(const Attention& options) {
   gather(ExchangeKind::all_gather, Direction::backward);
 }
 
-// MoEAlltoAllTokenDispatcher: how many tokens each expert gets, the tokens, and among the ranks of
-// an expert their copies.
-void Layers::exchange_tokens(const ExpertGroup& options, double elements, bool dispatch) {
-  const auto sharing = static_cast<double>(options.sharing);
-  const auto exchange_experts = [&] {
-    if (parallel_.expert == 1) return;
-    exchange_here(ExchangeAxis::expert, ExchangeKind::all_to_all, ExchangeKind::all_to_all,
-                  elements);
-  };
-  if (!dispatch) {
-    if (options.sharing > 1)
-      exchange_here(ExchangeAxis::expert_tensor, ExchangeKind::reduce_scatter,
-                    ExchangeKind::all_gather, elements * sharing);
-    return exchange_experts();
+namespace {
+
+/// A step on the way to the experts; back it goes the other way.
+struct TokenStep {
+  ExchangeAxis axis = ExchangeAxis::expert;
+  ExchangeKind out = ExchangeKind::all_to_all, back = ExchangeKind::all_to_all;
+  double elements = 0;
+  bool beside = false;  ///< it goes on while the step before it does
+};
+
+/// Of a token that chooses `active` of `count` experts, all alike, which lie evenly on `places`: how
+/// many of these it has to reach.
+double places_reached(const ExpertGroup& options, double places) {
+  const auto count = static_cast<double>(options.count);
+  double misses_one = 1;
+  for (std::int64_t i = 0; i < options.active; ++i) {
+    const auto chosen = static_cast<double>(i);
+    misses_one *= std::max(0.0, count - count / places - chosen) / (count - chosen);
   }
-  if (parallel_.expert > 1)
-    exchange({.axis = ExchangeAxis::expert,
-              .kind = ExchangeKind::all_gather,
-              .elements = static_cast<double>(options.count * parallel_.expert),
-              .wide = true,
-              .issued = here(),
-              .awaited = here()});
-  exchange_experts();
+  return places * (1 - misses_one);
+}
+
+/// `tokens`: elements of this rank's tokens, each once.
+std::vector<TokenStep> steps_of(const ExpertGroup& options, const ModelParallel& parallel,
+                                double tokens) {
+  const double ranks = parallel.expert, nodes = parallel.expert_nodes;
+  const double sent = tokens * static_cast<double>(options.active) *
+                      std::max(1.0, options.capacity) * options.imbalance;
+  std::vector<TokenStep> steps;
+  const auto inside = [&](double elements, bool beside = false) {
+    if (ranks > nodes) steps.push_back({.axis = ExchangeAxis::expert_node, .elements = elements, .beside = beside});
+  };
+  const auto across = [&](double elements) {
+    if (nodes > 1) steps.push_back({.axis = ExchangeAxis::expert_across, .elements = elements});
+  };
+  double arrived = sent;
+  if (ranks > 1) {
+    switch (parallel.dispatch) {
+      case ExpertDispatch::all_to_all:
+        steps.push_back({.elements = sent});
+        break;
+      case ExpertDispatch::hierarchical:
+        inside(sent);
+        across(sent);
+        break;
+      case ExpertDispatch::deepep:
+        across(tokens * places_reached(options, nodes) * options.imbalance);
+        inside(tokens * places_reached(options, ranks) * options.imbalance, nodes > 1);
+        break;
+      case ExpertDispatch::all_gather:
+        arrived = tokens * ranks;
+        steps.push_back({.out = ExchangeKind::all_gather,
+                         .back = ExchangeKind::reduce_scatter,
+                         .elements = arrived});
+        break;
+    }
+  }
   if (options.sharing > 1)
-    exchange_here(ExchangeAxis::expert_tensor, ExchangeKind::all_gather,
-                  ExchangeKind::reduce_scatter, elements * sharing);
+    steps.push_back({.axis = ExchangeAxis::expert_tensor,
+                     .out = ExchangeKind::all_gather,
+                     .back = ExchangeKind::reduce_scatter,
+                     .elements = arrived * static_cast<double>(options.sharing)});
+  return steps;
+}
+
+}  // namespace
+
+/// How many tokens each expert gets: before its own are put in order.
+void Layers::exchange_counts(const ExpertGroup& options) {
+  if (parallel_.expert == 1) return;
+  exchange({.axis = ExchangeAxis::expert,
+            .kind = ExchangeKind::all_gather,
+            .elements = static_cast<double>(options.count * parallel_.expert),
+            .wide = true,
+            .issued = here(),
+            .awaited = here()});
+}
+
+/// A gradient goes the way of its activation, from the end to the beginning.
+void Layers::exchange_tokens(const ExpertGroup& options, bool dispatch) {
+  const std::vector<TokenStep> steps = steps_of(options, parallel_, current_.elements());
+  const auto go = [&](Direction pass, bool out) {
+    std::uint8_t turn = 0;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const std::size_t at = out ? i : steps.size() - 1 - i;
+      const bool beside = out ? steps[at].beside : at + 1 < steps.size() && steps[at + 1].beside;
+      if (i > 0 && !beside) ++turn;
+      exchange({steps[at].axis, out ? steps[at].out : steps[at].back, steps[at].elements, false,
+                pass, here(), here(), turn});
+    }
+  };
+  go(Direction::forward, dispatch);
+  go(Direction::backward, !dispatch);
+}
+
+// Megatron-LM's SharedExpertMLP: its first product runs beside the dispatch, its second beside the
+// combine.
+void Layers::beside_experts(std::size_t first, std::size_t second, std::size_t exchange) {
+  Unit& unit = last();
+  const std::size_t end = unit.operators.size();
+  const std::size_t one = second - first, two = end - second;
+  const auto at = [&](std::size_t place) {
+    return unit.operators.begin() + static_cast<std::ptrdiff_t>(place);
+  };
+  std::rotate(at(dispatched_), at(first), at(second));
+  std::rotate(at(combined_ + one), at(second), at(end));
+  const auto moved = [&](Cut cut) {
+    std::size_t& place = cut.before_operator;
+    if (place < second) {
+      place += dispatched_ - first;
+    } else {
+      place += combined_ + one - second;
+    }
+    return cut;
+  };
+  for (std::size_t i = exchange; i < unit.exchanges.size(); ++i) {
+    unit.exchanges[i].issued = moved(unit.exchanges[i].issued);
+    unit.exchanges[i].awaited = moved(unit.exchanges[i].awaited);
+  }
+  for (std::size_t i = 0; i < exchange; ++i) {
+    Exchange& tokens = unit.exchanges[i];
+    const std::size_t place = tokens.issued.before_operator;
+    if (place != dispatched_ && place != combined_) continue;
+    const std::size_t begin = place == dispatched_ ? place : place + one;
+    const std::size_t behind = begin + (place == dispatched_ ? one : two);
+    const bool forward = tokens.pass == Direction::forward;
+    tokens.issued.before_operator = forward ? begin : behind;
+    tokens.awaited.before_operator = forward ? behind : begin;
+  }
 }
 
 }  // namespace rehearse

@@ -84,7 +84,7 @@ struct GroupedProduct {
   std::int64_t in = 0, out = 0, experts = 1;
 };
 
-/// One product per expert over the rows that it was sent.
+/// One product per expert over the rows that it was sent, all in one kernel.
 Operator grouped(const GroupedProduct& sizes) {
   const double weights = static_cast<double>(sizes.in) * static_cast<double>(sizes.out);
   const double flops = 2 * sizes.rows * weights;
@@ -94,7 +94,11 @@ Operator grouped(const GroupedProduct& sizes) {
           .backward_flops = 2 * flops,
           .forward_elements = elements,
           .backward_elements = 2 * elements,
-          .parameter_elements = weights * static_cast<double>(sizes.experts)};
+          .parameter_elements = weights * static_cast<double>(sizes.experts),
+          .product = {.rows = sizes.rows,
+                      .columns = static_cast<double>(sizes.out),
+                      .inner = static_cast<double>(sizes.in),
+                      .weights = static_cast<double>(sizes.experts)}};
 }
 
 }  // namespace
@@ -106,7 +110,9 @@ void Layers::experts(const ExpertGroup& options) {
   const double rows = current_.positions() * static_cast<double>(options.active) *
                       std::max(1.0, options.capacity);
   const double sent = rows * static_cast<double>(hidden);
-  const double computed = rows * static_cast<double>(options.sharing);
+  const double computed = rows * options.received();
+  // The ranks of an expert sort by expert what other ranks have sorted.
+  const double sorted = options.held > 1 ? computed * static_cast<double>(hidden) : 0;
   const double wide = computed * static_cast<double>(options.width);
   const std::int64_t own = options.own();
   const std::size_t before = last().tensors.size();
@@ -120,12 +126,17 @@ void Layers::experts(const ExpertGroup& options) {
   std::int64_t owned = 0;
   for (std::size_t i = before; i < last().tensors.size(); ++i) owned += last().tensors[i];
   last().idle_parameters += owned / own * (options.count - options.active) * own / options.count;
+  exchange_counts(options);
   move(OperatorKind::elementwise, 2 * sent, 2 * sent);  // gathered by expert
-  exchange_tokens(options, sent, true);
+  dispatched_ = operators();
+  exchange_tokens(options, true);
+  if (sorted > 0) move(OperatorKind::elementwise, 2 * sorted, 2 * sorted);
   append(grouped({computed, hidden, 2 * options.width, own}));
   move(OperatorKind::elementwise, 5 * wide, 8 * wide);  // SiLU and the product
   append(grouped({computed, options.width, hidden, own}));
-  exchange_tokens(options, sent, false);
+  if (sorted > 0) move(OperatorKind::elementwise, 2 * sorted, 2 * sorted);
+  combined_ = operators();
+  exchange_tokens(options, false);
   move(OperatorKind::elementwise, 6 * sent, 6 * sent);  // weighted, put back, summed
   current_ = input;
   current_.wide = false;

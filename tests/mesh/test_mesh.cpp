@@ -45,6 +45,27 @@ BOOST_AUTO_TEST_CASE(experts_split_what_data_and_context_span) {
   BOOST_TEST((groups(expert_mesh(mesh), {MeshAxis::data}) == Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
 }
 
+BOOST_AUTO_TEST_CASE(experts_lie_across_tensor_ranks_where_these_do_not_share_them) {
+  Mesh mesh{.pipeline = 2, .data = 2, .expert = 4, .tensor = 2};
+  BOOST_TEST((groups(expert_mesh(mesh), {MeshAxis::expert}) == Groups{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  BOOST_TEST(expert_mesh(mesh).degree(MeshAxis::data) == 1);
+  BOOST_TEST((groups(mesh, {MeshAxis::data}).size() == 4u));
+  mesh.expert_tensor = 2;
+  BOOST_TEST(!experts_fit(mesh));
+  mesh.expert = 2;
+  BOOST_TEST(experts_fit(mesh));
+  BOOST_TEST((groups(expert_mesh(mesh), {MeshAxis::expert}) == Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
+}
+
+BOOST_AUTO_TEST_CASE(stages_of_experts_are_other_ranks_where_pipelines_are_not_last) {
+  Mesh mesh{.pipeline = 2, .data = 2, .expert = 4, .tensor = 2};
+  BOOST_TEST(stages_agree(mesh));
+  mesh.order = *parse_order("tp-cp-ep-pp-dp");
+  BOOST_TEST(!stages_agree(mesh));
+  mesh.expert = 2;
+  BOOST_TEST(stages_agree(mesh));
+}
+
 BOOST_AUTO_TEST_CASE(an_order_names_each_axis_once) {
   for (const char* wrong : {"tp-cp-ep-dp", "tp-cp-ep-dp-dp", "tp-cp-ep-dp-xx", "", "tp-cp-ep-dp-pp-"})
     BOOST_TEST(!parse_order(wrong).has_value());

@@ -69,6 +69,27 @@ BOOST_AUTO_TEST_CASE(expert_ranks_divide_experts) {
              "expert 8 x expert_tensor 1 = 8 GPUs do not divide a stage's 12 GPUs");
 }
 
+BOOST_AUTO_TEST_CASE(tokens_reach_experts_in_ways_that_suit_them) {
+  TransformerShape t = llama_70b();
+  t.experts = Experts{.count = 8, .active = 2, .width = 14336};
+  BOOST_TEST(first(t, {.model = {.expert = 8, .expert_overlap = true}}) ==
+             "llama_70b has no shared experts, which compute beside dispatch");
+  BOOST_TEST(first(t, {.model = {.expert = 8, .dispatch = ExpertDispatch::deepep}, .gpus = 8}) ==
+             "deepep hands tokens on by NVLink, which these nodes lack");
+  BOOST_TEST(first(t, {.model = {.expert = 8}, .gpus = 8, .stages_agree = false}) ==
+             "stages of experts would be other ranks: with pp inside the order, expert 8 x "
+             "expert_tensor 1 must be tensor 1 x context 1");
+  t.experts->shared_width = 14336;
+  BOOST_TEST(first(t, {.model = {.expert = 8, .dispatch = ExpertDispatch::all_gather,
+                                 .expert_overlap = true}}) ==
+             "shared experts compute beside dispatch: all_to_all alone, not all_gather");
+  t.experts->capacity = 1.25;
+  BOOST_TEST(first(t, {.model = {.expert = 8, .imbalance = 1.2}}) ==
+             "a capacity fills every expert up to it, whatever tokens choose");
+  BOOST_TEST(first(llama_70b(), {.model = {.expert_tensor = 2}}) ==
+             "expert_tensor_parallel 2, but llama_70b has no experts");
+}
+
 BOOST_AUTO_TEST_CASE(stages_divide_blocks) {
   BOOST_TEST(first(llama_70b(), {.pipeline = 3}) == "80 blocks make no 3 even stages");
   BOOST_TEST(first(llama_70b(), {.pipeline = 8, .virtual_stages = 3}) ==

@@ -106,7 +106,8 @@ void append_activation(TransformerBuild& b) {
   }
 }
 
-void append_dense(TransformerBuild& b, std::int64_t width) {
+/// Returns where its last product begins.
+std::size_t append_dense(TransformerBuild& b, std::int64_t width) {
   const TransformerShape& t = b.t;
   if (!t.gated) {
     b.layers.linear({width}, t.feed_forward_bias, Split::columns);
@@ -122,8 +123,10 @@ void append_dense(TransformerBuild& b, std::int64_t width) {
     }
     b.layers.swiglu();
   }
+  const std::size_t down = b.layers.operators();
   b.layers.linear({t.hidden}, t.feed_forward_bias, Split::rows);
   b.layers.name_outputs({"down"});
+  return down;
 }
 
 void append_experts(TransformerBuild& b) {
@@ -135,16 +138,20 @@ void append_experts(TransformerBuild& b) {
                     .biases = experts.biases,
                     .capacity = experts.capacity,
                     .held = b.parallel.expert > 1 ? experts.count / b.parallel.expert : 0,
-                    .sharing = b.parallel.expert_tensor});
+                    .sharing = b.parallel.expert_tensor,
+                    .imbalance = b.parallel.expert > 1 ? b.parallel.imbalance : 1});
   if (experts.shared_width == 0) return;
   const Activation routed = b.layers.current();
   b.layers.resume(input);
-  append_dense(b, experts.shared_width);
+  const std::size_t begin = b.layers.operators(), exchange = b.layers.exchanges();
+  const std::size_t down = append_dense(b, experts.shared_width);
   if (experts.shared_gate) {
     const Activation shared = b.layers.current();
     b.layers.resume(input);
     b.layers.gate(shared);
   }
+  if (b.parallel.expert_overlap && b.parallel.expert > 1)
+    b.layers.beside_experts(begin, down, exchange);
   b.layers.add(routed);
 }
 

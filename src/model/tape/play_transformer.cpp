@@ -1,5 +1,7 @@
 // Layers of transformers that are several of PyTorch's operators each, as Hugging Face's
 // transformers (5.x) writes them.
+#include <cmath>
+
 #include "model/tape/operators.hpp"
 #include "model/tape/play.hpp"
 
@@ -199,7 +201,8 @@ Tensor Player::experts(const Layer& layer) {
   const std::int64_t tokens = r.batch() * layer.in.positions();
   const std::int64_t hidden = layer.in.channels;
   const std::int64_t rows = tokens * o.active;
-  const std::int64_t computed = rows * o.sharing;
+  const auto got = static_cast<std::int64_t>(std::llround(static_cast<double>(rows) * o.imbalance));
+  const std::int64_t computed = got * o.sharing;
   std::uint32_t next = layer.parameter;
   const auto weight = [&](std::int64_t elements) { return Parameter{layer.unit, next++, elements}; };
   const Tensor& x = input(layer);
@@ -214,13 +217,13 @@ Tensor Player::experts(const Layer& layer) {
   };
   // To the ranks that hold the experts, sorted by expert there, and copies to those that share one.
   const auto dispatched = [&](Tensor sent) {
-    if (o.held > 0) sent = exchanged(r, sent, rows * hidden);
-    if (o.held > 1) sent = gathered(r, sent, routing.order, rows * hidden);
+    if (o.held > 0) sent = exchanged(r, sent, got * hidden);
+    if (o.held > 1) sent = gathered(r, sent, routing.order, got * hidden);
     return o.sharing > 1 ? exchanged(r, sent, computed * hidden) : sent;
   };
   const auto combined = [&](Tensor made) {
-    if (o.sharing > 1) made = exchanged(r, made, rows * hidden);
-    if (o.held > 1) made = gathered(r, made, routing.order, rows * hidden);
+    if (o.sharing > 1) made = exchanged(r, made, got * hidden);
+    if (o.held > 1) made = gathered(r, made, routing.order, got * hidden);
     return o.held > 0 ? exchanged(r, made, rows * hidden) : made;
   };
   Tensor activated;

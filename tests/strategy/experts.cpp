@@ -1,0 +1,282 @@
+// Ranks that share experts: their groups, what they send, who reduces which gradients, and that a
+// few of them stand for all.
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <map>
+#include <numeric>
+
+#include "model/transformer.hpp"
+#include "strategy/jobs.hpp"
+
+namespace rehearse {
+namespace {
+
+namespace data = boost::unit_test::data;
+
+constexpr double kTokens = 64, kHidden = 256, kWidth = 128, kExperts = 16, kActive = 2;
+constexpr double kExpert = 3 * kHidden * kWidth;  // elements of its weights
+
+TransformerShape mixture() {
+  TransformerShape t;
+  t.name = "mixture";
+  t.layers = 2;
+  t.hidden = 256;
+  t.heads = t.kv_heads = 8;
+  t.head_width = 32;
+  t.feed_forward = 512;
+  t.vocabulary = 1024;
+  t.experts = Experts{.count = 16, .active = 2, .width = 128, .shared_width = 128};
+  return t;
+}
+
+/// NCCL's groups have a NIC for each GPU.
+Cluster nodes_of(int nodes, int gpus = 4) { return star_cluster(nodes, gpus, gpus); }
+
+Layout experts(int expert, int tensor = 1, int expert_tensor = 1) {
+  Layout layout;
+  layout.data = Ddp{.algorithm = CollectiveAlgorithm::ring};
+  layout.mesh.tensor = tensor;
+  layout.mesh.expert = expert;
+  layout.mesh.expert_tensor = expert_tensor;
+  layout.sequence_parallel = tensor > 1;
+  layout.micro_batches = 2;
+  return layout;
+}
+
+Toy share_on(const Layout& layout, const Cluster& cluster) {
+  Gpu gpu;
+  gpu.name = "plain";
+  gpu.fp32 = gpu.tf32 = gpu.fp16 = gpu.bf16 = FlopsPerSecond(20e12);
+  gpu.memory_bandwidth = BytesPerSecond(1e12);
+  Toy toy;
+  toy.model = share_of(mixture(), {.sequence = 64}, parallel_of(layout, cluster));
+  toy.costs = step_costs(toy.model, gpu, Precision::fp32, 1, {}, {.host_launch = Seconds(0)});
+  return toy;
+}
+
+Schedule schedule_on(const Layout& layout, const Cluster& cluster) {
+  return schedule_of(layout, share_on(layout, cluster), cluster);
+}
+
+/// Bytes of a rank's collectives, by the name of their group and their kind.
+std::map<std::pair<std::string, CollectiveKind>, std::vector<double>> sent(const Schedule& schedule) {
+  std::map<std::pair<std::string, CollectiveKind>, std::vector<double>> all;
+  const RankSpec& rank = schedule.ranks.front();
+  for (const Op& op : schedule.program_of(RankId(0)).ops)
+    if (const auto* collective = std::get_if<Collective>(&op.work))
+      all[{schedule.groups[rank.groups[collective->group].index()].name, collective->kind}].push_back(
+          collective->size.value());
+  return all;
+}
+
+double sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+std::vector<std::size_t> members(const Schedule& schedule, const std::string& name) {
+  for (const GroupId id : schedule.ranks.front().groups) {
+    const Group& group = schedule.groups[id.index()];
+    if (group.name != name) continue;
+    std::vector<std::size_t> all;
+    for (const RankId member : group.members) all.push_back(member.index());
+    return all;
+  }
+  return {};
+}
+
+using Ranks = std::vector<std::size_t>;
+
+BOOST_AUTO_TEST_CASE(groups_are_megatrons) {
+  // RankGenerator(tp=etp, ep=4, dp=2, cp=1) of 16 ranks, tensor 2: experts split 16 by 2 x 4 x 2.
+  const Schedule both = schedule_on(experts(4, 2, 2), nodes_of(4));
+  BOOST_TEST(members(both, "experts") == (Ranks{0, 2, 4, 6}));
+  BOOST_TEST(members(both, "expert tensor") == (Ranks{0, 1}));
+  BOOST_TEST(members(both, "experts' replicas") == (Ranks{0, 8}));
+  BOOST_TEST(members(both, "replicas") == (Ranks{0, 2, 4, 6, 8, 10, 12, 14}));
+  // With expert_tensor 1 they lie across tensor ranks, too.
+  const Schedule across = schedule_on(experts(8, 2, 1), nodes_of(4));
+  BOOST_TEST(members(across, "experts") == (Ranks{0, 1, 2, 3, 4, 5, 6, 7}));
+  BOOST_TEST(members(across, "experts' replicas") == (Ranks{0, 8}));
+  BOOST_TEST(members(across, "expert tensor").empty());
+}
+
+BOOST_AUTO_TEST_CASE(each_block_sends_its_tokens_there_and_back_in_both_passes) {
+  const auto bytes = sent(schedule_on(experts(8), nodes_of(4)));
+  const auto& tokens = bytes.at({"experts", CollectiveKind::all_to_all});
+  BOOST_TEST(tokens.size() == 2u * 2 * 4);  // blocks, micro-batches, two each way
+  for (const double size : tokens) BOOST_TEST(size == kTokens * kActive * kHidden * 4);
+}
+
+BOOST_AUTO_TEST_CASE(the_fullest_rank_gets_as_much_more) {
+  Layout layout = experts(8);
+  layout.imbalance = 1.5;
+  const auto bytes = sent(schedule_on(layout, nodes_of(4)));
+  for (const double size : bytes.at({"experts", CollectiveKind::all_to_all}))
+    BOOST_TEST(size == 1.5 * kTokens * kActive * kHidden * 4);
+  BOOST_TEST(share_on(layout, nodes_of(4)).model.forward_flops() >
+             share_on(experts(8), nodes_of(4)).model.forward_flops());
+}
+
+BOOST_AUTO_TEST_CASE(experts_gradients_are_reduced_among_those_that_have_them) {
+  const Layout layout = experts(8);
+  const Cluster cluster = nodes_of(4);
+  const auto bytes = sent(schedule_on(layout, cluster));
+  const double of_experts = 2 * kExperts / 8 * kExpert * 4;  // blocks
+  BOOST_TEST(sum(bytes.at({"experts' replicas", CollectiveKind::all_reduce})) == of_experts);
+  const double all = static_cast<double>(share_on(layout, cluster).model.parameters()) * 4;
+  BOOST_TEST(sum(bytes.at({"replicas", CollectiveKind::all_reduce})) == all - of_experts);
+}
+
+BOOST_AUTO_TEST_CASE(a_distributed_optimizer_scatters_and_gathers_both) {
+  Layout layout = experts(8);
+  layout.data = Zero1{};
+  const auto bytes = sent(schedule_on(layout, nodes_of(4)));
+  const double of_experts = 2 * kExperts / 8 * kExpert * 4;
+  for (const auto kind : {CollectiveKind::reduce_scatter, CollectiveKind::all_gather})
+    BOOST_TEST(sum(bytes.at({"experts' replicas", kind})) == of_experts);
+}
+
+BOOST_AUTO_TEST_CASE(fsdp_gathers_experts_among_those_that_share_them) {
+  Layout layout = experts(8);
+  layout.data = Fsdp{.per_parameter = true};
+  layout.micro_batches = 1;
+  const auto bytes = sent(schedule_on(layout, nodes_of(4)));
+  const double block = kExperts / 8 * kExpert * 4;
+  const auto& gathers = bytes.at({"experts' replicas", CollectiveKind::all_gather});
+  BOOST_TEST(gathers.size() == 4u);  // two blocks, each way
+  for (const double size : gathers) BOOST_TEST(size == block);
+  BOOST_TEST(sum(bytes.at({"experts' replicas", CollectiveKind::reduce_scatter})) == 2 * block);
+}
+
+BOOST_AUTO_TEST_CASE(experts_of_one_rank_are_reduced_by_nobody) {
+  const auto bytes = sent(schedule_on(experts(16), nodes_of(4)));
+  BOOST_TEST(!bytes.contains({"experts' replicas", CollectiveKind::all_reduce}));
+  BOOST_TEST(bytes.contains({"replicas", CollectiveKind::all_reduce}));
+}
+
+BOOST_AUTO_TEST_CASE(deepep_sends_a_token_once_to_each_node_that_it_needs) {
+  Layout layout = experts(16);
+  layout.dispatch = ExpertDispatch::deepep;
+  const Schedule schedule = schedule_on(layout, nodes_of(4));
+  BOOST_TEST(members(schedule, "experts, across") == (Ranks{0, 4, 8, 12}));
+  BOOST_TEST(members(schedule, "experts, inside") == (Ranks{0, 1, 2, 3}));
+  // Of four nodes with four experts each, two choices miss one by 12/16 x 11/15.
+  const double nodes = 4 * (1 - 12.0 / 16 * 11 / 15), ranks = 16 * (1 - 15.0 / 16 * 14 / 15);
+  const auto bytes = sent(schedule);
+  for (const double size : bytes.at({"experts, across", CollectiveKind::all_to_all}))
+    BOOST_CHECK_CLOSE(size, kTokens * kHidden * 4 * nodes, kPercent);
+  for (const double size : bytes.at({"experts, inside", CollectiveKind::all_to_all}))
+    BOOST_CHECK_CLOSE(size, kTokens * kHidden * 4 * ranks, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(two_steps_send_all_inside_nodes_and_all_between_them) {
+  Layout layout = experts(16);
+  layout.dispatch = ExpertDispatch::hierarchical;
+  const auto bytes = sent(schedule_on(layout, nodes_of(4)));
+  for (const char* step : {"experts, inside", "experts, across"})
+    for (const double size : bytes.at({step, CollectiveKind::all_to_all}))
+      BOOST_TEST(size == kTokens * kActive * kHidden * 4);
+}
+
+BOOST_AUTO_TEST_CASE(all_gather_sends_every_token_to_every_rank) {
+  Layout layout = experts(8);
+  layout.dispatch = ExpertDispatch::all_gather;
+  const auto bytes = sent(schedule_on(layout, nodes_of(4)));
+  for (const double size : bytes.at({"experts", CollectiveKind::reduce_scatter}))
+    BOOST_TEST(size == kTokens * kHidden * 8 * 4);
+}
+
+/// A rank computes and waits in turn: its step is the sum of both.
+BOOST_AUTO_TEST_CASE(a_step_is_its_computations_and_balanced_exchanges) {
+  const Layout layout = experts(4);
+  const Cluster cluster = nodes_of(4, 1);
+  const Toy toy = share_on(layout, cluster);
+  const Schedule schedule = schedule_of(layout, toy, cluster);
+  double computed = 0, waited = 0, reduced = 0;
+  for (const Op& op : schedule.program_of(RankId(0)).ops) {
+    if (const auto* compute = std::get_if<Compute>(&op.work)) computed += compute->duration.value();
+    const auto* collective = std::get_if<Collective>(&op.work);
+    if (!collective) continue;
+    const double size = collective->size.value();
+    // All sends of an exchange begin at once and share the port.
+    const double exchange = kNicLatency + 0.75 * size / kNic;
+    if (collective->kind == CollectiveKind::all_to_all) waited += exchange;
+    if (collective->kind == CollectiveKind::all_gather) waited += all_gather_time(4, size);
+    if (collective->kind == CollectiveKind::all_reduce) reduced += all_reduce_time(4, size);
+  }
+  const double end = play(schedule, cluster).end.value();
+  BOOST_CHECK_GT(end, computed + waited);
+  BOOST_CHECK_LT(end, computed + waited + reduced);
+}
+
+BOOST_AUTO_TEST_CASE(shared_experts_hide_behind_dispatch_and_combine) {
+  Layout layout = experts(8);
+  const Cluster cluster = nodes_of(2);
+  const double apart = step_of(layout, share_on(layout, cluster), cluster);
+  layout.expert_overlap = true;
+  const Toy beside = share_on(layout, cluster);
+  layout.expert_overlap = false;
+  const Toy plain = share_on(layout, cluster);
+  BOOST_CHECK_CLOSE(beside.model.forward_flops(), plain.model.forward_flops(), kPercent);
+  BOOST_CHECK_CLOSE(beside.costs.units[1].backward.value(), plain.costs.units[1].backward.value(), kPercent);
+  BOOST_CHECK_LT(step_of(layout, beside, cluster), apart);
+}
+
+/// The folded schedule ends when the whole one does.
+void check_folds(const Layout& layout, const Cluster& cluster, std::size_t ranks) {
+  const Schedule whole = schedule_on(layout, cluster);
+  std::string why_not;
+  const auto folded = fold(whole, cluster, why_not);
+  BOOST_REQUIRE_MESSAGE(folded, why_not);
+  BOOST_TEST(folded->schedule.ranks.size() == ranks);
+  validate(folded->schedule);
+  BOOST_CHECK_CLOSE(play(folded->schedule, folded->cluster).end.value(),
+                    play(whole, cluster).end.value(), kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(replicas_of_experts_on_one_node_fold) { check_folds(experts(4), nodes_of(8), 4); }
+
+BOOST_AUTO_TEST_CASE(ranks_that_share_experts_on_many_nodes_fold) {
+  check_folds(experts(16), nodes_of(8), 8);
+  check_folds(experts(16), nodes_of(4), 4);
+}
+
+BOOST_AUTO_TEST_CASE(experts_across_tensor_ranks_fold) {
+  check_folds(experts(16, 2, 1), nodes_of(8), 16);
+  check_folds(experts(8, 2, 2), nodes_of(8), 16);
+}
+
+BOOST_AUTO_TEST_CASE(experts_across_a_sequences_ranks_fold) {
+  Layout layout = experts(16);
+  layout.mesh.context = 2;
+  layout.context_method = ContextMethod::all_gather;
+  check_folds(layout, nodes_of(8), 8);
+}
+
+BOOST_DATA_TEST_CASE(every_dispatch_folds,
+                     data::make({"all_to_all", "hierarchical", "deepep", "all_gather"}), name) {
+  Layout layout = experts(16);
+  const auto& names = expert_dispatch_names();
+  layout.dispatch = static_cast<ExpertDispatch>(std::ranges::find(names, name) - names.begin());
+  check_folds(layout, nodes_of(8), 8);
+}
+
+BOOST_AUTO_TEST_CASE(stages_of_experts_fold) {
+  Layout layout = experts(8);
+  layout.data = Zero1{};
+  layout.mesh.pipeline = 2;
+  layout.micro_batches = 4;
+  check_folds(layout, nodes_of(8), 16);
+}
+
+BOOST_AUTO_TEST_CASE(sharded_experts_fold) {
+  Layout layout = experts(8);
+  layout.data = Fsdp{.per_parameter = true};
+  layout.micro_batches = 1;
+  check_folds(layout, nodes_of(8), 8);
+}
+
+}  // namespace
+}  // namespace rehearse
