@@ -10,6 +10,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/study_output.hpp"
 #include "html/html.hpp"
+#include "planner/layout_simulator.hpp"
 #include "planner/plan_view.hpp"
 #include "planner/scenario_bounds.hpp"
 #include "profile/whole_file.hpp"
@@ -31,9 +32,17 @@ ChildLimits limits_of(const PlanCommand& command) {
           .stop = [] { return stop_signal() != 0; }};
 }
 
-PreparedPlan prepared(const PlanCommand& command, const PlanSimulator& with, bool shown) {
+PlanSimulator simulator_of(const Plan& plan) {
+  if (!plan.layouts) return plan_simulator();
+  return layout_simulator(std::ranges::any_of(plan.constraints, [](const Constraint& one) {
+    return one.sense == Constraint::Sense::fits;
+  }));
+}
+
+PreparedPlan prepared(const PlanCommand& command, Plan plan, const PlanSimulator& with,
+                      bool shown) {
   ProgressBar bar(shown);
-  return prepare_plan(read_plan(command.plan, command.overrides), with, limits_of(command),
+  return prepare_plan(std::move(plan), with, limits_of(command),
                       [&](const SweepProgress& progress) { bar.show(progress); });
 }
 
@@ -63,10 +72,11 @@ void check_kept(ResultStore& store) {
 }  // namespace
 
 void plan_command(const PlanCommand& command) {
-  const PlanSimulator with = plan_simulator();
   const bool shown = !command.quiet && isatty(STDERR_FILENO) == 1;
   catch_stop_signals();
-  PreparedPlan plan = prepared(command, with, shown);
+  Plan read = read_plan(command.plan, command.overrides);
+  const PlanSimulator with = simulator_of(read);
+  PreparedPlan plan = prepared(command, std::move(read), with, shown);
   if (command.dry_run) {
     write_stdout(plan_outline(plan));
     return;

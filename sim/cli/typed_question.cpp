@@ -10,6 +10,7 @@
 #include "cli/arguments.hpp"
 #include "config/files_read.hpp"
 #include "model/model.hpp"
+#include "scenario/scenario.hpp"
 
 namespace rehearse {
 namespace {
@@ -18,6 +19,8 @@ namespace {
 const char* const kScenarioName = "command line";
 const char* const kPlanName = "command line plan";
 
+/// Tokens from which a sample may be shared by several ranks.
+constexpr std::int64_t kLongSequence = 16384;
 /// Samples per GPU that a plan tries.
 const char* const kBatches = "[1, 2, 4, 8, 16]";
 
@@ -39,12 +42,15 @@ std::string cluster_text(const std::string& on) {
   return fmt::format("use: {}, nodes: {}", yaml_quoted(on.substr(digits + 1)), on.substr(0, digits));
 }
 
-std::string scenario_text(const TypedQuestion& question) {
+/// Sections beside those that are asked for.
+std::string scenario_text(const TypedQuestion& question, const std::string& more = "") {
   std::string model = model_text(question.model);
   if (!question.sequence.empty()) model += ", sequence: " + question.sequence;
   const bool has_options = question.strategy.find('{') != std::string::npos;
   const std::string train =
-      question.tokens.empty() ? "" : fmt::format("train: {{tokens: {}}}\n", question.tokens);
+      !more.empty()             ? more
+      : question.tokens.empty() ? ""
+                                : fmt::format("train: {{tokens: {}}}\n", question.tokens);
   return fmt::format(
       "model: {{{}, batch_per_gpu: {}, precision: {}}}\n"
       "cluster: {{{}}}\n"
@@ -55,14 +61,47 @@ std::string scenario_text(const TypedQuestion& question) {
       train);
 }
 
-std::string plan_text(const TypedQuestion& question) {
+/// What a search over layouts needs to know of the scenario; nothing where it is none for layouts,
+/// or wrong, which its reader says later.
+struct LayoutQuestion {
+  std::int64_t sequences = 0;  ///< of a step
+  bool long_sequences = false;
+};
+std::optional<LayoutQuestion> layout_question(const TypedQuestion& question) {
+  try {
+    const Scenario scenario = read_scenario(*Document::parse(scenario_text(question), kScenarioName));
+    const auto gpus = static_cast<std::int64_t>(scenario.cluster.gpu_count());
+    const std::int64_t tokens = scenario.model.tokens_per_sample;
+    if (!scenario.transformer || gpus < 2 || tokens < 1) return std::nullopt;
+    const std::int64_t each = (kUsualTokens + gpus * tokens - 1) / (gpus * tokens);
+    return LayoutQuestion{.sequences = each * gpus, .long_sequences = tokens > kLongSequence};
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// A training's sections, as a search over layouts holds them.
+std::string layout_sections(const TypedQuestion& question, const LayoutQuestion& layouts) {
+  const std::string batch =
+      question.global_batch.empty() ? std::to_string(layouts.sequences) : question.global_batch;
+  return fmt::format("train: {{global_batch: {{sequences: {}}}{}}}\nrun: {{steps: 1, warmup_steps: 1}}\n",
+                     batch, question.tokens.empty() ? "" : ", tokens: " + question.tokens);
+}
+
+std::string plan_text(const TypedQuestion& question, const std::optional<LayoutQuestion>& layouts) {
+  const std::string space =
+      layouts ? fmt::format("search: {{parallelism: [sharding, tensor, pipeline, {}virtual_stages, "
+                            "micro_batch, recompute]}}\n",
+                            layouts->long_sequences ? "context, " : "")
+              : fmt::format("vary: {{model.batch_per_gpu: {}}}\n"
+                            "search: {{strategies: [ddp, zero, fsdp], options: [sharding, "
+                            "prefetch, checkpointing]}}\n",
+                            kBatches);
   return fmt::format(
-      "scenario: {}\n"
-      "vary: {{model.batch_per_gpu: {}}}\n"
-      "search: {{strategies: [ddp, zero, fsdp], options: [sharding, prefetch, checkpointing]}}\n"
+      "scenario: {}\n{}"
       "constraints: {{memory: fits}}\n"
       "objective: {}\n",
-      kScenarioName, kBatches, question.objective.empty() ? (question.tokens.empty() ? "throughput" : "time")
+      kScenarioName, space, question.objective.empty() ? (question.tokens.empty() ? "throughput" : "time")
                                                 : question.objective);
 }
 
@@ -118,6 +157,10 @@ std::shared_ptr<const TypedQuestion> add_typed_plan(CLI::App& app, std::filesyst
   auto question = std::make_shared<TypedQuestion>();
   CLI::Option* model =
       add_common(app, *question, app.add_option("PLAN", file, "The plan file (YAML)"));
+  app.add_option("--global-batch", question->global_batch,
+                 "Its samples per step, over layouts; else 4 Mi tokens")
+      ->needs(model)
+      ->type_name("N");
   app.add_option("--objective", question->objective,
                  "What is to be best: time (else), cost, throughput ...")
       ->needs(model)
@@ -143,8 +186,9 @@ std::string name_of(const TypedQuestion& question) {
 std::filesystem::path asked_plan(const TypedQuestion& question,
                                  const std::filesystem::path& file) {
   if (!is_typed(question, file, "PLAN")) return file;
-  keep(kScenarioName, scenario_text(question));
-  keep(kPlanName, plan_text(question));
+  const std::optional<LayoutQuestion> layouts = layout_question(question);
+  keep(kScenarioName, scenario_text(question, layouts ? layout_sections(question, *layouts) : ""));
+  keep(kPlanName, plan_text(question, layouts));
   return kPlanName;
 }
 

@@ -38,6 +38,10 @@ std::vector<KeySection> study_keys() {
         {"search.strategies", "all or list of a name", "-", "Strategies to try."},
         {"search.options", "auto | all or list of a name", "auto",
          "Options to try: `auto` leaves a training's numbers as they are."},
+        {"search.parallelism",
+         "list of sharding | tensor | pipeline | context | expert | virtual_stages | micro_batch | "
+         "recompute",
+         "-", "Layouts to try, in the place of strategies; the global batch is held."},
         {"constraints", "map", "memory: fits", "What must hold."},
         {"constraints.memory", "size (or `fits`)", "-", "At most so much, or what fits."},
         {"constraints.gpus", "integer >= 1", "-", "At most so many GPUs."},

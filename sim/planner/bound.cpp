@@ -20,6 +20,7 @@ Json to_json(const Bound& bound) {
           {"best", best},
           {"unknown", unknown},
           {"capacity", bound.capacity},
+          {"memory_at_least", bound.memory_at_least},
           {"in_pieces", bound.in_pieces},
           {"machine", bound.machine},
           {"node_price", bound.node_price}};
@@ -32,6 +33,7 @@ Bound bound_from(const Json& json) {
               .best = {},
               .unknown = {},
               .capacity = json.at("capacity"),
+              .memory_at_least = json.at("memory_at_least"),
               .in_pieces = json.at("in_pieces"),
               .machine = json.at("machine"),
               .node_price = json.at("node_price")};

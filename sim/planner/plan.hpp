@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,13 +37,16 @@ struct Plan {
   Study study;  ///< its axes those of `vary` and what the planner tries on its own
   std::vector<Constraint> constraints;
   Objective objective;
+  bool layouts = false;  ///< `search` has `parallelism`
+  /// Layouts that no point has: how many break a rule first, by the rule.
+  std::map<std::string, std::size_t> illegal;
   /// Where the objective stands, for what is wrong with it.
   std::shared_ptr<const Document> file;
 };
 
 /// Reads a plan: a study whose `vary` may be left out, with
 ///
-///     search: {strategies: all, options: auto}      # optional
+///     search: {strategies: all, options: auto}      # optional; or {parallelism: [tensor, ...]}
 ///     constraints: {memory: fits, deadline: 12h}    # optional; default: memory: fits
 ///     objective: cost                               # time, cost, throughput, energy, co2,
 ///                                                   # or {pareto: [time, cost]}
@@ -54,6 +58,8 @@ Plan read_plan(const std::filesystem::path& file, const std::vector<std::string>
 ///
 ///     strategies: [ddp, fsdp, zero, ps] | all       # with the options of each
 ///     options: auto | all | [sharding, ...]
+///
+/// None where it has `parallelism`, whose axes need the scenario (add_layouts).
 ///
 /// `auto` is what leaves a training's numbers as they are: sharding, prefetch, offload, buckets,
 /// bucket_view, checkpointing. `all` takes accumulation, compression, precision, servers and

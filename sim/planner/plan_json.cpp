@@ -51,7 +51,8 @@ Json overrides_json(const PreparedPlan& prepared, std::size_t candidate) {
   for (std::size_t i = 0; i < study.axes.size(); ++i) {
     const Axis::Choice& choice = study.axes[i].choices[study.points[candidate][i]];
     for (std::size_t k = 0; k < study.axes[i].keys.size(); ++k) {
-      overrides[study.axes[i].keys[k].shown()] = value_json(choice.values[k]);
+      if (!study.axes[i].leaves_as_is(choice.values[k]))
+        overrides[study.axes[i].keys[k].shown()] = value_json(choice.values[k]);
     }
   }
   return overrides;
@@ -81,7 +82,7 @@ Json ranked_json(const PlanResult& result, std::size_t place) {
   const PreparedPlan& prepared = result.prepared;
   const std::size_t i = result.ranking[place];
   const Candidate& candidate = prepared.candidates[i];
-  return {
+  Json json = {
       {"rank", place + 1},
       {"tied", is_tied(candidate, prepared.candidates, result.ranking, prepared.plan.objective)},
       {"settings", settings_json(prepared, i)},
@@ -90,6 +91,13 @@ Json ranked_json(const PlanResult& result, std::size_t place) {
       {"intervals", intervals_json(candidate)},
       {"at_risk", candidate.at_risk},
       {"reasons", reasons(result, i)}};
+  if (prepared.plan.layouts) {
+    const auto& beside = candidate.beside_choice;
+    json["beside_choice"] =
+        beside ? Json::array({beside->value, beside->low, beside->high}) : Json();
+    json["step_parts_s"] = candidate.parts;
+  }
+  return json;
 }
 
 const char* stage_name(Stage stage) {
@@ -209,6 +217,11 @@ std::string plan_json(const PlanResult& result) {
   json["objective"] = objective_json(prepared.plan.objective);
   json["constraints"] = constraints_json(prepared.plan);
   json["counts"] = counts_json(result);
+  if (prepared.plan.layouts) {
+    json["not_legal"] = Json::array();
+    for (const auto& [rule, layouts] : prepared.plan.illegal)
+      json["not_legal"].push_back({{"rule", rule}, {"layouts", layouts}});
+  }
   json["ranking"] = Json::array();
   for (std::size_t place = 0; place < result.ranking.size(); ++place) {
     json["ranking"].push_back(ranked_json(result, place));

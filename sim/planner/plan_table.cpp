@@ -81,8 +81,12 @@ std::string figure_cell(const Candidate& candidate, Metric metric) {
   return figure == candidate.figures->end() ? "" : format(metric, figure->second.value);
 }
 
+/// Of a layout that was not compared under common errors.
+bool is_point(const Figure& figure) { return figure.low == figure.high; }
+
 std::string interval_cell(const Candidate& candidate, Metric metric) {
   const Figure& figure = candidate.figures->at(metric);
+  if (is_point(figure)) return "";
   return fmt::format("{} to {}", format(metric, figure.low), format(metric, figure.high));
 }
 
@@ -153,6 +157,8 @@ void put_question(const PlanResult& result, Page& page) {
       fmt::format(
           "{} candidates: {} dismissed by their bounds, {} simulated, {} cannot run, {} feasible",
           all.candidates, all.pruned, all.simulated, all.failed, all.feasible));
+  const std::string illegal = illegal_text(prepared.plan);
+  if (!illegal.empty()) page.wrapped_field("not legal", Ink::faint, illegal);
 }
 
 void put_choice(const PlanResult& result, Page& page) {
@@ -256,6 +262,8 @@ std::string plan_outline(const PreparedPlan& prepared) {
     text += fmt::format("{:>6}  {}  {}\n", i + 1, settings_text(prepared, i),
                         bound_text(candidate, prepared.plan.objective));
   }
+  const std::string illegal = illegal_text(prepared.plan);
+  if (!illegal.empty()) text += fmt::format("not legal: {}\n", illegal);
   return text + fmt::format(
                     "{} candidates, {} left out as the same as others: {} miss a constraint "
                     "by their bounds, {} cannot run, {} to be searched\n",

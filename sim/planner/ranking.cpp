@@ -69,6 +69,8 @@ std::vector<std::size_t> rank(const std::vector<Candidate>& candidates,
 
 bool is_tied(const Candidate& candidate, const std::vector<Candidate>& candidates,
              const std::vector<std::size_t>& ranking, const Objective& objective) {
+  const bool compared = candidates[ranking.front()].beside_choice.has_value();
+  if (compared) return candidate.beside_choice && candidate.beside_choice->low <= 1;
   if (objective.metrics.size() == 1) {
     return !surely_dominates(candidates[ranking.front()], candidate, objective);
   }

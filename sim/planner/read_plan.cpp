@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "config/mistakes.hpp"
 #include "planner/constraints.hpp"
+#include "planner/layout_space.hpp"
 #include "planner/plan.hpp"
 #include "scenario/file_kind.hpp"
 #include "study/axes.hpp"
@@ -20,6 +21,19 @@ void check_not_varied(const std::vector<Axis>& searched, const std::optional<Val
   }
 }
 
+/// What a search over layouts leaves to it, or has a word of its own for.
+std::optional<Value> parallelism_of(const std::optional<Value>& search) {
+  if (!search || !search->is_map() || !search->as_map().has("parallelism")) return std::nullopt;
+  Map map = search->as_map();
+  for (const char* other : {"strategies", "options"})
+    if (map.has(other))
+      map.at_key(other).fail("a search over layouts chooses by parallelism alone",
+                             "parallelism: [sharding, recompute, ...], without it");
+  const Value parallelism = map.require("parallelism");
+  map.finish();
+  return parallelism;
+}
+
 Plan read_whole(const std::shared_ptr<const Document>& file, StudyFrame frame) {
   Plan plan;
   plan.file = file;
@@ -35,13 +49,18 @@ Plan read_whole(const std::shared_ptr<const Document>& file, StudyFrame frame) {
                                  "set run.seed in the scenario");
   }
   frame.needs_vary = !search;
+  std::optional<Value> parallelism;
   const bool has_search = read_part([&] {
-    if (search) frame.more_axes = search_axes(*search);
+    parallelism = parallelism_of(search);
+    if (search && !parallelism) frame.more_axes = search_axes(*search);
     check_not_varied(frame.more_axes, root.optional("vary"));
   });
   if (!has_search) frame.more_axes.clear();
   plan.study = read_study(root, std::move(frame));
   root.finish();
+  plan.layouts = parallelism.has_value();
+  if (plan.layouts && plan.study.base && !plan.study.points.empty())
+    read_part([&] { add_layouts(plan, *parallelism); });
   return plan;
 }
 

@@ -33,6 +33,7 @@ bool says_the_same(Metric metric, const Figures& figures) {
 
 /// "batch_per_gpu 16" for a number, or what stands below another section; else the label.
 std::string setting_text(const Axis& axis, const std::string& label) {
+  if (axis.searched && axis.name == "recompute") return "recompute " + label;
   const std::size_t dot = axis.name.rfind('.');
   if (dot != std::string::npos) return axis.name.substr(dot + 1) + " " + label;
   const bool number = label.find_first_not_of("0123456789.") == std::string::npos;
@@ -98,6 +99,20 @@ void add_best_of_tied(const PlanResult& result, Metric metric, std::vector<std::
                                 metric == Metric::usd ? "cheapest" : "fastest",
                                 settings_text(result.prepared, best),
                                 compared(candidates[best], candidates[*result.choice], objective)));
+}
+
+/// Of layouts, the best one whose memory is not at risk, where the choice's is.
+void add_safest(const PlanResult& result, std::vector<std::string>& reasons) {
+  const std::vector<Candidate>& candidates = result.prepared.candidates;
+  const Candidate& choice = candidates[*result.choice];
+  if (!result.prepared.plan.layouts || choice.at_risk.empty()) return;
+  const auto safe = std::ranges::find_if(
+      result.ranking, [&](std::size_t i) { return candidates[i].at_risk.empty(); });
+  if (safe == result.ranking.end()) return;
+  reasons.push_back(
+      fmt::format("the best of those that nothing is at risk of: {}: {}",
+                  settings_text(result.prepared, *safe),
+                  compared(candidates[*safe], choice, result.prepared.plan.objective)));
 }
 
 }  // namespace
@@ -172,6 +187,44 @@ std::string batches_warning(const PlanResult& result) {
       ends.first, ends.second, choice.at(Metric::global_batch).value);
 }
 
+std::string parts_compared(const Candidate& candidate, const Candidate& reference) {
+  constexpr std::size_t kTold = 3;
+  constexpr double kLeast = 0.005;  // of the step
+  const bool staged = !candidate.stage_parts.empty() && !reference.stage_parts.empty();
+  const auto& own = staged ? candidate.stage_parts : candidate.parts;
+  const auto& other = staged ? reference.stage_parts : reference.parts;
+  std::map<std::string, double> differences;
+  for (const auto& [name, time] : own) differences[name] += time;
+  double step = 0;
+  for (const auto& [name, time] : other) {
+    differences[name] -= time;
+    step += time;
+  }
+  std::vector<std::pair<std::string, double>> told(differences.begin(), differences.end());
+  std::ranges::stable_sort(told, std::greater(), [](const auto& one) { return std::abs(one.second); });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kTold, told.size()); ++i) {
+    const auto& [name, time] = told[i];
+    if (own.empty() || other.empty() || std::abs(time) < kLeast * step) break;
+    text += fmt::format("{}{} {} {}", text.empty() ? "a step has " : ", ",
+                        format(Seconds(std::abs(time))), time > 0 ? "more" : "less", name);
+  }
+  return text;
+}
+
+std::string illegal_text(const Plan& plan) {
+  std::vector<std::pair<std::string, std::size_t>> rules(plan.illegal.begin(), plan.illegal.end());
+  std::ranges::stable_sort(rules, std::greater(), [](const auto& one) { return one.second; });
+  std::string text;
+  std::size_t all = 0;
+  for (const auto& [rule, layouts] : rules) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", layouts, rule);
+    all += layouts;
+  }
+  if (text.empty()) return text;
+  return fmt::format("{} layout{} by their rules: {}", all, all == 1 ? "" : "s", text);
+}
+
 std::string rejection_text(const Candidate& candidate) {
   if (candidate.stage == Stage::error) return "cannot run: " + first_line(candidate.error);
   std::string text;
@@ -202,11 +255,13 @@ std::vector<std::string> reasons(const PlanResult& result, std::size_t candidate
     if (objective.metrics.size() == 1) {
       add_best_of_tied(result, timed ? Metric::usd : Metric::train_time, reasons);
     }
+    add_safest(result, reasons);
     reasons.insert(reasons.end(), result.steady.begin(), result.steady.end());
   } else {
-    reasons.push_back(
-        fmt::format("beside the choice: {}",
-                    compared(own, prepared.candidates[result.choice.value()], objective)));
+    const Candidate& choice = prepared.candidates[result.choice.value()];
+    const std::string parts = parts_compared(own, choice);
+    reasons.push_back(fmt::format("beside the choice: {}{}{}", compared(own, choice, objective),
+                                  parts.empty() ? "" : ": ", parts));
   }
   return reasons;
 }

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "base/stop_signal.hpp"
+#include "planner/common_errors.hpp"
+#include "planner/layout_simulator.hpp"
 #include "planner/what_if.hpp"
 #include "report/page.hpp"
 
@@ -18,6 +20,9 @@ using Json = nlohmann::json;
 /// Points that one child bounds: few enough that all jobs have some, many enough that a process
 /// costs little.
 constexpr std::size_t kPointsPerChild = 16;
+
+/// Candidates that are simulated at a time: one more layout costs seconds.
+constexpr std::size_t kWave = 16, kWaveOfLayouts = 4;
 
 /// Of a value that a file writes as a map: how many settings it makes.
 std::size_t leaves(const Value& value) {
@@ -93,7 +98,13 @@ Simulated simulated_from(const ResultStore& store, const std::string& key) {
   if (!outcome) return {.figures = {}, .error = "it was not simulated"};
   if (outcome->code != ExitCode::success) return {.figures = {}, .error = outcome->text};
   try {
-    return {.figures = figures_of(Json::parse(outcome->text)), .error = ""};
+    const Json report = Json::parse(outcome->text);
+    return {.figures = figures_of(report),
+            .error = "",
+            .too_large = report.contains("too_large"),
+            .parts = parts_of(report),
+            .stage_parts = stage_parts_of(report),
+            .shifts = shifts_of(report)};
   } catch (const Json::exception& error) {
     fail_as_damaged(store.file(), "the result " + key, error.what());
   }
@@ -157,7 +168,11 @@ class Asking {
       const auto scenario = scenario_at(study_.study, study_.study.points[open[i].candidate]);
       return of_its_key(study_.points[open[i].candidate].key, simulator_.simulator.program,
                         *scenario,
-                        [&] { return simulator_.predict_if(*scenario, open[i].machine); });
+                        [&] {
+                          return open[i].with_errors
+                                     ? simulator_.predict_with_errors(*scenario)
+                                     : simulator_.predict_if(*scenario, open[i].machine);
+                        });
     };
     const auto ended = [&](std::size_t i, ChildEnd end) {
       store_.store(key_of(open[i]), {end.code, std::move(end.text)});
@@ -173,6 +188,7 @@ class Asking {
 
  private:
   std::string key_of(const Question& question) const {
+    if (question.with_errors) return study_.points[question.candidate].key + ", with errors";
     return fmt::format("{}, network x {}, compute x {}", study_.points[question.candidate].key,
                        question.machine.network, question.machine.compute);
   }
@@ -233,23 +249,30 @@ PlanResult run_plan(PreparedPlan prepared, const PlanSimulator& simulator, Resul
   PreparedPlan& found = result.prepared;
   const Objective& objective = found.plan.objective;
   Waves waves(found.study, simulator.simulator, store, options);
+  std::size_t too_large = 0;
   const SearchTask task{
       .constraints = found.plan.constraints,
       .objective = objective,
-      .simulate = [&](const std::vector<std::size_t>& wave) { return waves(wave); }};
+      .simulate =
+          [&](const std::vector<std::size_t>& wave) {
+            std::vector<Simulated> all = waves(wave);
+            too_large += static_cast<std::size_t>(std::ranges::count(all, true, &Simulated::too_large));
+            return all;
+          },
+      .wave = found.plan.layouts ? kWaveOfLayouts : kWave};
   search(found.candidates, task);
   const auto conclude = [&] {
     result.ranking = rank(found.candidates, objective);
     result.choice = choose(found.candidates, result.ranking, objective);
   };
   conclude();
-  probe(found.candidates, probes(result), task);
+  if (!found.plan.layouts) probe(found.candidates, probes(result), task);
   conclude();
-  result.simulated = waves.done();
+  result.simulated = waves.done() - too_large;
+  const Asking asking(found.study, simulator, store, options.limits);
+  if (simulator.predict_with_errors) compare_under_common_errors(result, asking);
   result.would_change = changes(result);
-  if (simulator.predict_if) {
-    add_what_ifs(result, Asking(found.study, simulator, store, options.limits));
-  }
+  if (simulator.predict_if) add_what_ifs(result, asking);
   return result;
 }
 

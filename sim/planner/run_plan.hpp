@@ -22,6 +22,9 @@ struct PlanSimulator {
   std::function<Bound(const Document&)> bound;
   /// As Simulator::predict, on another machine; empty: that is not asked.
   std::function<std::string(const Document&, const WhatIf&)> predict_if = nullptr;
+  /// As Simulator::predict, which then has no intervals of times, with these and what they follow
+  /// from; empty: it has them.
+  std::function<std::string(const Document&)> predict_with_errors = nullptr;
 };
 
 /// A plan whose candidates have been read and bounded.

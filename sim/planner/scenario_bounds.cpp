@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 
+#include "planner/layout_bound.hpp"
+#include "planner/layout_simulator.hpp"
 #include "predict/error_sources.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
@@ -97,12 +99,8 @@ void add_unknown(const Scenario& scenario, Bound& bound) {
   if (!scenario.convergence) bound.unknown[Metric::accuracy] = "the scenario has no convergence";
 }
 
-void add_times(const Scenario& scenario, const Machine& machine, Bound& bound) {
-  const bool steady = steps_alike(machine.schedule.jitter) &&
-                      !std::holds_alternative<ParameterServer>(scenario.strategy);
-  const Seconds step = shortest_step(machine.schedule) * least_jitter(machine.schedule.jitter);
-  if (!steady || step <= Seconds(0)) return;
-  const double end = least_end(scenario, machine);
+/// Those of a step that takes at least so long, and at least `end` of it at its interval's end.
+void add_times(const Scenario& scenario, Seconds step, double end, Bound& bound) {
   const auto put = [&](Metric metric, double value, double factor) {
     bound.best[metric] = {value, value * factor, value * factor};
   };
@@ -115,6 +113,14 @@ void add_times(const Scenario& scenario, const Machine& machine, Bound& bound) {
   if (const auto price = usd_per_hour(scenario)) {
     put(Metric::usd, *samples / rate / 3600 * *price, end);
   }
+}
+
+void add_times(const Scenario& scenario, const Machine& machine, Bound& bound) {
+  const bool steady = steps_alike(machine.schedule.jitter) &&
+                      !std::holds_alternative<ParameterServer>(scenario.strategy);
+  const Seconds step = shortest_step(machine.schedule) * least_jitter(machine.schedule.jitter);
+  if (!steady || step <= Seconds(0)) return;
+  add_times(scenario, step, least_end(scenario, machine), bound);
 }
 
 void add_memory(const Scenario& scenario, const Machine& machine, Bound& bound) {
@@ -131,6 +137,30 @@ void add_memory(const Scenario& scenario, const Machine& machine, Bound& bound) 
   bound.best[Metric::memory] = {used, used, used};
   bound.capacity = memory->capacity.value();
   bound.in_pieces = !memory->fits && memory->used() <= memory->capacity;
+}
+
+void add_layout_figures(const Scenario& scenario, Bound& bound) {
+  const auto exact = [&](Metric metric, double value) {
+    bound.best[metric] = {value, value, value};
+  };
+  const auto* layout = std::get_if<Layout>(&scenario.strategy);
+  check(layout != nullptr, "a plan over layouts has nothing else");
+  const std::size_t gpus = scenario.cluster.gpu_count();
+  const double replicas = mesh_on(*layout, gpus)->data;
+  exact(Metric::gpus, static_cast<double>(gpus));
+  exact(Metric::global_batch,
+        replicas * layout->micro_batches * static_cast<double>(scenario.batch_per_gpu));
+  bound.machine = scenario.cluster.name;
+  bound.node_price = node_price(scenario);
+  add_unknown(scenario, bound);
+  const std::optional<LayoutBound> least = layout_bound(scenario);
+  if (!least) return;
+  exact(Metric::memory, least->memory.value());
+  bound.memory_at_least = true;
+  bound.capacity = scenario.cluster.groups.front().node.gpu.memory.value();
+  const Jitter& jitter = scenario.run.jitter;
+  if (steps_alike(jitter) && least->step > Seconds(0))
+    add_times(scenario, least->step * least_jitter(jitter), 1 / kNear, bound);
 }
 
 void add_figures(const Scenario& scenario, Bound& bound) {
@@ -154,7 +184,8 @@ void change_machine(Cluster& cluster, const WhatIf& change) {
   for (NodeGroup& group : cluster.groups) group.node.speed *= change.compute;
 }
 
-/// This job's nodes, those of others, and what they share.
+}  // namespace
+
 void change_machine(Scenario& scenario, const WhatIf& machine) {
   change_machine(scenario.cluster, machine);
   if (!scenario.shared) return;
@@ -164,6 +195,8 @@ void change_machine(Scenario& scenario, const WhatIf& machine) {
   scenario.shared = std::make_shared<const SharedCluster>(std::move(shared));
 }
 
+namespace {
+
 /// As quick_simulator() predicts, on another machine.
 std::string predict_if(const Document& document, const WhatIf& machine) {
   Scenario scenario = read_question(document);
@@ -171,21 +204,31 @@ std::string predict_if(const Document& document, const WhatIf& machine) {
   return to_json(predict(scenario, {.find_largest_batch = false}).report);
 }
 
-}  // namespace
-
-Bound bound_of(const Document& document, const std::string& program) {
+/// `add` says what is known of it.
+Bound bound_by(const Document& document, const std::string& program,
+               void (*add)(const Scenario&, Bound&)) {
   FilesRead files;
   Bound bound;
   try {
     const Scenario scenario = read_question(document);
     bound.key = content_key(program, document, files.files());
-    add_figures(scenario, bound);
+    add(scenario, bound);
   } catch (const Error& error) {
     bound.code = error.code();
     bound.error = error.what();
     if (bound.key.empty()) bound.key = content_key(program + "\n" + bound.error);
   }
   return bound;
+}
+
+}  // namespace
+
+Bound bound_of(const Document& document, const std::string& program) {
+  return bound_by(document, program, add_figures);
+}
+
+Bound layout_bound_of(const Document& document, const std::string& program) {
+  return bound_by(document, program, add_layout_figures);
 }
 
 PlanSimulator plan_simulator() {

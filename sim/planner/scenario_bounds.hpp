@@ -4,6 +4,7 @@
 
 #include "config/document.hpp"
 #include "planner/run_plan.hpp"
+#include "scenario/scenario.hpp"
 
 namespace rehearse {
 
@@ -22,6 +23,14 @@ namespace rehearse {
 /// Times with more jitter, and those of parameter servers, whose workers are not in step, are not
 /// bounded. An error of reading or scheduling becomes the bound's.
 Bound bound_of(const Document& scenario, const std::string& program);
+
+/// The same of a layout, without its schedule (layout_bound): memory is at least so much, and the
+/// ends of times are kNear below. Times of what layout_bound() does not bound are not bounded.
+Bound layout_bound_of(const Document& scenario, const std::string& program);
+
+/// Between nodes: the NICs and the fabric. What a node holds inside stays. Of this job's nodes,
+/// those of others, and what they share.
+void change_machine(Scenario& scenario, const WhatIf& machine);
 
 /// This program as plans need it.
 PlanSimulator plan_simulator();

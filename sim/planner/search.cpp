@@ -15,11 +15,13 @@ using Stage = Candidate::Stage;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 /// "cost at least 512.00 USD; at most 500.00 USD is asked for".
-std::string miss_words(const Constraint& constraint, double value, double limit, bool bound) {
+std::string miss_words(const Constraint& constraint, double value, double limit, bool bound,
+                       bool memory_at_least) {
   const bool most = constraint.sense != Constraint::Sense::at_least;
   const std::string shown = format(constraint.metric, value),
                     asked = format(constraint.metric, limit);
-  if (constraint.metric == Metric::memory) return fmt::format("needs {} of {}", shown, asked);
+  if (constraint.metric == Metric::memory) 
+    return fmt::format("needs {}{} of {}", memory_at_least ? "at least " : "", shown, asked);
   if (constraint.metric == Metric::gpus) return fmt::format("has {}; at most {}", shown, asked);
   const bool exact = constraint.metric == Metric::global_batch;
   return fmt::format("{} {}{}; {} {} is asked for", info(constraint.metric).name,
@@ -138,7 +140,10 @@ class Search {
   }
 
   void take(Candidate& candidate, Simulated result) {
+    if (result.too_large) return dismiss_as_too_large(candidate, *result.figures);
     candidate.figures = std::move(result.figures);
+    candidate.parts = std::move(result.parts);
+    candidate.stage_parts = std::move(result.stage_parts);
     candidate.misses.clear();
     if (!candidate.figures) {
       candidate.stage = Stage::error;
@@ -158,6 +163,13 @@ class Search {
     if (candidate.stage != Stage::feasible) return;
     note_risks(candidate);
     note_feasible(static_cast<std::size_t>(&candidate - candidates_.data()));
+  }
+
+  /// Its memory was looked at more closely.
+  void dismiss_as_too_large(Candidate& candidate, const Figures& least) const {
+    candidate.bound.best[Metric::memory] = least.at(Metric::memory);
+    candidate.misses = misses_of(candidate.bound.best, candidate.bound, task_.constraints, true);
+    candidate.stage = Stage::bound;
   }
 
   /// Before a simulation: those that no simulation will tell.
@@ -254,7 +266,7 @@ std::vector<Miss> misses_of(const Figures& figures, const Bound& bound,
                       .metric = constraint.metric,
                       .value = value,
                       .limit = limit,
-                      .words = miss_words(constraint, value, limit, bounds) +
+                      .words = miss_words(constraint, value, limit, bounds, bound.memory_at_least && bounds) +
                                (in_pieces ? ", but in pieces that are too small" : "")});
   }
   return misses;

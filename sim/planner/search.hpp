@@ -34,12 +34,21 @@ struct Candidate {
   std::string error{};
   std::vector<Miss> misses{};          ///< why it is rejected, by its stage
   std::vector<std::string> at_risk{};  ///< constraints that its interval straddles
+  /// What a step is made of, in seconds: on average over the ranks, and over a pipeline's stages.
+  std::map<std::string, double> parts{}, stage_parts{};
+  /// By source of error, the logarithm of what its step takes over its best estimate at both ends.
+  std::map<std::string, std::pair<double, double>> shifts{};
+  /// Its objective over the choice's, both being off by the same errors; of those compared so.
+  std::optional<Figure> beside_choice{};
 };
 
 /// What a simulation came to: figures or an error.
 struct Simulated {
   std::optional<Figures> figures;
   std::string error;
+  bool too_large = false;  ///< memory cannot suffice, so that nothing was played
+  std::map<std::string, double> parts{}, stage_parts{};
+  std::map<std::string, std::pair<double, double>> shifts{};
 };
 
 struct SearchTask {
@@ -75,7 +84,8 @@ std::vector<Miss> misses_of(const Figures& figures, const Bound& bound,
 /// The feasible ones, best first: by the objective, then with fewer options, then in order. Of
 /// several objectives: those on the front in order of the first, then the others likewise.
 std::vector<std::size_t> rank(const std::vector<Candidate>& candidates, const Objective& objective);
-/// Whether a feasible candidate's interval overlaps the best's; of several objectives: whether no
+/// Whether a feasible candidate's interval overlaps the best's; where candidates are compared under
+/// common errors, whether it may be as good; of several objectives: whether no
 /// other is surely better in all of them.
 bool is_tied(const Candidate& candidate, const std::vector<Candidate>& candidates,
              const std::vector<std::size_t>& ranking, const Objective& objective);

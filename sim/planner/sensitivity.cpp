@@ -71,13 +71,20 @@ class Sensitivity {
     const std::size_t next = result_.ranking[1];
     const double own = value(*result_.choice, metric_), other = value(next, metric_);
     const bool tied = is_tied(candidates_[next], candidates_, result_.ranking, plan_.objective);
+    const std::string parts = parts_compared(candidates_[next], choice());
+    const std::optional<Figure>& beside = candidates_[next].beside_choice;
+    const std::string interval =
+        beside ? fmt::format(" ({:.2f} to {:.2f} times, both being off alike)", beside->low,
+                             beside->high)
+        : tied ? "; their intervals overlap"
+               : "";
     changes_.push_back({.what = "runner-up",
                         .from = own,
                         .to = other,
                         .unit = info(metric_).unit,
-                        .words = fmt::format("the runner-up, {}, is {}{}", settings(next),
+                        .words = fmt::format("the runner-up, {}, is {}{}{}{}", settings(next),
                                              compared(candidates_[next], choice(), plan_.objective),
-                                             tied ? "; their intervals overlap" : ""),
+                                             interval, parts.empty() ? "" : ": ", parts),
                         .choice = next});
   }
 
@@ -137,7 +144,9 @@ class Sensitivity {
       const Candidate& one = candidates_[i];
       if (one.stage != Stage::bound || one.misses[0].constraint != "objective") continue;
       const auto exact = one.bound.best.find(metric);
-      const bool kept = (metric == Metric::gpus || metric == Metric::memory) &&
+      const bool known = metric == Metric::gpus ||
+                         (metric == Metric::memory && !one.bound.memory_at_least);
+      const bool kept = known &&
                         exact != one.bound.best.end() && exact->second.value < own;
       if (!kept) continue;
       const auto promising = [&](std::size_t k) {

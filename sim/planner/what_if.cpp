@@ -10,7 +10,7 @@
 namespace rehearse {
 namespace {
 
-constexpr std::size_t kRivals = 4;
+constexpr std::size_t kRivals = 4, kRivalsOfLayouts = 2;
 constexpr int kBisections = 3;
 constexpr double kBetter = 0.005;  ///< a share by which a rival must be better
 
@@ -31,7 +31,10 @@ const std::vector<Dial> kDials = {
 class Flips {
  public:
   Flips(PlanResult& result, const Ask& ask)
-      : result_(result), ask_(ask), metric_(result.prepared.plan.objective.metrics.front()) {
+      : result_(result),
+        ask_(ask),
+        metric_(result.prepared.plan.objective.metrics.front()),
+        rivals_(result.prepared.plan.layouts ? kRivalsOfLayouts : kRivals) {
     add_rivals();
   }
 
@@ -53,7 +56,7 @@ class Flips {
           result_.ranking, [&](std::size_t i) { return points[i][axis] != chosen[axis]; });
       const bool is_new =
           rival != result_.ranking.end() && std::ranges::find(runners_, *rival) == runners_.end();
-      if (is_new && runners_.size() <= kRivals) runners_.push_back(*rival);
+      if (is_new && runners_.size() <= rivals_) runners_.push_back(*rival);
     }
   }
 
@@ -99,6 +102,8 @@ class Flips {
   void turn(const Dial& dial) {
     double kept = 1;
     for (const double factor : dial.factors) {
+      // A layout costs seconds: once twofold.
+      if (result_.prepared.plan.layouts && factor != dial.factors.front()) break;
       if (const auto best = winner(answers(runners_, dial, factor))) {
         add_flip(dial, runners_[*best], kept, factor);
         return;
@@ -138,6 +143,7 @@ class Flips {
   PlanResult& result_;
   const Ask& ask_;
   Metric metric_;
+  std::size_t rivals_;
   std::vector<std::size_t> runners_;
 };
 

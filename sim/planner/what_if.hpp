@@ -11,6 +11,7 @@ namespace rehearse {
 struct Question {
   std::size_t candidate = 0;
   WhatIf machine;
+  bool with_errors = false;  ///< PlanSimulator::predict_with_errors of its own machine
 };
 using Ask = std::function<std::vector<Simulated>(const std::vector<Question>&)>;
 

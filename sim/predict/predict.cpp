@@ -241,7 +241,10 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
     facts.step_time_alone = alone->result().step_time;
   }
   result.report = summarize(facts);
-  if (!options.intervals) result.report.intervals.clear();
+  if (!options.intervals)
+    std::erase_if(result.report.intervals, [&](const KeyBounds& one) {
+      return !options.memory_interval || !one.key.starts_with("memory.");
+    });
   return result;
 }
 

@@ -38,6 +38,8 @@ struct Options {
   bool find_largest_batch = true;
   /// Told by simulations at both ends of what may be off, four and more; else there are none.
   bool intervals = true;
+  /// That of memory, which takes no simulation, where there are no others.
+  bool memory_interval = false;
 };
 
 /// The whole pipeline after reading: solved, machine, run, summarize. Once per process (SimGrid).

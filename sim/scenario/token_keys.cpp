@@ -118,6 +118,12 @@ void apply_tokens(const Value& train, Scenario& scenario) {
   if (!scenario.train.epochs) scenario.train.epochs = 1;
 }
 
+std::optional<std::int64_t> global_batch_of(const Value& train, const Scenario& scenario) {
+  const std::optional<Value> wanted = train.as_map().optional("global_batch");
+  if (!wanted) return std::nullopt;
+  return sequences_of(*wanted, scenario);
+}
+
 void apply_global_batch(const Value& train, const Value& strategy, Scenario& scenario) {
   Map map = train.as_map();
   const std::optional<Value> wanted = map.optional("global_batch");

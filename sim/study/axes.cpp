@@ -10,22 +10,6 @@
 namespace rehearse {
 namespace {
 
-/// A value as YAML in one line.
-std::string flow_text(const Value& value) {
-  std::string text;
-  const auto add = [&](const std::string& item) { text += (text.empty() ? "" : ", ") + item; };
-  if (value.is_map()) {
-    Map map = value.as_map();
-    for (const std::string& key : map.keys()) add(key + ": " + flow_text(map.require(key)));
-    return "{" + text + "}";
-  }
-  if (value.is_list()) {
-    for (const Value& item : value.as_list()) add(flow_text(item));
-    return "[" + text + "]";
-  }
-  return value.is_null() ? "null" : value.shown();
-}
-
 std::vector<Value> values_of(const Value& list) {
   const std::vector<Value> values = list.as_list();
   if (values.empty())
@@ -112,6 +96,21 @@ Axis read_axis(const Value& name, const Value& value) {
 }
 
 }  // namespace
+
+std::string flow_text(const Value& value) {
+  std::string text;
+  const auto add = [&](const std::string& item) { text += (text.empty() ? "" : ", ") + item; };
+  if (value.is_map()) {
+    Map map = value.as_map();
+    for (const std::string& key : map.keys()) add(key + ": " + flow_text(map.require(key)));
+    return "{" + text + "}";
+  }
+  if (value.is_list()) {
+    for (const Value& item : value.as_list()) add(flow_text(item));
+    return "[" + text + "]";
+  }
+  return value.is_null() ? "null" : value.shown();
+}
 
 std::string label_of(const Value& value) {
   if (!value.is_map()) return flow_text(value);

@@ -20,6 +20,8 @@ void check_apart(const std::vector<Axis>& axes);
 /// Whether one of two dotted paths is the other or leads through it.
 bool overlap(const std::string& path, const std::string& other);
 
+/// A value as YAML in one line.
+std::string flow_text(const Value& value);
 /// A value as a line of text, such as `fsdp {sharding: full_shard}` for `{fsdp: {sharding:
 /// full_shard}}`.
 std::string label_of(const Value& value);

@@ -116,7 +116,8 @@ std::shared_ptr<const Document> scenario_at(const Study& study, const Point& poi
   for (std::size_t i = 0; i < point.size(); ++i) {
     const Axis& axis = study.axes[i];
     for (std::size_t k = 0; k < axis.keys.size(); ++k) {
-      substitutions.push_back({axis.keys[k], axis.choices[point[i]].values[k]});
+      const Value& value = axis.choices[point[i]].values[k];
+      if (!axis.leaves_as_is(value)) substitutions.push_back({axis.keys[k], value});
     }
   }
   return study.base->with_values(substitutions);

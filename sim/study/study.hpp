@@ -19,6 +19,10 @@ struct Axis {
   std::string name;
   std::vector<Value> keys;  ///< dotted paths in the scenario; several that change together (zip)
   std::vector<Choice> choices;
+  bool searched = false;  ///< of a planner's own
+
+  /// Whether a choice's value leaves its key as the scenario has it: a null of a search.
+  bool leaves_as_is(const Value& value) const { return searched && value.is_null(); }
 };
 
 /// One scenario of a study: an index into the choices of each axis.

@@ -38,17 +38,22 @@ class Rules {
   }
 
  private:
-  void refuse(const std::string& key, std::string message, std::string remedy = "") {
-    found_.push_back({LayoutFinding::Kind::refused, key, std::move(message), std::move(remedy)});
+  /// `rule`: the message without degrees; empty: the message has none.
+  void refuse(const std::string& key, std::string message, std::string remedy = "",
+              std::string rule = "") {
+    if (rule.empty()) rule = message;
+    found_.push_back({LayoutFinding::Kind::refused, key, std::move(message), std::move(remedy),
+                      std::move(rule)});
   }
   void doubt(const std::string& key, std::string message, std::string remedy = "") {
-    found_.push_back({LayoutFinding::Kind::doubtful, key, std::move(message), std::move(remedy)});
+    found_.push_back(
+        {LayoutFinding::Kind::doubtful, key, std::move(message), std::move(remedy), ""});
   }
   void divide(const std::string& key, std::int64_t degree, std::int64_t number,
               const std::string& what) {
     if (degree < 1 || number % degree == 0) return;
     refuse(key, fmt::format("{} {} does not divide {} {}", key, degree, number, what),
-           divisors_do(number));
+           divisors_do(number), fmt::format("{} does not divide {} {}", key, number, what));
   }
 
   void kinds() {
@@ -67,7 +72,9 @@ class Rules {
       refuse("tensor_parallel",
              fmt::format("tensor_parallel {} neither divides {} key-value heads nor is a multiple",
                          degree, t_.kv_heads),
-             divisors_do(t_.kv_heads));
+             divisors_do(t_.kv_heads),
+             fmt::format("tensor_parallel neither divides {} key-value heads nor is a multiple",
+                         t_.kv_heads));
     if (has_dense_layers())
       divide("tensor_parallel", degree, t_.feed_forward, "channels of a feed-forward layer");
     if (t_.experts)
@@ -98,7 +105,9 @@ class Rules {
              fmt::format("context_parallel {} cuts a sequence into {} pieces; {} tokens have none "
                          "of one length",
                          degree, pieces, l_.tokens),
-             fmt::format("a multiple of {} tokens has", pieces));
+             fmt::format("a multiple of {} tokens has", pieces),
+             fmt::format("context_parallel does not cut {} tokens into pieces of one length",
+                         l_.tokens));
     if (l_.model.context_method == ContextMethod::ulysses)
       divide("context_parallel", degree, t_.heads / l_.model.tensor,
              "attention heads of a rank, which method ulysses exchanges");
@@ -112,7 +121,7 @@ class Rules {
                                                   m.expert_tensor == m.tensor ? 1 : m.expert_tensor)})
         if (degree > 1)
           refuse(key, fmt::format("{} {}, but {} has no experts", key, degree, t_.name),
-                 "leave it out");
+                 "leave it out", fmt::format("{} has no experts", t_.name));
       return;
     }
     divide("expert_parallel", m.expert, t_.experts->count, "experts");
@@ -148,7 +157,7 @@ class Rules {
       refuse("virtual_stages",
              fmt::format("virtual_stages {} needs pipeline_parallel of 2 or more",
                          l_.virtual_stages),
-             "leave it out");
+             "leave it out", "virtual_stages need pipeline_parallel of 2 or more");
     const std::int64_t chunks = std::int64_t{degree} * l_.virtual_stages;
     if (l_.even_split && chunks > 1 && t_.layers % chunks != 0)
       refuse("pipeline_parallel",
@@ -156,17 +165,20 @@ class Rules {
                          l_.virtual_stages > 1
                              ? fmt::format("{} x {}", degree, l_.virtual_stages)
                              : fmt::format("{}", degree)),
-             "give pipeline: {split: [...]}, or degrees that divide them");
+             "give pipeline: {split: [...]}, or degrees that divide them",
+             fmt::format("{} blocks make no even stages", t_.layers));
     // A first stage may have the embeddings alone, and a last one the loss.
     if (!l_.even_split && t_.layers + 2 < chunks)
       refuse("pipeline_parallel",
-             fmt::format("{} blocks are too few for {} stages", t_.layers, chunks));
+             fmt::format("{} blocks are too few for {} stages", t_.layers, chunks), "",
+             fmt::format("{} blocks are too few for the stages", t_.layers));
     if (l_.virtual_stages > 1 && l_.micro_batches > 0 && l_.micro_batches % degree != 0)
       refuse("virtual_stages",
              fmt::format("an interleaved schedule takes micro-batches in rounds of {} "
                          "(pipeline_parallel); got {}",
                          degree, l_.micro_batches),
-             fmt::format("a multiple of {} micro-batches", degree));
+             fmt::format("a multiple of {} micro-batches", degree),
+             "virtual_stages take micro-batches in rounds of pipeline_parallel");
   }
 
   void ranks() {
@@ -177,19 +189,22 @@ class Rules {
       return refuse("tensor_parallel",
                     fmt::format("tensor {} x context {} x pipeline {} = {} GPUs of a replica do not "
                                 "divide {} GPUs",
-                                m.tensor, m.context, l_.pipeline, replica, l_.gpus));
+                                m.tensor, m.context, l_.pipeline, replica, l_.gpus),
+                    "", fmt::format("a replica does not divide {} GPUs", l_.gpus));
     const std::int64_t stage = l_.gpus / l_.pipeline;
     const std::int64_t experts = std::int64_t{m.expert} * m.expert_tensor;
     if (t_.experts && stage % experts != 0)
       refuse("expert_parallel",
              fmt::format("expert {} x expert_tensor {} = {} GPUs do not divide a stage's {} GPUs",
-                         m.expert, m.expert_tensor, experts, stage));
+                         m.expert, m.expert_tensor, experts, stage),
+             "", "expert_parallel does not divide a stage's GPUs");
     else if (t_.experts && !l_.stages_agree)
       refuse("order",
              fmt::format("stages of experts would be other ranks: with pp inside the order, expert {} "
                          "x expert_tensor {} must be tensor {} x context {}",
                          m.expert, m.expert_tensor, m.tensor, m.context),
-             "an order that ends with pp");
+             "an order that ends with pp",
+             "stages of experts would be other ranks: pp stands inside the order");
   }
 
   void doubts() {

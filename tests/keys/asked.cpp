@@ -68,6 +68,9 @@ class Corpus {
     plan = replaced(plan, "{pareto: [time, cost]}", "time");
     plan = replaced(plan, "strategies: all, options: auto", "strategies: [ddp], options: [buckets]");
     attempt([&] { read_plan(write("plan2.yaml", plan), {}); });
+    const std::string llama = (root / "scenarios/plans/base/llama70b.yaml").string();
+    plan = "scenario: " + llama + "\nsearch: {parallelism: [tensor]}\nobjective: time\n";
+    attempt([&] { read_plan(write("plan3.yaml", plan), {}); });
     attempt([&] { read_comm_profile(document("comm_profile.yaml", kComm)); });
     for (const char* sample : {"image: 9", "sequence: 9", "input: 3x9"}) {
       attempt([&] {

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "planner/what_if.hpp"
+
+namespace rehearse {
+
+/// Compares the best-ranked with the choice, each source of error (compute, communication, ...)
+/// being off by as much for both: layouts of one model on one cluster are mostly off together. Goes
+/// down the ranking until one is surely worse, kCompared at the most, and sets their intervals
+/// and Candidate::beside_choice. Of one objective only.
+///
+/// The ratio's logarithm moves at an end of a source by the difference of what both move by; sources
+/// are independent, so that these add in quadrature.
+void compare_under_common_errors(PlanResult& result, const Ask& ask);
+
+inline constexpr std::size_t kCompared = 4;
+
+}  // namespace rehearse

@@ -1,0 +1,306 @@
+#include "planner/layout_bound.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "engine/plans.hpp"
+#include "model/memory_tape.hpp"
+#include "model/stages.hpp"
+#include "scenario/speed_spread.hpp"
+#include "strategy/strategy.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Ranks from which a schedule may be folded.
+constexpr std::size_t kFolded = 64;
+
+/// What a unit takes of its rank's time, with GPUs of one speed.
+struct UnitTime {
+  Seconds forward, backward;
+};
+
+/// How much longer than the nominal GPU those take that compute a stage.
+struct Speeds {
+  double fastest = 1;           ///< of all
+  std::vector<double> slowest;  ///< by rank of a pipeline
+};
+
+class Exchanges {
+ public:
+  Exchanges(const Scenario& scenario, const Layout& layout, const Mesh& mesh)
+      : scenario_(scenario), machine_{.schedule = {}, .cluster = scenario.cluster} {
+    if (scenario.comm) machine_.comm = *scenario.comm;
+    for (std::size_t node = 0; node < scenario.cluster.node_count(); ++node)
+      for (int gpu = 0; gpu < scenario.cluster.node(NodeId(node)).gpus; ++gpu)
+        machine_.schedule.ranks.push_back({.place = {NodeId(node), gpu}, .groups = {}});
+    for (const MeshAxis axis : {MeshAxis::tensor, MeshAxis::context}) add_group(axis, mesh);
+    wide_ = activation_bytes(layout, scenario);
+    plans_.emplace(machine_.schedule, machine_.cluster, machine_.cluster, machine_);
+  }
+
+  /// Of one that has the network for itself; 0 where nothing is known of it.
+  Seconds time(const Exchange& exchange) {
+    const auto group = groups_.find(exchange.axis);
+    if (group == groups_.end()) return Seconds(0);
+    const double elements = exchange.elements * static_cast<double>(scenario_.batch_per_gpu);
+    Collective what{.kind = CollectiveKind::all_gather, .size = Bytes(elements * (exchange.wide ? 4 : wide_))};
+    if (exchange.kind == ExchangeKind::all_reduce) what.kind = CollectiveKind::all_reduce;
+    if (exchange.kind == ExchangeKind::reduce_scatter) what.kind = CollectiveKind::reduce_scatter;
+    if (exchange.kind == ExchangeKind::all_to_all) return Seconds(0);
+    const std::pair key{what.size.value(), std::pair{what.kind, group->second.index()}};
+    if (const auto known = times_.find(key); known != times_.end()) return known->second;
+    const PlannedCollective planned = plans_->planned(what, group->second);
+    const Seconds own = planned.latency +
+                        Seconds(planned.size.value() * planned.plan->plan.seconds_per_byte);
+    return times_.emplace(key, own).first->second;
+  }
+
+ private:
+  static double activation_bytes(const Layout& layout, const Scenario& scenario) {
+    Precision computed = scenario.precision;
+    if (const auto* fsdp = std::get_if<Fsdp>(&layout.data)) computed = computes_in(*fsdp, computed);
+    return activation_element(computed_in(computed)).value();
+  }
+
+  void add_group(MeshAxis axis, const Mesh& mesh) {
+    if (mesh.degree(axis) == 1) return;
+    Schedule& schedule = machine_.schedule;
+    Group group{.name = to_string(axis), .axis = axis};
+    std::set<NodeId> nodes;
+    const std::vector<std::size_t> members = groups(mesh, {axis}).front();
+    for (const std::size_t member : members) {
+      group.members.emplace_back(member);
+      nodes.insert(schedule.ranks[member].place.node);
+    }
+    group.ranks = group.members.size();
+    group.nodes = nodes.size();
+    groups_[axis == MeshAxis::tensor ? ExchangeAxis::tensor : ExchangeAxis::context] =
+        GroupId(schedule.groups.size());
+    schedule.groups.push_back(std::move(group));
+  }
+
+  const Scenario& scenario_;
+  Machine machine_;
+  std::optional<Plans> plans_;
+  std::map<ExchangeAxis, GroupId> groups_;
+  std::map<std::pair<double, std::pair<CollectiveKind, std::size_t>>, Seconds> times_;
+  double wide_ = 2;
+};
+
+/// From the end of the computation before a pass to the end of its own last one.
+Seconds pass_time(const Unit& unit, const PassSegments& parts, Seconds whole, double slowdown,
+                  Exchanges* exchanges) {
+  if (parts.exchanges.empty() || exchanges == nullptr) return slowdown * whole;
+  Seconds now(0);
+  std::map<ExchangeAxis, Seconds> free;  // by lane
+  std::vector<std::pair<std::size_t, Seconds>> waiting;
+  std::size_t next = 0;
+  for (std::size_t part = 0; part < parts.durations.size(); ++part) {
+    for (; next < parts.exchanges.size() && parts.exchanges[next].issued <= part; ++next) {
+      const Exchange& exchange = unit.exchanges[parts.exchanges[next].exchange];
+      Seconds& lane = free[exchange.axis];
+      lane = std::max(lane, now) + exchanges->time(exchange);
+      waiting.emplace_back(parts.exchanges[next].awaited, lane);
+    }
+    for (const auto& [awaited, end] : waiting)
+      if (awaited == part) now = std::max(now, end);
+    now += slowdown * parts.durations[part];
+  }
+  return now;
+}
+
+class LayoutTimes {
+ public:
+  LayoutTimes(const Scenario& scenario, const Layout& layout, const Mesh& mesh)
+      : scenario_(scenario),
+        layout_(layout),
+        mesh_(mesh),
+        model_(computed_model(scenario)),
+        costs_(group_costs(scenario).front()),
+        order_(order_of(layout)) {
+    std::string why_not;
+    ranges_ = split_into_stages(model_, static_cast<std::size_t>(order_.stage_count()),
+                                layout.split, why_not);
+    check(why_not.empty(), "a layout that was read can be split");
+  }
+
+  Seconds step() {
+    const Speeds speeds = this->speeds();
+    std::optional<Exchanges> exchanges;
+    if (plays_flows()) exchanges.emplace(scenario_, layout_, mesh_);
+    Exchanges* const with = exchanges ? &*exchanges : nullptr;
+    const std::vector<UnitTime> fast = stages(speeds.fastest, with);
+    Seconds longest(0);
+    for (int rank = 0; rank < mesh_.pipeline; ++rank) {
+      const double slowest = speeds.slowest[static_cast<std::size_t>(rank)];
+      longest = std::max(longest, through(rank, fast, stages(slowest, with)));
+    }
+    return longest;
+  }
+
+  Bytes memory() const {
+    const std::vector<Bytes> kept = kept_by_unit();
+    Bytes most(0);
+    for (int rank = 0; rank < mesh_.pipeline; ++rank) most = std::max(most, memory_of(rank, kept));
+    return most;
+  }
+
+ private:
+  bool is_checkpointed(std::size_t unit) const {
+    return !scenario_.checkpointed.empty() && scenario_.checkpointed[unit];
+  }
+  /// At flow fidelity, where a collective takes at least what it takes for itself.
+  bool plays_flows() const {
+    const bool travels =
+        scenario_.comm && scenario_.comm->travels(mesh_.ranks(), scenario_.cluster.node_count());
+    return scenario_.run.fidelity != FidelityChoice::hop && !travels;
+  }
+
+  /// Of a folded schedule without jitter nobody says whether the slowest are among those kept.
+  Speeds speeds() const {
+    const std::size_t gpus = mesh_.ranks();
+    const RunOptions& run = scenario_.run;
+    std::vector<double> all(gpus, 1.0);
+    if (run.speed_spread > 0) all = spread_slowdowns(run.speed_spread, gpus, run.seed);
+    for (const Straggler& straggler : run.stragglers)
+      all[straggler.rank] *= std::min(1.0, straggler.slowdown);
+    for (double& one : all) one /= scenario_.cluster.groups.front().node.speed;
+    Speeds speeds{.fastest = *std::ranges::min_element(all), .slowest = {}};
+    speeds.slowest.assign(static_cast<std::size_t>(mesh_.pipeline), speeds.fastest);
+    if (gpus > kFolded && run.jitter.distribution == Jitter::Distribution::none) return speeds;
+    for (std::size_t rank = 0; rank < gpus; ++rank) {
+      const int stage = coordinates(mesh_, rank)[static_cast<std::size_t>(MeshAxis::pipeline)];
+      double& slowest = speeds.slowest[static_cast<std::size_t>(stage)];
+      slowest = std::max(slowest, all[rank]);
+    }
+    return speeds;
+  }
+
+  /// One micro-batch, stage by stage of the model.
+  std::vector<UnitTime> stages(double slowdown, Exchanges* exchanges) const {
+    std::vector<UnitTime> times;
+    for (const auto& [first, end] : ranges_) {
+      UnitTime& sum = times.emplace_back();
+      for (std::size_t u = first; u < end; ++u) {
+        const UnitCost& cost = costs_.units[u];
+        const Unit& unit = model_.units[u];
+        const Seconds forward =
+            pass_time(unit, cost.forward_segments, cost.forward, slowdown, exchanges);
+        sum.forward += forward;
+        sum.backward += pass_time(unit, cost.backward_segments, cost.backward, slowdown, exchanges);
+        if (is_checkpointed(u)) sum.backward += forward;
+      }
+    }
+    return times;
+  }
+
+  /// A rank's own work, and what comes before and behind it on the way from the first rank and back.
+  Seconds through(int rank, const std::vector<UnitTime>& fast,
+                  const std::vector<UnitTime>& own) const {
+    const auto at = static_cast<std::size_t>(rank);
+    const std::vector<PipelineAction>& actions = order_.order[at];
+    const auto stage_of = [&](const PipelineAction& action) {
+      return static_cast<std::size_t>(order_.stages[at][action.chunk]);
+    };
+    Seconds sum(0);
+    for (const PipelineAction& action : actions) {
+      const UnitTime& time = own[stage_of(action)];
+      // Of a backward in two parts each has some: counted once, with its second.
+      if (action.what == PipelineAction::forward) sum += time.forward;
+      if (action.what == PipelineAction::backward || action.what == PipelineAction::weight)
+        sum += time.backward;
+    }
+    for (std::size_t stage = 0; stage < stage_of(actions.front()); ++stage)
+      sum += fast[stage].forward;
+    if (actions.back().what != PipelineAction::backward) return sum;
+    for (std::size_t stage = 0; stage < stage_of(actions.back()); ++stage)
+      sum += fast[stage].backward;
+    return sum;
+  }
+
+  /// What a unit's forward takes and its backward gives back, for one micro-batch.
+  std::vector<Bytes> kept_by_unit() const {
+    const MemoryTape tape = memory_tape(
+        model_, {.precision = computed_in(compute_precision(scenario_)),
+                 .batch = scenario_.batch_per_gpu,
+                 .device = device_of(scenario_)});
+    std::vector<bool> held(tape.tensors.size(), false);
+    for (const UnitTape& unit : tape.units)
+      for (const TapeEvent& event : unit.forward) held[event.tensor] = event.takes;
+    std::vector<Bytes> kept(model_.units.size());
+    for (std::size_t i = 0; i < tape.tensors.size(); ++i) {
+      const TapeTensor& one = tape.tensors[i];
+      if (held[i] && one.role == TensorRole::activation && !is_checkpointed(one.unit))
+        kept[one.unit] += one.size;
+    }
+    return kept;
+  }
+
+  /// Elements of what each rank keeps the states of are shared by `shards`.
+  Bytes memory_of(int rank, const std::vector<Bytes>& kept) const {
+    const auto at = static_cast<std::size_t>(rank);
+    const bool sharded = std::holds_alternative<Fsdp>(layout_.data);
+    const auto replicas = static_cast<double>(mesh_.data) * mesh_.context;
+    // Experts are sharded among those that have the same ones, who may be more.
+    const double most = std::max(replicas, static_cast<double>(expert_mesh(mesh_).data));
+    const double shards = sharded || std::holds_alternative<Zero1>(layout_.data) ? most : 1;
+    Bytes parameters(0), states(0), activations(0);
+    for (std::size_t chunk = 0; chunk < order_.stages[at].size(); ++chunk) {
+      const auto& [first, end] = ranges_[static_cast<std::size_t>(order_.stages[at][chunk])];
+      Bytes one(0);
+      for (std::size_t u = first; u < end; ++u) {
+        add_parameters(model_.units[u], parameters, states);
+        one += kept[u];
+      }
+      one -= end < model_.units.size() ? boundary() : Bytes(0);
+      const int in_flight = most_in_flight(order_.order[at], static_cast<int>(chunk));
+      activations += static_cast<double>(in_flight) * std::max(Bytes(0), one);
+    }
+    states = states / shards;
+    if (sharded) return std::max(parameters / shards + states, parameters / shards + activations);
+    return std::max(2 * parameters + states, parameters + states + activations);
+  }
+
+  void add_parameters(const Unit& unit, Bytes& parameters, Bytes& states) const {
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
+      const Bytes stored = stored_bytes(unit, i, scenario_.precision);
+      if (!unit.trait(i).trained) continue;
+      parameters += stored;
+      if (scenario_.optimizer.paged || scenario_.optimizer.offload) continue;
+      const OptimizerMemory memory =
+          optimizer_memory(on_storage(scenario_.optimizer, unit.trait(i).storage));
+      if (!memory.factored) states += static_cast<double>(unit.tensors[i]) * memory.kept();
+    }
+  }
+
+  /// What a stage hands over and need not keep, at the most.
+  Bytes boundary() const {
+    const double width = scenario_.transformer ? static_cast<double>(scenario_.transformer->hidden) : 0;
+    return Bytes(4 * width * static_cast<double>(scenario_.model.tokens_per_sample) *
+                 static_cast<double>(scenario_.batch_per_gpu));
+  }
+
+  const Scenario& scenario_;
+  const Layout& layout_;
+  const Mesh& mesh_;
+  const Model& model_;
+  const StepCosts costs_;
+  PipelineOrder order_;
+  std::vector<UnitRange> ranges_;
+};
+
+}  // namespace
+
+std::optional<LayoutBound> layout_bound(const Scenario& scenario) {
+  const auto* layout = std::get_if<Layout>(&scenario.strategy);
+  if (layout == nullptr || scenario.cluster.groups.size() != 1 || scenario.whole_step)
+    return std::nullopt;
+  const auto mesh = mesh_on(*layout, scenario.cluster.gpu_count());
+  check(mesh.has_value(), "a layout that was read suits its cluster");
+  LayoutTimes times(scenario, *layout, *mesh);
+  return LayoutBound{.step = times.step(), .memory = times.memory()};
+}
+
+}  // namespace rehearse
