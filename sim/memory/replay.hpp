@@ -24,6 +24,7 @@ struct MemoryDevice {
   AllocatorSettings allocator{};
   Bytes capacity{};  ///< of the GPU; 0: not known
   Bytes outside{};   ///< of it, what the allocator does not manage (context, communicators)
+  Bytes context{};   ///< of that, the CUDA context
 };
 
 /// A request that found no memory.

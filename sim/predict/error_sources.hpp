@@ -40,7 +40,8 @@ ModelError model_error(const Scenario& scenario, const Schedule& schedule);
 /// True if ranks send each other anything.
 bool communicates(const Schedule& schedule);
 
-/// Half-width of the 90 % interval of ln(bytes of activations): 0 where they are given or measured.
-double activation_error(const std::vector<StepCosts>& costs);
+/// What a peak may be off by: wider where sizes follow from an architecture, because frameworks and
+/// their versions keep what nobody states.
+MemoryError memory_error(const std::vector<StepCosts>& costs);
 
 }  // namespace rehearse

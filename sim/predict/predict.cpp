@@ -231,7 +231,7 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   if (!options.find_largest_batch) facts.schedule_at_batch = {};
   if (shifted)
     facts.error_sources = result.error_sources = shifted->error_sources(result.trace);
-  facts.activation_error = activation_error(costs);
+  facts.memory_error = memory_error(costs);
   facts.model_error = model_error(scenario, schedule);
   facts.replications = typical.of;
   facts.replications_error = typical.error;

@@ -69,8 +69,6 @@ std::size_t communicators_of(const Schedule& schedule, RankId rank) {
   return used.size() + (sends ? 1 : 0);
 }
 
-Bytes context_of(const MemoryDevice& device) { return device.caching ? cuda_context() : Bytes(0); }
-
 MemoryReport report_of(const Schedule& schedule, const Seat& seat, PeakDetail detail) {
   const Program& program = schedule.program_of(seat.rank);
   MemoryForecast forecast = forecast_memory(program, seat.device, detail);
@@ -81,7 +79,7 @@ MemoryReport report_of(const Schedule& schedule, const Seat& seat, PeakDetail de
   memory.peak_at = forecast.peak_label;
   memory.shares = std::move(forecast.shares);
   if (memory.shares.size() > kSharesShown) memory.shares.resize(kSharesShown);
-  memory.context = context_of(seat.device);
+  memory.context = seat.device.context;
   memory.communicators = seat.device.outside - memory.context;
   memory.capacity = seat.device.capacity;
   memory.fits = forecast.fits() && (memory.reserved_peak || memory.capacity == Bytes(0) ||
@@ -156,7 +154,8 @@ MemoryDevice memory_device(const Scenario& scenario, const Schedule& schedule, R
   device.capacity = node.gpu.memory;
   if (device.caching) {
     const auto communicators = static_cast<double>(communicators_of(schedule, rank));
-    device.outside = cuda_context() + communicators * communicator_buffers(node.nvlink.has_value());
+    device.context = scenario.cuda_context.value_or(cuda_context());
+    device.outside = device.context + communicators * communicator_buffers(node.nvlink.has_value());
   }
   return device;
 }

@@ -14,9 +14,6 @@ constexpr double kNinety = 1.6449;
 /// Standard error of a median over that of a mean (normal values, many of them).
 constexpr double kMedianLoss = 1.2533;
 
-/// Half-width of ln(allocated peak) where all sizes are known: rounding, workspaces, what libraries
-/// keep. A guess until it is measured.
-constexpr double kAllocatorError = 0.02;
 
 double square(double value) { return value * value; }
 
@@ -58,14 +55,14 @@ Bounds staleness_bounds(double mean, const std::vector<ErrorSource>& sources, do
 }
 
 /// The share of activations in the peak decides what their error does.
-Bounds memory_bounds(const MemoryReport& memory, double activation_error) {
+Bounds memory_bounds(const MemoryReport& memory, const MemoryError& error) {
   const double peak = memory.allocated_peak.value();
   const auto of = [&](MemoryKind kind) {
     return memory.at_peak.by_kind[static_cast<std::size_t>(kind)].value();
   };
   const double estimated = of(MemoryKind::activations) + of(MemoryKind::workspace);
   const double share = peak > 0 ? estimated / peak : 0;
-  const double factor = std::exp(std::hypot(kAllocatorError, activation_error * share));
+  const double factor = std::exp(std::hypot(error.peak, error.activations * share));
   return {peak / factor, peak * factor};
 }
 
@@ -144,7 +141,7 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
   }
   if (report.memory) {
     intervals.push_back(
-        {"memory.allocated_peak_bytes", memory_bounds(*report.memory, facts.activation_error)});
+        {"memory.allocated_peak_bytes", memory_bounds(*report.memory, facts.memory_error)});
     intervals.push_back(
         {"memory.used_bytes", used_bounds(*report.memory, intervals.back().bounds)});
   }

@@ -307,6 +307,13 @@ struct ModelError {
   double staleness = 0;  ///< of the mean staleness, over it
 };
 
+/// Half-widths of the 90 % interval of ln(bytes) of a GPU's peak.
+struct MemoryError {
+  /// Of all: rounding, workspaces, what libraries keep. A guess where all sizes are known.
+  double peak = 0.02;
+  double activations = 0;  ///< of activations and workspaces alone
+};
+
 /// What a run did besides the trace.
 struct RunFacts {
   const Scenario& scenario;
@@ -320,8 +327,7 @@ struct RunFacts {
   std::function<Schedule(std::int64_t batch)> schedule_at_batch = {};
   /// What the costs may be off by; independent of one another.
   std::vector<ErrorSource> error_sources = {};
-  /// Half-width of the 90 % interval of ln(bytes of activations).
-  double activation_error = 0;
+  MemoryError memory_error = {};
   /// What the model itself is off by where all costs are known.
   ModelError model_error = {};
   /// The runs of which this is the median one, and how well their median is known.

@@ -50,6 +50,7 @@ void read_memory_section(const Value& value, Scenario& scenario) {
     scenario.device =
         device->as_choice({"cuda", "cpu"}) == "cpu" ? TapeDevice::cpu : TapeDevice::cuda;
   }
+  if (const auto context = map.optional("cuda_context")) scenario.cuda_context = context->as_bytes();
   if (const auto section = map.optional("allocator")) {
     Map allocator = section->as_map();
     scenario.allocator = read_allocator(allocator);

@@ -120,6 +120,7 @@ struct Scenario {
   RunOptions run;
   /// Of GPUs' memory.
   AllocatorSettings allocator;
+  std::optional<Bytes> cuda_context;  ///< as stated; nothing: cuda_context()
   /// Whose memory; nothing: as the compute profile says (device_of).
   std::optional<TapeDevice> device;
   std::optional<Convergence> convergence;

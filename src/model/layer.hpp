@@ -93,7 +93,10 @@ enum class Loss : std::uint8_t {
   cross_entropy_fp32,
   /// Causal language models of Hugging Face's transformers up to 4.44: logits.float(), a contiguous
   /// copy without the last position, and the cross entropy of that.
-  huggingface
+  huggingface,
+  /// Lightning Fabric with a model in 16 bits: convert_output() makes fp32 of all logits, chunks
+  /// too, and the training loop holds them until backward is done.
+  lightning_fabric
 };
 
 /// How logits and their loss are made, piece by piece.

@@ -80,7 +80,7 @@ Bytes activation_element(Precision precision) { return Bytes(traits(precision).a
 
 const std::vector<std::string>& loss_names() {
   static const std::vector<std::string> kNames = {"cross_entropy", "cross_entropy_fp32",
-                                                  "huggingface"};
+                                                  "huggingface", "lightning_fabric"};
   return kNames;
 }
 

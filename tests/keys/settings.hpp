@@ -92,7 +92,7 @@ inline std::vector<std::vector<std::string>> more_options() {
        "train={tokens: 1Mi, global_batch: {tokens: 8Ki}}"},
       {built_in + "}", "train={global_batch: {sequences: 64}}"},
       {"model={use: resnet50, batch_per_gpu: 4, classes: 10, image: 64, channels_last: true}"},
-      {"memory={device: cuda, allocator: {max_split_size_mb: 128, expandable_segments: false, "
+      {"memory={device: cuda, cuda_context: 1343MiB, allocator: {max_split_size_mb: 128, expandable_segments: false, "
        "roundup_power2_divisions: 4, memory_fraction: 0.9, garbage_collection_threshold: 0.8}}"},
       {"memory={allocator: {}}"},
       {"strategy={ddp: {bucket_cap_mb: 1, first_bucket_mb: 1, gradient_as_bucket_view: true, "

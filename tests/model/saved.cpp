@@ -224,5 +224,24 @@ BOOST_AUTO_TEST_CASE(hugging_faces_loss_keeps_shifted_logits_in_fp32) {
   BOOST_TEST(kept_by(memory_tape(wide, two), head) - before_loss == 2 * 64 * 32000 * 4 + 2 * 4);
 }
 
+/// At the start of backward, of each logit: 4 bytes of Fabric's copy, 4 of log-softmax, 4 of its
+/// gradient and 2 of what the product gets, where the plain loss has 2 and 2. In pieces the gradients
+/// are one piece's, and the plain loss peaks in forward, at 2 and 2 and a part of the pieces.
+BOOST_AUTO_TEST_CASE(fabrics_copy_of_the_logits_is_held_during_backward) {
+  const auto peak_of = [](Loss loss, std::int64_t chunks) {
+    const Model model = build_architecture(
+        "small_llama", {.sequence = 512, .loss = loss, .loss_parts = {.chunks = chunks}});
+    return live_peak(memory_tape(model, {.precision = Precision::bf16_pure, .batch = 2}));
+  };
+  const auto more = [&](std::int64_t chunks) {
+    constexpr double kLogits = 2 * 512 * 32000;
+    return (peak_of(Loss::lightning_fabric, chunks) - peak_of(Loss::cross_entropy, chunks)) / kLogits;
+  };
+  const auto percent = boost::test_tools::tolerance(0.02);
+  BOOST_TEST(more(0) == 10, percent);
+  BOOST_TEST(more(8) > 4);
+  BOOST_TEST(more(8) < 4 + 6.0 / 8);
+}
+
 }  // namespace
 }  // namespace rehearse

@@ -84,8 +84,8 @@ BOOST_AUTO_TEST_CASE(what_takes_as_long_as_the_samples_has_their_interval) {
   BOOST_TEST(!interval_of(report, "memory.allocated_peak_bytes"));
 }
 
-BOOST_AUTO_TEST_CASE(of_memory_only_the_estimated_share_is_in_doubt) {
-  const auto half_width = [](double activations, double error) {
+BOOST_AUTO_TEST_CASE(activations_have_an_error_of_their_own) {
+  const auto half_width = [](double activations, const MemoryError& error) {
     Report report;
     report.step_time = Seconds(1);
     report.samples_per_s = 1;
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(of_memory_only_the_estimated_share_is_in_doubt) {
                          .provenance = "",
                          .assumptions = {},
                          .outside_calibration = {},
-                         .activation_error = error};
+                         .memory_error = error};
     report.intervals = intervals_of(report, facts, {});
     // What is used is off by as many bytes.
     const Bounds used = *interval_of(report, "memory.used_bytes");
@@ -115,9 +115,9 @@ BOOST_AUTO_TEST_CASE(of_memory_only_the_estimated_share_is_in_doubt) {
     BOOST_TEST(used.low - allocated.low == 25, kExact);
     return std::log(interval_of(report, "memory.allocated_peak_bytes")->high / 100);
   };
-  BOOST_TEST(half_width(80, 0) == 0.02, kExact);
-  BOOST_TEST(half_width(80, 0.1) == std::hypot(0.02, 0.08), kExact);
-  BOOST_TEST(half_width(0, 0.1) == 0.02, kExact);
+  BOOST_TEST(half_width(80, {}) == 0.02, kExact);
+  BOOST_TEST(half_width(80, {.peak = 0.02, .activations = 0.1}) == std::hypot(0.02, 0.08), kExact);
+  BOOST_TEST(half_width(0, {.peak = 0.05, .activations = 0.1}) == 0.05, kExact);
 }
 
 }  // namespace

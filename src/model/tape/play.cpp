@@ -1,7 +1,6 @@
 #include "model/tape/play.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <set>
 #include <utility>
 
@@ -49,6 +48,7 @@ void Player::play_whole() {
   const Tensor loss = total_loss();
   recorder_.end_forward();
   recorder_.backward(loss);
+  outputs_.clear();
 }
 
 void Player::play_chunk(const Chunk& chunk) {
@@ -71,6 +71,7 @@ void Player::play_chunk(const Chunk& chunk) {
   rotary_ = {};
   recorder_.end_forward();
   recorder_.end_chunk(chunk.end - 1, output);
+  outputs_.clear();
 }
 
 Tensor Player::batch() const {
@@ -86,13 +87,6 @@ Tensor Player::entering(const Chunk& chunk) {
   const auto reader = std::ranges::find_if(layers, reads);
   check(reader != layers.end(), "a chunk that does not read its input");
   return recorder_.receive(recorder_.batch() * reader->in.elements(), recorder_.parameter_type());
-}
-
-Tensor Player::total_loss() {
-  Tensor loss = losses_.front();
-  for (std::size_t i = 1; i < losses_.size(); ++i) loss = add(recorder_, loss, losses_[i]);
-  losses_.clear();
-  return loss;
 }
 
 // A value is held until its last reader is done, and a unit's input until the unit is.
@@ -227,13 +221,6 @@ Player::Value Player::run(const Layer& layer) {
   throw InternalError("a layer that no tape is made of");
 }
 
-Tensor Player::loss(const Layer& layer) {
-  if (layer.loss == Loss::cross_entropy) return cross_entropy(recorder_, input(layer));
-  const bool shifts = layer.loss == Loss::huggingface;
-  return cross_entropy_fp32(recorder_, std::move(values_.at(layer.input).front()),
-                            shifts ? recorder_.batch() * layer.in.channels : 0);
-}
-
 Player::Value Player::linears(const Layer& layer, const Tensor& x, std::int64_t positions) {
   Value outputs;
   std::uint32_t parameter = layer.parameter;
@@ -272,63 +259,6 @@ AdapterOptions Player::adapter_options(const Layer& layer, const Adapter& adapte
                  .out = positions * out},
           .dropout = adapter.dropout,
           .padded = adapter.padded > 0 ? positions * all : 0};
-}
-
-// torchtune's CEWithChunkedOutputLoss, litgpt's lm_head_chunk_size: all products first, then all
-// losses.
-Tensor Player::parted_loss(const Layer& layer) {
-  const Layer& product = *std::exchange(parted_, nullptr);
-  const Tensor x = std::move(values_.at(layer.input).front());
-  if (product.loss_parts.fused) return fused_loss(product, x);
-  const std::int64_t tokens = recorder_.batch() * product.in.positions();
-  const std::int64_t each = (tokens + product.loss_parts.chunks - 1) / product.loss_parts.chunks;
-  std::vector<std::int64_t> sizes;
-  for (std::int64_t done = 0; done < tokens; done += each)
-    sizes.push_back(std::min(each, tokens - done));
-  std::vector<Tensor> logits;
-  {
-    std::vector<Tensor> pieces = split(recorder_, x, sizes);
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-      pieces[i].contiguous = recorder_.batch() == 1;
-      logits.push_back(linears(product, pieces[i], sizes[i]).front());
-      if (caps_logits_) logits.back() = capped(logits.back());
-    }
-  }
-  Tensor sum = undefined();
-  for (Tensor& piece : logits) {
-    const Tensor one = layer.loss == Loss::cross_entropy
-                           ? cross_entropy(recorder_, piece)
-                           : cross_entropy_fp32(recorder_, std::move(piece));
-    sum = sum.defined ? add(recorder_, sum, one) : one;
-  }
-  return sum;
-}
-
-// Liger-Kernel's LigerFusedLinearCrossEntropyFunction.
-Tensor Player::fused_loss(const Layer& product, const Tensor& x) {
-  Recorder& r = recorder_;
-  const std::int64_t classes = product.channels.front(), width = product.in.channels;
-  const std::int64_t tokens = r.batch() * product.in.positions();
-  const Parameter which{product.tied ? 0 : product.unit, product.tied ? 0 : product.parameter,
-                        classes * width};
-  const Tensor weight = product_parameter(r, which);
-  const Tensor input = lower(r, x);
-  const std::int64_t parts = (classes + width - 1) / width;
-  const auto rows = static_cast<std::int64_t>(
-      std::bit_ceil(static_cast<std::uint64_t>((tokens + parts - 1) / parts)));
-  const Tensor to_input = r.take(input.elements, input.type);
-  const bool trained = weight.needs_gradient();
-  const Tensor to_weight = trained ? r.take(weight.elements, weight.type) : undefined();
-  const Tensor losses = r.workspace(tokens, Type::float32);
-  r.workspace(std::min(rows, tokens) * classes, input.type);
-  Tensor loss = r.take(1, Type::float32);
-  r.connect(loss, {input, weight},
-            [to_input, to_weight](const Gradients&) -> Gradients {
-              Gradients results = {to_input, to_weight};
-              results[1].dense = false;  // `.grad` is a tensor of backward: it is copied
-              return results;
-            });
-  return loss;
 }
 
 Tensor Player::rows(const Layer& layer) {

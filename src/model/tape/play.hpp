@@ -28,6 +28,8 @@ class Player {
   void play_unit(std::uint32_t unit);
   Value run(const Layer& layer);
   Tensor loss(const Layer& layer);
+  /// Converted and held; what it was made of goes.
+  Tensor as_output(Tensor& logits);
   /// Of `positions` of the batch.
   Value linears(const Layer& layer, const Tensor& x, std::int64_t positions);
   Tensor parted_loss(const Layer& layer);
@@ -64,6 +66,7 @@ class Player {
   bool has_loss_ = true;
   Tensor rotary_;  ///< cosines and sines that all layers share
   std::vector<Tensor> losses_;
+  std::vector<Tensor> outputs_;  ///< logits that the training loop holds until backward is done
   const Layer* parted_ = nullptr;  ///< the logits' layer, which runs with its loss piece by piece
   bool caps_logits_ = false;
 };

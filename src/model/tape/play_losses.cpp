@@ -1,0 +1,92 @@
+// What becomes of the logits: whole, in pieces, or never kept.
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "model/tape/operators.hpp"
+#include "model/tape/play.hpp"
+
+namespace rehearse::tape {
+
+Tensor Player::total_loss() {
+  Tensor loss = losses_.front();
+  for (std::size_t i = 1; i < losses_.size(); ++i) loss = add(recorder_, loss, losses_[i]);
+  losses_.clear();
+  return loss;
+}
+
+Tensor Player::loss(const Layer& layer) {
+  if (layer.loss == Loss::cross_entropy) return cross_entropy(recorder_, input(layer));
+  if (layer.loss == Loss::lightning_fabric)
+    return cross_entropy(recorder_, as_output(values_.at(layer.input).front()));
+  const bool shifts = layer.loss == Loss::huggingface;
+  return cross_entropy_fp32(recorder_, std::move(values_.at(layer.input).front()),
+                            shifts ? recorder_.batch() * layer.in.channels : 0);
+}
+
+Tensor Player::as_output(Tensor& logits) {
+  outputs_.push_back(to(recorder_, logits, Type::float32));
+  logits = undefined();
+  return outputs_.back();
+}
+
+// torchtune's CEWithChunkedOutputLoss, litgpt's lm_head_chunk_size: all products first, then all
+// losses.
+Tensor Player::parted_loss(const Layer& layer) {
+  const Layer& product = *std::exchange(parted_, nullptr);
+  const Tensor x = std::move(values_.at(layer.input).front());
+  if (product.loss_parts.fused) return fused_loss(product, x);
+  const std::int64_t tokens = recorder_.batch() * product.in.positions();
+  const std::int64_t each = (tokens + product.loss_parts.chunks - 1) / product.loss_parts.chunks;
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t done = 0; done < tokens; done += each)
+    sizes.push_back(std::min(each, tokens - done));
+  std::vector<Tensor> logits;
+  {
+    std::vector<Tensor> pieces = split(recorder_, x, sizes);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      pieces[i].contiguous = recorder_.batch() == 1;
+      logits.push_back(linears(product, pieces[i], sizes[i]).front());
+      if (caps_logits_) logits.back() = capped(logits.back());
+    }
+  }
+  if (layer.loss == Loss::lightning_fabric)
+    for (Tensor& piece : logits) piece = as_output(piece);
+  Tensor sum = undefined();
+  for (Tensor& piece : logits) {
+    const Tensor one = layer.loss == Loss::cross_entropy_fp32
+                           ? cross_entropy_fp32(recorder_, std::move(piece))
+                           : cross_entropy(recorder_, piece);
+    sum = sum.defined ? add(recorder_, sum, one) : one;
+  }
+  return sum;
+}
+
+// Liger-Kernel's LigerFusedLinearCrossEntropyFunction.
+Tensor Player::fused_loss(const Layer& product, const Tensor& x) {
+  Recorder& r = recorder_;
+  const std::int64_t classes = product.channels.front(), width = product.in.channels;
+  const std::int64_t tokens = r.batch() * product.in.positions();
+  const Parameter which{product.tied ? 0 : product.unit, product.tied ? 0 : product.parameter,
+                        classes * width};
+  const Tensor weight = product_parameter(r, which);
+  const Tensor input = lower(r, x);
+  const std::int64_t parts = (classes + width - 1) / width;
+  const auto rows = static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>((tokens + parts - 1) / parts)));
+  const Tensor to_input = r.take(input.elements, input.type);
+  const bool trained = weight.needs_gradient();
+  const Tensor to_weight = trained ? r.take(weight.elements, weight.type) : undefined();
+  const Tensor losses = r.workspace(tokens, Type::float32);
+  r.workspace(std::min(rows, tokens) * classes, input.type);
+  Tensor loss = r.take(1, Type::float32);
+  r.connect(loss, {input, weight},
+            [to_input, to_weight](const Gradients&) -> Gradients {
+              Gradients results = {to_input, to_weight};
+              results[1].dense = false;  // `.grad` is a tensor of backward: it is copied
+              return results;
+            });
+  return loss;
+}
+
+}  // namespace rehearse::tape
