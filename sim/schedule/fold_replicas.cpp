@@ -53,23 +53,43 @@ std::size_t tensor_ranks_per_kept(const Schedule& schedule, const Cluster& clust
   return tensor / kTensorRanksKept;
 }
 
-/// And how many places of a node, each of the ranks of a tensor group, one such place stands for: of
-/// experts, where each place exchanges as much with each other one.
-std::size_t places_per_kept(const Schedule& schedule, const Cluster& cluster) {
+/// Places of a node, each of the ranks of a tensor group: those that share experts lie side by side,
+/// and then others with the same experts. Of either two stand for all, where nodes let them.
+struct Places {
+  int sharing = 1, kept_sharing = 1;
+  int replicas = 1, kept_replicas = 1;
+
+  std::size_t per_kept() const {
+    return static_cast<std::size_t>(sharing / kept_sharing * (replicas / kept_replicas));
+  }
+};
+
+int kept_of(int places) {
+  const int kept = static_cast<int>(kPlacesKept);
+  return places % kept == 0 ? kept : places;
+}
+
+/// All of them are kept unless `folds`.
+Places places_of(const Schedule& schedule, const Cluster& cluster, bool folds) {
   const Node& node = cluster.groups.front().node;
   const Mesh& mesh = *schedule.mesh;
   const auto gpus = static_cast<std::size_t>(node.gpus);
   const std::size_t stage = mesh.ranks() / static_cast<std::size_t>(mesh.pipeline);
   const bool stages_have_nodes = stage % gpus == 0 && mesh.order.back() == MeshAxis::pipeline;
-  if (!has_experts(schedule) || !gpus_are_alike(node) || !stages_have_nodes ||
-      node.gpus % mesh.tensor != 0)
-    return 1;
-  const std::size_t places = gpus / static_cast<std::size_t>(mesh.tensor);
-  return places % kPlacesKept == 0 ? places / kPlacesKept : 1;
+  Places places;
+  if (!has_experts(schedule) || node.gpus % mesh.tensor != 0) return places;
+  const int all = node.gpus / mesh.tensor;
+  places.sharing = std::min(all, std::max(1, mesh.expert * mesh.expert_tensor / mesh.tensor));
+  if (all % places.sharing != 0) places.sharing = all;
+  places.replicas = all / places.sharing;
+  folds = folds && gpus_are_alike(node) && stages_have_nodes;
+  places.kept_sharing = folds ? kept_of(places.sharing) : places.sharing;
+  places.kept_replicas = folds ? kept_of(places.replicas) : places.replicas;
+  return places;
 }
 
-/// The same for ranks of experts, by their places on nodes. `places` of a node stand for one.
-void put_in_order(const Schedule& schedule, std::size_t places, std::vector<std::size_t>& ranks) {
+/// The same for ranks of experts, by their places on nodes.
+void put_in_order(const Schedule& schedule, const Places& places, std::vector<std::size_t>& ranks) {
   const Mesh& mesh = *schedule.mesh;
   std::map<int, std::size_t> first;  // node of a stage
   const auto stage_of = [&](std::size_t rank) {
@@ -84,8 +104,10 @@ void put_in_order(const Schedule& schedule, std::size_t places, std::vector<std:
     const int gpu = schedule.ranks[rank].place.gpu, stage = stage_of(rank);
     const int tensor = gpu % mesh.tensor, place = gpu / mesh.tensor;
     const int tensors = static_cast<int>(kTensorRanksKept);
-    const int kept = places > 1 ? static_cast<int>(kPlacesKept) : place + 1;
-    return std::tuple(tensor / tensors, place / kept, node_of(rank) - first.at(stage), place % kept,
+    const int sharing = place % places.sharing, replica = place / places.sharing;
+    return std::tuple(tensor / tensors, sharing / places.kept_sharing,
+                      replica / places.kept_replicas, node_of(rank) - first.at(stage),
+                      replica % places.kept_replicas, sharing % places.kept_sharing,
                       tensor % tensors, stage);
   };
   std::ranges::sort(ranks, {}, key);
@@ -278,18 +300,17 @@ class Kept {
   std::map<std::size_t, std::size_t> nodes_, ranks_;
 };
 
-/// `places` of a node stand for one.
 std::optional<Folded> fold_replicas(const Schedule& schedule, const Cluster& cluster,
-                                    std::size_t places, std::string& why_not) {
+                                    const Places& places, std::string& why_not) {
   why_not.clear();
   std::vector<Block> blocks = blocks_of(schedule);
-  const std::size_t each = tensor_ranks_per_kept(schedule, cluster) * places;
+  const std::size_t each = tensor_ranks_per_kept(schedule, cluster) * places.per_kept();
   std::size_t count = kBlocksKept;
   if (!blocks.empty() && has_experts(schedule)) {
     for (Block& block : blocks) put_in_order(schedule, places, block.ranks);
     count = put_kept_first(schedule, blocks);
   }
-  if (blocks.empty() || (blocks.size() <= count && places == 1)) {
+  if (blocks.empty() || (blocks.size() <= count && places.per_kept() == 1)) {
     why_not = blocks.empty() ? "replicas of the model share nodes unevenly"
                              : "there are no more than two replicas on nodes of their own";
     return std::nullopt;
@@ -318,9 +339,10 @@ std::optional<Folded> fold_replicas(const Schedule& schedule, const Cluster& clu
                                     std::string& why_not) {
   why_not = why_not_on(schedule, cluster);
   if (!why_not.empty()) return std::nullopt;
-  const std::size_t places = places_per_kept(schedule, cluster);
+  const Places places = places_of(schedule, cluster, true);
   std::optional<Folded> folded = fold_replicas(schedule, cluster, places, why_not);
-  return folded || places == 1 ? folded : fold_replicas(schedule, cluster, 1, why_not);
+  if (folded || places.per_kept() == 1) return folded;
+  return fold_replicas(schedule, cluster, places_of(schedule, cluster, false), why_not);
 }
 
 }  // namespace rehearse

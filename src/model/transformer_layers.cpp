@@ -137,7 +137,9 @@ void Layers::experts(const ExpertGroup& options) {
   if (sorted > 0) move(OperatorKind::elementwise, 2 * sorted, 2 * sorted);
   combined_ = operators();
   exchange_tokens(options, false);
-  move(OperatorKind::elementwise, 6 * sent, 6 * sent);  // weighted, put back, summed
+  // Weighted, put back, summed. Megatron-LM adds each row where it belongs; weights came before.
+  const double put_back = options.held > 0 ? 3 : 6;
+  move(OperatorKind::elementwise, put_back * sent, (options.held > 0 ? 2 : 6) * sent);
   current_ = input;
   current_.wide = false;
   current_.gradient = true;

@@ -238,6 +238,11 @@ void check_folds(const Layout& layout, const Cluster& cluster, std::size_t ranks
 
 BOOST_AUTO_TEST_CASE(replicas_of_experts_on_one_node_fold) { check_folds(experts(4), nodes_of(8), 4); }
 
+BOOST_AUTO_TEST_CASE(several_that_share_experts_on_a_node_fold) {
+  check_folds(experts(4), nodes_of(2, 8), 8);
+  check_folds(experts(2), nodes_of(4, 8), 8);
+}
+
 BOOST_AUTO_TEST_CASE(ranks_that_share_experts_on_many_nodes_fold) {
   check_folds(experts(16), nodes_of(8), 8);
   check_folds(experts(16), nodes_of(4), 4);
