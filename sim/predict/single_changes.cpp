@@ -152,6 +152,9 @@ class Changes {
       add(fmt::format("{} parallelism of {}", to_string(axis), degree),
           fmt::format("strategy.{}_parallel={}", to_string(axis), degree));
     }
+    if (!scenario_.transformer || !scenario_.transformer->experts) return;
+    add(fmt::format("expert parallelism of {}", 2 * layout.mesh.expert),
+        fmt::format("strategy.expert_parallel={}", 2 * layout.mesh.expert));
   }
   void add_micro_batch(const Layout& layout) {
     const std::int64_t batch = scenario_.batch_per_gpu;
