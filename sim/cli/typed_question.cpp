@@ -66,6 +66,14 @@ std::string scenario_text(const TypedQuestion& question, const std::string& more
 struct LayoutQuestion {
   std::int64_t sequences = 0;  ///< of a step
   bool long_sequences = false;
+  bool experts = false;
+
+  /// With experts there are as many more layouts, so that other axes are left out.
+  std::string axes() const {
+    return fmt::format("sharding, tensor, pipeline, {}{}micro_batch",
+                       long_sequences ? "context, " : "",
+                       experts ? "expert, " : "virtual_stages, recompute, ");
+  }
 };
 std::optional<LayoutQuestion> layout_question(const TypedQuestion& question) {
   try {
@@ -74,7 +82,9 @@ std::optional<LayoutQuestion> layout_question(const TypedQuestion& question) {
     const std::int64_t tokens = scenario.model.tokens_per_sample;
     if (!scenario.transformer || gpus < 2 || tokens < 1) return std::nullopt;
     const std::int64_t each = (kUsualTokens + gpus * tokens - 1) / (gpus * tokens);
-    return LayoutQuestion{.sequences = each * gpus, .long_sequences = tokens > kLongSequence};
+    return LayoutQuestion{.sequences = each * gpus,
+                          .long_sequences = tokens > kLongSequence,
+                          .experts = scenario.transformer->experts.has_value()};
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -90,9 +100,7 @@ std::string layout_sections(const TypedQuestion& question, const LayoutQuestion&
 
 std::string plan_text(const TypedQuestion& question, const std::optional<LayoutQuestion>& layouts) {
   const std::string space =
-      layouts ? fmt::format("search: {{parallelism: [sharding, tensor, pipeline, {}virtual_stages, "
-                            "micro_batch, recompute]}}\n",
-                            layouts->long_sequences ? "context, " : "")
+      layouts ? fmt::format("search: {{parallelism: [{}]}}\n", layouts->axes())
               : fmt::format("vary: {{model.batch_per_gpu: {}}}\n"
                             "search: {{strategies: [ddp, zero, fsdp], options: [sharding, "
                             "prefetch, checkpointing]}}\n",

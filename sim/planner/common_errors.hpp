@@ -9,8 +9,8 @@ namespace rehearse {
 /// down the ranking until one is surely worse, kCompared at the most, and sets their intervals
 /// and Candidate::beside_choice. Of one objective only.
 ///
-/// The ratio's logarithm moves at an end of a source by the difference of what both move by; sources
-/// are independent, so that these add in quadrature.
+/// The ratio's logarithm moves at an end of a source by the difference of what both move by.
+/// Sources are independent, so that these add in quadrature.
 void compare_under_common_errors(PlanResult& result, const Ask& ask);
 
 inline constexpr std::size_t kCompared = 4;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
-#include "engine/plans.hpp"
+#include "base/error.hpp"
 #include "model/memory_tape.hpp"
 #include "model/stages.hpp"
+#include "planner/layout_exchanges.hpp"
 #include "scenario/speed_spread.hpp"
 #include "strategy/strategy.hpp"
 
@@ -27,71 +27,9 @@ struct Speeds {
   std::vector<double> slowest;  ///< by rank of a pipeline
 };
 
-class Exchanges {
- public:
-  Exchanges(const Scenario& scenario, const Layout& layout, const Mesh& mesh)
-      : scenario_(scenario), machine_{.schedule = {}, .cluster = scenario.cluster} {
-    if (scenario.comm) machine_.comm = *scenario.comm;
-    for (std::size_t node = 0; node < scenario.cluster.node_count(); ++node)
-      for (int gpu = 0; gpu < scenario.cluster.node(NodeId(node)).gpus; ++gpu)
-        machine_.schedule.ranks.push_back({.place = {NodeId(node), gpu}, .groups = {}});
-    for (const MeshAxis axis : {MeshAxis::tensor, MeshAxis::context}) add_group(axis, mesh);
-    wide_ = activation_bytes(layout, scenario);
-    plans_.emplace(machine_.schedule, machine_.cluster, machine_.cluster, machine_);
-  }
-
-  /// Of one that has the network for itself; 0 where nothing is known of it.
-  Seconds time(const Exchange& exchange) {
-    const auto group = groups_.find(exchange.axis);
-    if (group == groups_.end()) return Seconds(0);
-    const double elements = exchange.elements * static_cast<double>(scenario_.batch_per_gpu);
-    Collective what{.kind = CollectiveKind::all_gather, .size = Bytes(elements * (exchange.wide ? 4 : wide_))};
-    if (exchange.kind == ExchangeKind::all_reduce) what.kind = CollectiveKind::all_reduce;
-    if (exchange.kind == ExchangeKind::reduce_scatter) what.kind = CollectiveKind::reduce_scatter;
-    if (exchange.kind == ExchangeKind::all_to_all) return Seconds(0);
-    const std::pair key{what.size.value(), std::pair{what.kind, group->second.index()}};
-    if (const auto known = times_.find(key); known != times_.end()) return known->second;
-    const PlannedCollective planned = plans_->planned(what, group->second);
-    const Seconds own = planned.latency +
-                        Seconds(planned.size.value() * planned.plan->plan.seconds_per_byte);
-    return times_.emplace(key, own).first->second;
-  }
-
- private:
-  static double activation_bytes(const Layout& layout, const Scenario& scenario) {
-    Precision computed = scenario.precision;
-    if (const auto* fsdp = std::get_if<Fsdp>(&layout.data)) computed = computes_in(*fsdp, computed);
-    return activation_element(computed_in(computed)).value();
-  }
-
-  void add_group(MeshAxis axis, const Mesh& mesh) {
-    if (mesh.degree(axis) == 1) return;
-    Schedule& schedule = machine_.schedule;
-    Group group{.name = to_string(axis), .axis = axis};
-    std::set<NodeId> nodes;
-    const std::vector<std::size_t> members = groups(mesh, {axis}).front();
-    for (const std::size_t member : members) {
-      group.members.emplace_back(member);
-      nodes.insert(schedule.ranks[member].place.node);
-    }
-    group.ranks = group.members.size();
-    group.nodes = nodes.size();
-    groups_[axis == MeshAxis::tensor ? ExchangeAxis::tensor : ExchangeAxis::context] =
-        GroupId(schedule.groups.size());
-    schedule.groups.push_back(std::move(group));
-  }
-
-  const Scenario& scenario_;
-  Machine machine_;
-  std::optional<Plans> plans_;
-  std::map<ExchangeAxis, GroupId> groups_;
-  std::map<std::pair<double, std::pair<CollectiveKind, std::size_t>>, Seconds> times_;
-  double wide_ = 2;
-};
-
 /// From the end of the computation before a pass to the end of its own last one.
 Seconds pass_time(const Unit& unit, const PassSegments& parts, Seconds whole, double slowdown,
-                  Exchanges* exchanges) {
+                  LayoutExchanges* exchanges) {
   if (parts.exchanges.empty() || exchanges == nullptr) return slowdown * whole;
   Seconds now(0);
   std::map<ExchangeAxis, Seconds> free;  // by lane
@@ -128,9 +66,9 @@ class LayoutTimes {
 
   Seconds step() {
     const Speeds speeds = this->speeds();
-    std::optional<Exchanges> exchanges;
-    if (plays_flows()) exchanges.emplace(scenario_, layout_, mesh_);
-    Exchanges* const with = exchanges ? &*exchanges : nullptr;
+    std::optional<LayoutExchanges> exchanges;
+    if (plays_flows()) exchanges.emplace(scenario_, mesh_);
+    LayoutExchanges* const with = exchanges ? &*exchanges : nullptr;
     const std::vector<UnitTime> fast = stages(speeds.fastest, with);
     Seconds longest(0);
     for (int rank = 0; rank < mesh_.pipeline; ++rank) {
@@ -179,7 +117,7 @@ class LayoutTimes {
   }
 
   /// One micro-batch, stage by stage of the model.
-  std::vector<UnitTime> stages(double slowdown, Exchanges* exchanges) const {
+  std::vector<UnitTime> stages(double slowdown, LayoutExchanges* exchanges) const {
     std::vector<UnitTime> times;
     for (const auto& [first, end] : ranges_) {
       UnitTime& sum = times.emplace_back();
@@ -196,7 +134,8 @@ class LayoutTimes {
     return times;
   }
 
-  /// A rank's own work, and what comes before and behind it on the way from the first rank and back.
+  /// A rank's own work, and what comes before and behind it on the way from the first rank and
+  /// back.
   Seconds through(int rank, const std::vector<UnitTime>& fast,
                   const std::vector<UnitTime>& own) const {
     const auto at = static_cast<std::size_t>(rank);
@@ -238,15 +177,30 @@ class LayoutTimes {
     return kept;
   }
 
+  /// Of what a rank's micro-batches in flight keep, at the moment when that is most.
+  static Bytes most_kept(const std::vector<PipelineAction>& actions,
+                         const std::vector<Bytes>& chunks) {
+    Bytes now(0), most(0);
+    for (const PipelineAction& action : actions) {
+      if (action.what == PipelineAction::forward) now += chunks[action.chunk];
+      if (action.what == PipelineAction::backward || action.what == PipelineAction::weight)
+        now -= chunks[action.chunk];
+      most = std::max(most, now);
+    }
+    return most;
+  }
+
   /// Elements of what each rank keeps the states of are shared by `shards`.
   Bytes memory_of(int rank, const std::vector<Bytes>& kept) const {
     const auto at = static_cast<std::size_t>(rank);
     const bool sharded = std::holds_alternative<Fsdp>(layout_.data);
     const auto replicas = static_cast<double>(mesh_.data) * mesh_.context;
     // Experts are sharded among those that have the same ones, who may be more.
-    const double most = std::max(replicas, static_cast<double>(expert_mesh(mesh_).data));
+    const int of_experts = expert_mesh(mesh_).degree(MeshAxis::data);
+    const double most = std::max(replicas, static_cast<double>(of_experts));
     const double shards = sharded || std::holds_alternative<Zero1>(layout_.data) ? most : 1;
-    Bytes parameters(0), states(0), activations(0);
+    Bytes parameters(0), states(0);
+    std::vector<Bytes> chunks;  // what a micro-batch keeps in each
     for (std::size_t chunk = 0; chunk < order_.stages[at].size(); ++chunk) {
       const auto& [first, end] = ranges_[static_cast<std::size_t>(order_.stages[at][chunk])];
       Bytes one(0);
@@ -255,9 +209,9 @@ class LayoutTimes {
         one += kept[u];
       }
       one -= end < model_.units.size() ? boundary() : Bytes(0);
-      const int in_flight = most_in_flight(order_.order[at], static_cast<int>(chunk));
-      activations += static_cast<double>(in_flight) * std::max(Bytes(0), one);
+      chunks.push_back(std::max(Bytes(0), one));
     }
+    const Bytes activations = most_kept(order_.order[at], chunks);
     states = states / shards;
     if (sharded) return std::max(parameters / shards + states, parameters / shards + activations);
     return std::max(2 * parameters + states, parameters + states + activations);
@@ -277,9 +231,9 @@ class LayoutTimes {
 
   /// What a stage hands over and need not keep, at the most.
   Bytes boundary() const {
-    const double width = scenario_.transformer ? static_cast<double>(scenario_.transformer->hidden) : 0;
-    return Bytes(4 * width * static_cast<double>(scenario_.model.tokens_per_sample) *
-                 static_cast<double>(scenario_.batch_per_gpu));
+    const std::int64_t width = scenario_.transformer ? scenario_.transformer->hidden : 0;
+    const std::int64_t tokens = scenario_.model.tokens_per_sample * scenario_.batch_per_gpu;
+    return Bytes(4 * static_cast<double>(width) * static_cast<double>(tokens));
   }
 
   const Scenario& scenario_;

@@ -19,8 +19,8 @@ PlanSimulator layout_simulator(bool must_fit);
 
 inline constexpr double kNear = 1.1;
 
-/// Of a report: what a step is made of, in seconds, on average over the ranks, and over the stages of
-/// a pipeline, where that says more.
+/// Of a report: what a step is made of, in seconds, on average over the ranks, and over the stages
+/// of a pipeline, where that says more.
 std::map<std::string, double> parts_of(const nlohmann::json& report);
 std::map<std::string, double> stage_parts_of(const nlohmann::json& report);
 /// Of a report with errors: Candidate::shifts.

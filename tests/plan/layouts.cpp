@@ -29,8 +29,8 @@ struct Fixture {
   void base(const std::string& more = "", int nodes = 2, int batch = 32) const {
     scratch.write("base.yaml",
                   fmt::format("model: {{transformer: {{layers: 12, hidden_size: 1024, heads: 16, "
-                              "kv_heads: 4, intermediate_size: 4096, vocab_size: 32000}}, sequence: "
-                              "1024, batch_per_gpu: 1, precision: bf16_master}}\n"
+                              "kv_heads: 4, intermediate_size: 4096, vocab_size: 32000}}, "
+                              "sequence: 1024, batch_per_gpu: 1, precision: bf16_master}}\n"
                               "cluster: {{use: aws_p4d, nodes: {}}}\n"
                               "train: {{global_batch: {{sequences: {}}}}}\n"
                               "strategy: {{zero: {{stage: 1}}{}}}\noptimizer: {{adamw: {{}}}}\n"
@@ -112,26 +112,30 @@ RandomSpace random_space(std::uint64_t seed) {
     return all[static_cast<std::size_t>(uniform01(stream) * static_cast<double>(all.size()))];
   };
   const int heads = one_of(std::vector<int>{8, 12, 16});
+  const bool experts = uniform01(stream) < 0.3;
   RandomSpace space;
   space.scenario = fmt::format(
       "model: {{transformer: {{layers: {}, hidden_size: {}, heads: {}, kv_heads: {}, "
-      "intermediate_size: {}, vocab_size: 32000}}, sequence: {}, batch_per_gpu: 1, precision: "
+      "intermediate_size: {}, vocab_size: 32000{}}}, sequence: {}, batch_per_gpu: 1, precision: "
       "bf16_master}}\n"
       "cluster: {{use: {}, nodes: {}}}\ntrain: {{global_batch: {{sequences: {}}}}}\n"
       "strategy: {{zero: {{stage: 1}}}}\noptimizer: {{adamw: {{}}}}\n"
       "run: {{steps: {}, warmup_steps: 1{}, seed: {}}}\n",
-      one_of(std::vector<int>{4, 8, 12, 16}), heads * 128, heads, one_of(std::vector<int>{4, heads}),
-      heads * 512, one_of(std::vector<int>{512, 1024, 4096}),
+      one_of(std::vector<int>{4, 8, 12, 40}), heads * 128, heads,
+      one_of(std::vector<int>{4, heads}), experts ? heads * 64 : heads * 512,
+      experts ? ", experts: {count: 8, active: 2}" : "", one_of(std::vector<int>{512, 1024, 4096}),
       one_of(std::vector<std::string>{"aws_g5_48xlarge", "aws_p4d", "aws_p5"}),
       one_of(std::vector<int>{1, 2, 10}), one_of(std::vector<int>{16, 32, 48, 160}),
       one_of(std::vector<int>{1, 2}),
       one_of(std::vector<std::string>{"", ", jitter: none, speed_spread: 0", ", jitter: none"}),
       seed + 1);
   const std::vector<std::string> axes = {
-      "tensor, pipeline",          "pipeline, virtual_stages",         "tensor, micro_batch, recompute",
-      "pipeline, micro_batch",     "sharding, tensor",                 "sharding, pipeline, recompute",
-      "tensor, context",           "pipeline, virtual_stages, recompute", "context, pipeline"};
-  space.axes = one_of(axes);
+      "tensor, pipeline",      "pipeline, virtual_stages", "tensor, micro_batch, recompute",
+      "pipeline, micro_batch", "sharding, tensor",         "sharding, pipeline, recompute",
+      "tensor, context",       "context, pipeline",        "pipeline, virtual_stages, recompute"};
+  const std::vector<std::string> of_experts = {"expert, pipeline", "expert, tensor",
+                                               "sharding, expert", "expert, micro_batch"};
+  space.axes = one_of(experts ? of_experts : axes);
   return space;
 }
 
@@ -145,9 +149,10 @@ std::vector<Simulated> all_of(const PreparedPlan& prepared) {
   std::vector<Simulated> all;
   for (const Point& point : prepared.study.study.points) {
     const auto document = scenario_at(prepared.study.study, point);
-    const Json report =
-        Json::parse(in_child_process([&] { return layout_simulator(false).simulator.predict(*document); }));
-    all.push_back({.figures = figures_of(report), .error = "",
+    const Json report = Json::parse(in_child_process(
+        [&] { return layout_simulator(false).simulator.predict(*document); }));
+    all.push_back({.figures = figures_of(report),
+                   .error = "",
                    .too_large = !report.at("memory").at("fits").get<bool>()});
   }
   return all;
@@ -186,11 +191,15 @@ BOOST_DATA_TEST_CASE_F(Fixture, a_search_finds_what_all_simulations_find, data::
     store.describe(prepared.study.identity, prepared.study.points);
     const PlanResult result =
         run_plan(prepared, simulator, store, {.limits = {.jobs = 2}, .shard = {}});
-    BOOST_TEST_MESSAGE(fmt::format("{} of {} candidates were played", result.simulated, truth.size()));
+    BOOST_TEST_MESSAGE(fmt::format("{} of {} candidates were played, {} do not fit",
+                                   result.simulated, truth.size(),
+                                   std::ranges::count(truth, true, &Simulated::too_large)));
     BOOST_TEST(result.choice.has_value() == (best > 0));
     if (!result.choice) return;
     std::set<std::size_t> ranked(result.ranking.begin(), result.ranking.end());
-    const auto value = [&](std::size_t i) { return truth[i].figures->at(Metric::samples_per_s).value; };
+    const auto value = [&](std::size_t i) {
+      return truth[i].figures->at(Metric::samples_per_s).value;
+    };
     BOOST_TEST(value(*result.choice) == best);
     for (std::size_t i = 0; i < truth.size(); ++i) {
       const bool near = !truth[i].too_large && value(i) * kNear >= best;

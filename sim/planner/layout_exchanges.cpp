@@ -1,0 +1,52 @@
+#include "planner/layout_exchanges.hpp"
+
+#include <set>
+
+namespace rehearse {
+
+LayoutExchanges::LayoutExchanges(const Scenario& scenario, const Mesh& mesh)
+    : scenario_(scenario),
+      element_(activation_element(computed_in(compute_precision(scenario)))),
+      machine_{.schedule = {}, .cluster = scenario.cluster} {
+  if (scenario.comm) machine_.comm = *scenario.comm;
+  for (std::size_t node = 0; node < scenario.cluster.node_count(); ++node)
+    for (int gpu = 0; gpu < scenario.cluster.node(NodeId(node)).gpus; ++gpu)
+      machine_.schedule.ranks.push_back({.place = {NodeId(node), gpu}, .groups = {}});
+  for (const MeshAxis axis : {MeshAxis::tensor, MeshAxis::context}) add_group(axis, mesh);
+  plans_.emplace(machine_.schedule, machine_.cluster, machine_.cluster, machine_);
+}
+
+void LayoutExchanges::add_group(MeshAxis axis, const Mesh& mesh) {
+  if (mesh.degree(axis) == 1) return;
+  Schedule& schedule = machine_.schedule;
+  Group group{.name = to_string(axis), .axis = axis};
+  std::set<NodeId> nodes;
+  const std::vector<std::size_t> members = groups(mesh, {axis}).front();
+  for (const std::size_t member : members) {
+    group.members.emplace_back(member);
+    nodes.insert(schedule.ranks[member].place.node);
+  }
+  group.ranks = group.members.size();
+  group.nodes = nodes.size();
+  const bool tensor = axis == MeshAxis::tensor;
+  groups_[tensor ? ExchangeAxis::tensor : ExchangeAxis::context] = GroupId(schedule.groups.size());
+  schedule.groups.push_back(std::move(group));
+}
+
+Seconds LayoutExchanges::time(const Exchange& exchange) {
+  const auto group = groups_.find(exchange.axis);
+  if (group == groups_.end() || exchange.kind == ExchangeKind::all_to_all) return Seconds(0);
+  const double elements = exchange.elements * static_cast<double>(scenario_.batch_per_gpu);
+  Collective what{.kind = CollectiveKind::all_gather,
+                  .size = elements * (exchange.wide ? Bytes(4) : element_)};
+  if (exchange.kind == ExchangeKind::all_reduce) what.kind = CollectiveKind::all_reduce;
+  if (exchange.kind == ExchangeKind::reduce_scatter) what.kind = CollectiveKind::reduce_scatter;
+  const std::pair key{what.size.value(), std::pair{what.kind, group->second.index()}};
+  if (const auto known = times_.find(key); known != times_.end()) return known->second;
+  const PlannedCollective planned = plans_->planned(what, group->second);
+  const double per_byte = planned.plan->plan.seconds_per_byte;
+  const Seconds own = planned.latency + Seconds(planned.size.value() * per_byte);
+  return times_.emplace(key, own).first->second;
+}
+
+}  // namespace rehearse

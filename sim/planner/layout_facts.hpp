@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/document.hpp"
+#include "mesh/pipeline_order.hpp"
+#include "model/transformer.hpp"
+#include "planner/layout_space.hpp"
+
+namespace rehearse {
+
+inline constexpr std::size_t kLayoutAxes = 8;
+/// By LayoutAxis; recompute and sharding by their place in their lists of names.
+using LayoutDegreesOf = std::array<int, kLayoutAxes>;
+
+inline int& at(LayoutDegreesOf& degrees, LayoutAxis axis) {
+  return degrees[static_cast<std::size_t>(axis)];
+}
+inline int at(const LayoutDegreesOf& degrees, LayoutAxis axis) {
+  return degrees[static_cast<std::size_t>(axis)];
+}
+
+/// What legality depends on, at one point of the study.
+struct LayoutFacts {
+  TransformerShape transformer;
+  bool fused_attention = true;
+  std::int64_t tokens = 0;
+  std::int64_t global_batch = 0;
+  int gpus = 0, node_gpus = 0, nvlink_domain = 0;
+  LayoutDegreesOf fixed{};  ///< what the scenario has itself
+  std::optional<int> expert_tensor{};
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  bool even_split = true;
+};
+
+/// Of the sections model, cluster, strategy and train.global_batch. InputError there, or at
+/// `parallelism`: no transformer, no global batch.
+LayoutFacts layout_facts(const Document& document, const Value& parallelism);
+
+/// In the order in which they are tried; legal or not.
+std::vector<int> layout_choices(LayoutAxis axis, const LayoutFacts& facts);
+
+/// The rule that a layout breaks first; empty: it is legal. `searches_stages`, `searches_experts`:
+/// virtual stages and experts are among the axes.
+std::string broken_rule(const LayoutDegreesOf& degrees, const LayoutFacts& facts,
+                        bool searches_stages, bool searches_experts);
+
+}  // namespace rehearse
