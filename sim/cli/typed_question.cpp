@@ -98,6 +98,14 @@ std::string layout_sections(const TypedQuestion& question, const LayoutQuestion&
                      batch, question.tokens.empty() ? "" : ", tokens: " + question.tokens);
 }
 
+/// Where each candidate's step has as many samples, the least time is the highest throughput, even
+/// if nobody says how long the training is.
+std::string objective_of(const TypedQuestion& question, bool layouts) {
+  const bool endless = question.tokens.empty();
+  if (question.objective.empty()) return endless ? "throughput" : "time";
+  return layouts && endless && question.objective == "time" ? "throughput" : question.objective;
+}
+
 std::string plan_text(const TypedQuestion& question, const std::optional<LayoutQuestion>& layouts) {
   const std::string space =
       layouts ? fmt::format("search: {{parallelism: [{}]}}\n", layouts->axes())
@@ -109,8 +117,7 @@ std::string plan_text(const TypedQuestion& question, const std::optional<LayoutQ
       "scenario: {}\n{}"
       "constraints: {{memory: fits}}\n"
       "objective: {}\n",
-      kScenarioName, space, question.objective.empty() ? (question.tokens.empty() ? "throughput" : "time")
-                                                : question.objective);
+      kScenarioName, space, objective_of(question, layouts.has_value()));
 }
 
 bool is_typed(const TypedQuestion& question, const std::filesystem::path& file,
