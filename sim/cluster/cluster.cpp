@@ -77,6 +77,8 @@ FlopsPerSecond Gpu::matrix_peak(Precision precision) const {
     case Precision::bf16_pure:
     case Precision::bf16_pure_autocast:
     case Precision::bf16_master:
+    case Precision::fp8:
+    case Precision::mxfp8:
       return rate_or(bf16, fp32);
   }
   throw InternalError("internal error: a precision without a peak rate");

@@ -39,6 +39,7 @@ enum class GpuArchitecture { volta, ampere, hopper, blackwell, cdna, other };
 struct Gpu {
   std::string name;
   FlopsPerSecond fp32, tf32, fp16, bf16;  ///< 0 where the GPU lacks the format (falls back to fp32)
+  FlopsPerSecond fp8{0};                  ///< 0: it has no such unit
   Bytes memory;
   BytesPerSecond memory_bandwidth;
   std::string source;

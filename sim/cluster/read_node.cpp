@@ -166,6 +166,7 @@ Gpu read_gpu(const Value& value) {
   gpu.tf32 = rate(map, "tf32");
   gpu.fp16 = rate(map, "fp16");
   gpu.bf16 = rate(map, "bf16");
+  gpu.fp8 = rate(map, "fp8");
   gpu.memory = read_memory(map.require("memory"));
   gpu.memory_bandwidth = map.require("memory_bandwidth").as_bytes_per_second();
   const std::optional<Value> source = map.optional("source");

@@ -34,6 +34,9 @@ struct Optimizer {
   /// States, master weights and the step itself are the host's (DeepSpeed's offload_optimizer):
   /// gradients travel there and parameters back.
   bool offload = false;
+  /// Beside master weights: gradients come in fp32 (Megatron-LM's main_grad), so that none is
+  /// converted; and their norm is taken.
+  bool wide_gradients = false;
 };
 /// The optimizer as it is to parameters of that storage.
 Optimizer on_storage(Optimizer optimizer, StoredAs storage);

@@ -144,6 +144,9 @@ KernelModel::KernelModel(const Gpu& gpu, Precision precision)
   if (format == "tensor") sustained_ = curves_->sustained;
   product_ = curve_of(*curves_, format);
   device_ = {gpu.matrix_peak(precision).value(), gpu.memory_bandwidth.value(), sms};
+  narrow_ = curve_of(*curves_, "fp8");
+  narrow_device_ = device_;
+  narrow_device_.peak = narrow_peak(gpu, precision).value();
   // Shapes that a library does well or badly are those of one chip's kernels.
   has_residual_ = format == "tensor" && sms == curves_->sms;
   attends_ = activation_element(precision) == Bytes(2);
@@ -159,20 +162,33 @@ KernelModel::KernelModel(const Gpu& gpu, Precision precision)
                          sms};
 }
 
-Seconds KernelModel::product(const ProductSize& size, Role role) const {
+Seconds KernelModel::product(const ProductSize& size, Role role, bool narrow) const {
   const std::array<double, 5> key = {size.rows, size.columns, size.inner, size.batch,
-                                     static_cast<double>(role)};
+                                     static_cast<double>(role) + (narrow ? 10 : 0)};
   const auto [found, is_new] = known_.try_emplace(key);
-  if (is_new) found->second = product_uncached(size, role);
+  if (is_new) found->second = narrow ? narrow_product(size, role) : product_uncached(size, role);
   return found->second;
+}
+
+double KernelModel::role_share(Role role) const {
+  if (role == Role::input_gradient) return curves_->input_gradient;
+  return role == Role::weight_gradient ? curves_->weight_gradient : 1;
+}
+
+/// What was measured of 8 bits was so under lasting load.
+Seconds KernelModel::narrow_product(const ProductSize& size, Role role) const {
+  check(product_ != nullptr, "a product without a curve");
+  ProductCurve curve = narrow_ != nullptr ? *narrow_ : *product_;
+  curve.share *= role_share(role) * (narrow_ != nullptr ? 1 : sustained_);
+  const Bytes moved(size.batch * (size.rows * size.inner + size.inner * size.columns +
+                                  element_.value() * size.rows * size.columns));
+  return product_time(curve, narrow_device_, size, moved);
 }
 
 Seconds KernelModel::product_uncached(const ProductSize& size, Role role) const {
   check(product_ != nullptr, "a product without a curve");
   ProductCurve curve = *product_;
-  curve.share *= sustained_;
-  if (role == Role::input_gradient) curve.share *= curves_->input_gradient;
-  if (role == Role::weight_gradient) curve.share *= curves_->weight_gradient;
+  curve.share *= sustained_ * role_share(role);
   const Bytes moved = size.batch *
                       (size.rows * size.inner + size.inner * size.columns +
                        size.rows * size.columns) *

@@ -56,8 +56,9 @@ class KernelModel {
   std::optional<double> memory_share(const Operator& op, Bytes element, bool backward) const;
 
   enum class Role { forward, input_gradient, weight_gradient };
-  /// Under lasting load, of operands as wide as the precision's activations. Needs knows_products.
-  Seconds product(const ProductSize& size, Role role) const;
+  /// Under lasting load, of operands as wide as the precision's activations; `narrow`: of 8 bits
+  /// that make 16. Needs knows_products.
+  Seconds product(const ProductSize& size, Role role, bool narrow = false) const;
   /// The product that a convolution is made of. Needs knows_convolutions.
   Seconds convolution(const ProductSize& size, Bytes moved) const;
   /// Needs knows_attention; `library` is what runs. A width between those fitted takes the nearest.
@@ -65,11 +66,14 @@ class KernelModel {
 
  private:
   Seconds product_uncached(const ProductSize& size, Role role) const;
+  Seconds narrow_product(const ProductSize& size, Role role) const;
+  double role_share(Role role) const;
 
   std::shared_ptr<const KernelCurves> curves_;
   const ProductCurve* product_ = nullptr;
   ProductCurve convolution_{};
-  KernelDevice device_, convolution_device_;
+  const ProductCurve* narrow_ = nullptr;  ///< of 8 bits; null: carried over from 16
+  KernelDevice device_, narrow_device_, convolution_device_;
   Bytes element_;
   double sustained_ = 1;
   bool attends_ = false, has_residual_ = false;

@@ -160,7 +160,7 @@ OptimizerMemory optimizer_memory(const Optimizer& optimizer) {
                          .state_element = elements.state,
                          .temporary_element = elements.state,
                          .master_element = elements.master,
-                         .gradient_element = elements.master};
+                         .gradient_element = optimizer.wide_gradients ? Bytes(0) : elements.master};
   if (optimizer.kind == OptimizerKind::adafactor) {
     memory.factored = true;
     memory.temporary_element = Bytes(4);
@@ -207,7 +207,11 @@ Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer) {
   Bytes moved;
   for (const Pass& pass : passes(optimizer))
     moved += (pass.parameter + pass.gradient) * elements.updated + pass.states * elements.state;
-  if (elements.master > Bytes(0)) moved += 2.0 * (elements.stored + elements.master);
+  if (elements.master > Bytes(0) && optimizer.wide_gradients) {
+    moved += elements.stored + 2.0 * elements.master;  // the new parameters, and the norm
+  } else if (elements.master > Bytes(0)) {
+    moved += 2.0 * (elements.stored + elements.master);
+  }
   return moved;
 }
 

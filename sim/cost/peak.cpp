@@ -16,6 +16,10 @@ FlopsPerSecond convolution_peak(const Gpu& gpu, Precision precision) {
   return gpu.matrix_peak(convolution_format(precision));
 }
 
+FlopsPerSecond narrow_peak(const Gpu& gpu, Precision precision) {
+  return is_fp8(precision) && gpu.fp8 > FlopsPerSecond(0) ? gpu.fp8 : gpu.matrix_peak(precision);
+}
+
 bool multiplies_on_tensor_cores(const Gpu& gpu, Precision precision) {
   switch (precision) {
     case Precision::fp32:
@@ -31,6 +35,8 @@ bool multiplies_on_tensor_cores(const Gpu& gpu, Precision precision) {
     case Precision::bf16_pure:
     case Precision::bf16_pure_autocast:
     case Precision::bf16_master:
+    case Precision::fp8:
+    case Precision::mxfp8:
       return gpu.bf16 > FlopsPerSecond(0);
   }
   return false;
@@ -44,13 +50,16 @@ FlopsPerSecond peak_for(const Model& model, const Gpu& gpu, Precision precision)
   // A GPU whose tf32 rate is below fp32's would not convolve in it to lose time.
   const FlopsPerSecond matrix = gpu.matrix_peak(precision);
   const FlopsPerSecond convolution = std::max(matrix, convolution_peak(gpu, precision));
+  const FlopsPerSecond narrow = narrow_peak(gpu, precision);
   Flops work;
   Seconds at_peak;
   for (const Unit& unit : model.units) {
     for (const Operator& op : unit.operators) {
       const Flops flops(op.forward_flops + op.backward_flops);
       work += flops;
-      at_peak += flops / (op.kind == OperatorKind::convolution ? convolution : matrix);
+      at_peak += flops / (op.kind == OperatorKind::convolution ? convolution
+                          : op.narrows                         ? narrow
+                                                               : matrix);
     }
   }
   return at_peak > Seconds(0) ? work / at_peak : matrix;

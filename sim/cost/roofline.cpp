@@ -31,6 +31,7 @@ Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency
       converts_layout_(convolves_on_tensor_cores(gpu, precision)),
       matrix_(gpu.matrix_peak(precision) *
               (multiplies_on_tensor_cores(gpu, precision) ? shares_.matrix : shares_.matrix_fp32)),
+      narrow_(narrow_peak(gpu, precision) * shares_.matrix),
       convolution_(convolution_peak(gpu, precision) *
                    (converts_layout_ ? shares_.matrix : shares_.matrix_fp32)),
       attention_(gpu.matrix_peak(precision) * shares_.attention),
@@ -40,16 +41,24 @@ Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency
       operands_(gpu.memory_bandwidth * shares_.matrix_memory) {}
 
 Seconds Roofline::time(const Operator& op, double batch, Direction direction) const {
+  const Seconds once = single_time(op, batch, direction);
+  const bool again = op.recomputed && direction == Direction::backward;
+  return again ? once + single_time(op, batch, Direction::forward) : once;
+}
+
+Seconds Roofline::single_time(const Operator& op, double batch, Direction direction) const {
   const bool forward = direction == Direction::forward;
   const double flops = forward ? op.forward_flops : op.backward_flops;
   const double elements = forward ? op.forward_elements : op.backward_elements;
   if (flops == 0 && elements == 0) return Seconds(0);
   if (op.kind == OperatorKind::cast) return cast_time(op, batch * elements);
   if (op.kind == OperatorKind::layout && !converts_layout_) return Seconds(0);
-  const Seconds weights = weight_cast_time(op) + dequantize_time(op);
+  const Seconds weights =
+      weight_cast_time(op) + dequantize_time(op) + quantize_time(op, batch, direction);
   if (const auto known = kernel_time(op, batch, direction)) return *known + weights;
   const Bytes bytes = batch * elements * element(op) + parameter_bytes(op, direction);
-  const Seconds arithmetic = Flops(batch * flops) / rate(op.kind);
+  const Seconds arithmetic =
+      Flops(batch * flops) / (runs_narrow(op) ? narrow_ : rate(op.kind));
   const Seconds traffic = op.kind == OperatorKind::matmul
                               ? bytes / operands_
                               : bytes / reached_memory(op, direction == Direction::backward);
@@ -94,11 +103,13 @@ Seconds Roofline::product_time(const Operator& op, double batch, Direction direc
   const auto& [rows, columns, inner, products, window, stride, weights] = op.product;
   const double each = std::max(1.0, weights), own = batch * rows / each;
   if (direction == Direction::forward) {
-    return kernels_.product({own, columns, inner, each}, KernelModel::Role::forward);
+    return kernels_.product({own, columns, inner, each}, KernelModel::Role::forward,
+                            runs_narrow(op));
   }
   Seconds time{0};
   if (!op.frozen)
-    time = kernels_.product({columns, inner, own, each}, KernelModel::Role::weight_gradient);
+    time = kernels_.product({columns, inner, own, each}, KernelModel::Role::weight_gradient,
+                            runs_narrow(op));
   if (op.frozen ? op.backward_flops > 0 : op.backward_flops > 1.5 * op.forward_flops) {
     time += input_gradient(op, batch);
   }
@@ -109,7 +120,7 @@ Seconds Roofline::input_gradient(const Operator& op, double batch) const {
   const ProductShape& product = op.product;
   const double each = std::max(1.0, product.weights);
   return kernels_.product({batch * product.rows / each, product.inner, product.columns, each},
-                          KernelModel::Role::input_gradient);
+                          KernelModel::Role::input_gradient, runs_narrow(op));
 }
 
 Seconds Roofline::input_gradient_time(const Operator& op, double batch) const {
@@ -118,7 +129,8 @@ Seconds Roofline::input_gradient_time(const Operator& op, double batch) const {
   if (op.frozen) return both;
   if (op.backward_flops <= 1.5 * op.forward_flops) return Seconds(0);
   const bool fitted = op.product.columns > 0 && !products_stated_ && kernels_.knows_products();
-  return fitted ? input_gradient(op, batch) : 0.5 * both;
+  const Seconds cast = quantize_time(op, batch, Direction::backward);
+  return fitted ? cast + input_gradient(op, batch) : cast + 0.5 * (both - cast);
 }
 
 Seconds Roofline::products_of_heads(const Operator& op, double batch, Direction direction) const {
@@ -218,6 +230,17 @@ Seconds Roofline::cast_time(const Operator& op, double elements) const {
 
 Seconds Roofline::cast_time(double elements) const {
   return elements == 0 ? Seconds(0) : shares_.launch + moved(elements * kCastBytes);
+}
+
+/// TransformerEngine's cast_transpose: 16 bits are read, and 8 written twice, as rows and as columns.
+Seconds Roofline::quantize_time(const Operator& op, double batch, Direction direction) const {
+  constexpr Bytes kMoved{4};
+  if (!runs_narrow(op)) return Seconds(0);
+  const double elements = direction == Direction::forward
+                              ? op.quantized_input
+                              : op.backward_flops > 0 ? op.product.rows * op.product.columns : 0;
+  if (elements == 0) return Seconds(0);
+  return shares_.launch + moved(batch * elements * kMoved);
 }
 
 /// Of a quantized weight 16 bits are made for each use: a kernel that reads the one and writes the

@@ -30,6 +30,8 @@ class Roofline {
   Seconds launch() const { return shares_.launch; }
 
  private:
+  /// Without what is computed once more.
+  Seconds single_time(const Operator& op, double batch, Direction direction) const;
   FlopsPerSecond rate(OperatorKind kind) const;
   /// What the kernel model says of it; nothing: it says nothing.
   std::optional<Seconds> kernel_time(const Operator& op, double batch, Direction direction) const;
@@ -44,6 +46,9 @@ class Roofline {
   Seconds cast_time(double elements) const;
   Seconds dequantize_time(const Operator& op) const;
   Seconds weight_cast_time(const Operator& op) const;
+  bool runs_narrow(const Operator& op) const { return op.narrows && is_fp8(precision_); }
+  /// Makes 8 bits of a product's input forward, and of its output's gradient backward.
+  Seconds quantize_time(const Operator& op, double batch, Direction direction) const;
 
   Precision precision_;
   KernelModel kernels_;
@@ -52,7 +57,7 @@ class Roofline {
   BytesPerSecond bandwidth_;
   ReachedShares shares_;
   bool converts_layout_;
-  FlopsPerSecond matrix_, convolution_, attention_, depthwise_, vector_;
+  FlopsPerSecond matrix_, narrow_, convolution_, attention_, depthwise_, vector_;
   BytesPerSecond memory_, operands_;
 };
 

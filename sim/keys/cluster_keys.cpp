@@ -109,6 +109,7 @@ std::vector<KeySection> cluster_keys() {
         {"architecture", "volta | ampere | hopper | blackwell | cdna | other", "-",
          "Its generation, which NCCL's times go by."},
         {"bf16", "arithmetic rate", "(fp32)", "Peak of bf16 without sparsity."},
+        {"fp8", "arithmetic rate", "-", "Peak of FP8 without sparsity; none: it has no such units."},
         {"memory", "size", "required", "Memory."},
         {"memory_bandwidth", "data rate", "required", "Rate of the memory."},
         {"tdp", "text (W, kW)", "-", "Board power."},

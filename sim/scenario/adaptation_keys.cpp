@@ -68,7 +68,7 @@ void read_quantization(const Value& value, bool has_lora, Adaptation& how) {
 }  // namespace
 
 Model read_adaptation(Map& map, Model model, Precision precision,
-                      std::vector<std::string>& assumptions) {
+                      std::vector<std::string>& assumptions, std::optional<Adaptation>& applied) {
   Adaptation how;
   std::optional<Value> culprit;
   if (const auto frozen = map.optional("frozen")) {
@@ -86,6 +86,7 @@ Model read_adaptation(Map& map, Model model, Precision precision,
   if (!culprit) return model;
   try {
     Model adapted = adapt(std::move(model), how);
+    applied = how;
     assumptions.push_back(fmt::format("model: {} of {} parameters are trained",
                                       adapted.trainable_parameters(), adapted.parameters()));
     return adapted;

@@ -130,6 +130,22 @@ void apply_micro_batch_size(const Value& strategy, Scenario& scenario) {
                   layout->micro_batches, size));
 }
 
+namespace {
+
+/// Gradients in fp32 need no conversion beside master weights.
+void apply_main_gradients(const Layout& layout, Scenario& scenario) {
+  const auto* zero = std::get_if<Zero1>(&layout.data);
+  const Ddp* ddp = zero != nullptr ? &zero->ddp : std::get_if<Ddp>(&layout.data);
+  if (ddp == nullptr) return;
+  const bool wide = main_gradient_element(*ddp, scenario.precision) == Bytes(4);
+  scenario.optimizer.wide_gradients = wide && has_master_weights(scenario.precision);
+  scenario.assumptions.push_back(
+      fmt::format("gradients: added up and exchanged in {}, as Megatron-LM does",
+                  wide ? "fp32" : "16 bits"));
+}
+
+}  // namespace
+
 void apply_layout(const Value& strategy, Scenario& scenario) {
   const auto* layout = std::get_if<Layout>(&scenario.strategy);
   if (layout == nullptr) return;
@@ -139,10 +155,15 @@ void apply_layout(const Value& strategy, Scenario& scenario) {
   check_rules(map, *layout, scenario);
   check_order(map, *layout);
   check_split(map, *layout, scenario.model);
+  apply_main_gradients(*layout, scenario);
   const ModelParallel parallel = parallel_of(*layout, scenario.cluster);
-  if (scenario.transformer && !parallel.is_whole())
-    scenario.share = std::make_shared<const Model>(
-        share_of(*scenario.transformer, scenario.shape, parallel));
+  if (scenario.transformer && !parallel.is_whole()) {
+    Model share = share_of(*scenario.transformer, scenario.shape, parallel);
+    if (scenario.adaptation) share = adapt(std::move(share), *scenario.adaptation);
+    if (scenario.model.compiled) share = compiled(std::move(share));
+    if (scenario.recomputes_attention) share = recomputing_attention(std::move(share));
+    scenario.share = std::make_shared<const Model>(std::move(share));
+  }
 }
 
 }  // namespace rehearse

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "model/stages.hpp"
 #include "scenario/adaptation_keys.hpp"
 #include "scenario/sections.hpp"
 
@@ -79,16 +80,30 @@ std::vector<bool> matching_units(const std::vector<Value>& patterns, const Model
   return chosen;
 }
 
-std::vector<bool> read_checkpointing(Map& map, const Model& model) {
+void read_checkpointing(Map& map, Scenario& scenario) {
   const std::string key = "activation_checkpointing";
+  Model& model = scenario.model;
   const std::optional<Value> value = map.has(key) ? map.optional(key) : std::nullopt;
   if (!value || !value->is_map()) {
-    if (map.choice_or(key, "none", {"none", "per_unit"}) == "none") return {};
-    return std::vector<bool>(model.units.size(), true);
+    const std::string policy = map.choice_or(key, "none", {"none", "per_unit", "selective"});
+    if (policy == "per_unit") scenario.checkpointed.assign(model.units.size(), true);
+    if (policy != "selective") return;
+    if (!model.has_operator(OperatorKind::attention))
+      value->fail(fmt::format("{} has no attention, which is what it recomputes", model.name),
+                  "per_unit");
+    scenario.recomputes_attention = true;
+    model = recomputing_attention(std::move(model));
+    return;
   }
   Map policy = value->as_map();
   std::vector<bool> chosen(model.units.size(), false);
-  if (policy.has("units")) {
+  if (policy.has("layers")) {
+    if (model.layers == 0)
+      policy.at_key("layers").fail(fmt::format("{} is no chain of like layers", model.name),
+                                   "name its units by units: [...]");
+    scenario.recomputed_layers = policy.require("layers").as_integer(1, model.layers);
+    chosen.clear();
+  } else if (policy.has("units")) {
     chosen = matching_units(policy.require("units").as_list(), model);
   } else {
     const auto count = static_cast<std::int64_t>(model.units.size());
@@ -96,7 +111,17 @@ std::vector<bool> read_checkpointing(Map& map, const Model& model) {
     for (std::size_t u = every - 1; u < chosen.size(); u += every) chosen[u] = true;
   }
   policy.finish();
-  return chosen;
+  scenario.checkpointed = std::move(chosen);
+}
+
+void apply_recomputed_layers(Scenario& scenario) {
+  if (scenario.recomputed_layers == 0) return;
+  std::vector<UnitRange> parts = {{0, scenario.model.units.size()}};
+  std::string why_not;
+  if (const auto* layout = std::get_if<Layout>(&scenario.strategy))
+    parts = split_into_stages(scenario.model, static_cast<std::size_t>(order_of(*layout).stage_count()),
+                              layout->split, why_not);
+  scenario.checkpointed = first_blocks(scenario.model, parts, scenario.recomputed_layers);
 }
 
 }  // namespace rehearse

@@ -351,7 +351,7 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
     scenario.precision = read_precision(map);
     const auto adapt_model = [&] {
       scenario.model = read_adaptation(map, std::move(scenario.model), scenario.precision,
-                                       scenario.assumptions);
+                                       scenario.assumptions, scenario.adaptation);
     };
     has_model = has_model && read_part(adapt_model);
     if (has_model && map.has("compile") && map.bool_or("compile", false))
@@ -371,7 +371,7 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
       choice.given_at = read_given_at(*at, map, scenario);
   }
   if (has_model) {
-    scenario.checkpointed = read_checkpointing(map, scenario.model);
+    read_checkpointing(map, scenario);
   } else {
     map.optional("activation_checkpointing");
   }

@@ -27,6 +27,23 @@ std::string fsdp_line(const Fsdp& fsdp, Precision precision) {
 
 }  // namespace
 
+void check_fp8(const Value& model, const Scenario& scenario) {
+  if (!is_fp8(scenario.precision)) return;
+  const Value value = model.as_map().at_key("precision");
+  if (scenario.model.narrow_parameters() == 0)
+    value.fail(fmt::format("{} has no linear layers of blocks that could multiply in FP8",
+                           scenario.model.name),
+               "precision: bf16_master");
+  for (const NodeGroup& group : scenario.cluster.groups) {
+    const Gpu& gpu = group.node.gpu;
+    if (group.node.gpus == 0) continue;
+    if (gpu.fp8 == FlopsPerSecond(0))
+      value.fail(fmt::format("{} has no FP8 units", gpu.name), "precision: bf16_master");
+    if (scenario.precision == Precision::mxfp8 && gpu.architecture != GpuArchitecture::blackwell)
+      value.fail(fmt::format("{} has no MXFP8: Blackwell has", gpu.name), "precision: fp8");
+  }
+}
+
 std::vector<std::string> numeric_formats(const Scenario& scenario) {
   const Precision precision = scenario.precision;
   const auto* fsdp = std::get_if<Fsdp>(&scenario.strategy);
@@ -38,6 +55,11 @@ std::vector<std::string> numeric_formats(const Scenario& scenario) {
   std::vector<std::string> lines;
   if (fsdp != nullptr && (mixed || is_autocast(precision)))
     lines.push_back(fsdp_line(*fsdp, precision));
+  if (is_fp8(precision))
+    lines.push_back(fmt::format(
+        "formats: linear layers of blocks multiply in FP8 with a scale per {} "
+        "(TransformerEngine); attention, logits and all else in bf16",
+        precision == Precision::mxfp8 ? "32 elements" : "tensor"));
   lines.push_back(fmt::format("formats: {} has {}", to_string(scenario.optimizer.kind),
                               describe_formats(scenario.optimizer)));
   return lines;

@@ -168,6 +168,7 @@ Scenario read_whole(const Document& document) {
     if (has_given_times(scenario.model) && !model.as_map().has("measured_at"))
       check_given_times(model, cluster);
   });
+  read_part([&] { check_fp8(model, scenario); }, has_model && has_cluster);
   const Value strategy = root.require("strategy");
   const bool has_strategy = read_part([&] { scenario.strategy = read_strategy(strategy); });
   if (has_strategy && has_cluster) {
@@ -192,6 +193,7 @@ Scenario read_whole(const Document& document) {
           apply_global_batch(train, strategy, scenario);
         }
         apply_layout(strategy, scenario);
+        apply_recomputed_layers(scenario);
       },
       has_all);
   const std::size_t ranks = has_cluster ? scenario.cluster.gpu_count() : kMostRanks;

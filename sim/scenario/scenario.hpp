@@ -13,6 +13,7 @@
 #include "cost/whole_step.hpp"
 #include "economy/options.hpp"
 #include "memory/caching_allocator.hpp"
+#include "model/adaptation.hpp"
 #include "model/transformer.hpp"
 #include "profile/comm_profile.hpp"
 #include "strategy/strategy.hpp"
@@ -102,6 +103,11 @@ struct Scenario {
   Precision precision = Precision::fp32;
   /// By Model::units: recomputed in backward (Job::checkpointed); empty: none.
   std::vector<bool> checkpointed;
+  /// Blocks that each part of a pipeline recomputes, its first ones; 0: `checkpointed` says it.
+  std::int64_t recomputed_layers = 0;
+  bool recomputes_attention = false;  ///< of each block no more (recomputing_attention)
+  /// What of the model is trained, and how it is kept: so is a rank's share of it.
+  std::optional<Adaptation> adaptation{};
   Cluster cluster;  ///< the nodes that this job has
   /// The whole cluster and what else runs on it; nothing: it is this job's alone.
   std::shared_ptr<const SharedCluster> shared;

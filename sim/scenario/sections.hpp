@@ -49,6 +49,8 @@ class JobsSection {
 /// `optimizer: {adamw: {fused: true, state_dtype: bf16}}` of parameters of that precision.
 Optimizer read_optimizer_section(const Value& value, Precision precision);
 
+/// InputError where the precision is FP8's and a GPU or the model has nothing that computes in it.
+void check_fp8(const Value& model, const Scenario& scenario);
 /// What is 16-bit in a run and what is not, a line each; nothing of fp32 all through.
 std::vector<std::string> numeric_formats(const Scenario& scenario);
 
@@ -63,9 +65,11 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, const CommPro
 /// has no caching allocator), and PYTORCH_CUDA_ALLOC_CONF by its own names.
 void read_memory_section(const Value& value, Scenario& scenario);
 
-/// `activation_checkpointing: none | per_unit | {every: 2} | {units: [layer1.*]}` of a model's map:
-/// by Model::units, empty for none.
-std::vector<bool> read_checkpointing(Map& map, const Model& model);
+/// `activation_checkpointing: none | per_unit | selective | {every: 2} | {units: [layer1.*]} |
+/// {layers: 1}` of a model's map.
+void read_checkpointing(Map& map, Scenario& scenario);
+/// {layers: N}, once the strategy says which part of the model a rank has.
+void apply_recomputed_layers(Scenario& scenario);
 
 /// `convergence: {curves: [FILE, ...], learning_rate: 0.1, ...}`: fits the curves, whose files are
 /// found from the scenario's folder.

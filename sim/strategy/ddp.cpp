@@ -30,8 +30,7 @@ class DdpProgram {
       : options_(options),
         job_(options.job),
         node_(node),
-        plan_(job_.stage ? *job_.stage
-                         : StagePlan::alone(job_.model, options.ddp.gradient_accumulation)),
+        plan_(StagePlan::alone(job_.model, options.ddp.gradient_accumulation)),
         builder_(name, costs, job_),
         nccl_(builder_.lane("nccl", LaneKind::communication)),
         runner_(builder_, plan_),
@@ -39,21 +38,17 @@ class DdpProgram {
     for (const StagePlan::Part& part : plan_.parts) {
       const auto own = assign_buckets(job_.model, part.first, part.end, element_,
                                       options.ddp.first_bucket_mb * kMiB,
-                                      options.ddp.bucket_cap_mb * kMiB,
-                                      plan_.expert_replicas_group.has_value());
+                                      options.ddp.bucket_cap_mb * kMiB);
       first_bucket_.push_back(buckets_.size());
       buckets_.insert(buckets_.end(), own.begin(), own.end());
     }
-    if (plan_.expert_replicas_group)
-      expert_nccl_ = builder_.lane("nccl (experts' replicas)", LaneKind::communication);
   }
 
   Program make() {
     add_setup();
     std::vector<After> reduced;
     for (std::size_t action = 0; action < plan_.order.size(); ++action) {
-      if (plan_.stage_alone)
-        builder_.micro_batch(plan_.order[action].micro, options_.ddp.gradient_accumulation);
+      builder_.micro_batch(plan_.order[action].micro, options_.ddp.gradient_accumulation);
       add_action(action, reduced);
     }
     add_optimizer(std::move(reduced));
@@ -72,13 +67,6 @@ class DdpProgram {
   Bytes moved_out_of(std::size_t bucket) const;
   void add_optimizer(std::vector<After> reduced);
   void rebuild_buckets(OpId step);
-  /// Megatron-LM's distributed optimizer has each rank receive what it updates, and no more.
-  bool reduces_shares() const { return options_.sharded_optimizer && !plan_.stage_alone; }
-  /// Experts' gradients are those of fewer ranks, or of more.
-  std::size_t group_of(bool experts) const { return experts ? *plan_.expert_replicas_group : 0; }
-  LaneId lane_of(bool experts) const { return experts ? *expert_nccl_ : nccl_; }
-  Shards shards() const;
-  OpId gather(const std::string& what, Bytes size, bool experts, OpId step);
 
   const Options& options_;
   const Job& job_;
@@ -86,7 +74,6 @@ class DdpProgram {
   const StagePlan plan_;
   ProgramBuilder builder_;
   LaneId nccl_;
-  std::optional<LaneId> expert_nccl_;
   StageRunner runner_;
   Bytes element_;
   std::vector<Bucket> buckets_;
@@ -178,7 +165,7 @@ std::vector<After> DdpProgram::add_backward(std::size_t action, std::vector<Afte
 
 /// One GPU alone is trained without DDP.
 std::optional<OpId> DdpProgram::copy(const std::string& what, Bytes moved, After after) {
-  if (job_.replicas() == 1 && plan_.expert_replicas == 1) return std::nullopt;
+  if (job_.replicas() == 1) return std::nullopt;
   return builder_.copy(what, moved, {after});
 }
 
@@ -210,12 +197,9 @@ After DdpProgram::reduce(std::size_t bucket, OpId backward) {
   const auto filled =
       copy("gradients to bucket " + std::to_string(bucket), moved_into(bucket), {backward});
   const Bytes size = on_the_wire(options_.ddp, buckets_[bucket].size, element_);
-  const bool experts = buckets_[bucket].experts;
-  if (experts && plan_.expert_replicas == 1) return {filled.value_or(backward)};
   const OpId op = builder_.collective(
-      lane_of(experts), "bucket " + std::to_string(bucket),
-      {.kind = reduces_shares() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
-       .group = group_of(experts),
+      nccl_, "bucket " + std::to_string(bucket),
+      {.kind = CollectiveKind::all_reduce,
        .size = size,
        .algorithm = options_.ddp.algorithm},
       {{filled.value_or(backward)}});
@@ -228,44 +212,27 @@ After DdpProgram::reduce(std::size_t bucket, OpId backward) {
   return {op};
 }
 
-Shards DdpProgram::shards() const {
-  if (!options_.sharded_optimizer) return 1;
-  const auto all = static_cast<std::int64_t>(job_.replicas());
-  if (!plan_.expert_replicas_group) return all;
-  return {all, static_cast<std::int64_t>(plan_.expert_replicas)};
-}
-
-/// Of what the optimizer has updated.
-OpId DdpProgram::gather(const std::string& what, Bytes size, bool experts, OpId step) {
-  const OpId op = builder_.collective(lane_of(experts), what,
-                                      {.kind = CollectiveKind::all_gather,
-                                       .group = group_of(experts),
-                                       .size = size,
-                                       .algorithm = options_.ddp.algorithm},
-                                      {{step}});
-  builder_[op].label += ", updated";
-  return op;
-}
-
 void DdpProgram::add_optimizer(std::vector<After> reduced) {
-  builder_.finish_gradients({nccl_, element_, 1, options_.ddp.algorithm}, reduced);
+  const std::int64_t shards =
+      options_.sharded_optimizer ? static_cast<std::int64_t>(job_.replicas()) : 1;
   const OpId step =
-      builder_.optimizer(builder_.optimizer_time(shards(), node_), std::move(reduced));
-  builder_.update(step, builder_.trained(shards()));
+      builder_.optimizer(builder_.optimizer_time(shards, node_), std::move(reduced));
+  builder_.update(step, builder_.trained(shards));
   const bool views =
       options_.ddp.gradient_as_bucket_view && job_.cluster.gpu_count() > 1;
   if (!views) builder_.give_gradients(step);
   rebuild_buckets(step);
+  builder_.quantize_weights(step);
   if (!options_.sharded_optimizer) return;
-  const bool apart = plan_.expert_replicas_group.has_value();
-  const Bytes all = parameter_bytes(job_.model, job_.precision);
-  const Bytes experts = apart ? expert_bytes(job_.model, job_.precision) : Bytes(0);
-  std::vector<OpId> gathers = {gather("parameters", all - experts, false, step)};
-  if (experts > Bytes(0) && plan_.expert_replicas > 1)
-    gathers.push_back(gather("experts", experts, true, step));
+  const OpId gather = builder_.collective(nccl_, "parameters",
+                                          {.kind = CollectiveKind::all_gather,
+                                           .size = parameter_bytes(job_.model, job_.precision),
+                                           .algorithm = options_.ddp.algorithm},
+                                          {{step}});
+  builder_[builder_.last()].label += ", updated";
   for (Op& op : builder_.program.ops)
     if (op.phase == Phase::forward) {
-      for (const OpId one : gathers) op.after.push_back({one, 1});
+      op.after.push_back({gather, 1});
       break;
     }
 }

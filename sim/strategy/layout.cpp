@@ -180,6 +180,7 @@ Share LayoutBuilder::share_of(int rank) const {
       plan.expert_replicas = sides_[side].groups.front().size();
     }
   }
+  if (!options_.sequence_parallel) plan.alike = static_cast<std::size_t>(mesh_.tensor);
   plan.contexts = static_cast<std::size_t>(mesh_.context);
   const bool known = !options_.order;
   plan.waits_for_sends = known && options_.schedule == PipelineSchedule::one_f_one_b;
@@ -233,9 +234,9 @@ Program LayoutBuilder::program_of(const Share& share, const NodeGroup& group,
   if (!job_.checkpointed.empty())
     for (const std::size_t unit : share.units) job.checkpointed.push_back(job_.checkpointed[unit]);
   if (const auto* ddp = std::get_if<Ddp>(&options_.data))
-    return replicated_program(*ddp, job, false, group, name, costs);
+    return buffered_program(*ddp, job, false, group, name, costs);
   if (const auto* zero = std::get_if<Zero1>(&options_.data))
-    return replicated_program(zero->ddp, job, true, group, name, costs);
+    return buffered_program(zero->ddp, job, true, group, name, costs);
   return sharded_program(std::get<Fsdp>(options_.data), job, group, name, costs);
 }
 
@@ -320,6 +321,7 @@ std::optional<Mesh> mesh_on(const Layout& layout, std::size_t gpus) {
 ModelParallel parallel_of(const Layout& layout, const Cluster& cluster) {
   ModelParallel parallel{.tensor = layout.mesh.tensor,
                          .sequence_parallel = layout.sequence_parallel,
+                         .tensor_overlap = layout.tp_comm_overlap,
                          .context = layout.mesh.context,
                          .context_method = layout.context_method,
                          .expert = layout.mesh.expert,

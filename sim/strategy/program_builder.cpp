@@ -140,10 +140,9 @@ OpId ProgramBuilder::exchange(const Exchange& what, const std::string& label) {
   const StagePlan& plan = *job_.stage;
   const auto slot = plan.exchange_groups.find(what.axis);
   check(slot != plan.exchange_groups.end(), "an exchange of a rank that has no group for it");
-  if (!exchange_lanes_.contains(what.axis))
-    exchange_lanes_[what.axis] = lane(std::string("nccl (") + name_of(what.axis) + ")",
-                                      LaneKind::communication);
-  const Bytes element = what.wide ? Bytes(4) : activation_element(computes_);
+  const Bytes element = what.wide                          ? Bytes(4)
+                        : what.narrow && is_fp8(computes_) ? Bytes(1)
+                                                           : activation_element(computes_);
   double elements = what.elements * static_cast<double>(job_.batch_per_gpu);
   if (what.kind == ExchangeKind::send_recv) {
     const auto ranks = static_cast<double>(plan.contexts);
@@ -151,9 +150,25 @@ OpId ProgramBuilder::exchange(const Exchange& what, const std::string& label) {
   }
   std::vector<After> after = unawaited_;
   if (has_computed_) after.push_back({last_computed_});
-  return collective(exchange_lanes_.at(what.axis), label,
+  return collective(exchange_lane(what.axis), label,
                     {.kind = kind_of(what.kind), .group = slot->second, .size = elements * element},
                     std::move(after));
+}
+
+LaneId ProgramBuilder::exchange_lane(ExchangeAxis axis) {
+  if (!exchange_lanes_.contains(axis))
+    exchange_lanes_[axis] =
+        lane(std::string("nccl (") + name_of(axis) + ")", LaneKind::communication);
+  return exchange_lanes_.at(axis);
+}
+
+OpId ProgramBuilder::gather(const std::string& what, Bytes size, std::vector<After> after) {
+  const auto slot = job_.stage->exchange_groups.find(ExchangeAxis::tensor);
+  check(slot != job_.stage->exchange_groups.end(), "parts of ranks that share nothing");
+  return collective(
+      exchange_lane(ExchangeAxis::tensor), what,
+      {.kind = CollectiveKind::all_gather, .group = slot->second, .size = size},
+      std::move(after));
 }
 
 OpId ProgramBuilder::forward(std::size_t unit, std::vector<After> after) {
@@ -270,6 +285,16 @@ std::optional<OpId> ProgramBuilder::copy(const std::string& what, Bytes moved,
        .after = std::move(after)});
   if (host_computes()) last_on_host_ = last();
   return last();
+}
+
+/// Of those that change.
+void ProgramBuilder::quantize_weights(OpId after) {
+  if (!is_fp8(job_.precision)) return;
+  double elements = 0;
+  for (const Unit& unit : job_.model.units)
+    for (const Operator& op : unit.operators)
+      if (op.narrows && !op.frozen) elements += op.parameter_elements;
+  copy("weights to 8 bits", elements * Bytes(4), {{after}});
 }
 
 Seconds ProgramBuilder::optimizer_time(const Shards& shards, const Node& node) const {

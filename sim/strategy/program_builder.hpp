@@ -13,6 +13,7 @@ namespace rehearse {
 /// What becomes of the parameters' gradients as a backward pass makes them.
 enum class Gradients {
   kept,      ///< they become `.grad` and stay until give_gradients()
+  summed,    ///< products add to what is there already; others' are added to it and given back
   added,     ///< each is added to what is there already (or copied into a bucket) and given back
   collected  ///< they stay, and the strategy gives them back itself
 };
@@ -63,6 +64,8 @@ class ProgramBuilder {
   /// and gradients of parameters. What forward has kept stays until the second.
   OpId backward_input(std::size_t unit, std::vector<After> after = {});
   OpId backward_weight(std::size_t unit, Gradients gradients, std::vector<After> after = {});
+  /// Of what every rank of the tensor-parallel group has a part: the whole, `size`.
+  OpId gather(const std::string& what, Bytes size, std::vector<After> after);
   /// Exchanges that the next computation waits for.
   const std::vector<After>& unawaited() const { return unawaited_; }
   /// The last unit's operation on the compute lane.
@@ -120,6 +123,8 @@ class ProgramBuilder {
   /// Setup: the parameters one by one (or none: they are sharded), what every strategy holds of a
   /// model (buffers, a batch), and cuBLAS's workspace.
   void hold_parameters();
+  /// Makes 8 bits of weights, once for a step's micro-batches; nothing in other precisions.
+  void quantize_weights(OpId after);
   void hold_surroundings(Bytes buffer_element = Bytes(4));
   /// The unit's gradients as tensors, in the order in which its backward makes them.
   const std::vector<TensorId>& gradients(std::size_t unit) const {
@@ -149,6 +154,7 @@ class ProgramBuilder {
   struct UnitEvents {
     std::vector<TensorEvent> forward, recompute, backward;
     std::vector<TensorId> gradients;  ///< as they stay
+    std::vector<bool> products;       ///< and whether a product of a linear layer makes them
     TensorId last_ready{};            ///< the one whose AccumulateGrad comes last
     std::vector<TensorId> incoming;   ///< as they are made where they do not
   };
@@ -173,9 +179,11 @@ class ProgramBuilder {
   OpId segments(std::size_t unit, const std::string& label, Phase phase, const PassCost& cost,
                 std::vector<After> after);
   OpId exchange(const Exchange& what, const std::string& label);
+  LaneId exchange_lane(ExchangeAxis axis);
   bool is_checkpointed(std::size_t unit) const;
   void recompute(std::size_t unit, std::vector<After>& after);
   void read_tape();
+  void hold_narrow_weights();
   void read_tape_once(const MemoryTape& tape);
   std::vector<TensorId> tensors_of(const MemoryTape& tape);
   void add_incoming(std::size_t unit);

@@ -39,6 +39,16 @@ Bytes cublas_workspace(const Cluster& cluster) {
   return Bytes(1024.0 * (hopper ? 8 * 4096 : 2 * 4096 + 8 * 16));
 }
 
+/// As rows and as columns, which products on Hopper need, and the scales of MXFP8; Blackwell's
+/// multiply either way by one scale for a tensor.
+Bytes narrow_weight_element(const Job& job) {
+  const bool one_copy = std::ranges::any_of(job.cluster.groups, [](const NodeGroup& group) {
+    return group.node.gpu.architecture == GpuArchitecture::blackwell;
+  });
+  if (job.precision == Precision::mxfp8) return Bytes(2 + 2.0 / 32);
+  return Bytes(one_copy ? 1 : 2);
+}
+
 /// Rows and columns of a matrix that is square.
 std::int64_t factors(std::int64_t elements) {
   return static_cast<std::int64_t>(2 * std::sqrt(static_cast<double>(elements)));
@@ -82,6 +92,15 @@ void ProgramBuilder::hold_parameters() {
     for (std::size_t i = 0; i < job_.model.units[unit].tensors.size(); ++i)
       hold(tensor(MemoryKind::parameters, stored_bytes(job_.model.units[unit], i, job_.precision),
                   unit));
+  hold_narrow_weights();
+}
+
+/// TransformerEngine's copies, which a step's micro-batches share.
+void ProgramBuilder::hold_narrow_weights() {
+  const double elements = is_fp8(job_.precision) ? job_.model.narrow_parameters() : 0;
+  if (elements > 0)
+    hold(tensor(MemoryKind::parameters, elements * narrow_weight_element(job_),
+                owner("weights in 8 bits")));
 }
 
 void ProgramBuilder::hold_surroundings(Bytes buffer_element) {

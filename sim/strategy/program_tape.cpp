@@ -38,6 +38,18 @@ bool is_linear_bias(const Unit& unit, std::uint32_t parameter) {
   });
 }
 
+/// Whether the parameter is the weight of a linear layer or of experts.
+bool is_product_weight(const Unit& unit, std::uint32_t parameter) {
+  return std::ranges::any_of(unit.layers, [&](const Layer& layer) {
+    if (layer.kind == LayerKind::experts) return parameter > layer.parameter;
+    if (layer.kind != LayerKind::linear || layer.tied) return false;
+    const std::uint32_t each = layer.bias ? 2 : 1;
+    const auto end = layer.parameter + each * static_cast<std::uint32_t>(layer.channels.size());
+    return parameter >= layer.parameter && parameter < end &&
+           (parameter - layer.parameter) % each == 0;
+  });
+}
+
 }  // namespace
 
 bool ProgramBuilder::is_checkpointed(std::size_t unit) const {
@@ -179,6 +191,7 @@ void ProgramBuilder::add_tape(std::size_t unit, const MemoryTape& tape,
         !own.gradients.empty() && is_linear_bias(job_.model.units[unit], made.parameter);
     own.last_ready = before_its_bias ? own.gradients.back() : ids[event.tensor];
     own.gradients.push_back(ids[event.tensor]);
+    own.products.push_back(is_product_weight(job_.model.units[unit], made.parameter));
   }
 }
 
@@ -269,6 +282,12 @@ void ProgramBuilder::note_backward(OpId op, std::size_t unit, Gradients gradient
     const bool is_gradient =
         made < own.gradients.size() && event.tensor == own.gradients[made];
     if (!is_gradient && event.action == Action::take) add_up();
+    const bool joins = gradients == Gradients::summed && is_gradient &&
+                       made < own.products.size() && own.products[made];
+    if (joins) {
+      ++made;
+      continue;
+    }
     if (!is_gradient || stay) {
       note(op, event);
     } else {

@@ -168,9 +168,9 @@ void check_accumulation(const Map& map, const std::string& kind) {
 
 const std::vector<std::string>& layout_keys() {
   static const std::vector<std::string> keys = {
-      "tensor_parallel",  "sequence_parallel", "pipeline_parallel", "pipeline",
-      "context_parallel", "expert_parallel",   "expert_tensor_parallel",
-      "experts",          "micro_batches",     "micro_batch_size",  "order"};
+      "tensor_parallel",  "sequence_parallel", "tp_comm_overlap",        "pipeline_parallel",
+      "pipeline",         "context_parallel",  "expert_parallel",        "expert_tensor_parallel",
+      "experts",          "micro_batches",     "micro_batch_size",       "order"};
   return keys;
 }
 
@@ -216,6 +216,11 @@ Layout read_layout(const Value& value, const std::function<Strategy(Map& map)>& 
   layout.mesh.tensor = read_degree(map, "tensor_parallel");
   layout.mesh.pipeline = read_degree(map, "pipeline_parallel");
   layout.sequence_parallel = map.bool_or("sequence_parallel", false);
+  layout.tp_comm_overlap = map.bool_or("tp_comm_overlap", false);
+  if (layout.tp_comm_overlap && !(layout.sequence_parallel && layout.mesh.tensor > 1))
+    map.at_key("tp_comm_overlap")
+        .fail("what overlaps are the exchanges of sequence_parallel",
+              "set sequence_parallel: true and tensor_parallel, or remove it");
   read_context(map, layout);
   read_experts(map, layout);
   read_pipeline(map, layout);

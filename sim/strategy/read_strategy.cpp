@@ -55,6 +55,35 @@ Ddp read_ddp_options(Map& map) {
           .algorithm = read_choice(map, "algorithm", defaults.algorithm, kAlgorithms)};
 }
 
+void refuse(Map& map, const std::vector<std::string>& keys, const std::string& why,
+            const std::string& remedy) {
+  for (const std::string& key : keys)
+    if (map.has(key)) map.at_key(key).fail(fmt::format("{} {}", key, why), remedy);
+}
+
+/// Of Megatron-LM's DistributedDataParallelConfig.
+Ddp read_buffered_options(Map& map) {
+  refuse(map, {"first_bucket_mb", "gradient_as_bucket_view", "static_graph", "compression"},
+         "is an option of PyTorch's DDP; a layout has Megatron-LM's", "remove it");
+  Ddp ddp{.bucket_cap_mb = 0};
+  if (map.has("bucket_cap_mb"))
+    ddp.bucket_cap_mb = map.require("bucket_cap_mb").as_positive_number();
+  ddp.overlap_grad_reduce = map.bool_or("overlap_grad_reduce", ddp.overlap_grad_reduce);
+  ddp.overlap_param_gather = map.bool_or("overlap_param_gather", ddp.overlap_param_gather);
+  if (const auto wide = map.optional("grad_reduce_in_fp32"))
+    ddp.grad_reduce_in_fp32 = wide->as_bool();
+  ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);
+  return ddp;
+}
+
+Ddp read_replicas(Map& map, bool in_layout) {
+  if (in_layout) return read_buffered_options(map);
+  refuse(map, {"overlap_grad_reduce", "overlap_param_gather", "grad_reduce_in_fp32"},
+         "is an option of layouts, as Megatron-LM has it",
+         "add tensor_parallel: 1 beside it, or remove it");
+  return read_ddp_options(map);
+}
+
 /// `wrap: unit | model | {min_num_params: N}`.
 void read_wrap(Map& map, Fsdp& fsdp) {
   const std::optional<Value> wrap = map.has("wrap") ? map.optional("wrap") : std::nullopt;
@@ -142,9 +171,9 @@ Fsdp read_fsdp2(Map& map) {
   return fsdp;
 }
 
-Strategy read_zero(Map& map) {
+Strategy read_zero(Map& map, bool in_layout) {
   const std::int64_t stage = map.require("stage").as_integer(1, 3);
-  if (stage == 1) return Zero1{.ddp = read_ddp_options(map)};
+  if (stage == 1) return Zero1{.ddp = read_replicas(map, in_layout)};
   if (map.has("sharding")) {
     map.at_key("sharding")
         .fail("a ZeRO stage decides the sharding itself",
@@ -245,11 +274,11 @@ bool reject_unavailable(const Value& value) {
   return all_known;
 }
 
-Strategy read_kind(const std::string& name, Map& map) {
-  if (name == "ddp") return read_ddp_options(map);
+Strategy read_kind(const std::string& name, Map& map, bool in_layout) {
+  if (name == "ddp") return read_replicas(map, in_layout);
   if (name == "fsdp") return read_fsdp(map);
   if (name == "fsdp2") return read_fsdp2(map);
-  if (name == "zero") return read_zero(map);
+  if (name == "zero") return read_zero(map, in_layout);
   if (name == "local_sgd") return read_local_sgd(map);
   return read_parameter_server(map);
 }
@@ -259,11 +288,11 @@ Strategy read_data_kind(Map& map) {
   for (const std::string& name : strategy_names()) {
     if (!map.has(name)) continue;
     Map options = map.require(name).as_map();
-    const Strategy strategy = read_kind(name, options);
+    const Strategy strategy = read_kind(name, options, true);
     options.finish();
     return strategy;
   }
-  return Ddp{};
+  return Ddp{.bucket_cap_mb = 0};
 }
 
 }  // namespace
@@ -272,7 +301,7 @@ Strategy read_strategy(const Value& value) {
   if (!reject_unavailable(value)) return Ddp{};
   if (is_layout(value)) return read_layout(value, read_data_kind);
   NamedOptions named = read_named_options(value, strategy_names(), "a strategy");
-  const Strategy strategy = read_kind(named.name, named.options);
+  const Strategy strategy = read_kind(named.name, named.options, false);
   named.options.finish();
   return strategy;
 }

@@ -118,7 +118,17 @@ void StageRunner::post(std::size_t action) {
   const PipelineAction& what = plan_.order[action];
   const bool forward = what.what == PipelineAction::forward;
   const Bytes size = builder_.received_size(what.chunk, forward);
-  received_[action] = transfer(*from, forward ? "activations" : "gradients", size, after);
+  received_[action] =
+      transfer(*from, forward ? "activations" : "gradients", part_of(size), after);
+}
+
+/// What was received; of parts the whole, gathered no earlier than the computation needs it.
+OpId StageRunner::whole(std::size_t action) {
+  if (plan_.alike == 1) return *received_[action];
+  const PipelineAction& what = plan_.order[action];
+  const bool forward = what.what == PipelineAction::forward;
+  return builder_.gather(forward ? "activations" : "gradients",
+                         builder_.received_size(what.chunk, forward), {{*received_[action]}});
 }
 
 std::vector<After> StageRunner::begin(std::size_t action) {
@@ -127,7 +137,7 @@ std::vector<After> StageRunner::begin(std::size_t action) {
   const PipelineAction& what = plan_.order[action];
   use_slot(what);
   std::vector<After> after;
-  if (received_[action]) after.push_back({*received_[action]});
+  if (received_[action]) after.push_back({whole(action)});
   if (what.what != PipelineAction::weight) {
     const OpId before = action == 0 ? OpId(0) : computed_[action - 1];
     builder_.receive(what.chunk, what.what == PipelineAction::forward, received_[action].value_or(before));
@@ -146,7 +156,7 @@ void StageRunner::end(std::size_t action) {
     std::vector<After> after = builder_.unawaited();
     after.push_back({computed_[action]});
     const OpId sent = transfer(*to, forward ? "activations" : "gradients",
-                               builder_.sent_size(what.chunk, forward), std::move(after));
+                               part_of(builder_.sent_size(what.chunk, forward)), std::move(after));
     builder_.sent(what.chunk, forward, sent);
     sending_.push_back({sent});
   } else if (what.what != PipelineAction::weight) {

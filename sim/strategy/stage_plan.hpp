@@ -25,6 +25,9 @@ struct StagePlan {
   /// A computation waits until what the one before it made has been sent: both go as one batch of
   /// sends and receives (1F1B of Megatron-LM and of torch.distributed.pipelining).
   bool waits_for_sends = false;
+  /// Ranks that have the same of what passes between stages: each sends its part, and who receives
+  /// them gathers the whole (scatter_gather_tensors_in_pipeline of Megatron-LM).
+  std::size_t alike = 1;
   std::size_t replicas = 1;
   /// Groups, as slots, of the ranks that share a layer, a sequence or experts.
   std::map<ExchangeAxis, std::size_t> exchange_groups{};
@@ -74,6 +77,8 @@ class StageRunner {
   std::optional<Message> message(std::optional<std::size_t> group, const char* name);
   const std::optional<Message>& received_by(std::size_t action) const;
   void post(std::size_t action);
+  OpId whole(std::size_t action);
+  Bytes part_of(Bytes message) const { return message / static_cast<double>(plan_.alike); }
   void find_ends();
   void take_slot(const PipelineAction& action);
   void use_slot(const PipelineAction& action);

@@ -18,9 +18,10 @@
 
 namespace rehearse {
 
-/// torch.nn.parallel.DistributedDataParallel.
+/// torch.nn.parallel.DistributedDataParallel; in a layout Megatron-LM's, which has other options.
 struct Ddp {
-  double bucket_cap_mb = 25;             ///< MiB, as PyTorch's option of that name
+  /// MiB, as PyTorch's option of that name. 0, of a layout: Megatron-LM's.
+  double bucket_cap_mb = 25;
   double first_bucket_mb = 1;            ///< MiB; c10d's kDefaultFirstBucketBytes
   bool gradient_as_bucket_view = false;  ///< gradients alias the buckets: one copy less in memory
   bool static_graph = false;             ///< recorded in the report; the steady state is the same
@@ -28,7 +29,14 @@ struct Ddp {
   Compression compression = Compression::none;  ///< the fp16/bf16 compression hooks
   int gradient_accumulation = 1;  ///< micro-batches per step, all but the last under no_sync()
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
+  // Of a layout (Megatron-LM's DistributedDataParallelConfig).
+  bool overlap_grad_reduce = false;   ///< buckets go as they fill; else behind the last backward
+  bool overlap_param_gather = false;  ///< a unit waits for its own parameters; else for all
+  /// Gradients add up and travel in fp32. Nothing: where parameters are bf16, as Megatron-LM asks.
+  std::optional<bool> grad_reduce_in_fp32{};
 };
+/// Bytes of a gradient's element as a layout's replicas add it up and exchange it.
+Bytes main_gradient_element(const Ddp& ddp, Precision precision);
 
 /// torch.distributed.fsdp.FullyShardedDataParallel; also ZeRO-2 (shard_grad_op) and ZeRO-3
 /// (full_shard).
@@ -130,6 +138,7 @@ struct LocalSgd {
 struct Layout {
   std::variant<Ddp, Zero1, Fsdp> data;  ///< how replicas keep the same parameters
   Mesh mesh;                            ///< Mesh::data: as the cluster allows (mesh_on)
+  bool tp_comm_overlap = false;         ///< ModelParallel::tensor_overlap
   bool sequence_parallel = false;       ///< norms and sums on each tensor rank's own tokens
   ContextMethod context_method = ContextMethod::ring;
   ExpertDispatch dispatch = ExpertDispatch::all_to_all;  ///< of Mesh::expert ranks

@@ -177,6 +177,13 @@ bool is_pointwise(const Operator& op) {
          op.kind == OperatorKind::cast;
 }
 
+/// Whether the unit's ranks exchange in front of an operator.
+bool is_cut(const Unit& unit, std::size_t op) {
+  return std::ranges::any_of(unit.exchanges, [op](const Exchange& exchange) {
+    return exchange.issued.before_operator == op || exchange.awaited.before_operator == op;
+  });
+}
+
 /// One kernel of two: what the first writes is not read again.
 Operator fused(const Operator& first, const Operator& second) {
   Operator op = second;
@@ -192,20 +199,41 @@ Operator fused(const Operator& first, const Operator& second) {
 
 }  // namespace
 
+/// Of attention as products of its own, what stands between them is part of it.
+Model recomputing_attention(Model model) {
+  for (Unit& unit : model.units) {
+    for (Layer& layer : unit.layers)
+      layer.recomputed = layer.kind == LayerKind::attention;
+    const auto attends = [](const Operator& op) { return op.kind == OperatorKind::attention; };
+    const auto first = std::ranges::find_if(unit.operators, attends);
+    const auto last = std::find_if(unit.operators.rbegin(), unit.operators.rend(), attends).base();
+    for (auto op = first; op < last; ++op) op->recomputed = true;
+  }
+  return model;
+}
+
 Model compiled(Model model) {
   model.compiled = true;
   model.variant += model.variant.empty() ? "compiled" : ", compiled";
   for (Unit& unit : model.units) {
     std::vector<Operator> operators;
-    for (const Operator& op : unit.operators) {
-      const bool joins = !operators.empty() && is_pointwise(operators.back()) && is_pointwise(op);
+    std::vector<std::size_t> places;  // by operator, and of the end
+    for (std::size_t i = 0; i < unit.operators.size(); ++i) {
+      const Operator& op = unit.operators[i];
+      const bool joins = !operators.empty() && is_pointwise(operators.back()) &&
+                         is_pointwise(op) && !is_cut(unit, i);
       if (joins) {
         operators.back() = fused(operators.back(), op);
       } else {
         operators.push_back(op);
       }
+      places.push_back(operators.size() - 1);
     }
+    places.push_back(operators.size());
     unit.operators = std::move(operators);
+    for (Exchange& exchange : unit.exchanges)
+      for (Cut* cut : {&exchange.issued, &exchange.awaited})
+        cut->before_operator = places.at(cut->before_operator);
   }
   return model;
 }

@@ -51,6 +51,7 @@ struct Exchange {
   Cut issued, awaited;
   /// Of those that are issued at one place: it waits for all of earlier turns.
   std::uint8_t turn = 0;
+  bool narrow = false;  ///< what a product reads: in 8 bits where that runs in them
 
   /// Computation may run beside it.
   bool overlappable() const { return issued != awaited; }

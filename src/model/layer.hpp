@@ -189,6 +189,8 @@ struct Layer {
   ExpertGroup experts = {};
   Loss loss = Loss::cross_entropy;
   LossParts loss_parts = {};  ///< of the logits' linear layer
+  bool narrows = false;       ///< linear: Operator::narrows
+  bool recomputed = false;    ///< attention: it keeps no more than its inputs until backward
 };
 
 }  // namespace rehearse

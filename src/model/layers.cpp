@@ -1,5 +1,6 @@
 #include "model/layers.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace rehearse {
@@ -63,6 +64,24 @@ void Layers::product(std::int64_t in, std::int64_t out, bool bias) {
   if (bias) add_bias(out);
 }
 
+void Layers::narrow_last_product(bool quantizes_input) {
+  std::vector<Operator>& all = last().operators;
+  const auto found = std::find_if(all.rbegin(), all.rend(), [](const Operator& op) {
+    return op.kind == OperatorKind::matmul;
+  });
+  found->narrows = true;
+  if (quantizes_input) found->quantized_input = found->product.rows * found->product.inner;
+}
+
+void Layers::keep_unit_wide() {
+  for (Layer& layer : last().layers) layer.narrows = false;
+  for (Operator& op : last().operators) {
+    op.narrows = false;
+    op.quantized_input = 0;
+  }
+  for (Exchange& one : last().exchanges) one.narrow = false;
+}
+
 // cuBLAS adds the bias in its epilogue; its gradient is a sum over dy, a kernel of its own.
 void Layers::add_bias(std::int64_t out) {
   append({.kind = OperatorKind::elementwise,
@@ -79,12 +98,14 @@ void Layers::linear(const std::vector<std::int64_t>& channels, bool bias, Split 
   const std::size_t begin = last().operators.size();
   // Autocast caches its copies of weights but not of activations: each layer side by side casts
   // its own.
-  for (const std::int64_t out : channels) {
+  for (std::size_t side = 0; side < channels.size(); ++side) {
+    const std::int64_t out = channels[side];
     current_ = entered;
     cast(false);
     parameter(input.channels * out, weights);
     if (bias) parameter(out, biases);
     product(input.channels, out, bias && split != Split::rows);
+    if (split != Split::none) narrow_last_product(side == 0);
   }
   current_.channels = std::accumulate(channels.begin(), channels.end(), std::int64_t{0});
   current_.gradient = true;
@@ -93,8 +114,11 @@ void Layers::linear(const std::vector<std::int64_t>& channels, bool bias, Split 
     leave_rows();
     if (bias) add_bias(current_.channels);
   }
-  record({.kind = LayerKind::linear, .channels = channels, .bias = bias}, input,
-         channels.size() * (bias ? 2 : 1));
+  record({.kind = LayerKind::linear,
+          .channels = channels,
+          .bias = bias,
+          .narrows = split != Split::none},
+         input, channels.size() * (bias ? 2 : 1));
 }
 
 void Layers::tied_linear(std::int64_t channels, std::optional<std::uint32_t> bias) {

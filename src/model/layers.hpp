@@ -63,6 +63,8 @@ class Layers {
               Split split = Split::none);
   /// What adapters call the outputs of the linear layer that was made last.
   void name_outputs(const std::vector<std::string>& names) { last().layers.back().names = names; }
+  /// Products of the last unit stay in 16 bits, whatever the precision: it is no block.
+  void keep_unit_wide();
   /// Of the linear layer that was made last.
   void set_loss_parts(const LossParts& parts) { last().layers.back().loss_parts = parts; }
   /// A product with a weight that the first unit owns, its first tensor; `bias`: the tensor of this
@@ -163,6 +165,8 @@ class Layers {
   void shift();
   void product(std::int64_t in, std::int64_t out, bool bias);
   void add_bias(std::int64_t out);
+  /// `quantizes_input`: it is the first of those on one input.
+  void narrow_last_product(bool quantizes_input);
   void fused_attention(const Attention& options);
   /// Of `tokens` queries: one of `steps` like parts of what they see.
   void flash_attention(const Attention& options, double tokens, std::size_t steps);

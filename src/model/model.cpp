@@ -16,8 +16,9 @@ struct PrecisionTraits {
   double parameter, activation;  ///< bytes of an element
   bool autocast = false, master = false;
   bool named = true;  ///< in scenarios
+  bool fp8 = false;
 };
-constexpr std::array<PrecisionTraits, 10> kPrecisions = {
+constexpr std::array<PrecisionTraits, 12> kPrecisions = {
     {{.name = "fp32", .parameter = 4, .activation = 4},
      {.name = "tf32", .parameter = 4, .activation = 4},
      {.name = "bf16", .parameter = 4, .activation = 2, .autocast = true},
@@ -26,6 +27,8 @@ constexpr std::array<PrecisionTraits, 10> kPrecisions = {
      {.name = "bf16_master", .parameter = 2, .activation = 2, .master = true},
      {.name = "fp16_master", .parameter = 2, .activation = 2, .master = true},
      {.name = "bf16_pure_autocast", .parameter = 2, .activation = 2, .autocast = true},
+     {.name = "fp8", .parameter = 2, .activation = 2, .master = true, .fp8 = true},
+     {.name = "mxfp8", .parameter = 2, .activation = 2, .master = true, .fp8 = true},
      {.name = "fp16_pure", .parameter = 2, .activation = 2, .named = false},
      {.name = "fp16_pure_autocast",
       .parameter = 2,
@@ -60,6 +63,8 @@ Precision parse_precision(const std::string& name) {
 }
 
 bool is_autocast(Precision precision) { return traits(precision).autocast; }
+
+bool is_fp8(Precision precision) { return traits(precision).fp8; }
 
 bool has_master_weights(Precision precision) { return traits(precision).master; }
 
@@ -136,6 +141,13 @@ std::int64_t Model::parameters() const {
 std::int64_t Model::active_parameters() const {
   std::int64_t sum = 0;
   for (const Unit& unit : units) sum += unit.parameters() - unit.idle_parameters;
+  return sum;
+}
+
+double Model::narrow_parameters() const {
+  double sum = 0;
+  for (const Unit& unit : units)
+    for (const Operator& op : unit.operators) sum += op.narrows ? op.parameter_elements : 0;
   return sum;
 }
 

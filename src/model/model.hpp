@@ -18,8 +18,10 @@ namespace rehearse {
 /// and matrix products). `bf16_pure`: parameters, gradients, activations and optimizer states bf16
 /// (model.to(torch.bfloat16)). `bf16_master` and `fp16_master`: the same but for an optimizer that
 /// keeps fp32 master weights and fp32 states (DeepSpeed, Megatron-LM). `bf16_pure_autocast`: bf16
-/// parameters under autocast (Hugging Face's Trainer with bf16 and torch_dtype=bfloat16). The last
-/// two are only computed in, under FSDP's MixedPrecision(param_dtype=torch.float16).
+/// parameters under autocast (Hugging Face's Trainer with bf16 and torch_dtype=bfloat16). `fp8` and
+/// `mxfp8`: as bf16_master, but linear layers of blocks multiply in 8 bits with a scale per tensor
+/// (TransformerEngine's hybrid format, delayed scaling) or per 32 elements (Blackwell). The last two
+/// are only computed in, under FSDP's MixedPrecision(param_dtype=torch.float16).
 enum class Precision {
   fp32,
   tf32,
@@ -29,6 +31,8 @@ enum class Precision {
   bf16_master,
   fp16_master,
   bf16_pure_autocast,
+  fp8,
+  mxfp8,
   fp16_pure,
   fp16_pure_autocast
 };
@@ -45,6 +49,8 @@ Bytes activation_element(Precision precision);
 
 /// True inside torch.autocast: products run in 16 bits, on copies of parameters that have 32.
 bool is_autocast(Precision precision);
+/// True where linear layers of blocks multiply in 8 bits.
+bool is_fp8(Precision precision);
 /// True where the optimizer keeps an fp32 copy of 16-bit parameters.
 bool has_master_weights(Precision precision);
 /// What the units compute in: master weights are the optimizer's affair alone.
@@ -124,7 +130,12 @@ struct Operator {
   Attention heads = {.heads = 0};  ///< of fused attention; no heads: not known
   double tokens = 0;               ///< of fused attention
   bool frozen = false;             ///< its parameters get no gradient
+  bool recomputed = false;         ///< of attention: runs once more in front of its backward
   StoredAs storage = StoredAs::model;  ///< of a product's weight; each use dequantizes it
+  /// A block's linear layer: its product runs in 8 bits where the precision has them (is_fp8).
+  bool narrows = false;
+  /// Elements of its input, per sample, that are made 8 bits first; 0: another product did it.
+  double quantized_input = 0;
 };
 
 /// A group of layers that is timed, sharded and bucketed together.
@@ -209,6 +220,8 @@ struct Model {
   /// not pass.
   std::int64_t active_parameters() const;
   std::int64_t trainable_parameters() const;
+  /// Elements of weights that multiply in 8 bits where the precision has them.
+  double narrow_parameters() const;
   /// True if a unit has an operator of this kind.
   bool has_operator(OperatorKind kind) const;
   /// Forward FLOPs of one sample.

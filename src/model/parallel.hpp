@@ -38,6 +38,9 @@ std::string to_string(ExpertDispatch dispatch);
 struct ModelParallel {
   int tensor = 1;
   bool sequence_parallel = false;  ///< norms, dropouts and sums on 1/tensor of the tokens
+  /// Exchanges of split tokens run beside the products that read or make them, piece by piece
+  /// (TransformerEngine's user buffers).
+  bool tensor_overlap = false;
   int context = 1;
   ContextMethod context_method = ContextMethod::ring;
   int expert = 1;
@@ -54,6 +57,7 @@ struct ModelParallel {
 
   bool is_whole() const { return tensor == 1 && context == 1 && expert == 1 && expert_tensor == 1; }
   bool splits_tokens() const { return sequence_parallel && tensor > 1; }
+  bool overlaps_tensor() const { return tensor_overlap && splits_tokens(); }
 };
 
 /// Rows of the embeddings of all tensor ranks together.

@@ -19,7 +19,8 @@ void Layers::enter_columns() {
   exchange({.kind = ExchangeKind::all_gather,
             .elements = current_.elements(),
             .issued = here(),
-            .awaited = here()});
+            .awaited = here(),
+            .narrow = true});
 }
 
 // LinearWithGradAccumulationAndAsyncCommunication: of split tokens only the rank's own are saved.
@@ -39,12 +40,17 @@ void Layers::leave_columns(const Activation& input, std::size_t begin) {
                     .pass = Direction::backward,
                     .issued = {first_product, true},
                     .awaited = {first_product, false}};
+  if (parallel_.overlaps_tensor())
+    for (Exchange& one : last().exchanges)
+      if (one.narrow && one.pass == Direction::forward && one.issued.before_operator == begin)
+        one.awaited = here();
   if (parallel_.splits_tokens()) {
     exchange({.kind = ExchangeKind::all_gather,
               .elements = elements,
               .pass = Direction::backward,
               .issued = here(),
-              .awaited = {static_cast<std::size_t>(final - all.begin()), true}});
+              .awaited = {static_cast<std::size_t>(final - all.begin()), true},
+              .narrow = true});
     gradient.kind = ExchangeKind::reduce_scatter;
   }
   exchange(gradient);
@@ -55,6 +61,12 @@ void Layers::leave_rows() {
   if (parallel_.splits_tokens()) {
     exchange_here(ExchangeAxis::tensor, ExchangeKind::reduce_scatter, ExchangeKind::all_gather,
                   current_.elements());
+    if (parallel_.overlaps_tensor()) {
+      const std::size_t product = last().operators.size() - 1;
+      std::vector<Exchange>& all = last().exchanges;
+      all[all.size() - 2].issued = {.before_operator = product};
+      all.back().awaited = {.before_operator = product, .between_gradients = true};
+    }
     current_.height /= parallel_.tensor;
     return;
   }

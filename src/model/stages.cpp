@@ -51,6 +51,20 @@ std::vector<std::size_t> countable(const Model& model) {
 
 }  // namespace
 
+std::vector<bool> first_blocks(const Model& model, const std::vector<UnitRange>& parts,
+                               std::int64_t count) {
+  std::vector<bool> chosen(model.units.size(), false);
+  for (const auto& [first, end] : parts) {
+    std::int64_t left = count;
+    for (std::size_t unit = first; unit < end && left > 0; ++unit) {
+      if (!is_block(model, unit)) continue;
+      chosen[unit] = true;
+      --left;
+    }
+  }
+  return chosen;
+}
+
 std::int64_t shared_weight(const Model& model) {
   for (const Unit& unit : model.units)
     for (const Layer& layer : unit.layers)
@@ -125,7 +139,8 @@ std::vector<UnitRange> split_into_stages(const Model& model, std::size_t stages,
   std::size_t counted = 0, first = 0;
   for (std::size_t stage = 0; stage < stages; ++stage) {
     counted += static_cast<std::size_t>(of_stage[stage]);
-    const std::size_t end = stage + 1 == stages ? model.units.size() : parts[counted];
+    const std::size_t behind = counted < parts.size() ? parts[counted] : parts.back() + 1;
+    const std::size_t end = stage + 1 == stages ? model.units.size() : behind;
     if (first == end || (end < cuts.size() && !cuts[end])) {
       why_not = first == end ? "stage " + std::to_string(stage) + " has nothing to compute"
                              : "the model cannot be cut before " + model.units[end].name +

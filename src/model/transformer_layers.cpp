@@ -21,6 +21,7 @@ void Layers::latent_heads(const LatentAttention& latent, std::int64_t heads,
   const std::size_t begin = last().operators.size();
   parameter(latent.key_rank * heads * width, ParameterShare::sharded);
   product(latent.key_rank, heads * width, false);
+  narrow_last_product(true);
   leave_columns(input, begin);
   // Rotation of the queries' and of the shared key's last channels; both sides are put together.
   current_.channels = heads * (2 * (latent.plain_width + latent.rotated_width));
@@ -98,7 +99,9 @@ Operator grouped(const GroupedProduct& sizes) {
           .product = {.rows = sizes.rows,
                       .columns = static_cast<double>(sizes.out),
                       .inner = static_cast<double>(sizes.in),
-                      .weights = static_cast<double>(sizes.experts)}};
+                      .weights = static_cast<double>(sizes.experts)},
+          .narrows = true,
+          .quantized_input = sizes.rows * static_cast<double>(sizes.in)};
 }
 
 }  // namespace

@@ -208,5 +208,36 @@ BOOST_AUTO_TEST_CASE(a_gpu_without_rates_is_our_own_bug) {
                     InternalError);
 }
 
+BOOST_AUTO_TEST_CASE(linear_layers_of_blocks_multiply_in_8_bits) {
+  Gpu gpu = round_gpu();
+  gpu.fp8 = FlopsPerSecond(100e12);
+  Operator op{.kind = OperatorKind::matmul,
+              .forward_flops = 1e9,
+              .backward_flops = 2e9,
+              .product = {.rows = 1000, .columns = 500, .inner = 1000},
+              .narrows = true,
+              .quantized_input = 1e6};
+  const auto cost = [&](Precision precision) {
+    return step_costs(model_of(op), gpu, precision, 8, {}, kEfficiency).units.at(0);
+  };
+  // 16 bits are read and 8 written twice, of the input and of the output's gradient.
+  check_close(cost(Precision::fp8).forward, 8e9 / (0.5 * 100e12) + 8e6 * 4 / 0.8e12);
+  check_close(cost(Precision::fp8).backward, 16e9 / (0.5 * 100e12) + 8 * 5e5 * 4 / 0.8e12);
+  check_close(cost(Precision::mxfp8).forward, cost(Precision::fp8).forward.value());
+  check_close(cost(Precision::bf16_master).forward, 8e9 / (0.5 * 50e12));
+  op.narrows = false;
+  check_close(cost(Precision::fp8).forward, 8e9 / (0.5 * 50e12));
+  BOOST_TEST(peak_for(model_of(op), gpu, Precision::fp8).value() == 50e12);
+  op.narrows = true;
+  BOOST_TEST(peak_for(model_of(op), gpu, Precision::fp8).value() == 100e12);
+}
+
+BOOST_AUTO_TEST_CASE(recomputed_attention_runs_once_more_before_its_backward) {
+  Operator op{.kind = OperatorKind::attention, .forward_flops = 1e9, .backward_flops = 2e9};
+  op.recomputed = true;
+  check_close(cost_of(op, Precision::bf16_pure, 4).forward, 4e9 / (0.25 * 50e12));
+  check_close(cost_of(op, Precision::bf16_pure, 4).backward, 12e9 / (0.25 * 50e12));
+}
+
 }  // namespace
 }  // namespace rehearse

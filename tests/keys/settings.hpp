@@ -19,7 +19,7 @@ inline const char* const kMachine =
     "pcie: 20GBps, pcie_latency: 1us, pcie_peer_to_peer: false, staged_rate: 20GBps, "
     "usd_per_hour: {on_demand: 9, spot: 3}, ";
 inline const char* const kGpu =
-    "gpu: {name: X, fp32: 30TFLOPs, tf32: 60TFLOPs, fp16: 90TFLOPs, bf16: 90TFLOPs, memory: 24GiB, "
+    "gpu: {name: X, fp32: 30TFLOPs, tf32: 60TFLOPs, fp16: 90TFLOPs, bf16: 90TFLOPs, fp8: 90TFLOPs, memory: 24GiB, "
     "memory_bandwidth: 900GBps, source: me, tdp: 300W, sms: 60, profiles: /, kernels: {matrix: 0.7, "
     "matrix_fp32: 0.7, matrix_memory: 0.7, attention: 0.3, memory: 0.8, launch: 3us, source: me}}";
 
@@ -50,6 +50,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"run={jitter: none}"},
       {built_in + "sequence: 128, flash_attention: false, fused_softmax: true, loss: huggingface, "
                   "precision: bf16, costs: analytic, activation_checkpointing: per_unit}"},
+      {built_in + "activation_checkpointing: {layers: 1}}"},
       {built_in + "loss: fused, compile: true, lora: {rank: 8, alpha: 16, targets: [q, v], dtype: bf16, "
                   "dropout: 0, modules_to_save: [embeddings]}, quantization: nf4, precision: "
                   "bf16_pure, fused_qkv: true, parallel: none}"},
@@ -110,6 +111,13 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={ddp: {}, tensor_parallel: 1, sequence_parallel: false, pipeline_parallel: 2, "
        "context_parallel: {degree: 1, method: ring}, expert_parallel: 1, pipeline: {schedule: "
        "zero_bubble, virtual_stages: 1, split: auto}, micro_batches: 4, order: tp-cp-ep-dp-pp}",
+       built_in + "}"},
+      {"strategy={zero: {stage: 1, bucket_cap_mb: 25, overlap_grad_reduce: true, "
+       "overlap_param_gather: true, grad_reduce_in_fp32: true, algorithm: ring}, "
+       "tensor_parallel: 2, sequence_parallel: true, tp_comm_overlap: true}",
+       built_in + "}"},
+      {"strategy={ddp: {overlap_grad_reduce: true, overlap_param_gather: false, "
+       "grad_reduce_in_fp32: true}, tensor_parallel: 1}",
        built_in + "}"},
       {"strategy={ddp: {}, pipeline_parallel: 2, context_parallel: {degree: 1}, pipeline: {split: "
        "[6, 6]}}",

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kept.hpp"
+#include "model/adaptation.hpp"
 #include "model/parallel.hpp"
 #include "model/transformer.hpp"
 
@@ -354,6 +355,70 @@ BOOST_AUTO_TEST_CASE(exchanges_stand_in_the_order_of_their_pass) {
         BOOST_TEST(exchange.awaited.before_operator <= unit.operators.size());
     }
   }
+}
+
+double kept_by_block(const Model& model, Precision precision) {
+  return kept_by(memory_tape(model, {.precision = precision, .batch = 2}), 1);
+}
+
+// Of a block's four products the inputs are saved in one byte more beside what norms, the activation
+// and attention keep themselves.
+BOOST_AUTO_TEST_CASE(products_in_8_bits_save_their_inputs_in_a_byte) {
+  const Model model = transformer_model(llama(), {.sequence = 128});
+  const double tokens = 2 * 128;
+  const double before = kept_by_block(model, Precision::bf16_pure);
+  const double after = kept_by_block(model, Precision::fp8);
+  // What products alone keep of 16 bits: the attention's norm, the block's second, SwiGLU's output;
+  // attention keeps its own output.
+  check_close(after - before, tokens * (512 + 512 + 512 + 1408 - 2 * (512 + 512 + 1408)));
+}
+
+BOOST_AUTO_TEST_CASE(recomputed_attention_keeps_no_scores) {
+  TransformerShape shape = gpt(0);
+  const ModelShape eager{.sequence = 128, .flash_attention = false, .fused_softmax = true};
+  const Model model = transformer_model(shape, eager);
+  const double scores = 2.0 * 16 * 128 * 128;
+  const double before = kept_by_block(model, Precision::bf16_pure);
+  const double after = kept_by_block(recomputing_attention(model), Precision::bf16_pure);
+  const double values = 2 * 128 * 256;  // a copy, head by head
+  check_close(before - after, 2 * (scores + values));
+}
+
+BOOST_AUTO_TEST_CASE(compiled_shares_exchange_around_the_same_products) {
+  const ModelParallel parallel{.tensor = 2, .sequence_parallel = true};
+  const Model share = share_of(llama(), {.sequence = 128}, parallel);
+  const Model fused = compiled(share);
+  const auto multiplies = [](const Unit& unit, const Cut& cut) {
+    return cut.before_operator < unit.operators.size() &&
+           unit.operators[cut.before_operator].kind == OperatorKind::matmul;
+  };
+  int products = 0;
+  for (std::size_t u = 0; u < share.units.size(); ++u) {
+    const Unit &before = share.units[u], &after = fused.units[u];
+    BOOST_TEST(after.operators.size() <= before.operators.size());
+    BOOST_TEST_REQUIRE(after.exchanges.size() == before.exchanges.size());
+    for (std::size_t e = 0; e < before.exchanges.size(); ++e) {
+      const Cut &issued = before.exchanges[e].issued, &now = after.exchanges[e].issued;
+      BOOST_TEST(multiplies(before, issued) == multiplies(after, now));
+      products += multiplies(after, now) ? 1 : 0;
+    }
+  }
+  BOOST_TEST(fused.units[1].operators.size() < share.units[1].operators.size());
+  BOOST_TEST(products > 0);
+}
+
+// TransformerEngine's user buffers: what a product reads and makes travels beside it.
+BOOST_AUTO_TEST_CASE(overlapped_exchanges_run_beside_their_products) {
+  ModelParallel parallel{.tensor = 2, .sequence_parallel = true};
+  const auto waited_for = [&] {
+    int exposed = 0;
+    const Model share = share_of(llama(), {.sequence = 128}, parallel);
+    for (const Exchange& one : share.units[1].exchanges) exposed += one.overlappable() ? 0 : 1;
+    return exposed;
+  };
+  BOOST_TEST(waited_for() == 6);  // two all_gathers, two reduce_scatters, and two backward
+  parallel.tensor_overlap = true;
+  BOOST_TEST(waited_for() == 0);
 }
 
 }  // namespace

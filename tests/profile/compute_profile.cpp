@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_file_is_told_where_it_is_wrong) {
   ends(message_of("rehearse.profile/1", "rehearse.profile/2"),
        "schema: expected one of rehearse.profile/1; got \"rehearse.profile/2\"");
   ends(message_of("kind: compute", "kind: comm"), "kind: expected one of compute; got \"comm\"");
-  ends(message_of("precision: fp32", "precision: fp8"), "got \"fp8\"");
+  ends(message_of("precision: fp32", "precision: fp4"), "got \"fp4\"");
   ends(message_of("batch: 6", "batch: 2"), "points.1: expected a batch above 2, the one before");
   ends(message_of("{name: head, tensors", "{name: stem, tensors"),
        "units.1: a second unit named \"stem\"");

@@ -133,9 +133,10 @@ void append_head(TransformerBuild& b) {
     layers.select(1);
     layers.linear({b.shape.classes}, true);
     layers.cross_entropy();
-    return;
+  } else {
+    append_logits(b);
   }
-  append_logits(b);
+  layers.keep_unit_wide();
 }
 
 }  // namespace rehearse

@@ -87,6 +87,7 @@ Tensor Recorder::parameter(std::uint32_t unit, std::uint32_t index, std::int64_t
 void Recorder::connect(std::vector<Tensor*> outputs, const std::vector<Tensor>& inputs,
                        Backward backward) {
   const auto needs = [](const Tensor& input) { return input.needs_gradient(); };
+  if (!saves_) return;
   if (std::none_of(inputs.begin(), inputs.end(), needs)) return;
   auto node = std::make_shared<Node>();
   node->number = nodes_++;
@@ -134,11 +135,17 @@ class Engine {
   std::uint32_t root() const { return root_; }
 
   void run(const Tensor& loss) {
-    count_dependencies(loss.source.get());
-    Work root{loss.source, Gradients(loss.source->outputs, undefined())};
     const Tensor one = recorder_.take(loss.elements, loss.type);  // the caller's until the end
     root_ = one.storage->tensor();
-    root.gradients[loss.slot] = one;
+    run(loss, one);
+  }
+
+  /// From a gradient that is there; what collecting nodes got.
+  Gradients run(const Tensor& output, const Tensor& gradient, std::size_t collecting = 0) {
+    collected_.assign(collecting, undefined());
+    count_dependencies(output.source.get());
+    Work root{output.source, Gradients(output.source->outputs, undefined())};
+    root.gradients[output.slot] = gradient;
     ready_.push_back(std::move(root));
     while (!ready_.empty()) {
       const auto next = std::max_element(
@@ -148,6 +155,7 @@ class Engine {
       ready_.erase(next);
       evaluate(std::move(work));
     }
+    return std::move(collected_);
   }
 
  private:
@@ -176,6 +184,10 @@ class Engine {
     }
     if (work.node->accumulates) return accumulate_parameter(std::move(work));
     if (work.node->enters) return leave(work.gradients[0]);
+    if (work.node->collects) {
+      collected_[work.node->parameter] = work.gradients[0];
+      return;
+    }
     Gradients results = work.node->backward(work.gradients);
     reduce(results, work.node->inputs);
     work.gradients.clear();
@@ -246,12 +258,43 @@ class Engine {
   std::map<const Node*, int> dependencies_;
   std::map<const Node*, Work> waiting_;
   std::vector<Work> ready_;
+  Gradients collected_;
 };
 
 void Recorder::backward(const Tensor& loss) {
   in_backward_ = true;
   events_ = &tape_.units.back().backward;
   Engine(*this).run(loss);
+}
+
+std::vector<Tensor> Recorder::checkpoint(const std::vector<Tensor>& inputs,
+                                         const Function& function) {
+  saves_ = false;
+  std::vector<Tensor> outputs = function(inputs);
+  saves_ = true;
+  std::vector<Tensor> saved;
+  for (const Tensor& input : inputs) saved.push_back(input.detached());
+  Tensor output = outputs[0].detached();
+  connect(output, inputs, [this, saved, function](const Gradients& gradients) {
+    return run_again(saved, function, gradients[0]);
+  });
+  outputs[0] = output;
+  return outputs;
+}
+
+Gradients Recorder::run_again(const std::vector<Tensor>& saved, const Function& function,
+                              const Tensor& gradient) {
+  std::vector<Tensor> inputs = saved;
+  for (std::uint32_t i = 0; i < inputs.size(); ++i) {
+    inputs[i].source = std::make_shared<Node>();
+    inputs[i].source->number = std::numeric_limits<std::uint64_t>::max();
+    inputs[i].source->collects = true;
+    inputs[i].source->parameter = i;
+  }
+  in_backward_ = false;
+  const std::vector<Tensor> outputs = function(inputs);
+  in_backward_ = true;
+  return Engine(*this).run(outputs[0], gradient, inputs.size());
 }
 
 Tensor Recorder::receive(std::int64_t elements, Type type) {

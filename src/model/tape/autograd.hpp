@@ -71,6 +71,7 @@ struct Node {
   bool accumulates = false;
   std::uint32_t unit = 0, parameter = 0;
   bool enters = false;  ///< where those of a chunk's input end
+  bool collects = false;  ///< where those of the `parameter`th input end of what runs again
   /// The unit whose output it made; -1: none.
   int ends_unit = -1;
 };
@@ -113,6 +114,10 @@ class Recorder {
   }
   /// Forward is over: autocast forgets its copies.
   void end_forward();
+  /// What torch.utils.checkpoint runs: forward saves the inputs alone, and backward runs it again
+  /// before its own backward.
+  using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+  std::vector<Tensor> checkpoint(const std::vector<Tensor>& inputs, const Function& function);
   /// Backward from a scalar.
   void backward(const Tensor& loss);
   /// A chunk's input, which another rank has computed; its output, which goes to another; and
@@ -131,6 +136,9 @@ class Recorder {
     std::uint32_t unit, parameter;
     Tensor tensor;
   };
+  Gradients run_again(const std::vector<Tensor>& saved, const Function& function,
+                      const Tensor& gradient);
+
   struct Leaf {
     std::uint32_t unit, parameter;
     std::shared_ptr<Node> node;
@@ -141,7 +149,7 @@ class Recorder {
   MemoryTape tape_;
   std::vector<TapeEvent>* events_ = nullptr;
   std::uint32_t unit_ = 0;
-  bool in_backward_ = false;
+  bool in_backward_ = false, saves_ = true;
   std::uint64_t nodes_ = 0;
   Tensor received_;  ///< until the chunk's backward is over
   std::vector<Copy> copies_;

@@ -78,6 +78,8 @@ struct LinearOptions {
   std::int64_t gathered = 0;
   /// Elements of the output once it is summed over ranks and scattered; 0: it is not.
   std::int64_t scattered = 0;
+  /// The input in 8 bits, of a product in them: what is saved. Nothing: it is of 16 or 32.
+  std::optional<Tensor> narrow = std::nullopt;
 };
 Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& options);
 /// What a collective makes of a tensor, out of place: `elements`, and the other way in backward.

@@ -180,11 +180,14 @@ Player::Value Player::run(const Layer& layer) {
       return {rows(layer)};
     case LayerKind::rotate:
       return layer.attention.shared_table ? rotate_shared(layer) : rotate(layer);
-    case LayerKind::attention:
-      return attention(r, values_.at(layer.input),
-                       {layer.attention,
-                        layer.in.height,
-                        {layer.unit, layer.parameter, layer.attention.trained_bias}});
+    case LayerKind::attention: {
+      const AttentionSize size = {layer.attention,
+                                  layer.in.height,
+                                  {layer.unit, layer.parameter, layer.attention.trained_bias}};
+      const auto attends = [&r, size](const Value& sides) { return attention(r, sides, size); };
+      return layer.recomputed ? r.checkpoint(values_.at(layer.input), attends)
+                              : attends(values_.at(layer.input));
+    }
     case LayerKind::cross_attention: {
       std::vector<Tensor> sides = {input(layer)};
       for (const Tensor& side : values_.at(layer.other)) sides.push_back(side);
@@ -226,6 +229,9 @@ Player::Value Player::linears(const Layer& layer, const Tensor& x, std::int64_t 
   std::uint32_t parameter = layer.parameter;
   const std::int64_t before = recorder_.batch() * layer.in.positions();
   const std::int64_t after = recorder_.batch() * layer.out.positions();
+  std::optional<Tensor> narrow;
+  if (layer.narrows && is_fp8(recorder_.precision()))
+    narrow = recorder_.take(x.elements, Type::byte);
   for (const std::int64_t channels : layer.channels) {
     LinearOptions options{.weight = {layer.tied ? 0 : layer.unit, layer.tied ? 0 : parameter,
                                      layer.in.channels * channels},
@@ -233,7 +239,8 @@ Player::Value Player::linears(const Layer& layer, const Tensor& x, std::int64_t 
                           .matrix = layer.in.positions() == 1 && model_.tokens_per_sample == 0,
                           .function = layer.tied,
                           .gathered = after > before ? after * layer.in.channels : 0,
-                          .scattered = after < before ? after * channels : 0};
+                          .scattered = after < before ? after * channels : 0,
+                          .narrow = narrow};
     if (!layer.tied) ++parameter;
     if (layer.bias) options.bias = Parameter{layer.unit, parameter++, channels};
     const ParameterTrait trait = recorder_.trait(options.weight.unit, options.weight.index);

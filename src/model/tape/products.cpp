@@ -1,4 +1,6 @@
 // Matrix products with a layer's weight, and embeddings.
+#include <algorithm>
+
 #include "model/tape/operators.hpp"
 
 namespace rehearse::tape {
@@ -113,6 +115,35 @@ Tensor quantized_product(Recorder& recorder, const Tensor& x, const LinearOption
   return output;
 }
 
+/// TransformerEngine's Linear in 8 bits: of the input one copy is saved, of the output's gradient two
+/// are made, as rows and as columns.
+Tensor narrow_product(Recorder& recorder, const std::vector<Tensor>& sides,
+                      const LinearOptions& options) {
+  const Tensor& x = sides[0];
+  const bool needed = x.needs_gradient(), trained = sides[1].needs_gradient();
+  const std::int64_t gathered = options.gathered;
+  { const Tensor rows = recorder.workspace(std::max(gathered, x.elements), Type::byte); }
+  Tensor output = recorder.take(options.out, x.type);
+  recorder.connect(
+      output, sides,
+      [&recorder, needed, trained, gathered, kept = trained ? options.narrow->detached() : undefined(),
+       inputs = x.elements, out = options.out, type = x.type, biased = sides.size() > 2,
+       weight = sides[1].elements](const Gradients& gradients) -> Gradients {
+        const Tensor narrowed = recorder.workspace(2 * out, Type::byte);
+        const Tensor whole = trained && gathered > 0 ? recorder.workspace(gathered, Type::byte)
+                                                     : undefined();
+        const Tensor partial =
+            needed && gathered > 0 ? recorder.take(gathered, type) : undefined();
+        Gradients results = {needed ? recorder.take(inputs, type) : undefined(),
+                             trained ? recorder.take(weight, type) : undefined()};
+        if (!biased) return results;
+        results.push_back(gradients[0]);
+        results[2].broadcast = true;
+        return results;
+      });
+  return output;
+}
+
 }  // namespace
 
 // Python's nn.Linear, and on CPUs the C++ API's, as the calibrator's networks: where that has more
@@ -131,12 +162,15 @@ Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& opti
   const Tensor weight = module ? lower(recorder, parameter(recorder, options.weight))
                                : product_parameter(recorder, options.weight);
   const Tensor x = lower(recorder, input);
-  if (options.gathered > 0) {
+  if (options.gathered > 0 && !options.narrow) {
     if (options.bias) return gathered_product(recorder, {x, weight, bias}, options);
     return gathered_product(recorder, {x, weight}, options);
   }
   Tensor output;
-  if (fused) {
+  if (options.narrow) {
+    output = options.bias ? narrow_product(recorder, {x, weight, bias}, options)
+                          : narrow_product(recorder, {x, weight}, options);
+  } else if (fused) {
     output = matrix_product(recorder, {x, weight, bias}, options.out);
   } else {
     output = viewed_product(recorder, x, weight, options.out);
