@@ -124,7 +124,10 @@ Model read_architecture(const Value& use, Map& map, Scenario& scenario) {
   const auto sequence = read_shape_key(map, "sequence", 10'000'000, culprit);
   shape.image = image.value_or(0);
   shape.sequence = sequence.value_or(0);
-  if (map.has("flash_attention")) shape.flash_attention = map.bool_or("flash_attention", true);
+  if (map.has("flash_attention")) {
+    shape.flash_attention = map.bool_or("flash_attention", true);
+    shape.flash_sinks = shape.flash_attention;  // transformers' own code has none
+  }
   if (const auto fused = map.optional("fused_softmax")) {
     shape.fused_softmax = fused->as_bool();
     if (shape.fused_softmax && shape.flash_attention)

@@ -238,6 +238,7 @@ struct ModelShape {
   std::int64_t sequence = 0;  ///< tokens per sample
   std::int64_t classes = 0;
   bool flash_attention = true;
+  bool flash_sinks = false;  ///< of attention with sinks, too (FlexAttention, FlashAttention-3)
   bool fused_softmax = false;  ///< without flash attention: Attention::fused_softmax
   /// Other than cross_entropy for causal language models alone.
   Loss loss = Loss::cross_entropy;

@@ -275,6 +275,25 @@ BOOST_AUTO_TEST_CASE(tapes_of_shares_give_back_what_they_take) {
   }
 }
 
+// FlexAttention's and FlashAttention-3's sinks: a trained number per head, and no scores kept.
+BOOST_AUTO_TEST_CASE(fused_attention_with_sinks_keeps_no_scores_and_trains_them) {
+  TransformerShape t = llama();
+  t.sinks = true;
+  const auto tape_of = [&](bool fused) {
+    return memory_tape(share_of(t, {.sequence = 256, .flash_sinks = fused}, {}),
+                       {.precision = Precision::bf16_pure});
+  };
+  const auto gradients = [](const MemoryTape& tape) {
+    double sum = 0;
+    for (const TapeTensor& tensor : tape.tensors)
+      if (tensor.role == TensorRole::parameter_gradient) sum += tensor.size.value();
+    return sum;
+  };
+  const MemoryTape fused = tape_of(true), eager = tape_of(false);
+  check_close(gradients(fused), gradients(eager));
+  BOOST_TEST(kept_by(fused, 2) < kept_by(eager, 2) - 2 * 16 * 256 * 256);
+}
+
 std::vector<Exchange> exchanges_of(const Model& model, ExchangeAxis axis, Direction pass) {
   std::vector<Exchange> found;
   for (const Exchange& exchange : model.units[1].exchanges) {

@@ -15,7 +15,7 @@ struct TransformerBuild {
   bool causal = true;       ///< of the stack under construction
 
   bool flash() const {
-    return shape.flash_attention && t.softcap == 0 && !t.sinks && !biased();
+    return shape.flash_attention && t.softcap == 0 && (!t.sinks || shape.flash_sinks) && !biased();
   }
   /// transformers adds biases of distances to scores that it materialises.
   bool biased() const {

@@ -93,7 +93,8 @@ void cpu_flash_backward_workspace(Recorder& recorder, const AttentionSize& size,
   recorder.workspace(tile.queries, Type::float32);
 }
 
-Tensor flash(Recorder& recorder, const std::vector<Tensor>& inputs, const AttentionSize& size) {
+/// Sinks are a further input.
+Tensor flash(Recorder& recorder, std::vector<Tensor> inputs, const AttentionSize& size) {
   const AttentionSides s = sides(recorder, size);
   const Type type = inputs[0].type;
   Tensor output = recorder.take(s.out, type);
@@ -106,11 +107,15 @@ Tensor flash(Recorder& recorder, const std::vector<Tensor>& inputs, const Attent
   }
   std::vector<Tensor> saved = {output, logarithms, state};
   for (const Tensor& input : inputs) saved.push_back(input.detached());
+  const bool sinks = size.bias.elements > 0;
+  if (sinks) inputs.push_back(parameter(recorder, size.bias));
   recorder.connect(output, inputs,
-                   [&recorder, size, s, type, saved](const Gradients&) -> Gradients {
+                   [&recorder, size, s, type, saved, sinks,
+                    wide = inputs.back().type](const Gradients&) -> Gradients {
                      Gradients results;
                      for (const std::int64_t side : {s.query, s.key, s.value})
                        results.push_back(recorder.take(side, type));
+                     if (sinks) results.push_back(recorder.take(size.bias.elements, wide));
                      if (recorder.on_cpu()) {
                        cpu_flash_backward_workspace(recorder, size, type);
                      } else {
