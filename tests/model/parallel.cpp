@@ -291,7 +291,8 @@ BOOST_AUTO_TEST_CASE(fused_attention_with_sinks_keeps_no_scores_and_trains_them)
   };
   const MemoryTape fused = tape_of(true), eager = tape_of(false);
   check_close(gradients(fused), gradients(eager));
-  BOOST_TEST(kept_by(fused, 2) < kept_by(eager, 2) - 2 * 16 * 256 * 256);
+  // But for a number and more of each row of scores.
+  BOOST_TEST(kept_by(fused, 2) < kept_by(eager, 2) - 2 * 16 * 256 * (256 - 4));
 }
 
 std::vector<Exchange> exchanges_of(const Model& model, ExchangeAxis axis, Direction pass) {
