@@ -50,6 +50,12 @@ void check_shape(const Map& map, const Layout& layout, const Scenario& scenario)
       at(map, to_string(axis) + "_parallel")
           .fail(fmt::format("{} is no transformer, whose layers can be shared", scenario.model.name),
                 "pipeline_parallel, or data parallelism alone");
+  // Convolutions leave 16 bits and sums 32: a stage cannot tell what the one before it sends.
+  if (mesh.pipeline > 1 && is_autocast(scenario.precision))
+    at(map, "pipeline_parallel")
+        .fail(fmt::format("under autocast it is not known how wide {}'s activations are between stages",
+                          scenario.model.name),
+              "model.precision fp32 or bf16_master");
 }
 
 int nvlink_domain(const Cluster& cluster) {
