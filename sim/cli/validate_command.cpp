@@ -17,7 +17,7 @@ namespace rehearse {
 namespace {
 
 /// Cases of a set that the overview plays.
-constexpr std::size_t kMostOfASet = 12;
+constexpr std::size_t kMostOfASet = 9;
 
 /// Of all shipped sets at once the best estimates alone, and of a set of thousands a sample.
 bool is_overview(const ValidateCommand& command) { return command.files.empty(); }
