@@ -5,7 +5,7 @@ from common import ERRORS, HERE, SAMPLES
 
 LETTERS = (
     "A ai-dynamo/aiconfigurator, D baidu-research/DeepBench, E eth-easl/sailor, F Dao-AILab/flash-attention, N sitar-lab/NeuSight, "
-    "S MooreThreads/SimuMax, V microsoft/vidur; README.md"
+    "S MooreThreads/SimuMax, V microsoft/vidur, Z Azure/AI-benchmarking-guide; README.md"
 )
 
 def numbers(curve, names, digits=4):

@@ -2,7 +2,7 @@
 import numpy as np
 
 import closed_forms as forms
-from common import FOLDS, columns, device, fold_of, measure, sample, significant, solve, table
+from common import FOLDS, NARROW, columns, device, fold_of, measure, sample, significant, solve, table
 
 
 LOW = [0.5, 0.2, 0.3, 0, 0, 1.2, 0]
@@ -106,6 +106,38 @@ def gemm_tensor():
     )
     few("A100-PCIe-80", table("gemm_layouts_bf16.csv", gpu="A100-PCIe-80", layout="TN"), "S")
     return found
+
+def gemm_narrow(found):
+    """Of 8 bits that make 16: launch, share and prologue; the 16 bits' other numbers. Left out one by one."""
+    curves = {}
+    for gpu in NARROW:
+        m, n, k, rate = columns(table("gemm_fp8.csv", gpu=gpu), "m", "n", "k", "tflops")
+        times, free = 2 * m * n * k / (rate * 1e12), [0, 1, 3]
+
+        def errors_of(values, pick=slice(None)):
+            curve = found[gpu][0].copy()
+            curve[free] = values
+            moved = m * k + k * n + 2 * m * n
+            seconds = forms.gemm(
+                curve, device(gpu, "fp8"), m[pick], n[pick], k[pick], moved=moved[pick]
+            )
+            return np.log(seconds / times[pick])
+
+        def fitted(pick):
+            return solve(
+                lambda x: errors_of(x, pick),
+                found[gpu][0][free],
+                np.array(LOW)[free],
+                np.array(HIGH)[free],
+            )
+
+        every = np.arange(len(m))
+        held_out = np.array([errors_of(fitted(every[every != i]), every[i : i + 1])[0] for i in every])
+        measure(gpu, "gemm fp8", "shape", held_out, "Z")
+        curves[gpu] = found[gpu][0].copy()
+        curves[gpu][free] = fitted(every)
+        curves[gpu] = significant(curves[gpu])
+    return curves
 
 def unseen_gpus(found):
     """Leave one GPU out: the nearest relative's numbers on its datasheet."""

@@ -54,7 +54,7 @@ struct KernelCurves {
   /// libraries.
   double sustained = 1;
   std::string sustained_source;
-  /// By format: "tensor" (16 bits), "tf32", "fp32".
+  /// By format: "tensor" (16 bits), "fp8", "tf32", "fp32".
   std::map<std::string, ProductCurve> products;
   /// Shares beside the forward product's: of the input's gradient and of the weight's.
   double input_gradient = 1, weight_gradient = 1;

@@ -186,7 +186,7 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
   costs.origin = to_string(costs.provenance);
   if (costs.provenance == Provenance::analytic) {
     add_launches(costs, model, efficiency.host_launch.value_or(kHostLaunch));
-    costs.uncertainty = analytic_error(gpu, efficiency);
+    costs.uncertainty = analytic_error(gpu, efficiency, precision);
     costs.outside.push_back(not_measured(model, gpu, precision));
     if (!gpu.kernels || !gpu.kernels->relative.empty()) {
       costs.outside.push_back("compute: shares of peak and bandwidth " + shares_line(gpu));

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "cluster/kernel_curves.hpp"
+
 namespace rehearse {
 namespace {
 
@@ -51,6 +53,13 @@ double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked) {
   if (!gpu.kernels) return std::hypot(kAnalyticError, kUnknownKernelsError);
   if (!gpu.kernels->relative.empty()) return std::hypot(kAnalyticError, kRelativeError);
   return gpu.curves ? kCurvesError : kAnalyticError;
+}
+
+double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked, Precision precision) {
+  const double error = analytic_error(gpu, asked);
+  if (!is_fp8(precision) || is_stated(asked)) return error;
+  const bool measured = gpu.curves && gpu.curves->products.contains("fp8");
+  return measured ? error : std::hypot(error, kRelativeError);
 }
 
 std::string shares_line(const Gpu& gpu) {

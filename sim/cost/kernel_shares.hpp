@@ -18,6 +18,9 @@ ReachedShares reached_shares(const Gpu& gpu, const AnalyticEfficiency& asked);
 
 /// Half-width of the 90 % interval of ln(time) of what is computed with them.
 double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked);
+/// The same of forward and backward: under FP8 wider, by kRelativeError, where no product of 8 bits
+/// was measured on the GPU's chip and the share of 16 bits stands for it.
+double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked, Precision precision);
 
 /// Whose shares they are: "of H100-SXM (...)", "of A40, carried over to A10G (...)".
 std::string shares_line(const Gpu& gpu);

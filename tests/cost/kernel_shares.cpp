@@ -64,5 +64,14 @@ BOOST_AUTO_TEST_CASE(an_a10g_has_eighty_multiprocessors) {
   BOOST_TEST(known_gpu("A10G").fp32.value() == 35e12);
 }
 
+BOOST_AUTO_TEST_CASE(eight_bits_that_nobody_measured_are_less_certain) {
+  const auto error = [](const char* gpu, Precision precision) {
+    return analytic_error(known_gpu(gpu), {}, precision);
+  };
+  BOOST_TEST(error("H100-SXM", Precision::fp8) == kCurvesError);
+  BOOST_TEST(error("B200", Precision::fp8) == std::hypot(kCurvesError, kRelativeError));
+  BOOST_TEST(error("B200", Precision::bf16_master) == kCurvesError);
+}
+
 }  // namespace
 }  // namespace rehearse
