@@ -1,0 +1,88 @@
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+
+#include "model/parallel.hpp"
+#include "model/transformer.hpp"
+
+namespace rehearse {
+
+inline void check_close(double value, double expected) {
+  BOOST_TEST(std::abs(value - expected) <= 1e-9 * std::abs(expected),
+             value << " is not " << expected);
+}
+
+/// GPT as Megatron-LM trains it; 2,048 divides by 128 times any degree up to 16.
+inline TransformerShape gpt(double dropout = 0.1) {
+  TransformerShape t;
+  t.name = "gpt";
+  t.layers = 3;
+  t.hidden = 256;
+  t.heads = t.kv_heads = 16;
+  t.head_width = 16;
+  t.feed_forward = 1024;
+  t.vocabulary = 2048;
+  t.norm = NormKind::layer_norm;
+  t.position = PositionKind::learned;
+  t.position_rows = 512;
+  t.activation = ActivationKind::gelu;
+  t.gated = false;
+  t.fused_qkv = t.qkv_bias = t.output_bias = t.feed_forward_bias = true;
+  t.dropout = dropout;
+  return t;
+}
+
+/// Grouped queries, SwiGLU, no biases.
+inline TransformerShape llama() {
+  TransformerShape t;
+  t.name = "llama";
+  t.layers = 3;
+  t.hidden = 512;
+  t.heads = 16;
+  t.kv_heads = 8;
+  t.head_width = 32;
+  t.feed_forward = 1408;
+  t.vocabulary = 4096;
+  return t;
+}
+
+inline TransformerShape mixture() {
+  TransformerShape t = llama();
+  t.experts = Experts{.count = 8, .active = 2, .width = 256, .shared_width = 128};
+  return t;
+}
+
+inline TransformerShape latent() {
+  TransformerShape t = llama();
+  t.kv_heads = 16;
+  t.latent = LatentAttention{.query_rank = 128, .key_rank = 64, .plain_width = 32,
+                             .rotated_width = 16, .value_width = 32};
+  return t;
+}
+
+inline constexpr ModelShape kTokens{.sequence = 256};
+
+inline Model share(const TransformerShape& t, const ModelParallel& parallel) {
+  return share_of(t, kTokens, parallel);
+}
+
+inline const std::vector<int> kDegrees = {2, 4, 8};
+
+/// All ranks' different parameters, by what the share says of each.
+inline double different_parameters(const Model& model, const ModelParallel& parallel) {
+  double sum = 0;
+  for (const Unit& unit : model.units) {
+    BOOST_TEST_REQUIRE(unit.shares.size() == unit.tensors.size());
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
+      double ranks = 1;
+      if (unit.shares[i] == ParameterShare::sharded) ranks = parallel.tensor;
+      if (unit.shares[i] == ParameterShare::expert)
+        ranks = parallel.expert * parallel.expert_tensor;
+      sum += ranks * static_cast<double>(unit.tensors[i]);
+    }
+  }
+  return sum;
+}
+
+}  // namespace rehearse
