@@ -12,6 +12,7 @@
 #include <thread>
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(child_process_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -136,4 +137,5 @@ BOOST_AUTO_TEST_CASE(no_work_needs_no_child) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -5,6 +5,7 @@
 #include "base/quantity.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(corrected_unit_test)
 namespace {
 
 BOOST_AUTO_TEST_CASE(a_unit_that_others_write_is_told_in_ours) {
@@ -33,4 +34,5 @@ BOOST_AUTO_TEST_CASE(what_is_told_can_be_read) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

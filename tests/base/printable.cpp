@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(printable_test)
 namespace {
 
 BOOST_AUTO_TEST_CASE(what_moves_the_cursor_or_turns_text_around_is_shown_as_an_escape) {
@@ -24,4 +25,5 @@ BOOST_AUTO_TEST_CASE(bytes_that_are_no_text_are_shown) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

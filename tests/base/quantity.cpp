@@ -11,6 +11,7 @@
 #include <vector>
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(quantity_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -190,4 +191,5 @@ BOOST_AUTO_TEST_CASE(quantities_of_different_kinds_divide_into_the_third) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -5,6 +5,7 @@
 #include <set>
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(random_test)
 namespace {
 
 constexpr int kDraws = 100000;
@@ -82,4 +83,5 @@ BOOST_AUTO_TEST_CASE(drawing_more_from_one_stream_does_not_shift_another) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

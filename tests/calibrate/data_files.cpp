@@ -14,10 +14,10 @@
 #include "profile/whole_file.hpp"
 #include "synthetic_digits.hpp"
 
+BOOST_AUTO_TEST_SUITE(data_files_test)
+
 using namespace rehearse;
 namespace fs = std::filesystem;
-
-namespace {
 
 struct Folder {
   fs::path path = fs::temp_directory_path() / ("data_files_" + std::to_string(getpid()));
@@ -48,8 +48,6 @@ void check_refused(Read&& read, const fs::path& file, const std::string& message
   };
   BOOST_CHECK_EXCEPTION(read(), InputError, says);
 }
-
-}  // namespace
 
 // --- MNIST's family
 
@@ -247,3 +245,5 @@ BOOST_AUTO_TEST_CASE(every_order_is_as_likely) {
 BOOST_AUTO_TEST_CASE(a_batch_larger_than_a_shard_is_refused) {
   BOOST_CHECK_THROW(ShardOrder({.samples = 10, .workers = 3, .batch = 4}), InputError);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,7 @@
 #include "training_case.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(ddp_parity_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -118,4 +119,5 @@ BOOST_AUTO_TEST_CASE(every_gradient_is_ready_within_backward_the_last_layers_fir
   BOOST_TEST(ready.back().value() < ready.front().value());
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -18,6 +18,7 @@
 #include "train/fsdp.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(fsdp_faults_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -152,4 +153,5 @@ BOOST_AUTO_TEST_CASE(ranks_of_a_launcher_meet_at_the_port) {
   BOOST_TEST(texts[1] == std::to_string(6.0F));
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -6,12 +6,12 @@
 #include "training_case.hpp"
 
 namespace rehearse {
-
 using Prefetch = FsdpOptions::Prefetch;
 inline std::ostream& operator<<(std::ostream& out, Prefetch prefetch) {
   return out << static_cast<int>(prefetch);
 }
 
+BOOST_AUTO_TEST_SUITE(fsdp_parity_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -105,4 +105,5 @@ BOOST_DATA_TEST_CASE(fsdp_sends_what_it_gathers_and_reduces,
   BOOST_TEST(count(outcome.last, CollectiveKind::reduce_scatter) == units);
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

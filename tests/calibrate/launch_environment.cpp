@@ -6,6 +6,7 @@
 #include "launch/rank_environment.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(launch_environment_test)
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -113,4 +114,5 @@ BOOST_AUTO_TEST_CASE(tasks_per_node_are_counted_out) {
   BOOST_TEST(tasks_on_node("", 0) == 0);
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -13,6 +13,7 @@
 #include "server/peer_error.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(launch_ranks_test)
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -162,4 +163,5 @@ BOOST_AUTO_TEST_CASE(the_meeting_folder_is_removed) {
   BOOST_TEST(!std::filesystem::exists(std::filesystem::path(paths[0]).parent_path()));
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -9,6 +9,7 @@
 #include "models/networks.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(measure_device_test)
 namespace {
 
 double seconds_of(const std::function<void()>& work) {
@@ -103,4 +104,5 @@ BOOST_AUTO_TEST_CASE(reserved_bytes_are_those_of_a_caching_allocator_alone) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

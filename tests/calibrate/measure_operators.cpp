@@ -7,6 +7,7 @@
 #include "models/attention.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(measure_operators_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -128,4 +129,5 @@ BOOST_AUTO_TEST_CASE(nothing_is_counted_after_the_counter) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -13,6 +13,7 @@
 #include "models/networks.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(measure_steps_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -242,4 +243,5 @@ BOOST_AUTO_TEST_CASE(a_stopped_calibration_keeps_its_points_and_goes_on_from_the
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -12,6 +12,7 @@
 #include "models/networks.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(measure_units_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -133,4 +134,5 @@ BOOST_AUTO_TEST_CASE(points_of_other_units_are_not_added_to) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

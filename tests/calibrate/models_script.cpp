@@ -11,6 +11,7 @@
 #include "models/script_model.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(models_script_test)
 namespace {
 
 namespace jit = torch::jit;
@@ -207,4 +208,5 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_trained_is_refused) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

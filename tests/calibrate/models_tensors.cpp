@@ -11,6 +11,7 @@
 #include "models/networks.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(models_tensors_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -126,4 +127,5 @@ BOOST_AUTO_TEST_CASE(impossible_shapes_are_refused_as_the_simulator_refuses_them
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -10,6 +10,8 @@
 #include "server/parameter_server.hpp"
 #include "train/ps_worker.hpp"
 
+BOOST_AUTO_TEST_SUITE(ps_parity_test)
+
 using namespace rehearse;
 
 namespace {
@@ -141,3 +143,5 @@ BOOST_AUTO_TEST_CASE(one_after_the_other_instead_of_the_mean_does_not) {
   BOOST_TEST(largest_difference(train_served(2, 1, bounded).front(), train_alone(kSgd.momentum)) >
              1e-6);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 
 #include "train/step_report.hpp"
 
+BOOST_AUTO_TEST_SUITE(ps_step_report_test)
+
 using namespace rehearse;
 
 namespace {
@@ -184,3 +186,5 @@ BOOST_AUTO_TEST_CASE(details_are_medians_of_the_steps_with_the_last_one_s_bucket
   BOOST_TEST(detail.collectives[0].done.value() == 2);
   BOOST_TEST(detail.collectives[1].done.value() == 5);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 
 #include "replay/curve_builder.hpp"
 
+BOOST_AUTO_TEST_SUITE(replay_curve_test)
+
 using namespace rehearse;
 namespace data = boost::unit_test::data;
 
@@ -66,3 +68,5 @@ BOOST_AUTO_TEST_CASE(a_run_that_ends_like_guessing_after_an_epoch_has_diverged) 
   BOOST_TEST(!ends_with(16, 10));
   BOOST_TEST(!ends_with(10, 9));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -18,6 +18,8 @@
 #include "train/ps_worker.hpp"
 #include "train/step_report.hpp"
 
+BOOST_AUTO_TEST_SUITE(replay_real_test)
+
 using namespace rehearse;
 namespace data = boost::unit_test::data;
 
@@ -147,3 +149,5 @@ BOOST_DATA_TEST_CASE(the_replay_of_a_real_run_s_log_is_that_run_bit_by_bit, data
   BOOST_TEST(std::abs(replayed->points.back().staleness->mean - replayed->staleness.mean) < 1e-9);
   BOOST_TEST(*real.curve.points.back().test_loss < *real.curve.points.front().test_loss);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

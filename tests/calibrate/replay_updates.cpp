@@ -18,6 +18,8 @@
 #include "replay/replay.hpp"
 #include "synthetic_digits.hpp"
 
+BOOST_AUTO_TEST_SUITE(replay_updates_test)
+
 using namespace rehearse;
 namespace data = boost::unit_test::data;
 
@@ -327,3 +329,5 @@ BOOST_AUTO_TEST_CASE(networks_that_a_server_does_not_hold_whole_are_refused) {
   options.model = "no_such";
   BOOST_CHECK_THROW(replay(asynchronous(4), large, {.training = options}), InputError);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

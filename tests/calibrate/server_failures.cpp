@@ -15,6 +15,8 @@
 #include "server/connection.hpp"
 #include "tcp_workers.hpp"
 
+BOOST_AUTO_TEST_SUITE(server_failures_test)
+
 using namespace tcp;
 using namespace std::chrono_literals;
 
@@ -216,3 +218,5 @@ BOOST_AUTO_TEST_CASE(an_unknown_host_is_named) {
   });
   BOOST_TEST(contains(text, "error: the host \"no-such-host.invalid\" is not known: "), text);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

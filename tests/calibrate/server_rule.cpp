@@ -7,6 +7,8 @@
 #include "base/error.hpp"
 #include "server/update_rule.hpp"
 
+BOOST_AUTO_TEST_SUITE(server_rule_test)
+
 using namespace rehearse;
 namespace data = boost::unit_test::data;
 
@@ -268,3 +270,5 @@ BOOST_AUTO_TEST_CASE(an_iteration_is_pushed_once_and_on_a_version_that_was) {
   BOOST_CHECK_THROW(push(rule, {0, 0, 0}), MissingError);
   BOOST_CHECK_THROW(push(rule, {0, 1, 9}), MissingError);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

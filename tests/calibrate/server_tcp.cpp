@@ -10,6 +10,8 @@
 
 #include "tcp_workers.hpp"
 
+BOOST_AUTO_TEST_SUITE(server_tcp_test)
+
 using namespace tcp;
 namespace data = boost::unit_test::data;
 using namespace std::chrono_literals;
@@ -136,3 +138,5 @@ BOOST_AUTO_TEST_CASE(a_stranger_that_talks_nonsense_disturbs_nobody) {
   BOOST_TEST(train_all({server.endpoint}, 1, 3, {1, 2}, towards).size() == 1u);
   BOOST_TEST(server.result.get().log.size() == 3u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

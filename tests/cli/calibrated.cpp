@@ -12,6 +12,7 @@
 #include "schedule/jitter.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(calibrated_test)
 namespace {
 
 const std::filesystem::path kScenario = data_folder() / "tests/data/calibrated/scenario.yaml";
@@ -194,4 +195,5 @@ BOOST_AUTO_TEST_CASE(on_one_gpu_compute_alone_is_in_doubt_both_ways_alike) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

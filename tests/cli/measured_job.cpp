@@ -7,6 +7,7 @@
 #include "predict/headline_run.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(measured_job_test)
 namespace {
 
 Scenario question(const std::string& measured, int nodes, const std::string& more = "") {
@@ -59,4 +60,5 @@ BOOST_AUTO_TEST_CASE(recomputation_counts_once) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

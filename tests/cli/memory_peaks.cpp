@@ -11,6 +11,7 @@
 namespace data = boost::unit_test::data;
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(memory_peaks_test)
 namespace {
 
 std::string text_of(const std::optional<OutOfMemory>& out_of_memory) {
@@ -57,4 +58,5 @@ BOOST_DATA_TEST_CASE(leaving_out_what_holds_a_peak_changes_none,
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

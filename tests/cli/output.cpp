@@ -14,6 +14,7 @@
 #include "config/files_read.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(output_test)
 namespace {
 
 std::ptrdiff_t files_in(const Scratch& folder) {
@@ -102,4 +103,5 @@ BOOST_AUTO_TEST_CASE(a_child_that_is_killed_is_an_internal_error) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

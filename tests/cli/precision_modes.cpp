@@ -14,6 +14,7 @@
 namespace data = boost::unit_test::data;
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(precision_modes_test)
 namespace {
 
 constexpr double kRounding = 1e-5;  // flat parameters are padded to the shards
@@ -166,4 +167,5 @@ BOOST_AUTO_TEST_CASE(what_is_16_bit_stands_in_the_report) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(progress_bar_test)
 namespace {
 
 BOOST_AUTO_TEST_CASE(a_bar_counts_points_and_estimates_by_simulations) {
@@ -20,4 +21,5 @@ BOOST_AUTO_TEST_CASE(without_a_simulation_there_is_no_estimate) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

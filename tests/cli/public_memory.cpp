@@ -6,6 +6,7 @@
 #include "scenario/scenario.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(public_memory_test)
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0, kGiB = 1024.0 * kMiB;
@@ -76,4 +77,5 @@ BOOST_AUTO_TEST_CASE(shards_of_llama_7b_shrink_as_measured) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -7,6 +7,7 @@
 #include "scenario/scenario.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(read_scenario_test)
 namespace {
 
 const std::string kToy = R"(
@@ -208,4 +209,5 @@ BOOST_AUTO_TEST_CASE(a_measured_whole_step_scales_the_costs_to_it) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

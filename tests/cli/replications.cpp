@@ -9,6 +9,7 @@
 #include "base/random.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(replications_test)
 namespace {
 
 std::uint64_t median_of(const std::vector<double>& times) {
@@ -78,4 +79,5 @@ BOOST_AUTO_TEST_CASE(it_holds_the_median_of_runs_of_two_kinds) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -15,6 +15,7 @@
 #include "report/views.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(servers_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -158,4 +159,5 @@ BOOST_AUTO_TEST_CASE(run_and_explain_agree_on_how_long_a_server_is_waited_for) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -9,6 +9,7 @@
 #include "scenario/scenario.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(speed_spread_test)
 namespace {
 
 std::vector<double> sorted(std::vector<double> values) {
@@ -137,4 +138,5 @@ BOOST_AUTO_TEST_CASE(the_slowest_of_a_server_is_two_percent_behind) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -11,6 +11,7 @@
 namespace sg4 = simgrid::s4u;
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(fabric_against_simgrid_test)
 namespace {
 
 constexpr double kRate = 1e9;
@@ -118,4 +119,5 @@ BOOST_AUTO_TEST_CASE(fabrics_have_the_route_lengths_and_latencies_of_simgrids_zo
   }
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

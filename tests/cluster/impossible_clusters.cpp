@@ -8,6 +8,7 @@
 #include "platform_file.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(impossible_clusters_test)
 namespace {
 
 /// An input, and the place, the message and the remedy that its error must have; no remedy: the
@@ -261,4 +262,5 @@ BOOST_AUTO_TEST_CASE(a_platform_file_that_is_not_there_is_missing) {
   BOOST_CHECK_THROW(error_of("use: nowhere.yaml\n"), MissingError);
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

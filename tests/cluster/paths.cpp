@@ -6,6 +6,7 @@
 #include "cluster/cluster.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(paths_test)
 namespace {
 
 constexpr double kUs = 1e-6;
@@ -185,4 +186,5 @@ BOOST_AUTO_TEST_CASE(a_format_that_the_gpu_lacks_runs_at_the_fp32_rate) {
   BOOST_TEST(peak(Precision::bf16_pure) == 30);
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

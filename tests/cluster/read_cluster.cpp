@@ -11,6 +11,7 @@
 #include "platform_file.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(read_cluster_test)
 namespace {
 
 constexpr double kUs = 1e-6;
@@ -322,4 +323,5 @@ BOOST_AUTO_TEST_CASE(the_descriptions_of_platforms_name_gpus_links_and_network) 
              "4 x 1 A10G, 1 x NIC 313 MB/s; 1 x CPU node, 1 x NIC 313 MB/s; star");
 }
 
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

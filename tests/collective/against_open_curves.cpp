@@ -7,6 +7,7 @@
 #include "collective/open_curves.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(against_open_curves_test)
 namespace {
 
 using Bounds = std::array<double, kBands>;
@@ -100,4 +101,5 @@ BOOST_AUTO_TEST_CASE(a_network_left_out_of_the_fit_is_predicted_to_18_40_22_and_
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -13,6 +13,7 @@
 #include "profile/import.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(collective_cost_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -297,4 +298,5 @@ BOOST_AUTO_TEST_CASE(every_reason_is_named) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -9,6 +9,7 @@
 #include "collective/nccl_model.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(nccl_properties_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -191,4 +192,5 @@ BOOST_AUTO_TEST_CASE(pat_takes_the_logarithm_of_the_nodes) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

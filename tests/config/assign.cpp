@@ -9,6 +9,7 @@
 #include "error_of.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(assign_test)
 namespace {
 
 const std::string kScenario =
@@ -156,4 +157,5 @@ BOOST_AUTO_TEST_CASE(defaults_are_listed_by_the_document_that_was_read) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(files_read_test)
 namespace {
 
 constexpr std::size_t kMost = 1'000'000;
@@ -66,4 +67,5 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_read_says_why) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -6,6 +6,7 @@
 #include "error_of.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(map_test)
 namespace {
 
 std::shared_ptr<const Document> document_of(const std::string& text) {
@@ -147,4 +148,5 @@ BOOST_AUTO_TEST_CASE(a_key_without_a_value_does_not_take_the_default) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

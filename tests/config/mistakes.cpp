@@ -7,6 +7,7 @@
 #include "error_of.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(mistakes_test)
 namespace {
 
 /// A toy: a count, a rate, and a part whose last line rests on all of it.
@@ -85,4 +86,5 @@ BOOST_AUTO_TEST_CASE(a_part_in_doubt_is_read_but_what_ends_it_is_left_out) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -8,6 +8,7 @@
 #include "config/document.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(nearest_test)
 namespace {
 
 struct Guess {
@@ -52,4 +53,5 @@ BOOST_DATA_TEST_CASE(the_nearest_word_is_suggested_only_where_it_is_near,
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

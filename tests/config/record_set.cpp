@@ -12,6 +12,7 @@
 #include "config/files_read.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(record_set_test)
 namespace {
 
 constexpr std::size_t kMost = 1'000'000;
@@ -128,4 +129,5 @@ BOOST_AUTO_TEST_CASE(what_is_no_set_is_refused_with_the_reason) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -13,6 +13,7 @@
 #include "error_of.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(syntax_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -196,4 +197,5 @@ BOOST_AUTO_TEST_CASE(a_device_without_an_end_is_an_input_error) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -12,6 +12,7 @@
 #include "error_of.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(value_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -209,4 +210,5 @@ BOOST_AUTO_TEST_CASE(a_value_outlives_the_handle_of_its_document) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

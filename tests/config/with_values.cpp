@@ -4,6 +4,7 @@
 #include "error_of.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(with_values_test)
 namespace {
 
 const auto kBase = Document::parse("cluster: {nodes: 4}\nmodel:\n", "base.yaml");
@@ -49,4 +50,5 @@ BOOST_AUTO_TEST_CASE(an_unknown_key_is_shown_in_the_path_that_names_it) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -11,6 +11,7 @@
 
 using namespace rehearse;
 
+BOOST_AUTO_TEST_SUITE(curve_test)
 namespace {
 
 const std::filesystem::path kFile =
@@ -107,3 +108,5 @@ BOOST_AUTO_TEST_CASE(other_files_are_refused_with_their_place) {
   BOOST_CHECK_THROW(read_curve("no_such_folder/curve.json"), MissingError);
   std::filesystem::remove(kFile);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

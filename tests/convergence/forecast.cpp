@@ -84,6 +84,7 @@ BOOST_AUTO_TEST_CASE(a_rate_over_the_staleness_weighs_stale_gradients_less) {
 
 // --- delay compensation
 
+BOOST_AUTO_TEST_SUITE(forecast_test)
 namespace {
 
 TrainingSetting compensated(TrainingSetting setting, double lambda) {
@@ -150,3 +151,5 @@ BOOST_AUTO_TEST_CASE(delay_compensation_does_nothing_with_lambda_0_or_to_fresh_g
     BOOST_TEST(Forecast(model, compensated(setting, lambda)).outside_calibration(1000).empty());
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 
 #include "convergence/world.hpp"
 
+BOOST_AUTO_TEST_SUITE(intervals_test)
+
 using namespace rehearse;
 
 namespace {
@@ -181,3 +183,5 @@ BOOST_AUTO_TEST_CASE(what_is_not_known_grows_with_the_distance_from_the_stalenes
     before = variance;
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,8 @@
 
 #include "convergence/forecast.hpp"
 
+BOOST_AUTO_TEST_SUITE(learning_curve_test)
+
 using namespace rehearse;
 
 namespace {
@@ -383,3 +385,5 @@ BOOST_AUTO_TEST_CASE(a_forecast_follows_the_staleness_along_the_run) {
   }
   check_near(error(fresh(whole), 120), error(always(0), 120));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

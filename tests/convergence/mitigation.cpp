@@ -4,6 +4,8 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
+BOOST_AUTO_TEST_SUITE(mitigation_test)
+
 using namespace rehearse;
 
 BOOST_AUTO_TEST_CASE(one_worker_keeps_its_momentum) {
@@ -25,3 +27,5 @@ BOOST_AUTO_TEST_CASE(momentum_is_never_negative) {
   BOOST_TEST(corrected.momentum == 0);
   BOOST_TEST(std::abs(corrected.learning_rate - 0.2) < 1e-9);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

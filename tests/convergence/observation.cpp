@@ -9,6 +9,7 @@
 
 using namespace rehearse;
 
+BOOST_AUTO_TEST_SUITE(observation_test)
 namespace {
 
 /// With points after these updates, whose errors are 1 / (2 + update).
@@ -134,3 +135,5 @@ BOOST_AUTO_TEST_CASE(a_course_is_weighed_by_the_staleness_as_all_updates_are) {
   BOOST_TEST(std::abs(past.mean - 1.5) < 1e-12);
   BOOST_TEST(std::abs(past.recent - 3) < 1e-12);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,7 @@
 using namespace rehearse;
 namespace data = boost::unit_test::data;
 
+BOOST_AUTO_TEST_SUITE(pace_test)
 namespace {
 
 const auto kExact = boost::test_tools::tolerance(1e-12);
@@ -56,3 +57,5 @@ BOOST_AUTO_TEST_CASE(updates_of_one_moment_all_count_by_then) {
   BOOST_TEST(pace.samples_by(Seconds(1)) == 4, kExact);
   BOOST_TEST(pace.time_to(4).value() == 1, kExact);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,7 @@
 
 using namespace rehearse;
 
+BOOST_AUTO_TEST_SUITE(run_ends_test)
 namespace {
 
 const auto kTolerance = boost::test_tools::tolerance(1e-9);
@@ -84,3 +85,4 @@ BOOST_AUTO_TEST_CASE(a_verdict_says_how_many_fail) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()

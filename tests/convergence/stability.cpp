@@ -15,6 +15,7 @@
 using namespace rehearse;
 namespace data = boost::unit_test::data;
 
+BOOST_AUTO_TEST_SUITE(stability_test)
 namespace {
 
 double closed_form(std::size_t delay) {
@@ -228,3 +229,5 @@ BOOST_AUTO_TEST_CASE(the_gain_of_a_spread_is_the_edge_of_the_distribution_over_t
     BOOST_TEST(std::abs(constant.index - 0.05 / closed_form(3) / order_factor) < 1e-9);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,7 @@
 
 using namespace rehearse;
 
+BOOST_AUTO_TEST_SUITE(staleness_test)
 namespace {
 
 /// An asynchronous parameter server without any cost but the workers' own time: a worker reads,
@@ -77,3 +78,5 @@ BOOST_AUTO_TEST_CASE(memoryless_workers_are_geometrically_stale) {
   for (std::size_t k = 0; k < 20; ++k)
     BOOST_TEST(std::abs(seen.share[k] - expected.share[k]) < 0.003);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -14,6 +14,7 @@
 using namespace rehearse;
 namespace data = boost::unit_test::data;
 
+BOOST_AUTO_TEST_SUITE(update_file_test)
 namespace {
 
 const std::filesystem::path kFile =
@@ -126,3 +127,5 @@ BOOST_AUTO_TEST_CASE(percentiles_of_staleness_are_nearest_ranks) {
   BOOST_TEST(summary.max == 9u);
   BOOST_TEST(std::abs(summary.mean - 0.12) < 1e-9);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 #include "base/random.hpp"
 #include "convergence/stability.hpp"
 
+BOOST_AUTO_TEST_SUITE(update_order_test)
+
 using namespace rehearse;
 namespace data = boost::unit_test::data;
 
@@ -48,3 +50,5 @@ BOOST_DATA_TEST_CASE(a_compensated_burst_of_two_has_its_closed_form,
   const Descent descent{.momentum = 0, .curvature_noise = 0, .compensation = part};
   BOOST_TEST(std::abs(ordered_stability_edge({0, 1}, descent) / edge - 1) < 0.01);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -12,6 +12,7 @@
 #include "profile/whole_file.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(cost_source_test)
 namespace {
 
 namespace fs = std::filesystem;
@@ -229,4 +230,5 @@ BOOST_AUTO_TEST_CASE(a_profile_is_a_model) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

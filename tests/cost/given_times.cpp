@@ -7,6 +7,7 @@
 #include "profile/compute_error.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(given_times_test)
 namespace {
 
 Gpu gpu_of(const std::string& name, double tflops, double terabytes) {
@@ -93,4 +94,5 @@ BOOST_AUTO_TEST_CASE(activations_grow_with_the_batch_and_shrink_with_the_format)
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

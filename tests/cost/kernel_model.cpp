@@ -9,6 +9,7 @@
 #include <sstream>
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(kernel_model_test)
 namespace {
 
 using Row = std::vector<std::string>;
@@ -188,4 +189,5 @@ BOOST_AUTO_TEST_CASE(products_in_8_bits_are_as_fast_as_azure_measured) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -7,6 +7,7 @@
 #include "cost/peak.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(kernel_shares_test)
 namespace {
 
 BOOST_AUTO_TEST_CASE(a_gpu_has_shares_of_its_own) {
@@ -74,4 +75,5 @@ BOOST_AUTO_TEST_CASE(eight_bits_that_nobody_measured_are_less_certain) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

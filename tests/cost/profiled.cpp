@@ -10,6 +10,7 @@
 #include "profile/compute_error.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(profiled_test)
 namespace {
 
 /// A device of 10 TFLOP/s and 1 TB/s, and one of twice the arithmetic and 1.6 times the memory
@@ -250,4 +251,5 @@ BOOST_AUTO_TEST_CASE(units_must_be_the_models) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -7,6 +7,7 @@
 #include "cost/peak.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(roofline_test)
 namespace {
 
 /// fp32 10, tf32 20, fp16 40, bf16 50 TFLOP/s; 1 TB/s.
@@ -240,4 +241,5 @@ BOOST_AUTO_TEST_CASE(recomputed_attention_runs_once_more_before_its_backward) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -8,6 +8,7 @@
 #include "model/transformer.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(segments_test)
 namespace {
 
 Gpu plain_gpu() {
@@ -81,4 +82,5 @@ BOOST_AUTO_TEST_CASE(units_that_exchange_nothing_have_no_segments) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -11,6 +11,7 @@
 #include "cost/peak.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(step_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -305,4 +306,5 @@ BOOST_DATA_TEST_CASE(no_step_beats_the_peak, kNetworks, name) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -5,6 +5,7 @@
 #include <cmath>
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(whole_step_test)
 namespace {
 
 /// Two units of 3 and 6 ms, and an optimizer of 2 ms.
@@ -91,4 +92,5 @@ BOOST_AUTO_TEST_CASE(another_batch_takes_the_factor_of_the_measured_one) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -4,6 +4,7 @@
 
 using namespace rehearse;
 
+BOOST_AUTO_TEST_SUITE(energy_test)
 namespace {
 
 const auto kExact = boost::test_tools::tolerance(1e-12);
@@ -33,3 +34,5 @@ BOOST_AUTO_TEST_CASE(llama_65b_took_449_mwh_and_173_t_of_co2) {
   BOOST_TEST(kwh == 449e3, boost::test_tools::tolerance(0.005));
   BOOST_TEST(kwh * 0.385 == 173e3, boost::test_tools::tolerance(0.005));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

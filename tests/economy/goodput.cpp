@@ -11,6 +11,7 @@
 
 using namespace rehearse;
 
+BOOST_AUTO_TEST_SUITE(goodput_test)
 namespace {
 
 const auto kExact = boost::test_tools::tolerance(1e-9);
@@ -194,3 +195,5 @@ BOOST_AUTO_TEST_CASE(a_hopeless_training_is_stuck_and_not_endless) {
   job.mean_life = Seconds(600);  // the job fails every 6 s
   BOOST_CHECK_THROW(expect_goodput(job, Seconds(kHour), 100, 1), StuckError);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

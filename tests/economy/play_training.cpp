@@ -7,6 +7,7 @@
 
 using namespace rehearse;
 
+BOOST_AUTO_TEST_SUITE(play_training_test)
 namespace {
 
 const auto kExact = boost::test_tools::tolerance(1e-12);
@@ -136,3 +137,5 @@ BOOST_AUTO_TEST_CASE(a_training_that_never_ends_is_stuck) {
                "s, a checkpoint 1.00 s";
       });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

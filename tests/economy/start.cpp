@@ -7,6 +7,7 @@
 
 using namespace rehearse;
 
+BOOST_AUTO_TEST_SUITE(start_test)
 namespace {
 
 const auto kExact = boost::test_tools::tolerance(1e-12);
@@ -72,3 +73,5 @@ BOOST_AUTO_TEST_CASE(uniform_arrivals_leave_equal_gaps) {
   BOOST_TEST(start.delay.value() == 50, kExact);
   BOOST_TEST(start.all_there_low.value() == 100 * std::pow(0.05, 0.25), kExact);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

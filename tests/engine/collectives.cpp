@@ -7,6 +7,7 @@
 #include "engine/play.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(collectives_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -154,4 +155,5 @@ BOOST_AUTO_TEST_CASE(automatic_is_never_slower_than_ring_or_tree) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -12,6 +12,7 @@
 #include "engine/play.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(cores_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -179,4 +180,5 @@ BOOST_DATA_TEST_CASE(cores_do_all_the_work_and_more_are_never_slower, data::xran
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -8,6 +8,7 @@
 #include "engine/play.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(fidelity_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -159,4 +160,5 @@ BOOST_DATA_TEST_CASE(hop_takes_up_to_n_minus_2_chunks_more_than_flow_for_broadca
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -7,6 +7,7 @@
 #include "engine/play.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(folded_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -274,4 +275,5 @@ BOOST_AUTO_TEST_CASE(groups_that_do_not_repeat_from_node_to_node_do_not_fold) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -7,6 +7,7 @@
 #include "engine/sockets.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(late_ranks_test)
 namespace {
 
 /// Ranks that come to their collectives one after the other, on hosts whose work takes no time.
@@ -187,4 +188,5 @@ BOOST_AUTO_TEST_CASE(who_is_through_begins_the_next_one) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

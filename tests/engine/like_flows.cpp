@@ -8,6 +8,7 @@
 #include "engine/play.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(like_flows_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -176,4 +177,5 @@ BOOST_AUTO_TEST_CASE(most_random_traffic_has_flows_that_are_alike) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -8,6 +8,7 @@
 #include "engine/engine.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(open_ended_test)
 namespace {
 
 /// Each of `slowdowns` computes 10 ms at a time, for itself.
@@ -88,4 +89,5 @@ BOOST_AUTO_TEST_CASE(an_open_ended_run_that_cannot_go_on_is_stuck) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

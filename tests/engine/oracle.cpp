@@ -9,6 +9,7 @@
 #include "engine/random_schedules.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(oracle_test)
 namespace {
 
 constexpr std::uint64_t kSchedules = 400;
@@ -97,4 +98,5 @@ BOOST_AUTO_TEST_CASE(
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -12,6 +12,7 @@
 #include "engine/random_schedules.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(other_jobs_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -149,4 +150,5 @@ BOOST_AUTO_TEST_CASE(a_part_of_a_cluster_keeps_the_order_and_the_kinds_of_its_no
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

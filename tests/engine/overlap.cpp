@@ -8,6 +8,7 @@
 #include "engine/play.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(overlap_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -106,4 +107,5 @@ BOOST_AUTO_TEST_CASE(each_iteration_starts_with_nothing_to_catch_up) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

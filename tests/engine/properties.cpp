@@ -10,6 +10,7 @@
 #include "schedule/jitter.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(properties_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -204,4 +205,5 @@ BOOST_DATA_TEST_CASE(the_same_schedule_twice_gives_the_same_bytes, kFidelities, 
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -8,6 +8,7 @@
 #include "engine/play.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(sharing_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -267,4 +268,5 @@ BOOST_AUTO_TEST_CASE(a_ring_of_cables_slows_an_all_to_all) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -6,6 +6,7 @@
 #include "engine/play.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(stuck_test)
 namespace {
 
 const std::string kHead =
@@ -102,4 +103,5 @@ BOOST_AUTO_TEST_CASE(the_same_schedule_finishes_when_the_event_comes) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -9,6 +9,7 @@
 #include "engine/play.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(token_buckets_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -224,4 +225,5 @@ BOOST_AUTO_TEST_CASE(all_bytes_count_as_traffic_those_that_burst_too) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -9,6 +9,7 @@
 #include "profile/transport_fit.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(transport_test)
 namespace {
 
 double all_reduce(const Cluster& cluster, const Transport& transport, double size,
@@ -220,4 +221,5 @@ BOOST_AUTO_TEST_CASE(one_that_comes_later_shares_a_push_at_once_and_a_pull_after
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

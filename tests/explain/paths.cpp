@@ -14,6 +14,7 @@
 #include "schedule/jitter.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(paths_test)
 namespace {
 
 double last_end(const Timetable& times) {
@@ -205,4 +206,5 @@ BOOST_AUTO_TEST_CASE(pieces_of_a_path_add_up_to_it) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

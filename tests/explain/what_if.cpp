@@ -15,6 +15,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(what_if_test)
 namespace {
 
 constexpr std::uint32_t kSteps = 6;
@@ -293,4 +294,5 @@ BOOST_AUTO_TEST_CASE(splits_and_paths_of_every_strategy_add_up) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

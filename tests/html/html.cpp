@@ -12,6 +12,7 @@ using rehearse::title_of;
 using rehearse::to_html;
 using Json = nlohmann::ordered_json;
 
+BOOST_AUTO_TEST_SUITE(html_test)
 namespace {
 
 const char* const kHostile =
@@ -99,3 +100,5 @@ BOOST_AUTO_TEST_CASE(without_scripts_a_point_has_its_row) {
   BOOST_TEST(count(table, "<tr>") == 2);
   BOOST_TEST(table.find("1 of 1 points") != std::string::npos);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

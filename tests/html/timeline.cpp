@@ -8,6 +8,7 @@
 using namespace toy;
 using Json = nlohmann::ordered_json;
 
+BOOST_AUTO_TEST_SUITE(timeline_test)
 namespace {
 
 struct Toy {
@@ -117,3 +118,5 @@ BOOST_AUTO_TEST_CASE(memory_is_what_its_kinds_hold_from_each_moment_on) {
   BOOST_TEST(kind_at(0, MemoryKind::parameters) == 1000);
   BOOST_TEST(kind_at(0, MemoryKind::activations) == 300);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -18,6 +18,7 @@
 
 using namespace rehearse;
 
+BOOST_AUTO_TEST_SUITE(keys_test)
 namespace {
 
 namespace fs = std::filesystem;
@@ -235,5 +236,7 @@ BOOST_AUTO_TEST_CASE(a_prefix_chooses_keys) {
              "DistributedDataParallel\n    Gradients in one bucket, at the least.\n");
   BOOST_TEST(keys_text("no_such").empty());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

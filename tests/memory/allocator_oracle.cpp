@@ -10,6 +10,7 @@
 #include "memory/reference_allocator.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(allocator_oracle_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -188,4 +189,5 @@ BOOST_AUTO_TEST_CASE(the_cases_run_out_of_memory_and_give_back) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

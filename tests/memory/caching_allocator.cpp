@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(caching_allocator_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -244,4 +245,5 @@ BOOST_AUTO_TEST_CASE(giving_back_twice_is_our_bug) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -5,6 +5,7 @@
 
 using namespace rehearse;
 
+BOOST_AUTO_TEST_SUITE(peaks_test)
 namespace {
 
 using Action = TensorEvent::Action;
@@ -195,3 +196,5 @@ BOOST_AUTO_TEST_CASE(the_stated_constants_are_500_mebibytes_and_10_for_each_conn
   BOOST_TEST(communicator_buffers(true).value() == 480 * kMiB);
   BOOST_TEST(communicator_buffers(false).value() == 120 * kMiB);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

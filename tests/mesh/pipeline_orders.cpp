@@ -13,6 +13,7 @@
 #include "mesh/pipeline_order.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(pipeline_orders_test)
 namespace {
 
 using S = PipelineSchedule;
@@ -189,4 +190,5 @@ BOOST_AUTO_TEST_CASE(schedules_say_what_they_need) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -4,6 +4,7 @@
 #include "mesh/mesh.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(mesh_test)
 namespace {
 
 using Groups = std::vector<std::vector<std::size_t>>;
@@ -72,4 +73,5 @@ BOOST_AUTO_TEST_CASE(an_order_names_each_axis_once) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

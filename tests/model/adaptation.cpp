@@ -13,6 +13,7 @@
 #include "model/hugging_face.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(adaptation_test)
 namespace {
 
 constexpr std::int64_t kBatch = 2, kTokens = 32;
@@ -147,4 +148,5 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_adapted_is_refused) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

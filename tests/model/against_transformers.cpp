@@ -11,6 +11,7 @@
 #include "model/hugging_face.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(against_transformers_test)
 namespace {
 
 constexpr std::int64_t kBatch = 2, kTokens = 32;
@@ -78,4 +79,5 @@ BOOST_AUTO_TEST_CASE(predicted_tokens_keep_a_block_and_logits_more) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

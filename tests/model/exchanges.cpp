@@ -7,6 +7,7 @@
 #include "shares.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(exchanges_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -189,4 +190,5 @@ BOOST_AUTO_TEST_CASE(overlapped_exchanges_run_beside_their_products) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

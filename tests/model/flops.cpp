@@ -7,6 +7,7 @@
 #include "model/model.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(flops_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -123,4 +124,5 @@ BOOST_DATA_TEST_CASE(flash_attention_changes_traffic_and_not_flops, data::make(k
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

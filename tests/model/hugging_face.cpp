@@ -12,6 +12,7 @@
 #include "model/memory_tape.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(hugging_face_test)
 namespace {
 
 const std::filesystem::path& tests_folder() {
@@ -159,4 +160,5 @@ BOOST_AUTO_TEST_CASE(a_missing_or_impossible_field_is_named) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

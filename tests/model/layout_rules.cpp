@@ -5,6 +5,7 @@
 #include "model/transformer.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(layout_rules_test)
 namespace {
 
 const TransformerShape& llama_70b() { return *built_in_shape("llama_70b"); }
@@ -133,4 +134,5 @@ BOOST_AUTO_TEST_CASE(only_stacks_of_blocks_over_tokens_have_shares) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -7,6 +7,7 @@
 #include "kept.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(memory_tape_test)
 namespace {
 
 BOOST_AUTO_TEST_SUITE(memory_tape_test)
@@ -73,4 +74,5 @@ BOOST_DATA_TEST_CASE(a_perceptron_keeps_its_activations_and_the_logarithms,
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

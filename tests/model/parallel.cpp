@@ -8,6 +8,7 @@
 #include "shares.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(parallel_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -186,4 +187,5 @@ BOOST_AUTO_TEST_CASE(recomputed_attention_keeps_no_scores) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -8,6 +8,7 @@
 #include "torchvision_tensors.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(parameters_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -119,4 +120,5 @@ BOOST_AUTO_TEST_CASE(classes_change_only_the_last_layer) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -8,6 +8,7 @@
 #include "model/layers.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(saved_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -244,4 +245,5 @@ BOOST_AUTO_TEST_CASE(fabrics_copy_of_the_logits_is_held_during_backward) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -7,6 +7,7 @@
 #include "model/model.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(shapes_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -149,4 +150,5 @@ BOOST_AUTO_TEST_CASE(only_causal_language_models_shift_their_logits) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

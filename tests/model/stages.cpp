@@ -6,6 +6,7 @@
 #include "model/transformer.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(stages_test)
 namespace {
 
 Model gpt(std::int64_t layers, bool tied = true) {
@@ -92,4 +93,5 @@ BOOST_AUTO_TEST_CASE(the_first_blocks_of_each_part_are_chosen) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -8,6 +8,7 @@
 #include "strategy/strategy.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(read_plan_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -121,4 +122,5 @@ BOOST_DATA_TEST_CASE_F(Fixture, a_wrong_plan_is_shown_where_it_is_wrong, data::m
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

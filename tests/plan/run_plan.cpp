@@ -9,6 +9,7 @@
 #include "study/content_key.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(run_plan_test)
 namespace {
 
 using Json = nlohmann::json;
@@ -229,4 +230,5 @@ BOOST_FIXTURE_TEST_CASE(points_with_one_content_are_one_candidate, Fixture) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

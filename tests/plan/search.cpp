@@ -7,6 +7,7 @@
 #include "fixtures.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(search_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -125,4 +126,5 @@ BOOST_AUTO_TEST_CASE(an_excess_is_a_ratio_either_way) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -5,6 +5,7 @@
 #include <cmath>
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(compute_error_test)
 namespace {
 
 const auto kExact = boost::test_tools::tolerance(1e-9);
@@ -78,4 +79,5 @@ BOOST_AUTO_TEST_CASE(beyond_the_batches_it_grows_with_every_doubling) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -13,6 +13,7 @@
 #include "profile/whole_file.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(compute_profile_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -219,4 +220,5 @@ BOOST_AUTO_TEST_CASE(a_file_is_replaced_as_a_whole) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

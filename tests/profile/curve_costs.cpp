@@ -4,6 +4,8 @@
 #include "fixtures.hpp"
 #include "profile/comm_profile.hpp"
 
+BOOST_AUTO_TEST_SUITE(curve_costs_test)
+
 using namespace rehearse;
 
 // --- a curve at its own ranks
@@ -71,3 +73,5 @@ BOOST_AUTO_TEST_CASE(more_bytes_never_cost_less) {
     last = time;
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

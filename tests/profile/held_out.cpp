@@ -11,6 +11,7 @@
 #include "profile/points_table.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(held_out_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -59,4 +60,5 @@ BOOST_AUTO_TEST_CASE(a_single_regime_would_miss_both_bounds) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

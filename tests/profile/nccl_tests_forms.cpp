@@ -20,6 +20,7 @@
 namespace data = boost::unit_test::data;
 using namespace rehearse;
 
+BOOST_AUTO_TEST_SUITE(nccl_tests_forms_test)
 namespace {
 
 constexpr double kLatency = 30e-6, kRate = 90e9;
@@ -281,3 +282,5 @@ BOOST_AUTO_TEST_CASE(files_of_other_programs_are_known_by_their_content) {
   BOOST_TEST(what("model: {use: resnet50}\ncluster: {use: aws_p4d}\n") == "unknown");
   BOOST_TEST(what("{model: {use: resnet50}}") == "unknown");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

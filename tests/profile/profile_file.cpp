@@ -13,6 +13,8 @@
 #include "profile/import.hpp"
 #include "profile/points_table.hpp"
 
+BOOST_AUTO_TEST_SUITE(profile_file_test)
+
 using namespace rehearse;
 namespace data = boost::unit_test::data;
 
@@ -262,3 +264,5 @@ BOOST_AUTO_TEST_CASE(a_compute_profile_is_no_profile_of_collectives) {
   BOOST_TEST(complaint("schema: rehearse.profile/1\nkind: compute\n") ==
              "p.yaml:2:1: error: kind: expected a profile of collectives, which states no kind");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -17,6 +17,7 @@
 using namespace rehearse;
 namespace data = boost::unit_test::data;
 
+BOOST_AUTO_TEST_SUITE(nccl_tests_test)
 namespace {
 
 const std::filesystem::path kData = data_folder() / "tests/data/nccl-tests";
@@ -272,3 +273,5 @@ BOOST_DATA_TEST_CASE(
   const std::string got = message_of([&] { read_points(path); }, path.parent_path().string());
   BOOST_TEST(got == path.filename().string() + bad.message);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

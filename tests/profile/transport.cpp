@@ -9,6 +9,7 @@
 #include "profile/comm_profile.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(transport_test)
 namespace {
 
 constexpr BytesPerSecond kRate(25e6);
@@ -113,4 +114,5 @@ BOOST_AUTO_TEST_CASE(only_one_rank_on_each_of_several_nodes_travels) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -4,6 +4,8 @@
 #include "report/intervals.hpp"
 #include "toy.hpp"
 
+BOOST_AUTO_TEST_SUITE(breakdown_test)
+
 using namespace toy;
 
 namespace {
@@ -126,3 +128,5 @@ BOOST_AUTO_TEST_CASE(waiting_is_told_with_whom_it_waits_for) {
              "waiting for the slowest rank: 50 % of the step (rank 3 computes 2.00 times as long "
              "as the median)");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,7 @@
 using namespace toy;
 using Json = nlohmann::json;
 
+BOOST_AUTO_TEST_SUITE(chrome_trace_test)
 namespace {
 
 Json events_of(const Schedule& schedule, const Trace& trace, std::uint32_t first,
@@ -183,3 +184,5 @@ BOOST_AUTO_TEST_CASE(names_are_escaped_and_the_same_input_gives_the_same_bytes) 
   BOOST_TEST(named(Json::parse(text)["traceEvents"], "a \"quoted\" \\ name")["ph"] == "X");
   BOOST_TEST(text == to_chrome_trace(schedule, trace, 0, 1));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

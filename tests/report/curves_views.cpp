@@ -7,6 +7,7 @@
 
 using namespace rehearse;
 
+BOOST_AUTO_TEST_SUITE(curves_views_test)
 namespace {
 
 /// From an accuracy of 10 % to this one.
@@ -64,3 +65,5 @@ BOOST_AUTO_TEST_CASE(runs_of_other_training_are_refused) {
   other.curve.mitigation.staleness_aware = true;
   BOOST_TEST(error_of(other).starts_with("c2.json: error: its staleness-aware rate is true"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

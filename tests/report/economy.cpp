@@ -6,6 +6,7 @@
 
 using namespace toy;
 
+BOOST_AUTO_TEST_SUITE(economy_test)
 namespace {
 
 const auto kExact = boost::test_tools::tolerance(1e-9);
@@ -167,3 +168,5 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_holds_parameters_and_state_and_goes_where_the_
   BOOST_TEST(sharded.write.value() == bytes / 2e8, kExact);
   BOOST_TEST(sharded.read.value() == bytes / 2e8, kExact);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -12,6 +12,7 @@
 #include "toy.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(memory_views_test)
 namespace {
 
 using namespace toy;
@@ -117,4 +118,5 @@ BOOST_AUTO_TEST_CASE(reserved_memory_is_a_counter_where_there_is_an_allocator) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

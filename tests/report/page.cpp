@@ -3,6 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(page_test)
+
 using namespace rehearse;
 
 BOOST_AUTO_TEST_CASE(columns_count_characters_and_not_bytes) {
@@ -53,3 +55,5 @@ BOOST_AUTO_TEST_CASE(a_page_without_colour_has_no_escapes) {
   BOOST_TEST(page.text() == "name          a text that is longer than\n              one line\n");
   BOOST_TEST(Page(40, true).ink(Ink::good, "ok") == "\x1b[1;32mok\x1b[0m");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

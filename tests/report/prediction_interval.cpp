@@ -5,6 +5,7 @@
 #include <cmath>
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(prediction_interval_test)
 namespace {
 
 const auto kExact = boost::test_tools::tolerance(1e-12);
@@ -121,4 +122,5 @@ BOOST_AUTO_TEST_CASE(activations_have_an_error_of_their_own) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -3,6 +3,8 @@
 
 #include "toy.hpp"
 
+BOOST_AUTO_TEST_SUITE(staleness_test)
+
 using namespace toy;
 namespace data = boost::unit_test::data;
 
@@ -146,3 +148,5 @@ BOOST_AUTO_TEST_CASE(without_a_server_there_are_no_updates) {
   BOOST_TEST(update_log(ddp_schedule(1), ddp_trace({6})).empty());
   BOOST_TEST(!staleness_of({}, 0).has_value());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,7 @@
 
 using namespace toy;
 
+BOOST_AUTO_TEST_SUITE(steady_state_test)
 namespace {
 
 const auto kExact = boost::test_tools::tolerance(1e-9);
@@ -150,3 +151,5 @@ BOOST_AUTO_TEST_CASE(a_report_of_an_open_ended_run_is_of_its_steady_state) {
              boost::test_tools::tolerance(0.01));
   BOOST_TEST(report.outside_calibration.empty());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 #include "report/measures.hpp"
 #include "toy.hpp"
 
+BOOST_AUTO_TEST_SUITE(summary_test)
+
 using namespace toy;
 namespace data = boost::unit_test::data;
 
@@ -331,3 +333,5 @@ BOOST_AUTO_TEST_CASE(collectives_that_are_alike_are_one_line_with_their_algorith
   BOOST_TEST(rows[1].algorithm == "tree");
   BOOST_TEST(rows[1].protocol == "");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

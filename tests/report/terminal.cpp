@@ -7,6 +7,8 @@
 #include "report/views.hpp"
 #include "whole_report.hpp"
 
+BOOST_AUTO_TEST_SUITE(terminal_test)
+
 using namespace toy;
 namespace data = boost::unit_test::data;
 using Json = nlohmann::ordered_json;
@@ -150,3 +152,5 @@ BOOST_AUTO_TEST_CASE(a_report_without_memory_staleness_and_cost_says_nothing_of_
   const std::string text = to_terminal(report, 80, false);
   for (const char* part : {"memory", "staleness", "GPU hours"}) BOOST_TEST(!has(text, part), part);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,7 @@
 using namespace toy;
 using Json = nlohmann::ordered_json;
 
+BOOST_AUTO_TEST_SUITE(views_test)
 namespace {
 
 std::vector<std::string> keys(const Json& json) {
@@ -198,3 +199,5 @@ BOOST_AUTO_TEST_CASE(csv_rows_of_unlike_reports_share_their_columns) {
   BOOST_TEST(!csv_row({Report{}}, 0).contains("goodput"));
   BOOST_TEST(csv_row({Report{}}, 0).at("cost.usd_low") == "");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,7 @@
 #include "schedule/jitter.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(compute_factor_test)
 namespace {
 
 using Distribution = Jitter::Distribution;
@@ -174,4 +175,5 @@ BOOST_AUTO_TEST_CASE(operations_draw_only_what_was_measured_of_them) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -11,6 +11,7 @@
 #include "schedule/schedule.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(validate_test)
 namespace {
 
 // Two workers on two nodes: compute, then an all_reduce of the world, then a step that signals; the
@@ -240,4 +241,5 @@ BOOST_AUTO_TEST_CASE(ranks_of_unlike_programs_that_meet_in_another_order_wait_fo
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

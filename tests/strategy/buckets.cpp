@@ -6,6 +6,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(buckets_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -107,4 +108,5 @@ BOOST_DATA_TEST_CASE(every_gradient_of_a_real_network_is_in_one_bucket,
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -7,6 +7,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(buffered_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -116,4 +117,5 @@ BOOST_AUTO_TEST_CASE(gradients_of_bf16_add_up_in_fp32) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -6,6 +6,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(combinations_test)
 namespace {
 
 /// Unlike units: one without parameters, one whose parameters do not divide by the ranks.
@@ -89,4 +90,5 @@ BOOST_AUTO_TEST_CASE(a_cluster_without_gpus_is_an_input_error_for_every_strategy
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

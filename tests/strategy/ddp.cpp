@@ -7,6 +7,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(ddp_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -222,4 +223,5 @@ BOOST_AUTO_TEST_CASE(zero_1_updates_its_share_and_gathers_the_rest) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -11,6 +11,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(experts_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -283,4 +284,5 @@ BOOST_AUTO_TEST_CASE(sharded_experts_fold) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -15,6 +15,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(folded_fleet_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -281,4 +282,5 @@ BOOST_AUTO_TEST_CASE(operations_whose_own_spread_was_measured_do_not_fold) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -13,6 +13,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(fsdp_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -306,4 +307,5 @@ BOOST_AUTO_TEST_CASE(the_limit_bounds_the_gathered_units) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

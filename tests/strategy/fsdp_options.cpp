@@ -7,6 +7,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(fsdp_options_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -224,4 +225,5 @@ BOOST_AUTO_TEST_CASE(a_shard_group_that_does_not_divide_the_ranks_is_an_input_er
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

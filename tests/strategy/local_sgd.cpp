@@ -11,6 +11,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(local_sgd_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -265,4 +266,5 @@ BOOST_AUTO_TEST_CASE(a_warm_up_as_long_as_the_run_is_the_synchronous_run) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

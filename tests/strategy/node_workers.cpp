@@ -9,6 +9,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(node_workers_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -157,4 +158,5 @@ BOOST_AUTO_TEST_CASE(a_server_keeps_a_gradient_of_each_node) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

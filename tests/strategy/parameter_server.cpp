@@ -8,6 +8,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(parameter_server_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -223,4 +224,5 @@ BOOST_DATA_TEST_CASE(layer_by_layer_is_never_slower_where_latency_is_nothing,
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

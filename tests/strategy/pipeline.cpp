@@ -15,6 +15,7 @@ inline std::ostream& operator<<(std::ostream& out, PipelineSchedule schedule) {
   return out << pipeline_schedule_names()[static_cast<std::size_t>(schedule)];
 }
 
+BOOST_AUTO_TEST_SUITE(pipeline_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -190,4 +191,5 @@ BOOST_AUTO_TEST_CASE(folded_replicas_stand_for_all) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

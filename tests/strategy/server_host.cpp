@@ -8,6 +8,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(server_host_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -161,4 +162,5 @@ BOOST_DATA_TEST_CASE(a_message_costs_the_cpus_at_both_ends, data::make({1, 3}), 
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

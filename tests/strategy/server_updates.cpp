@@ -10,6 +10,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(server_updates_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -77,4 +78,5 @@ BOOST_AUTO_TEST_CASE(a_bound_is_written_with_it) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

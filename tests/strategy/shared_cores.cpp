@@ -7,6 +7,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(shared_cores_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -76,4 +77,5 @@ BOOST_AUTO_TEST_CASE(servers_apply_at_once_on_as_many_cores_as_there_are) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -14,6 +14,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(staleness_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -230,4 +231,5 @@ BOOST_AUTO_TEST_CASE(a_synchronous_read_follows_every_worker_s_gradient_of_the_i
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -8,6 +8,7 @@
 #include "study/study.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(read_study_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -184,4 +185,5 @@ BOOST_AUTO_TEST_CASE(files_are_noted_while_somebody_listens) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -13,6 +13,7 @@
 #include "study/study_view.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(result_store_test)
 namespace {
 
 const StudyIdentity kIdentity{"p 1", "study", "about it", "base.yaml", {"a", "b"}};
@@ -235,4 +236,5 @@ BOOST_AUTO_TEST_CASE(views_count_and_show_failures_and_what_is_missing) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -4,6 +4,7 @@
 #include "study/slurm.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(slurm_script_test)
 namespace {
 
 BOOST_AUTO_TEST_CASE(an_array_job_gives_each_task_its_shard) {
@@ -47,4 +48,5 @@ BOOST_AUTO_TEST_CASE(an_option_with_a_line_end_is_refused) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -11,6 +11,7 @@
 #include "study/content_key.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(sweep_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -195,4 +196,5 @@ BOOST_FIXTURE_TEST_CASE(an_axis_that_names_no_key_makes_the_whole_study_wrong, F
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -9,6 +9,7 @@
 
 using namespace fixtures;
 
+BOOST_AUTO_TEST_SUITE(accuracy_summary_test)
 namespace {
 
 const auto kTolerance = boost::test_tools::tolerance(1e-9);
@@ -189,3 +190,4 @@ BOOST_AUTO_TEST_CASE(every_form_has_the_points_and_the_verdicts) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()

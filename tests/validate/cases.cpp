@@ -9,6 +9,7 @@
 using namespace fixtures;
 namespace data = boost::unit_test::data;
 
+BOOST_AUTO_TEST_SUITE(cases_test)
 namespace {
 
 const std::string kPublished = "{name: p, scenario: s.yaml, metric: samples_per_s, published: 9}";
@@ -238,3 +239,5 @@ BOOST_AUTO_TEST_CASE(a_number_that_is_not_predicted_may_have_a_reason_of_its_own
           .not_predicted;
   BOOST_TEST(others.cases[0].why == "no length");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -12,6 +12,7 @@
 using namespace fixtures;
 namespace data = boost::unit_test::data;
 
+BOOST_AUTO_TEST_SUITE(compare_test)
 namespace {
 
 /// Cases of the same recorded run, by their names.
@@ -130,3 +131,4 @@ BOOST_AUTO_TEST_CASE(nothing_fails_where_nothing_failed) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,7 @@
 
 using namespace fixtures;
 
+BOOST_AUTO_TEST_SUITE(fits_test)
 namespace {
 
 void add_fit(ComparedFile& file, const std::string& name, bool fits, bool said) {
@@ -37,3 +38,4 @@ BOOST_AUTO_TEST_CASE(a_set_that_says_nothing_of_fits_has_no_line) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()

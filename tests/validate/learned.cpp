@@ -13,6 +13,7 @@
 
 using namespace fixtures;
 
+BOOST_AUTO_TEST_SUITE(learned_test)
 namespace {
 
 const auto kTolerance = boost::test_tools::tolerance(1e-9);
@@ -296,3 +297,4 @@ BOOST_AUTO_TEST_CASE(a_setting_says_its_ends_in_percent) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,7 @@
 
 using namespace fixtures;
 
+BOOST_AUTO_TEST_SUITE(ranking_test)
 namespace {
 
 const auto kTolerance = boost::test_tools::tolerance(1e-12);
@@ -64,3 +65,4 @@ BOOST_AUTO_TEST_CASE(one_alone_and_inputs_have_no_order) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,7 @@
 using namespace fixtures;
 namespace data = boost::unit_test::data;
 
+BOOST_AUTO_TEST_SUITE(recorded_test)
 namespace {
 
 /// Reads the text as a recorded run that a case names.
@@ -150,3 +151,4 @@ BOOST_AUTO_TEST_CASE(a_missing_report_is_missing_and_shown_where_it_is_named) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,7 @@
 
 using namespace fixtures;
 
+BOOST_AUTO_TEST_SUITE(summary_test)
 namespace {
 
 const auto kTolerance = boost::test_tools::tolerance(1e-12);
@@ -98,3 +99,4 @@ BOOST_AUTO_TEST_CASE(bounds_name_what_is_beyond_them) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()

@@ -11,6 +11,7 @@
 using namespace fixtures;
 namespace data = boost::unit_test::data;
 
+BOOST_AUTO_TEST_SUITE(views_test)
 namespace {
 
 ComparedMetric compared(const std::string& metric, double predicted, double measured,
@@ -239,3 +240,4 @@ BOOST_AUTO_TEST_CASE(recorded_runs_say_on_what_and_when) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
