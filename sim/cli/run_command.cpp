@@ -75,8 +75,9 @@ Prediction simulate_with_progress(const Scenario& scenario, const RunCommand& co
   const bool shown = shows_progress(command);
   const Eraser eraser;
   Machine machine = machine_of(scenario);
+  std::optional<MemoryReport> memory = memory_of(scenario, machine);
   std::optional<std::vector<FittingChange>> changes;
-  if (command.advice || !memory_suffices(scenario, machine)) {
+  if (command.advice || (memory && !memory->fits)) {
     changes = fitting_changes(command.scenario, command.overrides,
                               [&](std::size_t done, std::size_t all) {
                                 if (shown)
@@ -84,7 +85,8 @@ Prediction simulate_with_progress(const Scenario& scenario, const RunCommand& co
                               });
   }
   Prediction prediction = predict(scenario, std::move(machine),
-                                  {.progress = shown ? show_progress : nullptr});
+                                  {.progress = shown ? show_progress : nullptr,
+                                   .memory = std::move(memory)});
   if (changes && prediction.report.memory) add_advice(std::move(*changes), prediction.report);
   return prediction;
 }

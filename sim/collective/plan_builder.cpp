@@ -39,7 +39,7 @@ double PlanBuilder::kept_of_node() const {
 }
 
 Seconds PlanBuilder::edge_latency(std::size_t from, std::size_t to) const {
-  const Place &a = places_[from], &b = places_[to];
+  const Place a = places_[from], b = from == to ? neighbour(to) : places_[to];
   const Seconds path = path_latency(cluster_, a, b);
   if (by_hosts_ || a.node == b.node) return path;
   return path + std::max(cluster_.node(a.node).transport.per_message,
@@ -49,6 +49,10 @@ Seconds PlanBuilder::edge_latency(std::size_t from, std::size_t to) const {
 FlowRange PlanBuilder::edge(std::size_t from, std::size_t to, double share,
                             std::span<const FlowRange> after, Seconds latency) {
   const Place &a = places_[from], &b = places_[to];
+  if (from == to) {
+    const Port own = ports_between(cluster_, a, neighbour(from)).source;
+    return add(from, {own, own}, share, after, latency);
+  }
   if (a.node == b.node) return add(from, ports_between(cluster_, a, b), share, after, latency);
   const auto& nics_a = nics_[node_of_[from]];
   const auto& nics_b = nics_[node_of_[to]];
@@ -61,6 +65,12 @@ FlowRange PlanBuilder::edge(std::size_t from, std::size_t to, double share,
     range.end = add(from, ports, share / static_cast<double>(stripes), after, latency).end;
   }
   return range;
+}
+
+/// Another GPU of a member's node.
+Place PlanBuilder::neighbour(std::size_t member) const {
+  const Place& place = places_[member];
+  return {place.node, (place.gpu + 1) % cluster_.node(place.node).gpus};
 }
 
 FlowRange PlanBuilder::unstriped_edge(std::size_t from, std::size_t to, double share,

@@ -41,13 +41,15 @@ class PlanBuilder {
   /// Members by node, in ring order.
   const std::vector<std::vector<std::size_t>>& by_node() const { return by_node_; }
 
-  /// The path's, and between nodes what the NICs' transport takes for each message.
+  /// The path's, and between nodes what the NICs' transport takes for each message. From a member to
+  /// itself: to another GPU of its node, which it stands for.
   Seconds edge_latency(std::size_t from, std::size_t to) const;
   bool leaves_node(std::size_t from, std::size_t to) const {
     return places_[from].node != places_[to].node;
   }
   /// An edge from one member to another, carrying `share` of the size after the flows of `after`
-  /// have arrived.
+  /// have arrived. From a member to itself: it leaves through the member's port as it does to the
+  /// next one, and comes in as it does from the one before.
   FlowRange edge(std::size_t from, std::size_t to, double share,
                  std::span<const FlowRange> after = {}, Seconds latency = {});
   /// The same through the two members' own NICs only.
@@ -72,6 +74,7 @@ class PlanBuilder {
   FlowPlan plan;
 
  private:
+  Place neighbour(std::size_t member) const;
   FlowRange add(std::size_t member, const PortPair& ports, double share,
                 std::span<const FlowRange> after, Seconds latency);
 

@@ -73,6 +73,7 @@ MemberTree member_tree(const PlanBuilder& builder, int tree) {
 }
 
 Seconds tree_latency(const PlanBuilder& builder) {
+  if (builder.members() == 1) return 2 * (builder.ranks() - 1) * builder.edge_latency(0, 0);
   Seconds chain, between;
   const auto& by_node = builder.by_node();
   for (const auto& ranks : by_node) {
@@ -140,6 +141,11 @@ std::size_t most_edges_at_a_node(std::size_t n) {
 
 // Two nodes stand for all: each sends and receives what the busiest node does.
 void add_folded_tree(PlanBuilder& builder) {
+  // One of a chain: an inner rank sends as much to both sides.
+  if (builder.members() == 1) {
+    for (int side = 0; side < (builder.ranks() > 2 ? 2 : 1); ++side) builder.edge(0, 0, 1);
+    return;
+  }
   const auto& by_node = builder.by_node();
   for (const auto& ranks : by_node)
     for (std::size_t i = 1; i < ranks.size(); ++i) {

@@ -166,6 +166,19 @@ PlannedCollective Plans::planned_by_transport(const Collective& collective, Grou
 }
 
 PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
+  const Asked asked{group, collective.kind, collective.algorithm, collective.size.value()};
+  const auto known = known_.find(asked);
+  if (known != known_.end()) {
+    if (known->second.answer) answers_->push_back(*known->second.answer);
+    return known->second.planned;
+  }
+  const std::size_t noted = answers_ ? answers_->size() : 0;
+  Known& anew = known_.emplace(asked, Known{plan_anew(collective, group), {}}).first->second;
+  if (answers_ && answers_->size() > noted) anew.answer = answers_->back();
+  return anew.planned;
+}
+
+PlannedCollective Plans::plan_anew(const Collective& collective, GroupId group) {
   const Group& members = schedule_.groups[group.index()];
   if (machine_.comm && collective.size.value() > 0 &&
       machine_.comm->travels(members.ranks, members.nodes))

@@ -2,6 +2,8 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <tuple>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -44,6 +46,7 @@ class Plans {
   Plans(const Schedule& schedule, const Cluster& cluster, const Cluster& as_built,
         const Machine& machine, std::vector<CollectiveAnswer>* answers = nullptr);
 
+  /// The same collective of the same group is planned once, and noted each time.
   PlannedCollective planned(const Collective& collective, GroupId group);
   /// To be called when all collectives are planned, where their flows have the network for
   /// themselves: merge_like_flows.
@@ -63,6 +66,13 @@ class Plans {
     auto operator<=>(const Key&) const = default;
   };
 
+  /// A collective of a group, and what was noted of it.
+  using Asked = std::tuple<GroupId, CollectiveKind, CollectiveAlgorithm, double>;
+  struct Known {
+    PlannedCollective planned;
+    std::optional<CollectiveAnswer> answer;
+  };
+
   PlayablePlan& plan(const Key& key);
   const PlayablePlan& played_plan(const Key& key);
   void number_ports(PlayablePlan& plan);
@@ -70,6 +80,7 @@ class Plans {
   PlannedCollective planned_by_transport(const Collective& collective, GroupId group);
   CollectiveCost cost_of(const Collective& collective, GroupId group, const FlowPlan& flow);
   CollectiveAlgorithm choose(const Collective& collective, GroupId group);
+  PlannedCollective plan_anew(const Collective& collective, GroupId group);
   void note(const Collective& collective, GroupId group, const FlowPlan& plan,
             const CollectiveCost& cost) const;
 
@@ -79,6 +90,7 @@ class Plans {
   std::vector<CollectiveAnswer>* answers_;
   CollectiveCosts costs_;
   std::map<Key, PlayablePlan> plans_;
+  std::map<Asked, Known> known_;
   std::map<Port, std::uint32_t> numbers_;
   std::vector<Port> ports_;
 };

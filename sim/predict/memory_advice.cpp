@@ -29,10 +29,6 @@ RunFacts bare_facts(const Scenario& scenario, const Schedule& schedule, const Tr
           .outside_calibration = {}};
 }
 
-std::optional<MemoryReport> memory_of(const Scenario& scenario, const Schedule& schedule) {
-  return memory_report(bare_facts(scenario, schedule, Trace{}));
-}
-
 std::optional<std::int64_t> largest_batch_of(const Scenario& scenario, const Schedule& schedule) {
   const Trace none;
   RunFacts facts = bare_facts(scenario, schedule, none);
@@ -79,7 +75,7 @@ class Trial {
   std::string with(const std::vector<std::string>& assignments) const {
     const Scenario scenario = read(assignments);
     const Machine machine = machine_of(scenario);
-    const auto memory = memory_of(scenario, machine.schedule);
+    const auto memory = memory_of(scenario, machine);
     if (!memory || !memory->fits) return "";
     Json figures = figures_of(scenario, machine);
     figures["set"] = set_options(assignments);
@@ -113,9 +109,8 @@ FittingChange from_json(const Json& figures, const SingleChange& change) {
 
 }  // namespace
 
-bool memory_suffices(const Scenario& scenario, const Machine& machine) {
-  const auto memory = memory_of(scenario, machine.schedule);
-  return !memory || memory->fits;
+std::optional<MemoryReport> memory_of(const Scenario& scenario, const Machine& machine) {
+  return memory_report(bare_facts(scenario, machine.schedule, Trace{}));
 }
 
 std::vector<FittingChange> fitting_changes(

@@ -8,8 +8,9 @@
 
 namespace rehearse {
 
-/// Whether the plan's memory suffices; true where nothing is known of it.
-bool memory_suffices(const Scenario& scenario, const Machine& machine);
+/// What the plan needs of its tightest GPU, without the largest batch; nothing where nothing is
+/// known of it.
+std::optional<MemoryReport> memory_of(const Scenario& scenario, const Machine& machine);
 
 /// Simulates each single change of a scenario, with the overrides that it was read with, in a child
 /// process; those that fit, without their prices. To be called before this process simulates.

@@ -9,6 +9,7 @@
 #include "predict/error_sources.hpp"
 #include "predict/fewer_nodes.hpp"
 #include "predict/headline_run.hpp"
+#include "predict/largest_batch.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/replications.hpp"
 #include "engine/engine.hpp"
@@ -219,6 +220,7 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   std::optional<ShiftedRuns> shifted;
   if (options.intervals) shifted.emplace(scenario, result.machine, costs);
   FewerNodes fewer_nodes(scenario);
+  LargestBatch largest(scenario, options);
   std::optional<HeadlineRun> alone;
   if (result.machine.others && !result.machine.others->jobs.empty())
     alone.emplace([&] { return headline_alone(scenario, result.machine); });
@@ -228,7 +230,9 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   const std::size_t own = schedule.groups.size();
   std::erase_if(result.answers, [own](const auto& one) { return one.group.index() >= own; });
   RunFacts facts = gather_facts(scenario, result.machine, costs, result.trace, result.answers);
-  if (!options.find_largest_batch) facts.schedule_at_batch = {};
+  facts.memory = options.memory;
+  if (largest.sought()) facts.memory->largest_batch_per_gpu = largest.found();
+  if (!options.find_largest_batch || largest.sought()) facts.schedule_at_batch = {};
   if (shifted)
     facts.error_sources = result.error_sources = shifted->error_sources(result.trace);
   facts.memory_error = memory_error(costs);

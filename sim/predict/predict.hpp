@@ -40,6 +40,8 @@ struct Options {
   bool intervals = true;
   /// That of memory, which takes no simulation, where there are no others.
   bool memory_interval = false;
+  /// Of the machine (memory_of), where it is known already.
+  std::optional<MemoryReport> memory{};
 };
 
 /// The whole pipeline after reading: solved, machine, run, summarize. Once per process (SimGrid).

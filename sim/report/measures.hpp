@@ -23,5 +23,10 @@ std::vector<MemoryDevice> memory_devices(const Scenario& scenario, const Schedul
 
 /// Of the GPU with the least room left; nothing if the schedule says nothing of memory.
 std::optional<MemoryReport> memory_report(const RunFacts& facts);
+/// MemoryReport::largest_batch_per_gpu of the report of the scenario's own batch; nothing where its
+/// device's memory is not known.
+std::optional<std::int64_t> largest_batch_that_fits(
+    const Scenario& scenario, const std::function<Schedule(std::int64_t batch)>& schedule_at,
+    const MemoryReport& memory);
 
 }  // namespace rehearse

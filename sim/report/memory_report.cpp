@@ -24,6 +24,45 @@ Bytes headroom(const MemoryReport& memory) {
   return memory.fits ? room : std::min(room, Bytes(-1));
 }
 
+/// Slots for groups that a program's collectives use.
+std::set<std::size_t> used_slots(const Program& program) {
+  std::set<std::size_t> slots;
+  for (const Op& op : program.ops)
+    if (const auto* collective = std::get_if<Collective>(&op.work)) slots.insert(collective->group);
+  return slots;
+}
+
+/// NCCL's communicators of several ranks that a rank uses; a pipeline's messages go over one.
+std::size_t communicators_of(const Schedule& schedule, RankId rank,
+                             const std::set<std::size_t>& slots) {
+  std::set<GroupId> used;
+  bool sends = false;
+  for (const std::size_t slot : slots) {
+    const GroupId group = schedule.ranks[rank.index()].groups[slot];
+    if (schedule.groups[group.index()].axis == MeshAxis::pipeline)
+      sends = true;
+    else if (schedule.groups[group.index()].ranks > 1)
+      used.insert(group);
+  }
+  return used.size() + (sends ? 1 : 0);
+}
+
+MemoryDevice device_of_rank(const Scenario& scenario, const Schedule& schedule, RankId rank,
+                            const std::set<std::size_t>& slots) {
+  const Place& place = schedule.ranks[rank.index()].place;
+  MemoryDevice device{.caching = place.gpu >= 0 && device_of(scenario) == TapeDevice::cuda,
+                      .allocator = scenario.allocator};
+  if (place.gpu < 0) return device;
+  const Node& node = scenario.cluster.node(place.node);
+  device.capacity = node.gpu.memory;
+  if (device.caching) {
+    const auto communicators = static_cast<double>(communicators_of(schedule, rank, slots));
+    device.context = scenario.cuda_context.value_or(cuda_context());
+    device.outside = device.context + communicators * communicator_buffers(node.nvlink.has_value());
+  }
+  return device;
+}
+
 /// One kind of rank: programs are shared by like ranks, so that each (program, device) is looked at
 /// once.
 struct Seat {
@@ -34,13 +73,15 @@ struct Seat {
 /// Of the ranks that compute, or of the others (servers).
 std::vector<Seat> seats(const Schedule& schedule, const Scenario& scenario, bool computing) {
   const std::vector<RankId> workers = computing_ranks(schedule);
+  std::vector<std::set<std::size_t>> slots;
+  for (const Program& program : schedule.programs) slots.push_back(used_slots(program));
   std::vector<Seat> seats;
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
     const RankId rank(r);
     const ProgramId program = schedule.ranks[r].program;
     if (std::ranges::binary_search(workers, rank) != computing) continue;
     if (!tracks_memory(schedule.programs[program.index()])) continue;
-    const MemoryDevice device = memory_device(scenario, schedule, rank);
+    const MemoryDevice device = device_of_rank(scenario, schedule, rank, slots[program.index()]);
     const bool known = std::ranges::any_of(seats, [&](const Seat& seat) {
       return schedule.ranks[seat.rank.index()].program == program &&
              seat.device.capacity == device.capacity && seat.device.outside == device.outside;
@@ -48,25 +89,6 @@ std::vector<Seat> seats(const Schedule& schedule, const Scenario& scenario, bool
     if (!known) seats.push_back({rank, device});
   }
   return seats;
-}
-
-/// NCCL's communicators of several ranks that a rank's program uses; a pipeline's messages go over
-/// one.
-std::size_t communicators_of(const Schedule& schedule, RankId rank) {
-  std::set<GroupId> used;
-  bool sends = false;
-  const RankSpec& spec = schedule.ranks[rank.index()];
-  for (const Op& op : schedule.programs[spec.program.index()].ops) {
-    const auto* collective = std::get_if<Collective>(&op.work);
-    if (collective == nullptr) continue;
-    const GroupId group = spec.groups[collective->group];
-    if (schedule.groups[group.index()].axis == MeshAxis::pipeline) {
-      sends = true;
-      continue;
-    }
-    if (schedule.groups[group.index()].ranks > 1) used.insert(group);
-  }
-  return used.size() + (sends ? 1 : 0);
 }
 
 MemoryReport report_of(const Schedule& schedule, const Seat& seat, PeakDetail detail) {
@@ -146,41 +168,43 @@ std::optional<std::int64_t> largest_batch(const std::function<Bytes(std::int64_t
 }
 
 MemoryDevice memory_device(const Scenario& scenario, const Schedule& schedule, RankId rank) {
-  const Place& place = schedule.ranks[rank.index()].place;
-  MemoryDevice device{.caching = place.gpu >= 0 && device_of(scenario) == TapeDevice::cuda,
-                      .allocator = scenario.allocator};
-  if (place.gpu < 0) return device;
-  const Node& node = scenario.cluster.node(place.node);
-  device.capacity = node.gpu.memory;
-  if (device.caching) {
-    const auto communicators = static_cast<double>(communicators_of(schedule, rank));
-    device.context = scenario.cuda_context.value_or(cuda_context());
-    device.outside = device.context + communicators * communicator_buffers(node.nvlink.has_value());
-  }
-  return device;
+  return device_of_rank(scenario, schedule, rank, used_slots(schedule.program_of(rank)));
 }
 
 std::vector<MemoryDevice> memory_devices(const Scenario& scenario, const Schedule& schedule) {
   std::vector<MemoryDevice> devices(schedule.programs.size());
-  for (std::size_t r = schedule.ranks.size(); r-- > 0;)
-    devices[schedule.ranks[r].program.index()] = memory_device(scenario, schedule, RankId(r));
+  std::vector<bool> known(schedule.programs.size(), false);
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
+    const std::size_t program = schedule.ranks[r].program.index();
+    if (!known[program]) devices[program] = memory_device(scenario, schedule, RankId(r));
+    known[program] = true;
+  }
   return devices;
 }
 
 std::optional<MemoryReport> memory_report(const RunFacts& facts) {
   const Scenario& scenario = facts.scenario;
-  std::optional<MemoryReport> memory = tightest(facts.schedule, scenario, PeakDetail::shown);
-  if (!memory || memory->capacity == Bytes(0) || !facts.schedule_at_batch) return memory;
-  std::map<std::int64_t, Bytes> known{{scenario.batch_per_gpu, headroom(*memory)}};
+  std::optional<MemoryReport> memory =
+      facts.memory ? facts.memory : tightest(facts.schedule, scenario, PeakDetail::shown);
+  if (memory && facts.schedule_at_batch)
+    memory->largest_batch_per_gpu =
+        largest_batch_that_fits(scenario, facts.schedule_at_batch, *memory);
+  return memory;
+}
+
+std::optional<std::int64_t> largest_batch_that_fits(
+    const Scenario& scenario, const std::function<Schedule(std::int64_t batch)>& schedule_at,
+    const MemoryReport& memory) {
+  if (memory.capacity == Bytes(0)) return std::nullopt;
+  std::map<std::int64_t, Bytes> known{{scenario.batch_per_gpu, headroom(memory)}};
   const auto room = [&](std::int64_t batch) {
     const auto found = known.find(batch);
     if (found != known.end()) return found->second;
     const std::optional<MemoryReport> other =
-        tightest(facts.schedule_at_batch(batch), scenario, PeakDetail::left_out);
-    return known[batch] = other ? headroom(*other) : memory->capacity;
+        tightest(schedule_at(batch), scenario, PeakDetail::left_out);
+    return known[batch] = other ? headroom(*other) : memory.capacity;
   };
-  memory->largest_batch_per_gpu = largest_batch(room, scenario.batch_per_gpu);
-  return memory;
+  return largest_batch(room, scenario.batch_per_gpu);
 }
 
 }  // namespace rehearse

@@ -339,6 +339,8 @@ struct RunFacts {
   /// Throughput with one node fewer over that with all, where it was simulated.
   std::optional<double> speed_without_one = {};
   std::vector<CollectiveReport> collectives = {};
+  /// What the schedule's programs need, without the largest batch, where it is known already.
+  std::optional<MemoryReport> memory = {};
   /// Of the libraries ("simgrid": "3.32.0"); rehearse's own is added.
   std::map<std::string, std::string> versions = {};
 };

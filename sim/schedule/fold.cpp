@@ -150,25 +150,30 @@ bool stands_for_all(const Group& original, const Group& kept, std::size_t nodes_
 
 }  // namespace
 
+Schedule without_ranks(const Schedule& schedule) {
+  Schedule bare;
+  bare.programs = schedule.programs;
+  bare.iterations = schedule.iterations;
+  bare.samples_per_iteration = schedule.samples_per_iteration;
+  bare.jitter = schedule.jitter;
+  bare.seed = schedule.seed;
+  bare.overlap_slowdown = schedule.overlap_slowdown;
+  return bare;
+}
+
 std::optional<Folded> fold(const Schedule& schedule, const Cluster& cluster, std::string& why_not) {
   if (schedule.mesh) return fold_replicas(schedule, cluster, why_not);
   why_not = why_ranks_differ(schedule);
   if (why_not.empty()) why_not = why_not_on(schedule, cluster);
   if (!why_not.empty()) return std::nullopt;
 
-  Folded folded{.schedule = {}, .cluster = folded_cluster(cluster)};
+  Folded folded{.schedule = without_ranks(schedule), .cluster = folded_cluster(cluster)};
   Schedule& kept = folded.schedule;
-  kept.programs = schedule.programs;
-  kept.iterations = schedule.iterations;
-  kept.samples_per_iteration = schedule.samples_per_iteration;
-  kept.seed = schedule.seed;
-  kept.overlap_slowdown = schedule.overlap_slowdown;
   const std::size_t ranks = ranks_on_kept_nodes(schedule);
   kept.ranks.assign(schedule.ranks.begin(),
                     schedule.ranks.begin() + static_cast<std::ptrdiff_t>(ranks));
   Crowd crowd = crowd_of(schedule, cluster.node_count());
   for (std::size_t r = 0; r < ranks; ++r) kept.ranks[r].slowdown = crowd.slowdowns[r];
-  kept.jitter = schedule.jitter;
   if (kept.jitter.distribution != Jitter::Distribution::none) kept.crowd = std::move(crowd);
 
   std::vector<std::optional<GroupId>> renamed(schedule.groups.size());

@@ -1,6 +1,6 @@
 // Replicas of a model are alike: two stand for all, for what they exchange is a ring, whose edges
-// are alike, too. So are the ranks of a tensor group, and those that share experts: each sends as
-// much to every other one.
+// are alike, too. So are the ranks of a tensor group, one of which sends to itself what each sends to
+// the next; and those that share experts: each sends as much to every other one.
 #include "schedule/fold_replicas.hpp"
 
 #include <algorithm>
@@ -34,23 +34,25 @@ struct Block {
   std::vector<std::size_t> nodes, ranks;
 };
 
-constexpr std::size_t kTensorRanksKept = 2;
 constexpr std::size_t kPlacesKept = 2;
 
 bool has_experts(const Schedule& schedule) { return schedule.mesh->expert > 1; }
+
+/// Of a tensor group. Beside experts' exchanges, which stay on a node or leave it, two are needed.
+std::size_t tensor_ranks_kept(bool experts) { return experts ? 2 : 1; }
 
 /// Whether GPUs are joined by a switch, and have NICs of their own.
 bool gpus_are_alike(const Node& node) { return node.nvlink && node.nics >= node.gpus; }
 
 /// How many ranks of its tensor group one rank stands for: their GPUs are joined by a switch, and
-/// each has NICs of its own, so that two in a ring are as good as all.
+/// each has NICs of its own, so that each port of one is as busy as the same port of any other.
 std::size_t tensor_ranks_per_kept(const Schedule& schedule, const Cluster& cluster) {
   const auto tensor = static_cast<std::size_t>(schedule.mesh->tensor);
-  const Node& node = cluster.groups.front().node;
-  if (tensor % kTensorRanksKept != 0 || !gpus_are_alike(node)) return 1;
+  const std::size_t kept = tensor_ranks_kept(has_experts(schedule));
+  if (tensor % kept != 0 || !gpus_are_alike(cluster.groups.front().node)) return 1;
   for (const Group& group : schedule.groups)
     if (group.axis == MeshAxis::tensor && group.nodes > 1) return 1;
-  return tensor / kTensorRanksKept;
+  return tensor / kept;
 }
 
 /// Places of a node, each of the ranks of a tensor group: those that share experts lie side by side,
@@ -103,7 +105,7 @@ void put_in_order(const Schedule& schedule, const Places& places, std::vector<st
   const auto key = [&](std::size_t rank) {
     const int gpu = schedule.ranks[rank].place.gpu, stage = stage_of(rank);
     const int tensor = gpu % mesh.tensor, place = gpu / mesh.tensor;
-    const int tensors = static_cast<int>(kTensorRanksKept);
+    const int tensors = static_cast<int>(tensor_ranks_kept(true));
     const int sharing = place % places.sharing, replica = place / places.sharing;
     return std::tuple(tensor / tensors, sharing / places.kept_sharing,
                       replica / places.kept_replicas, node_of(rank) - first.at(stage),
@@ -119,11 +121,8 @@ void put_in_order(const Mesh& mesh, std::vector<std::size_t>& ranks) {
   const auto key = [&](std::size_t rank) {
     Coordinates at = coordinates(mesh, rank);
     const int stage = std::exchange(at[static_cast<std::size_t>(MeshAxis::pipeline)], 0);
-    int& tensor = at[static_cast<std::size_t>(MeshAxis::tensor)];
-    const int kept = static_cast<int>(kTensorRanksKept);
-    const int stands_for = tensor / kept;
-    tensor %= kept;
-    return std::tuple(stands_for, at, stage);
+    const int tensor = std::exchange(at[static_cast<std::size_t>(MeshAxis::tensor)], 0);
+    return std::tuple(tensor, at, stage);
   };
   std::ranges::sort(ranks, {}, key);
 }
@@ -217,7 +216,7 @@ std::size_t nodes_of(const std::vector<RankId>& members, const Schedule& schedul
 }
 
 /// Of all ranks that a kept one stands for, the slowest one's: those at its place of every `kept`th
-/// block, and there of every so many places.
+/// block (of one block, where that is as many as there are), and there of every so many places.
 double slowest_of(const Schedule& schedule, const std::vector<Block>& blocks, std::size_t kept,
                   std::size_t block, std::size_t place, std::size_t each) {
   double slowdown = 0;
@@ -246,6 +245,8 @@ class Kept {
         kept.place.node = NodeId(nodes_.at(kept.place.node.index()));
         if (has_experts(schedule))
           kept.slowdown = slowest_of(schedule, blocks, count, block, i, each);
+        else if (schedule.jitter.distribution == Jitter::Distribution::none)
+          kept.slowdown = slowest_of(schedule, blocks, blocks.size(), block, i, each);
       }
     }
   }
@@ -279,14 +280,17 @@ class Kept {
     return "the ranks of group \"" + original.name + "\" do not repeat from replica to replica";
   }
 
-  /// Two nodes of several, with as many members each; and of these all, or two of several.
+  /// Two nodes of several, with as many members each; and of these all, or two of several, or one of
+  /// those that tensor parallelism makes alike.
   bool stand_for(const Group& group, const Group& original) const {
     const std::size_t nodes = nodes_of(group.members, folded_);
     const std::size_t each = group.members.size() / nodes, all = original.ranks / original.nodes;
     if (original.axis == MeshAxis::pipeline || !are_even(group, each)) return false;
-    if (original.axis == MeshAxis::tensor && group.members.size() < 2) return false;
+    const std::size_t least = original.axis == MeshAxis::tensor
+                                  ? tensor_ranks_kept(has_experts(schedule_))
+                                  : kPlacesKept;
     const bool enough = original.nodes == nodes || nodes >= kBlocksKept;
-    return enough && (each == all || each >= kPlacesKept) && original.ranks % original.nodes == 0;
+    return enough && (each == all || each >= least) && original.ranks % original.nodes == 0;
   }
 
   bool are_even(const Group& group, std::size_t each) const {
@@ -316,14 +320,8 @@ std::optional<Folded> fold_replicas(const Schedule& schedule, const Cluster& clu
     return std::nullopt;
   }
   if (!has_experts(schedule)) put_slowest_first(schedule, blocks);
-  Folded folded{.schedule = {}, .cluster = cluster};
+  Folded folded{.schedule = without_ranks(schedule), .cluster = cluster};
   Schedule& kept = folded.schedule;
-  kept.programs = schedule.programs;
-  kept.iterations = schedule.iterations;
-  kept.samples_per_iteration = schedule.samples_per_iteration;
-  kept.seed = schedule.seed;
-  kept.overlap_slowdown = schedule.overlap_slowdown;
-  kept.jitter = schedule.jitter;
   if (kept.jitter.distribution != Jitter::Distribution::none)
     kept.crowd = crowd_of(schedule, blocks, each);
   Kept few(schedule, blocks, each, count, kept);

@@ -7,6 +7,9 @@
 
 namespace rehearse {
 
+/// What a folded schedule has of the whole one before its ranks are chosen.
+Schedule without_ranks(const Schedule& schedule);
+
 /// fold() of a layout, along its data parallelism.
 std::optional<Folded> fold_replicas(const Schedule& schedule, const Cluster& cluster,
                                     std::string& why_not);

@@ -212,7 +212,7 @@ void validate(const Schedule& schedule);
 
 /// Keeps the ranks of two nodes (of one if there is but one), which stand for all: same schedule,
 /// same byte and step counts, fewer ranks. Of a layout it keeps two replicas of the model (as many
-/// as share the nodes of two). Where ranks differ in speed the kept nodes are the
+/// as share the nodes of two), and of a tensor group on one node a rank that stands for all. Where ranks differ in speed the kept nodes are the
 /// slowest of the even and of the odd ones; where they have jitter, the schedule has a crowd.
 ///
 /// Nothing, with the reason in `why_not`, if ranks are not alike (several programs, delays, node

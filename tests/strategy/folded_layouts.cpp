@@ -1,0 +1,103 @@
+// Layouts whose replicas, and whose tensor ranks, stand for all: folded they end when the whole ones
+// do.
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include "model/transformer.hpp"
+#include "strategy/jobs.hpp"
+
+namespace rehearse {
+BOOST_AUTO_TEST_SUITE(folded_layouts)
+namespace {
+
+namespace data = boost::unit_test::data;
+
+struct Degrees {
+  int tensor = 1, context = 1, pipeline = 1, nodes = 1, gpus = 8;
+  std::size_t kept = 1;  ///< ranks of the folded schedule
+};
+std::ostream& operator<<(std::ostream& out, const Degrees& of) {
+  return out << "tp" << of.tensor << " cp" << of.context << " pp" << of.pipeline << " on "
+             << of.nodes << " x " << of.gpus;
+}
+
+Layout layout_of(const Degrees& of) {
+  Layout layout;
+  layout.data = Zero1{Ddp{.algorithm = CollectiveAlgorithm::ring}};
+  layout.mesh = {.pipeline = of.pipeline, .context = of.context, .tensor = of.tensor};
+  layout.sequence_parallel = of.tensor > 1;
+  layout.context_method = ContextMethod::all_gather;
+  layout.micro_batches = 2 * of.pipeline;
+  return layout;
+}
+
+/// GPUs on a switch, with NICs of their own.
+Cluster nodes_of(int nodes, int gpus) { return star_cluster(nodes, gpus, gpus); }
+
+Toy share_on(const Layout& layout, const Cluster& cluster) {
+  TransformerShape shape;
+  shape.name = "eight layers";
+  shape.layers = 8;
+  shape.hidden = 256;
+  shape.heads = shape.kv_heads = 8;
+  shape.head_width = 32;
+  shape.feed_forward = 512;
+  shape.vocabulary = 1024;
+  Gpu gpu;
+  gpu.name = "plain";
+  gpu.fp32 = gpu.tf32 = gpu.fp16 = gpu.bf16 = FlopsPerSecond(20e12);
+  gpu.memory_bandwidth = BytesPerSecond(1e12);
+  Toy toy;
+  toy.model = share_of(shape, {.sequence = 64}, parallel_of(layout, cluster));
+  toy.costs = step_costs(toy.model, gpu, Precision::fp32, 1, {}, {.host_launch = Seconds(0)});
+  return toy;
+}
+
+Schedule schedule_on(const Degrees& of, const Cluster& cluster) {
+  const Layout layout = layout_of(of);
+  return schedule_of(layout, share_on(layout, cluster), cluster, 2);
+}
+
+void check_folds(const Schedule& whole, const Cluster& cluster, std::size_t ranks) {
+  std::string why_not;
+  const auto folded = fold(whole, cluster, why_not);
+  BOOST_REQUIRE_MESSAGE(folded, why_not);
+  BOOST_TEST(folded->schedule.ranks.size() == ranks);
+  validate(folded->schedule);
+  BOOST_CHECK_CLOSE(play(folded->schedule, folded->cluster).end.value(),
+                    play(whole, cluster).end.value(), kPercent);
+}
+
+/// Tensor parallelism that fills a node, leaves room for contexts or for stages on the same switch.
+const Degrees kLayouts[] = {{8, 1, 1, 4, 8, 2},  {8, 2, 1, 8, 8, 4}, {8, 1, 4, 16, 8, 8},
+                            {4, 2, 1, 4, 8, 4},  {4, 1, 2, 4, 8, 8}, {2, 2, 1, 4, 8, 8},
+                            {2, 1, 1, 3, 2, 2},  {8, 2, 2, 16, 8, 8}};
+
+BOOST_DATA_TEST_CASE(two_replicas_of_a_tensor_rank_stand_for_all, data::make(kLayouts), of) {
+  const Cluster cluster = nodes_of(of.nodes, of.gpus);
+  check_folds(schedule_on(of, cluster), cluster, of.kept);
+}
+
+/// NCCL's model, which may choose trees and others than rings.
+BOOST_DATA_TEST_CASE(so_they_do_where_nccl_chooses, data::make(kLayouts), of) {
+  Cluster cluster = nodes_of(of.nodes, of.gpus);
+  cluster.collectives = CollectiveModel::nccl;
+  Layout layout = layout_of(of);
+  layout.sequence_parallel = false;  // all_reduces
+  const Schedule whole = schedule_of(layout, share_on(layout, cluster), cluster, 2);
+  check_folds(whole, cluster, of.kept);
+}
+
+BOOST_AUTO_TEST_CASE(the_slowest_rank_of_a_tensor_group_paces_it) {
+  const Degrees of{8, 1, 2, 4, 8, 4};
+  const Cluster cluster = nodes_of(of.nodes, of.gpus);
+  Schedule whole = schedule_on(of, cluster);
+  for (RankSpec& rank : whole.ranks)
+    if (rank.place.gpu == 5) rank.slowdown = 1.2;
+  check_folds(whole, cluster, of.kept);
+}
+
+}  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace rehearse
