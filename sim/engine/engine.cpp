@@ -48,12 +48,15 @@ Trace play(const Schedule& schedule, const Cluster& given, const Machine& machin
   const Cluster cluster = with_bonded_nics(schedule, given);
   Plans plans(schedule, cluster, given, machine, options.answers);
   CollectiveTable collectives(schedule, plans);
-  if (only_like_flows_matter(schedule, cluster, machine)) plans.merge_flows();
+  const bool alike = only_like_flows_matter(schedule, cluster, machine);
+  if (alike) plans.merge_flows();
   add_transfer_ports(schedule, cluster, plans);
   Simulation simulation(schedule, cluster, machine, options, collectives);
   const auto pace =
       machine.fidelity == Fidelity::hop ? Network::Pace::lockstep : Network::Pace::free;
   Network network(cluster, plans.ports(), pace, [&](Token token) { simulation.on_token(token); });
+  if (alike)
+    for (const Port& port : plans.loops()) network.loop(port, cluster);
   return simulation.play(network);
 }
 

@@ -25,6 +25,9 @@ using simgrid_zones::add_host, simgrid_zones::add_link, simgrid_zones::add_ways;
 // its fraction.
 constexpr double kUnitsPerByte = 65536;
 
+/// Of the network's own timers; `a` is a port, `b` a version.
+constexpr std::uint32_t kLoopAlarm = ~0U;
+
 // CM02 with every correction for TCP off: a flow lasts size / rate, and flows share links max-min
 // fairly. The two precisions are absolute (seconds) and relative (rates); their defaults, 1e-9 and
 // 1e-5, would show in step times.
@@ -196,10 +199,24 @@ void Network::fire() {
     const Timer timer = timers_.top();
     timers_.pop();
     date_ = std::max(timer.date, date_);
-    on_token_(timer.token);
+    if (timer.token.kind == kLoopAlarm)
+      end_loops(timer.token);
+    else
+      on_token_(timer.token);
   }
   date_ = -1;
   arm();
+}
+
+void Network::set_alarm(std::uint32_t port, Loops<Token>::Alarm alarm) {
+  call_at(alarm.date, {kLoopAlarm, port, alarm.version});
+}
+
+void Network::end_loops(Token alarm) {
+  std::optional<Loops<Token>::Alarm> then;
+  const std::vector<Token> over = loops_.end(alarm.a, alarm.b, now(), then);
+  if (then) set_alarm(alarm.a, *then);
+  for (const Token& token : over) on_token_(token);
 }
 
 std::optional<Network::Cables> Network::shaped_cables(const Fabric& fabric) {
@@ -236,6 +253,8 @@ s4u::Host* Network::source_host(std::uint32_t source, std::uint32_t target) cons
 }
 
 void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token) {
+  if (source == target && loops_.has(source))
+    return set_alarm(source, loops_.start(source, size, token, now()));
   if (buckets_.any()) {
     size = buckets_.start(source, target, cables_between(source, target), size, now());
     if (size <= Bytes(0)) return call_at(now(), token);

@@ -13,6 +13,7 @@
 
 #include "base/quantity.hpp"
 #include "cluster/cluster.hpp"
+#include "engine/loops.hpp"
 #include "engine/token_buckets.hpp"
 
 namespace simgrid::s4u {
@@ -48,6 +49,10 @@ class Network {
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
+  /// From now on only flows from this port to itself will cross it.
+  void loop(const Port& port, const Cluster& cluster) {
+    loops_.add(index_of(port), port_bandwidth(cluster, port));
+  }
   /// Index of a port in `used`.
   std::uint32_t index_of(const Port& port) const { return indices_.at(port); }
   /// Now, or the date of the timer that is being handled.
@@ -83,6 +88,8 @@ class Network {
   std::span<const std::uint32_t> cables_between(std::uint32_t source, std::uint32_t target);
   void arm();
   void fire();
+  void set_alarm(std::uint32_t port, Loops<Token>::Alarm alarm);
+  void end_loops(Token alarm);
 
   Callback on_token_;
   std::unique_ptr<simgrid::s4u::Engine> engine_;
@@ -101,6 +108,7 @@ class Network {
   std::vector<double> armed_;  // dates of the SimGrid timers that are set, the earliest last
   double date_ = -1;           // of the timer that is being handled
   TokenBuckets buckets_;
+  Loops<Token> loops_;
   /// Of the fabric's cables, where they have buckets.
   struct Cables {
     BytesPerSecond bandwidth;

@@ -92,6 +92,23 @@ void Plans::merge_flows() {
   for (PlayablePlan* plan : played) number_ports(*plan);
 }
 
+std::vector<Port> Plans::loops() const {
+  std::vector<bool> loops(ports_.size(), false), others(ports_.size(), false);
+  for (const auto& [key, plan] : plans_) {
+    if (!plan.played) continue;
+    for (std::size_t flow = 0; flow < plan.ports.size(); ++flow) {
+      if (plan.plan.flows[flow].share <= 0) continue;
+      const auto [source, target] = plan.ports[flow];
+      (source == target ? loops : others)[source] = true;
+      if (source != target) others[target] = true;
+    }
+  }
+  std::vector<Port> found;
+  for (std::size_t port = 0; port < ports_.size(); ++port)
+    if (loops[port] && !others[port]) found.push_back(ports_[port]);
+  return found;
+}
+
 std::uint32_t Plans::number_of(const Port& port) {
   const auto [found, is_new] = numbers_.emplace(port, static_cast<std::uint32_t>(ports_.size()));
   if (is_new) ports_.push_back(port);

@@ -51,6 +51,8 @@ class Plans {
   /// To be called when all collectives are planned, where their flows have the network for
   /// themselves: merge_like_flows.
   void merge_flows();
+  /// Of the ports used so far, those that send to themselves and to nobody else.
+  std::vector<Port> loops() const;
   /// Number of a port, a new one where it was not yet used.
   std::uint32_t number_of(const Port& port);
   /// Ports used so far, by number.
