@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/error.hpp"
 #include "economy/price.hpp"
@@ -139,7 +140,46 @@ void add_alternatives(const Headline& base, std::vector<Alternative> alternative
   for (auto* list : {&result.workers, &result.operations, &result.more}) sort_by_saving(*list);
 }
 
+StageFindings pipeline_of(const Basis& basis, const std::vector<RankSplit>& ranks) {
+  StageFindings found;
+  found.stages = stages_of(basis.facts.schedule, basis.facts.trace, basis.first, basis.last);
+  for (const StageReport& stage : found.stages) {
+    const auto own = std::ranges::find(ranks, RankId(stage.rank), &RankSplit::rank);
+    check(own != ranks.end(), "a stage whose rank does not compute");
+    found.waits.push_back(*own);
+  }
+  if (!found.stages.empty())
+    found.slowest = static_cast<std::size_t>(std::ranges::max_element(found.stages, {}, busy) -
+                                             found.stages.begin());
+  return found;
+}
+
 }  // namespace
+
+Seconds busy(const StageReport& stage) {
+  Seconds time = stage.compute;
+  for (const auto& [axis, exposed] : stage.exposed)
+    if (axis != MeshAxis::pipeline && axis != MeshAxis::data) time += exposed;
+  return time;
+}
+
+std::vector<NamedTime> bubble_causes(const StageFindings& pipeline) {
+  std::map<std::string, Seconds> causes;
+  const double each = 1.0 / static_cast<double>(std::max<std::size_t>(1, pipeline.waits.size()));
+  for (const RankSplit& rank : pipeline.waits) {
+    for (const auto& [stage, time] : rank.for_stage)
+      causes["stage " + std::to_string(stage) + " computes"] += each * time;
+    for (const auto& [axis, time] : rank.for_exchange)
+      causes[axis == MeshAxis::pipeline ? "messages between stages"
+                                        : to_string(axis) + " exchanges"] += each * time;
+    causes["launches of its host"] += each * rank.host;
+  }
+  std::vector<NamedTime> sorted;
+  for (const auto& [name, time] : causes)
+    if (time > Seconds(0)) sorted.push_back({name, time});
+  std::ranges::stable_sort(sorted, std::ranges::greater{}, &NamedTime::time);
+  return sorted;
+}
 
 Explanation explain(const RunFacts& facts, const Machine& machine, const Headline& base,
                     std::vector<Alternative> alternatives) {
@@ -152,6 +192,7 @@ Explanation explain(const RunFacts& facts, const Machine& machine, const Headlin
   result.ranks = split_ranks(graph, basis.workers, basis.first, basis.last);
   for (const RankSplit& split : result.ranks)
     result.programs.push_back(facts.schedule.program_of(split.rank).name);
+  result.pipeline = pipeline_of(basis, result.ranks);
   add_alternatives(base, std::move(alternatives), result);
   result.words = sentences(result);
   return result;

@@ -46,6 +46,19 @@ struct CriticalPath {
   std::vector<PathRow> rows;  ///< of that step
 };
 
+/// What the stages of a pipeline do in a step, and what their bubbles wait for.
+struct StageFindings {
+  std::vector<StageReport> stages;  ///< in order; empty: no pipeline
+  std::vector<RankSplit> waits;     ///< by stage: of its rank
+  std::size_t slowest = 0;          ///< into `stages`: its own passes take longest (busy)
+};
+/// What a stage's own passes take: it computes, or exchanges within a layer and computes nothing.
+Seconds busy(const StageReport& stage);
+
+/// What bubbles wait for, as the mean over stages of a step, the longest first: "stage 3 computes",
+/// "messages between stages".
+std::vector<NamedTime> bubble_causes(const StageFindings& pipeline);
+
 /// What bounds a run, and what would change it.
 struct Explanation {
   std::string scenario, description, model, cluster, strategy, fidelity;
@@ -57,6 +70,7 @@ struct Explanation {
   std::vector<CollectiveReport> collectives;
   std::vector<RankSplit> ranks;
   std::vector<std::string> programs;  ///< by `ranks`
+  StageFindings pipeline;
   std::optional<Alternative> ideal;   ///< without all causes; nothing if there are none
   std::vector<Alternative> causes;    ///< in the order in which `cumulative` takes them away
   std::vector<Alternative> workers, operations, more;  ///< what saves most first
@@ -67,7 +81,7 @@ struct Explanation {
 Explanation explain(const RunFacts& facts, const Machine& machine, const Headline& base,
                     std::vector<Alternative> alternatives);
 
-/// 3 to 6 sentences with numbers.
+/// 3 to 6 sentences with numbers, and up to 3 on the stages of a pipeline.
 std::vector<std::string> sentences(const Explanation& explanation);
 
 /// `rehearse.explain/1`, two-space indented, keys in a fixed order.

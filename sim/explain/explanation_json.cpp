@@ -4,6 +4,7 @@
 
 #include "explain/explanation.hpp"
 #include "report/collectives.hpp"
+#include "report/stage_view.hpp"
 
 namespace rehearse {
 namespace {
@@ -94,6 +95,32 @@ Json ranks(const Explanation& explanation) {
   return list;
 }
 
+/// As a run's report has them, with their steps and what their bubbles wait for.
+Json stages(const StageFindings& pipeline) {
+  Json list = json_view(pipeline.stages);
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
+    const RankSplit& rank = pipeline.waits[i];
+    Json computing = Json::object(), exchanging = Json::object();
+    for (const auto& [stage, time] : rank.for_stage)
+      computing[std::to_string(stage)] = time.value();
+    for (const auto& [axis, time] : rank.for_exchange)
+      exchanging[to_string(axis) + "_s"] = time.value();
+    list[i]["step_s"] = rank.step.value();
+    list[i]["bubble_waits_for"] = {
+        {"stages_s", computing}, {"exchanges", exchanging}, {"host_s", rank.host.value()}};
+  }
+  return list;
+}
+
+Json pipeline(const StageFindings& found) {
+  Json causes = Json::array();
+  for (const NamedTime& one : bubble_causes(found))
+    causes.push_back({{"cause", one.name}, {"s", one.time.value()}});
+  return {{"slowest_stage", found.stages[found.slowest].stage},
+          {"stages", stages(found)},
+          {"bubble_causes", causes}};
+}
+
 void add_outcome(const Alternative& one, Json& json) {
   json["step_time_s"] = one.step_time.value();
   json["samples_per_s"] = one.samples_per_s;
@@ -163,6 +190,8 @@ std::string to_json(const Explanation& explanation) {
                   {"critical_path", critical_path(explanation.path)},
                   {"collectives", json_view(explanation.collectives)},
                   {"ranks", ranks(explanation)},
+                  {"pipeline", explanation.pipeline.stages.empty() ? Json()
+                                                                   : pipeline(explanation.pipeline)},
                   {"attribution", attribution(explanation)},
                   {"more", more(explanation.more)},
                   {"words", explanation.words}};

@@ -6,6 +6,7 @@
 #include "explain/explanation.hpp"
 #include "report/collectives.hpp"
 #include "report/page.hpp"
+#include "report/stage_view.hpp"
 
 namespace rehearse {
 namespace {
@@ -144,6 +145,19 @@ void add_ranks(const Explanation& explanation, Page& page) {
   }
 }
 
+/// The stages, and what their bubbles wait for.
+void add_pipeline(const StageFindings& pipeline, Page& page) {
+  if (pipeline.stages.empty()) return;
+  add_stages(pipeline.stages, page);
+  Seconds step;
+  for (const RankSplit& rank : pipeline.waits)
+    step += rank.step / static_cast<double>(pipeline.waits.size());
+  const std::vector<NamedTime> causes = bubble_causes(pipeline);
+  for (std::size_t i = 0; i < std::min(causes.size(), kListed); ++i)
+    add_bar(i == 0 ? "bubbles for" : "", causes[i].name, causes[i].time, causes[i].time / step,
+            Ink::faint, page);
+}
+
 void add_list(const char* name, const std::vector<Alternative>& list, std::size_t count,
               Page& page) {
   if (list.empty()) return;
@@ -193,6 +207,7 @@ std::string to_terminal(const Explanation& explanation, int width, bool color) {
   for (const std::string& sentence : explanation.words) page.paragraph(Ink::plain, "- " + sentence);
   add_path(explanation.path, page);
   add_collectives(explanation.collectives, page);
+  add_pipeline(explanation.pipeline, page);
   add_ranks(explanation, page);
   add_attribution(explanation, page);
   add_more(explanation, page);

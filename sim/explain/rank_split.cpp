@@ -53,13 +53,29 @@ Intervals gaps(const Intervals& busy, const Interval& window) {
   return idle;
 }
 
+void add_wait_by_stage(const Schedule& schedule, const PathSegment& segment, Seconds time,
+                       RankSplit& split) {
+  const Program& program = schedule.program_of(segment.rank);
+  const Op& op = program.ops[segment.op.index()];
+  if (!program.stage) return;
+  const auto* collective = std::get_if<Collective>(&op.work);
+  if (!collective) {
+    split.for_stage[*program.stage] += time;
+    return;
+  }
+  const GroupId group = schedule.ranks[segment.rank.index()].groups[collective->group];
+  if (const auto axis = schedule.groups[group.index()].axis) split.for_exchange[*axis] += time;
+}
+
 void add_wait(const WaitGraph& graph, const PathSegment& segment, RankSplit& split) {
   const Op& op = graph.schedule().program_of(segment.rank).ops[segment.op.index()];
   const Seconds time = segment.end - segment.start;
-  if (op.phase == Phase::server)
+  if (op.phase == Phase::server) {
     split.server += time;
-  else
-    (segment.rank == split.rank ? split.host : split.peer) += time;
+    return;
+  }
+  (segment.rank == split.rank ? split.host : split.peer) += time;
+  if (segment.rank != split.rank) add_wait_by_stage(graph.schedule(), segment, time, split);
 }
 
 /// The operation that begins then, else one that ends then.
@@ -128,6 +144,8 @@ std::vector<RankSplit> split_ranks(const WaitGraph& graph, const std::vector<Ran
          {&split.step, &split.compute, &split.exposed_communication, &split.hidden_communication,
           &split.idle, &split.host, &split.peer, &split.server})
       *time *= 1.0 / (last - first);
+    for (auto& [stage, time] : split.for_stage) time *= 1.0 / (last - first);
+    for (auto& [axis, time] : split.for_exchange) time *= 1.0 / (last - first);
     split.slack = first_slack(graph, slack, rank, last - 1);
     splits.push_back(split);
   }

@@ -90,6 +90,41 @@ std::string ranks_sentence(const Explanation& explanation) {
   return text + ".";
 }
 
+/// Which stage the others wait for, how much of a step bubbles are, and what tensor parallelism adds.
+std::vector<std::string> stage_sentences(const Explanation& explanation) {
+  const StageFindings& pipeline = explanation.pipeline;
+  if (pipeline.stages.empty()) return {};
+  Seconds mean_busy, warm_up, steady, cool_down, tensor, step;
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
+    const StageReport& stage = pipeline.stages[i];
+    mean_busy += busy(stage) / static_cast<double>(pipeline.stages.size());
+    warm_up += stage.warm_up;
+    steady += stage.steady;
+    cool_down += stage.cool_down;
+    if (const auto own = stage.exposed.find(MeshAxis::tensor); own != stage.exposed.end())
+      tensor += own->second;
+    step += pipeline.waits[i].step;
+  }
+  const StageReport& slowest = pipeline.stages[pipeline.slowest];
+  std::vector<std::string> text{
+      fmt::format("Stage {} of {} is the slowest: its own passes take {} of a step, {:.3g} times "
+                  "the mean stage's.",
+                  slowest.stage, pipeline.stages.size(),
+                  percent(busy(slowest) / pipeline.waits[pipeline.slowest].step),
+                  busy(slowest) / mean_busy)};
+  std::string bubbles = fmt::format(
+      "Bubbles are {} of a stage's step ({} warm-up, {} steady, {} cool-down)",
+      percent((warm_up + steady + cool_down) / step), percent(warm_up / step),
+      percent(steady / step), percent(cool_down / step));
+  const std::vector<NamedTime> causes = bubble_causes(pipeline);
+  text.push_back(bubbles +
+                 (causes.empty() ? "." : fmt::format(", most of them for: {}.", causes.front().name)));
+  if (tensor > step * kNothing)
+    text.push_back(fmt::format("Tensor parallelism's exchanges leave {} of a step exposed.",
+                               percent(tensor / step)));
+  return text;
+}
+
 std::string ideal_sentence(const Explanation& explanation) {
   const auto largest = std::ranges::max_element(explanation.causes, {}, &Alternative::saved_share);
   std::string text = fmt::format(
@@ -133,6 +168,7 @@ std::string more_sentence(const Explanation& explanation) {
 std::vector<std::string> sentences(const Explanation& explanation) {
   std::vector<std::string> words{path_sentence(explanation), unit_sentence(explanation),
                                  ranks_sentence(explanation)};
+  for (std::string& one : stage_sentences(explanation)) words.push_back(std::move(one));
   if (explanation.ideal) words.push_back(ideal_sentence(explanation));
   if (!explanation.workers.empty()) words.push_back(worker_sentence(explanation.workers.front()));
   if (!explanation.more.empty()) words.push_back(more_sentence(explanation));

@@ -17,7 +17,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kWorkers = 4;
 constexpr std::size_t kServers = 2;
-constexpr std::size_t kMostSpans = 5000;
+constexpr std::size_t kStages = 16;
+/// Of the ranks of a pipeline, each of which may be looked at alone, as many more.
+constexpr std::size_t kMostSpans = 5000, kMostSpansOfStage = 1000;
 /// A screen has about as many columns as make a shorter operation invisible.
 constexpr double kFinest = 1.0 / 2000;
 
@@ -45,9 +47,28 @@ const Op& op_of(const Schedule& schedule, const Span& span) {
   return schedule.program_of(span.rank).ops[span.op.index()];
 }
 
-/// The first worker, the slowest, the workers after the first, and the first servers.
-std::vector<RankId> shown_ranks(const RunShown& run) {
+/// A rank of each stage of a pipeline, of more stages those of the first and the last ones; of less
+/// than two none.
+std::vector<RankId> ranks_of_stages(const RunShown& run) {
+  std::map<std::uint32_t, RankId> stages;
+  for (std::size_t rank = 0; rank < run.trace.recorded_ranks; ++rank)
+    if (const auto stage = run.schedule.program_of(RankId(rank)).stage)
+      stages.try_emplace(*stage, RankId(rank));
   std::vector<RankId> ranks;
+  std::size_t place = 0;
+  for (const auto& [stage, rank] : stages) {
+    const std::size_t behind = stages.size() - place++;
+    if (place <= kStages / 2 || behind <= kStages / 2) ranks.push_back(rank);
+  }
+  if (ranks.size() < 2) ranks.clear();
+  return ranks;
+}
+
+/// Of pipelines a rank of each stage. Else the first worker, the slowest, the workers after the
+/// first, and the first servers.
+std::vector<RankId> shown_ranks(const RunShown& run) {
+  std::vector<RankId> ranks = ranks_of_stages(run);
+  if (!ranks.empty()) return ranks;
   const auto add = [&](RankId rank, std::size_t most) {
     const bool recorded = rank.index() < run.trace.recorded_ranks;
     if (recorded && ranks.size() < most && std::ranges::find(ranks, rank) == ranks.end())
@@ -141,14 +162,14 @@ std::vector<Piece> merged(const std::vector<Piece>& pieces, Seconds finest) {
 }
 
 /// Every row merged, the more coarsely the more there is.
-Rows thinned(const Rows& rows, Seconds length) {
+Rows thinned(const Rows& rows, Seconds length, std::size_t most) {
   for (double finest = kFinest;; finest *= 2) {
     Rows thin;
     std::size_t count = 0;
     for (const auto& [key, pieces] : rows) {
       count += (thin[key] = merged(pieces, finest * length)).size();
     }
-    if (count <= kMostSpans || finest > 1) return thin;
+    if (count <= most || finest > 1) return thin;
   }
 }
 
@@ -165,11 +186,14 @@ std::string row_name(const Schedule& schedule, const RowKey& key) {
 }
 
 Json timeline(const RunShown& run, const StepShown& step) {
-  const Rows rows = rows_of(run, step, shown_ranks(run));
+  const std::vector<RankId> ranks = shown_ranks(run);
+  const Rows rows = rows_of(run, step, ranks);
+  const std::size_t stages = ranks_of_stages(run).size();
+  const std::size_t most = kMostSpans + kMostSpansOfStage * stages;
   Json lanes = Json::array(), spans = Json::array(), labels = Json::array();
   std::map<std::string, std::size_t> numbers;  // of labels
   std::size_t operations = 0;
-  for (const auto& [key, pieces] : thinned(rows, step.to - step.from)) {
+  for (const auto& [key, pieces] : thinned(rows, step.to - step.from, most)) {
     for (const Piece& piece : pieces) {
       const auto [label, is_new] = numbers.emplace(piece.label, numbers.size());
       if (is_new) labels.push_back(piece.label);
@@ -177,7 +201,9 @@ Json timeline(const RunShown& run, const StepShown& step) {
       spans.push_back({lanes.size(), piece.start.value(), piece.end.value(), label->second,
                        piece.phase, piece.operations});
     }
-    lanes.push_back({{"rank", key.rank}, {"name", row_name(run.schedule, key)}});
+    Json lane{{"rank", key.rank}, {"name", row_name(run.schedule, key)}};
+    if (stages > 0) lane["stage"] = *run.schedule.program_of(RankId(key.rank)).stage;
+    lanes.push_back(std::move(lane));
   }
   return {{"iteration", step.iteration},
           {"length_s", (step.to - step.from).value()},

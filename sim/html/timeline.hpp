@@ -22,9 +22,10 @@ struct RunShown {
 /// What the page of a run shows besides its report: `extras` of to_html. Times are in seconds since
 /// the beginning of the step that is shown: of the first worker's measured steps the one whose
 /// length is nearest to the reported one.
-///   timeline: {iteration, length_s, ranks, operations, phases: [..], lanes: [{rank, name}],
+///   timeline: {iteration, length_s, ranks, operations, phases: [..], lanes: [{rank, name, stage}],
 ///              labels: [..], spans: [[lane, start, end, label, phase, operations], ..]}
-///     What the first worker, the slowest of those recorded, and a few more do in that time.
+///     What the first worker, the slowest of those recorded, and a few more do in that time; of a
+///     pipeline, a rank of each stage does (elsewhere there is no `stage`).
 ///     Neighbours of one phase that are too short to be seen are one span.
 ///   memory: [{program, rank, capacity_bytes, kinds: [..], samples: [[time, bytes.., reserved],
 ///   ..]}]

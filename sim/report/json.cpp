@@ -6,6 +6,7 @@
 #include "report/json_view.hpp"
 #include "report/memory_verdict.hpp"
 #include "report/prediction_interval.hpp"
+#include "report/stage_view.hpp"
 #include "report/views.hpp"
 #include "report/would_fit.hpp"
 
@@ -92,23 +93,6 @@ Json memory(const Report& report) {
       {"programs", programs(memory->programs)}};
   if (memory->would_fit) all["would_fit"] = json_view(*memory->would_fit);
   return all;
-}
-
-Json stages(const std::vector<StageReport>& all) {
-  Json list = Json::array();
-  for (const StageReport& stage : all) {
-    Json exposed = Json::object();
-    for (const auto& [axis, time] : stage.exposed) exposed[to_string(axis) + "_s"] = time.value();
-    list.push_back({{"stage", stage.stage},
-                    {"rank", stage.rank},
-                    {"compute_s", stage.compute.value()},
-                    {"exposed_communication", exposed},
-                    {"bubble",
-                     {{"warm_up_s", stage.warm_up.value()},
-                      {"steady_s", stage.steady.value()},
-                      {"cool_down_s", stage.cool_down.value()}}}});
-  }
-  return list;
 }
 
 Json staleness(const std::optional<StalenessReport>& staleness) {
@@ -201,7 +185,7 @@ void add_answers(const Report& report, Json& json) {
   json["breakdown"] = breakdown(report.breakdown);
   json["gpu_utilization"] = report.gpu_utilization;
   json["mfu"] = number(report.mfu);
-  if (!report.stages.empty()) json["stages"] = stages(report.stages);
+  if (!report.stages.empty()) json["stages"] = json_view(report.stages);
   json["hfu"] = number(report.hfu);
   json["memory"] = memory(report);
   json["staleness"] = staleness(report.staleness);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 namespace rehearse {
@@ -26,12 +27,13 @@ std::string peak_of(const Report& report, const StageReport& stage) {
          (found->fits ? "" : " !");
 }
 
-}  // namespace
+using MemoryOf = std::function<std::string(const StageReport&)>;
 
-void add_stages(const Report& report, Page& page) {
-  if (report.stages.empty()) return;
+/// `memory`: the last column; empty: there is none.
+void add_stages(const std::vector<StageReport>& stages, const MemoryOf& memory, Page& page) {
+  if (stages.empty()) return;
   std::set<MeshAxis> axes;
-  for (const StageReport& stage : report.stages)
+  for (const StageReport& stage : stages)
     for (const auto& [axis, time] : stage.exposed)
       if (time > Seconds(0)) axes.insert(axis);
   std::string head = left("", 5);
@@ -39,8 +41,8 @@ void add_stages(const Report& report, Page& page) {
     head += right(name, kColumn);
   for (const MeshAxis axis : axes) head += right(to_string(axis), kColumn);
   page.blank();
-  page.field("stages", page.ink(Ink::faint, head + right("memory", kColumn)));
-  const std::size_t count = report.stages.size();
+  page.field("stages", page.ink(Ink::faint, head + (memory ? right("memory", kColumn) : "")));
+  const std::size_t count = stages.size();
   for (std::size_t i = 0; i < count; ++i) {
     if (count > kStagesShown && i >= kStagesShown / 2 && i + kStagesShown / 2 < count) {
       if (i == kStagesShown / 2)
@@ -48,7 +50,7 @@ void add_stages(const Report& report, Page& page) {
                                                         count - kStagesShown)));
       continue;
     }
-    const StageReport& stage = report.stages[i];
+    const StageReport& stage = stages[i];
     Seconds step = stage.compute + stage.bubble();
     for (const auto& [axis, time] : stage.exposed) step += time;
     std::string line = left(std::to_string(stage.stage), 5);
@@ -58,8 +60,36 @@ void add_stages(const Report& report, Page& page) {
       const auto found = stage.exposed.find(axis);
       line += share(found == stage.exposed.end() ? Seconds(0) : found->second, step);
     }
-    page.field("", line + peak_of(report, stage));
+    page.field("", line + (memory ? memory(stage) : ""));
   }
+}
+
+}  // namespace
+
+void add_stages(const Report& report, Page& page) {
+  add_stages(report.stages, [&](const StageReport& stage) { return peak_of(report, stage); }, page);
+}
+
+void add_stages(const std::vector<StageReport>& stages, Page& page) {
+  add_stages(stages, MemoryOf(), page);
+}
+
+nlohmann::ordered_json json_view(const std::vector<StageReport>& stages) {
+  using Json = nlohmann::ordered_json;
+  Json list = Json::array();
+  for (const StageReport& stage : stages) {
+    Json exposed = Json::object();
+    for (const auto& [axis, time] : stage.exposed) exposed[to_string(axis) + "_s"] = time.value();
+    list.push_back({{"stage", stage.stage},
+                    {"rank", stage.rank},
+                    {"compute_s", stage.compute.value()},
+                    {"exposed_communication", exposed},
+                    {"bubble",
+                     {{"warm_up_s", stage.warm_up.value()},
+                      {"steady_s", stage.steady.value()},
+                      {"cool_down_s", stage.cool_down.value()}}}});
+  }
+  return list;
 }
 
 }  // namespace rehearse

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
 #include "report/page.hpp"
 #include "report/report.hpp"
 
@@ -7,5 +11,10 @@ namespace rehearse {
 
 /// A line for each stage of a pipeline, and what its memory is; nothing where there are no stages.
 void add_stages(const Report& report, Page& page);
+/// The same without memory.
+void add_stages(const std::vector<StageReport>& stages, Page& page);
+
+/// [{stage, rank, compute_s, exposed_communication: {AXIS_s}, bubble: {warm_up_s, ..}}]
+nlohmann::ordered_json json_view(const std::vector<StageReport>& stages);
 
 }  // namespace rehearse

@@ -38,8 +38,15 @@ def wrong(explanation):
             yield from check(f"{name}", one["step_time_s"] + one["saved_s"], step)
     for one in explanation["more"]:
         yield from check(one["resource"], one["step_time_s"] + one["saved_s"], step)
-    if not explanation["ranks"] or not explanation["more"] or not 3 <= len(explanation["words"]) <= 6:
+    if not explanation["ranks"] or not explanation["more"] or not 3 <= len(explanation["words"]) <= 9:
         yield "something is missing"
+    ranks = {rank["rank"]: rank for rank in explanation["ranks"]}
+    for stage in (explanation["pipeline"] or {"stages": []})["stages"]:
+        idle = ranks[stage["rank"]]["idle_s"]
+        yield from check(f"bubbles of stage {stage['stage']}", sum(stage["bubble"].values()), idle)
+        waits = stage["bubble_waits_for"]
+        waited = sum(waits["stages_s"].values()) + sum(waits["exchanges"].values()) + waits["host_s"]
+        yield from check(f"what stage {stage['stage']} waits for", waited, idle)
     ideal = explanation["attribution"]["ideal_step_s"]
     causes = explanation["attribution"]["causes"]
     if causes:

@@ -90,6 +90,26 @@ BOOST_AUTO_TEST_CASE(a_step_of_many_short_operations_stays_small_and_loses_none)
   BOOST_TEST(by_phase[0] == 0.5, boost::test_tools::tolerance(1e-9));
 }
 
+BOOST_AUTO_TEST_CASE(a_pipeline_shows_a_rank_of_each_stage) {
+  Toy toy = chain(1, 10, 1);
+  toy.schedule.programs.push_back(toy.schedule.programs[0]);
+  for (std::uint32_t stage = 0; stage < 2; ++stage) toy.schedule.programs[stage].stage = stage;
+  toy.schedule.ranks.resize(4);
+  toy.trace.recorded_ranks = 4;
+  toy.trace.iteration_end.resize(4, {ms(10)});
+  for (std::size_t rank = 1; rank < 4; ++rank) {
+    if (rank > 1) toy.schedule.ranks[rank].program = ProgramId(1);
+    toy.trace.spans.push_back(span(rank, 0, 0, 0, 0, 10));
+  }
+  toy.devices.resize(2, toy.devices[0]);
+  const Json lanes = toy.extras(ms(10)).at("timeline").at("lanes");
+  BOOST_REQUIRE(lanes.size() == 2);
+  for (std::size_t stage = 0; stage < 2; ++stage) {
+    BOOST_TEST(lanes.at(stage).at("stage") == stage);
+    BOOST_TEST(lanes.at(stage).at("rank") == 2 * stage);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_run_without_workers_has_no_pictures) {
   Toy toy = chain(1, 10, 1);
   toy.schedule.programs[0].ops[0].phase = Phase::host;

@@ -100,6 +100,9 @@ function explainPage(explained) {
     addSection("The critical path", chartGrid(shares("The critical path by kind", path.by_kind), shares("The critical path by unit", path.by_unit, "unit"),
       shares("The critical path by rank", path.by_rank, "rank"), shares("The critical path by link", path.by_link, "link")), pathTimeline(path));
   }
+  if (explained.pipeline)
+    addSection("The pipeline's stages", chartGrid(stagesFigure(explained.pipeline.stages),
+      sharesFigure("What bubbles wait for", "Means over the stages, of a step.", timesOf(explained.pipeline.bubble_causes, "cause"), explained.step_time_s)));
   addSection("Each rank's step", rankSplitFigure(explained.ranks));
   if (attribution) {
     addSection("What slows the step",

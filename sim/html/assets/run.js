@@ -50,6 +50,29 @@ function runCards(report) {
   ]);
 }
 
+/** Of a pipeline: [{stage, compute_s, exposed_communication: {AXIS_s}, bubble: {warm_up_s, ..}}]. */
+function stagesFigure(stages) {
+  if (!stages || stages.length === 0) return null;
+  const axes = [...new Set(stages.flatMap((stage) => Object.keys(stage.exposed_communication)))];
+  const tones = ["exposed", "hidden", "bad"];
+  const parts = [["compute", (stage) => stage.compute_s, "compute"],
+    ...axes.map((axis, index) => [`exposed: ${wordsOf(axis)}`, (stage) => stage.exposed_communication[axis] ?? 0, tones[index % tones.length]]),
+    ["bubble: warm-up", (stage) => stage.bubble.warm_up_s, "idle"], ["bubble: steady", (stage) => stage.bubble.steady_s, "faint"],
+    ["bubble: cool-down", (stage) => stage.bubble.cool_down_s, "idle"]];
+  const used = parts.filter(([, value]) => stages.some((stage) => value(stage) > 0));
+  const title = "A step of each stage";
+  return figure({
+    title, description: "Of one rank of each stage of the pipeline.", height: stages.length * 28 + 70,
+    config: (theme) => stackedBars(theme, { rows: stages.map(({ stage }) => `stage ${stage}`), x: { format: "time" },
+      parts: used.map(([name, value, color]) => ({ name, color: theme[color], values: stages.map(value) })) }),
+    table: () => table(title, [
+      { title: "stage", value: ({ stage }) => stage, format: "whole" },
+      { title: "rank", value: ({ rank }) => rank, format: "whole" },
+      ...used.map(([name, value]) => ({ title: name, value, format: "time" })),
+    ], stages),
+  });
+}
+
 function breakdownFigure(report) {
   const parts = report.breakdown;
   const whole = parts.compute_s + parts.exposed_communication_s + parts.idle_s;
@@ -250,7 +273,7 @@ function runPage(report, extras) {
     paragraph(report.bottleneck ? `What bounds it: ${report.bottleneck}.`.replace("..", ".") : ""),
     note("Outside calibration: believe these numbers less", report.outside_calibration),
     runCards(report));
-  addSection("Where a step goes", breakdownFigure(report), runTimeline(extras?.timeline));
+  addSection("Where a step goes", breakdownFigure(report), stagesFigure(report.stages), runTimeline(extras?.timeline));
   memorySection(report, extras);
   otherJobsSection(report.other_jobs);
   stalenessSection(report.staleness);

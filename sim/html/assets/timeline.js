@@ -31,9 +31,19 @@ function timelineConfig(theme, { rows, bars, from, to }) {
   };
 }
 
-/** bars: [{row, start, end, label, phase}] in seconds from 0 to `length`. */
-function timelineFigure({ title, description, rows, bars, length }) {
+/** Those rows alone, and their bars. */
+function partOf({ rows, bars }, { members }) {
+  const place = new Map(members.map((row, index) => [row, index]));
+  return {
+    rows: members.map((row) => rows[row]),
+    bars: bars.filter((bar) => place.has(bar.row)).map((bar) => ({ ...bar, row: place.get(bar.row) })),
+  };
+}
+
+/** bars: [{row, start, end, label, phase}] in seconds from 0 to `length`. groups: [{name, members: rows}] to look at alone. */
+function timelineFigure({ title, description, rows, bars, length, groups = [] }) {
   let from = 0, to = length;
+  let shown = { rows, bars };
   const shownRange = element("span", { role: "status" });
   let chart;
   const zoom = (newFrom, newTo) => {
@@ -50,17 +60,22 @@ function timelineFigure({ title, description, rows, bars, length }) {
   const controls = element("div", { class: "controls", role: "group", "aria-label": `Zoom of: ${title}` },
     button("Zoom in", by(0.5, 0)), button("Zoom out", by(2, 0)), button("Earlier", by(1, -0.5)), button("Later", by(1, 0.5)),
     button("Whole step", () => zoom(0, length)), shownRange);
+  if (groups.length > 1)
+    controls.prepend(choice("Show ", ["all stages", ...groups.map(({ name }) => name)], 0, (index) => {
+      shown = index === 0 ? { rows, bars } : partOf({ rows, bars }, groups[index - 1]);
+      chart.update({ height: shown.rows.length * 30 + 70 });
+    }));
   chart = new ChartFigure({
     title, controls, height: rows.length * 30 + 70,
     description: `${description} Drag across the picture to look closer.`,
-    config: (theme) => timelineConfig(theme, { rows, bars, from, to }),
+    config: (theme) => timelineConfig(theme, { ...shown, from, to }),
     table: () => table(title, [
       { title: "operation", value: (bar) => bar.label },
-      { title: "lane", value: (bar) => rows[bar.row] },
+      { title: "lane", value: (bar) => shown.rows[bar.row] },
       { title: "phase", value: (bar) => bar.phase },
       { title: "from", value: (bar) => bar.start, format: "time" },
       { title: "takes", value: (bar) => bar.end - bar.start, format: "time" },
-    ], bars),
+    ], shown.bars),
   });
   dragToZoom(chart, zoom);
   zoom(0, length);
@@ -85,7 +100,12 @@ function dragToZoom(figure, zoom) {
 /** From the extras of a run (sim/html/timeline.hpp). */
 function runTimeline(timeline) {
   if (!timeline || timeline.spans.length === 0) return null;
-  const rows = timeline.lanes.map((lane) => `rank ${lane.rank}: ${lane.name}`);
+  const ofStage = ({ stage }) => (stage === undefined ? "" : `stage ${stage}, `);
+  const rows = timeline.lanes.map((lane) => `${ofStage(lane)}rank ${lane.rank}: ${lane.name}`);
+  const stages = [...new Set(timeline.lanes.map(({ stage }) => stage).filter((stage) => stage !== undefined))];
+  const groups = stages.map((stage) => ({
+    name: `stage ${stage}`, members: [...timeline.lanes.keys()].filter((row) => timeline.lanes[row].stage === stage),
+  }));
   const bars = timeline.spans.map(([row, start, end, label, phase]) => ({
     row, start, end, label: timeline.labels[label], phase: timeline.phases[phase],
   }));
@@ -95,6 +115,6 @@ function runTimeline(timeline) {
     title: "Timeline of one step",
     description: `What ${ranks} of ${plural(timeline.ranks, "simulated rank")} do in step ${timeline.iteration + 1}, ` +
       `${plural(timeline.operations, "operation")}` + (joined > 0 ? `, the shortest joined into ${plural(bars.length, "bar")}` : "") + ".",
-    rows, bars, length: timeline.length_s,
+    rows, bars, groups, length: timeline.length_s,
   });
 }
