@@ -78,6 +78,8 @@ std::string describe_gpu(const std::string& name) {
 
 std::string describe_optimizer(const std::string& name) {
   const int states = optimizer_memory({.kind = parse_optimizer(name)}).states;
+  if (parse_optimizer(name) == OptimizerKind::muon)
+    return fmt::format("{} state for hidden matrices, 2 for each other parameter (AdamW)", states);
   return fmt::format("{} state{} for each parameter", states, states == 1 ? "" : "s");
 }
 

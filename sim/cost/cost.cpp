@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "cost/kernel_model.hpp"
 #include "cost/kernel_shares.hpp"
+#include "cost/muon.hpp"
 #include "cost/peak.hpp"
 #include "cost/profiled.hpp"
 #include "cost/roofline.hpp"
@@ -85,6 +86,14 @@ std::string curves_assumption(const Model& model, const Gpu& gpu, Precision prec
                         attention_kernel_names()[static_cast<std::size_t>(asked.attention_kernel)]);
   }
   return text + "; the shares below are of what no fit says";
+}
+
+std::string muon_assumption(const Model& model) {
+  const NewtonSchulz work = newton_schulz(model, nullptr);
+  return fmt::format(
+      "optimizer: muon updates {:.0f} hidden matrices one by one, with {} Newton-Schulz steps of "
+      "{:.4g} FLOPs in bf16 in all; AdamW in foreach kernels updates the rest",
+      work.matrices, kNewtonSchulzSteps, work.flops);
 }
 
 std::string optimizer_assumption(const Optimizer& optimizer, const ReachedShares& shares) {
@@ -231,9 +240,16 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
     optimizer_error = profiled->uncertainty;
     costs.assumptions.push_back(profiled->assumption);
   } else {
-    costs.optimizer = Roofline(gpu, precision, efficiency).optimizer_step(model, optimizer);
+    const bool muon = optimizer.kind == OptimizerKind::muon;
+    const Roofline own(gpu, precision, efficiency);
+    costs.optimizer = muon ? muon_step(model, optimizer, own,
+                                       Roofline(gpu, Precision::bf16_pure, efficiency),
+                                       efficiency.host_launch.value_or(kHostLaunch))
+                           : own.optimizer_step(model, optimizer);
     optimizer_error = analytic_error(gpu, efficiency);
-    costs.assumptions.push_back(optimizer_assumption(optimizer, reached_shares(gpu, efficiency)));
+    costs.assumptions.push_back(
+        muon ? muon_assumption(model)
+             : optimizer_assumption(optimizer, reached_shares(gpu, efficiency)));
     if (source) {
       costs.outside.push_back(fmt::format("optimizer: analytic, {} did not measure {}",
                                           source->file, to_string(optimizer)));

@@ -7,13 +7,14 @@
 
 #include "cluster/cluster.hpp"
 #include "cost/segments.hpp"
+#include "model/matrices.hpp"
 #include "model/model.hpp"
 #include "profile/compute_profile.hpp"
 
 namespace rehearse {
 
 /// PyTorch's optimizers that a scenario can name, with the per-parameter state that each keeps.
-enum class OptimizerKind { sgd, sgd_momentum, adam, adamw, lamb, adamw_8bit, adafactor };
+enum class OptimizerKind { sgd, sgd_momentum, adam, adamw, lamb, adamw_8bit, adafactor, muon };
 struct Optimizer {
   OptimizerKind kind = OptimizerKind::sgd;
   /// PyTorch's option of this name: one kernel per step that reads and writes each tensor once.
@@ -34,12 +35,18 @@ struct Optimizer {
   /// States, master weights and the step itself are the host's (DeepSpeed's offload_optimizer):
   /// gradients travel there and parameters back.
   bool offload = false;
+  /// Each parameter's step as soon as backward has made its gradient, which goes at once (torchtune's
+  /// optimizer_in_bwd).
+  bool in_backward = false;
   /// Beside master weights: gradients come in fp32 (Megatron-LM's main_grad), so that none is
   /// converted; and their norm is taken.
   bool wide_gradients = false;
 };
 /// The optimizer as it is to parameters of that storage.
 Optimizer on_storage(Optimizer optimizer, StoredAs storage);
+/// The optimizer of one tensor: Muon is AdamW to what is no hidden matrix, as its authors use it
+/// (Jordan et al. 2024; Liu et al., arXiv:2502.16982).
+Optimizer on_tensor(Optimizer optimizer, const std::optional<MatrixShape>& matrix);
 std::string to_string(OptimizerKind kind);
 std::string to_string(const Optimizer& optimizer);  ///< "adamw", "adamw, fused", "adamw, for-loop"
 const std::vector<std::string>& optimizer_names();
@@ -47,7 +54,7 @@ OptimizerKind parse_optimizer(const std::string& name);  ///< throws std::invali
 /// Tensors of a parameter's number of elements that an optimizer keeps from its first step on, and
 /// takes during a step.
 struct OptimizerMemory {
-  int states = 0;           ///< sgd 0, sgd_momentum 1, adam, adamw, adamw_8bit and lamb 2
+  int states = 0;  ///< sgd 0, sgd_momentum and muon 1, adam, adamw, adamw_8bit and lamb 2
   Bytes state_element;      ///< scales of 8-bit ones included
   Bytes temporary_element;  ///< of the temporaries
   bool factored = false;    ///< a state per row and one per column, fp32 (adafactor)
@@ -57,11 +64,16 @@ struct OptimizerMemory {
   int foreach_temporaries = 0;  ///< of all parameters at once
   int loop_temporaries = 0;     ///< of one parameter after the other
   bool one_by_one = false;      ///< it has no multi-tensor form
+  bool orthogonalizes = false;  ///< muon: its temporaries are those of newton_schulz()
 
   /// Kept per parameter: states and master weights.
   Bytes kept() const { return static_cast<double>(states) * state_element + master_element; }
 };
 OptimizerMemory optimizer_memory(const Optimizer& optimizer);
+/// Steps of Muon's Newton-Schulz iteration.
+inline constexpr std::size_t kNewtonSchulzSteps = 5;
+/// States and master weights of all that is trained of a model.
+Bytes kept_of(const Optimizer& optimizer, const Model& model);
 /// What it keeps, in words: "parameters and gradients 2 bytes, 2 states of 2, no master weights".
 std::string describe_formats(const Optimizer& optimizer);
 /// True where its states and weights are those of torch.optim on the parameters themselves.
@@ -154,6 +166,9 @@ struct StepCosts {
   /// What copies within its memory reach, by the bytes that they read and write; 0 where times are
   /// given: nothing is added to those.
   BytesPerSecond copy_rate{0};
+  /// Of copies to the host's memory and back, each way, while all GPUs of the node copy; 0: not
+  /// known.
+  BytesPerSecond host_rate{0};
   Provenance provenance = Provenance::analytic;
   /// Half-width of the 90 % interval of ln(compute time): 0 where times are given, analytic_error
   /// of what is computed, what the profile says of itself (compute_error) and of its transfer. The

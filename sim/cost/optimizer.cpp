@@ -73,6 +73,17 @@ constexpr std::array<Pass, 8> kAdafactor = {{
     {0, 2, 0, 1},  // clipped
     {2, 1, 0, 1},  // p - u
 }};
+// torch/optim/_muon.py, _single_tensor_muon; what it moves in bf16 is orthogonal_bytes(). u: the update.
+constexpr std::array<Pass, 8> kMuon = {{
+    {0, 1, 2, 1},  // lerp_: m, g -> m
+    {0, 2, 1, 1},  // lerp: g, m -> u
+    {0, 0, 0, 1},  // to bf16
+    {0, 0, 0, 1},  // norm
+    {0, 0, 0, 1},  // clamp of the norm
+    {0, 0, 0, 1},  // div_
+    {2, 0, 0, 1},  // mul_ (weight decay): p -> p
+    {2, 0, 0, 1},  // add_: p, u -> p
+}};
 
 /// What an optimizer keeps, and the kernels of one step.
 struct OptimizerTraits {
@@ -81,14 +92,15 @@ struct OptimizerTraits {
   std::span<const Pass> fused;    ///< PyTorch's `fused=True`
   std::span<const Pass> foreach;  ///< PyTorch's default; empty where there is no such choice
 };
-constexpr std::array<OptimizerTraits, 7> kOptimizers = {
+constexpr std::array<OptimizerTraits, 8> kOptimizers = {
     {{"sgd", 0, kFusedSgd, kForeachSgd},
      {"sgd_momentum", 1, kFusedMomentum, kForeachMomentum},
      {"adam", 2, kFusedAdam, kForeachAdam},
      {"adamw", 2, kFusedAdam, kForeachAdamW},
      {"lamb", 2, kApexLamb, {}},
      {"adamw_8bit", 2, kAdamW8bit, {}},
-     {"adafactor", 0, kAdafactor, {}}}};
+     {"adafactor", 0, kAdafactor, {}},
+     {"muon", 1, kMuon, {}}}};
 
 /// A byte, and an fp32 scale for each block of 256 (bitsandbytes' and torchao's block sizes).
 constexpr Bytes kEightBits{1 + 4.0 / 256};
@@ -121,6 +133,14 @@ Elements elements_of(const Optimizer& optimizer) {
   return all;
 }
 
+/// Of Muon's update in bf16, per parameter: made of what is wider, read for its norm, divided by it,
+/// and read into the parameter.
+Bytes orthogonal_bytes(const Elements& elements) {
+  constexpr Bytes kHalf(2);
+  const Bytes made = elements.updated > kHalf ? elements.updated + kHalf : Bytes(0);
+  return made + kHalf + 2 * kHalf + kHalf;
+}
+
 }  // namespace
 
 std::string to_string(OptimizerKind kind) { return traits(kind).name; }
@@ -146,6 +166,11 @@ Optimizer on_storage(Optimizer optimizer, StoredAs storage) {
   return optimizer;
 }
 
+Optimizer on_tensor(Optimizer optimizer, const std::optional<MatrixShape>& matrix) {
+  if (optimizer.kind == OptimizerKind::muon && !matrix) optimizer.kind = OptimizerKind::adamw;
+  return optimizer;
+}
+
 OptimizerKind parse_optimizer(const std::string& name) {
   for (std::size_t i = 0; i < kOptimizers.size(); ++i) {
     if (kOptimizers[i].name == name) return static_cast<OptimizerKind>(i);
@@ -161,6 +186,7 @@ OptimizerMemory optimizer_memory(const Optimizer& optimizer) {
                          .temporary_element = elements.state,
                          .master_element = elements.master,
                          .gradient_element = optimizer.wide_gradients ? Bytes(0) : elements.master};
+  if (optimizer.kind == OptimizerKind::muon) memory.orthogonalizes = memory.one_by_one = true;
   if (optimizer.kind == OptimizerKind::adafactor) {
     memory.factored = true;
     memory.temporary_element = Bytes(4);
@@ -181,12 +207,25 @@ OptimizerMemory optimizer_memory(const Optimizer& optimizer) {
   return memory;
 }
 
+Bytes kept_of(const Optimizer& optimizer, const Model& model) {
+  if (optimizer.kind != OptimizerKind::muon)
+    return optimizer_memory(optimizer).kept() * static_cast<double>(model.trainable_parameters());
+  Bytes sum;
+  for (const Unit& unit : model.units)
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i)
+      if (unit.trait(i).trained)
+        sum += static_cast<double>(unit.tensors[i]) *
+               optimizer_memory(on_tensor(optimizer, hidden_matrix(unit, i))).kept();
+  return sum;
+}
+
 std::string describe_formats(const Optimizer& optimizer) {
   const OptimizerMemory memory = optimizer_memory(optimizer);
-  const std::string states =
-      memory.states == 0 ? "no states"
-                         : fmt::format("{} state{} of {:.0f}", memory.states,
-                                       memory.states == 1 ? "" : "s", memory.state_element.value());
+  std::string states = memory.states == 0
+                           ? "no states"
+                           : fmt::format("{} state{} of {:.0f}", memory.states,
+                                         memory.states == 1 ? "" : "s", memory.state_element.value());
+  if (memory.orthogonalizes) states += " for hidden matrices and 2 for all else (AdamW)";
   const std::string master = memory.master_element > Bytes(0)
                                  ? fmt::format("master weights of {:.0f}",
                                                memory.master_element.value())
@@ -204,7 +243,8 @@ bool has_fused_option(OptimizerKind kind) { return !traits(kind).foreach.empty()
 
 Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer) {
   const Elements elements = elements_of(optimizer);
-  Bytes moved;
+  Bytes moved =
+      optimizer.kind == OptimizerKind::muon ? orthogonal_bytes(elements) : Bytes(0);
   for (const Pass& pass : passes(optimizer))
     moved += (pass.parameter + pass.gradient) * elements.updated + pass.states * elements.state;
   if (elements.master > Bytes(0) && optimizer.wide_gradients) {
@@ -218,7 +258,8 @@ Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer) {
 double optimizer_kernels(const Optimizer& optimizer, std::size_t tensors) {
   const std::size_t conversions = elements_of(optimizer).master > Bytes(0) ? 2 : 0;
   const bool for_loop = !optimizer.fused && !optimizer.foreach && has_fused_option(optimizer.kind);
-  if (for_loop) return static_cast<double>((passes(optimizer).size() + conversions) * tensors);
+  if (for_loop || optimizer.in_backward)
+    return static_cast<double>((passes(optimizer).size() + conversions) * tensors);
   std::size_t kernels = conversions * ((tensors + kTwoLists - 1) / kTwoLists);
   for (const Pass& pass : passes(optimizer)) {
     kernels += (tensors + pass.tensors - 1) / pass.tensors;

@@ -66,6 +66,8 @@ std::vector<KeySection> scenario_keys() {
          "Lightning Fabric"},
         {"quantization.keeps_inputs", "true or false", "false",
          "Their inputs are saved, as bitsandbytes before 0.43 does."},
+        {"activation_offload", "none | cpu", "none",
+         "Inputs of checkpointed units wait for backward in host memory.", "torchtune"},
         {"activation_checkpointing", "none | per_unit | selective or map", "none",
          "Which units run their forward again before their backward.", "PyTorch"},
         {"activation_checkpointing.layers", "integer >= 1", "-",

@@ -151,6 +151,8 @@ std::vector<KeySection> strategy_keys() {
         {"NAME.paged", "true or false", "false", "States in memory that the driver moves.",
          "bitsandbytes"},
         {"NAME.offload", "none | cpu", "none", "States and the step are the host's.", "DeepSpeed"},
+        {"NAME.in_backward", "true or false", "false",
+         "Each step as soon as its gradient is there, which goes at once.", "torchtune"},
         {"NAME.master_dtype", "fp32 | none", "(as model.precision says)", "Master weights.",
          "DeepSpeed, Megatron-LM"}}}};
 }

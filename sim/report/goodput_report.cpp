@@ -59,8 +59,9 @@ Checkpoint checkpoint_of(const Scenario& scenario) {
   const CheckpointOptions& options = scenario.failures->checkpoint;
   const auto nodes = static_cast<int>(scenario.cluster.node_count());
   Checkpoint checkpoint;
-  checkpoint.size = (parameter_element(scenario.precision) + optimizer_memory(scenario.optimizer).kept()) *
-                    static_cast<double>(scenario.model.trainable_parameters());
+  checkpoint.size = parameter_element(scenario.precision) *
+                        static_cast<double>(scenario.model.trainable_parameters()) +
+                    kept_of(scenario.optimizer, scenario.model);
   if (std::holds_alternative<Fsdp>(scenario.strategy)) {
     checkpoint.writers = nodes;
     checkpoint.read_by_all = false;

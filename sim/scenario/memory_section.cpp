@@ -80,7 +80,21 @@ std::vector<bool> matching_units(const std::vector<Value>& patterns, const Model
   return chosen;
 }
 
+void check_activation_offload(const Value& model, const Scenario& scenario) {
+  if (!scenario.offloads_activations) return;
+  const Value value = model.as_map().at_key("activation_offload");
+  const auto& units = scenario.checkpointed;
+  if (std::ranges::find(units, true) == units.end())
+    value.fail("what goes to the host is the input of a unit that is computed once more",
+               "add activation_checkpointing: per_unit");
+  if (std::holds_alternative<Layout>(scenario.strategy))
+    value.fail("it is not known in a layout of ranks that share layers", "activation_offload: none");
+}
+
 void read_checkpointing(Map& map, Scenario& scenario) {
+  if (map.has("activation_offload"))
+    scenario.offloads_activations =
+        map.require("activation_offload").as_choice({"none", "cpu"}) == "cpu";
   const std::string key = "activation_checkpointing";
   Model& model = scenario.model;
   const std::optional<Value> value = map.has(key) ? map.optional(key) : std::nullopt;

@@ -179,13 +179,60 @@ Optimizer read_optimizer_section(const Value& value, Precision precision) {
     }
   }
   read_formats(named.options, optimizer);
-  if (optimizer_memory(optimizer).states > 0 && named.options.has("paged"))
+  const bool muon = optimizer.kind == OptimizerKind::muon;
+  if (!muon && optimizer_memory(optimizer).states > 0 && named.options.has("paged"))
     optimizer.paged = named.options.bool_or("paged", false);
-  if (named.options.has("offload"))
+  if (!muon && named.options.has("offload"))
     optimizer.offload = named.options.require("offload").as_choice({"none", "cpu"}) == "cpu";
+  if (!optimizer.offload && named.options.has("in_backward"))
+    optimizer.in_backward = named.options.bool_or("in_backward", false);
   refuse_values(named.options);
   named.options.finish();
   return optimizer;
+}
+
+namespace {
+
+bool has_hidden_matrices(const Model& model) {
+  return std::ranges::any_of(model.units, [](const Unit& unit) {
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i)
+      if (unit.trait(i).trained && hidden_matrix(unit, i)) return true;
+    return false;
+  });
+}
+
+void check_muon(const Value& value, const Scenario& scenario) {
+  if (!has_hidden_matrices(scenario.model))
+    value.fail(fmt::format("{} has no linear layer between its first and its last, whose weight "
+                           "Muon would update",
+                           scenario.model.name),
+               "optimizer: {adamw: {}}");
+  const Strategy& strategy = scenario.strategy;
+  if (std::holds_alternative<Ddp>(strategy) || std::holds_alternative<LocalSgd>(strategy)) return;
+  value.fail(fmt::format("Muon's step needs whole matrices, and under {} no rank has them",
+                         strategy_name(strategy)),
+             "strategy: {ddp: {}}, or optimizer: {adamw: {}}");
+}
+
+/// PyTorch's hook behind AccumulateGrad sees a gradient before anything has reduced or added to it.
+void check_in_backward(const Value& value, const Scenario& scenario) {
+  const auto* ddp = std::get_if<Ddp>(&scenario.strategy);
+  if (ddp == nullptr || scenario.cluster.gpu_count() > 1)
+    value.fail("a step in backward is known of one GPU, where no gradient is reduced first",
+               "in_backward: false, or a cluster of one GPU under ddp");
+  if (ddp->gradient_accumulation > 1)
+    value.fail("a gradient that its step has used cannot add up over micro-batches",
+               "in_backward: false, or gradient_accumulation: 1");
+}
+
+}  // namespace
+
+void check_optimizer(const Value& value, const Scenario& scenario) {
+  Map map = value.as_map();
+  const Value options = map.require(map.keys().front());
+  const Optimizer& optimizer = scenario.optimizer;
+  if (optimizer.kind == OptimizerKind::muon) check_muon(options, scenario);
+  if (optimizer.in_backward) check_in_backward(options.as_map().at_key("in_backward"), scenario);
 }
 
 Train read_train_section(const Value& value) {

@@ -29,6 +29,12 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& from) 
   to.insert(to.end(), from.begin(), from.end());
 }
 
+/// All GPUs of a node share the bandwidth of its memory.
+BytesPerSecond host_rate(const Node& node) {
+  if (node.gpus == 0) return node.pcie.bandwidth;
+  return std::min(node.pcie.bandwidth, node.pcie.host_bandwidth / node.gpus);
+}
+
 /// The costs of one node group's GPU for so many samples, before a measured whole step has its say.
 StepCosts costs_at(const Scenario& scenario, std::size_t group, std::int64_t batch) {
   const bool sourced = group < scenario.cost_sources.size() && scenario.cost_sources[group];
@@ -36,6 +42,7 @@ StepCosts costs_at(const Scenario& scenario, std::size_t group, std::int64_t bat
   StepCosts costs = step_costs(computed_model(scenario), gpu, compute_precision(scenario), batch, scenario.optimizer,
                                scenario.run.efficiency,
                                sourced ? &*scenario.cost_sources[group] : nullptr);
+  costs.host_rate = host_rate(scenario.cluster.groups[group].node);
   if (costs.provenance == Provenance::given && !scenario.given_at) {
     costs.outside.push_back(
         fmt::format("compute: times given without measured_at, taken for those of batch {} in {} "
@@ -175,7 +182,7 @@ Scenario read_whole(const Document& document) {
     read_part([&] { check_strategy_section(strategy, choice, scenario); });
   }
   if (!root.has("optimizer")) scenario.assumptions.push_back("optimizer = sgd");
-  read_part([&] {
+  const bool has_optimizer = read_part([&] {
     scenario.optimizer =
         read_optimizer_section(section_or_empty(root, empty, "optimizer"), scenario.precision);
     for (std::string& line : numeric_formats(scenario))
@@ -194,6 +201,9 @@ Scenario read_whole(const Document& document) {
         }
         apply_layout(strategy, scenario);
         apply_recomputed_layers(scenario);
+        check_activation_offload(model, scenario);
+        if (has_optimizer && root.has("optimizer"))
+          check_optimizer(root.require("optimizer"), scenario);
       },
       has_all);
   const std::size_t ranks = has_cluster ? scenario.cluster.gpu_count() : kMostRanks;
@@ -280,6 +290,7 @@ Schedule make_schedule(const Scenario& scenario) {
                 .optimizer = scenario.optimizer,
                 .costs = group_costs(scenario),
                 .checkpointed = scenario.checkpointed,
+                .offloads_activations = scenario.offloads_activations,
                 .set_to_none = scenario.run.set_to_none,
                 .device = device_of(scenario)};
   Schedule schedule = build_at(scenario, job);

@@ -105,6 +105,7 @@ struct Scenario {
   std::vector<bool> checkpointed;
   /// Blocks that each part of a pipeline recomputes, its first ones; 0: `checkpointed` says it.
   std::int64_t recomputed_layers = 0;
+  bool offloads_activations = false;  ///< Job::offloads_activations
   bool recomputes_attention = false;  ///< of each block no more (recomputing_attention)
   /// What of the model is trained, and how it is kept: so is a rank's share of it.
   std::optional<Adaptation> adaptation{};

@@ -48,6 +48,8 @@ class JobsSection {
 
 /// `optimizer: {adamw: {fused: true, state_dtype: bf16}}` of parameters of that precision.
 Optimizer read_optimizer_section(const Value& value, Precision precision);
+/// What Muon and a step in backward ask of the model and of the strategy.
+void check_optimizer(const Value& value, const Scenario& scenario);
 
 /// InputError where the precision is FP8's and a GPU or the model has nothing that computes in it.
 void check_fp8(const Value& model, const Scenario& scenario);
@@ -68,6 +70,8 @@ void read_memory_section(const Value& value, Scenario& scenario);
 /// `activation_checkpointing: none | per_unit | selective | {every: 2} | {units: [layer1.*]} |
 /// {layers: 1}` of a model's map.
 void read_checkpointing(Map& map, Scenario& scenario);
+/// What `model.activation_offload` needs, once the strategy is known.
+void check_activation_offload(const Value& model, const Scenario& scenario);
 /// {layers: N}, once the strategy says which part of the model a rank has.
 void apply_recomputed_layers(Scenario& scenario);
 

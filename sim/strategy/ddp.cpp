@@ -112,6 +112,7 @@ void DdpProgram::add_setup() {
 Gradients DdpProgram::gradients(bool first, bool last) const {
   const bool views = options_.ddp.gradient_as_bucket_view && (last || !job_.set_to_none) &&
                      job_.cluster.gpu_count() > 1;
+  if (job_.optimizer.in_backward) return Gradients::used;
   return first && !views ? Gradients::kept : Gradients::added;
 }
 
@@ -148,6 +149,10 @@ std::vector<After> DdpProgram::add_backward(std::size_t action, std::vector<Afte
     const OpId backward =
         whole ? builder_.backward(unit, gradients(first, last), std::exchange(after, {}))
               : builder_.backward_weight(unit, gradients(first, last), std::exchange(after, {}));
+    if (job_.optimizer.in_backward) {
+      builder_.optimizer_of(unit);
+      continue;
+    }
     if (last && !first && options_.ddp.gradient_as_bucket_view && job_.set_to_none &&
         job_.cluster.gpu_count() > 1)
       for (const TensorId id : builder_.gradients(unit)) builder_.give(backward, id);
@@ -213,6 +218,7 @@ After DdpProgram::reduce(std::size_t bucket, OpId backward) {
 }
 
 void DdpProgram::add_optimizer(std::vector<After> reduced) {
+  if (job_.optimizer.in_backward) return builder_.quantize_weights(builder_.last());
   const std::int64_t shards =
       options_.sharded_optimizer ? static_cast<std::int64_t>(job_.replicas()) : 1;
   const OpId step =

@@ -172,17 +172,20 @@ OpId ProgramBuilder::gather(const std::string& what, Bytes size, std::vector<Aft
 }
 
 OpId ProgramBuilder::forward(std::size_t unit, std::vector<After> after) {
+  if (is_offloaded(unit)) move_out(unit);
   const UnitCost& cost = costs_.units[unit];
   const OpId op =
       unit_op(unit, "forward", Phase::forward,
               {cost.forward, cost.forward_launch, cost.forward_spread, &cost.forward_segments},
               std::move(after));
+  if (is_offloaded(unit)) free_moved(op);
   for (const TensorEvent& event : events(unit).forward) note(op, event);
   return op;
 }
 
 void ProgramBuilder::recompute(std::size_t unit, std::vector<After>& after) {
   if (!is_checkpointed(unit)) return;
+  if (is_offloaded(unit)) move_in(unit, after);
   const UnitCost& cost = costs_.units[unit];
   const OpId again =
       unit_op(unit, "recompute", Phase::backward,
@@ -241,6 +244,7 @@ OpId ProgramBuilder::backward(std::size_t unit, Gradients gradients, std::vector
               {cost.backward, cost.backward_launch, cost.backward_spread, &cost.backward_segments},
               std::move(after));
   note_backward(op, unit, gradients);
+  if (is_offloaded(unit)) end_moved(unit, op);
   return op;
 }
 
@@ -251,6 +255,15 @@ OpId ProgramBuilder::optimizer(Seconds duration, std::vector<After> after) {
        .work = Compute{.duration = duration, .step = step_},
        .after = std::move(after)});
   return last();
+}
+
+void ProgramBuilder::optimizer_of(std::size_t unit) {
+  const Unit& of = job_.model.units[unit];
+  const auto all = static_cast<double>(job_.model.trainable_parameters());
+  const double share = static_cast<double>(of.trainable_parameters()) / all;
+  if (share <= 0) return;
+  optimizer(share * costs_.optimizer, {});
+  program.ops.back().label += " " + of.name;
 }
 
 /// Of weights that each tensor rank has whole, but only its own tokens' gradients of; and of the

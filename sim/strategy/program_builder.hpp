@@ -15,7 +15,8 @@ enum class Gradients {
   kept,      ///< they become `.grad` and stay until give_gradients()
   summed,    ///< products add to what is there already; others' are added to it and given back
   added,     ///< each is added to what is there already (or copied into a bucket) and given back
-  collected  ///< they stay, and the strategy gives them back itself
+  collected,  ///< they stay, and the strategy gives them back itself
+  used  ///< the optimizer takes its step with each as soon as it is there, and it goes at once
 };
 
 /// A tensor that the optimizer updates.
@@ -23,6 +24,7 @@ struct Trained {
   std::int64_t elements = 0;
   std::uint32_t owner = 0;
   StoredAs storage = StoredAs::model;
+  std::optional<MatrixShape> matrix{};  ///< of a hidden layer, whole
 };
 
 /// Ranks that share what there is of parameters; of experts' others may (Megatron-LM's expert data
@@ -80,6 +82,8 @@ class ProgramBuilder {
   void receive(std::size_t chunk, bool forward, OpId op);
   void sent(std::size_t chunk, bool forward, OpId op);
   OpId optimizer(Seconds duration, std::vector<After> after);
+  /// Behind a unit's backward with Gradients::used: the time of the steps that it has taken.
+  void optimizer_of(std::size_t unit);
   /// What is left to reduce of gradients once replicas have reduced theirs: `reduced` comes before
   /// it, and is what it leaves.
   struct LeftToReduce {
@@ -141,6 +145,9 @@ class ProgramBuilder {
   /// All parameters, a share of each.
   std::vector<Trained> trained(const Shards& shards = 1) const;
 
+  /// Of a unit's tensor, a share of it.
+  Trained trained(std::uint32_t unit, std::size_t tensor, std::int64_t ranks) const;
+
   LaneId compute_lane() const { return compute_; }
   const StepCosts& costs() const { return costs_; }
   const Model& model() const { return job_.model; }
@@ -154,6 +161,8 @@ class ProgramBuilder {
   struct UnitEvents {
     std::vector<TensorEvent> forward, recompute, backward;
     std::vector<TensorId> gradients;  ///< as they stay
+    std::vector<std::uint32_t> parameters;  ///< whose they are, into Unit::tensors
+    std::vector<TensorId> inputs;           ///< of a checkpointed unit, kept until its backward
     std::vector<bool> products;       ///< and whether a product of a linear layer makes them
     TensorId last_ready{};            ///< the one whose AccumulateGrad comes last
     std::vector<TensorId> incoming;   ///< as they are made where they do not
@@ -182,6 +191,14 @@ class ProgramBuilder {
   LaneId exchange_lane(ExchangeAxis axis);
   bool is_checkpointed(std::size_t unit) const;
   void recompute(std::size_t unit, std::vector<After>& after);
+  // Activations in host memory (program_offload.cpp).
+  bool is_offloaded(std::size_t unit) const;
+  std::vector<TensorId> made_before(std::size_t unit);
+  void move_out(std::size_t unit);
+  void free_moved(OpId op);
+  void move_in(std::size_t unit, std::vector<After>& after);
+  void end_moved(std::size_t unit, OpId op);
+  OpId host_copy(const std::string& what, std::size_t unit, std::vector<After> after);
   void read_tape();
   void hold_narrow_weights();
   void read_tape_once(const MemoryTape& tape);
@@ -194,6 +211,8 @@ class ProgramBuilder {
   void checkpoint(std::size_t unit);
   /// `whole`: it is no second part, in front of which the chunk's gradient was sent.
   void note_backward(OpId op, std::size_t unit, Gradients gradients, bool whole = true);
+  /// Muon's temporaries of one matrix.
+  void orthogonalize(OpId op, const Trained& one, Bytes element);
   /// What the backward of the unit's chunk sends.
   std::optional<TensorId> sent_gradient(std::size_t unit) const;
   bool begins_chunk(std::size_t unit) const;
@@ -219,6 +238,11 @@ class ProgramBuilder {
   bool notes_memory_ = true;
   std::uint32_t step_ = 0;
   std::vector<TensorEvent> update_;  ///< what a local_update() does in every iteration
+  /// Units whose inputs are on their way to the host, and the copies.
+  std::vector<std::pair<std::size_t, OpId>> leaving_;
+  std::optional<LaneId> copies_;
+  std::optional<std::size_t> returned_;  ///< the unit whose input goes with the next one's backward
+  std::optional<OpId> last_returned_, before_last_;  ///< backwards of such units
 };
 
 /// Bytes of a unit's trained parameters.

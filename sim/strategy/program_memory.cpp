@@ -1,6 +1,7 @@
 // The tensors of a program beside the model's tape: what every strategy holds, and what an
 // optimizer takes.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "strategy/program_builder.hpp"
@@ -126,10 +127,17 @@ std::vector<Trained> ProgramBuilder::trained(const Shards& shards) const {
     for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
       if (!unit.trait(i).trained) continue;
       const std::int64_t ranks = unit.is_of_experts(i) ? shards.experts : shards.all;
-      all.push_back({(unit.tensors[i] + ranks - 1) / ranks, number, unit.trait(i).storage});
+      all.push_back(trained(number, i, ranks));
     }
   }
   return all;
+}
+
+Trained ProgramBuilder::trained(std::uint32_t unit, std::size_t tensor, std::int64_t ranks) const {
+  const Unit& of = job_.model.units[unit];
+  Trained one{(of.tensors[tensor] + ranks - 1) / ranks, unit, of.trait(tensor).storage};
+  if (job_.optimizer.kind == OptimizerKind::muon && ranks == 1) one.matrix = hidden_matrix(of, tensor);
+  return one;
 }
 
 OpId ProgramBuilder::local_update() {
@@ -146,7 +154,7 @@ OpId ProgramBuilder::local_update() {
 
 void ProgramBuilder::update(OpId op, const std::vector<Trained>& tensors, std::int64_t at_once) {
   const auto memory_of = [&](const Trained& one) {
-    return optimizer_memory(on_storage(job_.optimizer, one.storage));
+    return optimizer_memory(on_tensor(on_storage(job_.optimizer, one.storage), one.matrix));
   };
   if (job_.optimizer.offload) return;
   const bool foreach = job_.optimizer.foreach && job_.device == TapeDevice::cuda;
@@ -163,15 +171,29 @@ void ProgramBuilder::update(OpId op, const std::vector<Trained>& tensors, std::i
     if (job_.optimizer.paged) continue;
     for (int i = 0; i < memory.states; ++i) keep(one, memory.state_element);
   }
+  for (const Trained& one : tensors)
+    if (const OptimizerMemory memory = memory_of(one);
+        memory.orthogonalizes && memory.gradient_element == Bytes(0))
+      orthogonalize(op, one, memory.temporary_element);
   std::vector<TensorId> temporaries;
+  std::vector<const Trained*> matrices;
+  const auto is_gradient = [&](TensorId id) {
+    return program.tensors[id.index()].kind == MemoryKind::gradients;
+  };
   const auto use = [&] {
-    for (const TensorId id : temporaries) take(op, id);
+    auto rest = temporaries.begin();
+    if (!matrices.empty()) rest = std::stable_partition(rest, temporaries.end(), is_gradient);
+    std::for_each(temporaries.begin(), rest, [&](TensorId id) { take(op, id); });
+    for (const Trained* one : matrices) orthogonalize(op, *one, memory_of(*one).temporary_element);
+    std::for_each(rest, temporaries.end(), [&](TensorId id) { take(op, id); });
     for (const TensorId id : temporaries) give(op, id);
     temporaries.clear();
+    matrices.clear();
   };
   std::int64_t waiting = 0;
   for (const Trained& one : tensors) {
     const OptimizerMemory memory = memory_of(one);
+    if (memory.orthogonalizes && memory.gradient_element == Bytes(0)) continue;
     if (memory.gradient_element > Bytes(0)) {
       if (at_once > 0 && waiting > 0 && waiting + one.elements > at_once) {
         use();
@@ -180,12 +202,45 @@ void ProgramBuilder::update(OpId op, const std::vector<Trained>& tensors, std::i
       waiting += one.elements;
       temporaries.push_back(of(MemoryKind::gradients, one, memory.gradient_element));
     }
+    if (memory.orthogonalizes) matrices.push_back(&one);
     const int count = foreach ? memory.foreach_temporaries : memory.loop_temporaries;
     for (int i = 0; i < count; ++i)
       temporaries.push_back(of(MemoryKind::workspace, one, memory.temporary_element));
     if ((!foreach || memory.one_by_one) && memory.gradient_element == Bytes(0)) use();
   }
   use();
+}
+
+/// _single_tensor_muon of torch/optim/_muon.py: the update, its copy in bf16 where it is wider, and
+/// in each step X X^T, a polynomial of that, and the next X, each beside the one before.
+void ProgramBuilder::orthogonalize(OpId op, const Trained& one, Bytes element) {
+  const MatrixShape& shape = *one.matrix;
+  const auto least = static_cast<double>(std::min(shape.rows, shape.columns));
+  const double elements = static_cast<double>(shape.rows) * static_cast<double>(shape.columns);
+  constexpr Bytes kHalf(2);
+  const auto temporary = [&](Bytes size) {
+    return tensor(MemoryKind::workspace, size, one.owner);
+  };
+  const TensorId update = temporary(elements * element);
+  std::array<TensorId, 2> products{}, sums{}, next{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    products[i] = temporary(least * least * kHalf);
+    sums[i] = temporary(least * least * kHalf);
+    next[i] = temporary(elements * kHalf);
+  }
+  take(op, update);
+  if (element > kHalf) take(op, next[1]);
+  for (std::size_t step = 0; step < kNewtonSchulzSteps; ++step) {
+    const std::size_t now = step % 2, before = 1 - now;
+    for (const auto& pair : {products, sums}) {
+      take(op, pair[now]);
+      if (step > 0) give(op, pair[before]);
+    }
+    take(op, next[now]);
+    if (step > 0 || element > kHalf) give(op, next[before]);
+  }
+  const std::size_t last = (kNewtonSchulzSteps - 1) % 2;
+  for (const TensorId id : {products[last], sums[last], update, next[last]}) give(op, id);
 }
 
 }  // namespace rehearse

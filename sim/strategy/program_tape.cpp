@@ -191,6 +191,7 @@ void ProgramBuilder::add_tape(std::size_t unit, const MemoryTape& tape,
         !own.gradients.empty() && is_linear_bias(job_.model.units[unit], made.parameter);
     own.last_ready = before_its_bias ? own.gradients.back() : ids[event.tensor];
     own.gradients.push_back(ids[event.tensor]);
+    own.parameters.push_back(made.parameter);
     own.products.push_back(is_product_weight(job_.model.units[unit], made.parameter));
   }
 }
@@ -205,8 +206,10 @@ void ProgramBuilder::add_given_tape(std::size_t unit) {
   own.forward = {{kept, Action::take}, {work, Action::take}, {work, Action::give}};
   own.backward = {{work, Action::take}, {work, Action::give}};
   const auto& parameters = job_.model.units[unit].tensors;
-  for (auto elements = parameters.rbegin(); elements != parameters.rend(); ++elements) {
-    const Bytes size = static_cast<double>(*elements) * parameter_element(computes_);
+  for (std::size_t parameter = parameters.size(); parameter-- > 0;) {
+    own.parameters.push_back(static_cast<std::uint32_t>(parameter));
+    const Bytes size =
+        static_cast<double>(parameters[parameter]) * parameter_element(computes_);
     const auto made = own.gradients.size();
     own.gradients.push_back(slot_ > 0 ? tapes_[0][unit].gradients[made]
                                       : tensor(MemoryKind::gradients, size, owner));
@@ -249,6 +252,8 @@ void ProgramBuilder::checkpoint(std::size_t unit) {
     std::erase(own.forward, TensorEvent{id, Action::give});
     own.backward.push_back({id, Action::give});
   }
+  if (job_.offloads_activations) own.inputs = made_before(unit);
+  for (const TensorId id : own.inputs) std::erase(own.backward, TensorEvent{id, Action::give});
   std::ranges::copy_if(
       own.forward, std::back_inserter(own.recompute),
       [&](const TensorEvent& event) { return std::ranges::count(left, event.tensor) == 0; });
@@ -259,6 +264,18 @@ void ProgramBuilder::checkpoint(std::size_t unit) {
       own.forward.push_back({id, Action::give});
     }
   }
+}
+
+/// Activations of the unit before, which this one's backward gives back: its input.
+std::vector<TensorId> ProgramBuilder::made_before(std::size_t unit) {
+  std::vector<TensorId> made;
+  for (const TensorEvent& event : events(unit).backward) {
+    const Tensor& one = program.tensors[event.tensor.index()];
+    if (event.action == Action::give && one.kind == MemoryKind::activations &&
+        one.owner + 1 == unit)
+      made.push_back(event.tensor);
+  }
+  return made;
 }
 
 /// What is added to a gradient goes once the kernels of its operator are through: before the next
@@ -288,7 +305,11 @@ void ProgramBuilder::note_backward(OpId op, std::size_t unit, Gradients gradient
       ++made;
       continue;
     }
-    if (!is_gradient || stay) {
+    if (is_gradient && gradients == Gradients::used) {
+      note(op, event);
+      update(op, {trained(static_cast<std::uint32_t>(unit), own.parameters[made], 1)});
+      give(op, event.tensor);
+    } else if (!is_gradient || stay) {
       note(op, event);
     } else {
       take(op, own.incoming[made]);

@@ -186,6 +186,9 @@ struct Job {
   /// By Model::units: keeps only its input, and is computed once more before its backward
   /// (torch.utils.checkpoint); empty: none does.
   std::vector<bool> checkpointed{};
+  /// The inputs of checkpointed units wait for backward in host memory (torchtune's
+  /// OffloadActivations).
+  bool offloads_activations = false;
   /// optimizer.zero_grad(set_to_none=...): gradients are given back after each step.
   bool set_to_none = true;
   /// Whose kernels and allocator.

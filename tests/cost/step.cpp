@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(optimizers_of_few_bytes_keep_a_byte_and_its_scale_or_a_row_
 }
 
 BOOST_AUTO_TEST_CASE(torchs_own_optimizers_have_a_fused_option) {
-  const std::set<std::string> others = {"lamb", "adamw_8bit", "adafactor"};
+  const std::set<std::string> others = {"lamb", "adamw_8bit", "adafactor", "muon"};
   for (const std::string& name : optimizer_names()) {
     BOOST_TEST(has_fused_option(parse_optimizer(name)) == !others.contains(name), name);
   }
@@ -203,10 +203,10 @@ BOOST_AUTO_TEST_CASE(optimizer_of_many_small_tensors_is_bound_by_its_launches) {
 BOOST_AUTO_TEST_CASE(unknown_optimizers_are_answered_with_the_known_ones) {
   BOOST_CHECK_EXCEPTION(parse_optimizer("adagrad"), std::invalid_argument, [](const auto& error) {
     return std::string(error.what()) ==
-           "expected an optimizer, one of sgd, sgd_momentum, adam, adamw, lamb, adamw_8bit, adafactor; got \"adagrad\"";
+           "expected an optimizer, one of sgd, sgd_momentum, adam, adamw, lamb, adamw_8bit, adafactor, muon; got \"adagrad\"";
   });
   std::vector<std::string> names = kOptimizers;
-  names.insert(names.end(), {"adamw_8bit", "adafactor"});
+  names.insert(names.end(), {"adamw_8bit", "adafactor", "muon"});
   BOOST_TEST(optimizer_names() == names, boost::test_tools::per_element());
 }
 
