@@ -77,7 +77,8 @@ std::optional<Seconds> Roofline::kernel_time(const Operator& op, double batch,
   const bool has_product = op.product.columns > 0 && !products_stated_;
   const bool fused = op.heads.heads > 0 && !attention_stated_;
   if (op.kind == OperatorKind::attention && fused && kernels_.knows_attention()) {
-    const AttentionSize size = {batch,
+    // Documents of a packed sample are as many sequences.
+    const AttentionSize size = {batch * std::max(1.0, op.product.products),
                                 op.tokens,
                                 static_cast<double>(op.heads.heads),
                                 static_cast<double>(op.heads.kv_heads),

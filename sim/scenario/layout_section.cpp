@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "model/layout_rules.hpp"
+#include "model/packing.hpp"
 #include "model/stages.hpp"
 #include "scenario/sections.hpp"
 
@@ -170,6 +171,17 @@ void apply_layout(const Value& strategy, Scenario& scenario) {
     if (scenario.recomputes_attention) share = recomputing_attention(std::move(share));
     scenario.share = std::make_shared<const Model>(std::move(share));
   }
+}
+
+void apply_packing(const Value& model, Scenario& scenario) {
+  const auto document = packed_document(scenario.model);
+  if (!document || !scenario.share) return;
+  if (std::get<Layout>(scenario.strategy).mesh.context > 1)
+    model.as_map()
+        .at_key("sequence")
+        .fail("it is not known how ranks of a context group share documents",
+              "context_parallel: 1, or sequence: 4096");
+  scenario.share = std::make_shared<Model>(packed(*scenario.share, *document));
 }
 
 }  // namespace rehearse

@@ -7,6 +7,7 @@
 #include "config/mistakes.hpp"
 #include "config/record_set.hpp"
 #include "model/hugging_face.hpp"
+#include "model/packing.hpp"
 #include "scenario/adaptation_keys.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/transformer_keys.hpp"
@@ -121,7 +122,15 @@ Model read_architecture(const Value& use, Map& map, Scenario& scenario) {
   ModelShape& shape = scenario.shape;
   shape.classes = read_shape_key(map, "classes", 10'000'000, culprit).value_or(0);
   const auto image = read_shape_key(map, "image", 65'536, culprit);
-  const auto sequence = read_shape_key(map, "sequence", 10'000'000, culprit);
+  constexpr std::int64_t kLongest = 10'000'000;
+  const bool packs = map.has("sequence") && map.require("sequence").is_map();
+  std::optional<std::int64_t> sequence;
+  if (packs) {
+    Map lengths = map.require("sequence").as_map();
+    sequence = read_shape_key(lengths, "packed", kLongest, culprit);
+  } else {
+    sequence = read_shape_key(map, "sequence", kLongest, culprit);
+  }
   shape.image = image.value_or(0);
   shape.sequence = sequence.value_or(0);
   if (map.has("flash_attention")) {
@@ -144,6 +153,29 @@ Model read_architecture(const Value& use, Map& map, Scenario& scenario) {
   if (is_causal_language_model(model) || map.has("loss")) read_loss(map, shape);
   const bool plain = shape.loss == Loss::cross_entropy && !shape.loss_parts.any();
   return plain ? model : build(name, shape, map.require("loss"));
+}
+
+/// `sequence: {packed: 4096, documents: {mean: 700, deviation: 900}}`.
+Model read_packing(const Value& value, Model model) {
+  constexpr double kLongest = 1e7;
+  if (!is_causal_language_model(model))
+    value.fail(fmt::format("{} is no causal language model, whose documents are packed", model.name),
+               "sequence: 512");
+  Map map = value.as_map();
+  const auto tokens = static_cast<double>(map.require("packed").as_integer(1, 10'000'000));
+  Map lengths = map.require("documents").as_map();
+  Documents documents;
+  lengths.require("mean");
+  documents.mean = number_within(lengths, "mean", 1, 1, kLongest);
+  documents.deviation = number_within(lengths, "deviation", 0, 0, kLongest);
+  lengths.finish();
+  map.finish();
+  Model made = packed(std::move(model), document_of_a_token(documents, tokens));
+  if (!packed_document(made))
+    value.fail(fmt::format("{} has no fused attention here, and without it every pair is computed",
+                           made.name),
+               "flash_attention: true");
+  return made;
 }
 
 /// Where more than one of the keys is missing, says so of all; Map::require() says so of one.
@@ -357,6 +389,11 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
                                        scenario.assumptions, scenario.adaptation);
     };
     has_model = has_model && read_part(adapt_model);
+    const auto pack = [&] {
+      scenario.model = read_packing(map.require("sequence"), std::move(scenario.model));
+    };
+    if (has_model && map.has("sequence") && map.require("sequence").is_map())
+      has_model = read_part(pack);
     if (has_model && map.has("compile") && map.bool_or("compile", false))
       scenario.model = compiled(std::move(scenario.model));
     read_part([&] { choice = read_cost_choice(map, scenario, library); }, has_model);

@@ -200,6 +200,7 @@ Scenario read_whole(const Document& document) {
           apply_global_batch(train, strategy, scenario);
         }
         apply_layout(strategy, scenario);
+        apply_packing(model, scenario);
         apply_recomputed_layers(scenario);
         check_activation_offload(model, scenario);
         if (has_optimizer && root.has("optimizer"))

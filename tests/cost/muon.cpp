@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(muon_test)
 namespace {
 
 /// A block of linear layers, each with a bias, and a head in front of a loss.
@@ -86,4 +87,5 @@ BOOST_AUTO_TEST_CASE(a_step_is_bound_by_its_products_or_by_the_launches_of_many_
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

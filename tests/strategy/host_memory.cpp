@@ -7,6 +7,7 @@
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
+BOOST_AUTO_TEST_SUITE(host_memory_test)
 namespace {
 
 /// Sizes as they are asked for, so that they can be added up.
@@ -132,4 +133,5 @@ BOOST_AUTO_TEST_CASE(muon_takes_what_pytorch_takes_one_matrix_after_the_other) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse
