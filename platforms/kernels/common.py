@@ -41,6 +41,9 @@ FORMAT = {"tensor": 0, "tf32": 1, "fp32": 2}
 
 ERRORS, SAMPLES = [], []
 
+# By GPU and kernels: by size the least and the largest that was measured.
+SPANS = {}
+
 def device(gpu, format="tensor"):
     sheet = SHEET[gpu]
     peak = NARROW[gpu] if format == "fp8" else sheet[FORMAT[format]]
@@ -69,6 +72,14 @@ def fold_of(*sizes):
             for shape in zip(*sizes)
         ]
     )
+
+def span(gpu, kernels, **sizes):
+    """Writes down from where to where the points of a fit go; more of them widen it."""
+    known = SPANS.setdefault((gpu, kernels), {})
+    for name, values in sizes.items():
+        low, high = known.get(name, (np.inf, 0))
+        known[name] = (min(low, np.min(values)), max(high, np.max(values)))
+
 
 def measure(gpu, family, kind, errors, source, points=None):
     """Writes down what ln(predicted / measured) of points that a fit did not see comes to."""

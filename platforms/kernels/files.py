@@ -49,6 +49,7 @@ def write(
     convolution_numbers,
     memory,
     errors_of,
+    measured_rows,
     residual=None,
 ):
     share, prologue, small = convolution_numbers
@@ -91,6 +92,9 @@ def write(
         + ", ".join(f"{key}: {value:.3f}" for key, value in memory[0].items())
         + f', source: "{memory[1]}"}}'
     )
+    lines += [
+        "measured:  # on which GPU, from what size to what, and how far unseen points were off in the mean"
+    ] + measured_rows
     lines += [
         "errors:  # of points that the fit had not seen: five folds by shape, or a GPU left out"
     ] + error_lines(errors_of)

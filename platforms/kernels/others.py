@@ -13,6 +13,7 @@ from common import (
     sample,
     significant,
     solve,
+    span,
     table,
 )
 
@@ -50,6 +51,7 @@ def attention_forward():
                     lambda x: errors_of(x, folds != fold), [8, 0.6, 100, 0.6, 0.5], low, high
                 )
                 held_out[folds == fold] = errors_of(curve, folds == fold)
+            span(gpu, f"attention {width}", tokens=seq, heads=batch * heads)
             found[gpu, width] = significant(solve(errors_of, [8, 0.6, 100, 0.6, 0.5], low, high))
             training = (batch * seq * heads >= 32768) & (seq >= 512)
             measure(
@@ -123,6 +125,7 @@ def attention_training(forward):
                     [1.0, 1500],
                 )
                 held_out[index % FOLDS == fold] = errors_of(x, index % FOLDS == fold)
+            span(gpu, f"attention {width}", tokens=seq, heads=batch * heads)
             x = solve(errors_of, [0.5, 100], [0.05, 0], [1.0, 1500])
             one, two = split(x)
             found[gpu, width] = (significant(one), significant(two), one[1] / two[1])
@@ -170,6 +173,7 @@ def memory_shares():
                     folds == fold
                 ]
             wide[gpu][family] = np.median(shares)
+            span(gpu, f"{family}, fp32", bytes=4 * count * r * c)
             measure(gpu, f"{family}, fp32", "shape", held_out, "N")
     # Those tensors are all zero, which takes less power: in place in models kernels are slower.
     for gpu in ("A100-PCIe-40", "A100-PCIe-80", "V100-PCIe-32", "H100-SXM", "T4"):
@@ -183,6 +187,7 @@ def memory_shares():
         unseen = np.array([np.log(shares[i] / np.median(shares[index != i])) for i in index])
         measure(gpu, "pointwise in models, fp32", "shape", unseen, "N")
         wide.setdefault(gpu, {})["pointwise"] = np.median(shares)
+        span(gpu, "pointwise, fp32", bytes=4 * count * elements)
     # GH200's bandwidth is not an H100's, its chip is: shares are of what the H100 has.
     for gpu, bandwidth in (
         ("A100-SXM-40", 1555),
@@ -195,6 +200,9 @@ def memory_shares():
         def shares_of(op, counts):
             some = [row for row in rows if row["op"] == op]
             elements, forward, backward = columns(some, "elements", "forward_us", "backward_us")
+            kernels = "rows" if op == "layernorm" else "pointwise"
+            for count in counts:
+                span(gpu, f"{kernels}, 16 bits", bytes=2 * count * elements)
             return (
                 2 * counts[0] * elements / (forward * 1e-6) / (bandwidth * 1e9),
                 2 * counts[1] * elements / (backward * 1e-6) / (bandwidth * 1e9),

@@ -2,7 +2,7 @@
 import numpy as np
 
 import closed_forms as forms
-from common import FOLDS, NARROW, columns, device, fold_of, measure, sample, significant, solve, table
+from common import FOLDS, NARROW, columns, device, fold_of, measure, sample, significant, solve, span, table
 
 
 LOW = [0.5, 0.2, 0.3, 0, 0, 1.2, 0]
@@ -56,6 +56,7 @@ def fit_gemm(
             held_out[unseen] += forms.weights(m[unseen], n[unseen], k[unseen]) @ grid
     curve = significant(fitted(np.ones(len(m), bool)))
     grid = np.round(residual_table((m, n, k), errors_of(curve[free])), 3) if table_too else None
+    span(gpu, f"gemm {format}", rows=m, columns=n, inner=k)
     training = (m >= 1024) & (n >= 512) & (k >= 512)
     measure(gpu, f"gemm {format}", "shape, all", held_out, source)
     row = measure(gpu, f"gemm {format}", "shape, training-size", held_out[training], source)
@@ -134,6 +135,7 @@ def gemm_narrow(found):
         every = np.arange(len(m))
         held_out = np.array([errors_of(fitted(every[every != i]), every[i : i + 1])[0] for i in every])
         measure(gpu, "gemm fp8", "shape", held_out, "Z")
+        span(gpu, "gemm fp8", rows=m, columns=n, inner=k)
         curves[gpu] = found[gpu][0].copy()
         curves[gpu][free] = fitted(every)
         curves[gpu] = significant(curves[gpu])
@@ -248,6 +250,7 @@ def convolution():
         }
         for way, sizes in ways.items():
             t = np.array([float(row[way] or 0) for row in rows]) * 1e-6
+            span("V100 and T4", "convolution", **dict(zip(("rows", "columns", "inner"), sizes)))
             parts.append(
                 (gpu, sheet, share, way, [size[t > 0] for size in sizes], moved[t > 0], t[t > 0])
             )

@@ -18,10 +18,7 @@ namespace rehearse {
 /// or the name of a relative in platforms/gpus.yaml that says it itself.
 KernelShares read_kernel_shares(const Value& value);
 
-/// platforms/kernels/NAME.yaml, as platforms/kernels/fit writes it.
-std::shared_ptr<const KernelCurves> read_kernel_curves(const std::filesystem::path& file);
-
-/// Those of a GPU's own name; null: there are none.
+/// platforms/kernels/NAME.yaml, of a GPU's own name; null: there are none.
 std::shared_ptr<const KernelCurves> known_curves(const std::string& name);
 
 /// One machine. Where `needs_network` is false (the cluster's only node) `nic` may be missing: nics

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/data_folder.hpp"
 #include "cluster/parts.hpp"
+#include "kernels/kernel_curves.hpp"
 
 namespace rehearse {
 namespace {

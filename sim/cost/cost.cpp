@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "cost/kernel_model.hpp"
@@ -12,14 +14,61 @@
 #include "cost/peak.hpp"
 #include "cost/profiled.hpp"
 #include "cost/roofline.hpp"
+#include "kernels/kernel_curves.hpp"
 
 namespace rehearse {
 namespace {
 
+/// Whose fits were taken, by family.
+using Fits = std::array<const MeasuredKernels*, kCostFamilies>;
+
+/// The time of one pass, into `parts` by family.
 Seconds direction_time(const Unit& unit, const Roofline& roofline, double batch,
-                       Direction direction) {
-  const auto& given = direction == Direction::forward ? unit.forward : unit.backward;
-  return given ? *given : roofline.time(unit, batch, direction);
+                       Direction direction, UnitParts& parts, Fits& fits) {
+  const bool forward = direction == Direction::forward;
+  if (const auto& given = forward ? unit.forward : unit.backward) {
+    parts.add(CostFamily::whole_units, *given, forward, 1);
+    return *given;
+  }
+  Seconds sum{0};
+  for (const Operator& op : unit.operators) {
+    const Seconds time = roofline.time(op, batch, direction);
+    const OperatorBasis basis = roofline.basis(op, batch, direction);
+    parts.add(basis.family, time, forward, basis.near.distance);
+    if (basis.near.measured != nullptr)
+      fits[static_cast<std::size_t>(basis.family)] = basis.near.measured;
+    sum += time;
+  }
+  return sum;
+}
+
+FamilyGround ground_of(CostFamily family, const MeasuredKernels* fit, const Gpu& gpu,
+                       const AnalyticEfficiency& asked) {
+  if (fit == nullptr) {
+    const bool stated = asked.matrix || asked.attention || asked.memory || asked.depthwise;
+    return {.family = family,
+            .ground = CostGround::analytic,
+            .from = stated ? "run.efficiency" : "shares " + shares_line(gpu)};
+  }
+  const bool relative = gpu.kernels && !gpu.kernels->relative.empty();
+  const bool own = fit->own_chip && !relative;
+  return {.family = family,
+          .ground = own ? CostGround::fitted : CostGround::carried_over,
+          .from = fmt::format("{} of {}", fit->kernels, fit->on),
+          .off = own ? fit->off : std::nullopt};
+}
+
+void add_grounds(StepCosts& costs, const Fits& fits, const Gpu& gpu,
+                 const AnalyticEfficiency& asked) {
+  std::array<bool, kCostFamilies> seen{};
+  for (const CostPart& part : costs.parts) {
+    const auto family = static_cast<std::size_t>(part.family);
+    if (std::exchange(seen[family], true)) continue;
+    costs.grounds.push_back(
+        part.family == CostFamily::whole_units
+            ? FamilyGround{part.family, CostGround::given, "the scenario"}
+            : ground_of(part.family, fits[family], gpu, asked));
+  }
 }
 
 bool times_are_given(const Model& model) {
@@ -183,14 +232,22 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
                          const AnalyticEfficiency& efficiency) {
   const Roofline roofline(gpu, precision, efficiency);
   StepCosts costs;
+  Fits fits{};
   for (const Unit& unit : model.units) {
-    costs.units.push_back({.forward = direction_time(unit, roofline, batch, Direction::forward),
-                           .backward = direction_time(unit, roofline, batch, Direction::backward),
+    UnitParts parts(costs.units.size());
+    const Seconds forward =
+        direction_time(unit, roofline, batch, Direction::forward, parts, fits);
+    const Seconds backward =
+        direction_time(unit, roofline, batch, Direction::backward, parts, fits);
+    parts.append_to(costs.parts);
+    costs.units.push_back({.forward = forward,
+                           .backward = backward,
                            .forward_launch = unit.host_launch,
                            .backward_launch = unit.host_launch,
                            .activation = Bytes(0),
                            .workspace = Bytes(0)});
   }
+  add_grounds(costs, fits, gpu, efficiency);
   costs.provenance = times_are_given(model) ? Provenance::given : Provenance::analytic;
   costs.origin = to_string(costs.provenance);
   if (costs.provenance == Provenance::analytic) {
@@ -233,11 +290,16 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
   if (costs.provenance != Provenance::given)
     costs.copy_rate = gpu.memory_bandwidth * reached_shares(gpu, efficiency).memory;
   double optimizer_error = 0;
+  FamilyGround by{.family = CostFamily::optimizer};
   if (model.optimizer_time) {
     costs.optimizer = *model.optimizer_time;
+    by.ground = CostGround::given;
+    by.from = "the scenario";
   } else if (const auto profiled = source ? profiled_optimizer(question, *source) : std::nullopt) {
     costs.optimizer = profiled->time;
     optimizer_error = profiled->uncertainty;
+    by.ground = source->device ? CostGround::transferred : CostGround::measured;
+    by.from = source->file;
     costs.assumptions.push_back(profiled->assumption);
   } else {
     const bool muon = optimizer.kind == OptimizerKind::muon;
@@ -247,6 +309,7 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
                                        efficiency.host_launch.value_or(kHostLaunch))
                            : own.optimizer_step(model, optimizer);
     optimizer_error = analytic_error(gpu, efficiency);
+    by.from = "shares " + shares_line(gpu);
     costs.assumptions.push_back(
         muon ? muon_assumption(model)
              : optimizer_assumption(optimizer, reached_shares(gpu, efficiency)));
@@ -258,6 +321,12 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
           fmt::format("optimizer: analytic, no time of {} is given", to_string(optimizer)));
     }
   }
+  costs.parts.push_back({.unit = costs.units.size(),
+                         .family = CostFamily::optimizer,
+                         .backward = costs.optimizer,
+                         .within = by.ground == CostGround::analytic ? Seconds(0) : costs.optimizer,
+                         .farthest = by.ground == CostGround::analytic ? 0.0 : 1.0});
+  costs.grounds.push_back(std::move(by));
   if (const Seconds units = units_time(costs); units + costs.optimizer > Seconds(0)) {
     costs.uncertainty =
         (units * costs.uncertainty + costs.optimizer * optimizer_error) / (units + costs.optimizer);

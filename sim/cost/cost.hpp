@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cluster/cluster.hpp"
+#include "cost/cost_parts.hpp"
 #include "cost/segments.hpp"
 #include "model/matrices.hpp"
 #include "model/model.hpp"
@@ -180,6 +181,10 @@ struct StepCosts {
   /// Why they lie outside what was measured; each reason is part of `uncertainty`.
   std::vector<std::string> outside;
   std::vector<std::string> assumptions;
+  /// What they are made of, and where that comes from: by unit and family, and by family. Before
+  /// whole units were scaled to what was measured or given of them.
+  std::vector<CostPart> parts{};
+  std::vector<FamilyGround> grounds{};
 
   /// Of a copy that reads and writes so many bytes.
   Seconds copy_time(Bytes moved) const {

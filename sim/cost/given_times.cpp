@@ -76,6 +76,11 @@ StepCosts scaled_given(StepCosts costs, const GivenAt& measured, const GivenFor&
   costs.uncertainty = std::hypot(costs.uncertainty, ratio.error,
                                  kUntestedExtrapolation * std::abs(std::log2(batches)));
   costs.origin = "given, scaled";
+  for (CostPart& part : costs.parts) {
+    if (part.family != CostFamily::whole_units) continue;
+    part.farthest = std::max(batches, 1 / batches);
+    if (part.farthest > 1) part.within = Seconds(0);
+  }
   const std::string from_text = setting(measured.gpu.name, measured.precision, measured.batch);
   const std::string to_text = setting(wanted.gpu.name, wanted.precision, wanted.batch);
   costs.outside.push_back(

@@ -1,5 +1,7 @@
 #include "cost/kernel_model.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -8,23 +10,6 @@
 
 namespace rehearse {
 namespace {
-
-struct Tile {
-  double rows, columns;
-};
-// What cuBLAS's kernels work on, and into how many parts they cut the inner dimension.
-constexpr std::array<Tile, 7> kTiles = {
-    {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}, {64, 32}}};
-constexpr std::array<double, 4> kSplits = {1, 2, 4, 8};
-constexpr double kWidestTile = 256 * 128, kStep = 32;
-constexpr double kQueries = 128;  ///< rows that a block of fused attention holds
-
-/// The larger of both, less sharply where `sharpness` is low.
-double smooth_maximum(double a, double b, double sharpness) {
-  const double high = std::max(a, b);
-  const double low = std::min(a, b);
-  return high == 0 ? 0 : high * std::pow(1 + std::pow(low / high, sharpness), 1 / sharpness);
-}
 
 const ProductCurve* curve_of(const KernelCurves& curves, const std::string& format) {
   const auto found = curves.products.find(format);
@@ -55,80 +40,12 @@ double library_speed(AttentionKernel library, bool backward) {
   return 1;
 }
 
-/// Where `size` lies between knots, and the part that the later one has.
-struct Knot {
-  int low;
-  double part;
-};
-Knot knot_of(double size, int first, int knots) {
-  const double last = first + 2.0 * (knots - 1);
-  const double at = (std::clamp(std::log2(size), double(first), last) - first) / 2;
-  const int low = std::min(static_cast<int>(at), knots - 2);
-  return {low, at - low};
+Nearness nearness(const MeasuredKernels* measured, const std::vector<double>& sizes) {
+  if (measured == nullptr) return {};
+  return {measured, distance(*measured, sizes)};
 }
 
 }  // namespace
-
-Seconds product_time(const ProductCurve& curve, const KernelDevice& device, const ProductSize& size,
-                     Bytes moved) {
-  const double reads = moved.value() / (curve.traffic * device.bandwidth);
-  double best = 0;
-  for (const Tile& tile : kTiles) {
-    const double area = tile.rows * tile.columns;
-    const double rate = curve.share * device.peak / device.sms /
-                        (1 + curve.small_tiles * std::log2(kWidestTile / area));
-    const double tiles =
-        std::ceil(size.rows / tile.rows) * std::ceil(size.columns / tile.columns) * size.batch;
-    for (const double split : kSplits) {
-      const double depth = std::ceil(size.inner / split / kStep) * kStep + curve.prologue;
-      const double work = std::ceil(tiles * split / device.sms) * 2 * area * depth / rate;
-      double time = smooth_maximum(work, reads, curve.sharpness);
-      if (split > 1) {
-        time += curve.split.value() +
-                8 * split * size.rows * size.columns * size.batch / device.bandwidth;
-      }
-      if (best == 0 || time < best) best = time;
-    }
-  }
-  return curve.launch + Seconds(best);
-}
-
-Seconds attention_time(const AttentionPass& pass, const KernelDevice& device,
-                       const AttentionSize& size, bool backward) {
-  const double products = backward ? 5 : 2;
-  const double rate = pass.share * device.peak / device.sms;
-  const double keys =
-      size.causal ? std::min(size.tokens, (size.tokens + kQueries) / 2) : size.tokens;
-  const double blocks = size.batch * size.heads * std::ceil(size.tokens / kQueries);
-  const double key_time = 2 * products * kQueries * size.width / rate;
-  const double one = key_time * (keys + pass.keys);
-  const double longest = key_time * (size.tokens + pass.keys);
-  const double work = size.causal ? blocks / device.sms * one + pass.tail * longest
-                                  : std::ceil(blocks / device.sms) * one;
-  const double bytes = (backward ? 2 : 1) * 4 * size.batch * size.tokens * size.width *
-                       (size.heads + size.kv_heads);
-  const double reads = bytes / (pass.traffic * device.bandwidth);
-  return pass.launch + Seconds(smooth_maximum(std::max(work, longest), reads, 4));
-}
-
-double residual(const KernelCurves& curves, const ProductSize& size) {
-  if (curves.residual.empty()) return 0;
-  const Knot m = knot_of(size.rows, 4, kResidualRows);
-  const Knot n = knot_of(size.columns, 6, kResidualColumns);
-  const Knot k = knot_of(size.inner, 6, kResidualInner);
-  double sum = 0;
-  for (const int i : {0, 1}) {
-    for (const int j : {0, 1}) {
-      for (const int l : {0, 1}) {
-        const double weight = (i ? m.part : 1 - m.part) * (j ? n.part : 1 - n.part) *
-                              (l ? k.part : 1 - k.part);
-        const int knot = ((m.low + i) * kResidualColumns + n.low + j) * kResidualInner + k.low + l;
-        sum += weight * curves.residual[static_cast<std::size_t>(knot)];
-      }
-    }
-  }
-  return sum;
-}
 
 const std::vector<std::string>& attention_kernel_names() {
   static const std::vector<std::string> kNames = {"flash1", "flash2", "flash3", "triton"};
@@ -150,6 +67,13 @@ KernelModel::KernelModel(const Gpu& gpu, Precision precision)
   // Shapes that a library does well or badly are those of one chip's kernels.
   has_residual_ = format == "tensor" && sms == curves_->sms;
   attends_ = activation_element(precision) == Bytes(2);
+  of_products_ = curves_->find_measured("gemm " + format);
+  of_narrow_ = narrow_ != nullptr ? curves_->find_measured("gemm fp8") : of_products_;
+  of_convolutions_ = curves_->find_measured("convolution");
+  of_rows_ = curves_->find_measured("rows, 16 bits");
+  of_pointwise_ = curves_->find_measured("pointwise, 16 bits");
+  of_wide_rows_ = curves_->find_measured("rows, fp32");
+  of_wide_pointwise_ = curves_->find_measured("pointwise, fp32");
   if (!convolves_on_tensor_cores(gpu, precision)) return;
   const ProductCurve* base = product_;
   if (precision == Precision::fp32) base = curve_of(*curves_, "tf32");
@@ -212,17 +136,45 @@ std::optional<double> KernelModel::memory_share(const Operator& op, Bytes elemen
   return wide ? curves_->wide_pointwise : curves_->pointwise;
 }
 
+const AttentionCurve& KernelModel::attention_curve(double width) const {
+  check(knows_attention(), "attention without a curve");
+  return *std::min_element(curves_->attention.begin(), curves_->attention.end(),
+                           [&](const AttentionCurve& a, const AttentionCurve& b) {
+                             return std::abs(std::log(a.width / width)) <
+                                    std::abs(std::log(b.width / width));
+                           });
+}
+
 Seconds KernelModel::attention(const AttentionSize& size, bool backward,
                                AttentionKernel library) const {
-  check(knows_attention(), "attention without a curve");
-  const auto nearest = std::min_element(
-      curves_->attention.begin(), curves_->attention.end(),
-      [&](const AttentionCurve& a, const AttentionCurve& b) {
-        return std::abs(std::log(a.width / size.width)) < std::abs(std::log(b.width / size.width));
-      });
-  AttentionPass pass = backward ? nearest->backward : nearest->forward;
+  const AttentionCurve& curve = attention_curve(size.width);
+  AttentionPass pass = backward ? curve.backward : curve.forward;
   pass.share *= library_speed(library, backward);
   return attention_time(pass, device_, size, backward);
+}
+
+Nearness KernelModel::near_product(const ProductSize& size, bool narrow) const {
+  return nearness(narrow ? of_narrow_ : of_products_, {size.rows, size.columns, size.inner});
+}
+
+Nearness KernelModel::near_convolution(const ProductSize& size) const {
+  return nearness(of_convolutions_, {size.rows, size.columns, size.inner});
+}
+
+/// Heads as wide as none that was measured are as far off as their width.
+Nearness KernelModel::near_attention(const AttentionSize& size) const {
+  const double width = attention_curve(size.width).width;
+  Nearness near = nearness(curves_->find_measured(fmt::format("attention {:.0f}", width)),
+                           {size.tokens, size.batch * size.heads});
+  near.distance = std::max({near.distance, width / size.width, size.width / width});
+  return near;
+}
+
+Nearness KernelModel::near_memory(const Operator& op, Bytes element, Bytes moved) const {
+  const bool wide = element > Bytes(2);
+  const MeasuredKernels* rows = wide ? of_wide_rows_ : of_rows_;
+  const MeasuredKernels* pointwise = wide ? of_wide_pointwise_ : of_pointwise_;
+  return nearness(op.by_row ? rows : pointwise, {moved.value()});
 }
 
 }  // namespace rehearse

@@ -5,41 +5,17 @@
 #include <optional>
 
 #include "cluster/cluster.hpp"
-#include "cluster/kernel_curves.hpp"
 #include "cost/cost.hpp"
+#include "kernels/kernel_forms.hpp"
 #include "model/model.hpp"
 
 namespace rehearse {
 
-/// A matrix product `rows` x `inner` by `inner` x `columns`, `batch` times in one kernel.
-struct ProductSize {
-  double rows = 0, columns = 0, inner = 0, batch = 1;
+/// Kernels of one fit, and how far from theirs a kernel's sizes lie (distance).
+struct Nearness {
+  const MeasuredKernels* measured = nullptr;  ///< null: none says of which sizes it is
+  double distance = 0;
 };
-
-/// Fused attention of one batch: queries and keys of one length.
-struct AttentionSize {
-  double batch = 0, tokens = 0, heads = 0, kv_heads = 0, width = 0;
-  bool causal = false;
-};
-
-/// The numbers that the closed forms need of a GPU, in one format.
-struct KernelDevice {
-  double peak = 0;       ///< FLOP/s
-  double bandwidth = 0;  ///< bytes/s
-  double sms = 0;
-};
-
-// The closed forms of platforms/kernels/closed_forms.py: what the fits are of. Without residuals
-// and lasting load. No time falls as a size grows.
-
-/// `moved`: bytes that the kernel reads and writes.
-Seconds product_time(const ProductCurve& curve, const KernelDevice& device, const ProductSize& size,
-                     Bytes moved);
-/// Forward does two products a block, backward five.
-Seconds attention_time(const AttentionPass& pass, const KernelDevice& device,
-                       const AttentionSize& size, bool backward);
-/// ln(time) that the residual adds; 0 where there is none.
-double residual(const KernelCurves& curves, const ProductSize& size);
 
 /// What kernels take on one GPU in one precision, where curves were fitted for it.
 class KernelModel {
@@ -64,7 +40,15 @@ class KernelModel {
   /// Needs knows_attention; `library` is what runs. A width between those fitted takes the nearest.
   Seconds attention(const AttentionSize& size, bool backward, AttentionKernel library) const;
 
+  // What the times above rest on.
+  Nearness near_product(const ProductSize& size, bool narrow) const;
+  Nearness near_convolution(const ProductSize& size) const;
+  Nearness near_attention(const AttentionSize& size) const;
+  /// Of an operator that moves so many bytes.
+  Nearness near_memory(const Operator& op, Bytes element, Bytes moved) const;
+
  private:
+  const AttentionCurve& attention_curve(double width) const;
   Seconds product_uncached(const ProductSize& size, Role role) const;
   Seconds narrow_product(const ProductSize& size, Role role) const;
   double role_share(Role role) const;
@@ -77,6 +61,9 @@ class KernelModel {
   Bytes element_;
   double sustained_ = 1;
   bool attends_ = false, has_residual_ = false;
+  const MeasuredKernels *of_products_ = nullptr, *of_narrow_ = nullptr, *of_convolutions_ = nullptr;
+  const MeasuredKernels *of_rows_ = nullptr, *of_pointwise_ = nullptr;  ///< in 16 bits
+  const MeasuredKernels *of_wide_rows_ = nullptr, *of_wide_pointwise_ = nullptr;
   mutable std::map<std::array<double, 5>, Seconds> known_;
 };
 

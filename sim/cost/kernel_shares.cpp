@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "cluster/kernel_curves.hpp"
+#include "kernels/kernel_curves.hpp"
 
 namespace rehearse {
 namespace {

@@ -69,6 +69,14 @@ double worst_sum(const ComputeProfile& profile) {
   return worst;
 }
 
+/// The factor by which a batch lies beyond those measured; 1: between them.
+double beyond_batches(const ComputeProfile& profile, std::int64_t batch) {
+  const auto [low, high] = std::ranges::minmax(profile.points, {}, &BatchPoint::batch);
+  const auto asked = static_cast<double>(batch);
+  return std::max({1.0, static_cast<double>(low.batch) / asked,
+                   asked / static_cast<double>(high.batch)});
+}
+
 std::string measured_assumption(const CostSource& source) {
   const ProfileOrigin& origin = source.profile->origin;
   return fmt::format(
@@ -96,6 +104,7 @@ StepCosts profiled_units(const CostQuestion& question, const CostSource& source)
   const BatchCosts measured = profile.at(question.batch);
   StepCosts costs;
   Seconds scaled, unscaled;
+  const double beyond = beyond_batches(profile, question.batch);
   for (std::size_t i = 0; i < measured.units.size(); ++i) {
     const Unit& unit = question.model.units[i];
     const UnitTimes& times = measured.units[i];
@@ -110,12 +119,20 @@ StepCosts profiled_units(const CostQuestion& question, const CostSource& source)
                            .backward_launch = times.backward_launch,
                            .activation = times.saved,
                            .workspace = times.workspace});
+    UnitParts parts(i);
+    parts.add(CostFamily::whole_units, costs.units.back().forward, true, beyond);
+    parts.add(CostFamily::whole_units, costs.units.back().backward, false, beyond);
+    parts.append_to(costs.parts);
     scaled += costs.units.back().forward + costs.units.back().backward;
     unscaled += times.forward + times.backward;
   }
   costs.uncertainty = compute_error(profile, question.batch);
   costs.host_computes = profile.origin.cuda == "none";
   costs.provenance = source.device ? Provenance::transferred : Provenance::measured;
+  costs.grounds.push_back(
+      {.family = CostFamily::whole_units,
+       .ground = source.device ? CostGround::transferred : CostGround::measured,
+       .from = fmt::format("{}, {}", profile.origin.device, source.file)});
   costs.assumptions.push_back(measured_assumption(source));
   if (!measured.outside.empty()) {
     costs.outside.push_back(fmt::format("compute: {} ({})", measured.outside, source.file));

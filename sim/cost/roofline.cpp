@@ -17,6 +17,38 @@ bool has_cast_weights(OperatorKind kind) {
          kind == OperatorKind::depthwise_convolution;
 }
 
+CostFamily family_of(const Operator& op) {
+  switch (op.kind) {
+    case OperatorKind::matmul:
+      return CostFamily::products;
+    case OperatorKind::convolution:
+      return CostFamily::convolutions;
+    case OperatorKind::depthwise_convolution:
+      return CostFamily::depthwise;
+    case OperatorKind::attention:
+      return CostFamily::attention;
+    case OperatorKind::pooling:
+      return CostFamily::pooling;
+    case OperatorKind::embedding:
+      return CostFamily::embeddings;
+    case OperatorKind::cast:
+    case OperatorKind::layout:
+      return CostFamily::copies;
+    default:
+      return op.by_row ? CostFamily::rows : CostFamily::pointwise;
+  }
+}
+
+/// Documents of a packed sample are as many sequences.
+AttentionSize attention_size(const Operator& op, double batch) {
+  return {batch * std::max(1.0, op.product.products),
+          op.tokens,
+          static_cast<double>(op.heads.heads),
+          static_cast<double>(op.heads.kv_heads),
+          static_cast<double>(op.heads.head_width),
+          op.heads.causal};
+}
+
 }  // namespace
 
 Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency& efficiency)
@@ -72,31 +104,63 @@ BytesPerSecond Roofline::reached_memory(const Operator& op, bool backward) const
   return share ? bandwidth_ * *share : memory_;
 }
 
+Roofline::Curve Roofline::curve_of(const Operator& op) const {
+  const bool has_product = op.product.columns > 0;
+  if (op.kind == OperatorKind::attention && !attention_stated_) {
+    if (op.heads.heads > 0 && kernels_.knows_attention()) return Curve::attention;
+    if (has_product && !products_stated_ && kernels_.knows_products()) return Curve::heads;
+  }
+  if (!has_product || products_stated_) return Curve::none;
+  if (op.kind == OperatorKind::matmul && kernels_.knows_products()) return Curve::product;
+  const bool convolves = op.kind == OperatorKind::convolution && kernels_.knows_convolutions();
+  return convolves ? Curve::convolution : Curve::none;
+}
+
 std::optional<Seconds> Roofline::kernel_time(const Operator& op, double batch,
                                              Direction direction) const {
-  const bool has_product = op.product.columns > 0 && !products_stated_;
-  const bool fused = op.heads.heads > 0 && !attention_stated_;
-  if (op.kind == OperatorKind::attention && fused && kernels_.knows_attention()) {
-    // Documents of a packed sample are as many sequences.
-    const AttentionSize size = {batch * std::max(1.0, op.product.products),
-                                op.tokens,
-                                static_cast<double>(op.heads.heads),
-                                static_cast<double>(op.heads.kv_heads),
-                                static_cast<double>(op.heads.head_width),
-                                op.heads.causal};
-    return kernels_.attention(size, direction == Direction::backward, attention_kernel_);
-  }
-  if (op.kind == OperatorKind::matmul && has_product && kernels_.knows_products()) {
-    return product_time(op, batch, direction);
-  }
-  if (op.kind == OperatorKind::attention && has_product && !attention_stated_ &&
-      kernels_.knows_products()) {
-    return products_of_heads(op, batch, direction);
-  }
-  if (op.kind == OperatorKind::convolution && has_product && kernels_.knows_convolutions()) {
-    return convolution_time(op, batch, direction);
+  switch (curve_of(op)) {
+    case Curve::none:
+      return std::nullopt;
+    case Curve::attention:
+      return kernels_.attention(attention_size(op, batch), direction == Direction::backward,
+                                attention_kernel_);
+    case Curve::product:
+      return product_time(op, batch, direction);
+    case Curve::heads:
+      return products_of_heads(op, batch, direction);
+    case Curve::convolution:
+      return convolution_time(op, batch, direction);
   }
   return std::nullopt;
+}
+
+Nearness Roofline::near_product(const Operator& op, double batch, Direction direction) const {
+  const auto& [rows, columns, inner, products, window, stride, weights] = op.product;
+  const double own = op.kind == OperatorKind::attention ? rows
+                                                        : batch * rows / std::max(1.0, weights);
+  const auto near = [&](const ProductSize& size) {
+    return op.kind == OperatorKind::convolution ? kernels_.near_convolution(size)
+                                                : kernels_.near_product(size, runs_narrow(op));
+  };
+  if (direction == Direction::forward) return near({own, columns, inner});
+  const Nearness weight = near({columns, inner, own}), input = near({own, inner, columns});
+  return weight.distance > input.distance ? weight : input;
+}
+
+OperatorBasis Roofline::basis(const Operator& op, double batch, Direction direction) const {
+  const Curve curve = curve_of(op);
+  OperatorBasis basis{.family = family_of(op)};
+  if (curve == Curve::attention) {
+    basis.near = kernels_.near_attention(attention_size(op, batch));
+  } else if (curve != Curve::none) {
+    basis.near = near_product(op, batch, direction);
+  } else if (basis.family == CostFamily::rows || basis.family == CostFamily::pointwise) {
+    const bool forward = direction == Direction::forward;
+    const double elements = forward ? op.forward_elements : op.backward_elements;
+    const Bytes moved = batch * elements * element(op) + parameter_bytes(op, direction);
+    if (!memory_stated_) basis.near = kernels_.near_memory(op, element(op), moved);
+  }
+  return basis;
 }
 
 /// Backward makes the weight's gradient, and the input's where something needs it.

@@ -6,6 +6,12 @@
 
 namespace rehearse {
 
+/// What speaks for an operator's time, and how near it is to what that was measured on.
+struct OperatorBasis {
+  CostFamily family = CostFamily::pointwise;
+  Nearness near{};  ///< of no fit: shares speak, or a scenario
+};
+
 /// The rates that bound kernels on one GPU, and the rules of one precision.
 class Roofline {
  public:
@@ -15,6 +21,8 @@ class Roofline {
   /// memory rate (both times the share that is reached). Under autocast, conversions of
   /// weights and activations cost their traffic. InternalError if a rate that is needed is zero.
   Seconds time(const Operator& op, double batch, Direction direction) const;
+  /// What `time` rests on: of backward the product that lies farthest from what was measured.
+  OperatorBasis basis(const Operator& op, double batch, Direction direction) const;
   /// Of backward: what stands in front of the weight's gradient alone.
   Seconds input_gradient_time(const Operator& op, double batch) const;
   /// All operators of a unit.
@@ -33,6 +41,9 @@ class Roofline {
   /// Without what is computed once more.
   Seconds single_time(const Operator& op, double batch, Direction direction) const;
   FlopsPerSecond rate(OperatorKind kind) const;
+  enum class Curve { none, product, heads, attention, convolution };
+  Curve curve_of(const Operator& op) const;
+  Nearness near_product(const Operator& op, double batch, Direction direction) const;
   /// What the kernel model says of it; nothing: it says nothing.
   std::optional<Seconds> kernel_time(const Operator& op, double batch, Direction direction) const;
   Seconds product_time(const Operator& op, double batch, Direction direction) const;

@@ -63,6 +63,7 @@ StepCosts scaled_to(StepCosts costs, const StepCosts& at_measured, const WholeSt
   costs.optimizer = costs.optimizer * factor;
   costs.provenance = Provenance::measured;
   costs.origin = "measured (whole step)";
+  for (FamilyGround& ground : costs.grounds) ground.from += ", scaled to a measured whole step";
   costs.assumptions.push_back(fmt::format(
       "compute: all times, the optimizer's too, times {:.4g}, so that one GPU alone trains the "
       "measured {:.6g} samples/s (batch {}, {} to a step); the shares of the units stay",

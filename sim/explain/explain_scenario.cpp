@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "engine/engine.hpp"
 #include "predict/predict.hpp"
+#include "report/compute_grounds.hpp"
 #include "report/measures.hpp"
 
 namespace rehearse {
@@ -104,6 +105,7 @@ ExplainedRun explain(const Scenario& scenario, const ExplainOptions& options) {
   result.trace = play(scenario, machine, kMostSpans, &result.answers);
   RunFacts facts = facts_of(scenario, machine.schedule, result.trace, machine.fidelity_name);
   facts.collectives = collective_reports(result.answers);
+  facts.compute = compute_reports(scenario, group_costs(scenario));
   result.explanation =
       explain(facts, machine, base_of(scenario, machine, result.trace), std::move(answers));
   return result;

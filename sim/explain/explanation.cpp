@@ -189,6 +189,7 @@ Explanation explain(const RunFacts& facts, const Machine& machine, const Headlin
   add_identity(basis, result);
   result.path = path_of(graph, basis, machine, result.step_time);
   result.collectives = facts.collectives;
+  result.compute = facts.compute;
   result.ranks = split_ranks(graph, basis.workers, basis.first, basis.last);
   for (const RankSplit& split : result.ranks)
     result.programs.push_back(facts.schedule.program_of(split.rank).name);

@@ -68,6 +68,7 @@ struct Explanation {
   std::optional<double> usd_per_hour;  ///< of the cluster
   CriticalPath path;
   std::vector<CollectiveReport> collectives;
+  std::vector<ComputeReport> compute;
   std::vector<RankSplit> ranks;
   std::vector<std::string> programs;  ///< by `ranks`
   StageFindings pipeline;

@@ -4,6 +4,7 @@
 
 #include "explain/explanation.hpp"
 #include "report/collectives.hpp"
+#include "report/compute_grounds.hpp"
 #include "report/stage_view.hpp"
 
 namespace rehearse {
@@ -189,6 +190,7 @@ std::string to_json(const Explanation& explanation) {
                   {"usd_per_million_samples", usd},
                   {"critical_path", critical_path(explanation.path)},
                   {"collectives", json_view(explanation.collectives)},
+                  {"compute", json_view(explanation.compute)},
                   {"ranks", ranks(explanation)},
                   {"pipeline", explanation.pipeline.stages.empty() ? Json()
                                                                    : pipeline(explanation.pipeline)},

@@ -5,6 +5,7 @@
 
 #include "explain/explanation.hpp"
 #include "report/collectives.hpp"
+#include "report/compute_grounds.hpp"
 #include "report/page.hpp"
 #include "report/stage_view.hpp"
 
@@ -208,6 +209,7 @@ std::string to_terminal(const Explanation& explanation, int width, bool color) {
   add_path(explanation.path, page);
   add_collectives(explanation.collectives, page);
   add_pipeline(explanation.pipeline, page);
+  add_compute(explanation.compute, page);
   add_ranks(explanation, page);
   add_attribution(explanation, page);
   add_more(explanation, page);

@@ -13,6 +13,7 @@
 #include "predict/measured_job.hpp"
 #include "predict/replications.hpp"
 #include "engine/engine.hpp"
+#include "report/compute_grounds.hpp"
 #include "report/steady_state.hpp"
 #include "strategy/server_host.hpp"
 
@@ -103,6 +104,7 @@ RunFacts gather_facts(const Scenario& scenario, const Machine& machine,
       add_once(facts.outside_calibration, reason);
   }
   facts.collectives = collective_reports(answers);
+  facts.compute = compute_reports(scenario, costs);
   add_server_facts(scenario, facts);
   if (machine.schedule.jitter.distribution == Jitter::Distribution::measured &&
       !has_spread(machine.schedule)) {

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "report/collectives.hpp"
+#include "report/compute_grounds.hpp"
 #include "report/cost_views.hpp"
 #include "report/forecast_views.hpp"
 #include "report/json_view.hpp"
@@ -203,6 +204,7 @@ void add_answers(const Report& report, Json& json) {
 void add_grounds(const Report& report, Json& json) {
   json["bottleneck"] = report.bottleneck;
   json["provenance"] = report.provenance;
+  json["compute"] = json_view(report.compute);
   json["outside_calibration"] = report.outside_calibration;
   json["assumptions"] = report.assumptions;
   json["seed"] = report.seed;

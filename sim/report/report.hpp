@@ -202,6 +202,32 @@ struct StageReport {
   Seconds bubble() const { return warm_up + steady + cool_down; }
 };
 
+/// What one family of kernels takes, of a micro-batch of all units, or of one unit; the optimizer's
+/// of a step over all parameters.
+struct FamilyReport {
+  CostFamily family = CostFamily::products;
+  CostGround ground = CostGround::analytic;
+  std::string from{};
+  std::optional<double> off{};  ///< as FamilyGround
+  Seconds forward{}, backward{};
+  Seconds within{};     ///< of both, at sizes that were measured
+  double farthest = 0;  ///< as CostPart
+
+  Seconds total() const { return forward + backward; }
+};
+/// Units in a row that take the same.
+struct UnitReport {
+  std::string first, last;
+  std::size_t count = 1;
+  std::vector<FamilyReport> families;  ///< of one of them
+};
+/// Where the compute costs on one kind of GPU come from.
+struct ComputeReport {
+  std::string gpu;
+  std::vector<FamilyReport> families;  ///< what takes longest first
+  std::vector<UnitReport> units;
+};
+
 /// Everything `rehearse run` answers; each view (terminal, JSON, CSV) shows these same numbers.
 /// What a network is, whatever it runs on.
 struct ArchitectureReport {
@@ -259,6 +285,7 @@ struct Report {
   std::vector<KeyBounds> intervals;
 
   std::vector<CollectiveReport> collectives;
+  std::vector<ComputeReport> compute;
 
   std::vector<OtherJobReport> other_jobs;
   /// What a step would take if the other jobs did not run.
@@ -341,6 +368,7 @@ struct RunFacts {
   std::vector<CollectiveReport> collectives = {};
   /// What the schedule's programs need, without the largest batch, where it is known already.
   std::optional<MemoryReport> memory = {};
+  std::vector<ComputeReport> compute = {};
   /// Of the libraries ("simgrid": "3.32.0"); rehearse's own is added.
   std::map<std::string, std::string> versions = {};
 };

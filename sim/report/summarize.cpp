@@ -207,6 +207,7 @@ Report summarize(const RunFacts& facts) {
   add_times(basis, report);
   add_other_jobs(facts, report);
   report.collectives = facts.collectives;
+  report.compute = facts.compute;
 
   const Anatomy anatomy = dissect(facts.schedule, facts.trace, basis.iterations);
   report.breakdown = basis.steady ? of_one_step(anatomy.breakdown, report.step_time)

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "report/collectives.hpp"
+#include "report/compute_grounds.hpp"
 #include "report/cost_views.hpp"
 #include "report/memory_view.hpp"
 #include "report/page.hpp"
@@ -264,6 +265,7 @@ void add_grounds(const Report& report, Page& page) {
   page.blank();
   add_folded("uncalibrated", report.outside_calibration, Ink::bad, page);
   page.wrapped_field("costs from", Ink::faint, report.provenance);
+  add_compute(report.compute, page);
   add_folded("assumed", report.assumptions, Ink::faint, page);
   page.wrapped_field("made by", Ink::faint, versions_text(report));
 }

@@ -70,6 +70,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "intervals",
                     "bottleneck",
                     "provenance",
+                    "compute",
                     "outside_calibration",
                     "assumptions",
                     "seed",

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "cluster/kernel_curves.hpp"
-#include "cluster/parts.hpp"
+#include "config/document.hpp"
+#include "kernels/kernel_curves.hpp"
 
 namespace rehearse {
 namespace {
@@ -67,6 +67,30 @@ KernelError read_error(const Value& value) {
   return error;
 }
 
+SizeSpan read_span(const Value& value) {
+  const std::vector<Value> ends = value.as_list();
+  if (ends.size() != 2) value.fail("expected two sizes: the least and the largest");
+  const SizeSpan span{ends[0].as_positive_number(), ends[1].as_positive_number()};
+  if (span.low > span.high) value.fail("the largest size stands in front of the least");
+  return span;
+}
+
+MeasuredKernels read_measured(const Value& value) {
+  Map map = value.as_map();
+  MeasuredKernels measured{.kernels = map.require("kernels").as_string(),
+                           .on = map.require("on").as_string(),
+                           .own_chip = map.require("chip").as_choice({"own", "others"}) == "own",
+                           .off = std::nullopt,
+                           .sizes = {}};
+  if (const auto off = map.optional("off")) measured.off = off->as_non_negative_number();
+  Map sizes = map.require("sizes").as_map();
+  for (const std::string& name : size_names(measured.kernels))
+    measured.sizes.push_back(read_span(sizes.require(name)));
+  sizes.finish();
+  map.finish();
+  return measured;
+}
+
 void read_factors(Map& map, KernelCurves& curves) {
   Map sustained = map.require("sustained").as_map();
   curves.sustained = sustained.require("share").as_positive_number();
@@ -112,6 +136,8 @@ std::shared_ptr<const KernelCurves> read_kernel_curves(const std::filesystem::pa
     for (const Value& one : attention->as_list()) curves.attention.push_back(read_attention(one));
   }
   read_factors(map, curves);
+  for (const Value& measured : map.require("measured").as_list())
+    curves.measured.push_back(read_measured(measured));
   for (const Value& error : map.require("errors").as_list()) {
     curves.errors.push_back(read_error(error));
   }

@@ -1,7 +1,9 @@
 #pragma once
 
-#include <array>
+#include <filesystem>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,27 @@ struct KernelError {
   double points = 0, mean = 0, median = 0, p90 = 0, bias = 0;
 };
 
+/// From where to where one size of the kernels that were measured goes.
+struct SizeSpan {
+  double low = 0, high = 0;
+};
+
+/// Whose kernels one fit is of, and of what sizes.
+struct MeasuredKernels {
+  /// "gemm FORMAT" as in KernelCurves::products, "attention WIDTH", "convolution"; "pointwise, " or
+  /// "rows, " with "16 bits" or "fp32".
+  std::string kernels;
+  std::string on;                     ///< a GPU; several, with commas: their mean
+  bool own_chip = true;               ///< of the file's GPU, whatever the card
+  std::optional<double> off;          ///< mean error at shapes that the fit had not seen
+  std::vector<SizeSpan> sizes;        ///< in the order of size_names
+};
+/// Of products and convolutions rows, columns, inner; of attention tokens and heads (of all
+/// samples); of others the bytes that they read and write.
+std::vector<std::string> size_names(const std::string& kernels);
+/// By what factor sizes lie beyond those that were measured, the farthest of them; 1: within.
+double distance(const MeasuredKernels& measured, const std::vector<double>& sizes);
+
 /// The residual's knots: log2 of rows, columns and inner dimension, every second.
 inline constexpr int kResidualRows = 7, kResidualColumns = 6, kResidualInner = 6;
 inline constexpr std::size_t kResidualKnots = kResidualRows * kResidualColumns * kResidualInner;
@@ -65,7 +88,14 @@ struct KernelCurves {
   /// Shares of the memory bandwidth that kernels reach which make each element alone, and those
   /// that reduce rows (norms, softmax, losses); in 16 bits, and in fp32.
   double pointwise = 0, rows = 0, rows_backward = 0, wide_pointwise = 0, wide_rows = 0;
+  std::vector<MeasuredKernels> measured;
   std::vector<KernelError> errors;
+
+  /// Null: nothing was measured.
+  const MeasuredKernels* find_measured(const std::string& kernels) const;
 };
+
+/// InputError where the file is none or has mistakes.
+std::shared_ptr<const KernelCurves> read_kernel_curves(const std::filesystem::path& file);
 
 }  // namespace rehearse

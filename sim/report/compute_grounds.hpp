@@ -1,0 +1,20 @@
+#pragma once
+
+#include <vector>
+
+#include "report/json_view.hpp"
+#include "report/page.hpp"
+#include "report/report.hpp"
+
+namespace rehearse {
+
+/// Of the costs by node group, as group_costs has them: once for each kind of GPU.
+std::vector<ComputeReport> compute_reports(const Scenario& scenario,
+                                           const std::vector<StepCosts>& costs);
+
+/// A list, by GPU: families, and units, of which like ones in a row are one entry.
+nlohmann::ordered_json json_view(const std::vector<ComputeReport>& compute);
+/// What most of the time rests on, a line for each kind of GPU.
+void add_compute(const std::vector<ComputeReport>& compute, Page& page);
+
+}  // namespace rehearse
