@@ -26,6 +26,8 @@ std::vector<KeySection> strategy_keys() {
          "Norms and sums on 1/tensor_parallel of the tokens."},
         {"tp_comm_overlap", "true or false", "false",
          "With sequence_parallel: tensor ranks exchange beside their products."},
+        {"async_tensor_model_parallel_allreduce", "true or false", "true",
+         "Backward's exchanges of tensor ranks run beside products of weights; false: it waits."},
         {"context_parallel", "integer >= 1 or map", "1", "Ranks that share each sequence."},
         {"context_parallel.degree", "integer >= 1", "required", "The same."},
         {"context_parallel.method", "ring | ulysses | all_gather", "ring",

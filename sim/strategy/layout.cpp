@@ -322,6 +322,7 @@ ModelParallel parallel_of(const Layout& layout, const Cluster& cluster) {
   ModelParallel parallel{.tensor = layout.mesh.tensor,
                          .sequence_parallel = layout.sequence_parallel,
                          .tensor_overlap = layout.tp_comm_overlap,
+                         .tensor_async = layout.tensor_async,
                          .context = layout.mesh.context,
                          .context_method = layout.context_method,
                          .expert = layout.mesh.expert,

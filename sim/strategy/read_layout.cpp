@@ -12,6 +12,7 @@ namespace {
 constexpr std::int64_t kMostRanks = 1'000'000;
 constexpr std::int64_t kMostMicroBatches = 10'000;
 constexpr std::int64_t kMostStages = 10'000;
+constexpr const char* kTensorAsync = "async_tensor_model_parallel_allreduce";
 
 int read_degree(Map& map, const std::string& key) {
   return static_cast<int>(map.integer_or(key, 1, 1, kMostRanks));
@@ -170,7 +171,8 @@ const std::vector<std::string>& layout_keys() {
   static const std::vector<std::string> keys = {
       "tensor_parallel",  "sequence_parallel", "tp_comm_overlap",        "pipeline_parallel",
       "pipeline",         "context_parallel",  "expert_parallel",        "expert_tensor_parallel",
-      "experts",          "micro_batches",     "micro_batch_size",       "order"};
+      "experts",          "micro_batches",     "micro_batch_size",       "order",
+      kTensorAsync};
   return keys;
 }
 
@@ -221,6 +223,12 @@ Layout read_layout(const Value& value, const std::function<Strategy(Map& map)>& 
     map.at_key("tp_comm_overlap")
         .fail("what overlaps are the exchanges of sequence_parallel",
               "set sequence_parallel: true and tensor_parallel, or remove it");
+  layout.tensor_async = map.bool_or(kTensorAsync, true);
+  if (!layout.tensor_async && (layout.tp_comm_overlap || layout.mesh.tensor == 1))
+    map.at_key(kTensorAsync)
+        .fail(layout.tp_comm_overlap ? "tp_comm_overlap has all of them run beside products"
+                                     : "there are no tensor ranks that could wait",
+              layout.tp_comm_overlap ? "set one of the two" : "set tensor_parallel, or remove it");
   read_context(map, layout);
   read_experts(map, layout);
   read_pipeline(map, layout);

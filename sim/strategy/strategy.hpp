@@ -139,6 +139,7 @@ struct Layout {
   std::variant<Ddp, Zero1, Fsdp> data;  ///< how replicas keep the same parameters
   Mesh mesh;                            ///< Mesh::data: as the cluster allows (mesh_on)
   bool tp_comm_overlap = false;         ///< ModelParallel::tensor_overlap
+  bool tensor_async = true;             ///< ModelParallel::tensor_async
   bool sequence_parallel = false;       ///< norms and sums on each tensor rank's own tokens
   ContextMethod context_method = ContextMethod::ring;
   ExpertDispatch dispatch = ExpertDispatch::all_to_all;  ///< of Mesh::expert ranks

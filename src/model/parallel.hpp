@@ -41,6 +41,9 @@ struct ModelParallel {
   /// Exchanges of split tokens run beside the products that read or make them, piece by piece
   /// (TransformerEngine's user buffers).
   bool tensor_overlap = false;
+  /// Backward's exchanges of tensor ranks run beside the products of weights' gradients. False:
+  /// backward waits for them (Megatron-LM's --no-async-tensor-model-parallel-allreduce).
+  bool tensor_async = true;
   int context = 1;
   ContextMethod context_method = ContextMethod::ring;
   int expert = 1;

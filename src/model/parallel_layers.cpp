@@ -25,7 +25,8 @@ void Layers::enter_columns() {
 
 // LinearWithGradAccumulationAndAsyncCommunication: of split tokens only the rank's own are saved.
 // They are gathered once more beside the product for the input's gradient, and that gradient is
-// exchanged beside the product for the weight's.
+// exchanged beside the product for the weight's. Where tensor ranks are not asynchronous, backward
+// waits for both.
 void Layers::leave_columns(const Activation& input, std::size_t begin) {
   if (parallel_.tensor == 1 || !input.gradient) return;
   const auto is_product = [](const Operator& op) { return op.kind == OperatorKind::matmul; };
@@ -44,12 +45,14 @@ void Layers::leave_columns(const Activation& input, std::size_t begin) {
     for (Exchange& one : last().exchanges)
       if (one.narrow && one.pass == Direction::forward && one.issued.before_operator == begin)
         one.awaited = here();
+  if (!parallel_.tensor_async) gradient.awaited = gradient.issued;
   if (parallel_.splits_tokens()) {
+    const Cut weights{static_cast<std::size_t>(final - all.begin()), true};
     exchange({.kind = ExchangeKind::all_gather,
               .elements = elements,
               .pass = Direction::backward,
               .issued = here(),
-              .awaited = {static_cast<std::size_t>(final - all.begin()), true},
+              .awaited = parallel_.tensor_async ? weights : here(),
               .narrow = true});
     gradient.kind = ExchangeKind::reduce_scatter;
   }

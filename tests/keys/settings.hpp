@@ -119,6 +119,8 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={ddp: {overlap_grad_reduce: true, overlap_param_gather: false, "
        "grad_reduce_in_fp32: true}, tensor_parallel: 1}",
        built_in + "}"},
+      {"strategy={ddp: {}, tensor_parallel: 2, async_tensor_model_parallel_allreduce: false}",
+       built_in + "}"},
       {"strategy={ddp: {}, pipeline_parallel: 2, context_parallel: {degree: 1}, pipeline: {split: "
        "[6, 6]}}",
        built_in + "}"},

@@ -189,6 +189,21 @@ BOOST_AUTO_TEST_CASE(overlapped_exchanges_run_beside_their_products) {
   BOOST_TEST(waited_for() == 0);
 }
 
+// Of a block's products for columns, attention's and the feed-forward's, backward waits for the
+// gradient of the input and, of split tokens, for the input.
+BOOST_AUTO_TEST_CASE(backward_waits_for_tensor_ranks_that_are_not_asynchronous) {
+  ModelParallel parallel{.tensor = 2};
+  const auto beside_products = [&] {
+    const Model share = share_of(llama(), {.sequence = 128}, parallel);
+    return std::ranges::count_if(share.units[1].exchanges, &Exchange::overlappable);
+  };
+  BOOST_TEST(beside_products() == 2);
+  parallel.sequence_parallel = true;
+  BOOST_TEST(beside_products() == 4);
+  parallel.tensor_async = false;
+  BOOST_TEST(beside_products() == 0);
+}
+
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse
