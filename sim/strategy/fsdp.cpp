@@ -73,10 +73,15 @@ StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
     if (alone) continue;
     const double own = run.own(shards);
     if (options.per_parameter) {
-      const Bytes gather = own * (stored + gathered) + 2 * FsdpMemory::whole(run, gathered);
+      const Bytes whole = FsdpMemory::whole(run, gathered);
+      const Bytes gather = own * (stored + gathered) + 2 * whole;
+      // A part of those after forward is copied out of what was gathered, and into it again.
+      const Bytes part = 2 * FsdpMemory::part_after_forward(options, whole);
+      const bool again = reshards_after_forward(options, runs);
       costs.units[run.first].forward += costs.copy_time(gather);
-      costs.units[run.last].backward +=
-          costs.copy_time(reshards_after_forward(options, runs) ? gather : Bytes(0));
+      costs.units[run.last].forward += costs.copy_time(again ? part : Bytes(0));
+      costs.units[run.last].backward += costs.copy_time(
+          !again ? Bytes(0) : part > Bytes(0) ? part + 2 * whole : gather);
       costs.units[run.first].backward +=
           costs.copy_time(FsdpMemory::gradients(run, gathered) + FsdpMemory::gradients(run, reduced));
       continue;
@@ -90,6 +95,8 @@ StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
   }
   return costs;
 }
+
+constexpr std::size_t kPostForwardGroup = 1;  ///< add_post_forward_groups, without replicas
 
 class FsdpProgram {
  public:
@@ -139,12 +146,14 @@ class FsdpProgram {
   /// Whether the run has experts that others have, too.
   bool shares_experts(std::size_t j) const { return runs_[j].experts > 0 && shards_.experts > 1; }
   /// A collective of what all ranks share, and one of the experts among those that share these.
-  OpId both(std::size_t j, CollectiveKind kind, Bytes all, Bytes experts, std::vector<After> after) {
+  OpId both(std::size_t j, CollectiveKind kind, Bytes all, Bytes experts, std::vector<After> after,
+            std::size_t group = 0) {
     const std::string& name = job_.model.units[runs_[j].first].name;
     std::optional<OpId> op;
     if (all > Bytes(0))
       op = builder_.collective(
-          nccl_, name, {.kind = kind, .size = all, .algorithm = options_.algorithm}, after);
+          nccl_, name,
+          {.kind = kind, .group = group, .size = all, .algorithm = options_.algorithm}, after);
     if (shares_experts(j) && experts > Bytes(0))
       op = builder_.collective(nccl_, name + ", experts",
                                {.kind = kind,
@@ -193,7 +202,8 @@ class FsdpProgram {
     const Bytes element = memory_.gathered_element();
     const Bytes experts = static_cast<double>(runs_[j].experts) * element;
     gather_of_[j] = both(j, CollectiveKind::all_gather,
-                         FsdpMemory::whole(runs_[j], element) - experts, experts, std::move(after));
+                         FsdpMemory::whole(runs_[j], element) - experts, experts, std::move(after),
+                         backward && options_.post_forward_group > 0 ? kPostForwardGroup : 0);
     if (freed) memory_.finish(*gather_of_[j], freed->tensors);
     memory_.gather(j, *gather_of_[j], backward);
     if (first) first_gather_ = OpId(copies_ ? begin - 1 : begin);
@@ -216,7 +226,9 @@ class FsdpProgram {
       for (std::size_t unit = runs_[j].first; unit <= runs_[j].last; ++unit)
         builder_.forward(unit, first_after(unit == runs_[j].first ? gather_of_[j] : std::nullopt));
       const OpId last = builder_.last();
-      if (reshards_after_forward()) free_events_.freed_after(last, memory_.free(j, last));
+      if (!reshards_after_forward()) continue;
+      memory_.keep_part(j, last);
+      free_events_.freed_after(last, memory_.free(j, last));
     }
   }
 
@@ -380,11 +392,13 @@ Program sharded_program(const Fsdp& options, const Job& job, const NodeGroup& gr
 Schedule build(const Fsdp& options, const Job& job) {
   require_gpus(job);
   const std::size_t shards = shard_group_size(options, job);
+  check_post_forward_group(options, job);
   Schedule schedule =
       schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
         return sharded_program(options, job, group, group.name, costs);
       });
   add_sharding_groups(schedule, shards, options.sharding == Fsdp::Sharding::hybrid_shard);
+  add_post_forward_groups(schedule, static_cast<std::size_t>(options.post_forward_group));
   return schedule;
 }
 

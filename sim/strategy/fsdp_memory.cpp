@@ -53,6 +53,7 @@ FsdpMemory::RunTensors FsdpMemory::make_tensors(std::size_t run) {
       make(MemoryKind::gathered, casts ? share(gathered_element_) : Bytes(0), kUnshard);
   all.output =
       make(MemoryKind::gathered, options_.per_parameter ? gathered : Bytes(0), kUnshard);
+  all.part = make(MemoryKind::gathered, part_after_forward(options_, gathered), 0);
   all.gathered_forward = make(MemoryKind::gathered, gathered, kUnshard);
   all.gathered_backward = make(MemoryKind::gathered, gathered, kUnshard);
   // FSDP2 copies the gradients of its parameters into what is reduced, in its type.
@@ -95,6 +96,7 @@ void FsdpMemory::gather(std::size_t run, OpId op, bool backward) {
   builder_.take(op, all.output);
   builder_.take(op, all.held);
   builder_.take(op, all.gloo);
+  if (backward) builder_.give(op, all.part);
   builder_.give(op, all.low_precision);
   builder_.give(op, all.copied);
   all.gathering = true;

@@ -25,6 +25,10 @@ class FsdpMemory {
     if (run.storage == StoredAs::fp32) element = Bytes(4);
     return static_cast<double>(run.graded + run.trained_experts) * element;
   }
+  /// Of a whole run, what a rank keeps between forward and backward (Fsdp::post_forward_group).
+  static Bytes part_after_forward(const Fsdp& options, Bytes whole) {
+    return options.post_forward_group > 0 ? whole / options.post_forward_group : Bytes(0);
+  }
   Bytes stored(std::size_t run) const;
   Bytes gathered_element() const { return gathered_element_; }
   Bytes reduced_element() const { return reduced_element_; }
@@ -39,6 +43,8 @@ class FsdpMemory {
   /// thread has given back the flat copy into which it gathers: the computation beside a gather
   /// that was issued ahead finds it there.
   void finish_gather(std::size_t run);
+  /// After the run's forward `op`, before free(): the part that backward gathers from.
+  void keep_part(std::size_t run, OpId op) { builder_.take(op, tensors_[run].part); }
   /// Gives the whole run back; what of it the host knows to be unused once `op` is over.
   std::vector<TensorId> free(std::size_t run, OpId op);
   /// After the run's last backward `op`: its gradients become one flat tensor, and the run is freed
@@ -64,6 +70,7 @@ class FsdpMemory {
     bool gathering = false;          ///< an all_gather was issued and not waited for
     TensorId copied, low_precision;  ///< of the share, for all_gather
     TensorId output;                 ///< FSDP2: what is gathered, before it is copied out
+    TensorId part;                   ///< FSDP2: kept between forward and backward
     TensorId gathered_forward, gathered_backward;
     TensorId held;                  ///< the one of them that is whole now
     TensorId whole;                 ///< gradients of earlier micro-batches, under no_sync()

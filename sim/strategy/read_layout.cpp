@@ -208,6 +208,11 @@ Layout read_layout(const Value& value, const std::function<Strategy(Map& map)>& 
     if (const auto* zero = std::get_if<Zero1>(&data)) layout.data = *zero;
     if (const auto* fsdp = std::get_if<Fsdp>(&data)) layout.data = *fsdp;
     const auto* fsdp = std::get_if<Fsdp>(&data);
+    if (fsdp && fsdp->post_forward_group > 0)
+      map.require(kinds.front())
+          .as_map()
+          .require("reshard_after_forward")
+          .fail("parts of some ranks beside other axes are not available yet", "write true or false");
     if (fsdp && fsdp->sharding == Fsdp::Sharding::hybrid_shard) {
       Map options = map.require(kinds.front()).as_map();
       options.require(options.has("sharding") ? "sharding" : "shard_group")

@@ -1,3 +1,4 @@
+#include <cctype>
 #include <fmt/format.h>
 
 #include "strategy/choices.hpp"
@@ -149,14 +150,18 @@ Fsdp read_fsdp(Map& map) {
 /// two gathered units as limit_all_gathers does.
 Fsdp read_fsdp2(Map& map) {
   Fsdp fsdp{.per_parameter = true};
-  const bool reshards = map.bool_or("reshard_after_forward", true);
+  const std::optional<Value> after = map.optional("reshard_after_forward");
+  const std::string text = after ? after->shown() : "";
+  const bool counted = !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) != 0;
+  if (counted) fsdp.post_forward_group = static_cast<int>(after->as_integer(2, kMostRanks));
+  const bool reshards = counted || map.bool_or("reshard_after_forward", true);
   const std::optional<Value> group = map.optional("shard_group");
   fsdp.sharding = group      ? Fsdp::Sharding::hybrid_shard
                   : reshards ? Fsdp::Sharding::full_shard
                              : Fsdp::Sharding::shard_grad_op;
   if (group) {
     fsdp.shard_group = static_cast<int>(group->as_integer(1, kMostRanks));
-    if (!reshards)
+    if (!reshards || counted)
       map.at_key("reshard_after_forward")
           .fail("beside shard_group it is true", "remove one of the two");
   }

@@ -17,6 +17,25 @@ std::size_t shard_group_size(const Fsdp& options, const Job& job) {
   return size;
 }
 
+void check_post_forward_group(const Fsdp& options, const Job& job) {
+  const auto group = static_cast<std::size_t>(options.post_forward_group);
+  const std::size_t world = job.cluster.gpu_count();
+  if (group == 0 || (group < world && world % group == 0)) return;
+  throw InputError("error: strategy.fsdp2.reshard_after_forward: " + std::to_string(group) +
+                   " ranks are no factor of the " + std::to_string(world) +
+                   " that shard, and less\nremedy: choose a divisor, or true for all of them");
+}
+
+void add_post_forward_groups(Schedule& schedule, std::size_t ranks) {
+  for (std::size_t first = 0; ranks > 0 && first < schedule.ranks.size(); first += ranks) {
+    std::vector<RankId> members;
+    for (std::size_t i = 0; i < ranks; ++i) members.emplace_back(first + i);
+    for (const RankId member : members)
+      schedule.ranks[member.index()].groups.emplace_back(schedule.groups.size());
+    schedule.groups.push_back(make_group("after forward", std::move(members), schedule));
+  }
+}
+
 void add_sharding_groups(Schedule& schedule, std::size_t shards, bool hybrid) {
   const std::size_t world = schedule.ranks.size();
   for (std::size_t first = 0; first < world; first += shards) {

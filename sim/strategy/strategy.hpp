@@ -72,6 +72,9 @@ struct Fsdp {
   /// gathered is copied out into them before it is used, and their gradients are copied into what
   /// is reduced (_fsdp_collectives.py: foreach_all_gather_copy_out, foreach_reduce).
   bool per_parameter = false;
+  /// FSDP2's reshard_after_forward: N. After forward a rank keeps its part of what so many
+  /// consecutive ranks share, and gathers from these for backward; 0: from all that shard.
+  int post_forward_group = 0;
   /// Host time of FSDP's own hooks for one FlatParameter in one pass, forward or backward: waits,
   /// views, allocations, launches of its kernels. Measured; 0: no slower than the collectives.
   Seconds host_overhead{0};

@@ -10,6 +10,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include "memory/replay.hpp"
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
@@ -68,6 +69,29 @@ BOOST_DATA_TEST_CASE(single_parameters_are_copied_out_and_gradients_in, data::ma
   options.per_parameter = true;
   BOOST_CHECK_CLOSE(step_of(options, toy, star_cluster(kRanks)),
                     kG + units * (f + b + 2 * (c + c / kRanks) + 0.75 * c) + kR + kO, kPercent);
+}
+
+// FSDP2's reshard_after_forward: 2. Backward gathers from two ranks, and forward from all.
+BOOST_DATA_TEST_CASE(parts_after_forward_are_gathered_from_fewer_ranks, data::make({2, 3, 5}), units) {
+  const double f = 2 * kMs, b = 4 * kMs, pair = all_gather_time(2, kMiB);
+  const Toy toy = equal_units(static_cast<std::size_t>(units), {kMiB, f, b}, kOptimizer);
+  Fsdp options = fsdp(Prefetch::none);
+  options.per_parameter = true;
+  const auto most = [&] {
+    const Schedule schedule = schedule_of(options, toy, star_cluster(kRanks));
+    MemoryReplay replay(schedule.programs.front(), {});
+    std::int64_t peak = 0;
+    for (int i = 0; i < 3; ++i)
+      replay.iterate([&](std::size_t, const TensorEvent&) { peak = std::max(peak, replay.allocated()); });
+    return static_cast<double>(peak);
+  };
+  const double whole = most();
+  options.post_forward_group = 2;
+  BOOST_CHECK_CLOSE(step_of(options, toy, star_cluster(kRanks)),
+                    kG + units * (f + b) + (units - 1) * (kR + pair) + kR + kO, kPercent);
+  // When the last unit's backward has gathered, the others' halves are held.
+  BOOST_CHECK_GT(most(), whole);
+  BOOST_CHECK_LE(most(), whole + units * kMiB / 2);
 }
 
 // h: the host's own time per unit and pass. g, f, b, r <= h: the GPU waits for the host, all the
