@@ -143,7 +143,16 @@ struct Rail {
   /// Number of the group of nodes that share their switches.
   std::size_t pod_of(NodeId node) const { return node.index() / static_cast<std::size_t>(nodes); }
 };
-using Fabric = std::variant<Star, FatTree, Dragonfly, Torus, Rail>;
+/// Each `nodes` nodes are a site, on a non-blocking switch of its own. A site has one link to the
+/// others, which meet nowhere else.
+struct Sites {
+  int nodes = 1;
+  BytesPerSecond bandwidth;  ///< of a site's link, per direction
+  Seconds latency;           ///< one way between two sites, beside the NICs'
+
+  std::size_t site_of(NodeId node) const { return node.index() / static_cast<std::size_t>(nodes); }
+};
+using Fabric = std::variant<Star, FatTree, Dragonfly, Torus, Rail, Sites>;
 
 /// What a collective costs where no curve says it: the links' closed forms, or NCCL's times.
 enum class CollectiveModel { links, nccl };

@@ -44,6 +44,10 @@ int links(const Rail& rail, std::size_t a, std::size_t b) {
   return rail.pod_of(NodeId(a)) == rail.pod_of(NodeId(b)) ? 0 : 2;
 }
 
+int links(const Sites& sites, std::size_t a, std::size_t b) {
+  return sites.site_of(NodeId(a)) == sites.site_of(NodeId(b)) ? 0 : 1;
+}
+
 struct Router {
   std::size_t group, chassis, router;
 };

@@ -142,9 +142,23 @@ Rail read_rail(const Value& value) {
   return rail;
 }
 
+Sites read_sites(const Value& value, std::size_t nodes) {
+  Map map = value.as_map();
+  const Value each = map.require("nodes");
+  const Sites sites{.nodes = static_cast<int>(each.as_integer(1, kMostNodes)),
+                    .bandwidth = map.require("bandwidth").as_bytes_per_second(),
+                    .latency = map.require("latency").as_seconds()};
+  map.finish();
+  if (nodes % static_cast<std::size_t>(sites.nodes) != 0)
+    each.fail(fmt::format("{} nodes do not divide into sites of {}", nodes, sites.nodes),
+              fmt::format("choose a divisor of {}, or another number of nodes", nodes));
+  return sites;
+}
+
 struct NodesOf {
   std::optional<std::size_t> operator()(const Star&) const { return std::nullopt; }
   std::optional<std::size_t> operator()(const Rail&) const { return std::nullopt; }
+  std::optional<std::size_t> operator()(const Sites&) const { return std::nullopt; }
   std::optional<std::size_t> operator()(const FatTree& tree) const { return places(tree.down); }
   std::optional<std::size_t> operator()(const Torus& torus) const {
     return places(torus.dimensions);
@@ -166,10 +180,11 @@ Fabric read_fabric(const Value& value, std::size_t nodes) {
   const std::optional<Value> dragonfly = map.optional("dragonfly");
   const std::optional<Value> torus = map.optional("torus");
   const std::optional<Value> rail = map.optional("rail");
+  const std::optional<Value> sites = map.optional("sites");
   map.finish();
   if (map.keys().size() != 1) {
     value.fail(
-        fmt::format("expected one of star, fat_tree, dragonfly, torus, rail; got {}",
+        fmt::format("expected one of star, fat_tree, dragonfly, torus, rail, sites; got {}",
                     map.keys().size()),
         "write, for example, `fabric: {star: {}}`");
   }
@@ -177,6 +192,7 @@ Fabric read_fabric(const Value& value, std::size_t nodes) {
   if (dragonfly) return read_dragonfly(*dragonfly, nodes);
   if (torus) return read_torus(*torus, nodes);
   if (rail) return read_rail(*rail);
+  if (sites) return read_sites(*sites, nodes);
   if (star) star->as_map().finish();
   return Star{};
 }
@@ -186,7 +202,8 @@ std::optional<std::size_t> fabric_nodes(const Fabric& fabric) {
 }
 
 std::string fabric_name(const Fabric& fabric) {
-  static constexpr const char* kNames[] = {"star", "fat-tree", "dragonfly", "torus", "rails"};
+  static constexpr const char* kNames[] = {"star", "fat-tree", "dragonfly", "torus", "rails",
+                                           "sites"};
   return kNames[fabric.index()];
 }
 

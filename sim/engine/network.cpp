@@ -145,29 +145,35 @@ void Network::add_zones(const Cluster& cluster, const std::vector<Port>& used) {
     return;
   s4u::NetZone* star = simgrid_zones::add_star(world, "cluster");
   if (const auto* rail = std::get_if<Rail>(&cluster.fabric)) {
-    add_rails(star, *rail, cluster, used);
+    add_switches(
+        star, [rail](const Port& port) { return std::pair(rail->pod_of(port.node), port.index); },
+        rail->bandwidth * rail->uplinks, cluster, used);
+  } else if (const auto* sites = std::get_if<Sites>(&cluster.fabric)) {
+    add_switches(
+        star, [sites](const Port& port) { return std::pair(sites->site_of(port.node), 0); },
+        sites->bandwidth, cluster, used);
   } else {
     for (const Port& port : used) add_port(star, port, cluster);
   }
   star->seal();
 }
 
-/// A zone for each switch, whose spines block nobody but by its cables. Ports other than NICs keep
+/// A zone for each switch, with a way of that rate to what blocks nobody. Ports other than NICs keep
 /// to their node.
-void Network::add_rails(s4u::NetZone* star, const Rail& rail, const Cluster& cluster,
-                        const std::vector<Port>& used) {
+void Network::add_switches(s4u::NetZone* star, const SwitchOf& switch_of, BytesPerSecond above,
+                           const Cluster& cluster, const std::vector<Port>& used) {
   std::map<std::pair<std::size_t, int>, std::vector<Port>> by_switch;
   for (const Port& port : used) {
     if (port.kind == PortKind::nic)
-      by_switch[{rail.pod_of(port.node), port.index}].push_back(port);
+      by_switch[switch_of(port)].push_back(port);
     else
       add_port(star, port, cluster);
   }
-  const double rate = rail.bandwidth.value() * rail.uplinks * kUnitsPerByte;
+  const double rate = above.value() * kUnitsPerByte;
   for (const auto& [where, ports] : by_switch) {
-    const std::string name = "rail" + std::to_string(where.second) + "@" + std::to_string(where.first);
+    const std::string name = "switch" + std::to_string(where.second) + "@" + std::to_string(where.first);
     s4u::NetZone* zone = simgrid_zones::add_star(star, name);
-    s4u::Host* gateway = add_host(zone, name + " switch");
+    s4u::Host* gateway = add_host(zone, name + " gateway");
     add_ways(zone, gateway, {}, {});
     for (const Port& port : ports) add_port(zone, port, cluster);
     add_ways(star, zone, gateway, {s4u::LinkInRoute(add_link(star, name + " up", rate))},

@@ -83,8 +83,10 @@ class Network {
 
   void add_port(simgrid::s4u::NetZone* zone, const Port& port, const Cluster& cluster);
   void add_zones(const Cluster& cluster, const std::vector<Port>& used);
-  void add_rails(simgrid::s4u::NetZone* star, const Rail& rail, const Cluster& cluster,
-                 const std::vector<Port>& used);
+  /// Which of the switches that a NIC hangs on.
+  using SwitchOf = std::function<std::pair<std::size_t, int>(const Port& port)>;
+  void add_switches(simgrid::s4u::NetZone* star, const SwitchOf& switch_of, BytesPerSecond above,
+                    const Cluster& cluster, const std::vector<Port>& used);
   std::span<const std::uint32_t> cables_between(std::uint32_t source, std::uint32_t target);
   void arm();
   void fire();

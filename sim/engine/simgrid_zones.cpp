@@ -52,6 +52,7 @@ struct ShapeMaker {
 
   s4u::NetZone* operator()(const Star&) const { return nullptr; }
   s4u::NetZone* operator()(const Rail&) const { return nullptr; }
+  s4u::NetZone* operator()(const Sites&) const { return nullptr; }
 
   s4u::NetZone* operator()(const FatTree& tree) const {
     const auto levels = static_cast<unsigned int>(tree.down.size());

@@ -149,6 +149,10 @@ std::vector<KeySection> cluster_keys() {
         {"rail", "map", "-", "A switch for the like NICs of some nodes, and spines above."},
         {"rail.nodes", "integer >= 1", "required", "Nodes that share their switches."},
         {"rail.uplinks", "integer >= 1", "required", "Cables of a switch to spines."},
+        {"sites", "map", "-", "A non-blocking switch for some nodes, and one link to the others."},
+        {"sites.nodes", "integer >= 1", "required", "Nodes of a site."},
+        {"sites.bandwidth", "data rate", "required", "Of a site's link, each way."},
+        {"sites.latency", "time", "required", "One way between two sites."},
         {"NAME.bandwidth", "data rate", "required", "Rate of a cable per direction."},
         {"NAME.latency", "time", "150 ns", "Latency of a cable and its switch."},
         {"NAME.burst", "size", "(nic_burst)", "Bytes that an idle cable lets pass at once."}}}};

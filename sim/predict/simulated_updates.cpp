@@ -38,7 +38,8 @@ RunUpdates updates_of(const Scenario& scenario, const Prediction& prediction) {
   const std::uint32_t warmup = scenario.run.warmup_steps;
   if (const auto* local = std::get_if<LocalSgd>(&scenario.strategy)) {
     return averaging_updates(prediction.trace, *local,
-                             static_cast<std::uint32_t>(prediction.report.ranks), warmup);
+                             static_cast<std::uint32_t>(replica_count(*local, scenario.cluster)),
+                             warmup);
   }
   return server_updates(prediction.machine.schedule, prediction.trace,
                         std::get<ParameterServer>(scenario.strategy), warmup);

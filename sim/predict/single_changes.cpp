@@ -183,7 +183,7 @@ class Changes {
     if (batch == 1) return;
     all.push_back({"a smaller batch", {}, kTrainsOtherwise});
     const std::optional<int> micro = gradient_accumulation(scenario_.strategy);
-    if (!micro) return;
+    if (!micro || std::holds_alternative<LocalSgd>(scenario_.strategy)) return;
     SingleChange& same = all.emplace_back();
     same.change = "the same global batch in more micro-batches";
     for (std::int64_t parts = 2; parts <= batch; ++parts) {

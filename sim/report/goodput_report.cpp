@@ -62,7 +62,7 @@ Checkpoint checkpoint_of(const Scenario& scenario) {
   checkpoint.size = parameter_element(scenario.precision) *
                         static_cast<double>(scenario.model.trainable_parameters()) +
                     kept_of(scenario.optimizer, scenario.model);
-  if (std::holds_alternative<Fsdp>(scenario.strategy)) {
+  if (inner_as<Fsdp>(scenario.strategy) != nullptr) {
     checkpoint.writers = nodes;
     checkpoint.read_by_all = false;
   } else if (const auto* ps = std::get_if<ParameterServer>(&scenario.strategy)) {

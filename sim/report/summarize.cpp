@@ -151,6 +151,20 @@ std::string unsteady_reason(const SteadyReport& steady) {
       format(steady.end), steady.slowest, 100 * steady.throughput_error, steady.staleness_error);
 }
 
+std::string outer_step_line(const LocalSgd& local, const Cluster& cluster) {
+  const std::size_t replicas = replica_count(local, cluster);
+  const std::string parts =
+      local.fragments == 1
+          ? ""
+          : fmt::format(" in {} fragments, each beside {} steps", local.fragments,
+                        local.overlap_steps);
+  return fmt::format(
+      "outer step: {} replicas of {} GPUs exchange pseudo-gradients{}; SGD of learning rate {:g} "
+      "and {}momentum {:g}",
+      replicas, cluster.gpu_count() / replicas, parts, local.outer->learning_rate,
+      local.outer->nesterov ? "Nesterov's " : "", local.outer->momentum);
+}
+
 void add_assumptions(const Basis& basis, const std::vector<std::string>& costs, Report& report) {
   report.assumptions = basis.facts.scenario.assumptions;
   const auto add = [&](const std::string& assumption) {
@@ -165,6 +179,9 @@ void add_assumptions(const Basis& basis, const std::vector<std::string>& costs, 
                     100 * kSteadyPrecision));
   if (const int steps = local_steps(basis.facts.scenario.strategy); steps > 1)
     add(fmt::format("a step = {} local steps and what is exchanged after them", steps));
+  if (const auto* local = std::get_if<LocalSgd>(&basis.facts.scenario.strategy);
+      local != nullptr && local->outer)
+    add(outer_step_line(*local, basis.facts.scenario.cluster));
   if (report.memory && report.memory->context > Bytes(0)) {
     add(fmt::format("CUDA context and libraries outside the allocator = {}",
                     format(report.memory->context)));

@@ -46,7 +46,7 @@ void check_fp8(const Value& model, const Scenario& scenario) {
 
 std::vector<std::string> numeric_formats(const Scenario& scenario) {
   const Precision precision = scenario.precision;
-  const auto* fsdp = std::get_if<Fsdp>(&scenario.strategy);
+  const auto* fsdp = inner_as<Fsdp>(scenario.strategy);
   const bool mixed = fsdp != nullptr && (fsdp->param_dtype || fsdp->reduce_dtype);
   if (!is_autocast(precision) && parameter_element(precision) == Bytes(4) && !mixed &&
       has_plain_formats(scenario.optimizer)) {

@@ -208,7 +208,9 @@ void check_muon(const Value& value, const Scenario& scenario) {
                            scenario.model.name),
                "optimizer: {adamw: {}}");
   const Strategy& strategy = scenario.strategy;
-  if (std::holds_alternative<Ddp>(strategy) || std::holds_alternative<LocalSgd>(strategy)) return;
+  const auto* local = std::get_if<LocalSgd>(&strategy);
+  const bool alone = local != nullptr && std::holds_alternative<std::monostate>(local->inner);
+  if (alone || inner_as<Ddp>(strategy) != nullptr) return;
   value.fail(fmt::format("Muon's step needs whole matrices, and under {} no rank has them",
                          strategy_name(strategy)),
              "strategy: {ddp: {}}, or optimizer: {adamw: {}}");

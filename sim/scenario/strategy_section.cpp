@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <variant>
 
 #include "scenario/sections.hpp"
@@ -8,9 +9,8 @@
 namespace rehearse {
 namespace {
 
-void check_fsdp(Map& options, const Fsdp& fsdp, const Cluster& cluster) {
+void check_fsdp(Map& options, const Fsdp& fsdp, std::size_t ranks) {
   if (fsdp.shard_group == 0) return;
-  const std::size_t ranks = cluster.gpu_count();
   if (ranks % static_cast<std::size_t>(fsdp.shard_group) == 0) return;
   options.require("shard_group")
       .fail(fmt::format("{} ranks do not divide into groups of {}", ranks, fsdp.shard_group));
@@ -59,14 +59,42 @@ void check_parameter_server(Map& options, const ParameterServer& ps, const Clust
   options.require("server_host").as_choice(names);
 }
 
+/// Replicas have equal numbers of GPUs, which only a strategy beside local_sgd keeps in step.
+void check_local_sgd(Map& named, const LocalSgd& local, const Cluster& cluster) {
+  const std::size_t gpus = cluster.gpu_count();
+  Map options = named.require("local_sgd").as_map();
+  const auto count = static_cast<std::size_t>(local.replicas);
+  if (count > 0 && gpus % count != 0)
+    options.require("replicas")
+        .fail(fmt::format("{} GPUs do not divide among {} replicas", gpus, count),
+              fmt::format("a divisor of {}", gpus));
+  const bool alone = std::holds_alternative<std::monostate>(local.inner);
+  if (alone && count > 0 && gpus != count)
+    options.require("replicas")
+        .fail(fmt::format("nothing keeps the {} GPUs of a replica in step", gpus / count),
+              "write ddp: {} beside local_sgd, or remove replicas");
+  if (!alone && count == 0 && gpus % replica_count(local, cluster) != 0)
+    named.require("local_sgd")
+        .fail("nodes have unlike numbers of GPUs, so none is a replica like another",
+              "set replicas");
+}
+
 }  // namespace
 
 void check_strategy_section(const Value& value, const CostChoice& choice,
                             const Scenario& scenario) {
   Map named = value.as_map();
-  Map options = named.require(named.keys().front()).as_map();
-  if (const auto* fsdp = std::get_if<Fsdp>(&scenario.strategy)) {
-    check_fsdp(options, *fsdp, scenario.cluster);
+  std::size_t ranks = scenario.cluster.gpu_count();
+  std::string name = named.keys().front();
+  if (const auto* local = std::get_if<LocalSgd>(&scenario.strategy)) {
+    check_local_sgd(named, *local, scenario.cluster);
+    ranks /= std::max<std::size_t>(1, replica_count(*local, scenario.cluster));
+    for (const std::string& key : named.keys())
+      if (key != "local_sgd") name = key;
+  }
+  Map options = named.require(name).as_map();
+  if (const auto* fsdp = inner_as<Fsdp>(scenario.strategy)) {
+    check_fsdp(options, *fsdp, ranks);
     check_mixed_precision(options, *fsdp, choice, scenario);
   }
   if (const auto* ps = std::get_if<ParameterServer>(&scenario.strategy)) {

@@ -55,9 +55,9 @@ std::int64_t sequences_of(const Value& global_batch, const Scenario& scenario) {
 
 /// Where a strategy keeps its micro-batches; null where it has none.
 int* micro_batches(Strategy& strategy) {
-  if (auto* ddp = std::get_if<Ddp>(&strategy)) return &ddp->gradient_accumulation;
-  if (auto* fsdp = std::get_if<Fsdp>(&strategy)) return &fsdp->gradient_accumulation;
-  if (auto* zero = std::get_if<Zero1>(&strategy)) return &zero->ddp.gradient_accumulation;
+  if (auto* ddp = inner_as<Ddp>(strategy)) return &ddp->gradient_accumulation;
+  if (auto* fsdp = inner_as<Fsdp>(strategy)) return &fsdp->gradient_accumulation;
+  if (auto* zero = inner_as<Zero1>(strategy)) return &zero->ddp.gradient_accumulation;
   if (auto* layout = std::get_if<Layout>(&strategy)) return &layout->micro_batches;
   return nullptr;
 }

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "schedule/fold_replicas.hpp"
+#include "schedule/fold_sites.hpp"
 
 namespace rehearse {
 
@@ -22,15 +23,6 @@ bool non_blocking(const Rail& rail, const Node& node) {
   return rail.bandwidth * rail.uplinks >= node.nic_bandwidth * rail.nodes;
 }
 
-bool may_have_trees(const Program& program) {
-  return std::any_of(program.ops.begin(), program.ops.end(), [](const Op& op) {
-    const auto* collective = std::get_if<Collective>(&op.work);
-    return collective && collective->kind == CollectiveKind::all_reduce &&
-           (collective->algorithm == CollectiveAlgorithm::tree ||
-            collective->algorithm == CollectiveAlgorithm::automatic);
-  });
-}
-
 // A fat-tree's routes are fixed by the destination, so a non-blocking one limits nobody only where
 // each node sends to one other at a time, as rings do, and where its one route is as wide as all of
 // its NICs.
@@ -39,16 +31,6 @@ std::string why_not_on(const FatTree& tree, const Node& node, const Program& pro
   if (tree.bandwidth < node.nic_bandwidth * node.nics)
     return "the NICs of a node share one route through the fat-tree";
   if (may_have_trees(program)) return "trees share the fat-tree's fixed routes unevenly";
-  return {};
-}
-
-std::string why_ranks_differ(const Schedule& schedule) {
-  if (schedule.programs.size() != 1) return "ranks run different programs";
-  if (!schedule.queues.empty() || !schedule.events.empty()) return "ranks share a server";
-  if (schedule.jitter.distribution == Jitter::Distribution::measured)
-    return "the times of operations vary from rank to rank";
-  for (const RankSpec& rank : schedule.ranks)
-    if (rank.delay != schedule.ranks.front().delay) return "ranks are delayed differently";
   return {};
 }
 
@@ -71,16 +53,7 @@ std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
   // A tree's nodes send to unlike numbers of others, and the first to take a burst has it.
   if (cluster.groups.front().node.nic_burst > Bytes(0) && may_have_trees(schedule.programs.front()))
     return "trees share the bursts of NICs unevenly";
-  for (const Op& op : schedule.programs.front().ops) {
-    if (std::holds_alternative<Transfer>(op.work)) return "ranks send to single ranks";
-    const auto* collective = std::get_if<Collective>(&op.work);
-    if (collective && (collective->algorithm == CollectiveAlgorithm::direct ||
-                       collective->kind == CollectiveKind::all_to_all))
-      return "direct collectives send from everyone to everyone";
-    if (collective && collective->kind == CollectiveKind::send_recv)
-      return "ranks send to single ranks";
-  }
-  return {};
+  return why_not_in_rings(schedule.programs.front());
 }
 
 // Ranks on the kept nodes come first and in order, so ids stay as they are.
@@ -150,11 +123,44 @@ bool stands_for_all(const Group& original, const Group& kept, std::size_t nodes_
 
 }  // namespace
 
+bool may_have_trees(const Program& program) {
+  return std::any_of(program.ops.begin(), program.ops.end(), [](const Op& op) {
+    const auto* collective = std::get_if<Collective>(&op.work);
+    return collective && collective->kind == CollectiveKind::all_reduce &&
+           (collective->algorithm == CollectiveAlgorithm::tree ||
+            collective->algorithm == CollectiveAlgorithm::automatic);
+  });
+}
+
+std::string why_ranks_differ(const Schedule& schedule) {
+  if (schedule.programs.size() != 1) return "ranks run different programs";
+  if (!schedule.queues.empty() || !schedule.events.empty()) return "ranks share a server";
+  if (schedule.jitter.distribution == Jitter::Distribution::measured)
+    return "the times of operations vary from rank to rank";
+  for (const RankSpec& rank : schedule.ranks)
+    if (rank.delay != schedule.ranks.front().delay) return "ranks are delayed differently";
+  return {};
+}
+
+std::string why_not_in_rings(const Program& program) {
+  for (const Op& op : program.ops) {
+    if (std::holds_alternative<Transfer>(op.work)) return "ranks send to single ranks";
+    const auto* collective = std::get_if<Collective>(&op.work);
+    if (collective && (collective->algorithm == CollectiveAlgorithm::direct ||
+                       collective->kind == CollectiveKind::all_to_all))
+      return "direct collectives send from everyone to everyone";
+    if (collective && collective->kind == CollectiveKind::send_recv)
+      return "ranks send to single ranks";
+  }
+  return {};
+}
+
 Schedule without_ranks(const Schedule& schedule) {
   Schedule bare;
   bare.programs = schedule.programs;
   bare.iterations = schedule.iterations;
   bare.samples_per_iteration = schedule.samples_per_iteration;
+  bare.replicas = schedule.replicas;
   bare.jitter = schedule.jitter;
   bare.seed = schedule.seed;
   bare.overlap_slowdown = schedule.overlap_slowdown;
@@ -163,6 +169,7 @@ Schedule without_ranks(const Schedule& schedule) {
 
 std::optional<Folded> fold(const Schedule& schedule, const Cluster& cluster, std::string& why_not) {
   if (schedule.mesh) return fold_replicas(schedule, cluster, why_not);
+  if (has_sites(schedule, cluster)) return fold_sites(schedule, cluster, why_not);
   why_not = why_ranks_differ(schedule);
   if (why_not.empty()) why_not = why_not_on(schedule, cluster);
   if (!why_not.empty()) return std::nullopt;

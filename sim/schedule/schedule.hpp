@@ -183,6 +183,9 @@ struct Schedule {
   /// Whose gradients an iteration adds up, of all ranks together; 0: a batch per rank that computes,
   /// as often as its strategy says.
   double samples_per_iteration = 0;
+  /// Replicas of the model that take steps of their own (local SGD): so many equal runs of
+  /// consecutive ranks.
+  std::size_t replicas = 1;
   /// Of a server to which workers apply: the gradients of so many first iterations are averaged
   /// into one update each.
   std::uint32_t warmup_rounds = 0;

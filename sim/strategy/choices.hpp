@@ -36,6 +36,12 @@ const std::string& name_of(const Choices<Enum>& choices, Enum value) {
   throw InternalError("internal error: an option has no name");
 }
 
+inline const Choices<CollectiveAlgorithm> kAlgorithms = {
+    {"automatic", CollectiveAlgorithm::automatic},
+    {"ring", CollectiveAlgorithm::ring},
+    {"tree", CollectiveAlgorithm::tree},
+    {"hierarchical", CollectiveAlgorithm::hierarchical},
+    {"direct", CollectiveAlgorithm::direct}};
 inline const Choices<Fsdp::Sharding> kShardings = {{"full_shard", Fsdp::Sharding::full_shard},
                                                    {"shard_grad_op", Fsdp::Sharding::shard_grad_op},
                                                    {"hybrid_shard", Fsdp::Sharding::hybrid_shard}};

@@ -1,75 +1,229 @@
-// Local SGD: steps that nobody waits for, then one all_reduce of the parameters, flattened into one
-// tensor (torch/distributed/algorithms/model_averaging/utils.py, average_parameters).
+// Local SGD: steps that no other replica waits for, then one all_reduce of the parameters in one
+// flat tensor (torch/distributed/algorithms/model_averaging/utils.py, average_parameters), or
+// DiLoCo's outer step. Each rank of a replica exchanges its share with those at its place in others.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "strategy/local_period.hpp"
 #include "strategy/program_builder.hpp"
+#include "strategy/sharding_groups.hpp"
 
 namespace rehearse {
 
 namespace {
 
-class LocalSgdProgram {
+/// A training step of a GPU on its own.
+Program own_step(const Job& job, const NodeGroup& group, const StepCosts& costs) {
+  ProgramBuilder builder(group.name, costs, job);
+  builder.hold_parameters();
+  builder.hold_surroundings();
+  for (std::size_t unit = 0; unit < job.model.units.size(); ++unit) builder.forward(unit);
+  for (std::size_t unit = job.model.units.size(); unit-- > 0;)
+    builder.backward(unit, builder.local_gradients());
+  builder.give_gradients(builder.local_update());
+  return std::move(builder.program);
+}
+
+Schedule inner_schedule(const LocalSgd& options, const Job& job) {
+  return std::visit(
+      [&](const auto& inner) {
+        if constexpr (requires { build(inner, job); })
+          return build(inner, job);
+        else
+          return schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
+            return own_step(job, group, costs);
+          });
+      },
+      options.inner);
+}
+
+/// How many ranks of a replica hold the same parameters, and the slot of their group.
+struct Copies {
+  std::size_t ranks = 1, group = 0;
+};
+
+Copies copies_in(const LocalSgd& options, const Job& job) {
+  const std::size_t ranks = job.cluster.gpu_count();
+  const auto* fsdp = std::get_if<Fsdp>(&options.inner);
+  if (fsdp == nullptr) return {ranks, 0};
+  return {ranks / shard_group_size(*fsdp, job), 1};
+}
+
+/// Equal for all ranks of a replica.
+OuterShare share_of(const LocalSgd& options, const Job& job, std::size_t slots) {
+  const auto ranks = static_cast<double>(job.cluster.gpu_count());
+  const auto all = static_cast<double>(job.model.trainable_parameters());
+  const Bytes bytes = parameter_bytes(job.model, job.precision);
+  const Copies copies = copies_in(options, job);
+  OuterShare share{.elements = all / ranks,
+                   .element = all > 0 ? bytes / all : parameter_element(job.precision),
+                   .held = {},
+                   .held_group = copies.group,
+                   .outer_group = slots,
+                   .precision = job.precision};
+  if (copies.ranks > 1) share.held = bytes / (ranks / static_cast<double>(copies.ranks));
+  return share;
+}
+
+class LocalSgdBuilder {
  public:
-  LocalSgdProgram(const LocalSgd& options, const Job& job, const NodeGroup& group,
-                  const StepCosts& costs)
+  LocalSgdBuilder(const LocalSgd& options, const Job& job)
       : options_(options),
         job_(job),
-        builder_(group.name, costs, job),
-        nccl_(builder_.lane("nccl", LaneKind::communication)) {}
+        places_(gpu_places(job.cluster)),
+        replicas_(replica_count(options, job.cluster)),
+        each_(places_.size() / replicas_) {}
 
-  Program make() {
-    builder_.hold_parameters();
-    builder_.hold_surroundings();
-    for (int step = 0; step < options_.period; ++step) {
-      builder_.training_step(step, options_.period);
-      add_step();
+  Schedule make() {
+    for (std::size_t replica = 0; replica < replicas_; ++replica) add_replica(replica * each_);
+    for (std::size_t place = 0; place < each_; ++place) {
+      std::vector<RankId> members;
+      for (std::size_t replica = 0; replica < replicas_; ++replica) {
+        members.emplace_back(replica * each_ + place);
+        schedule_.ranks[members.back().index()].groups.emplace_back(schedule_.groups.size());
+      }
+      schedule_.groups.push_back(
+          make_group(each_ == 1 ? "world" : "outer", std::move(members), schedule_));
     }
-    average();
-    return std::move(builder_.program);
+    schedule_.replicas = replicas_;
+    return std::move(schedule_);
   }
 
  private:
-  void add_step() {
-    for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit) {
-      const OpId op = builder_.forward(unit);
-      if (!first_) first_ = op;
+  /// What a replica has of the cluster.
+  struct Part {
+    Cluster cluster;
+    std::vector<std::size_t> groups;  ///< of the cluster, by its own
+    bool operator==(const Part& other) const {
+      return groups == other.groups && sizes() == other.sizes();
     }
-    for (std::size_t unit = job_.model.units.size(); unit-- > 0;)
-      builder_.backward(unit, builder_.local_gradients());
-    last_ = builder_.local_update();
-    builder_.give_gradients(last_);
-  }
+    std::vector<std::pair<int, int>> sizes() const {
+      std::vector<std::pair<int, int>> all;
+      for (const NodeGroup& group : cluster.groups) all.emplace_back(group.nodes, group.node.gpus);
+      return all;
+    }
+  };
+  /// The schedule of like replicas, and where their programs are.
+  struct Built {
+    Part part;
+    Schedule schedule;
+    std::size_t first_program = 0;
+  };
 
-  /// The next period begins with what this one averaged.
-  void average() {
-    const Bytes size = parameter_bytes(job_.model, job_.precision);
-    const OpId op = builder_.collective(
-        nccl_, "parameters",
-        {.kind = CollectiveKind::all_reduce, .size = size, .algorithm = options_.algorithm},
-        {{last_}});
-    const TensorId flat =
-        builder_.tensor(MemoryKind::communication, size, builder_.owner("flat copy"));
-    builder_.take(op, flat);
-    builder_.give(op, flat);
-    builder_[*first_].after.push_back({op, 1});
-  }
+  Part part_from(std::size_t first) const;
+  const Built& built(Part part);
+  void add_programs(Built& built);
+  void add_replica(std::size_t first);
 
   const LocalSgd& options_;
   const Job& job_;
-  ProgramBuilder builder_;
-  LaneId nccl_;
-  std::optional<OpId> first_;  ///< forward of a period
-  OpId last_{};                ///< optimizer
+  std::vector<Place> places_;
+  std::size_t replicas_, each_;
+  std::vector<Built> built_;
+  Schedule schedule_;
 };
+
+LocalSgdBuilder::Part LocalSgdBuilder::part_from(std::size_t first) const {
+  Part part;
+  std::optional<NodeId> latest;
+  for (std::size_t i = first; i < first + each_; ++i) {
+    const NodeId node = places_[i].node;
+    if (latest == node) {
+      ++part.cluster.groups.back().node.gpus;
+      continue;
+    }
+    latest = node;
+    const auto& all = job_.cluster.groups;
+    const auto group = static_cast<std::size_t>(&job_.cluster.group_of(node) - all.data());
+    part.groups.push_back(group);
+    part.cluster.groups.push_back(all[group]);
+    part.cluster.groups.back().nodes = 1;
+    part.cluster.groups.back().node.gpus = 1;
+  }
+  // Like nodes that follow each other are one group.
+  Part merged{.cluster = {}, .groups = {}};
+  for (std::size_t g = 0; g < part.groups.size(); ++g) {
+    const NodeGroup& next = part.cluster.groups[g];
+    if (!merged.groups.empty() && merged.groups.back() == part.groups[g] &&
+        merged.cluster.groups.back().node.gpus == next.node.gpus) {
+      ++merged.cluster.groups.back().nodes;
+    } else {
+      merged.groups.push_back(part.groups[g]);
+      merged.cluster.groups.push_back(next);
+    }
+  }
+  return merged;
+}
+
+const LocalSgdBuilder::Built& LocalSgdBuilder::built(Part part) {
+  const auto known = std::ranges::find(built_, part, &Built::part);
+  if (known != built_.end()) return *known;
+  Built& made = built_.emplace_back(Built{std::move(part), {}, schedule_.programs.size()});
+  add_programs(made);
+  return made;
+}
+
+void LocalSgdBuilder::add_programs(Built& built) {
+  Job job{.model = job_.model,
+          .cluster = built.part.cluster,
+          .precision = job_.precision,
+          .batch_per_gpu = job_.batch_per_gpu,
+          .optimizer = job_.optimizer,
+          .costs = {},
+          .checkpointed = job_.checkpointed,
+          .offloads_activations = job_.offloads_activations,
+          .set_to_none = job_.set_to_none,
+          .device = job_.device};
+  for (const std::size_t group : built.part.groups) job.costs.push_back(job_.costs[group]);
+  built.schedule = inner_schedule(options_, job);
+  const OuterShare share = share_of(options_, job, built.schedule.ranks.front().groups.size());
+  for (std::size_t p = 0; p < built.schedule.programs.size(); ++p)
+    schedule_.programs.push_back(
+        local_period(built.schedule.programs[p], options_, share, job.costs[p]));
+}
+
+void LocalSgdBuilder::add_replica(std::size_t first) {
+  const Built& like = built(part_from(first));
+  const std::size_t groups = schedule_.groups.size();
+  for (std::size_t i = 0; i < each_; ++i) {
+    RankSpec rank = like.schedule.ranks[i];
+    rank.program = ProgramId(like.first_program + rank.program.index());
+    rank.place = places_[first + i];
+    for (GroupId& group : rank.groups) group = GroupId(groups + group.index());
+    schedule_.ranks.push_back(std::move(rank));
+  }
+  for (Group group : like.schedule.groups) {
+    for (RankId& member : group.members) member = RankId(first + member.index());
+    schedule_.groups.push_back(std::move(group));
+  }
+}
 
 }  // namespace
 
+std::size_t replica_count(const LocalSgd& options, const Cluster& cluster) {
+  const std::size_t gpus = cluster.gpu_count();
+  if (options.replicas > 0) {
+    const auto count = static_cast<std::size_t>(options.replicas);
+    if (gpus % count == 0) return count;
+    throw InputError(fmt::format(
+        "error: strategy.local_sgd.replicas: {} GPUs do not divide among {} replicas\nremedy: "
+        "another number of replicas",
+        gpus, count));
+  }
+  if (std::holds_alternative<std::monostate>(options.inner)) return gpus;
+  if (const auto* sites = std::get_if<Sites>(&cluster.fabric))
+    return cluster.node_count() / static_cast<std::size_t>(sites->nodes);
+  std::size_t nodes = 0;
+  for (const NodeGroup& group : cluster.groups)
+    if (group.node.gpus > 0) nodes += static_cast<std::size_t>(group.nodes);
+  return nodes;
+}
+
 Schedule build(const LocalSgd& options, const Job& job) {
   require_gpus(job);
-  Schedule schedule =
-      schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-        return LocalSgdProgram(options, job, group, costs).make();
-      });
-  add_world(schedule);
-  return schedule;
+  return LocalSgdBuilder(options, job).make();
 }
 
 }  // namespace rehearse

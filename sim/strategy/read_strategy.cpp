@@ -4,20 +4,15 @@
 #include "strategy/choices.hpp"
 #include "strategy/named_options.hpp"
 #include "strategy/read_layout.hpp"
+#include "strategy/read_local_sgd.hpp"
 #include "strategy/strategy.hpp"
 
 namespace rehearse {
 namespace {
 
-const Choices<CollectiveAlgorithm> kAlgorithms = {
-    {"automatic", CollectiveAlgorithm::automatic},
-    {"ring", CollectiveAlgorithm::ring},
-    {"tree", CollectiveAlgorithm::tree},
-    {"hierarchical", CollectiveAlgorithm::hierarchical},
-    {"direct", CollectiveAlgorithm::direct}};
-const Choices<Ddp::Compression> kCompressions = {{"none", Ddp::Compression::none},
-                                                 {"fp16", Ddp::Compression::fp16},
-                                                 {"bf16", Ddp::Compression::bf16}};
+const Choices<Ddp::Compression> kHooks = {{"none", Ddp::Compression::none},
+                                          {"fp16", Ddp::Compression::fp16},
+                                          {"bf16", Ddp::Compression::bf16}};
 const Choices<Fsdp::Prefetch> kPrefetches = {{"backward_pre", Fsdp::Prefetch::backward_pre},
                                              {"backward_post", Fsdp::Prefetch::backward_post},
                                              {"none", Fsdp::Prefetch::none}};
@@ -50,7 +45,7 @@ Ddp read_ddp_options(Map& map) {
           .gradient_as_bucket_view =
               map.bool_or("gradient_as_bucket_view", defaults.gradient_as_bucket_view),
           .static_graph = map.bool_or("static_graph", defaults.static_graph),
-          .compression = read_choice(map, "compression", defaults.compression, kCompressions),
+          .compression = read_choice(map, "compression", defaults.compression, kHooks),
           .gradient_accumulation = read_count(map, "gradient_accumulation",
                                               defaults.gradient_accumulation, 1, kMostMicroBatches),
           .algorithm = read_choice(map, "algorithm", defaults.algorithm, kAlgorithms)};
@@ -204,11 +199,6 @@ std::optional<std::uint32_t> read_staleness(Map& map) {
   return static_cast<std::uint32_t>(value->as_integer(0, kMostStale));
 }
 
-LocalSgd read_local_sgd(Map& map) {
-  return {.period = static_cast<int>(map.require("period").as_integer(1, kMostMicroBatches)),
-          .algorithm = read_choice(map, "algorithm", LocalSgd{}.algorithm, kAlgorithms)};
-}
-
 std::optional<BytesPerSecond> read_rate(Map& map, const std::string& key) {
   const std::optional<Value> value = map.optional(key);
   return value ? std::optional(value->as_bytes_per_second()) : std::nullopt;
@@ -284,7 +274,6 @@ Strategy read_kind(const std::string& name, Map& map, bool in_layout) {
   if (name == "fsdp") return read_fsdp(map);
   if (name == "fsdp2") return read_fsdp2(map);
   if (name == "zero") return read_zero(map, in_layout);
-  if (name == "local_sgd") return read_local_sgd(map);
   return read_parameter_server(map);
 }
 
@@ -304,6 +293,10 @@ Strategy read_data_kind(Map& map) {
 
 Strategy read_strategy(const Value& value) {
   if (!reject_unavailable(value)) return Ddp{};
+  if (value.is_map() && value.as_map().has("local_sgd"))
+    return read_local_sgd(value, [](const std::string& name, Map& options) {
+      return read_kind(name, options, false);
+    });
   if (is_layout(value)) return read_layout(value, read_data_kind);
   NamedOptions named = read_named_options(value, strategy_names(), "a strategy");
   const Strategy strategy = read_kind(named.name, named.options, false);

@@ -43,7 +43,14 @@ std::string strategy_name(const Strategy& strategy) {
       return name;
     }
     std::string operator()(const LocalSgd& local) const {
-      return fmt::format("local_sgd {}", local.period);
+      std::string name = fmt::format("{} {}", local.outer ? "diloco" : "local_sgd", local.period);
+      if (local.fragments > 1) name += fmt::format(" in {} fragments", local.fragments);
+      std::visit(
+          [&](const auto& inner) {
+            if constexpr (requires { (*this)(inner); }) name += ", " + (*this)(inner);
+          },
+          local.inner);
+      return name;
     }
   };
   return std::visit(Namer{}, strategy);
@@ -65,7 +72,7 @@ Precision computes_in(const Fsdp& options, Precision precision) {
 
 Precision computes_in(const Strategy& strategy, Precision precision) {
   const auto* layout = std::get_if<Layout>(&strategy);
-  const auto* fsdp = layout ? std::get_if<Fsdp>(&layout->data) : std::get_if<Fsdp>(&strategy);
+  const auto* fsdp = layout ? std::get_if<Fsdp>(&layout->data) : inner_as<Fsdp>(strategy);
   return fsdp ? computes_in(*fsdp, precision) : computed_in(precision);
 }
 
@@ -81,7 +88,7 @@ std::string describe_strategy(const std::string& name) {
       {"fsdp2", "parameters sharded one by one (fully_shard), with or without reshard_after_forward"},
       {"zero", "stage 1 shards the optimizer, 2 also the gradients, 3 also the parameters"},
       {"ps", "parameter server: staleness 0 (BSP), a bound (SSP) or unbounded (ASP); local_steps"},
-      {"local_sgd", "steps of each worker's own; every `period` of them all average parameters"}};
+      {"local_sgd", "own steps of each replica, then averaged parameters; DiLoCo, over ddp, zero or fsdp"}};
   const auto found = descriptions.find(name);
   check(found != descriptions.end(), "every strategy has a description");
   return found->second;
@@ -94,9 +101,9 @@ int local_steps(const Strategy& strategy) {
 }
 
 std::optional<int> gradient_accumulation(const Strategy& strategy) {
-  if (const auto* ddp = std::get_if<Ddp>(&strategy)) return ddp->gradient_accumulation;
-  if (const auto* fsdp = std::get_if<Fsdp>(&strategy)) return fsdp->gradient_accumulation;
-  if (const auto* zero = std::get_if<Zero1>(&strategy)) return zero->ddp.gradient_accumulation;
+  if (const auto* ddp = inner_as<Ddp>(strategy)) return ddp->gradient_accumulation;
+  if (const auto* fsdp = inner_as<Fsdp>(strategy)) return fsdp->gradient_accumulation;
+  if (const auto* zero = inner_as<Zero1>(strategy)) return zero->ddp.gradient_accumulation;
   if (const auto* layout = std::get_if<Layout>(&strategy)) return layout->micro_batches;
   return std::nullopt;
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -128,14 +129,6 @@ struct ParameterServer {
   int sampled_workers = 0;
 };
 
-/// Local SGD without a server: every worker takes `period` steps of its own, then all average their
-/// parameters by one all_reduce of them (PyTorch's PeriodicModelAverager; Stich, "Local SGD
-/// converges fast and communicates little", ICLR 2019). An iteration of the schedule is one period.
-struct LocalSgd {
-  int period = 1;
-  CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
-};
-
 /// A model in parts over a mesh of ranks: what is left of data parallelism beside pipeline, context
 /// and tensor parallelism. Names and defaults are Megatron-LM's and torchtitan's.
 struct Layout {
@@ -157,8 +150,51 @@ struct Layout {
   int micro_batch_size = 0;  ///< samples, of those that batch_per_gpu has for a step; 0: all
 };
 
+/// What DiLoCo makes of the mean of how far its replicas went (torch.optim.SGD on these
+/// pseudo-gradients).
+struct OuterSgd {
+  double learning_rate = 0.7;
+  double momentum = 0.9;
+  bool nesterov = true;
+};
+
+/// Local SGD without a server: a replica takes `period` steps of its own, then all average their
+/// parameters by one all_reduce of them (PyTorch's PeriodicModelAverager; Stich, "Local SGD
+/// converges fast and communicates little", ICLR 2019). With an outer optimizer it is DiLoCo
+/// (Douillard et al. 2023), in fragments Streaming DiLoCo (Douillard et al. 2025). An iteration of
+/// the schedule is one period.
+struct LocalSgd {
+  int period = 1;
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
+  /// How the ranks of a replica are kept in step; nothing: each is one GPU.
+  std::variant<std::monostate, Ddp, Zero1, Fsdp> inner{};
+  /// So many runs of consecutive ranks; 0: a GPU each, or with `inner` a site or a
+  /// node each.
+  int replicas = 0;
+  std::optional<OuterSgd> outer{};
+  /// Of pseudo-gradients on their way; none: as parameters are stored.
+  enum class Compression { none, bf16, int8, int4 };
+  Compression compression = Compression::none;
+  int fragments = 1;      ///< equal parts of the parameters, each with its own turn in a period
+  int overlap_steps = 0;  ///< steps between what a fragment sends and what it makes of the mean
+};
+/// InputError (without a place) where GPUs do not divide among replicas.
+std::size_t replica_count(const LocalSgd& options, const Cluster& cluster);
+
 using Strategy = std::variant<Ddp, Fsdp, Zero1, ParameterServer, LocalSgd, Layout>;
 std::string strategy_name(const Strategy& strategy);  ///< "ddp", "fsdp full_shard", "ps ssp 2", ...
+
+/// The strategy if it is of that kind, or what keeps a replica of local SGD in step if that is; null
+/// otherwise.
+template <class Kind>
+const Kind* inner_as(const Strategy& strategy) {
+  const auto* local = std::get_if<LocalSgd>(&strategy);
+  return local == nullptr ? std::get_if<Kind>(&strategy) : std::get_if<Kind>(&local->inner);
+}
+template <class Kind>
+Kind* inner_as(Strategy& strategy) {
+  return const_cast<Kind*>(inner_as<Kind>(std::as_const(strategy)));  // NOLINT: it is not const
+}
 
 /// Steps of its own that a worker takes between two exchanges; 1: it exchanges every gradient.
 int local_steps(const Strategy& strategy);
@@ -172,7 +208,7 @@ Precision computes_in(const Fsdp& options, Precision precision);
 Precision computes_in(const Strategy& strategy, Precision precision);
 
 /// Reads `{ddp: {...}}`, `{fsdp: {...}}`, `{zero: {stage: 1|2|3}}`, `{ps: {...}}` or `{local_sgd:
-/// {...}}`.
+/// {...}}`, beside which ddp, fsdp, fsdp2 or zero may stand.
 Strategy read_strategy(const Value& value);
 const std::vector<std::string>& strategy_names();
 std::string describe_strategy(const std::string& name);

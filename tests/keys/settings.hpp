@@ -138,6 +138,9 @@ inline std::vector<std::vector<std::string>> more_options() {
        "layerwise: true, warmup_rounds: 1, local_steps: 2, sampled_workers: 0}}"},
       {"strategy={ps: {}}"},
       {"strategy={local_sgd: {period: 4, algorithm: ring}}"},
+      {"strategy={local_sgd: {period: 4, replicas: 1, outer_optimizer: {sgd: {learning_rate: 0.7, "
+       "momentum: 0.9, nesterov: true}}, compression: int8, fragments: 2, overlap_steps: 1}, ddp: {}}"},
+      {"strategy={local_sgd: {period: 4, outer_optimizer: {sgd: {}}}}"},
       {"strategy={local_sgd: {period: 4}}"},
       {"optimizer={adamw: {fused: false, foreach: true, state_dtype: bf16, master_dtype: none}}"},
       {"optimizer={adamw_8bit: {paged: false, offload: none}}"},
@@ -148,6 +151,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {machine("{torus: {dimensions: [2, 2], bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}",
                "transport: {rdma: {efficiency: 0.8, rate: 9GBps, per_message: 1us, per_chunk: 1us, "
                "low_latency: true}}")},
+      {machine("{sites: {nodes: 2, bandwidth: 9Gbps, latency: 1ms}}", "")},
       {machine("{rail: {nodes: 2, uplinks: 2, bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}", "")},
       {machine("{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, group_links: 2, "
                "chassis_links: 2, router_links: 2, bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}",

@@ -112,6 +112,20 @@ inline std::vector<NamedStrategy> every_local_sgd() {
     for (const int period : {1, 5})
       all.push_back({"local_sgd " + to_string(algorithm) + " " + std::to_string(period),
                      LocalSgd{.period = period, .algorithm = algorithm}});
+  const Ddp ddp{.bucket_cap_mb = 2};
+  using Inner = decltype(LocalSgd::inner);
+  for (const Inner& inner : {Inner{}, Inner{ddp}, Inner{Zero1{ddp}}, Inner{Fsdp{}},
+                             Inner{Fsdp{.sharding = Fsdp::Sharding::hybrid_shard}}})
+    for (const int overlap : {0, 1}) {
+      const LocalSgd local{.period = 5,
+                           .algorithm = CollectiveAlgorithm::ring,
+                           .inner = inner,
+                           .outer = OuterSgd{},
+                           .compression = LocalSgd::Compression::int8,
+                           .fragments = 1 + overlap,
+                           .overlap_steps = overlap};
+      all.push_back({strategy_name(local) + ", overlap " + std::to_string(overlap), local});
+    }
   return all;
 }
 

@@ -1,0 +1,125 @@
+#include "strategy/read_local_sgd.hpp"
+
+#include <fmt/format.h>
+
+#include "strategy/choices.hpp"
+#include "strategy/named_options.hpp"
+#include "strategy/read_layout.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::int64_t kMostSteps = 10'000;
+constexpr std::int64_t kMostReplicas = 1'000'000;
+constexpr const char* kRemedy = "set outer_optimizer: {sgd: {}}, or remove it";
+
+const Choices<LocalSgd::Compression> kCompressions = {
+    {"none", LocalSgd::Compression::none},
+    {"bf16", LocalSgd::Compression::bf16},
+    {"int8", LocalSgd::Compression::int8},
+    {"int4", LocalSgd::Compression::int4}};
+
+std::optional<OuterSgd> read_outer_optimizer(Map& map) {
+  const std::optional<Value> value = map.optional("outer_optimizer");
+  if (!value) return std::nullopt;
+  NamedOptions named = read_named_options(*value, {"sgd"}, "an outer optimizer");
+  OuterSgd sgd;
+  sgd.learning_rate = named.options.positive_number_or("learning_rate", sgd.learning_rate);
+  sgd.momentum = named.options.non_negative_number_or("momentum", sgd.momentum);
+  if (sgd.momentum >= 1)
+    named.options.at_key("momentum")
+        .fail(fmt::format("{:g} of what was before never dies away", sgd.momentum), "less than 1");
+  sgd.nesterov = named.options.bool_or("nesterov", sgd.nesterov && sgd.momentum > 0);
+  if (sgd.nesterov && sgd.momentum == 0)
+    named.options.at_key("nesterov").fail("Nesterov's step needs a momentum",
+                                          "set momentum above 0, or nesterov: false");
+  named.options.finish();
+  return sgd;
+}
+
+/// Averaged parameters are what they are; what else there is DiLoCo does with pseudo-gradients.
+void check_averaging(Map& map) {
+  for (const char* key : {"compression", "fragments", "overlap_steps"})
+    if (map.has(key))
+      map.at_key(key).fail("it is about the pseudo-gradients of an outer optimizer", kRemedy);
+}
+
+void read_fragments(Map& map, LocalSgd& local) {
+  local.fragments = static_cast<int>(map.integer_or("fragments", 1, 1, kMostSteps));
+  if (local.fragments > local.period)
+    map.at_key("fragments")
+        .fail(fmt::format("each fragment has a step of the period to itself, which has {}",
+                          local.period),
+              fmt::format("at most {}", local.period));
+  local.overlap_steps = static_cast<int>(map.integer_or("overlap_steps", 0, 0, kMostSteps));
+  if (local.overlap_steps >= local.period)
+    map.at_key("overlap_steps")
+        .fail(fmt::format("a fragment is sent again after {} steps", local.period),
+              fmt::format("at most {}", local.period - 1));
+}
+
+LocalSgd read_options(Map& map) {
+  LocalSgd local;
+  local.period = static_cast<int>(map.require("period").as_integer(1, kMostSteps));
+  local.algorithm = value_of(kAlgorithms, map.choice_or("algorithm", "automatic",
+                                                        names_of(kAlgorithms)));
+  if (const auto replicas = map.optional("replicas"))
+    local.replicas = static_cast<int>(replicas->as_integer(1, kMostReplicas));
+  local.outer = read_outer_optimizer(map);
+  if (local.outer) {
+    local.compression = value_of(
+        kCompressions, map.choice_or("compression", "none", names_of(kCompressions)));
+    read_fragments(map, local);
+  } else {
+    check_averaging(map);
+  }
+  map.finish();
+  return local;
+}
+
+/// What a replica cannot be.
+void check_inner(Map& map, const std::string& name, const Strategy& inner) {
+  const auto* fsdp = std::get_if<Fsdp>(&inner);
+  if (fsdp != nullptr && fsdp->cpu_offload) {
+    Map options = map.require(name).as_map();
+    options.at_key("cpu_offload")
+        .fail("outer steps of parameters in host memory are not available yet", "remove it");
+  }
+}
+
+}  // namespace
+
+LocalSgd read_local_sgd(
+    const Value& strategy,
+    const std::function<Strategy(const std::string& name, Map& options)>& read_inner) {
+  Map map = strategy.as_map();
+  Map own = map.require("local_sgd").as_map();
+  LocalSgd local = read_options(own);
+  for (const std::string& key : layout_keys())
+    if (map.has(key))
+      map.at_key(key).fail("replicas that are layouts are not available yet beside local_sgd",
+                           "ddp, zero, fsdp or fsdp2 alone");
+  std::string first;
+  for (const std::string& name : strategy_names()) {
+    if (name == "local_sgd" || !map.has(name)) continue;
+    if (!first.empty())
+      map.at_key(name).fail(
+          fmt::format("a replica is kept in step in one way, not by {} as well", first),
+          "remove one of the two");
+    first = name;
+    if (name == "ps")
+      map.at_key(name).fail("beside local_sgd the ranks of a replica train in step",
+                            "ddp, zero, fsdp or fsdp2; or local_steps of ps alone");
+    Map options = map.require(name).as_map();
+    const Strategy inner = read_inner(name, options);
+    options.finish();
+    check_inner(map, name, inner);
+    if (const auto* ddp = std::get_if<Ddp>(&inner)) local.inner = *ddp;
+    if (const auto* zero = std::get_if<Zero1>(&inner)) local.inner = *zero;
+    if (const auto* fsdp = std::get_if<Fsdp>(&inner)) local.inner = *fsdp;
+  }
+  map.finish();
+  return local;
+}
+
+}  // namespace rehearse

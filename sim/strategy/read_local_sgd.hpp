@@ -1,0 +1,15 @@
+#pragma once
+
+#include <functional>
+
+#include "strategy/strategy.hpp"
+
+namespace rehearse {
+
+/// `{local_sgd: {...}}`, or with what keeps the ranks of a replica in step beside it.
+/// `read_inner` reads the options of a strategy by its name.
+LocalSgd read_local_sgd(
+    const Value& strategy,
+    const std::function<Strategy(const std::string& name, Map& options)>& read_inner);
+
+}  // namespace rehearse
