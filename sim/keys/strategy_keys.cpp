@@ -41,6 +41,8 @@ std::vector<KeySection> strategy_keys() {
          "Straight; inside nodes, then between them; once to each node; all to all ranks."},
         {"experts.overlap", "true or false", "false",
          "Shared experts compute beside dispatch and combine."},
+        {"experts.overlap_moe_expert_parallel_comm", "true or false", "(dual_pipe_v: true)",
+         "One micro-batch computes beside another's dispatch and combine; with ddp and zero."},
         {"experts.imbalance", "number > 0", "1",
          "Tokens of the fullest rank over the mean, 1 or more; all ranks wait for that one."},
         {"pipeline", "map", "-", "How stages take turns."},

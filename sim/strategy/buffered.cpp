@@ -48,13 +48,22 @@ class BufferedProgram {
   Program make() {
     add_setup();
     std::vector<After> reduced;
-    for (std::size_t action = 0; action < plan_.order.size(); ++action)
+    for (std::size_t action = 0; action < plan_.order.size(); ++action) {
+      if (!plan_.is_beside_next(action)) {
+        add_action(action, reduced);
+        continue;
+      }
+      ProgramBuilder::Fork fork = builder_.fork();
       add_action(action, reduced);
+      builder_.second_of(fork);
+      add_action(++action, reduced);
+      builder_.join(fork);
+    }
     if (!options_.ddp.overlap_grad_reduce)
       for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
         reduced.push_back(reduce(bucket, builder_.last_computed()));
     add_optimizer(std::move(reduced));
-    return std::move(builder_.program);
+    return builder_.finish();
   }
 
  private:

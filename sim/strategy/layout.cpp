@@ -104,6 +104,14 @@ class LayoutBuilder {
     return first_message() + 2 * at + (gradients ? 1 : 0);
   }
   std::size_t first_message() const { return 1 + sides_.size(); }
+  bool is_dual_pipe() const {
+    return !options_.order && options_.schedule == PipelineSchedule::dual_pipe_v;
+  }
+  /// It is what DualPipe is for.
+  bool overlaps_expert_comm() const {
+    if (mesh_.expert == 1 || std::holds_alternative<Fsdp>(options_.data)) return false;
+    return options_.expert_comm_overlap.value_or(is_dual_pipe());
+  }
   void find_sides();
   void find_expert_sides();
   /// Ranks of a pipeline with a copy of the weight that embeddings and logits share.
@@ -171,6 +179,7 @@ Share LayoutBuilder::share_of(int rank) const {
     for (std::size_t unit = first; unit < end; ++unit) share.units.push_back(unit);
   StagePlan& plan = share.plan;
   plan.order = order_.order[at];
+  if (overlaps_expert_comm()) plan.beside_next = side_by_side(plan.order, is_dual_pipe());
   plan.replicas = static_cast<std::size_t>(mesh_.data) * static_cast<std::size_t>(mesh_.context);
   for (std::size_t side = 0; side < sides_.size(); ++side) {
     if (sides_[side].exchanges) {

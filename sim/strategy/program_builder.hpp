@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "strategy/side_by_side.hpp"
 #include "strategy/strategy.hpp"
 
 namespace rehearse {
@@ -72,6 +73,22 @@ class ProgramBuilder {
   const std::vector<After>& unawaited() const { return unawaited_; }
   /// The last unit's operation on the compute lane.
   OpId last_computed() const { return last_computed_; }
+
+  /// Where two actions begin that run beside each other, and what both come after.
+  struct Fork {
+    std::size_t first = 0, second = 0;  ///< operations
+    OpId last_computed{};
+    bool has_computed = false;
+    std::optional<OpId> last_on_host{};
+    std::vector<After> unawaited{}, unawaited_by_first{};
+  };
+  Fork fork() const;
+  /// The first action ends and the second begins: it comes after nothing of the first.
+  void second_of(Fork& fork);
+  /// Both are written; their operations take turns once the program is finished.
+  void join(const Fork& fork);
+  /// The program, whose builder ends with it.
+  Program finish();
 
   /// Of several micro-batches in flight, the one whose tensors the next operations are about.
   void use_slot(std::size_t slot) { slot_ = slot; }
@@ -231,6 +248,7 @@ class ProgramBuilder {
   bool has_computed_ = false;
   std::vector<After> unawaited_;
   std::map<ExchangeAxis, LaneId> exchange_lanes_;
+  std::vector<SideBySide> beside_;
   std::vector<std::vector<UnitEvents>> tapes_;    ///< by slot and unit
   std::vector<std::vector<ChunkTensors>> chunks_;  ///< by slot and chunk
   std::vector<TensorId> first_ids_;  ///< of the first slot, by the tape

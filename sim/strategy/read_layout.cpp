@@ -75,6 +75,21 @@ void read_context(Map& map, Layout& layout) {
   options.finish();
 }
 
+/// Under Megatron-LM's name and with its rules; of sharded parameters none is known.
+void read_comm_overlap(Map& experts, Layout& layout) {
+  const char* key = "overlap_moe_expert_parallel_comm";
+  const std::optional<Value> value = experts.optional(key);
+  if (!value) return;
+  layout.expert_comm_overlap = value->as_bool();
+  if (!*layout.expert_comm_overlap) return;
+  if (layout.expert_overlap)
+    experts.at_key(key).fail("shared experts hide dispatch already (overlap: true)",
+                             "remove one of the two");
+  if (std::holds_alternative<Fsdp>(layout.data))
+    experts.at_key(key).fail("sharded parameters are gathered for one micro-batch at a time",
+                             "zero: {stage: 1} or ddp, or remove it");
+}
+
 /// Megatron-LM's default is that experts are split as all layers are.
 void read_experts(Map& map, Layout& layout) {
   layout.mesh.expert = read_degree(map, "expert_parallel");
@@ -91,6 +106,7 @@ void read_experts(Map& map, Layout& layout) {
   const std::string name = options.choice_or("dispatch", to_string(layout.dispatch), names);
   layout.dispatch = static_cast<ExpertDispatch>(std::ranges::find(names, name) - names.begin());
   layout.expert_overlap = options.bool_or("overlap", false);
+  read_comm_overlap(options, layout);
   if (const auto imbalance = options.optional("imbalance")) {
     layout.imbalance = imbalance->as_positive_number();
     if (layout.imbalance < 1)

@@ -38,8 +38,16 @@ bool StagePlan::pipelined() const {
       parts, [](const Part& part) { return part.input || part.output || part.output_gradient; });
 }
 
+/// Of two that run beside each other, a backward keeps its tensors until the forward has ended.
 int StagePlan::slots() const {
-  return stage_alone ? 1 : most_in_flight() + static_cast<int>(receives_ahead);
+  const int held = beside_next.empty() ? 0 : 1;
+  return stage_alone ? 1 : most_in_flight() + static_cast<int>(receives_ahead) + held;
+}
+
+std::optional<std::size_t> StagePlan::before(std::size_t action) const {
+  if (action > 0 && is_beside_next(action - 1)) --action;
+  if (action == 0) return std::nullopt;
+  return action - 1;
 }
 
 StageRunner::StageRunner(ProgramBuilder& builder, const StagePlan& plan)
@@ -114,7 +122,9 @@ void StageRunner::post(std::size_t action) {
   const auto& from = received_by(action);
   if (!from) return;
   std::vector<After> after;
-  if (action > plan_.receives_ahead) after.push_back({computed_[action - plan_.receives_ahead - 1]});
+  if (action > plan_.receives_ahead)
+    if (const auto before = plan_.before(action - plan_.receives_ahead))
+      after.push_back({computed_[*before]});
   const PipelineAction& what = plan_.order[action];
   const bool forward = what.what == PipelineAction::forward;
   const Bytes size = builder_.received_size(what.chunk, forward);
@@ -139,9 +149,12 @@ std::vector<After> StageRunner::begin(std::size_t action) {
   std::vector<After> after;
   if (received_[action]) after.push_back({whole(action)});
   if (what.what != PipelineAction::weight) {
-    const OpId before = action == 0 ? OpId(0) : computed_[action - 1];
+    const auto last = plan_.before(action);
+    const OpId before = last ? computed_[*last] : OpId(0);
     builder_.receive(what.chunk, what.what == PipelineAction::forward, received_[action].value_or(before));
   }
+  const bool second = action > 0 && plan_.is_beside_next(action - 1);
+  if (second) return after;  // what the first sends holds up neither
   if (plan_.waits_for_sends) after.insert(after.end(), sending_.begin(), sending_.end());
   sending_.clear();
   return after;
@@ -162,9 +175,16 @@ void StageRunner::end(std::size_t action) {
   } else if (what.what != PipelineAction::weight) {
     builder_.sent(what.chunk, forward, computed_[action]);
   }
-  if (ends_backward(what.what))
-    std::ranges::replace(slots_[what.chunk], std::optional<std::size_t>{what.micro},
-                         std::optional<std::size_t>{});
+  if (ends_backward(what.what) && !plan_.is_beside_next(action)) free_slot(what);
+  if (action > 0 && plan_.is_beside_next(action - 1)) {
+    const PipelineAction& first = plan_.order[action - 1];
+    if (ends_backward(first.what)) free_slot(first);
+  }
+}
+
+void StageRunner::free_slot(const PipelineAction& action) {
+  std::ranges::replace(slots_[action.chunk], std::optional<std::size_t>{action.micro},
+                       std::optional<std::size_t>{});
 }
 
 }  // namespace rehearse

@@ -20,6 +20,7 @@ struct StagePlan {
   };
   std::vector<Part> parts;
   std::vector<PipelineAction> order;
+  std::vector<bool> beside_next{};  ///< by action (side_by_side()); empty: each runs alone
   /// Computations before its own by which a rank asks for what it needs.
   std::size_t receives_ahead = 0;
   /// A computation waits until what the one before it made has been sent: both go as one batch of
@@ -43,6 +44,12 @@ struct StagePlan {
 
   /// Of a rank alone: micro-batch by micro-batch, forward and backward.
   static StagePlan alone(const Model& model, int micro_batches);
+  /// Whether an action, which there may be none of, runs beside the next one.
+  bool is_beside_next(std::size_t action) const {
+    return action < beside_next.size() && beside_next[action];
+  }
+  /// Behind which action the given one, or asking for what it needs, begins; nothing: the first.
+  std::optional<std::size_t> before(std::size_t action) const;
   /// Whether it exchanges with other stages.
   bool pipelined() const;
   /// The most micro-batches of a part that are between forward and backward.
@@ -80,6 +87,7 @@ class StageRunner {
   OpId whole(std::size_t action);
   Bytes part_of(Bytes message) const { return message / static_cast<double>(plan_.alike); }
   void find_ends();
+  void free_slot(const PipelineAction& action);
   void take_slot(const PipelineAction& action);
   void use_slot(const PipelineAction& action);
   OpId transfer(const Message& message, const char* what, Bytes size, std::vector<After> after);

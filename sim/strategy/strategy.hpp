@@ -140,6 +140,8 @@ struct Layout {
   ContextMethod context_method = ContextMethod::ring;
   ExpertDispatch dispatch = ExpertDispatch::all_to_all;  ///< of Mesh::expert ranks
   bool expert_overlap = false;  ///< shared experts compute beside dispatch and combine
+  /// One micro-batch computes beside another's dispatch and combine; nothing: as the schedule does.
+  std::optional<bool> expert_comm_overlap{};
   double imbalance = 1;         ///< tokens of the fullest expert rank over their mean
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   int virtual_stages = 1;  ///< chunks of the model on each rank of a pipeline

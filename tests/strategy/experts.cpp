@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "memory/replay.hpp"
 #include "model/transformer.hpp"
 #include "strategy/jobs.hpp"
 
@@ -19,10 +20,10 @@ namespace data = boost::unit_test::data;
 constexpr double kTokens = 64, kHidden = 256, kWidth = 128, kExperts = 16, kActive = 2;
 constexpr double kExpert = 3 * kHidden * kWidth;  // elements of its weights
 
-TransformerShape mixture() {
+TransformerShape mixture(int layers = 2) {
   TransformerShape t;
   t.name = "mixture";
-  t.layers = 2;
+  t.layers = layers;
   t.hidden = 256;
   t.heads = t.kv_heads = 8;
   t.head_width = 32;
@@ -46,19 +47,19 @@ Layout experts(int expert, int tensor = 1, int expert_tensor = 1) {
   return layout;
 }
 
-Toy share_on(const Layout& layout, const Cluster& cluster) {
+Toy share_on(const Layout& layout, const Cluster& cluster, int layers = 2) {
   Gpu gpu;
   gpu.name = "plain";
   gpu.fp32 = gpu.tf32 = gpu.fp16 = gpu.bf16 = FlopsPerSecond(20e12);
   gpu.memory_bandwidth = BytesPerSecond(1e12);
   Toy toy;
-  toy.model = share_of(mixture(), {.sequence = 64}, parallel_of(layout, cluster));
+  toy.model = share_of(mixture(layers), {.sequence = 64}, parallel_of(layout, cluster));
   toy.costs = step_costs(toy.model, gpu, Precision::fp32, 1, {}, {.host_launch = Seconds(0)});
   return toy;
 }
 
-Schedule schedule_on(const Layout& layout, const Cluster& cluster) {
-  return schedule_of(layout, share_on(layout, cluster), cluster);
+Schedule schedule_on(const Layout& layout, const Cluster& cluster, int layers = 2) {
+  return schedule_of(layout, share_on(layout, cluster, layers), cluster);
 }
 
 /// Bytes of a rank's collectives, by the name of their group and their kind.
@@ -222,6 +223,78 @@ BOOST_AUTO_TEST_CASE(shared_experts_hide_behind_dispatch_and_combine) {
   BOOST_CHECK_CLOSE(beside.model.forward_flops(), plain.model.forward_flops(), kPercent);
   BOOST_CHECK_CLOSE(beside.costs.units[1].backward.value(), plain.costs.units[1].backward.value(), kPercent);
   BOOST_CHECK_LT(step_of(layout, beside, cluster), apart);
+}
+
+/// The labels of what a rank computes and exchanges with others that have experts, in order.
+std::string turns(const Schedule& schedule) {
+  std::string all;
+  for (const Op& op : schedule.program_of(RankId(0)).ops) {
+    const auto* collective = std::get_if<Collective>(&op.work);
+    if (collective && collective->kind == CollectiveKind::all_to_all) all += '|';
+    if (op.phase == Phase::forward) all += 'f';
+    if (op.phase == Phase::backward && std::holds_alternative<Compute>(op.work)) all += 'b';
+  }
+  return all;
+}
+
+// The backward of the first micro-batch and the forward of the second, between their exchanges.
+BOOST_AUTO_TEST_CASE(two_micro_batches_take_turns) {
+  Layout layout = experts(8);
+  const std::string apart = turns(schedule_on(layout, nodes_of(2)));
+  layout.expert_comm_overlap = true;
+  const std::string beside = turns(schedule_on(layout, nodes_of(2)));
+  const auto sorted = [](std::string text) {
+    std::ranges::sort(text);
+    return text;
+  };
+  BOOST_TEST(sorted(beside) == sorted(apart));
+  BOOST_TEST(apart.find("b|f") == std::string::npos);
+  BOOST_TEST(beside.find("b|f") != std::string::npos);
+  BOOST_TEST(beside.find("f|b") != std::string::npos);
+}
+
+// Compute is the longer of the two: of five micro-batches, tokens of the first forward and of the
+// last backward are all that shows.
+BOOST_AUTO_TEST_CASE(exchanges_hide_behind_another_micro_batch) {
+  Layout layout = experts(8);
+  const Cluster cluster = nodes_of(2);
+  Toy toy = share_on(layout, cluster);
+  for (UnitCost& unit : toy.costs.units)
+    for (PassSegments* parts : {&unit.forward_segments, &unit.backward_segments})
+      for (Seconds& duration : parts->durations) duration = Seconds(1);
+  const auto step = [&](int micro_batches, bool overlap) {
+    layout.micro_batches = micro_batches;
+    layout.expert_comm_overlap = overlap;
+    const Schedule schedule = schedule_of(layout, toy, cluster);
+    validate(schedule);
+    double computed = 0;
+    for (const Op& op : schedule.program_of(RankId(0)).ops)
+      if (const auto* compute = std::get_if<Compute>(&op.work)) computed += compute->duration.value();
+    return play(schedule, cluster).end.value() - computed;
+  };
+  const double shown_by_each = step(5, false) - step(4, false);
+  BOOST_TEST(shown_by_each > 0);
+  const double hidden = step(5, false) - step(5, true);
+  BOOST_CHECK_LT(hidden, 4 * shown_by_each);  // how many tokens come is told in front of them
+  BOOST_CHECK_GT(hidden, 0.95 * 4 * shown_by_each);
+}
+
+BOOST_AUTO_TEST_CASE(memory_of_micro_batches_beside_each_other_replays) {
+  Layout layout = experts(4);
+  layout.mesh.pipeline = 2;
+  layout.micro_batches = 6;
+  for (const auto schedule : {PipelineSchedule::one_f_one_b, PipelineSchedule::dual_pipe_v}) {
+    layout.schedule = schedule;
+    layout.virtual_stages = usual_chunks(schedule);
+    layout.expert_comm_overlap = true;
+    for (const Program& program : schedule_on(layout, nodes_of(2), 4).programs) {
+      MemoryReplay replay(program, {.caching = false});
+      replay.iterate([](std::size_t, const TensorEvent&) {});
+      const Bytes after_one = replay.use().total();
+      replay.iterate([](std::size_t, const TensorEvent&) {});
+      BOOST_TEST(replay.use().total().value() == after_one.value());
+    }
+  }
 }
 
 /// The folded schedule ends when the whole one does.
