@@ -102,7 +102,7 @@ std::vector<KeySection> strategy_keys() {
          "measured"}}},
 
       {"strategy.fsdp2.", "FSDP2", "PyTorch fully_shard", kReader,
-       {{"reshard_after_forward", "true or false, or integer >= 2", "true",
+       {{"reshard_after_forward", "true or false or integer >= 2", "true",
          "Parameters are freed after forward, and gathered once more; the root's are kept."},
         {"shard_group", "integer >= 1 (ranks)", "-",
          "Ranks that share one copy, replicated over all others (HSDP)."},
