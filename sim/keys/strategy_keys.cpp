@@ -151,7 +151,7 @@ std::vector<KeySection> strategy_keys() {
          "Equal runs of ranks that take steps of their own."},
         {"outer_optimizer", "map", "(parameters are averaged)", "What a period's mean is for."},
         {"outer_optimizer.sgd", "map", "-", "SGD on the replicas' mean pseudo-gradient."},
-        {"outer_optimizer.sgd.learning_rate", "number > 0", "0.7", "Of the outer step."},
+        {"outer_optimizer.sgd.learning_rate", "number > 0", "0.7", "Of the outer step; no time depends on it."},
         {"outer_optimizer.sgd.momentum", "number >= 0", "0.9", "Of the outer step."},
         {"outer_optimizer.sgd.nesterov", "true or false", "true", "Nesterov's form of it."},
         {"compression", "none | bf16 | int8 | int4", "none",

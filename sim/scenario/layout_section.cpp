@@ -1,6 +1,8 @@
 // What a layout asks of the cluster and of the model, each rule with its own message.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "model/layout_rules.hpp"
 #include "model/packing.hpp"
 #include "model/stages.hpp"
@@ -110,6 +112,21 @@ void check_order(const Map& map, const Layout& layout) {
   if (!why.empty()) at_pipeline(map, "schedule").fail(why, "change virtual_stages or micro_batches");
 }
 
+/// That it hides something where it is asked for.
+void check_expert_comm(const Map& map, const Layout& layout) {
+  if (!layout.expert_comm_overlap.value_or(false)) return;
+  const auto has_pair = [&](const std::vector<PipelineAction>& order) {
+    return std::ranges::count(beside_next(layout, order), true) > 0;
+  };
+  if (std::ranges::any_of(order_of(layout).order, has_pair)) return;
+  Map copy = map;
+  copy.require("experts")
+      .as_map()
+      .at_key("overlap_moe_expert_parallel_comm")
+      .fail("no backward has another micro-batch's forward behind it",
+            "more micro-batches, 1f1b or interleaved_1f1b, or remove it");
+}
+
 void check_split(const Map& map, const Layout& layout, const Model& model) {
   std::string why_not;
   const auto stages = static_cast<std::size_t>(order_of(layout).stage_count());
@@ -161,6 +178,7 @@ void apply_layout(const Value& strategy, Scenario& scenario) {
   check_shape(map, *layout, scenario);
   check_rules(map, *layout, scenario);
   check_order(map, *layout);
+  check_expert_comm(map, *layout);
   check_split(map, *layout, scenario.model);
   apply_main_gradients(*layout, scenario);
   const ModelParallel parallel = parallel_of(*layout, scenario.cluster);

@@ -104,14 +104,6 @@ class LayoutBuilder {
     return first_message() + 2 * at + (gradients ? 1 : 0);
   }
   std::size_t first_message() const { return 1 + sides_.size(); }
-  bool is_dual_pipe() const {
-    return !options_.order && options_.schedule == PipelineSchedule::dual_pipe_v;
-  }
-  /// It is what DualPipe is for.
-  bool overlaps_expert_comm() const {
-    if (mesh_.expert == 1 || std::holds_alternative<Fsdp>(options_.data)) return false;
-    return options_.expert_comm_overlap.value_or(is_dual_pipe());
-  }
   void find_sides();
   void find_expert_sides();
   /// Ranks of a pipeline with a copy of the weight that embeddings and logits share.
@@ -179,7 +171,7 @@ Share LayoutBuilder::share_of(int rank) const {
     for (std::size_t unit = first; unit < end; ++unit) share.units.push_back(unit);
   StagePlan& plan = share.plan;
   plan.order = order_.order[at];
-  if (overlaps_expert_comm()) plan.beside_next = side_by_side(plan.order, is_dual_pipe());
+  plan.beside_next = beside_next(options_, plan.order);
   plan.replicas = static_cast<std::size_t>(mesh_.data) * static_cast<std::size_t>(mesh_.context);
   for (std::size_t side = 0; side < sides_.size(); ++side) {
     if (sides_[side].exchanges) {
@@ -353,6 +345,14 @@ PipelineOrder order_of(const Layout& layout) {
   if (layout.order) return *layout.order;
   return pipeline_order(layout.schedule, layout.mesh.pipeline, layout.micro_batches,
                         layout.virtual_stages);
+}
+
+/// It is what DualPipe is for.
+std::vector<bool> beside_next(const Layout& layout, const std::vector<PipelineAction>& order) {
+  if (layout.mesh.expert == 1 || std::holds_alternative<Fsdp>(layout.data)) return {};
+  const bool dual = !layout.order && layout.schedule == PipelineSchedule::dual_pipe_v;
+  if (!layout.expert_comm_overlap.value_or(dual)) return {};
+  return side_by_side(order, dual);
 }
 
 Schedule build(const Layout& options, const Job& job) {

@@ -259,6 +259,8 @@ std::optional<Mesh> mesh_on(const Layout& layout, std::size_t gpus);
 ModelParallel parallel_of(const Layout& layout, const Cluster& cluster);
 /// Who computes what in which order, of all ranks of a pipeline.
 PipelineOrder order_of(const Layout& layout);
+/// Which actions of a rank's order run beside the next one (side_by_side()); empty: each runs alone.
+std::vector<bool> beside_next(const Layout& layout, const std::vector<PipelineAction>& order);
 
 /// DDP's buckets as c10d's compute_bucket_assignment_by_size makes them after the first iteration:
 /// tensors in order of readiness fill a bucket until it holds its cap (the first `first_cap`, then

@@ -167,8 +167,6 @@ std::string text_of(const fs::path& file) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(keys)
-
 BOOST_AUTO_TEST_CASE(every_key_that_a_reader_asks_for_stands_in_the_reference) {
   for (const auto& [path, use] : asked()) {
     if (is_item(path) || has_free_names(path)) continue;
@@ -237,6 +235,5 @@ BOOST_AUTO_TEST_CASE(a_prefix_chooses_keys) {
   BOOST_TEST(keys_text("no_such").empty());
 }
 
-BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -126,7 +126,7 @@ inline std::vector<std::vector<std::string>> more_options() {
        built_in + "}"},
       {"strategy={ddp: {}, pipeline_parallel: 1, context_parallel: 1, micro_batch_size: 1}", built_in + "}"},
       {"strategy={ddp: {}, expert_parallel: 2, expert_tensor_parallel: 1, experts: {dispatch: "
-       "all_to_all, overlap: false, overlap_moe_expert_parallel_comm: true, imbalance: 1}}",
+       "all_to_all, overlap: false, overlap_moe_expert_parallel_comm: true, imbalance: 1}, micro_batches: 2}",
        built_in + "experts: {count: 4, active: 2}}"},
       {"strategy={fsdp: {wrap: {min_num_params: 9}}}"},
       {"strategy={fsdp: {wrap: {}}}"},

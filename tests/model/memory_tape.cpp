@@ -10,8 +10,6 @@ namespace rehearse {
 BOOST_AUTO_TEST_SUITE(memory_tape_test)
 namespace {
 
-BOOST_AUTO_TEST_SUITE(memory_tape_test)
-
 BOOST_DATA_TEST_CASE(nothing_but_parameter_gradients_is_left,
                      boost::unit_test::data::make(architecture_names()), name) {
   const Model model = build_architecture(name, {});
@@ -71,7 +69,6 @@ BOOST_DATA_TEST_CASE(a_perceptron_keeps_its_activations_and_the_logarithms,
   }
 }
 
-BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()

@@ -8,8 +8,7 @@
 #include <numeric>
 
 #include "memory/replay.hpp"
-#include "model/transformer.hpp"
-#include "strategy/jobs.hpp"
+#include "strategy/layouts.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(experts_test)
@@ -33,9 +32,6 @@ TransformerShape mixture(int layers = 2) {
   return t;
 }
 
-/// NCCL's groups have a NIC for each GPU.
-Cluster nodes_of(int nodes, int gpus = 4) { return star_cluster(nodes, gpus, gpus); }
-
 Layout experts(int expert, int tensor = 1, int expert_tensor = 1) {
   Layout layout;
   layout.data = Ddp{.algorithm = CollectiveAlgorithm::ring};
@@ -48,14 +44,7 @@ Layout experts(int expert, int tensor = 1, int expert_tensor = 1) {
 }
 
 Toy share_on(const Layout& layout, const Cluster& cluster, int layers = 2) {
-  Gpu gpu;
-  gpu.name = "plain";
-  gpu.fp32 = gpu.tf32 = gpu.fp16 = gpu.bf16 = FlopsPerSecond(20e12);
-  gpu.memory_bandwidth = BytesPerSecond(1e12);
-  Toy toy;
-  toy.model = share_of(mixture(layers), {.sequence = 64}, parallel_of(layout, cluster));
-  toy.costs = step_costs(toy.model, gpu, Precision::fp32, 1, {}, {.host_launch = Seconds(0)});
-  return toy;
+  return share_on(mixture(layers), layout, cluster);
 }
 
 Schedule schedule_on(const Layout& layout, const Cluster& cluster, int layers = 2) {
@@ -297,16 +286,8 @@ BOOST_AUTO_TEST_CASE(memory_of_micro_batches_beside_each_other_replays) {
   }
 }
 
-/// The folded schedule ends when the whole one does.
 void check_folds(const Layout& layout, const Cluster& cluster, std::size_t ranks) {
-  const Schedule whole = schedule_on(layout, cluster);
-  std::string why_not;
-  const auto folded = fold(whole, cluster, why_not);
-  BOOST_REQUIRE_MESSAGE(folded, why_not);
-  BOOST_TEST(folded->schedule.ranks.size() == ranks);
-  validate(folded->schedule);
-  BOOST_CHECK_CLOSE(play(folded->schedule, folded->cluster).end.value(),
-                    play(whole, cluster).end.value(), kPercent);
+  check_folds(schedule_on(layout, cluster), cluster, ranks);
 }
 
 BOOST_AUTO_TEST_CASE(replicas_of_experts_on_one_node_fold) { check_folds(experts(4), nodes_of(8), 4); }

@@ -4,11 +4,10 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
-#include "model/transformer.hpp"
-#include "strategy/jobs.hpp"
+#include "strategy/layouts.hpp"
 
 namespace rehearse {
-BOOST_AUTO_TEST_SUITE(folded_layouts)
+BOOST_AUTO_TEST_SUITE(folded_layouts_test)
 namespace {
 
 namespace data = boost::unit_test::data;
@@ -32,10 +31,7 @@ Layout layout_of(const Degrees& of) {
   return layout;
 }
 
-/// GPUs on a switch, with NICs of their own.
-Cluster nodes_of(int nodes, int gpus) { return star_cluster(nodes, gpus, gpus); }
-
-Toy share_on(const Layout& layout, const Cluster& cluster) {
+TransformerShape eight_layers() {
   TransformerShape shape;
   shape.name = "eight layers";
   shape.layers = 8;
@@ -44,29 +40,12 @@ Toy share_on(const Layout& layout, const Cluster& cluster) {
   shape.head_width = 32;
   shape.feed_forward = 512;
   shape.vocabulary = 1024;
-  Gpu gpu;
-  gpu.name = "plain";
-  gpu.fp32 = gpu.tf32 = gpu.fp16 = gpu.bf16 = FlopsPerSecond(20e12);
-  gpu.memory_bandwidth = BytesPerSecond(1e12);
-  Toy toy;
-  toy.model = share_of(shape, {.sequence = 64}, parallel_of(layout, cluster));
-  toy.costs = step_costs(toy.model, gpu, Precision::fp32, 1, {}, {.host_launch = Seconds(0)});
-  return toy;
+  return shape;
 }
 
 Schedule schedule_on(const Degrees& of, const Cluster& cluster) {
   const Layout layout = layout_of(of);
-  return schedule_of(layout, share_on(layout, cluster), cluster, 2);
-}
-
-void check_folds(const Schedule& whole, const Cluster& cluster, std::size_t ranks) {
-  std::string why_not;
-  const auto folded = fold(whole, cluster, why_not);
-  BOOST_REQUIRE_MESSAGE(folded, why_not);
-  BOOST_TEST(folded->schedule.ranks.size() == ranks);
-  validate(folded->schedule);
-  BOOST_CHECK_CLOSE(play(folded->schedule, folded->cluster).end.value(),
-                    play(whole, cluster).end.value(), kPercent);
+  return schedule_of(layout, share_on(eight_layers(), layout, cluster), cluster, 2);
 }
 
 /// Tensor parallelism that fills a node, leaves room for contexts or for stages on the same switch.
@@ -85,7 +64,7 @@ BOOST_DATA_TEST_CASE(so_they_do_where_nccl_chooses, data::make(kLayouts), of) {
   cluster.collectives = CollectiveModel::nccl;
   Layout layout = layout_of(of);
   layout.sequence_parallel = false;  // all_reduces
-  const Schedule whole = schedule_of(layout, share_on(layout, cluster), cluster, 2);
+  const Schedule whole = schedule_of(layout, share_on(eight_layers(), layout, cluster), cluster, 2);
   check_folds(whole, cluster, of.kept);
 }
 
