@@ -40,12 +40,12 @@ const char* phase_name(Phase phase) {
   return "?";
 }
 
-/// Events of one thread must not overlap, and a process is a rank: lanes come first, then the
-/// queues that the rank owns, then as many threads as it takes for operations that are bound to
-/// neither.
+/// Events of one thread must not overlap. A process is a rank, or a pipeline's stage with the ranks
+/// that have it: of each rank lanes come first, then the queues that it owns, then as many threads
+/// as it takes for operations that are bound to neither.
 struct ThreadKey {
   enum class Kind { lane, queue, free };
-  std::size_t process = 0;
+  std::size_t process = 0, rank = 0;
   Kind kind = Kind::lane;
   std::size_t index = 0;
   auto operator<=>(const ThreadKey&) const = default;
@@ -58,6 +58,8 @@ class Writer {
       : schedule_(schedule), trace_(trace), first_(first), last_(last), devices_(devices) {
     for (const CollectiveAnswer& one : answers)
       answers_.try_emplace({one.group, one.kind, one.size.value()}, &one);
+    by_stage_ = std::ranges::any_of(schedule.programs,
+                                    [](const Program& program) { return program.stage > 0U; });
   }
 
   std::string write() {
@@ -76,6 +78,9 @@ class Writer {
   const Op& op_of(const Span& span) const {
     return schedule_.program_of(span.rank).ops[span.op.index()];
   }
+  std::size_t process_of(RankId rank) const {
+    return by_stage_ ? schedule_.program_of(rank).stage.value_or(0) : rank.index();
+  }
   bool shown(const Span& span) const {
     return span.rank.index() < trace_.recorded_ranks && span.iteration >= first_ &&
            span.iteration < last_;
@@ -86,7 +91,8 @@ class Writer {
   std::size_t free_thread(const Span& span);
   void number_threads();
   void write_names();
-  std::string process_name(std::size_t rank) const;
+  std::string process_name(std::size_t process) const;
+  std::string rank_name(RankId rank) const;
   std::string thread_name(const ThreadKey& key) const;
   void write_span(const Span& span, const ThreadKey& key);
   void write_arrow(const Span& span, const ThreadKey& key);
@@ -104,6 +110,7 @@ class Writer {
   const Schedule& schedule_;
   const Trace& trace_;
   std::uint32_t first_, last_;
+  bool by_stage_ = false;
   const std::vector<MemoryDevice>& devices_;  ///< by program; empty: sizes as asked for
   std::map<std::tuple<GroupId, CollectiveKind, double>, const CollectiveAnswer*> answers_;
   std::vector<std::pair<const Span*, ThreadKey>> placed_;
@@ -122,11 +129,11 @@ void Writer::place_spans() {
 
 ThreadKey Writer::thread_of(const Span& span) {
   const Op& op = op_of(span);
-  if (op.lane) return {span.rank.index(), ThreadKey::Kind::lane, op.lane->index()};
-  if (op.queue)
-    return {schedule_.queues[op.queue->index()].owner.index(), ThreadKey::Kind::queue,
-            op.queue->index()};
-  return {span.rank.index(), ThreadKey::Kind::free, free_thread(span)};
+  const RankId rank = op.queue && !op.lane ? schedule_.queues[op.queue->index()].owner : span.rank;
+  const std::size_t process = process_of(rank);
+  if (op.lane) return {process, rank.index(), ThreadKey::Kind::lane, op.lane->index()};
+  if (op.queue) return {process, rank.index(), ThreadKey::Kind::queue, op.queue->index()};
+  return {process, rank.index(), ThreadKey::Kind::free, free_thread(span)};
 }
 
 std::size_t Writer::free_thread(const Span& span) {
@@ -149,11 +156,12 @@ void Writer::number_threads() {
 void Writer::write_names() {
   std::set<std::size_t> processes;
   for (const auto& [key, number] : thread_numbers_) processes.insert(key.process);
-  for (const std::size_t rank : processes) {
-    event(fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", rank,
-                      quoted(process_name(rank))));
+  for (const std::size_t process : processes) {
+    event(fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", process,
+                      quoted(process_name(process))));
     event(fmt::format(
-        R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})", rank));
+        R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})",
+        process));
   }
   for (const auto& [key, number] : thread_numbers_) {
     event(fmt::format(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})",
@@ -164,24 +172,27 @@ void Writer::write_names() {
   }
 }
 
-std::string Writer::process_name(std::size_t rank) const {
-  const Place& place = schedule_.ranks[rank].place;
+std::string Writer::process_name(std::size_t process) const {
+  return by_stage_ ? fmt::format("stage {}", process) : rank_name(RankId(process));
+}
+
+std::string Writer::rank_name(RankId rank) const {
+  const Place& place = schedule_.ranks[rank.index()].place;
   const std::string unit = place.gpu < 0 ? "cpu" : fmt::format("gpu{}", place.gpu);
-  const auto stage = schedule_.program_of(RankId(rank)).stage;
-  const std::string of = stage ? fmt::format("stage {}, ", *stage) : "";
-  return fmt::format("{}rank {} (node{} {})", of, rank, place.node.index(), unit);
+  return fmt::format("rank {} (node{} {})", rank.index(), place.node.index(), unit);
 }
 
 std::string Writer::thread_name(const ThreadKey& key) const {
+  const std::string of = by_stage_ ? rank_name(RankId(key.rank)) + ": " : "";
   switch (key.kind) {
     case ThreadKey::Kind::lane:
-      return schedule_.program_of(RankId(key.process)).lanes[key.index].name;
+      return of + schedule_.program_of(RankId(key.rank)).lanes[key.index].name;
     case ThreadKey::Kind::queue:
-      return schedule_.queues[key.index].name;
+      return of + schedule_.queues[key.index].name;
     case ThreadKey::Kind::free:
       break;
   }
-  return key.index == 0 ? "transfers" : fmt::format("transfers {}", key.index + 1);
+  return of + (key.index == 0 ? "transfers" : fmt::format("transfers {}", key.index + 1));
 }
 
 void Writer::write_span(const Span& span, const ThreadKey& key) {
@@ -274,8 +285,9 @@ void Writer::write_memory() {
 void Writer::write_counters(RankId rank, const MemorySample& sample) {
   const std::string time = microseconds(nanoseconds(sample.time));
   const auto counter = [&](const char* name, const std::string& values) {
-    event(fmt::format(R"x({{"ph":"C","name":"{} (bytes)","pid":{},"ts":{},"args":{{{}}}}})x", name,
-                      rank.index(), time, values));
+    const std::string of = by_stage_ ? fmt::format(" of rank {}", rank.index()) : "";
+    event(fmt::format(R"x({{"ph":"C","name":"{}{} (bytes)","pid":{},"ts":{},"args":{{{}}}}})x", name,
+                      of, process_of(rank), time, values));
   };
   std::string values;
   for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {

@@ -109,6 +109,26 @@ BOOST_AUTO_TEST_CASE(a_rank_is_a_process_and_a_lane_a_thread) {
   BOOST_TEST(name_in(events, "thread_name", 1, 2) == "nccl");
 }
 
+BOOST_AUTO_TEST_CASE(a_stage_of_several_is_a_process_with_the_threads_of_its_ranks) {
+  Schedule schedule = ddp_schedule(1);
+  schedule.programs.push_back(schedule.programs[0]);
+  schedule.programs[0].stage = 0;
+  schedule.programs[1].stage = 1;
+  schedule.ranks.push_back(schedule.ranks[0]);  // a second rank of the first stage
+  schedule.ranks[1].program = ProgramId(1);
+  Trace trace = ddp_trace({6});
+  trace.recorded_ranks = 3;
+  trace.spans.push_back(span(2, 0, 0, 0, 0, 1));
+  const Json events = events_of(schedule, trace, 0, 1);
+  BOOST_TEST(name_in(events, "process_name", 0) == "stage 0");
+  BOOST_TEST(name_in(events, "process_name", 1) == "stage 1");
+  BOOST_TEST(name_in(events, "thread_name", 0, 1) == "rank 0 (node0 gpu0): compute");
+  BOOST_TEST(name_in(events, "thread_name", 0, 3) == "rank 2 (node0 gpu0): compute");
+  BOOST_TEST(name_in(events, "thread_name", 1, 2) == "rank 1 (node1 gpu0): nccl");
+  BOOST_TEST(named(events, "memory of rank 0 (bytes)")["pid"] == 0);
+  BOOST_TEST(named(events, "memory of rank 1 (bytes)")["pid"] == 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_queue_is_a_thread_of_its_owner) {
   const Json events = events_of(server_schedule(2, 2), saturated_trace(2, 2), 0, 2);
   BOOST_TEST(name_in(events, "process_name", 2) == "rank 2 (node1 cpu)");
