@@ -148,6 +148,8 @@ class Layers {
   void sum_rows(bool scatter);
   /// Keeps this rank's tokens of an activation that all ranks have.
   void scatter();
+  /// Of channels that each rank has a part of: gathers all, and keeps `channels` of them.
+  void gather_heads(std::int64_t channels);
 
  private:
   Unit& last() { return units_.back(); }

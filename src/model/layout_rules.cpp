@@ -75,6 +75,8 @@ class Rules {
              divisors_do(t_.kv_heads),
              fmt::format("tensor_parallel neither divides {} key-value heads nor is a multiple",
                          t_.kv_heads));
+    if (!t_.latent && found_.empty() && degree > t_.kv_heads)
+      divide("tensor_parallel", degree, 2 * t_.kv_width(), "channels of keys and values");
     if (has_dense_layers())
       divide("tensor_parallel", degree, t_.feed_forward, "channels of a feed-forward layer");
     if (t_.experts)
@@ -220,7 +222,8 @@ class Rules {
             "leave it out");
     if (!t_.latent && m.tensor > t_.kv_heads && t_.kv_heads < t_.heads)
       doubt("tensor_parallel",
-            fmt::format("tensor_parallel {} exceeds {} key-value heads: ranks hold copies of them",
+            fmt::format("tensor_parallel {} exceeds {} key-value heads: each block gathers queries, "
+                        "keys and values",
                         m.tensor, t_.kv_heads),
             fmt::format("tensor_parallel: {}", t_.kv_heads));
     if (l_.pipeline > 1 && l_.micro_batches > 0 && l_.micro_batches < l_.pipeline)

@@ -43,6 +43,8 @@ TransformerShape share_of(const TransformerShape& whole, const ModelParallel& pa
   TransformerShape share = whole;
   share.heads /= parallel.tensor;
   share.kv_heads = std::max<std::int64_t>(1, whole.kv_heads / parallel.tensor);
+  if (!whole.latent && parallel.tensor > whole.kv_heads)
+    share.kv_ranks = parallel.tensor / whole.kv_heads;
   share.feed_forward /= parallel.tensor;
   share.vocabulary = padded_vocabulary(whole.vocabulary, parallel) / parallel.tensor;
   if (share.experts) {

@@ -67,7 +67,8 @@ struct ModelParallel {
 std::int64_t padded_vocabulary(std::int64_t vocabulary, const ModelParallel& parallel);
 
 /// The dimensions of what one rank holds: its heads, its part of each feed-forward layer and of the
-/// vocabulary, its experts' width. Key-value heads are replicated where there are fewer than ranks.
+/// vocabulary, its experts' width. Where key-value heads are fewer than ranks,
+/// several attend to one (TransformerShape::kv_ranks).
 TransformerShape share_of(const TransformerShape& whole, const ModelParallel& parallel);
 
 /// The model as one rank computes and holds it (Shoeybi et al. 2019, arXiv:1909.08053; Korthikanti

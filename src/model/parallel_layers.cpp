@@ -101,6 +101,21 @@ void Layers::scatter() {
   record({.kind = LayerKind::scatter}, input);
 }
 
+// core/transformer/attention.py: with fewer key-value heads than ranks, a rank's part of the product
+// is no whole heads. All parts are gathered and put side by side, and each rank takes its heads.
+// Backward fills the gradient of all with zeros, and sums it.
+void Layers::gather_heads(std::int64_t channels) {
+  const Activation part = current_;
+  current_.channels *= parallel_.tensor;
+  exchange_here(ExchangeAxis::tensor, ExchangeKind::all_gather, ExchangeKind::reduce_scatter,
+                current_.elements());
+  move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());
+  record({.kind = LayerKind::scatter}, part);
+  const Activation whole = current_;
+  current_.channels = channels;
+  record({.kind = LayerKind::select}, whole);
+}
+
 // vocab_parallel_cross_entropy: the largest logit of each token, then its target's and the sum of
 // exponentials, in fp32.
 void Layers::begin_losses() {

@@ -70,6 +70,7 @@ struct TransformerShape {
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;     ///< fewer than `heads`: grouped queries
+  std::int64_t kv_ranks = 1;     ///< of a rank's share: tensor ranks that attend to one of them
   std::int64_t head_width = 0;
   std::int64_t feed_forward = 0;
   std::int64_t vocabulary = 0;

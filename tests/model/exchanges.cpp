@@ -53,6 +53,14 @@ BOOST_DATA_TEST_CASE(sequence_parallelism_sends_as_much_and_two_all_gathers, dat
   BOOST_TEST(waited == 6);  // backward: the gradients' gathers alone
 }
 
+// core/transformer/attention.py: a rank of 16 makes half a key-value head of 8.
+BOOST_AUTO_TEST_CASE(more_ranks_than_key_value_heads_gather_queries_keys_and_values) {
+  const double tokens = 256, all = (16 + 2 * 8) * 32;
+  const double left = sent(share(llama(), {.tensor = 16}).units[1], ExchangeAxis::tensor, 16) -
+                      4 * 2 * tokens * 512 * 15 / 16;
+  check_close(left, 2 * tokens * all * 15 / 16);  // an all_gather, and a reduce_scatter backward
+}
+
 BOOST_AUTO_TEST_CASE(embeddings_and_loss_exchange_what_other_ranks_rows_give) {
   const Model model = share(llama(), {.tensor = 4, .sequence_parallel = true});
   const Unit& table = model.units.front();

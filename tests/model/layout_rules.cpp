@@ -118,7 +118,8 @@ BOOST_AUTO_TEST_CASE(doubtful_layouts_are_legal) {
              "tensor_parallel 8 leaves NVLink, which joins 4 GPUs: every block waits for the "
              "network");
   BOOST_TEST(doubt({.model = {.tensor = 16}}) ==
-             "tensor_parallel 16 exceeds 8 key-value heads: ranks hold copies of them");
+             "tensor_parallel 16 exceeds 8 key-value heads: each block gathers queries, keys and "
+             "values");
   BOOST_TEST(doubt({.model = {.sequence_parallel = true}}) ==
              "sequence_parallel does nothing without tensor_parallel");
   BOOST_TEST(doubt({.pipeline = 8, .micro_batches = 4}) ==

@@ -54,10 +54,17 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_is_padded_to_128_rows_a_rank) {
   BOOST_TEST(padded_vocabulary(128256, {.tensor = 8}) == 129024);
 }
 
-BOOST_AUTO_TEST_CASE(key_value_heads_are_replicated_where_there_are_fewer_than_ranks) {
-  const TransformerShape t = share_of(llama(), ModelParallel{.tensor = 16});
+BOOST_DATA_TEST_CASE(more_ranks_than_key_value_heads_hold_and_compute_no_more_than_the_model,
+                     data::make({false, true}), sequence) {
+  const ModelParallel parallel{.tensor = 16, .sequence_parallel = sequence};
+  const TransformerShape t = share_of(llama(), parallel);
   BOOST_TEST(t.kv_heads == 1);
+  BOOST_TEST(t.kv_ranks == 2);
   BOOST_TEST(t.heads == 1);
+  const Model whole = transformer_model(llama(), kTokens);
+  const Model one = share(llama(), parallel);
+  check_close(different_parameters(one, parallel), static_cast<double>(whole.parameters()));
+  check_close(16 * one.forward_flops(), whole.forward_flops());
 }
 
 BOOST_DATA_TEST_CASE(flops_of_all_ranks_are_the_models,

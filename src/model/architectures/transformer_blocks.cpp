@@ -32,7 +32,11 @@ Attention attention_of(const TransformerBuild& b, std::int64_t block) {
 /// Queries, keys and values of the current activation, side by side.
 void append_qkv(TransformerBuild& b) {
   const TransformerShape& t = b.t;
-  if (t.fused_qkv) {
+  if (t.kv_ranks > 1) {
+    b.layers.linear({t.query_width() + 2 * t.kv_width() / t.kv_ranks}, t.qkv_bias, Split::columns);
+    b.layers.name_outputs({"qkv"});
+    b.layers.gather_heads(t.query_width() + 2 * t.kv_width());
+  } else if (t.fused_qkv) {
     b.layers.linear({t.query_width() + 2 * t.kv_width()}, t.qkv_bias, Split::columns);
     b.layers.name_outputs({"qkv"});
   } else {
