@@ -51,6 +51,7 @@ std::vector<KeySection> measurement_keys() {
        "sim/validation/cases.cpp sim/validation/learned.cpp",
        {{"source", "text", "required", "Where the measurements come from."},
         {"calibrated", "text", "\"\"", "What the prediction was fitted to."},
+        {"takes_long", "true or false", "false", "true: played where the set is named, not by `all`."},
         {"group", "text", "(the file's name)", "What is summed up together."},
         {"metrics", "list of text", "(all)", "Which of the recorded numbers count."},
         {"fits", "map", "-", "Fits of forecasts, by name, each a list of curves."},

@@ -222,6 +222,7 @@ CaseFile read_case_file(const std::filesystem::path& file) {
   result.name = set_name(file);
   result.source = root.require("source").as_string();
   result.calibrated = root.string_or("calibrated", "");
+  result.takes_long = root.bool_or("takes_long", result.takes_long);
   const CaseDefaults defaults{.group = root.string_or("group", file.stem().string()),
                               .metrics = read_metrics(root),
                               .fits = read_fits(root)};
@@ -268,6 +269,11 @@ std::vector<CaseFile> only_metrics(std::vector<CaseFile> files,
 
 std::vector<CaseFile> sampled(std::vector<CaseFile> files, std::size_t most) {
   for (CaseFile& file : files) {
+    if (file.takes_long) {
+      file.left_out = file.cases.size();
+      file.cases.clear();
+      continue;
+    }
     const std::size_t step = (file.cases.size() + most - 1) / most;
     if (step < 2) continue;
     std::vector<ValidationCase> kept;

@@ -68,6 +68,7 @@ struct CaseFile {
   std::string source;      ///< where the measurements come from
   std::string calibrated;  ///< what the model was fitted on; may be empty
   std::vector<ValidationCase> cases;
+  bool takes_long = false;  ///< it is played where its name or file is given, and only there
   NotPredicted not_predicted;  ///< without cases: nothing
   std::size_t left_out = 0;    ///< cases that sampled() dropped
 };
@@ -81,7 +82,7 @@ std::string set_name(const std::filesystem::path& file);
 
 /// The files themselves; of a folder the case files in it, at any depth, in the order of their
 /// paths: every cases.yaml, and what else has `source` and `cases`; for a bare word that is no file
-/// the shipped set of this name, and for `all` every shipped one. MissingError for a folder with
+/// the shipped set of this name, and for `all` every shipped one that does not take long. MissingError for a folder with
 /// none; InputError for a name that no set has.
 std::vector<std::filesystem::path> case_files(const std::vector<std::filesystem::path>& given);
 
@@ -94,7 +95,8 @@ std::vector<std::filesystem::path> shipped_case_files();
 std::vector<CaseFile> only_metrics(std::vector<CaseFile> files,
                                    const std::vector<std::string>& metrics);
 
-/// Of each file with more than `most` cases every second, third ... one, so that as many are left.
+/// Of each file with more than `most` cases every second, third ... one, so that as many are left;
+/// of a file that takes long none.
 std::vector<CaseFile> sampled(std::vector<CaseFile> files, std::size_t most);
 
 }  // namespace rehearse

@@ -113,8 +113,12 @@ std::string to_overview(const Validation& validation, bool color) {
   for (const ComparedFile& compared : validation) {
     const std::size_t played = compared.cases.size(), all = played + compared.file.left_out;
     if (played < all)
-      page.paragraph(Ink::plain, fmt::format("{}: {} of {} cases, evenly spread.",
-                                             compared.file.name, played, all));
+      page.paragraph(Ink::plain,
+                     played == 0
+                         ? fmt::format("{}: none of {} cases; it takes long, and is played by its name.",
+                                       compared.file.name, all)
+                         : fmt::format("{}: {} of {} cases, evenly spread.", compared.file.name,
+                                       played, all));
   }
   page.paragraph(Ink::plain,
                  "`rehearse validate SET` shows a set's cases, groups and 90 % intervals.");

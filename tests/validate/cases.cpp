@@ -50,6 +50,14 @@ std::vector<std::string> metrics_of(const ValidationCase& one) {
   return metrics;
 }
 
+BOOST_AUTO_TEST_CASE(of_a_file_that_takes_long_the_overview_plays_nothing) {
+  const CaseFile file = read("  - " + kPublished + "\n", "takes_long: true\n");
+  BOOST_TEST(file.takes_long);
+  const CaseFile left = sampled({file}, 3).front();
+  BOOST_TEST(left.cases.empty());
+  BOOST_TEST(left.left_out == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(a_published_case_has_its_metric) {
   const CaseFile file = read("  - " + kPublished + "\n", "calibrated: two hosts at 200 Mbit/s\n");
   BOOST_TEST(file.source == "somewhere");
