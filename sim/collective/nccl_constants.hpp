@@ -88,8 +88,9 @@ struct LlCap {
 LlCap ll_cap(GpuArchitecture architecture);
 const Generation& generation_of(GpuArchitecture architecture, bool by_nvlink);
 
-/// Versions: before it, trees over two nodes send what a ring does (a guess between 2.4, which
-/// does, and 2.23, which does not); NVLS; NVLS trees; PAT.
-inline constexpr NcclVersion kTwoNodeTrees{2, 13}, kNvls{2, 17}, kNvlsTrees{2, 18}, kPat{2, 23};
+/// Versions: before it, all_reduces over two nodes go at a ring's pace (a guess between 2.14.3, with
+/// which vTrain's tensor groups of 16 do, and 2.23, a p4d curve of which does not); NVLS; NVLS trees;
+/// PAT.
+inline constexpr NcclVersion kTwoNodeTrees{2, 15}, kNvls{2, 17}, kNvlsTrees{2, 18}, kPat{2, 23};
 
 }  // namespace rehearse::nccl

@@ -66,7 +66,7 @@ std::vector<NcclEstimate> nccl_candidates(const NcclMachine& machine, Collective
 NcclEstimate nccl_estimate(const NcclMachine& machine, CollectiveKind kind, Bytes size);
 
 /// Half-width of the 90 % interval of ln(time) of a tree over two nodes where nobody says NCCL's
-/// version: it sends the bytes once since some version after 2.12, and 1.9 times before.
+/// version: it sends the bytes once since some version after 2.14, and 1.9 times before.
 inline constexpr double kTwoNodeTreeError = 0.65;
 /// The same of an estimate, by kind of machine and size: what
 /// open curves lie within (between nodes: curves left out of the fit).

@@ -182,6 +182,20 @@ BOOST_AUTO_TEST_CASE(versions_and_choices_of_nccl_change_the_answer) {
   BOOST_TEST((chosen(4).algorithm == NcclAlgorithm::ring));
 }
 
+// Sixteen tensor ranks of vTrain's clusters: 97 GB/s, from steps with 1,456 such all_reduces.
+BOOST_AUTO_TEST_CASE(two_nodes_go_at_a_rings_pace_up_to_nccl_2_14) {
+  Cluster cluster = shipped("dgx_a100", 2);
+  cluster.groups[0].node.nics = 4;
+  const auto bus = [&](const NcclVersion& version) {
+    cluster.nccl.version = version;
+    const double size = 192 * kMiB;
+    return 2 * 15 / 16.0 * size / time_of(machine(cluster, 8, 2), CollectiveKind::all_reduce, size);
+  };
+  BOOST_TEST(bus({2, 14}) > 80e9);
+  BOOST_TEST(bus({2, 14}) < 100e9);
+  BOOST_TEST(bus({2, 23}) > 140e9);
+}
+
 // One rank to a node: log2(64) rounds in place of 63 steps.
 BOOST_AUTO_TEST_CASE(pat_takes_the_logarithm_of_the_nodes) {
   Cluster cluster = shipped("dgx_h100", 64);
