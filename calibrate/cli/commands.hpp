@@ -19,6 +19,7 @@ void add_machine_options(CLI::App& app, const Invocation& invocation);
 // One per file, cli/<name>_command.cpp; main.cpp lists them.
 void add_comm_command(CLI::App& app, const Invocation& invocation);
 void add_compute_command(CLI::App& app, const Invocation& invocation);
+void add_kernels_command(CLI::App& app, const Invocation& invocation);
 void add_list_command(CLI::App& app, const Invocation& invocation);
 void add_replay_command(CLI::App& app, const Invocation& invocation);
 void add_step_command(CLI::App& app, const Invocation& invocation);

@@ -7,6 +7,7 @@
 
 #include "measure/counting_allocator.hpp"
 #include "measure/device.hpp"
+#include "measure/host_threads.hpp"
 
 namespace rehearse {
 namespace {
@@ -32,6 +33,7 @@ class CpuDevice : public MeasuredDevice {
     return Bytes(static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                  static_cast<double>(sysconf(_SC_PAGE_SIZE)));
   }
+  double multiprocessors() const override { return host_threads(); }
   std::vector<Precision> formats() const override { return {Precision::fp32, Precision::bf16}; }
 
   std::size_t mark() override {

@@ -61,6 +61,7 @@ class CudaDevice : public MeasuredDevice {
             .allocator = cuda_allocator()};
   }
   Bytes memory() const override { return Bytes(static_cast<double>(properties().totalGlobalMem)); }
+  double multiprocessors() const override { return properties().multiProcessorCount; }
   /// Tensor cores have fp16 from Volta on, tf32 and bf16 from Ampere on.
   std::vector<Precision> formats() const override {
     std::vector<Precision> all = {Precision::fp32};

@@ -36,6 +36,8 @@ class MeasuredDevice {
   virtual DeviceIdentity identity() const = 0;
   /// All of its memory.
   virtual Bytes memory() const = 0;
+  /// What blocks of a kernel run on: streaming multiprocessors; of a CPU the threads in use.
+  virtual double multiprocessors() const = 0;
   /// What its matrix products can compute in: of fp32, tf32, fp16, bf16.
   virtual std::vector<Precision> formats() const = 0;
 

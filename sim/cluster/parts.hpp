@@ -18,6 +18,10 @@ namespace rehearse {
 /// or the name of a relative in platforms/gpus.yaml that says it itself.
 KernelShares read_kernel_shares(const Value& value);
 
+/// A file that `rehearse calibrate kernels` wrote becomes that of the cluster's GPUs, all of one
+/// kind.
+void read_measured_kernels(const Value& value, Cluster& cluster);
+
 /// platforms/kernels/NAME.yaml, of a GPU's own name; null: there are none.
 std::shared_ptr<const KernelCurves> known_curves(const std::string& name);
 

@@ -51,6 +51,8 @@ void read_common(Map& map, Cluster& cluster) {
   if (const std::optional<Value> profile = map.optional("comm_profile")) {
     cluster.comm_profile = read_comm_profile_file(*profile);
   }
+  if (const std::optional<Value> kernels = map.optional("kernels"))
+    read_measured_kernels(*kernels, cluster);
   if (const std::optional<Value> cores = map.optional("shared_cores")) {
     cluster.shared_cores = static_cast<int>(cores->as_integer(1, kMostCores));
   }

@@ -251,7 +251,9 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
   costs.provenance = times_are_given(model) ? Provenance::given : Provenance::analytic;
   costs.origin = to_string(costs.provenance);
   if (costs.provenance == Provenance::analytic) {
-    add_launches(costs, model, efficiency.host_launch.value_or(kHostLaunch));
+    costs.host_computes = gpu.curves && gpu.curves->device && gpu.curves->device->cpu;
+    if (!costs.host_computes)
+      add_launches(costs, model, efficiency.host_launch.value_or(kHostLaunch));
     costs.uncertainty = analytic_error(gpu, efficiency, precision);
     costs.outside.push_back(not_measured(model, gpu, precision));
     if (!gpu.kernels || !gpu.kernels->relative.empty()) {
@@ -313,6 +315,10 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
     costs.assumptions.push_back(
         muon ? muon_assumption(model)
              : optimizer_assumption(optimizer, reached_shares(gpu, efficiency)));
+    if (gpu.curves && gpu.curves->device && !muon) {
+      by.ground = CostGround::fitted;
+      by.from = "adamw of " + gpu.curves->gpu;
+    }
     if (source) {
       costs.outside.push_back(fmt::format("optimizer: analytic, {} did not measure {}",
                                           source->file, to_string(optimizer)));

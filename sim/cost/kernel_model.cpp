@@ -61,12 +61,14 @@ KernelModel::KernelModel(const Gpu& gpu, Precision precision)
   if (format == "tensor") sustained_ = curves_->sustained;
   product_ = curve_of(*curves_, format);
   device_ = {gpu.matrix_peak(precision).value(), gpu.memory_bandwidth.value(), sms};
+  if (curves_->device) take_measured(format);
   narrow_ = curve_of(*curves_, "fp8");
   narrow_device_ = device_;
   narrow_device_.peak = narrow_peak(gpu, precision).value();
   // Shapes that a library does well or badly are those of one chip's kernels.
   has_residual_ = format == "tensor" && sms == curves_->sms;
-  attends_ = activation_element(precision) == Bytes(2);
+  wide_ = element_ > Bytes(2);
+  attends_ = std::ranges::count(curves_->attention, wide_, &AttentionCurve::wide) > 0;
   of_products_ = curves_->find_measured("gemm " + format);
   of_narrow_ = narrow_ != nullptr ? curves_->find_measured("gemm fp8") : of_products_;
   of_convolutions_ = curves_->find_measured("convolution");
@@ -84,6 +86,17 @@ KernelModel::KernelModel(const Gpu& gpu, Precision precision)
   convolution_.small_tiles = curves_->convolution_small_tiles;
   convolution_device_ = {convolution_peak(gpu, precision).value(), gpu.memory_bandwidth.value(),
                          sms};
+}
+
+/// Shares are of the rates that were measured with them.
+void KernelModel::take_measured(const std::string& format) {
+  const DeviceKernels& measured = *curves_->device;
+  memory_measured_ = measured.memory_bandwidth.value() / device_.bandwidth;
+  device_.bandwidth = measured.memory_bandwidth.value();
+  const FlopsPerSecond peak = format == "fp32"   ? measured.fp32
+                              : format == "tf32" ? measured.tf32
+                                                 : measured.tensor;
+  if (peak > FlopsPerSecond(0)) device_.peak = peak.value();
 }
 
 Seconds KernelModel::product(const ProductSize& size, Role role, bool narrow) const {
@@ -130,19 +143,20 @@ std::optional<double> KernelModel::memory_share(const Operator& op, Bytes elemen
                                                 bool backward) const {
   if (!curves_) return std::nullopt;
   const bool wide = element > Bytes(2);
-  if (op.by_row) {
-    return wide ? curves_->wide_rows : backward ? curves_->rows_backward : curves_->rows;
-  }
-  return wide ? curves_->wide_pointwise : curves_->pointwise;
+  double share = wide ? curves_->wide_pointwise : curves_->pointwise;
+  if (op.by_row && backward) share = wide ? curves_->wide_rows_backward : curves_->rows_backward;
+  if (op.by_row && !backward) share = wide ? curves_->wide_rows : curves_->rows;
+  return share * memory_measured_;
 }
 
 const AttentionCurve& KernelModel::attention_curve(double width) const {
   check(knows_attention(), "attention without a curve");
-  return *std::min_element(curves_->attention.begin(), curves_->attention.end(),
-                           [&](const AttentionCurve& a, const AttentionCurve& b) {
-                             return std::abs(std::log(a.width / width)) <
-                                    std::abs(std::log(b.width / width));
-                           });
+  const AttentionCurve* nearest = nullptr;
+  const auto off = [&](const AttentionCurve& one) { return std::abs(std::log(one.width / width)); };
+  for (const AttentionCurve& one : curves_->attention) {
+    if (one.wide == wide_ && (nearest == nullptr || off(one) < off(*nearest))) nearest = &one;
+  }
+  return *nearest;
 }
 
 Seconds KernelModel::attention(const AttentionSize& size, bool backward,
@@ -150,7 +164,9 @@ Seconds KernelModel::attention(const AttentionSize& size, bool backward,
   const AttentionCurve& curve = attention_curve(size.width);
   AttentionPass pass = backward ? curve.backward : curve.forward;
   pass.share *= library_speed(library, backward);
-  return attention_time(pass, device_, size, backward);
+  KernelDevice device = device_;
+  if (wide_) device.bandwidth /= 2;  // the closed form counts elements of two bytes
+  return attention_time(pass, device, size, backward);
 }
 
 Nearness KernelModel::near_product(const ProductSize& size, bool narrow) const {
@@ -164,7 +180,8 @@ Nearness KernelModel::near_convolution(const ProductSize& size) const {
 /// Heads as wide as none that was measured are as far off as their width.
 Nearness KernelModel::near_attention(const AttentionSize& size) const {
   const double width = attention_curve(size.width).width;
-  Nearness near = nearness(curves_->find_measured(fmt::format("attention {:.0f}", width)),
+  const char* const format = wide_ ? ", fp32" : "";
+  Nearness near = nearness(curves_->find_measured(fmt::format("attention {:.0f}{}", width, format)),
                            {size.tokens, size.batch * size.heads});
   near.distance = std::max({near.distance, width / size.width, size.width / width});
   return near;

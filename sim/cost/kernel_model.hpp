@@ -25,8 +25,8 @@ class KernelModel {
   /// True where a product's curve is known in this precision: its own format's.
   bool knows_products() const { return product_ != nullptr; }
   bool knows_convolutions() const { return convolution_.share > 0; }
-  /// Fused attention runs in 16 bits.
-  bool knows_attention() const { return attends_ && !curves_->attention.empty(); }
+  /// Fused attention runs in 16 bits, and in fp32 where that was measured.
+  bool knows_attention() const { return attends_; }
   /// Share of the memory bandwidth that an operator of no product reaches on elements of so many
   /// bytes; nothing: not known.
   std::optional<double> memory_share(const Operator& op, Bytes element, bool backward) const;
@@ -49,6 +49,7 @@ class KernelModel {
 
  private:
   const AttentionCurve& attention_curve(double width) const;
+  void take_measured(const std::string& format);
   Seconds product_uncached(const ProductSize& size, Role role) const;
   Seconds narrow_product(const ProductSize& size, Role role) const;
   double role_share(Role role) const;
@@ -61,6 +62,8 @@ class KernelModel {
   Bytes element_;
   double sustained_ = 1;
   bool attends_ = false, has_residual_ = false;
+  bool wide_ = false;          ///< elements of four bytes
+  double memory_measured_ = 1; ///< the bandwidth that shares are of, over the datasheet's
   const MeasuredKernels *of_products_ = nullptr, *of_narrow_ = nullptr, *of_convolutions_ = nullptr;
   const MeasuredKernels *of_rows_ = nullptr, *of_pointwise_ = nullptr;  ///< in 16 bits
   const MeasuredKernels *of_wide_rows_ = nullptr, *of_wide_pointwise_ = nullptr;

@@ -53,6 +53,9 @@ AttentionSize attention_size(const Operator& op, double batch) {
 
 Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency& efficiency)
     : precision_(precision),
+      adamw_per_parameter_(gpu.curves && gpu.curves->device
+                               ? std::optional(gpu.curves->device->optimizer_per_parameter)
+                               : std::nullopt),
       kernels_(gpu, precision),
       products_stated_(efficiency.matrix.has_value()),
       attention_stated_(efficiency.attention.has_value()),
@@ -245,6 +248,10 @@ Seconds Roofline::optimizer_step(const Model& model, const Optimizer& optimizer)
     for (std::size_t i = 0; i < unit.tensors.size(); ++i) tensors += unit.trait(i).trained ? 1 : 0;
   const Bytes bytes =
       static_cast<double>(model.trainable_parameters()) * optimizer_bytes_per_parameter(optimizer);
+  if (adamw_per_parameter_) {
+    const Bytes measured = optimizer_bytes_per_parameter({.kind = OptimizerKind::adamw});
+    return *adamw_per_parameter_ * (bytes / measured);
+  }
   return std::max(moved(bytes), optimizer_kernels(optimizer, tensors) * shares_.launch);
 }
 

@@ -62,6 +62,7 @@ class Roofline {
   Seconds quantize_time(const Operator& op, double batch, Direction direction) const;
 
   Precision precision_;
+  std::optional<Seconds> adamw_per_parameter_;  ///< as it was measured
   KernelModel kernels_;
   bool products_stated_, attention_stated_, memory_stated_;
   AttentionKernel attention_kernel_;

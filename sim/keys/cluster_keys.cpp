@@ -22,6 +22,8 @@ std::vector<KeySection> cluster_keys() {
         {"groups[].nodes", "integer >= 1", "required", "Nodes of the group."},
         {"groups[].node", "as cluster.node", "required", "One node of the group."},
         {"fabric", "map", "star", "What joins the nodes."},
+        {"kernels", "text (file)", "(the GPU's)",
+         "What `rehearse calibrate kernels` measured on its GPUs."},
         {"comm_profile", "a name of `list profiles` or text (file)", "-",
          "Measured costs of collectives; `none`: NCCL's model alone."},
         {"collectives", "nccl | links", "(links for generic GPUs)",

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "collective/collective_cost.hpp"
 #include "config/mistakes.hpp"
+#include "kernels/kernel_curves.hpp"
 #include "scenario/file_kind.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/token_keys.hpp"
@@ -262,6 +263,9 @@ TapeDevice device_of(const Scenario& scenario) {
   if (scenario.device) return *scenario.device;
   const bool cpu = std::ranges::any_of(scenario.cost_sources, [](const auto& source) {
     return source && source->profile->origin.cuda == "none";
+  }) || std::ranges::any_of(scenario.cluster.groups, [](const NodeGroup& group) {
+    const auto& curves = group.node.gpu.curves;
+    return curves && curves->device && curves->device->cpu;
   });
   return cpu ? TapeDevice::cpu : TapeDevice::cuda;
 }

@@ -33,7 +33,8 @@ struct AttentionPass {
   double tail = 0;     ///< how much of the longest block the last ones wait, if causal
 };
 struct AttentionCurve {
-  double width = 0;  ///< of a head
+  double width = 0;   ///< of a head
+  bool wide = false;  ///< in fp32; else in 16 bits
   AttentionPass forward, backward;
   std::string source{};
 };
@@ -69,6 +70,17 @@ double distance(const MeasuredKernels& measured, const std::vector<double>& size
 inline constexpr int kResidualRows = 7, kResidualColumns = 6, kResidualInner = 6;
 inline constexpr std::size_t kResidualKnots = kResidualRows * kResidualColumns * kResidualInner;
 
+/// Of a file that `rehearse calibrate kernels` wrote: what its shares are shares of, whatever a
+/// datasheet says, and what is measured beside curves.
+struct DeviceKernels {
+  bool cpu = false;  ///< the thread that issues kernels computes them
+  FlopsPerSecond fp32, tf32, tensor;  ///< 0: no such format
+  BytesPerSecond memory_bandwidth;
+  Seconds launch;     ///< of a kernel on hardly any elements
+  double copies = 1;  ///< of the memory bandwidth
+  Seconds optimizer_per_parameter;  ///< adamw, fp32, as PyTorch runs it by default
+};
+
 /// What was fitted of kernels on one GPU (platforms/kernels/NAME.yaml).
 struct KernelCurves {
   std::string gpu, date;
@@ -87,13 +99,18 @@ struct KernelCurves {
   double convolution = 1, convolution_prologue = 0, convolution_small_tiles = 0;
   /// Shares of the memory bandwidth that kernels reach which make each element alone, and those
   /// that reduce rows (norms, softmax, losses); in 16 bits, and in fp32.
-  double pointwise = 0, rows = 0, rows_backward = 0, wide_pointwise = 0, wide_rows = 0;
+  double pointwise = 0, rows = 0, rows_backward = 0;
+  double wide_pointwise = 0, wide_rows = 0, wide_rows_backward = 0;
+  std::optional<DeviceKernels> device;  ///< nothing: shares are of the datasheet
   std::vector<MeasuredKernels> measured;
   std::vector<KernelError> errors;
 
   /// Null: nothing was measured.
   const MeasuredKernels* find_measured(const std::string& kernels) const;
 };
+
+/// A file that read_kernel_curves reads; `comment` is its first line.
+std::string to_yaml(const KernelCurves& curves, const std::string& comment);
 
 /// InputError where the file is none or has mistakes.
 std::shared_ptr<const KernelCurves> read_kernel_curves(const std::filesystem::path& file);

@@ -35,12 +35,33 @@ AttentionPass read_pass(const Value& value) {
 
 AttentionCurve read_attention(const Value& value) {
   Map map = value.as_map();
+  const bool wide = map.choice_or("format", "16 bits", {"16 bits", "fp32"}) == "fp32";
   AttentionCurve curve{.width = map.require("width").as_positive_number(),
+                       .wide = wide,
                        .forward = read_pass(map.require("forward")),
                        .backward = read_pass(map.require("backward")),
                        .source = source_of(map)};
   map.finish();
   return curve;
+}
+
+DeviceKernels read_device(const Value& value) {
+  Map map = value.as_map();
+  const auto rate = [&](const char* key) {
+    const auto stated = map.optional(key);
+    return stated ? stated->as_flops_per_second() : FlopsPerSecond(0);
+  };
+  DeviceKernels device{
+      .cpu = map.bool_or("cpu", false),
+      .fp32 = rate("fp32"),
+      .tf32 = rate("tf32"),
+      .tensor = rate("tensor"),
+      .memory_bandwidth = map.require("memory_bandwidth").as_bytes_per_second(),
+      .launch = map.require("launch").as_seconds(),
+      .copies = map.require("copies").as_positive_number(),
+      .optimizer_per_parameter = map.require("optimizer_per_parameter").as_seconds()};
+  map.finish();
+  return device;
 }
 
 std::vector<double> read_residual(const Value& value) {
@@ -113,6 +134,8 @@ void read_factors(Map& map, KernelCurves& curves) {
   curves.rows_backward = memory.require("rows_backward").as_positive_number();
   curves.wide_pointwise = memory.require("wide_pointwise").as_positive_number();
   curves.wide_rows = memory.require("wide_rows").as_positive_number();
+  const auto backward = memory.optional("wide_rows_backward");
+  curves.wide_rows_backward = backward ? backward->as_positive_number() : curves.wide_rows;
   source_of(memory);
   memory.finish();
 }
@@ -126,6 +149,7 @@ std::shared_ptr<const KernelCurves> read_kernel_curves(const std::filesystem::pa
   curves.gpu = map.require("gpu").as_string();
   curves.date = map.require("date").as_string();
   curves.sms = map.require("sms").as_positive_number();
+  if (const auto device = map.optional("device")) curves.device = read_device(*device);
   Map products = map.require("products").as_map();
   for (const std::string& format : products.keys()) {
     curves.products.emplace(format, read_product(products.require(format)));

@@ -49,6 +49,7 @@ class LateDevice : public MeasuredDevice {
   torch::Device torch_device() const override { return torch::kCPU; }
   DeviceIdentity identity() const override { return {.name = "late"}; }
   Bytes memory() const override { return Bytes(0); }
+  double multiprocessors() const override { return 1; }
   std::vector<Precision> formats() const override { return {}; }
   std::size_t mark() override { return 0; }
   Seconds between(std::size_t, std::size_t) override { return Seconds(0); }

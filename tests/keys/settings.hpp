@@ -163,6 +163,8 @@ inline std::vector<std::vector<std::string>> more_options() {
        "busy_cores: {slowdown: 2}, shared_cores: 2}"},
       {"cluster={nodes: 2, node: {gpu: A10, nvlink: 300GBps, nic: 200Gbps}, comm_profile: " +
        platforms + "profiles/comm/p5_h100.yaml}"},
+      {"cluster={nodes: 2, node: {gpu: A10, nic: 200Gbps}, kernels: " + platforms +
+       "../tests/data/kernels/one_core.yaml}"},
       {"cluster={groups: [{name: a, nodes: 2, node: {nic: 9Gbps}}]}"},
       {"cluster={use: aws_p4d, nodes: 2, gpus_per_node: 4, name: x, nic: 9Gbps, nics: 1, nic_latency: "
        "9us, nic_burst: 1MiB, transport: tcp, nvlink: 200GBps, nvlink_latency: 1us, pcie: 20GBps, "
