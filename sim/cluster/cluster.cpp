@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "kernels/kernel_curves.hpp"
 
 namespace rehearse {
 namespace {
@@ -82,6 +83,11 @@ FlopsPerSecond Gpu::matrix_peak(Precision precision) const {
       return rate_or(bf16, fp32);
   }
   throw InternalError("internal error: a precision without a peak rate");
+}
+
+double Gpu::multiprocessors() const {
+  if (sms) return *sms;
+  return curves ? curves->sms : 0;
 }
 
 std::size_t Cluster::node_count() const {

@@ -57,6 +57,8 @@ struct Gpu {
 
   /// Peak rate of matrix products under a precision.
   FlopsPerSecond matrix_peak(Precision precision) const;
+  /// `sms`, or as many as `curves` are of; 0: not known.
+  double multiprocessors() const;
 };
 
 /// NVLink or NVSwitch inside a node: each GPU has one port with this rate per direction.

@@ -248,6 +248,17 @@ Seconds CollectiveCosts::beyond_the_model(CollectiveKind kind, const Group& grou
 
 CollectiveCost CollectiveCosts::cost(CollectiveKind kind, Bytes size, const Group& group,
                                      const FlowPlan& plan, const LinkCost& links) {
+  CollectiveCost cost = without_channels(kind, size, group, plan, links);
+  if (cost.estimate) {
+    cost.channels = nccl_channels(machine_of(group), kind, size, *cost.estimate);
+    cost.compute_slowdown = nccl_compute_slowdown(machine_of(group), cost.channels);
+  }
+  return cost;
+}
+
+CollectiveCost CollectiveCosts::without_channels(CollectiveKind kind, Bytes size,
+                                                 const Group& group, const FlowPlan& plan,
+                                                 const LinkCost& links) {
   if (const CommCurve* curve = curve_for(kind, group))
     return carried(*curve, kind, size, group, plan, links);
   const bool model = modelled(plan, kind);

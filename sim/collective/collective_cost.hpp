@@ -50,6 +50,8 @@ struct CollectiveCost {
   double uncertainty = 0;  ///< half-width of the 90 % interval of ln(time)
   /// How NCCL does it, by its model; nothing where links alone answer.
   std::optional<NcclEstimate> estimate{};
+  int channels = 0;             ///< nccl_channels; 0: not known
+  double compute_slowdown = 1;  ///< nccl_compute_slowdown
 
   Seconds total() const { return latency + transfer; }
 };
@@ -113,6 +115,8 @@ class CollectiveCosts {
   const CommCurve* curve_for(CollectiveKind kind, const Group& group) const;
   CollectiveCost by_model(CollectiveKind kind, Bytes size, const Group& group,
                           const FlowPlan& plan);
+  CollectiveCost without_channels(CollectiveKind kind, Bytes size, const Group& group,
+                                  const FlowPlan& plan, const LinkCost& links);
   CollectiveCost by_links(Bytes size, const Group& group, const FlowPlan& plan,
                           const LinkCost& links) const;
 

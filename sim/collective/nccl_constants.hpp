@@ -88,6 +88,20 @@ struct LlCap {
 LlCap ll_cap(GpuArchitecture architecture);
 const Generation& generation_of(GpuArchitecture architecture, bool by_nvlink);
 
+/// Channels of each NVLink, the rate of one per direction, and the most of a communicator.
+inline constexpr double kChannelsOfLink = 2;
+inline constexpr BytesPerSecond kLink(25e9), kBlackwellLink(50e9);
+inline constexpr int kMostChannels = 24, kMostBlackwellChannels = 32;
+/// Of one ring, which NCCL always doubles; what Hopper and later have between nodes at least, where
+/// the links allow (src/graph/connect.cc).
+inline constexpr int kRing = 2, kHopperBetween = 16;
+inline constexpr int kNvlsChannels = 16, kBlackwellNvlsChannels = 24,
+                     kBlackwellNvlsTreeChannels = 32;
+/// Bytes that a channel has at least: threads of a block, times a threshold by protocol; LL's ring
+/// has that of each rank.
+inline constexpr Bytes kSimpleOfChannel(512.0 * 64), kLl128OfChannel(640.0 * 8),
+    kLlOfChannel(512.0 * 8);
+
 /// Versions: before it, all_reduces over two nodes go at a ring's pace (a guess between 2.14.3, with
 /// which vTrain's tensor groups of 16 do, and 2.23, a p4d curve of which does not); NVLS; NVLS trees;
 /// PAT.

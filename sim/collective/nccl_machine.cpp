@@ -30,6 +30,9 @@ double full_mesh_share(const Node& node, int local) {
 
 void take_inner(NcclMachine& machine, const Node& node, double slowed) {
   machine.architecture = node.gpu.architecture;
+  // How many blocks RCCL takes is not known.
+  if (node.gpu.architecture != GpuArchitecture::cdna)
+    machine.multiprocessors = node.gpu.multiprocessors();
   const int local = machine.local();
   if (node.nvlink) {
     machine.inner = InnerLink::nvlink;
@@ -102,6 +105,7 @@ NcclMachine nccl_machine(const Cluster& cluster, const std::vector<Place>& membe
     NcclMachine other = machine;
     take_inner(other, group.node, slowed);
     machine.inside = std::min(machine.inside, other.inside);
+    machine.multiprocessors = std::min(machine.multiprocessors, other.multiprocessors);
   }
   if (nodes > 1) take_network(machine, cluster, members, slowed);
   return machine;

@@ -29,6 +29,7 @@ struct NcclMachine {
   Seconds between{0};         ///< a step between nodes: path, proxy thread, transport
   Seconds chunk_between{0};   ///< what such a step takes more with Simple
   bool low_latency = true;    ///< LL and LL128 may go between nodes (a plugin may refuse)
+  double multiprocessors = 0;  ///< of the GPU that has fewest; 0: not known
   NcclOptions options{};
 
   /// Ranks of a node, of the fullest one.
@@ -72,6 +73,18 @@ inline constexpr double kTwoNodeTreeError = 0.65;
 /// open curves lie within (between nodes: curves left out of the fit).
 double nccl_uncertainty(const NcclMachine& machine, CollectiveKind kind, Bytes size,
                         const NcclEstimate& estimate);
+
+/// Blocks that NCCL's kernel has for it; each has a multiprocessor for itself. Their most is that
+/// of the links: two for each NVLink (NCCL issues 1225 and 1703) up to what logs show (24 on eight
+/// H100, 32 on eight B200), or each NIC's ring twice; NVLS has its own (src/transport/nvls.cc). Few
+/// bytes have fewer: NCCL's thresholds (src/enqueue.cc). Sends take a power of two.
+int nccl_channels(const NcclMachine& machine, CollectiveKind kind, Bytes size,
+                  const NcclEstimate& estimate);
+
+/// How many times as long compute takes on the multiprocessors that are left beside it; 1: they are
+/// not known. The whole of what bounds compute is taken for multiprocessors: a kernel that memory
+/// bounds loses bandwidth instead, which is not modelled.
+double nccl_compute_slowdown(const NcclMachine& machine, int channels);
 
 /// What a group's ranks have of a cluster. `slowed`: the cluster's links take so many times what
 /// they are known for; the machine has them as they are known.

@@ -55,7 +55,7 @@ const std::vector<std::string>& attention_kernel_names() {
 KernelModel::KernelModel(const Gpu& gpu, Precision precision)
     : curves_(gpu.curves), element_(activation_element(precision)) {
   if (!curves_) return;
-  const double sms = gpu.sms ? *gpu.sms : curves_->sms;
+  const double sms = gpu.multiprocessors();
   const std::string format = format_of(gpu, precision);
   // Other formats were measured in frameworks, or on units that draw less power.
   if (format == "tensor") sustained_ = curves_->sustained;

@@ -139,9 +139,14 @@ CollectiveAlgorithm Plans::choose(const Collective& collective, GroupId group) {
   return best;
 }
 
-void Plans::add_overlap(const Collective& collective, PlannedCollective& planned) const {
+void Plans::add_overlap(const Collective& collective, double by_channels,
+                        PlannedCollective& planned) const {
   if (schedule_.overlap_slowdown) {
     planned.compute_slowdown = *schedule_.overlap_slowdown;
+    return;
+  }
+  if (schedule_.channels_slow_compute) {
+    planned.compute_slowdown = by_channels;
     return;
   }
   if (!machine_.comm || collective.size.value() <= 0) return;
@@ -173,7 +178,7 @@ PlannedCollective Plans::planned_by_transport(const Collective& collective, Grou
        {.latency = result.latency,
         .transfer = Seconds(result.size.value() * played.plan.seconds_per_byte),
         .basis = CostBasis::curve});
-  add_overlap(collective, result);
+  add_overlap(collective, 1, result);
   if (machine_.fidelity == Fidelity::hop || played.plan.algorithm != CollectiveAlgorithm::ring)
     return result;
   // The wire covers every step's host but the first's.
@@ -206,9 +211,12 @@ PlannedCollective Plans::plan_anew(const Collective& collective, GroupId group) 
       played_plan({collective.kind, algorithm, group.index(), machine_.fidelity});
   PlannedCollective result{
       .plan = &played, .size = collective.size, .latency = played.plan.latency};
-  add_overlap(collective, result);
-  if (flow.flows.empty() || collective.size.value() <= 0) return result;
+  if (flow.flows.empty() || collective.size.value() <= 0) {
+    add_overlap(collective, 1, result);
+    return result;
+  }
   CollectiveCost cost = cost_of(collective, group, flow);
+  add_overlap(collective, cost.compute_slowdown, result);
   note(collective, group, flow, cost);
   const double shifted = std::exp(machine_.shift * cost.uncertainty);
   cost.latency *= shifted;

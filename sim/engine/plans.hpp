@@ -78,7 +78,9 @@ class Plans {
   PlayablePlan& plan(const Key& key);
   const PlayablePlan& played_plan(const Key& key);
   void number_ports(PlayablePlan& plan);
-  void add_overlap(const Collective& collective, PlannedCollective& planned) const;
+  /// `by_channels`: how many times as long compute takes beside NCCL's channels.
+  void add_overlap(const Collective& collective, double by_channels,
+                   PlannedCollective& planned) const;
   PlannedCollective planned_by_transport(const Collective& collective, GroupId group);
   CollectiveCost cost_of(const Collective& collective, GroupId group, const FlowPlan& flow);
   CollectiveAlgorithm choose(const Collective& collective, GroupId group);

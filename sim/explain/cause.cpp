@@ -54,6 +54,7 @@ bool waits_for_communication(const Schedule& schedule) {
 bool has_interference(const Machine& machine) {
   if (machine.schedule.overlap_slowdown)
     return *machine.schedule.overlap_slowdown != 1 && communicates(machine.schedule);
+  if (machine.schedule.channels_slow_compute) return communicates(machine.schedule);
   return machine.comm && !machine.comm->overlap.empty() && communicates(machine.schedule);
 }
 

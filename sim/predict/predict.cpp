@@ -53,6 +53,20 @@ std::string overlap_line(const Scenario& scenario) {
       scenario.comm->name, fmt::join(measured, ", "));
 }
 
+/// What NCCL's channels take from compute beside them, at most.
+std::string channels_line(const Scenario& scenario, const std::vector<CollectiveAnswer>& answers) {
+  if (!scenario.run.channels_slow_compute) return "";
+  const auto most = std::ranges::max_element(
+      answers, {}, [](const CollectiveAnswer& one) { return one.cost.compute_slowdown; });
+  if (most == answers.end() || most->cost.compute_slowdown == 1)
+    return "run.overlap_slowdown = channels: 1, as neither NCCL's channels nor multiprocessors of a "
+           "GPU are known";
+  return fmt::format(
+      "run.overlap_slowdown = channels: NCCL takes up to {} multiprocessors, so that compute beside "
+      "it takes up to {:.3g} times as long",
+      most->cost.channels, most->cost.compute_slowdown);
+}
+
 /// Whether some operation has a spread to draw from.
 bool has_spread(const Schedule& schedule) {
   return schedule.jitter.least_spread > 0 || schedule.jitter.drift > 0 ||
@@ -114,6 +128,8 @@ RunFacts gather_facts(const Scenario& scenario, const Machine& machine,
   if (const std::string line = overlap_line(scenario); !line.empty()) {
     facts.assumptions.push_back(line);
   }
+  if (const std::string line = channels_line(scenario, answers); !line.empty())
+    facts.assumptions.push_back(line);
   for (const std::string& setting : simgrid_settings()) {
     facts.assumptions.push_back("SimGrid " + setting);
   }

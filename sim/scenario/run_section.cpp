@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <limits>
 #include <set>
 #include <utility>
@@ -254,6 +255,19 @@ Train read_train_section(const Value& value) {
   return train;
 }
 
+/// Compute beside communication: nothing is said where that was measured.
+void read_overlap(Map& map, bool measured, RunOptions& run) {
+  if (!map.has("overlap_slowdown") && measured) return;
+  const std::optional<Value> value = map.optional("overlap_slowdown");
+  const std::string text = value && value->is_scalar() ? value->shown() : "";
+  if (text.empty() || std::isalpha(static_cast<unsigned char>(text.front())) == 0)
+    run.overlap_slowdown = number_within(map, "overlap_slowdown", 1, 1, 100);
+  else if (value->as_choice({"channels", "none"}) == "none")
+    run.overlap_slowdown = 1;
+  else
+    run.channels_slow_compute = true;
+}
+
 RunOptions read_run_section(const Value& value, std::size_t ranks, const CommProfile* comm) {
   Map map = value.as_map();
   RunOptions run;
@@ -272,10 +286,7 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, const CommPro
   run.stragglers = read_stragglers(map, ranks);
   run.usual_spread = !map.has("speed_spread");
   if (!run.usual_spread) run.speed_spread = number_within(map, "speed_spread", 0, 0, 1);
-  const bool measured = comm != nullptr && !comm->overlap.empty();
-  if (map.has("overlap_slowdown") || !measured) {
-    run.overlap_slowdown = number_within(map, "overlap_slowdown", 1, 1, 100);
-  }
+  read_overlap(map, comm != nullptr && !comm->overlap.empty(), run);
   run.efficiency = read_efficiency(map);
   run.set_to_none = map.bool_or("set_to_none", run.set_to_none);
   map.finish();

@@ -308,6 +308,7 @@ Schedule make_schedule(const Scenario& scenario) {
   }
   schedule.seed = run.seed;
   schedule.overlap_slowdown = run.overlap_slowdown;
+  schedule.channels_slow_compute = run.channels_slow_compute;
   for (const Straggler& straggler : run.stragglers) {
     schedule.ranks.at(straggler.rank).slowdown *= straggler.slowdown;
     schedule.ranks.at(straggler.rank).delay = straggler.delay;

@@ -71,6 +71,7 @@ struct RunOptions {
   bool usual_spread = false, usual_jitter = false;
   /// Of compute beside communication; nothing: as the comm profile measured it, else 1.
   std::optional<double> overlap_slowdown;
+  bool channels_slow_compute = false;  ///< as Schedule's
   AnalyticEfficiency efficiency;
   /// optimizer.zero_grad(set_to_none=...).
   bool set_to_none = true;

@@ -164,6 +164,7 @@ Schedule without_ranks(const Schedule& schedule) {
   bare.jitter = schedule.jitter;
   bare.seed = schedule.seed;
   bare.overlap_slowdown = schedule.overlap_slowdown;
+  bare.channels_slow_compute = schedule.channels_slow_compute;
   return bare;
 }
 

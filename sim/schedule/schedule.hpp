@@ -202,6 +202,9 @@ struct Schedule {
   /// flight, and they take no longer for it. Nothing: as the calibrated costs say of each
   /// collective, both ways, and beside transfers no longer.
   std::optional<double> overlap_slowdown;
+  /// Of nothing said above: compute takes longer beside a collective of NCCL by the multiprocessors
+  /// that its channels take, whatever was measured. Beside transfers it takes no longer.
+  bool channels_slow_compute = false;
 
   const Program& program_of(RankId rank) const {
     return programs[ranks[rank.index()].program.index()];

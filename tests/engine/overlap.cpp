@@ -85,6 +85,25 @@ BOOST_AUTO_TEST_CASE(what_the_schedule_says_replaces_what_was_measured) {
   BOOST_CHECK_CLOSE(end_of(said, 1), 10 * kMs, kPercent);
 }
 
+// 24 of an A100's 108 multiprocessors, while all_gather runs.
+BOOST_AUTO_TEST_CASE(channels_take_multiprocessors_from_compute) {
+  const Cluster cluster = read_cluster(Document::parse("{use: dgx_a100, nodes: 1}", "c.yaml")->root());
+  Program program =
+      one_collective(CollectiveKind::all_gather, Bytes(1e9), CollectiveAlgorithm::automatic);
+  program.lanes.push_back({"compute", LaneKind::compute});
+  program.ops.push_back(
+      {.label = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(50 * kMs)}});
+  Schedule schedule = on_all_ranks(cluster, program);
+  BOOST_CHECK_CLOSE(end_of(play(schedule, cluster), 1), 50 * kMs, kPercent);
+  schedule.channels_slow_compute = true;
+  const Trace trace = play(schedule, cluster);
+  const double gathered = end_of(trace, 0);
+  BOOST_TEST(gathered > 1 * kMs);
+  BOOST_CHECK_CLOSE(end_of(trace, 1), 50 * kMs + gathered * (1 - 84.0 / 108), kPercent);
+  schedule.overlap_slowdown = 1;  // what is stated wins
+  BOOST_CHECK_CLOSE(end_of(play(schedule, cluster), 1), 50 * kMs, kPercent);
+}
+
 BOOST_AUTO_TEST_CASE(compute_of_one_rank_slows_all_of_the_collective) {
   const Cluster cluster = star_cluster(2);
   const CommProfile profile = profile_of(1, 2);

@@ -163,6 +163,7 @@ inline std::vector<std::vector<std::string>> more_options() {
        "busy_cores: {slowdown: 2}, shared_cores: 2}"},
       {"cluster={nodes: 2, node: {gpu: A10, nvlink: 300GBps, nic: 200Gbps}, comm_profile: " +
        platforms + "profiles/comm/p5_h100.yaml}"},
+      {"run={overlap_slowdown: channels}"},
       {"cluster={nodes: 2, node: {gpu: A10, nic: 200Gbps}, kernels: " + platforms +
        "../tests/data/kernels/one_core.yaml}"},
       {"cluster={groups: [{name: a, nodes: 2, node: {nic: 9Gbps}}]}"},
