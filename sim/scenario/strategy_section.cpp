@@ -85,14 +85,16 @@ void check_strategy_section(const Value& value, const CostChoice& choice,
                             const Scenario& scenario) {
   Map named = value.as_map();
   std::size_t ranks = scenario.cluster.gpu_count();
-  std::string name = named.keys().front();
   if (const auto* local = std::get_if<LocalSgd>(&scenario.strategy)) {
     check_local_sgd(named, *local, scenario.cluster);
     ranks /= std::max<std::size_t>(1, replica_count(*local, scenario.cluster));
-    for (const std::string& key : named.keys())
-      if (key != "local_sgd") name = key;
   }
-  Map options = named.require(name).as_map();
+  // Degrees of a layout may stand before the kind of data parallelism, and local_sgd beside it.
+  const auto kind = std::ranges::find_if(strategy_names(), [&](const std::string& name) {
+    return name != "local_sgd" && named.has(name);
+  });
+  if (kind == strategy_names().end()) return;
+  Map options = named.require(*kind).as_map();
   if (const auto* fsdp = inner_as<Fsdp>(scenario.strategy)) {
     check_fsdp(options, *fsdp, ranks);
     check_mixed_precision(options, *fsdp, choice, scenario);

@@ -56,6 +56,20 @@ BOOST_AUTO_TEST_CASE(sections_that_are_missing_have_the_defaults_of_run_options)
   BOOST_TEST(!scenario.train.epochs.has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_strategy_is_the_same_in_any_order_of_its_keys) {
+  const auto built = [](const std::string& strategy) {
+    const Scenario scenario =
+        read("model: {use: qwen3_30b_a3b}\ncluster: {use: dgx_h100, nodes: 2}\nstrategy: {" +
+             strategy + "}\n");
+    const auto& layout = std::get<Layout>(scenario.strategy);
+    return std::pair(layout.mesh.pipeline, layout.data.index());
+  };
+  BOOST_TEST((built("pipeline_parallel: 2, micro_batches: 4, zero: {stage: 1}") ==
+              built("zero: {stage: 1}, pipeline_parallel: 2, micro_batches: 4")));
+  BOOST_TEST((built("micro_batches: 4, pipeline_parallel: 2") ==
+              built("ddp: {}, micro_batches: 4, pipeline_parallel: 2")));
+}
+
 BOOST_AUTO_TEST_CASE(every_default_that_was_taken_is_an_assumption) {
   const Scenario scenario = read(kToy);
   for (const char* assumption :
