@@ -31,7 +31,7 @@ std::vector<std::string> shipped_scenarios() {
 
 BOOST_DATA_TEST_CASE(a_bound_holds_for_the_simulation, data::make(shipped_scenarios()), file) {
   const auto document = Document::load(file)->with_overrides(
-      {"run.steps=4", "run.warmup_steps=1", "train={samples_per_epoch: 1000000, epochs: 1}"});
+      {"run.steps=2", "run.warmup_steps=1", "train={samples_per_epoch: 1000000, epochs: 1}"});
   const Bound bound = bound_of(*document, "p 1");
   BOOST_TEST_REQUIRE(bound.error == "");
   const Json report =
@@ -39,7 +39,7 @@ BOOST_DATA_TEST_CASE(a_bound_holds_for_the_simulation, data::make(shipped_scenar
   const Figures figures = figures_of(report);
   for (const auto& [metric, best] : bound.best) {
     if (!figures.contains(metric)) continue;
-    const Figure& figure = figures.at(metric);
+    const Estimate<double>& figure = figures.at(metric);
     BOOST_TEST_CONTEXT(info(metric).key) {
       if (metric == Metric::memory) {
         BOOST_TEST(figure.value == best.value);
