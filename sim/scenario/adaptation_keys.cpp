@@ -22,6 +22,7 @@ StoredAs storage_of(const std::string& name) {
 std::vector<std::string> read_names(Map& map, const char* key, std::vector<std::string> fallback) {
   const std::optional<Value> list = map.optional(key);
   if (!list) return fallback;
+  if (list->is_scalar()) return {linear_name(list->as_string())};  // PEFT's "all-linear"
   std::vector<std::string> names;
   for (const Value& name : list->as_list()) names.push_back(linear_name(name.as_string()));
   if (names.empty()) list->fail("expected at least one name", "leave it out for the default");
