@@ -3,6 +3,8 @@
 #include <chrono>
 #include <string>
 
+#include "base/progress_line.hpp"
+
 namespace rehearse {
 
 /// Which part of a whole a line of progress is about: the whole began then, and the part takes it
@@ -12,26 +14,17 @@ struct ProgressSpan {
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 };
 
-/// A line on standard error with the time left. On a terminal it is drawn over; elsewhere a line
-/// comes every ten seconds.
+/// A line on standard error with the time left.
 class Progress {
  public:
   explicit Progress(bool quiet, const ProgressSpan& span = {});
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
 
   /// `share` of the part is done, from 0 to 1, and `now` runs.
   void update(double share, const std::string& now);
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  bool quiet_;
-  bool terminal_;
-  bool drawn_ = false;
+  ProgressLine line_;
   ProgressSpan span_;
-  Clock::time_point shown_ = Clock::now();
 };
 
 }  // namespace rehearse

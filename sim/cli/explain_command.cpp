@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "cli/commands.hpp"
@@ -21,18 +19,23 @@ std::string render(const Explanation& explanation, const ExplainCommand& command
   return to_terminal(explanation, 100, command.color == ColorChoice::always);
 }
 
+ExplainedRun explained(const Scenario& scenario, const ExplainCommand& command) {
+  ProgressBar bar(command.quiet);
+  return explain(scenario, {.questions = {.more = command.more,
+                                          .workers = static_cast<std::size_t>(command.workers)},
+                            .jobs = static_cast<std::size_t>(std::max(0, command.jobs)),
+                            .progress = [&](std::size_t done, std::size_t all) {
+                              bar.show({done, all, 0, done, all});
+                            }});
+}
+
 }  // namespace
 
 void explain_command(const ExplainCommand& command) {
   const Scenario scenario = read_question(command.scenario, command.overrides);
   check_outputs(
       {{"--output", command.output}, {"--html", command.html}, {"--trace", command.trace}});
-  ProgressBar bar(!command.quiet && isatty(STDERR_FILENO) == 1);
-  const ExplainedRun run = explain(
-      scenario,
-      {.questions = {.more = command.more, .workers = static_cast<std::size_t>(command.workers)},
-       .jobs = static_cast<std::size_t>(std::max(0, command.jobs)),
-       .progress = [&](std::size_t done, std::size_t all) { bar.show({done, all, 0, done, all}); }});
+  const ExplainedRun run = explained(scenario, command);
   const Explanation& explanation = run.explanation;
   if (!command.trace.empty()) {
     const Schedule& schedule = run.machine.schedule;

@@ -2,25 +2,19 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 
-#include "base/child_process.hpp"
+#include "base/child_pool.hpp"
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "cli/commands.hpp"
-#include "predict/measured_job.hpp"
-#include "predict/predict.hpp"
 #include "convergence/curve.hpp"
 #include "convergence/fitted_curves.hpp"
 #include "html/html.hpp"
+#include "predict/paced_plans.hpp"
 #include "report/forecast_views.hpp"
-#include "report/paced_updates.hpp"
 
 namespace rehearse {
 namespace {
-
-/// Bounds that --best-bound tries, as strategy.ps.staleness takes them.
-const std::vector<std::string> kBounds = {"0", "1", "2", "4", "8", "16", "unbounded"};
 
 [[noreturn]] void refuse(const std::string& message, const std::string& remedy) {
   throw InputError(fmt::format("rehearse: error: {}\nremedy: {}", message, remedy));
@@ -61,77 +55,6 @@ Staleness parse_staleness(const std::string& text) {
     begin = end + 1;
   }
   return counted_staleness(counts);
-}
-
-// --- the pace that is simulated ------------------------------------------------------------------
-
-std::vector<std::string> with_bound(const ForecastCommand& command, const std::string& bound) {
-  std::vector<std::string> overrides = command.overrides;
-  overrides.push_back("strategy.ps.staleness=" + bound);
-  return overrides;
-}
-
-/// Simulates once, in a child process: SimGrid can do so only once in each.
-std::string simulate_pace(const ForecastCommand& command,
-                          const std::vector<std::string>& overrides) {
-  Scenario scenario = read_question(command.scenario, overrides);
-  if (command.whole_run) scenario.run.until = RunUntil::steps;
-  const Prediction prediction = predict(scenario);
-  const RunFacts facts{.scenario = scenario,
-                       .schedule = prediction.machine.schedule,
-                       .trace = prediction.trace,
-                       .fidelity = {},
-                       .provenance = {},
-                       .assumptions = {},
-                       .outside_calibration = {}};
-  return to_text(paced_updates(basis_of(facts), prediction.report, command.whole_run));
-}
-
-struct Variant {
-  std::string name;
-  std::vector<std::string> overrides;
-};
-
-std::string name_of_bound(const std::string& bound) {
-  if (bound == "0") return "synchronous";
-  return bound == "unbounded" ? "asynchronous" : "staleness bound " + bound;
-}
-
-/// The scenario itself, or its bounds.
-std::vector<Variant> variants_of(const ForecastCommand& command) {
-  const Scenario scenario = read_question(command.scenario, command.overrides);
-  if (!command.best_bound) return {{strategy_name(scenario.strategy), command.overrides}};
-  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
-  if (server == nullptr) {
-    refuse(
-        fmt::format("--best-bound: {} has no parameter server whose bound it were", scenario.file),
-        "a scenario with strategy: {ps: ...}");
-  }
-  std::vector<Variant> variants;
-  for (const std::string& bound : kBounds) {
-    if (server->backup_workers > 0 && bound != "0") continue;  // backups are for synchronous steps
-    if (server->warmup_rounds > 0 && bound == "0") continue;   // a warm-up is for what comes after
-    variants.push_back({name_of_bound(bound), with_bound(command, bound)});
-  }
-  return variants;
-}
-
-std::vector<TrainingPlan> simulated_plans(const ForecastCommand& command,
-                                          const TrainingSetting& asked) {
-  const std::vector<Variant> variants = variants_of(command);
-  const std::size_t jobs = command.jobs > 0 ? static_cast<std::size_t>(command.jobs)
-                                            : std::max(1U, std::thread::hardware_concurrency());
-  const std::vector<ChildEnd> ends = in_child_processes(variants.size(), jobs, [&](std::size_t i) {
-    return simulate_pace(command, variants[i].overrides);
-  });
-  std::vector<TrainingPlan> plans;
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    if (ends[i].code != ExitCode::success) throw Error(ends[i].code, ends[i].text);
-    const PacedUpdates paced = paced_updates_of(ends[i].text);
-    plans.push_back(
-        {variants[i].name, setting_of(paced, asked.learning_rate, asked.momentum), paced.pace});
-  }
-  return plans;
 }
 
 // --- the question --------------------------------------------------------------------------------
@@ -197,6 +120,18 @@ void check_command(const ForecastCommand& command) {
   }
 }
 
+std::vector<TrainingPlan> plans_of(const ForecastCommand& command, const TrainingSetting& asked) {
+  if (command.scenario.empty())
+    return {{fmt::format("staleness {:.3g}", asked.staleness.mean()), asked, std::nullopt}};
+  PaceQuestion question;
+  question.scenario = command.scenario;
+  question.overrides = command.overrides;
+  question.best_bound = command.best_bound;
+  question.whole_run = command.whole_run;
+  question.jobs = jobs_or_cores(command.jobs);
+  return simulated_plans(question, asked);
+}
+
 }  // namespace
 
 void forecast_command(const ForecastCommand& command) {
@@ -204,11 +139,7 @@ void forecast_command(const ForecastCommand& command) {
   const FittedCurves fitted = fit_curves(command.curves);
   check_outputs({{"--output", command.output}, {"--html", command.html}}, {command.scenario});
   const TrainingSetting asked = asked_setting(command, fitted);
-  std::vector<TrainingPlan> plans =
-      command.scenario.empty()
-          ? std::vector<TrainingPlan>{{fmt::format("staleness {:.3g}", asked.staleness.mean()),
-                                       asked, std::nullopt}}
-          : simulated_plans(command, asked);
+  std::vector<TrainingPlan> plans = plans_of(command, asked);
   if (command.mitigations) {
     plans = with_mitigations(plans, command.delay_compensation);
   } else if (command.delay_compensation) {

@@ -11,6 +11,7 @@
 #include "model/architecture.hpp"
 #include "model/hugging_face.hpp"
 #include "model/memory_tape.hpp"
+#include "report/table.hpp"
 
 namespace rehearse {
 namespace {
@@ -59,6 +60,8 @@ std::vector<double> saved_bytes(const Model& model, Precision precision) {
   return saved;
 }
 
+constexpr std::size_t kWidth = 160;  ///< of a page of units
+
 struct Row {
   std::string name;
   std::int64_t parameters = 0, idle = 0;
@@ -89,14 +92,24 @@ std::string table_of(const Network& network, Precision precision) {
   const Model& model = network.model;
   const double tokens = std::max<double>(1, static_cast<double>(model.tokens_per_sample));
   const std::string per = model.tokens_per_sample > 0 ? "token" : "sample";
-  std::string text = fmt::format(
-      "{} ({}), one {}\n{}\n\n{:<28} {:>6} {:>18} {:>18} {:>14} {:>14}\n", model.name,
-      model.family, model.sample, model.source, "units", "count", "parameters each", "active each",
-      "GFLOP/" + per, "saved B/" + per);
+  using enum TableColumn::Side;
+  Table table({{"units", left},
+               {"count"},
+               {"parameters each"},
+               {"active each"},
+               {"GFLOP/" + per},
+               {"saved B/" + per}});
   for (const Row& row : rows_of(model, saved_bytes(model, precision)))
-    text += fmt::format("{:<28} {:>6} {:>18} {:>18} {:>14.6g} {:>14.6g}\n", row.name, row.units,
-                        row.parameters, row.parameters - row.idle, row.flops / tokens / 1e9,
-                        row.saved / tokens);
+    table.row({{row.name, std::to_string(row.units), std::to_string(row.parameters),
+                std::to_string(row.parameters - row.idle),
+                fmt::format("{:.6g}", row.flops / tokens / 1e9),
+                fmt::format("{:.6g}", row.saved / tokens)}});
+  Page page(kWidth, false);
+  page.line(fmt::format("{} ({}), one {}", model.name, model.family, model.sample));
+  page.line(model.source);
+  page.blank();
+  table.print(page);
+  std::string text = page.text();
   text += fmt::format(
       "\nparameters         {}\nactive parameters  {}\nforward FLOPs      {:.6g} per sample\n",
       model.parameters(), model.active_parameters(), model.forward_flops());

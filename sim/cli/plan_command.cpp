@@ -1,8 +1,6 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "base/printable.hpp"
 #include "base/stop_signal.hpp"
@@ -27,9 +25,7 @@ std::filesystem::path folder_of(const PlanCommand& command) {
 }
 
 ChildLimits limits_of(const PlanCommand& command) {
-  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  return {.jobs = command.jobs > 0 ? static_cast<std::size_t>(command.jobs) : cores,
-          .stop = [] { return stop_signal() != 0; }};
+  return {.jobs = jobs_or_cores(command.jobs), .stop = [] { return stop_signal() != 0; }};
 }
 
 PlanSimulator simulator_of(const Plan& plan) {
@@ -39,16 +35,15 @@ PlanSimulator simulator_of(const Plan& plan) {
   }));
 }
 
-PreparedPlan prepared(const PlanCommand& command, Plan plan, const PlanSimulator& with,
-                      bool shown) {
-  ProgressBar bar(shown);
+PreparedPlan prepared(const PlanCommand& command, Plan plan, const PlanSimulator& with) {
+  ProgressBar bar(command.quiet);
   return prepare_plan(std::move(plan), with, limits_of(command),
                       [&](const SweepProgress& progress) { bar.show(progress); });
 }
 
 PlanResult searched(const PlanCommand& command, PreparedPlan plan, const PlanSimulator& with,
-                    ResultStore& store, bool shown) {
-  ProgressBar bar(shown);
+                    ResultStore& store) {
+  ProgressBar bar(command.quiet);
   const SweepOptions options{
       .limits = limits_of(command), .shard = {}, .progress = [&](const SweepProgress& progress) {
         bar.show(progress);
@@ -72,11 +67,10 @@ void check_kept(ResultStore& store) {
 }  // namespace
 
 void plan_command(const PlanCommand& command) {
-  const bool shown = !command.quiet && isatty(STDERR_FILENO) == 1;
   catch_stop_signals();
   Plan read = read_plan(command.plan, command.overrides);
   const PlanSimulator with = simulator_of(read);
-  PreparedPlan plan = prepared(command, std::move(read), with, shown);
+  PreparedPlan plan = prepared(command, std::move(read), with);
   if (command.dry_run) {
     write_stdout(plan_outline(plan));
     return;
@@ -91,7 +85,7 @@ void plan_command(const PlanCommand& command) {
   remove_temporaries(folder / "plan.json");
   ResultStore store(file);
   tell_if_changed(take_up(store, plan.study.identity, plan.study.points), command.quiet);
-  const PlanResult result = searched(command, std::move(plan), with, store, shown);
+  const PlanResult result = searched(command, std::move(plan), with, store);
   const std::string json = plan_json(result);
   write_whole_file(folder / "plan.json", json);
   if (!command.html.empty()) write_file(command.html, to_html(json));

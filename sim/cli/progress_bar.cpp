@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "base/printable.hpp"
 #include "base/quantity.hpp"
 
 namespace rehearse {
 namespace {
 
 constexpr std::size_t kBarColumns = 30;
-constexpr std::chrono::milliseconds kPause{100};
 
 }  // namespace
 
@@ -26,17 +24,10 @@ std::string progress_text(const SweepProgress& progress, Seconds elapsed) {
   return text;
 }
 
-ProgressBar::~ProgressBar() {
-  if (drawn_) draw("\r\033[K");
-}
-
 void ProgressBar::show(const SweepProgress& progress) {
-  const auto now = Clock::now();
-  if (!shown_ || (drawn_ && now - last_ < kPause)) return;
-  const std::chrono::duration<double> elapsed = now - start_;
-  draw("\r" + progress_text(progress, Seconds(elapsed.count())) + "\033[K");
-  drawn_ = true;
-  last_ = now;
+  if (!line_.due()) return;
+  const std::chrono::duration<double> elapsed = Clock::now() - start_;
+  line_.show(progress_text(progress, Seconds(elapsed.count())));
 }
 
 }  // namespace rehearse

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 
+#include "base/progress_line.hpp"
 #include "study/sweep.hpp"
 
 namespace rehearse {
@@ -12,21 +13,18 @@ namespace rehearse {
 /// as long as those of this sweep were until now (`elapsed`); without them, no time.
 std::string progress_text(const SweepProgress& progress, Seconds elapsed);
 
-/// A line on standard error, rewritten in place at most ten times a second, and erased at the end.
+/// progress_text() on a line of standard error.
 class ProgressBar {
  public:
-  explicit ProgressBar(bool shown) : shown_(shown) {}
-  ~ProgressBar();
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
+  explicit ProgressBar(bool quiet) : line_(quiet) {}
 
   void show(const SweepProgress& progress);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  bool shown_, drawn_ = false;
-  Clock::time_point start_ = Clock::now(), last_;
+  ProgressLine line_;
+  Clock::time_point start_ = Clock::now();
 };
 
 }  // namespace rehearse

@@ -1,18 +1,16 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/error.hpp"
-#include "base/printable.hpp"
+#include "base/progress_line.hpp"
 #include "cli/commands.hpp"
-#include "predict/measured_job.hpp"
-#include "predict/memory_advice.hpp"
-#include "predict/simulated_updates.hpp"
-#include "predict/predict.hpp"
 #include "html/html.hpp"
 #include "html/timeline.hpp"
+#include "predict/measured_job.hpp"
+#include "predict/memory_advice.hpp"
+#include "predict/predict.hpp"
+#include "predict/simulated_updates.hpp"
 #include "report/json_view.hpp"
 #include "report/measures.hpp"
 #include "report/memory_verdict.hpp"
@@ -24,31 +22,6 @@ namespace {
 /// Iterations that a trace file shows: enough to see what repeats.
 constexpr std::uint32_t kTraceIterations = 3;
 
-using Clock = std::chrono::steady_clock;
-Clock::time_point progress_start;
-bool progress_shown = false;
-
-/// A line on standard error, rewritten in place, from the second second on.
-void show_line(const std::string& text) {
-  if (Clock::now() - progress_start < std::chrono::seconds(1)) return;
-  draw("\r\033[K" + text + " ");
-  progress_shown = true;
-}
-
-void show_progress(double share) { show_line(fmt::format("simulating: {:3.0f} %", 100 * share)); }
-
-void erase_progress() {
-  if (progress_shown) draw("\r\033[K");
-}
-
-bool shows_progress(const RunCommand& command) {
-  return !command.quiet && isatty(STDERR_FILENO) == 1;
-}
-
-struct Eraser {
-  ~Eraser() { erase_progress(); }
-};
-
 /// Where trace k is written: `updates_2.csv` beside `updates.csv`, which is trace 0.
 std::filesystem::path trace_file(const std::filesystem::path& first, std::size_t trace) {
   return first.parent_path() /
@@ -56,12 +29,10 @@ std::filesystem::path trace_file(const std::filesystem::path& first, std::size_t
 }
 
 void simulate_further_traces(const Scenario& scenario, const RunCommand& command) {
-  progress_start = Clock::now();
-  const Eraser eraser;
+  ProgressLine line(command.quiet);
   const auto further = static_cast<std::size_t>(command.traces) - 1;
   const auto show = [&](std::size_t done) {
-    if (shows_progress(command))
-      show_line(fmt::format("simulating traces: {} of {}", done, further));
+    line.show(fmt::format("simulating traces: {} of {}", done, further));
   };
   const std::vector<std::string> updates = further_updates(
       command.scenario, command.overrides, scenario.run.seed, further, show);
@@ -71,22 +42,21 @@ void simulate_further_traces(const Scenario& scenario, const RunCommand& command
 
 /// With the changes that would make it fit, where it does not or where they are asked for.
 Prediction simulate_with_progress(const Scenario& scenario, const RunCommand& command) {
-  progress_start = Clock::now();
-  const bool shown = shows_progress(command);
-  const Eraser eraser;
+  ProgressLine line(command.quiet);
   Machine machine = machine_of(scenario);
   std::optional<MemoryReport> memory = memory_of(scenario, machine);
   std::optional<std::vector<FittingChange>> changes;
   if (command.advice || (memory && !memory->fits)) {
     changes = fitting_changes(command.scenario, command.overrides,
                               [&](std::size_t done, std::size_t all) {
-                                if (shown)
-                                  show_line(fmt::format("trying changes: {} of {}", done, all));
+                                line.show(fmt::format("trying changes: {} of {}", done, all));
                               });
   }
-  Prediction prediction = predict(scenario, std::move(machine),
-                                  {.progress = shown ? show_progress : nullptr,
-                                   .memory = std::move(memory)});
+  Prediction prediction = predict(
+      scenario, std::move(machine),
+      {.progress =
+           [&](double share) { line.show(fmt::format("simulating: {:3.0f} %", 100 * share)); },
+       .memory = std::move(memory)});
   if (changes && prediction.report.memory) add_advice(std::move(*changes), prediction.report);
   return prediction;
 }

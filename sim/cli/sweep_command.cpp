@@ -1,8 +1,6 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "base/printable.hpp"
 #include "base/stop_signal.hpp"
@@ -10,7 +8,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/study_output.hpp"
 #include "profile/whole_file.hpp"
-#include "report/page.hpp"
+#include "report/table.hpp"
 #include "study/collect.hpp"
 #include "study/content_key.hpp"
 #include "study/file_lock.hpp"
@@ -22,6 +20,7 @@ namespace rehearse {
 namespace {
 
 constexpr std::size_t kDefaultTasks = 64;
+constexpr std::size_t kWidth = 160;  ///< of a page of points
 
 std::filesystem::path folder_of(const SweepCommand& command) {
   if (!command.output.empty()) return command.output;
@@ -37,24 +36,27 @@ std::filesystem::path store_file(const SweepCommand& command) {
 /// What `--dry-run` prints: the points, and how many simulations they take.
 std::string describe(const PreparedStudy& prepared) {
   std::map<std::string, std::size_t> first;  // the first point with a content
-  std::string text = fmt::format("{:>6}  {}\n", "point", fmt::join(prepared.identity.axes, ", "));
+  using enum TableColumn::Side;
+  Table table({{"point"}});
+  for (const std::string& axis : prepared.identity.axes) table.column(axis, left);
   for (std::size_t i = 0; i < prepared.points.size(); ++i) {
     const StudyPoint& point = prepared.points[i];
+    TableRow row{.cells = {std::to_string(i + 1)}};
+    row.cells.insert(row.cells.end(), point.labels.begin(), point.labels.end());
     const auto [same, is_new] = first.emplace(point.key, i + 1);
-    std::string remark = is_new ? "" : fmt::format("  as point {}", same->second);
-    if (const auto wrong = prepared.unreadable.find(point.key);
-        wrong != prepared.unreadable.end()) {
-      remark = "  " + first_line(wrong->second.text);
-    }
-    text += fmt::format("{:>6}  {}{}\n", i + 1, fmt::join(point.labels, ", "), remark);
+    if (!is_new) row.running_on = fmt::format("as point {}", same->second);
+    if (const auto wrong = prepared.unreadable.find(point.key); wrong != prepared.unreadable.end())
+      row.running_on = first_line(wrong->second.text);
+    table.row(std::move(row));
   }
-  return text + fmt::format("{} points, {} simulations\n", prepared.points.size(),
-                            first.size() - prepared.unreadable.size());
+  Page page(kWidth, false);
+  table.print(page);
+  return page.text() + fmt::format("{} points, {} simulations\n", prepared.points.size(),
+                                   first.size() - prepared.unreadable.size());
 }
 
 ChildLimits limits_of(const SweepCommand& command) {
-  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  return {.jobs = command.jobs > 0 ? static_cast<std::size_t>(command.jobs) : cores,
+  return {.jobs = jobs_or_cores(command.jobs),
           .timeout = command.timeout,
           .memory = command.memory,
           .stop = [] { return stop_signal() != 0; }};
@@ -65,11 +67,10 @@ void sweep_here(const SweepCommand& command, const PreparedStudy& prepared, cons
                 ResultStore& store) {
   std::optional<ResultStore> cache;
   if (!command.cache.empty()) cache.emplace(command.cache);
-  const bool shown = !command.quiet && isatty(STDERR_FILENO) == 1;
   StudyFile csv(store, command.shard ? std::filesystem::path() : csv_file(folder_of(command)));
   bool complete = false;
   {
-    ProgressBar bar(shown);
+    ProgressBar bar(command.quiet);
     complete = sweep(prepared, with, store,
                      {.limits = limits_of(command),
                       .shard = command.shard.value_or(Shard{}),

@@ -1,15 +1,14 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <thread>
 
+#include "base/child_pool.hpp"
 #include "base/error.hpp"
-#include "base/printable.hpp"
+#include "base/progress_line.hpp"
 #include "cli/commands.hpp"
+#include "html/html.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
-#include "html/html.hpp"
 #include "report/views.hpp"
 #include "validation/views.hpp"
 
@@ -55,12 +54,6 @@ std::string simulated_report(const ValidationCase& one, const Options& options) 
   return to_json(prediction.report);
 }
 
-/// A line on standard error, rewritten in place.
-void show_case(std::size_t done, std::size_t all) {
-  draw(fmt::format("\rcase {} of {} ", done, all));
-  if (done == all) draw("\r\033[K");
-}
-
 std::string render(const Validation& validation, const ValidateCommand& command) {
   if (command.format == "json") return to_json(validation);
   if (command.format == "csv") return to_csv(validation);
@@ -68,11 +61,6 @@ std::string render(const Validation& validation, const ValidateCommand& command)
   const bool color =
       command.output.empty() ? use_color(command.color) : command.color == ColorChoice::always;
   return is_overview(command) ? to_overview(validation, color) : to_table(validation, color);
-}
-
-std::size_t jobs_of(const ValidateCommand& command) {
-  if (command.jobs > 0) return static_cast<std::size_t>(command.jobs);
-  return std::max(1U, std::thread::hardware_concurrency());
 }
 
 }  // namespace
@@ -83,13 +71,19 @@ void validate_command(const ValidateCommand& command) {
         "rehearse: error: --live measures with the calibrator, which this program is not\n"
         "remedy: run ./rehearse validate --live as root, from the sources");
   }
-  const bool shown = !command.quiet && isatty(STDERR_FILENO) == 1;
   std::vector<CaseFile> cases = read_cases(command);
   check_outputs({{"--output", command.output}, {"--html", command.html}});
   const Options options{.find_largest_batch = false, .intervals = !is_overview(command)};
-  const Validation validation = compare(
-      std::move(cases), [&](const ValidationCase& one) { return simulated_report(one, options); },
-      jobs_of(command), shown ? show_case : nullptr);
+  const auto played = [&] {
+    ProgressLine line(command.quiet);
+    return compare(
+        std::move(cases), [&](const ValidationCase& one) { return simulated_report(one, options); },
+        jobs_or_cores(command.jobs),
+        [&](std::size_t done, std::size_t all) {
+          line.show(fmt::format("case {} of {}", done, all));
+        });
+  };
+  const Validation validation = played();
   if (!command.html.empty()) write_file(command.html, to_html(to_json(validation)));
   write_result(command.output, render(validation, command));
   throw_failures(validation);

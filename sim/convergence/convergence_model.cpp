@@ -107,8 +107,8 @@ std::vector<Observation> without_compensation(const std::vector<Observation>& ob
 
 /// The likeliest strength, and those about it whose likelihood is above what leaves 90 % of a
 /// normal distribution, a step of the grid further on either side.
-Bracketed fit_strength(const std::vector<Observation>& observations, const Averages& averages,
-                       double noise, const LearningCurve& start) {
+Estimate<double> fit_strength(const std::vector<Observation>& observations,
+                              const Averages& averages, double noise, const LearningCurve& start) {
   constexpr double kNearly = 0.5 * kQuantile90 * kQuantile90;
   constexpr std::size_t kCount = std::size(kStrengths);
   std::vector<double> likelihood;
@@ -126,18 +126,21 @@ Bracketed fit_strength(const std::vector<Observation>& observations, const Avera
       kCount - 1 -
       static_cast<std::size_t>(std::find_if(likelihood.rbegin(), likelihood.rend(), nearly) -
                                likelihood.rbegin());
-  return {kStrengths[first > 0 ? first - 1 : 0], kStrengths[best - likelihood.begin()],
-          kStrengths[std::min(last + 1, kCount - 1)]};
+  return {.value = kStrengths[best - likelihood.begin()],
+          .low = kStrengths[first > 0 ? first - 1 : 0],
+          .high = kStrengths[std::min(last + 1, kCount - 1)]};
 }
 
 }  // namespace
 
-Bracketed compensation_of(const ConvergenceModel& model, const TrainingSetting& setting) {
+Estimate<double> compensation_of(const ConvergenceModel& model, const TrainingSetting& setting) {
   if (!compensated(setting)) return {};
-  if (!model.compensation) return {0, std::min(1.0, compensated_part(setting, 1)), 1};
-  const Bracketed& strength = *model.compensation;
-  return {compensated_part(setting, strength.low), compensated_part(setting, strength.value),
-          compensated_part(setting, strength.high)};
+  if (!model.compensation)
+    return {.value = std::min(1.0, compensated_part(setting, 1)), .low = 0, .high = 1};
+  const Estimate<double>& strength = *model.compensation;
+  return {.value = compensated_part(setting, strength.value),
+          .low = compensated_part(setting, strength.low),
+          .high = compensated_part(setting, strength.high)};
 }
 
 StabilityIndices stability_indices(const ConvergenceModel& model, const TrainingSetting& setting,
@@ -162,7 +165,7 @@ ConvergenceModel fit_convergence(const std::vector<Observation>& observations,
   FailingIndices plain_failing(plain, averages.samples, 1);
   const double noise = fit_noise(plain, plain_failing);
   CurveFit fit = fit_curve(samples_of(plain, 1, averages), learning_curve_prior().mean);
-  std::optional<Bracketed> strength;
+  std::optional<Estimate<double>> strength;
   if (std::ranges::any_of(observations,
                           [](const Observation& seen) { return compensated(seen.setting); }))
     strength = fit_strength(observations, averages, noise, fit.fitted.curve);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/ends.hpp"
 #include "convergence/curve_fit.hpp"
 #include "convergence/divergence.hpp"
 #include "convergence/fitted_domain.hpp"
@@ -13,11 +14,6 @@
 
 namespace rehearse {
 
-/// A value with the interval that holds it with 90 %.
-struct Bracketed {
-  double low = 0, value = 0, high = 0;
-};
-
 /// How one model on one data set converges in any setting, as fitted to some runs.
 struct ConvergenceModel {
   FittedCurve fitted;
@@ -26,7 +22,7 @@ struct ConvergenceModel {
   double initial_error = 0;      ///< mean of the observations
   Spreads spreads;
   /// Delay compensation's strength times samples per update over lambda, where runs had any.
-  std::optional<Bracketed> compensation;
+  std::optional<Estimate<double>> compensation;
   /// How much wider intervals are than these say: what it takes to hold 90 % of the points of
   /// settings that are left out of the fit; at least 1.
   double inflation = 1;
@@ -57,7 +53,7 @@ ConvergenceModel fit_convergence(const std::vector<Observation>& observations,
 /// right (Fisher's information; Zheng et al. 2017, section 4), and over batches of b samples 1/b of
 /// it (what their gradients have in common makes it more): lambda / b. Where no run of the fit had
 /// it, that is the value, and anything from nothing to all may be.
-Bracketed compensation_of(const ConvergenceModel& model, const TrainingSetting& setting);
+Estimate<double> compensation_of(const ConvergenceModel& model, const TrainingSetting& setting);
 
 /// The share of a stability edge that the rate takes up: rate / edge(staleness, momentum, noise of
 /// the curvature, compensation) / order_factor, in units of 1 / curvature, of which only ratios

@@ -20,10 +20,10 @@ constexpr double kFails = 0.75;
 constexpr double kPowerBeyond = 0.25;
 constexpr double kFurthest = 1000;  // times the longest run: what is later is never
 
-std::string span(const char* what, double value, double least, double most) {
+Doubt span(const char* what, double value, double least, double most) {
   const std::string fitted =
       least == most ? fmt::format("{:.4g}", most) : fmt::format("{:.4g} to {:.4g}", least, most);
-  return fmt::format("{} {:.4g}: fitted on {}", what, value, fitted);
+  return {what, fmt::format("{} {:.4g}: fitted on {}", what, value, fitted)};
 }
 
 /// The integral of exp(middle + deviation z) over standard normal z from `from` to `to`.
@@ -61,7 +61,7 @@ TrainingSetting fresh(TrainingSetting setting) {
 
 Forecast::Forecast(const ConvergenceModel& model, TrainingSetting setting)
     : model_(model), setting_(std::move(setting)) {
-  const Bracketed part = compensation_of(model, setting_);
+  const Estimate<double> part = compensation_of(model, setting_);
   index_ = stability_indices(model, setting_, part.value);
   weak_index_ = strong_index_ = index_;
   failure_ = model.odds.probability(index_.failing);
@@ -127,7 +127,7 @@ double Forecast::error_quantile(double updates, double part) const {
   return std::min(model_.initial_error, error);
 }
 
-Estimate Forecast::accuracy_after(double updates) const {
+Estimate<double> Forecast::accuracy_after(double updates) const {
   const double untrained = 1 - model_.initial_error;
   // The curve's power law begins a floor above the untrained error.
   const double value = verdict() == Verdict::diverges
@@ -172,7 +172,7 @@ std::optional<double> Forecast::updates_until(double error, double part) const {
   return high;
 }
 
-UpdatesNeeded Forecast::updates_to(double accuracy) const {
+Estimate<std::optional<double>> Forecast::updates_to(double accuracy) const {
   const double error = 1 - accuracy;
   // The median of the runs that train, as in accuracy_after().
   const double middle = 0.5 * (1 - failure_);
@@ -182,10 +182,10 @@ UpdatesNeeded Forecast::updates_to(double accuracy) const {
   return {value, updates_until(error, low), updates_until(error, high)};
 }
 
-std::vector<std::string> Forecast::outside_calibration(double updates) const {
+std::vector<Doubt> Forecast::outside_calibration(double updates) const {
   const FittedDomain& domain = model_.domain;
   const TrainingSetting& asked = setting_;
-  std::vector<std::string> reasons;
+  std::vector<Doubt> reasons;
   if (!within(asked.learning_rate, domain.least_rate, domain.most_rate))
     reasons.push_back(
         span("learning rate", asked.learning_rate, domain.least_rate, domain.most_rate));

@@ -9,15 +9,10 @@
 
 namespace rehearse {
 
-/// A number with the 90 % interval of one run.
-struct Estimate {
-  double value = 0, low = 0, high = 0;
-};
-
-/// Updates that it takes to come to an accuracy; nothing where it never does. `low` and `high` are
-/// the interval's ends, as of an accuracy.
-struct UpdatesNeeded {
-  std::optional<double> value, low, high;
+/// Why a forecast lies outside of what its fit has seen.
+struct Doubt {
+  std::string subject;  ///< "mean staleness"
+  std::string text;     ///< "mean staleness 5: fitted on 0 to 3"
 };
 
 enum class Verdict { converges, may_diverge, diverges };
@@ -46,15 +41,18 @@ class Forecast {
   /// Diverges from a probability of 0.75 on, may from 0.05.
   Verdict verdict() const;
 
-  Estimate accuracy_after(double updates) const;
+  /// Of one run.
+  Estimate<double> accuracy_after(double updates) const;
   /// The mean of the runs that do not fail, of which accuracy_after() gives the median: what the
   /// mean of many runs is to be set beside. The error is normally distributed in its logarithm, cut
   /// off at the untrained error, so the mean lies below the median, the more the wider runs spread.
   double mean_accuracy_after(double updates) const;
-  UpdatesNeeded updates_to(double accuracy) const;
+  /// What it takes to come to an accuracy, with the ends of accuracy_after; nothing where it never
+  /// does.
+  Estimate<std::optional<double>> updates_to(double accuracy) const;
   /// What keeps the model from having been fitted to anything like it, "learning rate 0.4: fitted
   /// on 0.02 to 0.2"; `updates` are how far it is asked.
-  std::vector<std::string> outside_calibration(double updates) const;
+  std::vector<Doubt> outside_calibration(double updates) const;
 
  private:
   CurvePlace place(double updates, const StabilityIndices& index) const;

@@ -38,8 +38,7 @@ std::optional<FurtherRuns> further_runs(std::vector<double> ends) {
   const auto whole = static_cast<double>(ends.size() + 1);
   const double out = std::max(1.0, whole * (1 - kHeld) / 2);
   return FurtherRuns{.share = 1 - 2 * out / whole,
-                     .low = at_position(ends, out),
-                     .high = at_position(ends, whole - out)};
+                     .ends = {at_position(ends, out), at_position(ends, whole - out)}};
 }
 
 MeanEnd mean_of_clusters(const std::vector<std::vector<double>>& clusters) {

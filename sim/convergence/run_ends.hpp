@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ends.hpp"
 #include "convergence/curve.hpp"
 
 namespace rehearse {
@@ -20,7 +21,7 @@ RunEnd end_of(const Curve& curve, double trained_error);
 /// Where further runs of the same kind end.
 struct FurtherRuns {
   double share = 0;  ///< of them that is expected inside
-  double low = 0, high = 0;
+  Ends<double> ends;
 };
 
 /// An interval that holds a further run with 90 %, from the ends of runs like it (exchangeable

@@ -49,13 +49,13 @@ std::vector<ForecastPoint> curve_of(const Forecast& forecast, const StrategyFore
 void add_target(const Forecast& forecast, const Forecast& without, double accuracy,
                 StrategyForecast& told) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  const UpdatesNeeded needed = forecast.updates_to(accuracy);
+  const Estimate<std::optional<double>> needed = forecast.updates_to(accuracy);
   const auto samples = [&](const std::optional<double>& updates) {
     return updates ? *updates * told.samples_per_update : kNever;
   };
   told.target = accuracy;
   told.samples_to_target = {samples(needed.value), samples(needed.low), samples(needed.high)};
-  const UpdatesNeeded fresh = without.updates_to(accuracy);
+  const Estimate<std::optional<double>> fresh = without.updates_to(accuracy);
   if (needed.value && fresh.value && *fresh.value > 0)
     told.samples_multiplier = *needed.value / *fresh.value;
 }

@@ -30,7 +30,7 @@ struct TrainingPlan {
 struct ForecastPoint {
   double samples = 0;
   std::optional<Seconds> time;
-  Estimate accuracy;
+  Estimate<double> accuracy;
 };
 
 struct StrategyForecast {
@@ -46,17 +46,17 @@ struct StrategyForecast {
 
   double samples = 0;           ///< at which the accuracy is told
   std::optional<Seconds> time;  ///< likewise
-  Estimate accuracy;
+  Estimate<double> accuracy;
   double mean_accuracy = 0;      ///< of the runs that train, of which `accuracy` has the median
   double staleness_loss = 0;     ///< accuracy of fresh gradients after as many updates, less this
   std::optional<double> target;  ///< the accuracy that was asked for
-  Estimate samples_to_target;    ///< infinite where it is never reached
+  Estimate<double> samples_to_target;  ///< infinite where it is never reached
   /// How many times as many updates it takes to the target as fresh gradients do; nothing where
   /// either never gets there.
   std::optional<double> samples_multiplier;
 
   std::vector<ForecastPoint> curve;  ///< up to `samples`
-  std::vector<std::string> outside_calibration;
+  std::vector<Doubt> outside_calibration;
 
   /// Weighed by how likely the run fails.
   double expected_accuracy = 0;

@@ -52,8 +52,8 @@ Goodput play_trainings(const Interruptions& job, Seconds interval, std::int64_t 
     add(one, 1 / static_cast<double>(trainings), goodput.mean);
     totals.push_back(one.total);
   }
-  goodput.low = percentile_of(totals, 0.05);
-  goodput.high = percentile_of(std::move(totals), 0.95);
+  goodput.spread.low = percentile_of(totals, 0.05);
+  goodput.spread.high = percentile_of(std::move(totals), 0.95);
   return goodput;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "base/ends.hpp"
 #include "economy/options.hpp"
 
 namespace rehearse {
@@ -47,8 +48,8 @@ TrainingTimes play_training(const Interruptions& job, Seconds interval,
 /// What is to be expected of a training.
 struct Goodput {
   TrainingTimes mean{};
-  Seconds low{}, high{};  ///< 5th and 95th percentile of the total, by chance of failures alone
-  bool exact = false;     ///< the mean is a closed form, not that of the trainings played
+  Ends<Seconds> spread;  ///< of the total: 5th to 95th percentile, by chance of failures alone
+  bool exact = false;    ///< the mean is a closed form, not that of the trainings played
 };
 
 /// Of so many trainings; the same failures for the same seed. The mean is exact_expectation where

@@ -11,7 +11,8 @@ namespace {
 
 /// Of independent arrivals.
 struct Moments {
-  Seconds first, mean, last, last_low, last_high;
+  Seconds first, mean, last;
+  Ends<Seconds> last_spread;
 };
 
 constexpr double kLow = 0.05, kHigh = 0.95;
@@ -23,20 +24,22 @@ Moments exponential(Seconds mean, int nodes) {
   const auto last = [&](double share) {
     return mean * -std::log(-std::expm1(std::log(share) / nodes));
   };
-  return {mean / nodes, mean, mean * harmonic, last(kLow), last(kHigh)};
+  return {mean / nodes, mean, mean * harmonic, {last(kLow), last(kHigh)}};
 }
 
 Moments uniform(Seconds latest, int nodes) {
   const auto last = [&](double share) { return latest * std::pow(share, 1.0 / nodes); };
-  return {latest / (nodes + 1.0), latest / 2, latest * (nodes / (nodes + 1.0)), last(kLow),
-          last(kHigh)};
+  return {latest / (nodes + 1.0),
+          latest / 2,
+          latest * (nodes / (nodes + 1.0)),
+          {last(kLow), last(kHigh)}};
 }
 
 Moments listed(const std::vector<Seconds>& at) {
   check(!at.empty(), "a start of no nodes");
   const auto [first, last] = std::ranges::minmax(at);
   const Seconds sum = std::accumulate(at.begin(), at.end(), Seconds(0));
-  return {first, sum / static_cast<double>(at.size()), last, last, last};
+  return {first, sum / static_cast<double>(at.size()), last, {last, last}};
 }
 
 Moments moments_of(const Arrivals& arrivals, int nodes) {
@@ -56,8 +59,7 @@ Moments moments_of(const Arrivals& arrivals, int nodes) {
 StartForecast forecast_start(const StartOptions& options, int nodes) {
   const Moments arrive = moments_of(options.arrivals, nodes);
   StartForecast start{.all_there = arrive.last,
-                      .all_there_low = arrive.last_low,
-                      .all_there_high = arrive.last_high,
+                      .all_there_spread = arrive.last_spread,
                       .mean_arrival = arrive.mean};
   if (options.elastic) {
     start.first_step = arrive.first;

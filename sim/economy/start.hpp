@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/ends.hpp"
 #include "economy/options.hpp"
 
 namespace rehearse {
@@ -8,8 +9,8 @@ namespace rehearse {
 struct StartForecast {
   Seconds first_step{};  ///< when the first can begin
   Seconds all_there{};
-  Seconds all_there_low{}, all_there_high{};  ///< 5th and 95th percentile
-  Seconds mean_arrival{};                     ///< of one node
+  Ends<Seconds> all_there_spread;  ///< 5th to 95th percentile
+  Seconds mean_arrival{};          ///< of one node
   /// How much later the training ends than if all nodes had been there at once. Elastic: a share of
   /// the nodes does that share of the work, so it is the mean arrival.
   Seconds delay{};

@@ -26,7 +26,7 @@ struct EngineOptions {
   /// schedule's iterations by then still do, and the others wait for them.
   std::uint64_t most_operations = 400'000;
   /// Called now and then with the share of iterations done (0 to 1); may be empty.
-  void (*progress)(double share) = nullptr;
+  std::function<void(double share)> progress{};
 };
 
 /// Plays the machine with SimGrid and returns what happened. The only code that knows SimGrid.

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <thread>
 
-#include "base/child_pool.hpp"
 #include "base/error.hpp"
 #include "engine/engine.hpp"
 #include "predict/predict.hpp"
+#include "predict/wire.hpp"
 #include "report/compute_grounds.hpp"
 #include "report/measures.hpp"
 
@@ -51,34 +49,23 @@ void check_size(const Scenario& scenario, const Machine& machine) {
 }
 
 /// The step time and rate of a machine, played in this process.
-std::string measured(const Scenario& scenario, const Machine& whole) {
+Headline measured(const Scenario& scenario, const Machine& whole) {
   Scenario for_short = scenario;
   const Machine machine = shortened(whole, for_short.run.warmup_steps);
   const Trace trace = play(for_short, machine, 0);
-  const Headline figures = headline(facts_of(for_short, machine.schedule, trace, ""));
-  return nlohmann::json{{"step", figures.step_time.value()}, {"rate", figures.samples_per_s}}.dump();
-}
-
-Headline read_measured(const ChildEnd& end) {
-  if (end.code != ExitCode::success) throw Error(end.code, end.text);
-  const nlohmann::json json = nlohmann::json::parse(end.text);
-  return {Seconds(json.at("step").get<double>()), json.at("rate").get<double>(), {}};
+  return headline(facts_of(for_short, machine.schedule, trace, ""));
 }
 
 std::vector<Alternative> answers_of(const Scenario& scenario, const Machine& machine,
                                     const ExplainOptions& options) {
   const std::function<Machine(const Scenario&)> other = machine_of;
   const std::vector<Experiment> all = experiments(scenario, machine, other, options.questions);
-  const std::size_t jobs =
-      options.jobs > 0 ? options.jobs : std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t jobs = options.jobs > 0 ? options.jobs : jobs_or_cores();
   const auto work = [&](std::size_t i) { return measured(scenario, all[i].machine()); };
-  const std::vector<ChildEnd> ends =
-      in_child_processes(all.size(), jobs, work, [&](std::size_t done) {
+  const std::vector<Headline> results =
+      results_of_children(all.size(), jobs, work, [&](std::size_t done) {
         if (options.progress) options.progress(done, all.size());
       });
-  std::vector<Headline> results;
-  results.reserve(ends.size());
-  for (const ChildEnd& end : ends) results.push_back(read_measured(end));
   return answered(all, results);
 }
 

@@ -42,10 +42,10 @@ std::vector<Activity> activities(const WaitGraph& graph) {
   return all;
 }
 
-Intervals gaps(const Intervals& busy, const Interval& window) {
+Intervals gaps(const Intervals& busy, const Ends<Seconds>& window) {
   Intervals idle;
   Seconds from = window.low;
-  for (const Interval& one : busy) {
+  for (const Ends<Seconds>& one : busy) {
     if (one.low > from) idle.push_back({from, one.low});
     from = one.high;
   }
@@ -88,7 +88,7 @@ std::optional<std::size_t> at_the_end(const Activity& activity, Seconds time) {
 
 /// Follows back why the rank had nothing to do until the interval's end. A worker that sits a round
 /// out does nothing then, and waits for the others.
-void explain_idle(const WaitGraph& graph, const Activity& activity, const Interval& interval,
+void explain_idle(const WaitGraph& graph, const Activity& activity, const Ends<Seconds>& interval,
                   RankSplit& split) {
   split.idle += interval.high - interval.low;
   const std::optional<std::size_t> from = at_the_end(activity, interval.high);
@@ -112,7 +112,7 @@ Seconds first_slack(const WaitGraph& graph, const std::vector<Seconds>& slack, R
 }
 
 RankSplit split_rank(const WaitGraph& graph, const Activity& activity, RankId rank,
-                     const Interval& window) {
+                     const Ends<Seconds>& window) {
   RankSplit split;
   split.rank = rank;
   const Intervals compute = unite(activity.compute, window);
@@ -125,7 +125,7 @@ RankSplit split_rank(const WaitGraph& graph, const Activity& activity, RankId ra
   split.exposed_communication = std::max(Seconds(0), length(busy) - split.compute);
   split.hidden_communication =
       std::max(Seconds(0), length(communication) - split.exposed_communication);
-  for (const Interval& idle : gaps(busy, window)) explain_idle(graph, activity, idle, split);
+  for (const Ends<Seconds>& idle : gaps(busy, window)) explain_idle(graph, activity, idle, split);
   return split;
 }
 
@@ -138,7 +138,7 @@ std::vector<RankSplit> split_ranks(const WaitGraph& graph, const std::vector<Ran
   std::vector<RankSplit> splits;
   for (const RankId rank : ranks) {
     const auto& ends = graph.trace().iteration_end[rank.index()];
-    const Interval window{first == 0 ? Seconds(0) : ends[first - 1], ends[last - 1]};
+    const Ends<Seconds> window{first == 0 ? Seconds(0) : ends[first - 1], ends[last - 1]};
     RankSplit split = split_rank(graph, all[rank.index()], rank, window);
     for (Seconds* time :
          {&split.step, &split.compute, &split.exposed_communication, &split.hidden_communication,

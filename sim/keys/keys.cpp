@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "report/table.hpp"
+
 namespace rehearse {
 namespace {
 
@@ -53,25 +55,23 @@ TypeAndUnit split(std::string_view type) {
   return {std::string(type.substr(0, open)), std::string(unit)};
 }
 
-std::string cell(std::string_view text) {
-  std::string result;
-  for (const char c : text) result += c == '|' ? std::string("\\|") : std::string(1, c);
-  return result;
-}
-
 std::string section_markdown(const KeySection& section) {
   const char* const space = section.code.size() > kLongestLine - 12 ? "\n" : " ";
-  std::string text = fmt::format(
-      "\n## {}\nRead by{}`{}`.\n\n| key | type | unit | default | source | meaning |\n"
-      "|---|---|---|---|---|---|\n",
-      section.title, space, section.code);
+  using enum TableColumn::Side;
+  Table table({{"key", left},
+               {"type", left},
+               {"unit", left},
+               {"default", left},
+               {"source", left},
+               {"meaning", left}});
   for (const Key& key : section.keys) {
     const TypeAndUnit parts = split(key.type);
-    text += fmt::format("| `{}{}` | {} | {} | {} | {} | {} |\n", section.prefix, key.name,
-                        cell(parts.type), parts.unit, key.fallback == "-" ? "" : key.fallback,
-                        source_of(section, key), cell(key.meaning));
+    table.row({{fmt::format("`{}{}`", section.prefix, key.name), parts.type, parts.unit,
+                key.fallback == "-" ? "" : std::string(key.fallback),
+                std::string(source_of(section, key)), std::string(key.meaning)}});
   }
-  return text;
+  return fmt::format("\n## {}\nRead by{}`{}`.\n\n", section.title, space, section.code) +
+         table.markdown();
 }
 
 }  // namespace

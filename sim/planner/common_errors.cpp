@@ -17,7 +17,7 @@ Shift shift_of(const Candidate& candidate, const std::string& source) {
 double square(double x) { return x * x; }
 
 /// Of time over time, or of whatever else is in proportion to it.
-Figure beside(const Candidate& one, const Candidate& choice, Metric metric) {
+Estimate<double> beside(const Candidate& one, const Candidate& choice, Metric metric) {
   std::set<std::string> sources;
   for (const Candidate* each : {&one, &choice})
     for (const auto& [name, shift] : each->shifts) sources.insert(name);

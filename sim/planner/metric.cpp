@@ -36,7 +36,7 @@ std::optional<double> number_at(const Json& report, const std::vector<std::strin
 }
 
 /// The ends that a pair holds; the value itself where there is none.
-Figure with_ends(double value, const Json& pair) {
+Estimate<double> with_ends(double value, const Json& pair) {
   const bool whole =
       pair.is_array() && pair.size() == 2 && pair.at(0).is_number() && pair.at(1).is_number();
   if (!whole) return {value, value, value};
@@ -45,14 +45,16 @@ Figure with_ends(double value, const Json& pair) {
 
 /// A number with the interval of its own key; else, as it takes as long as the training, in
 /// proportion to that one's.
-std::optional<Figure> timed_figure(const Json& report, const std::vector<std::string>& path,
-                                   const std::string& key, const std::optional<Figure>& training) {
+std::optional<Estimate<double>> timed_figure(const Json& report,
+                                             const std::vector<std::string>& path,
+                                             const std::string& key,
+                                             const std::optional<Estimate<double>>& training) {
   const std::optional<double> value = number_at(report, path);
   if (!value) return std::nullopt;
   const Json& own = at(report, {"intervals", key});
   if (own.is_array() || !training || training->value <= 0) return with_ends(*value, own);
-  return Figure{*value, *value * training->low / training->value,
-                *value * training->high / training->value};
+  return Estimate<double>{*value, *value * training->low / training->value,
+                          *value * training->high / training->value};
 }
 
 }  // namespace
@@ -106,17 +108,17 @@ std::string format(Metric metric, double value) {
 
 double badness(Metric metric, double value) { return info(metric).more_is_better ? -value : value; }
 
-double best_end(Metric metric, const Figure& figure) {
+double best_end(Metric metric, const Estimate<double>& figure) {
   return std::min(badness(metric, figure.low), badness(metric, figure.high));
 }
 
-double worst_end(Metric metric, const Figure& figure) {
+double worst_end(Metric metric, const Estimate<double>& figure) {
   return std::max(badness(metric, figure.low), badness(metric, figure.high));
 }
 
 Figures figures_of(const Json& report) {
   Figures figures;
-  const auto put = [&](Metric metric, const std::optional<Figure>& figure) {
+  const auto put = [&](Metric metric, const std::optional<Estimate<double>>& figure) {
     if (figure) figures[metric] = *figure;
   };
   const auto training = timed_figure(report, {"train_time_s"}, "train_time_s", std::nullopt);

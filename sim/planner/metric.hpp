@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/ends.hpp"
+
 namespace rehearse {
 
 /// What a plan compares and constrains.
@@ -37,20 +39,14 @@ const MetricInfo& info(Metric metric);
 /// A value with its unit: "8 h 12 min", "412 USD".
 std::string format(Metric metric, double value);
 
-/// A number and the ends of its 90 % interval; all three alike where it is exact.
-struct Figure {
-  double value = 0, low = 0, high = 0;
-
-  bool operator==(const Figure&) const = default;
-};
-/// What is not known is not there.
-using Figures = std::map<Metric, Figure>;
+/// What is not known is not there; the ends of what is exact are the value.
+using Figures = std::map<Metric, Estimate<double>>;
 
 /// Less is better: the value itself, or its negative where more is better.
 double badness(Metric metric, double value);
 /// The interval's best and worst ends, as badness.
-double best_end(Metric metric, const Figure& figure);
-double worst_end(Metric metric, const Figure& figure);
+double best_end(Metric metric, const Estimate<double>& figure);
+double worst_end(Metric metric, const Estimate<double>& figure);
 
 /// Of a `rehearse.report/1`. Where failures are reckoned with, the time is the expected one. Memory
 /// is all that is taken of the GPU: reserved, context and communicators. GPUs and the global batch

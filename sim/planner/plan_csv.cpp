@@ -1,21 +1,26 @@
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "planner/plan_view.hpp"
 #include "planner/words.hpp"
-#include "report/csv_table.hpp"
+#include "report/table.hpp"
 
 namespace rehearse {
 namespace {
 
 using Stage = Candidate::Stage;
 
-std::string header(const StudyIdentity& study) {
-  std::string line = "rank,tied,stage";
-  for (const std::string& axis : study.axes) line += "," + csv_field("vary." + axis);
-  for (const MetricInfo& one : metrics()) {
-    line += fmt::format(",{0},{0}.low,{0}.high", one.key);
-  }
-  return line + ",at_risk,failed\n";
+Table columns_of(const StudyIdentity& study) {
+  Table table({{"rank"}, {"tied"}, {"stage"}});
+  using enum TableColumn::Side;
+  for (const std::string& axis : study.axes) table.column("vary." + axis, left);
+  for (const MetricInfo& one : metrics())
+    for (const char* part : {"", ".low", ".high"})
+      table.column(fmt::format("{}{}", one.key, part), right);
+  table.column("at_risk", left);
+  table.column("failed", left);
+  return table;
 }
 
 const char* stage_word(Stage stage) {
@@ -33,39 +38,37 @@ const char* stage_word(Stage stage) {
   return "simulated";
 }
 
-std::string row(const PlanResult& result, std::size_t i, const std::string& place) {
+/// `rank` and `tied` are empty for a candidate that is not ranked.
+TableRow row(const PlanResult& result, std::size_t i, std::string rank, std::string tied) {
   const Candidate& candidate = result.prepared.candidates[i];
-  std::string line = place + "," + stage_word(candidate.stage);
-  for (const std::string& label : result.prepared.study.points[i].labels)
-    line += "," + csv_field(label);
+  std::vector<std::string> cells = {std::move(rank), std::move(tied), stage_word(candidate.stage)};
+  for (const std::string& label : result.prepared.study.points[i].labels) cells.push_back(label);
   for (const MetricInfo& one : metrics()) {
     const bool known = candidate.figures && candidate.figures->contains(one.metric);
-    if (!known) {
-      line += ",,,";
-      continue;
-    }
-    const Figure& figure = candidate.figures->at(one.metric);
-    line += fmt::format(",{:.10g},{:.10g},{:.10g}", figure.value, figure.low, figure.high);
+    const Estimate<double> figure = known ? candidate.figures->at(one.metric) : Estimate<double>{};
+    for (const double value : {figure.value, figure.low, figure.high})
+      cells.push_back(known ? fmt::format("{:.10g}", value) : "");
   }
-  line += "," + csv_field(fmt::format("{}", fmt::join(candidate.at_risk, "; ")));
-  return line + "," + csv_field(rejection_text(candidate)) + "\n";
+  cells.push_back(fmt::format("{}", fmt::join(candidate.at_risk, "; ")));
+  cells.push_back(rejection_text(candidate));
+  return {std::move(cells)};
 }
 
 }  // namespace
 
 std::string plan_csv(const PlanResult& result) {
   const PreparedPlan& prepared = result.prepared;
-  std::string csv = header(prepared.study.identity);
+  Table table = columns_of(prepared.study.identity);
   for (std::size_t place = 0; place < result.ranking.size(); ++place) {
     const std::size_t i = result.ranking[place];
     const bool tied = is_tied(prepared.candidates[i], prepared.candidates, result.ranking,
                               prepared.plan.objective);
-    csv += row(result, i, fmt::format("{},{}", place + 1, tied));
+    table.row(row(result, i, std::to_string(place + 1), fmt::to_string(tied)));
   }
   for (std::size_t i = 0; i < prepared.candidates.size(); ++i) {
-    if (prepared.candidates[i].stage != Stage::feasible) csv += row(result, i, ",");
+    if (prepared.candidates[i].stage != Stage::feasible) table.row(row(result, i, "", ""));
   }
-  return csv;
+  return table.csv();
 }
 
 }  // namespace rehearse

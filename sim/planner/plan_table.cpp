@@ -5,7 +5,7 @@
 
 #include "planner/plan_view.hpp"
 #include "planner/words.hpp"
-#include "report/page.hpp"
+#include "report/table.hpp"
 
 namespace rehearse {
 namespace {
@@ -13,43 +13,6 @@ namespace {
 using Stage = Candidate::Stage;
 
 constexpr std::size_t kWidth = 160;
-constexpr std::size_t kGap = 2;
-
-/// Cells in columns: `text` ones to the left, numbers to the right.
-class Grid {
- public:
-  void title(const std::string& text, bool is_text) {
-    titles_.push_back(text);
-    is_text_.push_back(is_text);
-  }
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-
-  void put(Page& page) const {
-    std::vector<std::size_t> widths;
-    for (std::size_t i = 0; i < titles_.size(); ++i) {
-      widths.push_back(columns(titles_[i]));
-      for (const auto& row : rows_) widths[i] = std::max(widths[i], columns(row[i]));
-    }
-    page.line(page.ink(Ink::faint, joined(titles_, widths)));
-    for (const auto& row : rows_) page.line(joined(row, widths));
-  }
-
- private:
-  std::string joined(const std::vector<std::string>& cells,
-                     const std::vector<std::size_t>& widths) const {
-    std::string text;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) text += std::string(kGap, ' ');
-      text += is_text_[i] ? left(cells[i], widths[i]) : right(cells[i], widths[i]);
-    }
-    text.erase(text.find_last_not_of(' ') + 1);
-    return text;
-  }
-
-  std::vector<std::string> titles_;
-  std::vector<bool> is_text_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::string last_word(const std::string& axis) { return axis.substr(axis.rfind('.') + 1); }
 
@@ -82,10 +45,10 @@ std::string figure_cell(const Candidate& candidate, Metric metric) {
 }
 
 /// Of a layout that was not compared under common errors.
-bool is_point(const Figure& figure) { return figure.low == figure.high; }
+bool is_point(const Estimate<double>& figure) { return figure.low == figure.high; }
 
 std::string interval_cell(const Candidate& candidate, Metric metric) {
-  const Figure& figure = candidate.figures->at(metric);
+  const Estimate<double>& figure = candidate.figures->at(metric);
   if (is_point(figure)) return "";
   return fmt::format("{} to {}", format(metric, figure.low), format(metric, figure.high));
 }
@@ -113,15 +76,15 @@ void put_ranking(const PlanResult& result, std::size_t top, Page& page) {
   const std::vector<std::size_t> axes = varied_axes(prepared.study.study);
   const std::vector<Metric> shown = columns_of(result);
   const Metric first = shown.front();
-  Grid grid;
-  grid.title("rank", false);
+  using enum TableColumn::Side;
+  Table table({{"rank"}});
   for (const std::size_t axis : axes)
-    grid.title(last_word(prepared.study.study.axes[axis].name), true);
+    table.column(last_word(prepared.study.study.axes[axis].name), left);
   for (const Metric metric : shown) {
-    grid.title(info(metric).name, false);
-    if (metric == first) grid.title("90 % interval", true);
+    table.column(info(metric).name, right);
+    if (metric == first) table.column("90 % interval", left);
   }
-  grid.title("", true);
+  table.column("", left);
   for (std::size_t place = 0; place < std::min(top, result.ranking.size()); ++place) {
     const std::size_t i = result.ranking[place];
     const Candidate& candidate = prepared.candidates[i];
@@ -132,10 +95,10 @@ void put_ranking(const PlanResult& result, std::size_t top, Page& page) {
       if (metric == first) cells.push_back(interval_cell(candidate, metric));
     }
     cells.push_back(mark(result, i));
-    grid.row(std::move(cells));
+    table.row({std::move(cells)});
   }
   page.blank();
-  grid.put(page);
+  table.print(page);
   if (result.ranking.size() > top) {
     page.line(
         page.ink(Ink::faint, fmt::format("and {} more feasible", result.ranking.size() - top)));

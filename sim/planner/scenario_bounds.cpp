@@ -169,7 +169,7 @@ void add_figures(const Scenario& scenario, Bound& bound) {
     bound.best[metric] = {value, value, value};
   };
   exact(Metric::gpus, static_cast<double>(scenario.cluster.gpu_count()));
-  exact(Metric::global_batch, static_cast<double>(global_batch(scenario, machine.schedule)));
+  exact(Metric::global_batch, machine.schedule.samples_per_iteration);
   bound.machine = scenario.cluster.name;
   bound.node_price = node_price(scenario);
   add_memory(scenario, machine, bound);

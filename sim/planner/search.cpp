@@ -54,7 +54,7 @@ Miss objective_miss(const Candidate& candidate, const Candidate& best, Metric me
 }
 
 /// Whether nothing that the interval of the first may hold is as good as anything in the second's.
-bool surely_worse(const Figure& first, const Figure& second, Metric metric) {
+bool surely_worse(const Estimate<double>& first, const Estimate<double>& second, Metric metric) {
   return best_end(metric, first) > worst_end(metric, second);
 }
 
@@ -65,7 +65,7 @@ bool surely_worse(const Figures& first, const Figures& second, const Objective& 
 }
 
 /// Of equals the one whose interval reaches further, so that whoever may be tied with either stays.
-bool is_better(const Figure& a, const Figure& b, Metric metric) {
+bool is_better(const Estimate<double>& a, const Estimate<double>& b, Metric metric) {
   const double first = badness(metric, a.value), second = badness(metric, b.value);
   return first < second || (first == second && worst_end(metric, a) > worst_end(metric, b));
 }
@@ -185,7 +185,7 @@ class Search {
 
   void note_risks(Candidate& candidate) const {
     for (const Constraint& constraint : task_.constraints) {
-      const Figure& figure = candidate.figures->at(constraint.metric);
+      const Estimate<double>& figure = candidate.figures->at(constraint.metric);
       const bool most = constraint.sense != Constraint::Sense::at_least;
       const double end = most ? figure.high : figure.low;
       if (constraint.holds(end, candidate.bound.capacity)) continue;

@@ -39,7 +39,7 @@ struct Candidate {
   /// By source of error, the logarithm of what its step takes over its best estimate at both ends.
   std::map<std::string, std::pair<double, double>> shifts{};
   /// Its objective over the choice's, both being off by the same errors; of those compared so.
-  std::optional<Figure> beside_choice{};
+  std::optional<Estimate<double>> beside_choice{};
 };
 
 /// What a simulation came to: figures or an error.

@@ -72,7 +72,7 @@ class Sensitivity {
     const double own = value(*result_.choice, metric_), other = value(next, metric_);
     const bool tied = is_tied(candidates_[next], candidates_, result_.ranking, plan_.objective);
     const std::string parts = parts_compared(candidates_[next], choice());
-    const std::optional<Figure>& beside = candidates_[next].beside_choice;
+    const std::optional<Estimate<double>>& beside = candidates_[next].beside_choice;
     const std::string interval =
         beside ? fmt::format(" ({:.2f} to {:.2f} times, both being off alike)", beside->low,
                              beside->high)

@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <thread>
 
-#include "base/child_pool.hpp"
 #include "base/printable.hpp"
+#include "engine/engine.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/single_changes.hpp"
-#include "engine/engine.hpp"
+#include "predict/wire.hpp"
 #include "report/measures.hpp"
 
 namespace rehearse {
@@ -37,19 +35,23 @@ std::optional<std::int64_t> largest_batch_of(const Scenario& scenario, const Sch
   return memory ? memory->largest_batch_per_gpu : std::nullopt;
 }
 
-Json figures_of(const Scenario& scenario, const Machine& machine) {
+/// Nothing where it does not fit.
+using Tried = std::optional<FittingChange>;
+
+/// Simulated in this process, which can simulate no more then.
+FittingChange figures_of(const Scenario& scenario, const Machine& machine) {
   EngineOptions options;
   options.enough = until_steady(scenario, machine.schedule);
   const Trace trace = run(machine, options);
   const Report report = summarize(bare_facts(scenario, machine.schedule, trace));
   const MemoryReport& memory = *report.memory;
-  Json json = {{"batch", report.batch_per_gpu},
-               {"allocated", memory.allocated_peak.value()},
-               {"used", memory.used().value()},
-               {"step", report.step_time.value()},
-               {"rate", report.samples_per_s}};
-  if (memory.reserved_peak) json["reserved"] = memory.reserved_peak->value();
-  return json;
+  return {.change = {},
+          .set = {},
+          .allocated_peak = memory.allocated_peak,
+          .reserved_peak = memory.reserved_peak,
+          .used = memory.used(),
+          .step_time = report.step_time,
+          .samples_per_s = report.samples_per_s};
 }
 
 /// One scenario file with what the user set.
@@ -58,12 +60,17 @@ class Trial {
   Trial(const std::filesystem::path& file, const std::vector<std::string>& overrides)
       : file_(file), overrides_(overrides) {}
 
-  /// In this process, which can simulate no more then: the figures as JSON; empty: it does not fit.
-  std::string operator()(const SingleChange& change) const {
-    if (change.assignments.empty()) return with_largest_batch();
+  /// In this process.
+  Tried operator()(const SingleChange& change) {
+    Tried tried;
+    if (change.assignments.empty()) tried = with_largest_batch();
     for (const auto& assignments : change.assignments)
-      if (std::string figures = with(assignments); !figures.empty()) return figures;
-    return "";
+      if (!tried) tried = with(assignments);
+    if (!tried) return tried;
+    tried->change = change.change;
+    if (change.assignments.size() != 1) tried->change += fmt::format(": {} per GPU", batch_);
+    tried->changes_training = change.changes_training;
+    return tried;
   }
 
  private:
@@ -72,40 +79,27 @@ class Trial {
     all.insert(all.end(), assignments.begin(), assignments.end());
     return read_question(file_, all);
   }
-  std::string with(const std::vector<std::string>& assignments) const {
+  Tried with(const std::vector<std::string>& assignments) {
     const Scenario scenario = read(assignments);
     const Machine machine = machine_of(scenario);
     const auto memory = memory_of(scenario, machine);
-    if (!memory || !memory->fits) return "";
-    Json figures = figures_of(scenario, machine);
-    figures["set"] = set_options(assignments);
-    return figures.dump();
+    if (!memory || !memory->fits) return std::nullopt;
+    FittingChange figures = figures_of(scenario, machine);
+    figures.set = set_options(assignments);
+    batch_ = scenario.batch_per_gpu;
+    return figures;
   }
-  std::string with_largest_batch() const {
+  Tried with_largest_batch() {
     const Scenario scenario = read({});
     const auto batch = largest_batch_of(scenario, machine_of(scenario).schedule);
-    if (!batch || *batch >= scenario.batch_per_gpu) return "";
+    if (!batch || *batch >= scenario.batch_per_gpu) return std::nullopt;
     return with({fmt::format("model.batch_per_gpu={}", *batch)});
   }
 
   const std::filesystem::path& file_;
   const std::vector<std::string>& overrides_;
+  std::int64_t batch_ = 0;  ///< of what fits
 };
-
-FittingChange from_json(const Json& figures, const SingleChange& change) {
-  FittingChange one{.change = change.change,
-                    .set = figures.at("set"),
-                    .changes_training = change.changes_training,
-                    .allocated_peak = Bytes(figures.at("allocated")),
-                    .reserved_peak = {},
-                    .used = Bytes(figures.at("used")),
-                    .step_time = Seconds(figures.at("step")),
-                    .samples_per_s = figures.at("rate")};
-  if (change.assignments.size() != 1)
-    one.change += fmt::format(": {} per GPU", figures.at("batch").get<std::int64_t>());
-  if (figures.contains("reserved")) one.reserved_peak = Bytes(figures["reserved"].get<double>());
-  return one;
-}
 
 }  // namespace
 
@@ -118,10 +112,12 @@ std::vector<FittingChange> fitting_changes(
     const std::function<void(std::size_t done, std::size_t all)>& ended) {
   const auto document = Document::load(file)->with_overrides(overrides);
   const auto changes = single_changes(*document, read_question(*document));
-  const Trial trial(file, overrides);
-  const std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
   const std::vector<ChildEnd> ends = in_child_processes(
-      changes.size(), jobs, [&](std::size_t i) { return trial(changes[i]); },
+      changes.size(), jobs_or_cores(),
+      [&](std::size_t i) {
+        const Tried tried = Trial(file, overrides)(changes[i]);
+        return tried ? Json(*tried).dump() : std::string();
+      },
       [&](std::size_t done) {
         if (ended) ended(done, changes.size());
       });
@@ -132,7 +128,7 @@ std::vector<FittingChange> fitting_changes(
       tell(fmt::format("not tried: {}: {}\n", changes[i].change, ends[i].text));
     // What the scenario refuses (a measured model's precision) is no change that it could make.
     if (ends[i].code == ExitCode::success && !ends[i].text.empty())
-      fitting.push_back(from_json(Json::parse(ends[i].text), changes[i]));
+      fitting.push_back(result_of<FittingChange>(ends[i]));
   }
   return fitting;
 }

@@ -33,7 +33,7 @@ struct Prediction {
 std::function<Schedule(std::int64_t batch)> schedule_at_batch(const Scenario& scenario);
 
 struct Options {
-  void (*progress)(double share) = nullptr;  ///< called now and then with what is done, 0 to 1
+  std::function<void(double share)> progress{};  ///< called now and then with what is done, 0 to 1
   /// Found by building the schedule for other batches.
   bool find_largest_batch = true;
   /// Told by simulations at both ends of what may be off, four and more; else there are none.

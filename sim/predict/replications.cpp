@@ -4,8 +4,8 @@
 #include <cmath>
 #include <deque>
 #include <limits>
-#include <thread>
 
+#include "base/child_pool.hpp"
 #include "predict/headline_run.hpp"
 
 namespace rehearse {
@@ -14,7 +14,7 @@ namespace {
 /// Of the replications from one to before another, in their order.
 std::vector<Seconds> step_times(const Scenario& scenario, const Machine& machine, std::uint32_t from,
                                 std::uint32_t to) {
-  const std::size_t at_a_time = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t at_a_time = jobs_or_cores();
   std::deque<HeadlineRun> running;
   std::vector<Seconds> times;
   const auto wait_for_one = [&] {

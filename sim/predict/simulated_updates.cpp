@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
-#include "base/child_pool.hpp"
 #include "base/error.hpp"
 #include "predict/measured_job.hpp"
+#include "predict/wire.hpp"
 #include "report/server_updates.hpp"
 
 namespace rehearse {
@@ -49,16 +48,9 @@ std::vector<std::string> further_updates(const std::filesystem::path& file,
                                          const std::vector<std::string>& overrides,
                                          std::uint64_t seed, std::size_t count,
                                          const std::function<void(std::size_t done)>& progress) {
-  const std::size_t jobs = std::max(1U, std::thread::hardware_concurrency());
-  const std::vector<ChildEnd> ends = in_child_processes(
-      count, jobs, [&](std::size_t i) { return simulated_updates(file, overrides, seed + i + 1); },
-      progress);
-  std::vector<std::string> updates;
-  for (const ChildEnd& end : ends) {
-    if (end.code != ExitCode::success) throw Error(end.code, end.text);
-    updates.push_back(end.text);
-  }
-  return updates;
+  return results_of_children(
+      count, jobs_or_cores(),
+      [&](std::size_t i) { return simulated_updates(file, overrides, seed + i + 1); }, progress);
 }
 
 }  // namespace rehearse

@@ -22,11 +22,6 @@ struct Anatomy {
   double slowest_ratio = 1;  ///< its compute time over the median rank's
 };
 
-/// The ranks that train: their program has forward, backward or optimizer work on a compute lane.
-std::vector<RankId> computing_ranks(const Schedule& schedule);
-/// True if some operation reads or updates a parameter server's parameters.
-bool has_parameter_server(const Schedule& schedule);
-
 /// Iterations [first, last) of one rank.
 struct Iterations {
   std::uint32_t first = 0, last = 0;

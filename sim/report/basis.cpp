@@ -39,25 +39,11 @@ std::vector<Seconds> sorted_steps(const std::vector<Seconds>& ends, const Iterat
 /// Workers sit out some rounds: their steps say nothing, only the rounds do.
 bool is_sampled(const Basis& basis) { return basis.facts.schedule.sampled_ranks > 0; }
 
-/// Batches of one GPU in an iteration.
-std::int64_t batches(const Strategy& strategy) {
-  return std::int64_t{gradient_accumulation(strategy).value_or(1)} * local_steps(strategy);
-}
-
 /// A parameter server's ranks are never folded, and some GPUs may serve; otherwise every GPU
 /// trains.
 double training_ranks(const Scenario& scenario, const Schedule& schedule) {
   return has_parameter_server(schedule) ? static_cast<double>(computing_ranks(schedule).size())
                                         : static_cast<double>(scenario.cluster.gpu_count());
-}
-
-/// Workers whose gradients count: backup workers' are dropped, and not all need take part.
-double contributing_ranks(const Scenario& scenario, double ranks) {
-  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
-  if (server == nullptr) return ranks;
-  if (server->sampled_workers > 0) return server->sampled_workers;
-  const auto workers = static_cast<double>(worker_count(*server, scenario.cluster));
-  return ranks * (workers - server->backup_workers) / workers;
 }
 
 /// Past the last measured iteration that a worker ended while all trained; at least one counts.
@@ -99,17 +85,17 @@ bool updates_by_group(const Basis& basis) {
 
 /// Gradients that enter an update, per second, times the samples behind each.
 double parameter_server_samples_per_s(const Basis& basis) {
-  const Scenario& scenario = basis.facts.scenario;
-  const auto batch = static_cast<double>(scenario.batch_per_gpu * batches(scenario.strategy));
   if (updates_by_group(basis))
-    return contributing_ranks(scenario, basis.ranks) * batch * group_update_rate(basis);
+    return basis.facts.schedule.samples_per_iteration * group_update_rate(basis);
 
   double rate = 0;
   if (basis.steady)
     for (const double own : basis.steady->rates) rate += own;
   else
     for (const RankId rank : basis.workers) rate += worker_rate(basis, rank);
-  return rate * batch;
+  const Scenario& scenario = basis.facts.scenario;
+  return rate *
+         static_cast<double>(scenario.batch_per_gpu * batches_per_iteration(scenario.strategy));
 }
 
 /// The staleness of one measured iteration after the other: the mean over its updates.
@@ -205,24 +191,13 @@ Seconds step_time(const std::vector<std::vector<Seconds>>& steps) {
   return sum / static_cast<double>(steps.size());
 }
 
-std::int64_t global_batch(const Scenario& scenario, const Schedule& schedule) {
-  if (schedule.samples_per_iteration > 0)
-    return static_cast<std::int64_t>(schedule.samples_per_iteration);
-  const double ranks = contributing_ranks(scenario, training_ranks(scenario, schedule));
-  return static_cast<std::int64_t>(ranks) * scenario.batch_per_gpu * batches(scenario.strategy);
-}
-
 Seconds batch_time(const Basis& basis, double samples_per_s) {
-  return Seconds(
-      static_cast<double>(global_batch(basis.facts.scenario, basis.facts.schedule)) /
-      samples_per_s);
+  return Seconds(basis.facts.schedule.samples_per_iteration / samples_per_s);
 }
 
 double samples_per_s(const Basis& basis, Seconds step_time) {
-  return basis.parameter_server
-             ? parameter_server_samples_per_s(basis)
-             : static_cast<double>(global_batch(basis.facts.scenario, basis.facts.schedule)) /
-                   step_time.value();
+  return basis.parameter_server ? parameter_server_samples_per_s(basis)
+                                : basis.facts.schedule.samples_per_iteration / step_time.value();
 }
 
 Sampling sampling_of(const Basis& basis) {

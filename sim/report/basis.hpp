@@ -40,8 +40,6 @@ std::vector<std::vector<Seconds>> measured_steps(const Basis& basis);
 /// The mean of the lists' medians: a median of all steps would lie anywhere between those of unlike
 /// workers.
 Seconds step_time(const std::vector<std::vector<Seconds>>& steps);
-/// Workers whose gradients count (backup workers' are dropped) times batch and micro-batches.
-std::int64_t global_batch(const Scenario& scenario, const Schedule& schedule);
 double samples_per_s(const Basis& basis, Seconds step_time);
 /// What one global batch takes at that rate: the step time of an asynchronous run.
 Seconds batch_time(const Basis& basis, double samples_per_s);

@@ -13,19 +13,6 @@ struct Activity {
   std::map<std::string, Intervals> communication_by;
 };
 
-bool trains(Phase phase) {
-  return phase == Phase::forward || phase == Phase::backward || phase == Phase::optimizer;
-}
-
-bool on_compute_lane(const Program& program, const Op& op) {
-  return op.lane && program.lanes[op.lane->index()].kind == LaneKind::compute;
-}
-
-bool is_computing(const Program& program) {
-  return std::ranges::any_of(
-      program.ops, [&](const Op& op) { return trains(op.phase) && on_compute_lane(program, op); });
-}
-
 std::string communication_name(const Op& op) {
   if (const auto* collective = std::get_if<Collective>(&op.work))
     return to_string(collective->kind);
@@ -33,7 +20,7 @@ std::string communication_name(const Op& op) {
 }
 
 void record(const Program& program, const Op& op, const Span& span, Activity& activity) {
-  const Interval busy{span.start, span.end};
+  const Ends<Seconds> busy{span.start, span.end};
   if (std::holds_alternative<Collective>(op.work) || std::holds_alternative<Transfer>(op.work)) {
     activity.communication.push_back(busy);
     activity.communication_by[communication_name(op)].push_back(busy);
@@ -77,7 +64,8 @@ Seconds rest_of(Seconds step, Seconds used) {
 }
 
 /// What one rank does in a window, whole.
-Anatomy dissect_rank(const Activity& activity, const Intervals& served, const Interval& window) {
+Anatomy dissect_rank(const Activity& activity, const Intervals& served,
+                     const Ends<Seconds>& window) {
   const Intervals compute = unite(activity.compute, window);
   const Intervals communication = unite(activity.communication, window);
   Intervals both = compute;
@@ -124,23 +112,6 @@ void find_slowest(const std::vector<RankId>& ranks, const std::vector<Seconds>& 
 
 }  // namespace
 
-std::vector<RankId> computing_ranks(const Schedule& schedule) {
-  std::vector<bool> computing;
-  for (const Program& program : schedule.programs) computing.push_back(is_computing(program));
-  std::vector<RankId> ranks;
-  for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
-    if (computing[schedule.ranks[rank].program.index()]) ranks.emplace_back(rank);
-  }
-  return ranks;
-}
-
-bool has_parameter_server(const Schedule& schedule) {
-  return std::ranges::any_of(schedule.programs, [](const Program& program) {
-    return std::ranges::any_of(program.ops,
-                               [](const Op& op) { return op.role != UpdateRole::none; });
-  });
-}
-
 std::vector<RankAnatomy> dissect_ranks(const Schedule& schedule, const Trace& trace,
                                        const IterationsByRank& iterations) {
   std::vector<RankId> ranks = computing_ranks(schedule);
@@ -154,7 +125,7 @@ std::vector<RankAnatomy> dissect_ranks(const Schedule& schedule, const Trace& tr
     const std::vector<Seconds>& ends = trace.iteration_end[rank.index()];
     const auto [first, last] = iterations[rank.index()];
     check(first < last, "a breakdown of no iterations");
-    const Interval window{first == 0 ? Seconds(0) : ends[first - 1], ends[last - 1]};
+    const Ends<Seconds> window{first == 0 ? Seconds(0) : ends[first - 1], ends[last - 1]};
     all.push_back({rank, dissect_rank(activity[rank.index()], served_at, window)});
   }
   return all;

@@ -20,7 +20,7 @@ Json number(const std::optional<Number>& value) {
 /// Null for what never happens.
 Json seconds(Seconds time) { return std::isfinite(time.value()) ? Json(time.value()) : Json(); }
 
-Json bounds(const Interval& interval) {
+Json bounds(const Ends<Seconds>& interval) {
   return Json::array({interval.low.value(), interval.high.value()});
 }
 

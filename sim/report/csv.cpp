@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <set>
 
-#include "base/number.hpp"
 #include "report/csv_table.hpp"
 #include "report/json_view.hpp"
 #include "report/prediction_interval.hpp"
+#include "report/table.hpp"
 #include "report/views.hpp"
 
 namespace rehearse {
@@ -94,13 +94,6 @@ std::vector<std::string> columns_of(const std::vector<std::string>& first,
   return columns;
 }
 
-std::string line_of(const std::vector<std::string>& cells) {
-  std::string line;
-  for (const std::string& cell : cells) line += csv_field(cell) + ',';
-  line.back() = '\n';  // not RFC 4180's CR LF: what Unix tools read by lines
-  return line;
-}
-
 std::vector<std::string> cells_of(const CsvRow& row, const std::vector<std::string>& columns) {
   std::vector<std::string> cells;
   for (const std::string& column : columns) {
@@ -112,27 +105,6 @@ std::vector<std::string> cells_of(const CsvRow& row, const std::vector<std::stri
 
 }  // namespace
 
-namespace {
-
-/// Spreadsheets take a cell that begins so for a formula.
-bool looks_like_a_formula(const std::string& text) {
-  return !text.empty() && std::string_view("=+-@\t\r").find(text[0]) != std::string_view::npos &&
-         !decimal_number(text);
-}
-
-}  // namespace
-
-std::string csv_field(const std::string& given) {
-  const std::string text = looks_like_a_formula(given) ? "'" + given : given;
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"') result += '"';
-    result += c;
-  }
-  return result + '"';
-}
-
 CsvRow csv_row(const Json& report) {
   CsvRow row;
   flatten("", report, row);
@@ -141,9 +113,10 @@ CsvRow csv_row(const Json& report) {
 
 std::string csv_table(const std::vector<std::string>& first, const std::vector<CsvRow>& rows) {
   const std::vector<std::string> columns = columns_of(first, rows);
-  std::string csv = line_of(columns);
-  for (const CsvRow& row : rows) csv += line_of(cells_of(row, columns));
-  return csv;
+  Table table;
+  for (const std::string& column : columns) table.column(column, TableColumn::Side::left);
+  for (const CsvRow& row : rows) table.row({cells_of(row, columns)});
+  return table.csv();
 }
 
 std::string to_csv(const std::vector<Report>& reports) {

@@ -10,11 +10,6 @@ namespace rehearse {
 /// Column name and text, in order.
 using CsvRow = std::vector<std::pair<std::string, std::string>>;
 
-/// A field as RFC 4180 has it: quoted where it holds a comma, a quote or a line break; quotes
-/// doubled. A text that a spreadsheet would take for a formula (`=`, `+`, `-`, `@` in front, and no
-/// number) begins with an apostrophe.
-std::string csv_field(const std::string& text);
-
 /// A report (`rehearse.report/1`) as one row: nested keys joined by dots, lists by semicolons.
 CsvRow csv_row(const nlohmann::ordered_json& report);
 

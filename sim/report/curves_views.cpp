@@ -8,8 +8,7 @@
 #include "base/error.hpp"
 #include "base/percentile.hpp"
 #include "convergence/observation.hpp"
-#include "report/csv_table.hpp"
-#include "report/page.hpp"
+#include "report/table.hpp"
 
 namespace rehearse {
 namespace {
@@ -58,8 +57,8 @@ void add_summary(const CurvesReport& report, Page& page) {
   if (report.further) {
     page.wrapped_field("interval", Ink::plain,
                        fmt::format("{:.0f} % of further ones are expected in {:.2f} to {}",
-                                   100 * report.further->share, 100 * report.further->low,
-                                   hundredths(report.further->high)));
+                                   100 * report.further->share, 100 * report.further->ends.low,
+                                   hundredths(report.further->ends.high)));
   }
   page.field("verdict",
              page.ink(report.failed.some == 0 ? Ink::good : Ink::bad, verdict_words(report)));
@@ -121,32 +120,34 @@ Json json_view(const CurvesReport& report) {
                     {"failed", one.end.failed}});
   }
   const auto& further = report.further;
-  return {{"schema", "rehearse.curves/1"},
-          {"description", title_of(report)},
-          {"model", curve.model},
-          {"dataset", curve.dataset},
-          {"workers", curve.workers},
-          {"batch", curve.batch},
-          {"learning_rate", curve.learning_rate},
-          {"momentum", curve.momentum},
-          {"verdict", verdict_words(report)},
-          {"failed", {{"some", report.failed.some}, {"all", report.failed.all}}},
-          {"median", report.median},
-          {"mean", report.mean.mean},
-          {"standard_error", report.mean.error ? Json(*report.mean.error) : Json()},
-          {"further", further ? Json{{"share", further->share},
-                                     {"interval", Json::array({further->low, further->high})}}
-                              : Json()},
-          {"runs", runs}};
+  return {
+      {"schema", "rehearse.curves/1"},
+      {"description", title_of(report)},
+      {"model", curve.model},
+      {"dataset", curve.dataset},
+      {"workers", curve.workers},
+      {"batch", curve.batch},
+      {"learning_rate", curve.learning_rate},
+      {"momentum", curve.momentum},
+      {"verdict", verdict_words(report)},
+      {"failed", {{"some", report.failed.some}, {"all", report.failed.all}}},
+      {"median", report.median},
+      {"mean", report.mean.mean},
+      {"standard_error", report.mean.error ? Json(*report.mean.error) : Json()},
+      {"further", further ? Json{{"share", further->share},
+                                 {"interval", Json::array({further->ends.low, further->ends.high})}}
+                          : Json()},
+      {"runs", runs}};
 }
 
 std::string to_csv(const CurvesReport& report) {
-  std::string text = "file,source,seed,staleness,accuracy,failed\n";
+  Table table({{"file"}, {"source"}, {"seed"}, {"staleness"}, {"accuracy"}, {"failed"}});
   for (const NamedCurve& one : report.runs) {
-    text += fmt::format("{},{},{},{},{},{}\n", csv_field(one.file), one.curve.source,
-                        one.curve.seed, one.curve.staleness.mean, one.end.accuracy, one.end.failed);
+    table.row({{one.file, one.curve.source, fmt::to_string(one.curve.seed),
+                fmt::to_string(one.curve.staleness.mean), fmt::to_string(one.end.accuracy),
+                fmt::to_string(one.end.failed)}});
   }
-  return text;
+  return table.csv();
 }
 
 }  // namespace rehearse

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/page.hpp"
+#include "report/table.hpp"
 
 namespace rehearse {
 namespace {
@@ -20,7 +20,7 @@ std::string samples_text(double samples) {
   return std::isfinite(samples) ? fmt::format("{:.0f}", samples) : "never";
 }
 
-std::string estimate_text(const Estimate& estimate, std::string (*text)(double)) {
+std::string estimate_text(const Estimate<double>& estimate, std::string (*text)(double)) {
   return fmt::format("{} to {}", text(estimate.low), text(estimate.high));
 }
 
@@ -41,7 +41,7 @@ void add_fit(const ForecastReport& report, Page& page) {
 }
 
 void add_target(const StrategyForecast& told, Page& page) {
-  const Estimate& samples = told.samples_to_target;
+  const Estimate<double>& samples = told.samples_to_target;
   std::string text = samples_text(samples.value) + " samples";
   if (std::isfinite(samples.value)) {
     text += fmt::format(" ({})", estimate_text(samples, samples_text));
@@ -79,34 +79,34 @@ void add_strategy(const StrategyForecast& told, Page& page) {
     setting += fmt::format(", delay compensation {:.4g}", told.delay_compensation);
   page.wrapped_field("setting", Ink::faint, setting);
   std::string outside;
-  for (const std::string& reason : told.outside_calibration)
-    outside += (outside.empty() ? "" : "; ") + reason;
+  for (const Doubt& doubt : told.outside_calibration)
+    outside += (outside.empty() ? "" : "; ") + doubt.text;
   if (!outside.empty()) page.wrapped_field("uncalibrated", Ink::bad, outside);
 }
 
-/// Many strategies side by side, a line each.
+/// Many strategies side by side, a line each; red where training fails.
 void add_comparison(const ForecastReport& report, Page& page) {
-  constexpr std::size_t kGap = 2;
-  std::size_t name_width = columns("strategy");
-  for (const StrategyForecast& told : report.strategies)
-    name_width = std::max(name_width, columns(told.name));
-  const bool targeted = report.strategies.front().target.has_value();
-  page.blank();
-  page.line(page.ink(Ink::faint, left("strategy", name_width + kGap) + right("stale", 6) +
-                                     right("samples/s", 11) + right("accuracy", 10) +
-                                     "  90 % interval       fails" +
-                                     (targeted ? right("target after", 14) : "")));
+  using enum TableColumn::Side;
+  Table table({{"strategy", left},
+               {"stale"},
+               {"samples/s", right, true},
+               {"accuracy"},
+               {"90 % interval", left},
+               {"fails"},
+               {"target after", right, true}});
   for (const StrategyForecast& told : report.strategies) {
-    const std::string pace = told.pace ? fmt::format("{:.4g}", told.pace->samples_per_s) : "";
     const auto time = told.target ? told.time_to(told.samples_to_target.value) : std::nullopt;
-    const std::string reached = !time ? "" : std::isfinite(time->value()) ? format(*time) : "never";
-    page.line(left(told.name, name_width + kGap) +
-              right(fmt::format("{:.2f}", told.mean_staleness), 6) + right(pace, 11) +
-              right(percent(told.accuracy.value), 10) + "  " +
-              left(estimate_text(told.accuracy, percent), 17) +
-              page.ink(ink_of(told.verdict), right(percent(told.failure_probability), 8)) +
-              (targeted ? right(reached, 14) : ""));
+    table.row({.cells = {told.name, fmt::format("{:.2f}", told.mean_staleness),
+                         told.pace ? fmt::format("{:.4g}", told.pace->samples_per_s) : "",
+                         percent(told.accuracy.value), estimate_text(told.accuracy, percent),
+                         percent(told.failure_probability),
+                         !time                          ? ""
+                         : std::isfinite(time->value()) ? format(*time)
+                                                        : "never"},
+               .ink = told.verdict == Verdict::converges ? Ink::plain : Ink::bad});
   }
+  page.blank();
+  table.print(page);
 }
 
 /// What each doubt is about, "mean staleness", and the first of its kind.
@@ -114,11 +114,10 @@ void add_doubts(const ForecastReport& report, Page& page) {
   std::vector<std::string> subjects;
   std::string text;
   for (const StrategyForecast& told : report.strategies) {
-    for (const std::string& reason : told.outside_calibration) {
-      const std::string subject = reason.substr(0, reason.find_first_of("0123456789"));
-      if (std::ranges::find(subjects, subject) != subjects.end()) continue;
-      subjects.push_back(subject);
-      text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", reason, told.name);
+    for (const Doubt& doubt : told.outside_calibration) {
+      if (std::ranges::find(subjects, doubt.subject) != subjects.end()) continue;
+      subjects.push_back(doubt.subject);
+      text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", doubt.text, told.name);
     }
   }
   if (!text.empty()) page.wrapped_field("uncalibrated", Ink::bad, text);
@@ -146,7 +145,7 @@ template <class Value>
 Json optional(const std::optional<Value>& value) {
   return value ? Json(*value) : Json();
 }
-Json bounds(const Estimate& estimate) {
+Json bounds(const Estimate<double>& estimate) {
   return Json::array({number(estimate.low), number(estimate.high)});
 }
 
@@ -176,7 +175,7 @@ Json curve_list(const StrategyForecast& told) {
 
 Json target_object(const StrategyForecast& told) {
   if (!told.target) return nullptr;
-  const Estimate& samples = told.samples_to_target;
+  const Estimate<double>& samples = told.samples_to_target;
   return {{"accuracy", *told.target},
           {"samples", number(samples.value)},
           {"samples_interval", bounds(samples)},
@@ -187,6 +186,8 @@ Json target_object(const StrategyForecast& told) {
 }  // namespace
 
 Json json_view(const StrategyForecast& told) {
+  Json doubts = Json::array();
+  for (const Doubt& doubt : told.outside_calibration) doubts.push_back(doubt.text);
   return {{"name", told.name},
           {"staleness", {{"mean", told.mean_staleness}, {"p99", told.p99_staleness}}},
           {"learning_rate", told.learning_rate},
@@ -205,7 +206,7 @@ Json json_view(const StrategyForecast& told) {
           {"staleness_loss", told.staleness_loss},
           {"target", target_object(told)},
           {"curve", curve_list(told)},
-          {"outside_calibration", told.outside_calibration}};
+          {"outside_calibration", doubts}};
 }
 
 std::string to_table(const ForecastReport& report, int width, bool color) {

@@ -113,8 +113,7 @@ Course course_of(const RunFacts& facts, const Report& report) {
   if (!scenario.failures) {
     course.goodput = {
         .mean = {.total = work, .node_time = work * static_cast<double>(report.nodes)},
-        .low = work,
-        .high = work,
+        .spread = {work, work},
         .exact = true};
     return course;
   }
@@ -132,18 +131,18 @@ std::optional<GoodputReport> goodput_report(const RunFacts& facts, const Report&
   if (!report.train_time || (!course.job && !course.start)) return std::nullopt;
   const TrainingTimes& mean = course.goodput.mean;
   const Seconds start = course.start ? course.start->delay : Seconds(0);
-  GoodputReport goodput{
-      .expected_time = mean.total + start,
-      .expected_time_spread = {course.goodput.low + start, course.goodput.high + start},
-      .failures = mean.failures,
-      .checkpoints = mean.written,
-      .checkpoint_time = mean.checkpoints,
-      .lost = mean.lost,
-      .recovery = mean.recovery,
-      .waiting = mean.waiting,
-      .slower = mean.slower,
-      .start = start,
-      .exact = course.goodput.exact};
+  GoodputReport goodput{.expected_time = mean.total + start,
+                        .expected_time_spread = {course.goodput.spread.low + start,
+                                                 course.goodput.spread.high + start},
+                        .failures = mean.failures,
+                        .checkpoints = mean.written,
+                        .checkpoint_time = mean.checkpoints,
+                        .lost = mean.lost,
+                        .recovery = mean.recovery,
+                        .waiting = mean.waiting,
+                        .slower = mean.slower,
+                        .start = start,
+                        .exact = course.goodput.exact};
   goodput.share = *report.train_time / goodput.expected_time;
   if (!course.job) return goodput;
   const Interruptions& job = *course.job;
@@ -174,7 +173,7 @@ std::optional<StartReport> start_report(const Scenario& scenario, const Report& 
   return StartReport{.elastic = scenario.start->elastic,
                      .first_step = start.first_step,
                      .all_there = start.all_there,
-                     .all_there_spread = {start.all_there_low, start.all_there_high},
+                     .all_there_spread = start.all_there_spread,
                      .delay = start.delay,
                      .samples_meanwhile = report.samples_per_s * start.done_meanwhile.value()};
 }

@@ -4,11 +4,12 @@
 
 namespace rehearse {
 
-Intervals unite(Intervals intervals, const Interval& window) {
-  std::ranges::sort(intervals, {}, &Interval::low);
+Intervals unite(Intervals intervals, const Ends<Seconds>& window) {
+  std::ranges::sort(intervals, {}, &Ends<Seconds>::low);
   Intervals united;
-  for (const Interval& interval : intervals) {
-    const Interval part{std::max(interval.low, window.low), std::min(interval.high, window.high)};
+  for (const Ends<Seconds>& interval : intervals) {
+    const Ends<Seconds> part{std::max(interval.low, window.low),
+                             std::min(interval.high, window.high)};
     if (part.low >= part.high) continue;
     if (!united.empty() && part.low <= united.back().high) {
       united.back().high = std::max(united.back().high, part.high);
@@ -22,7 +23,7 @@ Intervals unite(Intervals intervals, const Interval& window) {
 Intervals intersect(const Intervals& a, const Intervals& b) {
   Intervals common;
   for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    const Interval part{std::max(a[i].low, b[j].low), std::min(a[i].high, b[j].high)};
+    const Ends<Seconds> part{std::max(a[i].low, b[j].low), std::min(a[i].high, b[j].high)};
     if (part.low < part.high) common.push_back(part);
     if (a[i].high < b[j].high)
       ++i;
@@ -34,7 +35,7 @@ Intervals intersect(const Intervals& a, const Intervals& b) {
 
 Seconds length(const Intervals& united) {
   Seconds sum;
-  for (const Interval& interval : united) sum += interval.high - interval.low;
+  for (const Ends<Seconds>& interval : united) sum += interval.high - interval.low;
   return sum;
 }
 

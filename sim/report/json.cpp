@@ -124,7 +124,7 @@ Json steady_state(const std::optional<SteadyReport>& steady) {
           {"staleness_error", steady->staleness_error}};
 }
 
-Json bounds(const Bounds& ends) { return Json::array({ends.low, ends.high}); }
+Json bounds(const Ends<double>& ends) { return Json::array({ends.low, ends.high}); }
 
 Json intervals(const std::vector<KeyBounds>& all) {
   Json json = Json::object();
@@ -170,7 +170,7 @@ Json other_jobs(const std::vector<OtherJobReport>& jobs) {
 
 void add_answers(const Report& report, Json& json) {
   json["step_time_s"] = report.step_time.value();
-  const std::optional<Bounds> interval = interval_of(report, "step_time_s");
+  const std::optional<Ends<double>> interval = interval_of(report, "step_time_s");
   json["step_time_interval_s"] = interval ? bounds(*interval) : Json();
   json["step_time_spread_s"] =
       bounds({report.step_time_spread.low.value(), report.step_time_spread.high.value()});

@@ -48,28 +48,6 @@ PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_
   return paced;
 }
 
-std::string to_text(const PacedUpdates& updates) {
-  std::vector<double> applied;
-  for (const Seconds time : updates.pace.applied) applied.push_back(time.value());
-  return fmt::format("{:.17g} {:.17g} {} {} {} {:.17g} {}\n", updates.pace.samples_per_s,
-                     updates.pace.samples_per_update, updates.steps, updates.whole_run ? 1 : 0,
-                     applied.size(), fmt::join(applied, " "), fmt::join(updates.staleness, " "));
-}
-
-PacedUpdates paced_updates_of(const std::string& text) {
-  PacedUpdates updates;
-  std::istringstream stream(text);
-  std::size_t applied = 0;
-  stream >> updates.pace.samples_per_s >> updates.pace.samples_per_update >> updates.steps >>
-      updates.whole_run >> applied;
-  for (double time = 0; applied > 0 && stream >> time; --applied)
-    updates.pace.applied.emplace_back(time);
-  check(!stream.fail(), "updates come through the pipe as they went in");
-  updates.staleness.clear();
-  for (std::uint32_t staleness = 0; stream >> staleness;) updates.staleness.push_back(staleness);
-  return updates;
-}
-
 TrainingSetting setting_of(const PacedUpdates& updates, double learning_rate, double momentum) {
   StalenessHistogram histogram;
   for (const std::uint32_t staleness : updates.staleness) ++histogram[staleness];
@@ -98,7 +76,8 @@ std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& re
     question.samples = static_cast<double>(*train.samples_per_epoch) * *train.epochs;
   StrategyForecast told = forecast_strategy(*known.model, plan, question);
   if (local_steps(scenario.strategy) > 1)
-    told.outside_calibration.emplace_back("local steps: what workers drift apart is not modelled");
+    told.outside_calibration.push_back(
+        {"local steps", "local steps: what workers drift apart is not modelled"});
   return told;
 }
 

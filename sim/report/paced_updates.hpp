@@ -25,10 +25,6 @@ struct PacedUpdates {
 /// Of the measured iterations of a simulated run while all workers train; of all, for a whole run.
 PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_run = false);
 
-/// As a line of text and back, to come through a child process's pipe.
-std::string to_text(const PacedUpdates& updates);
-PacedUpdates paced_updates_of(const std::string& text);
-
 /// The setting that they make with these options. Local steps are taken for what they would be if
 /// nobody drifted off meanwhile: synchronous ones where they are averaged (exact for a period of 1;
 /// what drift costs vanishes with the rate: Stich, "Local SGD converges fast and communicates

@@ -34,8 +34,8 @@ double student(std::size_t count) {
 
 /// Both ends of a figure's change by each source, smallest first.
 template <class Change>
-Bounds in_quadrature(const std::vector<ErrorSource>& sources, double sampling,
-                     const Change& change) {
+Ends<double> in_quadrature(const std::vector<ErrorSource>& sources, double sampling,
+                           const Change& change) {
   double below = square(sampling), above = square(sampling);
   for (const ErrorSource& source : sources) {
     const double first = change(source.best, source.low), second = change(source.best, source.high);
@@ -46,16 +46,17 @@ Bounds in_quadrature(const std::vector<ErrorSource>& sources, double sampling,
 }
 
 /// A mean staleness may be 0: it changes by differences, and never below 0.
-Bounds staleness_bounds(double mean, const std::vector<ErrorSource>& sources, double sampling) {
+Ends<double> staleness_bounds(double mean, const std::vector<ErrorSource>& sources,
+                              double sampling) {
   const auto change = [](const Headline& from, const Headline& to) {
     return to.staleness.value_or(0) - from.staleness.value_or(0);
   };
-  const Bounds off = in_quadrature(sources, sampling, change);
+  const Ends<double> off = in_quadrature(sources, sampling, change);
   return {std::max(0.0, mean + off.low), mean + off.high};
 }
 
 /// The share of activations in the peak decides what their error does.
-Bounds memory_bounds(const MemoryReport& memory, const MemoryError& error) {
+Ends<double> memory_bounds(const MemoryReport& memory, const MemoryError& error) {
   const double peak = memory.allocated_peak.value();
   const auto of = [&](MemoryKind kind) {
     return memory.at_peak.by_kind[static_cast<std::size_t>(kind)].value();
@@ -67,19 +68,20 @@ Bounds memory_bounds(const MemoryReport& memory, const MemoryError& error) {
 }
 
 /// What is used besides what tensors hold is off by nothing of its own.
-Bounds used_bounds(const MemoryReport& memory, const Bounds& allocated) {
+Ends<double> used_bounds(const MemoryReport& memory, const Ends<double>& allocated) {
   const double beside = (memory.used() - memory.allocated_peak).value();
   return {allocated.low + beside, allocated.high + beside};
 }
 
 /// The interval of what takes as long as the whole training: that of its steps and that of its
 /// failures, which are independent, each end in quadrature of ln.
-Bounds spread(double value, const Bounds& by_steps, const std::optional<GoodputReport>& goodput) {
+Ends<double> spread(double value, const Ends<double>& by_steps,
+                    const std::optional<GoodputReport>& goodput) {
   if (!goodput || value <= 0) return by_steps;
   const auto below = [&](double low, double best) { return std::log(std::min(1.0, low / best)); };
   const auto above = [&](double high, double best) { return std::log(std::max(1.0, high / best)); };
   const double time = goodput->expected_time.value();
-  const Interval& failures = goodput->expected_time_spread;
+  const Ends<Seconds>& failures = goodput->expected_time_spread;
   return {
       value * std::exp(-std::hypot(below(by_steps.low, value), below(failures.low.value(), time))),
       value *
@@ -100,12 +102,12 @@ double mean_error(const std::vector<double>& values) {
          std::sqrt(2.0 / static_cast<double>(values.size()));
 }
 
-Bounds log_bounds(double best, const std::vector<ErrorSource>& sources,
-                  const std::function<double(const Headline&)>& figure, double sampling) {
+Ends<double> log_bounds(double best, const std::vector<ErrorSource>& sources,
+                        const std::function<double(const Headline&)>& figure, double sampling) {
   const auto change = [&](const Headline& from, const Headline& to) {
     return std::log(figure(to) / figure(from));
   };
-  const Bounds off = in_quadrature(sources, sampling, change);
+  const Ends<double> off = in_quadrature(sources, sampling, change);
   return {best * std::exp(off.low), best * std::exp(off.high)};
 }
 
@@ -126,12 +128,12 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
          log_bounds(report.worker_step_time->value(), sources, own, step_alone)});
   }
   const double rate = report.samples_per_s;
-  const Bounds rates = log_bounds(
+  const Ends<double> rates = log_bounds(
       rate, sources, [](const Headline& h) { return h.samples_per_s; }, step_alone);
   intervals.push_back({"samples_per_s", rates});
   // What takes as long as the samples do.
   const auto as_time = [&](double value) {
-    return Bounds{value * (rate / rates.high), value * (rate / rates.low)};
+    return Ends<double>{value * (rate / rates.high), value * (rate / rates.low)};
   };
   if (report.epoch_time) {
     intervals.push_back({"epoch_time_s", as_time(report.epoch_time->value())});
@@ -183,14 +185,14 @@ const std::vector<std::string>& interval_keys() {
   return keys;
 }
 
-std::optional<Bounds> interval_of(const Report& report, std::string_view key) {
+std::optional<Ends<double>> interval_of(const Report& report, std::string_view key) {
   const auto found = std::ranges::find(report.intervals, key, &KeyBounds::key);
   if (found == report.intervals.end()) return std::nullopt;
   return found->bounds;
 }
 
 std::string range_text(const Report& report, std::string_view key, std::string (*text)(double)) {
-  const std::optional<Bounds> bounds = interval_of(report, key);
+  const std::optional<Ends<double>> bounds = interval_of(report, key);
   return bounds ? text(bounds->low) + " to " + text(bounds->high) : "";
 }
 

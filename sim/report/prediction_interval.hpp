@@ -24,8 +24,8 @@ double mean_error(const std::vector<double>& values);
 /// The 90 % interval around `best`, a positive number: half-widths of ln, independent, in
 /// quadrature, each end by itself. What a source does is the figure's change between its best guess
 /// and its ends.
-Bounds log_bounds(double best, const std::vector<ErrorSource>& sources,
-                  const std::function<double(const Headline&)>& figure, double sampling);
+Ends<double> log_bounds(double best, const std::vector<ErrorSource>& sources,
+                        const std::function<double(const Headline&)>& figure, double sampling);
 
 /// Of every number of the report that has one, in the report's order: step_time_s,
 /// worker_step_time_s, samples_per_s, epoch_time_s, train_time_s, memory.allocated_peak_bytes,
@@ -38,7 +38,7 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
 const std::vector<std::string>& interval_keys();
 
 /// The interval of a number; nothing if it has none.
-std::optional<Bounds> interval_of(const Report& report, std::string_view key);
+std::optional<Ends<double>> interval_of(const Report& report, std::string_view key);
 /// Its ends in words: "880 ms to 1.02 s"; empty if it has none.
 std::string range_text(const Report& report, std::string_view key, std::string (*text)(double));
 

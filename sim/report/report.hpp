@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ends.hpp"
 #include "collective/collective_cost.hpp"
 #include "convergence/staleness_histogram.hpp"
 #include "convergence/strategy_forecast.hpp"
@@ -27,17 +28,9 @@ struct Breakdown {
   Seconds idle;                   ///< neither (waiting for peers, for a server, for the host)
 };
 
-struct Interval {
-  Seconds low, high;
-};
-
-/// The ends of the 90 % interval of a number of the report, in its unit.
-struct Bounds {
-  double low = 0, high = 0;
-};
 struct KeyBounds {
   std::string key;  ///< the number's in `rehearse.report/1`: "step_time_s", "staleness.mean"
-  Bounds bounds;
+  Ends<double> bounds;  ///< of its 90 % interval, in its unit
 };
 
 /// What a run's other figures follow from.
@@ -145,7 +138,7 @@ struct EnergyReport {
 struct GoodputReport {
   double share = 1;  ///< train_time_s / expected_time_s
   Seconds expected_time{};
-  Interval expected_time_spread{};  ///< 5th to 95th percentile, by chance of failures alone
+  Ends<Seconds> expected_time_spread{};  ///< 5th to 95th percentile, by chance of failures alone
   Seconds checkpoint_interval{}, checkpoint_write{};
   Seconds young{}, daly{};  ///< estimates of the best interval; infinite: no checkpoint
   Seconds job_mtbf{};       ///< mean time between failures of the whole job
@@ -160,7 +153,7 @@ struct GoodputReport {
 struct StartReport {
   bool elastic = false;
   Seconds first_step{}, all_there{};
-  Interval all_there_spread{};  ///< 5th to 95th percentile
+  Ends<Seconds> all_there_spread{};  ///< 5th to 95th percentile
   Seconds delay{};              ///< of the training's end
   double samples_meanwhile = 0;
 };
@@ -183,7 +176,7 @@ struct CollectiveReport {
   std::string answered_by;  ///< "NCCL model" (CostBasis)
   std::string outside;      ///< why no measurement answers as it is
   Seconds time;
-  Interval interval;  ///< 90 %
+  Ends<Seconds> interval;  ///< 90 %
   BytesPerSecond busbw{0};
 };
 /// In the order in which they are issued first.
@@ -255,7 +248,7 @@ struct Report {
   std::vector<Seconds> worker_step_times{};  ///< in order of the ranks that compute
   std::optional<SteadyReport> steady;        ///< nothing where ranks end after run.steps
   /// 5th to 95th percentile of the simulated steps (of workers' own iterations), one by one.
-  Interval step_time_spread;
+  Ends<Seconds> step_time_spread;
   double samples_per_s = 0;
   /// Of networks that take tokens; all of a sample's, and per GPU that trains.
   std::optional<double> tokens_per_s, tokens_per_s_per_gpu;

@@ -33,10 +33,10 @@ void record(const Schedule& schedule, const Span& span, StageActivity& activity)
 }
 
 /// What is left of a window.
-Intervals gaps(const Intervals& busy, const Interval& window) {
+Intervals gaps(const Intervals& busy, const Ends<Seconds>& window) {
   Intervals free;
   Seconds at = window.low;
-  for (const Interval& one : busy) {
+  for (const Ends<Seconds>& one : busy) {
     if (one.low > at) free.push_back({at, one.low});
     at = std::max(at, one.high);
   }
@@ -48,7 +48,8 @@ Seconds within(const Intervals& intervals, Seconds from, Seconds to) {
   return from < to ? length(unite(intervals, {from, to})) : Seconds(0);
 }
 
-void add(const StageActivity& activity, const Interval& window, double weight, StageReport& stage) {
+void add(const StageActivity& activity, const Ends<Seconds>& window, double weight,
+         StageReport& stage) {
   const Intervals compute = unite(activity.compute, window);
   Intervals busy = compute;
   for (const auto& [axis, intervals] : activity.exchanges) {

@@ -28,7 +28,7 @@ void add_identity(const Basis& basis, Report& report) {
   report.precision = to_string(scenario.precision);
   report.architecture = architecture_of(scenario.model);
   report.batch_per_gpu = scenario.batch_per_gpu;
-  report.global_batch = global_batch(scenario, basis.facts.schedule);
+  report.global_batch = static_cast<std::int64_t>(basis.facts.schedule.samples_per_iteration);
   report.ranks = static_cast<std::size_t>(basis.ranks);
   report.nodes = scenario.cluster.node_count();
   report.fidelity = basis.facts.fidelity;
@@ -247,8 +247,8 @@ Report summarize(const RunFacts& facts) {
   if (report.steady && !report.steady->reached)
     report.outside_calibration.push_back(unsteady_reason(*report.steady));
   if (report.accuracy) {
-    for (const std::string& reason : report.accuracy->outside_calibration)
-      report.outside_calibration.push_back("accuracy: " + reason);
+    for (const Doubt& doubt : report.accuracy->outside_calibration)
+      report.outside_calibration.push_back("accuracy: " + doubt.text);
   }
   add_assumptions(basis, cost_lines, report);
   report.versions = facts.versions;

@@ -282,4 +282,38 @@ void validate(const Schedule& schedule) {
     throw InternalError("internal error: the schedule waits for itself in a cycle" + *cycle);
 }
 
+bool on_compute_lane(const Program& program, const Op& op) {
+  return op.lane && program.lanes[op.lane->index()].kind == LaneKind::compute;
+}
+
+namespace {
+
+bool trains(Phase phase) {
+  return phase == Phase::forward || phase == Phase::backward || phase == Phase::optimizer;
+}
+
+bool is_computing(const Program& program) {
+  return std::ranges::any_of(
+      program.ops, [&](const Op& op) { return trains(op.phase) && on_compute_lane(program, op); });
+}
+
+}  // namespace
+
+std::vector<RankId> computing_ranks(const Schedule& schedule) {
+  std::vector<bool> computing;
+  for (const Program& program : schedule.programs) computing.push_back(is_computing(program));
+  std::vector<RankId> ranks;
+  for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+    if (computing[schedule.ranks[rank].program.index()]) ranks.emplace_back(rank);
+  }
+  return ranks;
+}
+
+bool has_parameter_server(const Schedule& schedule) {
+  return std::ranges::any_of(schedule.programs, [](const Program& program) {
+    return std::ranges::any_of(program.ops,
+                               [](const Op& op) { return op.role != UpdateRole::none; });
+  });
+}
+
 }  // namespace rehearse

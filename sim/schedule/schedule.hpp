@@ -180,8 +180,7 @@ struct Schedule {
   std::vector<Queue> queues;
   std::vector<Event> events;
   std::uint32_t iterations = 1;
-  /// Whose gradients an iteration adds up, of all ranks together; 0: a batch per rank that computes,
-  /// as often as its strategy says.
+  /// Whose gradients an iteration adds up, of all ranks together: those that are folded away count.
   double samples_per_iteration = 0;
   /// Replicas of the model that take steps of their own (local SGD): so many equal runs of
   /// consecutive ranks.
@@ -210,6 +209,12 @@ struct Schedule {
     return programs[ranks[rank.index()].program.index()];
   }
 };
+
+bool on_compute_lane(const Program& program, const Op& op);
+/// The ranks that train: their program has forward, backward or optimizer work on a compute lane.
+std::vector<RankId> computing_ranks(const Schedule& schedule);
+/// True if some operation reads or updates a parameter server's parameters.
+bool has_parameter_server(const Schedule& schedule);
 
 /// InternalError unless: every id is in range; lane order plus same-iteration edges is acyclic
 /// within each program; no edge of distance 0 points to a later event of itself; every group issues

@@ -34,8 +34,7 @@ Bytes batch_bytes(const Model& model, const Job& job) {
 /// the first product on: 2 x 4096 KiB + 8 x 16 KiB, on Hopper 8 x 4096 KiB.
 Bytes cublas_workspace(const Cluster& cluster) {
   const bool hopper = std::ranges::any_of(cluster.groups, [](const NodeGroup& group) {
-    const std::string& name = group.node.gpu.name;
-    return name.find("H100") != std::string::npos || name.find("H200") != std::string::npos;
+    return group.node.gpu.architecture == GpuArchitecture::hopper;
   });
   return Bytes(1024.0 * (hopper ? 8 * 4096 : 2 * 4096 + 8 * 16));
 }

@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
 
 #include "base/error.hpp"
 #include "strategy/choices.hpp"
+#include "strategy/server_host.hpp"
 #include "strategy/stage_plan.hpp"
 
 namespace rehearse {
@@ -110,8 +112,34 @@ std::optional<int> gradient_accumulation(const Strategy& strategy) {
 
 std::size_t Job::replicas() const { return stage ? stage->replicas : cluster.gpu_count(); }
 
+std::int64_t batches_per_iteration(const Strategy& strategy) {
+  return std::int64_t{gradient_accumulation(strategy).value_or(1)} * local_steps(strategy);
+}
+
+namespace {
+
+/// Ranks whose gradients count in an iteration: backup workers' are dropped, not all workers need
+/// take part, and some GPUs may serve.
+double contributing_ranks(const Strategy& strategy, const Job& job, const Schedule& schedule) {
+  const auto* server = std::get_if<ParameterServer>(&strategy);
+  if (server == nullptr) return static_cast<double>(job.cluster.gpu_count());
+  if (server->sampled_workers > 0) return server->sampled_workers;
+  const auto workers = static_cast<double>(worker_count(*server, job.cluster));
+  const auto ranks = static_cast<double>(computing_ranks(schedule).size());
+  return ranks * (workers - server->backup_workers) / workers;
+}
+
+}  // namespace
+
 Schedule build_schedule(const Strategy& strategy, const Job& job) {
-  return std::visit([&job](const auto& options) { return build(options, job); }, strategy);
+  Schedule schedule =
+      std::visit([&job](const auto& options) { return build(options, job); }, strategy);
+  if (!schedule.mesh) {
+    schedule.samples_per_iteration =
+        std::floor(contributing_ranks(strategy, job, schedule)) *
+        static_cast<double>(job.batch_per_gpu * batches_per_iteration(strategy));
+  }
+  return schedule;
 }
 
 }  // namespace rehearse

@@ -203,6 +203,8 @@ int local_steps(const Strategy& strategy);
 /// Micro-batches whose gradients add up before they are exchanged; nothing where the strategy has
 /// no such option.
 std::optional<int> gradient_accumulation(const Strategy& strategy);
+/// Batches of one GPU in an iteration.
+std::int64_t batches_per_iteration(const Strategy& strategy);
 
 /// What the units of a model of that precision compute in: MixedPrecision's param_dtype takes the
 /// place of the parameters' own type, and autocast stays as it is.

@@ -1,11 +1,10 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/quantity.hpp"
 #include "report/memory_verdict.hpp"
-#include "report/page.hpp"
+#include "report/table.hpp"
 #include "study/study_view.hpp"
 
 namespace rehearse {
@@ -14,7 +13,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kWidth = 160;
-constexpr std::size_t kGap = 2;
 
 /// What stands under one title, from a report; empty where the report has none.
 struct Column {
@@ -71,80 +69,44 @@ const std::vector<Column> kColumns = {{"step time", step_time},
                                       {"training", training},
                                       {"USD", cost}};
 
-struct Line {
-  std::vector<std::string> cells;  ///< number, labels, then kColumns; without these for an error
-  std::string failure;
-};
-
-Line line_of(std::size_t point, const std::vector<std::string>& labels,
-             const std::optional<Outcome>& outcome) {
-  Line line{.cells = {std::to_string(point)}, .failure = ""};
+/// Number, labels, then kColumns; without these for an error.
+TableRow line_of(std::size_t point, const std::vector<std::string>& labels,
+                 const std::optional<Outcome>& outcome) {
+  TableRow line{.cells = {std::to_string(point)}};
   line.cells.insert(line.cells.end(), labels.begin(), labels.end());
   if (!outcome) {
-    line.failure = "not there yet";
+    line.running_on = "not there yet";
   } else if (outcome->code != ExitCode::success) {
-    line.failure = "failed: " + first_line(outcome->text);
+    line.running_on = "failed: " + first_line(outcome->text);
   } else {
     const Json report = Json::parse(outcome->text);
     for (const Column& column : kColumns) line.cells.push_back(column.text(report));
   }
+  if (!line.running_on.empty()) line.ink = Ink::bad;
   return line;
-}
-
-/// Of each column's widest cell; 0 for one of kColumns that is empty throughout.
-std::vector<std::size_t> widths_of(const std::vector<std::string>& titles, std::size_t fixed,
-                                   const std::vector<Line>& lines) {
-  std::vector<std::size_t> widths(titles.size(), 0);
-  for (const Line& line : lines) {
-    for (std::size_t i = 0; i < line.cells.size(); ++i) {
-      widths[i] = std::max(widths[i], columns(line.cells[i]));
-    }
-  }
-  for (std::size_t i = 0; i < titles.size(); ++i) {
-    if (i < fixed || widths[i] > 0) widths[i] = std::max(widths[i], columns(titles[i]));
-  }
-  return widths;
-}
-
-/// Labels to the left, numbers to the right.
-std::string joined(const Line& line, const std::vector<std::size_t>& widths, std::size_t fixed) {
-  std::string text;
-  for (std::size_t i = 0; i < line.cells.size(); ++i) {
-    if (widths[i] == 0) continue;
-    if (!text.empty()) text += std::string(kGap, ' ');
-    const bool label = i > 0 && i < fixed;
-    text += label ? left(line.cells[i], widths[i]) : right(line.cells[i], widths[i]);
-  }
-  if (!line.failure.empty()) text += std::string(kGap, ' ') + line.failure;
-  text.erase(text.find_last_not_of(' ') + 1);
-  return text;
 }
 
 }  // namespace
 
 std::string study_table(const ResultStore& store, bool color) {
   const StudyIdentity study = store.identity().value();
-  std::vector<std::string> titles = {"point"};
-  titles.insert(titles.end(), study.axes.begin(), study.axes.end());
-  const std::size_t fixed = titles.size();
-  for (const Column& column : kColumns) titles.push_back(column.title);
-  std::vector<Line> lines;
+  using enum TableColumn::Side;
+  Table table({{"point"}});
+  for (const std::string& axis : study.axes) table.column(axis, left);
+  for (const Column& column : kColumns) table.column(column.title, right, true);
+  std::size_t number = 0;
   for (const StudyPoint& point : store.points()) {
-    const std::size_t number = lines.size() + 1;
+    ++number;
     try {
-      lines.push_back(line_of(number, point.labels, store.find(point.key)));
+      table.row(line_of(number, point.labels, store.find(point.key)));
     } catch (const Json::exception& error) {
       fail_as_damaged(store.file(), fmt::format("the report of point {}", number), error.what());
     }
   }
-  const std::vector<std::size_t> widths = widths_of(titles, fixed, lines);
   Page page(kWidth, color);
   page.paragraph(Ink::strong, study.description.empty() ? study.study : study.description);
   page.blank();
-  page.line(page.ink(Ink::faint, joined({titles, ""}, widths, fixed)));
-  for (const Line& line : lines) {
-    page.line(page.ink(line.failure.empty() ? Ink::plain : Ink::bad, joined(line, widths, fixed)));
-  }
+  table.print(page);
   return page.text();
 }
 

@@ -11,19 +11,16 @@
 namespace rehearse {
 namespace {
 
-const std::string kNothing = "-";
-
 std::string number_words(double value) {
   return std::abs(value) < 1000 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
 }
 
-/// With its sign; what rounds to 0 has none but "+".
+}  // namespace
+
 std::string signed_words(double value, int decimals) {
   const double unit = std::pow(10, -decimals);
   return fmt::format("{:+.{}f}", std::abs(value) < unit / 2 ? 0.0 : value, decimals);
 }
-
-}  // namespace
 
 std::string metric_words(const std::string& metric) {
   static const std::map<std::string, std::string> words = {
@@ -108,78 +105,6 @@ std::string coverage_words(std::size_t inside, std::size_t intervals) {
   return fmt::format("{:.0f} % ({} of {})",
                      100 * static_cast<double>(inside) / static_cast<double>(intervals), inside,
                      intervals);
-}
-
-std::vector<std::string> accuracy_cells(const AccuracySummary& one) {
-  const auto in_points = [&](const std::string& text) { return one.runs == 0 ? kNothing : text; };
-  const auto of = [](const char* format, std::size_t inside, std::size_t all) {
-    return all == 0 ? kNothing : fmt::format(fmt::runtime(format), inside, all);
-  };
-  return {one.by,
-          std::to_string(one.runs),
-          in_points(fmt::format("{:.2f}", one.mean)),
-          in_points(fmt::format("{:.2f}", one.max)),
-          in_points(signed_words(one.worst_setting, 2)),
-          of("{} of {}", one.coverage.inside, one.coverage.intervals),
-          of("{} of {}", one.points.inside, one.points.intervals),
-          of("{} of {}", one.right, one.verdicts)};
-}
-
-std::vector<std::string> fit_cells(const FitSummary& one) {
-  const auto of = [](std::size_t right, std::size_t wrong) {
-    return fmt::format("{} of {}", right, right + wrong);
-  };
-  return {of(one.fit_right, one.fit_wrong), of(one.oom_right, one.oom_wrong),
-          fmt::format("{:.3f}", one.f1_fits()), fmt::format("{:.3f}", one.f1_oom())};
-}
-
-std::vector<std::string> failure_cells(const FailureSummary& one) {
-  return {std::to_string(one.runs), fmt::format("{:.1f} ± {:.1f}", one.expected, one.deviation),
-          std::to_string(one.failed)};
-}
-
-namespace {
-
-/// "83.10 ± 2.01"; of one run or cluster the mean alone.
-std::string mean_words(const MeanEnd& end) {
-  if (end.runs == 0) return kNothing;
-  const std::string mean = fmt::format("{:.2f}", 100 * end.mean);
-  return end.error ? fmt::format("{} ± {:.2f}", mean, 100 * *end.error) : mean;
-}
-
-/// What the replays are off by, in points.
-std::string off_words(const MeanEnd& replays, const MeanEnd& real) {
-  if (replays.runs == 0 || real.runs == 0) return kNothing;
-  const std::string off = signed_words(100 * (replays.mean - real.mean), 2);
-  if (!replays.error || !real.error) return off;
-  return fmt::format("{} ± {:.2f}", off, 100 * std::hypot(*replays.error, *real.error));
-}
-
-}  // namespace
-
-std::vector<std::string> setting_cells(const SettingSummary& one) {
-  const auto share = [](const Share& failed) {
-    return fmt::format("{} of {}", failed.some, failed.all);
-  };
-  const std::string within = one.within.intervals == 0
-                                 ? kNothing
-                                 : fmt::format("{} of {} ({:.1f})", one.within.inside,
-                                               one.within.intervals, one.expected_within);
-  return {share(one.real.failed),
-          share(one.replays.failed),
-          fmt::format("{:.2g}", one.same_failures),
-          mean_words(one.real.all),
-          mean_words(one.replays.all),
-          off_words(one.replays.all, one.real.all),
-          mean_words(one.real.trained),
-          mean_words(one.replays.trained),
-          off_words(one.replays.trained, one.real.trained),
-          within};
-}
-
-std::vector<std::string> ranking_cells(const RankingSummary& one) {
-  return {std::to_string(one.cases), fmt::format("{:.2f}", one.tau),
-          fmt::format("{:.1f} %", 100 * one.regret), one.first, one.best};
 }
 
 std::string failed_words(std::size_t failed) {

@@ -34,12 +34,12 @@ double number_at(const Json& report, const std::string& metric) {
 }
 
 /// `intervals` has the metrics' whole names as keys.
-std::optional<Range> interval_of(const Json& report, const std::string& metric) {
+std::optional<Ends<double>> interval_of(const Json& report, const std::string& metric) {
   const auto intervals = report.find("intervals");
   if (intervals == report.end() || !intervals->is_object()) return std::nullopt;
   const auto interval = intervals->find(metric);
   if (interval == intervals->end() || interval->is_null()) return std::nullopt;
-  return Range{interval->at(0).get<double>(), interval->at(1).get<double>()};
+  return Ends<double>{interval->at(0).get<double>(), interval->at(1).get<double>()};
 }
 
 /// The calibrator's name of a report's strategy.

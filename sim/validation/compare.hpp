@@ -5,15 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "base/ends.hpp"
 #include "base/error.hpp"
 #include "validation/cases.hpp"
 
 namespace rehearse {
-
-/// A 90 % prediction interval, in the metric's unit.
-struct Range {
-  double low = 0, high = 0;
-};
 
 /// What a forecast says of whether a run fails.
 struct SaidOdds {
@@ -28,7 +24,7 @@ struct ComparedMetric {
   double measured = 0;   ///< of no meaning for a distance; of a verdict 1: diverges
   double predicted = 0;  ///< likewise
   double error = 0;      ///< as error_kind(metric) says
-  std::optional<Range> interval;
+  std::optional<Ends<double>> interval;  ///< 90 %, in the metric's unit
   std::string by = {};                ///< who says so, where it is not the simulation itself
   std::string setting = {};           ///< whose runs differ by their seed alone; of accuracy
   std::optional<double> mean = {};    ///< of a forecast's accuracy, whose `predicted` is a median

@@ -2,8 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "report/csv_table.hpp"
-#include "report/page.hpp"
+#include "report/table.hpp"
 #include "validation/cells.hpp"
 #include "validation/views.hpp"
 
@@ -29,26 +28,47 @@ const char* error_name(ErrorKind kind) {
   return "";
 }
 
-void add_csv_row(const CaseFile& file, const ValidationCase& one, const ComparedCase& compared,
-                 const ComparedMetric& metric, std::string& text) {
-  const bool distance = metric.kind() == ErrorKind::distance;
-  text += fmt::format("{},{},{},{},{},", csv_field(file.source), csv_field(metric.group),
-                      csv_field(one.name), csv_field(compared.strategy), metric.metric);
-  text += distance ? ","
-          : metric.kind() == ErrorKind::verdict
-              ? fmt::format("{},{}", metric.predicted > 0, metric.measured > 0)
-              : fmt::format("{},{}", metric.predicted, metric.measured);
-  text += metric.interval ? fmt::format(",{},{}", metric.interval->low, metric.interval->high)
-                          : std::string(",,");
-  for (const ErrorKind kind : {ErrorKind::relative, ErrorKind::difference, ErrorKind::distance}) {
-    text += kind == metric.kind() ? fmt::format(",{}", metric.error) : std::string(",");
-  }
+/// Empty where `value` does not stand in this column.
+template <class Value>
+std::string cell(bool here, const Value& value) {
+  return here ? fmt::to_string(value) : std::string();
+}
+
+TableRow csv_row(const CaseFile& file, const ValidationCase& one, const ComparedCase& compared,
+                 const ComparedMetric& metric) {
+  const ErrorKind kind = metric.kind();
+  const bool verdict = kind == ErrorKind::verdict, numbers = kind != ErrorKind::distance;
   const std::optional<bool> inside = metric.inside();
-  text += fmt::format(",{},{},{},,{},{},{},{}\n", inside ? (*inside ? "true" : "false") : "",
-                      one.held_out, csv_field(one.note), csv_field(metric.by),
-                      metric.kind() == ErrorKind::points ? fmt::to_string(metric.error) : "",
-                      metric.kind() == ErrorKind::verdict ? fmt::to_string(metric.error == 0) : "",
-                      metric.odds ? fmt::to_string(metric.odds->failure_probability) : "");
+  const Ends<double> range = metric.interval.value_or(Ends<double>{});
+  const bool bounded = metric.interval.has_value();
+  return {{file.source,
+           metric.group,
+           one.name,
+           compared.strategy,
+           metric.metric,
+           verdict ? cell(true, metric.predicted > 0) : cell(numbers, metric.predicted),
+           verdict ? cell(true, metric.measured > 0) : cell(numbers, metric.measured),
+           cell(bounded, range.low),
+           cell(bounded, range.high),
+           cell(kind == ErrorKind::relative, metric.error),
+           cell(kind == ErrorKind::difference, metric.error),
+           cell(kind == ErrorKind::distance, metric.error),
+           cell(inside.has_value(), inside.value_or(false)),
+           cell(true, one.held_out),
+           one.note,
+           "",
+           metric.by,
+           cell(kind == ErrorKind::points, metric.error),
+           cell(verdict, metric.error == 0),
+           metric.odds ? fmt::to_string(metric.odds->failure_probability) : ""}};
+}
+
+/// Of a case without a prediction.
+TableRow csv_row(const CaseFile& file, const ValidationCase& one, const std::string& failure) {
+  std::vector<std::string> cells = {file.source, one.group, one.name};
+  cells.resize(13);
+  cells.insert(cells.end(), {fmt::to_string(one.held_out), one.note, first_line(failure)});
+  return {std::move(cells)};
 }
 
 Json metric_object(const ComparedMetric& metric) {
@@ -200,23 +220,20 @@ Json fit_objects(const std::vector<FitSummary>& lines) {
 }  // namespace
 
 std::string to_csv(const Validation& validation) {
-  std::string text =
-      "source,group,case,strategy,metric,predicted,measured,low,high,relative_error,difference,"
-      "distance,inside,held_out,note,failure,by,points,right,failure_probability\n";
+  Table table({{"source"},     {"group"},    {"case"},   {"strategy"}, {"metric"},
+               {"predicted"},  {"measured"}, {"low"},    {"high"},     {"relative_error"},
+               {"difference"}, {"distance"}, {"inside"}, {"held_out"}, {"note"},
+               {"failure"},    {"by"},       {"points"}, {"right"},    {"failure_probability"}});
   for (const ComparedFile& compared : validation) {
     for (std::size_t i = 0; i < compared.cases.size(); ++i) {
       const ValidationCase& one = compared.file.cases[i];
-      for (const ComparedMetric& metric : compared.cases[i].metrics) {
-        add_csv_row(compared.file, one, compared.cases[i], metric, text);
-      }
-      if (const std::string& failure = compared.cases[i].failure; !failure.empty()) {
-        text += fmt::format("{},{},{},,,,,,,,,,,{},{},{},,,,\n", csv_field(compared.file.source),
-                            csv_field(one.group), csv_field(one.name), one.held_out,
-                            csv_field(one.note), csv_field(first_line(failure)));
-      }
+      const ComparedCase& told = compared.cases[i];
+      for (const ComparedMetric& metric : told.metrics)
+        table.row(csv_row(compared.file, one, told, metric));
+      if (!told.failure.empty()) table.row(csv_row(compared.file, one, told.failure));
     }
   }
-  return text;
+  return table.csv();
 }
 
 std::string to_json(const Validation& validation) {

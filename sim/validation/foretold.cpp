@@ -13,21 +13,21 @@ namespace {
 
 using Json = nlohmann::json;
 
-Range range_of(const Json& bounds) {
+Ends<double> range_of(const Json& bounds) {
   return {bounds.at(0).get<double>(), bounds.at(1).get<double>()};
 }
 
 /// The interval after so many samples: between points of the forecast curve, linear in
 /// ln(samples); nothing before its first.
-std::optional<Range> interval_at(const Json& curve, double samples) {
+std::optional<Ends<double>> interval_at(const Json& curve, double samples) {
   for (std::size_t i = 1; i < curve.size(); ++i) {
     const double left = curve[i - 1].at("samples"), right = curve[i].at("samples");
     constexpr double kRounding = 1e-9;
     if (samples < left || samples > right * (1 + kRounding)) continue;
     const double part = std::log(samples / left) / std::log(right / left);
-    const Range a = range_of(curve[i - 1].at("accuracy_interval"));
-    const Range b = range_of(curve[i].at("accuracy_interval"));
-    return Range{std::lerp(a.low, b.low, part), std::lerp(a.high, b.high, part)};
+    const Ends<double> a = range_of(curve[i - 1].at("accuracy_interval"));
+    const Ends<double> b = range_of(curve[i].at("accuracy_interval"));
+    return Ends<double>{std::lerp(a.low, b.low, part), std::lerp(a.high, b.high, part)};
   }
   return std::nullopt;
 }

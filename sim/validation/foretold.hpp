@@ -15,7 +15,7 @@ struct Foretold {
   double accuracy = 0;              ///< share of the test samples; a forecast's is a median
   std::optional<double> mean = {};  ///< of a forecast: of the runs that train
   std::optional<SaidOdds> odds = {};
-  std::optional<Range> interval = {};
+  std::optional<Ends<double>> interval = {};
   /// Of the recorded curve's points, and those that the intervals about the forecast curve hold.
   std::size_t points = 0, points_inside = 0;
 };

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "validation/cells.hpp"
-#include "validation/page_table.hpp"
+#include "validation/tables.hpp"
 #include "validation/views.hpp"
 
 namespace rehearse {
@@ -64,42 +65,52 @@ void add_errors(Page& page, const Summary& summary) {
   const std::vector<ErrorSummary> relative = whole_sets(summary.relative);
   const std::vector<ErrorSummary> staleness = whole_sets(summary.staleness);
   const auto share = [](double error) { return fmt::format("{:.1f} %", 100 * error); };
-  std::vector<TableLine> lines;
+  Table table({{"absolute error", TableColumn::Side::left},
+               {"numbers"},
+               {"mean"},
+               {"median"},
+               {"most"},
+               {"staleness of"},
+               {"mean off by"},
+               {"most"}});
   for (const std::string& name : names_of(relative, staleness)) {
-    TableLine& line = lines.emplace_back();
-    line.cells = {name, "-", "-", "-", "-", "-", "-", "-"};
+    std::vector<std::string> cells(8, kNothing);
+    cells[0] = name;
     if (const ErrorSummary* one = line_of_set(relative, name)) {
-      line.cells[1] = std::to_string(one->cases);
-      line.cells[2] = share(one->mean);
-      line.cells[3] = share(one->median);
-      line.cells[4] = share(one->max);
+      cells[1] = std::to_string(one->cases);
+      cells[2] = share(one->mean);
+      cells[3] = share(one->median);
+      cells[4] = share(one->max);
     }
     if (const ErrorSummary* one = line_of_set(staleness, name)) {
-      line.cells[5] = std::to_string(one->cases);
-      line.cells[6] = fmt::format("{:.2f}", one->mean);
-      line.cells[7] = fmt::format("{:.2f}", one->max);
+      cells[5] = std::to_string(one->cases);
+      cells[6] = fmt::format("{:.2f}", one->mean);
+      cells[7] = fmt::format("{:.2f}", one->max);
     }
+    table.row({std::move(cells)});
   }
-  if (lines.empty()) return;
-  add_table(page,
-            {"absolute error", "numbers", "mean", "median", "most", "staleness of", "mean off by",
-             "most"},
-            lines, 1);
+  if (table.empty()) return;
+  table.print(page);
   page.blank();
 }
 
 void add_accuracy(Page& page, const Summary& summary) {
-  std::vector<TableLine> lines;
+  using enum TableColumn::Side;
+  Table table({{"accuracy, in points", left},
+               {"by", left},
+               {"runs"},
+               {"mean off by"},
+               {"most"},
+               {"verdicts right"}});
   for (const AccuracySummary& one : summary.accuracy) {
     const bool any = one.runs > 0;
-    lines.push_back({{one.group, one.by.empty() ? "-" : one.by, std::to_string(one.runs),
-                      any ? fmt::format("{:.2f}", one.mean) : "-",
-                      any ? fmt::format("{:.2f}", one.max) : "-",
-                      coverage_words(one.right, one.verdicts)}});
+    table.row({{one.group, one.by.empty() ? kNothing : one.by, std::to_string(one.runs),
+                any ? fmt::format("{:.2f}", one.mean) : kNothing,
+                any ? fmt::format("{:.2f}", one.max) : kNothing,
+                coverage_words(one.right, one.verdicts)}});
   }
-  if (lines.empty()) return;
-  add_table(page, {"accuracy, in points", "by", "runs", "mean off by", "most", "verdicts right"},
-            lines, 2);
+  if (table.empty()) return;
+  table.print(page);
   page.blank();
 }
 

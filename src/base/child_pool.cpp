@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <thread>
 #include <utility>
 
 namespace rehearse {
@@ -99,6 +100,11 @@ class Pool {
 };
 
 }  // namespace
+
+std::size_t jobs_or_cores(int asked) {
+  if (asked > 0) return static_cast<std::size_t>(asked);
+  return std::max(1U, std::thread::hardware_concurrency());
+}
 
 bool run_children(std::size_t count, const ChildLimits& limits,
                   const std::function<std::string(std::size_t)>& work,

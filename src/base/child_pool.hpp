@@ -24,6 +24,9 @@ struct ChildLimits {
   std::function<bool()> stop = nullptr;
 };
 
+/// `asked`; as many as there are cores where it is 0 or less.
+std::size_t jobs_or_cores(int asked = 0);
+
 /// Runs work(0) to work(count - 1), each in a child process of its own, and tells `ended` how each
 /// of them ended, in the order in which they do. False if `stop` left some out.
 bool run_children(std::size_t count, const ChildLimits& limits,

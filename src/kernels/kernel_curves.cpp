@@ -16,7 +16,7 @@ double distance(const MeasuredKernels& measured, const std::vector<double>& size
   check(sizes.size() == measured.sizes.size(), "as many sizes as were measured");
   double farthest = 1;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const SizeSpan& span = measured.sizes[i];
+    const Ends<double>& span = measured.sizes[i];
     farthest = std::max({farthest, span.low / sizes[i], sizes[i] / span.high});
   }
   return farthest;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ends.hpp"
 #include "base/quantity.hpp"
 
 namespace rehearse {
@@ -45,11 +46,6 @@ struct KernelError {
   double points = 0, mean = 0, median = 0, p90 = 0, bias = 0;
 };
 
-/// From where to where one size of the kernels that were measured goes.
-struct SizeSpan {
-  double low = 0, high = 0;
-};
-
 /// Whose kernels one fit is of, and of what sizes.
 struct MeasuredKernels {
   /// "gemm FORMAT" as in KernelCurves::products, "attention WIDTH", "convolution"; "pointwise, " or
@@ -58,7 +54,7 @@ struct MeasuredKernels {
   std::string on;                     ///< a GPU; several, with commas: their mean
   bool own_chip = true;               ///< of the file's GPU, whatever the card
   std::optional<double> off;          ///< mean error at shapes that the fit had not seen
-  std::vector<SizeSpan> sizes;        ///< in the order of size_names
+  std::vector<Ends<double>> sizes;    ///< from where to where each goes, as size_names orders them
 };
 /// Of products and convolutions rows, columns, inner; of attention tokens and heads (of all
 /// samples); of others the bytes that they read and write.

@@ -88,10 +88,10 @@ KernelError read_error(const Value& value) {
   return error;
 }
 
-SizeSpan read_span(const Value& value) {
+Ends<double> read_span(const Value& value) {
   const std::vector<Value> ends = value.as_list();
   if (ends.size() != 2) value.fail("expected two sizes: the least and the largest");
-  const SizeSpan span{ends[0].as_positive_number(), ends[1].as_positive_number()};
+  const Ends<double> span{ends[0].as_positive_number(), ends[1].as_positive_number()};
   if (span.low > span.high) value.fail("the largest size stands in front of the least");
   return span;
 }

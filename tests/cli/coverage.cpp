@@ -71,8 +71,10 @@ struct Machine {
 /// without.
 struct Outcome {
   double truth = 0;
-  Bounds whole, without_compute, without_sampling;
-  bool covered(const Bounds& bounds) const { return bounds.low <= truth && truth <= bounds.high; }
+  Ends<double> whole, without_compute, without_sampling;
+  bool covered(const Ends<double>& bounds) const {
+    return bounds.low <= truth && truth <= bounds.high;
+  }
 };
 
 /// What is asked of each machine.
@@ -81,7 +83,7 @@ struct Question {
   std::int64_t batch;
   bool cpu;  ///< drifts as one
   std::vector<std::string> settings;
-  Bounds Outcome::*dropped;  ///< too narrow: without what matters most here
+  Ends<double> Outcome::*dropped;  ///< too narrow: without what matters most here
 };
 std::ostream& operator<<(std::ostream& out, const Question& question) {
   return out << question.name;
@@ -151,7 +153,7 @@ void put(Scenario& scenario, const ComputeProfile& compute, const CommProfile& c
   scenario.comm = std::make_shared<const CommProfile>(comm);
 }
 
-Bounds bounds_from(const nlohmann::json& json) {
+Ends<double> bounds_from(const nlohmann::json& json) {
   return {json.at(0).get<double>(), json.at(1).get<double>()};
 }
 
@@ -161,10 +163,10 @@ std::string predicted(Scenario scenario, const ComputeProfile& compute, const Co
   const auto step = [](const Headline& figures) { return figures.step_time.value(); };
   const double best = prediction.report.step_time.value();
   std::vector<ErrorSource> kept = prediction.error_sources;
-  const Bounds smooth = log_bounds(best, kept, step, 0);
+  const Ends<double> smooth = log_bounds(best, kept, step, 0);
   std::erase_if(kept, [](const ErrorSource& source) { return source.name == "compute"; });
-  const Bounds rest = log_bounds(best, kept, step, 0);
-  const Bounds whole = *interval_of(prediction.report, "step_time_s");
+  const Ends<double> rest = log_bounds(best, kept, step, 0);
+  const Ends<double> whole = *interval_of(prediction.report, "step_time_s");
   return nlohmann::json{{whole.low, whole.high}, {rest.low, rest.high}, {smooth.low, smooth.high}}
       .dump();
 }
@@ -210,7 +212,7 @@ std::vector<Outcome> outcomes_of(const Question& question) {
   return outcomes;
 }
 
-double coverage(const std::vector<Outcome>& outcomes, Bounds Outcome::*bounds) {
+double coverage(const std::vector<Outcome>& outcomes, Ends<double> Outcome::*bounds) {
   return static_cast<double>(std::ranges::count_if(
              outcomes, [&](const Outcome& one) { return one.covered(one.*bounds); })) /
          static_cast<double>(outcomes.size());

@@ -23,7 +23,7 @@ struct Inside {
       if (seen.failed) continue;
       const Forecast forecast(model, seen.setting);
       for (const ErrorPoint& point : seen.points) {
-        const Estimate range = forecast.accuracy_after(point.update);
+        const Estimate<double> range = forecast.accuracy_after(point.update);
         inside += range.low <= 1 - point.error && 1 - point.error <= range.high;
         points += 1;
       }
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(the_mean_is_that_of_the_distribution_that_the_interval_is_o
     BOOST_REQUIRE(trained > 0.9);
     const double part = (trained - 0.9) / 2;
     for (const double updates : {300.0, 2000.0}) {
-      const Estimate told = forecast.accuracy_after(updates);
+      const Estimate<double> told = forecast.accuracy_after(updates);
       const double middle = std::log(1 - told.value);
       const double better =
           (std::log(1 - told.high) - middle) / boost::math::quantile(normal, part / trained);

@@ -297,7 +297,7 @@ BOOST_AUTO_TEST_CASE(an_interval_holds_90_percent_of_all_runs_with_what_fails_le
     const double deviations =
         boost::math::quantile(boost::math::normal(), 0.5 + 0.45 / (1 - failing));
     const double off = deviations * model.inflation * model.spreads.at(middle.penalty);
-    const Estimate told = forecast.accuracy_after(100);
+    const Estimate<double> told = forecast.accuracy_after(100);
     check_near(1 - told.low, std::exp(middle.value + off));
     check_near(1 - told.high, std::exp(middle.value - off));
   }
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(an_interval_is_wider_beyond_the_staleness_that_was_fitted) 
   ConvergenceModel model = simple_model({});
   const TrainingSetting setting{constant_staleness(3), 0.1, 0, 1};
   const auto width = [&] {
-    const Estimate told = Forecast(model, setting).accuracy_after(100);
+    const Estimate<double> told = Forecast(model, setting).accuracy_after(100);
     return std::log((1 - told.low) / (1 - told.high));
   };
   const double within = width();
@@ -336,7 +336,7 @@ BOOST_AUTO_TEST_CASE(a_value_lies_in_its_interval_from_the_first_update_on) {
     const Forecast forecast(model, {nearly_constant_staleness(staleness), 0.01, 0, 1});
     BOOST_TEST(forecast.accuracy_after(1e-6).value == 1 - kUntrained);
     for (double updates = 1e-6; updates < 1e6; updates *= 10) {
-      const Estimate told = forecast.accuracy_after(updates);
+      const Estimate<double> told = forecast.accuracy_after(updates);
       BOOST_TEST(told.low <= told.value);
       BOOST_TEST(told.value <= told.high);
     }

@@ -57,7 +57,7 @@ void compare_points(const Forecast& forecast, const Curve& real, const std::stri
                     Comparison& result) {
   for (const CurvePoint& point : real.points) {
     if (point.update == 0) continue;
-    const Estimate told = forecast.accuracy_after(static_cast<double>(point.update));
+    const Estimate<double> told = forecast.accuracy_after(static_cast<double>(point.update));
     const bool inside = told.low <= point.test_accuracy && point.test_accuracy <= told.high;
     result.points_inside += inside;
     result.points += 1;

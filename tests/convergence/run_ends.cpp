@@ -15,8 +15,8 @@ const auto kTolerance = boost::test_tools::tolerance(1e-9);
 BOOST_AUTO_TEST_CASE(few_runs_say_that_further_ones_lie_between_the_least_and_the_most) {
   const auto further = further_runs({0.9, 0.3, 0.8, 0.7, 0.6, 0.5, 0.4, 0.2});
   BOOST_TEST(further->share == 7 / 9.0, kTolerance);
-  BOOST_TEST(further->low == 0.2);
-  BOOST_TEST(further->high == 0.9);
+  BOOST_TEST(further->ends.low == 0.2);
+  BOOST_TEST(further->ends.high == 0.9);
   BOOST_TEST(!further_runs({0.5}));
 }
 
@@ -26,8 +26,8 @@ BOOST_AUTO_TEST_CASE(nineteen_and_more_say_where_90_percent_lie) {
   for (int i = 29; i >= 1; --i) ends.push_back(i);
   const auto further = further_runs(ends);
   BOOST_TEST(further->share == 0.9, kTolerance);
-  BOOST_TEST(further->low == 1.5, kTolerance);
-  BOOST_TEST(further->high == 28.5, kTolerance);
+  BOOST_TEST(further->ends.low == 1.5, kTolerance);
+  BOOST_TEST(further->ends.high == 28.5, kTolerance);
 }
 
 BOOST_AUTO_TEST_CASE(the_interval_holds_as_many_further_runs_as_it_says) {
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(the_interval_holds_as_many_further_runs_as_it_says) {
       for (double& end : ends) end = draw(random);
       const auto further = further_runs(ends);
       const double one_more = draw(random);
-      if (further->low <= one_more && one_more <= further->high) ++inside;
+      if (further->ends.low <= one_more && one_more <= further->ends.high) ++inside;
       share = further->share;
     }
     BOOST_TEST(std::abs(inside / double{kTimes} - share) < 0.012, runs << " runs: " << inside);

@@ -141,8 +141,8 @@ BOOST_DATA_TEST_CASE(what_is_played_adds_up_and_more_failures_take_longer,
     const double total = mean.total.value();
     BOOST_TEST(!goodput.exact);
     BOOST_TEST(total > last);
-    BOOST_TEST(goodput.low.value() <= total);
-    BOOST_TEST(total <= goodput.high.value());
+    BOOST_TEST(goodput.spread.low.value() <= total);
+    BOOST_TEST(total <= goodput.spread.high.value());
     const Seconds sum =
         job.work + mean.checkpoints + mean.lost + mean.recovery + mean.waiting + mean.slower;
     BOOST_TEST(total == sum.value(), kExact);
@@ -170,10 +170,10 @@ BOOST_AUTO_TEST_CASE(of_all_trainings_90_percent_lie_between_low_and_high) {
     job.mean_life = length * (job.nodes / -std::log(unharmed));
     const Goodput goodput = expect_goodput(job, job.work, 4000, 1);
     BOOST_TEST_CONTEXT(unharmed) {
-      BOOST_TEST((goodput.low == length) == (unharmed > 0.05));
-      BOOST_TEST((goodput.high == length) == (unharmed > 0.95));
-      BOOST_TEST(goodput.low.value() >= length.value());
-      BOOST_TEST(goodput.low.value() <= goodput.high.value());
+      BOOST_TEST((goodput.spread.low == length) == (unharmed > 0.05));
+      BOOST_TEST((goodput.spread.high == length) == (unharmed > 0.95));
+      BOOST_TEST(goodput.spread.low.value() >= length.value());
+      BOOST_TEST(goodput.spread.low.value() <= goodput.spread.high.value());
     }
   }
 }

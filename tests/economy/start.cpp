@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(the_last_of_exponential_arrivals_comes_after_a_harmonic_num
   BOOST_TEST(forecast_start(options, 4).first_step.value() == 15, kExact);
   BOOST_TEST(forecast_start(options, 4).delay.value() == 60, kExact);
   // (1 - exp(-t))^4 = 0.95
-  const double high = forecast_start(options, 4).all_there_high.value() / 60;
+  const double high = forecast_start(options, 4).all_there_spread.high.value() / 60;
   BOOST_TEST(std::pow(1 - std::exp(-high), 4) == 0.95, kExact);
 }
 
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(uniform_arrivals_leave_equal_gaps) {
   BOOST_TEST(start.first_step.value() == 20, kExact);
   BOOST_TEST(start.all_there.value() == 80, kExact);
   BOOST_TEST(start.delay.value() == 50, kExact);
-  BOOST_TEST(start.all_there_low.value() == 100 * std::pow(0.05, 0.25), kExact);
+  BOOST_TEST(start.all_there_spread.low.value() == 100 * std::pow(0.05, 0.25), kExact);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

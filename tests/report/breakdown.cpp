@@ -10,7 +10,7 @@ using namespace toy;
 
 namespace {
 
-Interval interval(double low, double high) { return {Seconds(low), Seconds(high)}; }
+Ends<Seconds> interval(double low, double high) { return {Seconds(low), Seconds(high)}; }
 const auto kExact = boost::test_tools::tolerance(1e-12);
 
 }  // namespace

@@ -1,4 +1,3 @@
-#include "report/csv_table.hpp"
 #include "report/page.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -39,14 +38,6 @@ BOOST_AUTO_TEST_CASE(a_line_is_one_line_and_printable_whatever_it_holds) {
   Page page(40, true);
   page.line("a\nb \x1b[2J" + page.ink(Ink::good, "ok"));
   BOOST_TEST(page.text() == "a b \\x1b[2J\x1b[1;32mok\x1b[0m\n");
-}
-
-BOOST_AUTO_TEST_CASE(a_field_is_no_formula) {
-  BOOST_TEST(csv_field("=1+1") == "'=1+1");
-  BOOST_TEST(csv_field("@a,b") == "\"'@a,b\"");
-  BOOST_TEST(csv_field("-x") == "'-x");
-  BOOST_TEST(csv_field("-1.5e3") == "-1.5e3");
-  BOOST_TEST(csv_field("a=b") == "a=b");
 }
 
 BOOST_AUTO_TEST_CASE(a_page_without_colour_has_no_escapes) {

@@ -17,7 +17,7 @@ Headline of(double step, double rate = 0, double staleness = 0) {
 double step_of(const Headline& figures) { return figures.step_time.value(); }
 
 BOOST_AUTO_TEST_CASE(without_anything_in_doubt_an_interval_is_a_point) {
-  const Bounds bounds = log_bounds(2, {}, step_of, 0);
+  const Ends<double> bounds = log_bounds(2, {}, step_of, 0);
   BOOST_TEST(bounds.low == 2);
   BOOST_TEST(bounds.high == 2);
 }
@@ -26,14 +26,14 @@ BOOST_AUTO_TEST_CASE(independent_sources_add_up_in_quadrature) {
   const auto off = [](double half) {
     return ErrorSource{"", of(std::exp(-half)), of(1), of(std::exp(half))};
   };
-  const Bounds bounds = log_bounds(10, {off(0.3)}, step_of, 0.4);
+  const Ends<double> bounds = log_bounds(10, {off(0.3)}, step_of, 0.4);
   BOOST_TEST(bounds.high == 10 * std::exp(0.5), kExact);
   BOOST_TEST(bounds.low == 10 * std::exp(-0.5), kExact);
 }
 
 BOOST_AUTO_TEST_CASE(each_end_is_by_itself) {
   // Hidden communication: faster saves nothing, slower surfaces.
-  const Bounds bounds = log_bounds(1, {{"communication", of(1), of(1), of(1.5)}}, step_of, 0);
+  const Ends<double> bounds = log_bounds(1, {{"communication", of(1), of(1), of(1.5)}}, step_of, 0);
   BOOST_TEST(bounds.low == 1);
   BOOST_TEST(bounds.high == 1.5, kExact);
 }
@@ -110,8 +110,8 @@ BOOST_AUTO_TEST_CASE(activations_have_an_error_of_their_own) {
                          .memory_error = error};
     report.intervals = intervals_of(report, facts, {});
     // What is used is off by as many bytes.
-    const Bounds used = *interval_of(report, "memory.used_bytes");
-    const Bounds allocated = *interval_of(report, "memory.allocated_peak_bytes");
+    const Ends<double> used = *interval_of(report, "memory.used_bytes");
+    const Ends<double> allocated = *interval_of(report, "memory.allocated_peak_bytes");
     BOOST_TEST(used.high - allocated.high == 25, kExact);
     BOOST_TEST(used.low - allocated.low == 25, kExact);
     return std::log(interval_of(report, "memory.allocated_peak_bytes")->high / 100);

@@ -69,9 +69,12 @@ BOOST_AUTO_TEST_CASE(a_step_ends_when_the_slowest_rank_does) {
   BOOST_TEST(summarize(facts_of(toy_scenario, schedule, trace)).step_time.value() == 7e-3, kExact);
 }
 
-BOOST_AUTO_TEST_CASE(throughput_counts_all_ranks_and_micro_batches) {
+BOOST_AUTO_TEST_CASE(throughput_is_of_the_samples_of_a_schedule) {
   // 2 ranks of 8 samples, 3 micro-batches: 48 samples in 6.5 ms.
-  const Report report = ddp_report(scenario(Ddp{.gradient_accumulation = 3}));
+  Schedule schedule = ddp_schedule(5);
+  schedule.samples_per_iteration = 48;
+  const Scenario toy_scenario = scenario(Ddp{.gradient_accumulation = 3});
+  const Report report = summarize(facts_of(toy_scenario, schedule, ddp_trace({6, 12, 19, 25, 33})));
   BOOST_TEST(report.ranks == 2u);
   BOOST_TEST(report.global_batch == 48);
   BOOST_TEST(report.samples_per_s == 48 / 6.5e-3, kExact);
@@ -266,6 +269,7 @@ BOOST_AUTO_TEST_CASE(unlike_workers_add_up_their_own_rates) {
 BOOST_AUTO_TEST_CASE(backup_workers_gradients_are_not_samples) {
   // The synchronous form with 2 workers, one of them backup: one update of 8 samples every 5 ms.
   Schedule schedule = server_schedule(2, 4);
+  schedule.samples_per_iteration = 8;
   Op apply = schedule.programs[0].ops[3];
   apply.queue.reset();
   schedule.programs[0].ops.pop_back();

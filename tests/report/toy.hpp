@@ -79,6 +79,7 @@ inline Schedule ddp_schedule(std::uint32_t iterations) {
     schedule.ranks.push_back(
         {.program = ProgramId(0), .place = {NodeId(rank), 0}, .groups = {GroupId(0)}});
   }
+  schedule.samples_per_iteration = 2 * 8;
   schedule.iterations = iterations;
   return schedule;
 }
@@ -138,6 +139,7 @@ inline Schedule server_schedule(std::size_t workers, std::uint32_t iterations) {
                               .place = {NodeId(rank < 2 ? rank : 1), rank < workers ? 0 : -1},
                               .groups = {}});
   }
+  schedule.samples_per_iteration = static_cast<double>(8 * workers);
   schedule.iterations = iterations;
   return schedule;
 }

@@ -36,6 +36,25 @@ void check_ends(const std::vector<NamedStrategy>& strategies, const Cluster& clu
   }
 }
 
+BOOST_AUTO_TEST_CASE(an_iteration_has_the_samples_of_all_whose_gradients_count) {
+  const Cluster cluster = star_cluster(4, 2);
+  const Toy model = odd_units();
+  const auto batches = [&](const Strategy& strategy) {
+    const Job job = job_of(model, cluster);
+    return build_schedule(strategy, job).samples_per_iteration /
+           static_cast<double>(job.batch_per_gpu);
+  };
+  ParameterServer server{.staleness = 0, .backup_workers = 1};
+  BOOST_TEST(batches(Ddp{.gradient_accumulation = 3}) == 8 * 3);
+  BOOST_TEST(batches(Fsdp{}) == 8);
+  BOOST_TEST(batches(LocalSgd{.period = 5}) == 8 * 5);
+  BOOST_TEST(batches(server) == 7);
+  server.aggregate = ParameterServer::Aggregate::node;  // three nodes of two GPUs count
+  BOOST_TEST(batches(server) == 6);
+  server = {.staleness = 0, .local_steps = 4, .sampled_workers = 3};
+  BOOST_TEST(batches(server) == 3 * 4);
+}
+
 BOOST_AUTO_TEST_CASE(every_replicated_strategy_ends) {
   check_ends(every_replicated(), star_cluster(2, 2));
   check_ends(every_local_sgd(), star_cluster(2, 2));

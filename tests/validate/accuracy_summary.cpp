@@ -20,7 +20,7 @@ ComparedMetric accuracy(double points, const std::string& setting) {
           .measured = 0.9,
           .predicted = 0.9 + points / 100,
           .error = points,
-          .interval = Range{0.85, 0.905},
+          .interval = Ends<double>{0.85, 0.905},
           .by = "forecast",
           .setting = setting,
           .points = 10,

@@ -40,7 +40,7 @@ inline nlohmann::json report(const std::string& strategy = "ps asp") {
 
 /// A number that was predicted as 1 + `error` where 1 was measured.
 inline ComparedMetric number(const std::string& metric, double error,
-                             std::optional<Range> interval = std::nullopt,
+                             std::optional<Ends<double>> interval = std::nullopt,
                              const std::string& group = "testbed") {
   return {.metric = metric,
           .group = group,

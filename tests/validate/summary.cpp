@@ -10,8 +10,8 @@ BOOST_AUTO_TEST_SUITE(summary_test)
 namespace {
 
 const auto kTolerance = boost::test_tools::tolerance(1e-12);
-const Range kHolds{0.5, 1.5};
-const Range kMisses{1.01, 1.5};
+const Ends<double> kHolds{0.5, 1.5};
+const Ends<double> kMisses{1.01, 1.5};
 
 /// Two strategies; the errors of one: 2 %, -4 %, 12 %; of the other: 6 %.
 ComparedFile four_runs() {

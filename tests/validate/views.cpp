@@ -15,7 +15,7 @@ BOOST_AUTO_TEST_SUITE(views_test)
 namespace {
 
 ComparedMetric compared(const std::string& metric, double predicted, double measured,
-                        std::optional<Range> interval = std::nullopt) {
+                        std::optional<Ends<double>> interval = std::nullopt) {
   ComparedMetric one = number(metric, 0, interval);
   one.predicted = predicted;
   one.measured = measured;
@@ -30,10 +30,11 @@ Validation everything() {
   file.file.source = "hosts on one machine";
   file.file.calibrated = "one and two hosts at 200 Mbit/s";
   add(file, "DDP, 4 hosts", "ddp",
-      {compared("step_time_s", 0.0123, 0.0125, Range{0.0118, 0.0129})});
+      {compared("step_time_s", 0.0123, 0.0125, Ends<double>{0.0118, 0.0129})});
   add(file, "PS | 3 hosts", "ps asp",
-      {compared("step_time_s", 0.9, 1.2, Range{0.85, 0.95}),
-       compared("staleness.mean", 1.98, 2.1, Range{1.5, 2.5}), number("staleness.ks", 0.08)});
+      {compared("step_time_s", 0.9, 1.2, Ends<double>{0.85, 0.95}),
+       compared("staleness.mean", 1.98, 2.1, Ends<double>{1.5, 2.5}),
+       number("staleness.ks", 0.08)});
   add(file, "tuned, on", "ddp", {compared("samples_per_s", 1132.74, 1218.01)}, false);
   file.file.cases.back().note = "input: \"rate\"";
   add(file, "stuck", "", {});
@@ -45,7 +46,7 @@ Validation everything() {
 BOOST_AUTO_TEST_CASE(the_table_is_aligned_with_units_and_a_summary) {
   BOOST_TEST(to_table(everything(), false) == R"(hosts on one machine
 calibrated on: one and two hosts at 200 Mbit/s
-case                             predicted         90 % interval        measured    error   inside
+case          metric             predicted         90 % interval        measured    error   inside
 DDP, 4 hosts  step time            12.3 ms       11.8 to 12.9 ms         12.5 ms   -1.6 %      yes
 PS | 3 hosts  step time             900 ms         850 to 950 ms          1.20 s  -25.0 %       no
               staleness       1.98 updates  1.50 to 2.50 updates    2.10 updates    -0.12      yes
@@ -114,7 +115,7 @@ BOOST_AUTO_TEST_CASE(markdown_escapes_what_would_end_a_cell) {
 | PS \| 3 hosts | staleness | 1.98 updates | 1.50 to 2.50 updates | 2.10 updates | -0.12 | yes |  |
 | PS \| 3 hosts | staleness KS | - | - | - | 0.08 | - |  |
 | tuned, on | throughput | 1133 samples/s | - | 1218 samples/s | (-7.0 %) | - | input: "rate" |
-| stuck | | | | | | | failed: s.yaml: error: it waits |
+| stuck |  |  |  |  |  |  | failed: s.yaml: error: it waits |
 
 | absolute error | strategy | numbers | mean | median | most | inside |
 |---|---|---:|---:|---:|---:|---:|
@@ -174,7 +175,8 @@ BOOST_AUTO_TEST_CASE(no_line_is_wider_than_120_columns_and_no_name_is_cut) {
   ComparedFile file;
   file.file.source = std::string(60, 'x') + " " + std::string(70, 'y');
   const std::string name(90, 'n');
-  add(file, name, "ddp", {compared("samples_per_s", 1132.74, 1218.01, Range{1098.4, 1170.3})});
+  add(file, name, "ddp",
+      {compared("samples_per_s", 1132.74, 1218.01, Ends<double>{1098.4, 1170.3})});
   add(file, "stuck", "", {});
   file.cases.back().failure = std::string(300, 'z');
   const std::string table = to_table({file}, false);
@@ -187,7 +189,7 @@ BOOST_AUTO_TEST_CASE(no_line_is_wider_than_120_columns_and_no_name_is_cut) {
 
 BOOST_AUTO_TEST_CASE(a_table_that_needs_more_than_120_columns_has_them) {
   ComparedFile file;
-  ComparedMetric metric = compared("samples_per_s", 1132.74, 1218.01, Range{1098.4, 1170.3});
+  ComparedMetric metric = compared("samples_per_s", 1132.74, 1218.01, Ends<double>{1098.4, 1170.3});
   metric.by = std::string(80, 'm');
   add(file, "wide", "ddp", {metric});
   const std::string table = to_table({file}, false);
@@ -215,7 +217,7 @@ const std::vector<Words> kWords = {
 };
 
 BOOST_DATA_TEST_CASE(intervals_are_written_with_their_unit, data::make(kWords), words) {
-  BOOST_TEST(interval_words(compared(words.metric, 1, 1, Range{words.low, words.high})) ==
+  BOOST_TEST(interval_words(compared(words.metric, 1, 1, Ends<double>{words.low, words.high})) ==
              words.said);
 }
 
