@@ -55,11 +55,11 @@ constexpr Impossible kImpossible[] = {
      "busy_cores: busy_cores needs shared_cores", "give shared_cores, too"},
     {TWO "shared_core: 4\nbusy_cores: {slowdown: 1.2}\n", "3:1",
      "shared_core: unknown key; known keys here: busy_cores, collectives, comm_profile, "
-     "fabric, groups, head_start, name, nccl, node, nodes, shared_cores, source",
+     "fabric, groups, head_start, kernels, name, nccl, node, nodes, shared_cores, source",
      "did you mean \"shared_cores\"?"},
     {"{use: aws_p4d, busy_cores: {slowdown: 1.2}, shared_core: 4}", "1:45",
      "shared_core: unknown key; known keys here: busy_cores, collectives, comm_profile, cores, fabric, "
-     "gpus_per_node, head_start, host_bandwidth, memory, name, nccl, nic, nic_burst, nic_latency, nics, "
+     "gpus_per_node, head_start, host_bandwidth, kernels, memory, name, nccl, nic, nic_burst, nic_latency, nics, "
      "nodes, nvlink, nvlink_latency, pcie, pcie_latency, shared_cores, speed, staged_rate, tdp, "
      "transport, usd_per_hour, use",
      "did you mean \"shared_cores\"?"},
