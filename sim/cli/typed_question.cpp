@@ -33,8 +33,11 @@ std::string model_text(const std::string& model) {
   return fmt::format("{}: {}", is_file ? "hf" : "use", yaml_quoted(model));
 }
 
-/// "4xaws_p5" is four nodes of aws_p5, and "aws_p5" one.
+bool is_written_out(const std::string& on) { return on.starts_with('{') && on.ends_with('}'); }
+
+/// "4xaws_p5" is four nodes of aws_p5, and "aws_p5" one; {nodes: 1, ...} is a cluster's own keys.
 std::string cluster_text(const std::string& on) {
+  if (is_written_out(on)) return on.substr(1, on.size() - 2);
   const std::size_t digits = std::ranges::find_if_not(on, [](unsigned char c) {
                                return std::isdigit(c) != 0;
                              }) - on.begin();
@@ -195,7 +198,9 @@ std::string name_of(const TypedQuestion& question) {
   if (model.filename() == "config.json" || model.filename().empty()) model = model.parent_path();
   const std::string name = model.filename().string();
   return fmt::format("{}_on_{}", name.empty() ? "model" : name,
-                     std::filesystem::path(question.on).filename().string());
+                     is_written_out(question.on)
+                         ? "inline"
+                         : std::filesystem::path(question.on).filename().string());
 }
 
 std::filesystem::path asked_plan(const TypedQuestion& question,

@@ -162,6 +162,10 @@ Cluster read_used(const Value& use) {
   }
   const std::string name = use.as_string();
   if (const auto shipped = shipped_cluster(name)) return read_inline(*shipped, name);
+  const std::vector<std::string> gpus = gpu_names();
+  if (std::ranges::find(gpus, name) != gpus.end())
+    use.fail(fmt::format("{} is a GPU, no cluster", name),
+             fmt::format("write its machine: {{nodes: 1, node: {{gpus: 1, gpu: {}}}}}", name));
   use.as_choice(cluster_names());
   throw InternalError("internal error: a cluster that is named and not shipped");
 }

@@ -56,7 +56,7 @@ LayoutFacts layout_facts(const Document& document, const Value& parallelism) {
   scenario.cluster = read_cluster(root.require("cluster"));
   const Value strategy = root.require("strategy");
   if (!scenario.transformer)
-    parallelism.fail(fmt::format("{} is no transformer, whose layers can be shared",
+    parallelism.fail(fmt::format("no share of {}'s layers is known: it is no decoder",
                                  scenario.model.name),
                      "name strategies");
   LayoutFacts facts{.transformer = *scenario.transformer,

@@ -40,10 +40,10 @@ Lora read_lora(const Value& value, Precision precision) {
   Map map = value.as_map();
   Lora lora;
   lora.rank = map.integer_or("rank", 8, 1, kLargestRank);
-  if (map.has("alpha")) map.require("alpha").as_positive_number();
+  if (const auto alpha = map.optional("alpha")) alpha->as_positive_number();
   lora.targets = read_names(map, "targets", {"q", "v"});
   lora.storage = read_dtype(map, precision);
-  lora.dropout = map.has("dropout") && number_within(map, "dropout", 0, 0, 0.99) > 0;
+  lora.dropout = map.optional("dropout") && number_within(map, "dropout", 0, 0, 0.99) > 0;
   if (const auto saved = map.optional("modules_to_save"))
     for (const Value& name : saved->as_list())
       lora.modules_to_save.push_back(name.as_choice({"embeddings", "lm_head"}));

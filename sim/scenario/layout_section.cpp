@@ -51,7 +51,7 @@ void check_shape(const Map& map, const Layout& layout, const Scenario& scenario)
         std::pair(mesh.expert, MeshAxis::expert)})
     if (degree > 1)
       at(map, to_string(axis) + "_parallel")
-          .fail(fmt::format("{} is no transformer, whose layers can be shared", scenario.model.name),
+          .fail(fmt::format("no share of {}'s layers is known: it is no decoder", scenario.model.name),
                 "pipeline_parallel, or data parallelism alone");
   // Convolutions leave 16 bits and sums 32: a stage cannot tell what the one before it sends.
   if (mesh.pipeline > 1 && is_autocast(scenario.precision))

@@ -92,9 +92,8 @@ void check_activation_offload(const Value& model, const Scenario& scenario) {
 }
 
 void read_checkpointing(Map& map, Scenario& scenario) {
-  if (map.has("activation_offload"))
-    scenario.offloads_activations =
-        map.require("activation_offload").as_choice({"none", "cpu"}) == "cpu";
+  if (const auto offload = map.optional("activation_offload"))
+    scenario.offloads_activations = offload->as_choice({"none", "cpu"}) == "cpu";
   const std::string key = "activation_checkpointing";
   Model& model = scenario.model;
   const std::optional<Value> value = map.has(key) ? map.optional(key) : std::nullopt;
@@ -111,14 +110,14 @@ void read_checkpointing(Map& map, Scenario& scenario) {
   }
   Map policy = value->as_map();
   std::vector<bool> chosen(model.units.size(), false);
-  if (policy.has("layers")) {
+  if (const auto layers = policy.optional("layers")) {
     if (model.layers == 0)
       policy.at_key("layers").fail(fmt::format("{} is no chain of like layers", model.name),
                                    "name its units by units: [...]");
-    scenario.recomputed_layers = policy.require("layers").as_integer(1, model.layers);
+    scenario.recomputed_layers = layers->as_integer(1, model.layers);
     chosen.clear();
-  } else if (policy.has("units")) {
-    chosen = matching_units(policy.require("units").as_list(), model);
+  } else if (const auto units = policy.optional("units")) {
+    chosen = matching_units(units->as_list(), model);
   } else {
     const auto count = static_cast<std::int64_t>(model.units.size());
     const auto every = static_cast<std::size_t>(policy.require("every").as_integer(1, count));

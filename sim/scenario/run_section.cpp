@@ -142,8 +142,11 @@ void read_formats(Map& map, Optimizer& optimizer) {
 
 /// Values that PyTorch's constructors take and on which no step's time depends.
 void refuse_values(Map& optimizer) {
-  constexpr std::array<std::pair<const char*, const char*>, 3> kRemedies = {
-      {{"lr", "leave it out; what it does to accuracy: convergence.learning_rate"},
+  constexpr std::array<std::pair<const char*, const char*>, 6> kRemedies = {
+      {{"weight_decay", "leave it out; any takes as long"},
+       {"betas", "leave it out; any take as long"},
+       {"eps", "leave it out; any takes as long"},
+       {"lr", "leave it out; what it does to accuracy: convergence.learning_rate"},
        {"learning_rate", "leave it out; what it does to accuracy: convergence.learning_rate"},
        {"momentum",
         "write sgd_momentum: {}, which takes as long with any; what it does to accuracy: "
@@ -181,12 +184,14 @@ Optimizer read_optimizer_section(const Value& value, Precision precision) {
   }
   read_formats(named.options, optimizer);
   const bool muon = optimizer.kind == OptimizerKind::muon;
-  if (!muon && optimizer_memory(optimizer).states > 0 && named.options.has("paged"))
-    optimizer.paged = named.options.bool_or("paged", false);
-  if (!muon && named.options.has("offload"))
-    optimizer.offload = named.options.require("offload").as_choice({"none", "cpu"}) == "cpu";
-  if (!optimizer.offload && named.options.has("in_backward"))
-    optimizer.in_backward = named.options.bool_or("in_backward", false);
+  if (!muon && optimizer_memory(optimizer).states > 0)
+    if (const auto paged = named.options.optional("paged")) optimizer.paged = paged->as_bool();
+  if (!muon)
+    if (const auto offload = named.options.optional("offload"))
+      optimizer.offload = offload->as_choice({"none", "cpu"}) == "cpu";
+  if (!optimizer.offload)
+    if (const auto early = named.options.optional("in_backward"))
+      optimizer.in_backward = early->as_bool();
   refuse_values(named.options);
   named.options.finish();
   return optimizer;
@@ -246,7 +251,7 @@ Train read_train_section(const Value& value) {
   }
   map.optional("tokens");  // both are read with the model, the cluster and the strategy
   map.optional("global_batch");
-  if (map.has("epochs")) train.epochs = number_within(map, "epochs", 1, 1e-9, 1e6);
+  if (map.optional("epochs")) train.epochs = number_within(map, "epochs", 1, 1e-9, 1e6);
   if (const auto market = map.optional("market")) {
     train.market =
         market->as_choice({"on_demand", "spot"}) == "spot" ? Market::spot : Market::on_demand;
@@ -274,17 +279,17 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, const CommPro
   run.steps = static_cast<std::uint32_t>(map.integer_or("steps", run.steps, 1, kMostSteps));
   run.warmup_steps =
       static_cast<std::uint32_t>(map.integer_or("warmup_steps", run.warmup_steps, 0, kMostSteps));
-  if (map.has("until") && map.require("until").as_choice({"steady", "steps"}) == "steps")
-    run.until = RunUntil::steps;
+  if (const auto until = map.optional("until"))
+    if (until->as_choice({"steady", "steps"}) == "steps") run.until = RunUntil::steps;
   run.seed = static_cast<std::uint64_t>(
       map.integer_or("seed", 1, 0, std::numeric_limits<std::int64_t>::max()));
   run.fidelity = read_fidelity(map);
   const std::optional<Value> jitter = map.optional("jitter");
   run.usual_jitter = !jitter;
   if (jitter) run.jitter = read_jitter(*jitter);
-  if (map.has("replications")) run.replications = read_replications(map.require("replications"));
+  if (const auto count = map.optional("replications")) run.replications = read_replications(*count);
   run.stragglers = read_stragglers(map, ranks);
-  run.usual_spread = !map.has("speed_spread");
+  run.usual_spread = !map.optional("speed_spread");
   if (!run.usual_spread) run.speed_spread = number_within(map, "speed_spread", 0, 0, 1);
   read_overlap(map, comm != nullptr && !comm->overlap.empty(), run);
   run.efficiency = read_efficiency(map);

@@ -199,8 +199,9 @@ bool is_layout(const Value& strategy) {
   // A misspelt degree beside a strategy is one, too, so that its message names what was meant.
   return std::ranges::any_of(names, [&](const std::string& name) {
     if (std::ranges::find(layout_keys(), name) != layout_keys().end()) return true;
-    return names.size() > 1 && std::ranges::find(kinds, name) == kinds.end() &&
-           !nearest(name, layout_keys()).empty();
+    const bool is_kind = names.size() > 1 ? std::ranges::find(kinds, name) != kinds.end()
+                                          : !nearest(name, kinds).empty();
+    return !is_kind && !nearest(name, layout_keys()).empty();
   });
 }
 

@@ -60,6 +60,9 @@ void read_fragments(Map& map, LocalSgd& local) {
 
 LocalSgd read_options(Map& map) {
   LocalSgd local;
+  if (!map.has("period") && nearest("period", map.keys()).empty())
+    map.where().mistake("the key \"period\" is missing",
+                        "write period: 8 for eight own steps, say, between two outer ones");
   local.period = static_cast<int>(map.require("period").as_integer(1, kMostSteps));
   local.algorithm = value_of(kAlgorithms, map.choice_or("algorithm", "automatic",
                                                         names_of(kAlgorithms)));

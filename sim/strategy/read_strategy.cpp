@@ -62,8 +62,8 @@ Ddp read_buffered_options(Map& map) {
   refuse(map, {"first_bucket_mb", "gradient_as_bucket_view", "static_graph", "compression"},
          "is an option of PyTorch's DDP; a layout has Megatron-LM's", "remove it");
   Ddp ddp{.bucket_cap_mb = 0};
-  if (map.has("bucket_cap_mb"))
-    ddp.bucket_cap_mb = map.require("bucket_cap_mb").as_positive_number();
+  if (const auto cap = map.optional("bucket_cap_mb"))
+    ddp.bucket_cap_mb = cap->as_positive_number();
   ddp.overlap_grad_reduce = map.bool_or("overlap_grad_reduce", ddp.overlap_grad_reduce);
   ddp.overlap_param_gather = map.bool_or("overlap_param_gather", ddp.overlap_param_gather);
   if (const auto wide = map.optional("grad_reduce_in_fp32"))
@@ -128,7 +128,7 @@ Fsdp read_fsdp_options(Map& map, Fsdp::Sharding sharding) {
   fsdp.cpu_offload = map.bool_or("cpu_offload", fsdp.cpu_offload);
   fsdp.gradient_accumulation =
       read_count(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
-  if (map.has("no_sync")) fsdp.no_sync = map.bool_or("no_sync", false);
+  if (const auto no_sync = map.optional("no_sync")) fsdp.no_sync = no_sync->as_bool();
   fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
   if (const auto overhead = map.optional("host_overhead"))
     fsdp.host_overhead = overhead->as_seconds();
@@ -172,6 +172,9 @@ Fsdp read_fsdp2(Map& map) {
 }
 
 Strategy read_zero(Map& map, bool in_layout) {
+  if (!map.has("stage") && nearest("stage", map.keys()).empty())
+    map.where().mistake("the key \"stage\" is missing",
+                        "write zero: {stage: 1}; 2 shards gradients as well, 3 also parameters");
   const std::int64_t stage = map.require("stage").as_integer(1, 3);
   if (stage == 1) return Zero1{.ddp = read_replicas(map, in_layout)};
   if (map.has("sharding")) {
@@ -254,19 +257,24 @@ ParameterServer read_parameter_server(Map& map) {
   return ps;
 }
 
-/// Names that others have for degrees. True if there are none of them.
-bool reject_unavailable(const Value& value) {
-  if (!value.is_map()) return true;
-  const Map map = value.as_map();
-  bool all_known = true;
-  for (const std::string name :
-       {"pp", "tp", "cp", "ep", "tensor", "context", "expert", "hybrid"}) {
+/// `zero: 3` and the like, as others write them: what to write instead.
+void check_scalar(const Value& value) {
+  if (!value.is_map()) return;
+  Map map = value.as_map();
+  for (const std::string& name : strategy_names()) {
     if (!map.has(name)) continue;
-    all_known = false;
-    map.at_key(name).mistake(fmt::format("{} is no key of a strategy", name),
-                             fmt::format("degrees of a layout: {}", fmt::join(layout_keys(), ", ")));
+    const Value options = map.require(name);
+    if (!options.is_scalar()) continue;
+    const std::string shown = options.shown();
+    const bool counts = shown.find_first_not_of("0123456789") == std::string::npos;
+    const std::string sharding = nearest(shown, names_of(kShardings));
+    const std::string meant = name == "zero"        ? "stage: " + (counts ? shown : "1")
+                              : name == "local_sgd" ? "period: " + (counts ? shown : "8")
+                              : name == "fsdp" && !sharding.empty() ? "sharding: " + sharding
+                                                                    : "";
+    options.fail(fmt::format("expected a map; got \"{}\"", shown),
+                 fmt::format("write {}: {{{}}}", name, meant));
   }
-  return all_known;
 }
 
 Strategy read_kind(const std::string& name, Map& map, bool in_layout) {
@@ -292,7 +300,7 @@ Strategy read_data_kind(Map& map) {
 }  // namespace
 
 Strategy read_strategy(const Value& value) {
-  if (!reject_unavailable(value)) return Ddp{};
+  check_scalar(value);
   if (value.is_map() && value.as_map().has("local_sgd"))
     return read_local_sgd(value, [](const std::string& name, Map& options) {
       return read_kind(name, options, false);

@@ -11,6 +11,27 @@
 
 namespace rehearse {
 
+namespace {
+
+KeyPlaces key_places = nullptr;
+
+/// What the keys at the top of a file are, which say of what kind it is.
+std::vector<std::string> top_keys(const DocumentNode& root) {
+  std::vector<std::string> names;
+  for (const DocumentEntry& entry : root.entries) names.push_back(entry.key.text);
+  return names;
+}
+
+/// Whether files have the key at this very path, so that it is no other one misspelt.
+bool belongs_at(const std::string& key, const std::string& path,
+                const std::vector<std::string>& top) {
+  if (key_places == nullptr) return false;
+  const auto places = key_places(key, top);
+  return std::ranges::find(places, path) != places.end();
+}
+
+}  // namespace
+
 std::string Map::path_of(const std::string& key) const {
   return where_.path_.empty() ? key : where_.path_ + "." + key;
 }
@@ -29,7 +50,8 @@ Value Map::require(const std::string& key) {
   if (where_.is_stand_in()) return none;
   std::vector<std::string> unread;
   for (const std::string& name : keys()) {
-    if (!asked_.contains(name)) unread.push_back(name);
+    if (!asked_.contains(name) && !belongs_at(name, path_of(name), top_keys(*where_.document_->root_)))
+      unread.push_back(name);
   }
   const std::string near = nearest(key, unread);
   where_.mistake(fmt::format("the key \"{}\" is missing", key),
@@ -65,7 +87,6 @@ std::string unknown_key_remedy(const std::string& key, const std::vector<std::st
 
 /// More places than this are no help.
 constexpr std::size_t kMostPlaces = 3;
-KeyPlaces key_places = nullptr;
 
 /// Where else the file could have it: at the places nearest to the top. Nothing where it is known
 /// at `path`, too, but not beside what stands there.
@@ -87,9 +108,7 @@ std::string other_place_remedy(const std::string& key, const std::string& path,
 void set_key_places(KeyPlaces source) { key_places = source; }
 
 void Map::finish() const {
-  std::vector<std::string> top;
-  for (const DocumentEntry& entry : where_.document_->root_->entries)
-    top.push_back(entry.key.text);
+  const std::vector<std::string> top = top_keys(*where_.document_->root_);
   for (const DocumentEntry& entry : where_.node_->entries) {
     const std::string& key = entry.key.text;
     if (asked_.contains(key)) continue;

@@ -80,8 +80,12 @@ std::string remedy_for(std::string_view message) {
       message == YAML::ErrorMsg::END_OF_MAP_FLOW || message == YAML::ErrorMsg::END_OF_SEQ_FLOW;
   const std::string_view bracket = open == nullptr ? "" : marks.text_at(open->place).substr(0, 1);
   if (flow && (bracket == "[" || bracket == "{")) {
+    const std::string_view rest = marks.text_at(open->place);
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    const bool tight = line.find(":{") != line.npos || line.find(":[") != line.npos;
     fail_at(open->place,
-            fmt::format("this \"{}\" is not closed, or a comma is missing in it", bracket));
+            fmt::format("this \"{}\" is not closed, or a comma is missing in it", bracket),
+            tight ? "put a space after the colon" : "");
   }
   fail_at(place, fmt::format("not valid YAML: {}", message), remedy_for(message));
 }

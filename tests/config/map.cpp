@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "config/document.hpp"
+#include "config/key_places.hpp"
 #include "error_of.hpp"
 
 namespace rehearse {
@@ -41,6 +42,16 @@ BOOST_AUTO_TEST_CASE(a_key_that_was_read_is_no_misspelling_of_a_missing_one) {
   map.require("node");
   BOOST_TEST(error_of([&] { map.require("nodes"); }) ==
              "f.yaml:1:1: error: the key \"nodes\" is missing\nnode: 4\n^");
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_files_have_there_is_no_misspelling_of_a_missing_one) {
+  set_key_places([](const std::string& key, const std::vector<std::string>&) {
+    return std::vector<std::string>{key};
+  });
+  Map map = document_of("node: 4\n")->root().as_map();
+  BOOST_TEST(error_of([&] { map.require("nodes"); }) ==
+             "f.yaml:1:1: error: the key \"nodes\" is missing\nnode: 4\n^");
+  set_key_places(nullptr);
 }
 
 BOOST_AUTO_TEST_CASE(

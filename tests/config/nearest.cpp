@@ -41,6 +41,8 @@ const std::vector<Guess> kGuesses = {
     {"4d", {"aws_p4d"}, ""},
     {"price", {"pcie", "usd_per_hour"}, "usd_per_hour"},  // what it is called elsewhere
     {"price", {"pcie", "nic"}, ""},                       // and is none of these
+    {"n_kv_heads", {"heads", "kv_heads", "layers"}, "kv_heads"},
+    {"sliding_window", {"attention", "activation"}, "attention"},
     {"bfloat16", {"fp32", "tf32", "bf16", "bf16_pure"}, "bf16"},
     {"Float32", {"fp32", "fp16"}, "fp32"},
     {"", {"a"}, ""},
