@@ -99,9 +99,13 @@ CriticalPath path_of(const WaitGraph& graph, const Basis& basis, const Machine& 
   return path;
 }
 
+/// Ratios nearer to 1 than this differ by the rounding of sums alone.
+constexpr double kRounding = 1e-12;
+
 /// Both of the same iterations, so that only their ratio counts.
 void compare(const Headline& base, const Explanation& whole, Alternative& one) {
-  const double ratio = one.result.step_time / base.step_time;
+  const double exact = one.result.step_time / base.step_time;
+  const double ratio = std::abs(exact - 1) < kRounding ? 1 : exact;
   one.step_time = whole.step_time * ratio;
   one.saved = whole.step_time - one.step_time;
   one.saved_share = 1 - ratio;
