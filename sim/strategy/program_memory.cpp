@@ -175,6 +175,7 @@ void ProgramBuilder::update(OpId op, const std::vector<Trained>& tensors, std::i
         memory.orthogonalizes && memory.gradient_element == Bytes(0))
       orthogonalize(op, one, memory.temporary_element);
   std::vector<TensorId> temporaries;
+  std::vector<std::vector<TensorId>> one_by_one;  // beside the gradients' copies, if there are any
   std::vector<const Trained*> matrices;
   const auto is_gradient = [&](TensorId id) {
     return program.tensors[id.index()].kind == MemoryKind::gradients;
@@ -185,8 +186,13 @@ void ProgramBuilder::update(OpId op, const std::vector<Trained>& tensors, std::i
     std::for_each(temporaries.begin(), rest, [&](TensorId id) { take(op, id); });
     for (const Trained* one : matrices) orthogonalize(op, *one, memory_of(*one).temporary_element);
     std::for_each(rest, temporaries.end(), [&](TensorId id) { take(op, id); });
+    for (const std::vector<TensorId>& own : one_by_one) {
+      for (const TensorId id : own) take(op, id);
+      for (const TensorId id : own) give(op, id);
+    }
     for (const TensorId id : temporaries) give(op, id);
     temporaries.clear();
+    one_by_one.clear();
     matrices.clear();
   };
   std::int64_t waiting = 0;
@@ -203,9 +209,12 @@ void ProgramBuilder::update(OpId op, const std::vector<Trained>& tensors, std::i
     }
     if (memory.orthogonalizes) matrices.push_back(&one);
     const int count = foreach ? memory.foreach_temporaries : memory.loop_temporaries;
+    const bool alone = !foreach || memory.one_by_one;
+    if (alone) one_by_one.emplace_back();
+    std::vector<TensorId>& own = alone ? one_by_one.back() : temporaries;
     for (int i = 0; i < count; ++i)
-      temporaries.push_back(of(MemoryKind::workspace, one, memory.temporary_element));
-    if ((!foreach || memory.one_by_one) && memory.gradient_element == Bytes(0)) use();
+      own.push_back(of(MemoryKind::workspace, one, memory.temporary_element));
+    if (alone && memory.gradient_element == Bytes(0)) use();
   }
   use();
 }

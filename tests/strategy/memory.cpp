@@ -124,6 +124,19 @@ BOOST_AUTO_TEST_CASE(foreach_adam_takes_the_denominators_of_all_parameters_at_on
   BOOST_TEST(peak(Ddp{}, job) == "76 MiB at optimizer");
 }
 
+BOOST_AUTO_TEST_CASE(beside_master_weights_adam_holds_temporaries_of_one_tensor_at_a_time) {
+  // 6 of parameters, gradients and buckets each, 24 of states, 12 of master weights and of the
+  // gradients' copies; 12 of square roots, or one tensor after the other 2 x 8.
+  const Toy model = unlike_units();
+  const Cluster cluster = star_cluster(4);
+  Job job = job_of(model, cluster);
+  job.precision = job.optimizer.of = Precision::bf16_master;
+  job.optimizer.fused = false;
+  BOOST_TEST(peak(Ddp{}, job) == "78 MiB at optimizer");
+  job.optimizer.foreach = false;
+  BOOST_TEST(peak(Ddp{}, job) == "82 MiB at optimizer");
+}
+
 BOOST_AUTO_TEST_CASE(a_checkpointed_unit_is_computed_again_and_holds_its_activations_only_then) {
   // 48 and, one after the other, 5 + 8 of u2 and 3 + 8 + 4 of u1.
   const Toy model = unlike_units();
