@@ -128,6 +128,13 @@ std::vector<NodeGroup> read_machines(Map& map) {
     }
     return read_groups(*groups);
   }
+  std::vector<std::string> others = map.keys();
+  std::erase_if(others, [](const std::string& key) { return key == "nodes" || key == "node"; });
+  for (const auto& [key, remedy] :
+       {std::pair("nodes", "write nodes: 1, or more"),
+        std::pair("node", "write what a node has, such as node: {gpus: 8, gpu: H100-SXM}")})
+    if (!map.has(key) && nearest(key, others).empty())
+      map.where().mistake(fmt::format("the key \"{}\" is missing", key), remedy);
   const int nodes = read_node_count(map.require("nodes"));
   return {{.name = "node", .nodes = nodes, .node = read_node(map.require("node"), nodes > 1)}};
 }
@@ -337,6 +344,9 @@ Cluster read_use(const Value& value) {
 }  // namespace
 
 Cluster read_cluster(const Value& value) {
+  if (value.is_scalar())
+    value.mistake(fmt::format("expected a map; got \"{}\"", value.shown()),
+                  fmt::format("write {{use: {}}}", value.shown()));
   const bool used = value.is_map() && value.as_map().has("use");
   return used ? read_use(value) : read_inline(value, "inline");
 }

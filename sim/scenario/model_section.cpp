@@ -372,6 +372,9 @@ void check_batch_of(Map& map, const Scenario& scenario) {
 }  // namespace
 
 CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLibrary& library) {
+  if (value.is_scalar())
+    value.mistake(fmt::format("expected a map; got \"{}\"", value.shown()),
+                  fmt::format("write {{use: {}, batch_per_gpu: 1}}", value.shown()));
   Map map = value.as_map();
   CostChoice choice;
   bool has_model = true;
@@ -394,7 +397,7 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
     };
     if (has_model && map.has("sequence") && map.require("sequence").is_map())
       has_model = read_part(pack);
-    if (has_model && map.has("compile") && map.bool_or("compile", false))
+    if (const auto compile = map.optional("compile"); has_model && compile && compile->as_bool())
       scenario.model = compiled(std::move(scenario.model));
     read_part([&] { choice = read_cost_choice(map, scenario, library); }, has_model);
     if (!has_model) leave_shape(map);

@@ -251,7 +251,11 @@ Train read_train_section(const Value& value) {
   }
   map.optional("tokens");  // both are read with the model, the cluster and the strategy
   map.optional("global_batch");
-  if (map.optional("epochs")) train.epochs = number_within(map, "epochs", 1, 1e-9, 1e6);
+  if (const auto epochs = map.optional("epochs")) {
+    train.epochs = number_within(map, "epochs", 1, 1e-9, 1e6);
+    if (!map.has("samples_per_epoch") && !map.has("tokens"))
+      epochs->mistake("epochs of how many samples?", "add samples_per_epoch, or say tokens instead");
+  }
   if (const auto market = map.optional("market")) {
     train.market =
         market->as_choice({"on_demand", "spot"}) == "spot" ? Market::spot : Market::on_demand;

@@ -66,6 +66,14 @@ Ddp read_buffered_options(Map& map) {
     ddp.bucket_cap_mb = cap->as_positive_number();
   ddp.overlap_grad_reduce = map.bool_or("overlap_grad_reduce", ddp.overlap_grad_reduce);
   ddp.overlap_param_gather = map.bool_or("overlap_param_gather", ddp.overlap_param_gather);
+  if (ddp.overlap_param_gather && !map.has("stage"))
+    map.at_key("overlap_param_gather")
+        .fail("no parameters are gathered without the distributed optimizer",
+              "write zero: {stage: 1, ...} instead of ddp, or remove it");
+  if (ddp.overlap_param_gather && !ddp.overlap_grad_reduce)
+    map.at_key("overlap_param_gather")
+        .fail("Megatron-LM has it beside overlap_grad_reduce alone",
+              "add overlap_grad_reduce: true, or remove it");
   if (const auto wide = map.optional("grad_reduce_in_fp32"))
     ddp.grad_reduce_in_fp32 = wide->as_bool();
   ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);

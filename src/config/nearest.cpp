@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "config/document.hpp"
+#include "config/synonyms.hpp"
 
 namespace rehearse {
 
@@ -42,131 +43,6 @@ constexpr std::size_t kBegin = 4, kPart = 6, kCase = 2;
 // Of equals, the one with the same letters: "gpsu" is "gpus" rather than "gpu".
 constexpr std::size_t kOther = 1;
 
-/// What people coming from other programs call it.
-struct Synonym {
-  std::string_view word, meant;
-};
-constexpr Synonym kSynonyms[] = {{"price", "usd_per_hour"},
-                                 {"cost", "usd_per_hour"},
-                                 {"usd", "usd_per_hour"},
-                                 {"price_per_hour", "usd_per_hour"},
-                                 {"cost_per_hour", "usd_per_hour"},
-                                 {"hourly_price", "usd_per_hour"},
-                                 {"batch", "batch_per_gpu"},
-                                 {"batch_size", "batch_per_gpu"},
-                                 {"micro_batch", "batch_per_gpu"},
-                                 {"micro_batch_size", "batch_per_gpu"},
-                                 {"per_device_train_batch_size", "batch_per_gpu"},
-                                 {"train_micro_batch_size_per_gpu", "batch_per_gpu"},
-                                 {"seq_len", "sequence"},
-                                 {"seq_length", "sequence"},
-                                 {"sequence_length", "sequence"},
-                                 {"max_seq_len", "sequence"},
-                                 {"max_seq_length", "sequence"},
-                                 {"context_length", "sequence"},
-                                 {"image_size", "image"},
-                                 {"resolution", "image"},
-                                 {"num_classes", "classes"},
-                                 {"dtype", "precision"},
-                                 {"bfloat16", "bf16"},
-                                 {"float16", "fp16"},
-                                 {"half", "fp16"},
-                                 {"float32", "fp32"},
-                                 {"float", "fp32"},
-                                 {"single", "fp32"},
-                                 {"tensorfloat32", "tf32"},
-                                 {"gradient_checkpointing", "activation_checkpointing"},
-                                 {"recompute", "activation_checkpointing"},
-                                 {"adapters", "lora"},
-                                 {"adapter", "lora"},
-                                 {"peft", "lora"},
-                                 {"qlora", "lora"},
-                                 {"r", "rank"},
-                                 {"lora_r", "rank"},
-                                 {"lora_rank", "rank"},
-                                 {"target_modules", "targets"},
-                                 {"lora_target_modules", "targets"},
-                                 {"lora_alpha", "alpha"},
-                                 {"lora_dropout", "dropout"},
-                                 {"load_in_4bit", "quantization"},
-                                 {"load_in_8bit", "quantization"},
-                                 {"max_length", "sequence"},
-                                 {"max_position_embeddings", "sequence"},
-                                 {"recompute_granularity", "activation_checkpointing"},
-                                 {"activation_recompute", "activation_checkpointing"},
-                                 {"true", "per_unit"},
-                                 {"full", "per_unit"},
-                                 {"false", "none"},
-                                 {"tp", "tensor_parallel"},
-                                 {"tensor_model_parallel_size", "tensor_parallel"},
-                                 {"tensor_parallel_degree", "tensor_parallel"},
-                                 {"pp", "pipeline_parallel"},
-                                 {"pipeline_model_parallel_size", "pipeline_parallel"},
-                                 {"pipeline_parallel_degree", "pipeline_parallel"},
-                                 {"cp", "context_parallel"},
-                                 {"context_parallel_size", "context_parallel"},
-                                 {"context_parallel_degree", "context_parallel"},
-                                 {"ep", "expert_parallel"},
-                                 {"expert_model_parallel_size", "expert_parallel"},
-                                 {"expert_parallel_degree", "expert_parallel"},
-                                 {"num_microbatches", "micro_batches"},
-                                 {"num_micro_batches", "micro_batches"},
-                                 {"dim", "hidden_size"},
-                                 {"d_model", "hidden_size"},
-                                 {"n_embd", "hidden_size"},
-                                 {"n_layers", "layers"},
-                                 {"n_layer", "layers"},
-                                 {"n_heads", "heads"},
-                                 {"n_head", "heads"},
-                                 {"n_kv_heads", "kv_heads"},
-                                 {"num_kv_heads", "kv_heads"},
-                                 {"ffn_dim", "intermediate_size"},
-                                 {"d_ff", "intermediate_size"},
-                                 {"sliding_window", "attention"},
-                                 {"flash_attn", "flash_attention"},
-                                 {"use_flash_attn", "flash_attention"},
-                                 {"num_experts", "count"},
-                                 {"num_local_experts", "count"},
-                                 {"n_routed_experts", "count"},
-                                 {"num_experts_per_tok", "active"},
-                                 {"moe_router_topk", "active"},
-                                 {"top_k", "active"},
-                                 {"use_distributed_optimizer", "zero"},
-                                 {"distributed_optimizer", "zero"},
-                                 {"global_batch_size", "global_batch"},
-                                 {"train_batch_size", "global_batch"},
-                                 {"num_nodes", "nodes"},
-                                 {"nnodes", "nodes"},
-                                 {"num_gpus", "gpus"},
-                                 {"nproc_per_node", "gpus_per_node"},
-                                 {"bandwidth", "nic"},
-                                 {"network", "nic"},
-                                 {"nic_bandwidth", "nic"},
-                                 {"nic_speed", "nic"},
-                                 {"network_bandwidth", "nic"},
-                                 {"latency", "nic_latency"},
-                                 {"gradient_accumulation_steps", "gradient_accumulation"},
-                                 {"accumulation", "gradient_accumulation"},
-                                 {"accumulate_grad_batches", "gradient_accumulation"},
-                                 {"sharding_strategy", "sharding"},
-                                 {"zero2", "shard_grad_op"},
-                                 {"zero3", "full_shard"},
-                                 {"deepspeed", "zero"},
-                                 {"horovod", "ddp"},
-                                 {"data_parallel", "ddp"},
-                                 {"fully_sharded", "fsdp"},
-                                 {"parameter_server", "ps"},
-                                 {"num_epochs", "epochs"},
-                                 {"num_train_epochs", "epochs"},
-                                 {"max_epochs", "epochs"},
-                                 {"samples", "samples_per_epoch"},
-                                 {"dataset_size", "samples_per_epoch"},
-                                 {"num_samples", "samples_per_epoch"},
-                                 {"num_steps", "steps"},
-                                 {"max_steps", "steps"},
-                                 {"iterations", "steps"},
-                                 {"warmup", "warmup_steps"}};
-
 /// What a word is elsewhere for one of the candidates; nothing for a word without synonyms, empty
 /// where the candidates have none of them.
 std::optional<std::string> meant_by(const std::string& lower,
@@ -203,6 +79,9 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
   std::string best;
   std::size_t best_cost = kEdit * (allowed_distance(word.size()) + 1);
   if (word.size() > kLongestWord) return best;
+  // "meta-llama/Llama-3.1-8B": an owner is no part of a name.
+  if (const std::size_t owner = word.rfind('/'); owner != std::string::npos)
+    return nearest(word.substr(owner + 1), candidates);
   const std::string lower = boost::to_lower_copy(word);
   const std::optional<std::string> meant = meant_by(lower, candidates);
   if (meant && !meant->empty()) return *meant;

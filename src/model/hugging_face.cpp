@@ -32,7 +32,9 @@ const std::vector<std::string>& harmless() {
       "_attn_implementation_autoset", "return_dict", "output_attentions",
       "output_hidden_states", "chunk_size_feed_forward", "name", "prefix", "language",
       "begin_suppress_tokens", "max_length", "min_length", "id2label", "label2id",
-      "tokenizer_class", "tokenizer_name", "num_labels", "tokenizer", "use_return_dict", "original_max_position_embeddings"};
+      "tokenizer_class", "tokenizer_name", "num_labels", "tokenizer", "use_return_dict",
+      "original_max_position_embeddings", "is_llama_config", "rope_interleaved",
+      "transformers.js_config", "unsloth_fixed", "unsloth_version"};
   return kNames;
 }
 
@@ -118,7 +120,7 @@ void HuggingFaceConfig::finish(const std::string& family) {
   for (const std::string& key : map_.keys()) {
     if (asked_.contains(key)) continue;
     const std::string near = nearest(key, {asked_.begin(), asked_.end()});
-    map_.at_key(key).fail(
+    map_.at_key(key).mistake(
         fmt::format("no field of {} that is known here: it might change shapes", family),
         near.empty() ? "remove it from a copy of the file if it changes none"
                      : fmt::format("did you mean \"{}\"? else remove it from a copy of the file, "

@@ -40,7 +40,8 @@ constexpr Impossible kImpossible[] = {
     {"{use: aws_p4d, nodes: 200000}", "1:1",
      "the cluster has 1600000 GPUs; at most 1000000 can be simulated", ""},
     // Nodes.
-    {"nodes: 2\n", "1:1", "the key \"node\" is missing", ""},
+    {"nodes: 2\n", "1:1", "the key \"node\" is missing",
+     "write what a node has, such as node: {gpus: 8, gpu: H100-SXM}"},
     {"nodes: 2\nnode: {gpus: 1}\n", "2:7", "node: the key \"nic\" is missing", ""},
     {"nodes: 1\nnode: {nics: 2}\n", "2:8", "node.nics: describes a NIC without its rate",
      "give its rate per direction too, such as `nic: 25Gbps`"},

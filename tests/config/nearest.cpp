@@ -29,7 +29,9 @@ const std::vector<Guess> kGuesses = {
     {"a", {"b"}, ""},  // no letter in common
     {"ab", {"a"}, "a"},
     {"steps", {"stop"}, "stop"},                                     // 2 allowed from 4 letters on
-    {"A100", {"A10", "A100-SXM-40", "A100-SXM-80"}, "A100-SXM-40"},  // begun and not ended
+    {"L40", {"L4", "L40S-48", "L40S-96"}, "L40S-48"},                // begun and not ended
+    {"A100", {"A10", "A100-SXM-40", "A100-SXM-80"}, "A100-SXM-80"},  // the usual one
+    {"p5.48xlarge", {"aws_p4d", "aws_p5"}, "aws_p5"},                // of a price list
     {"a10g", {"A10", "A10G", "A100-SXM-40"}, "A10G"},                // but for the case
     {"RESNET50", {"resnet101", "resnet50"}, "resnet50"},
     {"ddp", {"DDQ", "DDP", "ddq"}, "DDP"},
@@ -43,6 +45,8 @@ const std::vector<Guess> kGuesses = {
     {"price", {"pcie", "nic"}, ""},                       // and is none of these
     {"n_kv_heads", {"heads", "kv_heads", "layers"}, "kv_heads"},
     {"sliding_window", {"attention", "activation"}, "attention"},
+    {"meta-llama/Llama-3.1-8B", {"llama_7b", "llama_3_8b", "qwen3_8b"}, "llama_3_8b"},
+    {"bf16-mixed", {"fp32", "bf16", "bf16_master"}, "bf16"},
     {"bfloat16", {"fp32", "tf32", "bf16", "bf16_pure"}, "bf16"},
     {"Float32", {"fp32", "fp16"}, "fp32"},
     {"", {"a"}, ""},
