@@ -123,6 +123,9 @@ FailureOptions read_failures(const Value& value, const Cluster& cluster) {
   failures.detect = map.seconds_or("detect", Seconds(120));
   failures.restart = map.seconds_or("restart", Seconds(300));
   read_replacement(map, failures, cluster);
+  if (!map.has("checkpoint") && nearest("checkpoint", map.keys()).empty())
+    value.mistake("the key \"checkpoint\" is missing",
+                  "add `checkpoint: {write: 30s}`, or the storage's rate, `{storage: 25GBps}`");
   failures.checkpoint = read_checkpoint(map.require("checkpoint"));
   failures.trainings = map.integer_or("trainings", failures.trainings, 10, kMostTrainings);
   map.finish();
@@ -161,6 +164,9 @@ StartOptions read_start(const Value& value, const Scenario& scenario) {
                                          strategy_name(scenario.strategy)),
                              "use gang");
   }
+  if (!map.has("arrivals") && nearest("arrivals", map.keys()).empty())
+    value.mistake("the key \"arrivals\" is missing",
+                  "add `arrivals: {exponential: {mean: 2min}}`, or a list of times");
   start.arrivals = read_arrivals(map.require("arrivals"), scenario.cluster);
   map.finish();
   return start;
