@@ -9,8 +9,8 @@ namespace rehearse {
 void end_at_stop_signals();
 
 /// From now on SIGINT and SIGTERM only leave a note, here and in processes forked later, so that
-/// work can end where its files are whole. The second of them ends the process as ever. SIGUSR1, by
-/// which ChildRanks asks its ranks to stop, leaves a note each time.
+/// work can end where its files are whole. One more, a fifth of a second later, ends the process at
+/// once. SIGUSR1, by which ChildRanks asks its ranks to stop, leaves a note each time.
 void catch_stop_signals();
 
 /// The signal that came; 0 if none has.
