@@ -38,12 +38,12 @@ double peak_of(const DeviceRates& rates, Precision format) {
   return std::max(rates.bf16, rates.fp16).value();
 }
 
-SizeSpan span(std::vector<double> sizes) {
+Ends<double> span(std::vector<double> sizes) {
   const auto [low, high] = std::ranges::minmax(sizes);
   return {low, high};
 }
 
-std::vector<SizeSpan> product_spans(const FormatPoints& points) {
+std::vector<Ends<double>> product_spans(const FormatPoints& points) {
   std::vector<double> rows, columns, inner;
   for (const auto* role : {&points.forward, &points.input_gradient, &points.weight_gradient}) {
     for (const ProductPoint& point : *role) {
@@ -55,7 +55,7 @@ std::vector<SizeSpan> product_spans(const FormatPoints& points) {
   return {span(rows), span(columns), span(inner)};
 }
 
-std::vector<SizeSpan> attention_spans(const std::vector<AttentionPoint>& points) {
+std::vector<Ends<double>> attention_spans(const std::vector<AttentionPoint>& points) {
   std::vector<double> tokens, heads;
   for (const AttentionPoint& point : points) {
     tokens.push_back(point.size.tokens);
@@ -64,7 +64,7 @@ std::vector<SizeSpan> attention_spans(const std::vector<AttentionPoint>& points)
   return {span(tokens), span(heads)};
 }
 
-std::vector<SizeSpan> memory_spans(const std::vector<MemoryPoint>& points) {
+std::vector<Ends<double>> memory_spans(const std::vector<MemoryPoint>& points) {
   std::vector<double> bytes;
   for (const MemoryPoint& point : points) bytes.push_back(point.moved.value());
   return {span(bytes)};
@@ -100,7 +100,7 @@ class Fit {
   }
 
  private:
-  void note(const std::string& kernels, std::vector<SizeSpan> sizes, KernelError error) {
+  void note(const std::string& kernels, std::vector<Ends<double>> sizes, KernelError error) {
     error.of = of_.device;
     curves_.measured.push_back({.kernels = kernels,
                                 .on = of_.device,
