@@ -24,7 +24,7 @@ scenario's. `[]` stands for each item of a list, `NAME` and `KEY` for any name.
 
 | type | is written as |
 |---|---|
-| time | a number with its unit: `5us`, `1.5ms`, `30s`, `10min`, `8h` |
+| time | a number with its unit: `5us`, `1.5ms`, `30s`, `10min`, `8h`, `30d` |
 | size | bytes with their unit: `25MiB`, `80GB` |
 | data rate | `25Gbps` (bits) or `300GBps` (bytes) per second |
 | arithmetic rate | `312TFLOPs` |

@@ -27,8 +27,8 @@ constexpr double kBit = 0.125;  // in bytes
 constexpr double kKibi = 1024.0;
 
 constexpr Unit kSubSecondUnits[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
-constexpr Unit kTimeUnits[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3},
-                               {"s", 1},     {"min", 60},  {"h", 3600}};
+constexpr Unit kTimeUnits[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1},
+                               {"min", 60},  {"h", 3600},  {"d", 86400}};
 constexpr Unit kBinaryUnits[] = {{"B", 1},
                                  {"KiB", kKibi},
                                  {"MiB", kKibi* kKibi},
@@ -184,10 +184,10 @@ const Kind& arithmetic_rate_kind() {
 /// A unit in one of the ways in which people write it: "Gbps" for "Gbit/s" and "Gbits/sec".
 std::string plain(std::string unit) {
   constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
-      {"bits", "b"},    {"bit", "b"},      {"bytes", "B"}, {"byte", "B"},     {"FLOPS", "FLOPs"},
-      {"seconds", "s"}, {"second", "s"},   {"secs", "s"},  {"sec", "s"},      {"minutes", "min"},
-      {"mins", "min"},  {"minute", "min"}, {"hours", "h"}, {"hour", "h"},     {"hrs", "h"},
-      {"hr", "h"},      {"FLOP/s", "FLOPs"}, {"/s", "ps"}};
+      {"bits", "b"},    {"bit", "b"},      {"bytes", "B"}, {"byte", "B"},       {"FLOPS", "FLOPs"},
+      {"seconds", "s"}, {"second", "s"},   {"secs", "s"},  {"sec", "s"},        {"minutes", "min"},
+      {"mins", "min"},  {"minute", "min"}, {"hours", "h"}, {"hour", "h"},       {"hrs", "h"},
+      {"hr", "h"},      {"days", "d"},     {"day", "d"},   {"FLOP/s", "FLOPs"}, {"/s", "ps"}};
   for (const auto& [written, meant] : kSpellings) {
     const std::size_t at = unit.find(written);
     if (at != std::string::npos) unit.replace(at, written.size(), meant);

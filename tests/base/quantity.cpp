@@ -90,9 +90,10 @@ BOOST_AUTO_TEST_CASE(rates_and_work_show_decimal_prefixes) {
   BOOST_TEST(format(FlopsPerSecond(312e12)) == "312 TFLOP/s");
 }
 
-const std::vector<Written> kWrittenTimes = {
-    {"0", 0},        {"-0us", 0},  {"5us", 5e-6},  {"1.5ms", 1.5e-3}, {"250 ns", 2.5e-7},
-    {"1e-3s", 1e-3}, {".5s", 0.5}, {"+2min", 120}, {"2.5h", 9000},    {"1E3ms", 1}};
+const std::vector<Written> kWrittenTimes = {{"0", 0},          {"-0us", 0},        {"5us", 5e-6},
+                                            {"1.5ms", 1.5e-3}, {"250 ns", 2.5e-7}, {"1e-3s", 1e-3},
+                                            {".5s", 0.5},      {"+2min", 120},     {"2.5h", 9000},
+                                            {"30d", 2592000},  {"1E3ms", 1}};
 BOOST_DATA_TEST_CASE(a_time_is_a_number_and_its_unit, data::make(kWrittenTimes)) {
   BOOST_TEST(parse_seconds(sample.text).value() == sample.value);
 }
@@ -126,7 +127,7 @@ BOOST_AUTO_TEST_CASE(work_and_its_rate_have_decimal_prefixes) {
 }
 
 const std::string kTime = "expected a time with its unit, such as \"5us\" or \"1.5ms\"; got ";
-const std::string kTimeUnits = " (units: ns, us, ms, s, min, h)";
+const std::string kTimeUnits = " (units: ns, us, ms, s, min, h, d)";
 const std::vector<Rejected> kBadTimes = {{"5", kTime + "\"5\""},
                                          {"", kTime + "\"\""},
                                          {"us", kTime + "\"us\""},
