@@ -148,7 +148,7 @@ class Fit {
   }
 
   double share(const std::vector<MemoryPoint>& points, const std::string& family) {
-    const MemoryFit fit =
+    const BandwidthFit fit =
         fit_memory(points, points_.launch, of_.rates.memory_bandwidth.value(), family);
     curves_.errors.push_back(fit.error);
     curves_.errors.back().of = of_.device;

@@ -167,7 +167,7 @@ AttentionFit fit_attention(const std::vector<AttentionPoint>& points, const Kern
   return {fit(points), error_of(family, left_out(points, fit, error))};
 }
 
-MemoryFit fit_memory(const std::vector<MemoryPoint>& points, Seconds launch, double bandwidth,
+BandwidthFit fit_memory(const std::vector<MemoryPoint>& points, Seconds launch, double bandwidth,
                      const std::string& family) {
   // A kernel that takes hardly more than a launch says nothing of bytes.
   const auto share_of = [&](const MemoryPoint& point) {

@@ -44,12 +44,12 @@ struct AttentionFit {
 AttentionFit fit_attention(const std::vector<AttentionPoint>& points, const KernelDevice& device,
                            const AttentionPass& start, const std::string& family);
 
-struct MemoryFit {
+struct BandwidthFit {
   double share = 0;  ///< of `bandwidth`
   KernelError error;
 };
 /// Of kernels that take a launch and their bytes: the median share.
-MemoryFit fit_memory(const std::vector<MemoryPoint>& points, Seconds launch, double bandwidth,
+BandwidthFit fit_memory(const std::vector<MemoryPoint>& points, Seconds launch, double bandwidth,
                      const std::string& family);
 
 /// What a role's product reaches beside the forward one: the median of forecast over measured.

@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(memory_bound_kernels_have_a_share) {
   const auto kernel = [](double bytes, double share) {
     return MemoryPoint{Bytes(bytes), Seconds(5e-6 + bytes / (share * 2039e9))};
   };
-  const MemoryFit fit = fit_memory({kernel(1e8, 0.7), kernel(4e8, 0.72), kernel(1e9, 0.68)},
+  const BandwidthFit fit = fit_memory({kernel(1e8, 0.7), kernel(4e8, 0.72), kernel(1e9, 0.68)},
                                    Seconds(5e-6), 2039e9, "pointwise, fp32");
   BOOST_TEST(std::abs(fit.share - 0.7) < 0.001);
   BOOST_TEST(fit.error.mean < 0.05);
