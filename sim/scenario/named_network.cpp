@@ -1,0 +1,168 @@
+#include "scenario/named_network.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "model/hugging_face.hpp"
+#include "model/packing.hpp"
+#include "scenario/sections.hpp"
+#include "scenario/transformer_keys.hpp"
+
+namespace rehearse {
+namespace {
+
+std::optional<std::int64_t> read_shape_key(Map& map, const std::string& key, std::int64_t high,
+                                           std::optional<Value>& culprit) {
+  const std::optional<Value> value = map.optional(key);
+  if (!value) return std::nullopt;
+  culprit = value;
+  return value->as_integer(1, high);
+}
+
+/// What a scenario names: a built-in network, or a transformer of any dimensions.
+struct NamedModel {
+  std::string name;
+  std::optional<TransformerShape> transformer;
+};
+
+/// `culprit` is where the user asked for what the architecture refuses.
+Model build(const NamedModel& named, const ModelShape& shape, const Value& culprit) {
+  try {
+    return named.transformer ? build_transformer(*named.transformer, shape)
+                             : build_architecture(named.name, shape);
+  } catch (const std::invalid_argument& wrong) {
+    culprit.fail(wrong.what());
+  }
+}
+
+/// The transformer of a config.json beside the scenario, or of a folder that holds one.
+TransformerShape read_config_file(const Value& value, std::vector<std::string>& assumptions) {
+  const std::filesystem::path file = value.folder() / value.as_string();
+  if (!std::filesystem::exists(file)) {
+    value.fail(fmt::format("no file \"{}\"", file.string()),
+               "name a Hugging Face config.json, or a folder that holds one");
+  }
+  HuggingFaceModel read = read_hugging_face(file);
+  for (const std::string& one : read.assumptions) assumptions.push_back("model.hf: " + one);
+  return read.shape;
+}
+
+/// Exactly one of `use`, `hf` and `transformer` is there.
+NamedModel read_named(Map& map, std::vector<std::string>& assumptions) {
+  NamedModel named;
+  if (const std::optional<Value> use = map.optional("use")) {
+    named.name = use->as_choice(architecture_names());
+    if (const TransformerShape* shape = built_in_shape(named.name)) named.transformer = *shape;
+  }
+  if (const std::optional<Value> config = map.optional("hf"))
+    named.transformer = read_config_file(*config, assumptions);
+  if (const std::optional<Value> dimensions = map.optional("transformer")) {
+    named.transformer = read_transformer(*dimensions);
+  } else if (named.transformer) {
+    vary_transformer(map, *named.transformer);
+  }
+  return named;
+}
+
+Loss loss_of(const std::string& name) {
+  const auto found = std::ranges::find(loss_names(), name);
+  return static_cast<Loss>(found - loss_names().begin());
+}
+
+/// `loss: NAME | fused | {chunked: 8, of: cross_entropy_fp32}`.
+void read_loss(Map& map, ModelShape& shape) {
+  constexpr std::int64_t kMostChunks = 1'000'000;
+  std::vector<std::string> names = loss_names();
+  names.emplace_back("fused");
+  if (!map.has("loss") || !map.require("loss").is_map()) {
+    const std::string name = map.choice_or("loss", names.front(), names);
+    shape.loss_parts.fused = name == "fused";
+    if (!shape.loss_parts.fused) shape.loss = loss_of(name);
+    return;
+  }
+  Map parts = map.require("loss").as_map();
+  shape.loss_parts.chunks = parts.require("chunked").as_integer(1, kMostChunks);
+  shape.loss = loss_of(parts.choice_or("of", "cross_entropy", loss_names()));
+  parts.finish();
+}
+
+}  // namespace
+
+std::optional<Value> naming_key(Map& map) {
+  std::optional<Value> found;
+  for (const char* key : {"use", "hf", "transformer"}) {
+    if (!map.has(key)) continue;
+    if (found)
+      map.at_key(key).fail("use, hf and transformer each name a network", "keep one of them");
+    found = map.optional(key);
+  }
+  return found;
+}
+
+Model read_architecture(const Value& use, Map& map, Scenario& scenario) {
+  std::vector<std::string>& assumptions = scenario.assumptions;
+  const NamedModel name = read_named(map, assumptions);
+  std::optional<Value> culprit;
+  scenario.transformer = name.transformer;
+  ModelShape& shape = scenario.shape;
+  shape.classes = read_shape_key(map, "classes", 10'000'000, culprit).value_or(0);
+  const auto image = read_shape_key(map, "image", 65'536, culprit);
+  constexpr std::int64_t kLongest = 10'000'000;
+  const bool packs = map.has("sequence") && map.require("sequence").is_map();
+  std::optional<std::int64_t> sequence;
+  if (packs) {
+    Map lengths = map.require("sequence").as_map();
+    sequence = read_shape_key(lengths, "packed", kLongest, culprit);
+  } else {
+    sequence = read_shape_key(map, "sequence", kLongest, culprit);
+  }
+  shape.image = image.value_or(0);
+  shape.sequence = sequence.value_or(0);
+  if (map.has("flash_attention")) {
+    shape.flash_attention = map.bool_or("flash_attention", true);
+    shape.flash_sinks = shape.flash_attention;  // transformers' own code has none
+  }
+  if (const auto fused = map.optional("fused_softmax")) {
+    shape.fused_softmax = fused->as_bool();
+    if (shape.fused_softmax && shape.flash_attention)
+      fused->fail("flash attention has no softmax of its own", "add flash_attention: false");
+  }
+  Model model = build(name, shape, culprit.value_or(use));
+  if (!image && !sequence) assumptions.push_back("model.sample = " + model.sample);
+  const bool takes_images = model.tokens_per_sample == 0;
+  if (!takes_images && !map.has("flash_attention")) map.bool_or("flash_attention", true);
+  if (takes_images || map.has("channels_last")) {
+    shape.channels_last = map.bool_or("channels_last", false);
+  }
+  if (shape.channels_last) return build(name, shape, map.require("channels_last"));
+  if (is_causal_language_model(model) || map.has("loss")) read_loss(map, shape);
+  const bool plain = shape.loss == Loss::cross_entropy && !shape.loss_parts.any();
+  return plain ? model : build(name, shape, map.require("loss"));
+}
+
+Model read_packing(const Value& value, Model model) {
+  constexpr double kLongest = 1e7;
+  if (!is_causal_language_model(model))
+    value.fail(
+        fmt::format("{} is no causal language model, whose documents are packed", model.name),
+        "sequence: 512");
+  Map map = value.as_map();
+  const auto tokens = static_cast<double>(map.require("packed").as_integer(1, 10'000'000));
+  Map lengths = map.require("documents").as_map();
+  Documents documents;
+  lengths.require("mean");
+  documents.mean = number_within(lengths, "mean", 1, 1, kLongest);
+  documents.deviation = number_within(lengths, "deviation", 0, 0, kLongest);
+  lengths.finish();
+  map.finish();
+  Model made = packed(std::move(model), document_of_a_token(documents, tokens));
+  if (!packed_document(made))
+    value.fail(fmt::format("{} has no fused attention here, and without it every pair is computed",
+                           made.name),
+               "flash_attention: true");
+  return made;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <optional>
+
+#include "config/document.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearse {
+
+/// Which of `use`, `hf` and `transformer` is there; nothing: none is.
+std::optional<Value> naming_key(Map& map);
+
+/// The network that `use` (one of these keys) names, at the shape that `model` asks for; both are
+/// noted in the scenario.
+Model read_architecture(const Value& use, Map& map, Scenario& scenario);
+
+/// `sequence: {packed: 4096, documents: {mean: 700, deviation: 900}}`: the model with attention
+/// over the pairs of the documents.
+Model read_packing(const Value& value, Model model);
+
+}  // namespace rehearse
