@@ -1,6 +1,7 @@
 #include "keys/keys.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -70,7 +71,8 @@ std::string section_markdown(const KeySection& section) {
                 key.fallback == "-" ? "" : std::string(key.fallback),
                 std::string(source_of(section, key)), std::string(key.meaning)}});
   }
-  return fmt::format("\n## {}\nRead by{}`{}`.\n\n", section.title, space, section.code) +
+  return fmt::format("\n## {}\nRead by{}`{}`.\n\n", section.title, space,
+                     fmt::join(wrap(section.code, kLongestLine - 3), "\n")) +
          table.markdown();
 }
 

@@ -19,8 +19,8 @@ std::vector<KeySection> scenario_keys() {
         {"convergence", "map", "-", "Accuracy under stale gradients."},
         {"jobs", "map", "-", "Several jobs on one cluster."}}},
 
-      {"model.", "Model", "Rehearse", "sim/scenario/model_section.cpp sim/scenario/memory_section.cpp "
-       "sim/scenario/adaptation_keys.cpp",
+      {"model.", "Model", "Rehearse", "sim/scenario/model_section.cpp sim/scenario/named_network.cpp "
+       "sim/scenario/memory_section.cpp sim/scenario/adaptation_keys.cpp",
        {{"use", "a name of `list models`", "-", "A built-in network."},
         {"hf", "text (file)", "-", "A Hugging Face config.json, or a folder that holds one."},
         {"transformer", "map", "-", "A transformer by its dimensions."},
