@@ -6,6 +6,7 @@
 #include "model/layout_rules.hpp"
 #include "model/packing.hpp"
 #include "model/stages.hpp"
+#include "model/token_histogram.hpp"
 #include "scenario/sections.hpp"
 
 namespace rehearse {
@@ -71,9 +72,34 @@ int nvlink_domain(const Cluster& cluster) {
 Value at_rule(const Map& map, const std::string& key) {
   Map copy = map;
   if (key == "virtual_stages") return at_pipeline(map, key);
-  if ((key == "dispatch" || key == "overlap" || key == "imbalance") && map.has("experts"))
+  if ((key == "dispatch" || key == "overlap" || key == "node_limit" || key == "imbalance") &&
+      map.has("experts"))
     return at(copy.require("experts").as_map(), key);
   return at(map, key);
+}
+
+/// Of layers that the model has.
+void check_histogram(const Map& map, const Layout& layout, Scenario& scenario) {
+  if (!layout.histogram || !scenario.transformer || !scenario.transformer->experts) return;
+  const TokenHistogram& histogram = *layout.histogram;
+  const TransformerShape& t = *scenario.transformer;
+  const auto fail = [&](std::size_t found, const std::string& what, std::int64_t has) {
+    at(at(map, "experts").as_map(), "imbalance")
+        .fail(fmt::format("{} has {} {}, {} {}", histogram.file, found, what, t.name, has),
+              what == "experts" ? "a number for each expert"
+                                : "a row for each layer with experts, or one for all");
+  };
+  if (histogram.experts() != static_cast<std::size_t>(t.experts->count))
+    fail(histogram.experts(), "experts", t.experts->count);
+  std::int64_t layers = t.predicted_tokens;
+  for (std::int64_t block = 0; block < t.layers; ++block)
+    if (t.experts->at(block)) ++layers;
+  const std::size_t rows = histogram.rows.size();
+  if (rows > 1 && rows != static_cast<std::size_t>(layers)) fail(rows, "rows of layers", layers);
+  const std::vector<double> all = parallel_of(layout, scenario.cluster).imbalance;
+  scenario.assumptions.push_back(fmt::format(
+      "experts.imbalance: of {} ranks the fullest has {:.3g} to {:.3g} times the mean, as in {}",
+      layout.mesh.expert, std::ranges::min(all), std::ranges::max(all), histogram.file));
 }
 
 /// Megatron-LM's rules of a transformer; what is doubtful becomes an assumption.
@@ -176,6 +202,7 @@ void apply_layout(const Value& strategy, Scenario& scenario) {
   const Map map = strategy.as_map();
   check_mesh(map, *layout, scenario.cluster);
   check_shape(map, *layout, scenario);
+  check_histogram(map, *layout, scenario);
   check_rules(map, *layout, scenario);
   check_order(map, *layout);
   check_expert_comm(map, *layout);

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "model/stages.hpp"
+#include "model/token_histogram.hpp"
 #include "strategy/replicated.hpp"
 #include "strategy/sharded.hpp"
 #include "strategy/stage_plan.hpp"
@@ -330,7 +331,11 @@ ModelParallel parallel_of(const Layout& layout, const Cluster& cluster) {
                          .expert_tensor = layout.mesh.expert_tensor,
                          .dispatch = layout.dispatch,
                          .expert_overlap = layout.expert_overlap,
-                         .imbalance = layout.imbalance};
+                         .node_limit = layout.node_limit,
+                         .imbalance = {layout.imbalance}};
+  const auto ranks = static_cast<std::size_t>(parallel.expert);
+  if (layout.histogram && layout.histogram->experts() % ranks == 0)
+    parallel.imbalance = layout.histogram->imbalance(ranks);
   const auto mesh = mesh_on(layout, cluster.gpu_count());
   if (!mesh || parallel.expert == 1 || !experts_fit(*mesh)) return parallel;
   const std::vector<Place> places = gpu_places(cluster);

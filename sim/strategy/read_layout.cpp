@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+
+#include "base/error.hpp"
+#include "config/files_read.hpp"
+#include "config/text_source.hpp"
+#include "model/token_histogram.hpp"
 
 namespace rehearse {
 namespace {
@@ -18,13 +21,20 @@ int read_degree(Map& map, const std::string& key) {
   return static_cast<int>(map.integer_or(key, 1, 1, kMostRanks));
 }
 
-std::string text_of(const Value& file) {
+/// What `read` makes of a file that `file` names.
+auto read_named(const Value& file, const auto& read) {
   const std::filesystem::path path = file.folder() / file.as_string();
-  std::ifstream stream(path);
-  if (!stream) file.fail(fmt::format("{} cannot be read", path.string()));
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
+  try {
+    return read(path);
+  } catch (const MissingError&) {
+    file.fail(fmt::format("{} cannot be read", path.string()));
+  }
+}
+
+std::string text_of(const Value& file) {
+  return read_named(file, [](const std::filesystem::path& path) {
+    return read_input(path, kMaxTextBytes);
+  });
 }
 
 /// One by its name, or PyTorch's CSV.
@@ -90,6 +100,26 @@ void read_comm_overlap(Map& experts, Layout& layout) {
                              "zero: {stage: 1} or ddp, or remove it");
 }
 
+/// `imbalance: 1.2 | {histogram: FILE}`.
+void read_imbalance(const Value& imbalance, Layout& layout) {
+  if (imbalance.is_map()) {
+    Map options = imbalance.as_map();
+    layout.histogram = std::make_shared<const TokenHistogram>(
+        read_named(options.require("histogram"), read_token_histogram));
+    return options.finish();
+  }
+  layout.imbalance = imbalance.as_positive_number();
+  if (layout.imbalance < 1)
+    imbalance.fail(fmt::format("the fullest rank has no less than the mean; got {:g}",
+                               layout.imbalance),
+                   "1 or more");
+  if (layout.imbalance > layout.mesh.expert)
+    imbalance.fail(fmt::format("of expert_parallel {} the fullest rank gets {} times the mean at "
+                               "most, which is all tokens",
+                               layout.mesh.expert, layout.mesh.expert),
+                   "a smaller number");
+}
+
 /// Megatron-LM's default is that experts are split as all layers are.
 void read_experts(Map& map, Layout& layout) {
   layout.mesh.expert = read_degree(map, "expert_parallel");
@@ -107,18 +137,9 @@ void read_experts(Map& map, Layout& layout) {
   layout.dispatch = static_cast<ExpertDispatch>(std::ranges::find(names, name) - names.begin());
   layout.expert_overlap = options.bool_or("overlap", false);
   read_comm_overlap(options, layout);
-  if (const auto imbalance = options.optional("imbalance")) {
-    layout.imbalance = imbalance->as_positive_number();
-    if (layout.imbalance < 1)
-      imbalance->fail(fmt::format("the fullest rank has no less than the mean; got {:g}",
-                                  layout.imbalance),
-                      "1 or more");
-    if (layout.imbalance > layout.mesh.expert)
-      imbalance->fail(fmt::format("of expert_parallel {} the fullest rank gets {} times the mean at "
-                                  "most, which is all tokens",
-                                  layout.mesh.expert, layout.mesh.expert),
-                      "a smaller number");
-  }
+  if (const auto limit = options.optional("node_limit"))
+    layout.node_limit = static_cast<int>(limit->as_integer(1, kMostRanks));
+  if (const auto imbalance = options.optional("imbalance")) read_imbalance(*imbalance, layout);
   options.finish();
 }
 

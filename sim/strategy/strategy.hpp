@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +19,8 @@
 #include "schedule/schedule.hpp"
 
 namespace rehearse {
+
+struct TokenHistogram;
 
 /// torch.nn.parallel.DistributedDataParallel; in a layout Megatron-LM's, which has other options.
 struct Ddp {
@@ -142,7 +145,9 @@ struct Layout {
   bool expert_overlap = false;  ///< shared experts compute beside dispatch and combine
   /// One micro-batch computes beside another's dispatch and combine; nothing: as the schedule does.
   std::optional<bool> expert_comm_overlap{};
+  int node_limit = 0;           ///< nodes that a token goes to at most; 0: any
   double imbalance = 1;         ///< tokens of the fullest expert rank over their mean
+  std::shared_ptr<const TokenHistogram> histogram{};  ///< or what that comes from, by layer
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   int virtual_stages = 1;  ///< chunks of the model on each rank of a pipeline
   std::vector<std::int64_t> split{};      ///< blocks of each stage; empty: equal parts

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "model/transformer.hpp"
 
 namespace rehearse {
@@ -145,12 +147,34 @@ class Rules {
              fmt::format("shared experts compute beside dispatch: all_to_all alone, not {}",
                          to_string(m.dispatch)),
              "dispatch: all_to_all, or overlap: false");
-    if (m.imbalance > 1 && t_.experts->capacity > 0)
+    if (std::ranges::max(m.imbalance) > 1 && t_.experts->capacity > 0)
       refuse("imbalance", "a capacity fills every expert up to it, whatever tokens choose",
              "leave out imbalance, or set the model's experts.capacity: dropless");
+    if (m.node_limit > 0) node_limit();
     if (m.dispatch == ExpertDispatch::deepep && l_.gpus > 0 && l_.nvlink_domain == 0)
       refuse("dispatch", "deepep hands tokens on by NVLink, which these nodes lack",
              "dispatch: all_to_all");
+  }
+
+  void node_limit() {
+    const ModelParallel& m = l_.model;
+    if (m.dispatch != ExpertDispatch::deepep)
+      return refuse("node_limit",
+                    fmt::format("{} sends a token for each of its experts, however few nodes they "
+                                "are on",
+                                to_string(m.dispatch)),
+                    "dispatch: deepep, or leave out node_limit");
+    if (m.node_limit >= m.expert_nodes)
+      return refuse("node_limit",
+                    fmt::format("the experts are on {} node{}: a limit of {} holds nothing back",
+                                m.expert_nodes, m.expert_nodes == 1 ? "" : "s", m.node_limit),
+                    "leave it out");
+    const std::int64_t near = t_.experts->count * m.node_limit / m.expert_nodes;
+    if (near < t_.experts->active)
+      refuse("node_limit",
+             fmt::format("{} of {} nodes have {} experts, of which a token passes {}",
+                         m.node_limit, m.expert_nodes, near, t_.experts->active),
+             "a higher limit");
   }
 
   void pipeline() {

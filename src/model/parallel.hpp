@@ -52,12 +52,19 @@ struct ModelParallel {
   int expert_nodes = 1;  ///< that `expert` ranks are on
   /// Shared experts compute beside dispatch and combine (moe_shared_expert_overlap).
   bool expert_overlap = false;
-  /// Tokens of the fullest of `expert` ranks over their mean; every rank waits for that one.
-  double imbalance = 1;
+  /// Nodes that a token goes to at most (DeepSeek-V3's node-limited routing, arXiv:2412.19437,
+  /// section 2.1.2); 0: to as many as its experts are on.
+  int node_limit = 0;
+  /// Tokens of the fullest of `expert` ranks over their mean; every rank waits for that one. Of each
+  /// layer with experts, whose last number is that of all behind it.
+  std::vector<double> imbalance = {1};
   /// With tensor above 1 the vocabulary is padded to a multiple of this times `tensor`
   /// (make_vocab_size_divisible_by).
   std::int64_t vocabulary_multiple = 128;
 
+  double imbalance_of(std::size_t expert_layer) const {
+    return imbalance[expert_layer < imbalance.size() ? expert_layer : imbalance.size() - 1];
+  }
   bool is_whole() const { return tensor == 1 && context == 1 && expert == 1 && expert_tensor == 1; }
   bool splits_tokens() const { return sequence_parallel && tensor > 1; }
   bool overlaps_tensor() const { return tensor_overlap && splits_tokens(); }

@@ -194,9 +194,10 @@ struct TokenStep {
 };
 
 /// Of a token that chooses `active` of `count` experts, all alike, which lie evenly on `places`: how
-/// many of these it has to reach.
-double places_reached(const ExpertGroup& options, double places) {
-  const auto count = static_cast<double>(options.count);
+/// many of these it has to reach. `share` of the experts are on places that it may go to.
+double places_reached(const ExpertGroup& options, double places, double share) {
+  const double count = share * static_cast<double>(options.count);
+  places *= share;
   double misses_one = 1;
   for (std::int64_t i = 0; i < options.active; ++i) {
     const auto chosen = static_cast<double>(i);
@@ -218,6 +219,8 @@ std::vector<TokenStep> steps_of(const ExpertGroup& options, const ModelParallel&
   const auto across = [&](double elements) {
     if (nodes > 1) steps.push_back({.axis = ExchangeAxis::expert_across, .elements = elements});
   };
+  const double allowed =
+      parallel.node_limit > 0 ? std::min(1.0, parallel.node_limit / nodes) : 1;
   double arrived = sent;
   if (ranks > 1) {
     switch (parallel.dispatch) {
@@ -229,8 +232,8 @@ std::vector<TokenStep> steps_of(const ExpertGroup& options, const ModelParallel&
         across(sent);
         break;
       case ExpertDispatch::deepep:
-        across(tokens * places_reached(options, nodes) * options.imbalance);
-        inside(tokens * places_reached(options, ranks) * options.imbalance, nodes > 1);
+        across(tokens * places_reached(options, nodes, allowed) * options.imbalance);
+        inside(tokens * places_reached(options, ranks, allowed) * options.imbalance, nodes > 1);
         break;
       case ExpertDispatch::all_gather:
         arrived = tokens * ranks;

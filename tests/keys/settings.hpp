@@ -128,6 +128,9 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={ddp: {}, expert_parallel: 2, expert_tensor_parallel: 1, experts: {dispatch: "
        "all_to_all, overlap: false, overlap_moe_expert_parallel_comm: true, imbalance: 1}, micro_batches: 2}",
        built_in + "experts: {count: 4, active: 2}}"},
+      {"strategy={ddp: {}, expert_parallel: 16, experts: {dispatch: deepep, node_limit: 1, imbalance: "
+       "{histogram: " + (data_folder() / "tests/data/tokens_per_expert.csv").string() + "}}}",
+       built_in + "experts: {count: 16, active: 2}}", "cluster={use: dgx_h100, nodes: 2}"},
       {"strategy={fsdp: {wrap: {min_num_params: 9}}}"},
       {"strategy={fsdp: {wrap: {}}}"},
       {"strategy={fsdp: {}}"},

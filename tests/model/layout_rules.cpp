@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(tokens_reach_experts_in_ways_that_suit_them) {
                                  .expert_overlap = true}}) ==
              "shared experts compute beside dispatch: all_to_all alone, not all_gather");
   t.experts->capacity = 1.25;
-  BOOST_TEST(first(t, {.model = {.expert = 8, .imbalance = 1.2}}) ==
+  BOOST_TEST(first(t, {.model = {.expert = 8, .imbalance = {1.2}}}) ==
              "a capacity fills every expert up to it, whatever tokens choose");
   BOOST_TEST(first(llama_70b(), {.model = {.expert_tensor = 2}}) ==
              "expert_tensor_parallel 2, but llama_70b has no experts");

@@ -4,10 +4,13 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 
 #include "memory/replay.hpp"
+#include "model/token_histogram.hpp"
 #include "strategy/layouts.hpp"
 
 namespace rehearse {
@@ -110,6 +113,42 @@ BOOST_AUTO_TEST_CASE(the_fullest_rank_gets_as_much_more) {
              share_on(experts(8), nodes_of(4)).model.forward_flops());
 }
 
+BOOST_AUTO_TEST_CASE(measured_tokens_say_it_layer_by_layer) {
+  // Of 8 ranks with 2 experts each: the third has 3 of 18 tokens, then the last 9 of 24.
+  Layout layout = experts(8);
+  layout.histogram = std::make_shared<const TokenHistogram>(
+      TokenHistogram{.file = "tokens.csv",
+                     .rows = {{1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1},
+                              {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 5}}});
+  const double first = 3.0 / 18 * 8, second = 9.0 / 24 * 8;
+  const auto bytes = sent(schedule_on(layout, nodes_of(4)));
+  const auto& tokens = bytes.at({"experts", CollectiveKind::all_to_all});
+  const auto of_layer = [&](double imbalance) {
+    return std::ranges::count_if(tokens, [&](double size) {
+      return std::abs(size - imbalance * kTokens * kActive * kHidden * 4) < 1e-6;
+    });
+  };
+  BOOST_TEST(of_layer(first) == 2 * 4);  // micro-batches, two each way
+  BOOST_TEST(of_layer(second) == 2 * 4);
+  // Products of the experts grow as much; nothing else does.
+  const auto flops = [&](const std::vector<double>& imbalance) {
+    Layout other = experts(8);
+    other.imbalance = imbalance.front();
+    return share_on(other, nodes_of(4)).model.forward_flops();
+  };
+  const double even = flops({1}), double_load = flops({2});
+  BOOST_TEST(share_on(layout, nodes_of(4)).model.forward_flops() ==
+                 even + (double_load - even) * ((first - 1) + (second - 1)) / 2,
+             boost::test_tools::tolerance(1e-12));
+}
+
+BOOST_AUTO_TEST_CASE(even_tokens_are_an_imbalance_of_one) {
+  Layout layout = experts(8);
+  layout.histogram = std::make_shared<const TokenHistogram>(
+      TokenHistogram{.file = "tokens.csv", .rows = {std::vector<double>(16, 0.0625)}});
+  BOOST_TEST(sent(schedule_on(layout, nodes_of(4))) == sent(schedule_on(experts(8), nodes_of(4))));
+}
+
 BOOST_AUTO_TEST_CASE(experts_gradients_are_reduced_among_those_that_have_them) {
   const Layout layout = experts(8);
   const Cluster cluster = nodes_of(4);
@@ -156,6 +195,19 @@ BOOST_AUTO_TEST_CASE(deepep_sends_a_token_once_to_each_node_that_it_needs) {
   // Of four nodes with four experts each, two choices miss one by 12/16 x 11/15.
   const double nodes = 4 * (1 - 12.0 / 16 * 11 / 15), ranks = 16 * (1 - 15.0 / 16 * 14 / 15);
   const auto bytes = sent(schedule);
+  for (const double size : bytes.at({"experts, across", CollectiveKind::all_to_all}))
+    BOOST_CHECK_CLOSE(size, kTokens * kHidden * 4 * nodes, kPercent);
+  for (const double size : bytes.at({"experts, inside", CollectiveKind::all_to_all}))
+    BOOST_CHECK_CLOSE(size, kTokens * kHidden * 4 * ranks, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(tokens_that_go_to_two_nodes_at_most_are_sent_less_between_nodes) {
+  Layout layout = experts(16);
+  layout.dispatch = ExpertDispatch::deepep;
+  layout.node_limit = 2;
+  const auto bytes = sent(schedule_on(layout, nodes_of(4)));
+  // Of the 8 experts on two nodes with four each, two choices miss one node by 4/8 x 3/7.
+  const double nodes = 2 * (1 - 4.0 / 8 * 3 / 7), ranks = 8 * (1 - 7.0 / 8 * 6 / 7);
   for (const double size : bytes.at({"experts, across", CollectiveKind::all_to_all}))
     BOOST_CHECK_CLOSE(size, kTokens * kHidden * 4 * nodes, kPercent);
   for (const double size : bytes.at({"experts, inside", CollectiveKind::all_to_all}))

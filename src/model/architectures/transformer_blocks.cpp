@@ -133,17 +133,27 @@ std::size_t append_dense(TransformerBuild& b, std::int64_t width) {
   return down;
 }
 
-void append_experts(TransformerBuild& b) {
+/// How many blocks before this one have experts.
+std::size_t expert_layers_before(const Experts& experts, std::int64_t block) {
+  std::size_t count = 0;
+  for (std::int64_t before = 0; before < block; ++before)
+    if (experts.at(before)) ++count;
+  return count;
+}
+
+void append_experts(TransformerBuild& b, std::int64_t block) {
   const Experts& experts = *b.t.experts;
+  const ModelParallel& parallel = b.parallel;
+  const double imbalance = parallel.imbalance_of(expert_layers_before(experts, block));
   const Activation input = b.layers.current();
   b.layers.experts({.count = experts.count,
                     .active = experts.active,
                     .width = experts.width,
                     .biases = experts.biases,
                     .capacity = experts.capacity,
-                    .held = b.parallel.expert > 1 ? experts.count / b.parallel.expert : 0,
-                    .sharing = b.parallel.expert_tensor,
-                    .imbalance = b.parallel.expert > 1 ? b.parallel.imbalance : 1});
+                    .held = parallel.expert > 1 ? experts.count / parallel.expert : 0,
+                    .sharing = parallel.expert_tensor,
+                    .imbalance = parallel.expert > 1 ? imbalance : 1});
   if (experts.shared_width == 0) return;
   const Activation routed = b.layers.current();
   b.layers.resume(input);
@@ -154,7 +164,7 @@ void append_experts(TransformerBuild& b) {
     b.layers.resume(input);
     b.layers.gate(shared);
   }
-  if (b.parallel.expert_overlap && b.parallel.expert > 1)
+  if (parallel.expert_overlap && parallel.expert > 1)
     b.layers.beside_experts(begin, down, exchange);
   b.layers.add(routed);
 }
@@ -163,7 +173,7 @@ void append_experts(TransformerBuild& b) {
 
 void append_feed_forward(TransformerBuild& b, std::int64_t block) {
   if (b.t.experts && b.t.experts->at(block)) {
-    append_experts(b);
+    append_experts(b, block);
   } else {
     append_dense(b, b.t.feed_forward);
   }

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace rehearse {
+
+/// Measured tokens of each expert, as counts or shares.
+struct TokenHistogram {
+  std::string file;  ///< as it was named
+  /// Of each layer with experts, from the first on, or one for all; as many numbers in each.
+  std::vector<std::vector<double>> rows;
+
+  std::size_t experts() const { return rows.front().size(); }
+  /// By row: tokens of the fullest of so many ranks over their mean. Each has as many consecutive
+  /// experts, as Megatron-LM places them (MoELayer's local_expert_indices). `ranks` divides
+  /// experts().
+  std::vector<double> imbalance(std::size_t ranks) const;
+};
+
+/// Reads rows of numbers between commas or blanks; lines that begin with # are comments, and a first
+/// line without numbers is a header. Errors stand at their place in the file; MissingError if it
+/// cannot be read.
+TokenHistogram read_token_histogram(const std::filesystem::path& file);
+
+}  // namespace rehearse
