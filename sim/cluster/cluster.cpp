@@ -80,6 +80,7 @@ FlopsPerSecond Gpu::matrix_peak(Precision precision) const {
     case Precision::bf16_master:
     case Precision::fp8:
     case Precision::mxfp8:
+    case Precision::nvfp4:
       return rate_or(bf16, fp32);
   }
   throw InternalError("internal error: a precision without a peak rate");

@@ -26,7 +26,7 @@ struct KernelShares {
   double memory = 0;         ///< of the bandwidth: all other kernels
   Seconds launch;            ///< of one kernel, on the GPU
   std::string source;
-  /// The GPU that they were measured on, where they are carried over from a relative.
+  /// The GPU that they were measured on, where all or some are carried over from a relative.
   std::string relative{};
 };
 
@@ -39,7 +39,7 @@ enum class GpuArchitecture { volta, ampere, hopper, blackwell, cdna, other };
 struct Gpu {
   std::string name;
   FlopsPerSecond fp32, tf32, fp16, bf16;  ///< 0 where the GPU lacks the format (falls back to fp32)
-  FlopsPerSecond fp8{0};                  ///< 0: it has no such unit
+  FlopsPerSecond fp8{0}, fp4{0};          ///< 0: it has no such unit
   Bytes memory;
   BytesPerSecond memory_bandwidth;
   std::string source;

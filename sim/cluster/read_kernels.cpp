@@ -92,6 +92,8 @@ KernelShares read_kernel_shares(const Value& value) {
   kernels.launch = map.require("launch").as_seconds();
   const std::optional<Value> source = map.optional("source");
   kernels.source = source ? source->as_string() : "given";
+  if (const auto relative = map.optional("relative"))
+    kernels.relative = relative->as_choice(gpu_names());
   map.finish();
   return kernels;
 }

@@ -167,6 +167,7 @@ Gpu read_gpu(const Value& value) {
   gpu.fp16 = rate(map, "fp16");
   gpu.bf16 = rate(map, "bf16");
   gpu.fp8 = rate(map, "fp8");
+  gpu.fp4 = rate(map, "fp4");
   gpu.memory = read_memory(map.require("memory"));
   gpu.memory_bandwidth = map.require("memory_bandwidth").as_bytes_per_second();
   const std::optional<Value> source = map.optional("source");
@@ -178,7 +179,7 @@ Gpu read_gpu(const Value& value) {
   if (profiles) gpu.profiles = read_compute_profiles_folder(*profiles);
   if (const auto kernels = map.optional("kernels")) {
     gpu.kernels = read_kernel_shares(*kernels);
-    if (!gpu.kernels->relative.empty()) gpu.curves = known_curves(gpu.kernels->relative);
+    if (kernels->is_scalar()) gpu.curves = known_curves(gpu.kernels->relative);
   }
   if (const auto sms = map.optional("sms")) gpu.sms = static_cast<int>(sms->as_integer(1, 10000));
   map.finish();

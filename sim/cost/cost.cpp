@@ -113,6 +113,14 @@ std::string roofline_assumption(const Model& model, const Gpu& gpu, Precision pr
       percent(shares.depthwise), format(gpu.fp32), shares_line(gpu));
 }
 
+/// Of its first attention; nothing: it has none.
+std::optional<AttentionKernel> attention_kernel(const Model& model) {
+  for (const Unit& unit : model.units)
+    for (const Operator& op : unit.operators)
+      if (op.kind == OperatorKind::attention) return op.heads.kernel;
+  return std::nullopt;
+}
+
 /// What the fits of this GPU's kernels say of a step like this; empty: nothing is fitted.
 std::string curves_assumption(const Model& model, const Gpu& gpu, Precision precision,
                               const AnalyticEfficiency& asked) {
@@ -130,10 +138,8 @@ std::string curves_assumption(const Model& model, const Gpu& gpu, Precision prec
                           error.points, percent(error.mean));
     }
   }
-  if (model.has_operator(OperatorKind::attention) && kernels.knows_attention()) {
-    text += fmt::format("; attention by {}",
-                        attention_kernel_names()[static_cast<std::size_t>(asked.attention_kernel)]);
-  }
+  if (const auto kernel = attention_kernel(model); kernel && kernels.knows_attention())
+    text += fmt::format("; attention by {}", to_string(*kernel));
   return text + "; the shares below are of what no fit says";
 }
 

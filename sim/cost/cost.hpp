@@ -90,11 +90,6 @@ Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer);
 /// Kernels that one step launches over all `tensors`.
 double optimizer_kernels(const Optimizer& optimizer, std::size_t tensors);
 
-/// What computes fused attention: a version of the library FlashAttention (PyTorch's own is the
-/// second), or its first form in Triton.
-enum class AttentionKernel { flash1, flash2, flash3, triton };
-const std::vector<std::string>& attention_kernel_names();  ///< in the order of AttentionKernel
-
 /// Shares of the datasheet's peaks that a scenario states itself (run.efficiency), for every GPU;
 /// what is empty is the GPU's own (Gpu::kernels). kernel_shares.hpp puts them together.
 struct AnalyticEfficiency {
@@ -103,7 +98,6 @@ struct AnalyticEfficiency {
   std::optional<double> attention = std::nullopt;
   std::optional<double> memory = std::nullopt;  ///< of the bandwidth, all kernels
   std::optional<Seconds> kernel_launch = std::nullopt;
-  AttentionKernel attention_kernel = AttentionKernel::flash2;
   /// CPU time that eager mode takes to launch an operator; a step is never shorter than its
   /// launches. Nothing: kHostLaunch. 0: CUDA graphs.
   std::optional<Seconds> host_launch = std::nullopt;

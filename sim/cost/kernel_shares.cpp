@@ -57,8 +57,9 @@ double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked) {
 
 double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked, Precision precision) {
   const double error = analytic_error(gpu, asked);
-  if (!is_fp8(precision) || is_stated(asked)) return error;
-  const bool measured = gpu.curves && gpu.curves->products.contains("fp8");
+  if (!is_narrow(precision) || is_stated(asked)) return error;
+  const bool measured =
+      precision != Precision::nvfp4 && gpu.curves && gpu.curves->products.contains("fp8");
   return measured ? error : std::hypot(error, kRelativeError);
 }
 

@@ -17,7 +17,8 @@ FlopsPerSecond convolution_peak(const Gpu& gpu, Precision precision) {
 }
 
 FlopsPerSecond narrow_peak(const Gpu& gpu, Precision precision) {
-  return is_fp8(precision) && gpu.fp8 > FlopsPerSecond(0) ? gpu.fp8 : gpu.matrix_peak(precision);
+  const FlopsPerSecond own = precision == Precision::nvfp4 ? gpu.fp4 : gpu.fp8;
+  return is_narrow(precision) && own > FlopsPerSecond(0) ? own : gpu.matrix_peak(precision);
 }
 
 bool multiplies_on_tensor_cores(const Gpu& gpu, Precision precision) {
@@ -37,6 +38,7 @@ bool multiplies_on_tensor_cores(const Gpu& gpu, Precision precision) {
     case Precision::bf16_master:
     case Precision::fp8:
     case Precision::mxfp8:
+    case Precision::nvfp4:
       return gpu.bf16 > FlopsPerSecond(0);
   }
   return false;

@@ -60,7 +60,6 @@ Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency
       products_stated_(efficiency.matrix.has_value()),
       attention_stated_(efficiency.attention.has_value()),
       memory_stated_(efficiency.memory.has_value()),
-      attention_kernel_(efficiency.attention_kernel),
       bandwidth_(gpu.memory_bandwidth),
       shares_(reached_shares(gpu, efficiency)),
       converts_layout_(convolves_on_tensor_cores(gpu, precision)),
@@ -126,7 +125,7 @@ std::optional<Seconds> Roofline::kernel_time(const Operator& op, double batch,
       return std::nullopt;
     case Curve::attention:
       return kernels_.attention(attention_size(op, batch), direction == Direction::backward,
-                                attention_kernel_);
+                                op.heads.kernel);
     case Curve::product:
       return product_time(op, batch, direction);
     case Curve::heads:
@@ -304,15 +303,16 @@ Seconds Roofline::cast_time(double elements) const {
   return elements == 0 ? Seconds(0) : shares_.launch + moved(elements * kCastBytes);
 }
 
-/// TransformerEngine's cast_transpose: 16 bits are read, and 8 written twice, as rows and as columns.
+/// TransformerEngine's cast_transpose: 16 bits are read, and 8 or 4 written twice, as rows and as
+/// columns.
 Seconds Roofline::quantize_time(const Operator& op, double batch, Direction direction) const {
-  constexpr Bytes kMoved{4};
   if (!runs_narrow(op)) return Seconds(0);
   const double elements = direction == Direction::forward
                               ? op.quantized_input
                               : op.backward_flops > 0 ? op.product.rows * op.product.columns : 0;
   if (elements == 0) return Seconds(0);
-  return shares_.launch + moved(batch * elements * kMoved);
+  const Bytes element = Bytes(2) + 2 * narrow_element(precision_);
+  return shares_.launch + moved(batch * elements * element);
 }
 
 /// Of a quantized weight 16 bits are made for each use: a kernel that reads the one and writes the

@@ -57,7 +57,7 @@ class Roofline {
   Seconds cast_time(double elements) const;
   Seconds dequantize_time(const Operator& op) const;
   Seconds weight_cast_time(const Operator& op) const;
-  bool runs_narrow(const Operator& op) const { return op.narrows && is_fp8(precision_); }
+  bool runs_narrow(const Operator& op) const { return op.narrows && is_narrow(precision_); }
   /// Makes 8 bits of a product's input forward, and of its output's gradient backward.
   Seconds quantize_time(const Operator& op, double batch, Direction direction) const;
 
@@ -65,7 +65,6 @@ class Roofline {
   std::optional<Seconds> adamw_per_parameter_;  ///< as it was measured
   KernelModel kernels_;
   bool products_stated_, attention_stated_, memory_stated_;
-  AttentionKernel attention_kernel_;
   BytesPerSecond bandwidth_;
   ReachedShares shares_;
   bool converts_layout_;

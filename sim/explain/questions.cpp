@@ -95,7 +95,8 @@ class Asker {
     }
     if (!costs_follow_datasheets()) return;
     add_gpu("arithmetic", "GPU arithmetic peak", [factor](Gpu& gpu) {
-      for (FlopsPerSecond* peak : {&gpu.fp32, &gpu.tf32, &gpu.fp16, &gpu.bf16, &gpu.fp8}) *peak *= factor;
+      for (FlopsPerSecond* peak : {&gpu.fp32, &gpu.tf32, &gpu.fp16, &gpu.bf16, &gpu.fp8, &gpu.fp4})
+        *peak *= factor;
     });
     add_gpu("memory", "GPU memory bandwidth",
             [factor](Gpu& gpu) { gpu.memory_bandwidth *= factor; });

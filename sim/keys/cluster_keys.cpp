@@ -112,6 +112,7 @@ std::vector<KeySection> cluster_keys() {
          "Its generation, which NCCL's times go by."},
         {"bf16", "arithmetic rate", "(fp32)", "Peak of bf16 without sparsity."},
         {"fp8", "arithmetic rate", "-", "Peak of FP8 without sparsity; none: it has no such units."},
+        {"fp4", "arithmetic rate", "-", "The same of FP4."},
         {"memory", "size", "required", "Memory."},
         {"memory_bandwidth", "data rate", "required", "Rate of the memory."},
         {"tdp", "text (W, kW)", "-", "Board power."},
@@ -130,7 +131,9 @@ std::vector<KeySection> cluster_keys() {
         {"attention", "number > 0 (share)", "required", "Fused attention, of the peak."},
         {"memory", "number > 0 (share)", "required", "Elementwise kernels, of the memory's rate."},
         {"launch", "time", "required", "Time to launch one kernel."},
-        {"source", "text", "given", "Where the shares come from."}}},
+        {"source", "text", "given", "Where the shares come from."},
+        {"relative", "a name of `list gpus`", "-",
+         "Some are that GPU's, carried over: intervals are wider."}}},
 
       {"cluster.fabric.", "Fabric", "SimGrid's zones", "sim/cluster/read_fabric.cpp",
        {{"star", "map", "-", "One switch that blocks nobody."},

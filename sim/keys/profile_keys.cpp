@@ -68,7 +68,7 @@ std::vector<KeySection> profile_keys() {
         {"kind", "compute", "required", "Kind of the profile."},
         {"model", "text", "required", "The network."},
         {"precision",
-         "fp32 | tf32 | bf16 | fp16 | bf16_pure | bf16_master | fp16_master | bf16_pure_autocast | fp8 | mxfp8",
+         "fp32 | tf32 | bf16 | fp16 | bf16_pure | bf16_master | fp16_master | bf16_pure_autocast | fp8 | mxfp8 | nvfp4",
          "required", "Its precision."},
         {"provenance", "map", "required", "Where it comes from."},
         {"provenance.device", "text", "required", "The GPU or CPU."},

@@ -55,8 +55,6 @@ std::vector<KeySection> training_keys() {
         {"efficiency.kernel_launch", "time", "(the GPU's)", "Time to launch one kernel."},
         {"efficiency.host_launch", "time", "(8 us)",
          "Host time to launch one operator in eager mode; 0 with CUDA graphs.", "sitar-lab/NeuSight"},
-        {"efficiency.attention_kernel", "flash1 | flash2 | flash3 | triton", "(flash2)",
-         "What computes fused attention.", "FlashAttention"},
         {"set_to_none", "true or false", "true", "zero_grad() gives the gradients back.",
          "PyTorch"}}},
 

@@ -202,8 +202,7 @@ class Changes {
     if (now != Precision::bf16_pure)
       add("precision bf16_pure", "model.precision=bf16_pure", kTrainsOtherwise);
     Map model = root_.require("model").as_map();
-    if (model.has("flash_attention") && !model.bool_or("flash_attention", true))
-      add("flash attention", "model.flash_attention=true");
+    if (!scenario_.shape.flash_attention) add("flash attention", "model.attention=sdpa");
   }
 
   void add_optimizer() {

@@ -72,6 +72,7 @@ CurvesReport report_of(std::vector<NamedCurve> runs) {
   std::vector<double> ends;
   std::map<std::uint64_t, std::vector<double>> by_seed;
   std::vector<Curve> curves;
+  curves.reserve(runs.size());
   for (const NamedCurve& one : runs) curves.push_back(one.curve);
   const double trained_error = least_end_error(curves);
   for (NamedCurve& one : runs) {

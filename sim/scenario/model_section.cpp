@@ -201,7 +201,8 @@ CostChoice read_profiled_model(const Value& value, Map& map, Scenario& scenario,
 
 /// Of a model that could not be read, what belongs to its shape is not judged.
 void leave_shape(Map& map) {
-  for (const char* key : {"classes", "image", "sequence", "flash_attention", "fused_softmax",
+  for (const char* key : {"classes", "image", "sequence", "attention", "fused_softmax",
+                          "num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16",
                           "channels_last", "frozen", "lora", "quantization", "compile", "loss"})
     map.optional(key);
 }

@@ -88,6 +88,25 @@ void read_loss(Map& map, ModelShape& shape) {
   parts.finish();
 }
 
+/// As Hugging Face's attn_implementation; one of FlashAttention's own computes sinks, too.
+void read_attention(const Value& value, ModelShape& shape) {
+  const std::string name =
+      value.as_choice({"sdpa", "eager", "flash1", "flash2", "flash3", "triton"});
+  shape.flash_attention = name != "eager";
+  if (name == "sdpa" || name == "eager") return;
+  shape.flash_sinks = true;
+  for (const auto kernel : {AttentionKernel::flash1, AttentionKernel::flash2,
+                            AttentionKernel::flash3, AttentionKernel::triton})
+    if (name == to_string(kernel)) shape.attention_kernel = kernel;
+}
+
+void read_wide_blocks(Map& map, ModelShape& shape) {
+  constexpr std::int64_t kMost = 100'000;
+  for (const auto& [key, blocks] : {std::pair("num_layers_at_start_in_bf16", &shape.wide_at_start),
+                                    std::pair("num_layers_at_end_in_bf16", &shape.wide_at_end)})
+    if (const auto value = map.optional(key)) *blocks = value->as_integer(0, kMost);
+}
+
 }  // namespace
 
 std::optional<Value> naming_key(Map& map) {
@@ -120,19 +139,18 @@ Model read_architecture(const Value& use, Map& map, Scenario& scenario) {
   }
   shape.image = image.value_or(0);
   shape.sequence = sequence.value_or(0);
-  if (map.has("flash_attention")) {
-    shape.flash_attention = map.bool_or("flash_attention", true);
-    shape.flash_sinks = shape.flash_attention;  // transformers' own code has none
-  }
+  if (const auto attention = map.has("attention") ? map.optional("attention") : std::nullopt)
+    read_attention(*attention, shape);
   if (const auto fused = map.optional("fused_softmax")) {
     shape.fused_softmax = fused->as_bool();
     if (shape.fused_softmax && shape.flash_attention)
-      fused->fail("flash attention has no softmax of its own", "add flash_attention: false");
+      fused->fail("flash attention has no softmax of its own", "add attention: eager");
   }
+  read_wide_blocks(map, shape);
   Model model = build(name, shape, culprit.value_or(use));
   if (!image && !sequence) assumptions.push_back("model.sample = " + model.sample);
   const bool takes_images = model.tokens_per_sample == 0;
-  if (!takes_images && !map.has("flash_attention")) map.bool_or("flash_attention", true);
+  if (!takes_images && !map.has("attention")) map.choice_or("attention", "sdpa", {"sdpa"});
   if (takes_images || map.has("channels_last")) {
     shape.channels_last = map.bool_or("channels_last", false);
   }
@@ -161,7 +179,7 @@ Model read_packing(const Value& value, Model model) {
   if (!packed_document(made))
     value.fail(fmt::format("{} has no fused attention here, and without it every pair is computed",
                            made.name),
-               "flash_attention: true");
+               "attention: flash2");
   return made;
 }
 

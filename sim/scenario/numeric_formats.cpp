@@ -25,23 +25,58 @@ std::string fsdp_line(const Fsdp& fsdp, Precision precision) {
   return fmt::format("formats: FSDP without MixedPrecision (no param_dtype): {}", moved);
 }
 
+const char* narrow_name(Precision precision) {
+  return precision == Precision::nvfp4 ? "NVFP4" : precision == Precision::mxfp8 ? "MXFP8" : "FP8";
+}
+
+/// What TransformerEngine makes of the linear layers.
+std::string narrow_line(const Scenario& scenario) {
+  const auto [first, last] = std::pair(scenario.shape.wide_at_start, scenario.shape.wide_at_end);
+  const bool keeps_ends = first + last > 0;
+  return fmt::format(
+      "formats: linear layers of blocks multiply in {} with a scale per {} (TransformerEngine); "
+      "{}attention, logits and all else in bf16",
+      scenario.precision == Precision::nvfp4 ? "NVFP4" : "FP8",
+      scenario.precision == Precision::nvfp4   ? "16 elements"
+      : scenario.precision == Precision::mxfp8 ? "32 elements"
+                                               : "tensor",
+      keeps_ends ? fmt::format("those of the first {} and the last {}, ", first, last) : "");
+}
+
+void check_units(const Gpu& gpu, Precision precision, const Value& value) {
+  if (gpu.fp8 == FlopsPerSecond(0))
+    value.fail(fmt::format("{} has no FP8 units", gpu.name), "precision: bf16_master");
+  const bool has = precision == Precision::fp8 ||
+                   (gpu.architecture == GpuArchitecture::blackwell &&
+                    (precision == Precision::mxfp8 || gpu.fp4 > FlopsPerSecond(0)));
+  if (!has)
+    value.fail(fmt::format("{} has no {}: Blackwell has", gpu.name, narrow_name(precision)),
+               "precision: fp8");
+}
+
+/// Nothing is narrow that could be kept from it.
+void check_idle_ends(const Value& model, const Scenario& scenario) {
+  for (const char* key : {"num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16"})
+    if (!is_narrow(scenario.precision) && model.as_map().has(key))
+      model.as_map().at_key(key).fail(
+          fmt::format("under {} no layer multiplies in fewer bits", to_string(scenario.precision)),
+          "precision: fp8, or leave the key out");
+}
+
 }  // namespace
 
-void check_fp8(const Value& model, const Scenario& scenario) {
-  if (!is_fp8(scenario.precision)) return;
+void check_narrow(const Value& model, const Scenario& scenario) {
+  check_idle_ends(model, scenario);
+  if (!is_narrow(scenario.precision)) return;
   const Value value = model.as_map().at_key("precision");
+  const bool keeps_ends = scenario.shape.wide_at_start + scenario.shape.wide_at_end > 0;
   if (scenario.model.narrow_parameters() == 0)
-    value.fail(fmt::format("{} has no linear layers of blocks that could multiply in FP8",
-                           scenario.model.name),
+    value.fail(fmt::format("{} has no linear layers of blocks that could multiply in {}{}",
+                           scenario.model.name, narrow_name(scenario.precision),
+                           keeps_ends ? ": all blocks stay in bf16" : ""),
                "precision: bf16_master");
-  for (const NodeGroup& group : scenario.cluster.groups) {
-    const Gpu& gpu = group.node.gpu;
-    if (group.node.gpus == 0) continue;
-    if (gpu.fp8 == FlopsPerSecond(0))
-      value.fail(fmt::format("{} has no FP8 units", gpu.name), "precision: bf16_master");
-    if (scenario.precision == Precision::mxfp8 && gpu.architecture != GpuArchitecture::blackwell)
-      value.fail(fmt::format("{} has no MXFP8: Blackwell has", gpu.name), "precision: fp8");
-  }
+  for (const NodeGroup& group : scenario.cluster.groups)
+    if (group.node.gpus > 0) check_units(group.node.gpu, scenario.precision, value);
 }
 
 std::vector<std::string> numeric_formats(const Scenario& scenario) {
@@ -55,11 +90,7 @@ std::vector<std::string> numeric_formats(const Scenario& scenario) {
   std::vector<std::string> lines;
   if (fsdp != nullptr && (mixed || is_autocast(precision)))
     lines.push_back(fsdp_line(*fsdp, precision));
-  if (is_fp8(precision))
-    lines.push_back(fmt::format(
-        "formats: linear layers of blocks multiply in FP8 with a scale per {} "
-        "(TransformerEngine); attention, logits and all else in bf16",
-        precision == Precision::mxfp8 ? "32 elements" : "tensor"));
+  if (is_narrow(precision)) lines.push_back(narrow_line(scenario));
   lines.push_back(fmt::format("formats: {} has {}", to_string(scenario.optimizer.kind),
                               describe_formats(scenario.optimizer)));
   return lines;

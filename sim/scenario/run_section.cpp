@@ -93,11 +93,6 @@ AnalyticEfficiency read_efficiency(Map& run) {
     efficiency.kernel_launch = launch->as_seconds();
   if (const auto launch = map.optional("host_launch"))
     efficiency.host_launch = launch->as_seconds();
-  if (const auto kernel = map.optional("attention_kernel")) {
-    const std::vector<std::string>& names = attention_kernel_names();
-    const auto named = std::find(names.begin(), names.end(), kernel->as_choice(names));
-    efficiency.attention_kernel = static_cast<AttentionKernel>(named - names.begin());
-  }
   map.finish();
   return efficiency;
 }

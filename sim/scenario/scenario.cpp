@@ -176,7 +176,7 @@ Scenario read_whole(const Document& document) {
     if (has_given_times(scenario.model) && !model.as_map().has("measured_at"))
       check_given_times(model, cluster);
   });
-  read_part([&] { check_fp8(model, scenario); }, has_model && has_cluster);
+  read_part([&] { check_narrow(model, scenario); }, has_model && has_cluster);
   const Value strategy = root.require("strategy");
   const bool has_strategy = read_part([&] { scenario.strategy = read_strategy(strategy); });
   if (has_strategy && has_cluster) {

@@ -52,7 +52,7 @@ Optimizer read_optimizer_section(const Value& value, Precision precision);
 void check_optimizer(const Value& value, const Scenario& scenario);
 
 /// InputError where the precision is FP8's and a GPU or the model has nothing that computes in it.
-void check_fp8(const Value& model, const Scenario& scenario);
+void check_narrow(const Value& model, const Scenario& scenario);
 /// What is 16-bit in a run and what is not, a line each; nothing of fp32 all through.
 std::vector<std::string> numeric_formats(const Scenario& scenario);
 

@@ -239,7 +239,7 @@ void BufferedProgram::await(std::size_t unit, OpId gather) {
 }  // namespace
 
 Bytes main_gradient_element(const Ddp& ddp, Precision precision) {
-  const bool in_bf16 = precision == Precision::bf16_master || is_fp8(precision);
+  const bool in_bf16 = precision == Precision::bf16_master || is_narrow(precision);
   const Bytes own = parameter_element(precision);
   return ddp.grad_reduce_in_fp32.value_or(in_bf16) ? std::max(own, Bytes(4)) : own;
 }

@@ -140,9 +140,9 @@ OpId ProgramBuilder::exchange(const Exchange& what, const std::string& label) {
   const StagePlan& plan = *job_.stage;
   const auto slot = plan.exchange_groups.find(what.axis);
   check(slot != plan.exchange_groups.end(), "an exchange of a rank that has no group for it");
-  const Bytes element = what.wide                          ? Bytes(4)
-                        : what.narrow && is_fp8(computes_) ? Bytes(1)
-                                                           : activation_element(computes_);
+  const Bytes element = what.wide                             ? Bytes(4)
+                        : what.narrow && is_narrow(computes_) ? narrow_element(computes_)
+                                                              : activation_element(computes_);
   double elements = what.elements * static_cast<double>(job_.batch_per_gpu);
   if (what.kind == ExchangeKind::send_recv) {
     const auto ranks = static_cast<double>(plan.contexts);
@@ -302,12 +302,13 @@ std::optional<OpId> ProgramBuilder::copy(const std::string& what, Bytes moved,
 
 /// Of those that change.
 void ProgramBuilder::quantize_weights(OpId after) {
-  if (!is_fp8(job_.precision)) return;
+  if (!is_narrow(job_.precision)) return;
   double elements = 0;
   for (const Unit& unit : job_.model.units)
     for (const Operator& op : unit.operators)
       if (op.narrows && !op.frozen) elements += op.parameter_elements;
-  copy("weights to 8 bits", elements * Bytes(4), {{after}});
+  copy(job_.precision == Precision::nvfp4 ? "weights to 4 bits" : "weights to 8 bits",
+       elements * (Bytes(2) + 2 * narrow_element(job_.precision)), {{after}});
 }
 
 Seconds ProgramBuilder::optimizer_time(const Shards& shards, const Node& node) const {

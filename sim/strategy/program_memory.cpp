@@ -31,22 +31,35 @@ Bytes batch_bytes(const Model& model, const Job& job) {
 }
 
 /// PyTorch's getChosenWorkspaceSize (aten/src/ATen/cuda/CublasHandlePool.cpp), kept for good from
-/// the first product on: 2 x 4096 KiB + 8 x 16 KiB, on Hopper 8 x 4096 KiB.
-Bytes cublas_workspace(const Cluster& cluster) {
-  const bool hopper = std::ranges::any_of(cluster.groups, [](const NodeGroup& group) {
-    return group.node.gpu.architecture == GpuArchitecture::hopper;
-  });
-  return Bytes(1024.0 * (hopper ? 8 * 4096 : 2 * 4096 + 8 * 16));
+/// the first product on: 2 x 4096 KiB + 8 x 16 KiB, on Hopper 8 x 4096 KiB. AMD's hipBLAS takes as
+/// much as Hopper's, from CDNA 3 on, which has FP8, 128 MiB.
+Bytes cublas_workspace(const Gpu& gpu) {
+  constexpr double kKib = 1024;
+  switch (gpu.architecture) {
+    case GpuArchitecture::hopper:
+      return Bytes(8 * 4096 * kKib);
+    case GpuArchitecture::cdna:
+      return Bytes((gpu.fp8 > FlopsPerSecond(0) ? 128 : 32) * 1024 * kKib);
+    default:
+      return Bytes((2 * 4096 + 8 * 16) * kKib);
+  }
 }
 
-/// As rows and as columns, which products on Hopper need, and the scales of MXFP8; Blackwell's
+/// Of ranks that one program stands for, the most.
+Bytes cublas_workspace(const Cluster& cluster) {
+  Bytes most;
+  for (const NodeGroup& group : cluster.groups)
+    if (group.node.gpus > 0) most = std::max(most, cublas_workspace(group.node.gpu));
+  return most;
+}
+
+/// As rows and as columns, which products on Hopper need, and scales that go with rows; Blackwell's
 /// multiply either way by one scale for a tensor.
 Bytes narrow_weight_element(const Job& job) {
   const bool one_copy = std::ranges::any_of(job.cluster.groups, [](const NodeGroup& group) {
     return group.node.gpu.architecture == GpuArchitecture::blackwell;
   });
-  if (job.precision == Precision::mxfp8) return Bytes(2 + 2.0 / 32);
-  return Bytes(one_copy ? 1 : 2);
+  return narrow_element(job.precision) * (job.precision == Precision::fp8 && one_copy ? 1 : 2);
 }
 
 /// Rows and columns of a matrix that is square.
@@ -97,10 +110,11 @@ void ProgramBuilder::hold_parameters() {
 
 /// TransformerEngine's copies, which a step's micro-batches share.
 void ProgramBuilder::hold_narrow_weights() {
-  const double elements = is_fp8(job_.precision) ? job_.model.narrow_parameters() : 0;
+  const double elements = is_narrow(job_.precision) ? job_.model.narrow_parameters() : 0;
   if (elements > 0)
-    hold(tensor(MemoryKind::parameters, elements * narrow_weight_element(job_),
-                owner("weights in 8 bits")));
+    hold(tensor(
+        MemoryKind::parameters, elements * narrow_weight_element(job_),
+        owner(job_.precision == Precision::nvfp4 ? "weights in 4 bits" : "weights in 8 bits")));
 }
 
 void ProgramBuilder::hold_surroundings(Bytes buffer_element) {

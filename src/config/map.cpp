@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "config/document.hpp"
 #include "config/document_node.hpp"
@@ -96,7 +95,7 @@ std::string other_place_remedy(const std::string& key, const std::string& path,
   auto places = key_places(key, top);
   if (places.empty() || std::ranges::find(places, path) != places.end()) return "";
   const auto depth = [](const std::string& place) { return std::ranges::count(place, '.'); };
-  const auto least = std::ranges::min(places | std::views::transform(depth));
+  const auto least = depth(*std::ranges::min_element(places, {}, depth));
   std::erase_if(places, [&](const std::string& place) { return depth(place) > least; });
   if (places.size() > kMostPlaces) return "";
   if (least == 0) return fmt::format("\"{}\" stands at the top of the file", key);

@@ -186,7 +186,11 @@ namespace {
 std::string variant_of(const ModelShape& shape) {
   std::vector<std::string> options;
   if (!shape.flash_attention) options.emplace_back("no flash attention");
+  if (shape.attention_kernel != AttentionKernel::flash2)
+    options.push_back(to_string(shape.attention_kernel));
   if (shape.fused_softmax) options.emplace_back("fused softmax");
+  if (shape.wide_at_start + shape.wide_at_end > 0)
+    options.push_back(fmt::format("{} + {} blocks wide", shape.wide_at_start, shape.wide_at_end));
   if (shape.loss != Loss::cross_entropy) options.push_back("loss " + to_string(shape.loss));
   if (shape.loss_parts.fused) options.emplace_back("fused loss");
   if (shape.loss_parts.chunks > 0)

@@ -31,11 +31,16 @@ struct Pooling {
   std::int64_t padding = 0;
 };
 
+/// What computes fused attention: a version of the library FlashAttention (PyTorch's own is the
+/// second), or its first form in Triton.
+enum class AttentionKernel : std::uint8_t { flash1, flash2, flash3, triton };
+
 struct Attention {
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;  ///< fewer than `heads`: grouped queries
   std::int64_t head_width = 64;
   bool flash = true;     ///< else scores and probabilities are materialised
+  AttentionKernel kernel = AttentionKernel::flash2;
   bool dropout = false;  ///< on the probabilities
   bool causal = true;
   std::int64_t value_width = 0;  ///< of a head's values; 0: as `head_width`

@@ -16,9 +16,9 @@ struct PrecisionTraits {
   double parameter, activation;  ///< bytes of an element
   bool autocast = false, master = false;
   bool named = true;  ///< in scenarios
-  bool fp8 = false;
+  double narrow = 0;  ///< of linear layers of blocks; 0: as the others
 };
-constexpr std::array<PrecisionTraits, 12> kPrecisions = {
+constexpr std::array<PrecisionTraits, 13> kPrecisions = {
     {{.name = "fp32", .parameter = 4, .activation = 4},
      {.name = "tf32", .parameter = 4, .activation = 4},
      {.name = "bf16", .parameter = 4, .activation = 2, .autocast = true},
@@ -27,8 +27,9 @@ constexpr std::array<PrecisionTraits, 12> kPrecisions = {
      {.name = "bf16_master", .parameter = 2, .activation = 2, .master = true},
      {.name = "fp16_master", .parameter = 2, .activation = 2, .master = true},
      {.name = "bf16_pure_autocast", .parameter = 2, .activation = 2, .autocast = true},
-     {.name = "fp8", .parameter = 2, .activation = 2, .master = true, .fp8 = true},
-     {.name = "mxfp8", .parameter = 2, .activation = 2, .master = true, .fp8 = true},
+     {.name = "fp8", .parameter = 2, .activation = 2, .master = true, .narrow = 1},
+     {.name = "mxfp8", .parameter = 2, .activation = 2, .master = true, .narrow = 1 + 1.0 / 32},
+     {.name = "nvfp4", .parameter = 2, .activation = 2, .master = true, .narrow = 0.5 + 1.0 / 16},
      {.name = "fp16_pure", .parameter = 2, .activation = 2, .named = false},
      {.name = "fp16_pure_autocast",
       .parameter = 2,
@@ -64,7 +65,9 @@ Precision parse_precision(const std::string& name) {
 
 bool is_autocast(Precision precision) { return traits(precision).autocast; }
 
-bool is_fp8(Precision precision) { return traits(precision).fp8; }
+bool is_narrow(Precision precision) { return traits(precision).narrow > 0; }
+
+Bytes narrow_element(Precision precision) { return Bytes(traits(precision).narrow); }
 
 bool has_master_weights(Precision precision) { return traits(precision).master; }
 
@@ -87,6 +90,11 @@ const std::vector<std::string>& loss_names() {
   static const std::vector<std::string> kNames = {"cross_entropy", "cross_entropy_fp32",
                                                   "huggingface", "lightning_fabric"};
   return kNames;
+}
+
+std::string to_string(AttentionKernel kernel) {
+  constexpr std::array kNames = {"flash1", "flash2", "flash3", "triton"};
+  return kNames.at(static_cast<std::size_t>(kernel));
 }
 
 std::string to_string(Loss loss) { return loss_names().at(static_cast<std::size_t>(loss)); }

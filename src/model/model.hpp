@@ -18,10 +18,12 @@ namespace rehearse {
 /// and matrix products). `bf16_pure`: parameters, gradients, activations and optimizer states bf16
 /// (model.to(torch.bfloat16)). `bf16_master` and `fp16_master`: the same but for an optimizer that
 /// keeps fp32 master weights and fp32 states (DeepSpeed, Megatron-LM). `bf16_pure_autocast`: bf16
-/// parameters under autocast (Hugging Face's Trainer with bf16 and torch_dtype=bfloat16). `fp8` and
-/// `mxfp8`: as bf16_master, but linear layers of blocks multiply in 8 bits with a scale per tensor
-/// (TransformerEngine's hybrid format, delayed scaling) or per 32 elements (Blackwell). The last two
-/// are only computed in, under FSDP's MixedPrecision(param_dtype=torch.float16).
+/// parameters under autocast (Hugging Face's Trainer with bf16 and torch_dtype=bfloat16). `fp8`,
+/// `mxfp8` and `nvfp4`: as bf16_master, but linear layers of blocks multiply in 8 bits with a scale
+/// per tensor (TransformerEngine's hybrid format, delayed scaling) or per 32 elements (Blackwell),
+/// or in 4 bits with a scale per 16 elements (TransformerEngine's NVFP4BlockScaling, all three
+/// products). The last two are only computed in, under FSDP's
+/// MixedPrecision(param_dtype=torch.float16).
 enum class Precision {
   fp32,
   tf32,
@@ -33,6 +35,7 @@ enum class Precision {
   bf16_pure_autocast,
   fp8,
   mxfp8,
+  nvfp4,
   fp16_pure,
   fp16_pure_autocast
 };
@@ -49,8 +52,11 @@ Bytes activation_element(Precision precision);
 
 /// True inside torch.autocast: products run in 16 bits, on copies of parameters that have 32.
 bool is_autocast(Precision precision);
-/// True where linear layers of blocks multiply in 8 bits.
-bool is_fp8(Precision precision);
+/// True where linear layers of blocks multiply in 8 or 4 bits.
+bool is_narrow(Precision precision);
+/// Bytes of an element there, with its share of a scale: 1, of mxfp8 1 + 1/32, of nvfp4 1/2 + 1/16
+/// (OCP Microscaling Formats 1.0; TransformerEngine). 0: none is narrow.
+Bytes narrow_element(Precision precision);
 /// True where the optimizer keeps an fp32 copy of 16-bit parameters.
 bool has_master_weights(Precision precision);
 /// What the units compute in: master weights are the optimizer's affair alone.
@@ -132,9 +138,9 @@ struct Operator {
   bool frozen = false;             ///< its parameters get no gradient
   bool recomputed = false;         ///< of attention: runs once more in front of its backward
   StoredAs storage = StoredAs::model;  ///< of a product's weight; each use dequantizes it
-  /// A block's linear layer: its product runs in 8 bits where the precision has them (is_fp8).
+  /// A block's linear layer: its product runs in 8 or 4 bits where the precision is_narrow.
   bool narrows = false;
-  /// Elements of its input, per sample, that are made 8 bits first; 0: another product did it.
+  /// Elements of its input, per sample, that are made narrow first; 0: another product did it.
   double quantized_input = 0;
 };
 
@@ -220,7 +226,7 @@ struct Model {
   /// not pass.
   std::int64_t active_parameters() const;
   std::int64_t trainable_parameters() const;
-  /// Elements of weights that multiply in 8 bits where the precision has them.
+  /// Elements of weights that multiply in 8 or 4 bits where the precision is_narrow.
   double narrow_parameters() const;
   /// True if a unit has an operator of this kind.
   bool has_operator(OperatorKind kind) const;
@@ -238,8 +244,12 @@ struct ModelShape {
   std::int64_t sequence = 0;  ///< tokens per sample
   std::int64_t classes = 0;
   bool flash_attention = true;
+  AttentionKernel attention_kernel = AttentionKernel::flash2;
   bool flash_sinks = false;  ///< of attention with sinks, too (FlexAttention, FlashAttention-3)
   bool fused_softmax = false;  ///< without flash attention: Attention::fused_softmax
+  /// Blocks at a stack's start and end whose linear layers stay in 16 bits where the precision
+  /// is_narrow (Megatron-LM's --num-layers-at-start-in-bf16 and -end-).
+  std::int64_t wide_at_start = 0, wide_at_end = 0;
   /// Other than cross_entropy for causal language models alone.
   Loss loss = Loss::cross_entropy;
   LossParts loss_parts = {};
@@ -255,6 +265,7 @@ std::string describe_architecture(const std::string& name);
 /// Builds it. Throws std::invalid_argument with a message for the user if the shape does not suit
 /// (an image too small for its strides, a sequence length for an image network).
 Model build_architecture(const std::string& name, const ModelShape& shape);
+std::string to_string(AttentionKernel kernel);
 std::string to_string(Loss loss);
 const std::vector<std::string>& loss_names();  ///< in the order of Loss
 /// True where every token's logits say what the next one is: GPT-2, MPT, Llama.

@@ -170,16 +170,33 @@ double kept_by_block(const Model& model, Precision precision) {
   return kept_by(memory_tape(model, {.precision = precision, .batch = 2}), 1);
 }
 
-// Of a block's four products the inputs are saved in one byte more beside what norms, the activation
-// and attention keep themselves.
-BOOST_AUTO_TEST_CASE(products_in_8_bits_save_their_inputs_in_a_byte) {
+BOOST_AUTO_TEST_CASE(blocks_at_the_ends_of_a_stack_stay_wide) {
+  const auto narrow = [](std::int64_t first, std::int64_t last) {
+    ModelShape shape = kTokens;
+    shape.wide_at_start = first;
+    shape.wide_at_end = last;
+    return share_of(llama(), shape, {.tensor = 2}).narrow_parameters();
+  };
+  const double block = narrow(0, 0) / static_cast<double>(llama().layers);
+  BOOST_TEST(narrow(1, 0) == narrow(0, 0) - block);
+  BOOST_TEST(narrow(1, 1) == narrow(0, 0) - 2 * block);
+  BOOST_TEST(narrow(llama().layers, 0) == 0);
+}
+
+// Of a block's four products the inputs are saved once more, narrow, beside what norms, the
+// activation and attention keep themselves.
+BOOST_DATA_TEST_CASE(narrow_products_save_their_inputs_narrow,
+                     data::make({Precision::fp8, Precision::mxfp8, Precision::nvfp4}) ^
+                         data::make({1.0, 1 + 1.0 / 32, 0.5 + 1.0 / 16}),
+                     precision, element) {
   const Model model = transformer_model(llama(), {.sequence = 128});
   const double tokens = 2 * 128;
   const double before = kept_by_block(model, Precision::bf16_pure);
-  const double after = kept_by_block(model, Precision::fp8);
+  const double after = kept_by_block(model, precision);
   // What products alone keep of 16 bits: the attention's norm, the block's second, SwiGLU's output;
   // attention keeps its own output.
-  check_close(after - before, tokens * (512 + 512 + 512 + 1408 - 2 * (512 + 512 + 1408)));
+  check_close(after - before,
+              tokens * (element * (512 + 512 + 512 + 1408) - 2 * (512 + 512 + 1408)));
 }
 
 BOOST_AUTO_TEST_CASE(recomputed_attention_keeps_no_scores) {

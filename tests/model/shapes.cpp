@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(precisions_are_read_as_they_are_written) {
   BOOST_CHECK_EXCEPTION(parse_precision("fp4"), std::invalid_argument, [](const auto& error) {
     return std::string(error.what()) ==
            "expected a precision, one of fp32, tf32, bf16, fp16, bf16_pure, bf16_master, "
-           "fp16_master, bf16_pure_autocast, fp8, mxfp8; got \"fp4\"";
+           "fp16_master, bf16_pure_autocast, fp8, mxfp8, nvfp4; got \"fp4\"";
   });
 }
 

@@ -34,7 +34,7 @@ std::string gpt(int layers, int hidden, int heads) {
   return fmt::format(
       "transformer: {{layers: {}, hidden_size: {}, heads: {}, intermediate_size: {}, vocab_size: "
       "51200, activation: gelu, norm: layernorm, position: learned, bias: true, tie_embeddings: "
-      "true, dropout: 0.1}}, sequence: 2048, flash_attention: false, fused_softmax: true, "
+      "true, dropout: 0.1}}, sequence: 2048, attention: eager, fused_softmax: true, "
       "precision: fp16_master, activation_checkpointing: {{units: [layers.*]}}",
       layers, hidden, heads, 4 * hidden);
 }

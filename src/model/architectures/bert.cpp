@@ -48,13 +48,14 @@ void append_embeddings(Layers& layers, const BertSize& size) {
   layers.dropout();
 }
 
-void append_layer(Layers& layers, const BertSize& size, bool flash) {
+void append_layer(Layers& layers, const BertSize& size, const ModelShape& shape) {
   const Activation input = layers.current();
   layers.linear({size.hidden, size.hidden, size.hidden});
   layers.attention({.heads = size.heads,
                     .kv_heads = size.heads,
                     .head_width = size.hidden / size.heads,
-                    .flash = flash,
+                    .flash = shape.flash_attention,
+                    .kernel = shape.attention_kernel,
                     .dropout = true,
                     .causal = false});
   layers.hold();
@@ -107,7 +108,7 @@ Model bert_model(const BertSize& size, const ModelShape& asked) {
   append_embeddings(layers, size);
   for (int layer = 0; layer < size.blocks; ++layer) {
     layers.unit(fmt::format("layer.{}", layer));
-    append_layer(layers, size, shape.flash_attention);
+    append_layer(layers, size, shape);
   }
   append_head(layers, size, shape.sequence);
   Model model = token_model(size.name, shape, kSource, layers);

@@ -8,10 +8,16 @@
 namespace rehearse {
 namespace {
 
+void keep_ends_wide(TransformerBuild& b, std::int64_t block, std::int64_t blocks) {
+  if (block < b.shape.wide_at_start || block >= blocks - b.shape.wide_at_end)
+    b.layers.keep_unit_wide();
+}
+
 void append_stack(TransformerBuild& b, const std::string& name) {
   for (std::int64_t block = 0; block < b.t.layers; ++block) {
     b.layers.unit(fmt::format("{}.{}", name, block));
     append_block(b, block);
+    keep_ends_wide(b, block, b.t.layers);
   }
 }
 
@@ -23,6 +29,7 @@ void append_encoder(TransformerBuild& b) {
     if (block == 0 && b.t.position == PositionKind::relative)
       b.layers.parameter(b.t.buckets * b.t.heads, ParameterShare::sharded);
     append_block(b, block);
+    keep_ends_wide(b, block, b.t.encoder_layers);
   }
   append_norm(b);
   if (b.drops()) b.layers.dropout();
@@ -42,6 +49,7 @@ void append_decoder(TransformerBuild& b) {
     append_residual(b, [&] { append_attention(b, block); });
     append_residual(b, [&] { append_cross_attention(b, encoded); });
     append_residual(b, [&] { append_feed_forward(b, block); });
+    keep_ends_wide(b, block, b.t.layers);
   }
 }
 

@@ -19,6 +19,7 @@ Attention attention_of(const TransformerBuild& b, std::int64_t block) {
           .kv_heads = t.kv_heads,
           .head_width = t.head_width,
           .flash = b.flash(),
+          .kernel = b.shape.attention_kernel,
           .dropout = b.drops(),
           .causal = b.causal,
           .window = t.slides(block) ? t.window : 0,

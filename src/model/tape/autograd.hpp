@@ -85,6 +85,11 @@ class Recorder {
   bool on_cpu() const { return options_.device == TapeDevice::cpu; }
   bool autocast() const { return is_autocast(options_.precision); }
   Precision precision() const { return options_.precision; }
+  /// What so many elements take where linear layers of blocks multiply: an integer.
+  std::int64_t narrow_bytes(std::int64_t elements) const {
+    return static_cast<std::int64_t>(static_cast<double>(elements) *
+                                     narrow_element(options_.precision).value());
+  }
   bool compiled() const { return model_.compiled; }
   /// Of parameters and the batch.
   Type parameter_type() const;

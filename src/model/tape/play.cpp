@@ -230,8 +230,8 @@ Player::Value Player::linears(const Layer& layer, const Tensor& x, std::int64_t 
   const std::int64_t before = recorder_.batch() * layer.in.positions();
   const std::int64_t after = recorder_.batch() * layer.out.positions();
   std::optional<Tensor> narrow;
-  if (layer.narrows && is_fp8(recorder_.precision()))
-    narrow = recorder_.take(x.elements, Type::byte);
+  if (layer.narrows && is_narrow(recorder_.precision()))
+    narrow = recorder_.take(recorder_.narrow_bytes(x.elements), Type::byte);
   for (const std::int64_t channels : layer.channels) {
     LinearOptions options{.weight = {layer.tied ? 0 : layer.unit, layer.tied ? 0 : parameter,
                                      layer.in.channels * channels},

@@ -115,23 +115,28 @@ Tensor quantized_product(Recorder& recorder, const Tensor& x, const LinearOption
   return output;
 }
 
-/// TransformerEngine's Linear in 8 bits: of the input one copy is saved, of the output's gradient two
-/// are made, as rows and as columns.
+/// TransformerEngine's Linear in 8 or 4 bits: of the input one copy is saved, of the output's
+/// gradient two are made, as rows and as columns.
 Tensor narrow_product(Recorder& recorder, const std::vector<Tensor>& sides,
                       const LinearOptions& options) {
   const Tensor& x = sides[0];
   const bool needed = x.needs_gradient(), trained = sides[1].needs_gradient();
   const std::int64_t gathered = options.gathered;
-  { const Tensor rows = recorder.workspace(std::max(gathered, x.elements), Type::byte); }
+  {
+    const Tensor rows =
+        recorder.workspace(recorder.narrow_bytes(std::max(gathered, x.elements)), Type::byte);
+  }
   Tensor output = recorder.take(options.out, x.type);
   recorder.connect(
       output, sides,
-      [&recorder, needed, trained, gathered, kept = trained ? options.narrow->detached() : undefined(),
-       inputs = x.elements, out = options.out, type = x.type, biased = sides.size() > 2,
+      [&recorder, needed, trained, gathered,
+       kept = trained ? options.narrow->detached() : undefined(), inputs = x.elements,
+       out = options.out, type = x.type, biased = sides.size() > 2,
        weight = sides[1].elements](const Gradients& gradients) -> Gradients {
-        const Tensor narrowed = recorder.workspace(2 * out, Type::byte);
-        const Tensor whole = trained && gathered > 0 ? recorder.workspace(gathered, Type::byte)
-                                                     : undefined();
+        const Tensor narrowed = recorder.workspace(2 * recorder.narrow_bytes(out), Type::byte);
+        const Tensor whole = trained && gathered > 0
+                                 ? recorder.workspace(recorder.narrow_bytes(gathered), Type::byte)
+                                 : undefined();
         const Tensor partial =
             needed && gathered > 0 ? recorder.take(gathered, type) : undefined();
         Gradients results = {needed ? recorder.take(inputs, type) : undefined(),
