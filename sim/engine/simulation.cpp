@@ -229,10 +229,19 @@ void Simulation::begin_op(RankOp what, std::uint32_t iteration) {
   serve(static_cast<std::uint32_t>(queue->index()));
 }
 
-// Takes the operation that has waited longest.
+/// Brings the first of those with the least priority to the front.
+void Simulation::put_first(QueueState& state) const {
+  const auto first = state.waiting.begin() + static_cast<std::ptrdiff_t>(state.next);
+  const auto least = std::ranges::min_element(first, state.waiting.end(), {},
+                                              [&](RankOp what) { return op_of(what).priority; });
+  std::rotate(first, least, least + 1);
+}
+
+// Takes the operation that has waited longest, or the most urgent one.
 void Simulation::serve(std::uint32_t queue) {
   QueueState& state = queues_[queue];
   if (state.busy || state.next == state.waiting.size()) return;
+  if (schedule_.queues[queue].by_priority) put_first(state);
   const RankOp what = state.waiting[state.next++];
   if (state.next == state.waiting.size()) state.waiting.clear(), state.next = 0;
   state.busy = true;

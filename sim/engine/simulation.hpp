@@ -156,6 +156,7 @@ class Simulation {
   void advance_free_op(std::uint32_t rank, std::uint32_t op);
   void advance(RankOp what);
   void serve(std::uint32_t queue);
+  void put_first(QueueState& state) const;
 
   bool in_background(std::uint32_t rank) const { return schedule_.ranks[rank].job > 0; }
   bool goes_on(std::uint32_t rank, std::uint32_t iteration) const;

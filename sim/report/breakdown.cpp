@@ -28,7 +28,7 @@ void record(const Program& program, const Op& op, const Span& span, Activity& ac
       activity.peers.push_back({span.ready, span.start});
   } else if (std::holds_alternative<Compute>(op.work) && on_compute_lane(program, op)) {
     activity.compute.push_back(busy);
-  } else if (op.queue) {
+  } else if (op.phase == Phase::server && op.queue) {
     activity.server.push_back({span.ready, span.end});
   }
 }
@@ -36,9 +36,10 @@ void record(const Program& program, const Op& op, const Span& span, Activity& ac
 /// When servers are at work, for whomever.
 Intervals served(const Schedule& schedule, const Trace& trace) {
   Intervals intervals;
-  for (const Span& span : trace.spans)
-    if (schedule.program_of(span.rank).ops[span.op.index()].queue)
-      intervals.push_back({span.start, span.end});
+  for (const Span& span : trace.spans) {
+    const Op& op = schedule.program_of(span.rank).ops[span.op.index()];
+    if (op.phase == Phase::server && op.queue) intervals.push_back({span.start, span.end});
+  }
   return intervals;
 }
 

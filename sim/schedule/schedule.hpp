@@ -79,6 +79,7 @@ struct Op {
   /// Or is served by this queue in order of arrival; neither: runs when ready, in both cases once
   /// its own previous iteration is over.
   std::optional<QueueId> queue{};
+  std::uint32_t priority = 0;  ///< in a queue by_priority: of those that wait the least goes first
   Work work = Join{};
   std::vector<After> after{};
   std::vector<Await> awaits{};
@@ -122,10 +123,12 @@ struct Group {
   std::optional<MeshAxis> axis{};  ///< of a layout, that its members lie along
 };
 
-/// A shared server that takes operations of any rank one at a time, in order of arrival.
+/// A shared server that takes operations of any rank one at a time, in order of arrival, or the
+/// least Op::priority first and in order of arrival among equals.
 struct Queue {
   std::string name{};
   RankId owner{};
+  bool by_priority = false;
 };
 
 /// Instance k happens when `needs` signals of iteration k have come; later ones of that iteration

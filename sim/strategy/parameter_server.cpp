@@ -2,6 +2,8 @@
 // Distributed ML via a Stale Synchronous Parallel Parameter Server", NeurIPS 2013). Parts of the
 // parameters live on servers, each behind its node's NIC; gradients wait in the server's queue and
 // each costs its bytes over the apply rate, which is given or follows from the server's host.
+#include <fmt/format.h>
+
 #include "base/error.hpp"
 #include "strategy/program_builder.hpp"
 #include "strategy/ps_worker.hpp"
@@ -126,6 +128,37 @@ void make_nodes_workers(const ParameterServer& options, const Job& job, const Se
   }
 }
 
+/// Each worker gets a program of its own, with the queues that the first one's was made with moved
+/// to its own.
+void give_queues(const ParameterServer& options, const Job& job, Schedule& schedule) {
+  const auto servers = static_cast<std::size_t>(options.servers);
+  const std::size_t shared = schedule.queues.size(), programs = schedule.programs.size();
+  std::vector<bool> taken(programs, false);
+  const std::vector<Program> made = schedule.programs;
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
+    RankSpec& rank = schedule.ranks[r];
+    if (options.aggregate == ParameterServer::Aggregate::node && rank.place.gpu != 0 &&
+        job.cluster.group_of(rank.place.node).node.gpus > 1)
+      continue;
+    const std::size_t moved = schedule.queues.size() - shared;
+    for (std::size_t s = 0; s < servers; ++s)
+      for (const char* way : {"pulls from", "pushes to"})
+        schedule.queues.push_back(
+            {fmt::format("{} server {}", way, s), RankId(r), true});
+    const std::size_t of = rank.program.index();
+    Program program = made[of];
+    for (Op& op : program.ops)
+      if (op.queue && op.queue->index() >= shared) op.queue = QueueId(op.queue->index() + moved);
+    if (!taken[of]) {
+      taken[of] = true;
+      schedule.programs[of] = std::move(program);
+    } else {
+      rank.program = ProgramId(schedule.programs.size());
+      schedule.programs.push_back(std::move(program));
+    }
+  }
+}
+
 }  // namespace
 
 Schedule build(const ParameterServer& options, const Job& job) {
@@ -149,17 +182,21 @@ Schedule build(const ParameterServer& options, const Job& job) {
   side.servers = servers_of(options, job);
 
   const bool by_node = options.aggregate == ParameterServer::Aggregate::node;
+  const bool by_priority = options.scheduling == ParameterServer::Scheduling::priority;
   Schedule schedule =
       schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-        return ps_worker_program(options, job, group, costs, side,
-                                 {.shares = by_node && group.node.gpus > 1});
+        WorkerPart part{.shares = by_node && group.node.gpus > 1};
+        if (by_priority) part.queues = QueueId(side.servers.size());
+        return ps_worker_program(options, job, group, costs, side, part);
       });
+  for (std::size_t s = 0; s < side.servers.size(); ++s)
+    schedule.queues.push_back({"server " + std::to_string(s), side.servers[s].rank});
+  if (by_priority) give_queues(options, job, schedule);
   if (by_node) make_nodes_workers(options, job, side, schedule);
   schedule.events = std::move(extra.events);
   schedule.sampled_ranks = static_cast<std::uint32_t>(options.sampled_workers);
   schedule.warmup_rounds = static_cast<std::uint32_t>(options.warmup_rounds);
   for (std::size_t s = 0; s < side.servers.size(); ++s) {
-    schedule.queues.push_back({"server " + std::to_string(s), side.servers[s].rank});
     schedule.ranks.push_back({.program = ProgramId(schedule.programs.size()),
                               .place = {hosts[s], -1},
                               .slowdown = 1,

@@ -19,7 +19,7 @@ class WorkerProgram {
         part_(part),
         builder_(group.name, costs, job) {
     if (part_.shares) node_lane_ = builder_.lane("node", LaneKind::communication);
-    for (std::size_t s = 0; part_.exchanges && s < servers_.size(); ++s) {
+    for (std::size_t s = 0; part_.exchanges && !part_.queues && s < servers_.size(); ++s) {
       const std::string suffix = servers_.size() > 1 ? " " + std::to_string(s) : "";
       pull_lanes_.push_back(builder_.lane("pull" + suffix, LaneKind::communication));
       push_lanes_.push_back(builder_.lane("push" + suffix, LaneKind::communication));
@@ -127,7 +127,6 @@ class WorkerProgram {
           {clock_.warmed[p], 1, static_cast<std::uint32_t>(options_.warmup_rounds)});
     Op transfer{.label = "pull " + part.name + " (" + format(part.size) + ")",
                 .phase = Phase::communication,
-                .lane = pull_lanes_[part.server],
                 .work = Transfer{.source = server.rank, .target = {}, .size = part.size}};
     if (server.message_rate) {
       read.label = "serve " + part.name;
@@ -140,23 +139,21 @@ class WorkerProgram {
       transfer.awaits = std::move(read.awaits);
       transfer.role = read.role;
     }
-    builder_.add(std::move(transfer));
+    add_message(p, Way::pull, std::move(transfer));
     reads_[p] = server.message_rate ? OpId(builder_.last().index() - 1) : builder_.last();
-    if (options_.worker_cpu_rate) handle(pull_lanes_[part.server], "unpack", p, builder_.last());
+    if (options_.worker_cpu_rate) handle(Way::pull, p, builder_.last());
     return builder_.last();
   }
 
   void push(std::size_t p, OpId computed) {
     const Part& part = parts_[p];
-    const LaneId lane = push_lanes_[part.server];
-    if (options_.worker_cpu_rate) computed = handle(lane, "pack", p, computed);
-    builder_.add({.label = "push " + part.name + " (" + format(part.size) + ")",
-                  .phase = Phase::communication,
-                  .lane = lane,
-                  .work = Transfer{.source = {},
-                                   .target = servers_[part.server].rank,
-                                   .size = part.size},
-                  .after = {{computed}}});
+    if (options_.worker_cpu_rate) computed = handle(Way::push, p, computed);
+    add_message(
+        p, Way::push,
+        {.label = "push " + part.name + " (" + format(part.size) + ")",
+         .phase = Phase::communication,
+         .work = Transfer{.source = {}, .target = servers_[part.server].rank, .size = part.size},
+         .after = {{computed}}});
   }
 
   /// What the server does with the part that was pushed last.
@@ -187,13 +184,27 @@ class WorkerProgram {
     return {.duration = size / rate, .jittered = false};
   }
 
+  enum class Way { pull, push };
+
+  /// One at a time of each server's and each way's: in program order, or the most urgent.
+  void add_message(std::size_t p, Way way, Op op) {
+    const std::size_t server = parts_[p].server;
+    if (part_.queues) {
+      op.queue = QueueId(part_.queues->index() + 2 * server + (way == Way::push ? 1 : 0));
+      op.priority = static_cast<std::uint32_t>(p);  // parts are in the order of forward
+    } else {
+      op.lane = way == Way::push ? push_lanes_[server] : pull_lanes_[server];
+    }
+    builder_.add(std::move(op));
+  }
+
   /// The worker's CPU beside a message.
-  OpId handle(LaneId lane, const std::string& verb, std::size_t p, OpId after) {
-    builder_.add({.label = verb + " " + parts_[p].name,
-                  .phase = Phase::host,
-                  .lane = lane,
-                  .work = handling(parts_[p].size, *options_.worker_cpu_rate),
-                  .after = {{after}}});
+  OpId handle(Way way, std::size_t p, OpId after) {
+    add_message(p, way,
+                {.label = (way == Way::push ? "pack " : "unpack ") + parts_[p].name,
+                 .phase = Phase::host,
+                 .work = handling(parts_[p].size, *options_.worker_cpu_rate),
+                 .after = {{after}}});
     return builder_.last();
   }
 

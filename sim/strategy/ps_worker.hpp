@@ -38,6 +38,8 @@ struct ServerSide {
 struct WorkerPart {
   bool exchanges = true;  ///< it pulls and pushes itself
   bool shares = false;    ///< it sums gradients with the other GPUs of its node, its group 0
+  /// Of messages by priority: the first of its own queues. They are by server: pulls, then pushes.
+  std::optional<QueueId> queues = std::nullopt;
 };
 
 /// The program of a parameter server's workers in one node group.

@@ -18,6 +18,9 @@ const Choices<Fsdp::Prefetch> kPrefetches = {{"backward_pre", Fsdp::Prefetch::ba
                                              {"none", Fsdp::Prefetch::none}};
 const Choices<ParameterServer::Partition> kPartitions = {
     {"size", ParameterServer::Partition::size}, {"unit", ParameterServer::Partition::unit}};
+const Choices<ParameterServer::Scheduling> kSchedulings = {
+    {"fifo", ParameterServer::Scheduling::fifo},
+    {"priority", ParameterServer::Scheduling::priority}};
 const Choices<ParameterServer::Aggregate> kAggregates = {
     {"none", ParameterServer::Aggregate::none}, {"node", ParameterServer::Aggregate::node}};
 const Choices<Precision> kMixedTypes = {
@@ -230,6 +233,21 @@ void check_aggregate(Map& map, const ParameterServer& ps) {
   }
 }
 
+/// `size | unit`, or the bytes of a slice.
+void read_partition(Map& map, ParameterServer& ps) {
+  const std::string key = "partition";
+  const bool is_name = !map.has(key) || !map.require(key).is_scalar() ||
+                       map.require(key).shown().find_first_of("0123456789") != 0;
+  if (is_name) {
+    ps.partition = read_choice(map, key, ps.partition, kPartitions);
+    return;
+  }
+  const Value value = map.require(key);
+  constexpr Bytes kLeast(1024);
+  ps.slice = value.as_bytes();
+  if (*ps.slice < kLeast) value.fail("a slice has at least 1 KiB", "partition: 4MiB");
+}
+
 ParameterServer read_parameter_server(Map& map) {
   ParameterServer ps;
   ps.servers = read_count(map, "servers", ps.servers, 1, 10'000);
@@ -241,8 +259,12 @@ ParameterServer read_parameter_server(Map& map) {
   ps.aggregate = read_choice(map, "aggregate", ps.aggregate, kAggregates);
   ps.worker_cpu_rate = read_rate(map, "worker_cpu_rate");
   ps.server_cpu_rate = read_rate(map, "server_cpu_rate");
-  ps.partition = read_choice(map, "partition", ps.partition, kPartitions);
+  read_partition(map, ps);
   ps.layerwise = map.bool_or("layerwise", ps.layerwise);
+  ps.scheduling = read_choice(map, "scheduling", ps.scheduling, kSchedulings);
+  if (ps.scheduling == ParameterServer::Scheduling::priority && !ps.layerwise)
+    map.at_key("scheduling")
+        .fail("whole models travel at once: no part of one is more urgent", "add layerwise: true");
   ps.warmup_rounds = read_count(map, "warmup_rounds", ps.warmup_rounds, 0, 1'000'000);
   ps.local_steps = read_count(map, "local_steps", ps.local_steps, 1, kMostMicroBatches);
   ps.sampled_workers = read_count(map, "sampled_workers", ps.sampled_workers, 0, kMostRanks);

@@ -1,5 +1,7 @@
 #include "strategy/server_parts.hpp"
 
+#include <cmath>
+
 #include "strategy/program_builder.hpp"
 
 namespace rehearse {
@@ -12,6 +14,12 @@ std::vector<Part> layer_parts(const ParameterServer& options, const Job& job) {
     const Bytes size = parameter_bytes(job.model.units[unit], job.precision);
     if (size.value() <= 0) continue;
     const std::string& name = job.model.units[unit].name;
+    if (options.slice) {
+      const auto slices = static_cast<std::size_t>(std::ceil(size / *options.slice));
+      for (std::size_t i = 0; i < slices; ++i)
+        parts.push_back({turn++ % servers, unit, unit, size / static_cast<double>(slices), name});
+      continue;
+    }
     if (options.partition == ParameterServer::Partition::unit) {
       parts.push_back({turn++ % servers, unit, unit, size, name});
       continue;

@@ -16,7 +16,7 @@ struct Part {
   std::string name;
 };
 
-/// Each unit's, on one server or spread over all.
+/// Each unit's, on one server, spread over all, or in slices on servers in turn.
 std::vector<Part> layer_parts(const ParameterServer& options, const Job& job);
 /// One per server: all that it holds.
 std::vector<Part> server_parts(const ParameterServer& options, const Job& job);

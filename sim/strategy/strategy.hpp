@@ -119,7 +119,14 @@ struct ParameterServer {
     unit
   };  ///< parameters split evenly by bytes, or whole units in turn
   Partition partition = Partition::size;
+  /// Where it is given: units in slices of at most so many bytes, to the servers in turn.
+  std::optional<Bytes> slice{};
   bool layerwise = false;  ///< pull and push each unit on its own, overlapping compute
+  /// Which message a worker and a server exchange next: the one that has waited longest, or the one
+  /// of the unit nearest to the input, which the next forward needs first (P3: Jayarajan et al.,
+  /// MLSys 2019; ByteScheduler: Peng et al., SOSP 2019). `priority` needs `layerwise`.
+  enum class Scheduling { fifo, priority };
+  Scheduling scheduling = Scheduling::fifo;
   /// Bounded or asynchronous: after so many synchronous rounds, in which all gradients are
   /// averaged.
   int warmup_rounds = 0;

@@ -140,7 +140,7 @@ class ListScheduler {
         }
       for (const auto& [meeting, members] : meetings_) meet(members, k);
     }
-    for (const auto& served : served_) serve(served);
+    for (std::size_t q = 0; q < served_.size(); ++q) serve(q);
     return changed_;
   }
 
@@ -152,21 +152,36 @@ class ListScheduler {
       set(member, iteration, last, duration(member, iteration));
   }
 
-  void serve(const std::vector<Instance>& served) {
-    std::vector<std::pair<Instance, std::size_t>> arrivals;
-    for (const Instance& what : served)
+  void serve(std::size_t queue) {
+    using Arrival = std::pair<Instance, std::size_t>;
+    std::vector<Arrival> arrivals;
+    for (const Instance& what : served_[queue])
       for (std::size_t k = 0; k < schedule_.iterations; ++k) arrivals.push_back({what, k});
-    const auto arrived = [this](const auto& arrival) {
+    const auto arrived = [this](const Arrival& arrival) {
       return times_[arrival.first.rank][arrival.first.op][arrival.second].ready;
     };
     std::stable_sort(arrivals.begin(), arrivals.end(),
-                     [&](const auto& a, const auto& b) { return arrived(a) < arrived(b); });
+                     [&](const Arrival& a, const Arrival& b) { return arrived(a) < arrived(b); });
     double free = 0;
-    for (const auto& arrival : arrivals) {
+    while (!arrivals.empty()) {
+      const auto next = next_of(arrivals, std::max(free, arrived(arrivals.front())), arrived,
+                                schedule_.queues[queue].by_priority);
+      const Arrival arrival = *next;
+      arrivals.erase(next);
       const double lasts = duration(arrival.first, arrival.second);
-      set(arrival.first, arrival.second, std::max(free, arrived(arrival)), lasts);
-      free = std::max(free, arrived(arrival)) + lasts;
+      free = std::max(free, arrived(arrival));
+      set(arrival.first, arrival.second, free, lasts);
+      free += lasts;
     }
+  }
+
+  /// Of those that have come by `now` the most urgent, or the first.
+  template <typename Arrivals, typename Arrived>
+  auto next_of(Arrivals& arrivals, double now, const Arrived& arrived, bool by_priority) const {
+    auto best = arrivals.begin();
+    for (auto a = arrivals.begin(); by_priority && a != arrivals.end() && arrived(*a) <= now; ++a)
+      if (op(a->first).priority < op(best->first).priority) best = a;
+    return best;
   }
 
   const Schedule& schedule_;

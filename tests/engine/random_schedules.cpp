@@ -106,7 +106,7 @@ class CaseMaker {
       event_phase_.push_back(between(0, script_.size()));
     }
     for (std::size_t i = between(0, 2); i-- > 0;)
-      schedule.queues.push_back({"queue", RankId(workers_)});
+      schedule.queues.push_back({"queue", RankId(workers_), chance(0.5)});
   }
 
   Program worker_program(std::size_t p) {
@@ -162,6 +162,7 @@ class CaseMaker {
         add(program, {.label = "before the queue", .lane = lane, .work = compute}, phase);
         program.ops.push_back({.label = "served",
                                .queue = QueueId(between(0, case_.schedule.queues.size() - 1)),
+                               .priority = static_cast<std::uint32_t>(between(0, 2)),
                                .work = Compute{.duration = duration(), .jittered = chance(0.5)},
                                .after = {{OpId(program.ops.size() - 1)}}});
         return;

@@ -19,9 +19,9 @@ inline const char* const kMachine =
     "pcie: 20GBps, pcie_latency: 1us, pcie_peer_to_peer: false, staged_rate: 20GBps, "
     "usd_per_hour: {on_demand: 9, spot: 3}, ";
 inline const char* const kGpu =
-    "gpu: {name: X, fp32: 30TFLOPs, tf32: 60TFLOPs, fp16: 90TFLOPs, bf16: 90TFLOPs, fp8: 90TFLOPs, memory: 24GiB, "
+    "gpu: {name: X, fp32: 30TFLOPs, tf32: 60TFLOPs, fp16: 90TFLOPs, bf16: 90TFLOPs, fp8: 90TFLOPs, fp4: 90TFLOPs, memory: 24GiB, "
     "memory_bandwidth: 900GBps, source: me, tdp: 300W, sms: 60, profiles: /, kernels: {matrix: 0.7, "
-    "matrix_fp32: 0.7, matrix_memory: 0.7, attention: 0.3, memory: 0.8, launch: 3us, source: me}}";
+    "matrix_fp32: 0.7, matrix_memory: 0.7, attention: 0.3, memory: 0.8, launch: 3us, source: me, relative: A10G}}";
 
 inline std::string machine(const std::string& fabric, const std::string& more = "") {
   return fmt::format("{}{}}}, fabric: {}, shared_cores: 4, head_start: 0.1, busy_cores: {{slowdown: "
@@ -41,25 +41,21 @@ inline std::vector<std::vector<std::string>> more_options() {
       {kNetwork, "model.measured_at={batch_per_gpu: 4, gpu: generic}",
        "model.activation_checkpointing={units: [a]}",
        "run={steps: 3, warmup_steps: 1, until: steps, seed: 2, fidelity: hop, jitter: {lognormal: "
-       "{cv: 0.1}}, replications: {precision: 0.1, at_least: 1, at_most: 9}, stragglers: [{rank: "
-       "0, "
-       "slowdown: 1.1, delay: 1ms}], speed_spread: 0.01, overlap_slowdown: 1.1, set_to_none: "
-       "true}"},
-      {"run={jitter: {exponential: {cv: 0.5}}, replications: 3, efficiency: {matrix: 0.5, "
-       "depthwise: "
-       "0.5, attention: 0.5, memory: 0.5, kernel_launch: 3us, host_launch: "
-       "5us}}"},
+       "{cv: 0.1}}, replications: {precision: 0.1, at_least: 1, at_most: 9}, stragglers: [{rank: 0, "
+       "slowdown: 1.1, delay: 1ms}], speed_spread: 0.01, overlap_slowdown: 1.1, set_to_none: true}"},
+      {"run={jitter: {exponential: {cv: 0.5}}, replications: 3, efficiency: {matrix: 0.5, depthwise: "
+       "0.5, attention: 0.5, memory: 0.5, kernel_launch: 3us, host_launch: 5us}}"},
       {"run={jitter: {exponential: {}}, replications: {precision: 0.1}, fidelity: auto}"},
       {"run={jitter: none}"},
       {built_in + "sequence: 128, attention: eager, fused_softmax: true, loss: huggingface, "
                   "precision: bf16, costs: analytic, activation_checkpointing: per_unit}"},
       {built_in + "activation_checkpointing: {layers: 1}}"},
-      {built_in +
-       "loss: fused, compile: true, lora: {rank: 8, alpha: 16, targets: [q, v], dtype: bf16, "
-       "dropout: 0, modules_to_save: [embeddings]}, quantization: nf4, precision: "
-       "bf16_pure, fused_qkv: true, parallel: none}"},
-      {built_in + "loss: {chunked: 8, of: cross_entropy}, lora: {targets: all_linear}, "
-                  "quantization: {weights: nf4, "
+      {built_in + "precision: fp8, num_layers_at_start_in_bf16: 1, num_layers_at_end_in_bf16: 1}",
+       "cluster={use: dgx_h100}"},
+      {built_in + "loss: fused, compile: true, lora: {rank: 8, alpha: 16, targets: [q, v], dtype: bf16, "
+                  "dropout: 0, modules_to_save: [embeddings]}, quantization: nf4, precision: "
+                  "bf16_pure, fused_qkv: true, parallel: none}"},
+      {built_in + "loss: {chunked: 8, of: cross_entropy}, lora: {targets: all_linear}, quantization: {weights: nf4, "
                   "others: model, lm_head: false, keeps_inputs: false}}"},
       {built_in + "frozen: [embeddings]}"},
       {built_in + "measured: {tokens_per_s: 9000, gpus: 2, batch_per_gpu: 4, "
@@ -70,8 +66,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 2, hidden_size: 64, "
        "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
        "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
-       "false, qkv_bias: true, fused_qkv: false, parallel: none, dropout: 0.1, experts: {count: 4, "
-       "active: 2, intermediate_size: 32, "
+       "false, qkv_bias: true, fused_qkv: false, parallel: none, dropout: 0.1, experts: {count: 4, active: 2, intermediate_size: 32, "
        "shared: 1, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1, "
        "attention: {sliding: 8, full_every: 2}}}"},
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {num_layers: 2, hidden_size: 64,"
@@ -95,20 +90,18 @@ inline std::vector<std::vector<std::string>> more_options() {
        "hidden_size: 64, num_attention_heads: 4, num_key_value_heads: 2, ffn_hidden_size: "
        "128, vocab_size: 100}"},
       {"model={hf: " + (data_folder() / "tests/model/configs/gpt2.json").string() +
-           ", batch_per_gpu: 1}",
+       ", batch_per_gpu: 1}",
        "train={tokens: 1Mi, global_batch: {tokens: 8Ki}}"},
       {built_in + "}", "train={global_batch: {sequences: 64}}"},
       {"model={use: resnet50, batch_per_gpu: 4, classes: 10, image: 64, channels_last: true}"},
-      {"memory={device: cuda, cuda_context: 1343MiB, allocator: {max_split_size_mb: 128, "
-       "expandable_segments: false, "
+      {"memory={device: cuda, cuda_context: 1343MiB, allocator: {max_split_size_mb: 128, expandable_segments: false, "
        "roundup_power2_divisions: 4, memory_fraction: 0.9, garbage_collection_threshold: 0.8}}"},
       {"memory={allocator: {}}"},
       {"strategy={ddp: {bucket_cap_mb: 1, first_bucket_mb: 1, gradient_as_bucket_view: true, "
        "static_graph: true, compression: fp16, gradient_accumulation: 2, algorithm: ring}}"},
       {"strategy={fsdp: {sharding: hybrid_shard, shard_group: 2, wrap: model, backward_prefetch: "
        "none, forward_prefetch: true, limit_all_gathers: false, param_dtype: bf16, reduce_dtype: "
-       "fp32, buffer_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, no_sync: false, "
-       "algorithm: "
+       "fp32, buffer_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, no_sync: false, algorithm: "
        "ring, host_overhead: 1us}}",
        built_in + "}"},
       {"strategy={fsdp2: {reshard_after_forward: true, shard_group: 2, param_dtype: bf16, "
@@ -132,11 +125,9 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={ddp: {}, pipeline_parallel: 2, context_parallel: {degree: 1}, pipeline: {split: "
        "[6, 6]}}",
        built_in + "}"},
-      {"strategy={ddp: {}, pipeline_parallel: 1, context_parallel: 1, micro_batch_size: 1}",
-       built_in + "}"},
+      {"strategy={ddp: {}, pipeline_parallel: 1, context_parallel: 1, micro_batch_size: 1}", built_in + "}"},
       {"strategy={ddp: {}, expert_parallel: 2, expert_tensor_parallel: 1, experts: {dispatch: "
-       "all_to_all, overlap: false, overlap_moe_expert_parallel_comm: true, imbalance: 1}, "
-       "micro_batches: 2}",
+       "all_to_all, overlap: false, overlap_moe_expert_parallel_comm: true, imbalance: 1}, micro_batches: 2}",
        built_in + "experts: {count: 4, active: 2}}"},
       {"strategy={ddp: {}, expert_parallel: 16, experts: {dispatch: deepep, node_limit: 1, imbalance: "
        "{histogram: " + (data_folder() / "tests/data/tokens_per_expert.csv").string() + "}}}",
@@ -146,15 +137,13 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={fsdp: {}}"},
       {"strategy={zero: {stage: 3}}"},
       {"strategy={zero: {stage: 1}}"},
-      {"strategy={ps: {servers: 2, server_host: worker, staleness: 2, backup_workers: 0, "
-       "apply_rate: "
+      {"strategy={ps: {servers: 2, server_host: worker, staleness: 2, backup_workers: 0, apply_rate: "
        "1GBps, aggregate: none, worker_cpu_rate: 1GBps, server_cpu_rate: 1GBps, partition: unit, "
-       "layerwise: true, warmup_rounds: 1, local_steps: 2, sampled_workers: 0}}"},
+       "scheduling: fifo, layerwise: true, warmup_rounds: 1, local_steps: 2, sampled_workers: 0}}"},
       {"strategy={ps: {}}"},
       {"strategy={local_sgd: {period: 4, algorithm: ring}}"},
       {"strategy={local_sgd: {period: 4, replicas: 1, outer_optimizer: {sgd: {learning_rate: 0.7, "
-       "momentum: 0.9, nesterov: true}}, compression: int8, fragments: 2, overlap_steps: 1}, ddp: "
-       "{}}"},
+       "momentum: 0.9, nesterov: true}}, compression: int8, fragments: 2, overlap_steps: 1}, ddp: {}}"},
       {"strategy={local_sgd: {period: 4, outer_optimizer: {sgd: {}}}}"},
       {"strategy={local_sgd: {period: 4}}"},
       {"optimizer={adamw: {fused: false, foreach: true, state_dtype: bf16, master_dtype: none}}"},
@@ -168,11 +157,10 @@ inline std::vector<std::vector<std::string>> more_options() {
                "low_latency: true}}")},
       {machine("{sites: {nodes: 2, bandwidth: 9Gbps, latency: 1ms}}", "")},
       {machine("{rail: {nodes: 2, uplinks: 2, bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}", "")},
-      {machine(
-          "{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, group_links: 2, "
-          "chassis_links: 2, router_links: 2, bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}",
-          "transport: {tcp: {efficiency: 0.8, rate: 1GBps, per_message: 1us, per_chunk: 0us, "
-          "low_latency: true}}, nic_latency: 9us")},
+      {machine("{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, group_links: 2, "
+               "chassis_links: 2, router_links: 2, bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}",
+               "transport: {tcp: {efficiency: 0.8, rate: 1GBps, per_message: 1us, per_chunk: 0us, "
+               "low_latency: true}}, nic_latency: 9us")},
       {"cluster={nodes: 4, node: {nic: 1Gbps, pcie_peer_to_peer: false, usd_per_hour: 3}, fabric: "
        "{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, bandwidth: 9Gbps}}}"},
       {"cluster={nodes: 2, node: {gpus: 2, nvlink: 300GBps, nvlink_latency: 1us, nic: 9Gbps}, "
@@ -183,8 +171,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"cluster={nodes: 2, node: {gpu: A10, nic: 200Gbps}, kernels: " + platforms +
        "../tests/data/kernels/one_core.yaml}"},
       {"cluster={groups: [{name: a, nodes: 2, node: {nic: 9Gbps}}]}"},
-      {"cluster={use: aws_p4d, nodes: 2, gpus_per_node: 4, name: x, nic: 9Gbps, nics: 1, "
-       "nic_latency: "
+      {"cluster={use: aws_p4d, nodes: 2, gpus_per_node: 4, name: x, nic: 9Gbps, nics: 1, nic_latency: "
        "9us, nic_burst: 1MiB, transport: tcp, nvlink: 200GBps, nvlink_latency: 1us, pcie: 20GBps, "
        "pcie_latency: 1us, host_bandwidth: 90GBps, cores: 9, speed: 1, memory: 30GiB, tdp: 300W, "
        "usd_per_hour: 3, comm_profile: none}"},
@@ -192,25 +179,20 @@ inline std::vector<std::vector<std::string>> more_options() {
        "algorithms: Ring, protocols: LL, sharp: true}}"},
       {"cluster={use: aws_p4d, nodes: 2, nccl: {algorithms: [Ring, Tree], "
        "protocols: [LL, Simple]}}"},
-      {"cluster={use: aws_p4d, nodes: 2, nic: [9Gbps], transport: {rdma: {}}, host_bandwidth: "
-       "[90GBps], cores: [9]}"},
+      {"cluster={use: aws_p4d, nodes: 2, nic: [9Gbps], transport: {rdma: {}}, host_bandwidth: [90GBps], cores: [9]}"},
       {"cluster={use: aws_g5_12xlarge, nodes: 2, staged_rate: 9GBps}"},
-      {"energy={compute: 1, communication: 0.5, idle: 0.2, host: 500W, pue: 1.1, "
-       "grid_gco2_per_kwh: "
+      {"energy={compute: 1, communication: 0.5, idle: 0.2, host: 500W, pue: 1.1, grid_gco2_per_kwh: "
        "300, usd_per_kwh: 0.1}",
        "cluster.node.tdp=300W"},
       {"energy={}", "cluster.node.tdp=300W"},
       {failures,
-       "failures={mtbf_per_node: 900h, mean_time_to_preemption: 30h, distribution: {weibull: "
-       "{shape: "
-       "0.7}}, detect: 1min, restart: 1min, on_failure: spare, spares: 2, repair: 4h, trainings: "
-       "20, "
+       "failures={mtbf_per_node: 900h, mean_time_to_preemption: 30h, distribution: {weibull: {shape: "
+       "0.7}}, detect: 1min, restart: 1min, on_failure: spare, spares: 2, repair: 4h, trainings: 20, "
        "checkpoint: {interval: 30min, write: 9s, read: 9s, asynchronous: true}}"},
       {failures,
        "failures={mtbf_per_node: 900h, checkpoint: {interval: auto, storage: 2GBps, "
        "storage_per_node: 1GBps}}"},
-      {failures,
-       "failures={mtbf_per_node: 900h, distribution: exponential, checkpoint: {write: 9s}}"},
+      {failures, "failures={mtbf_per_node: 900h, distribution: exponential, checkpoint: {write: 9s}}"},
       {"start={mode: gang, arrivals: {exponential: {mean: 3min}}}"},
       {"start={arrivals: {uniform: {latest: 3min}}}"},
       {"start={arrivals: [0s, 1s, 2s, 3s]}"},

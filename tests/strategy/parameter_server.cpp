@@ -210,6 +210,25 @@ BOOST_AUTO_TEST_CASE(layer_by_layer_the_ways_queue_up_beside_short_compute) {
                     kPercent);
 }
 
+BOOST_DATA_TEST_CASE(the_most_urgent_slice_goes_first,
+                     data::make({1, 2, 5}) * data::make({false, true}), slices, urgent) {
+  // Unit 1 is a slice, unit 2 so many. t: a slice's way, of which f1, b1 and its applying are less.
+  const double f1 = 0.1 * kMs, f2 = 4 * kMs, b2 = 7 * kMs, b1 = 0.2 * kMs, n = slices;
+  const Layers l = layers(kMiB, kMiB);
+  const double t = l.p1, a = l.a1;
+  BOOST_REQUIRE(f1 < t && b1 < t && a < t);
+  ParameterServer ps = layerwise();
+  ps.slice = Bytes(kMiB);
+  if (urgent) ps.scheduling = ParameterServer::Scheduling::priority;
+  // B2 of the first step ends. In turn slice 1 is pushed last, and all pulls wait for its own; else
+  // it follows the first slice of unit 2, and each slice is pulled as soon as it is applied.
+  const double first = (n + 1) * t + f2 + b2;
+  const double second = first + (urgent ? n + 2 : 2 * n + 2) * t + a + f2 + b2;
+  const Toy model = toy({{kMiB, f1, b1}, {n * kMiB, f2, b2}}, 0);
+  BOOST_CHECK_CLOSE(trace_of(ps, model, server_cluster(1), 2).end.value(), second + (n + 1) * t + a,
+                    kPercent);
+}
+
 BOOST_DATA_TEST_CASE(layer_by_layer_is_never_slower_where_latency_is_nothing,
                      data::make({1, 2, 4}) * data::make({1, 2}) * data::make({0.05, 1.0, 20.0}),
                      workers, servers, scale) {
