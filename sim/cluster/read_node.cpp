@@ -35,6 +35,7 @@ GpuArchitecture read_architecture(const Value& value) {
       {"volta", volta},         {"ampere", ampere}, {"hopper", hopper},
       {"blackwell", blackwell}, {"cdna", cdna},     {"other", other}};
   std::vector<std::string> names;
+  names.reserve(kNames.size());
   for (const auto& [name, architecture] : kNames) names.push_back(name);
   const std::string chosen = value.as_choice(names);
   return std::ranges::find(kNames, chosen, &std::pair<std::string, GpuArchitecture>::first)->second;

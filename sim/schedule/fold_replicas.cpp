@@ -62,7 +62,8 @@ struct Places {
   int replicas = 1, kept_replicas = 1;
 
   std::size_t per_kept() const {
-    return static_cast<std::size_t>(sharing / kept_sharing * (replicas / kept_replicas));
+    const auto sharing_per_kept = static_cast<std::size_t>(sharing / kept_sharing);
+    return sharing_per_kept * static_cast<std::size_t>(replicas / kept_replicas);
   }
 };
 

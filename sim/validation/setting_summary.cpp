@@ -77,6 +77,7 @@ std::vector<SettingSummary> summarize_settings(const Validation& validation) {
     }
   }
   std::vector<SettingSummary> summed;
+  summed.reserve(lines.size());
   for (Collected& one : lines) summed.push_back(one.summed());
   return summed;
 }
