@@ -45,8 +45,21 @@ AttentionSize attention_size(const Operator& op, double batch) {
           op.tokens,
           static_cast<double>(op.heads.heads),
           static_cast<double>(op.heads.kv_heads),
-          static_cast<double>(op.heads.head_width),
-          op.heads.causal};
+          static_cast<double>(op.heads.head_width + op.heads.values()) / 2,
+          op.heads.causal,
+          static_cast<double>(op.heads.keys),
+          static_cast<double>(op.heads.window)};
+}
+
+/// What a fused kernel computes of the FLOPs that the model counts: the pairs that a causal mask
+/// leaves, and in backward five products for forward's two (FlashAttention-2, arXiv:2307.08691).
+double computed_share(const Operator& op, Direction direction) {
+  if (op.heads.heads == 0) return 1;
+  const double again = direction == Direction::backward ? 5.0 / 4 : 1;
+  if (!op.heads.causal || op.tokens == 0) return again;
+  const auto window = static_cast<double>(op.heads.window);
+  const double seen = window > 0 ? std::min(window, op.tokens) : op.tokens;
+  return again * (1 - (seen - 1) / (2 * op.tokens));
 }
 
 }  // namespace
@@ -91,8 +104,8 @@ Seconds Roofline::single_time(const Operator& op, double batch, Direction direct
       weight_cast_time(op) + dequantize_time(op) + quantize_time(op, batch, direction);
   if (const auto known = kernel_time(op, batch, direction)) return *known + weights;
   const Bytes bytes = batch * elements * element(op) + parameter_bytes(op, direction);
-  const Seconds arithmetic =
-      Flops(batch * flops) / (runs_narrow(op) ? narrow_ : rate(op.kind));
+  const Seconds arithmetic = Flops(batch * flops * computed_share(op, direction)) /
+                             (runs_narrow(op) ? narrow_ : rate(op.kind));
   const Seconds traffic = op.kind == OperatorKind::matmul
                               ? bytes / operands_
                               : bytes / reached_memory(op, direction == Direction::backward);

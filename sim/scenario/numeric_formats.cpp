@@ -74,7 +74,7 @@ void check_narrow(const Value& model, const Scenario& scenario) {
     value.fail(fmt::format("{} has no linear layers of blocks that could multiply in {}{}",
                            scenario.model.name, narrow_name(scenario.precision),
                            keeps_ends ? ": all blocks stay in bf16" : ""),
-               "precision: bf16_master");
+               keeps_ends ? "keep fewer blocks in bf16" : "precision: bf16_master");
   for (const NodeGroup& group : scenario.cluster.groups)
     if (group.node.gpus > 0) check_units(group.node.gpu, scenario.precision, value);
 }

@@ -66,16 +66,17 @@ Seconds attention_time(const AttentionPass& pass, const KernelDevice& device,
                        const AttentionSize& size, bool backward) {
   const double products = backward ? 5 : 2;
   const double rate = pass.share * device.peak / device.sms;
-  const double keys =
-      size.causal ? std::min(size.tokens, (size.tokens + kQueries) / 2) : size.tokens;
+  const double all = size.keys > 0 ? size.keys : size.tokens;
+  const double reach = size.window > 0 ? std::min(all, size.window + kQueries) : all;
+  const double keys = size.causal ? std::min(reach, (all + kQueries) / 2) : reach;
   const double blocks = size.batch * size.heads * std::ceil(size.tokens / kQueries);
   const double key_time = 2 * products * kQueries * size.width / rate;
   const double one = key_time * (keys + pass.keys);
-  const double longest = key_time * (size.tokens + pass.keys);
+  const double longest = key_time * (reach + pass.keys);
   const double work = size.causal ? blocks / device.sms * one + pass.tail * longest
                                   : std::ceil(blocks / device.sms) * one;
   const double bytes = (backward ? 2 : 1) * 4 * size.batch * size.tokens * size.width *
-                       (size.heads + size.kv_heads);
+                       (size.heads + size.kv_heads * (all / size.tokens));
   const double reads = bytes / (pass.traffic * device.bandwidth);
   return pass.launch + Seconds(smooth_maximum(std::max(work, longest), reads, 4));
 }

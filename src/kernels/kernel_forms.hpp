@@ -9,10 +9,12 @@ struct ProductSize {
   double rows = 0, columns = 0, inner = 0, batch = 1;
 };
 
-/// Fused attention of one batch: queries and keys of one length.
+/// Fused attention of one batch. `width`: of a head's keys and values, their mean.
 struct AttentionSize {
   double batch = 0, tokens = 0, heads = 0, kv_heads = 0, width = 0;
   bool causal = false;
+  double keys = 0;    ///< as many as `tokens` where 0
+  double window = 0;  ///< keys that a query sees at most; 0: all
 };
 
 /// The numbers that the closed forms need of a GPU, in one format.

@@ -133,7 +133,7 @@ struct Operator {
   /// It reduces rows (layer norm, softmax, loss) in one kernel.
   bool by_row = false;
   ProductShape product = {};  ///< of matmul, convolution and attention that is not fused
-  Attention heads = {.heads = 0};  ///< of fused attention; no heads: not known
+  Attention heads = {.heads = 0};  ///< of fused attention; no heads: it is none
   double tokens = 0;               ///< of fused attention
   bool frozen = false;             ///< its parameters get no gradient
   bool recomputed = false;         ///< of attention: runs once more in front of its backward

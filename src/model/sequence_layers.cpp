@@ -53,9 +53,11 @@ double seen_pairs(const Attention& options, double queries, double steps) {
   return queries * keys / steps;
 }
 
-/// The form that fused kernels were measured in.
-bool is_square(const Attention& options) {
-  return options.keys == 0 && options.window == 0 && options.values() == options.head_width;
+/// What one of `steps` that share a window sees of it.
+Attention of_step(Attention options, std::size_t steps) {
+  if (options.window > 0)
+    options.window = std::max<std::int64_t>(1, options.window / static_cast<std::int64_t>(steps));
+  return options;
 }
 
 }  // namespace
@@ -72,7 +74,7 @@ void Layers::flash_attention(const Attention& options, double tokens, std::size_
           .backward_flops = 2 * flops,
           .forward_elements = current_.elements() + output,
           .backward_elements = 2 * current_.elements() + 2 * output,
-          .heads = is_square(options) ? options : Attention{.heads = 0},
+          .heads = of_step(options, steps),
           .tokens = tokens});
 }
 

@@ -161,6 +161,18 @@ BOOST_AUTO_TEST_CASE(causal_attention_of_long_sequences_is_half_the_work) {
               1.7 * kernels.attention(size, true, AttentionKernel::flash2)));
 }
 
+BOOST_AUTO_TEST_CASE(attention_within_a_window_does_the_window_s_work) {
+  const KernelModel kernels(known_gpu("A100-SXM-80"), Precision::bf16);
+  AttentionSize size{8, 16384, 16, 16, 128, true};
+  const Seconds all = kernels.attention(size, false, AttentionKernel::flash2);
+  size.window = 1024;
+  // Of a triangle's 8,192 keys in the mean a block of 128 queries sees 1,024 + 128.
+  const double ratio = kernels.attention(size, false, AttentionKernel::flash2) / all;
+  BOOST_TEST((ratio > 0.12 && ratio < 0.18), ratio);
+  size.window = 32768;
+  BOOST_TEST((kernels.attention(size, false, AttentionKernel::flash2) == all));
+}
+
 BOOST_AUTO_TEST_CASE(the_same_chip_has_the_same_curves_and_a_relative_lends_them) {
   BOOST_TEST(known_gpu("A100-SXM-40").curves->products.at("tensor").share ==
              known_gpu("A100-SXM-80").curves->products.at("tensor").share);

@@ -237,6 +237,21 @@ BOOST_AUTO_TEST_CASE(linear_layers_of_blocks_multiply_in_8_bits) {
   BOOST_TEST(peak_for(model_of(op), gpu, Precision::fp8).value() == 100e12);
 }
 
+BOOST_AUTO_TEST_CASE(fused_attention_computes_what_its_mask_leaves) {
+  Operator op{.kind = OperatorKind::attention, .forward_flops = 1e9, .backward_flops = 2e9};
+  op.heads = {.heads = 8, .kv_heads = 8, .head_width = 64};
+  op.tokens = 1024;
+  const auto check_left = [&](double left) {
+    check_close(cost_of(op, Precision::bf16_pure, 4).forward, 4e9 * left / (0.25 * 50e12));
+    check_close(cost_of(op, Precision::bf16_pure, 4).backward, 10e9 * left / (0.25 * 50e12));
+  };
+  check_left(1025.0 / 2048);
+  op.heads.window = 256;  // pairs of a query and a key are counted within the window
+  check_left(1 - 255.0 / 2048);
+  op.heads.causal = false;
+  check_left(1);
+}
+
 BOOST_AUTO_TEST_CASE(recomputed_attention_runs_once_more_before_its_backward) {
   Operator op{.kind = OperatorKind::attention, .forward_flops = 1e9, .backward_flops = 2e9};
   op.recomputed = true;

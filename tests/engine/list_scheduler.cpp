@@ -152,36 +152,37 @@ class ListScheduler {
       set(member, iteration, last, duration(member, iteration));
   }
 
+  using Arrival = std::pair<Instance, std::size_t>;  // and its iteration
+
+  double arrived(const Arrival& arrival) const {
+    return times_[arrival.first.rank][arrival.first.op][arrival.second].ready;
+  }
+
+  /// Of those that have come by `now`, in order, the most urgent, or the first.
+  std::size_t next_of(const std::vector<Arrival>& arrivals, double now, bool by_priority) const {
+    std::size_t best = 0;
+    for (std::size_t a = 0; by_priority && a < arrivals.size() && arrived(arrivals[a]) <= now; ++a)
+      if (op(arrivals[a].first).priority < op(arrivals[best].first).priority) best = a;
+    return best;
+  }
+
   void serve(std::size_t queue) {
-    using Arrival = std::pair<Instance, std::size_t>;
     std::vector<Arrival> arrivals;
     for (const Instance& what : served_[queue])
       for (std::size_t k = 0; k < schedule_.iterations; ++k) arrivals.push_back({what, k});
-    const auto arrived = [this](const Arrival& arrival) {
-      return times_[arrival.first.rank][arrival.first.op][arrival.second].ready;
-    };
     std::stable_sort(arrivals.begin(), arrivals.end(),
                      [&](const Arrival& a, const Arrival& b) { return arrived(a) < arrived(b); });
     double free = 0;
     while (!arrivals.empty()) {
-      const auto next = next_of(arrivals, std::max(free, arrived(arrivals.front())), arrived,
-                                schedule_.queues[queue].by_priority);
-      const Arrival arrival = *next;
-      arrivals.erase(next);
+      const double now = std::max(free, arrived(arrivals.front()));
+      const std::size_t next = next_of(arrivals, now, schedule_.queues[queue].by_priority);
+      const Arrival arrival = arrivals[next];
+      arrivals.erase(arrivals.begin() + static_cast<std::ptrdiff_t>(next));
       const double lasts = duration(arrival.first, arrival.second);
       free = std::max(free, arrived(arrival));
       set(arrival.first, arrival.second, free, lasts);
       free += lasts;
     }
-  }
-
-  /// Of those that have come by `now` the most urgent, or the first.
-  template <typename Arrivals, typename Arrived>
-  auto next_of(Arrivals& arrivals, double now, const Arrived& arrived, bool by_priority) const {
-    auto best = arrivals.begin();
-    for (auto a = arrivals.begin(); by_priority && a != arrivals.end() && arrived(*a) <= now; ++a)
-      if (op(a->first).priority < op(best->first).priority) best = a;
-    return best;
   }
 
   const Schedule& schedule_;
