@@ -42,8 +42,15 @@ Seconds direction_time(const Unit& unit, const Roofline& roofline, double batch,
   return sum;
 }
 
+/// Products in 8 bits where only those in 16 were measured, and products in 4 bits, take the shares
+/// of the peak that others reach.
+bool of_other_format(CostFamily family, const MeasuredKernels& fit, Precision precision) {
+  return family == CostFamily::narrow_products &&
+         (precision == Precision::nvfp4 || fit.kernels != "gemm fp8");
+}
+
 FamilyGround ground_of(CostFamily family, const MeasuredKernels* fit, const Gpu& gpu,
-                       const AnalyticEfficiency& asked) {
+                       Precision precision, const AnalyticEfficiency& asked) {
   if (fit == nullptr) {
     const bool stated = asked.matrix || asked.attention || asked.memory || asked.depthwise;
     return {.family = family,
@@ -51,23 +58,22 @@ FamilyGround ground_of(CostFamily family, const MeasuredKernels* fit, const Gpu&
             .from = stated ? "run.efficiency" : "shares " + shares_line(gpu)};
   }
   const bool relative = gpu.kernels && !gpu.kernels->relative.empty();
-  const bool own = fit->own_chip && !relative;
+  const bool own = fit->own_chip && !relative && !of_other_format(family, *fit, precision);
   return {.family = family,
           .ground = own ? CostGround::fitted : CostGround::carried_over,
           .from = fmt::format("{} of {}", fit->kernels, fit->on),
           .off = own ? fit->off : std::nullopt};
 }
 
-void add_grounds(StepCosts& costs, const Fits& fits, const Gpu& gpu,
+void add_grounds(StepCosts& costs, const Fits& fits, const Gpu& gpu, Precision precision,
                  const AnalyticEfficiency& asked) {
   std::array<bool, kCostFamilies> seen{};
   for (const CostPart& part : costs.parts) {
     const auto family = static_cast<std::size_t>(part.family);
     if (std::exchange(seen[family], true)) continue;
-    costs.grounds.push_back(
-        part.family == CostFamily::whole_units
-            ? FamilyGround{part.family, CostGround::given, "the scenario"}
-            : ground_of(part.family, fits[family], gpu, asked));
+    costs.grounds.push_back(part.family == CostFamily::whole_units
+                                ? FamilyGround{part.family, CostGround::given, "the scenario"}
+                                : ground_of(part.family, fits[family], gpu, precision, asked));
   }
 }
 
@@ -253,7 +259,7 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
                            .activation = Bytes(0),
                            .workspace = Bytes(0)});
   }
-  add_grounds(costs, fits, gpu, efficiency);
+  add_grounds(costs, fits, gpu, precision, efficiency);
   costs.provenance = times_are_given(model) ? Provenance::given : Provenance::analytic;
   costs.origin = to_string(costs.provenance);
   if (costs.provenance == Provenance::analytic) {

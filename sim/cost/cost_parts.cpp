@@ -5,10 +5,18 @@
 namespace rehearse {
 
 std::string to_string(CostFamily family) {
-  static const std::array<std::string, kCostFamilies> kNames = {
-      "matrix products", "attention", "convolutions", "depthwise convolutions",
-      "norms and losses", "pointwise", "embeddings", "pooling",
-      "copies", "whole units", "optimizer"};
+  static const std::array<std::string, kCostFamilies> kNames = {"matrix products",
+                                                                "products in 8 or 4 bits",
+                                                                "attention",
+                                                                "convolutions",
+                                                                "depthwise convolutions",
+                                                                "norms and losses",
+                                                                "pointwise",
+                                                                "embeddings",
+                                                                "pooling",
+                                                                "copies",
+                                                                "whole units",
+                                                                "optimizer"};
   return kNames[static_cast<std::size_t>(family)];
 }
 

@@ -12,6 +12,7 @@ namespace rehearse {
 /// Kernels of one kind; what is not known by kernels counts as whole units.
 enum class CostFamily {
   products,
+  narrow_products,
   attention,
   convolutions,
   depthwise,
@@ -23,7 +24,7 @@ enum class CostFamily {
   whole_units,
   optimizer
 };
-inline constexpr std::size_t kCostFamilies = 11;
+inline constexpr std::size_t kCostFamilies = 12;
 std::string to_string(CostFamily family);  ///< "matrix products", "norms and losses", "optimizer"
 
 /// What speaks for the time of a kind of kernels.

@@ -57,8 +57,7 @@ KernelModel::KernelModel(const Gpu& gpu, Precision precision)
   product_ = curve_of(*curves_, format);
   device_ = {gpu.matrix_peak(precision).value(), gpu.memory_bandwidth.value(), sms};
   if (curves_->device) take_measured(format);
-  narrow_ =
-      curve_of(*curves_, "fp8");  // whose shares of the peak FP4, which no open table has, takes
+  narrow_ = curve_of(*curves_, "fp8");  // FP4, which no open table has, takes its shares
   narrow_device_ = device_;
   narrow_device_.peak = narrow_peak(gpu, precision).value();
   // Shapes that a library does well or badly are those of one chip's kernels.
@@ -66,9 +65,7 @@ KernelModel::KernelModel(const Gpu& gpu, Precision precision)
   wide_ = element_ > Bytes(2);
   attends_ = std::ranges::count(curves_->attention, wide_, &AttentionCurve::wide) > 0;
   of_products_ = curves_->find_measured("gemm " + format);
-  const bool four_bits = precision == Precision::nvfp4;
-  of_narrow_ = narrow_ != nullptr ? curves_->find_measured(four_bits ? "gemm nvfp4" : "gemm fp8")
-                                  : of_products_;
+  of_narrow_ = narrow_ != nullptr ? curves_->find_measured("gemm fp8") : of_products_;
   of_convolutions_ = curves_->find_measured("convolution");
   of_rows_ = curves_->find_measured("rows, 16 bits");
   of_pointwise_ = curves_->find_measured("pointwise, 16 bits");

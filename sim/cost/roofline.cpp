@@ -164,7 +164,7 @@ Nearness Roofline::near_product(const Operator& op, double batch, Direction dire
 
 OperatorBasis Roofline::basis(const Operator& op, double batch, Direction direction) const {
   const Curve curve = curve_of(op);
-  OperatorBasis basis{.family = family_of(op)};
+  OperatorBasis basis{.family = runs_narrow(op) ? CostFamily::narrow_products : family_of(op)};
   if (curve == Curve::attention) {
     basis.near = kernels_.near_attention(attention_size(op, batch));
   } else if (curve != Curve::none) {

@@ -142,7 +142,7 @@ std::string stacked_bar(const std::array<Part, 3>& parts, Seconds whole, const P
 /// With the model FLOPs per second and GPU.
 std::string utilization_text(const char* name, double share, const Report& report) {
   return left(name, 33) + right(percent(share), 9) +
-         fmt::format("   {:.3g} TFLOP/s per GPU", *report.model_tflops_per_gpu);
+         fmt::format("   {} TFLOP/s per GPU", number(*report.model_tflops_per_gpu));
 }
 
 void add_breakdown(const Report& report, Page& page) {
