@@ -31,7 +31,7 @@ class KernelModel {
   /// bytes; nothing: not known.
   std::optional<double> memory_share(const Operator& op, Bytes element, bool backward) const;
 
-  enum class Role { forward, input_gradient, weight_gradient };
+  enum class Role { forward, input_gradient, weight_gradient, expert_gradient };
   /// Under lasting load, of operands as wide as the precision's activations; `narrow`: of 8 bits
   /// that make 16. Needs knows_products.
   Seconds product(const ProductSize& size, Role role, bool narrow = false) const;
@@ -53,6 +53,7 @@ class KernelModel {
   Seconds product_uncached(const ProductSize& size, Role role) const;
   Seconds narrow_product(const ProductSize& size, Role role) const;
   double role_share(Role role) const;
+  Bytes accumulated(const ProductSize& size, Role role) const;
 
   std::shared_ptr<const KernelCurves> curves_;
   const ProductCurve* product_ = nullptr;
