@@ -93,7 +93,7 @@ void check_histogram(const Map& map, const Layout& layout, Scenario& scenario) {
     fail(histogram.experts(), "experts", t.experts->count);
   std::int64_t layers = t.predicted_tokens;
   for (std::int64_t block = 0; block < t.layers; ++block)
-    if (t.experts->at(block)) ++layers;
+    if (t.has_experts(block)) ++layers;
   const std::size_t rows = histogram.rows.size();
   if (rows > 1 && rows != static_cast<std::size_t>(layers)) fail(rows, "rows of layers", layers);
   const std::vector<double> all = parallel_of(layout, scenario.cluster).imbalance;
