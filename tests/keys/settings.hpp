@@ -132,6 +132,8 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={ddp: {}, pipeline_parallel: 2, context_parallel: {degree: 1}, pipeline: {split: "
        "[6, 6]}}",
        built_in + "}"},
+      {"strategy={ddp: {}, pipeline_parallel: 2, micro_batches: 2, pipeline: {split: {auto: memory}}}",
+       built_in + "}"},
       {"strategy={ddp: {}, pipeline_parallel: 1, context_parallel: 1, micro_batch_size: 1}", built_in + "}"},
       {"strategy={ddp: {}, expert_parallel: 2, expert_tensor_parallel: 1, experts: {dispatch: "
        "all_to_all, overlap: false, overlap_moe_expert_parallel_comm: true, imbalance: 1}, micro_batches: 2}",
