@@ -26,6 +26,7 @@ CostFamily family_of(const Operator& op) {
     case OperatorKind::depthwise_convolution:
       return CostFamily::depthwise;
     case OperatorKind::attention:
+    case OperatorKind::scan:
       return CostFamily::attention;
     case OperatorKind::pooling:
       return CostFamily::pooling;
@@ -280,6 +281,7 @@ FlopsPerSecond Roofline::rate(OperatorKind kind) const {
     case OperatorKind::convolution:
       return convolution_;
     case OperatorKind::attention:
+    case OperatorKind::scan:
       return attention_;
     case OperatorKind::depthwise_convolution:
       return depthwise_;

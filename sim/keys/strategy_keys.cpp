@@ -70,7 +70,10 @@ std::vector<KeySection> strategy_keys() {
          "1f1b", "Order of the micro-batches; a FILE.csv as PyTorch writes it."},
         {"virtual_stages", "integer >= 1", "(1; of interleaved_1f1b, zbv and dual_pipe_v 2)",
          "Parts of the model on each rank."},
-        {"split", "auto or list of integer >= 0", "auto", "Layers of each stage."}}},
+        {"split", "even | auto or map or list of integer >= 0", "even",
+         "Layers of each stage: as many each, as balances their time, or given.", "Rehearse"},
+        {"split.auto", "time | memory", "required",
+         "What is balanced, on each stage's own GPUs.", "Rehearse"}}},
 
       {"strategy.ddp.",
        "DDP",

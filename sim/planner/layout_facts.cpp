@@ -34,7 +34,8 @@ int degree_of(const Value& strategy, const char* key) {
 void read_pipeline(const Value& strategy, LayoutFacts& facts) {
   const std::optional<Value> pipeline = inner(strategy, "pipeline");
   if (!pipeline) return;
-  facts.even_split = !inner(*pipeline, "split");
+  const std::optional<Value> split = inner(*pipeline, "split");
+  facts.even_split = !split || (split->is_scalar() && split->as_string() == "even");
   const auto& names = pipeline_schedule_names();
   if (const auto schedule = inner(*pipeline, "schedule")) {
     const auto found = std::ranges::find(names, schedule->as_choice(names));

@@ -1,5 +1,6 @@
 // What a layout asks of the cluster and of the model, each rule with its own message.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -8,6 +9,7 @@
 #include "model/stages.hpp"
 #include "model/token_histogram.hpp"
 #include "scenario/sections.hpp"
+#include "strategy/balanced_split.hpp"
 
 namespace rehearse {
 namespace {
@@ -79,7 +81,8 @@ Value at_rule(const Map& map, const std::string& key) {
 }
 
 /// Of layers that the model has.
-void check_histogram(const Map& map, const Layout& layout, Scenario& scenario) {
+void check_histogram(const Map& map, const Layout& layout, const Cluster& cluster,
+                     Scenario& scenario) {
   if (!layout.histogram || !scenario.transformer || !scenario.transformer->experts) return;
   const TokenHistogram& histogram = *layout.histogram;
   const TransformerShape& t = *scenario.transformer;
@@ -93,30 +96,31 @@ void check_histogram(const Map& map, const Layout& layout, Scenario& scenario) {
     fail(histogram.experts(), "experts", t.experts->count);
   std::int64_t layers = t.predicted_tokens;
   for (std::int64_t block = 0; block < t.layers; ++block)
-    if (t.experts->at(block)) ++layers;
+    if (t.has_experts(block)) ++layers;
   const std::size_t rows = histogram.rows.size();
   if (rows > 1 && rows != static_cast<std::size_t>(layers)) fail(rows, "rows of layers", layers);
-  const std::vector<double> all = parallel_of(layout, scenario.cluster).imbalance;
+  const std::vector<double> all = parallel_of(layout, cluster).imbalance;
   scenario.assumptions.push_back(fmt::format(
       "experts.imbalance: of {} ranks the fullest has {:.3g} to {:.3g} times the mean, as in {}",
       layout.mesh.expert, std::ranges::min(all), std::ranges::max(all), histogram.file));
 }
 
 /// Megatron-LM's rules of a transformer; what is doubtful becomes an assumption.
-void check_rules(const Map& map, const Layout& layout, Scenario& scenario) {
+void check_rules(const Map& map, const Layout& layout, const Cluster& cluster,
+                 Scenario& scenario) {
   if (!scenario.transformer) return;
   const bool in_rounds = !layout.order && layout.schedule == PipelineSchedule::interleaved;
   const LayoutDegrees degrees{
-      .model = parallel_of(layout, scenario.cluster),
+      .model = parallel_of(layout, cluster),
       .pipeline = layout.mesh.pipeline,
       .virtual_stages = layout.virtual_stages,
-      .even_split = layout.split.empty(),
+      .even_split = layout.split.empty() && layout.balance == Layout::Balance::none,
       .micro_batches = in_rounds || layout.virtual_stages == 1 ? layout.micro_batches : 0,
       .tokens = scenario.model.tokens_per_sample,
       .fused_attention = scenario.shape.flash_attention,
-      .gpus = static_cast<int>(scenario.cluster.gpu_count()),
-      .nvlink_domain = nvlink_domain(scenario.cluster),
-      .stages_agree = stages_agree(*mesh_on(layout, scenario.cluster.gpu_count()))};
+      .gpus = static_cast<int>(cluster.gpu_count()),
+      .nvlink_domain = nvlink_domain(cluster),
+      .stages_agree = stages_agree(*mesh_on(layout, cluster.gpu_count()))};
   for (const LayoutFinding& found : layout_findings(*scenario.transformer, degrees)) {
     if (found.kind == LayoutFinding::Kind::refused)
       at_rule(map, found.key).fail(found.message, found.remedy);
@@ -166,7 +170,7 @@ void check_split(const Map& map, const Layout& layout, const Model& model) {
 }  // namespace
 
 void apply_micro_batch_size(const Value& strategy, Scenario& scenario) {
-  auto* layout = std::get_if<Layout>(&scenario.strategy);
+  auto* layout = inner_as<Layout>(scenario.strategy);
   if (layout == nullptr || layout->micro_batch_size == 0) return;
   const std::int64_t size = layout->micro_batch_size;
   if (scenario.batch_per_gpu % size != 0)
@@ -197,18 +201,19 @@ void apply_main_gradients(const Layout& layout, Scenario& scenario) {
 }  // namespace
 
 void apply_layout(const Value& strategy, Scenario& scenario) {
-  const auto* layout = std::get_if<Layout>(&scenario.strategy);
+  const auto* layout = inner_as<Layout>(scenario.strategy);
   if (layout == nullptr) return;
   const Map map = strategy.as_map();
-  check_mesh(map, *layout, scenario.cluster);
+  const Cluster cluster = layout_cluster(scenario.strategy, scenario.cluster);
+  check_mesh(map, *layout, cluster);
   check_shape(map, *layout, scenario);
-  check_histogram(map, *layout, scenario);
-  check_rules(map, *layout, scenario);
+  check_histogram(map, *layout, cluster, scenario);
+  check_rules(map, *layout, cluster, scenario);
   check_order(map, *layout);
   check_expert_comm(map, *layout);
-  check_split(map, *layout, scenario.model);
+  if (layout->balance == Layout::Balance::none) check_split(map, *layout, scenario.model);
   apply_main_gradients(*layout, scenario);
-  const ModelParallel parallel = parallel_of(*layout, scenario.cluster);
+  const ModelParallel parallel = parallel_of(*layout, cluster);
   if (scenario.transformer && !parallel.is_whole()) {
     Model share = share_of(*scenario.transformer, scenario.shape, parallel);
     if (scenario.adaptation) share = adapt(std::move(share), *scenario.adaptation);
@@ -218,10 +223,22 @@ void apply_layout(const Value& strategy, Scenario& scenario) {
   }
 }
 
+void apply_balance(const Value& strategy, const Job& job, Scenario& scenario) {
+  auto* layout = inner_as<Layout>(scenario.strategy);
+  if (layout == nullptr || layout->balance == Layout::Balance::none) return;
+  layout->split = balanced_split(*layout, job);
+  check_split(strategy.as_map(), *layout, scenario.model);
+  const char* const what = layout->balance == Layout::Balance::time ? "time" : "memory";
+  scenario.assumptions.insert(
+      scenario.assumptions.begin(),
+      fmt::format("strategy.pipeline.split = [{}]: the {} of stages is balanced",
+                  fmt::join(layout->split, ", "), what));
+}
+
 void apply_packing(const Value& model, Scenario& scenario) {
   const auto document = packed_document(scenario.model);
   if (!document || !scenario.share) return;
-  if (std::get<Layout>(scenario.strategy).mesh.context > 1)
+  if (inner_as<Layout>(scenario.strategy)->mesh.context > 1)
     model.as_map()
         .at_key("sequence")
         .fail("it is not known how ranks of a context group share documents",

@@ -87,7 +87,7 @@ void check_activation_offload(const Value& model, const Scenario& scenario) {
   if (std::ranges::find(units, true) == units.end())
     value.fail("what goes to the host is the input of a unit that is computed once more",
                "add activation_checkpointing: per_unit");
-  if (std::holds_alternative<Layout>(scenario.strategy))
+  if (inner_as<Layout>(scenario.strategy) != nullptr)
     value.fail("it is not known in a layout of ranks that share layers", "activation_offload: none");
 }
 
@@ -131,7 +131,7 @@ void apply_recomputed_layers(Scenario& scenario) {
   if (scenario.recomputed_layers == 0) return;
   std::vector<UnitRange> parts = {{0, scenario.model.units.size()}};
   std::string why_not;
-  if (const auto* layout = std::get_if<Layout>(&scenario.strategy))
+  if (const auto* layout = inner_as<Layout>(scenario.strategy))
     parts = split_into_stages(scenario.model, static_cast<std::size_t>(order_of(*layout).stage_count()),
                               layout->split, why_not);
   scenario.checkpointed = first_blocks(scenario.model, parts, scenario.recomputed_layers);

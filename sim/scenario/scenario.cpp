@@ -144,6 +144,35 @@ std::string to_string(FidelityChoice choice) {
 
 namespace {
 
+Job job_of(const Scenario& scenario, const Cluster& cluster) {
+  return {.model = computed_model(scenario),
+          .cluster = cluster,
+          .precision = scenario.precision,
+          .batch_per_gpu = scenario.batch_per_gpu,
+          .optimizer = scenario.optimizer,
+          .costs = group_costs(scenario),
+          .checkpointed = scenario.checkpointed,
+          .offloads_activations = scenario.offloads_activations,
+          .set_to_none = scenario.run.set_to_none,
+          .device = device_of(scenario)};
+}
+
+/// Once costs are known.
+void balance_stages(const Value& strategy, Scenario& scenario) {
+  const auto* layout = inner_as<Layout>(scenario.strategy);
+  if (layout == nullptr || layout->balance == Layout::Balance::none) return;
+  const Cluster cluster = layout_cluster(scenario.strategy, scenario.cluster);
+  Job job = job_of(scenario, cluster);
+  if (const auto* local = std::get_if<LocalSgd>(&scenario.strategy)) {
+    std::vector<StepCosts> costs;
+    for (const std::size_t group : groups_of_replica(*local, scenario.cluster))
+      costs.push_back(job.costs[group]);
+    job.costs = std::move(costs);
+  }
+  apply_balance(strategy, job, scenario);
+  apply_recomputed_layers(scenario);
+}
+
 Scenario read_whole(const Document& document) {
   Map root = document.root().as_map();
   check_kind(root, FileKind::scenario);
@@ -231,6 +260,7 @@ Scenario read_whole(const Document& document) {
   const Mistakes* const mistakes = Mistakes::current();
   if (mistakes != nullptr && mistakes->events() > before) return scenario;
   scenario.cost_sources = find_cost_sources(scenario, choice, library);
+  balance_stages(strategy, scenario);
   take_usual_fleet(scenario);
   check_replications(document, scenario.run);
   if (jobs) jobs->read_others(scenario, choice, strategy, library);
@@ -288,16 +318,7 @@ std::vector<StepCosts> group_costs(const Scenario& scenario) {
 }
 
 Schedule make_schedule(const Scenario& scenario) {
-  const Job job{.model = computed_model(scenario),
-                .cluster = scenario.cluster,
-                .precision = scenario.precision,
-                .batch_per_gpu = scenario.batch_per_gpu,
-                .optimizer = scenario.optimizer,
-                .costs = group_costs(scenario),
-                .checkpointed = scenario.checkpointed,
-                .offloads_activations = scenario.offloads_activations,
-                .set_to_none = scenario.run.set_to_none,
-                .device = device_of(scenario)};
+  const Job job = job_of(scenario, scenario.cluster);
   Schedule schedule = build_at(scenario, job);
   const RunOptions& run = scenario.run;
   schedule.iterations = run.steps + run.warmup_steps;

@@ -98,6 +98,10 @@ void apply_micro_batch_size(const Value& strategy, Scenario& scenario);
 /// is known how many micro-batches there are.
 void apply_layout(const Value& strategy, Scenario& scenario);
 
+/// Finds the split of a layout that is to be balanced, once costs are known. `job` has the layout's
+/// cluster.
+void apply_balance(const Value& strategy, const Job& job, Scenario& scenario);
+
 /// A measured whole step tells about the GPU that it was measured on, and no GPU computes faster
 /// than its peak. `model` is the section.
 void check_whole_step(const Value& model, const Scenario& scenario);

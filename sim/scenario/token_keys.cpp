@@ -58,7 +58,7 @@ int* micro_batches(Strategy& strategy) {
   if (auto* ddp = inner_as<Ddp>(strategy)) return &ddp->gradient_accumulation;
   if (auto* fsdp = inner_as<Fsdp>(strategy)) return &fsdp->gradient_accumulation;
   if (auto* zero = inner_as<Zero1>(strategy)) return &zero->ddp.gradient_accumulation;
-  if (auto* layout = std::get_if<Layout>(&strategy)) return &layout->micro_batches;
+  if (auto* layout = inner_as<Layout>(strategy)) return &layout->micro_batches;
   return nullptr;
 }
 
@@ -70,10 +70,12 @@ struct Replicas {
 
 Replicas replicas_of(const Scenario& scenario) {
   const std::size_t gpus = scenario.cluster.gpu_count();
-  const auto* layout = std::get_if<Layout>(&scenario.strategy);
+  const auto* layout = inner_as<Layout>(scenario.strategy);
   if (layout == nullptr) return {static_cast<std::int64_t>(gpus), "GPUs"};
-  const auto mesh = mesh_on(*layout, gpus);
-  return {mesh ? mesh->data : 1, "replicas"};
+  const auto* local = std::get_if<LocalSgd>(&scenario.strategy);
+  const std::size_t apart = local == nullptr ? 1 : replica_count(*local, scenario.cluster);
+  const auto mesh = mesh_on(*layout, gpus / apart);
+  return {static_cast<std::int64_t>(apart) * (mesh ? mesh->data : 1), "replicas"};
 }
 
 bool says_accumulation(const Value& strategy) {
@@ -133,7 +135,7 @@ void apply_global_batch(const Value& train, const Value& strategy, Scenario& sce
     wanted->fail("the strategy accumulates no micro-batches",
                  "ddp, fsdp and zero do; leave global_batch out for others");
   if (says_accumulation(strategy))
-    wanted->fail(std::holds_alternative<Layout>(scenario.strategy)
+    wanted->fail(inner_as<Layout>(scenario.strategy) != nullptr
                      ? "global_batch and micro-batches say the same thing"
                      : "global_batch and gradient_accumulation say the same thing",
                  "leave one of them out");

@@ -79,10 +79,11 @@ void read_widths(Keys& keys, TransformerShape& t) {
 
 void read_functions(Keys& keys, TransformerShape& t) {
   if (const auto name = keys.choice(
-          "activation", {"swiglu", "geglu", "gelu", "gelu_new", "relu", "silu"})) {
+          "activation", {"swiglu", "geglu", "gelu", "gelu_new", "relu", "relu2", "silu"})) {
     t.gated = *name == "swiglu" || *name == "geglu";
     t.activation = *name == "gelu_new"                       ? ActivationKind::gelu_new
                    : *name == "relu"                         ? ActivationKind::relu
+                   : *name == "relu2"                        ? ActivationKind::relu_squared
                    : *name == "silu" || *name == "swiglu" ? ActivationKind::silu
                                                              : ActivationKind::gelu;
   }
@@ -133,7 +134,61 @@ Experts read_experts(const Value& value, const TransformerShape& t) {
   return experts;
 }
 
-/// `full`, `{sliding: 4096}` or `{mla: {...}}`.
+/// Of the dimensions that a map gives, in Hugging Face's words.
+struct Dimensions {
+  Map map;
+  void read(const char* key, std::int64_t& into, std::int64_t low = 1) {
+    if (const auto given = map.optional(key)) into = given->as_integer(low, kMostWidth);
+  }
+};
+
+LinearAttention read_linear(const Value& value) {
+  Dimensions given{value.as_map()};
+  LinearAttention linear;
+  given.read("linear_num_key_heads", linear.key_heads);
+  given.read("linear_key_head_dim", linear.key_width);
+  given.read("linear_num_value_heads", linear.value_heads);
+  given.read("linear_value_head_dim", linear.value_width);
+  given.read("linear_conv_kernel_dim", linear.kernel);
+  given.map.finish();
+  return linear;
+}
+
+StateSpace read_mamba(const Value& value) {
+  Dimensions given{value.as_map()};
+  StateSpace mamba;
+  given.read("heads", mamba.heads);
+  given.read("head_dim", mamba.head_width);
+  given.read("state_size", mamba.state);
+  given.read("groups", mamba.groups);
+  given.read("conv_kernel", mamba.kernel);
+  given.read("chunk_size", mamba.chunk);
+  given.map.finish();
+  return mamba;
+}
+
+/// What mixes tokens in which block: `layer_types`, or a letter for each block of one part.
+void read_parts(Map& map, TransformerShape& t) {
+  if (const auto mamba = map.optional("mamba")) t.state_space = read_mamba(*mamba);
+  const std::optional<Value> types = map.optional("layer_types");
+  if (const auto pattern = map.optional("hybrid_override_pattern")) {
+    if (types)
+      map.at_key("layer_types").fail("hybrid_override_pattern says it", "leave one of them out");
+    if (pattern->as_string().find('E') != std::string::npos && !t.experts)
+      pattern->fail("E is of experts, which it does not have", "give experts");
+    const std::string wrong = set_hybrid_pattern(pattern->as_string(), t);
+    if (!wrong.empty()) pattern->fail(wrong);
+  }
+  if (!types) return;
+  for (const Value& one : types->as_list()) {
+    const std::string name = one.as_choice({"full_attention", "linear_attention", "mamba"});
+    t.parts.push_back({name == "mamba"            ? MixerKind::state_space
+                       : name == "full_attention" ? MixerKind::attention
+                                                  : MixerKind::linear_attention});
+  }
+}
+
+/// `full`, `{sliding: 4096}`, `{linear: {...}}` or `{mla: {...}}`.
 void read_attention(const Value& value, TransformerShape& t) {
   if (value.is_scalar()) {
     value.as_choice({"full"});
@@ -144,19 +199,20 @@ void read_attention(const Value& value, TransformerShape& t) {
   if (const auto full = map.optional("full_every"))
     t.full_every = full->as_integer(1, kMostLayers);
   if (const auto mla = map.optional("mla")) {
-    Map ranks = mla->as_map();
+    Dimensions given{mla->as_map()};
     LatentAttention latent;
-    const auto read = [&](const char* key, std::int64_t& into, std::int64_t low) {
-      if (const auto given = ranks.optional(key)) into = given->as_integer(low, kMostWidth);
-    };
-    read("q_lora_rank", latent.query_rank, 0);
-    read("kv_lora_rank", latent.key_rank, 1);
-    read("qk_nope_head_dim", latent.plain_width, 1);
-    read("qk_rope_head_dim", latent.rotated_width, 1);
-    read("v_head_dim", latent.value_width, 1);
-    ranks.finish();
+    given.read("q_lora_rank", latent.query_rank, 0);
+    given.read("kv_lora_rank", latent.key_rank);
+    given.read("qk_nope_head_dim", latent.plain_width);
+    given.read("qk_rope_head_dim", latent.rotated_width);
+    given.read("v_head_dim", latent.value_width);
+    given.map.finish();
     t.latent = latent;
   }
+  if (const auto linear = map.optional("linear")) t.linear = read_linear(*linear);
+  t.attention_gate = map.bool_or("output_gate", false);
+  if (t.attention_gate && t.latent)
+    map.at_key("output_gate").fail("it is not known how latent attention is gated", "leave it out");
   map.finish();
 }
 
@@ -192,6 +248,7 @@ TransformerShape read_transformer(const Value& value) {
   Keys keys{map};
   read_keys(keys, t);
   if (const auto attention = map.optional("attention")) read_attention(*attention, t);
+  read_parts(map, t);
   map.finish();
   refuse_contradiction(value, t);
   return t;

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "model/stages.hpp"
 #include "model/token_histogram.hpp"
+#include "strategy/layout_holdings.hpp"
 #include "strategy/replicated.hpp"
 #include "strategy/sharded.hpp"
 #include "strategy/stage_plan.hpp"
@@ -71,6 +72,8 @@ class LayoutBuilder {
     find_sides();
     for (int rank = 0; rank < mesh_.pipeline; ++rank) shares_.push_back(share_of(rank));
   }
+
+  std::vector<std::vector<Holding>> holdings() const;
 
   Schedule make() {
     schedule_.mesh = mesh_;
@@ -309,7 +312,38 @@ void LayoutBuilder::add_groups() {
   }
 }
 
+std::vector<std::vector<Holding>> LayoutBuilder::holdings() const {
+  const bool sharded = std::holds_alternative<Fsdp>(options_.data);
+  std::vector<std::vector<Holding>> all;
+  for (const Share& share : shares_) {
+    Holding experts{.ranks = share.plan.expert_replicas,
+                    .group = share.plan.expert_replicas_group.value_or(0),
+                    .sharded = sharded};
+    for (const Unit& unit : share.model.units)
+      for (std::size_t i = 0; i < unit.tensors.size(); ++i)
+        if (unit.is_of_experts(i) && unit.trait(i).trained)
+          experts.elements += static_cast<double>(unit.tensors[i]);
+    experts.size = expert_bytes(share.model, job_.precision);
+    Holding rest{.size = parameter_bytes(share.model, job_.precision),
+                 .elements = static_cast<double>(share.model.trainable_parameters()),
+                 .ranks = share.plan.replicas,
+                 .sharded = sharded};
+    all.emplace_back();
+    if (share.plan.expert_replicas_group && experts.elements > 0) {
+      rest.size -= experts.size;
+      rest.elements -= experts.elements;
+      all.back().push_back(experts);
+    }
+    all.back().push_back(rest);
+  }
+  return all;
+}
+
 }  // namespace
+
+std::vector<std::vector<Holding>> holdings_of(const Layout& layout, const Job& job) {
+  return LayoutBuilder(layout, job).holdings();
+}
 
 std::optional<Mesh> mesh_on(const Layout& layout, std::size_t gpus) {
   Mesh mesh = layout.mesh;

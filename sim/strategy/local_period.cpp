@@ -148,7 +148,9 @@ void PeriodBuilder::hold() {
   for (int f = 0; f < options_.fragments; ++f) {
     Fragment& fragment = fragments_.emplace_back();
     fragment.sent = (f + 1) * options_.period / options_.fragments - 1;
-    fragment.flat = tensor(MemoryKind::communication, share_.held / options_.fragments, owner);
+    Bytes flat;
+    for (const OuterShare::Held& held : share_.held) flat += held.size / options_.fragments;
+    fragment.flat = tensor(MemoryKind::communication, flat, owner);
     fragment.pseudo = tensor(MemoryKind::communication, size, owner);
     if (is_averaged()) continue;
     const TensorId before = tensor(MemoryKind::optimizer_state, size, owner);
@@ -250,19 +252,19 @@ void PeriodBuilder::apply(std::size_t which, int step, std::uint32_t distance) {
   if (!is_averaged() && options_.outer->momentum > 0)
     note(last, fragment.momentum, TensorEvent::Action::take, true);
   note(last, fragment.pseudo, TensorEvent::Action::give);
-  if (share_.held > Bytes(0)) {
-    const Bytes size = share_.held / options_.fragments;
+  for (const OuterShare::Held& held : share_.held) {
+    const Bytes size = held.size / options_.fragments;
     last = add({.label = fmt::format("all_gather outer parameters{} ({})", of_fragment(which),
                                      format(size)),
                 .phase = Phase::communication,
                 .lane = outer_,
                 .work = Collective{.kind = CollectiveKind::all_gather,
-                                   .group = share_.held_group,
+                                   .group = held.group,
                                    .size = size,
                                    .algorithm = options_.algorithm},
                 .after = {{last}}});
-    note(last, fragment.flat, TensorEvent::Action::take);
-    note(last, fragment.flat, TensorEvent::Action::give);
+    if (&held == &share_.held.front()) note(last, fragment.flat, TensorEvent::Action::take);
+    if (&held == &share_.held.back()) note(last, fragment.flat, TensorEvent::Action::give);
   }
   ends_[static_cast<std::size_t>(step)] = last;
 }

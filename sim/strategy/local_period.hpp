@@ -8,8 +8,12 @@ namespace rehearse {
 struct OuterShare {
   double elements = 0;  ///< of the parameters, that it exchanges with other replicas
   Bytes element;        ///< as parameters are stored
-  Bytes held;           ///< of parameters that others of its replica exchange parts of; 0: none do
-  std::size_t held_group = 0;   ///< of those others, as a slot
+  /// Parameters that others of its replica exchange parts of, and these others, as a slot.
+  struct Held {
+    Bytes size{};
+    std::size_t group = 0;
+  };
+  std::vector<Held> held{};
   std::size_t outer_group = 0;  ///< of those that exchange the same in other replicas, as a slot
   /// Of fp32 master weights the outer step knows nothing: it works on parameters as they are stored.
   Precision precision = Precision::fp32;

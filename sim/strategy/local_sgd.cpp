@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "strategy/layout_holdings.hpp"
 #include "strategy/local_period.hpp"
 #include "strategy/program_builder.hpp"
 #include "strategy/sharding_groups.hpp"
@@ -39,32 +40,73 @@ Schedule inner_schedule(const LocalSgd& options, const Job& job) {
       options.inner);
 }
 
-/// How many ranks of a replica hold the same parameters, and the slot of their group.
-struct Copies {
-  std::size_t ranks = 1, group = 0;
-};
-
-Copies copies_in(const LocalSgd& options, const Job& job) {
+/// What the ranks of a replica hold, by Program::stage.
+std::vector<std::vector<Holding>> holdings_in(const LocalSgd& options, const Job& job) {
+  if (const auto* layout = std::get_if<Layout>(&options.inner)) return holdings_of(*layout, job);
   const std::size_t ranks = job.cluster.gpu_count();
-  const auto* fsdp = std::get_if<Fsdp>(&options.inner);
-  if (fsdp == nullptr) return {ranks, 0};
-  return {ranks / shard_group_size(*fsdp, job), 1};
+  Holding all{.size = parameter_bytes(job.model, job.precision),
+              .elements = static_cast<double>(job.model.trainable_parameters()),
+              .ranks = ranks};
+  if (const auto* fsdp = std::get_if<Fsdp>(&options.inner)) {
+    const auto shards = static_cast<double>(shard_group_size(*fsdp, job));
+    all.size = all.size / shards;
+    all.elements /= shards;
+    all.ranks = ranks / shard_group_size(*fsdp, job);
+    all.group = 1;
+  }
+  return {{all}};
 }
 
-/// Equal for all ranks of a replica.
-OuterShare share_of(const LocalSgd& options, const Job& job, std::size_t slots) {
-  const auto ranks = static_cast<double>(job.cluster.gpu_count());
-  const auto all = static_cast<double>(job.model.trainable_parameters());
-  const Bytes bytes = parameter_bytes(job.model, job.precision);
-  const Copies copies = copies_in(options, job);
-  OuterShare share{.elements = all / ranks,
-                   .element = all > 0 ? bytes / all : parameter_element(job.precision),
-                   .held = {},
-                   .held_group = copies.group,
+/// Each of those that hold the same exchanges a part of it.
+OuterShare share_of(const std::vector<Holding>& holdings, const Job& job, std::size_t slots) {
+  OuterShare share{.element = parameter_element(job.precision),
                    .outer_group = slots,
                    .precision = job.precision};
-  if (copies.ranks > 1) share.held = bytes / (ranks / static_cast<double>(copies.ranks));
+  Bytes size;
+  double elements = 0;
+  for (const Holding& holding : holdings) {
+    share.elements += holding.elements / static_cast<double>(holding.ranks);
+    elements += holding.elements;
+    size += holding.size;
+    if (holding.ranks > 1 && !holding.sharded) share.held.push_back({holding.size, holding.group});
+  }
+  if (elements > 0) share.element = size / elements;
   return share;
+}
+
+using Nodes = std::vector<std::size_t>;  ///< groups of a cluster's nodes
+
+/// `count` GPUs from the `first` on, and of which groups they are. Like nodes that follow each
+/// other are one group.
+std::pair<Cluster, Nodes> part_of(const Cluster& cluster, std::size_t first, std::size_t count) {
+  const std::vector<Place> places = gpu_places(cluster);
+  std::pair<Cluster, Nodes> part, merged;
+  std::optional<NodeId> latest;
+  for (std::size_t i = first; i < first + count; ++i) {
+    const NodeId node = places[i].node;
+    if (latest == node) {
+      ++part.first.groups.back().node.gpus;
+      continue;
+    }
+    latest = node;
+    const auto group = static_cast<std::size_t>(&cluster.group_of(node) - cluster.groups.data());
+    part.second.push_back(group);
+    part.first.groups.push_back(cluster.groups[group]);
+    part.first.groups.back().nodes = 1;
+    part.first.groups.back().node.gpus = 1;
+  }
+  for (std::size_t g = 0; g < part.second.size(); ++g) {
+    const NodeGroup& next = part.first.groups[g];
+    std::vector<NodeGroup>& groups = merged.first.groups;
+    if (!groups.empty() && merged.second.back() == part.second[g] &&
+        groups.back().node.gpus == next.node.gpus) {
+      ++groups.back().nodes;
+    } else {
+      merged.second.push_back(part.second[g]);
+      groups.push_back(next);
+    }
+  }
+  return merged;
 }
 
 class LocalSgdBuilder {
@@ -86,6 +128,8 @@ class LocalSgdBuilder {
       }
       schedule_.groups.push_back(
           make_group(each_ == 1 ? "world" : "outer", std::move(members), schedule_));
+      if (std::holds_alternative<Layout>(options_.inner))
+        schedule_.groups.back().axis = MeshAxis::data;
     }
     schedule_.replicas = replicas_;
     return std::move(schedule_);
@@ -126,35 +170,8 @@ class LocalSgdBuilder {
 };
 
 LocalSgdBuilder::Part LocalSgdBuilder::part_from(std::size_t first) const {
-  Part part;
-  std::optional<NodeId> latest;
-  for (std::size_t i = first; i < first + each_; ++i) {
-    const NodeId node = places_[i].node;
-    if (latest == node) {
-      ++part.cluster.groups.back().node.gpus;
-      continue;
-    }
-    latest = node;
-    const auto& all = job_.cluster.groups;
-    const auto group = static_cast<std::size_t>(&job_.cluster.group_of(node) - all.data());
-    part.groups.push_back(group);
-    part.cluster.groups.push_back(all[group]);
-    part.cluster.groups.back().nodes = 1;
-    part.cluster.groups.back().node.gpus = 1;
-  }
-  // Like nodes that follow each other are one group.
-  Part merged{.cluster = {}, .groups = {}};
-  for (std::size_t g = 0; g < part.groups.size(); ++g) {
-    const NodeGroup& next = part.cluster.groups[g];
-    if (!merged.groups.empty() && merged.groups.back() == part.groups[g] &&
-        merged.cluster.groups.back().node.gpus == next.node.gpus) {
-      ++merged.cluster.groups.back().nodes;
-    } else {
-      merged.groups.push_back(part.groups[g]);
-      merged.cluster.groups.push_back(next);
-    }
-  }
-  return merged;
+  auto [cluster, groups] = part_of(job_.cluster, first, each_);
+  return {.cluster = std::move(cluster), .groups = std::move(groups)};
 }
 
 const LocalSgdBuilder::Built& LocalSgdBuilder::built(Part part) {
@@ -178,10 +195,18 @@ void LocalSgdBuilder::add_programs(Built& built) {
           .device = job_.device};
   for (const std::size_t group : built.part.groups) job.costs.push_back(job_.costs[group]);
   built.schedule = inner_schedule(options_, job);
-  const OuterShare share = share_of(options_, job, built.schedule.ranks.front().groups.size());
-  for (std::size_t p = 0; p < built.schedule.programs.size(); ++p)
-    schedule_.programs.push_back(
-        local_period(built.schedule.programs[p], options_, share, job.costs[p]));
+  const std::vector<std::vector<Holding>> holdings = holdings_in(options_, job);
+  for (std::size_t p = 0; p < built.schedule.programs.size(); ++p) {
+    const Program& step = built.schedule.programs[p];
+    const auto rank = std::ranges::find(built.schedule.ranks, ProgramId(p), &RankSpec::program);
+    if (rank == built.schedule.ranks.end()) {  // a stage that lies on other nodes
+      schedule_.programs.push_back(step);
+      continue;
+    }
+    const std::size_t stages = holdings.size();
+    const OuterShare share = share_of(holdings[p % stages], job, rank->groups.size());
+    schedule_.programs.push_back(local_period(step, options_, share, job.costs[p / stages]));
+  }
 }
 
 void LocalSgdBuilder::add_replica(std::size_t first) {
@@ -219,6 +244,17 @@ std::size_t replica_count(const LocalSgd& options, const Cluster& cluster) {
   for (const NodeGroup& group : cluster.groups)
     if (group.node.gpus > 0) nodes += static_cast<std::size_t>(group.nodes);
   return nodes;
+}
+
+Cluster cluster_of_replica(const LocalSgd& options, const Cluster& cluster) {
+  Cluster replica = cluster;
+  const std::size_t count = cluster.gpu_count() / replica_count(options, cluster);
+  replica.groups = part_of(cluster, 0, count).first.groups;
+  return replica;
+}
+
+std::vector<std::size_t> groups_of_replica(const LocalSgd& options, const Cluster& cluster) {
+  return part_of(cluster, 0, cluster.gpu_count() / replica_count(options, cluster)).second;
 }
 
 Schedule build(const LocalSgd& options, const Job& job) {

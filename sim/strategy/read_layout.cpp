@@ -62,8 +62,14 @@ void read_split(Map& map, Layout& layout) {
   const std::optional<Value> value = map.optional("split");
   if (!value) return;
   if (value->is_scalar()) {
-    value->as_choice({"auto"});
+    if (value->as_choice({"even", "auto"}) == "auto") layout.balance = Layout::Balance::time;
     return;
+  }
+  if (value->is_map()) {
+    Map options = value->as_map();
+    const bool time = options.require("auto").as_choice({"time", "memory"}) == "time";
+    layout.balance = time ? Layout::Balance::time : Layout::Balance::memory;
+    return options.finish();
   }
   for (const Value& count : value->as_list())
     layout.split.push_back(count.as_integer(0, kMostStages));
@@ -226,18 +232,17 @@ bool is_layout(const Value& strategy) {
   });
 }
 
-Layout read_layout(const Value& value, const std::function<Strategy(Map& map)>& read_data) {
-  Map map = value.as_map();
+Layout read_layout(Map map, const std::function<Strategy(Map& map)>& read_data) {
   Layout layout;
   std::vector<std::string> kinds;
   for (const std::string& kind : strategy_names())
-    if (map.has(kind)) kinds.push_back(kind);
+    if (kind != "local_sgd" && map.has(kind)) kinds.push_back(kind);
   if (kinds.size() > 1)
     map.at_key(kinds.back())
         .fail(fmt::format("replicas are kept the same in one way, not by {} as well", kinds.front()),
               "remove one of the two");
   if (!kinds.empty()) {
-    if (kinds.front() == "ps" || kinds.front() == "local_sgd")
+    if (kinds.front() == "ps")
       map.at_key(kinds.front())
           .fail("a model in parts needs replicas in step", "ddp, zero or fsdp");
     check_accumulation(map, kinds.front());

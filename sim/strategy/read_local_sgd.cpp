@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "strategy/choices.hpp"
 #include "strategy/named_options.hpp"
 #include "strategy/read_layout.hpp"
@@ -94,14 +96,15 @@ void check_inner(Map& map, const std::string& name, const Strategy& inner) {
 
 LocalSgd read_local_sgd(
     const Value& strategy,
-    const std::function<Strategy(const std::string& name, Map& options)>& read_inner) {
+    const std::function<Strategy(const std::string& name, Map& options)>& read_inner,
+    const std::function<Layout(const Map& map)>& read_mesh) {
   Map map = strategy.as_map();
   Map own = map.require("local_sgd").as_map();
   LocalSgd local = read_options(own);
-  for (const std::string& key : layout_keys())
-    if (map.has(key))
-      map.at_key(key).fail("replicas that are layouts are not available yet beside local_sgd",
-                           "ddp, zero, fsdp or fsdp2 alone");
+  if (std::ranges::any_of(layout_keys(), [&](const std::string& key) { return map.has(key); })) {
+    local.inner = read_mesh(map);
+    return local;
+  }
   std::string first;
   for (const std::string& name : strategy_names()) {
     if (name == "local_sgd" || !map.has(name)) continue;

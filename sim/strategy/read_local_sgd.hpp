@@ -6,10 +6,11 @@
 
 namespace rehearse {
 
-/// `{local_sgd: {...}}`, or with what keeps the ranks of a replica in step beside it.
-/// `read_inner` reads the options of a strategy by its name.
+/// `{local_sgd: {...}}`, or with what keeps the ranks of a replica in step beside it, or a layout.
+/// `read_inner` reads the options of a strategy by its name, and `read_mesh` a layout.
 LocalSgd read_local_sgd(
     const Value& strategy,
-    const std::function<Strategy(const std::string& name, Map& options)>& read_inner);
+    const std::function<Strategy(const std::string& name, Map& options)>& read_inner,
+    const std::function<Layout(const Map& map)>& read_mesh);
 
 }  // namespace rehearse

@@ -318,7 +318,7 @@ Strategy read_kind(const std::string& name, Map& map, bool in_layout) {
 /// The kind of data parallelism of a layout's map.
 Strategy read_data_kind(Map& map) {
   for (const std::string& name : strategy_names()) {
-    if (!map.has(name)) continue;
+    if (name == "local_sgd" || !map.has(name)) continue;
     Map options = map.require(name).as_map();
     const Strategy strategy = read_kind(name, options, true);
     options.finish();
@@ -332,10 +332,11 @@ Strategy read_data_kind(Map& map) {
 Strategy read_strategy(const Value& value) {
   check_scalar(value);
   if (value.is_map() && value.as_map().has("local_sgd"))
-    return read_local_sgd(value, [](const std::string& name, Map& options) {
-      return read_kind(name, options, false);
-    });
-  if (is_layout(value)) return read_layout(value, read_data_kind);
+    return read_local_sgd(
+        value,
+        [](const std::string& name, Map& options) { return read_kind(name, options, false); },
+        [](const Map& map) { return read_layout(map, read_data_kind); });
+  if (is_layout(value)) return read_layout(value.as_map(), read_data_kind);
   NamedOptions named = read_named_options(value, strategy_names(), "a strategy");
   const Strategy strategy = read_kind(named.name, named.options, false);
   named.options.finish();

@@ -73,7 +73,7 @@ Precision computes_in(const Fsdp& options, Precision precision) {
 }
 
 Precision computes_in(const Strategy& strategy, Precision precision) {
-  const auto* layout = std::get_if<Layout>(&strategy);
+  const auto* layout = inner_as<Layout>(strategy);
   const auto* fsdp = layout ? std::get_if<Fsdp>(&layout->data) : inner_as<Fsdp>(strategy);
   return fsdp ? computes_in(*fsdp, precision) : computed_in(precision);
 }
@@ -106,7 +106,7 @@ std::optional<int> gradient_accumulation(const Strategy& strategy) {
   if (const auto* ddp = inner_as<Ddp>(strategy)) return ddp->gradient_accumulation;
   if (const auto* fsdp = inner_as<Fsdp>(strategy)) return fsdp->gradient_accumulation;
   if (const auto* zero = inner_as<Zero1>(strategy)) return zero->ddp.gradient_accumulation;
-  if (const auto* layout = std::get_if<Layout>(&strategy)) return layout->micro_batches;
+  if (const auto* layout = inner_as<Layout>(strategy)) return layout->micro_batches;
   return std::nullopt;
 }
 
@@ -116,13 +116,21 @@ std::int64_t batches_per_iteration(const Strategy& strategy) {
   return std::int64_t{gradient_accumulation(strategy).value_or(1)} * local_steps(strategy);
 }
 
+Cluster layout_cluster(const Strategy& strategy, const Cluster& cluster) {
+  const auto* local = std::get_if<LocalSgd>(&strategy);
+  return local == nullptr ? cluster : cluster_of_replica(*local, cluster);
+}
+
 namespace {
 
 /// Ranks whose gradients count in an iteration: backup workers' are dropped, not all workers need
 /// take part, and some GPUs may serve.
 double contributing_ranks(const Strategy& strategy, const Job& job, const Schedule& schedule) {
   const auto* server = std::get_if<ParameterServer>(&strategy);
-  if (server == nullptr) return static_cast<double>(job.cluster.gpu_count());
+  const auto* layout = inner_as<Layout>(strategy);
+  const std::size_t sharing =
+      layout == nullptr ? 1 : Mesh(layout->mesh).ranks() / static_cast<std::size_t>(layout->mesh.data);
+  if (server == nullptr) return static_cast<double>(job.cluster.gpu_count() / sharing);
   if (server->sampled_workers > 0) return server->sampled_workers;
   const auto workers = static_cast<double>(worker_count(*server, job.cluster));
   const auto ranks = static_cast<double>(computing_ranks(schedule).size());

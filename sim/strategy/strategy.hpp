@@ -158,6 +158,8 @@ struct Layout {
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   int virtual_stages = 1;  ///< chunks of the model on each rank of a pipeline
   std::vector<std::int64_t> split{};      ///< blocks of each stage; empty: equal parts
+  enum class Balance { none, time, memory };
+  Balance balance = Balance::none;  ///< what `split` evens out (balanced_split()); none: it is given
   std::optional<PipelineOrder> order{};   ///< read from a file, in the place of `schedule`
   std::string order_file{};
   int micro_batches = 1;     ///< of a step, of a replica of the model
@@ -180,8 +182,8 @@ struct OuterSgd {
 struct LocalSgd {
   int period = 1;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
-  /// How the ranks of a replica are kept in step; nothing: each is one GPU.
-  std::variant<std::monostate, Ddp, Zero1, Fsdp> inner{};
+  /// How the ranks of a replica are kept in step, or share the model; nothing: each is one GPU.
+  std::variant<std::monostate, Ddp, Zero1, Fsdp, Layout> inner{};
   /// So many runs of consecutive ranks; 0: a GPU each, or with `inner` a site or a
   /// node each.
   int replicas = 0;
@@ -194,6 +196,10 @@ struct LocalSgd {
 };
 /// InputError (without a place) where GPUs do not divide among replicas.
 std::size_t replica_count(const LocalSgd& options, const Cluster& cluster);
+/// What the first replica has of the cluster; its ranks are consecutive.
+Cluster cluster_of_replica(const LocalSgd& options, const Cluster& cluster);
+/// Of which groups of the cluster that one's groups are.
+std::vector<std::size_t> groups_of_replica(const LocalSgd& options, const Cluster& cluster);
 
 using Strategy = std::variant<Ddp, Fsdp, Zero1, ParameterServer, LocalSgd, Layout>;
 std::string strategy_name(const Strategy& strategy);  ///< "ddp", "fsdp full_shard", "ps ssp 2", ...
@@ -223,8 +229,11 @@ std::int64_t batches_per_iteration(const Strategy& strategy);
 Precision computes_in(const Fsdp& options, Precision precision);
 Precision computes_in(const Strategy& strategy, Precision precision);
 
+/// The cluster of a layout: all of it, or beside local_sgd that of a replica.
+Cluster layout_cluster(const Strategy& strategy, const Cluster& cluster);
+
 /// Reads `{ddp: {...}}`, `{fsdp: {...}}`, `{zero: {stage: 1|2|3}}`, `{ps: {...}}` or `{local_sgd:
-/// {...}}`, beside which ddp, fsdp, fsdp2 or zero may stand.
+/// {...}}`, beside which ddp, fsdp, fsdp2, zero or a layout may stand.
 Strategy read_strategy(const Value& value);
 const std::vector<std::string>& strategy_names();
 std::string describe_strategy(const std::string& name);

@@ -40,7 +40,7 @@ const std::vector<std::string>& harmless() {
 
 std::vector<HuggingFaceFamily> families() {
   std::vector<HuggingFaceFamily> all = decoder_families();
-  for (const auto* more : {&expert_families(), &other_families()})
+  for (const auto* more : {&expert_families(), &hybrid_families(), &other_families()})
     all.insert(all.end(), more->begin(), more->end());
   return all;
 }

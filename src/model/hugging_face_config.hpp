@@ -48,6 +48,7 @@ struct HuggingFaceFamily {
 };
 const std::vector<HuggingFaceFamily>& decoder_families();  ///< with rotary positions
 const std::vector<HuggingFaceFamily>& expert_families();
+const std::vector<HuggingFaceFamily>& hybrid_families();
 const std::vector<HuggingFaceFamily>& other_families();
 
 // What the readers share (hugging_face.cpp).
@@ -56,6 +57,8 @@ TransformerShape read_usual(HuggingFaceConfig& config);
 /// `hidden_act` or another name for it.
 ActivationKind read_activation(HuggingFaceConfig& config, const std::vector<std::string>& names,
                                const std::string& fallback);
+/// Qwen's names, with the defaults of its family.
+Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::int64_t active);
 /// `sliding_window` and `layer_types`.
 void read_sliding(HuggingFaceConfig& config, TransformerShape& t);
 

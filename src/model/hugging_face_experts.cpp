@@ -2,6 +2,19 @@
 #include "model/hugging_face_config.hpp"
 
 namespace rehearse {
+
+Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::int64_t active) {
+  Experts experts{.count = config.count_or("num_experts", count),
+                  .active = config.count_or("num_experts_per_tok", active),
+                  .width = config.count("moe_intermediate_size")};
+  experts.interval = config.count_or("decoder_sparse_step", 1);
+  if (const std::optional<Value> dense = config.field("mlp_only_layers"))
+    for (const Value& block : dense->as_list())
+      experts.dense_blocks.push_back(block.as_integer(0, 100'000));
+  config.ignore({"norm_topk_prob"});
+  return experts;
+}
+
 namespace {
 
 TransformerShape read_mixtral(HuggingFaceConfig& config) {
@@ -14,18 +27,6 @@ TransformerShape read_mixtral(HuggingFaceConfig& config) {
   read_sliding(config, t);
   config.ignore({"router_jitter_noise"});
   return t;
-}
-
-Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::int64_t active) {
-  Experts experts{.count = config.count_or("num_experts", count),
-                  .active = config.count_or("num_experts_per_tok", active),
-                  .width = config.count("moe_intermediate_size")};
-  experts.interval = config.count_or("decoder_sparse_step", 1);
-  if (const std::optional<Value> dense = config.field("mlp_only_layers"))
-    for (const Value& block : dense->as_list())
-      experts.dense_blocks.push_back(block.as_integer(0, 100'000));
-  config.ignore({"norm_topk_prob"});
-  return experts;
 }
 
 TransformerShape read_qwen2_moe(HuggingFaceConfig& config) {

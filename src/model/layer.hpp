@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "model/mixers.hpp"
+
 namespace rehearse {
 
 /// Size of an activation per sample: an image's features, or tokens (height) times hidden channels.
@@ -71,12 +73,15 @@ struct ExpertGroup {
   std::int64_t count = 8, active = 2;
   std::int64_t width = 0;
   bool biases = false;
+  bool gated = true;    ///< SwiGLU; else a squared ReLU between two products
   double capacity = 0;  ///< 0: dropless
   std::int64_t held = 0;    ///< experts whose weights this rank has; 0: all
   std::int64_t sharing = 1;  ///< ranks whose tokens it computes its part of the width for
   double imbalance = 1;      ///< tokens that this rank gets over its fair share
 
   std::int64_t own() const { return held > 0 ? held : count; }
+  /// Channels that an expert's first product makes.
+  std::int64_t wide() const { return gated ? 2 * width : width; }
   /// Rows that it computes for each that it sends.
   double received() const { return imbalance * static_cast<double>(sharing); }
 };
@@ -164,7 +169,12 @@ enum class LayerKind : std::uint8_t {
   gate,
   class_token,
   cross_attention,
-  scatter  ///< of the tokens among the ranks of a tensor-parallel group
+  scatter,  ///< of the tokens among the ranks of a tensor-parallel group
+  delta_net,
+  state_space,
+  square,
+  without_gate,  ///< what stands before the gate in the outputs of a product
+  output_gate
 };
 
 /// One layer of a unit as eager mode runs it: which values it reads and makes. Values are numbered
@@ -192,6 +202,8 @@ struct Layer {
   Embedding embedding = {};
   Latent latent = {};
   ExpertGroup experts = {};
+  LinearAttention delta_net = {};
+  StateSpace state_space = {};
   Loss loss = Loss::cross_entropy;
   LossParts loss_parts = {};  ///< of the logits' linear layer
   bool narrows = false;       ///< linear: Operator::narrows

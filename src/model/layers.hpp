@@ -142,6 +142,17 @@ class Layers {
   /// Keeps `positions` of the tokens.
   void select(std::int64_t positions);
 
+  // Tokens mixed without attention (mixer_layers.cpp).
+  /// Of gated delta net what stands between its products. The activation holds queries, keys, values
+  /// and gates side by side, and then how much each head forgets and writes.
+  void delta_net(const LinearAttention& options);
+  /// The same of Mamba 2: gates, what is convolved, and each head's step.
+  void state_space(const StateSpace& options);
+  void square();
+  /// The last `channels` of the products that were made last are for `output_gate` alone.
+  void set_gate_aside(std::int64_t channels);
+  void output_gate(const Activation& with_gate);
+
   // Ranks that share a layer (parallel_layers.cpp).
   /// Of a table whose rows are split: sums the rows that other ranks found, and where `scatter` this
   /// rank keeps its tokens of them.
@@ -202,6 +213,9 @@ class Layers {
   /// Around the experts' products.
   void exchange_tokens(const ExpertGroup& options, bool dispatch);
   void exchange_counts(const ExpertGroup& options);
+  void exchange_for_heads();
+  /// Over a gate's SiLU, and its `channels` are left.
+  void gated_norm(std::int64_t channels, std::int64_t parameters);
 
   std::vector<Unit> units_;
   std::size_t dispatched_ = 0, combined_ = 0;  ///< where the last experts' tokens come and go

@@ -79,6 +79,14 @@ class Rules {
                          t_.kv_heads));
     if (!t_.latent && found_.empty() && degree > t_.kv_heads)
       divide("tensor_parallel", degree, 2 * t_.kv_width(), "channels of keys and values");
+    if (t_.linear) {
+      divide("tensor_parallel", degree, t_.linear->key_heads, "key heads of linear attention");
+      divide("tensor_parallel", degree, t_.linear->value_heads, "value heads of linear attention");
+    }
+    if (t_.state_space) {
+      divide("tensor_parallel", degree, t_.state_space->heads, "heads of state spaces");
+      divide("tensor_parallel", degree, t_.state_space->groups, "groups of state spaces");
+    }
     if (has_dense_layers())
       divide("tensor_parallel", degree, t_.feed_forward, "channels of a feed-forward layer");
     if (t_.experts)
@@ -90,7 +98,7 @@ class Rules {
 
   bool has_dense_layers() const {
     for (std::int64_t block = 0; block < t_.layers; ++block) {
-      if (!t_.experts || !t_.experts->at(block)) return true;
+      if (t_.parts_of(block).feed_forward && !t_.has_experts(block)) return true;
     }
     return false;
   }
@@ -112,6 +120,12 @@ class Rules {
              fmt::format("a multiple of {} tokens has", pieces),
              fmt::format("context_parallel does not cut {} tokens into pieces of one length",
                          l_.tokens));
+    if (t_.linear)
+      divide("context_parallel", degree, t_.linear->key_heads / l_.model.tensor,
+             "key heads of linear attention of a rank, which are exchanged for tokens");
+    if (t_.state_space)
+      divide("context_parallel", degree, t_.state_space->groups / l_.model.tensor,
+             "groups of state spaces of a rank, which are exchanged for tokens");
     if (l_.model.context_method == ContextMethod::ulysses)
       divide("context_parallel", degree, t_.heads / l_.model.tensor,
              "attention heads of a rank, which method ulysses exchanges");

@@ -41,8 +41,7 @@ std::optional<MatrixShape> expert_weight(const Layer& layer, std::int64_t elemen
     case 0:
       return MatrixShape{experts.count, elements / experts.count};
     case 1:
-      return MatrixShape{2 * experts.width, elements / experts.own() / (2 * experts.width),
-                         experts.own()};
+      return MatrixShape{experts.wide(), elements / experts.own() / experts.wide(), experts.own()};
     case 2:
       return MatrixShape{elements / experts.own() / experts.width, experts.width, experts.own()};
     default:

@@ -90,6 +90,7 @@ enum class OperatorKind {
   convolution,
   depthwise_convolution,
   attention,
+  scan,  ///< of linear attention and of state spaces
   normalization,
   elementwise,
   pooling,

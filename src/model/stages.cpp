@@ -39,8 +39,9 @@ bool is_block(const Model& model, std::size_t unit) {
                      [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// What is cut into equal parts: blocks of a transformer, else all units.
-std::vector<std::size_t> countable(const Model& model) {
+}  // namespace
+
+std::vector<std::size_t> counted_units(const Model& model) {
   std::vector<std::size_t> all(model.units.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   std::vector<std::size_t> blocks;
@@ -48,8 +49,6 @@ std::vector<std::size_t> countable(const Model& model) {
     if (is_block(model, unit)) blocks.push_back(unit);
   return model.layers > 0 && !blocks.empty() ? blocks : all;
 }
-
-}  // namespace
 
 std::vector<bool> first_blocks(const Model& model, const std::vector<UnitRange>& parts,
                                std::int64_t count) {
@@ -116,7 +115,7 @@ std::vector<bool> cuts_of(const Model& model) {
 std::vector<UnitRange> split_into_stages(const Model& model, std::size_t stages,
                                          const std::vector<std::int64_t>& counts,
                                          std::string& why_not) {
-  const std::vector<std::size_t> parts = countable(model);
+  const std::vector<std::size_t> parts = counted_units(model);
   const std::string what = parts.size() < model.units.size() ? "layers" : "units";
   std::vector<std::int64_t> of_stage = counts;
   if (counts.empty()) {

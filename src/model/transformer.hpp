@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/mixers.hpp"
 #include "model/model.hpp"
 
 namespace rehearse {
@@ -18,7 +19,7 @@ enum class NormPlace : std::uint8_t { before, after_sum, around, after };
 enum class PositionKind : std::uint8_t { none, rope, learned, alibi, relative };
 /// The function between the products of a feed-forward layer. `gelu_new` is GELU's tanh form
 /// written out operator by operator, as GPT-2 has it.
-enum class ActivationKind : std::uint8_t { gelu, gelu_new, relu, silu };
+enum class ActivationKind : std::uint8_t { gelu, gelu_new, relu, relu_squared, silu };
 /// Norms of queries and keys: none, of each head, or of all heads at once (OLMo 2).
 enum class HeadNorm : std::uint8_t { none, each_head, all_heads };
 /// What stands after the blocks.
@@ -104,6 +105,11 @@ struct TransformerShape {
   std::int64_t full_every = 0;
   std::vector<bool> sliding = {};  ///< layer by layer, in the place of `full_every`
   std::optional<LatentAttention> latent = std::nullopt;
+  bool attention_gate = false;  ///< the sigmoid of a product scales what attention gives (Qwen3-Next)
+  /// What blocks are made of, over and over; empty: attention and a feed-forward layer each.
+  std::vector<BlockParts> parts = {};
+  std::optional<LinearAttention> linear = std::nullopt;
+  std::optional<StateSpace> state_space = std::nullopt;
 
   ActivationKind activation = ActivationKind::silu;
   bool gated = true;  ///< SwiGLU, GeGLU
@@ -130,6 +136,8 @@ struct TransformerShape {
 
   bool causal() const { return head == HeadKind::causal; }
   bool slides(std::int64_t block) const;
+  BlockParts parts_of(std::int64_t block) const;
+  bool has_experts(std::int64_t block) const;
   std::int64_t query_width() const { return heads * head_width; }
   std::int64_t kv_width() const { return kv_heads * head_width; }
 };
@@ -142,6 +150,11 @@ Model transformer_model(const TransformerShape& transformer, const ModelShape& s
 Model build_transformer(const TransformerShape& transformer, const ModelShape& shape);
 /// The dimensions of a built-in transformer; null for other networks.
 const TransformerShape* built_in_shape(const std::string& name);
+
+/// Blocks of one part each, a letter for each: M a state space, * attention, - a feed-forward layer, E
+/// experts (Megatron-LM's hybrid_override_pattern). A message where a letter is another; empty
+/// otherwise.
+std::string set_hybrid_pattern(const std::string& letters, TransformerShape& transformer);
 
 /// What contradicts itself in a shape: heads that groups of keys do not divide, more active experts
 /// than there are. Empty if nothing does.

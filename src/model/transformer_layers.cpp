@@ -122,8 +122,8 @@ void Layers::experts(const ExpertGroup& options) {
   const auto weight = [&](std::int64_t elements) {
     parameter(own * elements, ParameterShare::expert);
   };
-  weight(2 * options.width * hidden);
-  if (options.biases) weight(2 * options.width);
+  weight(options.wide() * hidden);
+  if (options.biases) weight(options.wide());
   weight(hidden * options.width);
   if (options.biases) weight(hidden);
   std::int64_t owned = 0;
@@ -134,8 +134,9 @@ void Layers::experts(const ExpertGroup& options) {
   dispatched_ = operators();
   exchange_tokens(options, true);
   if (sorted > 0) move(OperatorKind::elementwise, 2 * sorted, 2 * sorted);
-  append(grouped({computed, hidden, 2 * options.width, own}));
-  move(OperatorKind::elementwise, 5 * wide, 8 * wide);  // SiLU and the product
+  append(grouped({computed, hidden, options.wide(), own}));
+  // SiLU and the product, or ReLU and its square.
+  move(OperatorKind::elementwise, (options.gated ? 5 : 4) * wide, (options.gated ? 8 : 6) * wide);
   append(grouped({computed, options.width, hidden, own}));
   if (sorted > 0) move(OperatorKind::elementwise, 2 * sorted, 2 * sorted);
   combined_ = operators();

@@ -77,6 +77,14 @@ inline std::vector<std::vector<std::string>> more_options() {
        "hidden_size: 64, num_attention_heads: 4, num_key_value_heads: 2, ffn_hidden_size: "
        "128, vocab_size: 100, attention: {mla: {q_lora_rank: 8, kv_lora_rank: 8, "
        "qk_nope_head_dim: 8, qk_rope_head_dim: 8, v_head_dim: 8}}}}"},
+      {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 2, hidden_size: 64, heads: 4, "
+       "intermediate_size: 128, vocab_size: 100, activation: relu2, layer_types: [linear_attention, "
+       "full_attention, mamba], mamba: {heads: 4, head_dim: 8, state_size: 8, groups: 2, conv_kernel: "
+       "4, chunk_size: 16}, attention: {output_gate: true, linear: {linear_num_key_heads: 2, "
+       "linear_key_head_dim: 8, linear_num_value_heads: 4, linear_value_head_dim: 8, "
+       "linear_conv_kernel_dim: 4}}}}"},
+      {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 3, hidden_size: 64, heads: 4, "
+       "intermediate_size: 128, vocab_size: 100, hybrid_override_pattern: M*-, mamba: {}}}"},
       {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, layers: 2, hidden_size: 64, "
        "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
        "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
@@ -124,6 +132,8 @@ inline std::vector<std::vector<std::string>> more_options() {
        built_in + "}"},
       {"strategy={ddp: {}, pipeline_parallel: 2, context_parallel: {degree: 1}, pipeline: {split: "
        "[6, 6]}}",
+       built_in + "}"},
+      {"strategy={ddp: {}, pipeline_parallel: 2, micro_batches: 2, pipeline: {split: {auto: memory}}}",
        built_in + "}"},
       {"strategy={ddp: {}, pipeline_parallel: 1, context_parallel: 1, micro_batch_size: 1}", built_in + "}"},
       {"strategy={ddp: {}, expert_parallel: 2, expert_tensor_parallel: 1, experts: {dispatch: "

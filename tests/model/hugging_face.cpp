@@ -40,7 +40,7 @@ Model read(const std::string& name, const ModelShape& shape = {}) {
 
 BOOST_AUTO_TEST_CASE(parameters_are_those_that_transformers_counts) {
   const std::vector<Count> all = counts();
-  BOOST_TEST(all.size() == 59);
+  BOOST_TEST(all.size() == 60);
   for (const Count& one : all) {
     const Model model = read(one.name);
     BOOST_TEST(model.parameters() == one.parameters, one.name);
@@ -56,6 +56,8 @@ BOOST_AUTO_TEST_CASE(built_in_networks_are_their_published_configs) {
       {"qwen2_5_7b", "Qwen2.5-7B"},         {"qwen2_5_72b", "Qwen2.5-72B"},
       {"qwen3_8b", "Qwen3-8B"},             {"qwen3_32b", "Qwen3-32B"},
       {"qwen3_30b_a3b", "Qwen3-30B-A3B"},   {"qwen3_235b_a22b", "Qwen3-235B-A22B"},
+      {"qwen3_next_80b_a3b", "Qwen3-Next-80B-A3B"},
+      {"nemotron_3_nano_30b_a3b", "Nemotron-3-Nano-30B-A3B"},
       {"deepseek_v3", "DeepSeek-V3"},       {"gpt_oss_120b", "gpt-oss-120b"},
       {"t5_11b", "t5-11b"},                 {"vit_l_16", "vit-large-patch16-224"},
       {"vit_h_14", "vit-huge-patch14-224"}, {"gpt2_medium", "gpt2-medium"},
@@ -91,7 +93,7 @@ BOOST_AUTO_TEST_CASE(every_familys_tape_gives_back_what_it_takes) {
        {"Llama-3.2-1B", "Mistral-7B-v0.1", "Mixtral-8x7B-v0.1", "Qwen2.5-0.5B", "Qwen1.5-MoE-A2.7B",
         "Qwen3-0.6B", "Qwen3-30B-A3B", "gemma-2b", "gemma-2-2b", "gemma-3-1b", "Phi-3-mini-4k",
         "gpt2", "pythia-160m", "opt-125m", "opt-350m", "bloom-560m", "falcon-7b", "mpt-7b",
-        "OLMo-2-1124-7B", "DeepSeek-V2-Lite", "DeepSeek-V3", "gpt-oss-20b", "bert-base-uncased",
+        "OLMo-2-1124-7B", "DeepSeek-V2-Lite", "DeepSeek-V3", "gpt-oss-20b", "Qwen3-Next-80B-A3B", "Nemotron-3-Nano-30B-A3B", "bert-base-uncased",
         "roberta-base", "t5-base", "vit-base-patch16-224"}) {
     const bool image = name.starts_with("vit");
     const Model model = read(name, {.sequence = image ? 0 : 64});

@@ -25,7 +25,8 @@ BOOST_AUTO_TEST_CASE(the_share_of_one_rank_is_the_model) {
 
 BOOST_DATA_TEST_CASE(shares_and_one_copy_of_what_is_replicated_make_the_model,
                      data::make(kDegrees) * data::make({false, true}), tensor, sequence) {
-  for (const TransformerShape& t : {gpt(), llama(), latent(), mixture()}) {
+  for (const TransformerShape& t :
+       {gpt(), llama(), latent(), mixture(), delta_net(), state_spaces()}) {
     const ModelParallel parallel{.tensor = tensor, .sequence_parallel = sequence};
     const double whole = static_cast<double>(transformer_model(t, kTokens).parameters());
     check_close(different_parameters(share(t, parallel), parallel), whole);
@@ -71,7 +72,8 @@ BOOST_DATA_TEST_CASE(flops_of_all_ranks_are_the_models,
                      data::make(kDegrees) * data::make({1, 2, 4}), tensor, context) {
   for (const ContextMethod method :
        {ContextMethod::ring, ContextMethod::all_gather, ContextMethod::ulysses}) {
-    for (const TransformerShape& t : {gpt(0), llama(), latent(), mixture()}) {
+    for (const TransformerShape& t :
+         {gpt(0), llama(), latent(), mixture(), delta_net(), state_spaces()}) {
       if (method == ContextMethod::ulysses && tensor * context > t.kv_heads) continue;
       const ModelParallel parallel{.tensor = tensor,
                                    .sequence_parallel = true,

@@ -53,6 +53,30 @@ inline TransformerShape mixture() {
   return t;
 }
 
+/// Three blocks of linear attention, then one of gated attention.
+inline TransformerShape delta_net() {
+  TransformerShape t = mixture();
+  t.layers = 4;
+  t.attention_gate = true;
+  t.linear = LinearAttention{.key_heads = 16, .key_width = 32, .value_heads = 32, .value_width = 16};
+  t.parts = {{MixerKind::linear_attention},
+             {MixerKind::linear_attention},
+             {MixerKind::linear_attention},
+             {MixerKind::attention}};
+  return t;
+}
+
+/// State spaces, attention, a feed-forward layer and experts, a block each.
+inline TransformerShape state_spaces() {
+  TransformerShape t = mixture();
+  t.layers = 8;
+  t.gated = false;
+  t.activation = ActivationKind::relu_squared;
+  t.state_space = StateSpace{.heads = 32, .head_width = 16, .state = 32, .groups = 16, .chunk = 64};
+  set_hybrid_pattern("MEM*M-ME", t);
+  return t;
+}
+
 inline TransformerShape latent() {
   TransformerShape t = llama();
   t.kv_heads = 16;

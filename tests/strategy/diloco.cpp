@@ -83,6 +83,40 @@ BOOST_DATA_TEST_CASE(a_period_is_its_inner_steps_and_the_outer_one,
   }
 }
 
+// ---- A replica that is a mesh ----
+
+/// Messages of no size take no time.
+Cluster free_network(int nodes) {
+  Cluster cluster = star_cluster(nodes);
+  cluster.groups.front().node.nic_latency = Seconds(0);
+  return cluster;
+}
+double ring_time(int ranks, double bytes) { return 2.0 * (ranks - 1) / ranks * bytes / kNic; }
+
+BOOST_DATA_TEST_CASE(a_replica_in_stages_exchanges_each_stage_on_its_own,
+                     data::make({1, 3}) * data::make({2, 3}) * data::make({2, 4}) *
+                         data::make({1, 2}),
+                     period, replicas, stages, data_parallel) {
+  constexpr double kStage = 8 * kMiB;
+  Toy made = equal_units(static_cast<std::size_t>(stages), {kStage, 2 * kMs, 4 * kMs}, 3 * kMs);
+  made.costs.copy_rate = BytesPerSecond(kCopyRate);
+  Layout inner;
+  inner.data = Ddp{.algorithm = kRing};
+  inner.mesh.pipeline = stages;
+  inner.micro_batches = stages;
+  LocalSgd options = diloco(period, replicas);
+  options.inner = inner;
+  const int each = stages * data_parallel;
+  const double step = steady(trace_of(inner, made, free_network(each), 3));
+  const double own = kStage / data_parallel;
+  const double gathered = data_parallel == 1 ? 0 : ring_time(data_parallel, kStage) / 2;
+  const double outer = send_time(own) + ring_time(replicas, own) + apply_time(own) + gathered;
+  const Schedule schedule = schedule_of(options, made, free_network(replicas * each), 3);
+  BOOST_TEST(schedule.samples_per_iteration == period * replicas * data_parallel * stages);
+  const Trace trace = play(schedule, free_network(replicas * each));
+  BOOST_CHECK_CLOSE(steady(trace), period * step + outer, kPercent);
+}
+
 BOOST_DATA_TEST_CASE(compression_says_what_travels_and_costs_its_own_passes,
                      data::make({Compression::bf16, Compression::int8, Compression::int4}) ^
                          data::make({2.0, 1.0, 0.5}),

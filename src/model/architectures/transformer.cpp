@@ -129,6 +129,62 @@ bool TransformerShape::slides(std::int64_t block) const {
   return full_every == 0 || (block + 1) % full_every != 0;
 }
 
+BlockParts TransformerShape::parts_of(std::int64_t block) const {
+  if (parts.empty() || block >= layers) return {};
+  return parts[static_cast<std::size_t>(block) % parts.size()];
+}
+
+bool TransformerShape::has_experts(std::int64_t block) const {
+  return experts && parts_of(block).feed_forward && experts->at(block);
+}
+
+std::string set_hybrid_pattern(const std::string& letters, TransformerShape& t) {
+  t.parts.clear();
+  if (t.experts) t.experts->dense_blocks.clear();
+  for (const char letter : letters) {
+    const auto block = static_cast<std::int64_t>(t.parts.size());
+    switch (letter) {
+      case 'M':
+        t.parts.push_back({MixerKind::state_space, false});
+        break;
+      case '*':
+        t.parts.push_back({MixerKind::attention, false});
+        break;
+      case '-':
+        if (t.experts) t.experts->dense_blocks.push_back(block);
+        [[fallthrough]];
+      case 'E':
+        t.parts.push_back({MixerKind::none, true});
+        break;
+      default:
+        return fmt::format("\"{}\" is no part of a block; M, *, - and E are", letter);
+    }
+  }
+  if (letters.find('E') == std::string::npos) t.experts.reset();
+  return t.parts.empty() ? "no part of a block; M, *, - and E are" : "";
+}
+
+namespace {
+
+std::string contradiction_of_parts(const TransformerShape& t) {
+  const auto has = [&](MixerKind kind) {
+    return std::ranges::any_of(t.parts, [&](const BlockParts& one) { return one.mixer == kind; });
+  };
+  if (has(MixerKind::linear_attention) && !t.linear)
+    return "layers of linear attention without attention.linear, which gives their heads";
+  if (has(MixerKind::state_space) && !t.state_space)
+    return "layers of state spaces without mamba, which gives their heads";
+  if (t.linear && t.linear->value_heads % t.linear->key_heads != 0)
+    return fmt::format("{} value heads of linear attention are no multiple of {} key heads",
+                       t.linear->value_heads, t.linear->key_heads);
+  if (t.state_space && t.state_space->heads % t.state_space->groups != 0)
+    return fmt::format("{} heads of state spaces are no multiple of {} groups",
+                       t.state_space->heads, t.state_space->groups);
+  return "";
+}
+
+}  // namespace
+
 Model transformer_model(const TransformerShape& t, const ModelShape& shape) {
   return share_of(t, shape, {});
 }
@@ -153,6 +209,7 @@ std::string contradiction(const TransformerShape& t) {
   if (t.position == PositionKind::rope && !t.latent && t.head_width % 2 != 0)
     return fmt::format("rotary positions turn pairs: heads of {} channels have none for the last",
                        t.head_width);
+  if (std::string wrong = contradiction_of_parts(t); !wrong.empty()) return wrong;
   if (t.image > 0 && t.image % t.patch != 0)
     return fmt::format("patches of {} pixels do not divide an image of {}", t.patch, t.image);
   return "";

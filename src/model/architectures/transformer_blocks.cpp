@@ -30,20 +30,32 @@ Attention attention_of(const TransformerBuild& b, std::int64_t block) {
           .shared_table = t.shared_rotary};
 }
 
-/// Queries, keys and values of the current activation, side by side.
-void append_qkv(TransformerBuild& b) {
+/// Queries, keys, values and the output's gate, if there is one, of the current activation, side by
+/// side. Returns all of them; the gate is no part of the activation then.
+Activation append_qkv(TransformerBuild& b) {
   const TransformerShape& t = b.t;
+  const std::int64_t gate = t.attention_gate ? t.query_width() : 0;
+  const std::int64_t queries = t.query_width() + gate;
   if (t.kv_ranks > 1) {
-    b.layers.linear({t.query_width() + 2 * t.kv_width() / t.kv_ranks}, t.qkv_bias, Split::columns);
+    b.layers.linear({queries + 2 * t.kv_width() / t.kv_ranks}, t.qkv_bias, Split::columns);
     b.layers.name_outputs({"qkv"});
-    b.layers.gather_heads(t.query_width() + 2 * t.kv_width());
+    b.layers.gather_heads(queries + 2 * t.kv_width());
   } else if (t.fused_qkv) {
-    b.layers.linear({t.query_width() + 2 * t.kv_width()}, t.qkv_bias, Split::columns);
+    b.layers.linear({queries + 2 * t.kv_width()}, t.qkv_bias, Split::columns);
     b.layers.name_outputs({"qkv"});
   } else {
-    b.layers.linear({t.query_width(), t.kv_width(), t.kv_width()}, t.qkv_bias, Split::columns);
-    b.layers.name_outputs({"q", "k", "v"});
+    std::vector<std::int64_t> sides = {t.query_width(), t.kv_width(), t.kv_width()};
+    std::vector<std::string> names = {"q", "k", "v"};
+    if (gate > 0) {
+      sides.push_back(gate);
+      names.emplace_back("gate");
+    }
+    b.layers.linear(sides, t.qkv_bias, Split::columns);
+    b.layers.name_outputs(names);
   }
+  const Activation all = b.layers.current();
+  if (gate > 0) b.layers.set_gate_aside(gate);
+  return all;
 }
 
 Attention append_latent(TransformerBuild& b, std::int64_t block) {
@@ -75,10 +87,11 @@ Attention append_latent(TransformerBuild& b, std::int64_t block) {
 void append_attention(TransformerBuild& b, std::int64_t block) {
   const TransformerShape& t = b.t;
   Attention attention = attention_of(b, block);
+  Activation products;
   if (t.latent) {
     attention = append_latent(b, block);
   } else {
-    append_qkv(b);
+    products = append_qkv(b);
     if (t.head_norm != HeadNorm::none)
       b.layers.head_norm(attention, t.head_norm == HeadNorm::all_heads);
     if (t.position == PositionKind::rope) b.layers.rotate(attention);
@@ -90,6 +103,7 @@ void append_attention(TransformerBuild& b, std::int64_t block) {
   if (t.position == PositionKind::relative && block == 0)
     attention.trained_bias = t.buckets * t.heads;
   b.layers.attention(attention);
+  if (t.attention_gate) b.layers.output_gate(products);
   b.layers.linear({t.hidden}, t.output_bias, Split::rows);
   b.layers.name_outputs({"o"});
   if (b.drops()) b.layers.dropout();
@@ -106,6 +120,9 @@ void append_activation(TransformerBuild& b) {
       return b.layers.gelu_new();
     case ActivationKind::relu:
       return b.layers.rectify();
+    case ActivationKind::relu_squared:
+      b.layers.rectify();
+      return b.layers.square();
     case ActivationKind::silu:
       return b.layers.silu_out();
   }
@@ -135,22 +152,23 @@ std::size_t append_dense(TransformerBuild& b, std::int64_t width) {
 }
 
 /// How many blocks before this one have experts.
-std::size_t expert_layers_before(const Experts& experts, std::int64_t block) {
+std::size_t expert_layers_before(const TransformerShape& t, std::int64_t block) {
   std::size_t count = 0;
   for (std::int64_t before = 0; before < block; ++before)
-    if (experts.at(before)) ++count;
+    if (t.has_experts(before)) ++count;
   return count;
 }
 
 void append_experts(TransformerBuild& b, std::int64_t block) {
   const Experts& experts = *b.t.experts;
   const ModelParallel& parallel = b.parallel;
-  const double imbalance = parallel.imbalance_of(expert_layers_before(experts, block));
+  const double imbalance = parallel.imbalance_of(expert_layers_before(b.t, block));
   const Activation input = b.layers.current();
   b.layers.experts({.count = experts.count,
                     .active = experts.active,
                     .width = experts.width,
                     .biases = experts.biases,
+                    .gated = b.t.gated,
                     .capacity = experts.capacity,
                     .held = parallel.expert > 1 ? experts.count / parallel.expert : 0,
                     .sharing = parallel.expert_tensor,
@@ -173,7 +191,7 @@ void append_experts(TransformerBuild& b, std::int64_t block) {
 }  // namespace
 
 void append_feed_forward(TransformerBuild& b, std::int64_t block) {
-  if (b.t.experts && b.t.experts->at(block)) {
+  if (b.t.has_experts(block)) {
     append_experts(b, block);
   } else {
     append_dense(b, b.t.feed_forward);
@@ -201,8 +219,12 @@ void append_parallel_block(TransformerBuild& b, std::int64_t block) {
 
 void append_block(TransformerBuild& b, std::int64_t block) {
   if (b.t.parallel_norms > 0) return append_parallel_block(b, block);
-  append_residual(b, [&] { append_attention(b, block); });
-  append_residual(b, [&] { append_feed_forward(b, block); });
+  const BlockParts parts = b.t.parts_of(block);
+  if (parts.mixer == MixerKind::attention) append_residual(b, [&] { append_attention(b, block); });
+  if (parts.mixer == MixerKind::linear_attention)
+    append_residual(b, [&] { append_linear_attention(b); });
+  if (parts.mixer == MixerKind::state_space) append_residual(b, [&] { append_state_space(b); });
+  if (parts.feed_forward) append_residual(b, [&] { append_feed_forward(b, block); });
 }
 
 void append_cross_attention(TransformerBuild& b, const Activation& encoded) {

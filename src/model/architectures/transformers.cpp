@@ -111,6 +111,46 @@ TransformerShape qwen3_moe(const LlamaSize& size, std::int64_t width) {
   return with_experts(t, {.count = 128, .active = 8, .width = width});
 }
 
+/// Three blocks of linear attention, then one of gated attention.
+TransformerShape qwen3_next(const LlamaSize& size) {
+  TransformerShape t = qwen3(size);
+  t.family = "qwen3_next";
+  t.source = "Qwen Team 2025; Qwen/Qwen3-Next-80B-A3B-Instruct, as transformers 5.x builds it";
+  t.head_width = 256;
+  t.attention_gate = true;
+  t.linear = LinearAttention{};
+  t.parts = {{MixerKind::linear_attention},
+             {MixerKind::linear_attention},
+             {MixerKind::linear_attention},
+             {MixerKind::attention}};
+  return with_experts(t, {.count = 512,
+                          .active = 10,
+                          .width = 512,
+                          .shared_width = 512,
+                          .shared_gate = true});
+}
+
+TransformerShape nemotron_3_nano() {
+  TransformerShape t = decoder({.name = "nemotron_3_nano_30b_a3b",
+                                .hidden = 2688,
+                                .feed_forward = 1856,
+                                .heads = 32,
+                                .kv_heads = 2,
+                                .blocks = 52,
+                                .vocabulary = 131072},
+                               "nemotron_h",
+                               "NVIDIA 2025; nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16, as "
+                               "transformers 5.x builds it");
+  t.head_width = 128;
+  t.position = PositionKind::none;
+  t.gated = false;
+  t.activation = ActivationKind::relu_squared;
+  t.state_space = StateSpace{};
+  t = with_experts(t, {.count = 128, .active = 6, .width = 1856, .shared_width = 3712});
+  set_hybrid_pattern("MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME", t);
+  return t;
+}
+
 TransformerShape mistral(const LlamaSize& size, const char* source) {
   TransformerShape t = decoder(size, "mistral", source);
   return t;
@@ -329,6 +369,15 @@ std::vector<BuiltInTransformer> recent() {
                   .blocks = 94},
                  1536),
        "Qwen 3 235B-A22B (Qwen Team 2025), 235.1 B parameters, 22.2 B active, 4096 tokens"},
+      {qwen3_next({.name = "qwen3_next_80b_a3b",
+                   .hidden = 2048,
+                   .feed_forward = 5120,
+                   .heads = 16,
+                   .kv_heads = 2,
+                   .blocks = 48}),
+       "Qwen 3 Next 80B-A3B (Qwen Team 2025), 79.7 B parameters, 3.87 B active, 4096 tokens"},
+      {nemotron_3_nano(),
+       "Nemotron 3 Nano 30B-A3B (NVIDIA 2025), 31.6 B parameters, 3.58 B active, 4096 tokens"},
       {deepseek_v3(),
        "DeepSeek-V3 (DeepSeek-AI 2024), 671.0 B parameters, 37.6 B active, 4096 tokens"},
       {gpt_oss_120b(),

@@ -216,6 +216,16 @@ Player::Value Player::run(const Layer& layer) {
       return {class_token(layer)};
     case LayerKind::swiglu:
       return {swiglu(layer)};
+    case LayerKind::delta_net:
+      return {delta_net(layer)};
+    case LayerKind::state_space:
+      return {state_space(layer)};
+    case LayerKind::square:
+      return {unary_of_input(r, input(layer))};
+    case LayerKind::without_gate:
+      return around_gate(values_.at(layer.input), out(layer), false);
+    case LayerKind::output_gate:
+      return {output_gate(layer)};
     case LayerKind::scatter:
       return {exchanged(r, input(layer), out(layer))};
     case LayerKind::select:

@@ -50,6 +50,11 @@ class Player {
   Tensor experts(const Layer& layer);
   Tensor gate(const Layer& layer);
   Tensor class_token(const Layer& layer);
+  // play_mixers.cpp
+  Tensor delta_net(const Layer& layer);
+  Tensor state_space(const Layer& layer);
+  Tensor output_gate(const Layer& layer);
+  Value around_gate(const Value& sides, std::int64_t before, bool gate);
   /// True where a unit after `unit` reads the value.
   bool is_read_after(std::uint32_t value, std::uint32_t unit) const;
   const Tensor& input(const Layer& layer) const { return values_.at(layer.input).front(); }

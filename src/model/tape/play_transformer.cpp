@@ -229,9 +229,14 @@ Tensor Player::experts(const Layer& layer) {
   Tensor activated;
   {
     const Tensor selected = dispatched(gathered(r, x, routing.order, rows * hidden));
-    const std::vector<Tensor> halves = chunk(r, product(selected, hidden, 2 * o.width), 2);
-    const Tensor gate = unary_of_input(r, halves[0]);
-    activated = multiply(r, gate, halves[1]);
+    const Tensor first = product(selected, hidden, o.wide());
+    if (o.gated) {
+      const std::vector<Tensor> halves = chunk(r, first, 2);
+      const Tensor gate = unary_of_input(r, halves[0]);
+      activated = multiply(r, gate, halves[1]);
+    } else {
+      activated = unary_of_input(r, unary_of_output(r, first));
+    }
   }
   const Tensor out = combined(product(activated, o.width, hidden));
   activated = undefined();

@@ -1,0 +1,159 @@
+// Decoders whose blocks mix tokens in several ways: linear attention or state spaces beside attention.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "model/hugging_face_config.hpp"
+
+namespace rehearse {
+namespace {
+
+/// `layer_types`, or every so many layers full attention.
+void read_linear_layers(HuggingFaceConfig& config, TransformerShape& t) {
+  const std::int64_t every = config.count_or("full_attention_interval", 4);
+  t.linear = LinearAttention{.key_heads = config.count_or("linear_num_key_heads", 16),
+                             .key_width = config.count_or("linear_key_head_dim", 128),
+                             .value_heads = config.count_or("linear_num_value_heads", 32),
+                             .value_width = config.count_or("linear_value_head_dim", 128),
+                             .kernel = config.count_or("linear_conv_kernel_dim", 4)};
+  const auto add = [&](bool full) {
+    t.parts.push_back({full ? MixerKind::attention : MixerKind::linear_attention, true});
+  };
+  const std::optional<Value> types = config.field("layer_types");
+  if (!types) {
+    for (std::int64_t block = 1; block <= every; ++block) add(block == every);
+    return;
+  }
+  const std::vector<Value> list = types->as_list();
+  if (static_cast<std::int64_t>(list.size()) != t.layers)
+    types->fail(fmt::format("{} layer types of {} layers", list.size(), t.layers));
+  for (const Value& one : list)
+    add(one.as_choice({"full_attention", "linear_attention"}) == "full_attention");
+}
+
+/// Qwen 3 Next and Qwen 3.5: gated attention, and experts with a gated shared one.
+TransformerShape read_gated(HuggingFaceConfig& config) {
+  TransformerShape t = read_usual(config);
+  t.head_width = config.count_or("head_dim", 256);
+  t.kv_heads = config.count_or("num_key_value_heads", 2);
+  t.head_norm = HeadNorm::each_head;
+  t.attention_gate = true;
+  t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
+  t.tied = config.flag_or("tie_word_embeddings", false);
+  read_linear_layers(config, t);
+  config.ignore({"partial_rotary_factor", "mamba_ssm_dtype", "mlp_only_layers",
+                 "attn_output_gate", "output_gate_type", "mtp_num_hidden_layers",
+                 "mtp_use_dedicated_embeddings"});
+  return t;
+}
+
+TransformerShape read_gated_experts(HuggingFaceConfig& config) {
+  TransformerShape t = read_gated(config);
+  t.experts = read_qwen_experts(config, 512, 10);
+  t.feed_forward = config.count_or("intermediate_size", t.experts->width);
+  t.experts->shared_width = config.count_or("shared_expert_intermediate_size", t.experts->width);
+  t.experts->shared_gate = true;
+  return t;
+}
+
+TransformerShape read_gated_dense(HuggingFaceConfig& config) {
+  TransformerShape t = read_gated(config);
+  t.feed_forward = config.count("intermediate_size");
+  return t;
+}
+
+/// Of an image and text network; its images' encoder is left out, and said so.
+template <TransformerShape (*read)(HuggingFaceConfig&)>
+TransformerShape read_text_of(HuggingFaceConfig& config) {
+  std::vector<std::string> none;
+  HuggingFaceConfig text(config.map().require("text_config").as_map(), none);
+  TransformerShape t = read(text);
+  text.ignore({"model_type", "rope_parameters", "rms_norm_eps", "initializer_range", "torch_dtype",
+               "dtype", "attention_dropout", "use_cache", "bos_token_id", "eos_token_id",
+               "pad_token_id", "router_aux_loss_coef", "output_router_logits"});
+  text.finish("text_config");
+  config.ignore({"text_config", "vision_config", "image_token_id", "video_token_id",
+                 "vision_start_token_id", "vision_end_token_id"});
+  config.assume("text_config alone: the images' encoder is left out");
+  return t;
+}
+
+/// A letter for each block, as Megatron-LM's hybrid_override_pattern; or a name.
+void read_pattern(HuggingFaceConfig& config, TransformerShape& t) {
+  if (const std::optional<Value> pattern = config.field("hybrid_override_pattern")) {
+    const std::string wrong = set_hybrid_pattern(pattern->as_string(), t);
+    if (!wrong.empty()) pattern->fail(wrong);
+  } else {
+    static const std::map<std::string, char> kLetters = {
+        {"mamba", 'M'}, {"linear_attention", 'M'}, {"attention", '*'},
+        {"full_attention", '*'}, {"mlp", '-'}, {"moe", 'E'}};
+    std::string letters;
+    for (const Value& one : config.map().require("layers_block_type").as_list())
+      letters += kLetters.at(one.as_choice(
+          {"mamba", "linear_attention", "attention", "full_attention", "mlp", "moe"}));
+    set_hybrid_pattern(letters, t);
+  }
+  config.ignore({"layers_block_type", "hybrid_override_pattern"});
+  const auto blocks = static_cast<std::int64_t>(t.parts.size());
+  if (t.layers == 0) t.layers = blocks;
+  if (blocks != t.layers)
+    config.map().where().fail(fmt::format("{} parts of {} layers", blocks, t.layers));
+}
+
+TransformerShape read_nemotron_h(HuggingFaceConfig& config) {
+  TransformerShape t;
+  t.layers = config.count_or("num_hidden_layers", 0, 0);
+  t.hidden = config.count("hidden_size");
+  t.heads = config.count("num_attention_heads");
+  t.kv_heads = config.count_or("num_key_value_heads", 8);
+  t.head_width = config.count_or("head_dim", 128);
+  t.feed_forward = config.count("intermediate_size");
+  t.vocabulary = config.count("vocab_size");
+  t.tokens = 4096;
+  t.position = PositionKind::none;
+  t.gated = false;
+  t.activation = ActivationKind::relu_squared;
+  if (const auto name = config.field("mlp_hidden_act")) name->as_choice({"relu2"});
+  t.state_space = StateSpace{.heads = config.count_or("mamba_num_heads", 128),
+                             .head_width = config.count_or("mamba_head_dim", 64),
+                             .state = config.count_or("ssm_state_size", 128),
+                             .groups = config.count_or("n_groups", 8),
+                             .kernel = config.count_or("conv_kernel", 4),
+                             .chunk = config.count_or("chunk_size", 128)};
+  t.experts = Experts{.count = config.count_or("n_routed_experts", 8),
+                      .active = config.count_or("num_experts_per_tok", 2),
+                      .width = config.count_or("moe_intermediate_size", 7688)};
+  t.experts->shared_width = config.count_or("moe_shared_expert_intermediate_size", 7688) *
+                            config.count_or("n_shared_experts", 1, 0);
+  read_pattern(config, t);
+  t.tied = config.flag_or("tie_word_embeddings", false);
+  for (const char* bias : {"attention_bias", "mlp_bias", "use_bias", "mamba_proj_bias"})
+    config.require_value(bias, false);
+  config.require_value("use_conv_bias", true);
+  if (const auto latent = config.field("moe_latent_size"))
+    latent->fail("experts on fewer channels than the network's are not modelled");
+  config.ignore({"expand", "hidden_dropout", "mamba_hidden_act", "mamba_dt_limit", "time_step_limit",
+                 "time_step_min", "time_step_max", "time_step_floor", "mamba_ssm_cache_dtype",
+                 "num_logits_to_keep", "rescale_prenorm_residual", "residual_in_fp32",
+                 "use_mamba_kernels", "max_position_embeddings", "n_group", "topk_group",
+                 "norm_topk_prob", "routed_scaling_factor", "sliding_window", "layer_norm_epsilon",
+                 "partial_rotary_factor", "mlp_hidden_act", "moe_latent_size",
+                 "num_nextn_predict_layers", "mtp_hybrid_override_pattern",
+                 "mtp_layers_block_type", "moe_shared_expert_overlap"});
+  return t;
+}
+
+}  // namespace
+
+const std::vector<HuggingFaceFamily>& hybrid_families() {
+  static const std::vector<HuggingFaceFamily> kAll = {
+      {"qwen3_next", read_gated_experts},
+      {"qwen3_5_text", read_gated_dense},
+      {"qwen3_5", read_text_of<read_gated_dense>},
+      {"qwen3_5_moe_text", read_gated_experts},
+      {"qwen3_5_moe", read_text_of<read_gated_experts>},
+      {"nemotron_h", read_nemotron_h}};
+  return kAll;
+}
+
+}  // namespace rehearse

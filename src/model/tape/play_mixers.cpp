@@ -1,0 +1,121 @@
+// Gated delta net and state spaces, as transformers' classes call flash-linear-attention's, causal
+// conv1d's and mamba_ssm's kernels: what their autograd functions save.
+#include "model/tape/operators.hpp"
+#include "model/tape/play.hpp"
+
+namespace rehearse::tape {
+namespace {
+
+constexpr std::int64_t kDeltaChunk = 64;
+
+/// Kernels behind one autograd function: backward takes `scratch` elements of fp32 while it runs,
+/// and each input's gradient.
+Tensor function_of(Recorder& r, const std::vector<Tensor>& inputs, Tensor output,
+                   const std::vector<Tensor>& saved, std::int64_t scratch) {
+  struct Side {
+    std::int64_t elements = 0;
+    Type type = Type::float32;
+    bool needed = false;
+  };
+  std::vector<Side> sides;
+  for (const Tensor& input : inputs)
+    sides.push_back({input.elements, input.type, input.needs_gradient()});
+  std::vector<Tensor> kept;
+  for (const Tensor& one : saved) kept.push_back(one.detached());
+  r.connect(output, inputs, [&r, sides, kept, scratch](const Gradients&) -> Gradients {
+    const Tensor inside = scratch > 0 ? r.workspace(scratch, Type::float32) : undefined();
+    Gradients results;
+    for (const Side& side : sides)
+      results.push_back(side.needed ? r.take(side.elements, side.type) : undefined());
+    return results;
+  });
+  return output;
+}
+
+}  // namespace
+
+Tensor Player::delta_net(const Layer& layer) {
+  Recorder& r = recorder_;
+  const LinearAttention& o = layer.delta_net;
+  const std::int64_t tokens = r.batch() * layer.in.positions();
+  const std::int64_t heads = tokens * o.value_heads;
+  const std::int64_t keys = heads * o.key_width, values = heads * o.value_width;
+  std::uint32_t next = layer.parameter;
+  const auto weight = [&](std::int64_t elements) {
+    return parameter(r, {layer.unit, next++, elements});
+  };
+  const std::vector<Tensor>& sides = values_.at(layer.input);
+  const Type type = sides[0].type;
+  const std::vector<Tensor> parts =
+      split(r, sides[0], {o.keys(), o.keys(), o.values(), o.values()});
+  std::vector<Tensor> mixed;
+  {
+    const Tensor joined = concatenate(r, {parts[0], parts[1], parts[2]}, false);
+    const Tensor kernel = weight(o.convolved() * o.kernel);
+    mixed = split(r, function_of(r, {joined, kernel}, r.take(joined.elements, type), {joined}, 0),
+                  {o.keys(), o.keys(), o.values()});
+  }
+  const std::vector<Tensor> ways = chunk(r, sides[1], 2);
+  const Tensor written = unary_of_output(r, ways[0]);
+  const Tensor bias = weight(o.value_heads), rate = weight(o.value_heads);
+  const Tensor kept =
+      function_of(r, {ways[1], bias, rate}, r.take(heads, Type::float32), {ways[1]}, 0);
+  for (std::size_t side = 0; side < 2 && o.value_heads > o.key_heads; ++side)
+    mixed[side] = function_of(r, {mixed[side]}, r.take(keys, type), {}, 0);
+  Tensor attended;
+  {
+    std::vector<Tensor> saved = {mixed[2], kept, written, r.take(heads * kDeltaChunk, type)};
+    for (int side = 0; side < 2; ++side) {
+      saved.push_back(r.take(keys, type));
+      saved.push_back(r.take(heads, Type::float32));
+    }
+    const std::int64_t states = heads / kDeltaChunk * o.key_width * o.value_width;
+    const Tensor made = r.workspace(keys + 2 * values + states, type);
+    attended = function_of(r, {mixed[0], mixed[1], mixed[2], kept, written}, r.take(values, type),
+                           saved, (keys + 2 * values + 2 * states) / 2);
+  }
+  mixed.clear();
+  const Tensor deviation = r.take(heads, Type::float32);
+  return function_of(r, {attended, parts[3], weight(o.value_width)}, r.take(values, type),
+                     {attended, parts[3], deviation}, 0);
+}
+
+Tensor Player::state_space(const Layer& layer) {
+  Recorder& r = recorder_;
+  const StateSpace& o = layer.state_space;
+  const std::int64_t tokens = r.batch() * layer.in.positions();
+  const std::int64_t inner = tokens * o.channels();
+  const Tensor& x = input(layer);
+  std::vector<Tensor> inputs = {x};
+  std::uint32_t next = layer.parameter;
+  for (const std::int64_t elements :
+       {o.convolved() * o.kernel, o.convolved(), o.heads, o.heads, o.heads, o.channels()})
+    inputs.push_back(parameter(r, {layer.unit, next++, elements}));
+  const std::int64_t states = inner / o.chunk * o.state;
+  const Tensor scanned = r.take(inner, x.type);
+  const Tensor deviation = r.take(tokens * o.groups, Type::float32);
+  const Tensor mixed = r.workspace(tokens * o.convolved(), x.type);
+  const Tensor steps = r.workspace(2 * tokens * o.heads, Type::float32);
+  const Tensor sums = r.workspace(2 * states, Type::float32);
+  const Tensor pairs = r.workspace(tokens * o.groups * o.chunk, Type::float32);
+  return function_of(r, inputs, r.take(inner, x.type), {x, scanned, deviation},
+                     tokens * o.convolved() / 2 + 2 * tokens * o.heads + 3 * states +
+                         tokens * o.groups * o.chunk);
+}
+
+/// Views of what stands before the gate, and of the gate: outputs side by side, or one tensor.
+Player::Value Player::around_gate(const Value& sides, std::int64_t before, bool gate) {
+  if (sides.size() > 1)
+    return gate ? Value{sides.back()} : Value(sides.begin(), sides.end() - 1);
+  const std::int64_t all = sides[0].elements;
+  const std::vector<Tensor> parts = split(recorder_, sides[0], {before, all - before});
+  return {parts[gate ? 1 : 0]};
+}
+
+Tensor Player::output_gate(const Layer& layer) {
+  const Value& sides = values_.at(layer.other);
+  const Value gate = around_gate(sides, sides[0].elements - out(layer), true);
+  return multiply(recorder_, input(layer), unary_of_output(recorder_, gate.front()));
+}
+
+}  // namespace rehearse::tape
