@@ -185,7 +185,8 @@ Share LayoutBuilder::share_of(int rank) const {
       plan.expert_replicas = sides_[side].groups.front().size();
     }
   }
-  if (!options_.sequence_parallel) plan.alike = static_cast<std::size_t>(mesh_.tensor);
+  if (!options_.sequence_parallel && options_.scatter_gather_tensors)
+    plan.alike = static_cast<std::size_t>(mesh_.tensor);
   plan.contexts = static_cast<std::size_t>(mesh_.context);
   const bool known = !options_.order;
   plan.waits_for_sends = known && options_.schedule == PipelineSchedule::one_f_one_b;

@@ -155,6 +155,10 @@ struct Layout {
   Balance balance = Balance::none;  ///< what `split` evens out (balanced_split()); none: it is given
   std::optional<PipelineOrder> order{};   ///< read from a file, in the place of `schedule`
   std::string order_file{};
+  /// Tensor ranks without sequence parallelism each send their part of what passes between stages
+  /// (Megatron-LM's scatter_gather_tensors_in_pipeline); else each sends the whole
+  /// (torch.distributed.pipelining).
+  bool scatter_gather_tensors = true;
   int micro_batches = 1;     ///< of a step, of a replica of the model
   int micro_batch_size = 0;  ///< samples, of those that batch_per_gpu has for a step; 0: all
 };
