@@ -65,7 +65,10 @@ std::vector<KeySection> strategy_keys() {
         {"split", "even | auto or map or list of integer >= 0", "even",
          "Layers of each stage: as many each, as balances their time, or given.", "Rehearse"},
         {"split.auto", "time | memory", "required",
-         "What is balanced, on each stage's own GPUs.", "Rehearse"}}},
+         "What is balanced, on each stage's own GPUs.", "Rehearse"},
+        {"runtime", "megatron | torch", "megatron",
+         "Whose code sends and receives: torch's tensor ranks each send the whole, and its receives "
+         "are asked for later."}}},
 
       {"strategy.ddp.", "DDP", "PyTorch DistributedDataParallel", kReader,
        {{"bucket_cap_mb", "number > 0 (MiB)", "25",

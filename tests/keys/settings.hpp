@@ -120,7 +120,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={fsdp2: {reshard_after_forward: 2}}"},
       {"strategy={ddp: {}, tensor_parallel: 1, sequence_parallel: false, pipeline_parallel: 2, "
        "context_parallel: {degree: 1, method: ring}, expert_parallel: 1, pipeline: {schedule: "
-       "zero_bubble, virtual_stages: 1, split: auto}, micro_batches: 4, order: tp-cp-ep-dp-pp}",
+       "zero_bubble, virtual_stages: 1, split: auto, runtime: torch}, micro_batches: 4, order: tp-cp-ep-dp-pp}",
        built_in + "}"},
       {"strategy={zero: {stage: 1, bucket_cap_mb: 25, overlap_grad_reduce: true, "
        "overlap_param_gather: true, grad_reduce_in_fp32: true, algorithm: ring}, "
