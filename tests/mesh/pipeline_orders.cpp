@@ -158,7 +158,8 @@ BOOST_AUTO_TEST_CASE(what_communicates_is_read_over) {
   BOOST_TEST(read.order[1].size() == 5u);
 }
 
-/// As _PipelineScheduleRuntime lists a rank's actions and receives: "1F0 1RECV_F1 1F1".
+/// As _PipelineScheduleRuntime lists actions and receives, "1F0 1RECV_F1 1F1", of a rank neither
+/// first nor last.
 std::string listed(const PipelineOrder& pipeline, std::size_t rank) {
   const auto& order = pipeline.order[rank];
   const auto name = [&](std::size_t action, const std::string& before) {
@@ -171,9 +172,7 @@ std::string listed(const PipelineOrder& pipeline, std::size_t rank) {
   std::size_t next = 0;
   for (std::size_t action = 0; action < order.size(); ++action) {
     for (; next < asked.size() && asked[next].behind <= action; ++next)
-      if (asked[next].action != action || asked[next].behind != action ||
-          order[action].what == PipelineAction::forward || pipeline.stages[rank][order[action].chunk] < 7)
-        text += name(asked[next].action, "RECV_");
+      text += name(asked[next].action, "RECV_");
     text += name(action, "");
   }
   return text;
