@@ -125,7 +125,21 @@ std::vector<KeySection> strategy_keys() {
 
       {"strategy.zero.", "ZeRO", "DeepSpeed; PyTorch ZeroRedundancyOptimizer", kReader,
        {{"stage", "integer >= 1", "required",
-         "1 takes the keys of `strategy.ddp`, 2 and 3 those of `strategy.fsdp`."},
+         "1 takes the keys of `strategy.ddp`, 2 those of `strategy.fsdp`, as 3 does in a layout; else "
+         "3 is DeepSpeed's."},
+        {"stage3_prefetch_bucket_size", "integer >= 0 (elements)", "50000000",
+         "Parameters gathered ahead, in the order of use."},
+        {"stage3_max_live_parameters", "integer >= 0 (elements)", "1000000000",
+         "With so many there nothing is gathered ahead."},
+        {"stage3_max_reuse_distance", "integer >= 0 (elements)", "1000000000",
+         "Parameters that are used again so soon stay."},
+        {"stage3_param_persistence_threshold", "integer >= 0 (elements)", "100000",
+         "Parameters up to that size stay whole."},
+        {"reduce_bucket_size", "integer >= 0 (elements)", "500000000",
+         "Gradients of stage 3 that are reduced at once."},
+        {"overlap_comm", "true or false", "true",
+         "Of stage 3: computation runs beside gathers and reductions."},
+        {"module_hook", "time", "-", "Of stage 3: host time of a module's hooks in a pass."},
         {"KEY", "as strategy.ddp or as strategy.fsdp", "-", "Options of the stage."}}},
 
       {"strategy.ps.", "Parameter server", "Rehearse", kReader,

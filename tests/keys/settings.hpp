@@ -146,7 +146,11 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={fsdp: {wrap: {min_num_params: 9}}}"},
       {"strategy={fsdp: {wrap: {}}}"},
       {"strategy={fsdp: {}}"},
-      {"strategy={zero: {stage: 3}}"},
+      {"strategy={zero: {stage: 3, stage3_prefetch_bucket_size: 1, stage3_max_live_parameters: 2, "
+       "stage3_max_reuse_distance: 3, stage3_param_persistence_threshold: 4, reduce_bucket_size: 5, "
+       "overlap_comm: false, module_hook: 1us, param_dtype: bf16, reduce_dtype: fp32, "
+       "buffer_dtype: fp32, cpu_offload: false, gradient_accumulation: 2, algorithm: ring}}",
+       built_in + "}"},
       {"strategy={zero: {stage: 1}}"},
       {"strategy={ps: {servers: 2, server_host: worker, staleness: 2, backup_workers: 0, apply_rate: "
        "1GBps, aggregate: none, worker_cpu_rate: 1GBps, server_cpu_rate: 1GBps, partition: unit, "
