@@ -133,6 +133,20 @@ std::vector<FlowRange> add_ring_segments(PlanBuilder& builder, const RingPart& r
   return ends;
 }
 
+// Over sockets: the receiver's word that it is ready leaves behind what its host has to send already.
+// Then the sender hands the message over, and waits for no more (Gloo's unbound buffers).
+void plan_handed_message(PlanBuilder& builder) {
+  const FlowRange sender = builder.join(0, {}), receiver = builder.join(1, {});
+  const FlowRange both[] = {sender, builder.ready(1, 0, std::span(&receiver, 1))};
+  const FlowRange placed = builder.join(0, both);
+  const FlowRange handed = builder.host(0, 1, std::span(&placed, 1));
+  const FlowRange sent =
+      builder.unstriped_edge(0, 1, 1, std::span(&handed, 1), builder.edge_latency(0, 1));
+  builder.place(placed, sent);
+  builder.wake(1, sent);
+  builder.plan.by_member = true;
+}
+
 // A broadcast is a chain from the root, cut into chunks: chunk c leaves a rank when it has come and
 // chunk c-1 has left.
 void plan_broadcast_hops(PlanBuilder& builder) {
@@ -178,6 +192,8 @@ void plan_ring(PlanBuilder& builder, CollectiveKind kind, Fidelity fidelity) {
   builder.plan.algorithm = CollectiveAlgorithm::ring;
   std::vector<std::size_t> members(builder.members());
   for (std::size_t i = 0; i < members.size(); ++i) members[i] = i;
+  if (kind == CollectiveKind::send_recv && fidelity == Fidelity::hop && builder.segments() > 0)
+    return plan_handed_message(builder);
   if (kind == CollectiveKind::send_recv) {
     const Seconds latency = builder.edge_latency(0, 1);
     builder.unstriped_edge(0, 1, 1, {}, fidelity == Fidelity::hop ? latency : Seconds{});

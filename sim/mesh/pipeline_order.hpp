@@ -60,6 +60,16 @@ PipelineOrder read_pipeline_csv(const std::string& text);
 /// another. Empty: they can.
 std::string stuck(const PipelineOrder& pipeline);
 
+/// A receive: of what a rank's action needs, asked for behind so many of its actions.
+struct AskedInput {
+  std::size_t action = 0, behind = 0;
+  bool operator==(const AskedInput&) const = default;
+};
+/// By rank, receives in the order in which torch.distributed.pipelining's runtime asks for them
+/// (_add_send_recv in schedules.py): ranks list their actions in turns, and a receive is listed as
+/// soon as the action is that sends. InternalError where stuck() would say why.
+std::vector<std::vector<AskedInput>> asked_behind(const PipelineOrder& pipeline);
+
 /// The most micro-batches of a chunk that are between their forward and the end of their backward.
 int most_in_flight(const std::vector<PipelineAction>& order, int chunk);
 

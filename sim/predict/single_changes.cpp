@@ -133,6 +133,7 @@ class Changes {
                      kTrainsOtherwise});
     if (!options.cpu_offload)
       add_strategy_change("cpu_offload", strategy.with("cpu_offload", "true"));
+    if (options.stage3) return;
     if (options.wrap != Fsdp::Wrap::unit)
       add_strategy_change("wrapping unit by unit", strategy.with("wrap", "unit"));
     if (options.backward_prefetch != Fsdp::Prefetch::none)

@@ -104,6 +104,9 @@ void read_functions(Keys& keys, TransformerShape& t) {
     keys.changed.push_back(fmt::format("dropout {}", t.dropout));
   }
   keys.flag({"fused_qkv"}, t.fused_qkv);
+  bool normed = false;
+  if (keys.flag({"qk_norm", "qk_layernorm"}, normed))
+    t.head_norm = normed ? HeadNorm::each_head : HeadNorm::none;
   if (const auto name = keys.choice("parallel", {"none", "one_norm", "two_norms"}))
     t.parallel_norms = *name == "one_norm" ? 1 : *name == "two_norms" ? 2 : 0;
 }
@@ -123,6 +126,9 @@ Experts read_experts(const Value& value, const TransformerShape& t) {
                         t.experts ? experts.width : t.feed_forward, 1);
   if (const auto shared = map.optional("shared"))
     experts.shared_width = shared->as_integer(0, 1'000) * experts.width;
+  if (const auto gate = map.optional("shared_gate")) experts.shared_gate = gate->as_bool();
+  if (experts.shared_gate && experts.shared_width == 0)
+    map.at_key("shared_gate").fail("there are no shared experts to scale", "set shared: 1");
   experts.first_dense = count("first_dense", experts.first_dense, 0);
   experts.interval = count("interval", experts.interval, 1);
   if (const auto capacity = map.optional("capacity")) {
@@ -210,7 +216,7 @@ void read_attention(const Value& value, TransformerShape& t) {
     t.latent = latent;
   }
   if (const auto linear = map.optional("linear")) t.linear = read_linear(*linear);
-  t.attention_gate = map.bool_or("output_gate", false);
+  if (const auto gate = map.optional("output_gate")) t.attention_gate = gate->as_bool();
   if (t.attention_gate && t.latent)
     map.at_key("output_gate").fail("it is not known how latent attention is gated", "leave it out");
   map.finish();

@@ -384,6 +384,9 @@ Program sharded_program(const Fsdp& options, const Job& job, const NodeGroup& gr
                         const std::string& name, const StepCosts& costs) {
   const auto all = static_cast<std::int64_t>(
       job.stage ? job.replicas() : shard_group_size(options, job));
+  // Shards in host memory are copied before they are gathered, as FSDP's are.
+  if (options.stage3 && !options.cpu_offload && all > 1)
+    return stage3_program(options, job, group, name, costs, all);
   const bool apart = job.stage && job.stage->expert_replicas_group;
   const Shards shards(all, apart ? static_cast<std::int64_t>(job.stage->expert_replicas) : all);
   return FsdpProgram(options, job, group, name, costs, shards).make();

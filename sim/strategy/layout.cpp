@@ -185,7 +185,8 @@ Share LayoutBuilder::share_of(int rank) const {
       plan.expert_replicas = sides_[side].groups.front().size();
     }
   }
-  if (!options_.sequence_parallel) plan.alike = static_cast<std::size_t>(mesh_.tensor);
+  if (!options_.sequence_parallel && options_.runtime == Layout::Runtime::megatron)
+    plan.alike = static_cast<std::size_t>(mesh_.tensor);
   plan.contexts = static_cast<std::size_t>(mesh_.context);
   const bool known = !options_.order;
   plan.waits_for_sends = known && options_.schedule == PipelineSchedule::one_f_one_b;
@@ -193,6 +194,8 @@ Share LayoutBuilder::share_of(int rank) const {
                                   options_.schedule == PipelineSchedule::one_f_one_b)
                             ? 0
                             : 1;
+  if (options_.runtime == Layout::Runtime::torch && plan.receives_ahead > 0)
+    plan.asks = asked_behind(order_)[at];
   for (std::size_t chunk = 0; chunk < own.size(); ++chunk) {
     const int stage = order_.stages[at][chunk];
     StagePlan::Part part{.first = share.model.chunks[chunk].first,

@@ -167,6 +167,8 @@ void read_pipeline(Map& map, Layout& layout) {
         options.integer_or("virtual_stages", layout.virtual_stages, 1, kMostStages));
   }
   read_split(options, layout);
+  if (options.choice_or("runtime", "megatron", {"megatron", "torch"}) == "torch")
+    layout.runtime = Layout::Runtime::torch;
   options.finish();
 }
 

@@ -182,6 +182,30 @@ Fsdp read_fsdp2(Map& map) {
   return fsdp;
 }
 
+/// ZeRO-3 by DeepSpeed's names.
+Fsdp read_stage3(Map& map) {
+  Fsdp::Stage3 stage3;
+  const auto elements = [&](const char* key, std::int64_t& value) {
+    value = map.integer_or(key, value, 0, kMostParameters);
+  };
+  elements("stage3_prefetch_bucket_size", stage3.prefetch_bucket_size);
+  elements("stage3_max_live_parameters", stage3.max_live_parameters);
+  elements("stage3_max_reuse_distance", stage3.max_reuse_distance);
+  elements("stage3_param_persistence_threshold", stage3.param_persistence_threshold);
+  elements("reduce_bucket_size", stage3.reduce_bucket_size);
+  stage3.overlap_comm = map.bool_or("overlap_comm", stage3.overlap_comm);
+  if (const auto hook = map.optional("module_hook")) stage3.module_hook = hook->as_seconds();
+  Fsdp fsdp{.flat_gradients = false, .stage3 = stage3};
+  fsdp.param_dtype = read_mixed_type(map, "param_dtype");
+  fsdp.reduce_dtype = read_mixed_type(map, "reduce_dtype");
+  fsdp.buffer_dtype = read_mixed_type(map, "buffer_dtype");
+  fsdp.cpu_offload = map.bool_or("cpu_offload", false);
+  fsdp.gradient_accumulation =
+      read_count(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
+  fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
+  return fsdp;
+}
+
 Strategy read_zero(Map& map, bool in_layout) {
   if (!map.has("stage") && nearest("stage", map.keys()).empty())
     map.where().mistake("the key \"stage\" is missing",
@@ -193,6 +217,7 @@ Strategy read_zero(Map& map, bool in_layout) {
         .fail("a ZeRO stage decides the sharding itself",
               "remove it, or write fsdp instead of zero");
   }
+  if (stage == 3 && !in_layout) return read_stage3(map);
   Fsdp fsdp = read_fsdp_options(
       map, stage == 2 ? Fsdp::Sharding::shard_grad_op : Fsdp::Sharding::full_shard);
   fsdp.flat_gradients = false;

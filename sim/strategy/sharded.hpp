@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "strategy/strategy.hpp"
@@ -11,5 +12,8 @@ namespace rehearse {
 /// reshard_after_forward is false there).
 Program sharded_program(const Fsdp& options, const Job& job, const NodeGroup& group,
                         const std::string& name, const StepCosts& costs);
+/// The same of ZeRO-3 as DeepSpeed runs it (Fsdp::stage3), of so many ranks.
+Program stage3_program(const Fsdp& options, const Job& job, const NodeGroup& group,
+                       const std::string& name, const StepCosts& costs, std::int64_t shards);
 
 }  // namespace rehearse

@@ -41,7 +41,23 @@ bool StagePlan::pipelined() const {
 /// Of two that run beside each other, a backward keeps its tensors until the forward has ended.
 int StagePlan::slots() const {
   const int held = beside_next.empty() ? 0 : 1;
-  return stage_alone ? 1 : most_in_flight() + static_cast<int>(receives_ahead) + held;
+  return stage_alone ? 1 : most_in_flight() + most_asked_ahead() + held;
+}
+
+int StagePlan::most_asked_ahead() const {
+  if (asks.empty()) return static_cast<int>(receives_ahead);
+  std::vector<int> ahead(parts.size()), most(parts.size());
+  std::size_t asked = 0;
+  for (std::size_t action = 0; action < order.size(); ++action) {
+    for (; asked < asks.size() && asks[asked].behind <= action; ++asked) {
+      const PipelineAction& what = order[asks[asked].action];
+      if (what.what != PipelineAction::forward) continue;
+      ++ahead[what.chunk];
+      most[what.chunk] = std::max(most[what.chunk], ahead[what.chunk]);
+    }
+    if (order[action].what == PipelineAction::forward) --ahead[order[action].chunk];
+  }
+  return *std::ranges::max_element(most);
 }
 
 std::optional<std::size_t> StagePlan::before(std::size_t action) const {
@@ -60,6 +76,10 @@ StageRunner::StageRunner(ProgramBuilder& builder, const StagePlan& plan)
     slots_.emplace_back(static_cast<std::size_t>(plan.slots()));
   }
   find_ends();
+  asks_ = plan.asks;
+  if (asks_.empty())
+    for (std::size_t action = 0; action < plan.order.size(); ++action)
+      asks_.push_back({action, action - std::min(action, plan.receives_ahead)});
 }
 
 void StageRunner::find_ends() {
@@ -117,14 +137,13 @@ OpId StageRunner::transfer(const Message& message, const char* what, Bytes size,
 }
 
 /// Asks for what an action needs, once the computation is over that it is asked for behind.
-void StageRunner::post(std::size_t action) {
+void StageRunner::post(const AskedInput& asked) {
+  const std::size_t action = asked.action;
   if (plan_.order[action].what == PipelineAction::forward) take_slot(plan_.order[action]);
   const auto& from = received_by(action);
   if (!from) return;
   std::vector<After> after;
-  if (action > plan_.receives_ahead)
-    if (const auto before = plan_.before(action - plan_.receives_ahead))
-      after.push_back({computed_[*before]});
+  if (const auto before = plan_.before(asked.behind)) after.push_back({computed_[*before]});
   const PipelineAction& what = plan_.order[action];
   const bool forward = what.what == PipelineAction::forward;
   const Bytes size = builder_.received_size(what.chunk, forward);
@@ -142,8 +161,8 @@ OpId StageRunner::whole(std::size_t action) {
 }
 
 std::vector<After> StageRunner::begin(std::size_t action) {
-  const std::size_t until = std::min(action + plan_.receives_ahead + 1, plan_.order.size());
-  for (; posted_ < until; ++posted_) post(posted_);
+  for (; posted_ < asks_.size() && asks_[posted_].behind <= action; ++posted_)
+    post(asks_[posted_]);
   const PipelineAction& what = plan_.order[action];
   use_slot(what);
   std::vector<After> after;

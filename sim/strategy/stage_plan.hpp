@@ -23,6 +23,8 @@ struct StagePlan {
   std::vector<bool> beside_next{};  ///< by action (side_by_side()); empty: each runs alone
   /// Computations before its own by which a rank asks for what it needs.
   std::size_t receives_ahead = 0;
+  /// Instead: every receive, in the order in which it is asked for.
+  std::vector<AskedInput> asks{};
   /// A computation waits until what the one before it made has been sent: both go as one batch of
   /// sends and receives (1F1B of Megatron-LM and of torch.distributed.pipelining).
   bool waits_for_sends = false;
@@ -54,6 +56,8 @@ struct StagePlan {
   bool pipelined() const;
   /// The most micro-batches of a part that are between forward and backward.
   int most_in_flight() const;
+  /// The most forwards of a part whose input was asked for before their turn.
+  int most_asked_ahead() const;
   /// Sets of tensors that these need.
   int slots() const;
 };
@@ -83,7 +87,7 @@ class StageRunner {
 
   std::optional<Message> message(std::optional<std::size_t> group, const char* name);
   const std::optional<Message>& received_by(std::size_t action) const;
-  void post(std::size_t action);
+  void post(const AskedInput& asked);
   OpId whole(std::size_t action);
   Bytes part_of(Bytes message) const { return message / static_cast<double>(plan_.alike); }
   void find_ends();
@@ -99,7 +103,8 @@ class StageRunner {
   std::vector<bool> first_, last_;                  ///< by action: backwards of its part
   std::vector<std::optional<OpId>> received_;       ///< by action
   std::vector<OpId> computed_;                      ///< by action: its last operation
-  std::size_t posted_ = 0;                          ///< actions whose input was asked for
+  std::vector<AskedInput> asks_;                         ///< by turn; of every action once
+  std::size_t posted_ = 0;                          ///< of these, those that are over
   std::vector<After> sending_;
 };
 

@@ -32,6 +32,7 @@ std::string strategy_name(const Strategy& strategy) {
   struct Namer {
     std::string operator()(const Ddp&) const { return "ddp"; }
     std::string operator()(const Fsdp& fsdp) const {
+      if (fsdp.stage3) return "zero 3";
       return (fsdp.per_parameter ? "fsdp2 " : "fsdp ") + name_of(kShardings, fsdp.sharding);
     }
     std::string operator()(const Zero1&) const { return "zero 1"; }

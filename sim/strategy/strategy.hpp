@@ -79,6 +79,22 @@ struct Fsdp {
   /// FSDP2's reshard_after_forward: N. After forward a rank keeps its part of what so many
   /// consecutive ranks share, and gathers from these for backward; 0: from all that shard.
   int post_forward_group = 0;
+  /// DeepSpeed's ZeRO-3 (deepspeed/runtime/zero: stage3.py, partitioned_param_coordinator.py), whose
+  /// hooks stand at each module and which gathers parameter by parameter. Options have its names
+  /// and defaults; sizes are elements.
+  struct Stage3 {
+    std::int64_t prefetch_bucket_size = 50'000'000;   ///< gathered ahead, in the order of use
+    std::int64_t max_live_parameters = 1'000'000'000;  ///< beyond that many nothing is prefetched
+    std::int64_t max_reuse_distance = 1'000'000'000;   ///< used again so soon: not given back
+    std::int64_t param_persistence_threshold = 100'000;  ///< smaller ones stay whole
+    std::int64_t reduce_bucket_size = 500'000'000;
+    /// Gathers and reductions run on streams of their own; else computation waits for them.
+    bool overlap_comm = true;
+    /// Host time of the hooks of one module in one pass. Measured; 0: no slower than what it
+    /// launches.
+    Seconds module_hook{0};
+  };
+  std::optional<Stage3> stage3{};
   /// Host time of FSDP's own hooks for one FlatParameter in one pass, forward or backward: waits,
   /// views, allocations, launches of its kernels. Measured; 0: no slower than the collectives.
   Seconds host_overhead{0};
@@ -162,6 +178,12 @@ struct Layout {
   Balance balance = Balance::none;  ///< what `split` evens out (balanced_split()); none: it is given
   std::optional<PipelineOrder> order{};   ///< read from a file, in the place of `schedule`
   std::string order_file{};
+  /// Whose code sends and receives between stages. Megatron-LM's tensor ranks without sequence
+  /// parallelism each send their part (scatter_gather_tensors_in_pipeline), and a rank asks for what
+  /// its next computation needs before this one. torch.distributed.pipelining's send the whole, and
+  /// ask as asked_behind() says.
+  enum class Runtime { megatron, torch };
+  Runtime runtime = Runtime::megatron;
   int micro_batches = 1;     ///< of a step, of a replica of the model
   int micro_batch_size = 0;  ///< samples, of those that batch_per_gpu has for a step; 0: all
 };

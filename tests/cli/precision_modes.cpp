@@ -54,7 +54,7 @@ const std::vector<Mode> kModes = {
      bf16_pure_autocast, 1, 1, 2, 2, 4, 80},
     {"FSDP of bf16 parameters", "bf16_pure", "fsdp: {}", "", bf16_pure, 0.5, 0.5, 1, 2, 4, 40},
     {"ZeRO-3 with fp32 master weights", "bf16_master", "zero: {stage: 3}", "", bf16_pure, 0.5, 0.5,
-     3, 2, 4, 92},
+     3, 2, 2, 92},
     {"ZeRO-1 with fp32 master weights", "bf16_master", "zero: {stage: 1}", "", bf16_pure, 2, 2, 3,
      2, 2, 92}};
 

@@ -97,9 +97,10 @@ BOOST_AUTO_TEST_CASE(zero_stages_are_zero1_shard_grad_op_and_full_shard) {
   BOOST_TEST(std::get<Zero1>(read("zero: {stage: 1, bucket_cap_mb: 10}")).ddp.bucket_cap_mb == 10);
   const auto two = std::get<Fsdp>(read("zero: {stage: 2}"));
   BOOST_TEST((two.sharding == Fsdp::Sharding::shard_grad_op));
-  const auto three = std::get<Fsdp>(read("zero: {stage: 3, forward_prefetch: true}"));
+  const auto three = std::get<Fsdp>(read("zero: {stage: 3, reduce_bucket_size: 7}"));
   BOOST_TEST((three.sharding == Fsdp::Sharding::full_shard));
-  BOOST_TEST(three.forward_prefetch);
+  BOOST_TEST(three.stage3->reduce_bucket_size == 7);
+  BOOST_TEST(three.stage3->overlap_comm);
 }
 
 BOOST_AUTO_TEST_CASE(staleness_is_a_number_or_unbounded_and_0_by_default) {

@@ -72,6 +72,48 @@ BOOST_AUTO_TEST_CASE(of_two_ranks_that_exchange_the_earlier_one_replies) {
   check_ends(Comers{{0.25, 0}}.ends(CollectiveKind::reduce_scatter), {2.25, 1.25});
 }
 
+BOOST_AUTO_TEST_CASE(who_comes_later_sends_first_and_is_sent_to_after_that) {
+  // Two ranks that each send and then ask to receive; a sender is through once it has handed over.
+  Transport transport = transport_of(0, 0);
+  transport.host_rate = BytesPerSecond(0);
+  transport.queued = Bytes(1e7);
+  const CommProfile profile = profile_of(transport);
+  const Cluster cluster = hosts(2);
+  Schedule schedule = on_all_ranks(cluster, {.name = "none"});
+  schedule.programs.clear();
+  schedule.groups.clear();
+  for (std::size_t r = 0; r < 2; ++r) {
+    Program program{.name = "stage",
+                    .lanes = {{"compute", LaneKind::compute},
+                              {"send", LaneKind::communication},
+                              {"receive", LaneKind::communication}}};
+    program.ops.push_back({.label = "compute",
+                           .lane = LaneId(0),
+                           .work = Compute{.duration = Seconds(r == 0 ? 0 : 0.25 * Comers::kPart)}});
+    for (std::size_t way = 0; way < 2; ++way)
+      program.ops.push_back({.label = "message",
+                             .phase = Phase::communication,
+                             .lane = LaneId(1 + way),
+                             .work = Collective{.kind = CollectiveKind::send_recv,
+                                                .group = way,
+                                                .size = Bytes(9e6)},
+                             .after = {{OpId(0)}}});
+    schedule.programs.push_back(program);
+    schedule.ranks[r].program = ProgramId(r);
+    schedule.ranks[r].groups = {GroupId(r), GroupId(1 - r)};
+  }
+  for (std::size_t from = 0; from < 2; ++from)
+    schedule.groups.push_back({.name = "message",
+                               .members = {RankId(from), RankId(1 - from)},
+                               .ranks = 2,
+                               .nodes = 2});
+  std::vector<double> ends(4);
+  for (const Span& span : play(schedule, cluster, Fidelity::hop, &profile).spans)
+    if (span.op != OpId(0))
+      ends[2 * span.rank.index() + span.op.index() - 1] = span.end.value() / Comers::kPart;
+  check_ends(ends, {1.25, 1.25, 0.25, 2.25});  // sent and received, of either rank
+}
+
 BOOST_AUTO_TEST_CASE(of_three_ranks_that_exchange_the_last_one_waits_longest) {
   // At the end of its own message for the first (which shares that one's link with the second's)
   // its word goes out, and the reply shares its link with the second's message.

@@ -67,7 +67,7 @@ inline std::vector<std::vector<std::string>> more_options() {
        "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
        "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
        "false, qkv_bias: true, fused_qkv: false, parallel: none, dropout: 0.1, experts: {count: 4, active: 2, intermediate_size: 32, "
-       "shared: 1, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1, "
+       "shared: 1, shared_gate: true, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1, "
        "attention: {sliding: 8, full_every: 2}}}"},
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {num_layers: 2, hidden_size: 64,"
        " num_attention_heads: 4, num_query_groups: 2, kv_channels: 16, ffn_hidden_size: 128,"
@@ -78,18 +78,20 @@ inline std::vector<std::vector<std::string>> more_options() {
        "128, vocab_size: 100, attention: {mla: {q_lora_rank: 8, kv_lora_rank: 8, "
        "qk_nope_head_dim: 8, qk_rope_head_dim: 8, v_head_dim: 8}}}}"},
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 2, hidden_size: 64, heads: 4, "
-       "intermediate_size: 128, vocab_size: 100, activation: relu2, layer_types: [linear_attention, "
+       "intermediate_size: 128, vocab_size: 100, qk_norm: true, activation: relu2, layer_types: [linear_attention, "
        "full_attention, mamba], mamba: {heads: 4, head_dim: 8, state_size: 8, groups: 2, conv_kernel: "
        "4, chunk_size: 16}, attention: {output_gate: true, linear: {linear_num_key_heads: 2, "
        "linear_key_head_dim: 8, linear_num_value_heads: 4, linear_value_head_dim: 8, "
        "linear_conv_kernel_dim: 4}}}}"},
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 3, hidden_size: 64, heads: 4, "
-       "intermediate_size: 128, vocab_size: 100, hybrid_override_pattern: M*-, mamba: {}}}"},
+       "intermediate_size: 128, vocab_size: 100, qk_layernorm: false, hybrid_override_pattern: M*-, mamba: {}}}"},
+      {"model={use: llama_7b, batch_per_gpu: 4, qk_norm: true}"},
+      {"model={use: llama_7b, batch_per_gpu: 4, qk_layernorm: true}"},
       {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, layers: 2, hidden_size: 64, "
        "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
        "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
        "false, qkv_bias: true, dropout: 0.1, experts: {count: 4, active: 2, intermediate_size: 32, "
-       "shared: 1, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1}"},
+       "shared: 1, shared_gate: true, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1}"},
       {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, num_layers: 2, hidden_size: "
        "64, num_attention_heads: 4, num_query_groups: 2, kv_channels: 16, ffn_hidden_size: "
        "128, vocab_size: 100, tie_word_embeddings: true, experts: {count: 4, active: 2, "
@@ -119,7 +121,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={fsdp2: {reshard_after_forward: 2}}"},
       {"strategy={ddp: {}, tensor_parallel: 1, sequence_parallel: false, pipeline_parallel: 2, "
        "context_parallel: {degree: 1, method: ring}, expert_parallel: 1, pipeline: {schedule: "
-       "zero_bubble, virtual_stages: 1, split: auto}, micro_batches: 4, order: tp-cp-ep-dp-pp}",
+       "zero_bubble, virtual_stages: 1, split: auto, runtime: torch}, micro_batches: 4, order: tp-cp-ep-dp-pp}",
        built_in + "}"},
       {"strategy={zero: {stage: 1, bucket_cap_mb: 25, overlap_grad_reduce: true, "
        "overlap_param_gather: true, grad_reduce_in_fp32: true, algorithm: ring}, "
@@ -145,7 +147,11 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={fsdp: {wrap: {min_num_params: 9}}}"},
       {"strategy={fsdp: {wrap: {}}}"},
       {"strategy={fsdp: {}}"},
-      {"strategy={zero: {stage: 3}}"},
+      {"strategy={zero: {stage: 3, stage3_prefetch_bucket_size: 1, stage3_max_live_parameters: 2, "
+       "stage3_max_reuse_distance: 3, stage3_param_persistence_threshold: 4, reduce_bucket_size: 5, "
+       "overlap_comm: false, module_hook: 1us, param_dtype: bf16, reduce_dtype: fp32, "
+       "buffer_dtype: fp32, cpu_offload: false, gradient_accumulation: 2, algorithm: ring}}",
+       built_in + "}"},
       {"strategy={zero: {stage: 1}}"},
       {"strategy={ps: {servers: 2, server_host: worker, staleness: 2, backup_workers: 0, apply_rate: "
        "1GBps, aggregate: none, worker_cpu_rate: 1GBps, server_cpu_rate: 1GBps, partition: unit, "

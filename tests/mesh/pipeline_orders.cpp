@@ -158,6 +158,35 @@ BOOST_AUTO_TEST_CASE(what_communicates_is_read_over) {
   BOOST_TEST(read.order[1].size() == 5u);
 }
 
+/// As _PipelineScheduleRuntime lists actions and receives, "1F0 1RECV_F1 1F1", of a rank neither
+/// first nor last.
+std::string listed(const PipelineOrder& pipeline, std::size_t rank) {
+  const auto& order = pipeline.order[rank];
+  const auto name = [&](std::size_t action, const std::string& before) {
+    const PipelineAction& one = order[action];
+    return std::to_string(pipeline.stages[rank][one.chunk]) + before +
+           (one.what == PipelineAction::forward ? "F" : "B") + std::to_string(one.micro) + " ";
+  };
+  const auto asked = asked_behind(pipeline)[rank];
+  std::string text;
+  std::size_t next = 0;
+  for (std::size_t action = 0; action < order.size(); ++action) {
+    for (; next < asked.size() && asked[next].behind <= action; ++next)
+      text += name(asked[next].action, "RECV_");
+    text += name(action, "");
+  }
+  return text;
+}
+
+BOOST_AUTO_TEST_CASE(receives_are_asked_for_where_torch_lists_them) {
+  const PipelineOrder pipeline = pipeline_order(S::interleaved, 4, 4, 2);
+  BOOST_TEST(listed(pipeline, 1).starts_with("1RECV_F0 1F0 1RECV_F1 1F1 1RECV_F2 1F2 1RECV_F3 1F3 "
+                                             "5RECV_F0 5F0 5RECV_F1 5F1 "));
+  BOOST_TEST(listed(pipeline, 2).find("6F0 6RECV_F1 6F1 6RECV_B0 6RECV_F2 6F2 6RECV_F3 6B0 6RECV_B1 "
+                                      "6F3 6B1 6RECV_B2 6B2 6RECV_B3 6B3 2RECV_B0 2B0 ") !=
+             std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(orders_that_cannot_run_are_named) {
   BOOST_TEST(stuck(read_pipeline_csv("0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1\n")) ==
              "ranks wait for one another: rank 0 at 0B0, rank 1 at 1F1");

@@ -62,6 +62,17 @@ inline std::vector<NamedStrategy> every_fsdp() {
                              std::to_string(flags),
                          fsdp});
         }
+  for (int flags = 0; flags < 8; ++flags) {
+    Fsdp fsdp{.flat_gradients = false, .stage3 = Fsdp::Stage3{}};
+    fsdp.stage3->overlap_comm = (flags & 1) != 0;
+    if ((flags & 2) != 0)
+      fsdp.stage3 = {.prefetch_bucket_size = 100'000,
+                     .max_reuse_distance = 0,
+                     .param_persistence_threshold = 1'000,
+                     .reduce_bucket_size = 200'000};
+    fsdp.gradient_accumulation = (flags & 4) != 0 ? 2 : 1;
+    all.push_back({"zero 3 flags " + std::to_string(flags), fsdp});
+  }
   return all;
 }
 
