@@ -129,6 +129,7 @@ Experts read_experts(const Value& value, const TransformerShape& t) {
   if (const auto gate = map.optional("shared_gate")) experts.shared_gate = gate->as_bool();
   if (experts.shared_gate && experts.shared_width == 0)
     map.at_key("shared_gate").fail("there are no shared experts to scale", "set shared: 1");
+  experts.latent = count("latent_size", experts.latent, 1);
   experts.first_dense = count("first_dense", experts.first_dense, 0);
   experts.interval = count("interval", experts.interval, 1);
   if (const auto capacity = map.optional("capacity")) {

@@ -123,6 +123,7 @@ TransformerShape read_nemotron_h(HuggingFaceConfig& config) {
   t.experts = Experts{.count = config.count_or("n_routed_experts", 8),
                       .active = config.count_or("num_experts_per_tok", 2),
                       .width = config.count_or("moe_intermediate_size", 7688)};
+  t.experts->latent = config.count_or("moe_latent_size", 0, 0);
   t.experts->shared_width = config.count_or("moe_shared_expert_intermediate_size", 7688) *
                             config.count_or("n_shared_experts", 1, 0);
   read_pattern(config, t);
@@ -130,14 +131,12 @@ TransformerShape read_nemotron_h(HuggingFaceConfig& config) {
   for (const char* bias : {"attention_bias", "mlp_bias", "use_bias", "mamba_proj_bias"})
     config.require_value(bias, false);
   config.require_value("use_conv_bias", true);
-  if (const auto latent = config.field("moe_latent_size"))
-    latent->fail("experts on fewer channels than the network's are not modelled");
   config.ignore({"expand", "hidden_dropout", "mamba_hidden_act", "mamba_dt_limit", "time_step_limit",
                  "time_step_min", "time_step_max", "time_step_floor", "mamba_ssm_cache_dtype",
                  "num_logits_to_keep", "rescale_prenorm_residual", "residual_in_fp32",
                  "use_mamba_kernels", "max_position_embeddings", "n_group", "topk_group",
                  "norm_topk_prob", "routed_scaling_factor", "sliding_window", "layer_norm_epsilon",
-                 "partial_rotary_factor", "mlp_hidden_act", "moe_latent_size",
+                 "partial_rotary_factor", "mlp_hidden_act",
                  "num_nextn_predict_layers", "mtp_hybrid_override_pattern",
                  "mtp_layers_block_type", "moe_shared_expert_overlap"});
   return t;

@@ -74,6 +74,7 @@ struct ExpertGroup {
   std::int64_t width = 0;
   bool biases = false;
   bool gated = true;    ///< SwiGLU; else a squared ReLU between two products
+  std::int64_t latent = 0;  ///< Experts::latent
   double capacity = 0;  ///< 0: dropless
   std::int64_t held = 0;    ///< experts whose weights this rank has; 0: all
   std::int64_t sharing = 1;  ///< ranks whose tokens it computes its part of the width for

@@ -44,6 +44,12 @@ std::optional<MatrixShape> expert_weight(const Layer& layer, std::int64_t elemen
       return MatrixShape{experts.wide(), elements / experts.own() / experts.wide(), experts.own()};
     case 2:
       return MatrixShape{elements / experts.own() / experts.width, experts.width, experts.own()};
+    case 3:
+      if (experts.latent == 0) return std::nullopt;
+      return MatrixShape{experts.latent, elements / experts.latent};
+    case 4:
+      if (experts.latent == 0) return std::nullopt;
+      return MatrixShape{elements / experts.latent, experts.latent};
     default:
       return std::nullopt;
   }

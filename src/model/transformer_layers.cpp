@@ -108,8 +108,10 @@ Operator grouped(const GroupedProduct& sizes) {
 
 void Layers::experts(const ExpertGroup& options) {
   const Activation input = current_;
-  const std::int64_t hidden = input.channels;
+  const std::int64_t hidden = options.latent > 0 ? options.latent : input.channels;
   router(options);
+  if (options.latent > 0) product(input.channels, hidden, false);
+  current_.channels = hidden;
   const double rows = current_.positions() * static_cast<double>(options.active) *
                       std::max(1.0, options.capacity);
   const double sent = rows * static_cast<double>(hidden);
@@ -129,6 +131,7 @@ void Layers::experts(const ExpertGroup& options) {
   std::int64_t owned = 0;
   for (std::size_t i = before; i < last().tensors.size(); ++i) owned += last().tensors[i];
   last().idle_parameters += owned / own * (options.count - options.active) * own / options.count;
+  for (int way = 0; way < 2 && options.latent > 0; ++way) parameter(input.channels * hidden);
   exchange_counts(options);
   move(OperatorKind::elementwise, 2 * sent, 2 * sent);  // gathered by expert
   dispatched_ = operators();
@@ -144,11 +147,12 @@ void Layers::experts(const ExpertGroup& options) {
   // Weighted, put back, summed. Megatron-LM adds each row where it belongs; weights came before.
   const double put_back = options.held > 0 ? 3 : 6;
   move(OperatorKind::elementwise, put_back * sent, (options.held > 0 ? 2 : 6) * sent);
+  if (options.latent > 0) product(hidden, input.channels, false);
   current_ = input;
   current_.wide = false;
   current_.gradient = true;
   record({.kind = LayerKind::experts, .experts = options}, input,
-         options.biases ? std::size_t{6} : std::size_t{3});
+         options.biases ? std::size_t{6} : std::size_t{options.latent > 0 ? 5U : 3U});
 }
 
 void Layers::gate(const Activation& gated) {

@@ -67,7 +67,7 @@ inline std::vector<std::vector<std::string>> more_options() {
        "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
        "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
        "false, qkv_bias: true, fused_qkv: false, parallel: none, dropout: 0.1, experts: {count: 4, active: 2, intermediate_size: 32, "
-       "shared: 1, shared_gate: true, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1, "
+       "shared: 1, shared_gate: true, latent_size: 16, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1, "
        "attention: {sliding: 8, full_every: 2}}}"},
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {num_layers: 2, hidden_size: 64,"
        " num_attention_heads: 4, num_query_groups: 2, kv_channels: 16, ffn_hidden_size: 128,"
@@ -91,7 +91,7 @@ inline std::vector<std::vector<std::string>> more_options() {
        "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
        "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
        "false, qkv_bias: true, dropout: 0.1, experts: {count: 4, active: 2, intermediate_size: 32, "
-       "shared: 1, shared_gate: true, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1}"},
+       "shared: 1, shared_gate: true, latent_size: 16, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1}"},
       {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, num_layers: 2, hidden_size: "
        "64, num_attention_heads: 4, num_query_groups: 2, kv_channels: 16, ffn_hidden_size: "
        "128, vocab_size: 100, tie_word_embeddings: true, experts: {count: 4, active: 2, "

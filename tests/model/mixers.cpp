@@ -52,6 +52,26 @@ BOOST_AUTO_TEST_CASE(parameters_of_a_state_space_are_its_published_shapes) {
   BOOST_TEST(model.parameters() == 31577937344);
 }
 
+BOOST_AUTO_TEST_CASE(latent_experts_have_two_products_more_and_fewer_channels) {
+  // Nemotron 3 Super, whose published count this is; the order of its blocks changes none.
+  TransformerShape t = *built_in_shape("nemotron_3_nano_30b_a3b");
+  t.layers = 88;
+  t.hidden = 4096;
+  t.state_space->heads = 128;
+  t.experts = Experts{
+      .count = 512, .active = 22, .width = 2688, .shared_width = 5376, .latent = 1024};
+  std::string pattern;
+  for (int i = 0; i < 8; ++i) pattern += "MEMEMEMEME*";
+  BOOST_TEST(set_hybrid_pattern(pattern, t) == "");
+  const Model model = transformer_model(t, {.sequence = 64});
+  BOOST_TEST(model.parameters() == 120668687360);
+  const std::int64_t h = 4096;
+  const std::int64_t own = 22 * 2 * 1024 * 2688 + 2 * 5376 * h + 2 * 1024 * h + 512 * h;
+  const Unit& unit = unit_of(model, "layers.1");
+  BOOST_TEST(unit.parameters() - unit.idle_parameters == own + h);
+  check_close(flops_of(unit), 64.0 * 2 * static_cast<double>(own));
+}
+
 BOOST_AUTO_TEST_CASE(flops_grow_as_the_tokens_do) {
   for (const auto& [t, name, once] :
        {std::tuple(delta_net(), "layers.0", 2.0 * 512 * (2 * 512 + 2 * 512 + 64) + 2.0 * 512 * 512 +

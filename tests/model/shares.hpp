@@ -72,6 +72,7 @@ inline TransformerShape state_spaces() {
   t.layers = 8;
   t.gated = false;
   t.activation = ActivationKind::relu_squared;
+  t.experts->latent = 64;
   t.state_space = StateSpace{.heads = 32, .head_width = 16, .state = 32, .groups = 16, .chunk = 64};
   set_hybrid_pattern("MEM*M-ME", t);
   return t;

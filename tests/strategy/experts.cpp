@@ -382,6 +382,19 @@ BOOST_AUTO_TEST_CASE(stages_of_experts_fold) {
   check_folds(layout, nodes_of(8), 16);
 }
 
+BOOST_AUTO_TEST_CASE(heads_that_a_sequences_ranks_exchange_fold) {
+  TransformerShape t = mixture();
+  t.linear = LinearAttention{.key_heads = 8, .key_width = 32, .value_heads = 16, .value_width = 16};
+  t.state_space = StateSpace{.heads = 16, .head_width = 16, .state = 16, .groups = 8, .chunk = 16};
+  t.parts = {{MixerKind::linear_attention}, {MixerKind::state_space}};
+  Layout layout = experts(16);
+  layout.mesh.context = 2;
+  const Cluster cluster = nodes_of(8);
+  const Schedule schedule = schedule_of(layout, share_on(t, layout, cluster), cluster);
+  BOOST_TEST(sent(schedule).contains({"context", CollectiveKind::all_to_all}));
+  check_folds(schedule, cluster, 8);
+}
+
 BOOST_AUTO_TEST_CASE(sharded_experts_fold) {
   Layout layout = experts(8);
   layout.data = Fsdp{.per_parameter = true};

@@ -209,6 +209,8 @@ std::string contradiction(const TransformerShape& t) {
   if (t.position == PositionKind::rope && !t.latent && t.head_width % 2 != 0)
     return fmt::format("rotary positions turn pairs: heads of {} channels have none for the last",
                        t.head_width);
+  if (t.experts && t.experts->biases && t.experts->latent > 0)
+    return "experts with biases pass all of the network's channels: latent_size is not for them";
   if (std::string wrong = contradiction_of_parts(t); !wrong.empty()) return wrong;
   if (t.image > 0 && t.image % t.patch != 0)
     return fmt::format("patches of {} pixels do not divide an image of {}", t.patch, t.image);

@@ -169,6 +169,7 @@ void append_experts(TransformerBuild& b, std::int64_t block) {
                     .width = experts.width,
                     .biases = experts.biases,
                     .gated = b.t.gated,
+                    .latent = experts.latent,
                     .capacity = experts.capacity,
                     .held = parallel.expert > 1 ? experts.count / parallel.expert : 0,
                     .sharing = parallel.expert_tensor,

@@ -199,16 +199,21 @@ Tensor Player::experts(const Layer& layer) {
   Recorder& r = recorder_;
   const ExpertGroup& o = layer.experts;
   const std::int64_t tokens = r.batch() * layer.in.positions();
-  const std::int64_t hidden = layer.in.channels;
+  const std::int64_t hidden = o.latent > 0 ? o.latent : layer.in.channels;
   const std::int64_t rows = tokens * o.active;
   const auto got = static_cast<std::int64_t>(std::llround(static_cast<double>(rows) * o.imbalance));
   const std::int64_t computed = got * o.sharing;
   std::uint32_t next = layer.parameter;
   const auto weight = [&](std::int64_t elements) { return Parameter{layer.unit, next++, elements}; };
-  const Tensor& x = input(layer);
-  LinearOptions router{.weight = weight(o.count * hidden), .out = tokens * o.count};
+  LinearOptions router{.weight = weight(o.count * layer.in.channels), .out = tokens * o.count};
   if (o.biases) router.bias = weight(o.count);
-  const Routing routing = route(r, linear(r, x, router), rows);
+  const Routing routing = route(r, linear(r, input(layer), router), rows);
+  // Behind the experts' two.
+  const auto projected = [&](const Tensor& in, std::uint32_t which, std::int64_t out) {
+    const Parameter product{layer.unit, layer.parameter + 3 + which, layer.in.channels * hidden};
+    return linear(r, in, {.weight = product, .out = tokens * out});
+  };
+  const Tensor x = o.latent > 0 ? projected(input(layer), 0, hidden) : input(layer);
   const auto product = [&](const Tensor& in, std::int64_t narrow, std::int64_t wide) {
     const Parameter weights = weight(o.own() * narrow * wide);
     const Tensor out = grouped_product(r, in, weights, computed * wide);
@@ -242,7 +247,8 @@ Tensor Player::experts(const Layer& layer) {
   activated = undefined();
   const Tensor weighted = multiply(r, out, routing.weights);
   const Tensor back = gathered(r, weighted, routing.order, rows * hidden);
-  return to(r, summed(r, back, tokens * hidden), x.type);
+  const Tensor sum = to(r, summed(r, back, tokens * hidden), x.type);
+  return o.latent > 0 ? projected(sum, 1, layer.in.channels) : sum;
 }
 
 Tensor Player::gate(const Layer& layer) {
