@@ -223,7 +223,8 @@ BOOST_DATA_TEST_CASE(the_most_urgent_slice_goes_first,
   // B2 of the first step ends. In turn slice 1 is pushed last, and all pulls wait for its own; else
   // it follows the first slice of unit 2, and each slice is pulled as soon as it is applied.
   const double first = (n + 1) * t + f2 + b2;
-  const double second = first + (urgent ? n + 2 : 2 * n + 2) * t + a + f2 + b2;
+  const double pulled = urgent ? std::max((n + 2) * t, 3 * t + f1) : (2 * n + 2) * t;
+  const double second = first + pulled + a + f2 + b2;
   const Toy model = toy({{kMiB, f1, b1}, {n * kMiB, f2, b2}}, 0);
   BOOST_CHECK_CLOSE(trace_of(ps, model, server_cluster(1), 2).end.value(), second + (n + 1) * t + a,
                     kPercent);
