@@ -12,6 +12,8 @@ class BackwardPass {
   explicit BackwardPass(const WaitGraph& graph) : graph_(graph) {
     for (std::size_t s = 0; s < count(); ++s) end_ = std::max(end_, graph.span(s).end);
     latest_.assign(count(), end_);
+    for (std::size_t s = 0; s < count(); ++s)
+      if (by_priority(s)) latest_[s] = graph.span(s).end;
     waiting_.assign(count(), true);
     for (std::size_t s = 0; s < count(); ++s) due_.push({graph.span(s).end, s});
   }
@@ -31,6 +33,11 @@ class BackwardPass {
 
  private:
   std::size_t count() const { return graph_.trace().spans.size(); }
+  /// Whom such a queue takes next follows from when each of them comes: none may be later.
+  bool by_priority(std::size_t index) const {
+    const auto& queue = graph_.op(index).queue;
+    return queue && graph_.schedule().queues[queue->index()].by_priority;
+  }
 
   void pass(std::size_t index) {
     const Span& span = graph_.span(index);
@@ -40,6 +47,8 @@ class BackwardPass {
         bound(member, latest_[index]);
         bound_before(member, start);
       }
+    } else if (by_priority(index)) {
+      bound_before(index, span.ready);
     } else if (graph_.op(index).queue) {
       if (const auto before = graph_.served_before(index)) bound(*before, start);
       const auto after = graph_.arrives_after(index);

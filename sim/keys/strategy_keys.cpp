@@ -180,7 +180,7 @@ std::vector<KeySection> strategy_keys() {
         {"worker_cpu_rate", "data rate", "(no time)",
          "Bytes that a worker's CPU packs per second."},
         {"server_cpu_rate", "data rate", "(no time)", "The same of a server, in its queue."},
-        {"partition", "size | unit or size in bytes", "size",
+        {"partition", "size | unit or size", "size",
          "How servers share the parameters: evenly, whole units, or slices of a size in turn."},
         {"layerwise", "true or false", "false", "Units are pulled and pushed one by one."},
         {"scheduling", "fifo | priority", "fifo",
