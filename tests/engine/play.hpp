@@ -34,7 +34,7 @@ inline Trace play(const Machine& machine) {
   Trace trace;
   const char* at = text.data();
   const auto get = [&at](void* data, std::size_t size) {
-    std::memcpy(data, at, size);
+    if (size > 0) std::memcpy(data, at, size);  // `data` may be null of nothing
     at += size;
   };
   std::size_t spans = 0;
