@@ -90,7 +90,7 @@ std::vector<std::string> cluster_names() {
 std::optional<Value> shipped_cluster(const std::string& name) {
   std::vector<std::filesystem::path> files = cluster_files();
   // Mostly a name begins with its file's, so that one file is read.
-  std::ranges::stable_partition(files, [&name](const std::filesystem::path& file) {
+  std::stable_partition(files.begin(), files.end(), [&name](const std::filesystem::path& file) {
     return name.starts_with(file.stem().string());
   });
   for (const std::filesystem::path& file : files)
