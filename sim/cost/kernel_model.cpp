@@ -22,10 +22,18 @@ const char* format_of(const Gpu& gpu, Precision precision) {
   return precision == Precision::tf32 ? "tf32" : "tensor";
 }
 
-/// Beside FlashAttention-2, which is 1.7 to 3.0 times as fast as the first version, and 1.3 to 2.5
-/// times as fast as that in Triton (Dao, arXiv:2307.08691, 4.1): geometric means. The third version
-/// is 1.5 to 2 times as fast forward on an H100, 1.5 to 1.75 backward (Shah et al.,
-/// arXiv:2407.08608).
+/// Heads of 192 channels with values of 128 (MLA) beside those of 128 and 128, causal, 64 and 128
+/// heads, 4,096 tokens on a B200: 935 of 1,121 TFLOP/s forward, 723 of 935 backward
+/// (MooreThreads/SimuMax@4dcaae513b, configs/system).
+double unlike_widths_speed(bool backward) { return backward ? 0.773 : 0.834; }
+
+Nearness nearness(const MeasuredKernels* measured, const std::vector<double>& sizes) {
+  if (measured == nullptr) return {};
+  return {measured, distance(*measured, sizes)};
+}
+
+}  // namespace
+
 double library_speed(AttentionKernel library, bool backward) {
   switch (library) {
     case AttentionKernel::flash1:
@@ -39,18 +47,6 @@ double library_speed(AttentionKernel library, bool backward) {
   }
   return 1;
 }
-
-/// Heads of 192 channels with values of 128 (MLA) beside those of 128 and 128, causal, 64 and 128
-/// heads, 4,096 tokens on a B200: 935 of 1,121 TFLOP/s forward, 723 of 935 backward
-/// (MooreThreads/SimuMax@4dcaae513b, configs/system).
-double unlike_widths_speed(bool backward) { return backward ? 0.773 : 0.834; }
-
-Nearness nearness(const MeasuredKernels* measured, const std::vector<double>& sizes) {
-  if (measured == nullptr) return {};
-  return {measured, distance(*measured, sizes)};
-}
-
-}  // namespace
 
 KernelModel::KernelModel(const Gpu& gpu, Precision precision)
     : curves_(gpu.curves), element_(activation_element(precision)) {

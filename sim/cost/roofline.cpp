@@ -56,7 +56,6 @@ AttentionSize attention_size(const Operator& op, double batch) {
 /// What a fused kernel computes of the FLOPs that the model counts: the pairs that a causal mask
 /// leaves, and in backward five products for forward's two (FlashAttention-2, arXiv:2307.08691).
 double computed_share(const Operator& op, Direction direction) {
-  if (op.heads.heads == 0) return 1;
   const double again = direction == Direction::backward ? 5.0 / 4 : 1;
   if (!op.heads.causal || op.tokens == 0) return again;
   const auto window = static_cast<double>(op.heads.window);
@@ -106,12 +105,20 @@ Seconds Roofline::single_time(const Operator& op, double batch, Direction direct
       weight_cast_time(op) + dequantize_time(op) + quantize_time(op, batch, direction);
   if (const auto known = kernel_time(op, batch, direction)) return *known + weights;
   const Bytes bytes = batch * elements * element(op) + parameter_bytes(op, direction);
-  const Seconds arithmetic = Flops(batch * flops * computed_share(op, direction)) /
-                             (runs_narrow(op) ? narrow_ : rate(op.kind));
+  const Seconds arithmetic = Flops(batch * flops) / (runs_narrow(op) ? narrow_ : rate(op.kind)) *
+                             fused_factor(op, direction);
   const Seconds traffic = op.kind == OperatorKind::matmul
                               ? bytes / operands_
                               : bytes / reached_memory(op, direction == Direction::backward);
   return shares_.launch + std::max(arithmetic, traffic) + weights;
+}
+
+/// Of fused attention, by the library that runs it; a stated share is that library's.
+double Roofline::fused_factor(const Operator& op, Direction direction) const {
+  if (op.heads.heads == 0) return 1;
+  const bool backward = direction == Direction::backward;
+  const double speed = attention_stated_ ? 1 : library_speed(op.heads.kernel, backward);
+  return computed_share(op, direction) / speed;
 }
 
 BytesPerSecond Roofline::reached_memory(const Operator& op, bool backward) const {

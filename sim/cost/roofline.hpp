@@ -55,6 +55,7 @@ class Roofline {
   Bytes parameter_bytes(const Operator& op, Direction direction) const;
   Seconds cast_time(const Operator& op, double elements) const;
   Seconds cast_time(double elements) const;
+  double fused_factor(const Operator& op, Direction direction) const;
   Seconds dequantize_time(const Operator& op) const;
   Seconds weight_cast_time(const Operator& op) const;
   bool runs_narrow(const Operator& op) const { return op.narrows && is_narrow(precision_); }

@@ -41,7 +41,7 @@ std::vector<KeySection> scenario_keys() {
         {"sequence.documents.mean", "number", "required", "Mean length in tokens."},
         {"sequence.documents.deviation", "number", "0", "Standard deviation in tokens."},
         {"attention", "sdpa | eager | flash1 | flash2 | flash3 | triton", "sdpa",
-         "What computes it: `sdpa` is flash2 but where sinks are added, `eager` keeps its scores.",
+         "`sdpa`: flash2 but where sinks are added; `eager` keeps its scores; flash3: on Hopper.",
          "PyTorch SDPA; FlashAttention"},
         {"fused_softmax", "true or false", "false",
          "Of eager attention: scale, mask and softmax are one kernel.", "Megatron-LM"},

@@ -160,6 +160,19 @@ Model read_architecture(const Value& use, Map& map, Scenario& scenario) {
   return plain ? model : build(name, shape, map.require("loss"));
 }
 
+/// FlashAttention-3 is written for Hopper (Shah et al., arXiv:2407.08608).
+void check_attention(const Value& model, const Scenario& scenario) {
+  if (scenario.shape.attention_kernel != AttentionKernel::flash3) return;
+  for (const NodeGroup& group : scenario.cluster.groups) {
+    const Gpu& gpu = group.node.gpu;
+    if (group.node.gpus > 0 && gpu.architecture != GpuArchitecture::hopper)
+      model.as_map()
+          .at_key("attention")
+          .fail(fmt::format("{} is no Hopper GPU, which FlashAttention-3 is written for", gpu.name),
+                "attention: sdpa");
+  }
+}
+
 Model read_packing(const Value& value, Model model) {
   constexpr double kLongest = 1e7;
   if (!is_causal_language_model(model))

@@ -14,6 +14,9 @@ std::optional<Value> naming_key(Map& map);
 /// noted in the scenario.
 Model read_architecture(const Value& use, Map& map, Scenario& scenario);
 
+/// InputError where `attention` names what a GPU of the cluster does not run.
+void check_attention(const Value& model, const Scenario& scenario);
+
 /// `sequence: {packed: 4096, documents: {mean: 700, deviation: 900}}`: the model with attention
 /// over the pairs of the documents.
 Model read_packing(const Value& value, Model model);

@@ -1,4 +1,5 @@
 #include "scenario/scenario.hpp"
+#include "scenario/named_network.hpp"
 
 #include <fmt/format.h>
 
@@ -206,6 +207,7 @@ Scenario read_whole(const Document& document) {
       check_given_times(model, cluster);
   });
   read_part([&] { check_narrow(model, scenario); }, has_model && has_cluster);
+  read_part([&] { check_attention(model, scenario); }, has_model && has_cluster);
   const Value strategy = root.require("strategy");
   const bool has_strategy = read_part([&] { scenario.strategy = read_strategy(strategy); });
   if (has_strategy && has_cluster) {

@@ -250,6 +250,17 @@ BOOST_AUTO_TEST_CASE(fused_attention_computes_what_its_mask_leaves) {
   check_left(1 - 255.0 / 2048);
   op.heads.causal = false;
   check_left(1);
+  op.heads.kernel = AttentionKernel::triton;  // whose share is the stated one
+  check_left(1);
+  AnalyticEfficiency asked = kEfficiency;
+  asked.attention = std::nullopt;
+  const auto forward = [&](AttentionKernel kernel) {
+    op.heads.kernel = kernel;
+    return step_costs(model_of(op), round_gpu(), Precision::bf16_pure, 4, {}, asked)
+        .units.at(0)
+        .forward.value();
+  };
+  check_close(Seconds(forward(AttentionKernel::triton)), 1.8 * forward(AttentionKernel::flash2));
 }
 
 BOOST_AUTO_TEST_CASE(recomputed_attention_runs_once_more_before_its_backward) {
