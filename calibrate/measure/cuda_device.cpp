@@ -1,3 +1,4 @@
+#include <ATen/cuda/Sleep.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -90,6 +91,11 @@ class CudaDevice : public MeasuredDevice {
 
   bool runs_behind() const override { return true; }
   void wait() override { c10::cuda::device_synchronize(); }
+  void keep_busy(Seconds time) override {
+    int kilohertz = 0;
+    C10_CUDA_CHECK(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, index_));
+    at::cuda::sleep(static_cast<std::int64_t>(time.value() * 1e3 * kilohertz));
+  }
 
   Bytes live() const override { return Bytes(static_cast<double>(allocated().current)); }
   Bytes peak() const override { return Bytes(static_cast<double>(allocated().peak)); }

@@ -51,6 +51,9 @@ class MeasuredDevice {
   virtual bool runs_behind() const = 0;
   /// Waits until all work is done.
   virtual void wait() = 0;
+  /// Gives it work for as long, so that the calls that follow are launched before it comes to them
+  /// and run one right after another. Nothing where it does not run behind.
+  virtual void keep_busy(Seconds) {}
 
   /// Bytes that tensors hold now, and the most since the last reset.
   virtual Bytes live() const = 0;

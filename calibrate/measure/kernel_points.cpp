@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "measure/host_threads.hpp"
 #include "measure/statistics.hpp"
@@ -18,6 +19,7 @@ constexpr Seconds kRound{0.02};    ///< calls are repeated within a round for as
 constexpr Seconds kLongest{0.25};  ///< a call that takes longer is not repeated
 constexpr double kOperands = 64 << 20;  ///< bytes that sets of operands come to
 constexpr int kMostSets = 8;
+constexpr int kMostLaunched = 100;  ///< calls of a few kernels each; a GPU's queue holds a thousand
 
 using Call = std::function<void(int set)>;
 
@@ -32,27 +34,43 @@ Seconds computed() {
   return Seconds(static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec));
 }
 
-/// One thread of a CPU has a clock of its own, which stands while others have the core.
-Seconds timed(MeasuredDevice& device, int calls, int sets, const Call& call) {
+/// Of one call: what the device computes, and what the host needs to launch it.
+struct CallTime {
+  Seconds device, host;
+};
+
+/// The device is busy for as long as `ahead` before it comes to the calls. One thread of a CPU has
+/// a clock of its own, which stands while others have the core.
+CallTime timed(MeasuredDevice& device, int calls, int sets, const Call& call,
+               Seconds ahead = Seconds()) {
   if (device.torch_device().is_cpu() && host_threads() == 1) {
     const Seconds start = computed();
     for (int i = 0; i < calls; ++i) call(i % sets);
-    return (computed() - start) / calls;
+    const Seconds each = (computed() - start) / calls;
+    return {each, each};
   }
   device.forget_marks();
+  if (ahead > Seconds()) device.keep_busy(ahead);
   const std::size_t start = device.mark();
+  const auto launching = std::chrono::steady_clock::now();
   for (int i = 0; i < calls; ++i) call(i % sets);
-  return device.between(start, device.mark()) / calls;
+  const std::chrono::duration<double> launched = std::chrono::steady_clock::now() - launching;
+  return {device.between(start, device.mark()) / calls, Seconds(launched.count()) / calls};
 }
 
-/// The median of rounds, of one call in each.
+/// The median of rounds, of one call in each. Where launching takes about as long as computing, the
+/// device begins when all calls are launched: as many as its queue takes.
 Seconds time_of(MeasuredDevice& device, int sets, const Call& call) {
-  const Seconds first = timed(device, 1, sets, call);
+  const Seconds first = timed(device, 1, sets, call).device;
   if (first > kLongest) return first;
-  const Seconds warm = timed(device, sets, sets, call);
-  const int calls = std::clamp(static_cast<int>(kRound / warm), 1, 1000);
+  const CallTime warm = timed(device, sets, sets, call);
+  const bool launches_bind = device.runs_behind() && warm.host > 0.5 * warm.device;
+  const int calls =
+      std::clamp(static_cast<int>(kRound / warm.device), 1, launches_bind ? kMostLaunched : 1000);
+  const Seconds ahead = launches_bind ? 1.5 * static_cast<double>(calls) * warm.host : Seconds();
   std::vector<Seconds> rounds;
-  for (int i = 0; i < kRounds; ++i) rounds.push_back(timed(device, calls, sets, call));
+  for (int i = 0; i < kRounds; ++i)
+    rounds.push_back(timed(device, calls, sets, call, ahead).device);
   return spread_of(rounds).median;
 }
 
@@ -117,7 +135,8 @@ class Measurement {
       std::int64_t batch, heads, tokens;
     };
     const std::vector<Size> sizes =
-        gpu_ ? std::vector<Size>{{8, 16, 512}, {4, 16, 1024}, {2, 16, 2048}, {1, 16, 8192}}
+        gpu_ ? std::vector<Size>{{8, 16, 512},  {32, 16, 512}, {4, 16, 1024}, {16, 16, 1024},
+                                 {2, 16, 2048}, {4, 32, 2048}, {1, 32, 4096}, {1, 16, 8192}}
              : std::vector<Size>{{4, 12, 128}, {2, 12, 256}, {1, 12, 512}, {1, 12, 1024}};
     for (const Size& size : sizes) {
       if (stopped()) return points;
