@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>
@@ -55,7 +56,9 @@ std::vector<std::string> names_of(const std::vector<ErrorSummary>& relative,
   std::vector<std::string> names;
   for (const std::vector<ErrorSummary>* sets : {&relative, &staleness}) {
     for (const ErrorSummary& one : *sets) {
-      if (std::ranges::find(names, one.group) == names.end()) names.push_back(one.group);
+      std::string name = one.group;
+      if (name.ends_with(kMemory)) name.resize(name.size() - kMemory.size());
+      if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
     }
   }
   return names;
@@ -70,11 +73,14 @@ void add_errors(Page& page, const Summary& summary) {
                {"mean"},
                {"median"},
                {"most"},
+               {"memory of"},
+               {"mean"},
+               {"most"},
                {"staleness of"},
-               {"mean off by"},
+               {"off by"},
                {"most"}});
   for (const std::string& name : names_of(relative, staleness)) {
-    std::vector<std::string> cells(8, kNothing);
+    std::vector<std::string> cells(11, kNothing);
     cells[0] = name;
     if (const ErrorSummary* one = line_of_set(relative, name)) {
       cells[1] = std::to_string(one->cases);
@@ -82,10 +88,15 @@ void add_errors(Page& page, const Summary& summary) {
       cells[3] = share(one->median);
       cells[4] = share(one->max);
     }
-    if (const ErrorSummary* one = line_of_set(staleness, name)) {
+    if (const ErrorSummary* one = line_of_set(relative, name + std::string(kMemory))) {
       cells[5] = std::to_string(one->cases);
-      cells[6] = fmt::format("{:.2f}", one->mean);
-      cells[7] = fmt::format("{:.2f}", one->max);
+      cells[6] = share(one->mean);
+      cells[7] = share(one->max);
+    }
+    if (const ErrorSummary* one = line_of_set(staleness, name)) {
+      cells[8] = std::to_string(one->cases);
+      cells[9] = fmt::format("{:.2f}", one->mean);
+      cells[10] = fmt::format("{:.2f}", one->max);
     }
     table.row({std::move(cells)});
   }
@@ -114,6 +125,25 @@ void add_accuracy(Page& page, const Summary& summary) {
   page.blank();
 }
 
+/// Which sets were played in part.
+void add_samples(Page& page, const Validation& validation) {
+  std::vector<std::string> spread, none;
+  for (const ComparedFile& compared : validation) {
+    const std::size_t played = compared.cases.size(), all = played + compared.file.left_out;
+    if (played == all) continue;
+    if (played == 0) {
+      none.push_back(fmt::format("{} ({})", compared.file.name, all));
+    } else {
+      spread.push_back(fmt::format("{} {} of {}", compared.file.name, played, all));
+    }
+  }
+  if (!spread.empty())
+    page.paragraph(Ink::plain, fmt::format("Cases, evenly spread: {}.", fmt::join(spread, ", ")));
+  if (!none.empty())
+    page.paragraph(Ink::plain, fmt::format("Played by name alone, as they take long: {} cases.",
+                                           fmt::join(none, ", ")));
+}
+
 }  // namespace
 
 std::string to_overview(const Validation& validation, bool color) {
@@ -121,16 +151,7 @@ std::string to_overview(const Validation& validation, bool color) {
   const Summary summary = summarize(grouped_by_set(validation));
   add_errors(page, summary);
   add_accuracy(page, summary);
-  for (const ComparedFile& compared : validation) {
-    const std::size_t played = compared.cases.size(), all = played + compared.file.left_out;
-    if (played < all)
-      page.paragraph(Ink::plain,
-                     played == 0
-                         ? fmt::format("{}: none of {} cases; it takes long, and is played by its name.",
-                                       compared.file.name, all)
-                         : fmt::format("{}: {} of {} cases, evenly spread.", compared.file.name,
-                                       played, all));
-  }
+  add_samples(page, validation);
   page.paragraph(Ink::plain,
                  "`rehearse validate SET` shows a set's cases, groups and 90 % intervals.");
   if (summary.failed > 0) page.paragraph(Ink::bad, failed_words(summary.failed));

@@ -89,16 +89,17 @@ BOOST_AUTO_TEST_CASE(the_overview_has_a_line_for_each_set) {
   CaseFile& unplayed = sets.emplace_back().file;
   unplayed.name = "layouts";
   unplayed.left_out = 155;
-  BOOST_TEST(to_overview(sets, false) ==
-             R"(absolute error  numbers    mean  median    most  staleness of  mean off by  most
-hosts                 2  13.3 %  13.3 %  25.0 %             1         0.12  0.12
-training              -       -       -       -             1         0.50  0.50
+  BOOST_TEST(
+      to_overview(sets, false) ==
+      R"(absolute error  numbers    mean  median    most  memory of  mean  most  staleness of  off by  most
+hosts                 2  13.3 %  13.3 %  25.0 %          -     -     -             1    0.12  0.12
+training              -       -       -       -          -     -     -             1    0.50  0.50
 
 accuracy, in points  by        runs  mean off by  most  verdicts right
 training             forecast     1         0.50  0.50  100 % (1 of 1)
 
-training: 1 of 3 cases, evenly spread.
-layouts: none of 155 cases; it takes long, and is played by its name.
+Cases, evenly spread: training 1 of 3.
+Played by name alone, as they take long: layouts (155) cases.
 `rehearse validate SET` shows a set's cases, groups and 90 % intervals.
 1 case has no prediction.
 )");
