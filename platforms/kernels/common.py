@@ -21,6 +21,7 @@ SHEET = {
     "A100-PCIe-80": (312, 156, 19.5, 1935, 108),
     "H100-SXM": (989, 494.5, 67, 3350, 132),
     "GH200-96": (989, 494.5, 67, 4000, 132),
+    "H200-SXM": (989, 494.5, 67, 4800, 132),
     "B200": (2250, 1125, 75, 8000, 148),
     "L40S": (362, 183, 91.6, 864, 142),
     "RTX-PRO-6000": (504, 252, 126, 1792, 188),
@@ -32,7 +33,7 @@ SHEET = {
 }
 
 # TFLOP/s of 8 bits, where products of them were measured.
-NARROW = {"H100-SXM": 1979}
+NARROW = {"H100-SXM": 1979, "H200-SXM": 1979}
 
 # Cards with another memory alone.
 SAME_CHIP = {"A100-SXM-80": ("A100-SXM-40",), "V100-SXM2-16": ("V100-SXM2-32",)}

@@ -5,7 +5,7 @@ from common import ERRORS, HERE, SAMPLES
 
 LETTERS = (
     "A ai-dynamo/aiconfigurator, D baidu-research/DeepBench, E eth-easl/sailor, F Dao-AILab/flash-attention, N sitar-lab/NeuSight, "
-    "S MooreThreads/SimuMax, V microsoft/vidur, Z Azure/AI-benchmarking-guide; README.md"
+    "R Rehearse, S MooreThreads/SimuMax, V microsoft/vidur, Z Azure/AI-benchmarking-guide; README.md"
 )
 
 def numbers(curve, names, digits=4):
@@ -22,14 +22,18 @@ def product_line(curve, source):
     names = ("launch", "share", "traffic", "prologue", "small_tiles", "sharpness", "split")
     return "{" + numbers(curve, names) + f', source: "{source}"}}'
 
-def attention_line(width, forward, backward, source):
+def attention_line(width, forward, backward, source, library=""):
     names = ("launch", "share", "keys", "traffic", "tail")
-    return f'  - {{width: {width}, source: "{source}",\n     forward: {{{numbers(forward, names)}}},\n     backward: {{{numbers(backward, names)}}}}}'
+    by = f"library: {library}, " if library else ""
+    return f'  - {{width: {width}, {by}source: "{source}",\n     forward: {{{numbers(forward, names)}}},\n     backward: {{{numbers(backward, names)}}}}}'
 
 def error_lines(gpus):
+    """Of `gpus`, each a name or a name and the first words of families."""
     lines = []
+    asked = [(one, "") if isinstance(one, str) else one for one in gpus]
     for row in ERRORS:
-        if row["gpu"] in gpus and "as " not in row["held_out"]:
+        named = any(row["gpu"] == gpu and row["family"].startswith(words) for gpu, words in asked)
+        if named and "as " not in row["held_out"]:
             values = ", ".join(
                 f"{key}: {row[key]:.3f}" for key in ("mean", "median", "p90", "bias")
             )
@@ -51,8 +55,13 @@ def write(
     errors_of,
     measured_rows,
     residual=None,
+    off_vectors=(None, None, ""),
+    optimizer=None,
 ):
-    share, prologue, small = convolution_numbers
+    """`off_vectors`: rates of products that are not aligned and of kernels that are not vectorized, and their source."""
+    (share, prologue, small), source_of_convolution = convolution_numbers
+    unaligned, unvectorized, source_of_both = off_vectors
+    shares, source_of_gradients = gradients
     lines = [
         f"# Kernels on {gpu}: made by platforms/kernels/fit from data/*.csv, {date}.",
         "# README.md says what the numbers mean.",
@@ -67,8 +76,11 @@ def write(
         f"  {format}: {product_line(curve, source)}" for format, (curve, source) in products.items()
     ]
     lines += [
-        f"gradients: {{input: {gradients['NN']:.3f}, weight: {gradients['NT']:.3f}, source: S}}"
+        f"gradients: {{input: {shares['NN']:.3f}, weight: {shares['NT']:.3f}, source: {source_of_gradients}}}"
     ]
+    if unaligned:
+        rates = ", ".join(f"{name}: {rate:.3f}" for name, rate in unaligned.items())
+        lines.append(f'unaligned: {{{rates}, source: "{source_of_both}"}}')
     if residual is not None:
         lines.append(
             "residual:  # ln(time) added at log2 m = 4, 6 .. 16, n = 6 .. 16, k = 6 .. 16; k runs fastest"
@@ -85,13 +97,19 @@ def write(
     if attention:
         lines += ["attention:"] + attention
     lines.append(
-        f"convolution: {{share: {share:.3f}, prologue: {prologue:.1f}, small_tiles: {small:.3f}, source: D}}"
+        f"convolution: {{share: {share:.3f}, prologue: {prologue:.1f}, small_tiles: {small:.3f}, source: {source_of_convolution}}}"
     )
     lines.append(
         "memory: {"
         + ", ".join(f"{key}: {value:.3f}" for key, value in memory[0].items())
         + f', source: "{memory[1]}"}}'
     )
+    if optimizer:
+        names = ("foreach", "fused", "narrow_foreach", "narrow_fused")
+        shares_of_steps = ", ".join(f"{name}: {optimizer[name]:.3f}" for name in names)
+        lines.append(f"optimizer: {{{shares_of_steps}, source: R}}")
+    if unvectorized:
+        lines.append(f"unvectorized: {unvectorized / 1e9:.3g}e9")
     lines += [
         "measured:  # on which GPU, from what size to what, and how far unseen points were off in the mean"
     ] + measured_rows

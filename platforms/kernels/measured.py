@@ -4,7 +4,7 @@ import numpy as np
 from common import ERRORS, SPANS
 
 # Cards of one chip.
-CHIPS = {"GH200": "H100"}
+CHIPS = {"GH200": "H100", "H200": "H100"}
 
 
 def chip(gpu):

@@ -116,14 +116,14 @@ std::string roofline_assumption(const Model& model, const Gpu& gpu, Precision pr
       "convolutions reach {} of the fp32 rate ({}); shares {}",
       format(shares.launch), rates_text(model, gpu, precision, shares),
       format(gpu.memory_bandwidth), percent(shares.memory), percent(shares.matrix_memory),
-      percent(shares.depthwise), format(gpu.fp32), shares_line(gpu));
+      percent(shares.depthwise.forward), format(gpu.fp32), shares_line(gpu));
 }
 
 /// Of its first attention; nothing: it has none.
-std::optional<AttentionKernel> attention_kernel(const Model& model) {
+std::optional<AttentionKernel> attention_kernel(const Model& model, const Gpu& gpu) {
   for (const Unit& unit : model.units)
     for (const Operator& op : unit.operators)
-      if (op.kind == OperatorKind::attention) return op.heads.kernel;
+      if (op.kind == OperatorKind::attention) return attention_library(op.heads.kernel, gpu);
   return std::nullopt;
 }
 
@@ -144,7 +144,7 @@ std::string curves_assumption(const Model& model, const Gpu& gpu, Precision prec
                           error.points, percent(error.mean));
     }
   }
-  if (const auto kernel = attention_kernel(model); kernel && kernels.knows_attention())
+  if (const auto kernel = attention_kernel(model, gpu); kernel && kernels.knows_attention())
     text += fmt::format("; attention by {}", to_string(*kernel));
   return text + "; the shares below are of what no fit says";
 }
@@ -212,13 +212,20 @@ Seconds units_time(const StepCosts& costs) {
   return sum;
 }
 
+/// By its forward: composites of eager modules are as many as their parts.
+double kernels_launched(const Unit& unit) {
+  double sum = 0;
+  for (const Operator& op : unit.operators) sum += std::max(1.0, op.eager_forward.kernels);
+  return sum;
+}
+
 /// The host runs ahead of the GPU where every unit takes the GPU longer than its launches: then
 /// they are never waited for. Elsewhere the schedule plays them.
 void add_launches(StepCosts& costs, const Model& model, Seconds launch) {
   std::vector<Seconds> launches;
   bool binds = false;
   for (std::size_t i = 0; i < model.units.size(); ++i) {
-    launches.push_back(static_cast<double>(model.units[i].operators.size()) * launch);
+    launches.push_back(kernels_launched(model.units[i]) * launch);
     const UnitCost& unit = costs.units[i];
     binds = binds || launches[i] > std::min(unit.forward, unit.backward);
   }
@@ -303,6 +310,8 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
   add_segments(costs, model, Roofline(gpu, precision, efficiency), static_cast<double>(batch));
   if (costs.provenance != Provenance::given)
     costs.copy_rate = gpu.memory_bandwidth * reached_shares(gpu, efficiency).memory;
+  if (costs.provenance != Provenance::given && !efficiency.memory)
+    costs.widened = KernelModel(gpu, precision).unvectorized().value_or(0);
   double optimizer_error = 0;
   FamilyGround by{.family = CostFamily::optimizer};
   if (model.optimizer_time) {

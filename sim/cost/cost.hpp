@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -161,6 +162,8 @@ struct StepCosts {
   /// What copies within its memory reach, by the bytes that they read and write; 0 where times are
   /// given: nothing is added to those.
   BytesPerSecond copy_rate{0};
+  /// Elements that copies write in a second which make fp32 of 16 bits; 0: as their bytes say.
+  double widened = 0;
   /// Of copies to the host's memory and back, each way, while all GPUs of the node copy; 0: not
   /// known.
   BytesPerSecond host_rate{0};
@@ -183,6 +186,11 @@ struct StepCosts {
   /// Of a copy that reads and writes so many bytes.
   Seconds copy_time(Bytes moved) const {
     return copy_rate > BytesPerSecond(0) ? moved / copy_rate : Seconds(0);
+  }
+  /// Of a copy of elements from one size to another.
+  Seconds copy_time(double elements, Bytes from, Bytes to) const {
+    const Seconds moving = copy_time(elements * (from + to));
+    return widened > 0 && from < to ? std::max(moving, Seconds(elements / widened)) : moving;
   }
 };
 

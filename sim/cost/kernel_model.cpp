@@ -27,6 +27,10 @@ const char* format_of(const Gpu& gpu, Precision precision) {
 /// (MooreThreads/SimuMax@4dcaae513b, configs/system).
 double unlike_widths_speed(bool backward) { return backward ? 0.773 : 0.834; }
 
+/// Random numbers for each probability: GPT-2 XL's attention beside GPT-2's without dropout, cuDNN
+/// 9.19 on an H200 (tests/validation/h200): 84 of 194 us forward, 282 of 347 us backward.
+double dropout_speed(bool backward) { return backward ? 0.81 : 0.43; }
+
 Nearness nearness(const MeasuredKernels* measured, const std::vector<double>& sizes) {
   if (measured == nullptr) return {};
   return {measured, distance(*measured, sizes)};
@@ -38,9 +42,11 @@ double library_speed(AttentionKernel library, bool backward) {
   switch (library) {
     case AttentionKernel::flash1:
       return 1 / 2.26;
+    case AttentionKernel::sdpa:
     case AttentionKernel::flash2:
       return 1;
     case AttentionKernel::flash3:
+    case AttentionKernel::cudnn:
       return backward ? 1.62 : 1.73;
     case AttentionKernel::triton:
       return 1 / 1.8;
@@ -48,11 +54,21 @@ double library_speed(AttentionKernel library, bool backward) {
   return 1;
 }
 
+AttentionKernel attention_library(AttentionKernel asked, const Gpu& gpu) {
+  if (asked != AttentionKernel::sdpa) return asked;
+  const bool prefers_cudnn =
+      gpu.architecture == GpuArchitecture::hopper || gpu.architecture == GpuArchitecture::blackwell;
+  return prefers_cudnn ? AttentionKernel::cudnn : AttentionKernel::flash2;
+}
+
 KernelModel::KernelModel(const Gpu& gpu, Precision precision)
-    : curves_(gpu.curves), element_(activation_element(precision)) {
+    : curves_(gpu.curves),
+      element_(activation_element(precision)),
+      cudnn_is_faster_(gpu.architecture == GpuArchitecture::hopper),
+      format_(format_of(gpu, precision)) {
   if (!curves_) return;
   const double sms = gpu.multiprocessors();
-  const std::string format = format_of(gpu, precision);
+  const std::string& format = format_;
   // Other formats were measured in frameworks, or on units that draw less power.
   if (format == "tensor") sustained_ = curves_->sustained;
   product_ = curve_of(*curves_, format);
@@ -132,8 +148,42 @@ Seconds KernelModel::product_uncached(const ProductSize& size, Role role) const 
                       (size.rows * size.inner + size.inner * size.columns +
                        size.rows * size.columns) *
                       element_;
-  const Seconds time = product_time(curve, device_, size, moved + accumulated(size, role));
-  return has_residual_ ? time * std::exp(residual(*curves_, size)) : time;
+  Seconds time = product_time(curve, device_, size, moved + accumulated(size, role));
+  if (has_residual_) time = time * std::exp(residual(*curves_, size));
+  const FlopsPerSecond rate = unaligned_rate(size, role);
+  if (rate.value() == 0) return time;
+  return std::max(time, Flops(2 * size.batch * size.rows * size.columns * size.inner) / rate);
+}
+
+/// Rows of operands and results are as long as a linear layer's two sides, whichever pass: those of
+/// a weight's gradient are `rows` and `columns`. Fast kernels load 16 bytes at once.
+FlopsPerSecond KernelModel::unaligned_rate(const ProductSize& size, Role role) const {
+  const bool of_weight = role == Role::weight_gradient || role == Role::expert_gradient;
+  const auto aligned = [&](double elements) {
+    return std::fmod(size.columns, elements) == 0 &&
+           std::fmod(of_weight ? size.rows : size.inner, elements) == 0;
+  };
+  FlopsPerSecond rate{0};
+  if (format_ == "tf32" && !aligned(4)) rate = curves_->unaligned_tf32;
+  if (format_ == "tensor" && !aligned(4))
+    rate = aligned(2) ? curves_->half_aligned : curves_->unaligned;
+  return device_.sms * rate;
+}
+
+std::optional<double> KernelModel::optimizer_share(const Optimizer& optimizer) const {
+  if (!curves_ || !curves_->optimizer) return std::nullopt;
+  const OptimizerShares& shares = *curves_->optimizer;
+  // All in 16 bits; with master weights most bytes are fp32.
+  const Optimizer wide{.kind = optimizer.kind, .fused = optimizer.fused};
+  const bool narrow =
+      optimizer_bytes_per_parameter(optimizer) < 0.6 * optimizer_bytes_per_parameter(wide);
+  if (optimizer.fused) return narrow ? shares.narrow_fused : shares.fused;
+  return narrow ? shares.narrow_foreach : shares.foreach;
+}
+
+std::optional<double> KernelModel::unvectorized() const {
+  if (!curves_ || curves_->unvectorized == 0) return std::nullopt;
+  return curves_->unvectorized * device_.sms;
 }
 
 Seconds KernelModel::convolution(const ProductSize& size, Bytes moved) const {
@@ -151,22 +201,29 @@ std::optional<double> KernelModel::memory_share(const Operator& op, Bytes elemen
   return share * memory_measured_;
 }
 
-const AttentionCurve& KernelModel::attention_curve(double width) const {
+/// Of cuDNN where that was measured, else of FlashAttention-2.
+const AttentionCurve& KernelModel::attention_curve(double width, bool cudnn) const {
   check(knows_attention(), "attention without a curve");
   const AttentionCurve* nearest = nullptr;
-  const auto off = [&](const AttentionCurve& one) { return std::abs(std::log(one.width / width)); };
+  const auto off = [&](const AttentionCurve& one) {
+    return std::pair(one.cudnn != cudnn, std::abs(std::log(one.width / width)));
+  };
   for (const AttentionCurve& one : curves_->attention) {
-    if (one.wide == wide_ && (nearest == nullptr || off(one) < off(*nearest))) nearest = &one;
+    if (one.wide != wide_ || (one.cudnn && !cudnn)) continue;
+    if (nearest == nullptr || off(one) < off(*nearest)) nearest = &one;
   }
   return *nearest;
 }
 
 Seconds KernelModel::attention(const AttentionSize& size, bool backward,
                                AttentionKernel library) const {
-  const AttentionCurve& curve = attention_curve(size.width);
+  const bool cudnn = library == AttentionKernel::cudnn;
+  const AttentionCurve& curve = attention_curve(size.width, cudnn);
   AttentionPass pass = backward ? curve.backward : curve.forward;
-  pass.share *= library_speed(library, backward);
+  const bool as_measured = cudnn && (curve.cudnn || !cudnn_is_faster_ || wide_);
+  if (!as_measured) pass.share *= library_speed(library, backward);
   if (size.unlike) pass.share *= unlike_widths_speed(backward);
+  if (size.dropout && curve.cudnn) pass.share *= dropout_speed(backward);
   KernelDevice device = device_;
   if (wide_) device.bandwidth /= 2;  // the closed form counts elements of two bytes
   return attention_time(pass, device, size, backward);
@@ -182,7 +239,7 @@ Nearness KernelModel::near_convolution(const ProductSize& size) const {
 
 /// Heads as wide as none that was measured are as far off as their width.
 Nearness KernelModel::near_attention(const AttentionSize& size) const {
-  const double width = attention_curve(size.width).width;
+  const double width = attention_curve(size.width, false).width;
   const char* const format = wide_ ? ", fp32" : "";
   Nearness near = nearness(curves_->find_measured(fmt::format("attention {:.0f}{}", width, format)),
                            {size.tokens, size.batch * size.heads});

@@ -20,8 +20,13 @@ struct Nearness {
 /// How fast fused attention is beside FlashAttention-2, which is 1.7 to 3.0 times as fast as the
 /// first version, and 1.3 to 2.5 times as fast as that in Triton (Dao, arXiv:2307.08691, 4.1):
 /// geometric means. The third version is 1.5 to 2 times as fast forward on an H100, 1.5 to 1.75
-/// backward (Shah et al., arXiv:2407.08608).
+/// backward (Shah et al., arXiv:2407.08608); so is cuDNN on an H200 (platforms/kernels, R).
 double library_speed(AttentionKernel library, bool backward);
+
+/// What runs fused attention on a GPU. PyTorch's scaled_dot_product_attention takes cuDNN on SM 9.0
+/// and 10.0 from 2.11 on, which brings a cuDNN above 9.15, and FlashAttention-2 elsewhere
+/// (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, check_prefer_cudnn_attention).
+AttentionKernel attention_library(AttentionKernel asked, const Gpu& gpu);
 
 /// What kernels take on one GPU in one precision, where curves were fitted for it.
 class KernelModel {
@@ -46,6 +51,11 @@ class KernelModel {
   /// Needs knows_attention; `library` is what runs. A width between those fitted takes the nearest.
   Seconds attention(const AttentionSize& size, bool backward, AttentionKernel library) const;
 
+  /// Share of the memory bandwidth that multi-tensor kernels reach; nothing: not known.
+  std::optional<double> optimizer_share(const Optimizer& optimizer) const;
+  /// Elements that kernels write in a second which are not vectorized; nothing: not known.
+  std::optional<double> unvectorized() const;
+
   // What the times above rest on.
   Nearness near_product(const ProductSize& size, bool narrow) const;
   Nearness near_convolution(const ProductSize& size) const;
@@ -54,7 +64,8 @@ class KernelModel {
   Nearness near_memory(const Operator& op, Bytes element, Bytes moved) const;
 
  private:
-  const AttentionCurve& attention_curve(double width) const;
+  const AttentionCurve& attention_curve(double width, bool cudnn) const;
+  FlopsPerSecond unaligned_rate(const ProductSize& size, Role role) const;
   void take_measured(const std::string& format);
   Seconds product_uncached(const ProductSize& size, Role role) const;
   Seconds narrow_product(const ProductSize& size, Role role) const;
@@ -69,6 +80,8 @@ class KernelModel {
   Bytes element_;
   double sustained_ = 1;
   bool attends_ = false, has_residual_ = false;
+  bool cudnn_is_faster_ = false;  ///< than FlashAttention-2: on Hopper
+  std::string format_;
   bool wide_ = false;          ///< elements of four bytes
   double memory_measured_ = 1; ///< the bandwidth that shares are of, over the datasheet's
   const MeasuredKernels *of_products_ = nullptr, *of_narrow_ = nullptr, *of_convolutions_ = nullptr;

@@ -17,10 +17,11 @@ namespace {
 constexpr double kMatrix = 0.8, kAttention = 0.6, kMemory = 0.85;
 constexpr Seconds kLaunch{4e-6};
 
-/// Of the fp32 peak: no tensor cores, little reuse. PyTorch's 3x3 kernel reached 0.3 of 12.1
-/// TFLOP/s and a quarter of the memory bandwidth (pytorch/pytorch#18631); larger kernels reuse
-/// more. A guess of the order of magnitude.
-constexpr double kDepthwise = 0.1;
+/// Of the fp32 peak: no tensor cores, little reuse. Ten layers of 3x3 and 7x7 on an H200, forward
+/// and both gradients (platforms/kernels/data/convolution_h200.csv): PyTorch's own kernels on
+/// contiguous images, cuDNN's on those that are channels_last.
+constexpr double kDepthwise = 0.042, kDepthwiseBackward = 0.022;
+constexpr double kLastDepthwise = 0.167, kLastDepthwiseBackward = 0.112;
 
 KernelShares general() {
   return {.matrix = kMatrix,
@@ -43,7 +44,10 @@ ReachedShares reached_shares(const Gpu& gpu, const AnalyticEfficiency& asked) {
           .matrix_fp32 = asked.matrix.value_or(own.matrix_fp32),
           .matrix_memory = asked.memory.value_or(own.matrix_memory),
           .attention = asked.attention.value_or(own.attention),
-          .depthwise = asked.depthwise.value_or(kDepthwise),
+          .depthwise = {asked.depthwise.value_or(kDepthwise),
+                        asked.depthwise.value_or(kDepthwiseBackward)},
+          .last_depthwise = {asked.depthwise.value_or(kLastDepthwise),
+                             asked.depthwise.value_or(kLastDepthwiseBackward)},
           .memory = asked.memory.value_or(own.memory),
           .launch = asked.kernel_launch.value_or(own.launch)};
 }

@@ -9,7 +9,12 @@ namespace rehearse {
 /// What the roofline takes kernels on one GPU to reach. The only place where shares and launch
 /// times come from: a model of kernels replaces this.
 struct ReachedShares {
-  double matrix = 0, matrix_fp32 = 0, matrix_memory = 0, attention = 0, depthwise = 0, memory = 0;
+  double matrix = 0, matrix_fp32 = 0, matrix_memory = 0, attention = 0;
+  /// Forward and backward, of contiguous images and of those that are channels_last.
+  struct Depthwise {
+    double forward = 0, backward = 0;
+  } depthwise, last_depthwise;
+  double memory = 0;
   Seconds launch;
 };
 

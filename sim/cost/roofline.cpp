@@ -50,7 +50,8 @@ AttentionSize attention_size(const Operator& op, double batch) {
           op.heads.causal,
           static_cast<double>(op.heads.keys),
           static_cast<double>(op.heads.window),
-          op.heads.values() != op.heads.head_width};
+          op.heads.values() != op.heads.head_width,
+          op.heads.dropout};
 }
 
 /// What a fused kernel computes of the FLOPs that the model counts: the pairs that a causal mask
@@ -71,6 +72,8 @@ Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency
                                ? std::optional(gpu.curves->device->optimizer_per_parameter)
                                : std::nullopt),
       kernels_(gpu, precision),
+      wide_kernels_(gpu, Precision::fp32),
+      sdpa_(attention_library(AttentionKernel::sdpa, gpu)),
       products_stated_(efficiency.matrix.has_value()),
       attention_stated_(efficiency.attention.has_value()),
       memory_stated_(efficiency.memory.has_value()),
@@ -83,7 +86,6 @@ Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency
       convolution_(convolution_peak(gpu, precision) *
                    (converts_layout_ ? shares_.matrix : shares_.matrix_fp32)),
       attention_(gpu.matrix_peak(precision) * shares_.attention),
-      depthwise_(gpu.fp32 * shares_.depthwise),
       vector_(gpu.fp32),
       memory_(gpu.memory_bandwidth * shares_.memory),
       operands_(gpu.memory_bandwidth * shares_.matrix_memory) {}
@@ -98,27 +100,58 @@ Seconds Roofline::single_time(const Operator& op, double batch, Direction direct
   const bool forward = direction == Direction::forward;
   const double flops = forward ? op.forward_flops : op.backward_flops;
   const double elements = forward ? op.forward_elements : op.backward_elements;
+  const EagerKernels& eager = forward ? op.eager_forward : op.eager_backward;
+  if (eager.kernels > 0) return eager_time(eager, batch, element(op));
   if (flops == 0 && elements == 0) return Seconds(0);
-  if (op.kind == OperatorKind::cast) return cast_time(op, batch * elements);
+  if (op.kind == OperatorKind::cast) return cast_time(op, batch * elements, direction);
   if (op.kind == OperatorKind::layout && !converts_layout_) return Seconds(0);
   const Seconds weights =
-      weight_cast_time(op) + dequantize_time(op) + quantize_time(op, batch, direction);
+      weight_cast_time(op, direction) + dequantize_time(op) + quantize_time(op, batch, direction);
   if (const auto known = kernel_time(op, batch, direction)) return *known + weights;
   const Bytes bytes = batch * elements * element(op) + parameter_bytes(op, direction);
-  const Seconds arithmetic = Flops(batch * flops) / (runs_narrow(op) ? narrow_ : rate(op.kind)) *
-                             fused_factor(op, direction);
+  const Seconds arithmetic =
+      Flops(batch * flops) / rate(op, direction) * fused_factor(op, direction);
   const Seconds traffic = op.kind == OperatorKind::matmul
                               ? bytes / operands_
                               : bytes / reached_memory(op, direction == Direction::backward);
   return shares_.launch + std::max(arithmetic, traffic) + weights;
 }
 
+/// Products of fp32 operands in a model of 16 bits, such as PEFT's adapters, run in fp32 but under
+/// autocast.
+bool Roofline::runs_wide(const Operator& op) const {
+  return op.kind == OperatorKind::matmul && op.always_fp32 && !is_autocast(precision_) &&
+         activation_element(precision_) < Bytes(4);
+}
+
+const KernelModel& Roofline::kernels_of(const Operator& op) const {
+  return runs_wide(op) ? wide_kernels_ : kernels_;
+}
+
 /// Of fused attention, by the library that runs it; a stated share is that library's.
 double Roofline::fused_factor(const Operator& op, Direction direction) const {
   if (op.heads.heads == 0) return 1;
   const bool backward = direction == Direction::backward;
-  const double speed = attention_stated_ ? 1 : library_speed(op.heads.kernel, backward);
-  return computed_share(op, direction) / speed;
+  const AttentionKernel library = library_of(op);
+  const bool as_shared = attention_stated_ || library == AttentionKernel::cudnn;
+  return computed_share(op, direction) / (as_shared ? 1 : library_speed(library, backward));
+}
+
+AttentionKernel Roofline::library_of(const Operator& op) const {
+  return op.heads.kernel == AttentionKernel::sdpa ? sdpa_ : op.heads.kernel;
+}
+
+/// Vectorized kernels are bound by their bytes, others by the elements that they write.
+Seconds Roofline::eager_time(const EagerKernels& eager, double batch, Bytes element) const {
+  const double converted = element < Bytes(4) ? eager.converted : 0;
+  const Bytes bytes = eager.moved * Bytes(4) + eager.plain * element + converted * kCastBytes;
+  return eager.kernels * shares_.launch + moved(batch * bytes) +
+         unvectorized_time(batch * (eager.written + converted));
+}
+
+Seconds Roofline::unvectorized_time(double elements) const {
+  const auto rate = memory_stated_ ? std::nullopt : kernels_.unvectorized();
+  return rate ? Seconds(elements / *rate) : moved(elements * kCastBytes);
 }
 
 BytesPerSecond Roofline::reached_memory(const Operator& op, bool backward) const {
@@ -135,7 +168,7 @@ Roofline::Curve Roofline::curve_of(const Operator& op) const {
     if (has_product && !products_stated_ && kernels_.knows_products()) return Curve::heads;
   }
   if (!has_product || products_stated_) return Curve::none;
-  if (op.kind == OperatorKind::matmul && kernels_.knows_products()) return Curve::product;
+  if (op.kind == OperatorKind::matmul && kernels_of(op).knows_products()) return Curve::product;
   const bool convolves = op.kind == OperatorKind::convolution && kernels_.knows_convolutions();
   return convolves ? Curve::convolution : Curve::none;
 }
@@ -147,7 +180,7 @@ std::optional<Seconds> Roofline::kernel_time(const Operator& op, double batch,
       return std::nullopt;
     case Curve::attention:
       return kernels_.attention(attention_size(op, batch), direction == Direction::backward,
-                                op.heads.kernel);
+                                library_of(op));
     case Curve::product:
       return product_time(op, batch, direction);
     case Curve::heads:
@@ -195,14 +228,14 @@ Seconds Roofline::product_time(const Operator& op, double batch, Direction direc
   const auto& [rows, columns, inner, products, window, stride, weights] = op.product;
   const double each = std::max(1.0, weights), own = batch * rows / each;
   if (direction == Direction::forward)
-    return each *
-           kernels_.product({own, columns, inner}, KernelModel::Role::forward, runs_narrow(op));
+    return each * kernels_of(op).product({own, columns, inner}, KernelModel::Role::forward,
+                                         runs_narrow(op));
   Seconds time{0};
   if (!op.frozen)
-    time = each * kernels_.product({columns, inner, own},
-                                   each > 1 ? KernelModel::Role::expert_gradient
-                                            : KernelModel::Role::weight_gradient,
-                                   runs_narrow(op));
+    time = each * kernels_of(op).product({columns, inner, own},
+                                         each > 1 ? KernelModel::Role::expert_gradient
+                                                  : KernelModel::Role::weight_gradient,
+                                         runs_narrow(op));
   if (op.frozen ? op.backward_flops > 0 : op.backward_flops > 1.5 * op.forward_flops) {
     time += input_gradient(op, batch);
   }
@@ -212,8 +245,9 @@ Seconds Roofline::product_time(const Operator& op, double batch, Direction direc
 Seconds Roofline::input_gradient(const Operator& op, double batch) const {
   const ProductShape& product = op.product;
   const double each = std::max(1.0, product.weights);
-  return each * kernels_.product({batch * product.rows / each, product.inner, product.columns},
-                                 KernelModel::Role::input_gradient, runs_narrow(op));
+  return each *
+         kernels_of(op).product({batch * product.rows / each, product.inner, product.columns},
+                                KernelModel::Role::input_gradient, runs_narrow(op));
 }
 
 Seconds Roofline::input_gradient_time(const Operator& op, double batch) const {
@@ -221,7 +255,8 @@ Seconds Roofline::input_gradient_time(const Operator& op, double batch) const {
   if (op.kind != OperatorKind::matmul) return both;
   if (op.frozen) return both;
   if (op.backward_flops <= 1.5 * op.forward_flops) return Seconds(0);
-  const bool fitted = op.product.columns > 0 && !products_stated_ && kernels_.knows_products();
+  const bool fitted =
+      op.product.columns > 0 && !products_stated_ && kernels_of(op).knows_products();
   const Seconds cast = quantize_time(op, batch, Direction::backward);
   return fitted ? cast + input_gradient(op, batch) : cast + 0.5 * (both - cast);
 }
@@ -277,7 +312,18 @@ Seconds Roofline::optimizer_step(const Model& model, const Optimizer& optimizer)
     const Bytes measured = optimizer_bytes_per_parameter({.kind = OptimizerKind::adamw});
     return *adamw_per_parameter_ * (bytes / measured);
   }
-  return std::max(moved(bytes), optimizer_kernels(optimizer, tensors) * shares_.launch);
+  const auto share = memory_stated_ ? std::nullopt : kernels_.optimizer_share(optimizer);
+  const Seconds moving = share ? bytes / (bandwidth_ * *share) : moved(bytes);
+  return std::max(moving, optimizer_kernels(optimizer, tensors) * shares_.launch);
+}
+
+FlopsPerSecond Roofline::rate(const Operator& op, Direction direction) const {
+  if (runs_narrow(op)) return narrow_;
+  if (op.kind == OperatorKind::depthwise_convolution) {
+    const auto& share = op.channels_last ? shares_.last_depthwise : shares_.depthwise;
+    return vector_ * (direction == Direction::forward ? share.forward : share.backward);
+  }
+  return runs_wide(op) ? vector_ * shares_.matrix_fp32 : rate(op.kind);
 }
 
 FlopsPerSecond Roofline::rate(OperatorKind kind) const {
@@ -290,8 +336,6 @@ FlopsPerSecond Roofline::rate(OperatorKind kind) const {
     case OperatorKind::attention:
     case OperatorKind::scan:
       return attention_;
-    case OperatorKind::depthwise_convolution:
-      return depthwise_;
     default:
       return vector_;
   }
@@ -320,14 +364,18 @@ Bytes Roofline::parameter_bytes(const Operator& op, Direction direction) const {
 }
 
 /// Conversions are autocast's, but for those that the model's code asks for.
-Seconds Roofline::cast_time(const Operator& op, double elements) const {
+Seconds Roofline::cast_time(const Operator& op, double elements, Direction direction) const {
   const bool converts =
       op.always_fp32 ? activation_element(precision_) < Bytes(4) : is_autocast(precision_);
-  return converts ? cast_time(elements) : Seconds(0);
+  const bool widens = (direction == Direction::forward) != op.wide;
+  return converts ? cast_time(elements, widens) : Seconds(0);
 }
 
-Seconds Roofline::cast_time(double elements) const {
-  return elements == 0 ? Seconds(0) : shares_.launch + moved(elements * kCastBytes);
+/// PyTorch's kernel that makes fp32 of 16 bits is not vectorized.
+Seconds Roofline::cast_time(double elements, bool widens) const {
+  if (elements == 0) return Seconds(0);
+  const Seconds bytes = moved(elements * kCastBytes);
+  return shares_.launch + (widens ? std::max(bytes, unvectorized_time(elements)) : bytes);
 }
 
 /// TransformerEngine's cast_transpose: 16 bits are read, and 8 or 4 written twice, as rows and as
@@ -351,11 +399,11 @@ Seconds Roofline::dequantize_time(const Operator& op) const {
 }
 
 /// Forward casts the weights, backward their gradients; not those that have 16 bits.
-Seconds Roofline::weight_cast_time(const Operator& op) const {
+Seconds Roofline::weight_cast_time(const Operator& op, Direction direction) const {
   const bool casts = is_autocast(precision_) && has_cast_weights(op.kind) &&
                      op.storage == StoredAs::model &&
                      parameter_element(precision_) > Bytes(2);
-  return casts ? cast_time(op.parameter_elements) : Seconds(0);
+  return casts ? cast_time(op.parameter_elements, direction == Direction::backward) : Seconds(0);
 }
 
 }  // namespace rehearse

@@ -41,6 +41,8 @@ class Roofline {
   /// Without what is computed once more.
   Seconds single_time(const Operator& op, double batch, Direction direction) const;
   FlopsPerSecond rate(OperatorKind kind) const;
+  FlopsPerSecond rate(const Operator& op, Direction direction) const;
+  bool runs_wide(const Operator& op) const;
   enum class Curve { none, product, heads, attention, convolution };
   Curve curve_of(const Operator& op) const;
   Nearness near_product(const Operator& op, double batch, Direction direction) const;
@@ -53,23 +55,28 @@ class Roofline {
   Bytes element(const Operator& op) const;
   BytesPerSecond reached_memory(const Operator& op, bool backward) const;
   Bytes parameter_bytes(const Operator& op, Direction direction) const;
-  Seconds cast_time(const Operator& op, double elements) const;
-  Seconds cast_time(double elements) const;
+  Seconds cast_time(const Operator& op, double elements, Direction direction) const;
+  Seconds cast_time(double elements, bool widens) const;
+  Seconds eager_time(const EagerKernels& eager, double batch, Bytes element) const;
+  Seconds unvectorized_time(double elements) const;
+  AttentionKernel library_of(const Operator& op) const;
+  const KernelModel& kernels_of(const Operator& op) const;
   double fused_factor(const Operator& op, Direction direction) const;
   Seconds dequantize_time(const Operator& op) const;
-  Seconds weight_cast_time(const Operator& op) const;
+  Seconds weight_cast_time(const Operator& op, Direction direction) const;
   bool runs_narrow(const Operator& op) const { return op.narrows && is_narrow(precision_); }
   /// Makes 8 bits of a product's input forward, and of its output's gradient backward.
   Seconds quantize_time(const Operator& op, double batch, Direction direction) const;
 
   Precision precision_;
   std::optional<Seconds> adamw_per_parameter_;  ///< as it was measured
-  KernelModel kernels_;
+  KernelModel kernels_, wide_kernels_;
+  AttentionKernel sdpa_;
   bool products_stated_, attention_stated_, memory_stated_;
   BytesPerSecond bandwidth_;
   ReachedShares shares_;
   bool converts_layout_;
-  FlopsPerSecond matrix_, narrow_, convolution_, attention_, depthwise_, vector_;
+  FlopsPerSecond matrix_, narrow_, convolution_, attention_, vector_;
   BytesPerSecond memory_, operands_;
 };
 

@@ -91,12 +91,13 @@ void read_loss(Map& map, ModelShape& shape) {
 /// As Hugging Face's attn_implementation; one of FlashAttention's own computes sinks, too.
 void read_attention(const Value& value, ModelShape& shape) {
   const std::string name =
-      value.as_choice({"sdpa", "eager", "flash1", "flash2", "flash3", "triton"});
+      value.as_choice({"sdpa", "eager", "flash1", "flash2", "flash3", "triton", "cudnn"});
   shape.flash_attention = name != "eager";
   if (name == "sdpa" || name == "eager") return;
   shape.flash_sinks = true;
-  for (const auto kernel : {AttentionKernel::flash1, AttentionKernel::flash2,
-                            AttentionKernel::flash3, AttentionKernel::triton})
+  for (const auto kernel :
+       {AttentionKernel::flash1, AttentionKernel::flash2, AttentionKernel::flash3,
+        AttentionKernel::triton, AttentionKernel::cudnn})
     if (name == to_string(kernel)) shape.attention_kernel = kernel;
 }
 

@@ -9,10 +9,11 @@
 #include "collective/collective_cost.hpp"
 #include "config/mistakes.hpp"
 #include "kernels/kernel_curves.hpp"
+#include "model/adaptation.hpp"
 #include "scenario/file_kind.hpp"
 #include "scenario/sections.hpp"
-#include "scenario/token_keys.hpp"
 #include "scenario/speed_spread.hpp"
+#include "scenario/token_keys.hpp"
 
 namespace rehearse {
 namespace {
@@ -231,6 +232,8 @@ Scenario read_whole(const Document& document) {
           apply_tokens(train, scenario);
           apply_global_batch(train, strategy, scenario);
         }
+        if (const auto* fsdp = inner_as<Fsdp>(scenario.strategy); fsdp && fsdp->param_dtype)
+          compute_adapters_in_16_bits(scenario.model);
         apply_layout(strategy, scenario);
         apply_packing(model, scenario);
         apply_recomputed_layers(scenario);

@@ -83,7 +83,9 @@ StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
       costs.units[run.last].backward += costs.copy_time(
           !again ? Bytes(0) : part > Bytes(0) ? part + 2 * whole : gather);
       costs.units[run.first].backward +=
-          costs.copy_time(FsdpMemory::gradients(run, gathered) + FsdpMemory::gradients(run, reduced));
+          costs.copy_time(static_cast<double>(run.graded + run.trained_experts),
+                          run.storage == StoredAs::fp32 ? Bytes(4) : gathered,
+                          run.storage == StoredAs::fp32 ? Bytes(4) : reduced);
       continue;
     }
     const Bytes share = converted(own, stored, gathered);

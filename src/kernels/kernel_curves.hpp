@@ -36,6 +36,7 @@ struct AttentionPass {
 struct AttentionCurve {
   double width = 0;   ///< of a head
   bool wide = false;  ///< in fp32; else in 16 bits
+  bool cudnn = false;  ///< cuDNN's kernels; else FlashAttention-2's, or a serving stack's
   AttentionPass forward, backward;
   std::string source{};
 };
@@ -77,6 +78,12 @@ struct DeviceKernels {
   Seconds optimizer_per_parameter;  ///< adamw, fp32, as PyTorch runs it by default
 };
 
+/// Shares of the memory bandwidth that PyTorch's multi-tensor optimizers reach, by what they are
+/// asked for (foreach is the default), in fp32 and in 16 bits.
+struct OptimizerShares {
+  double foreach = 0, fused = 0, narrow_foreach = 0, narrow_fused = 0;
+};
+
 /// What was fitted of kernels on one GPU (platforms/kernels/NAME.yaml).
 struct KernelCurves {
   std::string gpu, date;
@@ -97,6 +104,13 @@ struct KernelCurves {
   /// that reduce rows (norms, softmax, losses); in 16 bits, and in fp32.
   double pointwise = 0, rows = 0, rows_backward = 0;
   double wide_pointwise = 0, wide_rows = 0, wide_rows_backward = 0;
+  std::optional<OptimizerShares> optimizer;  ///< nothing: as other kernels that memory bounds
+  /// Elements that a multiprocessor writes in a second in kernels that are not vectorized: 16 bits
+  /// made fp32, broadcast and strided operands. 0: not known.
+  double unvectorized = 0;
+  /// FLOP/s of a multiprocessor in products of 16 bits whose rows begin at any element, or at any
+  /// second; and of tf32 at any element. 0: as aligned ones.
+  FlopsPerSecond unaligned, half_aligned, unaligned_tf32;
   std::optional<DeviceKernels> device;  ///< nothing: shares are of the datasheet
   std::vector<MeasuredKernels> measured;
   std::vector<KernelError> errors;

@@ -16,6 +16,7 @@ struct AttentionSize {
   double keys = 0;    ///< as many as `tokens` where 0
   double window = 0;  ///< keys that a query sees at most; 0: all
   bool unlike = false;  ///< a head's keys and values have widths of their own
+  bool dropout = false;  ///< on the probabilities
 };
 
 /// The numbers that the closed forms need of a GPU, in one format.

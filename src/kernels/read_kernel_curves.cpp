@@ -36,8 +36,10 @@ AttentionPass read_pass(const Value& value) {
 AttentionCurve read_attention(const Value& value) {
   Map map = value.as_map();
   const bool wide = map.choice_or("format", "16 bits", {"16 bits", "fp32"}) == "fp32";
+  const auto library = map.optional("library");
   AttentionCurve curve{.width = map.require("width").as_positive_number(),
                        .wide = wide,
+                       .cudnn = library && library->as_choice({"cudnn"}) == "cudnn",
                        .forward = read_pass(map.require("forward")),
                        .backward = read_pass(map.require("backward")),
                        .source = source_of(map)};
@@ -140,6 +142,34 @@ void read_factors(Map& map, KernelCurves& curves) {
   memory.finish();
 }
 
+void read_optimizer(Map& map, KernelCurves& curves) {
+  const auto optimizer = map.optional("optimizer");
+  if (!optimizer) return;
+  Map shares = optimizer->as_map();
+  curves.optimizer = {.foreach = shares.require("foreach").as_positive_number(),
+                      .fused = shares.require("fused").as_positive_number(),
+                      .narrow_foreach = shares.require("narrow_foreach").as_positive_number(),
+                      .narrow_fused = shares.require("narrow_fused").as_positive_number()};
+  source_of(shares);
+  shares.finish();
+}
+
+void read_slow_kernels(Map& map, KernelCurves& curves) {
+  if (const auto rate = map.optional("unvectorized"))
+    curves.unvectorized = rate->as_positive_number();
+  const auto unaligned = map.optional("unaligned");
+  if (!unaligned) return;
+  constexpr double kTera = 1e12;
+  Map rates = unaligned->as_map();
+  for (const auto& [key, rate] :
+       {std::pair("1", &curves.unaligned), std::pair("2", &curves.half_aligned),
+        std::pair("tf32", &curves.unaligned_tf32)})
+    if (const auto value = rates.optional(key))
+      *rate = FlopsPerSecond(kTera * value->as_positive_number());
+  source_of(rates);
+  rates.finish();
+}
+
 }  // namespace
 
 std::shared_ptr<const KernelCurves> read_kernel_curves(const std::filesystem::path& file) {
@@ -160,6 +190,8 @@ std::shared_ptr<const KernelCurves> read_kernel_curves(const std::filesystem::pa
     for (const Value& one : attention->as_list()) curves.attention.push_back(read_attention(one));
   }
   read_factors(map, curves);
+  read_slow_kernels(map, curves);
+  read_optimizer(map, curves);
   for (const Value& measured : map.require("measured").as_list())
     curves.measured.push_back(read_measured(measured));
   for (const Value& error : map.require("errors").as_list()) {

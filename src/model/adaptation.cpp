@@ -32,6 +32,9 @@ void freeze(Operator& op) {
     op.backward_elements = 0;
   } else if (op.kind == OperatorKind::normalization && op.parameter_elements > 0) {
     op.backward_elements *= 3.0 / 5;
+    // Nor the product of the gradient and the normed input, and its sum.
+    EagerKernels& eager = op.eager_backward;
+    if (eager.kernels > 0) eager.kernels -= 2, eager.moved *= 11.0 / 15;
   } else if (op.kind == OperatorKind::elementwise && op.forward_elements == 0 &&
              op.parameter_elements > 0) {
     op.backward_elements = 0;  // a bias's sum
@@ -39,7 +42,10 @@ void freeze(Operator& op) {
 }
 
 void skip_backward(Unit& unit) {
-  for (Operator& op : unit.operators) op.backward_flops = op.backward_elements = 0;
+  for (Operator& op : unit.operators) {
+    op.backward_flops = op.backward_elements = 0;
+    op.eager_backward = {};
+  }
 }
 
 void freeze(Unit& unit, const Adaptation& how) {
@@ -65,33 +71,68 @@ void quantize(Unit& unit, const Adaptation& how) {
 }
 
 /// The product of one of an adapter's two matrices.
-Operator product(double rows, std::int64_t in, std::int64_t out) {
-  const auto wide = static_cast<double>(in), narrow = static_cast<double>(out);
-  const double flops = 2 * rows * wide * narrow;
+Operator product(double rows, std::int64_t in, std::int64_t out, bool wide) {
+  const auto broad = static_cast<double>(in), narrow = static_cast<double>(out);
+  const double flops = 2 * rows * broad * narrow;
   return {.kind = OperatorKind::matmul,
           .forward_flops = flops,
           .backward_flops = 2 * flops,
-          .forward_elements = rows * (wide + narrow),
-          .backward_elements = 2 * rows * (wide + narrow),
-          .parameter_elements = wide * narrow,
-          .product = {.rows = rows, .columns = narrow, .inner = wide}};
+          .forward_elements = rows * (broad + narrow),
+          .backward_elements = 2 * rows * (broad + narrow),
+          .parameter_elements = broad * narrow,
+          .always_fp32 = wide,
+          .product = {.rows = rows, .columns = narrow, .inner = broad},
+          .storage = wide ? StoredAs::fp32 : StoredAs::model};
 }
 
 void add_operators(Unit& unit, const Extent& in, std::int64_t out, const Lora& lora) {
   const auto rows = static_cast<double>(in.positions());
   const auto elements = rows * static_cast<double>(out);
+  const bool wide = lora.storage == StoredAs::fp32;
   const auto move = [&](double forward, double backward) {
     unit.operators.push_back({.kind = OperatorKind::elementwise,
                               .forward_elements = forward,
-                              .backward_elements = backward});
+                              .backward_elements = backward,
+                              .always_fp32 = wide,
+                              .storage = lora.storage});
+  };
+  /// fp32 is made of 16 bits forward, or 16 bits of fp32.
+  const auto convert = [&](double count, bool widens) {
+    if (!wide) return;
+    unit.operators.push_back({.kind = OperatorKind::cast,
+                              .forward_elements = count,
+                              .backward_elements = count,
+                              .wide = !widens,
+                              .always_fp32 = true,
+                              .storage = lora.storage});
   };
   const auto inputs = static_cast<double>(in.elements());
   if (lora.dropout) move(2.5 * inputs, 2.5 * inputs);
-  unit.operators.push_back(product(rows, in.channels, lora.rank));
-  unit.operators.push_back(product(rows, lora.rank, out));
+  convert(inputs, true);
+  unit.operators.push_back(product(rows, in.channels, lora.rank, wide));
+  unit.operators.push_back(product(rows, lora.rank, out, wide));
   move(2 * elements, 2 * elements);  // times the scale
   move(3 * elements, 3 * inputs);    // the sum; backward sums both branches' gradients of x
+  if (wide) {                        // of 16 bits and of fp32: type promotion is not vectorized
+    unit.operators.back().always_fp32 = false;
+    unit.operators.back().eager_forward = {.kernels = 1, .written = elements};
+  }
+  convert(elements, false);
 }
+
+}  // namespace
+
+void compute_adapters_in_16_bits(Model& model) {
+  for (Unit& unit : model.units)
+    for (Operator& op : unit.operators) {
+      if (op.storage != StoredAs::fp32) continue;
+      op.always_fp32 = false;
+      op.eager_forward = {};
+      if (op.kind == OperatorKind::cast) op.forward_elements = op.backward_elements = 0;
+    }
+}
+
+namespace {
 
 /// Channels of those of q, k and v that are targets, where one product makes all three.
 std::vector<std::int64_t> parts_of(const std::string& name, std::int64_t channels,
@@ -219,7 +260,8 @@ Model compiled(Model model) {
     std::vector<Operator> operators;
     std::vector<std::size_t> places;  // by operator, and of the end
     for (std::size_t i = 0; i < unit.operators.size(); ++i) {
-      const Operator& op = unit.operators[i];
+      Operator& op = unit.operators[i];
+      op.eager_forward = op.eager_backward = {};
       const bool joins = !operators.empty() && is_pointwise(operators.back()) &&
                          is_pointwise(op) && !is_cut(unit, i);
       if (joins) {

@@ -50,6 +50,10 @@ Model adapt(Model model, const Adaptation& adaptation);
 /// its inputs, and computes its scores and its output once more in backward.
 Model recomputing_attention(Model model);
 
+/// Of adapters that are kept in fp32: FSDP's param_dtype gathers them as what the network computes
+/// in, and nothing is converted for them.
+void compute_adapters_in_16_bits(Model& model);
+
 /// torch.compile: runs of pointwise kernels and norms become one kernel, whose intermediate results
 /// are not written.
 Model compiled(Model model);

@@ -186,7 +186,7 @@ namespace {
 std::string variant_of(const ModelShape& shape) {
   std::vector<std::string> options;
   if (!shape.flash_attention) options.emplace_back("no flash attention");
-  if (shape.attention_kernel != AttentionKernel::flash2)
+  if (shape.attention_kernel != AttentionKernel::sdpa)
     options.push_back(to_string(shape.attention_kernel));
   if (shape.fused_softmax) options.emplace_back("fused softmax");
   if (shape.wide_at_start + shape.wide_at_end > 0)

@@ -27,6 +27,7 @@ void Layers::convolution(const Convolution& options) {
   const double elements = input.elements() + current_.elements();
   const double gradients = input.gradient ? 2 : 1;  // of the input and of the weight
   append({.kind = depthwise ? OperatorKind::depthwise_convolution : OperatorKind::convolution,
+          .channels_last = input.channels_last,
           .forward_flops = flops,
           .backward_flops = gradients * flops,
           .forward_elements = elements,

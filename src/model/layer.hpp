@@ -33,16 +33,16 @@ struct Pooling {
   std::int64_t padding = 0;
 };
 
-/// What computes fused attention: a version of the library FlashAttention (PyTorch's own is the
-/// second), or its first form in Triton.
-enum class AttentionKernel : std::uint8_t { flash1, flash2, flash3, triton };
+/// What computes fused attention: what PyTorch's scaled_dot_product_attention picks on a GPU, a
+/// version of the library FlashAttention, its first form in Triton, or cuDNN.
+enum class AttentionKernel : std::uint8_t { sdpa, flash1, flash2, flash3, triton, cudnn };
 
 struct Attention {
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;  ///< fewer than `heads`: grouped queries
   std::int64_t head_width = 64;
   bool flash = true;     ///< else scores and probabilities are materialised
-  AttentionKernel kernel = AttentionKernel::flash2;
+  AttentionKernel kernel = AttentionKernel::sdpa;
   bool dropout = false;  ///< on the probabilities
   bool causal = true;
   std::int64_t value_width = 0;  ///< of a head's values; 0: as `head_width`
@@ -52,6 +52,9 @@ struct Attention {
   /// Where scores are materialised, they are scaled, masked and put through the softmax by one kernel
   /// (Megatron-LM's fused_kernels).
   bool fused_softmax = false;
+  /// Else their softmax makes fp32 of 16 bits, and 16 bits of what it gives: as Llama's reference
+  /// code and Hugging Face's decoders with RMS norms do.
+  bool wide_softmax = false;
   bool biased = false;           ///< a bias per head and distance is added to the scores
   bool fused = false;            ///< queries, keys and values are one tensor, in any proportion
   bool shared_table = false;     ///< rotate: cosines and sines are made once for all layers

@@ -114,6 +114,13 @@ void Layers::linear(const std::vector<std::int64_t>& channels, bool bias, Split 
     leave_rows();
     if (bias) add_bias(current_.channels);
   }
+  if (channels.size() > 1 && input.gradient) {
+    // Autograd adds up the gradients of what several layers read.
+    const auto sums = static_cast<double>(channels.size() - 1);
+    append({.kind = OperatorKind::elementwise,
+            .wide = input.wide,
+            .eager_backward = {.kernels = sums, .plain = 3 * sums * input.elements()}});
+  }
   record({.kind = LayerKind::linear,
           .channels = channels,
           .bias = bias,
@@ -155,7 +162,22 @@ void Layers::norm(int parameters_per_channel, LayerKind kind) {
 
 void Layers::layer_norm(bool shift) { norm(shift ? 2 : 1, LayerKind::layer_norm); }
 
-void Layers::rms_norm() { norm(1, LayerKind::rms_norm); }
+// The operators that model/tape/norms.cpp plays. Forward: a power and a mean, products with the
+// factor and with the scale (broadcast), 16 bits made fp32 and back. Backward: both products' two
+// gradients, the scale's sum, those of the mean (broadcast) and of the power, and the sum of both
+// branches.
+void Layers::composes_rms_norm(Operator& norm, double elements) {
+  norm.eager_forward = {
+      .kernels = 8, .moved = 3 * elements, .written = 2 * elements, .converted = elements};
+  norm.eager_backward = {
+      .kernels = 14, .moved = 15 * elements, .written = 3 * elements, .converted = elements};
+}
+
+void Layers::rms_norm() {
+  const double elements = current_.elements();
+  norm(1, LayerKind::rms_norm);
+  composes_rms_norm(last().operators.back(), elements);
+}
 
 void Layers::pointwise(LayerKind kind, double kernels) {
   const double elements = kernels * current_.elements();
@@ -173,7 +195,11 @@ void Layers::silu_out() { pointwise(LayerKind::silu_out); }
 
 // 0.5 x (1 + tanh(c (x + 0.044715 x^3))): a power, a sum, two products of tensors and three by
 // numbers, a tanh.
-void Layers::gelu_new() { pointwise(LayerKind::gelu_new, 8); }
+// Autocast runs the power in fp32, and type promotion the rest.
+void Layers::gelu_new() {
+  current_.wide = true;
+  pointwise(LayerKind::gelu_new, 8);
+}
 
 void Layers::scale() { pointwise(LayerKind::scale); }
 

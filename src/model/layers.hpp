@@ -71,7 +71,7 @@ class Layers {
   /// unit that `parameter` has registered for it.
   void tied_linear(std::int64_t channels, std::optional<std::uint32_t> bias = std::nullopt);
   void layer_norm(bool shift = true);  ///< scale and shift
-  void rms_norm();    ///< scale
+  void rms_norm();                     ///< scale; Llama's reference code, operator by operator
   void gelu();
   void gelu_new();  ///< its tanh form, operator by operator
   void rectify();   ///< ReLU, out of place
@@ -163,6 +163,7 @@ class Layers {
   void gather_heads(std::int64_t channels);
 
  private:
+  static void composes_rms_norm(Operator& norm, double elements);
   Unit& last() { return units_.back(); }
   void append(const Operator& op) { last().operators.push_back(op); }
   /// An operator that only moves data, in the current activation's type.

@@ -93,7 +93,7 @@ const std::vector<std::string>& loss_names() {
 }
 
 std::string to_string(AttentionKernel kernel) {
-  constexpr std::array kNames = {"flash1", "flash2", "flash3", "triton"};
+  constexpr std::array kNames = {"sdpa", "flash1", "flash2", "flash3", "triton", "cudnn"};
   return kNames.at(static_cast<std::size_t>(kernel));
 }
 

@@ -112,9 +112,19 @@ struct ProductShape {
   double weights = 0;
 };
 
+/// What eager modules compute in kernels of their own where fused ones and torch.compile have one,
+/// per sample: elements of four bytes that vectorized kernels move, elements that others write
+/// (broadcast or strided operands), and elements of 16 bits that are made fp32 and back.
+struct EagerKernels {
+  double kernels = 0;  ///< 0: the operator is one kernel
+  double moved = 0, written = 0, converted = 0;
+  double plain = 0;  ///< elements of the activations' own type that vectorized kernels move
+};
+
 /// One kernel-sized piece of a unit's forward pass, per sample of the batch.
 struct Operator {
   OperatorKind kind = OperatorKind::elementwise;
+  bool channels_last = false;  ///< of a convolution: its memory format
   /// Floating-point operations per sample, a multiply-add counting 2. The built-in architectures
   /// count products alone (matmul, convolution, attention), as printed FLOP counts do; what else
   /// they do is bound by its traffic.
@@ -133,6 +143,8 @@ struct Operator {
   bool always_fp32 = false;
   /// It reduces rows (layer norm, softmax, loss) in one kernel.
   bool by_row = false;
+  /// In place of the elements above, in eager mode.
+  EagerKernels eager_forward = {}, eager_backward = {};
   ProductShape product = {};  ///< of matmul, convolution and attention that is not fused
   Attention heads = {.heads = 0};  ///< of fused attention; no heads: it is none
   double tokens = 0;               ///< of fused attention
@@ -245,7 +257,7 @@ struct ModelShape {
   std::int64_t sequence = 0;  ///< tokens per sample
   std::int64_t classes = 0;
   bool flash_attention = true;
-  AttentionKernel attention_kernel = AttentionKernel::flash2;
+  AttentionKernel attention_kernel = AttentionKernel::sdpa;
   bool flash_sinks = false;  ///< of attention with sinks, too (FlexAttention, FlashAttention-3)
   bool fused_softmax = false;  ///< without flash attention: Attention::fused_softmax
   /// Blocks at a stack's start and end whose linear layers stay in 16 bits where the precision

@@ -25,6 +25,11 @@ void Layers::rotate(const Attention& options) {
   // Llama's reference code: to fp32, a product of complex numbers, and back. Its table is kept once
   // for all layers.
   move(OperatorKind::elementwise, 6 * elements, 6 * elements);
+  // Eager, as Hugging Face writes it: products with cosines and sines (broadcast), halves that are
+  // negated and put together, a sum of strided sides; backward the sums of both branches, too.
+  Operator& turned = last().operators.back();
+  turned.eager_forward = {.kernels = 5, .written = 4.5 * elements};
+  turned.eager_backward = {.kernels = 8, .written = 5.5 * elements};
   record({.kind = LayerKind::rotate, .attention = options}, current_);
 }
 
@@ -101,13 +106,29 @@ void Layers::materialised_attention(const Attention& options) {
   Activation probabilities{.channels = options.heads, .height = current_.height, .width = keys};
   const Activation qkv = current_;
   current_ = probabilities;
-  if (!options.fused_softmax)
-    move(OperatorKind::elementwise, 4 * pairs, 2 * pairs);  // scale, and add the mask
+  if (!options.fused_softmax) {
+    move(OperatorKind::elementwise, 4 * pairs, 2 * pairs);  // scale, and add the mask (broadcast)
+    last().operators.back().eager_forward = {.kernels = 2, .moved = pairs, .written = pairs};
+  }
   if (options.softcap) move(OperatorKind::elementwise, 6 * pairs, 7 * pairs);
   if (options.biased || options.trained_bias > 0) move(OperatorKind::elementwise, 3 * pairs, pairs);
-  cast(true);
-  move(OperatorKind::normalization, 2 * pairs, 3 * pairs);  // softmax
-  last().operators.back().by_row = true;
+  if (options.wide_softmax && !options.fused_softmax) {
+    // Reads 16 bits and writes 32; backward reads two of these and writes 16.
+    append({.kind = OperatorKind::normalization,
+            .forward_elements = 1.5 * pairs,
+            .backward_elements = 2.5 * pairs,
+            .always_fp32 = true,
+            .by_row = true});
+    append({.kind = OperatorKind::cast,
+            .forward_elements = pairs,
+            .backward_elements = pairs,
+            .wide = true,
+            .always_fp32 = true});
+  } else {
+    cast(true);
+    move(OperatorKind::normalization, 2 * pairs, 3 * pairs);  // softmax
+    last().operators.back().by_row = true;
+  }
   if (options.dropout) count_dropout();
   cast(false);
   current_ = qkv;

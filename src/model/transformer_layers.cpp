@@ -15,6 +15,7 @@ void Layers::latent_heads(const LatentAttention& latent, std::int64_t heads,
   parameter(latent.key_rank);
   move(OperatorKind::normalization, 2 * current_.elements(), 5 * current_.elements(),
        static_cast<double>(latent.key_rank));
+  composes_rms_norm(last().operators.back(), current_.elements());
   cast(false);
   current_.channels = input.channels;
   enter_columns();
@@ -46,6 +47,7 @@ void Layers::head_norm(const Attention& options, bool all_heads) {
   parameter(all_heads ? keys : options.head_width, share);
   const double elements = static_cast<double>(queries + keys) * current_.positions();
   move(OperatorKind::normalization, 2 * elements, 5 * elements);
+  composes_rms_norm(last().operators.back(), elements);
   cast(false);
   record({.kind = LayerKind::head_norm, .bias = all_heads, .attention = options}, input, 2);
 }

@@ -176,9 +176,50 @@ BOOST_AUTO_TEST_CASE(attention_within_a_window_does_the_window_s_work) {
 BOOST_AUTO_TEST_CASE(the_same_chip_has_the_same_curves_and_a_relative_lends_them) {
   BOOST_TEST(known_gpu("A100-SXM-40").curves->products.at("tensor").share ==
              known_gpu("A100-SXM-80").curves->products.at("tensor").share);
-  BOOST_TEST(known_gpu("H200-SXM").curves->gpu == "H100-SXM");
+  BOOST_TEST(known_gpu("H200-SXM").curves->gpu == "H200-SXM");
+  BOOST_TEST(known_gpu("H800-SXM").curves->gpu == "H100-SXM");
   BOOST_TEST((known_gpu("generic").curves == nullptr));
   BOOST_TEST(!KernelModel(known_gpu("generic"), Precision::bf16).knows_products());
+}
+
+// PyTorch pads no vocabulary: GPT-2's 50,257 tokens are 7 times as slow as 50,304, BERT's 30,522,
+// which begin at every second element, 3 times.
+BOOST_AUTO_TEST_CASE(products_whose_rows_are_not_aligned_are_slow) {
+  const Gpu gpu = known_gpu("H200-SXM");
+  const KernelModel kernels(gpu, Precision::bf16);
+  using enum KernelModel::Role;
+  const auto time = [&](double vocabulary, KernelModel::Role role) {
+    return role == weight_gradient ? kernels.product({vocabulary, 768, 8192}, role)
+           : role == forward       ? kernels.product({8192, vocabulary, 768}, role)
+                                   : kernels.product({8192, 768, vocabulary}, role);
+  };
+  for (const auto role : {forward, input_gradient, weight_gradient}) {
+    const double odd = time(50257, role) / time(50304, role);
+    const double even = time(30522, role) / time(30528, role);
+    BOOST_TEST((odd > 3.5 && odd < 8), odd);
+    BOOST_TEST((even > 2 && even < 4), even);
+    BOOST_TEST((time(50264, role) < 1.1 * time(50304, role)));
+  }
+  const double work = 2 * 8192.0 * 50257 * 768;
+  const double bound = work / (gpu.multiprocessors() * gpu.curves->unaligned.value());
+  BOOST_TEST(std::abs(time(50257, forward).value() / bound - 1) < 1e-9);
+}
+
+BOOST_AUTO_TEST_CASE(pytorch_takes_cudnn_s_attention_on_hopper) {
+  const AttentionSize size{4, 4096, 32, 8, 128, true};
+  for (const char* name : {"H100-SXM", "H200-SXM"}) {
+    const Gpu gpu = known_gpu(name);
+    const KernelModel kernels(gpu, Precision::bf16);
+    BOOST_TEST((attention_library(AttentionKernel::sdpa, gpu) == AttentionKernel::cudnn));
+    for (const bool backward : {false, true}) {
+      const double ratio = kernels.attention(size, backward, AttentionKernel::flash2) /
+                           kernels.attention(size, backward, AttentionKernel::cudnn);
+      BOOST_TEST((ratio > 1.4 && ratio < 2.2), name << " " << ratio);
+    }
+  }
+  const Gpu ampere = known_gpu("A100-SXM-80");
+  BOOST_TEST((attention_library(AttentionKernel::sdpa, ampere) == AttentionKernel::flash2));
+  BOOST_TEST((attention_library(AttentionKernel::flash3, ampere) == AttentionKernel::flash3));
 }
 
 // Azure/AI-benchmarking-guide@8fd0c6e1bd: cuBLASLt, random data, 10,000 warm-ups, in TFLOP/s.

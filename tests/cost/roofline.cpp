@@ -263,6 +263,25 @@ BOOST_AUTO_TEST_CASE(fused_attention_computes_what_its_mask_leaves) {
   check_close(Seconds(forward(AttentionKernel::triton)), 1.8 * forward(AttentionKernel::flash2));
 }
 
+// Without a measured rate an unvectorized kernel reads and writes as a conversion does: 6 bytes.
+BOOST_AUTO_TEST_CASE(what_eager_modules_compose_takes_its_kernels) {
+  Operator op{
+      .kind = OperatorKind::normalization, .forward_elements = 2e6, .backward_elements = 5e6};
+  op.eager_forward = {.kernels = 3, .moved = 3e6, .written = 2e6, .converted = 1e6, .plain = 4e6};
+  check_close(cost_of(op, Precision::fp32, 2).forward,
+              2 * (3e6 * 4 + 2e6 * 6 + 4e6 * 4) / (0.8 * 1e12));
+  check_close(cost_of(op, Precision::bf16_pure, 2).forward,
+              2 * (3e6 * 4 + 2e6 * 6 + 1e6 * (6 + 6) + 4e6 * 2) / (0.8 * 1e12));
+  check_close(cost_of(op, Precision::fp32, 2).backward, 2 * 5e6 * 4 / (0.8 * 1e12));
+}
+
+BOOST_AUTO_TEST_CASE(products_of_fp32_adapters_run_in_fp32) {
+  Operator op{.kind = OperatorKind::matmul, .forward_flops = 1e9, .backward_flops = 2e9};
+  op.always_fp32 = true;
+  check_close(cost_of(op, Precision::bf16_pure, 8).forward, 8e9 / (0.5 * 10e12));
+  check_close(cost_of(op, Precision::tf32, 8).forward, 8e9 / (0.5 * 20e12));
+}
+
 BOOST_AUTO_TEST_CASE(recomputed_attention_runs_once_more_before_its_backward) {
   Operator op{.kind = OperatorKind::attention, .forward_flops = 1e9, .backward_flops = 2e9};
   op.recomputed = true;

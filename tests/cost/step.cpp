@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(assumptions_name_every_share_and_rate) {
       "compute: each operator takes 4.00 us and the larger of its FLOPs over the tf32 rate (156 "
       "TFLOP/s; matrix products reach 80 %, attention 60 %) and its bytes over the memory "
       "bandwidth (2.04 TB/s; reached: 85 %, by operands of matrix products 85 %); depthwise "
-      "convolutions reach 10 % of the fp32 rate (19.5 TFLOP/s); shares of no GPU in particular, "
+      "convolutions reach 4.2 % of the fp32 rate (19.5 TFLOP/s); shares of no GPU in particular, "
       "A100-SXM-80 has none of its own",
       "workspace: no kernel needs memory beyond its activations",
       "layout: contiguous (NCHW, PyTorch's default), which cuDNN converts around each convolution "

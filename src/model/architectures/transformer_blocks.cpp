@@ -25,6 +25,7 @@ Attention attention_of(const TransformerBuild& b, std::int64_t block) {
           .window = t.slides(block) ? t.window : 0,
           .softcap = t.softcap != 0,
           .fused_softmax = b.shape.fused_softmax,
+          .wide_softmax = t.norm == NormKind::rms_norm,
           .biased = b.biased(),
           .fused = t.fused_qkv,
           .shared_table = t.shared_rotary};

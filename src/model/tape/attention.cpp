@@ -181,6 +181,49 @@ Tensor probabilities(Recorder& recorder, const std::vector<Tensor>& inputs,
   return softmax(recorder, scores, s.rows);
 }
 
+/// A copy of each key's head for every query's head that shares it (repeat_kv).
+Tensor repeated(Recorder& recorder, const Tensor& input, std::int64_t elements) {
+  if (input.elements == elements) return input;
+  Tensor output = recorder.take(elements, input.type);
+  recorder.connect(output, {input},
+                   [&recorder, few = input.elements, type = input.type](
+                       const Gradients&) -> Gradients { return {recorder.take(few, type)}; });
+  return output;
+}
+
+/// softmax(scores, dtype=float32): reads 16 bits, and keeps what it gives.
+Tensor softmax_in_fp32(Recorder& recorder, const Tensor& scores) {
+  Tensor output = recorder.take(scores.elements, Type::float32);
+  recorder.connect(output, {scores},
+                   [&recorder, y = output, type = scores.type](const Gradients&) -> Gradients {
+                     return {recorder.take(y.elements, type)};
+                   });
+  return output;
+}
+
+// eager_attention_forward of Hugging Face's decoders with RMS norms.
+Tensor written_out(Recorder& recorder, const std::vector<Tensor>& inputs,
+                   const AttentionSize& size) {
+  const AttentionSides s = sides(recorder, size);
+  const Tensor keys = repeated(recorder, inputs[1], s.key);
+  const Tensor values = repeated(recorder, inputs[2], s.value);
+  Tensor kept;
+  {
+    const Tensor scores =
+        scale(recorder, batched_product(recorder, inputs[0], keys, {s.query, s.key, s.pairs}));
+    Tensor masked = scores;
+    if (size.options.causal) {
+      const Tensor mask = causal_mask(recorder, size.tokens, scores.type);
+      masked = recorder.take(s.pairs, scores.type);
+      recorder.connect(masked, {scores},
+                       [](const Gradients& gradients) -> Gradients { return {gradients[0]}; });
+    }
+    kept = to(recorder, softmax_in_fp32(recorder, masked), inputs[0].type);
+  }
+  if (size.options.dropout) kept = dropout(recorder, kept);
+  return batched_product(recorder, kept, values, {s.pairs, s.value, s.out});
+}
+
 // _scaled_dot_product_attention_math, which CPUs run where there is dropout.
 Tensor materialised(Recorder& recorder, const std::vector<Tensor>& inputs,
                     const AttentionSize& size) {
@@ -214,7 +257,11 @@ std::vector<Tensor> attention(Recorder& recorder, const std::vector<Tensor>& inp
     if (inputs.size() > 3) return {copy(recorder, output), output};
     return {view(recorder, output)};
   }
-  const Tensor output = materialised(recorder, heads, size);
+  const Attention& o = size.options;
+  const bool plain = o.wide_softmax && !o.fused_softmax && !o.softcap && !recorder.on_cpu() &&
+                     size.bias.elements == 0;
+  const Tensor output =
+      plain ? written_out(recorder, heads, size) : materialised(recorder, heads, size);
   return {copy(recorder, output), output};
 }
 

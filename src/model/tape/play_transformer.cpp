@@ -103,7 +103,7 @@ Tensor Player::gelu_new(const Layer& layer) {
   const Tensor& x = input(layer);
   if (r.compiled()) return unary_of_input(r, x);
   const Tensor half = scale(r, x);
-  const Tensor cube = unary_of_input(r, x);
+  const Tensor cube = unary_of_input(r, r.autocast() ? to(r, x, Type::float32) : x);
   const Tensor small = scale(r, cube);
   const Tensor sum = add(r, x, small);
   const Tensor inner = scale(r, sum);
