@@ -144,10 +144,9 @@ Seconds KernelModel::product_uncached(const ProductSize& size, Role role) const 
   check(product_ != nullptr, "a product without a curve");
   ProductCurve curve = *product_;
   curve.share *= sustained_ * role_share(role);
-  const Bytes moved = size.batch *
-                      (size.rows * size.inner + size.inner * size.columns +
-                       size.rows * size.columns) *
-                      element_;
+  const Bytes moved =
+      size.batch * (size.rows * size.inner + size.inner * size.columns + size.rows * size.columns) *
+      element_;
   Seconds time = product_time(curve, device_, size, moved + accumulated(size, role));
   if (has_residual_) time = time * std::exp(residual(*curves_, size));
   const FlopsPerSecond rate = unaligned_rate(size, role);
@@ -238,12 +237,13 @@ Nearness KernelModel::near_convolution(const ProductSize& size) const {
 }
 
 /// Heads as wide as none that was measured are as far off as their width.
-Nearness KernelModel::near_attention(const AttentionSize& size) const {
-  const double width = attention_curve(size.width, false).width;
-  const char* const format = wide_ ? ", fp32" : "";
-  Nearness near = nearness(curves_->find_measured(fmt::format("attention {:.0f}{}", width, format)),
-                           {size.tokens, size.batch * size.heads});
-  near.distance = std::max({near.distance, width / size.width, size.width / width});
+Nearness KernelModel::near_attention(const AttentionSize& size, AttentionKernel library) const {
+  const AttentionCurve& curve = attention_curve(size.width, library == AttentionKernel::cudnn);
+  const char* const kind = wide_ ? ", fp32" : curve.cudnn ? ", cudnn" : "";
+  Nearness near =
+      nearness(curves_->find_measured(fmt::format("attention {:.0f}{}", curve.width, kind)),
+               {size.tokens, size.batch * size.heads});
+  near.distance = std::max({near.distance, curve.width / size.width, size.width / curve.width});
   return near;
 }
 

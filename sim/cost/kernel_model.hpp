@@ -59,7 +59,7 @@ class KernelModel {
   // What the times above rest on.
   Nearness near_product(const ProductSize& size, bool narrow) const;
   Nearness near_convolution(const ProductSize& size) const;
-  Nearness near_attention(const AttentionSize& size) const;
+  Nearness near_attention(const AttentionSize& size, AttentionKernel library) const;
   /// Of an operator that moves so many bytes.
   Nearness near_memory(const Operator& op, Bytes element, Bytes moved) const;
 

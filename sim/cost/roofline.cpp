@@ -8,15 +8,6 @@
 namespace rehearse {
 namespace {
 
-/// A conversion reads 4 bytes and writes 2, or the other way round.
-constexpr Bytes kCastBytes{6};
-
-/// Operators whose weights autocast copies to 16 bits: once per step, kept until backward.
-bool has_cast_weights(OperatorKind kind) {
-  return kind == OperatorKind::matmul || kind == OperatorKind::convolution ||
-         kind == OperatorKind::depthwise_convolution;
-}
-
 CostFamily family_of(const Operator& op) {
   switch (op.kind) {
     case OperatorKind::matmul:
@@ -141,19 +132,6 @@ AttentionKernel Roofline::library_of(const Operator& op) const {
   return op.heads.kernel == AttentionKernel::sdpa ? sdpa_ : op.heads.kernel;
 }
 
-/// Vectorized kernels are bound by their bytes, others by the elements that they write.
-Seconds Roofline::eager_time(const EagerKernels& eager, double batch, Bytes element) const {
-  const double converted = element < Bytes(4) ? eager.converted : 0;
-  const Bytes bytes = eager.moved * Bytes(4) + eager.plain * element + converted * kCastBytes;
-  return eager.kernels * shares_.launch + moved(batch * bytes) +
-         unvectorized_time(batch * (eager.written + converted));
-}
-
-Seconds Roofline::unvectorized_time(double elements) const {
-  const auto rate = memory_stated_ ? std::nullopt : kernels_.unvectorized();
-  return rate ? Seconds(elements / *rate) : moved(elements * kCastBytes);
-}
-
 BytesPerSecond Roofline::reached_memory(const Operator& op, bool backward) const {
   check(memory_.value() > 0, "a GPU without a memory bandwidth has no roofline");
   const auto share = memory_stated_ ? std::nullopt
@@ -208,7 +186,7 @@ OperatorBasis Roofline::basis(const Operator& op, double batch, Direction direct
   const Curve curve = curve_of(op);
   OperatorBasis basis{.family = runs_narrow(op) ? CostFamily::narrow_products : family_of(op)};
   if (curve == Curve::attention) {
-    basis.near = kernels_.near_attention(attention_size(op, batch));
+    basis.near = kernels_.near_attention(attention_size(op, batch), library_of(op));
   } else if (curve != Curve::none) {
     basis.near = near_product(op, batch, direction);
   } else if (basis.family == CostFamily::rows || basis.family == CostFamily::pointwise) {
@@ -361,49 +339,6 @@ Bytes Roofline::parameter_bytes(const Operator& op, Direction direction) const {
                          ? activation_element(precision_)
                          : parameter_element(precision_);
   return copies * op.parameter_elements * size;
-}
-
-/// Conversions are autocast's, but for those that the model's code asks for.
-Seconds Roofline::cast_time(const Operator& op, double elements, Direction direction) const {
-  const bool converts =
-      op.always_fp32 ? activation_element(precision_) < Bytes(4) : is_autocast(precision_);
-  const bool widens = (direction == Direction::forward) != op.wide;
-  return converts ? cast_time(elements, widens) : Seconds(0);
-}
-
-/// PyTorch's kernel that makes fp32 of 16 bits is not vectorized.
-Seconds Roofline::cast_time(double elements, bool widens) const {
-  if (elements == 0) return Seconds(0);
-  const Seconds bytes = moved(elements * kCastBytes);
-  return shares_.launch + (widens ? std::max(bytes, unvectorized_time(elements)) : bytes);
-}
-
-/// TransformerEngine's cast_transpose: 16 bits are read, and 8 or 4 written twice, as rows and as
-/// columns.
-Seconds Roofline::quantize_time(const Operator& op, double batch, Direction direction) const {
-  if (!runs_narrow(op)) return Seconds(0);
-  const double elements = direction == Direction::forward
-                              ? op.quantized_input
-                              : op.backward_flops > 0 ? op.product.rows * op.product.columns : 0;
-  if (elements == 0) return Seconds(0);
-  const Bytes element = Bytes(2) + 2 * narrow_element(precision_);
-  return shares_.launch + moved(batch * elements * element);
-}
-
-/// Of a quantized weight 16 bits are made for each use: a kernel that reads the one and writes the
-/// other. LLM.int8's products read the bytes themselves, and their inputs are made bytes.
-Seconds Roofline::dequantize_time(const Operator& op) const {
-  if (op.storage < StoredAs::int8) return Seconds(0);
-  const Bytes element = stored_element(op.storage, precision_) + Bytes(2);
-  return shares_.launch + moved(op.parameter_elements * element);
-}
-
-/// Forward casts the weights, backward their gradients; not those that have 16 bits.
-Seconds Roofline::weight_cast_time(const Operator& op, Direction direction) const {
-  const bool casts = is_autocast(precision_) && has_cast_weights(op.kind) &&
-                     op.storage == StoredAs::model &&
-                     parameter_element(precision_) > Bytes(2);
-  return casts ? cast_time(op.parameter_elements, direction == Direction::backward) : Seconds(0);
 }
 
 }  // namespace rehearse

@@ -12,6 +12,9 @@ struct OperatorBasis {
   Nearness near{};  ///< of no fit: shares speak, or a scenario
 };
 
+/// Operators whose weights autocast copies to 16 bits: once per step, kept until backward.
+bool has_cast_weights(OperatorKind kind);
+
 /// The rates that bound kernels on one GPU, and the rules of one precision.
 class Roofline {
  public:

@@ -41,7 +41,7 @@ std::vector<KeySection> scenario_keys() {
         {"sequence.documents.mean", "number", "required", "Mean length in tokens."},
         {"sequence.documents.deviation", "number", "0", "Standard deviation in tokens."},
         {"attention", "sdpa | eager | flash1 | flash2 | flash3 | triton | cudnn", "sdpa",
-         "`sdpa`: as PyTorch 2.11 picks, cudnn on Hopper, else flash2; `eager` keeps its scores.",
+         "`sdpa`: PyTorch 2.11's, cudnn on Hopper and Blackwell, else flash2; `eager` keeps scores.",
          "PyTorch SDPA; FlashAttention"},
         {"fused_softmax", "true or false", "false",
          "Of eager attention: scale, mask and softmax are one kernel.", "Megatron-LM"},

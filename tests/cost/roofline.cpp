@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "cost/cost.hpp"
 #include "cost/peak.hpp"
+#include "model/adaptation.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(roofline_test)
@@ -22,11 +23,8 @@ Gpu round_gpu() {
   return gpu;
 }
 
-constexpr AnalyticEfficiency kEfficiency = {.matrix = 0.5,
-                                            .depthwise = 0.1,
-                                            .attention = 0.25,
-                                            .memory = 0.8,
-                                            .kernel_launch = Seconds(0)};
+constexpr AnalyticEfficiency kEfficiency = {
+    .matrix = 0.5, .depthwise = 0.1, .attention = 0.25, .memory = 0.8, .kernel_launch = Seconds(0)};
 
 Model model_of(const Operator& op) {
   Model model;
@@ -275,11 +273,22 @@ BOOST_AUTO_TEST_CASE(what_eager_modules_compose_takes_its_kernels) {
   check_close(cost_of(op, Precision::fp32, 2).backward, 2 * 5e6 * 4 / (0.8 * 1e12));
 }
 
+BOOST_AUTO_TEST_CASE(a_compiled_norm_is_one_kernel) {
+  Operator op{.kind = OperatorKind::normalization, .forward_elements = 2e6};
+  op.eager_forward = {.kernels = 3, .moved = 3e6};
+  const Model model = compiled(model_of(op));
+  check_close(cost_of(model, Precision::fp32, 2).forward, 2 * 2e6 * 4 / (0.8 * 1e12));
+}
+
 BOOST_AUTO_TEST_CASE(products_of_fp32_adapters_run_in_fp32) {
   Operator op{.kind = OperatorKind::matmul, .forward_flops = 1e9, .backward_flops = 2e9};
   op.always_fp32 = true;
   check_close(cost_of(op, Precision::bf16_pure, 8).forward, 8e9 / (0.5 * 10e12));
   check_close(cost_of(op, Precision::tf32, 8).forward, 8e9 / (0.5 * 20e12));
+  op.storage = StoredAs::fp32;
+  Model model = model_of(op);
+  compute_adapters_in_16_bits(model);  // what FSDP's param_dtype makes of them
+  check_close(cost_of(model, Precision::bf16_pure, 8).forward, 8e9 / (0.5 * 50e12));
 }
 
 BOOST_AUTO_TEST_CASE(recomputed_attention_runs_once_more_before_its_backward) {

@@ -168,6 +168,19 @@ BOOST_AUTO_TEST_CASE(fused_attention_with_sinks_keeps_no_scores_and_trains_them)
   BOOST_TEST(kept_by(fused, 2) < kept_by(eager, 2) - 2 * 16 * 256 * (256 - 4));
 }
 
+// Llama's code makes fp32 of the scores' softmax, and 16 bits again: 4 + 2 bytes of each score. All
+// else that a block keeps grows as its tokens.
+BOOST_AUTO_TEST_CASE(eager_attention_of_llama_keeps_its_softmax_in_fp32) {
+  const TransformerShape t = llama();
+  const auto kept = [&](std::int64_t tokens, bool flash) {
+    const Model share = share_of(t, {.sequence = tokens, .flash_attention = flash}, {});
+    return kept_by(memory_tape(share, {.precision = Precision::bf16_pure}), 2);
+  };
+  const double scores = static_cast<double>(t.heads) * 256 * 256;
+  check_close(kept(512, false) - 2 * kept(256, false), 2 * (4 + 2) * scores);
+  BOOST_TEST(std::abs(kept(512, true) - 2 * kept(256, true)) < 1e3);
+}
+
 double kept_by_block(const Model& model, Precision precision) {
   return kept_by(memory_tape(model, {.precision = precision, .batch = 2}), 1);
 }
