@@ -5,7 +5,7 @@ from common import ERRORS, HERE, SAMPLES
 
 LETTERS = (
     "A ai-dynamo/aiconfigurator, D baidu-research/DeepBench, E eth-easl/sailor, F Dao-AILab/flash-attention, N sitar-lab/NeuSight, "
-    "R Rehearse, S MooreThreads/SimuMax, V microsoft/vidur, Z Azure/AI-benchmarking-guide; README.md"
+    "R Rehearse, S MooreThreads/SimuMax, V microsoft/vidur; README.md"
 )
 
 def numbers(curve, names, digits=4):
@@ -55,12 +55,12 @@ def write(
     errors_of,
     measured_rows,
     residual=None,
-    off_vectors=(None, None, ""),
+    off_vectors=(None, None, None, ""),
     optimizer=None,
 ):
-    """`off_vectors`: rates of products that are not aligned and of kernels that are not vectorized, and their source."""
+    """`off_vectors`: rates of products that are not aligned, of kernels that are not vectorized and of batch norm, and their source."""
     (share, prologue, small), source_of_convolution = convolution_numbers
-    unaligned, unvectorized, source_of_both = off_vectors
+    unaligned, unvectorized, norms, source_of_both = off_vectors
     shares, source_of_gradients = gradients
     lines = [
         f"# Kernels on {gpu}: made by platforms/kernels/fit from data/*.csv, {date}.",
@@ -110,6 +110,9 @@ def write(
         lines.append(f"optimizer: {{{shares_of_steps}, source: R}}")
     if unvectorized:
         lines.append(f"unvectorized: {unvectorized / 1e9:.3g}e9")
+    if norms:
+        rates = ", ".join(f"{name}: [{one:.3g}, {two:.3g}]" for name, (one, two) in norms.items())
+        lines.append(f'batch_norm: {{{rates}, source: "{source_of_both}"}}')
     lines += [
         "measured:  # on which GPU, from what size to what, and how far unseen points were off in the mean"
     ] + measured_rows

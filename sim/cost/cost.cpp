@@ -212,27 +212,56 @@ Seconds units_time(const StepCosts& costs) {
   return sum;
 }
 
-/// By its forward: composites of eager modules are as many as their parts.
-double kernels_launched(const Unit& unit) {
+/// Composites of eager modules are as many as their parts, products have two gradients, and
+/// autocast converts weights.
+double launched(const Unit& unit, Direction direction, Precision precision) {
+  const bool backward = direction == Direction::backward;
   double sum = 0;
-  for (const Operator& op : unit.operators) sum += std::max(1.0, op.eager_forward.kernels);
+  for (const Operator& op : unit.operators) {
+    const EagerKernels& eager = backward ? op.eager_backward : op.eager_forward;
+    const bool of_weights = op.kind == OperatorKind::matmul ||
+                            op.kind == OperatorKind::convolution ||
+                            op.kind == OperatorKind::depthwise_convolution;
+    sum += std::max(1.0, eager.kernels);
+    if (op.parameter_elements == 0) continue;
+    if (backward && of_weights && !op.frozen) ++sum;
+    if (is_autocast(precision) && has_cast_weights(op.kind)) ++sum;  // or its gradient's widening
+  }
   return sum;
 }
 
-/// The host runs ahead of the GPU where every unit takes the GPU longer than its launches: then
-/// they are never waited for. Elsewhere the schedule plays them.
-void add_launches(StepCosts& costs, const Model& model, Seconds launch) {
-  std::vector<Seconds> launches;
-  bool binds = false;
+/// Of the host for one of a unit's operators.
+Seconds host_time(const Model& model, std::size_t unit, const AnalyticEfficiency& efficiency) {
+  if (efficiency.host_launch) return *efficiency.host_launch;
+  return efficiency.host_times * (model.is_compiled(unit) ? kHostLaunch : kHostOperator);
+}
+
+/// The host runs ahead of the GPU where units take the GPU longer than their launches: then these
+/// are not waited for but in front of the first. Elsewhere the schedule plays them.
+void add_launches(StepCosts& costs, const Model& model, Precision precision,
+                  const AnalyticEfficiency& efficiency) {
+  constexpr double kFelt = 0.01;  // of what the step computes
+  std::vector<std::pair<Seconds, Seconds>> launches;
   for (std::size_t i = 0; i < model.units.size(); ++i) {
-    launches.push_back(kernels_launched(model.units[i]) * launch);
-    const UnitCost& unit = costs.units[i];
-    binds = binds || launches[i] > std::min(unit.forward, unit.backward);
+    const Seconds host = host_time(model, i, efficiency);
+    launches.emplace_back(launched(model.units[i], Direction::forward, precision) * host,
+                          launched(model.units[i], Direction::backward, precision) * host);
   }
-  if (!binds) return;
+  Seconds ahead, waited;
+  const auto run = [&](Seconds computes, Seconds launch) {
+    ahead += computes - launch;
+    if (ahead >= Seconds(0)) return;
+    waited += Seconds(0) - ahead;
+    ahead = Seconds(0);
+  };
+  for (std::size_t i = 0; i < launches.size(); ++i) run(costs.units[i].forward, launches[i].first);
+  for (std::size_t i = launches.size(); i-- > 0;) run(costs.units[i].backward, launches[i].second);
+  if (waited <= kFelt * units_time(costs)) return;
+  costs.host_operator = efficiency.host_launch.value_or(efficiency.host_times * kHostOperator);
   for (std::size_t i = 0; i < launches.size(); ++i) {
     if (model.units[i].forward) continue;  // given: so is what its launches take
-    costs.units[i].forward_launch = costs.units[i].backward_launch = launches[i];
+    costs.units[i].forward_launch = launches[i].first;
+    costs.units[i].backward_launch = launches[i].second;
   }
 }
 
@@ -271,8 +300,7 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
   costs.origin = to_string(costs.provenance);
   if (costs.provenance == Provenance::analytic) {
     costs.host_computes = gpu.curves && gpu.curves->device && gpu.curves->device->cpu;
-    if (!costs.host_computes)
-      add_launches(costs, model, efficiency.host_launch.value_or(kHostLaunch));
+    if (!costs.host_computes) add_launches(costs, model, precision, efficiency);
     costs.uncertainty = analytic_error(gpu, efficiency, precision);
     costs.outside.push_back(not_measured(model, gpu, precision));
     if (!gpu.kernels || !gpu.kernels->relative.empty()) {

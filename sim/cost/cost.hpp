@@ -99,18 +99,24 @@ struct AnalyticEfficiency {
   std::optional<double> attention = std::nullopt;
   std::optional<double> memory = std::nullopt;  ///< of the bandwidth, all kernels
   std::optional<Seconds> kernel_launch = std::nullopt;
-  /// CPU time that eager mode takes to launch an operator; a step is never shorter than its
-  /// launches. Nothing: kHostLaunch. 0: CUDA graphs.
+  /// CPU time that launching an operator takes; a step is never shorter than its launches.
+  /// Nothing: kHostOperator in eager mode, kHostLaunch where kernels are compiled. 0: CUDA graphs.
   std::optional<Seconds> host_launch = std::nullopt;
+  double host_times = 1;  ///< as long as usual, where host_launch is not said
 };
 
-/// What PyTorch's eager mode takes on a CPU for an operator and its autograd node: a call with its
-/// kernel, one at a time, takes 26 us on an A100 between two events (sitar-lab/NeuSight), of which
-/// two thirds are the events and the kernel. An order of magnitude.
+/// CPU time of an operator of an eager model in Python: modules, autograd's nodes and one or two
+/// kernels. On the host of a virtual machine (Xeon, 2 GHz) with an H100 it was 37 to 65 us, the
+/// median 47, in twelve networks so small that the GPU waited (tests/validation/hopper); fast hosts
+/// take less than half of that. In between.
+inline constexpr Seconds kHostOperator{30e-6};
+/// CPU time of a kernel that no eager operator stands for: of compiled code, of an optimizer.
 inline constexpr Seconds kHostLaunch{8e-6};
-/// Half-width of the 90 % interval of ln(kHostLaunch): 3 us (views and a fast core) to 20 us
-/// (autograd, modules and hooks in Python on a slow one).
+/// Half-width of the 90 % interval of ln(time) of both.
 inline constexpr double kHostLaunchError = 0.9;
+/// Operators that take the host as long as FSDP's hooks for one group in one pass: FSDP2's took 2
+/// ms there.
+inline constexpr double kFsdpHooks = 40;
 
 /// Half-width of the 90 % interval of ln(time) of a step that the roofline computes with shares
 /// measured on that GPU (tests/published/check holds it against rows that no share was fitted to).
@@ -162,6 +168,8 @@ struct StepCosts {
   /// What copies within its memory reach, by the bytes that they read and write; 0 where times are
   /// given: nothing is added to those.
   BytesPerSecond copy_rate{0};
+  /// Of the host for an eager operator (kHostOperator), where launches are felt.
+  Seconds host_operator{0};
   /// Elements that copies write in a second which make fp32 of 16 bits; 0: as their bytes say.
   double widened = 0;
   /// Of copies to the host's memory and back, each way, while all GPUs of the node copy; 0: not

@@ -28,7 +28,7 @@ const char* format_of(const Gpu& gpu, Precision precision) {
 double unlike_widths_speed(bool backward) { return backward ? 0.773 : 0.834; }
 
 /// Random numbers for each probability: GPT-2 XL's attention beside GPT-2's without dropout, cuDNN
-/// 9.19 on an H200 (tests/validation/h200): 84 of 194 us forward, 282 of 347 us backward.
+/// 9.19 on an H200 (tests/validation/hopper): 84 of 194 us forward, 282 of 347 us backward.
 double dropout_speed(bool backward) { return backward ? 0.81 : 0.43; }
 
 Nearness nearness(const MeasuredKernels* measured, const std::vector<double>& sizes) {
@@ -130,7 +130,7 @@ Bytes KernelModel::accumulated(const ProductSize& size, Role role) const {
   return size.batch * size.rows * size.columns * (Bytes(2 * 4) - element_);
 }
 
-/// What was measured of 8 bits was so under lasting load.
+/// Those in 8 bits reach alone what others measured under lasting load.
 Seconds KernelModel::narrow_product(const ProductSize& size, Role role) const {
   check(product_ != nullptr, "a product without a curve");
   ProductCurve curve = narrow_ != nullptr ? *narrow_ : *product_;
@@ -178,6 +178,20 @@ std::optional<double> KernelModel::optimizer_share(const Optimizer& optimizer) c
       optimizer_bytes_per_parameter(optimizer) < 0.6 * optimizer_bytes_per_parameter(wide);
   if (optimizer.fused) return narrow ? shares.narrow_fused : shares.fused;
   return narrow ? shares.narrow_foreach : shares.foreach;
+}
+
+// PyTorch norms bf16 by kernels of its own, all else by cuDNN (_select_batch_norm_backend in
+// aten/src/ATen/native/Normalization.cpp).
+std::optional<double> KernelModel::batch_norm(Precision precision, bool channels_last,
+                                              bool backward) const {
+  if (!curves_) return std::nullopt;
+  double rate = 0;
+  if (activation_element(precision) == Bytes(4)) {
+    if (!channels_last) rate = curves_->norm_fp32[backward ? 1 : 0];
+  } else if (to_string(precision).starts_with("bf16")) {
+    rate = (channels_last ? curves_->norm_bf16_last : curves_->norm_bf16)[backward ? 1 : 0];
+  }
+  return rate > 0 ? std::optional(rate * device_.sms) : std::nullopt;
 }
 
 std::optional<double> KernelModel::unvectorized() const {

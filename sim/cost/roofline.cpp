@@ -105,7 +105,16 @@ Seconds Roofline::single_time(const Operator& op, double batch, Direction direct
   const Seconds traffic = op.kind == OperatorKind::matmul
                               ? bytes / operands_
                               : bytes / reached_memory(op, direction == Direction::backward);
-  return shares_.launch + std::max(arithmetic, traffic) + weights;
+  return shares_.launch + std::max({arithmetic, traffic, norm_time(op, batch, direction)}) +
+         weights;
+}
+
+/// Of batch norm's kernels, which load few elements at a time.
+Seconds Roofline::norm_time(const Operator& op, double batch, Direction direction) const {
+  if (op.normed == 0 || memory_stated_) return Seconds(0);
+  const auto rate =
+      kernels_.batch_norm(precision_, op.channels_last, direction == Direction::backward);
+  return rate ? Seconds(batch * op.normed / *rate) : Seconds(0);
 }
 
 /// Products of fp32 operands in a model of 16 bits, such as PEFT's adapters, run in fp32 but under

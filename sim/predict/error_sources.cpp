@@ -135,7 +135,7 @@ Machine with_another_fleet(const Scenario& scenario, const Machine& machine, dou
 /// With the host's launches that many times as long.
 Scenario with_launches(const Scenario& scenario, double factor) {
   Scenario other = scenario;
-  other.run.efficiency.host_launch = factor * kHostLaunch;
+  other.run.efficiency.host_times = factor;
   return other;
 }
 

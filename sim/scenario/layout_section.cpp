@@ -217,7 +217,7 @@ void apply_layout(const Value& strategy, Scenario& scenario) {
   if (scenario.transformer && !parallel.is_whole()) {
     Model share = share_of(*scenario.transformer, scenario.shape, parallel);
     if (scenario.adaptation) share = adapt(std::move(share), *scenario.adaptation);
-    if (scenario.model.compiled) share = compiled(std::move(share));
+    share = compiled(std::move(share), scenario.model.compile);
     if (scenario.recomputes_attention) share = recomputing_attention(std::move(share));
     scenario.share = std::make_shared<const Model>(std::move(share));
   }

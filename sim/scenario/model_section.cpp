@@ -13,6 +13,11 @@
 namespace rehearse {
 namespace {
 
+Compile read_compile(const Value& value) {
+  const std::string word = value.as_choice({"true", "false", "blocks"});
+  return word == "blocks" ? Compile::blocks : word == "true" ? Compile::whole : Compile::none;
+}
+
 constexpr std::int64_t kLargestBatch = 1'000'000;
 constexpr std::int64_t kMostParameters = 100'000'000'000'000;
 constexpr std::int64_t kMostMicroBatches = 1'000'000;
@@ -243,8 +248,9 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
     };
     if (has_model && map.has("sequence") && map.require("sequence").is_map())
       has_model = read_part(pack);
-    if (const auto compile = map.optional("compile"); has_model && compile && compile->as_bool())
-      scenario.model = compiled(std::move(scenario.model));
+    if (const auto compile = map.optional("compile"); has_model && compile)
+      read_part(
+          [&] { scenario.model = compiled(std::move(scenario.model), read_compile(*compile)); });
     read_part([&] { choice = read_cost_choice(map, scenario, library); }, has_model);
     if (!has_model) leave_shape(map);
   } else if (const std::optional<Value> profile = map.optional("profile")) {

@@ -67,9 +67,11 @@ StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
   const Bytes stored = parameter_element(job.precision);
   const Bytes gathered = parameter_element(computes);
   const Bytes reduced = parameter_element(options.reduce_dtype.value_or(computes));
+  const Seconds hooks =
+      options.host_overhead > Seconds(0) ? options.host_overhead : kFsdpHooks * costs.host_operator;
   for (const FlatParameter& run : runs) {
-    costs.units[run.first].forward_launch += options.host_overhead;
-    costs.units[run.last].backward_launch += options.host_overhead;
+    costs.units[run.first].forward_launch += hooks;
+    costs.units[run.last].backward_launch += hooks;
     if (alone) continue;
     const double own = run.own(shards);
     if (options.per_parameter) {

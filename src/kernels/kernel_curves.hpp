@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -108,6 +109,10 @@ struct KernelCurves {
   /// Elements that a multiprocessor writes in a second in kernels that are not vectorized: 16 bits
   /// made fp32, broadcast and strided operands. 0: not known.
   double unvectorized = 0;
+  /// Elements that a multiprocessor norms in a second in PyTorch's batch norm, forward and
+  /// backward: of contiguous fp32 (cuDNN's), and of bf16 contiguous and channels_last. 0: not
+  /// known.
+  std::array<double, 2> norm_fp32{}, norm_bf16{}, norm_bf16_last{};
   /// FLOP/s of a multiprocessor in products of 16 bits whose rows begin at any element, or at any
   /// second; and of tf32 at any element. 0: as aligned ones.
   FlopsPerSecond unaligned, half_aligned, unaligned_tf32;

@@ -157,6 +157,19 @@ void read_optimizer(Map& map, KernelCurves& curves) {
 void read_slow_kernels(Map& map, KernelCurves& curves) {
   if (const auto rate = map.optional("unvectorized"))
     curves.unvectorized = rate->as_positive_number();
+  if (const auto norm = map.optional("batch_norm")) {
+    Map rates = norm->as_map();
+    for (const auto& [key, rate] :
+         {std::pair("fp32", &curves.norm_fp32), std::pair("bf16", &curves.norm_bf16),
+          std::pair("bf16_channels_last", &curves.norm_bf16_last)}) {
+      const Value both = rates.require(key);
+      const std::vector<Value> ways = both.as_list();
+      if (ways.size() != 2) both.fail("expected two rates, forward and backward");
+      *rate = {ways[0].as_positive_number(), ways[1].as_positive_number()};
+    }
+    source_of(rates);
+    rates.finish();
+  }
   const auto unaligned = map.optional("unaligned");
   if (!unaligned) return;
   constexpr double kTera = 1e12;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <stdexcept>
@@ -238,6 +239,49 @@ Operator fused(const Operator& first, const Operator& second) {
   return op;
 }
 
+/// Rows of a product's result as long as the fastest kernels load and store (torch/_inductor/
+/// fx_passes/pad_mm.py); what is more is not computed with, and of the smallest share.
+void pad(ProductShape& product) {
+  constexpr double kVector = 8;
+  if (product.weights == 0) product.columns = std::ceil(product.columns / kVector) * kVector;
+}
+
+/// One kernel reads logits as the product wrote them, twice forward; backward it makes them again,
+/// and writes their gradient.
+void read_logits(Operator& loss) {
+  loss.wide = loss.always_fp32 = false;
+  loss.backward_elements /= 2;
+}
+
+void compile(Unit& unit) {
+  std::vector<Operator> operators;
+  std::vector<std::size_t> places;  // by operator, and of the end
+  for (std::size_t i = 0; i < unit.operators.size(); ++i) {
+    Operator& op = unit.operators[i];
+    op.eager_forward = op.eager_backward = {};
+    op.normed = 0;
+    if (op.kind == OperatorKind::matmul) pad(op.product);
+    if (op.kind == OperatorKind::loss) {
+      if (!operators.empty() && is_pointwise(operators.back()) && !is_cut(unit, i))
+        operators.pop_back();
+      read_logits(op);
+    }
+    const bool joins = !operators.empty() && is_pointwise(operators.back()) && is_pointwise(op) &&
+                       !is_cut(unit, i);
+    if (joins) {
+      operators.back() = fused(operators.back(), op);
+    } else {
+      operators.push_back(op);
+    }
+    places.push_back(operators.size() - 1);
+  }
+  places.push_back(operators.size());
+  unit.operators = std::move(operators);
+  for (Exchange& exchange : unit.exchanges)
+    for (Cut* cut : {&exchange.issued, &exchange.awaited})
+      cut->before_operator = places.at(cut->before_operator);
+}
+
 }  // namespace
 
 /// Of attention as products of its own, what stands between them is part of it.
@@ -253,30 +297,13 @@ Model recomputing_attention(Model model) {
   return model;
 }
 
-Model compiled(Model model) {
-  model.compiled = true;
-  model.variant += model.variant.empty() ? "compiled" : ", compiled";
-  for (Unit& unit : model.units) {
-    std::vector<Operator> operators;
-    std::vector<std::size_t> places;  // by operator, and of the end
-    for (std::size_t i = 0; i < unit.operators.size(); ++i) {
-      Operator& op = unit.operators[i];
-      op.eager_forward = op.eager_backward = {};
-      const bool joins = !operators.empty() && is_pointwise(operators.back()) &&
-                         is_pointwise(op) && !is_cut(unit, i);
-      if (joins) {
-        operators.back() = fused(operators.back(), op);
-      } else {
-        operators.push_back(op);
-      }
-      places.push_back(operators.size() - 1);
-    }
-    places.push_back(operators.size());
-    unit.operators = std::move(operators);
-    for (Exchange& exchange : unit.exchanges)
-      for (Cut* cut : {&exchange.issued, &exchange.awaited})
-        cut->before_operator = places.at(cut->before_operator);
-  }
+Model compiled(Model model, Compile what) {
+  model.compile = what;
+  if (what == Compile::none) return model;
+  if (!model.variant.empty()) model.variant += ", ";
+  model.variant += what == Compile::blocks ? "compiled blocks" : "compiled";
+  for (std::size_t i = 0; i < model.units.size(); ++i)
+    if (model.is_compiled(i)) compile(model.units[i]);
   return model;
 }
 

@@ -55,7 +55,7 @@ Model recomputing_attention(Model model);
 void compute_adapters_in_16_bits(Model& model);
 
 /// torch.compile: runs of pointwise kernels and norms become one kernel, whose intermediate results
-/// are not written.
-Model compiled(Model model);
+/// are not written; and products' columns are padded to whole vectors (Inductor's shape_padding).
+Model compiled(Model model, Compile what = Compile::whole);
 
 }  // namespace rehearse

@@ -63,6 +63,8 @@ void Layers::batch_norm() {
   // dy for two sums and again for dx.
   move(OperatorKind::normalization, 3 * elements, 5 * elements,
        2 * static_cast<double>(current_.channels));
+  last().operators.back().normed = elements;
+  last().operators.back().channels_last = current_.channels_last;
   record({.kind = LayerKind::batch_norm}, current_, 2);
 }
 

@@ -180,8 +180,12 @@ void Layers::rms_norm() {
 }
 
 void Layers::pointwise(LayerKind kind, double kernels) {
-  const double elements = kernels * current_.elements();
+  const double elements = current_.elements();
   move(OperatorKind::elementwise, 2 * elements, 3 * elements);
+  if (kernels > 1) {
+    last().operators.back().eager_forward = {.kernels = kernels, .plain = 2 * kernels * elements};
+    last().operators.back().eager_backward = {.kernels = kernels, .plain = 3 * kernels * elements};
+  }
   record({.kind = kind}, current_);
 }
 

@@ -140,6 +140,18 @@ std::int64_t Model::trainable_parameters() const {
   return sum;
 }
 
+/// One of many alike: its name ends with a number ("layers.7").
+bool is_block(const Unit& unit) {
+  const std::size_t dot = unit.name.rfind('.');
+  return dot != std::string::npos && dot + 1 < unit.name.size() &&
+         std::all_of(unit.name.begin() + static_cast<std::ptrdiff_t>(dot) + 1, unit.name.end(),
+                     [](unsigned char letter) { return std::isdigit(letter) != 0; });
+}
+
+bool Model::is_compiled(std::size_t unit) const {
+  return compile == Compile::whole || (compile == Compile::blocks && is_block(units[unit]));
+}
+
 std::int64_t Model::parameters() const {
   std::int64_t sum = 0;
   for (const Unit& unit : units) sum += unit.parameters();

@@ -124,7 +124,8 @@ struct EagerKernels {
 /// One kernel-sized piece of a unit's forward pass, per sample of the batch.
 struct Operator {
   OperatorKind kind = OperatorKind::elementwise;
-  bool channels_last = false;  ///< of a convolution: its memory format
+  bool channels_last = false;  ///< of a convolution or batch norm: its memory format
+  double normed = 0;           ///< of batch norm in eager mode: elements that its kernels norm
   /// Floating-point operations per sample, a multiply-add counting 2. The built-in architectures
   /// count products alone (matmul, convolution, attention), as printed FLOP counts do; what else
   /// they do is bound by its traffic.
@@ -208,6 +209,10 @@ struct Chunk {
 /// Bytes of one of its parameter tensors.
 Bytes stored_bytes(const Unit& unit, std::size_t tensor, Precision precision);
 
+/// torch.compile, whose kernels are fused: of all, or of each block by itself (PyTorch's regional
+/// compilation), so that embeddings, head and loss stay eager.
+enum class Compile { none, blocks, whole };
+
 /// A network as a chain of units in forward order.
 struct Model {
   std::string name;
@@ -230,9 +235,12 @@ struct Model {
   /// Hugging Face's model_type, or the built-in network's name; empty: given unit by unit.
   std::string family{};
   std::int64_t layers = 0;  ///< blocks of a transformer; 0 for other networks
-  bool compiled = false;    ///< torch.compile: pointwise kernels are fused
+  Compile compile = Compile::none;
   /// Given instead of computed: the whole optimizer step over all parameters.
   std::optional<Seconds> optimizer_time = std::nullopt;
+
+  /// Whether torch.compile fuses the unit's kernels.
+  bool is_compiled(std::size_t unit) const;
 
   std::int64_t parameters() const;
   /// Those that one token's forward pass multiplies or looks up: without the experts that it does

@@ -222,24 +222,20 @@ BOOST_AUTO_TEST_CASE(pytorch_takes_cudnn_s_attention_on_hopper) {
   BOOST_TEST((attention_library(AttentionKernel::flash3, ampere) == AttentionKernel::flash3));
 }
 
-// Azure/AI-benchmarking-guide@8fd0c6e1bd: cuBLASLt, random data, 10,000 warm-ups, in TFLOP/s.
-BOOST_AUTO_TEST_CASE(products_in_8_bits_are_as_fast_as_azure_measured) {
+// Azure/AI-benchmarking-guide@8fd0c6e1bd: cuBLASLt, random data, 10,000 warm-ups, in TFLOP/s. The
+// curve is of other products, in PyTorch; what launches bind is left out.
+BOOST_AUTO_TEST_CASE(large_products_in_8_bits_are_as_fast_as_azure_measured) {
   const KernelModel kernels(known_gpu("H100-SXM"), Precision::fp8);
-  const std::vector<std::pair<ProductSize, double>> measured = {
-      {{1024, 1024, 1024}, 274.1},   {{2048, 2048, 2048}, 1011.3},
-      {{4096, 4096, 4096}, 1216.9},  {{8192, 8192, 8192}, 1290.1},
-      {{16384, 16384, 16384}, 1377.3}, {{32768, 32768, 32768}, 1382.2},
-      {{1024, 2145, 1024}, 410.7},   {{6144, 12288, 12288}, 1351.4},
-      {{802816, 192, 768}, 663.8}};
-  double sum = 0;
+  const std::vector<std::pair<ProductSize, double>> measured = {{{4096, 4096, 4096}, 1216.9},
+                                                                {{8192, 8192, 8192}, 1290.1},
+                                                                {{16384, 16384, 16384}, 1377.3},
+                                                                {{32768, 32768, 32768}, 1382.2},
+                                                                {{6144, 12288, 12288}, 1351.4}};
   for (const auto& [size, rate] : measured) {
     const double time = 2 * size.rows * size.columns * size.inner / (rate * 1e12);
-    const double predicted =
-        kernels.product(size, KernelModel::Role::forward, true).value();
-    BOOST_TEST(std::abs(predicted / time - 1) < 0.18);
-    sum += std::abs(predicted / time - 1) / static_cast<double>(measured.size());
+    const double predicted = kernels.product(size, KernelModel::Role::forward, true).value();
+    BOOST_TEST(std::abs(predicted / time - 1) < 0.12, size.rows << ": " << predicted / time);
   }
-  BOOST_TEST(sum < 0.04);
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "cluster/cluster.hpp"
 #include "cost/cost.hpp"
 #include "cost/peak.hpp"
+#include "cost/roofline.hpp"
 #include "model/adaptation.hpp"
 
 namespace rehearse {
@@ -278,6 +280,24 @@ BOOST_AUTO_TEST_CASE(a_compiled_norm_is_one_kernel) {
   op.eager_forward = {.kernels = 3, .moved = 3e6};
   const Model model = compiled(model_of(op));
   check_close(cost_of(model, Precision::fp32, 2).forward, 2 * 2e6 * 4 / (0.8 * 1e12));
+}
+
+// The rates of platforms/kernels/H100-SXM.yaml, of one of its 132 multiprocessors.
+BOOST_AUTO_TEST_CASE(batch_norm_in_eager_mode_takes_as_long_as_its_kernels_load) {
+  Operator op{.kind = OperatorKind::normalization,
+              .channels_last = true,
+              .normed = 1e9,
+              .forward_elements = 3e9,
+              .backward_elements = 5e9};
+  const Gpu gpu = known_gpu("H100-SXM");
+  const auto forward = [&](Precision precision, const Model& model) {
+    return step_costs(model, gpu, precision, 1, {}, {}).units.at(0).forward.value();
+  };
+  const double rate = gpu.curves->norm_bf16_last[0] * gpu.curves->sms;
+  const double launch = Roofline(gpu, Precision::bf16, {}).launch().value();
+  BOOST_CHECK_CLOSE(forward(Precision::bf16, model_of(op)), launch + 1e9 / rate, 1e-7);
+  BOOST_TEST(forward(Precision::fp16, model_of(op)) < 0.5 * 1e9 / rate);  // cuDNN's, of no rate
+  BOOST_TEST(forward(Precision::bf16, compiled(model_of(op))) < 0.5 * 1e9 / rate);
 }
 
 BOOST_AUTO_TEST_CASE(products_of_fp32_adapters_run_in_fp32) {

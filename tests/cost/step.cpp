@@ -9,6 +9,7 @@
 
 #include "cost/cost.hpp"
 #include "cost/peak.hpp"
+#include "model/adaptation.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(step_test)
@@ -71,6 +72,33 @@ BOOST_AUTO_TEST_CASE(one_unit_without_times_makes_the_step_analytic) {
   const StepCosts costs = costs_of(model, Precision::fp32, 8);
   BOOST_TEST(to_string(costs.provenance) == "analytic");
   BOOST_TEST(costs.units[1].forward.value() == 1e-3);
+}
+
+// A step so small that its launches bind: a product, its bias's sum in an eager composite of three
+// kernels forward and five backward, and an elementwise kernel.
+BOOST_AUTO_TEST_CASE(eager_operators_take_the_host_longer_than_compiled_ones) {
+  Model model;
+  model.units.resize(1);
+  Unit& unit = model.units[0];
+  unit.tensors = {10};
+  Operator product{.kind = OperatorKind::matmul, .forward_flops = 1, .backward_flops = 2};
+  product.parameter_elements = 10;
+  Operator norm{.kind = OperatorKind::normalization, .forward_elements = 1};
+  norm.eager_forward = {.kernels = 3, .moved = 1};
+  norm.eager_backward = {.kernels = 5, .moved = 1};
+  unit.operators = {product, norm, {.kind = OperatorKind::elementwise, .forward_elements = 1}};
+  const auto check_launches = [](const StepCosts& costs, double forward, double backward) {
+    BOOST_CHECK_CLOSE(costs.units[0].forward_launch.value(), forward, 1e-7);
+    BOOST_CHECK_CLOSE(costs.units[0].backward_launch.value(), backward, 1e-7);
+  };
+  const double eager = kHostOperator.value(), compiled_kernel = kHostLaunch.value();
+  check_launches(costs_of(model, Precision::fp32, 1), 5 * eager, 8 * eager);
+  // Autocast converts the weight, and its gradient back.
+  check_launches(costs_of(model, Precision::bf16, 1), 6 * eager, 9 * eager);
+  check_launches(costs_of(compiled(model), Precision::fp32, 1), 2 * compiled_kernel,
+                 3 * compiled_kernel);
+  unit.operators[0].frozen = true;
+  check_launches(costs_of(model, Precision::fp32, 1), 5 * eager, 7 * eager);
 }
 
 BOOST_AUTO_TEST_CASE(copies_go_at_what_kernels_reach_of_the_memory_bandwidth) {

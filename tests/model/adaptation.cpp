@@ -131,6 +131,37 @@ BOOST_AUTO_TEST_CASE(a_compiled_network_keeps_less) {
   BOOST_TEST(compiled(small()).units[1].operators.size() < small().units[1].operators.size());
 }
 
+BOOST_AUTO_TEST_CASE(blocks_are_compiled_alone) {
+  const Model plain = small(), blocks = compiled(small(), Compile::blocks);
+  const auto operators = [](const Model& model, std::size_t unit) {
+    return model.units[unit].operators.size();
+  };
+  BOOST_TEST(!blocks.is_compiled(0));
+  BOOST_TEST(operators(blocks, 0) == operators(plain, 0));
+  BOOST_TEST(blocks.is_compiled(1));
+  BOOST_TEST(operators(blocks, 1) == operators(compiled(small()), 1));
+  BOOST_TEST(operators(blocks, plain.units.size() - 1) == operators(plain, plain.units.size() - 1));
+  // What the loss keeps is kept, what blocks keep between kernels is not.
+  BOOST_TEST(kept_of(compiled(small())) < kept_of(blocks));
+  BOOST_TEST(kept_of(blocks) < kept_of(plain));
+  BOOST_TEST(compiled(small(), Compile::none).units[1].operators.size() == operators(plain, 1));
+}
+
+BOOST_AUTO_TEST_CASE(a_compiled_product_is_padded_and_its_loss_reads_what_it_wrote) {
+  const auto head = [](const Model& model) {
+    const std::vector<Operator>& all = model.units.back().operators;
+    return std::pair(*(all.end() - 2), all.back());
+  };
+  TransformerShape t = shape_of("Llama-3.1-8B");
+  t.vocabulary = 203;
+  const Model plain = build_transformer(t, {.sequence = kTokens});
+  const auto [product, loss] = head(compiled(plain));
+  BOOST_TEST(product.product.columns == 208);
+  BOOST_TEST(!loss.wide);
+  BOOST_TEST(loss.forward_elements == plain.units.back().operators.back().forward_elements);
+  BOOST_TEST(2 * loss.backward_elements == plain.units.back().operators.back().backward_elements);
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_adapted_is_refused) {
   const auto message = [](const Adaptation& how) -> std::string {
     try {

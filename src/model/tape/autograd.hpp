@@ -90,7 +90,8 @@ class Recorder {
     return static_cast<std::int64_t>(static_cast<double>(elements) *
                                      narrow_element(options_.precision).value());
   }
-  bool compiled() const { return model_.compiled; }
+  /// Whether torch.compile fuses the kernels of the unit that runs.
+  bool compiled() const { return model_.is_compiled(unit_); }
   /// Of parameters and the batch.
   Type parameter_type() const;
   /// What becomes of a parameter.

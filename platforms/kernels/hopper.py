@@ -1,13 +1,15 @@
-"""Fits of source R: kernels that this project measured on one H200-SXM, and products inside real steps there."""
+"""Fits of source R: kernels that this project measured on one H200-SXM and one H100-SXM, and products inside real
+steps there. Both have the same chip: what it computes takes as long, and what memory bounds is by its bandwidth."""
 
 import numpy as np
 
 import closed_forms as forms
 import measured
-from common import FOLDS, SHEET, columns, device, fold_of, measure, sample, significant, solve, span, table
+from common import FOLDS, SHEET, columns, device, fold_of, forget, measure, sample, significant, solve, span, table
 from products import HIGH, LOW, residual_table
 
-GPU, CHIP = "H200-SXM", "H100-SXM"
+GPUS = ("H100-SXM", "H200-SXM")
+CHIP = "H100-SXM"  # on which others measured, too
 
 LAYOUTS = ("TN", "NN", "NT")  # forward, the input's gradient, the weight's
 
@@ -64,18 +66,18 @@ def aligned(row):
     return all(int(row[size]) % 8 == 0 for size in "mnk")
 
 
-def by_layout(curve, shares, format, m, n, k, layout, element=2):
+def by_layout(gpu, curve, shares, format, m, n, k, layout, element=2):
     seconds = np.zeros(len(m))
     for index, share in enumerate(shares):
         some = layout == index
         role = np.array(curve, float)
         role[1] *= share
-        seconds[some] = forms.gemm(role, device(GPU, format), m[some], n[some], k[some], element)
+        seconds[some] = forms.gemm(role, device(gpu, format), m[some], n[some], k[some], element)
     return seconds
 
 
-def read_layouts(format):
-    rows = [row for row in table("gemm_layouts_h200.csv", format=format) if aligned(row)]
+def read_layouts(gpu, format):
+    rows = [row for row in table("gemm_layouts_hopper.csv", gpu=gpu, format=format) if aligned(row)]
     m, n, k, t = columns(rows, "m", "n", "k", "time_us")
     return m, n, k, np.array([LAYOUTS.index(row["layout"]) for row in rows]), t * 1e-6
 
@@ -85,17 +87,17 @@ def layer_folds(m, n, k):
     return fold_of(*np.sort(np.stack([m, n, k]), axis=0))
 
 
-def products_tensor(found):
+def products_tensor(gpu, found):
     """The H100's curve, as the chip is the same, and what the points say beside it: a share in each layout, and the
     residual's difference. Alone they do worse at shapes that they do not have, and so does the H100's residual alone."""
     curve, grid, _ = found[CHIP]
-    m, n, k, layout, t = read_layouts("bf16")
+    m, n, k, layout, t = read_layouts(gpu, "bf16")
     basis, large = forms.weights(m, n, k), 2 * m * n * k > 1e11
 
     def fitted(seen):
-        ratio = by_layout(curve, (1, 1, 1), "tensor", m, n, k, layout) * np.exp(basis @ grid) / t
+        ratio = by_layout(gpu, curve, (1, 1, 1), "tensor", m, n, k, layout) * np.exp(basis @ grid) / t
         shares = np.array([np.median(ratio[seen & large & (layout == i)]) for i in range(3)])
-        seconds = by_layout(curve, shares, "tensor", m, n, k, layout) * np.exp(basis @ grid)
+        seconds = by_layout(gpu, curve, shares, "tensor", m, n, k, layout) * np.exp(basis @ grid)
         errors = np.log(seconds / t)
         more = residual_table((m[seen], n[seen], k[seen]), errors[seen])
         return shares, more, errors, errors + basis @ more
@@ -106,26 +108,27 @@ def products_tensor(found):
         plain[folds == fold], held_out[folds == fold] = without[folds == fold], with_more[folds == fold]
     training = (m >= 1024) & (n >= 512) & (k >= 512)
     off = [np.abs(np.expm1(errors)).mean() for errors in (plain, held_out)]
-    print("H200, products off by: H100's residual", off[0], "with R's", off[1])
-    measure(GPU, "gemm tensor", "shape, all", held_out, "R")
-    measure(GPU, "gemm tensor", "shape, training-size", held_out[training], "R")
+    print(gpu, "products off by: H100's residual", off[0], "with R's", off[1])
+    forget(gpu, "gemm tensor")
+    measure(gpu, "gemm tensor", "shape, all", held_out, "R")
+    measure(gpu, "gemm tensor", "shape, training-size", held_out[training], "R")
     # The curve is of all points that the H100's saw, too.
     serving = table("gemm_bf16.csv", gpu=CHIP)
     for sizes in ((m, n, k), columns(serving, "m", "n", "k")):
-        span(GPU, "gemm tensor", rows=sizes[0], columns=sizes[1], inner=sizes[2])
+        span(gpu, "gemm tensor", rows=sizes[0], columns=sizes[1], inner=sizes[2])
     shares, more, _, _ = fitted(np.ones(len(t), bool))
     grid = np.round(grid + more, 3)
-    sample(GPU, "gemm", (m, n, k), forms.gemm(curve, device(GPU), m, n, k) * np.exp(basis @ grid))
+    sample(gpu, "gemm", (m, n, k), forms.gemm(curve, device(gpu), m, n, k) * np.exp(basis @ grid))
     gradients = {"NN": shares[1] / shares[0], "NT": shares[2] / shares[0]}
     return curve, grid, shares[0], gradients
 
 
-def sustained(curve, grid, gradients):
+def sustained(gpu, curve, grid, gradients):
     """What whole steps reach of the curve: products above 1e11 FLOPs as the profiler saw them there, by case."""
-    rows = [row for row in table("gemm_steps_h200.csv") if aligned(row)]
+    rows = [row for row in table("gemm_steps_hopper.csv", gpu=gpu) if aligned(row)]
     m, n, k, t, over_tokens = columns(rows, "m", "n", "k", "time_us", "over_tokens")
     layout = np.where(over_tokens > 0, 2, 0)  # forward's and the input's gradient look alike there
-    ratio = by_layout(curve, (1, 1, gradients["NT"]), "tensor", m, n, k, layout)
+    ratio = by_layout(gpu, curve, (1, 1, gradients["NT"]), "tensor", m, n, k, layout)
     ratio *= np.exp(forms.weights(m, n, k) @ grid) / (t * 1e-6)
     case, large = np.array([row["case"] for row in rows]), 2 * m * n * k > 1e11
     medians = {one: np.log(np.median(ratio[large & (case == one)])) for one in dict.fromkeys(case[large])}
@@ -136,12 +139,12 @@ def sustained(curve, grid, gradients):
             for one in medians
         ]
     )
-    measure(GPU, "gemm tensor in steps", "model", held_out, "R")
-    print("H200, sustained by model:", {one: np.exp(value) for one, value in medians.items()})
+    measure(gpu, "gemm tensor in steps", "model", held_out, "R")
+    print(gpu, "sustained by model:", {one: np.exp(value) for one, value in medians.items()})
     return np.exp(np.mean(list(medians.values())))
 
 
-def products_other(found, gradients):
+def products_other(gpu, found, gradients):
     """tf32, fp32 and 8 bits (sums kept in few bits, scales of tensors and of rows): what few shapes can say. The H100's
     16-bit curve has the other numbers. In tf32 layouts differ: Hopper multiplies TN on its own instructions alone, NN at
     0.84 and NT at 0.53 of that. The curve is of all three, as `gradients` are those of 16 bits."""
@@ -154,18 +157,18 @@ def products_other(found, gradients):
     for format, (element, free, start) in plans.items():
         free, moved = list(free), None
         if format == "fp8":
-            m, n, k, t = columns(table("gemm_fp8_h200.csv", fast="1"), "m", "n", "k", "time_us")
+            m, n, k, t = columns(table("gemm_fp8_hopper.csv", gpu=gpu, fast="1"), "m", "n", "k", "time_us")
             layout, t = np.zeros(len(t), int), t * 1e-6
             moved = m * k + k * n + 2 * m * n
         else:
-            m, n, k, layout, t = read_layouts(format)
+            m, n, k, layout, t = read_layouts(gpu, format)
             t = t * np.array([1, gradients["NN"], gradients["NT"]])[layout]
 
         def errors_of(values, pick=slice(None)):
             curve = np.array(start, float)
             curve[free] = values
             bytes = None if moved is None else moved[pick]
-            seconds = forms.gemm(curve, device(GPU, format), m[pick], n[pick], k[pick], element, moved=bytes)
+            seconds = forms.gemm(curve, device(gpu, format), m[pick], n[pick], k[pick], element, moved=bytes)
             return np.log(seconds / t[pick])
 
         def fitted(pick):
@@ -175,8 +178,8 @@ def products_other(found, gradients):
         folds, held_out = layer_folds(m, n, k), np.zeros(len(t))
         for fold in range(FOLDS):
             held_out[folds == fold] = errors_of(fitted(folds != fold), folds == fold)
-        measure(GPU, f"gemm {format}", "shape", held_out, "R")
-        span(GPU, f"gemm {format}", rows=m, columns=n, inner=k)
+        measure(gpu, f"gemm {format}", "shape", held_out, "R")
+        span(gpu, f"gemm {format}", rows=m, columns=n, inner=k)
         curve = np.array(start, float)
         curve[free] = fitted(slice(None))
         curves[format] = significant(curve)
@@ -189,63 +192,79 @@ def others_median(values):
     return np.array([np.log(values[i] / np.median(values[index != i])) for i in index])
 
 
-def unaligned():
+def unaligned(gpu="H200-SXM"):
     """TFLOP/s of a multiprocessor, by the elements that a row's start is aligned to (of 16 bits), and in tf32."""
 
     def rates(format, size):
-        rows = table("gemm_layouts_h200.csv", format=format)
+        rows = table("gemm_layouts_hopper.csv", gpu=gpu, format=format)
         rows = [row for row in rows if str(size) in (row["m"], row["n"], row["k"])]
         m, n, k, t = columns(rows, "m", "n", "k", "time_us")
-        return 2 * m * n * k / (t * 1e-6) / 1e12 / SHEET[GPU][4]
+        return 2 * m * n * k / (t * 1e-6) / 1e12 / SHEET[gpu][4]
 
     found = {}
     for name, values in (("1", rates("bf16", 50257)), ("2", rates("bf16", 30522)), ("tf32", rates("tf32", 50257))):
         found[name] = np.median(values)
-        measure(GPU, f"gemm unaligned, {name}", "shape", others_median(values), "R")
+        measure(gpu, f"gemm unaligned, {name}", "shape", others_median(values), "R")
     return found
 
 
-def unvectorized():
+def unvectorized(gpu="H200-SXM"):
     """Elements that a multiprocessor writes in a second: casts to fp32, heads moved past tokens, broadcasts in steps."""
     rows = [
         row
-        for row in table("memory_h200.csv", dtype="bf16")
+        for row in table("memory_hopper.csv", gpu=gpu, dtype="bf16")
         if row["op"] in ("cast", "heads_transpose")
     ]
     r, c, t = columns(rows, "rows", "columns", "time_us")
-    elements, u = columns(table("broadcast_steps_h200.csv"), "elements", "time_us")
-    values = np.concatenate([r * c / t, elements / u]) * 1e6 / SHEET[GPU][4]
-    measure(GPU, "unvectorized", "kernel", others_median(values), "R")
+    elements, u = columns(table("broadcast_steps_hopper.csv", gpu=gpu), "elements", "time_us")
+    values = np.concatenate([r * c / t, elements / u]) * 1e6 / SHEET[gpu][4]
+    measure(gpu, "unvectorized", "kernel", others_median(values), "R")
     return np.median(values)
 
 
-def optimizer_shares():
+def batch_norm(gpu="H200-SXM"):
+    """Elements that a multiprocessor norms in a second, over four sizes of a ResNet: forward and backward by format."""
+    rates = {}
+    for kind, key in (("fp32", "fp32"), ("bf16", "bf16"), ("bf16_last", "bf16_channels_last")):
+        ways = []
+        for direction in ("forward", "backward"):
+            rows = table("image_hopper.csv", gpu=gpu, kind=kind, op="batch_norm", direction=direction)
+            batch, channels, image, t = columns(rows, "batch", "channels", "image", "time_us")
+            values = batch * channels * image**2 / t * 1e6 / SHEET[gpu][4]
+            measure(gpu, f"batch norm {key}, {direction}", "shape", others_median(values), "R")
+            ways.append((batch * channels * image**2).sum() / t.sum() * 1e6 / SHEET[gpu][4])
+        rates[key] = ways
+    return rates
+
+
+def optimizer_shares(gpu):
     """Of PyTorch's multi-tensor AdamW, whose bytes are counted as sim/cost/optimizer.cpp does: elements that kernels
     read and write for each parameter."""
     moved = {"adamw_foreach": 20, "adamw_fused": 7}
     shares = {}
-    for row in table("optimizer_h200.csv"):
+    for row in table("optimizer_hopper.csv", gpu=gpu):
         if row["op"] not in moved:
             continue
         narrow = row["dtype"] == "bf16"
         bytes = moved[row["op"]] * (2 if narrow else 4) * float(row["parameters"])
         key = ("narrow_" if narrow else "") + row["op"].removeprefix("adamw_")
-        shares[key] = bytes / (float(row["time_us"]) * 1e-6 * SHEET[GPU][3] * 1e9)
+        shares[key] = bytes / (float(row["time_us"]) * 1e-6 * SHEET[gpu][3] * 1e9)
     return shares
 
 
 def scaled(value, gpu):
-    return value * CLOCKS[gpu] / CLOCKS[GPU]
+    """Of the H200's."""
+    return value * CLOCKS[gpu] / CLOCKS["H200-SXM"]
 
 
-def memory_shares():
+def memory_shares(gpu):
     """Medians of bytes over time, less a launch, and bandwidth; and the launch: what kernels on few bytes take."""
-    bandwidth, launches, shares = SHEET[GPU][3] * 1e9, [], {}
+    bandwidth, launches, shares = SHEET[gpu][3] * 1e9, [], {}
 
     def read(dtype, ops):
         rows = [
             row
-            for row in table("memory_h200.csv", dtype=dtype, vocabulary="")
+            for row in table("memory_hopper.csv", gpu=gpu, dtype=dtype, vocabulary="")
             if (row["op"], row["direction"]) in ops
         ]
         r, c, t = columns(rows, "rows", "columns", "time_us")
@@ -266,13 +285,13 @@ def memory_shares():
         for one in set(folds):
             held_out[folds == one] = np.log(values / np.median(values[folds != one]))[folds == one]
         shares[key] = np.median(values)
-        span(GPU, family, bytes=bytes)
-        measure(GPU, family, "shape", held_out, "R")
-    print("H200, launch in us:", launch * 1e6)
+        span(gpu, family, bytes=bytes)
+        measure(gpu, family, "shape", held_out, "R")
+    print(gpu, "launch in us:", launch * 1e6)
     return shares
 
 
-def attention():
+def attention(gpu):
     """By width and library the curves forward and backward. Two points of heads of 256 say a share alone."""
     low, high, start = [0.5, 0.05, 0, 0.2, 0], [60, 1.2, 1500, 1.5, 1.5], (8, 0.6, 100, 0.6, 0.5)
     found = {}
@@ -282,7 +301,8 @@ def attention():
             tail = f", {library}" if library else ""
             for direction in ("forward", "backward"):
                 rows = table(
-                    "attention_h200.csv",
+                    "attention_hopper.csv",
+                    gpu=gpu,
                     library=kernel,
                     direction=direction,
                     head_dim=str(width),
@@ -303,7 +323,7 @@ def attention():
                 def errors_of(values, pick=slice(None)):
                     arguments = [one[pick] for one in (causal, batch, seq, heads, kv)]
                     back = direction == "backward"
-                    seconds = forms.attention(curve_of(values), device(GPU), *arguments, width, back)
+                    seconds = forms.attention(curve_of(values), device(gpu), *arguments, width, back)
                     return np.log(seconds / (t[pick] * 1e-6))
 
                 def fitted(pick):
@@ -317,24 +337,24 @@ def attention():
                 for one in set(groups):
                     held_out[groups == one] = errors_of(fitted(groups != one), groups == one)
                 unseen.append(held_out)
-                span(GPU, f"attention {width}{tail}", tokens=seq, heads=batch * heads)
+                span(gpu, f"attention {width}{tail}", tokens=seq, heads=batch * heads)
                 curve = significant(curve_of(fitted(slice(None))))
                 if direction == "forward" and not library and width < 256:
-                    seconds = forms.attention(curve, device(GPU), causal, batch, seq, heads, kv, width)
-                    sample(GPU, f"attention {width}", (causal, batch, seq, heads, kv), seconds, 20)
+                    seconds = forms.attention(curve, device(gpu), causal, batch, seq, heads, kv, width)
+                    sample(gpu, f"attention {width}", (causal, batch, seq, heads, kv), seconds, 20)
                 curves.append(curve)
             found[width, library] = curves
             family = f"attention both ways, heads of {width}, {library or 'FlashAttention-2'}"
-            measure(GPU, family, "shape", np.concatenate(unseen), "R")
+            measure(gpu, family, "shape", np.concatenate(unseen), "R")
     return found
 
 
-def convolution(curve):
+def convolution(gpu, curve):
     """As others.convolution, of channels_last: contiguous tensors are converted around the same kernels, which the
     simulator counts as kernels of their own. Images of 3 channels, whose rows are not aligned, are left out."""
     rows = [
         row
-        for row in table("convolution_h200.csv", kind="bf16_last", groups="1")
+        for row in table("convolution_hopper.csv", gpu=gpu, kind="bf16_last", groups="1")
         if int(row["in_channels"]) % 8 == 0
     ]
     batch, ci, co, side, stride, image, t = columns(
@@ -354,7 +374,7 @@ def convolution(curve):
 
     def errors_of(x, pick=slice(None)):
         like = (curve[0], x[0], curve[2], x[1], x[2], curve[5], curve[6])
-        seconds = forms.gemm(like, device(GPU), m[pick], n[pick], k[pick], moved=moved[pick])
+        seconds = forms.gemm(like, device(gpu), m[pick], n[pick], k[pick], moved=moved[pick])
         return np.log(seconds / (t[pick] * 1e-6))
 
     def fitted(pick):
@@ -364,15 +384,15 @@ def convolution(curve):
     for fold in range(FOLDS):
         held_out[folds == fold] = errors_of(fitted(folds != fold), folds == fold)
     for one in sizes:
-        measure(GPU, f"convolution, {one}", "shape", held_out[way == one], "R")
-    measure(GPU, "convolution", "shape", held_out, "R")
-    span(GPU, "convolution", rows=m, columns=n, inner=k)
+        measure(gpu, f"convolution, {one}", "shape", held_out[way == one], "R")
+    measure(gpu, "convolution", "shape", held_out, "R")
+    span(gpu, "convolution", rows=m, columns=n, inner=k)
     return fitted(slice(None))
 
 
-def measured_memory():
+def measured_memory(gpu):
     return [
-        measured.line(GPU, FAMILIES[key][0], [GPU], (FAMILIES[key][0],))
+        measured.line(gpu, FAMILIES[key][0], [gpu], (FAMILIES[key][0],))
         for key in ("pointwise", "rows", "wide_pointwise", "wide_rows")
     ]
 
@@ -382,7 +402,7 @@ def measured_cudnn(gpu):
         measured.line(
             gpu,
             f"attention {width}, cudnn",
-            [GPU],
+            [gpu],
             (f"attention both ways, heads of {width}, cudnn",),
         )
         for width in (64, 128, 256)
