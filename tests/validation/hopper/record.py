@@ -30,11 +30,15 @@ parser.add_argument("--budget-s", type=float, default=540)
 parser.add_argument("--only", default=".")
 parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
 parser.add_argument("--quick", action="store_true")
+parser.add_argument("--sets", default="waiting,images,compiled,models,first")
 args = parser.parse_args()
 cuda = args.device == "cuda"
 device = torch.device(args.device)
 started = time.monotonic()
+recorded = set()
 os.makedirs(args.out, exist_ok=True)
+with contextlib.suppress(FileNotFoundError), open(os.path.join(args.out, "steps.jsonl"), encoding="utf-8") as lines:
+    recorded = {json.loads(line)["case"] for line in lines}
 sink = open(os.path.join(args.out, "steps.jsonl"), "a", encoding="utf-8")
 
 
@@ -106,6 +110,38 @@ def qwen3_moe():
     return T.Qwen3MoeConfig(intermediate_size=6144, norm_topk_prob=True, **dict(zip(names, sizes)))
 
 
+def qwen3():
+    import transformers as T
+    names = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size")
+    sizes = (2, 256, 512, 4, 2, 64, 512) if args.quick else (28, 2048, 6144, 16, 8, 128, 151936)
+    return T.Qwen3Config(tie_word_embeddings=True, **dict(zip(names, sizes)))
+
+
+def gemma2():
+    import transformers as T
+    names = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size")
+    sizes = (2, 256, 512, 4, 2, 64, 512) if args.quick else (26, 2304, 9216, 8, 4, 256, 256000)
+    return T.Gemma2Config(sliding_window=4096, **dict(zip(names, sizes)))
+
+
+def mixtral():
+    import transformers as T
+    names = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "num_local_experts",
+             "num_experts_per_tok", "vocab_size")
+    sizes = (1, 256, 512, 4, 2, 4, 2, 512) if args.quick else (2, 4096, 14336, 32, 8, 8, 2, 32000)
+    return T.MixtralConfig(**dict(zip(names, sizes)))
+
+
+def deepseek():
+    """DeepSeek-V2-Lite's sizes, three layers of 27, the first of them dense."""
+    import transformers as T
+    names = ("num_hidden_layers", "hidden_size", "intermediate_size", "moe_intermediate_size", "num_attention_heads",
+             "num_key_value_heads", "n_routed_experts", "num_experts_per_tok", "n_shared_experts", "vocab_size")
+    sizes = (2, 256, 512, 64, 4, 4, 8, 2, 1, 512) if args.quick else (3, 2048, 10944, 1408, 16, 16, 64, 6, 2, 102400)
+    return T.DeepseekV2Config(first_k_dense_replace=1, q_lora_rank=None, kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64,
+                              v_head_dim=128, n_group=1, topk_group=1, topk_method="greedy", **dict(zip(names, sizes)))
+
+
 CONFIGS = {
     "gpt2": lambda dropout: gpt2(12, 12, 768, dropout),
     "gpt2_xl": lambda dropout: gpt2(48, 25, 1600, dropout),
@@ -115,13 +151,18 @@ CONFIGS = {
     "llama_70b_8l": lambda dropout: llama(8, 8192, 28672, 64, 8, **LLAMA_3),
     "llama2_7b": lambda dropout: llama(32, 4096, 11008, 32, 32, vocab_size=32000),
     "moe_4l": lambda dropout: qwen3_moe(),
+    "qwen3_1_7b": lambda dropout: qwen3(),
+    "gemma2_2b": lambda dropout: gemma2(),
+    "mixtral_2l": lambda dropout: mixtral(),
+    "deepseek_v2_3l": lambda dropout: deepseek(),
 }
 
 
 def language_model(name, dtype, attention, dropout):
     import transformers as T
     config = CONFIGS[name](dropout)
-    options = {"experts_implementation": "grouped_mm"} if name.startswith("moe") and cuda else {}
+    mixed = name.startswith(("moe", "mixtral", "deepseek"))
+    options = {"experts_implementation": "grouped_mm"} if mixed and cuda else {}
     kind = T.AutoModelForMaskedLM if name.startswith("bert") else T.AutoModelForCausalLM
     with device:
         model = kind.from_config(config, attn_implementation=attention, dtype=dtype, **options)
@@ -156,12 +197,17 @@ def blocks_of(model):
     raise RuntimeError("no blocks")
 
 
-def fsdp2(model, reshard=True):
+def fsdp2(model, reshard=True, **more):
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in blocks_of(model):
-        fully_shard(block, mp_policy=policy, reshard_after_forward=reshard)
-    return fully_shard(model, mp_policy=policy, reshard_after_forward=reshard)
+        fully_shard(block, mp_policy=policy, reshard_after_forward=reshard, **more)
+    return fully_shard(model, mp_policy=policy, reshard_after_forward=reshard, **more)
+
+
+def offload(model):
+    from torch.distributed.fsdp import CPUOffloadPolicy
+    return fsdp2(model, offload_policy=CPUOffloadPolicy())
 
 
 def zero2(model):
@@ -208,6 +254,23 @@ def operators(profile):
     return {"operators": sorted(rows, key=lambda row: -row["us"])[:90], "kernels": sorted(table, key=lambda row: -row["us"])[:60]}
 
 
+PHASES = ("forward", "backward", "optimizer")
+LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync")
+
+
+def launches(profile):
+    """Calls that put work on the GPU, and operators, in each phase."""
+    events = [event for event in profile.events() if "CPU" in str(event.device_type)]
+    spans = {event.name: event.time_range for event in events if event.name in PHASES}
+    table = {phase: {"launches": 0, "operators": 0} for phase in PHASES}
+    for event in events:
+        kind = "launches" if event.name.startswith(LAUNCHES) else "operators" if event.name.startswith("aten::") else None
+        for phase, span in spans.items():
+            if kind and span.start <= event.time_range.start < span.end:
+                table[phase][kind] += 1
+    return table
+
+
 def measure(step, marks, steps):
     """Seconds of the steps and of their parts; with micro-batches forward and backward are the last one's."""
     for _ in range(3):
@@ -229,26 +292,29 @@ def measure(step, marks, steps):
 
 def stepper(net, loss_of, parameters, optimizer, autocast, accumulate, clip, marks):
     def step():
+        span = torch.profiler.record_function
         first = mark()
         for _ in range(accumulate):
             a = mark()
-            with torch.autocast(device.type, dtype=torch.bfloat16) if autocast else contextlib.nullcontext():
+            with span("forward"), torch.autocast(device.type, dtype=autocast) if autocast else contextlib.nullcontext():
                 loss = loss_of(net)
             b = mark()
-            loss.backward()
+            with span("backward"):
+                loss.backward()
             c = mark()
-        if clip:
-            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        with span("optimizer"):
+            if clip:
+                torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         marks.append((first, a, b, c, mark()))
     return step
 
 
-def run(name, build, loss_of, optimizer, settings, *, wrap=None, world=1, autocast=False, accumulate=1, clip=False, profiled=True,
-        need=20):
+def run(name, build, loss_of, optimizer, settings, *, wrap=None, world=1, autocast=None, accumulate=1, clip=False, profiled=True,
+        compiled=None, need=20):
     """One case; its memory is given back before the next one."""
-    if not re.search(args.only, name):
+    if not re.search(args.only, name) or name in recorded:
         return
     if left() < need:
         print(f"left out: {name}", flush=True)
@@ -264,9 +330,14 @@ def run(name, build, loss_of, optimizer, settings, *, wrap=None, world=1, autoca
         net = build().train()
         counts = {"parameters": sum(p.numel() for p in net.parameters()),
                   "trained": sum(p.numel() for p in net.parameters() if p.requires_grad)}
+        if compiled == "blocks":
+            for block in blocks_of(net):
+                block.forward = torch.compile(block.forward)
         if wrap:
             net = wrap(net)
         chosen = [p for p in net.parameters() if p.requires_grad]
+        if compiled == "whole":
+            net.compile()
         marks = []
         step = stepper(net, loss_of, chosen, optimizer(chosen), autocast, accumulate, clip, marks)
         result = measure(step, marks, 2 if args.quick else 6)
@@ -276,8 +347,8 @@ def run(name, build, loss_of, optimizer, settings, *, wrap=None, world=1, autoca
             with profile(activities=activities, record_shapes=True) as seen:
                 step()
                 sync()
-            result.update(operators(seen))
-        settings |= {"autocast": autocast, "strategy": wrap.__name__ if wrap else None, "world": world, "accumulate": accumulate,
+            result.update(operators(seen), phases=launches(seen))
+        settings |= {"autocast": bool(autocast), "compiled": compiled, "strategy": wrap.__name__ if wrap else None, "world": world, "accumulate": accumulate,
                      "clip": clip}
         write(name, **settings, **counts, **result)
     except torch.OutOfMemoryError as error:
@@ -288,7 +359,7 @@ def run(name, build, loss_of, optimizer, settings, *, wrap=None, world=1, autoca
         del net, chosen, step
 
 
-def language(name, model, batch, sequence, dtype="fp32", autocast=True, checkpoint=False, lora=False, fused=None, attention="sdpa",
+def language(name, model, batch, sequence, dtype="fp32", autocast=torch.bfloat16, checkpoint=False, lora=False, fused=None, attention="sdpa",
              dropout=0.1, **more):
     """AdamW on random tokens."""
     if args.quick:
@@ -311,17 +382,19 @@ def language(name, model, batch, sequence, dtype="fp32", autocast=True, checkpoi
         autocast=autocast, **more)
 
 
-def image(model, precision, batch, side):
-    """SGD with momentum on random images, contiguous. fp32: neither products nor convolutions in tf32."""
-    name = f"cnn/{model}/{precision}/b{batch}/i{side}"
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+def image(model, precision, batch, side, channels_last=False, profiled=False, compiled=None):
+    """SGD with momentum on random images. fp32: neither products nor convolutions in tf32; amp: autocast to bfloat16."""
+    name = f"cnn/{model}/{precision}/b{batch}/i{side}" + ("/channels_last" if channels_last else "") + ("/compiled" if compiled else "")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "fp32"
     if args.quick:
-        batch, side = 2, 64
-    inputs = torch.randn(batch, 3, side, side, device=device)
+        batch, side = 2, 224 if model.startswith("vit") else 64
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    inputs = torch.randn(batch, 3, side, side, device=device).to(memory_format=layout)
     labels = torch.randint(0, 1000, (batch,), device=device)
-    settings = dict(model=model, batch=batch, image=side, precision=precision)
-    run(name, lambda: image_model(model), lambda net: F.cross_entropy(net(inputs), labels),
-        lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9), settings, profiled=False)
+    settings = dict(model=model, batch=batch, image=side, precision=precision, channels_last=channels_last)
+    run(name, lambda: image_model(model).to(memory_format=layout), lambda net: F.cross_entropy(net(inputs), labels),
+        lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9), settings, profiled=profiled, compiled=compiled,
+        autocast=torch.bfloat16 if precision == "amp" else None)
     torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = False, True
 
 
@@ -333,37 +406,89 @@ if cuda:  # wakes its clocks
     sync()
     del square
 
-pure = dict(dtype="bf16", autocast=False)
-sharded = dict(wrap=fsdp2, autocast=False)
-language("llama_1b/bf16/b4/s2048", "llama_1b", 4, 2048, **pure)
-language("llama_1b/amp/b4/s2048", "llama_1b", 4, 2048, fused=True)
-language("gpt2/amp/b16/s1024", "gpt2", 16, 1024, fused=True, dropout=0.0)
-language("bert_large/amp/b32/s512", "bert_large", 32, 512)
-language("llama_8b/fsdp2/w8/b1/s4096", "llama_8b", 1, 4096, world=8, **sharded)
-language("llama_8b/fsdp2/w8/b1/s8192/ac", "llama_8b", 1, 8192, world=8, checkpoint=True, fused=True, **sharded)
-language("llama_70b_8l/fsdp2/w64/b1/s4096", "llama_70b_8l", 1, 4096, world=64, **sharded)
-language("moe_4l/bf16/b4/s4096", "moe_4l", 4, 4096, **pure)
-language("llama_8b/lora/b2/s2048/ac", "llama_8b", 2, 2048, lora=True, checkpoint=True, **pure)
-language("llama_8b/lora/b2/s2048", "llama_8b", 2, 2048, lora=True, **pure)
-language("llama_8b/fsdp2/w8/b2/s4096/ac", "llama_8b", 2, 4096, world=8, checkpoint=True, profiled=False, **sharded)
-language("llama_8b/zero2/w8/b1/s4096/ac", "llama_8b", 1, 4096, world=8, checkpoint=True, wrap=zero2, autocast=False, profiled=False)
-language("llama_1b/ddp/w8/b2/s2048", "llama_1b", 2, 2048, world=8, wrap=ddp, profiled=False)
-language("llama_1b/ddp/w8/b2/s2048/acc4", "llama_1b", 2, 2048, world=8, wrap=ddp, accumulate=4, clip=True, profiled=False)
-language("llama2_7b/fsdp1/w8/b2/s2048", "llama2_7b", 2, 2048, world=8, wrap=fsdp1, autocast=False, profiled=False)
-language("gpt2_xl/fsdp1/w8/b8/s1024", "gpt2_xl", 8, 1024, world=8, wrap=fsdp1, autocast=False)
-language("llama_8b/fsdp2/w8/b1/s8192", "llama_8b", 1, 8192, world=8, profiled=False, **sharded)
-language("llama_8b/fsdp2/w8/b1/s4096/bf16", "llama_8b", 1, 4096, world=8, dtype="bf16", clip=True, profiled=False, **sharded)
-language("llama_1b/fsdp2/w8/b4/s4096", "llama_1b", 4, 4096, world=8, profiled=False, **sharded)
-language("llama_8b/lora/fsdp2/w2/b2/s2048/ac", "llama_8b", 2, 2048, dtype="bf16", lora=True, checkpoint=True, world=2, profiled=False,
-         **sharded)
-language("moe_4l/fsdp2/w8/b4/s4096", "moe_4l", 4, 4096, world=8, profiled=False, **sharded)
-language("llama_1b/bf16/b4/s2048/eager", "llama_1b", 4, 2048, attention="eager", **pure)
-language("llama_70b_8l/fsdp2/w64/b2/s8192/ac", "llama_70b_8l", 2, 8192, world=64, checkpoint=True, profiled=False, **sharded)
-for network, length, batches in (("gpt2", 1024, (4, 16)), ("bert_large", 128, (32, 128)), ("llama_1b", 2048, (1, 4)),
-                                 ("gpt2_xl", 512, (2, 8))):
-    for samples in batches:
-        language(f"transformer/{network}/bf16/b{samples}/l{length}", network, samples, length, profiled=False)
-for network in ("resnet50", "vgg16", "convnext_large", "densenet121", "efficientnet_v2_l"):
-    image(network, "tf32", 64, 224)
-image("resnet50", "fp32", 64, 224)
+pure = dict(dtype="bf16", autocast=None)
+sharded = dict(wrap=fsdp2, autocast=None)
+
+
+def waiting():
+    """So small that the GPU waits for the host: what a launch costs it."""
+    language("host/llama_1b/bf16", "llama_1b", 1, 32, **pure)
+    language("host/llama_1b/amp", "llama_1b", 1, 32)
+    language("host/gpt2/amp", "gpt2", 1, 32)
+    language("host/bert_large/amp", "bert_large", 1, 32)
+    language("host/llama_1b/fsdp2/w8", "llama_1b", 1, 32, world=8, **sharded)
+    language("host/llama_1b/ddp/w8", "llama_1b", 1, 32, world=8, wrap=ddp)
+    language("host/llama_1b/lora", "llama_1b", 1, 32, lora=True, **pure)
+    language("host/moe_4l/bf16", "moe_4l", 1, 32, **pure)
+    for network in ("resnet50", "densenet121", "efficientnet_v2_l"):
+        image(network, "tf32", 1, 64, profiled=True)
+    image("resnet50", "amp", 1, 64, profiled=True)
+
+
+def fused_images():
+    image("resnet50", "amp", 256, 224, channels_last=True, profiled=True)
+    image("vit_l_16", "amp", 64, 224, profiled=True)
+    image("convnext_large", "amp", 64, 224, channels_last=True)
+    image("efficientnet_v2_l", "amp", 64, 224, channels_last=True, profiled=True)
+    image("densenet121", "amp", 128, 224, channels_last=True)
+    image("vgg16", "amp", 128, 224, channels_last=True)
+    image("resnet50", "amp", 256, 224, profiled=True)
+    image("resnet50", "tf32", 256, 224, channels_last=True)
+    image("convnext_large", "tf32", 64, 224, profiled=True)
+    image("resnet50", "amp", 256, 224, channels_last=True, compiled="whole")
+
+
+def compiled_models():
+    language("llama_1b/bf16/b4/s2048/compiled", "llama_1b", 4, 2048, compiled="blocks", need=60, **pure)
+    language("llama_8b/fsdp2/w8/b1/s8192/ac/compiled", "llama_8b", 1, 8192, world=8, checkpoint=True, compiled="blocks", need=60,
+             fused=True, profiled=False, **sharded)
+    language("gpt2/amp/b16/s1024/compiled", "gpt2", 16, 1024, fused=True, dropout=0.0, compiled="whole", need=60)
+    language("bert_large/amp/b32/s512/compiled", "bert_large", 32, 512, compiled="whole", need=80, profiled=False)
+
+
+def other_models():
+    language("llama_8b/fsdp2/w8/b1/s4096/offload", "llama_8b", 1, 4096, world=8, wrap=offload, autocast=None, need=40)
+    language("qwen3_1_7b/bf16/b2/s4096", "qwen3_1_7b", 2, 4096, **pure)
+    language("gemma2_2b/bf16/b1/s4096/eager", "gemma2_2b", 1, 4096, attention="eager", **pure)
+    language("mixtral_2l/bf16/b2/s4096", "mixtral_2l", 2, 4096, **pure)
+    language("deepseek_v2_3l/bf16/b2/s4096", "deepseek_v2_3l", 2, 4096, **pure)
+
+
+def first_set():
+    """What the H200 ran."""
+    language("llama_1b/bf16/b4/s2048", "llama_1b", 4, 2048, **pure)
+    language("llama_1b/amp/b4/s2048", "llama_1b", 4, 2048, fused=True)
+    language("gpt2/amp/b16/s1024", "gpt2", 16, 1024, fused=True, dropout=0.0)
+    language("bert_large/amp/b32/s512", "bert_large", 32, 512)
+    language("llama_8b/fsdp2/w8/b1/s4096", "llama_8b", 1, 4096, world=8, **sharded)
+    language("llama_8b/fsdp2/w8/b1/s8192/ac", "llama_8b", 1, 8192, world=8, checkpoint=True, fused=True, **sharded)
+    language("llama_70b_8l/fsdp2/w64/b1/s4096", "llama_70b_8l", 1, 4096, world=64, **sharded)
+    language("moe_4l/bf16/b4/s4096", "moe_4l", 4, 4096, **pure)
+    language("llama_8b/lora/b2/s2048/ac", "llama_8b", 2, 2048, lora=True, checkpoint=True, **pure)
+    language("llama_8b/lora/b2/s2048", "llama_8b", 2, 2048, lora=True, **pure)
+    language("llama_8b/fsdp2/w8/b2/s4096/ac", "llama_8b", 2, 4096, world=8, checkpoint=True, profiled=False, **sharded)
+    language("llama_8b/zero2/w8/b1/s4096/ac", "llama_8b", 1, 4096, world=8, checkpoint=True, wrap=zero2, autocast=None, profiled=False)
+    language("llama_1b/ddp/w8/b2/s2048", "llama_1b", 2, 2048, world=8, wrap=ddp, profiled=False)
+    language("llama_1b/ddp/w8/b2/s2048/acc4", "llama_1b", 2, 2048, world=8, wrap=ddp, accumulate=4, clip=True, profiled=False)
+    language("llama2_7b/fsdp1/w8/b2/s2048", "llama2_7b", 2, 2048, world=8, wrap=fsdp1, autocast=None, profiled=False)
+    language("gpt2_xl/fsdp1/w8/b8/s1024", "gpt2_xl", 8, 1024, world=8, wrap=fsdp1, autocast=None)
+    language("llama_8b/fsdp2/w8/b1/s8192", "llama_8b", 1, 8192, world=8, profiled=False, **sharded)
+    language("llama_8b/fsdp2/w8/b1/s4096/bf16", "llama_8b", 1, 4096, world=8, dtype="bf16", clip=True, profiled=False, **sharded)
+    language("llama_1b/fsdp2/w8/b4/s4096", "llama_1b", 4, 4096, world=8, profiled=False, **sharded)
+    language("llama_8b/lora/fsdp2/w2/b2/s2048/ac", "llama_8b", 2, 2048, dtype="bf16", lora=True, checkpoint=True, world=2, profiled=False,
+             **sharded)
+    language("moe_4l/fsdp2/w8/b4/s4096", "moe_4l", 4, 4096, world=8, profiled=False, **sharded)
+    language("llama_1b/bf16/b4/s2048/eager", "llama_1b", 4, 2048, attention="eager", **pure)
+    language("llama_70b_8l/fsdp2/w64/b2/s8192/ac", "llama_70b_8l", 2, 8192, world=64, checkpoint=True, profiled=False, **sharded)
+    for network, length, batches in (("gpt2", 1024, (4, 16)), ("bert_large", 128, (32, 128)), ("llama_1b", 2048, (1, 4)),
+                                     ("gpt2_xl", 512, (2, 8))):
+        for samples in batches:
+            language(f"transformer/{network}/bf16/b{samples}/l{length}", network, samples, length, profiled=False)
+    for network in ("resnet50", "vgg16", "convnext_large", "densenet121", "efficientnet_v2_l"):
+        image(network, "tf32", 64, 224)
+    image("resnet50", "fp32", 64, 224)
+
+
+for cases in args.sets.split(","):
+    {"waiting": waiting, "images": fused_images, "compiled": compiled_models, "models": other_models, "first": first_set}[cases]()
 print("done")
