@@ -18,10 +18,12 @@ constexpr double kMatrix = 0.8, kAttention = 0.6, kMemory = 0.85;
 constexpr Seconds kLaunch{4e-6};
 
 /// Of the fp32 peak: no tensor cores, little reuse. Ten layers of 3x3 and 7x7 on an H200, forward
-/// and both gradients (platforms/kernels/data/convolution_h200.csv): PyTorch's own kernels on
-/// contiguous images, cuDNN's on those that are channels_last.
+/// and both gradients (platforms/kernels/data/convolution_hopper.csv): PyTorch's own kernels on
+/// contiguous images, cuDNN's on those that are channels_last. Of these fp32's are as an H100's
+/// ConvNeXt ran them: 36 layers, whose weight's gradient is cuDNN's wgrad2d_grouped_direct.
 constexpr double kDepthwise = 0.042, kDepthwiseBackward = 0.022;
 constexpr double kLastDepthwise = 0.167, kLastDepthwiseBackward = 0.112;
+constexpr double kLastDepthwiseFp32 = 0.072, kLastDepthwiseFp32Backward = 0.0083;
 
 KernelShares general() {
   return {.matrix = kMatrix,
@@ -48,6 +50,8 @@ ReachedShares reached_shares(const Gpu& gpu, const AnalyticEfficiency& asked) {
                         asked.depthwise.value_or(kDepthwiseBackward)},
           .last_depthwise = {asked.depthwise.value_or(kLastDepthwise),
                              asked.depthwise.value_or(kLastDepthwiseBackward)},
+          .last_depthwise_fp32 = {asked.depthwise.value_or(kLastDepthwiseFp32),
+                                  asked.depthwise.value_or(kLastDepthwiseFp32Backward)},
           .memory = asked.memory.value_or(own.memory),
           .launch = asked.kernel_launch.value_or(own.launch)};
 }

@@ -307,7 +307,9 @@ Seconds Roofline::optimizer_step(const Model& model, const Optimizer& optimizer)
 FlopsPerSecond Roofline::rate(const Operator& op, Direction direction) const {
   if (runs_narrow(op)) return narrow_;
   if (op.kind == OperatorKind::depthwise_convolution) {
-    const auto& share = op.channels_last ? shares_.last_depthwise : shares_.depthwise;
+    const auto& share = !op.channels_last                           ? shares_.depthwise
+                        : activation_element(precision_) < Bytes(4) ? shares_.last_depthwise
+                                                                    : shares_.last_depthwise_fp32;
     return vector_ * (direction == Direction::forward ? share.forward : share.backward);
   }
   return runs_wide(op) ? vector_ * shares_.matrix_fp32 : rate(op.kind);

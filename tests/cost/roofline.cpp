@@ -282,6 +282,17 @@ BOOST_AUTO_TEST_CASE(a_compiled_norm_is_one_kernel) {
   check_close(cost_of(model, Precision::fp32, 2).forward, 2 * 2e6 * 4 / (0.8 * 1e12));
 }
 
+BOOST_AUTO_TEST_CASE(depthwise_gradients_in_fp32_and_channels_last_are_slowest) {
+  Operator op{.kind = OperatorKind::depthwise_convolution, .backward_flops = 1e9};
+  const auto backward = [&](Precision precision, bool channels_last) {
+    op.channels_last = channels_last;
+    return step_costs(model_of(op), round_gpu(), precision, 1, {}, {}).units.at(0).backward;
+  };
+  const double bf16 = backward(Precision::bf16_pure, true) / backward(Precision::fp32, true);
+  BOOST_TEST(bf16 < 0.1);
+  BOOST_TEST((backward(Precision::tf32, true) > 2 * backward(Precision::tf32, false)));
+}
+
 // The rates of platforms/kernels/H100-SXM.yaml, of one of its 132 multiprocessors.
 BOOST_AUTO_TEST_CASE(batch_norm_in_eager_mode_takes_as_long_as_its_kernels_load) {
   Operator op{.kind = OperatorKind::normalization,
