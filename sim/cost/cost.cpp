@@ -212,20 +212,20 @@ Seconds units_time(const StepCosts& costs) {
   return sum;
 }
 
-/// Composites of eager modules are as many as their parts, products have two gradients, and
-/// autocast converts weights.
-double launched(const Unit& unit, Direction direction, Precision precision) {
+/// Operators that the host launches: composites of eager modules are as many as their parts,
+/// products have two gradients, and autocast converts weights. What takes no time is not launched.
+double launched(const Unit& unit, Direction direction, const Roofline& roofline,
+                Precision precision) {
   const bool backward = direction == Direction::backward;
   double sum = 0;
   for (const Operator& op : unit.operators) {
+    if (roofline.time(op, 1, direction) == Seconds(0)) continue;
     const EagerKernels& eager = backward ? op.eager_backward : op.eager_forward;
-    const bool of_weights = op.kind == OperatorKind::matmul ||
-                            op.kind == OperatorKind::convolution ||
-                            op.kind == OperatorKind::depthwise_convolution;
     sum += std::max(1.0, eager.kernels);
-    if (op.parameter_elements == 0) continue;
-    if (backward && of_weights && !op.frozen) ++sum;
-    if (is_autocast(precision) && has_cast_weights(op.kind)) ++sum;  // or its gradient's widening
+    if (!has_cast_weights(op.kind) || op.parameter_elements == 0 || (backward && op.frozen))
+      continue;
+    if (backward) ++sum;
+    if (is_autocast(precision)) ++sum;  // of the weight, or of its gradient
   }
   return sum;
 }
@@ -238,14 +238,15 @@ Seconds host_time(const Model& model, std::size_t unit, const AnalyticEfficiency
 
 /// The host runs ahead of the GPU where units take the GPU longer than their launches: then these
 /// are not waited for but in front of the first. Elsewhere the schedule plays them.
-void add_launches(StepCosts& costs, const Model& model, Precision precision,
-                  const AnalyticEfficiency& efficiency) {
+void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline,
+                  Precision precision, const AnalyticEfficiency& efficiency) {
   constexpr double kFelt = 0.01;  // of what the step computes
   std::vector<std::pair<Seconds, Seconds>> launches;
   for (std::size_t i = 0; i < model.units.size(); ++i) {
     const Seconds host = host_time(model, i, efficiency);
-    launches.emplace_back(launched(model.units[i], Direction::forward, precision) * host,
-                          launched(model.units[i], Direction::backward, precision) * host);
+    const Unit& unit = model.units[i];
+    launches.emplace_back(launched(unit, Direction::forward, roofline, precision) * host,
+                          launched(unit, Direction::backward, roofline, precision) * host);
   }
   Seconds ahead, waited;
   const auto run = [&](Seconds computes, Seconds launch) {
@@ -300,7 +301,7 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
   costs.origin = to_string(costs.provenance);
   if (costs.provenance == Provenance::analytic) {
     costs.host_computes = gpu.curves && gpu.curves->device && gpu.curves->device->cpu;
-    if (!costs.host_computes) add_launches(costs, model, precision, efficiency);
+    if (!costs.host_computes) add_launches(costs, model, roofline, precision, efficiency);
     costs.uncertainty = analytic_error(gpu, efficiency, precision);
     costs.outside.push_back(not_measured(model, gpu, precision));
     if (!gpu.kernels || !gpu.kernels->relative.empty()) {

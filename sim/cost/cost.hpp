@@ -106,17 +106,14 @@ struct AnalyticEfficiency {
 };
 
 /// CPU time of an operator of an eager model in Python: modules, autograd's nodes and one or two
-/// kernels. On the host of a virtual machine (Xeon, 2 GHz) with an H100 it was 37 to 65 us, the
-/// median 47, in twelve networks so small that the GPU waited (tests/validation/hopper); fast hosts
-/// take less than half of that. In between.
+/// kernels. On the host of a virtual machine (Xeon, 2 GHz) with an H100 it was 37 to 74 us, the
+/// median 49, in eleven networks so small that the GPU waited (tests/validation/hopper). Nobody
+/// measured a fast host, which may take a third of that: a guess in between.
 inline constexpr Seconds kHostOperator{30e-6};
 /// CPU time of a kernel that no eager operator stands for: of compiled code, of an optimizer.
 inline constexpr Seconds kHostLaunch{8e-6};
 /// Half-width of the 90 % interval of ln(time) of both.
 inline constexpr double kHostLaunchError = 0.9;
-/// Operators that take the host as long as FSDP's hooks for one group in one pass: FSDP2's took 2
-/// ms there.
-inline constexpr double kFsdpHooks = 40;
 
 /// Half-width of the 90 % interval of ln(time) of a step that the roofline computes with shares
 /// measured on that GPU (tests/published/check holds it against rows that no share was fitted to).

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "strategy/fsdp_memory.hpp"
+#include "strategy/fsdp_overhead.hpp"
 #include "strategy/sharded.hpp"
 #include "strategy/sharding_groups.hpp"
 #include "strategy/stage_plan.hpp"
@@ -41,66 +42,6 @@ class FreeEvents {
   std::deque<Freed> events_;
 };
 
-/// What a conversion of so many elements moves: nothing where both are of one size.
-Bytes converted(double elements, Bytes from, Bytes to) {
-  return from == to ? Bytes(0) : elements * (from + to);
-}
-
-// The root's own parameters stay gathered (_post_forward_reshard in
-// torch/distributed/fsdp/_runtime_utils.py), and a model that is wrapped as a whole is all root.
-bool reshards_after_forward(const Fsdp& options, const std::vector<FlatParameter>& runs) {
-  return options.sharding != Fsdp::Sharding::shard_grad_op && runs.size() > 1;
-}
-
-// FSDP's hooks run on the host before a FlatParameter's first unit, either way; and autograd copies
-// the gradients of its parts, of the type that it computed with, into one flat tensor. Under
-// MixedPrecision each share is converted before it is gathered, and whole gradients before they are
-// reduced (_flat_param.py: _use_low_precision_shard; _runtime_utils.py: _post_backward_hook).
-// One GPU alone is trained without FSDP.
-//
-// FSDP2 copies each share into what is gathered, what is gathered into the parameters, and whole
-// gradients into what is reduced (fully_shard/_fsdp_collectives.py).
-StepCosts with_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
-                        const Fsdp& options, const Job& job, const Shards& shards) {
-  const bool alone = job.replicas() == 1;
-  const Precision computes = computes_in(options, job.precision);
-  const Bytes stored = parameter_element(job.precision);
-  const Bytes gathered = parameter_element(computes);
-  const Bytes reduced = parameter_element(options.reduce_dtype.value_or(computes));
-  // FSDP1's took less than what GPT-2 XL's blocks computed (tests/validation/hopper).
-  const Seconds hooks =
-      options.host_overhead + (options.per_parameter && !alone ? kFsdpHooks : 0) * costs.host_operator;
-  for (const FlatParameter& run : runs) {
-    costs.units[run.first].forward_launch += hooks;
-    costs.units[run.last].backward_launch += hooks;
-    if (alone) continue;
-    const double own = run.own(shards);
-    if (options.per_parameter) {
-      const Bytes whole = FsdpMemory::whole(run, gathered);
-      const Bytes gather = own * (stored + gathered) + 2 * whole;
-      // A part of those after forward is copied out of what was gathered, and into it again.
-      const Bytes part = 2 * FsdpMemory::part_after_forward(options, whole);
-      const bool again = reshards_after_forward(options, runs);
-      costs.units[run.first].forward += costs.copy_time(gather);
-      costs.units[run.last].forward += costs.copy_time(again ? part : Bytes(0));
-      costs.units[run.last].backward += costs.copy_time(
-          !again ? Bytes(0) : part > Bytes(0) ? part + 2 * whole : gather);
-      costs.units[run.first].backward +=
-          costs.copy_time(static_cast<double>(run.graded + run.trained_experts),
-                          run.storage == StoredAs::fp32 ? Bytes(4) : gathered,
-                          run.storage == StoredAs::fp32 ? Bytes(4) : reduced);
-      continue;
-    }
-    const Bytes share = converted(own, stored, gathered);
-    const auto graded = static_cast<double>(run.graded + run.trained_experts);
-    costs.units[run.first].forward += costs.copy_time(share);
-    costs.units[run.first].backward +=
-        costs.copy_time(share + 2 * FsdpMemory::gradients(run, gathered) +
-                        converted(graded, gathered, reduced));
-  }
-  return costs;
-}
-
 constexpr std::size_t kPostForwardGroup = 1;  ///< add_post_forward_groups, without replicas
 
 class FsdpProgram {
@@ -114,7 +55,7 @@ class FsdpProgram {
         plan_(job.stage ? *job.stage : StagePlan::alone(job.model, options.gradient_accumulation)),
         runs_(wrap(job.model, options, job.precision, shards,
                    plan_.expert_replicas_group.has_value())),
-        costs_(with_overhead(costs, runs_, options, job, shards)),
+        costs_(with_fsdp_overhead(costs, runs_, options, job, shards)),
         builder_(name, costs_, job, computes_in(options, job.precision)),
         runner_(builder_, plan_),
         memory_(builder_, options, runs_, shards),

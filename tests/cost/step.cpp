@@ -74,8 +74,8 @@ BOOST_AUTO_TEST_CASE(one_unit_without_times_makes_the_step_analytic) {
   BOOST_TEST(costs.units[1].forward.value() == 1e-3);
 }
 
-// A step so small that its launches bind: a product, its bias's sum in an eager composite of three
-// kernels forward and five backward, and an elementwise kernel.
+// A step so small that its launches bind: a product, an eager composite of three kernels forward
+// and five backward, an elementwise kernel, and one that forward does without.
 BOOST_AUTO_TEST_CASE(eager_operators_take_the_host_longer_than_compiled_ones) {
   Model model;
   model.units.resize(1);
@@ -83,22 +83,41 @@ BOOST_AUTO_TEST_CASE(eager_operators_take_the_host_longer_than_compiled_ones) {
   unit.tensors = {10};
   Operator product{.kind = OperatorKind::matmul, .forward_flops = 1, .backward_flops = 2};
   product.parameter_elements = 10;
-  Operator norm{.kind = OperatorKind::normalization, .forward_elements = 1};
+  Operator norm{.kind = OperatorKind::normalization,
+                .forward_elements = 1,
+                .backward_elements = 1};
   norm.eager_forward = {.kernels = 3, .moved = 1};
   norm.eager_backward = {.kernels = 5, .moved = 1};
-  unit.operators = {product, norm, {.kind = OperatorKind::elementwise, .forward_elements = 1}};
+  const Operator both{.forward_elements = 1, .backward_elements = 1};
+  const Operator sum{.backward_elements = 1};
+  unit.operators = {product, norm, both, product, sum};
   const auto check_launches = [](const StepCosts& costs, double forward, double backward) {
     BOOST_CHECK_CLOSE(costs.units[0].forward_launch.value(), forward, 1e-7);
     BOOST_CHECK_CLOSE(costs.units[0].backward_launch.value(), backward, 1e-7);
   };
-  const double eager = kHostOperator.value(), compiled_kernel = kHostLaunch.value();
-  check_launches(costs_of(model, Precision::fp32, 1), 5 * eager, 8 * eager);
-  // Autocast converts the weight, and its gradient back.
-  check_launches(costs_of(model, Precision::bf16, 1), 6 * eager, 9 * eager);
-  check_launches(costs_of(compiled(model), Precision::fp32, 1), 2 * compiled_kernel,
-                 3 * compiled_kernel);
+  const double eager = kHostOperator.value(), kernel = kHostLaunch.value();
+  check_launches(costs_of(model, Precision::fp32, 1), 6 * eager, 11 * eager);
+  // Autocast converts the weights, and their gradients back.
+  check_launches(costs_of(model, Precision::bf16, 1), 8 * eager, 13 * eager);
+  check_launches(costs_of(compiled(model), Precision::fp32, 1), 3 * kernel, 6 * kernel);
   unit.operators[0].frozen = true;
-  check_launches(costs_of(model, Precision::fp32, 1), 5 * eager, 7 * eager);
+  check_launches(costs_of(model, Precision::fp32, 1), 6 * eager, 10 * eager);
+  check_launches(costs_of(model, Precision::bf16, 1), 8 * eager, 11 * eager);
+}
+
+// The host comes to the second unit while the first computes.
+BOOST_AUTO_TEST_CASE(launches_that_are_hidden_are_not_played) {
+  Model model;
+  model.units.resize(2);
+  const auto first_computes = [&](double flops) {
+    model.units[0].operators = {
+        {.kind = OperatorKind::matmul, .forward_flops = flops, .backward_flops = 2 * flops}};
+    model.units[1].operators = {{.forward_elements = 1, .backward_elements = 1}};
+    return costs_of(model, Precision::fp32, 1);
+  };
+  BOOST_TEST(first_computes(1e12).units[1].forward_launch.value() == 0);
+  BOOST_TEST(first_computes(1e12).host_operator.value() == 0);
+  BOOST_TEST(first_computes(1e6).units[1].forward_launch.value() == kHostOperator.value());
 }
 
 BOOST_AUTO_TEST_CASE(copies_go_at_what_kernels_reach_of_the_memory_bandwidth) {

@@ -294,6 +294,26 @@ BOOST_AUTO_TEST_CASE(the_limit_holds_the_host_back_too) {
   }
 }
 
+// Fifty operators' time for each group, and none where launches are not felt.
+BOOST_AUTO_TEST_CASE(hooks_of_fsdp2_take_the_host_longer) {
+  Toy model = equal_units(3, {kMiB, 20 * kMs, 40 * kMs}, kOptimizer);
+  for (UnitCost& unit : model.costs.units)
+    unit.forward_launch = unit.backward_launch = Seconds(0.1 * kMs);
+  const auto launch = [&](bool per_parameter, double operator_s) {
+    model.costs.host_operator = Seconds(operator_s);
+    Fsdp options = fsdp(Prefetch::none);
+    options.per_parameter = per_parameter;
+    const Schedule schedule = schedule_of(options, model, star_cluster(kRanks));
+    const Span span =
+        span_of(schedule, play(schedule, star_cluster(kRanks)), 0, "launch forward u2");
+    return (span.end - span.start).value();
+  };
+  const auto near = boost::test_tools::tolerance(1e-9);
+  BOOST_TEST(launch(true, 1e-6) == 0.1 * kMs + 50e-6, near);
+  BOOST_TEST(launch(true, 0) == 0.1 * kMs, near);
+  BOOST_TEST(launch(false, 1e-6) == 0.1 * kMs, near);
+}
+
 /// The most units that are gathered (from the start of their all_gather until they are freed) at
 /// one time.
 int most_gathered(const Schedule& schedule, const Trace& trace) {

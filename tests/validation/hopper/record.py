@@ -24,6 +24,8 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
+from networks import CONFIGS
+
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--out", required=True)
 parser.add_argument("--budget-s", type=float, default=540)
@@ -79,88 +81,9 @@ def between(a, b):
 
 
 # Models ------------------------------------------------------------------------------------------
-LLAMA_3 = {"vocab_size": 128256, "rope_theta": 500000.0, "max_position_embeddings": 8192}
-
-
-def llama(layers, hidden, feed_forward, heads, kv_heads, vocab_size, **more):
-    import transformers as T
-    if args.quick:  # heads are as wide as before
-        layers, heads, kv_heads, hidden = 2, 4, min(4, kv_heads), 4 * hidden // heads
-        feed_forward, vocab_size = 2 * hidden, 512
-    return T.LlamaConfig(num_hidden_layers=layers, hidden_size=hidden, intermediate_size=feed_forward, num_attention_heads=heads,
-                         num_key_value_heads=kv_heads, vocab_size=vocab_size, **more)
-
-
-def gpt2(layers, heads, hidden, dropout):
-    import transformers as T
-    return T.GPT2Config(n_layer=2 if args.quick else layers, n_head=heads, n_embd=hidden, resid_pdrop=dropout, embd_pdrop=dropout,
-                        attn_pdrop=dropout)
-
-
-def bert_large():
-    import transformers as T
-    return T.BertConfig(num_hidden_layers=2 if args.quick else 24, num_attention_heads=16, hidden_size=1024, intermediate_size=4096)
-
-
-def qwen3_moe():
-    import transformers as T
-    names = ("num_hidden_layers", "hidden_size", "moe_intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim",
-             "num_experts", "num_experts_per_tok", "vocab_size")
-    sizes = (1, 256, 64, 4, 2, 64, 8, 2, 512) if args.quick else (4, 2048, 768, 32, 4, 128, 128, 8, 151936)
-    return T.Qwen3MoeConfig(intermediate_size=6144, norm_topk_prob=True, **dict(zip(names, sizes)))
-
-
-def qwen3():
-    import transformers as T
-    names = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size")
-    sizes = (2, 256, 512, 4, 2, 64, 512) if args.quick else (28, 2048, 6144, 16, 8, 128, 151936)
-    return T.Qwen3Config(tie_word_embeddings=True, **dict(zip(names, sizes)))
-
-
-def gemma2():
-    import transformers as T
-    names = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size")
-    sizes = (2, 256, 512, 4, 2, 64, 512) if args.quick else (26, 2304, 9216, 8, 4, 256, 256000)
-    return T.Gemma2Config(sliding_window=4096, **dict(zip(names, sizes)))
-
-
-def mixtral():
-    import transformers as T
-    names = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "num_local_experts",
-             "num_experts_per_tok", "vocab_size")
-    sizes = (1, 256, 512, 4, 2, 4, 2, 512) if args.quick else (2, 4096, 14336, 32, 8, 8, 2, 32000)
-    return T.MixtralConfig(**dict(zip(names, sizes)))
-
-
-def deepseek():
-    """DeepSeek-V2-Lite's sizes, three layers of 27, the first of them dense."""
-    import transformers as T
-    names = ("num_hidden_layers", "hidden_size", "intermediate_size", "moe_intermediate_size", "num_attention_heads",
-             "num_key_value_heads", "n_routed_experts", "num_experts_per_tok", "n_shared_experts", "vocab_size")
-    sizes = (2, 256, 512, 64, 4, 4, 8, 2, 1, 512) if args.quick else (3, 2048, 10944, 1408, 16, 16, 64, 6, 2, 102400)
-    return T.DeepseekV2Config(first_k_dense_replace=1, q_lora_rank=None, kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64,
-                              v_head_dim=128, n_group=1, topk_group=1, topk_method="greedy", **dict(zip(names, sizes)))
-
-
-CONFIGS = {
-    "gpt2": lambda dropout: gpt2(12, 12, 768, dropout),
-    "gpt2_xl": lambda dropout: gpt2(48, 25, 1600, dropout),
-    "bert_large": lambda dropout: bert_large(),
-    "llama_1b": lambda dropout: llama(16, 2048, 8192, 32, 8, tie_word_embeddings=True, **LLAMA_3),
-    "llama_8b": lambda dropout: llama(32, 4096, 14336, 32, 8, **LLAMA_3),
-    "llama_70b_8l": lambda dropout: llama(8, 8192, 28672, 64, 8, **LLAMA_3),
-    "llama2_7b": lambda dropout: llama(32, 4096, 11008, 32, 32, vocab_size=32000),
-    "moe_4l": lambda dropout: qwen3_moe(),
-    "qwen3_1_7b": lambda dropout: qwen3(),
-    "gemma2_2b": lambda dropout: gemma2(),
-    "mixtral_2l": lambda dropout: mixtral(),
-    "deepseek_v2_3l": lambda dropout: deepseek(),
-}
-
-
 def language_model(name, dtype, attention, dropout):
     import transformers as T
-    config = CONFIGS[name](dropout)
+    config = CONFIGS[name](args.quick, dropout)
     mixed = name.startswith(("moe", "mixtral", "deepseek"))
     options = {"experts_implementation": "grouped_mm"} if mixed and cuda else {}
     kind = T.AutoModelForMaskedLM if name.startswith("bert") else T.AutoModelForCausalLM
@@ -375,7 +298,7 @@ def language(name, model, batch, sequence, dtype="fp32", autocast=torch.bfloat16
                 net.enable_input_require_grads()
         return net
 
-    data = torch.randint(0, 500 if args.quick else CONFIGS[model](0).vocab_size, (batch, sequence), device=device)
+    data = torch.randint(0, 500 if args.quick else CONFIGS[model](args.quick, 0).vocab_size, (batch, sequence), device=device)
     settings = dict(model=model, batch=batch, sequence=sequence, dtype=dtype, checkpoint=checkpoint, lora=lora, fused=fused,
                     attention=attention)
     run(name, build, lambda net: net(input_ids=data, labels=data).loss, lambda p: torch.optim.AdamW(p, lr=1e-5, fused=fused), settings,

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "strategy/fsdp_memory.hpp"
+
+namespace rehearse {
+
+/// Whether parameters are freed after forward and gathered once more.
+bool reshards_after_forward(const Fsdp& options, const std::vector<FlatParameter>& runs);
+
+/// A unit's costs with what FSDP adds to them: its hooks on the host, and copies and conversions of
+/// shares, gathered parameters and gradients on the GPU.
+StepCosts with_fsdp_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
+                             const Fsdp& options, const Job& job, const Shards& shards);
+
+}  // namespace rehearse
