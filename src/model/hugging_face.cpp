@@ -101,6 +101,12 @@ double HuggingFaceConfig::number_or(const std::string& name, double fallback) {
   return value ? value->as_non_negative_number() : fallback;
 }
 
+void HuggingFaceConfig::check_count(const std::string& name, std::int64_t count) {
+  const std::optional<Value> value = field(name);
+  if (value && value->as_integer(0, kMost) != count)
+    value->fail(fmt::format("the other fields make it {}", count));
+}
+
 std::string HuggingFaceConfig::text_or(const std::string& name, const std::string& fallback) {
   const std::optional<Value> value = field(name);
   return value ? value->as_string() : fallback;
@@ -162,8 +168,9 @@ TransformerShape read_usual(HuggingFaceConfig& config) {
   return t;
 }
 
-void read_sliding(HuggingFaceConfig& config, TransformerShape& t) {
-  t.window = config.count_or("sliding_window", 0);
+void read_sliding(HuggingFaceConfig& config, TransformerShape& t, bool slides) {
+  config.ignore({"sliding_window"});
+  if (slides) t.window = config.count_or("sliding_window", 0);
   const std::optional<Value> types = config.field("layer_types");
   if (!types) return;
   const std::vector<Value> list = types->as_list();

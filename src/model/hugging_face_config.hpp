@@ -23,6 +23,8 @@ class HuggingFaceConfig {
   std::int64_t count_or(const std::string& name, std::int64_t fallback, std::int64_t low = 1);
   bool flag_or(const std::string& name, bool fallback);
   double number_or(const std::string& name, double fallback);
+  /// InputError where the field is there and is not `count`: transformers writes it beside others.
+  void check_count(const std::string& name, std::int64_t count);
   std::string text_or(const std::string& name, const std::string& fallback);
   std::optional<Value> field(const std::string& name);  ///< nothing where it is null
   /// Fields that change no shape.
@@ -59,7 +61,7 @@ ActivationKind read_activation(HuggingFaceConfig& config, const std::vector<std:
                                const std::string& fallback);
 /// Qwen's names, with the defaults of its family.
 Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::int64_t active);
-/// `sliding_window` and `layer_types`.
-void read_sliding(HuggingFaceConfig& config, TransformerShape& t);
+/// `sliding_window`, if any layer `slides`, and `layer_types`.
+void read_sliding(HuggingFaceConfig& config, TransformerShape& t, bool slides = true);
 
 }  // namespace rehearse

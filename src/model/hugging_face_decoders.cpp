@@ -28,8 +28,7 @@ TransformerShape read_qwen2(HuggingFaceConfig& config) {
   t.feed_forward = config.count("intermediate_size");
   t.qkv_bias = true;
   t.tied = config.flag_or("tie_word_embeddings", false);
-  read_sliding(config, t);
-  if (!config.flag_or("use_sliding_window", false)) t.window = 0;
+  read_sliding(config, t, config.flag_or("use_sliding_window", false));
   const std::int64_t full = config.count_or("max_window_layers", 28, 0);
   if (t.sliding.empty())
     for (std::int64_t i = 0; i < t.layers; ++i) t.sliding.push_back(i >= full);
@@ -53,6 +52,7 @@ TransformerShape read_gemma(HuggingFaceConfig& config) {
   t.embedding_scale = true;
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
   t.tied = config.flag_or("tie_word_embeddings", true);
+  t.norm_form = NormForm::wide;
   config.ignore({"use_bidirectional_attention"});
   return t;
 }
@@ -81,6 +81,7 @@ TransformerShape gemma3_of(HuggingFaceConfig& config) {
   t.embedding_scale = true;
   t.norm_place = NormPlace::around;
   t.head_norm = HeadNorm::each_head;
+  t.norm_form = NormForm::wide;
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
   t.tied = config.flag_or("tie_word_embeddings", true);
   t.softcap = config.number_or("attn_logit_softcapping", 0);
@@ -103,6 +104,7 @@ TransformerShape read_gemma3(HuggingFaceConfig& config) {
                "rope_local_base_freq", "initializer_range", "torch_dtype", "dtype",
                "attention_dropout", "use_cache", "bos_token_id", "eos_token_id", "pad_token_id"});
   text.finish("gemma3's text_config");
+  t.tied = config.flag_or("tie_word_embeddings", t.tied);
   config.ignore({"text_config", "vision_config", "mm_tokens_per_image", "boi_token_index", "eoi_token_index",
                  "image_token_index"});
   config.assume("text_config alone: the images' encoder is left out");
@@ -125,6 +127,7 @@ TransformerShape read_olmo2(HuggingFaceConfig& config) {
   TransformerShape t = read_llama(config);
   t.norm_place = NormPlace::after;
   t.head_norm = HeadNorm::all_heads;
+  t.norm_form = NormForm::wide;
   return t;
 }
 

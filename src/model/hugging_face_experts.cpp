@@ -11,6 +11,7 @@ Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::in
   if (const std::optional<Value> dense = config.field("mlp_only_layers"))
     for (const Value& block : dense->as_list())
       experts.dense_blocks.push_back(block.as_integer(0, 100'000));
+  config.check_count("num_local_experts", experts.count);
   config.ignore({"norm_topk_prob"});
   return experts;
 }
@@ -37,8 +38,7 @@ TransformerShape read_qwen2_moe(HuggingFaceConfig& config) {
   t.experts->shared_width = config.count("shared_expert_intermediate_size");
   t.experts->shared_gate = true;
   t.tied = config.flag_or("tie_word_embeddings", false);
-  read_sliding(config, t);
-  if (!config.flag_or("use_sliding_window", false)) t.window = 0;
+  read_sliding(config, t, config.flag_or("use_sliding_window", false));
   config.ignore({"max_window_layers"});
   return t;
 }
@@ -50,8 +50,7 @@ TransformerShape read_qwen3_moe(HuggingFaceConfig& config) {
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
   t.experts = read_qwen_experts(config, 128, 8);
   t.tied = config.flag_or("tie_word_embeddings", false);
-  read_sliding(config, t);
-  if (!config.flag_or("use_sliding_window", false)) t.window = 0;
+  read_sliding(config, t, config.flag_or("use_sliding_window", false));
   config.ignore({"max_window_layers"});
   return t;
 }
@@ -65,10 +64,13 @@ TransformerShape read_deepseek(HuggingFaceConfig& config) {
                              .plain_width = config.count("qk_nope_head_dim"),
                              .rotated_width = config.count("qk_rope_head_dim"),
                              .value_width = config.count("v_head_dim")};
+  config.check_count("qk_head_dim", t.latent->plain_width + t.latent->rotated_width);
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
+  config.require_value("mlp_bias", false);
   Experts experts{.count = config.count("n_routed_experts"),
                   .active = config.count("num_experts_per_tok"),
                   .width = config.count("moe_intermediate_size")};
+  config.check_count("num_local_experts", experts.count);
   experts.shared_width = config.count_or("n_shared_experts", 0, 0) * experts.width;
   experts.first_dense = config.count_or("first_k_dense_replace", 0, 0);
   if (const std::optional<Value> interval = config.field("moe_layer_freq");

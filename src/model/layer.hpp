@@ -134,6 +134,14 @@ struct Adapter {
   std::int64_t padded = 0;
 };
 
+/// How a norm is computed where transformers writes it out.
+enum class NormForm : std::uint8_t {
+  usual,       ///< torch's layer norm; of RMS norms Llama's, which scale in 16 bits
+  wide,        ///< an RMS norm that scales in fp32 (Gemma, OLMo 2)
+  plain,       ///< a layer norm in fp32 without parameters (OLMo)
+  written_out  ///< a layer norm of single operators in fp32, no shift (Cohere)
+};
+
 /// What a layer calls of PyTorch's operators, for its memory tape.
 enum class LayerKind : std::uint8_t {
   linear,
@@ -197,6 +205,7 @@ struct Layer {
   bool bias = false;                        ///< linear, layer_norm
   /// linear: its weight is the first unit's first tensor, and `parameter` its bias.
   bool tied = false;
+  NormForm norm = NormForm::usual;  ///< layer_norm, rms_norm, head_norm
   bool in_place = false;       ///< add
   bool channels_last = false;  ///< the memory format of its input
   bool held = false;           ///< its output is a local variable of the unit's forward

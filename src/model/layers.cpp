@@ -173,9 +173,10 @@ void Layers::composes_rms_norm(Operator& norm, double elements) {
       .kernels = 14, .moved = 15 * elements, .written = 3 * elements, .converted = elements};
 }
 
-void Layers::rms_norm() {
+void Layers::rms_norm(NormForm form) {
   const double elements = current_.elements();
   norm(1, LayerKind::rms_norm);
+  last().layers.back().norm = form;
   composes_rms_norm(last().operators.back(), elements);
 }
 

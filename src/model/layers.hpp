@@ -71,7 +71,8 @@ class Layers {
   /// unit that `parameter` has registered for it.
   void tied_linear(std::int64_t channels, std::optional<std::uint32_t> bias = std::nullopt);
   void layer_norm(bool shift = true);  ///< scale and shift
-  void rms_norm();                     ///< scale; Llama's reference code, operator by operator
+  /// Scale; Llama's reference code or another's, operator by operator.
+  void rms_norm(NormForm form = NormForm::usual);
   void gelu();
   void gelu_new();  ///< its tanh form, operator by operator
   void rectify();   ///< ReLU, out of place
@@ -118,7 +119,7 @@ class Layers {
   /// are rotated in their last channels, too. Its own norm and product included.
   void latent_heads(const LatentAttention& latent, std::int64_t heads, const Activation& queries);
   /// RMS norms of queries and keys: of each head, or of all heads at once.
-  void head_norm(const Attention& options, bool all_heads);
+  void head_norm(const Attention& options, bool all_heads, NormForm form = NormForm::usual);
   /// `queries` attend to the keys and values that stand in the activation.
   void cross_attention(const Attention& options, const Activation& queries);
   /// A router and its experts.

@@ -110,7 +110,11 @@ void Layers::materialised_attention(const Attention& options) {
     move(OperatorKind::elementwise, 4 * pairs, 2 * pairs);  // scale, and add the mask (broadcast)
     last().operators.back().eager_forward = {.kernels = 2, .moved = pairs, .written = pairs};
   }
-  if (options.softcap) move(OperatorKind::elementwise, 6 * pairs, 7 * pairs);
+  if (options.softcap) {  // a quotient, a tanh and a product
+    move(OperatorKind::elementwise, 2 * pairs, 3 * pairs);
+    last().operators.back().eager_forward = {.kernels = 3, .plain = 6 * pairs};
+    last().operators.back().eager_backward = {.kernels = 3, .plain = 7 * pairs};
+  }
   if (options.biased || options.trained_bias > 0) move(OperatorKind::elementwise, 3 * pairs, pairs);
   if (options.wide_softmax && !options.fused_softmax) {
     // Reads 16 bits and writes 32; backward reads two of these and writes 16.

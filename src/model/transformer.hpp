@@ -83,6 +83,7 @@ struct TransformerShape {
 
   NormKind norm = NormKind::rms_norm;
   NormPlace norm_place = NormPlace::before;
+  NormForm norm_form = NormForm::usual;
   bool norm_bias = true;    ///< of layer norms
   bool final_norm = true;
   /// Norms of a block whose attention and feed-forward read the same input (Falcon, GPT-NeoX), one

@@ -36,7 +36,7 @@ void Layers::latent_heads(const LatentAttention& latent, std::int64_t heads,
          input, 2);
 }
 
-void Layers::head_norm(const Attention& options, bool all_heads) {
+void Layers::head_norm(const Attention& options, bool all_heads, NormForm form) {
   const std::int64_t queries = options.heads * options.head_width;
   const std::int64_t keys = options.kv_heads * options.head_width;
   const Activation input = current_;
@@ -49,7 +49,8 @@ void Layers::head_norm(const Attention& options, bool all_heads) {
   move(OperatorKind::normalization, 2 * elements, 5 * elements);
   composes_rms_norm(last().operators.back(), elements);
   cast(false);
-  record({.kind = LayerKind::head_norm, .bias = all_heads, .attention = options}, input, 2);
+  record({.kind = LayerKind::head_norm, .bias = all_heads, .norm = form, .attention = options},
+         input, 2);
 }
 
 void Layers::cross_attention(const Attention& options, const Activation& queries) {

@@ -5,8 +5,9 @@
 #include <fstream>
 #include <string>
 
-#include "base/error.hpp"
 #include "base/data_folder.hpp"
+#include "base/error.hpp"
+#include "kept.hpp"
 #include "model/architecture.hpp"
 #include "model/hugging_face.hpp"
 #include "model/memory_tape.hpp"
@@ -159,6 +160,79 @@ BOOST_AUTO_TEST_CASE(a_missing_or_impossible_field_is_named) {
   BOOST_TEST(groups.find("4 attention heads are no multiple of 3 key-value heads") !=
                  std::string::npos,
              groups);
+}
+
+/// With what transformers 5.17 writes beside the fields that its configs are made of.
+std::string deepseek(const std::string& more) {
+  return "{\"model_type\": \"deepseek_v2\", \"hidden_size\": 64, \"intermediate_size\": 128, "
+         "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"vocab_size\": 100, "
+         "\"kv_lora_rank\": 32, \"qk_nope_head_dim\": 16, \"qk_rope_head_dim\": 8, "
+         "\"v_head_dim\": 16, \"n_routed_experts\": 8, \"num_experts_per_tok\": 2, "
+         "\"moe_intermediate_size\": 32, " +
+         more + "}";
+}
+
+std::string qwen_experts(const std::string& family, const std::string& more) {
+  return "{\"model_type\": \"" + family + "\"" +
+         kLlama.substr(std::string("\"model_type\": \"llama\"").size()) +
+         ", \"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32, "
+         "\"shared_expert_intermediate_size\": 32, " +
+         more + "}";
+}
+
+BOOST_AUTO_TEST_CASE(fields_that_transformers_writes_twice_have_to_agree) {
+  BOOST_TEST(refusal(deepseek("\"qk_head_dim\": 24, \"mlp_bias\": false")) == "accepted");
+  BOOST_TEST(refusal(deepseek("\"num_local_experts\": 8")) == "accepted");
+  const std::string head = refusal(deepseek("\"qk_head_dim\": 32"));
+  BOOST_TEST(head.find("qk_head_dim: the other fields make it 24") != std::string::npos, head);
+  const std::string bias = refusal(deepseek("\"mlp_bias\": true"));
+  BOOST_TEST(bias.find("only mlp_bias: false is modelled") != std::string::npos, bias);
+  const std::string experts = refusal(qwen_experts("qwen2_moe", "\"num_local_experts\": 9"));
+  BOOST_TEST(experts.find("num_local_experts: the other fields make it 8") != std::string::npos,
+             experts);
+  BOOST_TEST(refusal(qwen_experts("qwen2_moe", "\"num_local_experts\": 8")) == "accepted");
+}
+
+BOOST_AUTO_TEST_CASE(a_window_that_no_layer_uses_may_be_anything) {
+  const std::string none = "\"use_sliding_window\": false, \"sliding_window\": 0";
+  const std::string zero = "\"use_sliding_window\": true, \"sliding_window\": 0";
+  BOOST_TEST(refusal(qwen_experts("qwen2_moe", none)) == "accepted");
+  BOOST_TEST(refusal(qwen_experts("qwen2_moe", zero)).find("sliding_window") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_composite_config_says_whether_its_weights_are_tied) {
+  const std::string text =
+      "{\"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": 64, "
+      "\"intermediate_size\": 128, \"num_hidden_layers\": 2}";
+  BOOST_TEST(refusal(text + ", \"tie_word_embeddings\": true}") == "accepted");
+  BOOST_TEST(refusal(text + ", \"tie_word_embeddings\": 3}") != "accepted");
+}
+
+/// Gemma scales in fp32: beside the 16 bits that Llama keeps of each norm's product, 2 bytes more.
+/// Its capped scores keep tanh's 16 bits, a softmax in fp32 and that in 16 bits.
+BOOST_AUTO_TEST_CASE(gemma_2_keeps_eight_bytes_of_each_pair_and_wide_products_of_norms) {
+  const auto kept_of = [](NormForm form, double softcap, bool flash) {
+    TransformerShape t = {.name = "small",
+                          .layers = 4,
+                          .hidden = 64,
+                          .heads = 4,
+                          .kv_heads = 4,
+                          .head_width = 16,
+                          .feed_forward = 128,
+                          .vocabulary = 100};
+    t.norm_form = form;
+    t.softcap = softcap;
+    const Model model = build_transformer(t, {.sequence = 256, .flash_attention = flash});
+    return kept(memory_tape(model, {.precision = Precision::bf16_pure, .batch = 1}));
+  };
+  const double norms = 9, pairs = 4.0 * 4 * 256 * 256;
+  BOOST_TEST(kept_of(NormForm::wide, 0, true) - kept_of(NormForm::usual, 0, true) ==
+             norms * 256 * 64 * 2);
+  BOOST_TEST(kept_of(NormForm::usual, 50, false) - kept_of(NormForm::usual, 0, false) == pairs * 2);
+  const double fused = kept_of(NormForm::usual, 0, true);
+  const double eager = kept_of(NormForm::usual, 50, true);
+  BOOST_TEST(eager - fused > pairs * 7.9);
+  BOOST_TEST(eager - fused < pairs * 8.1);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@ namespace rehearse {
 
 void append_norm(TransformerBuild& b) {
   if (b.t.norm == NormKind::rms_norm) {
-    b.layers.rms_norm();
+    b.layers.rms_norm(b.t.norm_form);
   } else {
     b.layers.layer_norm(b.t.norm_bias);
   }
@@ -94,7 +94,7 @@ void append_attention(TransformerBuild& b, std::int64_t block) {
   } else {
     products = append_qkv(b);
     if (t.head_norm != HeadNorm::none)
-      b.layers.head_norm(attention, t.head_norm == HeadNorm::all_heads);
+      b.layers.head_norm(attention, t.head_norm == HeadNorm::all_heads, t.norm_form);
     if (t.position == PositionKind::rope) b.layers.rotate(attention);
   }
   if (t.sinks) {

@@ -149,6 +149,13 @@ Tensor softmax(Recorder& recorder, const Tensor& scores, std::int64_t rows) {
   return output;
 }
 
+/// tanh(scores / cap) * cap: what tanh gives is kept.
+Tensor capped(Recorder& recorder, const Tensor& scores) {
+  const Tensor divided = scale(recorder, scores);
+  const Tensor tanh = unary_of_output(recorder, divided);
+  return scale(recorder, tanh);
+}
+
 Tensor probabilities(Recorder& recorder, const std::vector<Tensor>& inputs,
                      const AttentionSize& size, const AttentionSides& s, Tensor& scaled_queries) {
   if (size.options.fused_softmax)
@@ -164,10 +171,7 @@ Tensor probabilities(Recorder& recorder, const std::vector<Tensor>& inputs,
     const Tensor keys = folded(recorder, scaled_keys);
     scores = batched_product(recorder, queries, keys, {s.query, s.key, s.pairs});
   }
-  if (size.options.softcap) {
-    const Tensor divided = scale(recorder, scores);
-    scores = scale(recorder, unary_of_output(recorder, divided));
-  }
+  if (size.options.softcap) scores = capped(recorder, scores);
   if (size.bias.elements > 0) {
     const Tensor plain = scores;
     scores = recorder.take(s.pairs, plain.type);
@@ -209,8 +213,9 @@ Tensor written_out(Recorder& recorder, const std::vector<Tensor>& inputs,
   const Tensor values = repeated(recorder, inputs[2], s.value);
   Tensor kept;
   {
-    const Tensor scores =
+    Tensor scores =
         scale(recorder, batched_product(recorder, inputs[0], keys, {s.query, s.key, s.pairs}));
+    if (size.options.softcap) scores = capped(recorder, scores);
     Tensor masked = scores;
     if (size.options.causal) {
       const Tensor mask = causal_mask(recorder, size.tokens, scores.type);
@@ -258,8 +263,9 @@ std::vector<Tensor> attention(Recorder& recorder, const std::vector<Tensor>& inp
     return {view(recorder, output)};
   }
   const Attention& o = size.options;
-  const bool plain = o.wide_softmax && !o.fused_softmax && !o.softcap && !recorder.on_cpu() &&
-                     size.bias.elements == 0;
+  // scaled_dot_product_attention caps no scores.
+  const bool eager = o.softcap || (o.wide_softmax && !recorder.on_cpu());
+  const bool plain = eager && !o.fused_softmax && size.bias.elements == 0;
   const Tensor output =
       plain ? written_out(recorder, heads, size) : materialised(recorder, heads, size);
   return {copy(recorder, output), output};

@@ -85,8 +85,11 @@ Tensor rms_norm(Recorder& recorder, const Tensor& input, const NormOptions& opti
   const Tensor wide = to(recorder, input, Type::float32);
   const Tensor factor = reciprocal_deviation(recorder, wide, options.positions);
   const Tensor product = multiply(recorder, wide, factor);
+  const Tensor scale = parameter(recorder, options.scale);
+  if (options.form == NormForm::wide)
+    return to(recorder, multiply(recorder, product, scale), input.type);
   const Tensor narrow = to(recorder, product, input.type);
-  return multiply(recorder, narrow, parameter(recorder, options.scale));
+  return multiply(recorder, narrow, scale);
 }
 
 Tensor batch_norm(Recorder& recorder, const Tensor& input, const NormOptions& options) {

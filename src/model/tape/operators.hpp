@@ -102,6 +102,7 @@ struct NormOptions {
   std::int64_t positions = 0;  ///< of the batch
   bool permuted = false;       ///< layer norm: channels are not the last in memory
   bool shift = true;           ///< layer norm
+  NormForm form = NormForm::usual;
 };
 Tensor layer_norm(Recorder& recorder, const Tensor& input, const NormOptions& options);
 Tensor rms_norm(Recorder& recorder, const Tensor& input, const NormOptions& options);

@@ -15,7 +15,8 @@ NormOptions norm_options(const Recorder& recorder, const Layer& layer) {
           .channels = layer.in.channels,
           .positions = recorder.batch() * layer.in.positions(),
           .permuted = layer.in.positions() > 1 && !layer.channels_last,
-          .shift = layer.bias};
+          .shift = layer.bias,
+          .form = layer.norm};
 }
 
 }  // namespace

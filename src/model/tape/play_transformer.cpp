@@ -128,7 +128,8 @@ Player::Value Player::head_norm(const Layer& layer) {
     sides[i] = rms_norm(recorder_, sides[i],
                         {.scale = {layer.unit, layer.parameter + i, width},
                          .channels = width,
-                         .positions = layer.bias ? tokens : tokens * heads[i]});
+                         .positions = layer.bias ? tokens : tokens * heads[i],
+                         .form = layer.norm});
   }
   return sides;
 }
