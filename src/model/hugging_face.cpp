@@ -40,7 +40,8 @@ const std::vector<std::string>& harmless() {
 
 std::vector<HuggingFaceFamily> families() {
   std::vector<HuggingFaceFamily> all = decoder_families();
-  for (const auto* more : {&expert_families(), &hybrid_families(), &other_families()})
+  for (const auto* more : {&layer_norm_families(), &later_families(), &expert_families(),
+                           &many_expert_families(), &hybrid_families(), &other_families()})
     all.insert(all.end(), more->begin(), more->end());
   return all;
 }
@@ -141,6 +142,11 @@ void HuggingFaceConfig::require_value(const std::string& name, bool value) {
     given->fail(fmt::format("only {}: {} is modelled", name, value));
 }
 
+void HuggingFaceConfig::require_null(const std::string& name) {
+  if (const std::optional<Value> given = field(name))
+    given->fail(fmt::format("only {}: null is modelled", name));
+}
+
 ActivationKind read_activation(HuggingFaceConfig& config, const std::vector<std::string>& names,
                                const std::string& fallback) {
   std::string chosen = fallback;
@@ -148,10 +154,11 @@ ActivationKind read_activation(HuggingFaceConfig& config, const std::vector<std:
     const std::optional<Value> value = config.field(name);
     if (value)
       chosen = value->as_choice({"gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu",
-                                 "silu", "swish", "gelu_python"});
+                                 "relu2", "silu", "swish", "gelu_python"});
   }
   if (chosen == "gelu_new" || chosen == "gelu_fast") return ActivationKind::gelu_new;
   if (chosen == "relu") return ActivationKind::relu;
+  if (chosen == "relu2") return ActivationKind::relu_squared;
   return chosen == "silu" || chosen == "swish" ? ActivationKind::silu : ActivationKind::gelu;
 }
 

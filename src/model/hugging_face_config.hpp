@@ -31,6 +31,8 @@ class HuggingFaceConfig {
   void ignore(const std::vector<std::string>& names);
   /// InputError at a field that changes what the network is in a way that is not modelled.
   void require_value(const std::string& name, bool value);
+  /// InputError at a field that is anything but null.
+  void require_null(const std::string& name);
   void assume(const std::string& text) { assumptions_.push_back(text); }
   /// InputError for the first field that nobody asked for: it might change shapes.
   void finish(const std::string& family);
@@ -49,13 +51,20 @@ struct HuggingFaceFamily {
   FamilyReader read;
 };
 const std::vector<HuggingFaceFamily>& decoder_families();  ///< with rotary positions
+const std::vector<HuggingFaceFamily>& layer_norm_families();
+const std::vector<HuggingFaceFamily>& later_families();  ///< with RMS norms, after Llama 2
 const std::vector<HuggingFaceFamily>& expert_families();
+const std::vector<HuggingFaceFamily>& many_expert_families();
 const std::vector<HuggingFaceFamily>& hybrid_families();
 const std::vector<HuggingFaceFamily>& other_families();
 
 // What the readers share (hugging_face.cpp).
 /// layers, widths, heads, vocabulary and activation under the names that most families use.
 TransformerShape read_usual(HuggingFaceConfig& config);
+/// Llama's fields; `tied`: the family's default.
+TransformerShape read_llama(HuggingFaceConfig& config, bool tied = false);
+/// The residual's, the embeddings' and the logits' factors (Granite).
+void read_factors(HuggingFaceConfig& config, TransformerShape& t);
 /// `hidden_act` or another name for it.
 ActivationKind read_activation(HuggingFaceConfig& config, const std::vector<std::string>& names,
                                const std::string& fallback);

@@ -4,16 +4,19 @@
 #include "model/hugging_face_config.hpp"
 
 namespace rehearse {
-namespace {
 
-TransformerShape read_llama(HuggingFaceConfig& config) {
+TransformerShape read_llama(HuggingFaceConfig& config, bool tied) {
   TransformerShape t = read_usual(config);
   t.feed_forward = config.count("intermediate_size");
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
   t.feed_forward_bias = config.flag_or("mlp_bias", false);
-  t.tied = config.flag_or("tie_word_embeddings", false);
+  t.tied = config.flag_or("tie_word_embeddings", tied);
   return t;
 }
+
+namespace {
+
+TransformerShape read_plain_llama(HuggingFaceConfig& config) { return read_llama(config); }
 
 TransformerShape read_mistral(HuggingFaceConfig& config) {
   TransformerShape t = read_usual(config);
@@ -179,10 +182,10 @@ TransformerShape read_falcon(HuggingFaceConfig& config) {
 
 const std::vector<HuggingFaceFamily>& decoder_families() {
   static const std::vector<HuggingFaceFamily> kAll = {
-      {"llama", read_llama},   {"mistral", read_mistral},   {"qwen2", read_qwen2},
-      {"qwen3", read_qwen3},   {"gemma", read_gemma},       {"gemma2", read_gemma2},
-      {"gemma3", read_gemma3}, {"gemma3_text", gemma3_of},  {"phi3", read_phi3},
-      {"olmo2", read_olmo2},   {"gpt_neox", read_gpt_neox}, {"falcon", read_falcon}};
+      {"llama", read_plain_llama}, {"mistral", read_mistral},   {"qwen2", read_qwen2},
+      {"qwen3", read_qwen3},       {"gemma", read_gemma},       {"gemma2", read_gemma2},
+      {"gemma3", read_gemma3},     {"gemma3_text", gemma3_of},  {"phi3", read_phi3},
+      {"olmo2", read_olmo2},       {"gpt_neox", read_gpt_neox}, {"falcon", read_falcon}};
   return kAll;
 }
 

@@ -124,23 +124,46 @@ TransformerShape read_encoder(HuggingFaceConfig& config) {
   return t;
 }
 
-/// With the head for masked tokens.
-TransformerShape read_bert(HuggingFaceConfig& config) {
-  TransformerShape t = read_encoder(config);
-  t.vocabulary = config.count("vocab_size");
-  set_positions(t, config.count_or("max_position_embeddings", 512), 0);
-  t.token_types = config.count_or("type_vocab_size", 2);
+void set_masked(HuggingFaceConfig& config, TransformerShape& t) {
   t.embedding_norm = true;
   t.norm_place = NormPlace::after_sum;
   t.final_norm = false;
   t.head = HeadKind::masked;
   t.tied = config.flag_or("tie_word_embeddings", true);
   config.assume("the head of masked tokens, every token's logits (BertForMaskedLM)");
+}
+
+/// With the head for masked tokens.
+TransformerShape read_bert(HuggingFaceConfig& config) {
+  TransformerShape t = read_encoder(config);
+  t.vocabulary = config.count("vocab_size");
+  set_positions(t, config.count_or("max_position_embeddings", 512), 0);
+  t.token_types = config.count_or("type_vocab_size", 2);
+  set_masked(config, t);
   config.require_value("add_cross_attention", false);
   if (const std::optional<Value> kind = config.field("position_embedding_type"))
     kind->as_choice({"absolute"});
   config.ignore({"directionality", "pooler_fc_size", "pooler_num_attention_heads",
                  "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"});
+  return t;
+}
+
+/// No table of segments, and no dropout behind attention.
+TransformerShape read_distilbert(HuggingFaceConfig& config) {
+  TransformerShape t = with_biases();
+  t.unit_prefix = "layer";
+  t.layers = config.count_or("n_layers", 6);
+  t.hidden = config.count_or("dim", 768);
+  set_heads(t, config.count_or("n_heads", 12));
+  t.feed_forward = config.count_or("hidden_dim", 4 * t.hidden);
+  t.vocabulary = config.count("vocab_size");
+  set_positions(t, config.count_or("max_position_embeddings", 512), 0);
+  t.activation = read_activation(config, {"activation"}, "gelu");
+  t.dropout = config.number_or("dropout", 0.1);
+  t.attended_dropout = false;
+  set_masked(config, t);
+  config.require_value("sinusoidal_pos_embds", false);
+  config.ignore({"qa_dropout", "seq_classif_dropout", "tie_weights_"});
   return t;
 }
 
@@ -199,9 +222,15 @@ TransformerShape read_vit(HuggingFaceConfig& config) {
 }  // namespace
 
 const std::vector<HuggingFaceFamily>& other_families() {
-  static const std::vector<HuggingFaceFamily> kAll = {
-      {"gpt2", read_gpt2},       {"opt", read_opt}, {"bloom", read_bloom}, {"mpt", read_mpt},
-      {"bert", read_bert},       {"roberta", read_roberta}, {"t5", read_t5}, {"vit", read_vit}};
+  static const std::vector<HuggingFaceFamily> kAll = {{"gpt2", read_gpt2},
+                                                      {"opt", read_opt},
+                                                      {"bloom", read_bloom},
+                                                      {"mpt", read_mpt},
+                                                      {"bert", read_bert},
+                                                      {"roberta", read_roberta},
+                                                      {"distilbert", read_distilbert},
+                                                      {"t5", read_t5},
+                                                      {"vit", read_vit}};
   return kAll;
 }
 

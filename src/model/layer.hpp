@@ -57,6 +57,7 @@ struct Attention {
   bool wide_softmax = false;
   bool biased = false;           ///< a bias per head and distance is added to the scores
   bool fused = false;            ///< queries, keys and values are one tensor, in any proportion
+  bool partial = false;  ///< rotate: some channels of a head alone, which torch.cat puts back
   bool shared_table = false;     ///< rotate: cosines and sines are made once for all layers
   /// Trained numbers that are added to the scores (T5's biases, GPT-OSS's sinks): how many, and
   /// which of the unit's tensors; 0: none.
@@ -174,6 +175,7 @@ enum class LayerKind : std::uint8_t {
   rectify,
   silu_out,
   scale,
+  scale_logits,
   softcap,
   head_norm,
   latent_heads,

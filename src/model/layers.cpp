@@ -160,7 +160,35 @@ void Layers::norm(int parameters_per_channel, LayerKind kind) {
   current_.channels_last = true;  // it norms the channels: of an image it permutes them to the end
 }
 
-void Layers::layer_norm(bool shift) { norm(shift ? 2 : 1, LayerKind::layer_norm); }
+void Layers::layer_norm(bool shift, NormForm form) {
+  if (form == NormForm::plain) return plain_layer_norm();
+  const double elements = current_.elements();
+  norm(shift ? 2 : 1, LayerKind::layer_norm);
+  last().layers.back().norm = form;
+  if (form == NormForm::written_out) composes_layer_norm(last().operators.back(), elements);
+}
+
+// Made fp32, normed, and made 16 bits again.
+void Layers::plain_layer_norm() {
+  const bool wide = current_.wide;
+  if (!wide) to_float();
+  norm(0, LayerKind::layer_norm);
+  last().layers.back().norm = NormForm::plain;
+  last().operators.back().always_fp32 = true;
+  if (!wide) to_float();
+  current_.wide = wide;
+}
+
+// As an RMS norm, and before it two differences from a mean: one to square, one to scale.
+void Layers::composes_layer_norm(Operator& norm, double elements) {
+  composes_rms_norm(norm, elements);
+  norm.eager_forward.kernels += 3;
+  norm.eager_forward.moved += elements;
+  norm.eager_forward.written += 2 * elements;
+  norm.eager_backward.kernels += 5;
+  norm.eager_backward.moved += 8 * elements;
+  norm.eager_backward.written += elements;
+}
 
 // The operators that model/tape/norms.cpp plays. Forward: a power and a mean, products with the
 // factor and with the scale (broadcast), 16 bits made fp32 and back. Backward: both products' two
@@ -207,6 +235,11 @@ void Layers::gelu_new() {
 }
 
 void Layers::scale() { pointwise(LayerKind::scale); }
+
+void Layers::scale_logits() {
+  scale();
+  last().layers.back().kind = LayerKind::scale_logits;
+}
 
 void Layers::softcap() { pointwise(LayerKind::softcap, 3); }
 

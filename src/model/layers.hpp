@@ -70,7 +70,7 @@ class Layers {
   /// A product with a weight that the first unit owns, its first tensor; `bias`: the tensor of this
   /// unit that `parameter` has registered for it.
   void tied_linear(std::int64_t channels, std::optional<std::uint32_t> bias = std::nullopt);
-  void layer_norm(bool shift = true);  ///< scale and shift
+  void layer_norm(bool shift = true, NormForm form = NormForm::usual);  ///< scale and shift
   /// Scale; Llama's reference code or another's, operator by operator.
   void rms_norm(NormForm form = NormForm::usual);
   void gelu();
@@ -78,6 +78,7 @@ class Layers {
   void rectify();   ///< ReLU, out of place
   void silu_out();  ///< SiLU, out of place
   void scale();     ///< times a number
+  void scale_logits();
   void softcap();   ///< cap * tanh(x / cap)
   void tanh();
   void dropout();
@@ -165,6 +166,8 @@ class Layers {
 
  private:
   static void composes_rms_norm(Operator& norm, double elements);
+  static void composes_layer_norm(Operator& norm, double elements);
+  void plain_layer_norm();
   Unit& last() { return units_.back(); }
   void append(const Operator& op) { last().operators.push_back(op); }
   /// An operator that only moves data, in the current activation's type.

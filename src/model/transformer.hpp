@@ -92,16 +92,21 @@ struct TransformerShape {
   HeadNorm head_norm = HeadNorm::none;
 
   PositionKind position = PositionKind::rope;
+  bool partial_rotation = false;     ///< of `rope`: some channels of each head turn
+  std::vector<bool> unrotated = {};  ///< of `rope`, layer by layer: positions are not told apart
   std::int64_t position_rows = 0;  ///< of the learned table; 0: as many as tokens
   std::int64_t buckets = 32;       ///< of `relative`
   std::int64_t token_types = 0;    ///< rows of a table of segments (BERT); 0: none
   bool embedding_norm = false;
   bool embedding_scale = false;      ///< embeddings are multiplied by a number (Gemma)
+  bool branch_scale = false;         ///< and what is added to the residual (Granite)
+  bool logits_scale = false;         ///< and the logits
   std::int64_t embedding_width = 0;  ///< narrower than `hidden`, projected in and out (OPT 350M)
 
   bool fused_qkv = false;      ///< one product
   bool fused_gate = false;     ///< one product for gate and up
   bool qkv_bias = false, output_bias = false;
+  bool wide_softmax = false;   ///< of eager scores, in fp32; always so where norms are RMS norms
   bool sinks = false;          ///< a logit per head that takes attention up (GPT-OSS)
   double softcap = 0;          ///< tanh of attention's logits (any number but 0), materialised
   std::int64_t window = 0;     ///< tokens that a sliding layer sees; 0: no layer slides
@@ -125,6 +130,7 @@ struct TransformerShape {
   bool head_bias = false;
   double logits_softcap = 0;
   double dropout = 0;         ///< only whether it is there matters
+  bool embedding_dropout = true, attended_dropout = true;  ///< where it is there: behind these, too
   bool shared_rotary = true;  ///< cosines and sines are made once for all blocks (transformers)
   /// Blocks of an encoder before those of the decoder, which attend to it (T5); 0: none.
   std::int64_t encoder_layers = 0;
@@ -140,6 +146,7 @@ struct TransformerShape {
 
   bool causal() const { return head == HeadKind::causal; }
   bool slides(std::int64_t block) const;
+  bool rotates(std::int64_t block) const;
   BlockParts parts_of(std::int64_t block) const;
   bool has_experts(std::int64_t block) const;
   std::int64_t query_width() const { return heads * head_width; }

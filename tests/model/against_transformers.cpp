@@ -38,7 +38,7 @@ TransformerShape shape_of(const std::string& name) {
 
 BOOST_AUTO_TEST_CASE(forward_flops_equal_flop_counter_modes) {
   const auto all = measured();
-  BOOST_TEST(all.size() == 21);
+  BOOST_TEST(all.size() == 42);
   for (const Measured& one : all) {
     const TransformerShape t = shape_of(one.name);
     const Model model = build_transformer(t, {.sequence = t.image > 0 ? 0 : kTokens});

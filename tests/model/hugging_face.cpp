@@ -1,4 +1,5 @@
 // Hugging Face's config.json: parameters against transformers' own count, and what is refused.
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <filesystem>
@@ -34,14 +35,29 @@ std::vector<Count> counts() {
   return all;
 }
 
+TransformerShape shape_of(const std::string& name) {
+  return read_hugging_face(tests_folder() / "configs" / (name + ".json")).shape;
+}
+
 Model read(const std::string& name, const ModelShape& shape = {}) {
-  const auto file = tests_folder() / "configs" / (name + ".json");
-  return build_transformer(read_hugging_face(file).shape, shape);
+  return build_transformer(shape_of(name), shape);
+}
+
+/// Four blocks.
+TransformerShape small_shape() {
+  return {.name = "small",
+          .layers = 4,
+          .hidden = 64,
+          .heads = 4,
+          .kv_heads = 4,
+          .head_width = 16,
+          .feed_forward = 128,
+          .vocabulary = 100};
 }
 
 BOOST_AUTO_TEST_CASE(parameters_are_those_that_transformers_counts) {
   const std::vector<Count> all = counts();
-  BOOST_TEST(all.size() == 60);
+  BOOST_TEST(all.size() == 81);
   for (const Count& one : all) {
     const Model model = read(one.name);
     BOOST_TEST(model.parameters() == one.parameters, one.name);
@@ -90,12 +106,55 @@ BOOST_AUTO_TEST_CASE(a_sliding_window_bounds_the_pairs_of_attention) {
 /// Every family's tape plays to its end: each tensor that is taken but for gradients of parameters
 /// is given back.
 BOOST_AUTO_TEST_CASE(every_familys_tape_gives_back_what_it_takes) {
-  for (const std::string name :
-       {"Llama-3.2-1B", "Mistral-7B-v0.1", "Mixtral-8x7B-v0.1", "Qwen2.5-0.5B", "Qwen1.5-MoE-A2.7B",
-        "Qwen3-0.6B", "Qwen3-30B-A3B", "gemma-2b", "gemma-2-2b", "gemma-3-1b", "Phi-3-mini-4k",
-        "gpt2", "pythia-160m", "opt-125m", "opt-350m", "bloom-560m", "falcon-7b", "mpt-7b",
-        "OLMo-2-1124-7B", "DeepSeek-V2-Lite", "DeepSeek-V3", "gpt-oss-20b", "Qwen3-Next-80B-A3B", "Nemotron-3-Nano-30B-A3B", "bert-base-uncased",
-        "roberta-base", "t5-base", "vit-base-patch16-224"}) {
+  for (const std::string name : {"Llama-3.2-1B",
+                                 "Mistral-7B-v0.1",
+                                 "Mixtral-8x7B-v0.1",
+                                 "Qwen2.5-0.5B",
+                                 "Qwen1.5-MoE-A2.7B",
+                                 "Qwen3-0.6B",
+                                 "Qwen3-30B-A3B",
+                                 "gemma-2b",
+                                 "gemma-2-2b",
+                                 "gemma-3-1b",
+                                 "Phi-3-mini-4k",
+                                 "gpt2",
+                                 "pythia-160m",
+                                 "opt-125m",
+                                 "opt-350m",
+                                 "bloom-560m",
+                                 "falcon-7b",
+                                 "mpt-7b",
+                                 "OLMo-2-1124-7B",
+                                 "DeepSeek-V2-Lite",
+                                 "DeepSeek-V3",
+                                 "gpt-oss-20b",
+                                 "Qwen3-Next-80B-A3B",
+                                 "Nemotron-3-Nano-30B-A3B",
+                                 "bert-base-uncased",
+                                 "starcoder2-3b",
+                                 "phi-2",
+                                 "stablelm-2-1.6b",
+                                 "granite-3.1-8b",
+                                 "granite-3.0-3b-a800m",
+                                 "OLMo-1B",
+                                 "Olmo-3-7B",
+                                 "OLMoE-1B-7B",
+                                 "SmolLM3-3B",
+                                 "Seed-OSS-36B",
+                                 "GLM-4.5-Air",
+                                 "GLM-4-9B-0414",
+                                 "command-r7b",
+                                 "command-r-35b",
+                                 "ERNIE-4.5-21B-A3B",
+                                 "ERNIE-4.5-0.3B",
+                                 "distilbert-base-uncased",
+                                 "EXAONE-4.0-32B",
+                                 "dots.llm1",
+                                 "Hunyuan-7B",
+                                 "Minitron-4B",
+                                 "roberta-base",
+                                 "t5-base",
+                                 "vit-base-patch16-224"}) {
     const bool image = name.starts_with("vit");
     const Model model = read(name, {.sequence = image ? 0 : 64});
     for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::bf16_pure}) {
@@ -135,9 +194,10 @@ std::string refusal(const std::string& text) {
   return message;
 }
 
-const std::string kLlama =
-    "\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 128, "
-    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"vocab_size\": 100";
+const std::string kSizes =
+    ", \"hidden_size\": 64, \"intermediate_size\": 128, \"num_hidden_layers\": 2, "
+    "\"num_attention_heads\": 4, \"vocab_size\": 100";
+const std::string kLlama = "\"model_type\": \"llama\"" + kSizes;
 
 BOOST_AUTO_TEST_CASE(what_might_change_shapes_is_never_ignored) {
   BOOST_TEST(refusal("{" + kLlama + "}") == "accepted");
@@ -173,8 +233,7 @@ std::string deepseek(const std::string& more) {
 }
 
 std::string qwen_experts(const std::string& family, const std::string& more) {
-  return "{\"model_type\": \"" + family + "\"" +
-         kLlama.substr(std::string("\"model_type\": \"llama\"").size()) +
+  return "{\"model_type\": \"" + family + "\"" + kSizes +
          ", \"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32, "
          "\"shared_expert_intermediate_size\": 32, " +
          more + "}";
@@ -212,14 +271,7 @@ BOOST_AUTO_TEST_CASE(a_composite_config_says_whether_its_weights_are_tied) {
 /// Its capped scores keep tanh's 16 bits, a softmax in fp32 and that in 16 bits.
 BOOST_AUTO_TEST_CASE(gemma_2_keeps_eight_bytes_of_each_pair_and_wide_products_of_norms) {
   const auto kept_of = [](NormForm form, double softcap, bool flash) {
-    TransformerShape t = {.name = "small",
-                          .layers = 4,
-                          .hidden = 64,
-                          .heads = 4,
-                          .kv_heads = 4,
-                          .head_width = 16,
-                          .feed_forward = 128,
-                          .vocabulary = 100};
+    TransformerShape t = small_shape();
     t.norm_form = form;
     t.softcap = softcap;
     const Model model = build_transformer(t, {.sequence = 256, .flash_attention = flash});
@@ -233,6 +285,59 @@ BOOST_AUTO_TEST_CASE(gemma_2_keeps_eight_bytes_of_each_pair_and_wide_products_of
   const double eager = kept_of(NormForm::usual, 50, true);
   BOOST_TEST(eager - fused > pairs * 7.9);
   BOOST_TEST(eager - fused < pairs * 8.1);
+}
+
+/// Beside 16 bits of what goes in and of what comes out: OLMo's norms keep fp32 of what goes in,
+/// Cohere's two differences and a product in fp32.
+BOOST_AUTO_TEST_CASE(layer_norms_that_are_written_out_keep_more) {
+  const auto kept_of = [](NormForm form) {
+    TransformerShape t = small_shape();
+    t.norm = NormKind::layer_norm;
+    t.norm_bias = false;
+    t.norm_form = form;
+    const Model model = build_transformer(t, {.sequence = 256});
+    return kept(memory_tape(model, {.precision = Precision::bf16_pure, .batch = 1}));
+  };
+  const double elements = 9.0 * 256 * 64, usual = kept_of(NormForm::usual);
+  BOOST_TEST(kept_of(NormForm::plain) - usual == 2 * elements);
+  const double written = (kept_of(NormForm::written_out) - usual) / elements;
+  BOOST_TEST(std::abs(written / 10 - 1) < 0.01, written);
+}
+
+BOOST_AUTO_TEST_CASE(variants_that_no_description_states_are_refused) {
+  const auto of = [](const std::string& family, const std::string& more) {
+    return refusal("{\"model_type\": \"" + family + "\"" + kSizes + more + "}");
+  };
+  const std::vector<std::array<std::string, 3>> cases = {{"phi", "qk_layernorm", "true"},
+                                                         {"phi", "tie_word_embeddings", "true"},
+                                                         {"stablelm", "qk_layernorm", "true"},
+                                                         {"cohere", "use_qk_norm", "true"},
+                                                         {"olmo", "clip_qkv", "8.0"},
+                                                         {"olmoe", "clip_qkv", "8.0"},
+                                                         {"smollm3", "no_rope_layers", "[1]"},
+                                                         {"glm4_moe", "num_local_experts", "3"},
+                                                         {"ernie4_5_moe", "moe_capacity", "[64]"},
+                                                         {"llama4_text", "head_dim", "16"}};
+  for (const auto& [family, field, value] : cases) {
+    const std::string more = ", \"moe_intermediate_size\": 32";
+    const std::string experts = family.ends_with("moe") && family != "olmoe" ? more : "";
+    if (family != "llama4_text") BOOST_TEST(of(family, experts) == "accepted", family);
+    const std::string message = of(family, experts + ", \"" + field + "\": " + value);
+    const std::string named = family == "llama4_text" ? "model_type" : field;
+    BOOST_TEST(message.find(named) != std::string::npos, family << ": " << message);
+  }
+}
+
+/// Cohere 2's layers without a window do not rotate; SmolLM 3's are listed.
+BOOST_AUTO_TEST_CASE(layers_that_do_not_rotate_are_told_apart) {
+  for (const std::string name : {"command-r7b", "SmolLM3-3B", "EXAONE-4.0-32B"}) {
+    const TransformerShape t = shape_of(name);
+    for (std::int64_t block = 0; block < t.layers; ++block)
+      BOOST_TEST(t.rotates(block) == (block % 4 != 3), name);
+  }
+  BOOST_TEST(shape_of("Olmo-3-7B").rotates(3));
+  BOOST_TEST(!shape_of("Olmo-3-7B").slides(3));
+  BOOST_TEST(shape_of("Olmo-3-7B").slides(2));
 }
 
 }  // namespace

@@ -129,6 +129,11 @@ bool TransformerShape::slides(std::int64_t block) const {
   return full_every == 0 || (block + 1) % full_every != 0;
 }
 
+bool TransformerShape::rotates(std::int64_t block) const {
+  const auto index = static_cast<std::size_t>(block);
+  return position == PositionKind::rope && !(index < unrotated.size() && unrotated[index]);
+}
+
 BlockParts TransformerShape::parts_of(std::int64_t block) const {
   if (parts.empty() || block >= layers) return {};
   return parts[static_cast<std::size_t>(block) % parts.size()];

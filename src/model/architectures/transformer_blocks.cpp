@@ -7,7 +7,7 @@ void append_norm(TransformerBuild& b) {
   if (b.t.norm == NormKind::rms_norm) {
     b.layers.rms_norm(b.t.norm_form);
   } else {
-    b.layers.layer_norm(b.t.norm_bias);
+    b.layers.layer_norm(b.t.norm_bias, b.t.norm_form);
   }
 }
 
@@ -25,9 +25,10 @@ Attention attention_of(const TransformerBuild& b, std::int64_t block) {
           .window = t.slides(block) ? t.window : 0,
           .softcap = t.softcap != 0,
           .fused_softmax = b.shape.fused_softmax,
-          .wide_softmax = t.norm == NormKind::rms_norm,
+          .wide_softmax = t.wide_softmax || t.norm == NormKind::rms_norm,
           .biased = b.biased(),
           .fused = t.fused_qkv,
+          .partial = t.partial_rotation,
           .shared_table = t.shared_rotary};
 }
 
@@ -95,7 +96,7 @@ void append_attention(TransformerBuild& b, std::int64_t block) {
     products = append_qkv(b);
     if (t.head_norm != HeadNorm::none)
       b.layers.head_norm(attention, t.head_norm == HeadNorm::all_heads, t.norm_form);
-    if (t.position == PositionKind::rope) b.layers.rotate(attention);
+    if (t.rotates(block)) b.layers.rotate(attention);
   }
   if (t.sinks) {
     attention.bias_parameter = b.layers.parameter(t.heads, ParameterShare::sharded);
@@ -107,7 +108,7 @@ void append_attention(TransformerBuild& b, std::int64_t block) {
   if (t.attention_gate) b.layers.output_gate(products);
   b.layers.linear({t.hidden}, t.output_bias, Split::rows);
   b.layers.name_outputs({"o"});
-  if (b.drops()) b.layers.dropout();
+  if (b.drops() && t.attended_dropout) b.layers.dropout();
 }
 
 namespace {

@@ -41,6 +41,7 @@ void append_residual(TransformerBuild& b, const Sublayer& sublayer) {
   if (place == NormPlace::before || place == NormPlace::around) append_norm(b);
   sublayer();
   if (place == NormPlace::around || place == NormPlace::after) append_norm(b);
+  if (b.t.branch_scale) b.layers.scale();
   b.layers.add(input);
   if (place == NormPlace::after_sum) append_norm(b);
 }

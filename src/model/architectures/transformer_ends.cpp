@@ -57,7 +57,7 @@ void append_token_embeddings(TransformerBuild& b) {
     append_norm(b);
     if (b.drops()) layers.hold();
   }
-  if (b.drops()) layers.dropout();
+  if (b.drops() && b.t.embedding_dropout) layers.dropout();
 }
 
 // DeepSeek-V3's modules (arXiv:2412.19437, section 2.2): norms of the state and of the next token's
@@ -84,6 +84,7 @@ std::vector<Activation> append_predictions(TransformerBuild& b) {
 namespace {
 
 void append_loss(TransformerBuild& b) {
+  if (b.t.logits_scale) b.layers.scale_logits();
   if (b.t.logits_softcap != 0) b.layers.softcap();
   b.layers.cross_entropy(b.shape.loss);
 }

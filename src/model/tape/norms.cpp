@@ -13,9 +13,7 @@ Type statistics_type(const Recorder& recorder, const Tensor& input) {
   return recorder.on_cpu() && input.type == recorder.parameter_type() ? input.type : Type::float32;
 }
 
-}  // namespace
-
-Tensor layer_norm(Recorder& recorder, const Tensor& narrow, const NormOptions& options) {
+Tensor torch_layer_norm(Recorder& recorder, const Tensor& narrow, const NormOptions& options) {
   const Tensor input = widen_on_cuda(recorder, narrow);
   const Type type = statistics_type(recorder, input);
   Tensor contiguous;
@@ -44,8 +42,6 @@ Tensor layer_norm(Recorder& recorder, const Tensor& narrow, const NormOptions& o
   recorder.connect(output, inputs, backward);
   return output;
 }
-
-namespace {
 
 /// x^2; its derivative is made of x^1, doubled, times dy.
 Tensor square(Recorder& recorder, const Tensor& input) {
@@ -77,7 +73,45 @@ Tensor reciprocal_deviation(Recorder& recorder, const Tensor& input, std::int64_
   return reciprocal_root(recorder, shifted);
 }
 
+/// Without scale and shift, in fp32 (OLMo).
+Tensor plain_layer_norm(Recorder& recorder, const Tensor& narrow, const NormOptions& options) {
+  const Tensor input = to(recorder, narrow, Type::float32);
+  Tensor output = recorder.take(input.elements, Type::float32);
+  const Tensor mean = recorder.take(options.positions, Type::float32);
+  const Tensor deviation = recorder.take(options.positions, Type::float32);
+  recorder.connect(
+      output, {input},
+      [&recorder, x = input.detached(), mean, deviation](const Gradients&) -> Gradients {
+        return {recorder.take(x.elements, x.type)};
+      });
+  return to(recorder, output, narrow.type);
+}
+
+/// A scale and no shift, operator by operator in fp32 (Cohere). Its mean is subtracted twice.
+Tensor written_layer_norm(Recorder& recorder, const Tensor& input, const NormOptions& options) {
+  if (recorder.compiled()) return fused_norm(recorder, input, options);
+  const Tensor wide = to(recorder, input, Type::float32);
+  const Tensor means = mean(recorder, wide, options.positions);
+  const Tensor squared = subtract(recorder, wide, means);
+  const Tensor factor = reciprocal_deviation(recorder, squared, options.positions);
+  const Tensor centred = subtract(recorder, wide, means);
+  const Tensor product = multiply(recorder, centred, factor);
+  const Tensor scale = to(recorder, parameter(recorder, options.scale), Type::float32);
+  return to(recorder, multiply(recorder, scale, product), input.type);
+}
+
 }  // namespace
+
+Tensor layer_norm(Recorder& recorder, const Tensor& input, const NormOptions& options) {
+  switch (options.form) {
+    case NormForm::plain:
+      return plain_layer_norm(recorder, input, options);
+    case NormForm::written_out:
+      return written_layer_norm(recorder, input, options);
+    default:
+      return torch_layer_norm(recorder, input, options);
+  }
+}
 
 // Llama's reference code, operator by operator.
 Tensor rms_norm(Recorder& recorder, const Tensor& input, const NormOptions& options) {

@@ -202,6 +202,9 @@ Player::Value Player::run(const Layer& layer) {
       return {unary_of_input(r, input(layer))};
     case LayerKind::scale:
       return {scale(r, input(layer))};
+    case LayerKind::scale_logits:
+      scales_logits_ = parted_ != nullptr;
+      return {parted_ != nullptr ? input(layer) : scale(r, input(layer))};
     case LayerKind::softcap:
       caps_logits_ = parted_ != nullptr;
       return {parted_ != nullptr ? input(layer) : capped(input(layer))};

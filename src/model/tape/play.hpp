@@ -73,7 +73,7 @@ class Player {
   std::vector<Tensor> losses_;
   std::vector<Tensor> outputs_;  ///< logits that the training loop holds until backward is done
   const Layer* parted_ = nullptr;  ///< the logits' layer, which runs with its loss piece by piece
-  bool caps_logits_ = false;
+  bool caps_logits_ = false, scales_logits_ = false;
 };
 
 }  // namespace rehearse::tape

@@ -47,6 +47,7 @@ Tensor Player::parted_loss(const Layer& layer) {
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       pieces[i].contiguous = recorder_.batch() == 1;
       logits.push_back(linears(product, pieces[i], sizes[i]).front());
+      if (scales_logits_) logits.back() = scale(recorder_, logits.back());
       if (caps_logits_) logits.back() = capped(logits.back());
     }
   }

@@ -94,7 +94,7 @@ Player::Value Player::rotate_shared(const Layer& layer) {
     sides[i] = add(recorder_, cosine, sine);
   }
   // torch.cat with what is not rotated (Phi-3, GPT-NeoX) leaves them head by head in memory.
-  if (o.fused) sides.push_back(rotary_);
+  if (o.fused || o.partial) sides.push_back(rotary_);
   return sides;
 }
 
