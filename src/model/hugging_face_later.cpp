@@ -5,8 +5,8 @@ namespace rehearse {
 
 void read_factors(HuggingFaceConfig& config, TransformerShape& t) {
   t.embedding_scale = t.branch_scale = t.logits_scale = true;
-  config.ignore({"embedding_multiplier", "residual_multiplier", "logits_scaling",
-                 "attention_multiplier"});
+  config.ignore(
+      {"embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier"});
 }
 
 namespace {
@@ -108,8 +108,9 @@ TransformerShape read_hunyuan(HuggingFaceConfig& config) {
 
 const std::vector<HuggingFaceFamily>& later_families() {
   static const std::vector<HuggingFaceFamily> kAll = {
-      {"granite", read_granite},   {"smollm3", read_smollm3},   {"seed_oss", read_seed_oss},
-      {"glm4", read_glm4},         {"olmo3", read_olmo3},       {"ernie4_5", read_ernie4_5},
+      {"granite", read_granite},   {"smollm3", read_smollm3},
+      {"seed_oss", read_seed_oss}, {"glm4", read_glm4},
+      {"olmo3", read_olmo3},       {"ernie4_5", read_ernie4_5},
       {"exaone4", read_exaone4},   {"hunyuan_v1_dense", read_hunyuan}};
   return kAll;
 }

@@ -38,8 +38,8 @@ TransformerShape read_routed(HuggingFaceConfig& config) {
   experts.first_dense = config.count_or("first_k_dense_replace", 0, 0);
   t.experts = experts;
   config.require_value("mlp_bias", false);
-  config.ignore({"n_group", "topk_group", "norm_topk_prob", "routed_scaling_factor",
-                 "scoring_func", "topk_method"});
+  config.ignore({"n_group", "topk_group", "norm_topk_prob", "routed_scaling_factor", "scoring_func",
+                 "topk_method"});
   return t;
 }
 
