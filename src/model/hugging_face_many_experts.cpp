@@ -32,7 +32,8 @@ TransformerShape read_routed(HuggingFaceConfig& config) {
   TransformerShape t = read_llama(config);
   Experts experts{.count = config.count_or("n_routed_experts", 128),
                   .active = config.count_or("num_experts_per_tok", 8),
-                  .width = config.count_or("moe_intermediate_size", 1408)};
+                  .width = config.count_or("moe_intermediate_size", 1408),
+                  .wide_router = true};
   config.check_count("num_local_experts", experts.count);
   experts.shared_width = config.count_or("n_shared_experts", 0, 0) * experts.width;
   experts.first_dense = config.count_or("first_k_dense_replace", 0, 0);
@@ -70,7 +71,8 @@ TransformerShape read_dots1(HuggingFaceConfig& config) {
 Experts ernie_experts(HuggingFaceConfig& config, std::int64_t layers) {
   Experts experts{.count = config.count_or("moe_num_experts", 64),
                   .active = config.count_or("moe_k", 6),
-                  .width = config.count_or("moe_intermediate_size", 1536)};
+                  .width = config.count_or("moe_intermediate_size", 1536),
+                  .wide_router = true};
   config.check_count("num_local_experts", experts.count);
   experts.shared_width = config.count_or("moe_num_shared_experts", 2, 0) * experts.width;
   experts.interval = config.count_or("moe_layer_interval", 1);

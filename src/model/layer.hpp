@@ -77,6 +77,7 @@ struct ExpertGroup {
   std::int64_t count = 8, active = 2;
   std::int64_t width = 0;
   bool biases = false;
+  bool wide_router = false;  ///< Experts::wide_router
   bool gated = true;    ///< SwiGLU; else a squared ReLU between two products
   std::int64_t latent = 0;  ///< Experts::latent
   double capacity = 0;  ///< 0: dropless

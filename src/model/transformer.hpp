@@ -48,6 +48,7 @@ struct Experts {
   std::int64_t shared_width = 0;   ///< of the experts that every token passes, together; 0: none
   bool shared_gate = false;        ///< the shared experts' output is scaled per token (Qwen 2)
   bool biases = false;             ///< of the router and of each expert (GPT-OSS)
+  bool wide_router = false;        ///< its product is of fp32, but under autocast (GLM-4.5)
   /// Channels that tokens have on their way through experts, by a product before and one behind
   /// (Nemotron 3's latent experts); 0: all.
   std::int64_t latent = 0;

@@ -71,7 +71,10 @@ void Layers::router(const ExpertGroup& options) {
   cast(false);
   parameter(options.count * current_.channels);
   if (options.biases) parameter(options.count);
+  if (options.wide_router) to_float();
   product(current_.channels, options.count, options.biases);
+  last().operators.back().always_fp32 = options.wide_router;
+  current_.wide = false;
   current_.channels = options.count;
   cast(true);
   move(OperatorKind::normalization, 2 * current_.elements(), 3 * current_.elements());

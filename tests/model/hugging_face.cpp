@@ -304,6 +304,22 @@ BOOST_AUTO_TEST_CASE(layer_norms_that_are_written_out_keep_more) {
   BOOST_TEST(std::abs(written / 10 - 1) < 0.01, written);
 }
 
+/// Its input, its weight and nothing else in fp32, of each block; not under autocast.
+BOOST_AUTO_TEST_CASE(a_router_in_fp32_keeps_copies_of_what_it_multiplies) {
+  const auto kept_of = [](bool wide, Precision precision) {
+    TransformerShape t = small_shape();
+    t.experts = Experts{.count = 8, .active = 2, .width = 32, .shared_width = 32};
+    t.experts->wide_router = wide;
+    const Model model = build_transformer(t, {.sequence = 256});
+    return kept(memory_tape(model, {.precision = precision, .batch = 1}));
+  };
+  const auto more = [&](Precision precision) {
+    return kept_of(true, precision) - kept_of(false, precision);
+  };
+  BOOST_TEST(more(Precision::bf16_pure) == 4.0 * 4 * (256 * 64 + 8 * 64));
+  BOOST_TEST(more(Precision::bf16) == 0);
+}
+
 BOOST_AUTO_TEST_CASE(variants_that_no_description_states_are_refused) {
   const auto of = [](const std::string& family, const std::string& more) {
     return refusal("{\"model_type\": \"" + family + "\"" + kSizes + more + "}");

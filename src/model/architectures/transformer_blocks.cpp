@@ -170,6 +170,7 @@ void append_experts(TransformerBuild& b, std::int64_t block) {
                     .active = experts.active,
                     .width = experts.width,
                     .biases = experts.biases,
+                    .wide_router = experts.wide_router,
                     .gated = b.t.gated,
                     .latent = experts.latent,
                     .capacity = experts.capacity,

@@ -73,6 +73,7 @@ struct LinearOptions {
   std::optional<Parameter> bias = std::nullopt;
   bool matrix = false;    ///< an input of two dimensions: the bias is part of the product
   bool function = false;  ///< called as a function, not as a module
+  bool wide = false;      ///< input and weight are made fp32, but under autocast
   /// Elements of the input, once it is gathered from the ranks that share the tokens: it keeps its
   /// own, and gathers once more in backward. 0: it has all of them.
   std::int64_t gathered = 0;

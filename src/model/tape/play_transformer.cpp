@@ -207,6 +207,7 @@ Tensor Player::experts(const Layer& layer) {
   std::uint32_t next = layer.parameter;
   const auto weight = [&](std::int64_t elements) { return Parameter{layer.unit, next++, elements}; };
   LinearOptions router{.weight = weight(o.count * layer.in.channels), .out = tokens * o.count};
+  router.wide = o.wide_router;
   if (o.biases) router.bias = weight(o.count);
   const Routing routing = route(r, linear(r, input(layer), router), rows);
   // Behind the experts' two.

@@ -154,12 +154,23 @@ Tensor narrow_product(Recorder& recorder, const std::vector<Tensor>& sides,
 // Python's nn.Linear, and on CPUs the C++ API's, as the calibrator's networks: where that has more
 // than two dimensions it adds the bias in place, and its weight.t() is no leaf that autocast's
 // cache takes.
+namespace {
+
+Tensor wide_product(Recorder& recorder, const Tensor& input, const LinearOptions& options) {
+  const Tensor x = to(recorder, input, Type::float32);
+  const Tensor weight = to(recorder, parameter(recorder, options.weight), Type::float32);
+  return viewed_product(recorder, x, weight, options.out);
+}
+
+}  // namespace
+
 Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& options) {
   const ParameterTrait trait = recorder.trait(options.weight.unit, options.weight.index);
   if (trait.quantized())
     return quantized_product(recorder, to(recorder, input, Type::float16), options, trait);
   const bool module = recorder.on_cpu() && !options.function;
   const bool fused = options.bias && (options.matrix || !recorder.on_cpu());
+  if (options.wide && !recorder.autocast()) return wide_product(recorder, input, options);
   Tensor bias = undefined();
   if (options.bias) {
     bias = fused ? product_parameter(recorder, *options.bias) : parameter(recorder, *options.bias);
