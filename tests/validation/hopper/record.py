@@ -25,6 +25,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from networks import CONFIGS
+from sets import SETS
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--out", required=True)
@@ -32,7 +33,7 @@ parser.add_argument("--budget-s", type=float, default=540)
 parser.add_argument("--only", default=".")
 parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
 parser.add_argument("--quick", action="store_true")
-parser.add_argument("--sets", default="waiting,images,compiled,models,first")
+parser.add_argument("--sets", default="waiting,images,compiled,models,tuned,first")
 args = parser.parse_args()
 cuda = args.device == "cuda"
 device = torch.device(args.device)
@@ -93,14 +94,45 @@ def language_model(name, dtype, attention, dropout):
     return model
 
 
+def quantized_linears(model, kind):
+    """bitsandbytes' layers instead of the blocks' linear layers: "nf4", "nf4_double" (its scales in 8 bits) or "int8"."""
+    import bitsandbytes as bnb
+    for module in list(blocks_of(model).modules()):
+        for name, layer in list(module.named_children()):
+            if not isinstance(layer, torch.nn.Linear):
+                continue
+            options = dict(bias=layer.bias is not None, device="meta")
+            if kind == "int8":
+                small = bnb.nn.Linear8bitLt(layer.in_features, layer.out_features, has_fp16_weights=False, threshold=6.0, **options)
+                small.weight = bnb.nn.Int8Params(layer.weight.data.cpu(), requires_grad=False, has_fp16_weights=False)
+            else:
+                small = bnb.nn.Linear4bit(layer.in_features, layer.out_features, compute_dtype=torch.bfloat16, quant_type="nf4", **options)
+                small.weight = bnb.nn.Params4bit(layer.weight.data.cpu(), requires_grad=False, quant_type="nf4",
+                                                 compress_statistics=kind == "nf4_double", module=small)
+            setattr(module, name, small.to(device))
+    setattr(model, "is_loaded_in_8bit" if kind == "int8" else "is_loaded_in_4bit", True)
+    return model
+
+
+def narrow_linears(model, recipe):
+    """torchao's Float8Linear for the blocks' linear layers. "tensorwise/gathered" gathers FSDP2's shards in 8 bits, too."""
+    from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+    config = Float8LinearConfig.from_recipe_name(recipe.split("/")[0])
+    if recipe.endswith("/gathered"):
+        config = Float8LinearConfig(enable_fsdp_float8_all_gather=True)
+    return convert_to_float8_training(model, config=config, module_filter_fn=lambda layer, name: "lm_head" not in name)
+
+
 def image_model(name):
     import torchvision
     with device:
         return getattr(torchvision.models, name)(num_classes=1000)
 
 
-def with_adapters(model):
+def with_adapters(model, quantized):
     import peft
+    if quantized:  # other parameters in fp32
+        model = peft.prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     targets = [f"{part}_proj" for part in ("q", "k", "v", "o", "gate", "up", "down")]
     return peft.get_peft_model(model, peft.LoraConfig(r=16, lora_alpha=32, lora_dropout=0.0, target_modules=targets))
 
@@ -155,6 +187,9 @@ def ddp(model):
     wrapped = torch.nn.parallel.DistributedDataParallel(model, device_ids=[0] if cuda else None)
     wrapped.register_comm_hook(None, no_collective)
     return wrapped
+
+
+STRATEGIES = {"ddp": ddp, "fsdp1": fsdp1, "fsdp2": fsdp2, "zero2": zero2, "offload": offload}
 
 
 # Steps -------------------------------------------------------------------------------------------
@@ -248,6 +283,7 @@ def run(name, build, loss_of, optimizer, settings, *, wrap=None, world=1, autoca
         if cuda:
             torch.cuda.empty_cache()
         torch.manual_seed(1)
+        torch._dynamo.reset()
         if world > 1:
             group(world)
         net = build().train()
@@ -257,7 +293,7 @@ def run(name, build, loss_of, optimizer, settings, *, wrap=None, world=1, autoca
             for block in blocks_of(net):
                 block.forward = torch.compile(block.forward)
         if wrap:
-            net = wrap(net)
+            net = STRATEGIES[wrap](net)
         chosen = [p for p in net.parameters() if p.requires_grad]
         if compiled == "whole":
             net.compile()
@@ -271,7 +307,7 @@ def run(name, build, loss_of, optimizer, settings, *, wrap=None, world=1, autoca
                 step()
                 sync()
             result.update(operators(seen), phases=launches(seen))
-        settings |= {"autocast": bool(autocast), "compiled": compiled, "strategy": wrap.__name__ if wrap else None, "world": world, "accumulate": accumulate,
+        settings |= {"autocast": bool(autocast), "compiled": compiled, "strategy": wrap, "world": world, "accumulate": accumulate,
                      "clip": clip}
         write(name, **settings, **counts, **result)
     except torch.OutOfMemoryError as error:
@@ -282,16 +318,28 @@ def run(name, build, loss_of, optimizer, settings, *, wrap=None, world=1, autoca
         del net, chosen, step
 
 
+def optimizer_of(name, fused):
+    if name == "adamw":
+        return lambda p: torch.optim.AdamW(p, lr=1e-5, fused=fused)
+    import bitsandbytes as bnb
+    kind = {"adamw_8bit": bnb.optim.AdamW8bit, "paged_adamw_8bit": bnb.optim.PagedAdamW8bit}[name]
+    return lambda p: kind(p, lr=1e-5)
+
+
 def language(name, model, batch, sequence, dtype="fp32", autocast=torch.bfloat16, checkpoint=False, lora=False, fused=None, attention="sdpa",
-             dropout=0.1, **more):
+             dropout=0.1, quantized=None, fp8=None, optimizer="adamw", **more):
     """AdamW on random tokens."""
     if args.quick:
         batch, sequence = min(batch, 2), min(sequence, 64)
 
     def build():
         net = language_model(model, {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype], attention, dropout)
+        if quantized:
+            net = quantized_linears(net, quantized)
         if lora:
-            net = with_adapters(net)
+            net = with_adapters(net, quantized)
+        if fp8:
+            net = narrow_linears(net, fp8)
         if checkpoint:
             net.gradient_checkpointing_enable({"use_reentrant": False})
             if lora:
@@ -300,9 +348,8 @@ def language(name, model, batch, sequence, dtype="fp32", autocast=torch.bfloat16
 
     data = torch.randint(0, 500 if args.quick else CONFIGS[model](args.quick, 0).vocab_size, (batch, sequence), device=device)
     settings = dict(model=model, batch=batch, sequence=sequence, dtype=dtype, checkpoint=checkpoint, lora=lora, fused=fused,
-                    attention=attention)
-    run(name, build, lambda net: net(input_ids=data, labels=data).loss, lambda p: torch.optim.AdamW(p, lr=1e-5, fused=fused), settings,
-        autocast=autocast, **more)
+                    attention=attention, quantized=quantized, fp8=fp8, optimizer=optimizer)
+    run(name, build, lambda net: net(input_ids=data, labels=data).loss, optimizer_of(optimizer, fused), settings, autocast=autocast, **more)
 
 
 def image(model, precision, batch, side, channels_last=False, profiled=False, compiled=None):
@@ -329,89 +376,6 @@ if cuda:  # wakes its clocks
     sync()
     del square
 
-pure = dict(dtype="bf16", autocast=None)
-sharded = dict(wrap=fsdp2, autocast=None)
-
-
-def waiting():
-    """So small that the GPU waits for the host: what a launch costs it."""
-    language("host/llama_1b/bf16", "llama_1b", 1, 32, **pure)
-    language("host/llama_1b/amp", "llama_1b", 1, 32)
-    language("host/gpt2/amp", "gpt2", 1, 32)
-    language("host/bert_large/amp", "bert_large", 1, 32)
-    language("host/llama_1b/fsdp2/w8", "llama_1b", 1, 32, world=8, **sharded)
-    language("host/llama_1b/ddp/w8", "llama_1b", 1, 32, world=8, wrap=ddp)
-    language("host/llama_1b/lora", "llama_1b", 1, 32, lora=True, **pure)
-    language("host/moe_4l/bf16", "moe_4l", 1, 32, **pure)
-    for network in ("resnet50", "densenet121", "efficientnet_v2_l"):
-        image(network, "tf32", 1, 64, profiled=True)
-    image("resnet50", "amp", 1, 64, profiled=True)
-
-
-def fused_images():
-    image("resnet50", "amp", 256, 224, channels_last=True, profiled=True)
-    image("vit_l_16", "amp", 64, 224, profiled=True)
-    image("convnext_large", "amp", 64, 224, channels_last=True)
-    image("efficientnet_v2_l", "amp", 64, 224, channels_last=True, profiled=True)
-    image("densenet121", "amp", 128, 224, channels_last=True)
-    image("vgg16", "amp", 128, 224, channels_last=True)
-    image("resnet50", "amp", 256, 224, profiled=True)
-    image("resnet50", "tf32", 256, 224, channels_last=True)
-    image("convnext_large", "tf32", 64, 224, profiled=True)
-    image("resnet50", "amp", 256, 224, channels_last=True, compiled="whole")
-
-
-def compiled_models():
-    language("llama_1b/bf16/b4/s2048/compiled", "llama_1b", 4, 2048, compiled="blocks", need=60, **pure)
-    language("llama_8b/fsdp2/w8/b1/s8192/ac/compiled", "llama_8b", 1, 8192, world=8, checkpoint=True, compiled="blocks", need=60,
-             fused=True, profiled=False, **sharded)
-    language("gpt2/amp/b16/s1024/compiled", "gpt2", 16, 1024, fused=True, dropout=0.0, compiled="whole", need=60)
-    language("bert_large/amp/b32/s512/compiled", "bert_large", 32, 512, compiled="whole", need=80, profiled=False)
-
-
-def other_models():
-    language("llama_8b/fsdp2/w8/b1/s4096/offload", "llama_8b", 1, 4096, world=8, wrap=offload, autocast=None, need=40)
-    language("qwen3_1_7b/bf16/b2/s4096", "qwen3_1_7b", 2, 4096, **pure)
-    language("gemma2_2b/bf16/b1/s4096/eager", "gemma2_2b", 1, 4096, attention="eager", **pure)
-    language("mixtral_2l/bf16/b2/s4096", "mixtral_2l", 2, 4096, **pure)
-    language("deepseek_v2_3l/bf16/b2/s4096", "deepseek_v2_3l", 2, 4096, **pure)
-
-
-def first_set():
-    """What the H200 ran."""
-    language("llama_1b/bf16/b4/s2048", "llama_1b", 4, 2048, **pure)
-    language("llama_1b/amp/b4/s2048", "llama_1b", 4, 2048, fused=True)
-    language("gpt2/amp/b16/s1024", "gpt2", 16, 1024, fused=True, dropout=0.0)
-    language("bert_large/amp/b32/s512", "bert_large", 32, 512)
-    language("llama_8b/fsdp2/w8/b1/s4096", "llama_8b", 1, 4096, world=8, **sharded)
-    language("llama_8b/fsdp2/w8/b1/s8192/ac", "llama_8b", 1, 8192, world=8, checkpoint=True, fused=True, **sharded)
-    language("llama_70b_8l/fsdp2/w64/b1/s4096", "llama_70b_8l", 1, 4096, world=64, **sharded)
-    language("moe_4l/bf16/b4/s4096", "moe_4l", 4, 4096, **pure)
-    language("llama_8b/lora/b2/s2048/ac", "llama_8b", 2, 2048, lora=True, checkpoint=True, **pure)
-    language("llama_8b/lora/b2/s2048", "llama_8b", 2, 2048, lora=True, **pure)
-    language("llama_8b/fsdp2/w8/b2/s4096/ac", "llama_8b", 2, 4096, world=8, checkpoint=True, profiled=False, **sharded)
-    language("llama_8b/zero2/w8/b1/s4096/ac", "llama_8b", 1, 4096, world=8, checkpoint=True, wrap=zero2, autocast=None, profiled=False)
-    language("llama_1b/ddp/w8/b2/s2048", "llama_1b", 2, 2048, world=8, wrap=ddp, profiled=False)
-    language("llama_1b/ddp/w8/b2/s2048/acc4", "llama_1b", 2, 2048, world=8, wrap=ddp, accumulate=4, clip=True, profiled=False)
-    language("llama2_7b/fsdp1/w8/b2/s2048", "llama2_7b", 2, 2048, world=8, wrap=fsdp1, autocast=None, profiled=False)
-    language("gpt2_xl/fsdp1/w8/b8/s1024", "gpt2_xl", 8, 1024, world=8, wrap=fsdp1, autocast=None)
-    language("llama_8b/fsdp2/w8/b1/s8192", "llama_8b", 1, 8192, world=8, profiled=False, **sharded)
-    language("llama_8b/fsdp2/w8/b1/s4096/bf16", "llama_8b", 1, 4096, world=8, dtype="bf16", clip=True, profiled=False, **sharded)
-    language("llama_1b/fsdp2/w8/b4/s4096", "llama_1b", 4, 4096, world=8, profiled=False, **sharded)
-    language("llama_8b/lora/fsdp2/w2/b2/s2048/ac", "llama_8b", 2, 2048, dtype="bf16", lora=True, checkpoint=True, world=2, profiled=False,
-             **sharded)
-    language("moe_4l/fsdp2/w8/b4/s4096", "moe_4l", 4, 4096, world=8, profiled=False, **sharded)
-    language("llama_1b/bf16/b4/s2048/eager", "llama_1b", 4, 2048, attention="eager", **pure)
-    language("llama_70b_8l/fsdp2/w64/b2/s8192/ac", "llama_70b_8l", 2, 8192, world=64, checkpoint=True, profiled=False, **sharded)
-    for network, length, batches in (("gpt2", 1024, (4, 16)), ("bert_large", 128, (32, 128)), ("llama_1b", 2048, (1, 4)),
-                                     ("gpt2_xl", 512, (2, 8))):
-        for samples in batches:
-            language(f"transformer/{network}/bf16/b{samples}/l{length}", network, samples, length, profiled=False)
-    for network in ("resnet50", "vgg16", "convnext_large", "densenet121", "efficientnet_v2_l"):
-        image(network, "tf32", 64, 224)
-    image("resnet50", "fp32", 64, 224)
-
-
 for cases in args.sets.split(","):
-    {"waiting": waiting, "images": fused_images, "compiled": compiled_models, "models": other_models, "first": first_set}[cases]()
+    SETS[cases](language, image)
 print("done")
