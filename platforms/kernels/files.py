@@ -55,12 +55,12 @@ def write(
     errors_of,
     measured_rows,
     residual=None,
-    off_vectors=(None, None, None, ""),
+    off_vectors=(None, None, None, None, ""),
     optimizer=None,
 ):
-    """`off_vectors`: rates of products that are not aligned, of kernels that are not vectorized and of batch norm, and their source."""
+    """`off_vectors`: rates of products that are not aligned, of kernels that are not vectorized, of AdamW in 8 bits and of batch norm, and their source."""
     (share, prologue, small), source_of_convolution = convolution_numbers
-    unaligned, unvectorized, norms, source_of_both = off_vectors
+    unaligned, unvectorized, eight_bits, norms, source_of_both = off_vectors
     shares, source_of_gradients = gradients
     lines = [
         f"# Kernels on {gpu}: made by platforms/kernels/fit from data/*.csv, {date}.",
@@ -110,6 +110,7 @@ def write(
         lines.append(f"optimizer: {{{shares_of_steps}, source: R}}")
     if unvectorized:
         lines.append(f"unvectorized: {unvectorized / 1e9:.3g}e9")
+        lines.append(f"adamw_8bit: {eight_bits / 1e9:.3g}e9")
     if norms:
         rates = ", ".join(f"{name}: [{one:.3g}, {two:.3g}]" for name, (one, two) in norms.items())
         lines.append(f'batch_norm: {{{rates}, source: "{source_of_both}"}}')

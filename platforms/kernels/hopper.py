@@ -239,6 +239,12 @@ def batch_norm(gpu="H200-SXM"):
     }
 
 
+def eight_bit_rate():
+    """Parameters that a multiprocessor updates in a second in bitsandbytes' AdamW8bit."""
+    row = table("optimizer_hopper.csv", gpu="H100-SXM", op="adamw_8bit")[0]
+    return float(row["parameters"]) / (float(row["time_us"]) * 1e-6) / 132
+
+
 def optimizer_shares(gpu):
     """Of PyTorch's multi-tensor AdamW, whose bytes are counted as sim/cost/optimizer.cpp does: elements that kernels
     read and write for each parameter."""

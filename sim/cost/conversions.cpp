@@ -46,10 +46,29 @@ Seconds Roofline::cast_time(double elements, bool widens) const {
   return shares_.launch + (widens ? std::max(bytes, unvectorized_time(elements)) : bytes);
 }
 
+/// torchao's casts, compiled: one kernel reads a side for its largest element, and one reads it and
+/// writes FP8. Backward needs the weight and the input once more, and the gradient as rows and as
+/// columns: tensorwise of one scale, rowwise with a scale of their own each.
+Seconds Roofline::float8_time(const Operator& op, double batch, Direction direction) const {
+  const double input = batch * op.quantized_input, weight = op.parameter_elements;
+  const double gradient = batch * op.product.rows * op.product.columns;
+  const bool trained = !op.frozen, rowwise = op.float8 == Float8::rowwise;
+  constexpr Bytes kRead{2}, kCast{2 + 1};
+  if (direction == Direction::forward) {
+    const double kernels = op.quantized_input > 0 ? 4 : 2;
+    return kernels * shares_.launch + moved((input + weight) * (kRead + kCast));
+  }
+  if (op.backward_flops == 0) return Seconds(0);
+  const Bytes twice = rowwise ? 2 * (kRead + kCast) : kRead + kCast + Bytes(1);
+  const Bytes again = trained ? input * (rowwise ? kRead + kCast : kCast) : Bytes(0);
+  return 5 * shares_.launch + moved(gradient * twice + weight * (kRead + kCast) + again);
+}
+
 /// TransformerEngine's cast_transpose: 16 bits are read, and 8 or 4 written twice, as rows and as
 /// columns.
 Seconds Roofline::quantize_time(const Operator& op, double batch, Direction direction) const {
   if (!runs_narrow(op)) return Seconds(0);
+  if (op.float8 != Float8::none) return float8_time(op, batch, direction);
   const double elements = direction == Direction::forward ? op.quantized_input
                           : op.backward_flops > 0         ? op.product.rows * op.product.columns
                                                           : 0;
@@ -68,9 +87,12 @@ Seconds Roofline::dequantize_time(const Operator& op) const {
 
 /// Forward casts the weights, backward their gradients; not those that have 16 bits.
 Seconds Roofline::weight_cast_time(const Operator& op, Direction direction) const {
+  const Bytes stored = stored_element(op.storage, precision_);
   const bool casts = is_autocast(precision_) && has_cast_weights(op.kind) &&
-                     op.storage == StoredAs::model && parameter_element(precision_) > Bytes(2);
-  return casts ? cast_time(op.parameter_elements, direction == Direction::backward) : Seconds(0);
+                     op.storage < StoredAs::int8 && stored > Bytes(2);
+  const bool backward = direction == Direction::backward;
+  return casts && !(backward && op.frozen) ? cast_time(op.parameter_elements, backward)
+                                           : Seconds(0);
 }
 
 }  // namespace rehearse

@@ -194,6 +194,11 @@ std::optional<double> KernelModel::batch_norm(Precision precision, bool channels
   return rate > 0 ? std::optional(rate * device_.sms) : std::nullopt;
 }
 
+std::optional<double> KernelModel::adamw_8bit() const {
+  if (!curves_ || curves_->adamw_8bit == 0) return std::nullopt;
+  return curves_->adamw_8bit * device_.sms;
+}
+
 std::optional<double> KernelModel::unvectorized() const {
   if (!curves_ || curves_->unvectorized == 0) return std::nullopt;
   return curves_->unvectorized * device_.sms;

@@ -55,6 +55,8 @@ class KernelModel {
   std::optional<double> optimizer_share(const Optimizer& optimizer) const;
   /// Elements that kernels write in a second which are not vectorized; nothing: not known.
   std::optional<double> unvectorized() const;
+  /// Parameters that bitsandbytes' AdamW8bit updates in a second; nothing: not known.
+  std::optional<double> adamw_8bit() const;
   /// Elements that batch norm's kernels norm in a second; nothing: not known.
   std::optional<double> batch_norm(Precision precision, bool channels_last, bool backward) const;
 

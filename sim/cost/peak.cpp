@@ -18,7 +18,7 @@ FlopsPerSecond convolution_peak(const Gpu& gpu, Precision precision) {
 
 FlopsPerSecond narrow_peak(const Gpu& gpu, Precision precision) {
   const FlopsPerSecond own = precision == Precision::nvfp4 ? gpu.fp4 : gpu.fp8;
-  return is_narrow(precision) && own > FlopsPerSecond(0) ? own : gpu.matrix_peak(precision);
+  return own > FlopsPerSecond(0) ? own : gpu.matrix_peak(precision);
 }
 
 bool multiplies_on_tensor_cores(const Gpu& gpu, Precision precision) {
@@ -60,7 +60,7 @@ FlopsPerSecond peak_for(const Model& model, const Gpu& gpu, Precision precision)
       const Flops flops(op.forward_flops + op.backward_flops);
       work += flops;
       at_peak += flops / (op.kind == OperatorKind::convolution ? convolution
-                          : op.narrows                         ? narrow
+                          : op.runs_narrow(precision)          ? narrow
                                                                : matrix);
     }
   }

@@ -8,8 +8,7 @@ namespace rehearse {
 /// Peak rate of convolutions: matrix_peak, but under `fp32` the GPU's tf32 rate if it has one.
 FlopsPerSecond convolution_peak(const Gpu& gpu, Precision precision);
 
-/// Peak rate of a block's linear layers: FP8's under `fp8` and `mxfp8`, FP4's under
-/// `nvfp4`, where the GPU has it.
+/// Peak rate of products in few bits: FP4's under `nvfp4`, else FP8's, where the GPU has it.
 FlopsPerSecond narrow_peak(const Gpu& gpu, Precision precision);
 
 /// True where convolutions run on tensor cores: the GPU has a rate of its own for their format.

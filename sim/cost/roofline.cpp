@@ -232,9 +232,10 @@ Seconds Roofline::product_time(const Operator& op, double batch, Direction direc
 Seconds Roofline::input_gradient(const Operator& op, double batch) const {
   const ProductShape& product = op.product;
   const double each = std::max(1.0, product.weights);
-  return each *
-         kernels_of(op).product({batch * product.rows / each, product.inner, product.columns},
-                                KernelModel::Role::input_gradient, runs_narrow(op));
+  const bool wide = op.storage == StoredAs::int8 && op.always_fp32;
+  return each * (wide ? wide_kernels_ : kernels_of(op))
+                    .product({batch * product.rows / each, product.inner, product.columns},
+                             KernelModel::Role::input_gradient, runs_narrow(op));
 }
 
 Seconds Roofline::input_gradient_time(const Operator& op, double batch) const {
@@ -300,7 +301,10 @@ Seconds Roofline::optimizer_step(const Model& model, const Optimizer& optimizer)
     return *adamw_per_parameter_ * (bytes / measured);
   }
   const auto share = memory_stated_ ? std::nullopt : kernels_.optimizer_share(optimizer);
-  const Seconds moving = share ? bytes / (bandwidth_ * *share) : moved(bytes);
+  Seconds moving = share ? bytes / (bandwidth_ * *share) : moved(bytes);
+  const auto rate = memory_stated_ ? std::nullopt : kernels_.adamw_8bit();
+  if (optimizer.kind == OptimizerKind::adamw_8bit && rate)
+    moving = Seconds(static_cast<double>(model.trainable_parameters()) / *rate);
   return std::max(moving, optimizer_kernels(optimizer, tensors) * shares_.launch);
 }
 

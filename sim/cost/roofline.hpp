@@ -68,9 +68,10 @@ class Roofline {
   double fused_factor(const Operator& op, Direction direction) const;
   Seconds dequantize_time(const Operator& op) const;
   Seconds weight_cast_time(const Operator& op, Direction direction) const;
-  bool runs_narrow(const Operator& op) const { return op.narrows && is_narrow(precision_); }
+  bool runs_narrow(const Operator& op) const { return op.runs_narrow(precision_); }
   /// Makes 8 bits of a product's input forward, and of its output's gradient backward.
   Seconds quantize_time(const Operator& op, double batch, Direction direction) const;
+  Seconds float8_time(const Operator& op, double batch, Direction direction) const;
 
   Precision precision_;
   std::optional<Seconds> adamw_per_parameter_;  ///< as it was measured

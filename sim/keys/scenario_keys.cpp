@@ -58,6 +58,8 @@ std::vector<KeySection> scenario_keys() {
          "Products of the logits and losses, one after the other.", "torchtune"},
         {"loss.of", "cross_entropy | cross_entropy_fp32 | huggingface | lightning_fabric", "cross_entropy",
          "Each chunk's loss."},
+        {"float8", "tensorwise | rowwise", "-",
+         "Linear layers of blocks multiply in FP8, with a scale per tensor or per row.", "torchao"},
         {"compile", "true | false | blocks", "false",
          "Pointwise kernels are fused; `blocks`: not those of embeddings, head and loss.",
          "torch.compile"},

@@ -217,6 +217,7 @@ void apply_layout(const Value& strategy, Scenario& scenario) {
   if (scenario.transformer && !parallel.is_whole()) {
     Model share = share_of(*scenario.transformer, scenario.shape, parallel);
     if (scenario.adaptation) share = adapt(std::move(share), *scenario.adaptation);
+    share = with_float8(std::move(share), scenario.model.float8);
     share = compiled(std::move(share), scenario.model.compile);
     if (scenario.recomputes_attention) share = recomputing_attention(std::move(share));
     scenario.share = std::make_shared<const Model>(std::move(share));

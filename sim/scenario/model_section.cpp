@@ -18,6 +18,11 @@ Compile read_compile(const Value& value) {
   return word == "blocks" ? Compile::blocks : word == "true" ? Compile::whole : Compile::none;
 }
 
+Float8 read_float8(const Value& value) {
+  return value.as_choice({"tensorwise", "rowwise"}) == "rowwise" ? Float8::rowwise
+                                                                 : Float8::tensorwise;
+}
+
 constexpr std::int64_t kLargestBatch = 1'000'000;
 constexpr std::int64_t kMostParameters = 100'000'000'000'000;
 constexpr std::int64_t kMostMicroBatches = 1'000'000;
@@ -206,9 +211,10 @@ CostChoice read_profiled_model(const Value& value, Map& map, Scenario& scenario,
 
 /// Of a model that could not be read, what belongs to its shape is not judged.
 void leave_shape(Map& map) {
-  for (const char* key : {"classes", "image", "sequence", "attention", "fused_softmax",
-                          "num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16",
-                          "channels_last", "frozen", "lora", "quantization", "compile", "loss"})
+  for (const char* key :
+       {"classes", "image", "sequence", "attention", "fused_softmax", "num_layers_at_start_in_bf16",
+        "num_layers_at_end_in_bf16", "channels_last", "frozen", "lora", "quantization", "float8",
+        "compile", "loss"})
     map.optional(key);
 }
 
@@ -248,6 +254,9 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
     };
     if (has_model && map.has("sequence") && map.require("sequence").is_map())
       has_model = read_part(pack);
+    if (const auto float8 = map.optional("float8"); has_model && float8)
+      read_part(
+          [&] { scenario.model = with_float8(std::move(scenario.model), read_float8(*float8)); });
     if (const auto compile = map.optional("compile"); has_model && compile)
       read_part(
           [&] { scenario.model = compiled(std::move(scenario.model), read_compile(*compile)); });

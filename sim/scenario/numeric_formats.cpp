@@ -43,6 +43,12 @@ std::string narrow_line(const Scenario& scenario) {
       keeps_ends ? fmt::format("those of the first {} and the last {}, ", first, last) : "");
 }
 
+std::string float8_line(Float8 recipe) {
+  return fmt::format(
+      "formats: linear layers of blocks multiply in FP8 with a scale per {} (torchao)",
+      recipe == Float8::rowwise ? "row" : "tensor");
+}
+
 void check_units(const Gpu& gpu, Precision precision, const Value& value) {
   if (gpu.fp8 == FlopsPerSecond(0))
     value.fail(fmt::format("{} has no FP8 units", gpu.name), "precision: bf16_master");
@@ -63,10 +69,29 @@ void check_idle_ends(const Value& model, const Scenario& scenario) {
           "precision: fp8, or leave the key out");
 }
 
+void check_float8(const Value& model, const Scenario& scenario) {
+  if (scenario.model.float8 == Float8::none) return;
+  const Value value = model.as_map().at_key("float8");
+  if (is_narrow(scenario.precision))
+    value.fail(fmt::format("precision: {} multiplies in 8 bits already, as TransformerEngine does",
+                           to_string(scenario.precision)),
+               "leave one of the two out");
+  if (scenario.model.compile == Compile::none)
+    value.fail("torchao's casts are fast under torch.compile alone", "compile: blocks");
+  if (scenario.model.narrow_parameters() == 0)
+    value.fail(fmt::format("{} has no linear layers of blocks that could multiply in FP8",
+                           scenario.model.name),
+               "leave it out");
+  for (const NodeGroup& group : scenario.cluster.groups)
+    if (group.node.gpus > 0 && group.node.gpu.fp8 == FlopsPerSecond(0))
+      value.fail(fmt::format("{} has no FP8 units", group.node.gpu.name), "leave it out");
+}
+
 }  // namespace
 
 void check_narrow(const Value& model, const Scenario& scenario) {
   check_idle_ends(model, scenario);
+  check_float8(model, scenario);
   if (!is_narrow(scenario.precision)) return;
   const Value value = model.as_map().at_key("precision");
   const bool keeps_ends = scenario.shape.wide_at_start + scenario.shape.wide_at_end > 0;
@@ -84,13 +109,14 @@ std::vector<std::string> numeric_formats(const Scenario& scenario) {
   const auto* fsdp = inner_as<Fsdp>(scenario.strategy);
   const bool mixed = fsdp != nullptr && (fsdp->param_dtype || fsdp->reduce_dtype);
   if (!is_autocast(precision) && parameter_element(precision) == Bytes(4) && !mixed &&
-      has_plain_formats(scenario.optimizer)) {
+      has_plain_formats(scenario.optimizer) && scenario.model.float8 == Float8::none) {
     return {};
   }
   std::vector<std::string> lines;
   if (fsdp != nullptr && (mixed || is_autocast(precision)))
     lines.push_back(fsdp_line(*fsdp, precision));
   if (is_narrow(precision)) lines.push_back(narrow_line(scenario));
+  if (scenario.model.float8 != Float8::none) lines.push_back(float8_line(scenario.model.float8));
   lines.push_back(fmt::format("formats: {} has {}", to_string(scenario.optimizer.kind),
                               describe_formats(scenario.optimizer)));
   return lines;

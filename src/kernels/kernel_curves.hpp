@@ -109,6 +109,9 @@ struct KernelCurves {
   /// Elements that a multiprocessor writes in a second in kernels that are not vectorized: 16 bits
   /// made fp32, broadcast and strided operands. 0: not known.
   double unvectorized = 0;
+  /// Parameters that a multiprocessor updates in a second in bitsandbytes' AdamW8bit, which looks
+  /// states of a byte up in tables: its bytes would take a twelfth of that time. 0: not known.
+  double adamw_8bit = 0;
   /// Elements that a multiprocessor norms in a second in PyTorch's batch norm, forward and
   /// backward: of contiguous fp32 (cuDNN's), and of bf16 contiguous and channels_last. 0: not
   /// known.

@@ -157,6 +157,7 @@ void read_optimizer(Map& map, KernelCurves& curves) {
 void read_slow_kernels(Map& map, KernelCurves& curves) {
   if (const auto rate = map.optional("unvectorized"))
     curves.unvectorized = rate->as_positive_number();
+  if (const auto rate = map.optional("adamw_8bit")) curves.adamw_8bit = rate->as_positive_number();
   if (const auto norm = map.optional("batch_norm")) {
     Map rates = norm->as_map();
     for (const auto& [key, rate] :

@@ -62,13 +62,57 @@ void quantize(Unit& unit, const Adaptation& how) {
     if (holds(layer.names, "lm_head") && !how.logits) continue;
     quantizes = true;
     const std::uint32_t each = layer.bias ? 2 : 1;
+    const bool keeps = how.keeps_inputs || how.linear == StoredAs::int8;  // MatMul8bitLt does
     for (std::uint32_t side = 0; side < layer.channels.size(); ++side)
       unit.traits[layer.parameter + side * each] = {
-          .trained = false, .storage = how.linear, .keeps_input = how.keeps_inputs};
+          .trained = false, .storage = how.linear, .keeps_input = keeps};
   }
   for (Operator& op : unit.operators)
     if (quantizes && op.kind == OperatorKind::matmul && multiplies_weights(op))
       op.storage = how.linear;
+}
+
+/// A conversion in each pass; forward it makes fp32, or 16 bits.
+Operator conversion(double elements, bool widens) {
+  return {.kind = OperatorKind::cast,
+          .forward_elements = elements,
+          .backward_elements = elements,
+          .wide = !widens,
+          .always_fp32 = true,
+          .storage = StoredAs::fp32};
+}
+
+double attended(const Attention& heads, double tokens) {
+  const auto keys = static_cast<double>(heads.kv_heads * (heads.head_width + heads.values()));
+  return tokens * (static_cast<double>(heads.heads * heads.head_width) + keys);
+}
+
+/// Embeddings and norms in fp32 make fp32 of all that follows, as quantized products return what
+/// they were given, converted (bitsandbytes' Linear4bit). Attention makes 16 bits of it.
+void widen(Unit& unit) {
+  std::vector<Operator> conversions;
+  bool narrow = false;
+  for (Operator& op : unit.operators) {
+    if (op.kind == OperatorKind::attention) {
+      if (op.heads.heads > 0)
+        conversions.push_back(conversion(attended(op.heads, op.tokens), false));
+      narrow = true;
+    } else if (op.storage >= StoredAs::int8) {
+      if (!narrow) {
+        conversions.push_back(conversion(op.product.rows * op.product.inner, false));
+        conversions.push_back(conversion(op.product.rows * op.product.columns, true));
+        op.always_fp32 =
+            op.storage == StoredAs::int8;  // MatMul8bitLt's backward, of its input's type
+      }
+      narrow = false;
+    } else if (multiplies_weights(op)) {
+      op.storage = StoredAs::fp32;
+    } else if (op.kind == OperatorKind::elementwise || op.kind == OperatorKind::normalization) {
+      op.always_fp32 = true;
+      op.storage = StoredAs::fp32;
+    }
+  }
+  unit.operators.insert(unit.operators.end(), conversions.begin(), conversions.end());
 }
 
 /// The product of one of an adapter's two matrices.
@@ -86,7 +130,13 @@ Operator product(double rows, std::int64_t in, std::int64_t out, bool wide) {
           .storage = wide ? StoredAs::fp32 : StoredAs::model};
 }
 
-void add_operators(Unit& unit, const Extent& in, std::int64_t out, const Lora& lora) {
+/// What an adapter stands beside.
+struct Base {
+  bool quantized = false;
+  bool reads_fp32 = false;  ///< and returns it
+};
+
+void add_operators(Unit& unit, const Extent& in, std::int64_t out, const Lora& lora, Base base) {
   const auto rows = static_cast<double>(in.positions());
   const auto elements = rows * static_cast<double>(out);
   const bool wide = lora.storage == StoredAs::fp32;
@@ -97,19 +147,13 @@ void add_operators(Unit& unit, const Extent& in, std::int64_t out, const Lora& l
                               .always_fp32 = wide,
                               .storage = lora.storage});
   };
-  /// fp32 is made of 16 bits forward, or 16 bits of fp32.
   const auto convert = [&](double count, bool widens) {
-    if (!wide) return;
-    unit.operators.push_back({.kind = OperatorKind::cast,
-                              .forward_elements = count,
-                              .backward_elements = count,
-                              .wide = !widens,
-                              .always_fp32 = true,
-                              .storage = lora.storage});
+    if (wide) unit.operators.push_back(conversion(count, widens));
   };
   const auto inputs = static_cast<double>(in.elements());
+  if (base.quantized) move(2 * elements, 0);  // a copy of what the base made
   if (lora.dropout) move(2.5 * inputs, 2.5 * inputs);
-  convert(inputs, true);
+  convert(inputs, !base.reads_fp32);
   unit.operators.push_back(product(rows, in.channels, lora.rank, wide));
   unit.operators.push_back(product(rows, lora.rank, out, wide));
   move(2 * elements, 2 * elements);  // times the scale
@@ -118,7 +162,7 @@ void add_operators(Unit& unit, const Extent& in, std::int64_t out, const Lora& l
     unit.operators.back().always_fp32 = false;
     unit.operators.back().eager_forward = {.kernels = 1, .written = elements};
   }
-  convert(elements, false);
+  if (!base.reads_fp32) convert(elements, false);
 }
 
 }  // namespace
@@ -153,7 +197,10 @@ Attention heads_of(const Unit& unit) {
   return {.heads = 0};
 }
 
-void add_adapters(Unit& unit, std::uint32_t number, const Lora& lora) {
+void add_adapters(Unit& unit, std::uint32_t number, const Adaptation& how) {
+  const Lora& lora = *how.lora;
+  const bool quantized = how.linear != StoredAs::model;
+  const bool wide = quantized && how.others == StoredAs::fp32;
   const Attention heads = heads_of(unit);
   for (Layer& layer : unit.layers) {
     for (std::uint32_t side = 0; side < layer.names.size(); ++side) {
@@ -174,7 +221,8 @@ void add_adapters(Unit& unit, std::uint32_t number, const Lora& lora) {
         unit.tensors.push_back(elements);
         unit.traits.push_back({.trained = true, .storage = lora.storage});
       }
-      add_operators(unit, layer.in, out, lora);
+      add_operators(unit, layer.in, out, lora,
+                    {.quantized = quantized, .reads_fp32 = wide && name != "o"});
     }
   }
 }
@@ -297,6 +345,17 @@ Model recomputing_attention(Model model) {
   return model;
 }
 
+Model with_float8(Model model, Float8 recipe) {
+  model.float8 = recipe;
+  if (recipe == Float8::none) return model;
+  if (!model.variant.empty()) model.variant += ", ";
+  model.variant += recipe == Float8::rowwise ? "rowwise float8" : "tensorwise float8";
+  for (Unit& unit : model.units)
+    for (Operator& op : unit.operators)
+      if (op.narrows) op.float8 = recipe;
+  return model;
+}
+
 Model compiled(Model model, Compile what) {
   model.compile = what;
   if (what == Compile::none) return model;
@@ -338,7 +397,8 @@ Model adapt(Model model, const Adaptation& how) {
     if (!frozen) continue;
     freeze(unit, how);
     if (how.linear != StoredAs::model) quantize(unit, how);
-    if (how.lora) add_adapters(unit, number, *how.lora);
+    if (how.linear != StoredAs::model && how.others == StoredAs::fp32) widen(unit);
+    if (how.lora) add_adapters(unit, number, how);
   }
   if (how.lora) save_modules(model, *how.lora);
   const char* kind = how.lora ? "adapters" : "frozen units";

@@ -100,6 +100,10 @@ enum class OperatorKind {
   layout
 };
 
+/// torchao's Float8Linear in blocks: of inputs, weights and gradients of 16 or 32 bits FP8 is made
+/// for each product, with a scale for a tensor or for a row. What is saved for backward stays wide.
+enum class Float8 : std::uint8_t { none, tensorwise, rowwise };
+
 /// The matrix product that an operator is, of one sample: `rows` x `inner` by `inner` x `columns`;
 /// of a convolution the one that it amounts to. A batch has more rows, or where `products` says how
 /// many a sample has (attention's heads) more products. No columns: not known.
@@ -156,6 +160,12 @@ struct Operator {
   bool narrows = false;
   /// Elements of its input, per sample, that are made narrow first; 0: another product did it.
   double quantized_input = 0;
+  Float8 float8 = Float8::none;
+
+  /// Whether its product runs in 8 or 4 bits.
+  bool runs_narrow(Precision precision) const {
+    return narrows && (is_narrow(precision) || float8 != Float8::none);
+  }
 };
 
 /// A group of layers that is timed, sharded and bucketed together.
@@ -236,6 +246,7 @@ struct Model {
   std::string family{};
   std::int64_t layers = 0;  ///< blocks of a transformer; 0 for other networks
   Compile compile = Compile::none;
+  Float8 float8 = Float8::none;
   /// Given instead of computed: the whole optimizer step over all parameters.
   std::optional<Seconds> optimizer_time = std::nullopt;
 

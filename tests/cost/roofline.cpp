@@ -237,6 +237,33 @@ BOOST_AUTO_TEST_CASE(linear_layers_of_blocks_multiply_in_8_bits) {
   BOOST_TEST(peak_for(model_of(op), gpu, Precision::fp8).value() == 100e12);
 }
 
+// torchao casts both sides forward, and backward the weight and the input once more and the
+// gradient as rows and as columns, each after a look for its largest element.
+BOOST_AUTO_TEST_CASE(float8_casts_for_each_product) {
+  Gpu gpu = round_gpu();
+  gpu.fp8 = FlopsPerSecond(100e12);
+  Operator op{.kind = OperatorKind::matmul,
+              .forward_flops = 1e9,
+              .backward_flops = 2e9,
+              .parameter_elements = 5e5,
+              .product = {.rows = 1000, .columns = 500, .inner = 1000},
+              .narrows = true,
+              .quantized_input = 1e6,
+              .float8 = Float8::tensorwise};
+  const auto cost = [&] {
+    return step_costs(model_of(op), gpu, Precision::bf16_pure, 8, {}, kEfficiency).units.at(0);
+  };
+  const double forward = 8e9 / (0.5 * 100e12), backward = 2 * forward, memory = 0.8e12;
+  check_close(cost().forward, forward + (8e6 + 5e5) * 5 / memory);
+  check_close(cost().backward, backward + (8 * 5e5 * 6 + 5e5 * 5 + 8e6 * 3) / memory);
+  op.float8 = Float8::rowwise;
+  check_close(cost().forward, forward + (8e6 + 5e5) * 5 / memory);
+  check_close(cost().backward, backward + (8 * 5e5 * 10 + 5e5 * 5 + 8e6 * 5) / memory);
+  BOOST_TEST(peak_for(model_of(op), gpu, Precision::bf16_pure).value() == 100e12);
+  op.float8 = Float8::none;
+  BOOST_TEST(peak_for(model_of(op), gpu, Precision::bf16_pure).value() == 50e12);
+}
+
 BOOST_AUTO_TEST_CASE(fused_attention_computes_what_its_mask_leaves) {
   Operator op{.kind = OperatorKind::attention, .forward_flops = 1e9, .backward_flops = 2e9};
   op.heads = {.heads = 8, .kv_heads = 8, .head_width = 64};

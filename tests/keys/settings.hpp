@@ -41,9 +41,12 @@ inline std::vector<std::vector<std::string>> more_options() {
       {kNetwork, "model.measured_at={batch_per_gpu: 4, gpu: generic}",
        "model.activation_checkpointing={units: [a]}",
        "run={steps: 3, warmup_steps: 1, until: steps, seed: 2, fidelity: hop, jitter: {lognormal: "
-       "{cv: 0.1}}, replications: {precision: 0.1, at_least: 1, at_most: 9}, stragglers: [{rank: 0, "
-       "slowdown: 1.1, delay: 1ms}], speed_spread: 0.01, overlap_slowdown: 1.1, set_to_none: true}"},
-      {"run={jitter: {exponential: {cv: 0.5}}, replications: 3, efficiency: {matrix: 0.5, depthwise: "
+       "{cv: 0.1}}, replications: {precision: 0.1, at_least: 1, at_most: 9}, stragglers: [{rank: "
+       "0, "
+       "slowdown: 1.1, delay: 1ms}], speed_spread: 0.01, overlap_slowdown: 1.1, set_to_none: "
+       "true}"},
+      {"run={jitter: {exponential: {cv: 0.5}}, replications: 3, efficiency: {matrix: 0.5, "
+       "depthwise: "
        "0.5, attention: 0.5, memory: 0.5, kernel_launch: 3us, host_launch: 5us}}"},
       {"run={jitter: {exponential: {}}, replications: {precision: 0.1}, fidelity: auto}"},
       {"run={jitter: none}"},
@@ -52,10 +55,14 @@ inline std::vector<std::vector<std::string>> more_options() {
       {built_in + "activation_checkpointing: {layers: 1}}"},
       {built_in + "precision: fp8, num_layers_at_start_in_bf16: 1, num_layers_at_end_in_bf16: 1}",
        "cluster={use: dgx_h100}"},
-      {built_in + "loss: fused, compile: true, lora: {rank: 8, alpha: 16, targets: [q, v], dtype: bf16, "
-                  "dropout: 0, modules_to_save: [embeddings]}, quantization: nf4, precision: "
-                  "bf16_pure, fused_qkv: true, parallel: none}"},
-      {built_in + "loss: {chunked: 8, of: cross_entropy}, lora: {targets: all_linear}, quantization: {weights: nf4, "
+      {built_in + "precision: bf16, float8: tensorwise, compile: blocks}",
+       "cluster={use: dgx_h100}"},
+      {built_in +
+       "loss: fused, compile: true, lora: {rank: 8, alpha: 16, targets: [q, v], dtype: bf16, "
+       "dropout: 0, modules_to_save: [embeddings]}, quantization: nf4, precision: "
+       "bf16_pure, fused_qkv: true, parallel: none}"},
+      {built_in + "loss: {chunked: 8, of: cross_entropy}, lora: {targets: all_linear}, "
+                  "quantization: {weights: nf4, "
                   "others: model, lm_head: false, keeps_inputs: false}}"},
       {built_in + "frozen: [embeddings]}"},
       {built_in + "measured: {tokens_per_s: 9000, gpus: 2, batch_per_gpu: 4, "
@@ -66,8 +73,10 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 2, hidden_size: 64, "
        "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
        "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
-       "false, qkv_bias: true, fused_qkv: false, parallel: none, dropout: 0.1, experts: {count: 4, active: 2, intermediate_size: 32, "
-       "shared: 1, shared_gate: true, latent_size: 16, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1, "
+       "false, qkv_bias: true, fused_qkv: false, parallel: none, dropout: 0.1, experts: {count: 4, "
+       "active: 2, intermediate_size: 32, "
+       "shared: 1, shared_gate: true, latent_size: 16, first_dense: 1, interval: 1, capacity: "
+       "1.25}, multi_token_prediction: 1, "
        "attention: {sliding: 8, full_every: 2}}}"},
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {num_layers: 2, hidden_size: 64,"
        " num_attention_heads: 4, num_query_groups: 2, kv_channels: 16, ffn_hidden_size: 128,"
@@ -78,20 +87,24 @@ inline std::vector<std::vector<std::string>> more_options() {
        "128, vocab_size: 100, attention: {mla: {q_lora_rank: 8, kv_lora_rank: 8, "
        "qk_nope_head_dim: 8, qk_rope_head_dim: 8, v_head_dim: 8}}}}"},
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 2, hidden_size: 64, heads: 4, "
-       "intermediate_size: 128, vocab_size: 100, qk_norm: true, activation: relu2, layer_types: [linear_attention, "
-       "full_attention, mamba], mamba: {heads: 4, head_dim: 8, state_size: 8, groups: 2, conv_kernel: "
+       "intermediate_size: 128, vocab_size: 100, qk_norm: true, activation: relu2, layer_types: "
+       "[linear_attention, "
+       "full_attention, mamba], mamba: {heads: 4, head_dim: 8, state_size: 8, groups: 2, "
+       "conv_kernel: "
        "4, chunk_size: 16}, attention: {output_gate: true, linear: {linear_num_key_heads: 2, "
        "linear_key_head_dim: 8, linear_num_value_heads: 4, linear_value_head_dim: 8, "
        "linear_conv_kernel_dim: 4}}}}"},
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 3, hidden_size: 64, heads: 4, "
-       "intermediate_size: 128, vocab_size: 100, qk_layernorm: false, hybrid_override_pattern: M*-, mamba: {}}}"},
+       "intermediate_size: 128, vocab_size: 100, qk_layernorm: false, hybrid_override_pattern: "
+       "M*-, mamba: {}}}"},
       {"model={use: llama_7b, batch_per_gpu: 4, qk_norm: true}"},
       {"model={use: llama_7b, batch_per_gpu: 4, qk_layernorm: true}"},
       {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, layers: 2, hidden_size: 64, "
        "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "
        "activation: swiglu, norm: rmsnorm, position: rope, tie_embeddings: false, bias: "
        "false, qkv_bias: true, dropout: 0.1, experts: {count: 4, active: 2, intermediate_size: 32, "
-       "shared: 1, shared_gate: true, latent_size: 16, first_dense: 1, interval: 1, capacity: 1.25}, multi_token_prediction: 1}"},
+       "shared: 1, shared_gate: true, latent_size: 16, first_dense: 1, interval: 1, capacity: "
+       "1.25}, multi_token_prediction: 1}"},
       {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, num_layers: 2, hidden_size: "
        "64, num_attention_heads: 4, num_query_groups: 2, kv_channels: 16, ffn_hidden_size: "
        "128, vocab_size: 100, tie_word_embeddings: true, experts: {count: 4, active: 2, "
@@ -100,18 +113,20 @@ inline std::vector<std::vector<std::string>> more_options() {
        "hidden_size: 64, num_attention_heads: 4, num_key_value_heads: 2, ffn_hidden_size: "
        "128, vocab_size: 100}"},
       {"model={hf: " + (data_folder() / "tests/model/configs/gpt2.json").string() +
-       ", batch_per_gpu: 1}",
+           ", batch_per_gpu: 1}",
        "train={tokens: 1Mi, global_batch: {tokens: 8Ki}}"},
       {built_in + "}", "train={global_batch: {sequences: 64}}"},
       {"model={use: resnet50, batch_per_gpu: 4, classes: 10, image: 64, channels_last: true}"},
-      {"memory={device: cuda, cuda_context: 1343MiB, allocator: {max_split_size_mb: 128, expandable_segments: false, "
+      {"memory={device: cuda, cuda_context: 1343MiB, allocator: {max_split_size_mb: 128, "
+       "expandable_segments: false, "
        "roundup_power2_divisions: 4, memory_fraction: 0.9, garbage_collection_threshold: 0.8}}"},
       {"memory={allocator: {}}"},
       {"strategy={ddp: {bucket_cap_mb: 1, first_bucket_mb: 1, gradient_as_bucket_view: true, "
        "static_graph: true, compression: fp16, gradient_accumulation: 2, algorithm: ring}}"},
       {"strategy={fsdp: {sharding: hybrid_shard, shard_group: 2, wrap: model, backward_prefetch: "
        "none, forward_prefetch: true, limit_all_gathers: false, param_dtype: bf16, reduce_dtype: "
-       "fp32, buffer_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, no_sync: false, algorithm: "
+       "fp32, buffer_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, no_sync: false, "
+       "algorithm: "
        "ring, host_overhead: 1us}}",
        built_in + "}"},
       {"strategy={fsdp2: {reshard_after_forward: true, shard_group: 2, param_dtype: bf16, "
@@ -121,7 +136,8 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={fsdp2: {reshard_after_forward: 2}}"},
       {"strategy={ddp: {}, tensor_parallel: 1, sequence_parallel: false, pipeline_parallel: 2, "
        "context_parallel: {degree: 1, method: ring}, expert_parallel: 1, pipeline: {schedule: "
-       "zero_bubble, virtual_stages: 1, split: auto, runtime: torch}, micro_batches: 4, order: tp-cp-ep-dp-pp}",
+       "zero_bubble, virtual_stages: 1, split: auto, runtime: torch}, micro_batches: 4, order: "
+       "tp-cp-ep-dp-pp}",
        built_in + "}"},
       {"strategy={zero: {stage: 1, bucket_cap_mb: 25, overlap_grad_reduce: true, "
        "overlap_param_gather: true, grad_reduce_in_fp32: true, algorithm: ring}, "
@@ -135,32 +151,40 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={ddp: {}, pipeline_parallel: 2, context_parallel: {degree: 1}, pipeline: {split: "
        "[6, 6]}}",
        built_in + "}"},
-      {"strategy={ddp: {}, pipeline_parallel: 2, micro_batches: 2, pipeline: {split: {auto: memory}}}",
+      {"strategy={ddp: {}, pipeline_parallel: 2, micro_batches: 2, pipeline: {split: {auto: "
+       "memory}}}",
        built_in + "}"},
-      {"strategy={ddp: {}, pipeline_parallel: 1, context_parallel: 1, micro_batch_size: 1}", built_in + "}"},
+      {"strategy={ddp: {}, pipeline_parallel: 1, context_parallel: 1, micro_batch_size: 1}",
+       built_in + "}"},
       {"strategy={ddp: {}, expert_parallel: 2, expert_tensor_parallel: 1, experts: {dispatch: "
-       "all_to_all, overlap: false, overlap_moe_expert_parallel_comm: true, imbalance: 1}, micro_batches: 2}",
+       "all_to_all, overlap: false, overlap_moe_expert_parallel_comm: true, imbalance: 1}, "
+       "micro_batches: 2}",
        built_in + "experts: {count: 4, active: 2}}"},
-      {"strategy={ddp: {}, expert_parallel: 16, experts: {dispatch: deepep, node_limit: 1, imbalance: "
-       "{histogram: " + (data_folder() / "tests/data/tokens_per_expert.csv").string() + "}}}",
+      {"strategy={ddp: {}, expert_parallel: 16, experts: {dispatch: deepep, node_limit: 1, "
+       "imbalance: "
+       "{histogram: " +
+           (data_folder() / "tests/data/tokens_per_expert.csv").string() + "}}}",
        built_in + "experts: {count: 16, active: 2}}", "cluster={use: dgx_h100, nodes: 2}"},
       {"strategy={fsdp: {wrap: {min_num_params: 9}}}"},
       {"strategy={fsdp: {wrap: {}}}"},
       {"strategy={fsdp: {}}"},
       {"strategy={zero: {stage: 3, stage3_prefetch_bucket_size: 1, stage3_max_live_parameters: 2, "
-       "stage3_max_reuse_distance: 3, stage3_param_persistence_threshold: 4, reduce_bucket_size: 5, "
+       "stage3_max_reuse_distance: 3, stage3_param_persistence_threshold: 4, reduce_bucket_size: "
+       "5, "
        "overlap_comm: false, module_hook: 1us, param_dtype: bf16, reduce_dtype: fp32, "
        "buffer_dtype: fp32, cpu_offload: false, gradient_accumulation: 2, algorithm: ring}}",
        built_in + "}"},
       {"strategy={zero: {stage: 1}}"},
-      {"strategy={ps: {servers: 2, server_host: worker, staleness: 2, backup_workers: 0, apply_rate: "
+      {"strategy={ps: {servers: 2, server_host: worker, staleness: 2, backup_workers: 0, "
+       "apply_rate: "
        "1GBps, aggregate: none, worker_cpu_rate: 1GBps, server_cpu_rate: 1GBps, partition: unit, "
        "scheduling: fifo, layerwise: true, warmup_rounds: 1, local_steps: 2, sampled_workers: 0}}"},
       {"strategy={ps: {}}"},
       {"strategy={ps: {partition: 4MiB, layerwise: true, scheduling: priority}}"},
       {"strategy={local_sgd: {period: 4, algorithm: ring}}"},
       {"strategy={local_sgd: {period: 4, replicas: 1, outer_optimizer: {sgd: {learning_rate: 0.7, "
-       "momentum: 0.9, nesterov: true}}, compression: int8, fragments: 2, overlap_steps: 1}, ddp: {}}"},
+       "momentum: 0.9, nesterov: true}}, compression: int8, fragments: 2, overlap_steps: 1}, ddp: "
+       "{}}"},
       {"strategy={local_sgd: {period: 4, outer_optimizer: {sgd: {}}}}"},
       {"strategy={local_sgd: {period: 4}}"},
       {"optimizer={adamw: {fused: false, foreach: true, state_dtype: bf16, master_dtype: none}}"},
@@ -174,10 +198,11 @@ inline std::vector<std::vector<std::string>> more_options() {
                "low_latency: true}}")},
       {machine("{sites: {nodes: 2, bandwidth: 9Gbps, latency: 1ms}}", "")},
       {machine("{rail: {nodes: 2, uplinks: 2, bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}", "")},
-      {machine("{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, group_links: 2, "
-               "chassis_links: 2, router_links: 2, bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}",
-               "transport: {tcp: {efficiency: 0.8, rate: 1GBps, per_message: 1us, per_chunk: 0us, "
-               "low_latency: true}}, nic_latency: 9us")},
+      {machine(
+          "{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, group_links: 2, "
+          "chassis_links: 2, router_links: 2, bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}",
+          "transport: {tcp: {efficiency: 0.8, rate: 1GBps, per_message: 1us, per_chunk: 0us, "
+          "low_latency: true}}, nic_latency: 9us")},
       {"cluster={nodes: 4, node: {nic: 1Gbps, pcie_peer_to_peer: false, usd_per_hour: 3}, fabric: "
        "{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, bandwidth: 9Gbps}}}"},
       {"cluster={nodes: 2, node: {gpus: 2, nvlink: 300GBps, nvlink_latency: 1us, nic: 9Gbps}, "
@@ -188,7 +213,8 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"cluster={nodes: 2, node: {gpu: A10, nic: 200Gbps}, kernels: " + platforms +
        "../tests/data/kernels/one_core.yaml}"},
       {"cluster={groups: [{name: a, nodes: 2, node: {nic: 9Gbps}}]}"},
-      {"cluster={use: aws_p4d, nodes: 2, gpus_per_node: 4, name: x, nic: 9Gbps, nics: 1, nic_latency: "
+      {"cluster={use: aws_p4d, nodes: 2, gpus_per_node: 4, name: x, nic: 9Gbps, nics: 1, "
+       "nic_latency: "
        "9us, nic_burst: 1MiB, transport: tcp, nvlink: 200GBps, nvlink_latency: 1us, pcie: 20GBps, "
        "pcie_latency: 1us, host_bandwidth: 90GBps, cores: 9, speed: 1, memory: 30GiB, tdp: 300W, "
        "usd_per_hour: 3, comm_profile: none}"},
@@ -196,20 +222,25 @@ inline std::vector<std::vector<std::string>> more_options() {
        "algorithms: Ring, protocols: LL, sharp: true}}"},
       {"cluster={use: aws_p4d, nodes: 2, nccl: {algorithms: [Ring, Tree], "
        "protocols: [LL, Simple]}}"},
-      {"cluster={use: aws_p4d, nodes: 2, nic: [9Gbps], transport: {rdma: {}}, host_bandwidth: [90GBps], cores: [9]}"},
+      {"cluster={use: aws_p4d, nodes: 2, nic: [9Gbps], transport: {rdma: {}}, host_bandwidth: "
+       "[90GBps], cores: [9]}"},
       {"cluster={use: aws_g5_12xlarge, nodes: 2, staged_rate: 9GBps}"},
-      {"energy={compute: 1, communication: 0.5, idle: 0.2, host: 500W, pue: 1.1, grid_gco2_per_kwh: "
+      {"energy={compute: 1, communication: 0.5, idle: 0.2, host: 500W, pue: 1.1, "
+       "grid_gco2_per_kwh: "
        "300, usd_per_kwh: 0.1}",
        "cluster.node.tdp=300W"},
       {"energy={}", "cluster.node.tdp=300W"},
       {failures,
-       "failures={mtbf_per_node: 900h, mean_time_to_preemption: 30h, distribution: {weibull: {shape: "
-       "0.7}}, detect: 1min, restart: 1min, on_failure: spare, spares: 2, repair: 4h, trainings: 20, "
+       "failures={mtbf_per_node: 900h, mean_time_to_preemption: 30h, distribution: {weibull: "
+       "{shape: "
+       "0.7}}, detect: 1min, restart: 1min, on_failure: spare, spares: 2, repair: 4h, trainings: "
+       "20, "
        "checkpoint: {interval: 30min, write: 9s, read: 9s, asynchronous: true}}"},
       {failures,
        "failures={mtbf_per_node: 900h, checkpoint: {interval: auto, storage: 2GBps, "
        "storage_per_node: 1GBps}}"},
-      {failures, "failures={mtbf_per_node: 900h, distribution: exponential, checkpoint: {write: 9s}}"},
+      {failures,
+       "failures={mtbf_per_node: 900h, distribution: exponential, checkpoint: {write: 9s}}"},
       {"start={mode: gang, arrivals: {exponential: {mean: 3min}}}"},
       {"start={arrivals: {uniform: {latest: 3min}}}"},
       {"start={arrivals: [0s, 1s, 2s, 3s]}"},

@@ -96,6 +96,58 @@ BOOST_AUTO_TEST_CASE(old_bitsandbytes_saves_inputs_of_frozen_products) {
   BOOST_TEST(kept_of(adapt(small(), how), Precision::bf16_pure) > now);
 }
 
+// Of bitsandbytes 0.50.2, PEFT 0.21.2 and transformers 5.17 under torch.autocast, after
+// prepare_model_for_kbit_training: storages that a layer more saves. On the CPU, where attention's
+// output is copied once more for o; on CUDA the state of its generator stands beside it.
+BOOST_AUTO_TEST_CASE(quantized_products_return_what_fp32_norms_gave_them) {
+  constexpr double kSaved = 2622464, kCopied = 128 * 256 * 2, kState = 2 * 8;
+  Adaptation how{.lora = Lora{.rank = 16, .targets = {"all_linear"}, .storage = StoredAs::fp32},
+                 .linear = StoredAs::nf4,
+                 .others = StoredAs::fp32};
+  const auto saved = [&](std::int64_t layers) {
+    const TransformerShape shape{.layers = layers,
+                                 .hidden = 256,
+                                 .heads = 8,
+                                 .kv_heads = 2,
+                                 .head_width = 32,
+                                 .feed_forward = 896,
+                                 .vocabulary = 512};
+    const Model model = adapt(build_transformer(shape, {.sequence = 128}), how);
+    return kept(memory_tape(model, {.precision = Precision::bf16_pure_autocast, .batch = 1}));
+  };
+  BOOST_TEST(saved(3) - saved(2) == kSaved - kCopied + kState);
+  how.others = StoredAs::model;
+  BOOST_TEST(saved(3) - saved(2) < 0.8 * kSaved);
+}
+
+BOOST_AUTO_TEST_CASE(beside_fp32_norms_quantized_products_convert) {
+  Adaptation how{.lora = Lora{.rank = 1, .targets = {"q"}, .storage = StoredAs::fp32},
+                 .linear = StoredAs::nf4};
+  const auto converted = [&] {
+    double elements = 0;
+    for (const Operator& op : adapt(small(), how).units[1].operators)
+      if (op.kind == OperatorKind::cast && op.always_fp32) elements += op.forward_elements;
+    return elements;
+  };
+  const double narrow = converted();  // the adapter's input and output
+  how.others = StoredAs::fp32;
+  const TransformerShape t = shape_of("Llama-3.1-8B");
+  const auto hidden = static_cast<double>(t.hidden), wide = static_cast<double>(t.feed_forward);
+  const double keys = hidden * static_cast<double>(t.kv_heads) / static_cast<double>(t.heads);
+  // Inputs of all but o, their outputs, and what attention reads; the adapter's input alone.
+  const double inputs = 5 * hidden + wide, outputs = 2 * hidden + 2 * keys + 2 * wide;
+  BOOST_TEST(converted() == narrow + kTokens * (inputs + outputs + hidden + 2 * keys - hidden));
+  for (const Operator& op : adapt(small(), how).units[1].operators)
+    if (op.kind == OperatorKind::normalization) BOOST_TEST(op.always_fp32);
+}
+
+BOOST_AUTO_TEST_CASE(llm_int8_keeps_inputs) {
+  Adaptation how{.lora = Lora{.rank = 1, .targets = {"q"}}, .linear = StoredAs::nf4};
+  const double nf4 = kept_of(adapt(small(), how), Precision::bf16_pure);
+  how.linear = StoredAs::int8;
+  BOOST_TEST(kept_of(adapt(small(), how), Precision::bf16_pure) > nf4);
+}
+
 BOOST_AUTO_TEST_CASE(parts_of_a_fused_product_have_one_adapter_that_pads) {
   TransformerShape t = shape_of("Llama-3.1-8B");
   t.fused_qkv = true;
@@ -145,6 +197,21 @@ BOOST_AUTO_TEST_CASE(blocks_are_compiled_alone) {
   BOOST_TEST(kept_of(compiled(small())) < kept_of(blocks));
   BOOST_TEST(kept_of(blocks) < kept_of(plain));
   BOOST_TEST(compiled(small(), Compile::none).units[1].operators.size() == operators(plain, 1));
+}
+
+// What pointwise kernels made is made again for the casts in backward: both norms' outputs, and the
+// activation's. Attention keeps its own output, which o reads.
+BOOST_AUTO_TEST_CASE(compiled_float8_keeps_no_inputs) {
+  const TransformerShape t = shape_of("Llama-3.1-8B");
+  const auto inputs = static_cast<double>(2 * t.hidden + t.feed_forward);
+  const double spared = static_cast<double>(t.layers * kBatch * kTokens) * inputs * 2;
+  const Model narrow = compiled(with_float8(small(), Float8::tensorwise), Compile::blocks);
+  BOOST_TEST(kept_of(compiled(small(), Compile::blocks), Precision::bf16_pure) - spared ==
+             kept_of(narrow, Precision::bf16_pure));
+  for (const Operator& op : narrow.units[1].operators)
+    BOOST_TEST(op.runs_narrow(Precision::bf16_pure) == (op.kind == OperatorKind::matmul));
+  for (const Operator& op : narrow.units.back().operators)
+    BOOST_TEST(!op.runs_narrow(Precision::bf16_pure));
 }
 
 BOOST_AUTO_TEST_CASE(a_compiled_product_is_padded_and_its_loss_reads_what_it_wrote) {

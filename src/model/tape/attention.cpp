@@ -12,8 +12,9 @@ struct ProductSize {
 };
 
 /// torch.bmm of two tensors that it saves both.
-Tensor batched_product(Recorder& recorder, const Tensor& left, const Tensor& right,
+Tensor batched_product(Recorder& recorder, const Tensor& given, const Tensor& other,
                        const ProductSize& size) {
+  const Tensor left = lower(recorder, given), right = lower(recorder, other);
   Tensor output = recorder.take(size.out, left.type);
   recorder.connect(
       output, {left, right},
@@ -96,6 +97,7 @@ void cpu_flash_backward_workspace(Recorder& recorder, const AttentionSize& size,
 /// Sinks are a further input.
 Tensor flash(Recorder& recorder, std::vector<Tensor> inputs, const AttentionSize& size) {
   const AttentionSides s = sides(recorder, size);
+  for (Tensor& input : inputs) input = lower(recorder, input);
   const Type type = inputs[0].type;
   Tensor output = recorder.take(s.out, type);
   const Tensor logarithms = recorder.take(s.rows, Type::float32);

@@ -91,6 +91,7 @@ class Recorder {
                                      narrow_element(options_.precision).value());
   }
   /// Whether torch.compile fuses the kernels of the unit that runs.
+  Float8 float8() const { return model_.float8; }
   bool compiled() const { return model_.is_compiled(unit_); }
   /// Of parameters and the batch.
   Type parameter_type() const;

@@ -81,6 +81,7 @@ struct LinearOptions {
   std::int64_t scattered = 0;
   /// The input in 8 bits, of a product in them: what is saved. Nothing: it is of 16 or 32.
   std::optional<Tensor> narrow = std::nullopt;
+  bool float8 = false;  ///< torchao's: its sides are made narrow for each product
 };
 Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& options);
 /// What a collective makes of a tensor, out of place: `elements`, and the other way in backward.

@@ -247,14 +247,16 @@ Player::Value Player::linears(const Layer& layer, const Tensor& x, std::int64_t 
   if (layer.narrows && is_narrow(recorder_.precision()))
     narrow = recorder_.take(recorder_.narrow_bytes(x.elements), Type::byte);
   for (const std::int64_t channels : layer.channels) {
-    LinearOptions options{.weight = {layer.tied ? 0 : layer.unit, layer.tied ? 0 : parameter,
-                                     layer.in.channels * channels},
-                          .out = (positions < before ? positions : std::max(before, after)) * channels,
-                          .matrix = layer.in.positions() == 1 && model_.tokens_per_sample == 0,
-                          .function = layer.tied,
-                          .gathered = after > before ? after * layer.in.channels : 0,
-                          .scattered = after < before ? after * channels : 0,
-                          .narrow = narrow};
+    LinearOptions options{
+        .weight = {layer.tied ? 0 : layer.unit, layer.tied ? 0 : parameter,
+                   layer.in.channels * channels},
+        .out = (positions < before ? positions : std::max(before, after)) * channels,
+        .matrix = layer.in.positions() == 1 && model_.tokens_per_sample == 0,
+        .function = layer.tied,
+        .gathered = after > before ? after * layer.in.channels : 0,
+        .scattered = after < before ? after * channels : 0,
+        .narrow = narrow,
+        .float8 = layer.narrows && recorder_.float8() != Float8::none};
     if (!layer.tied) ++parameter;
     if (layer.bias) options.bias = Parameter{layer.unit, parameter++, channels};
     const ParameterTrait trait = recorder_.trait(options.weight.unit, options.weight.index);

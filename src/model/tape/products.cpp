@@ -149,6 +149,31 @@ Tensor narrow_product(Recorder& recorder, const std::vector<Tensor>& sides,
   return output;
 }
 
+/// Under torch.compile, which makes x again from what it was made of.
+Tensor recast_product(Recorder& recorder, const std::vector<Tensor>& sides, std::int64_t out) {
+  const bool needed = sides[0].needs_gradient(), trained = sides[1].needs_gradient();
+  {
+    const Tensor x = recorder.workspace(sides[0].elements, Type::byte);
+    const Tensor w = recorder.workspace(sides[1].elements, Type::byte);
+  }
+  Tensor output = recorder.take(out, sides[0].type);
+  recorder.connect(
+      output, sides,
+      [&recorder, needed, trained, out, type = sides[0].type, inputs = sides[0].elements,
+       elements = sides[1].elements, w = needed ? sides[1].detached() : undefined(),
+       biased = sides.size() > 2](const Gradients& gradients) -> Gradients {
+        const Tensor narrow = recorder.workspace(2 * out, Type::byte);
+        const Tensor other = recorder.workspace(trained ? inputs : elements, Type::byte);
+        Gradients results = {needed ? recorder.take(inputs, type) : undefined(),
+                             trained ? recorder.take(elements, type) : undefined()};
+        if (!biased) return results;
+        results.push_back(gradients[0]);
+        results[2].broadcast = true;
+        return results;
+      });
+  return output;
+}
+
 }  // namespace
 
 // Python's nn.Linear, and on CPUs the C++ API's, as the calibrator's networks: where that has more
@@ -166,8 +191,10 @@ Tensor wide_product(Recorder& recorder, const Tensor& input, const LinearOptions
 
 Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& options) {
   const ParameterTrait trait = recorder.trait(options.weight.unit, options.weight.index);
-  if (trait.quantized())
-    return quantized_product(recorder, to(recorder, input, Type::float16), options, trait);
+  if (trait.quantized()) {
+    const Tensor x = trait.storage == StoredAs::int8 ? input : to(recorder, input, Type::float16);
+    return to(recorder, quantized_product(recorder, x, options, trait), input.type);
+  }
   const bool module = recorder.on_cpu() && !options.function;
   const bool fused = options.bias && (options.matrix || !recorder.on_cpu());
   if (options.wide && !recorder.autocast()) return wide_product(recorder, input, options);
@@ -186,6 +213,9 @@ Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& opti
   if (options.narrow) {
     output = options.bias ? narrow_product(recorder, {x, weight, bias}, options)
                           : narrow_product(recorder, {x, weight}, options);
+  } else if (options.float8) {
+    output = options.bias ? recast_product(recorder, {x, weight, bias}, options.out)
+                          : recast_product(recorder, {x, weight}, options.out);
   } else if (fused) {
     output = matrix_product(recorder, {x, weight, bias}, options.out);
   } else {
