@@ -72,6 +72,26 @@ def eight_bits(language, image):
     language("moe_4l/bf16/b4/s4096/compiled", "moe_4l", 4, 4096, **options, **pure)
 
 
+def unseen(language, image):
+    """Other models and sizes under what the two sets above told."""
+    adapters = dict(lora=True, dtype="bf16")
+    language("llama_8b/qlora/b4/s1024", "llama_8b", 4, 1024, quantized="nf4", **adapters)
+    language("qwen3_1_7b/qlora/b4/s2048/ac", "qwen3_1_7b", 4, 2048, quantized="nf4_double", checkpoint=True, **adapters)
+    language("llama_8b/adamw_8bit/b1/s2048/ac", "llama_8b", 1, 2048, checkpoint=True, optimizer="adamw_8bit", **pure)
+    language("qwen3_1_7b/adamw_8bit/b2/s4096", "qwen3_1_7b", 2, 4096, optimizer="adamw_8bit", **pure)
+    language("gemma2_2b/bf16/b2/s2048/eager", "gemma2_2b", 2, 2048, attention="eager", **pure)
+    options = dict(compiled="blocks", need=60)
+    language("qwen3_1_7b/bf16/b4/s4096/compiled/tensorwise", "qwen3_1_7b", 4, 4096, fp8="tensorwise", **options, **pure)
+    language("qwen3_1_7b/bf16/b4/s4096/compiled/rowwise", "qwen3_1_7b", 4, 4096, fp8="rowwise", **options, **pure)
+    language("llama_8b/fsdp2/w8/b1/s4096/compiled/tensorwise", "llama_8b", 1, 4096, world=8, fp8="tensorwise", fused=True, **options, **sharded)
+    language("llama_70b_8l/fsdp2/w64/b1/s8192/ac/compiled/tensorwise", "llama_70b_8l", 1, 8192, world=64, checkpoint=True, fp8="tensorwise",
+             fused=True, **options, **sharded)
+    language("qwen3_1_7b/bf16/b4/s4096/compiled", "qwen3_1_7b", 4, 4096, profiled=False, **options, **pure)
+    language("mixtral_2l/bf16/b4/s4096/compiled", "mixtral_2l", 4, 4096, profiled=False, **options, **pure)
+    language("deepseek_v2_3l/bf16/b4/s4096/compiled", "deepseek_v2_3l", 4, 4096, profiled=False, **options, **pure)
+    language("llama_1b/bf16/b4/s2048/compiled/whole", "llama_1b", 4, 2048, compiled="whole", need=60, profiled=False, **pure)
+
+
 def first_set(language, image):
     """What the H200 ran."""
     language("llama_1b/bf16/b4/s2048", "llama_1b", 4, 2048, **pure)
@@ -109,4 +129,4 @@ def first_set(language, image):
 
 # By the name that --sets takes.
 SETS = {"waiting": waiting, "images": fused_images, "compiled": compiled_models, "models": other_models, "tuned": fine_tuned,
-        "eight_bits": eight_bits, "first": first_set}
+        "eight_bits": eight_bits, "unseen": unseen, "first": first_set}
