@@ -36,7 +36,10 @@ std::vector<Count> counts() {
 }
 
 TransformerShape shape_of(const std::string& name) {
-  return read_hugging_face(tests_folder() / "configs" / (name + ".json")).shape;
+  std::filesystem::path file = tests_folder() / "configs" / (name + ".json");
+  for (const char* folder : {"experts", "encoders"})
+    if (!std::filesystem::exists(file)) file = tests_folder() / "configs" / folder / (name + ".json");
+  return read_hugging_face(file).shape;
 }
 
 Model read(const std::string& name, const ModelShape& shape = {}) {
