@@ -238,6 +238,50 @@ BOOST_AUTO_TEST_CASE(large_products_in_8_bits_are_as_fast_as_azure_measured) {
   }
 }
 
+StepCosts on_h100(const Operator& op, Precision precision, const Optimizer& optimizer = {}) {
+  Model model;
+  model.units = {{.name = "u", .tensors = {1'000'000'000}, .operators = {op}}};
+  return step_costs(model, known_gpu("H100-SXM"), precision, 1, optimizer, {});
+}
+
+// bitsandbytes' kernel took 35.6 ms for 1.236 G parameters in 16 bits on this GPU.
+BOOST_AUTO_TEST_CASE(adamw_in_8_bits_takes_what_its_kernel_took) {
+  const Optimizer optimizer{.kind = OptimizerKind::adamw_8bit, .of = Precision::bf16_pure};
+  const double seconds = on_h100({}, Precision::bf16_pure, optimizer).optimizer.value();
+  BOOST_TEST(seconds == 35637.84e-6 / 1.2358144, boost::test_tools::tolerance(0.005));
+}
+
+// MatMul8bitLt's backward makes its bytes as wide as its input was.
+BOOST_AUTO_TEST_CASE(llm_int8_multiplies_fp32_in_fp32_backward) {
+  constexpr double kFlops = 2.0 * 4096 * 4096 * 4096;
+  Operator op{.kind = OperatorKind::matmul,
+              .forward_flops = kFlops,
+              .backward_flops = kFlops,
+              .parameter_elements = 4096 * 4096,
+              .product = {.rows = 4096, .columns = 4096, .inner = 4096},
+              .frozen = true,
+              .storage = StoredAs::int8};
+  const auto unit = [&] { return on_h100(op, Precision::bf16_pure_autocast).units.at(0); };
+  const double narrow = unit().backward.value(), forward = unit().forward.value();
+  op.always_fp32 = true;
+  BOOST_TEST(unit().backward.value() > 5 * narrow);
+  BOOST_TEST(unit().forward.value() == forward);
+}
+
+// Autocast casts a weight forward, and its gradient backward: a frozen one has none.
+BOOST_AUTO_TEST_CASE(frozen_weights_are_cast_forward_alone) {
+  Operator op{.kind = OperatorKind::matmul,
+              .forward_flops = 2e12,
+              .backward_flops = 2e12,
+              .parameter_elements = 1e9,
+              .product = {.rows = 1000, .columns = 31250, .inner = 32000},
+              .frozen = true};
+  const auto unit = [&](Precision precision) { return on_h100(op, precision).units.at(0); };
+  const UnitCost cast = unit(Precision::bf16), plain = unit(Precision::bf16_pure);
+  BOOST_TEST((cast.forward - plain.forward).value() > 1e9 * 6 / 3.35e12);
+  BOOST_TEST(cast.backward.value() == plain.backward.value());
+}
+
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

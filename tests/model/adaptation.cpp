@@ -141,6 +141,20 @@ BOOST_AUTO_TEST_CASE(beside_fp32_norms_quantized_products_convert) {
     if (op.kind == OperatorKind::normalization) BOOST_TEST(op.always_fp32);
 }
 
+// PEFT clones what a quantized product returned, in front of the adapter's sum.
+BOOST_AUTO_TEST_CASE(what_a_quantized_product_returned_is_copied) {
+  Adaptation how{.lora = Lora{.rank = 1, .targets = {"q"}}};
+  const auto moved = [&] {
+    double elements = 0;
+    for (const Operator& op : adapt(small(), how).units[1].operators)
+      if (op.kind == OperatorKind::elementwise) elements += op.forward_elements;
+    return elements;
+  };
+  const double plain = moved();
+  how.linear = StoredAs::nf4;
+  BOOST_TEST(moved() == plain + 2.0 * kTokens * 64);
+}
+
 BOOST_AUTO_TEST_CASE(llm_int8_keeps_inputs) {
   Adaptation how{.lora = Lora{.rank = 1, .targets = {"q"}}, .linear = StoredAs::nf4};
   const double nf4 = kept_of(adapt(small(), how), Precision::bf16_pure);
