@@ -352,7 +352,7 @@ Model with_float8(Model model, Float8 recipe) {
   model.variant += recipe == Float8::rowwise ? "rowwise float8" : "tensorwise float8";
   for (Unit& unit : model.units)
     for (Operator& op : unit.operators)
-      if (op.narrows) op.float8 = recipe;
+      if (op.narrows && op.product.weights == 0) op.float8 = recipe;  // experts are no nn.Linear
   return model;
 }
 

@@ -54,7 +54,7 @@ Model recomputing_attention(Model model);
 /// in, and nothing is converted for them.
 void compute_adapters_in_16_bits(Model& model);
 
-/// Blocks' linear layers as torchao's Float8Linear runs them; in front of compiled().
+/// Blocks' linear layers as torchao's Float8Linear runs them, experts not; in front of compiled().
 Model with_float8(Model model, Float8 recipe);
 
 /// torch.compile: runs of pointwise kernels and norms become one kernel, whose intermediate results

@@ -228,6 +228,19 @@ BOOST_AUTO_TEST_CASE(compiled_float8_keeps_no_inputs) {
     BOOST_TEST(!op.runs_narrow(Precision::bf16_pure));
 }
 
+// torchao converts nn.Linear, and experts are parameters of three dimensions.
+BOOST_AUTO_TEST_CASE(experts_do_not_run_in_float8) {
+  const Model plain = build_transformer(shape_of("Mixtral-8x7B-v0.1"), {.sequence = kTokens});
+  const Model narrow = with_float8(plain, Float8::rowwise);
+  int experts = 0, others = 0;
+  for (const Operator& op : narrow.units[1].operators)
+    if (op.narrows) {
+      BOOST_TEST(op.runs_narrow(Precision::bf16_pure) == (op.product.weights == 0));
+      ++(op.product.weights > 0 ? experts : others);
+    }
+  BOOST_TEST((experts == 2 && others == 4));
+}
+
 BOOST_AUTO_TEST_CASE(a_compiled_product_is_padded_and_its_loss_reads_what_it_wrote) {
   const auto head = [](const Model& model) {
     const std::vector<Operator>& all = model.units.back().operators;
