@@ -9,12 +9,10 @@
 #include "base/error.hpp"
 #include "base/program.hpp"
 #include "base/stop_signal.hpp"
-#include "cli/arguments.hpp"
-#include "cli/command_line.hpp"
+#include "cli/commands.hpp"
 #include "config/files_read.hpp"
 #include "config/key_places.hpp"
 #include "keys/keys.hpp"
-#include "model/model.hpp"
 
 namespace rehearse {
 namespace {
@@ -38,43 +36,6 @@ class PlainHelp : public CLI::Formatter {
   }
 };
 
-void add_list(CLI::App& app, ListCommand& command) {
-  CLI::App* list = app.add_subcommand("list", "What can be named in a scenario, and every key");
-  list->add_option("WHAT", command.what, "models, clusters, gpus, strategies, optimizers,\n"
-                   "profiles, scenarios, studies, plans or keys")
-      ->required()
-      ->check(one_of(list_names()))
-      ->type_name("");
-  list->add_option("PREFIX", command.prefix, "Of keys: those that begin so, such as strategy.ddp")
-      ->type_name("");
-  list->add_option("--format", command.format, "Of keys: text or markdown")
-      ->check(one_of({"text", "markdown"}))
-      ->type_name("FORMAT");
-  list->callback([&command] { list_command(command); });
-}
-
-void add_model(CLI::App& app, ModelCommand& command) {
-  CLI::App* model = app.add_subcommand(
-      "model", "What a network is made of: parameters, FLOPs, saved bytes");
-  model->add_option("MODEL", command.model, "A built-in network, or a Hugging Face config.json")
-      ->required()
-      ->type_name("");
-  model->add_option("--sequence", command.sequence, "Tokens of a sample")
-      ->check(CLI::Range(1, 10'000'000))
-      ->type_name("N");
-  model->add_option("--image", command.image, "Pixels per side of a sample")
-      ->check(CLI::Range(1, 65'536))
-      ->type_name("N");
-  model->add_option("--precision", command.precision, "As in a scenario (default bf16_pure)")
-      ->check(one_of(precision_names()))
-      ->type_name("NAME");
-  model->add_option("--format", command.format, "table or json")
-      ->check(one_of({"table", "json"}))
-      ->type_name("NAME");
-  model->add_option("--output", command.output, "Write it to this file")->type_name("FILE");
-  model->callback([&command] { model_command(command); });
-}
-
 /// Parses the command line and runs the subcommand that it names.
 ExitCode run_command_line(int argc, char** argv) {
   FilesKept kept;
@@ -82,32 +43,10 @@ ExitCode run_command_line(int argc, char** argv) {
   app.set_version_flag("--version", "rehearse " REHEARSE_VERSION);
   app.formatter(std::make_shared<PlainHelp>());
   app.require_subcommand(1);
-  RunCommand run;
-  CheckCommand check_files;
-  ExplainCommand explain;
-  ForecastCommand forecast;
-  CurvesCommand curves;
-  ListCommand list;
-  ModelCommand model;
-  ImportCommand import;
-  CollectiveCommand collective;
-  ValidateCommand validate;
-  SweepCommand sweep;
-  PlanCommand plan;
-  CollectCommand collect;
-  add_run(app, run);
-  add_check(app, check_files);
-  add_explain(app, explain);
-  add_forecast(app, forecast);
-  add_curves(app, curves);
-  add_list(app, list);
-  add_model(app, model);
-  add_collective(app, collective);
-  add_import(app, import);
-  add_validate(app, validate);
-  add_sweep(app, sweep);
-  add_plan(app, plan);
-  add_collect(app, collect);
+  for (const auto add_command :
+       {add_run, add_check, add_explain, add_forecast, add_curves, add_list, add_model,
+        add_collective, add_import, add_validate, add_sweep, add_plan, add_collect})
+    add_command(app);
   app.footer("First steps: rehearse run scenarios/toy_ddp.yaml\n"
              "Every key of a scenario: rehearse list keys");
   try {

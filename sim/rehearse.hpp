@@ -16,16 +16,16 @@
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "explain/explain_scenario.hpp"  // explain(scenario) -> ExplainedRun
-#include "planner/plan_view.hpp"         // plan_json(result)
+#include "planner/layout_simulator.hpp"  // simulator_for(plan)
 #include "planner/plan.hpp"              // read_plan(file) -> Plan
+#include "planner/plan_view.hpp"         // plan_json(result)
 #include "planner/run_plan.hpp"          // prepare_plan, run_plan -> PlanResult
-#include "planner/scenario_bounds.hpp"   // plan_simulator()
 #include "predict/measured_job.hpp"      // read_question(file) -> Scenario, solved
 #include "predict/predict.hpp"           // predict(scenario) -> Prediction
 #include "report/views.hpp"              // to_json(report)
 #include "scenario/scenario.hpp"         // read_scenario(file) -> Scenario
-#include "study/study.hpp"               // read_study(file) -> Study
 #include "study/simulator.hpp"           // simulator()
+#include "study/study.hpp"               // read_study(file) -> Study
 #include "study/study_view.hpp"          // what a study's results say
 #include "study/sweep.hpp"               // prepare, sweep
 

@@ -10,11 +10,11 @@
 #include "base/stop_signal.hpp"
 #include "comm/lost_peer.hpp"
 #include "comm/receive_window.hpp"
+#include "config/whole_file.hpp"
 #include "launch/run_team.hpp"
 #include "measure/host_threads.hpp"
 #include "measure/rank_device.hpp"
 #include "measure/time_slice.hpp"
-#include "profile/whole_file.hpp"
 
 namespace rehearse {
 namespace {

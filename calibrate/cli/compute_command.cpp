@@ -14,11 +14,11 @@
 #include "base/stop_signal.hpp"
 #include "cli/compute_command.hpp"
 #include "cli/starting_profile.hpp"
+#include "config/whole_file.hpp"
 #include "measure/host_threads.hpp"
 #include "measure/precision.hpp"
 #include "measure/step_runner.hpp"
 #include "models/networks.hpp"
-#include "profile/whole_file.hpp"
 
 namespace rehearse {
 namespace {

@@ -9,10 +9,10 @@
 #include "base/stop_signal.hpp"
 #include "cli/commands.hpp"
 #include "cli/progress.hpp"
+#include "config/whole_file.hpp"
 #include "measure/device_rates.hpp"
 #include "measure/fitted_kernels.hpp"
 #include "measure/host_threads.hpp"
-#include "profile/whole_file.hpp"
 
 namespace rehearse {
 namespace {

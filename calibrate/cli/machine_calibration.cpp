@@ -13,10 +13,10 @@
 #include "cli/comm_calibration.hpp"
 #include "cli/compute_command.hpp"
 #include "cli/machine_files.hpp"
+#include "config/whole_file.hpp"
 #include "launch/run_ranks.hpp"
 #include "measure/timed_optimizer.hpp"
 #include "models/networks.hpp"
-#include "profile/whole_file.hpp"
 
 namespace rehearse {
 namespace {

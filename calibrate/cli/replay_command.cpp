@@ -9,7 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/progress.hpp"
 #include "cli/training_options.hpp"
-#include "profile/whole_file.hpp"
+#include "config/whole_file.hpp"
 #include "replay/replay.hpp"
 
 namespace rehearse {

@@ -12,10 +12,10 @@
 #include "cli/step_processes.hpp"
 #include "cli/strategy_options.hpp"
 #include "cli/training_options.hpp"
+#include "config/whole_file.hpp"
 #include "launch/run_ranks.hpp"
 #include "measure/precision.hpp"
 #include "models/networks.hpp"
-#include "profile/whole_file.hpp"
 #include "replay/replay.hpp"
 #include "replay/replica.hpp"
 

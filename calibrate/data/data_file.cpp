@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/error.hpp"
-#include "profile/whole_file.hpp"
+#include "config/whole_file.hpp"
 
 namespace rehearse {
 namespace {

@@ -9,13 +9,13 @@
 #include "base/error.hpp"
 #include "base/percentile.hpp"
 #include "comm/lost_peer.hpp"
+#include "config/whole_file.hpp"
 #include "data/image_batch.hpp"
 #include "data/shard_order.hpp"
 #include "measure/host_threads.hpp"
 #include "measure/precision.hpp"
 #include "measure/rank_device.hpp"
 #include "models/networks.hpp"
-#include "profile/whole_file.hpp"
 #include "train/ps_worker.hpp"
 
 namespace rehearse {

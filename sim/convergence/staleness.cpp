@@ -1,8 +1,10 @@
 #include "convergence/staleness.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/number.hpp"
 
 namespace rehearse {
 
@@ -70,6 +72,42 @@ Staleness counted_staleness(const StalenessHistogram& histogram) {
   for (const auto& [value, count] : histogram)
     staleness.share[value] = static_cast<double>(count) / updates;
   return staleness;
+}
+
+namespace {
+
+std::optional<double> staleness_number(const std::string& text) {
+  constexpr double kMost = 10'000;
+  const std::optional<double> number = decimal_number(text);
+  return number && *number >= 0 && *number <= kMost ? number : std::nullopt;
+}
+
+std::optional<std::uint32_t> whole_number(const std::string& text) {
+  const std::optional<double> number = staleness_number(text);
+  if (!number || *number != std::floor(*number)) return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
+}
+
+}  // namespace
+
+std::optional<Staleness> parse_staleness(const std::string& text) {
+  if (text.find(':') == std::string::npos) {
+    const std::optional<double> mean = staleness_number(text);
+    return mean ? std::optional(nearly_constant_staleness(*mean)) : std::nullopt;
+  }
+  StalenessHistogram counts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string entry = text.substr(begin, end - begin);
+    const std::size_t colon = std::min(entry.find(':'), entry.size());
+    const std::optional<std::uint32_t> staleness = whole_number(entry.substr(0, colon));
+    const std::optional<std::uint32_t> count =
+        colon < entry.size() ? whole_number(entry.substr(colon + 1)) : std::nullopt;
+    if (!staleness || count.value_or(0) == 0) return std::nullopt;
+    counts[*staleness] += *count;
+    begin = end + 1;
+  }
+  return counted_staleness(counts);
 }
 
 }  // namespace rehearse

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "convergence/staleness_histogram.hpp"
@@ -33,5 +35,8 @@ Staleness geometric_staleness(double mean);
 
 /// From counts of updates by staleness, which must not be empty.
 Staleness counted_staleness(const StalenessHistogram& histogram);
+
+/// "3.5", a mean, or "0:10,1:20,7:3", counts of updates by staleness; nothing for another text.
+std::optional<Staleness> parse_staleness(const std::string& text);
 
 }  // namespace rehearse

@@ -75,6 +75,32 @@ std::optional<Seconds> StrategyForecast::time_to(double of_samples) const {
   return pace->time_to(of_samples);
 }
 
+std::vector<TrainingPlan> with_mitigations(const std::vector<TrainingPlan>& plans,
+                                           const std::optional<double>& lambda) {
+  std::vector<TrainingPlan> all;
+  for (const TrainingPlan& plan : plans) {
+    all.push_back(plan);
+    if (plan.setting.staleness.max() == 0) continue;
+    const auto workers = static_cast<std::uint32_t>(std::lround(plan.setting.staleness.mean())) + 1;
+    const auto add = [&](const char* name, const Mitigation& by) {
+      all.push_back({plan.name + ", " + name, mitigated(plan.setting, by, workers), plan.pace});
+    };
+    Mitigation aware;
+    aware.staleness_aware = true;
+    add("rate by staleness", aware);
+    if (lambda) {
+      Mitigation compensated;
+      compensated.delay_compensation = *lambda;
+      add("delay compensated", compensated);
+    }
+    if (plan.setting.momentum == 0) continue;
+    Mitigation corrected;
+    corrected.momentum_correction = true;
+    add("momentum corrected", corrected);
+  }
+  return all;
+}
+
 StrategyForecast forecast_strategy(const ConvergenceModel& model, const TrainingPlan& plan,
                                    const ForecastQuestion& question) {
   const Forecast forecast(model, plan.setting);

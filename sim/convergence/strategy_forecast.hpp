@@ -63,6 +63,11 @@ struct StrategyForecast {
   std::optional<Seconds> time_to(double samples) const;
 };
 
+/// Each plan as it is, and with what may help against its staleness: a rate by staleness, corrected
+/// momentum, and delay compensation where there is a `lambda` for it.
+std::vector<TrainingPlan> with_mitigations(const std::vector<TrainingPlan>& plans,
+                                           const std::optional<double>& lambda);
+
 StrategyForecast forecast_strategy(const ConvergenceModel& model, const TrainingPlan& plan,
                                    const ForecastQuestion& question);
 

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "cluster/cluster.hpp"
 #include "config/record_set.hpp"
-#include "profile/whole_file.hpp"
+#include "config/whole_file.hpp"
 
 namespace rehearse {
 namespace {

@@ -10,6 +10,7 @@
 #include "predict/wire.hpp"
 #include "report/compute_grounds.hpp"
 #include "report/measures.hpp"
+#include "report/views.hpp"
 
 namespace rehearse {
 namespace {
@@ -96,6 +97,14 @@ ExplainedRun explain(const Scenario& scenario, const ExplainOptions& options) {
   result.explanation =
       explain(facts, machine, base_of(scenario, machine, result.trace), std::move(answers));
   return result;
+}
+
+std::string chrome_trace(const Scenario& scenario, const ExplainedRun& run) {
+  const Schedule& schedule = run.machine.schedule;
+  const std::uint32_t shown = run.explanation.path.shown_step;
+  return with_critical_path(to_chrome_trace(schedule, run.trace, shown, shown + 1,
+                                            memory_devices(scenario, schedule), run.answers),
+                            run.explanation);
 }
 
 }  // namespace rehearse

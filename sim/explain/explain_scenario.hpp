@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "collective/collective_cost.hpp"
@@ -31,5 +32,8 @@ struct ExplainedRun {
 /// Simulates the scenario, and once more for each question in a child process. Once per process
 /// (SimGrid). InputError beside other jobs, and where there are too many operations to follow.
 ExplainedRun explain(const Scenario& scenario, const ExplainOptions& options = {});
+
+/// A Chrome trace (to_chrome_trace) of the step that the critical path is of, with the path.
+std::string chrome_trace(const Scenario& scenario, const ExplainedRun& run);
 
 }  // namespace rehearse

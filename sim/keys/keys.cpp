@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/error.hpp"
+#include "config/document.hpp"
 #include "report/table.hpp"
 
 namespace rehearse {
@@ -91,9 +93,11 @@ const std::vector<KeySection>& key_sections() {
 
 std::string keys_text(std::string_view prefix) {
   std::string text;
+  std::vector<std::string> paths;
   for (const KeySection& section : key_sections()) {
     for (const Key& key : section.keys) {
-      const std::string path = fmt::format("{}{}", section.prefix, key.name);
+      const std::string& path =
+          paths.emplace_back(fmt::format("{}{}", section.prefix, key.name));
       if (!path.starts_with(prefix)) continue;
       const bool has_default = key.fallback != "-" && key.fallback != "required";
       text += fmt::format("{}{}{}\n    {}{}; {}\n    {}\n", path, has_default ? " = " : "",
@@ -102,7 +106,11 @@ std::string keys_text(std::string_view prefix) {
                           source_of(section, key), key.meaning);
     }
   }
-  return text;
+  if (!text.empty()) return text;
+  const std::string near = nearest(std::string(prefix), paths);
+  throw InputError(fmt::format(
+      "rehearse: error: no key begins with \"{}\"\nremedy: {}", prefix,
+      near.empty() ? "`rehearse list keys` prints all" : fmt::format("did you mean \"{}\"?", near)));
 }
 
 std::vector<std::string> scenario_places(const std::string& key,

@@ -37,7 +37,8 @@ std::vector<KeySection> study_keys();
 std::vector<KeySection> profile_keys();
 std::vector<KeySection> measurement_keys();
 
-/// The keys that begin with `prefix`, as `rehearse list keys` prints them; empty if there are none.
+/// The keys that begin with `prefix`, as `rehearse list keys` prints them. InputError if there are
+/// none.
 std::string keys_text(std::string_view prefix);
 /// Where a scenario has a key of that name, `model.batch_per_gpu`; empty for files that are none, by
 /// the keys at their top. For set_key_places().

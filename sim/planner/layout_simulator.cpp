@@ -137,4 +137,11 @@ std::map<std::string, std::pair<double, double>> shifts_of(const Json& report) {
   return shifts;
 }
 
+PlanSimulator simulator_for(const Plan& plan) {
+  if (!plan.layouts) return plan_simulator();
+  return layout_simulator(std::ranges::any_of(plan.constraints, [](const Constraint& one) {
+    return one.sense == Constraint::Sense::fits;
+  }));
+}
+
 }  // namespace rehearse

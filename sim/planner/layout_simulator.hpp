@@ -16,6 +16,8 @@ namespace rehearse {
 /// Bounds are layout_bound()'s, less the jitter of bound_of. A layout is dismissed where its step
 /// takes kNear longer than the best one's by its bound, so that what comes nearer is ranked.
 PlanSimulator layout_simulator(bool must_fit);
+/// The one that a plan needs: layout_simulator() where it searches layouts, else plan_simulator().
+PlanSimulator simulator_for(const Plan& plan);
 
 inline constexpr double kNear = 1.1;
 

@@ -142,4 +142,16 @@ void add_advice(std::vector<FittingChange> changes, Report& report) {
   memory.would_fit = std::move(changes);
 }
 
+Prediction predict_with_advice(const Scenario& scenario, const AdviceOptions& options) {
+  Machine machine = machine_of(scenario);
+  std::optional<MemoryReport> memory = memory_of(scenario, machine);
+  std::optional<std::vector<FittingChange>> changes;
+  if (options.always || (memory && !memory->fits))
+    changes = fitting_changes(options.file, options.overrides, options.tried);
+  Prediction prediction = predict(scenario, std::move(machine),
+                                  {.progress = options.progress, .memory = std::move(memory)});
+  if (changes && prediction.report.memory) add_advice(std::move(*changes), prediction.report);
+  return prediction;
+}
+
 }  // namespace rehearse

@@ -23,4 +23,14 @@ std::vector<FittingChange> fitting_changes(
 /// that take less.
 void add_advice(std::vector<FittingChange> changes, Report& report);
 
+struct AdviceOptions {
+  std::filesystem::path file;  ///< that the scenario was read from, and how
+  std::vector<std::string> overrides;
+  bool always = false;                                             ///< of a run that fits, too
+  std::function<void(std::size_t done, std::size_t all)> tried{};  ///< as `ended` above
+  std::function<void(double share)> progress{};                    ///< as Options::progress
+};
+/// predict(), with the changes under which the scenario takes less memory, where it does not fit.
+Prediction predict_with_advice(const Scenario& scenario, const AdviceOptions& options);
+
 }  // namespace rehearse

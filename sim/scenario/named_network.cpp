@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <system_error>
 
 #include "model/hugging_face.hpp"
 #include "model/packing.hpp"
@@ -19,6 +20,14 @@ std::optional<std::int64_t> read_shape_key(Map& map, const std::string& key, std
   if (!value) return std::nullopt;
   culprit = value;
   return value->as_integer(1, high);
+}
+
+[[noreturn]] void fail_as_unknown(const std::string& name) {
+  const std::string near = nearest(name, architecture_names());
+  throw InputError(
+      fmt::format("rehearse: error: no built-in network and no file \"{}\"\nremedy: {}", name,
+                  near.empty() ? "`rehearse list models` names those that are built in"
+                               : fmt::format("did you mean \"{}\"?", near)));
 }
 
 /// What a scenario names: a built-in network, or a transformer of any dimensions.
@@ -119,6 +128,23 @@ std::optional<Value> naming_key(Map& map) {
     found = map.optional(key);
   }
   return found;
+}
+
+NamedNetwork read_network(const std::string& name_or_file, const ModelShape& shape) {
+  const auto& names = architecture_names();
+  try {
+    if (std::ranges::find(names, name_or_file) != names.end())
+      return {build_architecture(name_or_file, shape), {}};
+    std::error_code ignored;
+    if (!std::filesystem::exists(name_or_file, ignored)) fail_as_unknown(name_or_file);
+    HuggingFaceModel read = read_hugging_face(name_or_file);
+    Model model = build_transformer(read.shape, shape);
+    if (shape.sequence == 0 && shape.image == 0)
+      read.assumptions.push_back("a sample is a " + model.sample);
+    return {std::move(model), std::move(read.assumptions)};
+  } catch (const std::invalid_argument& wrong) {
+    throw InputError(fmt::format("{}: error: {}", name_or_file, wrong.what()));
+  }
 }
 
 Model read_architecture(const Value& use, Map& map, Scenario& scenario) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "config/document.hpp"
 #include "scenario/scenario.hpp"
@@ -13,6 +15,15 @@ std::optional<Value> naming_key(Map& map);
 /// The network that `use` (one of these keys) names, at the shape that `model` asks for; both are
 /// noted in the scenario.
 Model read_architecture(const Value& use, Map& map, Scenario& scenario);
+
+/// A network by itself.
+struct NamedNetwork {
+  Model model;
+  std::vector<std::string> assumptions;
+};
+/// A built-in one's name, or a Hugging Face config.json (or a folder with one). InputError where it
+/// is neither, and where the network refuses the shape; of the config as read_hugging_face says.
+NamedNetwork read_network(const std::string& name_or_file, const ModelShape& shape);
 
 /// InputError where `attention` names what a GPU of the cluster does not run.
 void check_attention(const Value& model, const Scenario& scenario);

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cluster/cluster.hpp"
-#include "profile/whole_file.hpp"
+#include "config/whole_file.hpp"
 
 namespace rehearse {
 namespace {

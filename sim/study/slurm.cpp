@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "base/error.hpp"
 #include "base/quoting.hpp"
+#include "base/stop_signal.hpp"
+#include "config/whole_file.hpp"
+#include "study/collect.hpp"
+#include "study/study_view.hpp"
 
 namespace rehearse {
 namespace {
@@ -86,6 +91,25 @@ std::string submit_to_slurm(const std::filesystem::path& script, bool wait) {
       fmt::format("error: sbatch refused the job (exit code {})\nremedy: its message is "
                   "above; the script is {}",
                   end.status, script.string()));
+}
+
+std::optional<std::string> sweep_by_slurm(ResultStore& store, SlurmJob job, bool wait) {
+  const StudyCount count = count_points(store);
+  if (count.to_do == 0) return std::nullopt;
+  job.tasks = std::min(job.tasks, count.points);
+  const std::filesystem::path script = job.folder / "slurm.sbatch";
+  write_whole_file(script, slurm_script(job));
+  const std::string id = submit_to_slurm(script, wait);
+  if (!wait) return id;
+  if (stop_signal() != 0) {
+    fail_as_stopped(fmt::format("job {} may go on; rehearse collect {} brings its results", id,
+                                job.folder.string()));
+  }
+  for (std::size_t i = 1; i <= job.tasks; ++i) {
+    const std::filesystem::path shard = shard_file(job.folder, i, job.tasks);
+    if (std::filesystem::exists(shard)) collect(store, {shard});
+  }
+  return std::nullopt;
 }
 
 }  // namespace rehearse

@@ -2,8 +2,11 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "study/result_store.hpp"
 
 namespace rehearse {
 
@@ -22,5 +25,10 @@ std::string slurm_script(const SlurmJob& job);
 /// Submits a script and returns the job's id; with `wait` once all tasks have ended, in whatever
 /// way. MissingError if there is no sbatch, or it refuses.
 std::string submit_to_slurm(const std::filesystem::path& script, bool wait);
+
+/// Runs what a store lacks as an array job, of at most as many tasks as there are points, and
+/// brings its results into the store: nothing is left to do. Without `wait` the id of the job,
+/// whose results are to be collected. Error (fail_as_stopped) where a signal ended the waiting.
+std::optional<std::string> sweep_by_slurm(ResultStore& store, SlurmJob job, bool wait);
 
 }  // namespace rehearse

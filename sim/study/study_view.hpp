@@ -7,6 +7,8 @@
 
 namespace rehearse {
 
+struct PreparedStudy;
+
 /// How many points a store has, and how they came out.
 struct StudyCount {
   std::size_t points = 0, failed = 0, missing = 0;
@@ -24,5 +26,8 @@ std::string study_json(const ResultStore& store);
 
 /// For people: the main numbers, a line for each point.
 std::string study_table(const ResultStore& store, bool color);
+
+/// What `--dry-run` prints: the points, and how many simulations they take.
+std::string study_outline(const PreparedStudy& prepared);
 
 }  // namespace rehearse

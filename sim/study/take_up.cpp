@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
+#include "config/whole_file.hpp"
 
 namespace rehearse {
 
@@ -14,8 +16,17 @@ void make_folder(const std::filesystem::path& folder) {
                                  error ? error.message() : "it is a file"));
 }
 
-bool take_up(ResultStore& store, const StudyIdentity& identity,
-             const std::vector<StudyPoint>& points) {
+LockedStore::LockedStore(const std::filesystem::path& file, const std::filesystem::path& beside,
+                         bool fresh) {
+  make_folder(file.parent_path());
+  lock_.emplace(file.string() + ".lock");
+  if (!beside.empty()) remove_temporaries(beside);
+  if (fresh) ResultStore::remove(file);
+  store_.emplace(file);
+}
+
+void take_up(ResultStore& store, const StudyIdentity& identity,
+             const std::vector<StudyPoint>& points, bool quiet) {
   const auto before = store.identity();
   if (before && before->program != identity.program) {
     throw InputError(
@@ -30,9 +41,9 @@ bool take_up(ResultStore& store, const StudyIdentity& identity,
                     "remedy: give another --output; --fresh replaces them",
                     store.file().string(), before->study));
   }
-  if (before == identity && store.points() == points) return false;
+  if (before == identity && store.points() == points) return;
   store.describe(identity, points);
-  return before.has_value();
+  if (before && !quiet) tell("The study has changed; what is there of its points is kept.\n");
 }
 
 }  // namespace rehearse

@@ -6,9 +6,9 @@
 
 #include "base/error.hpp"
 #include "config/record_set.hpp"
+#include "config/whole_file.hpp"
 #include "convergence/fitted_curves.hpp"
 #include "convergence/observation.hpp"
-#include "profile/whole_file.hpp"
 
 namespace rehearse {
 namespace {

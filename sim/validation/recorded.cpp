@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "base/percentile.hpp"
 #include "config/record_set.hpp"
-#include "profile/whole_file.hpp"
+#include "config/whole_file.hpp"
 
 namespace rehearse {
 namespace {

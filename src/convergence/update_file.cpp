@@ -13,7 +13,7 @@
 
 #include "base/number.hpp"
 #include "config/text_source.hpp"
-#include "profile/whole_file.hpp"
+#include "config/whole_file.hpp"
 
 namespace rehearse {
 namespace {

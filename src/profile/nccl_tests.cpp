@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "config/whole_file.hpp"
 #include "profile/nccl_tests_json.hpp"
 #include "profile/nccl_tests_log.hpp"
 #include "profile/rccl_tests_records.hpp"
-#include "profile/whole_file.hpp"
 
 namespace rehearse {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/number.hpp"
 #include "config/document.hpp"
 #include "config/text_source.hpp"
-#include "profile/whole_file.hpp"
+#include "config/whole_file.hpp"
 
 namespace rehearse {
 namespace {

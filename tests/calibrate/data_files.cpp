@@ -8,10 +8,10 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "config/whole_file.hpp"
 #include "data/dataset.hpp"
 #include "data/image_batch.hpp"
 #include "data/shard_order.hpp"
-#include "profile/whole_file.hpp"
 #include "synthetic_digits.hpp"
 
 BOOST_AUTO_TEST_SUITE(data_files_test)

@@ -9,12 +9,12 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "config/whole_file.hpp"
 #include "data/image_batch.hpp"
 #include "data/shard_order.hpp"
 #include "launch/run_ranks.hpp"
 #include "measure/host_threads.hpp"
 #include "models/networks.hpp"
-#include "profile/whole_file.hpp"
 #include "replay/replay.hpp"
 #include "synthetic_digits.hpp"
 

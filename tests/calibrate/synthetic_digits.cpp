@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/random.hpp"
-#include "profile/whole_file.hpp"
+#include "config/whole_file.hpp"
 
 namespace rehearse {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "profile/whole_file.hpp"
+#include "config/whole_file.hpp"
 
 using namespace rehearse;
 

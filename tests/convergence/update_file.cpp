@@ -9,7 +9,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "base/error.hpp"
-#include "profile/whole_file.hpp"
+#include "config/whole_file.hpp"
 
 using namespace rehearse;
 namespace data = boost::unit_test::data;

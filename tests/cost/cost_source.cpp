@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "../scratch.hpp"
-#include "base/error.hpp"
 #include "base/data_folder.hpp"
-#include "profile/whole_file.hpp"
+#include "base/error.hpp"
+#include "config/whole_file.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(cost_source_test)

@@ -15,6 +15,7 @@
 
 #include "asked.hpp"
 #include "base/data_folder.hpp"
+#include "base/error.hpp"
 
 using namespace rehearse;
 
@@ -232,7 +233,7 @@ BOOST_AUTO_TEST_CASE(a_prefix_chooses_keys) {
   BOOST_TEST(text ==
              "strategy.ddp.bucket_cap_mb = 25\n    number > 0 (MiB); PyTorch "
              "DistributedDataParallel\n    Gradients in one bucket, at the least.\n");
-  BOOST_TEST(keys_text("no_such").empty());
+  BOOST_CHECK_THROW(keys_text("no_such"), InputError);
 }
 
 

@@ -10,7 +10,7 @@
 
 #include "../scratch.hpp"
 #include "base/error.hpp"
-#include "profile/whole_file.hpp"
+#include "config/whole_file.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(compute_profile_test)

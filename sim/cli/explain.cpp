@@ -1,0 +1,73 @@
+// `rehearse explain SCENARIO`: what bounds the step, and what would change it.
+#include <algorithm>
+
+#include "cli/commands.hpp"
+#include "cli/options.hpp"
+#include "explain/explain_scenario.hpp"
+#include "html/html.hpp"
+#include "predict/measured_job.hpp"
+#include "study/progress_bar.hpp"
+
+namespace rehearse {
+namespace {
+
+struct ExplainCommand {
+  std::filesystem::path scenario;
+  std::vector<std::string> overrides;  ///< "cluster.nodes=8", in order
+  AnswerOptions answer;
+  std::filesystem::path trace;  ///< Chrome trace with the critical path; empty: none
+  double more = 0.1;            ///< of each resource: 0.1 for 10 %
+  int workers = 4;              ///< slow ones that are asked about, one by one
+  int jobs = 0;                 ///< simulations side by side; 0: one per core
+};
+
+ExplainedRun explained(const Scenario& scenario, const ExplainCommand& command) {
+  ProgressBar bar(command.answer.quiet);
+  return explain(scenario, {.questions = {.more = command.more,
+                                          .workers = static_cast<std::size_t>(command.workers)},
+                            .jobs = static_cast<std::size_t>(std::max(0, command.jobs)),
+                            .progress = [&](std::size_t done, std::size_t all) {
+                              bar.show({done, all, 0, done, all});
+                            }});
+}
+
+void show_explanation(const ExplainCommand& command) {
+  const Scenario scenario = read_question(command.scenario, command.overrides);
+  check_outputs({{"--output", command.answer.output},
+                 {"--html", command.answer.html},
+                 {"--trace", command.trace}});
+  const ExplainedRun run = explained(scenario, command);
+  const Explanation& told = run.explanation;
+  if (!command.trace.empty()) write_file(command.trace, chrome_trace(scenario, run));
+  write_answer({.table = [&](int width, bool color) { return to_terminal(told, width, color); },
+                .json = [&] { return to_json(told); },
+                .csv = [&] { return to_csv(told); },
+                .page = [&] { return to_html(to_json(told)); }},
+               command.answer);
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app) {
+  const auto command = std::make_shared<ExplainCommand>();
+  CLI::App& explain_app =
+      *app.add_subcommand("explain", "What bounds a step, and what more of each resource buys");
+  const auto question = add_typed_question(explain_app, command->scenario);
+  add_overrides(explain_app, command->overrides, "Replace a value (repeatable)");
+  add_parsed(explain_app, "--more", command->more, parse_share_above_0,
+             "How much more of each resource: --more 25%; else 10%", "PERCENT");
+  add_count(explain_app, "--workers", command->workers,
+            "Slow ranks to ask about, one by one; else 4", 0);
+  add_jobs(explain_app, command->jobs);
+  add_answer(explain_app, command->answer, "table, json, or csv of what more buys");
+  add(explain_app, "--trace", command->trace, "Write a step's trace with its critical path",
+      "FILE");
+  explain_app.add_flag("--quiet", command->answer.quiet, "No progress bar");
+  explain_app.callback([command, question] {
+    if (is_typed(*question, command->scenario, "SCENARIO"))
+      command->scenario = kept_scenario(*question);
+    show_explanation(*command);
+  });
+}
+
+}  // namespace rehearse

@@ -1,0 +1,194 @@
+#include "cli/options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+
+#include "base/error.hpp"
+#include "base/number.hpp"
+#include "base/quantity.hpp"
+#include "report/memory_verdict.hpp"
+
+namespace rehearse {
+namespace {
+
+[[noreturn]] void expected(const char* what, const std::string& text) {
+  throw InputError(fmt::format("expected {}; got \"{}\"", what, text));
+}
+
+template <class Quantity>
+Quantity above_0(const std::string& text, Quantity (*parse)(const std::string&), const char* what) {
+  try {
+    if (const Quantity quantity = parse(text); quantity > Quantity(0)) return quantity;
+  } catch (const std::invalid_argument&) {
+    // No quantity either.
+  }
+  expected(what, text);
+}
+
+template <class Holds>
+double number_that(const std::string& text, const char* what, Holds&& holds) {
+  const std::optional<double> number = decimal_number(text);
+  if (!number || !holds(*number)) expected(what, text);
+  return *number;
+}
+
+CLI::Option* add_common(CLI::App& app, TypedQuestion& question, CLI::Option* file) {
+  CLI::Option* model = add(app, "--model", question.model,
+                           "Without a file: a built-in network, or a config.json", "MODEL");
+  model->excludes(file);
+  model->needs(
+      add(app, "--on", question.on, "Its machines: --on 4xaws_p5", "NxCLUSTER")->needs(model));
+  add(app, "--sequence", question.sequence, "Its tokens per sample", "TOKENS")->needs(model);
+  add(app, "--tokens", question.tokens, "Tokens of the whole training: 15T", "TOKENS")
+      ->needs(model);
+  add(app, "--precision", question.precision, "Its precision; else bf16_master", "NAME")
+      ->needs(model);
+  return model;
+}
+
+}  // namespace
+
+CLI::Option* add_repeated(CLI::App& app, const std::string& name, std::vector<std::string>& target,
+                          const std::string& about, const std::string& type) {
+  return add(app, name, target, about, type)->allow_extra_args(false);
+}
+
+CLI::Validator one_of(const std::vector<std::string>& names) {
+  const auto check = [names](const std::string& text) {
+    if (std::ranges::find(names, text) != names.end()) return std::string();
+    return fmt::format("expected one of {}; got \"{}\"", fmt::join(names, ", "), text);
+  };
+  return {check, "", "one_of"};
+}
+
+CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& target,
+                        const std::string& about, const std::vector<std::string>& names,
+                        const std::string& type) {
+  return add(app, name, target, about, type)->check(one_of(names));
+}
+
+double parse_share(const std::string& text) {
+  const bool percent = text.ends_with('%');
+  const auto number = percent ? decimal_number(text.substr(0, text.size() - 1)) : std::nullopt;
+  if (!number || *number < 0) expected("a share like 5%", text);
+  return *number / 100;
+}
+
+double parse_share_above_0(const std::string& text) {
+  constexpr double kMost = 10;
+  const auto number =
+      text.ends_with('%') ? decimal_number(text.substr(0, text.size() - 1)) : std::nullopt;
+  if (!number || *number <= 0 || *number / 100 > kMost)
+    expected("a share above 0, at most 1000%, like 10%", text);
+  return *number / 100;
+}
+
+Seconds parse_time_above_0(const std::string& text) {
+  return above_0(text, parse_seconds, "a time above 0 with its unit, like 90s");
+}
+
+Bytes parse_size_above_0(const std::string& text) {
+  return above_0(text, parse_bytes, "a size above 0 with its unit, like 4GiB");
+}
+
+Shard parse_shard(const std::string& text) {
+  const std::size_t slash = text.find('/');
+  const auto whole = [](const std::string& digits) -> std::size_t {
+    const bool plain = !digits.empty() && digits.size() < 10 &&
+                       digits.find_first_not_of("0123456789") == std::string::npos;
+    return plain ? std::stoul(digits) : 0;
+  };
+  const Shard shard{.index = whole(text.substr(0, slash)),
+                    .count = slash == std::string::npos ? 0 : whole(text.substr(slash + 1))};
+  if (shard.index < 1 || shard.index > shard.count)
+    expected("a shard like 2/8, the second of eight", text);
+  return shard;
+}
+
+double parse_number_above_0(const std::string& text) {
+  return number_that(text, "a number above 0", [](double number) { return number > 0; });
+}
+
+double parse_momentum(const std::string& text) {
+  return number_that(text, "a momentum from 0 to below 0.99999",
+                     [](double number) { return number >= 0 && number < 0.99999; });
+}
+
+double parse_fraction(const std::string& text) {
+  return number_that(text, "a share between 0 and 1, such as 0.95",
+                     [](double number) { return number > 0 && number < 1; });
+}
+
+CLI::Option* add_format(CLI::App& app, AnswerOptions& answer, const std::string& about) {
+  return add_choice(app, "--format", answer.format, about, {"table", "json", "csv"}, "FORMAT");
+}
+
+CLI::Option* add_html(CLI::App& app, AnswerOptions& answer) {
+  return add(app, "--html", answer.html,
+             "Write a page that opens in any browser, without a network", "FILE");
+}
+
+void add_color(CLI::App& app, AnswerOptions& answer) {
+  add_parsed(app, "--color", answer.color, parse_color_choice, "auto, always or never", "WHEN")
+      ->check(one_of({"auto", "always", "never"}));
+}
+
+void add_output(CLI::App& app, AnswerOptions& answer, const std::string& about) {
+  add(app, "--output", answer.output, about, "FILE");
+}
+
+void add_overrides(CLI::App& app, std::vector<std::string>& overrides, const std::string& about) {
+  add_repeated(app, "--set", overrides, about, "KEY=VALUE");
+}
+
+CLI::Option* add_fail_unless(CLI::App& app, std::string& condition) {
+  return add_choice(app, "--fail-unless", condition,
+                    "Exit with 1 unless its memory fits, or may_fit: at risk is enough",
+                    {"fits", "may_fit"}, "CONDITION");
+}
+
+void add_jobs(CLI::App& app, int& jobs, const std::string& what) {
+  add_count(app, "--jobs", jobs, what + " side by side; else one per core", 1, 1024);
+}
+
+void add_answer(CLI::App& app, AnswerOptions& answer, const std::string& formats) {
+  add_format(app, answer, formats);
+  add_output(app, answer);
+  add_html(app, answer);
+  add_color(app, answer);
+}
+
+std::shared_ptr<const TypedQuestion> add_typed_question(CLI::App& app,
+                                                        std::filesystem::path& file) {
+  auto question = std::make_shared<TypedQuestion>();
+  CLI::Option* model =
+      add_common(app, *question, app.add_option("SCENARIO", file, "The scenario file (YAML)"));
+  add(app, "--strategy", question->strategy, "Its strategy; else fsdp", "NAME")->needs(model);
+  add(app, "--batch", question->batch, "Its samples per GPU; else 1", "N")->needs(model);
+  return question;
+}
+
+std::shared_ptr<const TypedQuestion> add_typed_plan(CLI::App& app, std::filesystem::path& file) {
+  auto question = std::make_shared<TypedQuestion>();
+  CLI::Option* model =
+      add_common(app, *question, app.add_option("PLAN", file, "The plan file (YAML)"));
+  add(app, "--global-batch", question->global_batch,
+      "Its samples per step, over layouts; else 4 Mi tokens", "N")
+      ->needs(model);
+  add(app, "--objective", question->objective,
+      "What is to be best: time (else), cost, throughput ...", "NAME")
+      ->needs(model);
+  return question;
+}
+
+bool is_typed(const TypedQuestion& question, const std::filesystem::path& file,
+              const std::string& name) {
+  if (question.model.empty() && file.empty())
+    throw CLI::RequiredError(fmt::format("{}, or --model and --on,", name));
+  return file.empty();
+}
+
+}  // namespace rehearse

@@ -1,0 +1,117 @@
+// `rehearse plan PLAN`: searches what a study may choose from, and ranks what is feasible.
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/printable.hpp"
+#include "base/stop_signal.hpp"
+#include "cli/commands.hpp"
+#include "cli/options.hpp"
+#include "config/whole_file.hpp"
+#include "html/html.hpp"
+#include "planner/layout_simulator.hpp"
+#include "planner/plan_view.hpp"
+#include "study/collect.hpp"
+#include "study/progress_bar.hpp"
+#include "study/take_up.hpp"
+
+namespace rehearse {
+namespace {
+
+struct PlanCommand {
+  std::filesystem::path plan;
+  std::vector<std::string> overrides;  ///< of its scenario, "train.epochs=3"
+  AnswerOptions answer;                ///< its output a folder; empty: PLAN.plan, here
+  int jobs = 0;                        ///< simulations side by side; 0: one per core
+  int top = 10;                        ///< of the ranking, in the table
+  bool fresh = false;                  ///< without what is there
+  bool dry_run = false;
+
+  ChildLimits limits() const {
+    return {.jobs = jobs_or_cores(jobs), .stop = [] { return stop_signal() != 0; }};
+  }
+};
+
+PreparedPlan prepared(const PlanCommand& command, Plan plan, const PlanSimulator& with) {
+  ProgressBar bar(command.answer.quiet);
+  return prepare_plan(std::move(plan), with, command.limits(),
+                      [&](const SweepProgress& progress) { bar.show(progress); });
+}
+
+PlanResult searched(const PlanCommand& command, PreparedPlan plan, const PlanSimulator& with,
+                    ResultStore& store) {
+  ProgressBar bar(command.answer.quiet);
+  return run_plan(std::move(plan), with, store,
+                  {.limits = command.limits(),
+                   .shard = {},
+                   .progress = [&](const SweepProgress& progress) { bar.show(progress); }});
+}
+
+/// What could not be kept; the answer was printed all the same.
+void check_kept(ResultStore& store) {
+  if (store.flush().empty()) return;
+  throw MissingError(store.trouble() + "\nremedy: make room; the same command goes on from there");
+}
+
+void print_result(const PlanResult& result, const PlanCommand& command) {
+  const auto table = [&](int, bool color) {
+    return plan_table(result, {.top = static_cast<std::size_t>(command.top), .color = color});
+  };
+  print_answer({.table = table,
+                .json = [&] { return plan_json(result); },
+                .csv = [&] { return plan_csv(result); }},
+               command.answer);
+}
+
+/// An Error (ExitCode::refuted) where nothing is feasible.
+void run_plan_file(const PlanCommand& command) {
+  catch_stop_signals();
+  Plan read = read_plan(command.plan, command.overrides);
+  const PlanSimulator with = simulator_for(read);
+  PreparedPlan plan = prepared(command, std::move(read), with);
+  if (command.dry_run) return write_stdout(plan_outline(plan));
+  const std::filesystem::path folder = command.answer.output, file = results_file(folder);
+  const std::filesystem::path answer = folder / "plan.json";
+  check_outputs({{"--html", command.answer.html}}, {command.plan, file, answer});
+  LockedStore store(file, answer, command.fresh);
+  take_up(*store, plan.study.identity, plan.study.points, command.answer.quiet);
+  const PlanResult result = searched(command, std::move(plan), with, *store);
+  const std::string json = plan_json(result);
+  write_whole_file(answer, json);
+  if (!command.answer.html.empty()) write_file(command.answer.html, to_html(json));
+  print_result(result, command);
+  check_kept(*store);
+  if (!result.choice)
+    throw Error(ExitCode::refuted, fmt::format("rehearse: none of {} candidates is feasible",
+                                               result.prepared.candidates.size()));
+  if (!command.answer.quiet) tell(fmt::format("results in {}\n", folder.string()));
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app) {
+  const auto command = std::make_shared<PlanCommand>();
+  CLI::App& plan = *app.add_subcommand("plan", "Search a study for the best choice");
+  const auto question = add_typed_plan(plan, command->plan);
+  add_overrides(plan, command->overrides, "Replace a value of the plan's scenario (repeatable)");
+  add_format(plan, command->answer);
+  add(plan, "--output", command->answer.output,
+      "Keep results in this folder; else PLAN.plan,\nor MODEL_on_NxCLUSTER.plan", "FOLDER");
+  add_jobs(plan, command->jobs);
+  add_count(plan, "--top", command->top, "Of the ranking, print so many; else 10");
+  plan.add_flag("--fresh", command->fresh, "Begin anew");
+  plan.add_flag("--quiet", command->answer.quiet, "No progress bar");
+  CLI::Option* html = add_html(plan, command->answer);
+  plan.add_flag("--dry-run", command->dry_run, "Print the candidates and their bounds, and stop")
+      ->excludes(html);
+  add_color(plan, command->answer);
+  plan.callback([command, question] {
+    const bool typed = is_typed(*question, command->plan, "PLAN");
+    if (command->answer.output.empty())
+      command->answer.output =
+          (typed ? name_of(*question) : command->plan.stem().string()) + ".plan";
+    if (typed) command->plan = kept_plan(*question);
+    run_plan_file(*command);
+  });
+}
+
+}  // namespace rehearse

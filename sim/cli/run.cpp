@@ -1,0 +1,185 @@
+// `rehearse run SCENARIO`: simulates one scenario and prints its report.
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/progress_line.hpp"
+#include "cli/commands.hpp"
+#include "cli/options.hpp"
+#include "html/run_page.hpp"
+#include "predict/measured_job.hpp"
+#include "predict/memory_advice.hpp"
+#include "predict/run_views.hpp"
+#include "predict/simulated_updates.hpp"
+#include "report/memory_verdict.hpp"
+#include "report/views.hpp"
+
+namespace rehearse {
+namespace {
+
+struct RunCommand {
+  std::filesystem::path scenario;
+  std::vector<std::string> overrides;  ///< "cluster.nodes=8", in order
+  AnswerOptions answer;
+  std::filesystem::path trace;            ///< Chrome trace; empty: none
+  std::filesystem::path updates;          ///< a parameter server's updates; empty: none
+  int traces = 1;                         ///< of updates, run.seed and so many less one after it
+  std::filesystem::path memory_snapshot;  ///< of rank 0, for PyTorch's memory_viz; empty: none
+  bool advice = false;                    ///< single changes that take less memory, even if it fits
+  std::string fail_unless;                ///< "fits" or "may_fit"; empty: nothing is asked
+  bool dry_run = false;
+  bool replay = false;  ///< the launcher's: this program refuses it
+};
+
+/// Where trace k is written: `updates_2.csv` beside `updates.csv`, which is trace 0.
+std::filesystem::path trace_file(const std::filesystem::path& first, std::size_t trace) {
+  return first.parent_path() /
+         fmt::format("{}_{}{}", first.stem().string(), trace, first.extension().string());
+}
+
+void simulate_further_traces(const Scenario& scenario, const RunCommand& command) {
+  ProgressLine line(command.answer.quiet);
+  const auto further = static_cast<std::size_t>(command.traces) - 1;
+  const std::vector<std::string> updates = further_updates(
+      command.scenario, command.overrides, scenario.run.seed, further, [&](std::size_t done) {
+        line.show(fmt::format("simulating traces: {} of {}", done, further));
+      });
+  for (std::size_t i = 0; i < further; ++i)
+    write_file(trace_file(command.updates, i + 1), updates[i]);
+}
+
+Prediction simulate_with_progress(const Scenario& scenario, const RunCommand& command) {
+  ProgressLine line(command.answer.quiet);
+  return predict_with_advice(
+      scenario,
+      {.file = command.scenario,
+       .overrides = command.overrides,
+       .always = command.advice,
+       .tried =
+           [&](std::size_t done, std::size_t all) {
+             line.show(fmt::format("trying changes: {} of {}", done, all));
+           },
+       .progress =
+           [&](double share) { line.show(fmt::format("simulating: {:3.0f} %", 100 * share)); }});
+}
+
+void write_snapshot(const Scenario& scenario, const Prediction& prediction,
+                    const std::filesystem::path& file) {
+  const std::optional<std::string> snapshot = rank_0_snapshot(scenario, prediction);
+  if (!snapshot)
+    throw InputError(
+        "rehearse: error: --memory-snapshot: CPUs have no caching allocator to look into\n"
+        "remedy: leave it out, or run on GPUs");
+  write_file(file, *snapshot);
+}
+
+void check_fits(const RunCommand& command, const Report& report) {
+  const MemoryFit fit = memory_fit(report).value_or(MemoryFit{});
+  if (command.fail_unless.empty() || meets(fit.verdict, command.fail_unless)) return;
+  throw Error(ExitCode::refuted,
+              fmt::format("rehearse: --fail-unless {}: {}: {}", command.fail_unless,
+                          to_string(fit.verdict), details(fit)));
+}
+
+Scenario read_run(const RunCommand& command) {
+  if (command.replay) {
+    throw InputError(
+        "rehearse: error: --replay trains with the calibrator, which this program is not\n"
+        "remedy: run ./rehearse run SCENARIO --replay ... from the sources, or give the file of "
+        "--updates to rehearse-calibrate replay");
+  }
+  Scenario scenario = read_question(command.scenario, command.overrides);
+  if (!command.updates.empty()) {
+    check_has_updates(scenario);
+    scenario.run.until = RunUntil::steps;
+  }
+  check_outputs({{"--output", command.answer.output},
+                 {"--html", command.answer.html},
+                 {"--trace", command.trace},
+                 {"--updates", command.updates},
+                 {"--memory-snapshot", command.memory_snapshot}});
+  if (command.traces == 1 || !scenario.run.replications.several()) return scenario;
+  throw InputError(
+      fmt::format("{}: error: --traces: all of its runs count, and run.replications chooses one\n"
+                  "remedy: leave one of the two out",
+                  scenario.file));
+}
+
+void run(const RunCommand& command) {
+  const Scenario scenario = read_run(command);
+  if (command.dry_run) {
+    const auto text = [&](int, bool) { return outline(scenario, machine_of(scenario)); };
+    return write_answer({.table = text, .json = {}}, command.answer);
+  }
+  if (command.traces > 1) simulate_further_traces(scenario, command);
+  const Prediction prediction = simulate_with_progress(scenario, command);
+  const Report& report = prediction.report;
+  if (!command.trace.empty()) write_file(command.trace, chrome_trace(scenario, prediction));
+  if (!command.memory_snapshot.empty())
+    write_snapshot(scenario, prediction, command.memory_snapshot);
+  if (!command.updates.empty())
+    write_file(command.updates, to_csv(updates_of(scenario, prediction)));
+  write_answer({.table = [&](int width, bool color) { return to_terminal(report, width, color); },
+                .json = [&] { return to_json(report); },
+                .csv = [&] { return to_csv({report}); },
+                .page = [&] { return run_page(scenario, prediction); }},
+               command.answer);
+  check_fits(command, report);
+}
+
+/// Assignments, so that the report does not call them defaults and errors name the key.
+void add_assignments(CLI::App& app, std::vector<std::string>& overrides) {
+  const auto assign = [&overrides](const std::string& key) {
+    return [&overrides, key](const std::string& value) { overrides.push_back(key + value); };
+  };
+  app.add_option_function<std::string>("--seed", assign("run.seed="), "Seed of the random streams")
+      ->type_name("N");
+  app.add_option_function<std::string>("--fidelity", assign("run.fidelity="),
+                                       "hop, flow, folded or auto")
+      ->check(one_of({"hop", "flow", "folded", "auto"}))
+      ->type_name("NAME");
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  const auto command = std::make_shared<RunCommand>();
+  CLI::App& run_app = *app.add_subcommand("run", "Predict one training run");
+  const auto question = add_typed_question(run_app, command->scenario);
+  add_overrides(run_app, command->overrides, "Replace a value: --set cluster.nodes=8 (repeatable)");
+  std::vector<CLI::Option*> answers{add_format(run_app, command->answer)};
+  add_output(run_app, command->answer, "Write the report to this file");
+  answers.push_back(
+      add(run_app, "--trace", command->trace, "Write a trace that Perfetto opens", "FILE"));
+  CLI::Option* updates = add(run_app, "--updates", command->updates,
+                             "Write a parameter server's updates, for a replay (CSV)", "FILE");
+  answers.push_back(updates);
+  add_count(run_app, "--traces", command->traces,
+            "Simulate so many seeds from run.seed on, and write\n"
+            "the updates of each: updates.csv, updates_1.csv, ...",
+            1, 1000)
+      ->needs(updates)
+      ->type_name("M");
+  run_app.add_flag("--replay", command->replay,
+                   "Then train a real network with the updates (./rehearse\n"
+                   "from the sources). What follows goes to\n`rehearse-calibrate replay`");
+  answers.push_back(add(run_app, "--memory-snapshot", command->memory_snapshot,
+                        "Write rank 0's memory for https://pytorch.org/memory_viz", "FILE"));
+  answers.push_back(add_html(run_app, command->answer));
+  add_assignments(run_app, command->overrides);
+  run_app.add_flag("--quiet", command->answer.quiet, "No progress line");
+  answers.push_back(add_fail_unless(run_app, command->fail_unless));
+  answers.push_back(run_app.add_flag("--advice", command->advice,
+                                     "Look for single changes that take less memory, each\n"
+                                     "with its price. Done anyway where memory does not suffice"));
+  CLI::Option* dry_run =
+      run_app.add_flag("--dry-run", command->dry_run, "Print what would be simulated, and stop");
+  for (CLI::Option* answer : answers) dry_run->excludes(answer);
+  add_color(run_app, command->answer);
+  run_app.callback([command, question] {
+    if (is_typed(*question, command->scenario, "SCENARIO"))
+      command->scenario = kept_scenario(*question);
+    run(*command);
+  });
+}
+
+}  // namespace rehearse

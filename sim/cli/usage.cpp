@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/commands.hpp"
+#include "config/document.hpp"
+
+namespace rehearse {
+namespace {
+
+std::string with_remedy(const std::string& message, const std::string& remedy) {
+  return fmt::format("rehearse: error: {}\nremedy: {}", message, remedy);
+}
+
+std::string suggestion(const std::string& word, const std::vector<std::string>& known,
+                       const std::string& otherwise) {
+  const std::string near = nearest(word, known);
+  return near.empty() ? otherwise : fmt::format("did you mean \"{}\"?", near);
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int argc,
+                          char** argv) {
+  // The command that the words up to here name.
+  const CLI::App* command = &app;
+  std::string path = "rehearse";
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const std::vector<std::string> commands = command_names(*command);
+    if (std::find(commands.begin(), commands.end(), word) != commands.end()) {
+      command = command->get_subcommand(word);
+      path += " " + word;
+    } else if (!commands.empty() && word.rfind('-', 0) != 0) {
+      return with_remedy(
+          fmt::format("unknown command \"{}\"", word),
+          suggestion(word, commands, fmt::format("known: {}", fmt::join(commands, ", "))));
+    } else if (word.rfind("--", 0) == 0) {
+      const std::string option = word.substr(0, word.find('='));
+      const std::vector<std::string> known = option_names(*command);
+      if (std::find(known.begin(), known.end(), option) == known.end()) {
+        return with_remedy(fmt::format("unknown option \"{}\"", option),
+                           suggestion(option, known, path + " --help lists the options"));
+      }
+    }
+  }
+  if (!command_names(*command).empty()) {
+    return with_remedy("a command is missing",
+                       fmt::format("known: {}", fmt::join(command_names(*command), ", ")));
+  }
+  return with_remedy(wrong.what(), path + " --help shows how it is used");
+}
+
+}  // namespace rehearse

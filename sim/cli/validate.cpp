@@ -1,0 +1,104 @@
+// `rehearse validate [SET...]`: predictions beside measurements, with their errors.
+#include <fmt/format.h>
+
+#include "base/child_pool.hpp"
+#include "base/error.hpp"
+#include "base/progress_line.hpp"
+#include "cli/commands.hpp"
+#include "cli/options.hpp"
+#include "html/html.hpp"
+#include "validation/played.hpp"
+#include "validation/views.hpp"
+
+namespace rehearse {
+namespace {
+
+struct ValidateCommand {
+  std::vector<std::filesystem::path> files;  ///< sets, as case_files() takes them; none: overview
+  std::vector<std::string> metrics;          ///< only these; none: all
+  AnswerOptions answer;
+  ErrorBounds bounds;  ///< an Error (ExitCode::refuted) beyond them
+  int jobs = 0;        ///< child processes side by side; 0: one per core
+  bool live = false;   ///< the launcher's: this program refuses it
+
+  bool is_overview() const { return files.empty(); }
+};
+
+Validation validated(const ValidateCommand& command, std::vector<CaseFile> cases) {
+  ProgressLine line(command.answer.quiet);
+  return play(std::move(cases), {.intervals = !command.is_overview(),
+                                 .jobs = jobs_or_cores(command.jobs),
+                                 .progress = [&](std::size_t done, std::size_t all) {
+                                   line.show(fmt::format("case {} of {}", done, all));
+                                 }});
+}
+
+std::string table_of(const Validation& validation, const ValidateCommand& command, bool color) {
+  if (command.answer.format == "markdown") return to_markdown(validation);
+  return command.is_overview() ? to_overview(validation, color) : to_table(validation, color);
+}
+
+void validate(const ValidateCommand& command) {
+  if (command.live) {
+    throw InputError(
+        "rehearse: error: --live measures with the calibrator, which this program is not\n"
+        "remedy: run ./rehearse validate --live as root, from the sources");
+  }
+  std::vector<CaseFile> cases = read_cases(command.files, command.metrics);
+  check_outputs({{"--output", command.answer.output}, {"--html", command.answer.html}});
+  const Validation told = validated(command, std::move(cases));
+  write_answer({.table = [&](int, bool color) { return table_of(told, command, color); },
+                .json = [&] { return to_json(told); },
+                .csv = [&] { return to_csv(told); },
+                .page = [&] { return to_html(to_json(told)); }},
+               command.answer);
+  throw_failures(told);
+  if (const auto lines = beyond(told, command.bounds); !lines.empty()) {
+    throw Error(ExitCode::refuted,
+                fmt::format("rehearse: predictions are beyond a bound:\n{}\nremedy: the table has "
+                            "every error; --help tells the bounds",
+                            fmt::join(lines, "\n")));
+  }
+}
+
+void add_bounds(CLI::App& app, ErrorBounds& bounds) {
+  add_parsed(app, "--fail-mean", bounds.mean, parse_share,
+             "Exit with 1 if a group's mean relative error is more: --fail-mean 5%", "PERCENT");
+  add_parsed(app, "--fail-max", bounds.max, parse_share,
+             "Likewise for each relative error: --fail-max 12%", "PERCENT");
+  add(app, "--fail-staleness", bounds.staleness,
+      "Likewise for each mean staleness's difference, in updates", "UPDATES")
+      ->check(CLI::NonNegativeNumber);
+  add(app, "--fail-ks", bounds.distance,
+      "Likewise for each Kolmogorov-Smirnov distance of staleness", "D")
+      ->check(CLI::NonNegativeNumber);
+  add(app, "--fail-accuracy", bounds.accuracy,
+      "Likewise if the mean accuracy of a setting's runs is more\n"
+      "points off, or a verdict (diverges or not) is wrong:\n--fail-accuracy 2",
+      "POINTS")
+      ->check(CLI::NonNegativeNumber);
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app) {
+  const auto command = std::make_shared<ValidateCommand>();
+  CLI::App& validate_app = *app.add_subcommand("validate", "Predictions beside real measurements");
+  validate_app.add_option("SET", command->files,
+                          "Names of shipped sets, files, folders, or all; none: a line each");
+  add_repeated(validate_app, "--metric", command->metrics,
+               "Compare only this key of the report: --metric step_time_s (repeatable)", "KEY");
+  add_choice(validate_app, "--format", command->answer.format, "table, json, csv or markdown",
+             {"table", "json", "csv", "markdown"}, "FORMAT");
+  add_output(validate_app, command->answer, "Write the table to this file");
+  add_jobs(validate_app, command->jobs, "Predictions");
+  add_html(validate_app, command->answer);
+  add_bounds(validate_app, command->bounds);
+  validate_app.add_flag("--live", command->live,
+                        "Measure every case anew on this machine first (./rehearse, as root)");
+  validate_app.add_flag("--quiet", command->answer.quiet, "No progress line");
+  add_color(validate_app, command->answer);
+  validate_app.callback([command] { validate(*command); });
+}
+
+}  // namespace rehearse

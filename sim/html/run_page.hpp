@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "predict/predict.hpp"
+
+namespace rehearse {
+
+/// The page of a run (to_html), with its timeline and its memory.
+std::string run_page(const Scenario& scenario, const Prediction& prediction);
+
+}  // namespace rehearse

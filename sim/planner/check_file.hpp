@@ -1,0 +1,20 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+
+namespace rehearse {
+
+/// A file of ours, read without a simulation.
+struct CheckedFile {
+  std::string kind;            ///< "a scenario", "a plan of 12 candidates"
+  std::optional<Error> wrong;  ///< all that is wrong with it
+};
+/// What it says it is decides as what it is read: a scenario, a study, a plan, a cluster, a
+/// profile.
+CheckedFile check_file(const std::filesystem::path& file);
+
+}  // namespace rehearse

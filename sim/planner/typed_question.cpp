@@ -1,0 +1,159 @@
+#include "planner/typed_question.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <system_error>
+
+#include "base/quoting.hpp"
+#include "config/files_read.hpp"
+#include "model/model.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearse {
+namespace {
+
+/// What messages call a question that has no file.
+const char* const kScenarioName = "command line";
+const char* const kPlanName = "command line plan";
+
+/// Of a step, where a plan over layouts does not say: sequences for every GPU until there are as
+/// many tokens. What models of 7 to 70 billion parameters are trained with (Touvron et al. 2023,
+/// arXiv:2307.09288).
+constexpr std::int64_t kUsualTokens = 4 << 20;
+/// Tokens from which a sample may be shared by several ranks.
+constexpr std::int64_t kLongSequence = 16384;
+/// Samples per GPU that a plan tries.
+const char* const kBatches = "[1, 2, 4, 8, 16]";
+
+std::string model_text(const std::string& model) {
+  const auto& built_in = architecture_names();
+  std::error_code ignored;
+  const bool is_file = std::ranges::find(built_in, model) == built_in.end() &&
+                       (std::filesystem::exists(model, ignored) || model.ends_with(".json") ||
+                        model.find('/') != std::string::npos);
+  return fmt::format("{}: {}", is_file ? "hf" : "use", yaml_quoted(model));
+}
+
+bool is_written_out(const std::string& on) { return on.starts_with('{') && on.ends_with('}'); }
+
+/// "4xaws_p5" is four nodes of aws_p5, and "aws_p5" one; {nodes: 1, ...} is a cluster's own keys.
+std::string cluster_text(const std::string& on) {
+  if (is_written_out(on)) return on.substr(1, on.size() - 2);
+  const std::size_t digits =
+      std::ranges::find_if_not(on, [](unsigned char c) { return std::isdigit(c) != 0; }) -
+      on.begin();
+  if (digits == 0 || digits >= on.size() || on[digits] != 'x') return "use: " + yaml_quoted(on);
+  return fmt::format("use: {}, nodes: {}", yaml_quoted(on.substr(digits + 1)),
+                     on.substr(0, digits));
+}
+
+/// Sections beside those that are asked for.
+std::string scenario_text(const TypedQuestion& question, const std::string& more = "") {
+  std::string model = model_text(question.model);
+  if (!question.sequence.empty()) model += ", sequence: " + question.sequence;
+  const bool has_options = question.strategy.find('{') != std::string::npos;
+  const std::string train = !more.empty() ? more
+                            : question.tokens.empty()
+                                ? ""
+                                : fmt::format("train: {{tokens: {}}}\n", question.tokens);
+  return fmt::format(
+      "model: {{{}, batch_per_gpu: {}, precision: {}}}\n"
+      "cluster: {{{}}}\n"
+      "strategy: {}\n"
+      "optimizer: {{adamw: {{}}}}\n{}",
+      model, question.batch, question.precision, cluster_text(question.on),
+      has_options ? question.strategy : fmt::format("{{{}: {{}}}}", question.strategy), train);
+}
+
+/// What a search over layouts needs to know of the scenario; nothing where it is none for layouts,
+/// or wrong, which its reader says later.
+struct LayoutQuestion {
+  std::int64_t sequences = 0;  ///< of a step
+  bool long_sequences = false;
+  bool experts = false;
+
+  /// With experts there are as many more layouts, so that other axes are left out.
+  std::string axes() const {
+    return fmt::format("sharding, tensor, pipeline, {}{}micro_batch",
+                       long_sequences ? "context, " : "",
+                       experts ? "expert, " : "virtual_stages, recompute, ");
+  }
+};
+std::optional<LayoutQuestion> layout_question(const TypedQuestion& question) {
+  try {
+    const Scenario scenario =
+        read_scenario(*Document::parse(scenario_text(question), kScenarioName));
+    const auto gpus = static_cast<std::int64_t>(scenario.cluster.gpu_count());
+    const std::int64_t tokens = scenario.model.tokens_per_sample;
+    if (!scenario.transformer || gpus < 2 || tokens < 1) return std::nullopt;
+    const std::int64_t each = (kUsualTokens + gpus * tokens - 1) / (gpus * tokens);
+    return LayoutQuestion{.sequences = each * gpus,
+                          .long_sequences = tokens > kLongSequence,
+                          .experts = scenario.transformer->experts.has_value()};
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// A training's sections, as a search over layouts holds them.
+std::string layout_sections(const TypedQuestion& question, const LayoutQuestion& layouts) {
+  const std::string batch =
+      question.global_batch.empty() ? std::to_string(layouts.sequences) : question.global_batch;
+  return fmt::format(
+      "train: {{global_batch: {{sequences: {}}}{}}}\nrun: {{steps: 1, warmup_steps: 1}}\n", batch,
+      question.tokens.empty() ? "" : ", tokens: " + question.tokens);
+}
+
+/// Where each candidate's step has as many samples, the least time is the highest throughput, even
+/// if nobody says how long the training is.
+std::string objective_of(const TypedQuestion& question, bool layouts) {
+  const bool endless = question.tokens.empty();
+  if (question.objective.empty()) return endless ? "throughput" : "time";
+  return layouts && endless && question.objective == "time" ? "throughput" : question.objective;
+}
+
+std::string plan_text(const TypedQuestion& question, const std::optional<LayoutQuestion>& layouts) {
+  const std::string space =
+      layouts ? fmt::format("search: {{parallelism: [{}]}}\n", layouts->axes())
+              : fmt::format(
+                    "vary: {{model.batch_per_gpu: {}}}\n"
+                    "search: {{strategies: [ddp, zero, fsdp], options: [sharding, "
+                    "prefetch, checkpointing]}}\n",
+                    kBatches);
+  return fmt::format(
+      "scenario: {}\n{}"
+      "constraints: {{memory: fits}}\n"
+      "objective: {}\n",
+      kScenarioName, space, objective_of(question, layouts.has_value()));
+}
+
+void keep(const char* name, std::string text) { FilesKept::current()->keep(name, std::move(text)); }
+
+}  // namespace
+
+std::filesystem::path kept_scenario(const TypedQuestion& question) {
+  keep(kScenarioName, scenario_text(question));
+  return kScenarioName;
+}
+
+std::string name_of(const TypedQuestion& question) {
+  std::filesystem::path model = question.model;
+  if (model.filename() == "config.json" || model.filename().empty()) model = model.parent_path();
+  const std::string name = model.filename().string();
+  return fmt::format("{}_on_{}", name.empty() ? "model" : name,
+                     is_written_out(question.on)
+                         ? "inline"
+                         : std::filesystem::path(question.on).filename().string());
+}
+
+std::filesystem::path kept_plan(const TypedQuestion& question) {
+  const std::optional<LayoutQuestion> layouts = layout_question(question);
+  keep(kScenarioName, scenario_text(question, layouts ? layout_sections(question, *layouts) : ""));
+  keep(kPlanName, plan_text(question, layouts));
+  return kPlanName;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace rehearse {
+
+/// A question that the command line asks without a file: `--model llama_3_8b --on 4xaws_p5`.
+struct TypedQuestion {
+  std::string model;              ///< a built-in network, or a Hugging Face config; empty: none
+  std::string on;                 ///< "4xaws_p5": nodes of a cluster's kind
+  std::string strategy = "fsdp";  ///< a strategy's name, or a YAML map with its options
+  std::string batch = "1";        ///< samples per GPU
+  std::string sequence;           ///< tokens of a sample; empty: the network's own
+  std::string precision = "bf16_master";
+  std::string tokens;        ///< of the whole training; empty: nothing is said of it
+  std::string global_batch;  ///< samples of a step, of a plan; empty: 4 Mi tokens
+  std::string objective;     ///< of a plan; empty: time where tokens are given, else throughput
+};
+
+/// The text of the question as a scenario or a plan under a name of its own, kept as if it had been
+/// read from that (FilesKept, which must live). A plan of a transformer on several GPUs searches
+/// layouts, with the global batch held; of anything else, strategies, batches and recomputation.
+std::filesystem::path kept_scenario(const TypedQuestion& question);
+std::filesystem::path kept_plan(const TypedQuestion& question);
+
+/// What files that belong to it are called: "llama_3_8b_on_4xaws_p5".
+std::string name_of(const TypedQuestion& question);
+
+}  // namespace rehearse

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collective/collective_cost.hpp"
+
+namespace rehearse {
+
+/// What nccl-tests would print of a collective over all GPUs of a cluster.
+struct CollectiveTable {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  std::string cluster;
+  std::string curves;  ///< that answer, where the cluster has some
+  std::size_t ranks = 0, nodes = 0;
+  std::vector<CollectiveAnswer> rows;  ///< by size
+};
+
+/// In nccl-tests' columns, without those of in-place runs and of checks, then what only a
+/// prediction has.
+std::string to_table(const CollectiveTable& table);
+std::string to_csv(const CollectiveTable& table);
+/// `rehearse.collective/1`.
+std::string to_json(const CollectiveTable& table);
+
+}  // namespace rehearse

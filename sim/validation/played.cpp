@@ -1,0 +1,57 @@
+#include "validation/played.hpp"
+
+#include <algorithm>
+
+#include "predict/measured_job.hpp"
+#include "predict/predict.hpp"
+#include "report/views.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Cases of a set that an overview of all plays.
+constexpr std::size_t kMostOfASet = 9;
+
+/// A curve counts the staleness of all updates, a report that while all workers train; the interval
+/// moves with its mean.
+void count_all_updates(Prediction& prediction) {
+  Report& report = prediction.report;
+  if (!report.staleness) return;
+  const double before = report.staleness->mean;
+  report.staleness = staleness_of(update_log(prediction.machine.schedule, prediction.trace), 0);
+  for (KeyBounds& one : report.intervals) {
+    if (one.key != kStalenessMean) continue;
+    one.bounds.low = std::max(0.0, one.bounds.low + report.staleness->mean - before);
+    one.bounds.high += report.staleness->mean - before;
+  }
+}
+
+}  // namespace
+
+std::vector<CaseFile> read_cases(const std::vector<std::filesystem::path>& sets,
+                                 const std::vector<std::string>& metrics) {
+  std::vector<CaseFile> cases;
+  for (const auto& file : sets.empty() ? shipped_case_files() : case_files(sets))
+    cases.push_back(read_case_file(file));
+  cases = only_metrics(std::move(cases), metrics);
+  return sets.empty() ? sampled(std::move(cases), kMostOfASet) : cases;
+}
+
+std::string simulated_report(const ValidationCase& one, bool intervals) {
+  const Options options{.find_largest_batch = false, .intervals = intervals};
+  Scenario scenario = read_question(one.scenario, one.overrides);
+  if (one.recorded_at) scenario.run.until = RunUntil::steps;  // the real run ended after as many
+  if (!one.learned) return to_json(predict(scenario, options).report);
+  Prediction prediction = predict(asking_for_accuracy(scenario, *one.learned), options);
+  count_all_updates(prediction);
+  return to_json(prediction.report);
+}
+
+Validation play(std::vector<CaseFile> cases, const PlayOptions& options) {
+  return compare(
+      std::move(cases),
+      [&](const ValidationCase& one) { return simulated_report(one, options.intervals); },
+      options.jobs, options.progress);
+}
+
+}  // namespace rehearse
