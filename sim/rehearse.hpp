@@ -7,6 +7,7 @@
 ///     const rehearse::Prediction prediction = rehearse::predict(scenario);
 ///     std::cout << prediction.report.step_time.value() << " s\n"
 ///               << rehearse::to_json(prediction.report);
+///     const rehearse::Report same = rehearse::report_from_json(text, "report.json");
 ///
 /// SimGrid simulates once per process: predict() and explain() may be called once, and so in a
 /// child process (in_child_process) where more is asked. Studies and plans do that themselves.
@@ -22,7 +23,7 @@
 #include "planner/run_plan.hpp"          // prepare_plan, run_plan -> PlanResult
 #include "predict/measured_job.hpp"      // read_question(file) -> Scenario, solved
 #include "predict/predict.hpp"           // predict(scenario) -> Prediction
-#include "report/views.hpp"              // to_json(report)
+#include "report/views.hpp"              // to_json(report), report_from_json(text)
 #include "scenario/scenario.hpp"         // read_scenario(file) -> Scenario
 #include "study/simulator.hpp"           // simulator()
 #include "study/study.hpp"               // read_study(file) -> Study

@@ -55,6 +55,7 @@ void add_target(const Forecast& forecast, const Forecast& without, double accura
   };
   told.target = accuracy;
   told.samples_to_target = {samples(needed.value), samples(needed.low), samples(needed.high)};
+  told.time_to_target = told.time_to(told.samples_to_target.value);
   const Estimate<std::optional<double>> fresh = without.updates_to(accuracy);
   if (needed.value && fresh.value && *fresh.value > 0)
     told.samples_multiplier = *needed.value / *fresh.value;
@@ -62,9 +63,9 @@ void add_target(const Forecast& forecast, const Forecast& without, double accura
 
 /// Smaller is better.
 std::pair<int, double> rank_of(const StrategyForecast& told) {
-  const double figure = !told.target ? -told.expected_accuracy
-                        : told.pace  ? told.pace->time_to(told.samples_to_target.value).value()
-                                     : told.samples_to_target.value;
+  const double figure = !told.target          ? -told.expected_accuracy
+                        : told.time_to_target ? told.time_to_target->value()
+                                              : told.samples_to_target.value;
   return {static_cast<int>(told.verdict), figure};
 }
 

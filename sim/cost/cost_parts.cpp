@@ -21,8 +21,8 @@ std::string to_string(CostFamily family) {
 }
 
 std::string to_string(CostGround ground) {
-  static const std::array<std::string, 6> kNames = {"given",  "measured",     "transferred",
-                                                    "fitted", "carried over", "analytic"};
+  static const std::array<std::string, kCostGrounds> kNames = {
+      "given", "measured", "transferred", "fitted", "carried over", "analytic"};
   return kNames[static_cast<std::size_t>(ground)];
 }
 

@@ -36,6 +36,7 @@ enum class CostGround {
   carried_over,  ///< a curve fitted on others
   analytic       ///< a share of the datasheet's peak or bandwidth
 };
+inline constexpr std::size_t kCostGrounds = 6;
 std::string to_string(CostGround ground);  ///< "fitted", "carried over"
 
 /// Where a family's times in one step's costs come from.

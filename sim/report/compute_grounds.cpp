@@ -59,31 +59,6 @@ void add_part(const StepCosts& costs, const CostPart& part, std::vector<FamilyRe
   at->farthest = std::max(at->farthest, part.farthest);
 }
 
-bool are_alike(const UnitReport& one, const UnitReport& other) {
-  return std::ranges::equal(one.families, other.families, [](const auto& a, const auto& b) {
-    return a.family == b.family && a.forward == b.forward && a.backward == b.backward;
-  });
-}
-
-ComputeReport compute_report(const std::string& gpu, const Model& model, const StepCosts& costs) {
-  ComputeReport report{.gpu = gpu, .families = {}, .units = {}};
-  const std::vector<CostPart> parts = scaled_parts(costs);
-  for (const CostPart& part : parts) add_part(costs, part, report.families);
-  std::ranges::stable_sort(report.families, std::ranges::greater{}, &FamilyReport::total);
-  for (std::size_t i = 0; i < costs.units.size(); ++i) {
-    UnitReport unit{.first = model.units[i].name, .last = model.units[i].name, .families = {}};
-    for (const CostPart& part : parts)
-      if (part.unit == i) add_part(costs, part, unit.families);
-    if (!report.units.empty() && are_alike(report.units.back(), unit)) {
-      report.units.back().last = unit.last;
-      ++report.units.back().count;
-    } else {
-      report.units.push_back(std::move(unit));
-    }
-  }
-  return report;
-}
-
 /// Of forward and backward: an optimizer's step may be shared by ranks.
 Seconds total(const std::vector<FamilyReport>& families) {
   Seconds sum;
@@ -95,6 +70,55 @@ Seconds total(const std::vector<FamilyReport>& families) {
 /// Rounding leaves none above 1.
 double share_of(Seconds part, Seconds whole) {
   return whole > Seconds(0) ? std::min(1.0, part / whole) : 0;
+}
+
+bool are_alike(const std::vector<FamilyReport>& one, const std::vector<FamilyReport>& other) {
+  return std::ranges::equal(one, other, [](const auto& a, const auto& b) {
+    return a.family == b.family && a.forward == b.forward && a.backward == b.backward;
+  });
+}
+
+UnitReport unit_report(const std::string& name, const std::vector<FamilyReport>& families) {
+  const Seconds whole = total(families);
+  UnitReport unit{.first = name, .last = name};
+  Seconds within;
+  for (const FamilyReport& family : families) {
+    unit.forward += family.forward;
+    unit.backward += family.backward;
+    within += family.within;
+    unit.farthest = std::max(unit.farthest, family.farthest);
+    const double share = share_of(family.total(), whole);
+    const auto at = std::ranges::find(unit.grounds, family.ground,
+                                      &std::pair<CostGround, double>::first);
+    if (at == unit.grounds.end())
+      unit.grounds.emplace_back(family.ground, share);
+    else
+      at->second += share;
+  }
+  unit.within_measured = share_of(within, whole);
+  return unit;
+}
+
+ComputeReport compute_report(const std::string& gpu, const Model& model, const StepCosts& costs) {
+  ComputeReport report{.gpu = gpu, .families = {}, .units = {}};
+  const std::vector<CostPart> parts = scaled_parts(costs);
+  for (const CostPart& part : parts) add_part(costs, part, report.families);
+  std::ranges::stable_sort(report.families, std::ranges::greater{}, &FamilyReport::total);
+  std::vector<FamilyReport> before;  // of the last unit
+  for (std::size_t i = 0; i < costs.units.size(); ++i) {
+    const std::string& name = model.units[i].name;
+    std::vector<FamilyReport> families;
+    for (const CostPart& part : parts)
+      if (part.unit == i) add_part(costs, part, families);
+    if (!report.units.empty() && are_alike(before, families)) {
+      report.units.back().last = name;
+      ++report.units.back().count;
+    } else {
+      report.units.push_back(unit_report(name, families));
+      before = std::move(families);
+    }
+  }
+  return report;
 }
 
 Json family_json(const FamilyReport& family, Seconds whole) {
@@ -111,27 +135,16 @@ Json family_json(const FamilyReport& family, Seconds whole) {
 }
 
 Json unit_json(const UnitReport& unit) {
-  const Seconds whole = total(unit.families);
   Json grounds = Json::object();
-  double farthest = 0;
-  Seconds forward, backward, within;
-  for (const FamilyReport& family : unit.families) {
-    forward += family.forward;
-    backward += family.backward;
-    within += family.within;
-    farthest = std::max(farthest, family.farthest);
-    const std::string ground = to_string(family.ground);
-    const double before = grounds.contains(ground) ? grounds[ground].get<double>() : 0;
-    grounds[ground] = before + share_of(family.total(), whole);
-  }
+  for (const auto& [ground, share] : unit.grounds) grounds[to_string(ground)] = share;
   return {{"first", unit.first},
           {"last", unit.last},
           {"count", unit.count},
-          {"forward_s", forward.value()},
-          {"backward_s", backward.value()},
+          {"forward_s", unit.forward.value()},
+          {"backward_s", unit.backward.value()},
           {"grounds", grounds},
-          {"within_measured", share_of(within, whole)},
-          {"farthest", farthest > 0 ? Json(farthest) : Json()}};
+          {"within_measured", unit.within_measured},
+          {"farthest", unit.farthest > 0 ? Json(unit.farthest) : Json()}};
 }
 
 /// What speaks for some of the time.

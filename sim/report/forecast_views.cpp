@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "report/table.hpp"
 
@@ -15,6 +16,7 @@ using Json = nlohmann::ordered_json;
 // --- terminal ------------------------------------------------------------------------------------
 
 constexpr std::size_t kWidest = 110;
+constexpr std::size_t kVerdictCount = 3;
 
 std::string samples_text(double samples) {
   return std::isfinite(samples) ? fmt::format("{:.0f}", samples) : "never";
@@ -45,7 +47,7 @@ void add_target(const StrategyForecast& told, Page& page) {
   std::string text = samples_text(samples.value) + " samples";
   if (std::isfinite(samples.value)) {
     text += fmt::format(" ({})", estimate_text(samples, samples_text));
-    if (const auto time = told.time_to(samples.value)) text += ", " + format(*time);
+    if (told.time_to_target) text += ", " + format(*told.time_to_target);
     if (told.samples_multiplier)
       text += fmt::format(", {:.3g} times those of fresh gradients", *told.samples_multiplier);
   }
@@ -95,7 +97,7 @@ void add_comparison(const ForecastReport& report, Page& page) {
                {"fails"},
                {"target after", right, true}});
   for (const StrategyForecast& told : report.strategies) {
-    const auto time = told.target ? told.time_to(told.samples_to_target.value) : std::nullopt;
+    const std::optional<Seconds>& time = told.time_to_target;
     table.row({.cells = {told.name, fmt::format("{:.2f}", told.mean_staleness),
                          told.pace ? fmt::format("{:.4g}", told.pace->samples_per_s) : "",
                          percent(told.accuracy.value), estimate_text(told.accuracy, percent),
@@ -130,10 +132,9 @@ std::string best_text(const ForecastReport& report) {
   if (!told.target)
     return fmt::format("{}: {} after {}", told.name, percent(told.accuracy.value),
                        told.time ? format(*told.time) : samples_text(told.samples) + " samples");
-  const auto time = told.time_to(told.samples_to_target.value);
-  return fmt::format(
-      "{}: {} after {}", told.name, percent(*told.target),
-      time ? format(*time) : samples_text(told.samples_to_target.value) + " samples");
+  return fmt::format("{}: {} after {}", told.name, percent(*told.target),
+                     told.time_to_target ? format(*told.time_to_target)
+                                         : samples_text(told.samples_to_target.value) + " samples");
 }
 
 // --- data ----------------------------------------------------------------------------------------
@@ -179,8 +180,40 @@ Json target_object(const StrategyForecast& told) {
   return {{"accuracy", *told.target},
           {"samples", number(samples.value)},
           {"samples_interval", bounds(samples)},
-          {"time_s", seconds(told.time_to(samples.value))},
+          {"time_s", seconds(told.time_to_target)},
           {"samples_multiplier", optional(told.samples_multiplier)}};
+}
+
+// --- data, read ----------------------------------------------------------------------------------
+
+double read_number(const JsonPlace& json) { return json.number(); }
+/// Null is infinite.
+double read_unbounded(const JsonPlace& json) {
+  return json.number_or_null().value_or(std::numeric_limits<double>::infinity());
+}
+std::optional<Seconds> read_time(const JsonPlace& json) {
+  return json.or_null([](const JsonPlace& time) { return Seconds(time.number()); });
+}
+
+Estimate<double> read_accuracy(const JsonPlace& json) {
+  const Ends<double> interval = json.at("accuracy_interval").ends(read_number);
+  return {json.at("accuracy").number(), interval.low, interval.high};
+}
+
+ForecastPoint read_point(const JsonPlace& json) {
+  return {.samples = json.at("samples").number(),
+          .time = read_time(json.at("time_s")),
+          .accuracy = read_accuracy(json)};
+}
+
+void read_target(const JsonPlace& json, StrategyForecast& told) {
+  told.target = json.at("accuracy").number();
+  const Ends<double> interval = json.at("samples_interval").ends(read_unbounded);
+  told.samples_to_target = {read_unbounded(json.at("samples")), interval.low, interval.high};
+  told.samples_multiplier = json.at("samples_multiplier").number_or_null();
+  told.time_to_target = read_time(json.at("time_s"));
+  if (!told.time_to_target && told.pace)
+    told.time_to_target = Seconds(std::numeric_limits<double>::infinity());
 }
 
 }  // namespace
@@ -207,6 +240,35 @@ Json json_view(const StrategyForecast& told) {
           {"target", target_object(told)},
           {"curve", curve_list(told)},
           {"outside_calibration", doubts}};
+}
+
+StrategyForecast strategy_forecast(const JsonPlace& json) {
+  StrategyForecast told;
+  told.name = json.at("name").text();
+  told.mean_staleness = json.at("staleness").at("mean").number();
+  told.p99_staleness = json.at("staleness").at("p99").whole<std::size_t>();
+  told.learning_rate = json.at("learning_rate").number();
+  told.momentum = json.at("momentum").number();
+  told.delay_compensation = json.at("delay_compensation").number();
+  told.samples_per_update = json.at("samples_per_update").number();
+  if (const auto rate = json.at("samples_per_s").number_or_null())
+    told.pace = Pace{.samples_per_s = *rate, .samples_per_update = told.samples_per_update};
+  told.stability_index = json.at("stability_index").number();
+  told.failure_probability = json.at("failure_probability").number();
+  told.verdict = json.at("verdict").named<Verdict>(kVerdictCount);
+  told.samples = json.at("samples").number();
+  told.time = read_time(json.at("time_s"));
+  told.accuracy = read_accuracy(json);
+  told.mean_accuracy = json.at("accuracy_mean").number();
+  told.staleness_loss = json.at("staleness_loss").number();
+  json.at("target").or_null([&](const JsonPlace& target) {
+    read_target(target, told);
+    return true;
+  });
+  told.curve = json.at("curve").list(read_point);
+  for (const JsonPlace& doubt : json.at("outside_calibration").list())
+    told.outside_calibration.push_back({.subject = "", .text = doubt.text()});
+  return told;
 }
 
 std::string to_table(const ForecastReport& report, int width, bool color) {

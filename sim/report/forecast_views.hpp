@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "config/json_place.hpp"
 #include "convergence/strategy_forecast.hpp"
 #include "report/json_view.hpp"
 
@@ -15,5 +16,8 @@ std::string to_csv(const ForecastReport& report);
 
 /// One strategy as the object that it is in `rehearse.forecast/1`.
 nlohmann::ordered_json json_view(const StrategyForecast& told);
+/// The same object read. Not in it and so not known: expected_accuracy, what doubts are about, and
+/// when a pace applies its updates. InputError as JsonPlace has it.
+StrategyForecast strategy_forecast(const JsonPlace& json);
 
 }  // namespace rehearse

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ends.hpp"
@@ -212,7 +213,10 @@ struct FamilyReport {
 struct UnitReport {
   std::string first, last;
   std::size_t count = 1;
-  std::vector<FamilyReport> families;  ///< of one of them
+  Seconds forward{}, backward{};                        ///< of one of them
+  std::vector<std::pair<CostGround, double>> grounds{};  ///< what speaks for which share of it
+  double within_measured = 0;  ///< the share at sizes that were measured
+  double farthest = 0;         ///< as CostPart
 };
 /// Where the compute costs on one kind of GPU come from.
 struct ComputeReport {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "report/collectives.hpp"
 #include "report/compute_grounds.hpp"
@@ -205,10 +206,11 @@ void add_accuracy(const StrategyForecast& told, Page& page) {
   if (told.verdict != Verdict::diverges)
     page.field("", "the median of runs that train; their mean is " + percent(told.mean_accuracy));
   if (!told.target) return;
-  const double samples = told.samples_to_target.value;
-  page.field("", std::isfinite(samples) ? fmt::format("{} after {}", percent(*told.target),
-                                                      format(*told.time_to(samples)))
-                                        : fmt::format("never comes to {}", percent(*told.target)));
+  const Seconds time =
+      told.time_to_target.value_or(Seconds(std::numeric_limits<double>::infinity()));
+  page.field("", std::isfinite(time.value())
+                     ? fmt::format("{} after {}", percent(*told.target), format(time))
+                     : fmt::format("never comes to {}", percent(*told.target)));
 }
 
 // --- grounds -------------------------------------------------------------------------------------

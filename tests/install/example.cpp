@@ -7,13 +7,14 @@
 namespace {
 
 /// `nodes` empty: as the scenario has it.
-std::string report_of(const std::string& file, const std::string& nodes) {
-  return rehearse::in_child_process([&] {
+rehearse::Report report_of(const std::string& file, const std::string& nodes) {
+  const std::string text = rehearse::in_child_process([&] {
     const auto scenario = rehearse::read_scenario(
         file, nodes.empty() ? std::vector<std::string>{}
                             : std::vector<std::string>{"cluster.nodes=" + nodes});
     return rehearse::to_json(rehearse::predict(scenario).report);
   });
+  return rehearse::report_from_json(text);
 }
 
 }  // namespace
@@ -24,8 +25,8 @@ int main(int count, char** words) {
     return 2;
   }
   try {
-    if (count == 2) std::cout << report_of(words[1], "");
-    for (int i = 2; i < count; ++i) std::cout << report_of(words[1], words[i]);
+    if (count == 2) std::cout << rehearse::to_json(report_of(words[1], ""));
+    for (int i = 2; i < count; ++i) std::cout << rehearse::to_json(report_of(words[1], words[i]));
   } catch (const rehearse::Error& error) {
     std::cerr << error.what() << "\n";
     return static_cast<int>(error.code());
