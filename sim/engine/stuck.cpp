@@ -12,10 +12,10 @@ std::string Simulation::wait_of(RankOp what, std::uint32_t iteration, bool begun
   const Op& op = op_of(what);
   std::string text = "  rank " + std::to_string(what.rank);
   if (op.lane) text += ", lane " + program.lanes[op.lane->index()].name;
-  text += ", iteration " + std::to_string(iteration) + ": " + op.label;
+  text += ", iteration " + std::to_string(iteration) + ": " + op.label();
   for (const After& after : op.after)
     if (rank.done[after.op.index()] + after.distance <= iteration && iteration >= after.distance)
-      text += "; waits for " + program.ops[after.op.index()].label;
+      text += "; waits for " + program.ops[after.op.index()].label();
   for (const Await& await : op.awaits) {
     const Event& event = schedule_.events[await.event.index()];
     const auto instance = await.instance(iteration);

@@ -11,6 +11,13 @@ namespace {
 /// Beyond this a rank counts as slower than the median one.
 constexpr double kSlower = 1 + 1e-9;
 
+/// "pull", "push", "pack"; copies either way are one.
+std::string verb_name(const Op& op) {
+  if (op.verb == Verb::none) return op.of;
+  const bool copies = op.verb == Verb::copy_to_gpu || op.verb == Verb::copy_to_host;
+  return to_string(copies ? Verb::copy : op.verb);
+}
+
 }  // namespace
 
 void make_median(RankId rank, Machine& machine) {
@@ -35,7 +42,7 @@ std::vector<RankId> slow_ranks(const Schedule& schedule, std::size_t count) {
 std::string operation_class(const Op& op) {
   if (const auto* collective = std::get_if<Collective>(&op.work))
     return to_string(collective->kind);
-  if (travels(op)) return op.label.substr(0, op.label.find(' '));  // pull, push, copy
+  if (travels(op)) return verb_name(op);
   if (!std::holds_alternative<Compute>(op.work)) return "";
   switch (op.phase) {
     case Phase::forward:
@@ -45,7 +52,7 @@ std::string operation_class(const Op& op) {
     case Phase::optimizer:
       return "optimizer";
     case Phase::host:
-      return op.label.starts_with("launch ") ? "launches" : op.label.substr(0, op.label.find(' '));
+      return op.verb == Verb::launch ? "launches" : verb_name(op);
     case Phase::server:
       return "updates";
     case Phase::communication:

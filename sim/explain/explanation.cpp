@@ -54,7 +54,7 @@ std::vector<PathRow> rows_of(const Schedule& schedule, const std::vector<PathPie
     std::string lane = op.queue  ? schedule.queues[op.queue->index()].name
                        : op.lane ? program.lanes[op.lane->index()].name
                                  : "";
-    rows.push_back({piece, std::move(lane), op.label, unit_of(op)});
+    rows.push_back({piece, std::move(lane), op.label(), unit_of(op)});
   }
   return rows;
 }

@@ -130,15 +130,21 @@ std::vector<PathPiece> pieces_of(const Schedule& schedule, const std::vector<Pat
 }
 
 std::string unit_of(const Op& op) {
-  std::string label = op.label;
-  for (const char* verb : {"launch ", "forward ", "backward ", "recompute ", "copy to GPU ",
-                           "copy to host ", "pull ", "push ", "pack ", "unpack ", "serve ",
-                           "take in ", "apply ", "update ", "wait for "})
-    if (label.starts_with(verb)) label.erase(0, std::char_traits<char>::length(verb));
-  if (const auto* collective = std::get_if<Collective>(&op.work))
-    if (const std::string kind = to_string(collective->kind) + " "; label.starts_with(kind))
-      label.erase(0, kind.size());
-  return label.substr(0, label.find(" ("));
+  switch (op.verb) {
+    case Verb::none:
+    case Verb::optimizer:
+    case Verb::copy:
+      return op.title();
+    case Verb::backward_input:
+      return "(input) " + op.of;
+    case Verb::backward_weight:
+      return "(weight) " + op.of;
+    case Verb::launch:
+      break;
+    default:
+      if (op.pass != Verb::none) return to_string(op.pass) + " " + op.of;
+  }
+  return op.of.empty() ? op.title() : op.of;
 }
 
 PathShares shares_of(const Schedule& schedule, const std::vector<PathPiece>& pieces, double steps,

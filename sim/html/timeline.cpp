@@ -121,7 +121,7 @@ Rows rows_of(const RunShown& run, const StepShown& step, const std::vector<RankI
     const Op& op = op_of(run.schedule, span);
     if (span.end <= step.from || span.start >= step.to || std::holds_alternative<Join>(op.work))
       continue;
-    std::string label = op.label;
+    std::string label = op.label();
     RowKey key{span.rank.index(), RowKey::Kind::free, 0};
     if (op.queue) {
       key = {run.schedule.queues[op.queue->index()].owner.index(), RowKey::Kind::queue,

@@ -54,7 +54,7 @@ void look_at(const Peak& peak, const Program& program, MemoryReplay& replay,
   };
   if (peak.event == 0) return keep();
   forecast.peak_op = peak.op;
-  forecast.peak_label = program.ops[peak.op].label;
+  forecast.peak_label = program.ops[peak.op].label();
   std::size_t events = 0;
   replay.iterate([&](std::size_t, const TensorEvent&) {
     if (++events == peak.event) keep();

@@ -48,7 +48,7 @@ MemoryReplay::MemoryReplay(const Program& program, const MemoryDevice& device,
   check_countable(program);
   allocator_.record(history);
   for (const TensorEvent& event : program_.setup) {
-    if (!play(event, "")) return;
+    if (!play(event, kSetup)) return;
     if (observe) observe(kSetup, event);
   }
 }
@@ -59,37 +59,42 @@ void MemoryReplay::iterate(const Observer& observe) {
     for (const TensorEvent& event : program_.ops[op].memory) {
       if (out_of_memory_) return;
       if (event.once && iterations_ > 0) continue;
-      if (!play(event, program_.ops[op].label)) return;
+      if (!play(event, op)) return;
       if (observe) observe(op, event);
     }
   }
   if (iterations_++ > 0) check_returns(before);
 }
 
-bool MemoryReplay::play(const TensorEvent& event, const std::string& cause) {
+/// Made where it is asked for: there are many events.
+std::string MemoryReplay::label_of(std::size_t op) const {
+  return op == kSetup ? "" : program_.ops[op].label();
+}
+
+bool MemoryReplay::play(const TensorEvent& event, std::size_t op) {
   using Action = TensorEvent::Action;
   if (program_.tensors[event.tensor.index()].size <= Bytes(0)) return true;
-  if (event.action == Action::take) return take(event.tensor, cause);
+  if (event.action == Action::take) return take(event.tensor, op);
   if (event.action == Action::finish) {
     finish(event.tensor);
   } else {
-    give(event.tensor, event.action == Action::give_in_use, cause);
+    give(event.tensor, event.action == Action::give_in_use, op);
   }
   return true;
 }
 
-bool MemoryReplay::take(TensorId id, const std::string& cause) {
+bool MemoryReplay::take(TensorId id, std::size_t op) {
   const Tensor& tensor = program_.tensors[id.index()];
   Place& place = places_[id.index()];
   if (place.state != State::absent) {
     throw InternalError(fmt::format("internal error: {} memory is taken twice at \"{}\"",
-                                    to_string(tensor.kind), cause));
+                                    to_string(tensor.kind), label_of(op)));
   }
   place.size = whole_bytes(tensor.size);
   if (device_.caching) {
     const auto block = allocator_.malloc(place.size, tensor.stream);
     if (!block) {
-      out_of_memory_ = {cause, allocator_.out_of_memory_message(place.size)};
+      out_of_memory_ = {label_of(op), allocator_.out_of_memory_message(place.size)};
       return false;
     }
     place.block = *block;
@@ -101,14 +106,14 @@ bool MemoryReplay::take(TensorId id, const std::string& cause) {
   return true;
 }
 
-void MemoryReplay::give(TensorId id, bool in_use, const std::string& cause) {
+void MemoryReplay::give(TensorId id, bool in_use, std::size_t op) {
   const Tensor& tensor = program_.tensors[id.index()];
   Place& place = places_[id.index()];
   if (place.state != State::held) {
     if (iterations_ == 0) return;
     throw InternalError(
         fmt::format("internal error: {} memory that is not held is given back at \"{}\"",
-                    to_string(tensor.kind), cause));
+                    to_string(tensor.kind), label_of(op)));
   }
   by_kind_[static_cast<std::size_t>(tensor.kind)] -= place.size;
   allocated_ -= place.size;

@@ -74,9 +74,10 @@ class MemoryReplay {
     CachingAllocator::Handle block;
   };
 
-  bool play(const TensorEvent& event, const std::string& cause);
-  bool take(TensorId id, const std::string& cause);
-  void give(TensorId id, bool in_use, const std::string& cause);
+  std::string label_of(std::size_t op) const;
+  bool play(const TensorEvent& event, std::size_t op);
+  bool take(TensorId id, std::size_t op);
+  void give(TensorId id, bool in_use, std::size_t op);
   void finish(TensorId id);
   void check_returns(const std::vector<bool>& before) const;
   std::vector<bool> which_held() const;

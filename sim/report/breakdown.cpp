@@ -16,7 +16,7 @@ struct Activity {
 std::string communication_name(const Op& op) {
   if (const auto* collective = std::get_if<Collective>(&op.work))
     return to_string(collective->kind);
-  return op.label.substr(0, op.label.find(' '));  // pull, push
+  return op.verb == Verb::none ? op.of : to_string(op.verb);  // pull, push
 }
 
 void record(const Program& program, const Op& op, const Span& span, Activity& activity) {

@@ -203,7 +203,7 @@ void Writer::write_span(const Span& span, const ThreadKey& key) {
       key.kind == ThreadKey::Kind::queue ? fmt::format(" (rank {})", span.rank.index()) : "";
   event(fmt::format(
       R"({{"ph":"X","name":{},"cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
-      quoted(op.label + from), phase_name(op.phase), key.process, thread_numbers_.at(key),
+      quoted(op.label() + from), phase_name(op.phase), key.process, thread_numbers_.at(key),
       microseconds(start), microseconds(nanoseconds(span.end) - start), arguments(span)));
 }
 

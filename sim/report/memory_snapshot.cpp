@@ -98,7 +98,7 @@ void SnapshotWriter::write_frames(const Cause* cause) {
   if (cause != nullptr) {
     const Tensor& tensor = program_.tensors[cause->tensor.index()];
     frame(to_string(tensor.kind), program_.owners[tensor.owner]);
-    frame(cause->op == MemoryReplay::kSetup ? "setup" : program_.ops[cause->op].label,
+    frame(cause->op == MemoryReplay::kSetup ? "setup" : program_.ops[cause->op].label(),
           program_.name);
   }
   pickle_.end_list();

@@ -1,6 +1,7 @@
 #include "schedule/schedule.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <map>
@@ -172,7 +173,7 @@ class SameIterationGraph {
       const Program& program = schedule_.programs[p];
       for (std::size_t i = 0; i < program.ops.size() && count < kNamed; ++i) {
         if (incoming[node_of(first_op_[p] + i)] == 0) continue;
-        text += (text.empty() ? ": " : ", ") + program.name + ": " + program.ops[i].label;
+        text += (text.empty() ? ": " : ", ") + program.name + ": " + program.ops[i].label();
         ++count;
         break;
       }
@@ -233,6 +234,70 @@ void check_collective_order(const Schedule& schedule) {
 }
 
 }  // namespace
+
+std::string to_string(Verb verb) {
+  static constexpr std::array<const char*, 27> kNames = {"",
+                                                         "forward",
+                                                         "backward",
+                                                         "backward (input)",
+                                                         "backward (weight)",
+                                                         "recompute",
+                                                         "optimizer",
+                                                         "launch",
+                                                         "wait for",
+                                                         "copy",
+                                                         "copy to GPU",
+                                                         "copy to host",
+                                                         "all_reduce",
+                                                         "all_gather",
+                                                         "reduce_scatter",
+                                                         "broadcast",
+                                                         "send_recv",
+                                                         "reduce",
+                                                         "all_to_all",
+                                                         "pull",
+                                                         "push",
+                                                         "pack",
+                                                         "unpack",
+                                                         "serve",
+                                                         "take in",
+                                                         "apply",
+                                                         "update"};
+  return kNames.at(static_cast<std::size_t>(verb));
+}
+
+Verb verb_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return Verb::all_reduce;
+    case CollectiveKind::all_gather:
+      return Verb::all_gather;
+    case CollectiveKind::reduce_scatter:
+      return Verb::reduce_scatter;
+    case CollectiveKind::broadcast:
+      return Verb::broadcast;
+    case CollectiveKind::send_recv:
+      return Verb::send_recv;
+    case CollectiveKind::reduce:
+      return Verb::reduce;
+    case CollectiveKind::all_to_all:
+      return Verb::all_to_all;
+  }
+  throw InternalError("internal error: unknown collective");
+}
+
+std::string Op::title() const {
+  std::string text = to_string(verb);
+  for (const std::string& part : {to_string(pass), of})
+    if (!part.empty()) text += (text.empty() ? "" : " ") + part;
+  return text;
+}
+
+std::string Op::label() const {
+  std::string text = title();
+  if (moves) text += " (" + format(*moves) + ")";
+  return text + remark;
+}
 
 std::string to_string(CollectiveAlgorithm algorithm) {
   switch (algorithm) {

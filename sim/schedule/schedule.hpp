@@ -72,8 +72,45 @@ enum class UpdateRole : std::uint8_t { none, read_parameters, gather_gradient, a
 /// What an operation is for, for breakdowns and colours.
 enum class Phase : std::uint8_t { forward, backward, optimizer, communication, host, server };
 
+/// What an operation does. `none`: its text alone says it.
+enum class Verb : std::uint8_t {
+  none,
+  forward,
+  backward,
+  backward_input,   ///< gradients of activations alone
+  backward_weight,  ///< gradients of parameters alone
+  recompute,
+  optimizer,
+  launch,
+  wait_for,
+  copy,
+  copy_to_gpu,
+  copy_to_host,
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  broadcast,
+  send_recv,
+  reduce,
+  all_to_all,
+  pull,
+  push,
+  pack,
+  unpack,
+  serve,
+  take_in,
+  apply,
+  update
+};
+std::string to_string(Verb verb);  ///< "forward", "backward (input)", "copy to GPU"
+Verb verb_of(CollectiveKind kind);
+
 struct Op {
-  std::string label{};  ///< "backward layer3.0", "all_reduce bucket 2 (25.0 MiB)"
+  Verb verb = Verb::none;
+  Verb pass = Verb::none;          ///< that it launches, or exchanges something of
+  std::string of{};                ///< "layer3.0", "bucket 2"; after no verb the whole text
+  std::optional<Bytes> moves{};    ///< what the label says of its size
+  const char* remark = "";         ///< of the label, at its end: ", updated"
   Phase phase = Phase::forward;
   std::optional<LaneId> lane{};  ///< runs in this stream's order
   /// Or is served by this queue in order of arrival; neither: runs when ready, in both cases once
@@ -88,6 +125,11 @@ struct Op {
   /// What the host takes and gives back as it issues the operation, in order.
   std::vector<TensorEvent> memory{};
   UpdateRole role = UpdateRole::none;
+
+  /// "backward layer3.0", "launch forward layer3.0", "all_reduce bucket 2 (25.0 MiB)".
+  std::string label() const;
+  /// The same without its size.
+  std::string title() const;
 };
 
 enum class LaneKind : std::uint8_t { compute, communication, host };

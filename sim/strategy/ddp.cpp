@@ -235,7 +235,7 @@ void DdpProgram::add_optimizer(std::vector<After> reduced) {
                                            .size = parameter_bytes(job_.model, job_.precision),
                                            .algorithm = options_.ddp.algorithm},
                                           {{step}});
-  builder_[builder_.last()].label += ", updated";
+  builder_[builder_.last()].remark = ", updated";
   for (Op& op : builder_.program.ops)
     if (op.phase == Phase::forward) {
       op.after.push_back({gather, 1});

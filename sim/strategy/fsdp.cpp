@@ -122,8 +122,10 @@ class FsdpProgram {
   }
 
   Seconds copy_time(Bytes size) const { return node_.pcie.latency + size / node_.pcie.bandwidth; }
-  OpId add_copy(const std::string& what, Bytes size, std::vector<After> after) {
-    builder_.add({.label = "copy " + what + " (" + format(size) + ")",
+  OpId add_copy(Verb way, const std::string& what, Bytes size, std::vector<After> after) {
+    builder_.add({.verb = way,
+                  .of = what,
+                  .moves = size,
                   .phase = Phase::communication,
                   .lane = copies_,
                   .work = Compute{.duration = copy_time(size), .jittered = false},
@@ -140,7 +142,7 @@ class FsdpProgram {
     }
     const std::string& name = job_.model.units[runs_[j].first].name;
     if (copies_) {
-      after = {{add_copy("to GPU " + name, memory_.stored(j), std::move(after))}};
+      after = {{add_copy(Verb::copy_to_gpu, name, memory_.stored(j), std::move(after))}};
       memory_.copy_in(j, builder_.last());
     }
     const bool first = !first_gather_;
@@ -280,7 +282,7 @@ class FsdpProgram {
                                   .algorithm = options_.algorithm},
                                  {{last}});
     if (copies_) {
-      last = add_copy("to host " + name, memory_.stored(j), {{last}});
+      last = add_copy(Verb::copy_to_host, name, memory_.stored(j), {{last}});
       memory_.copy_out(j, last);
     }
     reducing_ = last;

@@ -213,7 +213,7 @@ void PeriodBuilder::send(std::size_t which, int step) {
   std::vector<After> after = behind(step);
   std::optional<OpId> difference;
   if (!is_averaged()) {
-    difference = add({.label = "pseudo-gradient" + of_fragment(which),
+    difference = add({.of = "pseudo-gradient" + of_fragment(which),
                       .phase = Phase::optimizer,
                       .lane = LaneId(0),
                       .work = Compute{.duration = time_to_send(),
@@ -223,9 +223,9 @@ void PeriodBuilder::send(std::size_t which, int step) {
   }
   const Bytes size = elements() * wire_;
   fragment.reduced = add(
-      {.label = fmt::format("all_reduce {}{} ({})",
-                            is_averaged() ? "parameters" : "pseudo-gradients", of_fragment(which),
-                            format(size)),
+      {.verb = Verb::all_reduce,
+       .of = (is_averaged() ? "parameters" : "pseudo-gradients") + of_fragment(which),
+       .moves = size,
        .phase = Phase::communication,
        .lane = outer_,
        .work = Collective{.kind = CollectiveKind::all_reduce,
@@ -243,7 +243,7 @@ void PeriodBuilder::apply(std::size_t which, int step, std::uint32_t distance) {
   Fragment& fragment = fragments_[which];
   fragment.distance = distance;
   if (!is_averaged())
-    fragment.applied = add({.label = "outer optimizer" + of_fragment(which),
+    fragment.applied = add({.of = "outer optimizer" + of_fragment(which),
                             .phase = Phase::optimizer,
                             .lane = LaneId(0),
                             .work = Compute{.duration = time_to_apply(),
@@ -254,8 +254,9 @@ void PeriodBuilder::apply(std::size_t which, int step, std::uint32_t distance) {
   note(last, fragment.pseudo, TensorEvent::Action::give);
   for (const OuterShare::Held& held : share_.held) {
     const Bytes size = held.size / options_.fragments;
-    last = add({.label = fmt::format("all_gather outer parameters{} ({})", of_fragment(which),
-                                     format(size)),
+    last = add({.verb = Verb::all_gather,
+                .of = "outer parameters" + of_fragment(which),
+                .moves = size,
                 .phase = Phase::communication,
                 .lane = outer_,
                 .work = Collective{.kind = CollectiveKind::all_gather,

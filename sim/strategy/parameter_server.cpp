@@ -68,7 +68,8 @@ Program server_program(std::size_t server, const ServerSide& side) {
   Program program{.name = "server"};
   for (std::size_t p = 0; side.clock.synchronous && p < side.parts.size(); ++p) {
     if (side.parts[p].server != server) continue;
-    Op update{.label = "update " + side.parts[p].name,
+    Op update{.verb = Verb::update,
+              .of = side.parts[p].name,
               .phase = Phase::server,
               .work = Join{},
               .awaits = {{side.clock.gathered[p], 0}},

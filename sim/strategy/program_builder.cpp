@@ -33,19 +33,20 @@ LaneId ProgramBuilder::lane(std::string name, LaneKind kind) {
 
 Op& ProgramBuilder::add(Op op) { return program.ops.emplace_back(std::move(op)); }
 
-OpId ProgramBuilder::unit_op(std::size_t unit, const std::string& pass, Phase phase,
-                             const PassCost& cost, std::vector<After> after) {
-  const std::string label = pass + " " + job_.model.units[unit].name;
-  launch(label, cost, after);
+OpId ProgramBuilder::unit_op(std::size_t unit, Verb pass, const PassCost& cost,
+                             std::vector<After> after) {
+  launch(unit, pass, cost, after);
   if (cost.segments != nullptr && !cost.segments->exchanges.empty())
-    return segments(unit, label, phase, cost, std::move(after));
-  return compute(label, phase, cost.time, cost.spread, std::move(after));
+    return segments(unit, pass, cost, std::move(after));
+  return compute(unit, pass, cost.time, cost.spread, std::move(after));
 }
 
-void ProgramBuilder::launch(const std::string& label, const PassCost& cost,
+void ProgramBuilder::launch(std::size_t unit, Verb pass, const PassCost& cost,
                             std::vector<After>& after) {
   if (!host_ || host_computes()) return;
-  add({.label = "launch " + label,
+  add({.verb = Verb::launch,
+       .pass = pass,
+       .of = job_.model.units[unit].name,
        .phase = Phase::host,
        .lane = host_,
        .work = Compute{.duration = cost.launch, .jittered = false}});
@@ -53,12 +54,13 @@ void ProgramBuilder::launch(const std::string& label, const PassCost& cost,
   after.push_back({last()});
 }
 
-OpId ProgramBuilder::compute(const std::string& label, Phase phase, Seconds time, double spread,
+OpId ProgramBuilder::compute(std::size_t unit, Verb pass, Seconds time, double spread,
                              std::vector<After> after) {
   after.insert(after.end(), unawaited_.begin(), unawaited_.end());
   unawaited_.clear();
-  add({.label = label,
-       .phase = phase,
+  add({.verb = pass,
+       .of = job_.model.units[unit].name,
+       .phase = pass == Verb::forward ? Phase::forward : Phase::backward,
        .lane = compute_,
        .work = Compute{.duration = time, .step = step_, .spread = spread},
        .after = std::move(after)});
@@ -70,8 +72,8 @@ OpId ProgramBuilder::compute(const std::string& label, Phase phase, Seconds time
 
 /// A pass between its exchanges. Parts that take no time are left out, but for the last: it is what
 /// comes later refers to, and where memory is noted.
-OpId ProgramBuilder::segments(std::size_t unit, const std::string& label, Phase phase,
-                              const PassCost& cost, std::vector<After> after) {
+OpId ProgramBuilder::segments(std::size_t unit, Verb pass, const PassCost& cost,
+                              std::vector<After> after) {
   const PassSegments& parts = *cost.segments;
   std::vector<std::pair<std::size_t, OpId>> waiting;  // part that waits, and the exchange
   std::size_t next = 0;
@@ -80,7 +82,7 @@ OpId ProgramBuilder::segments(std::size_t unit, const std::string& label, Phase 
     for (; next < parts.exchanges.size() && parts.exchanges[next].issued <= part; ++next) {
       const PassSegments::Placed& placed = parts.exchanges[next];
       const Exchange& what = job_.model.units[unit].exchanges[placed.exchange];
-      const OpId op = exchange(what, label);
+      const OpId op = exchange(what, unit, pass);
       std::vector<After>& own = program.ops[op.index()].after;
       own.insert(own.end(), after.begin(), after.end());
       for (const auto& [turn, before] : here)
@@ -92,7 +94,7 @@ OpId ProgramBuilder::segments(std::size_t unit, const std::string& label, Phase 
       if (awaited == part) unawaited_.push_back({op});
     const bool last_part = part + 1 == parts.durations.size();
     if (parts.durations[part] <= Seconds(0) && !last_part) continue;
-    compute(label, phase, parts.durations[part], cost.spread, std::exchange(after, {}));
+    compute(unit, pass, parts.durations[part], cost.spread, std::exchange(after, {}));
   }
   return last_computed_;
 }
@@ -136,7 +138,7 @@ const char* name_of(ExchangeAxis axis) {
 
 /// What passes on to the next of a ring of n ranks is what a step of their all_gather carries: of
 /// n/(n-1) as much.
-OpId ProgramBuilder::exchange(const Exchange& what, const std::string& label) {
+OpId ProgramBuilder::exchange(const Exchange& what, std::size_t unit, Verb pass) {
   const StagePlan& plan = *job_.stage;
   const auto slot = plan.exchange_groups.find(what.axis);
   check(slot != plan.exchange_groups.end(), "an exchange of a rank that has no group for it");
@@ -150,9 +152,12 @@ OpId ProgramBuilder::exchange(const Exchange& what, const std::string& label) {
   }
   std::vector<After> after = unawaited_;
   if (has_computed_) after.push_back({last_computed_});
-  return collective(exchange_lane(what.axis), label,
-                    {.kind = kind_of(what.kind), .group = slot->second, .size = elements * element},
-                    std::move(after));
+  const OpId op = collective(
+      exchange_lane(what.axis), job_.model.units[unit].name,
+      {.kind = kind_of(what.kind), .group = slot->second, .size = elements * element},
+      std::move(after));
+  program.ops[op.index()].pass = pass;
+  return op;
 }
 
 LaneId ProgramBuilder::exchange_lane(ExchangeAxis axis) {
@@ -175,7 +180,7 @@ OpId ProgramBuilder::forward(std::size_t unit, std::vector<After> after) {
   if (is_offloaded(unit)) move_out(unit);
   const UnitCost& cost = costs_.units[unit];
   const OpId op =
-      unit_op(unit, "forward", Phase::forward,
+      unit_op(unit, Verb::forward,
               {cost.forward, cost.forward_launch, cost.forward_spread, &cost.forward_segments},
               std::move(after));
   if (is_offloaded(unit)) free_moved(op);
@@ -188,7 +193,7 @@ void ProgramBuilder::recompute(std::size_t unit, std::vector<After>& after) {
   if (is_offloaded(unit)) move_in(unit, after);
   const UnitCost& cost = costs_.units[unit];
   const OpId again =
-      unit_op(unit, "recompute", Phase::backward,
+      unit_op(unit, Verb::recompute,
               {cost.forward, cost.forward_launch, cost.forward_spread, &cost.forward_segments},
               std::move(after));
   for (const TensorEvent& event : events(unit).recompute) note(again, event);
@@ -217,8 +222,7 @@ OpId ProgramBuilder::backward_input(std::size_t unit, std::vector<After> after) 
   const double share = 1 - weight_share(job_.model.units[unit]);
   PassSegments parts = cost.backward_segments;
   for (Seconds& duration : parts.durations) duration = share * duration;
-  const OpId op = unit_op(
-      unit, "backward (input)", Phase::backward,
+  const OpId op = unit_op(unit, Verb::backward_input,
       {share * cost.backward, share * cost.backward_launch, cost.backward_spread, &parts},
       std::move(after));
   if (const auto id = sent_gradient(unit); id && begins_chunk(unit)) take(op, *id);
@@ -229,8 +233,7 @@ OpId ProgramBuilder::backward_weight(std::size_t unit, Gradients gradients,
                                      std::vector<After> after) {
   const UnitCost& cost = costs_.units[unit];
   const double share = weight_share(job_.model.units[unit]);
-  const OpId op = unit_op(
-      unit, "backward (weight)", Phase::backward,
+  const OpId op = unit_op(unit, Verb::backward_weight,
       {share * cost.backward, share * cost.backward_launch, cost.backward_spread}, std::move(after));
   note_backward(op, unit, gradients, false);
   return op;
@@ -240,7 +243,7 @@ OpId ProgramBuilder::backward(std::size_t unit, Gradients gradients, std::vector
   recompute(unit, after);
   const UnitCost& cost = costs_.units[unit];
   const OpId op =
-      unit_op(unit, "backward", Phase::backward,
+      unit_op(unit, Verb::backward,
               {cost.backward, cost.backward_launch, cost.backward_spread, &cost.backward_segments},
               std::move(after));
   note_backward(op, unit, gradients);
@@ -249,7 +252,7 @@ OpId ProgramBuilder::backward(std::size_t unit, Gradients gradients, std::vector
 }
 
 OpId ProgramBuilder::optimizer(Seconds duration, std::vector<After> after) {
-  add({.label = "optimizer",
+  add({.verb = Verb::optimizer,
        .phase = Phase::optimizer,
        .lane = compute_,
        .work = Compute{.duration = duration, .step = step_},
@@ -263,7 +266,7 @@ void ProgramBuilder::optimizer_of(std::size_t unit) {
   const double share = static_cast<double>(of.trainable_parameters()) / all;
   if (share <= 0) return;
   optimizer(share * costs_.optimizer, {});
-  program.ops.back().label += " " + of.name;
+  program.ops.back().of = of.name;
 }
 
 /// Of weights that each tensor rank has whole, but only its own tokens' gradients of; and of the
@@ -291,7 +294,8 @@ std::optional<OpId> ProgramBuilder::copy(const std::string& what, Bytes moved,
                                          std::vector<After> after) {
   const Seconds time = costs_.copy_time(moved);
   if (time <= Seconds(0)) return std::nullopt;
-  add({.label = "copy " + what,
+  add({.verb = Verb::copy,
+       .of = what,
        .phase = Phase::backward,
        .lane = compute_,
        .work = Compute{.duration = time, .step = step_},
@@ -329,8 +333,9 @@ Seconds ProgramBuilder::optimizer_time(const Shards& shards, const Node& node) c
 OpId ProgramBuilder::collective(LaneId lane, std::string what, Collective collective,
                                 std::vector<After> after) {
   if (last_on_host_) after.push_back({*last_on_host_});  // the host issues it no earlier
-  add({.label = to_string(collective.kind) + " " + std::move(what) + " (" +
-                format(collective.size) + ")",
+  add({.verb = verb_of(collective.kind),
+       .of = std::move(what),
+       .moves = collective.size,
        .phase = Phase::communication,
        .lane = lane,
        .work = collective,
@@ -340,7 +345,8 @@ OpId ProgramBuilder::collective(LaneId lane, std::string what, Collective collec
 
 void ProgramBuilder::block_host(std::string what, std::vector<After> after) {
   if (!host_ || after.empty()) return;
-  add({.label = "wait for " + std::move(what),
+  add({.verb = Verb::wait_for,
+       .of = std::move(what),
        .phase = Phase::host,
        .lane = host_,
        .work = Join{},

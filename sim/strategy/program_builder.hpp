@@ -197,14 +197,12 @@ class ProgramBuilder {
     const PassSegments* segments = nullptr;  ///< of a unit that exchanges
   };
 
-  OpId unit_op(std::size_t unit, const std::string& pass, Phase phase, const PassCost& cost,
+  OpId unit_op(std::size_t unit, Verb pass, const PassCost& cost, std::vector<After> after);
+  void launch(std::size_t unit, Verb pass, const PassCost& cost, std::vector<After>& after);
+  OpId compute(std::size_t unit, Verb pass, Seconds time, double spread,
                std::vector<After> after);
-  void launch(const std::string& label, const PassCost& cost, std::vector<After>& after);
-  OpId compute(const std::string& label, Phase phase, Seconds time, double spread,
-               std::vector<After> after);
-  OpId segments(std::size_t unit, const std::string& label, Phase phase, const PassCost& cost,
-                std::vector<After> after);
-  OpId exchange(const Exchange& what, const std::string& label);
+  OpId segments(std::size_t unit, Verb pass, const PassCost& cost, std::vector<After> after);
+  OpId exchange(const Exchange& what, std::size_t unit, Verb pass);
   LaneId exchange_lane(ExchangeAxis axis);
   bool is_checkpointed(std::size_t unit) const;
   void recompute(std::size_t unit, std::vector<After>& after);

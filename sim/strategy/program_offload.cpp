@@ -25,8 +25,9 @@ OpId ProgramBuilder::host_copy(const std::string& what, std::size_t unit,
   Bytes size;
   for (const TensorId id : events(unit).inputs) size += program.tensors[id.index()].size;
   const Seconds time = costs_.host_rate > BytesPerSecond(0) ? size / costs_.host_rate : Seconds(0);
-  add({.label = "copy to " + what + ", input of " + job_.model.units[unit].name + " (" +
-                format(size) + ")",
+  add({.verb = Verb::copy,
+       .of = "to " + what + ", input of " + job_.model.units[unit].name,
+       .moves = size,
        .phase = Phase::communication,
        .lane = copies_,
        .work = Compute{.duration = time, .jittered = false},

@@ -125,11 +125,14 @@ class WorkerProgram {
     if (!clock_.warmed.empty())
       read.awaits.push_back(
           {clock_.warmed[p], 1, static_cast<std::uint32_t>(options_.warmup_rounds)});
-    Op transfer{.label = "pull " + part.name + " (" + format(part.size) + ")",
+    Op transfer{.verb = Verb::pull,
+                .of = part.name,
+                .moves = part.size,
                 .phase = Phase::communication,
                 .work = Transfer{.source = server.rank, .target = {}, .size = part.size}};
     if (server.message_rate) {
-      read.label = "serve " + part.name;
+      read.verb = Verb::serve;
+      read.of = part.name;
       read.phase = Phase::server;
       read.queue = server.queue;
       read.work = handling(part.size, *server.message_rate);
@@ -150,7 +153,9 @@ class WorkerProgram {
     if (options_.worker_cpu_rate) computed = handle(Way::push, p, computed);
     add_message(
         p, Way::push,
-        {.label = "push " + part.name + " (" + format(part.size) + ")",
+        {.verb = Verb::push,
+         .of = part.name,
+         .moves = part.size,
          .phase = Phase::communication,
          .work = Transfer{.source = {}, .target = servers_[part.server].rank, .size = part.size},
          .after = {{computed}}});
@@ -161,12 +166,14 @@ class WorkerProgram {
     const Part& part = parts_[p];
     const Server& server = servers_[part.server];
     if (server.message_rate)
-      builder_.add({.label = "take in " + part.name,
+      builder_.add({.verb = Verb::take_in,
+                    .of = part.name,
                     .phase = Phase::server,
                     .queue = server.queue,
                     .work = handling(part.size, *server.message_rate),
                     .after = {{builder_.last()}}});
-    Op apply{.label = "apply " + part.name,
+    Op apply{.verb = Verb::apply,
+             .of = part.name,
              .phase = Phase::server,
              .queue = server.queue,
              .work = handling(part.size, server.apply_rate),
@@ -201,7 +208,8 @@ class WorkerProgram {
   /// The worker's CPU beside a message.
   OpId handle(Way way, std::size_t p, OpId after) {
     add_message(p, way,
-                {.label = (way == Way::push ? "pack " : "unpack ") + parts_[p].name,
+                {.verb = way == Way::push ? Verb::pack : Verb::unpack,
+                 .of = parts_[p].name,
                  .phase = Phase::host,
                  .work = handling(parts_[p].size, *options_.worker_cpu_rate),
                  .after = {{after}}});

@@ -207,7 +207,8 @@ class Stage3Program {
   void add_piece(std::size_t module, bool backward, std::vector<After> after) {
     const auto [forward_time, backward_time] = whole_[modules_[module].unit];
     const std::string& name = job_.model.units[modules_[module].unit].name;
-    builder_.add({.label = (backward ? "backward " : "forward ") + name,
+    builder_.add({.verb = backward ? Verb::backward : Verb::forward,
+                  .of = name,
                   .phase = backward ? Phase::backward : Phase::forward,
                   .lane = builder_.compute_lane(),
                   .work = Compute{.duration = share(module, backward) *

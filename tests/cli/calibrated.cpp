@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(measured_jitter_draws_what_the_profile_and_the_cores_say) {
   int units = 0;
   for (const Op& op : schedule.programs.front().ops) {
     const auto* compute = std::get_if<Compute>(&op.work);
-    if (compute == nullptr || op.phase == Phase::optimizer || op.label.starts_with("copy"))
+    if (compute == nullptr || op.phase == Phase::optimizer || op.label().starts_with("copy"))
       continue;
     BOOST_TEST(compute->spread == 0.01);
     ++units;

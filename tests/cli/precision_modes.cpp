@@ -130,7 +130,7 @@ std::size_t copies_before_the_head(const std::string& strategy) {
   const Program program = make_schedule(scenario).programs[0];
   std::multiset<std::uint32_t> held;
   for (const Op& op : program.ops) {
-    if (op.label == "forward head") break;
+    if (op.label() == "forward head") break;
     for (const TensorEvent& event : op.memory) {
       const auto id = static_cast<std::uint32_t>(event.tensor.index());
       if (event.action == TensorEvent::Action::take) held.insert(id);

@@ -56,7 +56,7 @@ inline Schedule on_all_ranks(const Cluster& cluster, Program program,
 /// One collective on a lane of its own.
 inline Program one_collective(CollectiveKind kind, Bytes size, CollectiveAlgorithm algorithm) {
   Program program{.name = "worker", .lanes = {{"nccl", LaneKind::communication}}};
-  program.ops.push_back({.label = to_string(kind),
+  program.ops.push_back({.of = to_string(kind),
                          .phase = Phase::communication,
                          .lane = LaneId(0),
                          .work = Collective{.kind = kind, .size = size, .algorithm = algorithm}});

@@ -34,7 +34,7 @@ Schedule computing(const Cluster& cluster, const std::vector<std::vector<double>
     Program program{.name = "worker", .lanes = {{"compute", LaneKind::compute}}};
     for (const double duration : by_rank[r])
       program.ops.push_back(
-          {.label = "compute", .lane = LaneId(0), .work = Compute{.duration = Seconds(duration)}});
+          {.of = "compute", .lane = LaneId(0), .work = Compute{.duration = Seconds(duration)}});
     schedule.programs.push_back(program);
     schedule.ranks[r].program = ProgramId(r);
   }
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(compute_is_slowed_beside_a_collective_on_shared_cores_too) 
         one_collective(CollectiveKind::all_reduce, Bytes(size), CollectiveAlgorithm::ring);
     program.lanes.push_back({"compute", LaneKind::compute});
     program.ops.push_back(
-        {.label = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(10 * kMs)}});
+        {.of = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(10 * kMs)}});
     Schedule schedule = on_all_ranks(cluster, program);
     schedule.overlap_slowdown = 1.5;
     return play(schedule, cluster).end.value();

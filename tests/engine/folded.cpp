@@ -116,14 +116,14 @@ Program overlapping(Algorithm algorithm) {
   for (std::size_t i = 0; i < 3; ++i) {
     const OpId compute(program.ops.size());
     program.ops.push_back(
-        {.label = "compute", .lane = LaneId(0), .work = Compute{.duration = Seconds(0.01)}});
+        {.of = "compute", .lane = LaneId(0), .work = Compute{.duration = Seconds(0.01)}});
     if (i == 0) program.ops.back().after = {{OpId(7), 1}, {OpId(8), 1}};
     const Bytes size((1.0 + static_cast<double>(i)) * kS / 2);
-    program.ops.push_back({.label = "all_reduce",
+    program.ops.push_back({.of = "all_reduce",
                            .lane = LaneId(1),
                            .work = Collective{.size = size, .algorithm = algorithm},
                            .after = {{compute}}});
-    program.ops.push_back({.label = "all_gather",
+    program.ops.push_back({.of = "all_gather",
                            .lane = LaneId(2),
                            .work = Collective{CollectiveKind::all_gather, 0, Bytes(kS), algorithm},
                            .after = {{compute}}});
@@ -157,7 +157,7 @@ Schedule hybrid(const Cluster& cluster) {
   Program program = one_collective(CollectiveKind::reduce_scatter, Bytes(kS), Algorithm::ring);
   program.lanes.push_back({"nccl (replicas)", LaneKind::communication});
   program.ops.push_back(
-      {.label = "all_reduce",
+      {.of = "all_reduce",
        .lane = LaneId(1),
        .work = Collective{.group = 1, .size = Bytes(kS / 4), .algorithm = Algorithm::ring},
        .after = {{OpId(0)}}});

@@ -31,11 +31,11 @@ struct Comers {
     for (std::size_t r = 0; r < at.size(); ++r) {
       Program program{.name = "worker",
                       .lanes = {{"gloo", LaneKind::communication}, {"compute", LaneKind::compute}}};
-      program.ops.push_back({.label = "compute",
+      program.ops.push_back({.of = "compute",
                              .lane = LaneId(1),
                              .work = Compute{.duration = Seconds(at[r] * kPart)}});
       for (const Collective& collective : collectives)
-        program.ops.push_back({.label = "collective",
+        program.ops.push_back({.of = "collective",
                                .phase = Phase::communication,
                                .lane = LaneId(0),
                                .work = collective,
@@ -87,11 +87,11 @@ BOOST_AUTO_TEST_CASE(who_comes_later_sends_first_and_is_sent_to_after_that) {
                     .lanes = {{"compute", LaneKind::compute},
                               {"send", LaneKind::communication},
                               {"receive", LaneKind::communication}}};
-    program.ops.push_back({.label = "compute",
+    program.ops.push_back({.of = "compute",
                            .lane = LaneId(0),
                            .work = Compute{.duration = Seconds(r == 0 ? 0 : 0.25 * Comers::kPart)}});
     for (std::size_t way = 0; way < 2; ++way)
-      program.ops.push_back({.label = "message",
+      program.ops.push_back({.of = "message",
                              .phase = Phase::communication,
                              .lane = LaneId(1 + way),
                              .work = Collective{.kind = CollectiveKind::send_recv,
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(where_compute_slows_it_down_members_catch_up_together) {
       one_collective(CollectiveKind::all_reduce, Bytes(18e6), CollectiveAlgorithm::automatic);
   program.lanes.push_back({"compute", LaneKind::compute});
   const auto compute = [](double parts) {
-    return Op{.label = "compute",
+    return Op{.of = "compute",
               .lane = LaneId(1),
               .work = Compute{.duration = Seconds(parts * Comers::kPart)}};
   };
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(who_is_through_begins_the_next_one) {
       one_collective(CollectiveKind::reduce_scatter, Bytes(18e6), CollectiveAlgorithm::automatic);
   program.lanes.push_back({"compute", LaneKind::compute});
   Program late = program;
-  late.ops.insert(late.ops.begin(), {.label = "compute",
+  late.ops.insert(late.ops.begin(), {.of = "compute",
                                      .lane = LaneId(1),
                                      .work = Compute{.duration = Seconds(0.25 * Comers::kPart)}});
   late.ops.back().after = {{OpId(0)}};

@@ -34,14 +34,14 @@ std::pair<Schedule, Cluster> with_a_transfer(Schedule schedule, Cluster cluster)
   cluster.groups.push_back(hosts);
   Program sender{.name = "sender", .lanes = {{"wire", LaneKind::communication}}};
   sender.ops.push_back(
-      {.label = "send",
+      {.of = "send",
        .phase = Phase::communication,
        .lane = LaneId(0),
        .work = Transfer{.source = {}, .target = RankId(ranks + 1), .size = Bytes(1e6)}});
   schedule.programs.push_back(sender);
   schedule.programs.push_back({.name = "receiver", .lanes = {{"compute", LaneKind::compute}}});
   schedule.programs.back().ops.push_back(
-      {.label = "idle", .lane = LaneId(0), .work = Compute{.duration = Seconds(1e-3)}});
+      {.of = "idle", .lane = LaneId(0), .work = Compute{.duration = Seconds(1e-3)}});
   for (std::size_t k = 0; k < 2; ++k)
     schedule.ranks.push_back({.program = ProgramId(schedule.programs.size() - 2 + k),
                               .place = {NodeId(nodes + k), -1},
@@ -132,13 +132,13 @@ std::pair<Schedule, Cluster> random_traffic(std::uint64_t seed) {
   const CollectiveKind kinds[] = {CollectiveKind::all_reduce, CollectiveKind::all_gather,
                                   CollectiveKind::reduce_scatter, CollectiveKind::broadcast};
   for (int i = between(2, 6); i-- > 0;) {
-    program.ops.push_back({.label = "compute",
+    program.ops.push_back({.of = "compute",
                            .lane = LaneId(0),
                            .work = Compute{.duration = Seconds(1e-2 * uniform01(stream))}});
     const auto slot = static_cast<std::uint32_t>(between(0, 2));
     const bool tree = slot == 0 && uniform01(stream) < 0.2;
     program.ops.push_back(
-        {.label = "collective",
+        {.of = "collective",
          .phase = Phase::communication,
          .lane = LaneId(1 + slot),
          .work =

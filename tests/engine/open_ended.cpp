@@ -15,7 +15,7 @@ namespace {
 Schedule alone(const Cluster& cluster, const std::vector<double>& slowdowns,
                std::uint32_t iterations) {
   Program program{.name = "worker", .lanes = {{"compute", LaneKind::compute}}};
-  program.ops.push_back({.label = "compute", .lane = LaneId(0), .work = Compute{Seconds(10e-3)}});
+  program.ops.push_back({.of = "compute", .lane = LaneId(0), .work = Compute{Seconds(10e-3)}});
   Schedule schedule = on_all_ranks(cluster, program, iterations);
   for (std::size_t r = 0; r < slowdowns.size(); ++r) schedule.ranks[r].slowdown = slowdowns[r];
   return schedule;

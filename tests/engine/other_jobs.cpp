@@ -31,7 +31,7 @@ Program all_reduces() {
 Program computes(double seconds) {
   Program program{.name = "worker", .lanes = {{"compute", LaneKind::compute}}};
   program.ops.push_back(
-      {.label = "compute", .lane = LaneId(0), .work = Compute{.duration = Seconds(seconds)}});
+      {.of = "compute", .lane = LaneId(0), .work = Compute{.duration = Seconds(seconds)}});
   return program;
 }
 
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_computes_or_sends_takes_time) {
   const Cluster own = star_cluster(2);
   const auto takes = [&](const Work& work) {
     Program program = computes(0);
-    program.ops.push_back({.label = "work", .lane = LaneId(0), .work = work});
+    program.ops.push_back({.of = "work", .lane = LaneId(0), .work = work});
     return takes_time(on_all_ranks(own, program));
   };
   BOOST_TEST(takes(Compute{.duration = Seconds(1e-6)}));

@@ -37,7 +37,7 @@ Schedule beside(const Cluster& cluster, double compute, std::uint32_t iterations
       one_collective(CollectiveKind::all_reduce, Bytes(3e6), CollectiveAlgorithm::ring);
   program.lanes.push_back({"compute", LaneKind::compute});
   program.ops.push_back(
-      {.label = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(compute)}});
+      {.of = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(compute)}});
   return on_all_ranks(cluster, program, iterations);
 }
 
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(channels_take_multiprocessors_from_compute) {
       one_collective(CollectiveKind::all_gather, Bytes(1e9), CollectiveAlgorithm::automatic);
   program.lanes.push_back({"compute", LaneKind::compute});
   program.ops.push_back(
-      {.label = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(50 * kMs)}});
+      {.of = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(50 * kMs)}});
   Schedule schedule = on_all_ranks(cluster, program);
   BOOST_CHECK_CLOSE(end_of(play(schedule, cluster), 1), 50 * kMs, kPercent);
   schedule.channels_slow_compute = true;

@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(compute_takes_its_duration_times_the_rank_s_factor) {
   const Cluster cluster = star_cluster(3);
   Program program{.name = "worker", .lanes = {{"compute", LaneKind::compute}}};
   for (const bool jittered : {true, false})
-    program.ops.push_back({.label = "compute",
+    program.ops.push_back({.of = "compute",
                            .lane = LaneId(0),
                            .work = Compute{.duration = Seconds(0.01), .jittered = jittered}});
   Schedule schedule = on_all_ranks(cluster, program, 5);
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(measured_jitter_is_each_operation_s_own) {
   const Cluster cluster = star_cluster(3);
   Program program{.name = "worker", .lanes = {{"compute", LaneKind::compute}}};
   for (const double spread : {0.0, 0.1, 0.3})
-    program.ops.push_back({.label = "compute",
+    program.ops.push_back({.of = "compute",
                            .lane = LaneId(0),
                            .work = Compute{.duration = Seconds(0.01), .spread = spread}});
   Schedule schedule = on_all_ranks(cluster, program, 5);
@@ -188,7 +188,7 @@ BOOST_DATA_TEST_CASE(the_same_schedule_twice_gives_the_same_bytes, kFidelities, 
   Program program = one_collective(kAllReduce, Bytes(kS), CollectiveAlgorithm::automatic);
   program.lanes.push_back({"compute", LaneKind::compute});
   program.ops.push_back(
-      {.label = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(0.003)}});
+      {.of = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(0.003)}});
   program.ops.front().after.push_back({OpId(1), 1});
   Schedule schedule = on_all_ranks(cluster, program, 3);
   schedule.jitter = {Jitter::Distribution::lognormal, 0.2};

@@ -27,7 +27,7 @@ class CaseMaker {
       case_.schedule.programs.push_back(worker_program(p));
     Program partner{.name = "partner", .lanes = {{"compute", LaneKind::compute}}};
     partner.ops.push_back(
-        {.label = "idle", .lane = LaneId(0), .work = Compute{.duration = Seconds(1e-3)}});
+        {.of = "idle", .lane = LaneId(0), .work = Compute{.duration = Seconds(1e-3)}});
     case_.schedule.programs.push_back(std::move(partner));
     set_needs();
     return std::move(case_);
@@ -120,7 +120,7 @@ class CaseMaker {
       const std::size_t first = program.ops.size();
       for (std::size_t i = between(1, 4); i-- > 0;) add_local_op(program, p, phase);
       if (phase < script_.size())
-        add(program, {.label = "collective", .lane = comm_lane_, .work = script_[phase]}, phase);
+        add(program, {.of = "collective", .lane = comm_lane_, .work = script_[phase]}, phase);
       for (std::size_t e = 0; e < event_phase_.size(); ++e) {
         if (event_phase_[e] != phase) continue;
         if (p == 0) program.ops[first].signals.push_back(EventId(e));
@@ -153,14 +153,14 @@ class CaseMaker {
     Compute compute{.duration = duration()};
     switch (between(0, 4)) {
       case 0:
-        return add(program, {.label = "join", .lane = lane, .work = Join{}}, phase);
+        return add(program, {.of = "join", .lane = lane, .work = Join{}}, phase);
       case 1:
         if (ranks_of_[p] > 1 || case_.cluster.groups[0].node.gpus > 1) break;
-        return add(program, {.label = "transfer", .lane = comm_lane_, .work = transfer(p)}, phase);
+        return add(program, {.of = "transfer", .lane = comm_lane_, .work = transfer(p)}, phase);
       case 2: {
         if (case_.schedule.queues.empty()) break;
-        add(program, {.label = "before the queue", .lane = lane, .work = compute}, phase);
-        program.ops.push_back({.label = "served",
+        add(program, {.of = "before the queue", .lane = lane, .work = compute}, phase);
+        program.ops.push_back({.of = "served",
                                .queue = QueueId(between(0, case_.schedule.queues.size() - 1)),
                                .priority = static_cast<std::uint32_t>(between(0, 2)),
                                .work = Compute{.duration = duration(), .jittered = chance(0.5)},
@@ -170,7 +170,7 @@ class CaseMaker {
       default:
         compute.jittered = chance(0.8);
     }
-    add(program, {.label = "compute", .lane = lane, .work = compute}, phase);
+    add(program, {.of = "compute", .lane = lane, .work = compute}, phase);
   }
 
   Transfer transfer(std::size_t p) {

@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(rails_are_entered_and_left_by_their_uplinks) {
     for (const auto& [from, to] : sends) {
       Program sender{.name = "sender", .lanes = {{"send", LaneKind::communication}}};
       sender.ops.push_back(
-          {.label = "send", .lane = LaneId(0), .work = Transfer{{}, RankId(to), Bytes(kS)}});
+          {.of = "send", .lane = LaneId(0), .work = Transfer{{}, RankId(to), Bytes(kS)}});
       schedule.ranks[from].program = ProgramId(schedule.programs.size());
       schedule.programs.push_back(sender);
     }
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_flow_that_is_slow_elsewhere_leaves_the_rest_to_the_others
   cluster.groups.push_back(slow);
   Program sends{.name = "sender", .lanes = {{"send", LaneKind::communication}}};
   sends.ops.push_back(
-      {.label = "send", .lane = LaneId(0), .work = Transfer{{}, RankId(0), Bytes(kS)}});
+      {.of = "send", .lane = LaneId(0), .work = Transfer{{}, RankId(0), Bytes(kS)}});
   Schedule schedule = on_all_ranks(cluster, Program{.name = "receiver"});
   schedule.programs.push_back(sends);
   schedule.ranks[1].program = schedule.ranks[2].program = ProgramId(1);
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(compute_is_slowed_while_a_collective_runs_and_only_then) {
   program.lanes.push_back({"compute", LaneKind::compute});
   for (int i = 0; i < 2; ++i)
     program.ops.push_back(
-        {.label = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(0.01)}});
+        {.of = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(0.01)}});
   Schedule schedule = on_all_ranks(cluster, program);
   schedule.overlap_slowdown = 1.5;
   const Trace trace = play(schedule, cluster);
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_run_ends_with_its_last_operation) {
       one_collective(CollectiveKind::all_reduce, Bytes(size), CollectiveAlgorithm::ring);
   program.lanes.push_back({"compute", LaneKind::compute});
   program.ops.push_back(
-      {.label = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(0.01)}});
+      {.of = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(0.01)}});
   Schedule schedule = on_all_ranks(cluster, program);
   schedule.overlap_slowdown = 1.5;
   BOOST_CHECK_CLOSE(play(schedule, cluster).end.value(), 0.004 + (0.010 - 0.004 / 1.5), kPercent);
@@ -210,7 +210,7 @@ Schedule shift_by_four(const Cluster& cluster) {
       .lanes = {{"send", LaneKind::communication}, {"receive", LaneKind::communication}}};
   for (std::size_t slot = 0; slot < 2; ++slot)
     program.ops.push_back(
-        {.label = slot == 0 ? "send" : "receive",
+        {.of = slot == 0 ? "send" : "receive",
          .lane = LaneId(slot),
          .work = Collective{.kind = CollectiveKind::send_recv, .group = slot, .size = Bytes(kS)}});
   Schedule schedule = on_all_ranks(cluster, program);

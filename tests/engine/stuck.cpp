@@ -30,7 +30,7 @@ std::string stuck(const Schedule& schedule, const Cluster& cluster) {
 }
 
 Op all_reduce(const std::string& label, std::size_t slot) {
-  return {.label = label, .lane = LaneId(0), .work = Collective{.group = slot, .size = Bytes(1e6)}};
+  return {.of = label, .lane = LaneId(0), .work = Collective{.group = slot, .size = Bytes(1e6)}};
 }
 
 // Rank 0 enters group a, then b; rank 1 enters b, then a; each on one stream.
@@ -56,11 +56,11 @@ BOOST_AUTO_TEST_CASE(two_groups_entered_in_crossed_orders_are_stuck) {
 // Two signals are needed in each iteration; there is one.
 Schedule waits_for_an_event(const Cluster& cluster, std::optional<LaneId> lane) {
   Program program{.name = "worker", .lanes = {{"compute", LaneKind::compute}}};
-  program.ops = {{.label = "compute",
+  program.ops = {{.of = "compute",
                   .lane = LaneId(0),
                   .work = Compute{.duration = Seconds(1)},
                   .signals = {EventId(0)}},
-                 {.label = "step", .lane = lane, .work = Join{}, .awaits = {{EventId(0), 1}}}};
+                 {.of = "step", .lane = lane, .work = Join{}, .awaits = {{EventId(0), 1}}}};
   Schedule schedule = on_all_ranks(cluster, program, 3);
   schedule.events = {{.name = "everyone is there", .needs = 2}};
   return schedule;

@@ -39,9 +39,9 @@ std::vector<double> times_of(const std::vector<Message>& messages, const Cluster
   Program driver{.name = "driver", .lanes = {{"send", LaneKind::communication}}};
   for (const Message& message : messages) {
     driver.ops.push_back(
-        {.label = "wait", .lane = LaneId(0), .work = Compute{.duration = Seconds(message.wait)}});
+        {.of = "wait", .lane = LaneId(0), .work = Compute{.duration = Seconds(message.wait)}});
     driver.ops.push_back(
-        {.label = "send",
+        {.of = "send",
          .lane = LaneId(0),
          .work = Transfer{RankId(message.source), RankId(message.target), Bytes(message.size)}});
   }
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(of_flows_that_start_together_the_first_takes_the_tokens) {
   Program program{.name = "driver", .lanes = {{"a"}, {"b"}}};
   for (std::size_t i = 0; i < 2; ++i)
     program.ops.push_back(
-        {.label = "send", .lane = LaneId(i), .work = Transfer{{}, RankId(i + 1), Bytes(kS)}});
+        {.of = "send", .lane = LaneId(i), .work = Transfer{{}, RankId(i + 1), Bytes(kS)}});
   Schedule schedule = on_all_ranks(cluster, Program{.name = "others"});
   schedule.programs.push_back(program);
   schedule.ranks[0].program = ProgramId(1);

@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_collective_waits_for_a_core_while_all_compute) {
         one_collective(CollectiveKind::all_reduce, Bytes(9e5), CollectiveAlgorithm::ring);
     program.lanes.push_back({"compute", LaneKind::compute});
     program.ops.push_back(
-        {.label = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(compute)}});
+        {.of = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(compute)}});
     const Trace trace = play(on_all_ranks(cluster, program), cluster, fidelity, &profile);
     for (const Span& span : trace.spans)
       if (span.op == OpId(0)) return span.end.value();
@@ -107,7 +107,7 @@ Schedule exchange(const Cluster& cluster, const std::vector<Op>& ops, std::uint3
 }
 
 Op message(std::optional<RankId> source, std::optional<RankId> target) {
-  return {.label = "message",
+  return {.of = "message",
           .phase = Phase::communication,
           .lane = LaneId(0),
           .work = Transfer{.source = source, .target = target, .size = Bytes(9e6)}};
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(
   // its worker computes earlier; the second ones have none and end together.
   const CommProfile profile = profile_of(transport_of(0, 0));
   const Cluster cluster = hosts(3);
-  Op compute{.label = "compute", .lane = LaneId(0), .work = Compute{.duration = Seconds(kMs)}};
+  Op compute{.of = "compute", .lane = LaneId(0), .work = Compute{.duration = Seconds(kMs)}};
   compute.signals = {EventId(0)};
   Op pull = kPull;
   pull.awaits = {{EventId(0)}};
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(one_that_comes_later_shares_a_push_at_once_and_a_pull_after
   const CommProfile profile = profile_of(transport_of(0, 0));
   const Cluster cluster = hosts(3);
   const Op compute{
-      .label = "compute", .lane = LaneId(0), .work = Compute{.duration = Seconds(4 * kMs)}};
+      .of = "compute", .lane = LaneId(0), .work = Compute{.duration = Seconds(4 * kMs)}};
   const auto ends = [&](const Op& message) {
     Schedule schedule = exchange(cluster, {compute, message}, 1);
     schedule.ranks[2].slowdown = 2;

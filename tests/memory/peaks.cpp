@@ -15,7 +15,7 @@ constexpr double kMiB = 1024 * 1024;
 
 Op op(const std::string& label, std::vector<TensorEvent> memory) {
   Op result;
-  result.label = label;
+  result.of = label;
   result.memory = std::move(memory);
   return result;
 }

@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(neighbours_do_not_overlap_after_rounding) {
 
 BOOST_AUTO_TEST_CASE(names_are_escaped_and_the_same_input_gives_the_same_bytes) {
   Schedule schedule = ddp_schedule(1);
-  schedule.programs[0].ops[0].label = "a \"quoted\" \\ name";
+  schedule.programs[0].ops[0].of = "a \"quoted\" \\ name";
   const Trace trace = ddp_trace({6});
   const std::string text = to_chrome_trace(schedule, trace, 0, 1);
   BOOST_TEST(named(Json::parse(text)["traceEvents"], "a \"quoted\" \\ name")["ph"] == "X");

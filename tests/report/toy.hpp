@@ -19,7 +19,7 @@ inline Span span(std::size_t rank, std::size_t op, std::uint32_t iteration, doub
 
 inline Op computation(const std::string& label, Phase phase) {
   Op op;
-  op.label = label;
+  op.of = label;
   op.phase = phase;
   op.lane = LaneId(0);
   op.work = Compute{};
@@ -28,7 +28,7 @@ inline Op computation(const std::string& label, Phase phase) {
 
 inline Op collective(const std::string& label, Bytes size) {
   Op op;
-  op.label = label;
+  op.of = label;
   op.phase = Phase::communication;
   op.lane = LaneId(1);
   op.work = Collective{.kind = CollectiveKind::all_reduce,
@@ -112,17 +112,17 @@ inline Trace ddp_trace(const std::vector<double>& iteration_ends) {
 /// gradient is applied.
 inline Schedule server_schedule(std::size_t workers, std::uint32_t iterations) {
   Op pull;
-  pull.label = "pull";
+  pull.verb = Verb::pull;
   pull.phase = Phase::communication;
   pull.lane = LaneId(1);
   pull.work = Transfer{.source = RankId(workers), .target = {}, .size = Bytes(1000)};
   pull.role = UpdateRole::read_parameters;
   Op push = pull;
-  push.label = "push";
+  push.verb = Verb::push;
   push.work = Transfer{.source = {}, .target = RankId(workers), .size = Bytes(1000)};
   push.role = UpdateRole::none;
   Op apply;
-  apply.label = "apply";
+  apply.verb = Verb::apply;
   apply.phase = Phase::server;
   apply.queue = QueueId(0);
   apply.work = Compute{};

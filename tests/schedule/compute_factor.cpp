@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(draws_are_reproducible_and_differ_by_rank_iteration_and_see
 Schedule one_operation(Compute compute, double least_spread = 0) {
   Schedule schedule =
       two_ranks({.distribution = Distribution::measured, .least_spread = least_spread});
-  schedule.programs = {{.name = "worker", .ops = {{.label = "forward", .work = compute}}}};
+  schedule.programs = {{.name = "worker", .ops = {{.of = "forward", .work = compute}}}};
   return schedule;
 }
 

@@ -20,21 +20,21 @@ Schedule good() {
   Program worker{
       .name = "worker",
       .lanes = {{"compute"}, {"nccl", LaneKind::communication}, {"host", LaneKind::host}}};
-  worker.ops = {{.label = "backward", .lane = LaneId(0), .work = Compute{.duration = Seconds(1)}},
-                {.label = "all_reduce",
+  worker.ops = {{.of = "backward", .lane = LaneId(0), .work = Compute{.duration = Seconds(1)}},
+                {.of = "all_reduce",
                  .lane = LaneId(1),
                  .work = Collective{.size = Bytes(8)},
                  .after = {{OpId(0)}}},
-                {.label = "step",
+                {.of = "step",
                  .lane = LaneId(0),
                  .work = Compute{.duration = Seconds(1)},
                  .after = {{OpId(1)}},
                  .signals = {EventId(0)}},
-                {.label = "wait", .lane = LaneId(2), .work = Join{}, .awaits = {{EventId(0), 1}}},
-                {.label = "push",
+                {.of = "wait", .lane = LaneId(2), .work = Join{}, .awaits = {{EventId(0), 1}}},
+                {.of = "push",
                  .lane = LaneId(1),
                  .work = Transfer{.source = {}, .target = RankId(2), .size = Bytes(8)}},
-                {.label = "apply",
+                {.of = "apply",
                  .queue = QueueId(0),
                  .work = Compute{.duration = Seconds(1)},
                  .after = {{OpId(4)}}}};
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(members_may_run_different_programs_that_issue_the_same_coll
 
 BOOST_AUTO_TEST_CASE(members_that_issue_collectives_in_different_orders_are_rejected) {
   Schedule schedule = with_second_program([](Program&) {});
-  const Op more{.label = "all_gather",
+  const Op more{.of = "all_gather",
                 .lane = LaneId(1),
                 .work = Collective{.kind = CollectiveKind::all_gather, .size = Bytes(4)}};
   auto& first = schedule.programs[0].ops;
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(an_edge_to_the_iteration_before_is_never_a_cycle) {
 /// Two stages that send each other a message, each in an order of its own.
 Schedule two_stages(bool same_order) {
   const auto message = [](std::size_t group, const char* label) {
-    return Op{.label = label,
+    return Op{.of = label,
               .phase = Phase::communication,
               .lane = LaneId(0),
               .work = Collective{.kind = CollectiveKind::send_recv, .group = group, .size = Bytes(8)}};

@@ -168,9 +168,9 @@ BOOST_AUTO_TEST_CASE(fragments_have_their_turns_evenly_over_the_period) {
   std::vector<int> sent, applied;
   int step = -1;
   for (const Op& op : program.ops) {
-    if (op.label == "optimizer") ++step;
-    if (op.label.starts_with("all_reduce")) sent.push_back(step);
-    if (op.label.starts_with("outer optimizer")) applied.push_back(step);
+    if (op.label() == "optimizer") ++step;
+    if (op.label().starts_with("all_reduce")) sent.push_back(step);
+    if (op.label().starts_with("outer optimizer")) applied.push_back(step);
   }
   BOOST_TEST(sent == (std::vector<int>{1, 4, 6, 9}), boost::test_tools::per_element());
   BOOST_TEST(applied == (std::vector<int>{2, 4, 7, 9}), boost::test_tools::per_element());

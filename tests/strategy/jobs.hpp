@@ -97,7 +97,7 @@ inline Span span_of(const Schedule& schedule, const Trace& trace, std::size_t ra
                     const std::string& label, std::uint32_t iteration = 0, std::size_t nth = 0) {
   const Program& program = schedule.program_of(RankId(rank));
   for (std::size_t op = 0; op < program.ops.size(); ++op) {
-    if (!program.ops[op].label.starts_with(label) || nth-- > 0) continue;
+    if (!program.ops[op].label().starts_with(label) || nth-- > 0) continue;
     const auto found = std::find_if(trace.spans.begin(), trace.spans.end(), [&](const Span& span) {
       return span.rank.index() == rank && span.op.index() == op && span.iteration == iteration;
     });
@@ -109,7 +109,7 @@ inline Span span_of(const Schedule& schedule, const Trace& trace, std::size_t ra
 inline std::size_t count_of(const Program& program, const std::string& label) {
   return static_cast<std::size_t>(
       std::count_if(program.ops.begin(), program.ops.end(),
-                    [&](const Op& op) { return op.label.starts_with(label); }));
+                    [&](const Op& op) { return op.label().starts_with(label); }));
 }
 
 /// The sizes of a program's collectives of one kind, in order.

@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(gradients_stay_until_the_last_server_has_its_part_of_them) 
       schedule_of(ParameterServer{.servers = 2}, unlike_units(), cluster).programs[0];
   std::size_t pushes = 0, last_push = 0, given = 0;
   for (std::size_t op = 0; op < worker.ops.size(); ++op)
-    if (worker.ops[op].label.starts_with("push")) ++pushes, last_push = op;
+    if (worker.ops[op].label().starts_with("push")) ++pushes, last_push = op;
   for (std::size_t op = 0; op < worker.ops.size(); ++op)
     for (const TensorEvent& event : worker.ops[op].memory)
       if (event.action == TensorEvent::Action::give &&

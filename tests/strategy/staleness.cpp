@@ -54,7 +54,7 @@ std::vector<std::vector<double>> when(const Played& played, int workers, const s
   for (const Span& span : played.trace.spans) {
     if (span.rank.index() >= times.size()) continue;
     const Op& op = played.schedule.program_of(span.rank).ops[span.op.index()];
-    if (!op.label.starts_with(label)) continue;
+    if (!op.label().starts_with(label)) continue;
     double& time = times[span.rank.index()][span.iteration];
     if (label == "apply")
       time = std::max(time, span.end.value());
