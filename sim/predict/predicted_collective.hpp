@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cluster/cluster.hpp"
-#include "report/collective_table.hpp"
+#include "predict/collective_table.hpp"
 
 namespace rehearse {
 

@@ -6,8 +6,8 @@
 
 #include "base/error.hpp"
 #include "predict/measured_job.hpp"
+#include "predict/server_updates.hpp"
 #include "predict/wire.hpp"
-#include "report/server_updates.hpp"
 
 namespace rehearse {
 namespace {

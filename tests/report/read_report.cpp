@@ -7,7 +7,7 @@
 
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
-#include "profile/whole_file.hpp"
+#include "config/whole_file.hpp"
 #include "report/views.hpp"
 #include "whole_report.hpp"
 

@@ -5,8 +5,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "convergence/update_file.hpp"
+#include "predict/server_updates.hpp"
 #include "report/report.hpp"
-#include "report/server_updates.hpp"
 #include "schedule/jitter.hpp"
 #include "strategy/jobs.hpp"
 

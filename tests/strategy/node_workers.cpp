@@ -4,8 +4,8 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include "predict/server_updates.hpp"
 #include "report/report.hpp"
-#include "report/server_updates.hpp"
 #include "strategy/jobs.hpp"
 
 namespace rehearse {

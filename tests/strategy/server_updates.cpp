@@ -1,5 +1,5 @@
 // The update log of a simulated parameter server, as a replay reads it.
-#include "report/server_updates.hpp"
+#include "predict/server_updates.hpp"
 
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>

@@ -1,4 +1,4 @@
-#include "report/collective_table.hpp"
+#include "predict/collective_table.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "report/server_updates.hpp"
+#include "predict/server_updates.hpp"
 
 #include <algorithm>
 #include <map>
