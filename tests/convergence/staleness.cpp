@@ -69,6 +69,18 @@ BOOST_AUTO_TEST_CASE(like_workers_are_n_minus_1_updates_stale) {
   BOOST_TEST(staleness.share == constant_staleness(5).share);
 }
 
+BOOST_AUTO_TEST_CASE(a_mean_or_counts_are_read_and_nothing_else) {
+  const auto share_of = [](const char* text) {
+    const std::optional<Staleness> read = parse_staleness(text);
+    return read ? read->share : std::vector<double>{};
+  };
+  const std::vector<double> mean{0, 0, 0, 0.5, 0.5}, counts{0.25, 0.75}, none;
+  BOOST_TEST(share_of("3.5") == mean, boost::test_tools::per_element());
+  BOOST_TEST(share_of("1:20,0:10,1:10") == counts, boost::test_tools::per_element());
+  for (const char* text : {"", "x", "-1", "10001", "3:", ":3", "0:1,", "0:0", "0:1.5", "1.5:1", "0:1;1:1"})
+    BOOST_TEST(share_of(text) == none, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(memoryless_workers_are_geometrically_stale) {
   RandomStream stream = random_stream(1, "memoryless");
   boost::random::exponential_distribution<double> time(1.0);
