@@ -36,8 +36,8 @@ void time_collective(const CollectiveCommand& command) {
   if (command.smallest > command.largest)
     throw InputError(fmt::format("--begin: error: {} is more than --end {}",
                                  format(command.smallest), format(command.largest)));
-  const CollectiveTable table = predicted_collective(cluster, parse_collective_kind(command.kind),
-                                                     command.smallest, command.largest);
+  const PredictedCollective table = predicted_collective(
+      cluster, parse_collective_kind(command.kind), command.smallest, command.largest);
   write_answer({.table = [&](int, bool) { return to_table(table); },
                 .json = [&] { return to_json(table); },
                 .csv = [&] { return to_csv(table); }},

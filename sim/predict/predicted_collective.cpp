@@ -26,17 +26,17 @@ AllRanks all_ranks(const Cluster& cluster, CollectiveKind kind) {
 
 }  // namespace
 
-CollectiveTable predicted_collective(const Cluster& cluster, CollectiveKind kind, Bytes smallest,
-                                     Bytes largest) {
+PredictedCollective predicted_collective(const Cluster& cluster, CollectiveKind kind,
+                                         Bytes smallest, Bytes largest) {
   const auto [ranks, group] = all_ranks(cluster, kind);
   const std::shared_ptr<const CommProfile> profile = load_comm_profile(cluster);
   CollectiveCosts costs(profile.get(), cluster, ranks);
-  CollectiveTable table{.kind = kind,
-                        .cluster = cluster.name,
-                        .curves = profile ? profile->name : "",
-                        .ranks = group.ranks,
-                        .nodes = group.nodes,
-                        .rows = {}};
+  PredictedCollective table{.kind = kind,
+                            .cluster = cluster.name,
+                            .curves = profile ? profile->name : "",
+                            .ranks = group.ranks,
+                            .nodes = group.nodes,
+                            .rows = {}};
   std::map<CollectiveAlgorithm, FlowPlan> plans;
   for (Bytes size = smallest; size <= largest; size *= 2) {
     const CollectiveAlgorithm chosen =

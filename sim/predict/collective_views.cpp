@@ -1,4 +1,4 @@
-#include "predict/collective_table.hpp"
+#include "predict/collective_views.hpp"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ std::string protocol_of(const CollectiveAnswer& row) {
 
 }  // namespace
 
-std::string to_table(const CollectiveTable& table) {
+std::string to_table(const PredictedCollective& table) {
   std::string text = fmt::format("# {} over {} ranks on {} node{} of {}: predicted, out of place\n",
                                  to_string(table.kind), table.ranks, table.nodes,
                                  table.nodes == 1 ? "" : "s", table.cluster);
@@ -37,7 +37,7 @@ std::string to_table(const CollectiveTable& table) {
   return text;
 }
 
-std::string to_csv(const CollectiveTable& table) {
+std::string to_csv(const PredictedCollective& table) {
   std::string text =
       "collective,ranks,nodes,bytes,time_us,low_us,high_us,algbw_GBps,busbw_GBps,algorithm,"
       "protocol,answered_by\n";
@@ -51,7 +51,7 @@ std::string to_csv(const CollectiveTable& table) {
   return text;
 }
 
-std::string to_json(const CollectiveTable& table) {
+std::string to_json(const PredictedCollective& table) {
   nlohmann::ordered_json document{{"schema", "rehearse.collective/1"},
                                   {"collective", to_string(table.kind)},
                                   {"cluster", table.cluster},

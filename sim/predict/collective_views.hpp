@@ -8,7 +8,7 @@
 namespace rehearse {
 
 /// What nccl-tests would print of a collective over all GPUs of a cluster.
-struct CollectiveTable {
+struct PredictedCollective {
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::string cluster;
   std::string curves;  ///< that answer, where the cluster has some
@@ -18,9 +18,9 @@ struct CollectiveTable {
 
 /// In nccl-tests' columns, without those of in-place runs and of checks, then what only a
 /// prediction has.
-std::string to_table(const CollectiveTable& table);
-std::string to_csv(const CollectiveTable& table);
+std::string to_table(const PredictedCollective& table);
+std::string to_csv(const PredictedCollective& table);
 /// `rehearse.collective/1`.
-std::string to_json(const CollectiveTable& table);
+std::string to_json(const PredictedCollective& table);
 
 }  // namespace rehearse
