@@ -16,19 +16,22 @@
 #include "base/child_process.hpp"
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
-#include "explain/explain_scenario.hpp"  // explain(scenario) -> ExplainedRun
-#include "planner/layout_simulator.hpp"  // simulator_for(plan)
-#include "planner/plan.hpp"              // read_plan(file) -> Plan
-#include "planner/plan_view.hpp"         // plan_json(result)
-#include "planner/run_plan.hpp"          // prepare_plan, run_plan -> PlanResult
-#include "predict/measured_job.hpp"      // read_question(file) -> Scenario, solved
-#include "predict/predict.hpp"           // predict(scenario) -> Prediction
-#include "report/views.hpp"              // to_json(report), report_from_json(text)
-#include "scenario/scenario.hpp"         // read_scenario(file) -> Scenario
-#include "study/simulator.hpp"           // simulator()
-#include "study/study.hpp"               // read_study(file) -> Study
-#include "study/study_view.hpp"          // what a study's results say
-#include "study/sweep.hpp"               // prepare, sweep
+#include "explain/explain_scenario.hpp"      // explain(scenario) -> ExplainedRun
+#include "planner/check_file.hpp"            // check_file(file) -> what it is, and what is wrong
+#include "planner/layout_simulator.hpp"      // simulator_for(plan)
+#include "planner/plan.hpp"                  // read_plan(file) -> Plan
+#include "planner/plan_view.hpp"             // plan_json(result)
+#include "planner/run_plan.hpp"              // prepare_plan, run_plan -> PlanResult
+#include "predict/measured_job.hpp"          // read_question(file) -> Scenario, solved
+#include "predict/predict.hpp"               // predict(scenario) -> Prediction
+#include "predict/predicted_collective.hpp"  // predicted_collective(cluster, kind, ...)
+#include "predict/run_views.hpp"             // chrome_trace(scenario, prediction)
+#include "report/views.hpp"                  // to_json(report), report_from_json(text)
+#include "scenario/scenario.hpp"             // read_scenario(file) -> Scenario
+#include "study/simulator.hpp"               // simulator()
+#include "study/study.hpp"                   // read_study(file) -> Study
+#include "study/study_view.hpp"              // what a study's results say
+#include "study/sweep.hpp"                   // prepare, sweep
 
 #ifdef REHEARSE_PREFIX
 namespace rehearse {
