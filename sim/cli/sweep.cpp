@@ -10,7 +10,7 @@
 #include "study/collect.hpp"
 #include "study/simulator.hpp"
 #include "study/slurm.hpp"
-#include "study/study_end.hpp"
+#include "study/study_folder.hpp"
 #include "study/study_view.hpp"
 #include "study/take_up.hpp"
 

@@ -1,5 +1,4 @@
 #include <charconv>
-#include <cmath>
 #include <limits>
 
 #include "config/json_place.hpp"
@@ -23,19 +22,6 @@ Seconds seconds(const JsonPlace& json) { return Seconds(json.number()); }
 Bytes bytes(const JsonPlace& json) { return Bytes(json.number()); }
 
 std::optional<Seconds> seconds_or_null(const JsonPlace& json) { return json.or_null(seconds); }
-
-/// The dividend of which `quotient` was written: the product may be off by rounding.
-double dividend(double quotient, double divisor) {
-  const double product = quotient * divisor;
-  double below = product, above = product;
-  for (int step = 0; step < 3; ++step) {
-    if (below / divisor == quotient) return below;
-    if (above / divisor == quotient) return above;
-    below = std::nextafter(below, -kInfinity);
-    above = std::nextafter(above, kInfinity);
-  }
-  return product;
-}
 
 ArchitectureReport architecture(const JsonPlace& json) {
   return {.family = json.at("family").or_null(text).value_or(""),
@@ -189,7 +175,7 @@ CollectiveReport collective(const JsonPlace& json) {
           .outside = json.at("outside").text(),
           .time = seconds(json.at("time_s")),
           .interval = {seconds(json.at("low_s")), seconds(json.at("high_s"))},
-          .busbw = BytesPerSecond(dividend(json.at("busbw_GBps").number(), 1e9))};
+          .busbw = BytesPerSecond(json.at("busbw_GBps").number() * 1e9)};
 }
 
 OtherJobReport other_job(const JsonPlace& json) {
@@ -279,7 +265,7 @@ FamilyReport family(const JsonPlace& json) {
                       .backward = seconds(json.at("backward_s")),
                       .farthest = json.at("farthest").number_or_null().value_or(0)};
   const double within = json.at("within_measured").number();
-  family.within = Seconds(dividend(within, family.total().value()));
+  family.within = within * family.total();
   return family;
 }
 

@@ -9,6 +9,7 @@
 #include <deque>
 #include <utility>
 
+#include "base/error.hpp"
 #include "strategy/fsdp_memory.hpp"
 #include "strategy/fsdp_overhead.hpp"
 #include "strategy/sharded.hpp"

@@ -11,6 +11,8 @@
 #include <new>
 #include <thread>
 
+#include "base/child_process.hpp"
+
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(child_process_test)
 namespace {
@@ -134,6 +136,30 @@ BOOST_AUTO_TEST_CASE(a_child_does_not_outlive_a_parent_that_is_killed) {
 
 BOOST_AUTO_TEST_CASE(no_work_needs_no_child) {
   BOOST_TEST(in_child_processes(0, 4, late_text).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_child_s_text_comes_back_whole) {
+  const std::string large(1'000'000, 'x');
+  BOOST_TEST(in_child_process([&] { return large; }) == large);
+}
+
+BOOST_AUTO_TEST_CASE(an_error_in_a_child_keeps_its_code_and_its_text) {
+  try {
+    in_child_process([]() -> std::string { throw StuckError("it waits"); });
+    BOOST_FAIL("no error");
+  } catch (const Error& error) {
+    BOOST_TEST((error.code() == ExitCode::stuck));
+    BOOST_TEST(error.what() == std::string("it waits"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_child_that_is_killed_is_an_internal_error) {
+  const auto die = []() -> std::string {
+    std::signal(SIGTERM, SIG_DFL);
+    kill(getpid(), SIGTERM);
+    return "";
+  };
+  BOOST_CHECK_THROW(in_child_process(die), InternalError);
 }
 
 }  // namespace

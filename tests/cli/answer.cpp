@@ -1,106 +1,48 @@
 #include "cli/answer.hpp"
 
-#include <unistd.h>
-
 #include <boost/test/unit_test.hpp>
-#include <csignal>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
 #include "../scratch.hpp"
-#include "base/child_process.hpp"
-#include "base/error.hpp"
-#include "config/files_read.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(answer_test)
 namespace {
 
-std::ptrdiff_t files_in(const Scratch& folder) {
-  return std::distance(std::filesystem::directory_iterator(folder.path()),
-                       std::filesystem::directory_iterator());
-}
-
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
+/// What a file has of an answer of which each form is made once, where it is asked for.
+std::string written(AnswerOptions options) {
+  const Scratch folder;
+  options.output = folder / "answer";
+  const Answer answer{
+      .table = [](int width, bool color) { return std::to_string(width) + (color ? "c" : "p"); },
+      .json = [] { return std::string("{}"); },
+      .csv = [] { return std::string("a,b"); },
+      .page = [] { return std::string("<html>"); }};
+  write_answer(answer, options);
+  std::ifstream stream(options.output, std::ios::binary);
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-BOOST_AUTO_TEST_CASE(a_file_is_replaced_whole_and_leaves_no_temporary) {
+BOOST_AUTO_TEST_CASE(a_file_gets_the_form_that_is_asked_for) {
+  BOOST_TEST(written({.format = "json", .output = {}, .html = {}}) == "{}");
+  BOOST_TEST(written({.format = "csv", .output = {}, .html = {}}) == "a,b");
+}
+
+BOOST_AUTO_TEST_CASE(a_table_in_a_file_has_100_columns_and_colours_only_where_they_are_asked_for) {
+  BOOST_TEST(written({}) == "100p");
+  AnswerOptions colored;
+  colored.color = ColorChoice::always;
+  BOOST_TEST(written(colored) == "100c");
+}
+
+BOOST_AUTO_TEST_CASE(a_page_is_written_beside_the_answer) {
   const Scratch folder;
-  write_file(folder / "report.json", "a longer first text\n");
-  write_file(folder / "report.json", "second\n");
-  BOOST_TEST(text_of(folder / "report.json") == "second\n");
-  BOOST_TEST(files_in(folder) == 1);
-}
-
-BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_written_is_a_missing_error_and_leaves_no_temporary) {
-  const Scratch folder;
-  std::filesystem::create_directory(folder / "taken");
-  BOOST_CHECK_THROW(write_file(folder / "taken", "text"), MissingError);
-  BOOST_CHECK_THROW(write_file(folder / "no_folder" / "file", "text"), MissingError);
-  BOOST_TEST(files_in(folder) == 1);
-}
-
-std::string refusal(const std::vector<OutputFile>& outputs) {
-  try {
-    check_outputs(outputs);
-    return "";
-  } catch (const InputError& error) {
-    return error.what();
-  }
-}
-
-BOOST_AUTO_TEST_CASE(an_output_is_neither_another_one_nor_an_input) {
-  const Scratch folder;
-  const FilesKept kept;
-  const auto input = folder.write("in", "text");
-  read_input(input, 100);
-  std::filesystem::create_symlink(input, folder / "link");
-  BOOST_TEST(refusal({{"--output", folder / "a"}, {"--html", folder / "b"}, {"--trace", ""}}) ==
-             "");
-  BOOST_TEST(refusal({{"--output", "/dev/null"}, {"--html", "/dev/null"}}) == "");
-  const auto says = [&](const std::filesystem::path& file, const std::string& what) {
-    const std::string said = refusal({{"--output", folder / "a"}, {"--html", file}});
-    BOOST_TEST(folder.anonymous(said) == "rehearse: error: --html " +
-                                             folder.anonymous(file.string()) + ": " + what +
-                                             "\nremedy: name another file");
-  };
-  says(folder / "a", "--output writes this file, too");
-  says(folder / "./b/../a", "--output writes this file, too");
-  says(input, "it is an input, which is kept");
-  says(folder / "link", "it is an input, which is kept");
-}
-
-BOOST_AUTO_TEST_CASE(a_device_is_written_and_not_replaced) {
-  write_file("/dev/null", "text");
-  BOOST_TEST(std::filesystem::is_character_file("/dev/null"));
-  BOOST_CHECK_THROW(write_file("/dev/full", "text"), MissingError);
-}
-
-BOOST_AUTO_TEST_CASE(a_child_s_text_comes_back_whole) {
-  const std::string large(1'000'000, 'x');
-  BOOST_TEST(in_child_process([&] { return large; }) == large);
-}
-
-BOOST_AUTO_TEST_CASE(an_error_in_a_child_keeps_its_code_and_its_text) {
-  try {
-    in_child_process([]() -> std::string { throw StuckError("it waits"); });
-    BOOST_FAIL("no error");
-  } catch (const Error& error) {
-    BOOST_TEST((error.code() == ExitCode::stuck));
-    BOOST_TEST(error.what() == std::string("it waits"));
-  }
-}
-
-BOOST_AUTO_TEST_CASE(a_child_that_is_killed_is_an_internal_error) {
-  const auto die = []() -> std::string {
-    std::signal(SIGTERM, SIG_DFL);
-    kill(getpid(), SIGTERM);
-    return "";
-  };
-  BOOST_CHECK_THROW(in_child_process(die), InternalError);
+  AnswerOptions options;
+  options.html = folder / "page";
+  BOOST_TEST(written(options) == "100p");
+  std::ifstream stream(options.html);
+  BOOST_TEST(std::string(std::istreambuf_iterator<char>(stream), {}) == "<html>");
 }
 
 }  // namespace

@@ -293,6 +293,19 @@ BOOST_AUTO_TEST_CASE(splits_and_paths_of_every_strategy_add_up) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(copies_either_way_are_one_class_and_packing_is_another) {
+  const auto class_of = [](Verb verb) {
+    return operation_class({.verb = verb,
+                            .of = "layer3",
+                            .phase = Phase::host,
+                            .work = Compute{.duration = Seconds(1)}});
+  };
+  BOOST_TEST(class_of(Verb::copy_to_gpu) == "copy");
+  BOOST_TEST(class_of(Verb::copy_to_host) == "copy");
+  BOOST_TEST(class_of(Verb::pack) == "pack");
+  BOOST_TEST(class_of(Verb::launch) == "launches");
+}
+
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

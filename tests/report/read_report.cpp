@@ -1,4 +1,5 @@
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -179,6 +180,18 @@ BOOST_AUTO_TEST_CASE(a_complete_and_an_empty_report_are_written_again_byte_for_b
   for (const Report& report : {complete_report(), whole_report(), Report{}}) {
     const std::string text = to_json(report);
     BOOST_TEST(to_json(report_from_json(text)) == text);
+  }
+}
+
+// A quotient times its divisor, divided by it again, is the same to the last bit.
+BOOST_AUTO_TEST_CASE(any_bandwidth_is_written_again_as_it_was) {
+  Report report = whole_report();
+  for (int k = 1; k <= 2000; ++k) {
+    report.collectives = complete_report().collectives;
+    report.collectives.front().busbw =
+        BytesPerSecond(1e12 * std::fmod(k * 0.6180339887498949, 1.0));
+    const std::string text = to_json(report);
+    if (to_json(report_from_json(text)) != text) BOOST_ERROR(k);
   }
 }
 

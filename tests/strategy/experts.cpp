@@ -278,6 +278,17 @@ std::string turns(const Schedule& schedule) {
   return all;
 }
 
+BOOST_AUTO_TEST_CASE(an_exchange_says_the_pass_that_it_is_part_of) {
+  std::size_t forward = 0, backward = 0;
+  for (const Op& op : schedule_on(experts(8), nodes_of(2)).program_of(RankId(0)).ops) {
+    if (op.verb != Verb::all_to_all) continue;
+    forward += op.pass == Verb::forward ? 1 : 0;
+    backward += op.pass == Verb::backward ? 1 : 0;
+  }
+  BOOST_TEST(forward > 0u);
+  BOOST_TEST(forward == backward);
+}
+
 // The backward of the first micro-batch and the forward of the second, between their exchanges.
 BOOST_AUTO_TEST_CASE(two_micro_batches_take_turns) {
   Layout layout = experts(8);

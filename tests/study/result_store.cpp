@@ -11,6 +11,7 @@
 #include "study/collect.hpp"
 #include "study/file_lock.hpp"
 #include "study/study_view.hpp"
+#include "study/take_up.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(result_store_test)
@@ -214,6 +215,15 @@ BOOST_AUTO_TEST_CASE(a_result_replaces_a_failure_of_another_shard) {
   ResultStore target(scratch / "t");
   collect(target, {scratch / "a", scratch / "b"});
   BOOST_TEST((target.find("k1") == kReport));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_there_is_kept_unless_one_begins_anew) {
+  const Scratch scratch;
+  write_shard(scratch / "r", kIdentity, {{"k1", kReport}});
+  std::ofstream(scratch / "results.csv.7.tmp") << "killed";
+  BOOST_TEST(LockedStore(scratch / "r", scratch / "results.csv", false)->find("k1").has_value());
+  BOOST_TEST(!std::filesystem::exists(scratch / "results.csv.7.tmp"));
+  BOOST_TEST(!LockedStore(scratch / "r", "", true)->find("k1").has_value());
 }
 
 BOOST_AUTO_TEST_CASE(views_count_and_show_failures_and_what_is_missing) {

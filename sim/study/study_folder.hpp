@@ -49,8 +49,8 @@ void sweep_into(ResultStore& store, const PreparedStudy& prepared, const Simulat
 /// What is kept of a study when its simulations are over.
 struct StudyKept {
   std::filesystem::path folder;  ///< of the CSV
-  std::filesystem::path html;    ///< the page; empty: none
-  std::optional<Shard> shard;    ///< which has neither
+  std::filesystem::path html;    ///< the page, not for a shard; empty: none
+  std::optional<Shard> shard;    ///< which has no CSV
   std::string fail_unless;       ///< "fits" or "may_fit", of every point; empty: nothing is asked
 };
 

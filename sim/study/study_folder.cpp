@@ -1,4 +1,4 @@
-#include "study/study_end.hpp"
+#include "study/study_folder.hpp"
 
 #include <fmt/format.h>
 
@@ -169,7 +169,7 @@ StudyEnd end_study(ResultStore& store, const StudyKept& kept) {
   std::string trouble = unwritten_text(store);
   StudyFile csv(store, kept.shard ? std::filesystem::path() : csv_file(kept.folder));
   trouble += csv_trouble(csv);
-  if (!kept.shard) trouble += page_trouble(store, kept.html);
+  trouble += page_trouble(store, kept.html);
   const StudyCount count = count_points(store);
   return {.failures = failures_text(store, count.failed),
           .error = wrong_with(store, count, kept, trouble)};

@@ -1,0 +1,115 @@
+// What the ranks of a layout exchange inside a unit's pass, between the parts that it computes.
+#include <utility>
+
+#include "base/error.hpp"
+#include "model/parallel.hpp"
+#include "strategy/program_builder.hpp"
+#include "strategy/stage_plan.hpp"
+
+namespace rehearse {
+namespace {
+
+CollectiveKind kind_of(ExchangeKind kind) {
+  switch (kind) {
+    case ExchangeKind::all_reduce:
+      return CollectiveKind::all_reduce;
+    case ExchangeKind::all_gather:
+    case ExchangeKind::send_recv:
+      return CollectiveKind::all_gather;
+    case ExchangeKind::reduce_scatter:
+      return CollectiveKind::reduce_scatter;
+    case ExchangeKind::all_to_all:
+      return CollectiveKind::all_to_all;
+  }
+  throw InternalError("internal error: an exchange that no collective is");
+}
+
+const char* name_of(ExchangeAxis axis) {
+  switch (axis) {
+    case ExchangeAxis::tensor:
+      return "tensor";
+    case ExchangeAxis::context:
+      return "context";
+    case ExchangeAxis::expert:
+      return "experts";
+    case ExchangeAxis::expert_tensor:
+      return "expert tensor";
+    case ExchangeAxis::expert_node:
+      return "experts, inside";
+    case ExchangeAxis::expert_across:
+      return "experts, across";
+  }
+  throw InternalError("internal error: an axis without a name");
+}
+
+}  // namespace
+
+/// A pass between its exchanges. Parts that take no time are left out, but for the last: it is what
+/// comes later refers to, and where memory is noted.
+OpId ProgramBuilder::segments(std::size_t unit, Verb pass, const PassCost& cost,
+                              std::vector<After> after) {
+  const PassSegments& parts = *cost.segments;
+  std::vector<std::pair<std::size_t, OpId>> waiting;  // part that waits, and the exchange
+  std::size_t next = 0;
+  for (std::size_t part = 0; part < parts.durations.size(); ++part) {
+    std::vector<std::pair<std::uint8_t, OpId>> here;  // by turn
+    for (; next < parts.exchanges.size() && parts.exchanges[next].issued <= part; ++next) {
+      const PassSegments::Placed& placed = parts.exchanges[next];
+      const Exchange& what = job_.model.units[unit].exchanges[placed.exchange];
+      const OpId op = exchange(what, unit, pass);
+      std::vector<After>& own = program.ops[op.index()].after;
+      own.insert(own.end(), after.begin(), after.end());
+      for (const auto& [turn, before] : here)
+        if (turn < what.turn) own.push_back({before});
+      here.emplace_back(what.turn, op);
+      waiting.emplace_back(placed.awaited, op);
+    }
+    for (const auto& [awaited, op] : waiting)
+      if (awaited == part) unawaited_.push_back({op});
+    const bool last_part = part + 1 == parts.durations.size();
+    if (parts.durations[part] <= Seconds(0) && !last_part) continue;
+    compute(unit, pass, parts.durations[part], cost.spread, std::exchange(after, {}));
+  }
+  return last_computed_;
+}
+
+/// What passes on to the next of a ring of n ranks is what a step of their all_gather carries: of
+/// n/(n-1) as much.
+OpId ProgramBuilder::exchange(const Exchange& what, std::size_t unit, Verb pass) {
+  const StagePlan& plan = *job_.stage;
+  const auto slot = plan.exchange_groups.find(what.axis);
+  check(slot != plan.exchange_groups.end(), "an exchange of a rank that has no group for it");
+  const Bytes element = what.wide                             ? Bytes(4)
+                        : what.narrow && is_narrow(computes_) ? narrow_element(computes_)
+                                                              : activation_element(computes_);
+  double elements = what.elements * static_cast<double>(job_.batch_per_gpu);
+  if (what.kind == ExchangeKind::send_recv) {
+    const auto ranks = static_cast<double>(plan.contexts);
+    elements *= ranks / (ranks - 1);
+  }
+  std::vector<After> after = unawaited_;
+  if (has_computed_) after.push_back({last_computed_});
+  const OpId op =
+      collective(exchange_lane(what.axis), job_.model.units[unit].name,
+                 {.kind = kind_of(what.kind), .group = slot->second, .size = elements * element},
+                 std::move(after));
+  program.ops[op.index()].pass = pass;
+  return op;
+}
+
+LaneId ProgramBuilder::exchange_lane(ExchangeAxis axis) {
+  if (!exchange_lanes_.contains(axis))
+    exchange_lanes_[axis] =
+        lane(std::string("nccl (") + name_of(axis) + ")", LaneKind::communication);
+  return exchange_lanes_.at(axis);
+}
+
+OpId ProgramBuilder::gather(const std::string& what, Bytes size, std::vector<After> after) {
+  const auto slot = job_.stage->exchange_groups.find(ExchangeAxis::tensor);
+  check(slot != job_.stage->exchange_groups.end(), "parts of ranks that share nothing");
+  return collective(exchange_lane(ExchangeAxis::tensor), what,
+                    {.kind = CollectiveKind::all_gather, .group = slot->second, .size = size},
+                    std::move(after));
+}
+
+}  // namespace rehearse
