@@ -20,25 +20,27 @@ struct FlowPlan {
     Port source, target;
     double share = 0;  ///< of the collective's size; 0: no bytes, only joins what it comes after
     Seconds latency;   ///< before its bytes move (hop fidelity)
-    /// Steps of the host between flows (segmented hops), which have no bytes on the wire: work on
-    /// this share of the collective's size, or waking up.
-    double handled = 0;
-    bool wakes = false;
-    /// Says that its source is ready to receive from its target: no bytes, but it leaves behind
-    /// what its source has to send already (segmented hops).
-    bool readies = false;
-    std::uint32_t member = 0;  ///< of the group: who sends, says or does it
-    /// Flows that get their places in the order of what their source sends when this is reached
-    /// (segmented hops); each leaves when it has begun, too.
-    std::uint32_t places_begin = 0, places_end = 0;
     std::uint32_t after_begin = 0;  ///< into `after`: flows that must have arrived
     std::uint32_t after_end = 0;
+  };
+  /// What hosts do over sockets (segmented hops), beside a flow or as one that has no bytes.
+  struct HostStep {
+    std::uint32_t member = 0;  ///< of the group: who sends, says or does it
+    double handled = 0;        ///< work on this share of the collective's size
+    bool wakes = false;
+    /// Says that its source is ready to receive from its target: no bytes, but it leaves behind
+    /// what its source has to send already.
+    bool readies = false;
+    /// Flows that get their places in the order of what their source sends when this is reached;
+    /// each leaves when it has begun, too.
+    std::uint32_t places_begin = 0, places_end = 0;
 
     bool of_host() const { return handled > 0 || wakes; }
   };
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;  ///< never automatic
   std::vector<Flow> flows;
   std::vector<std::uint32_t> after;
+  std::vector<HostStep> steps;  ///< by flow; empty: hosts do nothing
   /// Each member begins when it comes itself, and is through when what its own host does is over
   /// (segmented hops). Otherwise all wait for the last one to come, and end together.
   bool by_member = false;
@@ -47,6 +49,10 @@ struct FlowPlan {
   /// Time per byte of size on the most loaded port when nothing else runs (flow fidelity).
   double seconds_per_byte = 0;
 
+  const HostStep& step(std::size_t flow) const {
+    static const HostStep none;
+    return steps.empty() ? none : steps[flow];
+  }
   /// latency + size * seconds_per_byte: the closed form of the uncontended collective at flow
   /// fidelity.
   Seconds uncontended(Bytes size) const {

@@ -88,27 +88,27 @@ FlowRange PlanBuilder::join(std::size_t member, std::span<const FlowRange> after
 }
 
 void PlanBuilder::place(FlowRange join, FlowRange flows) {
-  plan.flows[join.begin].places_begin = flows.begin;
-  plan.flows[join.begin].places_end = flows.end;
+  plan.steps[join.begin].places_begin = flows.begin;
+  plan.steps[join.begin].places_end = flows.end;
 }
 
 FlowRange PlanBuilder::host(std::size_t member, double share, std::span<const FlowRange> after) {
   const FlowRange range = add(member, {}, 0, after, {});
-  plan.flows.back().handled = share;
+  plan.steps.back().handled = share;
   return range;
 }
 
 FlowRange PlanBuilder::wake(std::size_t member, FlowRange arrived) {
   const FlowRange after[] = {arrived};
   const FlowRange range = add(member, {}, 0, after, {});
-  plan.flows.back().wakes = true;
+  plan.steps.back().wakes = true;
   return range;
 }
 
 FlowRange PlanBuilder::ready(std::size_t from, std::size_t to, std::span<const FlowRange> after) {
   const FlowRange range =
       add(from, ports_between(cluster_, places_[from], places_[to]), 0, after, Seconds{});
-  plan.flows.back().readies = true;
+  plan.steps.back().readies = true;
   return range;
 }
 
@@ -139,13 +139,13 @@ FlowRange PlanBuilder::add(std::size_t member, const PortPair& ports, double sha
   FlowPlan::Flow flow{.source = ports.source,
                       .target = ports.target,
                       .share = share,
-                      .latency = latency,
-                      .member = static_cast<std::uint32_t>(member)};
+                      .latency = latency};
   flow.after_begin = static_cast<std::uint32_t>(plan.after.size());
   for (const FlowRange& range : after)
     for (std::uint32_t id = range.begin; id < range.end; ++id) plan.after.push_back(id);
   flow.after_end = static_cast<std::uint32_t>(plan.after.size());
   plan.flows.push_back(flow);
+  if (segments_ > 0) plan.steps.push_back({.member = static_cast<std::uint32_t>(member)});
   const auto id = static_cast<std::uint32_t>(plan.flows.size() - 1);
   return {id, id + 1};
 }

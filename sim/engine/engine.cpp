@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "engine/bond.hpp"
-#include "engine/simulation.hpp"
+#include "engine/player.hpp"
 
 namespace rehearse {
 
@@ -51,13 +51,20 @@ Trace play(const Schedule& schedule, const Cluster& given, const Machine& machin
   const bool alike = only_like_flows_matter(schedule, cluster, machine);
   if (alike) plans.merge_flows();
   add_transfer_ports(schedule, cluster, plans);
-  Simulation simulation(schedule, cluster, machine, options, collectives);
   const auto pace =
       machine.fidelity == Fidelity::hop ? Network::Pace::lockstep : Network::Pace::free;
-  Network network(cluster, plans.ports(), pace, [&](Token token) { simulation.on_token(token); });
+  Network network(cluster, plans.ports(), pace);
   if (alike)
     for (const Port& port : plans.loops()) network.loop(port, cluster);
-  return simulation.play(network);
+  Recorder recorder(schedule, options);
+  const bool over_sockets = machine.comm && machine.comm->transport;
+  Shared shared{.schedule = schedule,
+                .cluster = cluster,
+                .transport = over_sockets ? &*machine.comm->transport : nullptr,
+                .collectives = collectives,
+                .network = network,
+                .recorder = recorder};
+  return Player(shared, options).play();
 }
 
 }  // namespace

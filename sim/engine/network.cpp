@@ -83,9 +83,8 @@ bool is_cable(const s4u::Link& link) {
 
 }  // namespace
 
-Network::Network(const Cluster& cluster, const std::vector<Port>& used, Pace pace,
-                 Callback on_token)
-    : on_token_(std::move(on_token)), engine_(make_engine(pace)), buckets_(cluster, used) {
+Network::Network(const Cluster& cluster, const std::vector<Port>& used, Pace pace)
+    : engine_(make_engine(pace)), buckets_(cluster, used) {
   for (const Port& port : used) indices_.emplace(port, static_cast<std::uint32_t>(indices_.size()));
   check(indices_.size() == used.size(), "a port is named twice");
   hosts_.resize(used.size());
@@ -284,7 +283,8 @@ void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size,
   flow->start();
 }
 
-void Network::run() {
+void Network::run(Callback on_token) {
+  on_token_ = std::move(on_token);
   arm();
   engine_->run();
 }

@@ -44,7 +44,7 @@ class Network {
   enum class Pace { lockstep, free };
 
   /// Builds only the ports in `used`. One Network per process: SimGrid's clock does not go back.
-  Network(const Cluster& cluster, const std::vector<Port>& used, Pace pace, Callback on_token);
+  Network(const Cluster& cluster, const std::vector<Port>& used, Pace pace);
   ~Network();
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
@@ -63,8 +63,8 @@ class Network {
   /// Calls back when `size` has moved from one port to the other: at once what the ports' bursts
   /// let pass (TokenBuckets), the rest at their rates.
   void start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token);
-  /// Runs until nothing is left to happen.
-  void run();
+  /// Runs until nothing is left to happen, and calls back.
+  void run(Callback on_token);
 
  private:
   struct Timer {

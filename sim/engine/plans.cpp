@@ -11,13 +11,13 @@ namespace rehearse {
 namespace {
 
 void index_members(PlayablePlan& plan) {
-  const auto& flows = plan.plan.flows;
-  const auto last = std::ranges::max(flows, {}, &FlowPlan::Flow::member);
+  const auto& steps = plan.plan.steps;
+  const auto last = std::ranges::max(steps, {}, &FlowPlan::HostStep::member);
   plan.begins.resize(last.member + 1);
   plan.host_steps.assign(last.member + 1, 0);
-  for (std::uint32_t i = 0; i < flows.size(); ++i) {
-    if (plan.waits_for[i] == 0) plan.begins[flows[i].member].push_back(i);
-    if (flows[i].of_host()) ++plan.host_steps[flows[i].member];
+  for (std::uint32_t i = 0; i < steps.size(); ++i) {
+    if (plan.waits_for[i] == 0) plan.begins[steps[i].member].push_back(i);
+    if (steps[i].of_host()) ++plan.host_steps[steps[i].member];
   }
 }
 
@@ -76,10 +76,12 @@ const PlayablePlan& Plans::played_plan(const Key& key) {
 
 void Plans::number_ports(PlayablePlan& plan) {
   plan.ports.clear();
-  for (const FlowPlan::Flow& flow : plan.plan.flows)
-    plan.ports.emplace_back(flow.share > 0 || flow.readies
+  for (std::size_t i = 0; i < plan.plan.flows.size(); ++i) {
+    const FlowPlan::Flow& flow = plan.plan.flows[i];
+    plan.ports.emplace_back(flow.share > 0 || plan.plan.step(i).readies
                                 ? std::pair(number_of(flow.source), number_of(flow.target))
                                 : std::pair(0U, 0U));
+  }
 }
 
 void Plans::merge_flows() {

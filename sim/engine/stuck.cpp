@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "engine/simulation.hpp"
+#include "engine/player.hpp"
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
-std::string Simulation::wait_of(RankOp what, std::uint32_t iteration, bool begun) const {
+std::string Player::wait_of(RankOp what, std::uint32_t iteration, bool begun) const {
   const RankState& rank = ranks_[what.rank];
   const Program& program = *rank.index->program;
   const Op& op = op_of(what);
@@ -28,7 +28,7 @@ std::string Simulation::wait_of(RankOp what, std::uint32_t iteration, bool begun
 }
 
 // Heads of lanes and operations without a lane; what merely stands behind another is left out.
-std::string Simulation::waiting_list() const {
+std::string Player::waiting_list() const {
   constexpr std::size_t kShown = 8;
   std::vector<std::string> waits;
   for (std::uint32_t r = 0; r < ranks_.size() && waits.size() < kShown; ++r) {
@@ -40,16 +40,16 @@ std::string Simulation::waiting_list() const {
         const bool first = state.position == 0;
         const std::uint32_t op = ops[first ? ops.size() - 1 : state.position - 1];
         waits.push_back(wait_of({r, op}, first ? state.iteration - 1 : state.iteration, true));
-      } else if (!ops.empty() && goes_on(r, state.iteration)) {
+      } else if (!ops.empty() && iterations_.goes_on(r, state.iteration)) {
         waits.push_back(wait_of({r, ops[state.position]}, state.iteration, false));
       }
     }
     for (const std::uint32_t op : rank.index->free_ops)
-      if (goes_on(r, rank.done[op]))
+      if (iterations_.goes_on(r, rank.done[op]))
         waits.push_back(wait_of({r, op}, rank.done[op], rank.free_ops[op].issued > rank.done[op]));
   }
   waits.resize(std::min(waits.size(), kShown));
   return std::accumulate(waits.begin(), waits.end(), std::string());
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

@@ -189,6 +189,8 @@ struct RankSpec {
   /// 0: the job that is asked about. Ranks of others come after its ranks; they go on until it has
   /// ended, and are cut off then.
   std::uint32_t job = 0;
+
+  bool in_background() const { return job > 0; }
 };
 
 /// The spread of compute times: every (rank, training step) draws one factor of mean 1; where it

@@ -10,10 +10,10 @@
 
 #include "base/child_process.hpp"
 #include "base/error.hpp"
-#include "predict/predict.hpp"
 #include "engine/bond.hpp"
 #include "engine/collective_table.hpp"
 #include "engine/engine.hpp"
+#include "predict/predict.hpp"
 #include "raw_flows.hpp"
 
 namespace rehearse::speed {
@@ -78,7 +78,7 @@ Measured measure(const Case& which, int ranks, const std::string& fidelity, bool
       return fmt::format("{} {} {} 0", seconds, peak_megabytes(), trace.traffic.flows);
     }
     const Cluster cluster = with_bonded_nics(machine.schedule, machine.cluster);
-    Plans plans(machine.schedule, cluster, machine);
+    Plans plans(machine.schedule, cluster, machine.cluster, machine);
     const CollectiveTable table(machine.schedule, plans);
     std::map<Port, std::uint32_t> ports;
     std::vector<std::vector<RawFlow>> batches;

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "schedule/schedule.hpp"
+#include "trace/trace.hpp"
+
+namespace rehearse::inline engine {
+
+/// An operation of a rank, by their indices.
+struct RankOp {
+  std::uint32_t rank = 0, op = 0;
+  bool operator==(const RankOp&) const = default;
+};
+
+/// Writes the trace of a simulation down.
+class Recorder {
+ public:
+  Recorder(const Schedule& schedule, const EngineOptions& options);
+
+  /// A moment of what the rank does in its current iteration.
+  void mark(RankOp what, Seconds Span::*when, double now) {
+    std::vector<Span>& current = current_[what.rank];
+    if (!current.empty()) current[what.op].*when = Seconds(now);
+  }
+  void end(RankOp what, std::uint32_t iteration, double now);
+  /// A flow of a rank, or of a group with that rank.
+  void count(std::uint32_t rank, PortKind port, double bytes) {
+    if (schedule_.ranks[rank].in_background()) return;
+    trace_.traffic.bytes[static_cast<std::size_t>(port)] += bytes;
+    ++trace_.traffic.flows;
+  }
+  /// So far; what else is known of it is written there.
+  Trace& trace() { return trace_; }
+  const Trace& trace() const { return trace_; }
+  /// All of it, in order. It is gone here then.
+  Trace take();
+
+ private:
+  void add_rank(std::size_t rank, const EngineOptions& options);
+
+  const Schedule& schedule_;
+  std::size_t spans_ = 0;                   // of all iterations, of the ranks so far
+  std::vector<std::vector<Span>> current_;  // by rank and op; empty where nothing is recorded
+  Trace trace_;
+};
+
+}  // namespace rehearse::inline engine
