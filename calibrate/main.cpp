@@ -7,7 +7,7 @@
 #include "cli/commands.hpp"
 #include "measure/kept_heap.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// The commands, each in its own file.
@@ -47,7 +47,7 @@ ExitCode run_command_line(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate
 
 int main(int argc, char** argv) {
   if (!rehearse::keep_freed_memory()) {

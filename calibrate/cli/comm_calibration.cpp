@@ -16,7 +16,7 @@
 #include "measure/rank_device.hpp"
 #include "measure/time_slice.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// The old samples as a text, which goes to all ranks; empty where there are none.
@@ -162,4 +162,4 @@ void print_comm_plan(const CommRequest& request) {
   fmt::print("{}", *text);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

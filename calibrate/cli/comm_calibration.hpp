@@ -8,7 +8,7 @@
 #include "cli/progress.hpp"
 #include "comm/sweep.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// A sweep of collectives that ends in a profile.
 struct CommRequest {
@@ -36,4 +36,4 @@ std::optional<SweepResult> calibrate_comm(const CommRequest& request, const Invo
 /// Prints what that would measure and about how long it would take.
 void print_comm_plan(const CommRequest& request);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

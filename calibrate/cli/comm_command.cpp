@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "cli/comm_calibration.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 struct CommCommand {
@@ -129,4 +129,4 @@ void add_comm_command(CLI::App& app, const Invocation& invocation) {
   comm->callback([command, &invocation] { run_comm(*command, invocation); });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

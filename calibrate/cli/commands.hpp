@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What every command is told.
 struct Invocation {
@@ -24,4 +24,4 @@ void add_list_command(CLI::App& app, const Invocation& invocation);
 void add_replay_command(CLI::App& app, const Invocation& invocation);
 void add_step_command(CLI::App& app, const Invocation& invocation);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

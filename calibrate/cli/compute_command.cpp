@@ -20,7 +20,7 @@
 #include "measure/step_runner.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 ProfileOrigin origin_of(const MeasuredDevice& device, const std::string& command_line) {
@@ -220,4 +220,4 @@ void add_compute_command(CLI::App& app, const Invocation& invocation) {
   compute->callback([command, &invocation] { run_compute(*command, invocation); });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -7,7 +7,7 @@
 #include "cli/progress.hpp"
 #include "measure/compute_calibration.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// A compute calibration of one model in one precision that ends in a profile.
 struct ComputeCommand {
@@ -31,4 +31,4 @@ struct ComputeCommand {
 /// Error with the signal's code where it was stopped.
 void run_compute(ComputeCommand& command, const Invocation& invocation);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -14,7 +14,7 @@
 #include "measure/fitted_kernels.hpp"
 #include "measure/host_threads.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 struct KernelsCommand {
@@ -79,4 +79,4 @@ void add_kernels_command(CLI::App& app, const Invocation& invocation) {
   kernels->callback([command, &invocation] { run_kernels(*command, invocation); });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

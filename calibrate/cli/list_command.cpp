@@ -4,7 +4,7 @@
 #include "model/model.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 void list_models() {
@@ -21,4 +21,4 @@ void add_list_command(CLI::App& app, const Invocation&) {
   list->add_subcommand("models", "Networks by name")->callback(list_models);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

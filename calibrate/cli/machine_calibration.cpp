@@ -18,7 +18,7 @@
 #include "measure/timed_optimizer.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -235,4 +235,4 @@ void calibrate_machine(const MachineRequest& request, const Invocation& invocati
   MachineCalibration(request, invocation).run();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -8,7 +8,7 @@
 #include "cli/machine_survey.hpp"
 #include "model/model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What is asked of a whole machine. Empty lists: what suits it.
 struct MachineRequest {
@@ -27,4 +27,4 @@ struct MachineRequest {
 /// dies; Error with the signal's code where it was stopped.
 void calibrate_machine(const MachineRequest& request, const Invocation& invocation);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

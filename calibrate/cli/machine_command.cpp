@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "cli/machine_calibration.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 void add_machine_options(CLI::App& app, const Invocation& invocation) {
   auto request = std::make_shared<MachineRequest>();
@@ -62,4 +62,4 @@ void add_machine_options(CLI::App& app, const Invocation& invocation) {
   });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

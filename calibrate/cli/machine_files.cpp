@@ -10,7 +10,7 @@
 #include "base/quoting.hpp"
 #include "profile/yaml_text.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// The rate of the largest message between two ranks; nothing where none was measured.
@@ -94,4 +94,4 @@ std::string scenario_file(const ComputeProfile& profile) {
                      model);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -7,7 +7,7 @@
 #include "cli/machine_survey.hpp"
 #include "profile/compute_profile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What a calibrated machine's cluster is made of.
 struct MachineCluster {
@@ -26,4 +26,4 @@ std::string cluster_file(const MachineCluster& cluster);
 /// The text of scenario.yaml: DDP on all of it, with the model's profile's largest batch.
 std::string scenario_file(const ComputeProfile& profile);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -13,7 +13,7 @@
 #include "measure/device.hpp"
 #include "measure/rank_device.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using nlohmann::json;
@@ -88,4 +88,4 @@ std::vector<SweepCopy> survey_copies(const MachineSurvey& machine) {
   return copies;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

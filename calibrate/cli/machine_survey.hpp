@@ -5,7 +5,7 @@
 
 #include "comm/sweep_result.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What this machine is, and how it is to be measured.
 struct MachineSurvey {
@@ -34,4 +34,4 @@ MachineSurvey survey_machine(const SurveyOptions& options);
 /// Copies between host and the first GPU, likewise in a process of its own; none on CPUs.
 std::vector<SweepCopy> survey_copies(const MachineSurvey& machine);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

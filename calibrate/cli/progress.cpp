@@ -6,7 +6,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 Progress::Progress(bool quiet, const ProgressSpan& span)
     : line_(quiet, ProgressLine::Elsewhere::lines), span_(span) {}
@@ -21,4 +21,4 @@ void Progress::update(double share_of_part, const std::string& now) {
                          format(spent * ((1 - share) / share)), now));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -5,7 +5,7 @@
 
 #include "base/progress_line.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Which part of a whole a line of progress is about: the whole began then, and the part takes it
 /// from one share to another. Processes that are forked may go on with it.
@@ -27,4 +27,4 @@ class Progress {
   ProgressSpan span_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -12,7 +12,7 @@
 #include "config/whole_file.hpp"
 #include "replay/replay.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 struct ReplayCommand {
@@ -126,4 +126,4 @@ void add_replay_command(CLI::App& app, const Invocation&) {
   replay->callback([command] { run_replay(*command); });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// What a sample of the user's own module is: an image or a sequence as the built-in networks take
@@ -73,4 +73,4 @@ ComputeProfile starting_profile(const ComputePlan& plan, const ProfileOrigin& or
   return profile;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -4,7 +4,7 @@
 
 #include "measure/compute_calibration.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What a calibration adds its points to: the file's profile where there is one, with the new
 /// origin; else an empty one. InputError where the file holds another measurement: points of unlike
@@ -12,4 +12,4 @@ namespace rehearse {
 ComputeProfile starting_profile(const ComputePlan& plan, const ProfileOrigin& origin,
                                 const std::filesystem::path& file);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -19,7 +19,7 @@
 #include "replay/replay.hpp"
 #include "replay/replica.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// "backward of conv1", "optimizer".
@@ -268,4 +268,4 @@ void add_step_command(CLI::App& app, const Invocation& invocation) {
   });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

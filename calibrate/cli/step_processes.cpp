@@ -13,7 +13,7 @@
 #include "launch/run_team.hpp"
 #include "server/snapshot_file.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 struct Slow {
@@ -214,4 +214,4 @@ RankSteps StepProcesses::train(const RankEnvironment& trainer, const std::string
   return run_steps(trainer, options);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

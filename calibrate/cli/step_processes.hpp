@@ -10,7 +10,7 @@
 #include "replay/training.hpp"
 #include "train/step_run.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Training steps across processes that end in a report.
 struct StepCommand {
@@ -82,4 +82,4 @@ class StepProcesses {
   std::vector<Socket> listening_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 // Groups of options that one strategy has.
@@ -82,4 +82,4 @@ void check_strategy_options(const CLI::App& step, const std::string& strategy) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

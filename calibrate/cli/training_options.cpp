@@ -1,6 +1,6 @@
 #include "cli/training_options.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 void add_data_options(CLI::App& app, DatasetOptions& data) {
   app.add_option("--data", data.folder, "The folder of a data set's files, plain or .gz")
@@ -31,4 +31,4 @@ void add_mitigation_options(CLI::App& app, Mitigation& mitigation) {
       ->type_name("H");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -5,7 +5,7 @@
 #include "convergence/mitigation.hpp"
 #include "data/dataset.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// `--data`, `--format`, `--train-samples`, `--test-samples`.
 void add_data_options(CLI::App& app, DatasetOptions& data);
@@ -13,4 +13,4 @@ void add_data_options(CLI::App& app, DatasetOptions& data);
 /// What a worker or a server does against stale gradients, whatever the order of updates.
 void add_mitigation_options(CLI::App& app, Mitigation& mitigation);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -7,7 +7,7 @@
 #include "launch/rank_environment.hpp"
 #include "server/peer_error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Runs collective work. What LibTorch throws where a peer is gone or late becomes a PeerError.
 template <class Work>
@@ -28,4 +28,4 @@ auto with_peers(const RankEnvironment& self, Work&& work) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "server/socket.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using Milliseconds = std::chrono::milliseconds;
@@ -115,4 +115,4 @@ void leave(const ProcessGroup& group) {
   shut_down(group);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -5,7 +5,7 @@
 #include "compat/torch_compat.hpp"
 #include "launch/rank_environment.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What carries the collectives: Gloo over TCP for CPUs, NCCL for GPUs.
 enum class CommBackend { gloo, nccl };
@@ -27,4 +27,4 @@ void barrier(const ProcessGroup& group);
 /// connections that others still read from.
 void leave(const ProcessGroup& group);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

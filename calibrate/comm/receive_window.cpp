@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 constexpr double kPayload = 7.0 / 8;
@@ -16,4 +16,4 @@ std::optional<Bytes> largest_receive_window(const std::filesystem::path& tcp_rme
   return Bytes(kPayload * most);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -5,7 +5,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What a TCP connection's receiver lets be under way at most, about: 7/8 of the memory that the
 /// kernel grants its buffer (the last number of tcp_rmem), the rest is for what packets take beside
@@ -14,4 +14,4 @@ namespace rehearse {
 std::optional<Bytes> largest_receive_window(
     const std::filesystem::path& tcp_rmem = "/proc/sys/net/ipv4/tcp_rmem");
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -10,7 +10,7 @@
 #include "comm/sweep_overlap.hpp"
 #include "comm/sweep_timing.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -174,4 +174,4 @@ Seconds estimated_time(const ProcessGroup& group, torch::Device device, const Sw
   return Sweep(group, device, options, copy).prepare();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

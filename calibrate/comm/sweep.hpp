@@ -7,7 +7,7 @@
 #include "comm/process_group.hpp"
 #include "comm/sweep_samples.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 struct SweepOptions {
   std::vector<CollectiveKind> kinds = {kCalibratedKinds.begin(), kCalibratedKinds.end()};
@@ -51,4 +51,4 @@ Seconds estimated_time(const ProcessGroup& group, torch::Device device, const Sw
 /// Copies between host memory, pinned and pageable, and the current CUDA device.
 std::vector<SweepCopy> measure_copies(const std::vector<Bytes>& sizes, int repetitions);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 constexpr std::int64_t kElement = sizeof(float);
@@ -76,4 +76,4 @@ void RepeatedCollective::run_send_recv() {
   receiving->wait();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

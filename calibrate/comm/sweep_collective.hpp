@@ -4,7 +4,7 @@
 #include "comm/process_group.hpp"
 #include "profile/collective_kind.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// `size` as nccl-tests counts it, rounded up to whole floats on every rank.
 Bytes measured_size(Bytes size, int ranks);
@@ -37,4 +37,4 @@ class RepeatedCollective {
   std::vector<torch::Tensor> input_parts_, output_parts_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

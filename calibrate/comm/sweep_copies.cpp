@@ -2,7 +2,7 @@
 #include "comm/sweep.hpp"
 #include "comm/sweep_timing.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 SweepCopy measure_copy(Bytes size, bool to_device, bool pinned, int repetitions) {
@@ -32,4 +32,4 @@ std::vector<SweepCopy> measure_copies(const std::vector<Bytes>& sizes, int repet
   return copies;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

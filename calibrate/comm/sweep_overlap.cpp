@@ -7,7 +7,7 @@
 #include "base/percentile.hpp"
 #include "comm/sweep_timing.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// What is timed lasts so long, so that starting a thread does not count.
@@ -102,4 +102,4 @@ SweepOverlap measure_overlap(const ProcessGroup& group, CollectiveKind kind, Byt
           median(group, compute_beside)};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -5,7 +5,7 @@
 #include "comm/process_group.hpp"
 #include "comm/sweep_result.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// How much a collective and matrix products on the same processor slow each other, in alternating
 /// repetitions: each alone, compute while collectives run from its start past its end, and
@@ -13,4 +13,4 @@ namespace rehearse {
 SweepOverlap measure_overlap(const ProcessGroup& group, CollectiveKind kind, Bytes size,
                              int repetitions);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -10,7 +10,7 @@
 #include "profile/import.hpp"
 #include "profile/transport_fit.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 std::string head(const SweepResult& result, const SweepProfileOptions& options) {
@@ -100,4 +100,4 @@ std::string comm_points_table(const SweepResult& result, const SweepProfileOptio
   return text;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -7,7 +7,7 @@
 #include "base/quantity.hpp"
 #include "profile/comm_points.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// One collective of one size; times are of the slowest rank. Median, 5th and 95th percentile over
 /// repetitions.
@@ -69,4 +69,4 @@ std::string comm_profile_file(const SweepResult& result, const SweepProfileOptio
 /// The points as the table that `rehearse import points` reads.
 std::string comm_points_table(const SweepResult& result, const SweepProfileOptions& options);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

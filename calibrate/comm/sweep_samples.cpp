@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "base/percentile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using nlohmann::json;
@@ -174,4 +174,4 @@ SweepResult summarize(const SweepSamples& samples) {
   return result;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -6,7 +6,7 @@
 
 #include "comm/sweep_result.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// All times of one collective of one size, each of the slowest rank.
 struct SweepSeries {
@@ -48,4 +48,4 @@ void check_same_subject(const SweepSamples& old, const SweepSamples& now,
 /// Medians and percentiles of the series that have samples, in the order of kinds and sizes.
 SweepResult summarize(const SweepSamples& samples);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

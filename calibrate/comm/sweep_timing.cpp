@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 namespace {
 
@@ -56,4 +56,4 @@ int times_in(Seconds whole, Seconds one, int most) {
   return static_cast<int>(std::clamp(times, 1.0, static_cast<double>(most)));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

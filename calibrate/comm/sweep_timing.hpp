@@ -6,7 +6,7 @@
 #include "comm/process_group.hpp"
 #include "comm/sweep_collective.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Runs `work` between two moments at which the device has nothing left to do.
 template <class Work>
@@ -37,4 +37,4 @@ std::vector<Seconds> slowest_of_ranks(const ProcessGroup& group, torch::Device d
 /// How often something of this duration fits into a time; at least once.
 int times_in(Seconds whole, Seconds one, int most);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

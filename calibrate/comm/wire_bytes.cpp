@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 WireBytes wire_bytes() {
   WireBytes total;
@@ -26,4 +26,4 @@ WireBytes wire_bytes() {
   return total;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -2,7 +2,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What went over this process's TCP sockets.
 struct WireBytes {
@@ -19,4 +19,4 @@ inline WireBytes operator-(WireBytes later, WireBytes earlier) {
 /// `sent` counts what the peer acknowledged, which may lag by the last segment.
 WireBytes wire_bytes();
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

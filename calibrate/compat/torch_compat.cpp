@@ -19,7 +19,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 // Every check is a template, because only there is what does not compile left out.
@@ -230,4 +230,4 @@ void allocate_storage(const torch::Tensor& tensor) {
   storage->set_nbytes(bytes);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

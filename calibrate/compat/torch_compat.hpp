@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
 using Store = c10::intrusive_ptr<c10d::Store>;
@@ -87,4 +87,4 @@ void free_storage(const torch::Tensor& tensor);
 /// Gives a freed tensor memory again, with undefined content.
 void allocate_storage(const torch::Tensor& tensor);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

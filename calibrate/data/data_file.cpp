@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "config/whole_file.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{4} << 30;
@@ -67,4 +67,4 @@ std::filesystem::path find_data_file(const std::filesystem::path& folder, const 
   return {};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

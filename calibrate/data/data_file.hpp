@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 using DataBytes = std::vector<std::uint8_t>;
 
@@ -17,4 +17,4 @@ DataBytes read_data_file(const std::filesystem::path& file);
 /// `folder/name`, or `folder/name.gz` where only that is there; empty where neither is.
 std::filesystem::path find_data_file(const std::filesystem::path& folder, const std::string& name);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

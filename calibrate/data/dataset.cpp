@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// Where the folder has another format's test file.
@@ -101,4 +101,4 @@ Dataset read_dataset(const DatasetOptions& options) {
   return set;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -5,7 +5,7 @@
 
 #include "data/images.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 struct DatasetOptions {
   std::filesystem::path folder;
@@ -27,4 +27,4 @@ struct Dataset {
 /// are damaged, or have fewer samples than are asked for.
 Dataset read_dataset(const DatasetOptions& options);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 struct Normalisation {
@@ -44,4 +44,4 @@ Batch image_batch(const Images& images, std::span<const std::uint32_t> samples,
   return batch;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

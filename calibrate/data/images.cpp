@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 constexpr std::uint32_t kIdxImages = 0x00000803, kIdxLabels = 0x00000801;
@@ -118,4 +118,4 @@ Images read_cifar10(const std::filesystem::path& file) {
   return result;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

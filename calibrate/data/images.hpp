@@ -5,7 +5,7 @@
 
 #include "data/data_file.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Labelled square images: of each its channels one after the other, each row by row, a byte for a
 /// pixel.
@@ -36,4 +36,4 @@ Images read_idx(const std::filesystem::path& images, const std::filesystem::path
 /// InputError likewise.
 Images read_cifar10(const std::filesystem::path& file);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// A whole number below `bound`, each as likely: draws of the last, incomplete run are refused.
@@ -53,4 +53,4 @@ void ShardOrder::shuffle(std::uint64_t epoch) {
     shard_.push_back(all[i]);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

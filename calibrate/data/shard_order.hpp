@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 struct ShardOptions {
   std::size_t samples = 0;
@@ -34,4 +34,4 @@ class ShardOrder {
   std::vector<std::uint32_t> shard_;  ///< of `epoch_`
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

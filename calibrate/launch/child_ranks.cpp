@@ -17,7 +17,7 @@
 #include "base/error.hpp"
 #include "server/peer_error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// Ends the text of a rank whose work came to its end: a rank may also call exit(0) in the middle.
@@ -137,4 +137,4 @@ std::vector<RankEnd> ChildRanks::ends() const {
   return all;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -9,7 +9,7 @@
 #include "launch/rank_end.hpp"
 #include "launch/rank_environment.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// The work of one rank in a process of its own; its text goes to the process that started it.
 using RankWork = std::function<std::string(const RankEnvironment&)>;
@@ -49,4 +49,4 @@ class ChildRanks {
   std::vector<Child> children_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// A folder for the file through which ranks of one node find each other; removed with all in it.
 class MeetingFolder {
@@ -34,4 +34,4 @@ class MeetingFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

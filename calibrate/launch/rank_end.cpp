@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 std::size_t first_cause(const std::vector<RankEnd>& ranks) {
   std::optional<std::size_t> cause;
@@ -45,4 +45,4 @@ void throw_failure(const RankEnd& rank, const std::string& who, bool alone) {
               alone ? rank.text : fmt::format("{} (in {})", rank.text, who));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

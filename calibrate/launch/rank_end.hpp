@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// How the process of one rank ended.
 struct RankEnd {
@@ -28,4 +28,4 @@ std::size_t first_cause(const std::vector<RankEnd>& ranks);
 /// its signal. `who` names it, and is added to what it threw where it was not `alone`.
 [[noreturn]] void throw_failure(const RankEnd& rank, const std::string& who, bool alone);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

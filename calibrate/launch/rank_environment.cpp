@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// The names under which one launcher tells a process who it is.
@@ -170,4 +170,4 @@ std::optional<RankEnvironment> rank_environment_of_launcher() {
   return rank_environment_of_launcher([](const char* name) { return std::getenv(name); });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

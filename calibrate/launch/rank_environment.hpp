@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Where ranks of one node reach each other, and nobody else does.
 inline constexpr const char* kLoopback = "127.0.0.1";
@@ -41,4 +41,4 @@ std::string first_host(const std::string& slurm_node_list);
 /// How many tasks the node of that index has in Slurm's "4(x2),3": 4, 4 and 3. Zero where unknown.
 int tasks_on_node(const std::string& slurm_tasks_per_node, int node);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

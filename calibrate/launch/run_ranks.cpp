@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "launch/meeting_folder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 constexpr std::chrono::milliseconds kPollInterval{100};
@@ -61,4 +61,4 @@ std::vector<std::string> collect_from_ranks(int nproc, const RankWork& work,
   return texts;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

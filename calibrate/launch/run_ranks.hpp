@@ -7,7 +7,7 @@
 
 #include "launch/child_ranks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// How long ranks may take, and what stops them.
 struct RunLimits {
@@ -50,4 +50,4 @@ class RunWatch {
   Clock::time_point stopped_ = Clock::time_point::max();
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -10,7 +10,7 @@
 #include "launch/team_link.hpp"
 #include "server/socket_address.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 constexpr std::chrono::milliseconds kTurn(50);
@@ -137,4 +137,4 @@ std::vector<std::string> collect_from_team(int nproc, const TeamWork& team,
   return collect_from_ranks(nproc + team.helpers, work, limits);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -6,7 +6,7 @@
 
 #include "launch/run_ranks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What ranks do together, wherever they run.
 struct TeamWork {
@@ -31,4 +31,4 @@ std::vector<std::string> collect_from_team(const RankEnvironment& self, const Te
 std::vector<std::string> collect_from_team(int nproc, const TeamWork& team,
                                            const RunLimits& limits = {});
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

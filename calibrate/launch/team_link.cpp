@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "server/socket_address.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 constexpr std::chrono::milliseconds kTurn(20);
@@ -261,4 +261,4 @@ std::optional<Connection::Message> TeamSpoke::receive() {
   return message;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -8,7 +8,7 @@
 #include "launch/rank_environment.hpp"
 #include "server/connection.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What rank 0 tells the others once all are there.
 struct TeamStart {
@@ -73,4 +73,4 @@ class TeamSpoke {
   std::unique_ptr<Connection> connection_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

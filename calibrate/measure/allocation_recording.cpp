@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "measure/counting_allocator.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 // LibTorch calls back plain functions, so what they write is global.
@@ -77,4 +77,4 @@ std::vector<AllocationEvent> AllocationRecording::take() {
   return std::exchange(events, {});
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

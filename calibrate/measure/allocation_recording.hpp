@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// A block that LibTorch took from the CPU allocator or gave back.
 struct AllocationEvent {
@@ -32,4 +32,4 @@ class AllocationRecording {
   std::uint64_t handle_ = 0;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 std::string to_json(const AllocatorTrace& trace) {
   std::string text = "{\n  \"schema\": \"rehearse.allocations/1\",\n  \"allocator\": " +
@@ -18,4 +18,4 @@ std::string to_json(const AllocatorTrace& trace) {
   return text + "\n  ]\n}\n";
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

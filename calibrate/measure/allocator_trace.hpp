@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// One thing that a caching allocator was asked for or did, in PyTorch's words
 /// (torch.cuda.memory._snapshot): `alloc`, `free_requested`, `free_completed`, `segment_alloc`,
@@ -28,4 +28,4 @@ struct AllocatorTrace {
 /// `rehearse.allocations/1`: a line for each event, `[action, address, size, stream]`.
 std::string to_json(const AllocatorTrace& trace);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

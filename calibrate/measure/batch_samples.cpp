@@ -3,7 +3,7 @@
 #include "measure/precision.hpp"
 #include "measure/statistics.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// Steps per batch whose launches are timed.
@@ -83,4 +83,4 @@ BatchPoint BatchSamples::point() const {
   return point;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -6,7 +6,7 @@
 
 #include "measure/step_runner.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Samples of one batch size, until they become a point. The chain and the device outlive them.
 class BatchSamples {
@@ -38,4 +38,4 @@ class BatchSamples {
   std::vector<StepTimes> whole_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -12,7 +12,7 @@
 #include "measure/step_runner.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// Weights and batches are the same in every run.
@@ -209,4 +209,4 @@ Seconds estimated_time(const ComputePlan& plan, MeasuredDevice& device) {
   return step * (total_weight(plan) / static_cast<double>(plan.batches.front()));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

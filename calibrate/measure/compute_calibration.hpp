@@ -12,7 +12,7 @@
 #include "models/script_model.hpp"
 #include "profile/compute_profile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What is to be measured.
 struct ComputePlan {
@@ -57,4 +57,4 @@ bool calibrate_compute(const ComputePlan& plan, MeasuredDevice& device, ComputeP
 /// The estimated time of `plan`, from one step (after another) of its smallest batch.
 Seconds estimated_time(const ComputePlan& plan, MeasuredDevice& device);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

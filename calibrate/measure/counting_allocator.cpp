@@ -11,7 +11,7 @@
 #include <new>
 #include <utility>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 std::atomic<std::int64_t> live_bytes{0};
@@ -106,4 +106,4 @@ Bytes counted_live() { return Bytes(static_cast<double>(live_bytes.load())); }
 Bytes counted_peak() { return Bytes(static_cast<double>(peak_bytes.load())); }
 void reset_counted_peak() { peak_bytes.store(live_bytes.load()); }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -5,7 +5,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Puts an allocator that counts in the place of LibTorch's CPU allocator, once per process.
 /// Tensors that lived before are not counted.
@@ -25,4 +25,4 @@ struct CountedBlock {
 /// Told of every block from now on, by the thread that asks for it; an empty function ends that.
 void listen_to_blocks(std::function<void(const CountedBlock&)> listener);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

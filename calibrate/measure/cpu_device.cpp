@@ -9,7 +9,7 @@
 #include "measure/device.hpp"
 #include "measure/host_threads.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// "Intel(R) Xeon(R) CPU @ 2.20GHz"; "unknown CPU" where the system does not say.
@@ -67,4 +67,4 @@ std::unique_ptr<MeasuredDevice> make_device() {
   return make_cpu_device();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 namespace caching = c10::cuda::CUDACachingAllocator;
@@ -73,4 +73,4 @@ AllocatorTrace cuda_allocations(c10::DeviceIndex device) {
   return trace;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -6,7 +6,7 @@
 
 #include "measure/allocator_trace.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// CUDA's caching allocator, and the settings that PYTORCH_CUDA_ALLOC_CONF gave it.
 std::string cuda_allocator();
@@ -15,4 +15,4 @@ void record_cuda_allocations();
 /// What it kept of one device.
 AllocatorTrace cuda_allocations(c10::DeviceIndex device);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -14,7 +14,7 @@
 #include "measure/cuda_allocations.hpp"
 #include "measure/device.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// "580.95.05" of the kernel module's own line; "unknown" where it does not say.
@@ -120,4 +120,4 @@ std::unique_ptr<MeasuredDevice> make_cuda_device() {
   return std::make_unique<CudaDevice>();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -11,7 +11,7 @@
 #include "measure/allocator_trace.hpp"
 #include "model/model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What a profile says about a device.
 struct DeviceIdentity {
@@ -77,4 +77,4 @@ std::unique_ptr<MeasuredDevice> make_cuda_device();
 /// The CUDA device where there is one, else the CPU.
 std::unique_ptr<MeasuredDevice> make_device();
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// A call that takes longer than this is neither repeated nor followed by a larger one.
@@ -93,4 +93,4 @@ DeviceRates measure_rates(MeasuredDevice& device) {
   return rates;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

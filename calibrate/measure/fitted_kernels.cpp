@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 const char* const kSource = "calibrate kernels";
@@ -190,4 +190,4 @@ KernelCurves fitted_kernels(const KernelPoints& points, const KernelsOf& of) {
   return curves;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -5,7 +5,7 @@
 #include "measure/kernel_points.hpp"
 #include "profile/compute_profile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What kernels were measured on.
 struct KernelsOf {
@@ -20,4 +20,4 @@ struct KernelsOf {
 /// the shipped numbers.
 KernelCurves fitted_kernels(const KernelPoints& points, const KernelsOf& of);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -3,7 +3,7 @@
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 void set_host_threads(int threads) {
   if (threads > 0) at::set_num_threads(threads);
@@ -15,4 +15,4 @@ void set_host_threads(int threads) {
 
 int host_threads() { return at::get_num_threads(); }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

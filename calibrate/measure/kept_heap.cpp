@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 bool keep_freed_memory() {
   constexpr int kUnlimited = std::numeric_limits<int>::max(), kMiB = 1 << 20;
@@ -16,4 +16,4 @@ bool keep_freed_memory() {
   return mallopt(M_TOP_PAD, 64 * kMiB) == 1 && from_heap && untrimmed;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

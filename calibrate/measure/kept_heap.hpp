@@ -1,6 +1,6 @@
 #pragma once
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// From now on what is freed stays with the process. Given back, as glibc does with large blocks
 /// and with what lies at the heap's end, the pages of the activations are made anew in every step,
@@ -9,4 +9,4 @@ namespace rehearse {
 /// allocators that keep memory for the same reason. False where glibc declines.
 bool keep_freed_memory();
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -11,7 +11,7 @@
 #include "measure/timed_optimizer.hpp"
 #include "models/attention.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 constexpr int kRounds = 5;
@@ -312,4 +312,4 @@ std::optional<KernelPoints> measure_kernels(MeasuredDevice& device,
   return points;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -7,7 +7,7 @@
 #include "kernels/kernel_fit.hpp"
 #include "measure/device.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Products of one format, in the three layouts of a linear layer.
 struct FormatPoints {
@@ -45,4 +45,4 @@ std::optional<KernelPoints> measure_kernels(MeasuredDevice& device,
                                             const std::function<void(double share)>& progress,
                                             const std::function<bool()>& stop);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

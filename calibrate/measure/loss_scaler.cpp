@@ -1,6 +1,6 @@
 #include "measure/loss_scaler.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 // PyTorch's defaults.
@@ -25,4 +25,4 @@ void LossScaler::step(TimedOptimizer& optimizer, const std::vector<torch::Tensor
   at::_amp_update_scale_(scale_, good_steps_, overflow, kGrowth, kBackoff, kGrowthInterval);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

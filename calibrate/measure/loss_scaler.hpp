@@ -6,7 +6,7 @@
 
 #include "measure/timed_optimizer.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// torch.cuda.amp.GradScaler with its defaults: small gradients of fp16 survive because the loss is
 /// multiplied by a factor, which is halved where a gradient overflows and doubled now and then.
@@ -25,4 +25,4 @@ class LossScaler {
   torch::Tensor good_steps_;  ///< since the factor changed
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

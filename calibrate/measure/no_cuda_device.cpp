@@ -1,7 +1,7 @@
 #include "measure/device.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 std::unique_ptr<MeasuredDevice> make_cuda_device() { return nullptr; }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

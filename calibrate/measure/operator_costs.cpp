@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using Values = std::vector<c10::IValue>;
@@ -163,4 +163,4 @@ Bytes moved_bytes(const OperatorCall& call) {
   return Bytes(read + bytes(outputs));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -7,7 +7,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// One call of an operator by LibTorch's dispatcher: "aten::addmm", what it got and what it gave.
 struct OperatorCall {
@@ -25,4 +25,4 @@ Flops product_flops(const OperatorCall& call);
 /// gives back one of its inputs untouched. Elements that a broadcast repeats count once.
 Bytes moved_bytes(const OperatorCall& call);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

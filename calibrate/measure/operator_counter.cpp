@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "measure/operator_costs.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 // LibTorch calls back plain functions, so what they add to is global.
@@ -73,4 +73,4 @@ OperatorTotals OperatorCounter::take() {
   return std::exchange(totals, {});
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

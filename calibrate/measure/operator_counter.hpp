@@ -4,7 +4,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What a run of operators did.
 struct OperatorTotals {
@@ -28,4 +28,4 @@ class OperatorCounter {
   at::CallbackHandle handle_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -3,7 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 // Templates, so that the calls need not exist: 2.4 replaced one function per device by one that
@@ -62,4 +62,4 @@ AutocastScope::~AutocastScope() {
   at::autocast::clear_cache();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

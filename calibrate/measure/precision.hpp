@@ -7,7 +7,7 @@
 #include "model/model.hpp"
 #include "models/chain.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Why `precision` cannot be measured on `device`; empty where it can. tf32 and fp16 need a
 /// GPU, and master weights are no matter of what is measured.
@@ -34,4 +34,4 @@ class AutocastScope {
   torch::ScalarType type_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "measure/host_threads.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 int threads_of_rank(int ranks_of_node) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -33,4 +33,4 @@ std::unique_ptr<MeasuredDevice> make_rank_device(const RankEnvironment& self,
   return make_cuda_device();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

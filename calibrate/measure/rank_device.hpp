@@ -5,7 +5,7 @@
 #include "launch/rank_environment.hpp"
 #include "measure/device.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What a rank may compute with.
 struct RankDeviceOptions {
@@ -22,4 +22,4 @@ int threads_of_rank(int ranks_of_node);
 std::unique_ptr<MeasuredDevice> make_rank_device(const RankEnvironment& self,
                                                  const RankDeviceOptions& options);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

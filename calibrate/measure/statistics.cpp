@@ -2,7 +2,7 @@
 
 #include "base/percentile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 Spread spread_of(const std::vector<Seconds>& samples) {
   const Seconds median = percentile(samples, 0.5);
@@ -10,4 +10,4 @@ Spread spread_of(const std::vector<Seconds>& samples) {
   return {median, (percentile(samples, 0.75) - percentile(samples, 0.25)) / median};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

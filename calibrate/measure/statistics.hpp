@@ -4,7 +4,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// The middle of repeated measurements and how far they lie apart.
 struct Spread {
@@ -15,4 +15,4 @@ struct Spread {
 /// Quartiles are interpolated between the sorted samples. At least one sample.
 Spread spread_of(const std::vector<Seconds>& samples);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

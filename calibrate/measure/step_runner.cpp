@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "measure/precision.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// Tracks live and peak bytes from one moment to the next.
@@ -196,4 +196,4 @@ StepPeak StepRunner::count_peak(const Batch& batch, TimedOptimizer& optimizer) {
   return {device_.peak(), device_.reserved_peak()};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

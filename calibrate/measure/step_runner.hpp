@@ -13,7 +13,7 @@
 #include "models/chain.hpp"
 #include "profile/compute_profile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// One pass each way, unit by unit.
 struct UnitSamples {
@@ -94,4 +94,4 @@ class StepRunner {
   std::optional<LossScaler> scaler_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

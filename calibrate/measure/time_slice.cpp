@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -57,4 +57,4 @@ Seconds measure_time_slice() {
   return Seconds(pauses[pauses.size() / 2]);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

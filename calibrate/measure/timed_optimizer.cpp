@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 namespace optim = torch::optim;
@@ -139,4 +139,4 @@ std::unique_ptr<TimedOptimizer> default_optimizer(const std::string& kind, Tenso
   return make_optimizer({.kind = kind, .foreach = foreach}, std::move(parameters));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

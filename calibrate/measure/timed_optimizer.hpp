@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// sgd, sgd_momentum, adam, adamw: what can be timed.
 const std::vector<std::string>& timed_optimizers();
@@ -36,4 +36,4 @@ std::unique_ptr<TimedOptimizer> make_optimizer(const OptimizerChoice& choice,
 std::unique_ptr<TimedOptimizer> default_optimizer(const std::string& kind,
                                                   std::vector<torch::Tensor> parameters);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 torch::Tensor materialised(const torch::Tensor& queries, const torch::Tensor& keys,
@@ -55,4 +55,4 @@ torch::Tensor token_loss(const torch::Tensor& output, const torch::Tensor& targe
   return torch::nn::functional::cross_entropy(output.flatten(0, -2), target.flatten());
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

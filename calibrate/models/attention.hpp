@@ -2,7 +2,7 @@
 
 #include "models/chain.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 struct AttentionOptions {
   bool causal = false;
@@ -21,4 +21,4 @@ torch::Tensor join_heads(const torch::Tensor& input);
 /// Mean cross entropy over all target positions: output (..., vocabulary), target (...).
 torch::Tensor token_loss(const torch::Tensor& output, const torch::Tensor& target);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -3,7 +3,7 @@
 #include "models/attention.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 namespace nn = torch::nn;
@@ -147,4 +147,4 @@ Chain bert_chain(const std::string& name, const TransformerSize& size, const Mod
           }};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 torch::Tensor forward(const Chain& chain, const torch::Tensor& input) {
   torch::Tensor value = input;
@@ -80,4 +80,4 @@ Batch random_batch(const InputShape& shape, std::int64_t size, torch::Device dev
                          whole)};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

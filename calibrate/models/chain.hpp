@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// A group of layers that is timed, sharded and bucketed together: a tensor in, a tensor out. It
 /// leaves its input as it is (no in-place operation on it), as hooks on unit outputs need.
@@ -73,4 +73,4 @@ void zero_gradients(const Chain& chain);                   ///< to none, as zero
 Batch random_batch(const InputShape& shape, std::int64_t size, torch::Device device,
                    torch::ScalarType type = torch::kFloat32);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -5,7 +5,7 @@
 #include "models/image_parts.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 namespace nn = torch::nn;
@@ -112,4 +112,4 @@ Chain convnext_large_chain(const ModelShape& shape) {
   return image_chain("convnext_large", shape, std::move(units));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -5,7 +5,7 @@
 #include "models/image_parts.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 namespace nn = torch::nn;
@@ -68,4 +68,4 @@ Chain densenet121_chain(const ModelShape& shape) {
   return image_chain("densenet121", shape, std::move(units));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

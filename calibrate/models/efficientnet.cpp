@@ -5,7 +5,7 @@
 #include "models/image_parts.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 namespace nn = torch::nn;
@@ -143,4 +143,4 @@ Chain efficientnet_v2_l_chain(const ModelShape& shape) {
   return image_chain("efficientnet_v2_l", shape, std::move(units));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

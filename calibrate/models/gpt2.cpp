@@ -3,7 +3,7 @@
 #include "models/attention.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 namespace nn = torch::nn;
@@ -99,4 +99,4 @@ Chain gpt2_chain(const std::string& name, const TransformerSize& size, const Mod
           .loss = token_loss};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

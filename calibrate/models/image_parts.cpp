@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 namespace nn = torch::nn;
 
@@ -49,4 +49,4 @@ Chain image_chain(const std::string& name, const ModelShape& shape, std::vector<
           .loss = classification_loss};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -7,7 +7,7 @@
 #include "model/model.hpp"
 #include "models/chain.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// A unit that runs its layers one after the other.
 class SequentialUnit : public UnitModule {
@@ -49,4 +49,4 @@ torch::Tensor classification_loss(const torch::Tensor& output, const torch::Tens
 /// A chain over images, with the classification loss.
 Chain image_chain(const std::string& name, const ModelShape& shape, std::vector<ChainUnit> units);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

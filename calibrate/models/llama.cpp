@@ -3,7 +3,7 @@
 #include "models/attention.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 namespace nn = torch::nn;
@@ -137,4 +137,4 @@ Chain llama_chain(const std::string& name, const TransformerSize& size, const Mo
           .loss = token_loss};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 struct Network {
@@ -124,4 +124,4 @@ Chain build_chain(const std::string& name, const ModelShape& shape) {
   return find_network(name).build(filled_shape(name, shape));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

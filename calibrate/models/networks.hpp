@@ -6,7 +6,7 @@
 #include "model/model.hpp"
 #include "models/chain.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// The networks of the simulator that can be built for real: same names, same units, same parameter
 /// tensors in the same order (torchvision's, where torchvision has the network).
@@ -48,4 +48,4 @@ Chain gpt2_chain(const std::string& name, const TransformerSize& size, const Mod
 Chain bert_chain(const std::string& name, const TransformerSize& size, const ModelShape& shape);
 Chain llama_chain(const std::string& name, const TransformerSize& size, const ModelShape& shape);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -5,7 +5,7 @@
 #include "models/image_parts.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 namespace nn = torch::nn;
@@ -65,4 +65,4 @@ Chain resnet50_chain(const ModelShape& shape) {
   return image_chain("resnet50", shape, std::move(units));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -5,7 +5,7 @@
 
 #include "models/script_model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
@@ -50,4 +50,4 @@ ScriptInput parse_script_input(const std::string& text) {
   return input;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

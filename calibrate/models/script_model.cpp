@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 namespace jit = torch::jit;
@@ -251,4 +251,4 @@ void check_script_batch(const Chain& chain, std::int64_t batch) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

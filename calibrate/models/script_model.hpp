@@ -7,7 +7,7 @@
 
 #include "models/chain.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What one sample of a user's own module is: "3x224x224", "784:float", "128:long:30522".
 struct ScriptInput {
@@ -47,4 +47,4 @@ Chain script_chain(const ScriptSource& source);
 /// samples at a time, as where a batch norm sees one value of each channel.
 void check_script_batch(const Chain& chain, std::int64_t batch);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

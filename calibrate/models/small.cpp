@@ -1,7 +1,7 @@
 #include "models/image_parts.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 namespace nn = torch::nn;
 
@@ -33,4 +33,4 @@ Chain small_mlp_chain(const ModelShape& shape) {
        {"fc3", sequential_unit(nn::Sequential(nn::Linear(64, shape.classes)))}});
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

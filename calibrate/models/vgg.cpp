@@ -3,7 +3,7 @@
 #include "models/image_parts.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 namespace nn = torch::nn;
@@ -46,4 +46,4 @@ Chain vgg16_chain(const ModelShape& shape) {
   return image_chain("vgg16", shape, std::move(units));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 constexpr double kLikeGuessing = 1.5;
@@ -52,4 +52,4 @@ void CurveBuilder::go_on_from(const State& state) {
   samples_ = state.samples;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

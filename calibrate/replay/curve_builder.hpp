@@ -5,7 +5,7 @@
 #include "convergence/curve.hpp"
 #include "replay/replica.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Builds a curve's points, for replays and real runs alike. A run has diverged where a point's
 /// train or test loss is not finite, and where it ends, after an epoch or more, at an accuracy of
@@ -41,4 +41,4 @@ class CurveBuilder {
   std::uint64_t losses_ = 0, samples_ = 0;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -3,7 +3,7 @@
 #include "replay/replica_pool.hpp"
 #include "server/snapshot_file.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 Curve curve_of_run(const RunUpdates& run,
                    const std::vector<std::map<std::uint64_t, double>>& losses,
@@ -25,4 +25,4 @@ Curve curve_of_run(const RunUpdates& run,
   return finished;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

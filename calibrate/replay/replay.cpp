@@ -13,7 +13,7 @@
 #include "replay/replay_state.hpp"
 #include "replay/replica_pool.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using Values = std::vector<std::byte>;
@@ -244,4 +244,4 @@ std::optional<Curve> replay(const RunUpdates& run, const Dataset& data,
   return Replay(run, data, options).play();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -7,7 +7,7 @@
 
 #include "replay/training.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 struct ReplayOptions {
   TrainingOptions training{};
@@ -42,4 +42,4 @@ Curve curve_of_run(const RunUpdates& run,
 /// Samples whose gradients are applied by one row of a log.
 std::uint64_t samples_of_row(const TrainingOptions& training);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

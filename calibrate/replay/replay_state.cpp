@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "config/whole_file.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 constexpr std::string_view kMagic = "rehearse.replay/1\n";
@@ -163,4 +163,4 @@ std::optional<ReplayState> read_state(const std::filesystem::path& file,
   return state;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -9,7 +9,7 @@
 
 #include "replay/curve_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// A gradient that is computed and not yet applied.
 struct PendingGradient {
@@ -36,4 +36,4 @@ void write_state(const std::filesystem::path& file, const std::string& replayed,
 std::optional<ReplayState> read_state(const std::filesystem::path& file,
                                       const std::string& replayed);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

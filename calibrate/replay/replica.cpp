@@ -10,7 +10,7 @@
 #include "data/image_batch.hpp"
 #include "models/networks.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 [[noreturn]] void refuse(const std::string& model, const std::string& why) {
@@ -104,4 +104,4 @@ Score Replica::score(const std::vector<std::byte>& parameters, const Dataset& da
           samples.size()};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -10,7 +10,7 @@
 #include "models/chain.hpp"
 #include "train/local_steps.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 struct NetworkOptions {
   std::string model;
@@ -57,4 +57,4 @@ class Replica {
   std::vector<torch::Tensor> parameters_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

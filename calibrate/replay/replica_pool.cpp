@@ -6,7 +6,7 @@
 
 #include "measure/host_threads.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 constexpr std::uint32_t kScoredTogether = 250;
@@ -63,4 +63,4 @@ Score score_all(ReplicaPool& pool, const std::shared_ptr<const std::vector<std::
   return all;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -12,7 +12,7 @@
 
 #include "replay/replica.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Threads with a replica each. What is given to them begins in the order given; results do not
 /// depend on their number.
@@ -56,4 +56,4 @@ class ReplicaPool {
 Score score_all(ReplicaPool& pool, const std::shared_ptr<const std::vector<std::byte>>& parameters,
                 const Dataset& data);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

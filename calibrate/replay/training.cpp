@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 SgdOptions server_part(const TrainingOptions& options, std::uint32_t workers) {
   const Mitigation& by = options.mitigation;
@@ -53,4 +53,4 @@ Curve begun_curve(const std::string& source, const TrainingOptions& options, con
   return curve;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -10,7 +10,7 @@
 #include "server/sgd_parameters.hpp"
 #include "train/local_steps.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What real runs and replays of real data train, and how.
 struct TrainingOptions {
@@ -34,4 +34,4 @@ ModelShape shape_for(const Dataset& data);
 Curve begun_curve(const std::string& source, const TrainingOptions& options, const Dataset& data,
                   const RunUpdates& run);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Whether `bytes` is full now.
 bool Connection::fill(std::span<std::byte> bytes, std::size_t& done) {
@@ -57,4 +57,4 @@ void Connection::flush() {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -9,7 +9,7 @@
 #include "server/message.hpp"
 #include "server/socket.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// The server's end of one worker's connection: messages in parts, neither read nor write waits.
 class Connection {
@@ -60,4 +60,4 @@ class Connection {
   std::uint64_t received_ = 0, sent_ = 0;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

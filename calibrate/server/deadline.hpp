@@ -5,7 +5,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// A moment by which something must have happened; every wait in the server's protocol has one.
 class Deadline {
@@ -34,4 +34,4 @@ class Deadline {
   Clock::time_point end_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

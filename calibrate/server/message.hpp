@@ -5,7 +5,7 @@
 #include <span>
 #include <type_traits>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What workers and servers, and the processes that a launcher started, say to each other. Each
 /// message is a Header, then `size` bytes.
@@ -42,4 +42,4 @@ inline std::span<std::byte> writable_bytes_of(Header& header) {
   return std::as_writable_bytes(std::span(&header, 1));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -8,7 +8,7 @@
 #include "server/connection.hpp"
 #include "server/peer_error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// A failure is told in a line or two.
@@ -130,4 +130,4 @@ void ParameterClient::fail_as_told(Server& server) {
   throw PeerError(fmt::format("{} (told by {})", text, server.name));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -10,7 +10,7 @@
 #include "server/sgd_parameters.hpp"
 #include "server/socket.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 struct ParameterClientOptions {
   std::uint32_t worker = 0;
@@ -58,4 +58,4 @@ class ParameterClient {
   std::uint64_t sent_ = 0, received_ = 0;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

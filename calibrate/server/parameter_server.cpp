@@ -11,7 +11,7 @@
 #include "server/connection.hpp"
 #include "server/peer_error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// What the first worker may bring at most: a server's part of the parameters.
@@ -267,4 +267,4 @@ ServerResult serve_parameters(Socket listening, const ParameterServerOptions& op
   return Server(std::move(listening), options).run();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -8,7 +8,7 @@
 #include "server/socket.hpp"
 #include "server/update_rule.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// The parameters of one moment.
 struct ServerSnapshot {
@@ -43,4 +43,4 @@ UpdateLog updates_of(const std::vector<ServerResult>& servers);
 /// are told and MissingError names it.
 ServerResult serve_parameters(Socket listening, const ParameterServerOptions& options);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// The element at `index` of bytes that need not be aligned.
@@ -112,4 +112,4 @@ void SgdParameters::set_velocity(std::span<const std::byte> velocity) {
       state_);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

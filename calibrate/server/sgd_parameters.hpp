@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// The arithmetic of parameters and gradients, by the bytes of one element.
 enum class ElementType : std::uint32_t { float32 = 4, float64 = 8 };
@@ -57,4 +57,4 @@ class SgdParameters {
   std::shared_ptr<const std::vector<std::byte>> snapshot_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

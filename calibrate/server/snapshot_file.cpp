@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 struct Head {
@@ -46,4 +46,4 @@ void read_snapshots(const std::filesystem::path& file,
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -7,7 +7,7 @@
 
 #include "server/parameter_server.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Keeps a server's snapshots in a file, one after the other, for another process of this machine.
 class SnapshotWriter {
@@ -26,4 +26,4 @@ class SnapshotWriter {
 void read_snapshots(const std::filesystem::path& file,
                     const std::function<void(const ServerSnapshot&)>& take);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -17,7 +17,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 constexpr int kBacklog = 1024;
@@ -206,4 +206,4 @@ void receive_all(const Socket& socket, std::span<std::byte> bytes, const Deadlin
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -8,7 +8,7 @@
 
 #include "server/deadline.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Where a server listens.
 struct Endpoint {
@@ -79,4 +79,4 @@ Transferred send_some(const Socket& socket, std::span<const std::byte> head,
                       std::span<const std::byte> body);
 Transferred receive_some(const Socket& socket, std::span<std::byte> bytes);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -12,7 +12,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 std::string numeric(const sockaddr* address, socklen_t size) {
@@ -106,4 +106,4 @@ void watch_peer(const Socket& connected) {
   setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

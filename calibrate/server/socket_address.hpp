@@ -6,7 +6,7 @@
 
 #include "server/socket.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// The addresses, in digits, that a host's name stands for. MissingError if it is not known.
 std::vector<std::string> addresses_of(const std::string& host);
@@ -28,4 +28,4 @@ std::optional<std::string> interface_host(const std::string& interface);
 /// Lets the kernel find within half a minute that the peer's node is gone without a word.
 void watch_peer(const Socket& connected);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 UpdateRule::UpdateRule(const UpdateRuleOptions& options)
     : options_(options), workers_(static_cast<std::size_t>(std::max(options.workers, 0))) {
@@ -114,4 +114,4 @@ std::optional<std::string> UpdateRule::reason_stuck() const {
                      round_size(), able);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -10,7 +10,7 @@
 #include "convergence/update_log.hpp"
 #include "server/sgd_parameters.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// When a worker may read the parameters, and when its gradient is applied.
 enum class ServerMode {
@@ -95,4 +95,4 @@ class UpdateRule {
   UpdateLog log_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

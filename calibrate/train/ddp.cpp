@@ -9,7 +9,7 @@
 #include "train/step_recorder.hpp"
 #include "train/timed_group.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using Phase = StepRecorder::Phase;
@@ -129,4 +129,4 @@ std::unique_ptr<Trainer> make_ddp(TrainerParts parts, const DdpOptions& options)
   return std::make_unique<DdpTrainer>(std::move(parts), options);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

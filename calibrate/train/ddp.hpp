@@ -4,7 +4,7 @@
 
 #include "train/trainer.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// As torch.nn.parallel.DistributedDataParallel names them.
 struct DdpOptions {
@@ -17,4 +17,4 @@ struct DdpOptions {
 /// one bucket, and the second rebuilds them by the order of readiness: drop both from measurements.
 std::unique_ptr<Trainer> make_ddp(TrainerParts parts, const DdpOptions& options = {});
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

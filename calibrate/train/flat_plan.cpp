@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 FlatPlan plan_flats(const Chain& chain) {
   FlatPlan plan;
@@ -28,4 +28,4 @@ FlatPlan plan_flats(const Chain& chain) {
   return plan;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -6,7 +6,7 @@
 
 #include "models/chain.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Which units of a chain are sharded together: each by itself, but for units that share a weight.
 struct FlatPlan {
@@ -18,4 +18,4 @@ struct FlatPlan {
 
 FlatPlan plan_flats(const Chain& chain);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 FlatUnit::FlatUnit(std::string name, std::vector<torch::Tensor> parameters, ProcessGroup group,
                    GatherStream& gathers, StepRecorder& recorder)
@@ -139,4 +139,4 @@ std::vector<torch::Tensor> FlatUnit::gather_copies(const torch::Tensor& shard) {
   return copies;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -10,7 +10,7 @@
 #include "train/gather_stream.hpp"
 #include "train/step_recorder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// The parameters of one FSDP unit in one flat buffer, padded to a multiple of the ranks. Each rank
 /// keeps its slice, the shard; the whole buffer has memory only between gather and reshard.
@@ -68,4 +68,4 @@ class FlatUnit {
   torch::Tensor sent_gradients_, received_gradients_;  ///< alive while the reduce_scatter runs
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -12,7 +12,7 @@
 #include "train/gather_stream.hpp"
 #include "train/start.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using Phase = StepRecorder::Phase;
@@ -213,4 +213,4 @@ std::unique_ptr<Trainer> make_fsdp(TrainerParts parts, const FsdpOptions& option
   return std::make_unique<FsdpTrainer>(std::move(parts), options);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -4,7 +4,7 @@
 
 #include "train/trainer.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// As torch.distributed.fsdp.FullyShardedDataParallel names them.
 struct FsdpOptions {
@@ -23,4 +23,4 @@ struct FsdpOptions {
 /// root does.
 std::unique_ptr<Trainer> make_fsdp(TrainerParts parts, const FsdpOptions& options = {});
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -2,7 +2,7 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// As PyTorch's FreeEventQueue.
@@ -42,4 +42,4 @@ void GatherStream::free(const torch::Tensor& tensor) {
   freed_.emplace_back(device_.type()).record(user);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -9,7 +9,7 @@
 
 #include "compat/torch_compat.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Where FSDP's all_gathers are issued. On a GPU that is a stream of its own, as in PyTorch: a
 /// gather then begins when the host issues it, and not when all that was issued before it has been
@@ -40,4 +40,4 @@ class GatherStream {
   std::deque<c10::Event> freed_;  ///< where the current stream was when each unit was freed
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

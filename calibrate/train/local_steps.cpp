@@ -1,6 +1,6 @@
 #include "train/local_steps.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 void forget_gradients(const std::vector<torch::Tensor>& parameters) {
@@ -48,4 +48,4 @@ double take_local_steps(const std::vector<torch::Tensor>& parameters,
   return sum / options.steps;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

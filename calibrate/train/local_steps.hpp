@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What a worker does between reading the parameters and sending what came of them.
 struct LocalSteps {
@@ -25,4 +25,4 @@ using StepGradients = std::function<double(std::uint32_t step)>;
 double take_local_steps(const std::vector<torch::Tensor>& parameters,
                         const StepGradients& gradients, const LocalSteps& options);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

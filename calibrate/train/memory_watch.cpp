@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 const MemoryPart& StepMemory::peak_part() const {
   check(!parts.empty(), "a step has a part");
@@ -63,4 +63,4 @@ void end_backward(const Chain& chain, MemoryWatch& watch) {
   watch.end_part("backward", chain.units.front().name);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -6,7 +6,7 @@
 #include "models/chain.hpp"
 #include "train/step_memory.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Follows the allocator through one step after the other, part by part. On a GPU too it counts in
 /// the order in which the host asks, without waiting for the device.
@@ -39,4 +39,4 @@ void watch_backward(const Chain& chain, std::size_t unit, const torch::Tensor& v
 /// After backward(): ends the first unit's.
 void end_backward(const Chain& chain, MemoryWatch& watch);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -148,4 +148,4 @@ PsWorkerResult train_with_server(const std::vector<torch::Tensor>& parameters,
   return result;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -10,7 +10,7 @@
 #include "train/local_steps.hpp"
 #include "train/memory_watch.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 struct PsWorkerOptions {
   std::vector<Endpoint> servers;
@@ -55,4 +55,4 @@ PsWorkerResult train_with_server(const std::vector<torch::Tensor>& parameters,
                                  const IterationGradients& gradients,
                                  const PsWorkerOptions& options);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

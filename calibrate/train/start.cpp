@@ -1,6 +1,6 @@
 #include "train/start.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// What DistributedDataParallel broadcasts at a time.
@@ -16,4 +16,4 @@ void start_as_rank_0(const Chain& chain, const ProcessGroup& group) {
   c10d::broadcast_coalesced(group, state, kBroadcastBytes);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

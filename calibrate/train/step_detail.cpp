@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "base/percentile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 /// The median over steps of what `read` finds in each.
@@ -50,4 +50,4 @@ StepDetail detail_of(const std::vector<StepRecord>& steps) {
   return detail;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

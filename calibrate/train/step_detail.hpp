@@ -6,7 +6,7 @@
 
 #include "train/step_record.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Where the time of one rank's steps goes: medians over its measured steps.
 struct StepDetail {
@@ -23,4 +23,4 @@ struct StepDetail {
 /// its own. Needs at least one step.
 StepDetail detail_of(const std::vector<StepRecord>& steps);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

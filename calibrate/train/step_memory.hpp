@@ -6,7 +6,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What tensors held while one part of a step ran, all that live included.
 struct MemoryPart {
@@ -28,4 +28,4 @@ struct StepMemory {
   const MemoryPart& peak_part() const;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

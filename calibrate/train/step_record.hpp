@@ -8,7 +8,7 @@
 #include "profile/collective_kind.hpp"
 #include "train/step_memory.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// One collective of a step; its times count from the step's begin.
 struct CollectiveTimes {
@@ -34,4 +34,4 @@ struct StepRecord {
   double loss = 0;  ///< mean of the micro-batches on this rank
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

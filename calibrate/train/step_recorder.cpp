@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 Seconds& time_of(StepRecord& record, StepRecorder::Phase phase) {
@@ -85,4 +85,4 @@ StepRecord StepRecorder::finish() {
   return record;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -10,7 +10,7 @@
 #include "train/memory_watch.hpp"
 #include "train/step_record.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Takes the times and the memory of one step after the other. Marks may come from any thread, as
 /// collectives end on the back end's own.
@@ -72,4 +72,4 @@ class StepRecorder {
   std::vector<Running> collectives_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -11,7 +11,7 @@
 #include "base/percentile.hpp"
 #include "train/step_report_json.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using nlohmann::json;
@@ -195,4 +195,4 @@ std::string step_report(const StepRequest& request, const std::vector<RankSteps>
   return lines_of(report);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -8,7 +8,7 @@
 #include "server/parameter_server.hpp"
 #include "train/step_detail.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What one rank did in its measured steps.
 struct RankSteps {
@@ -53,4 +53,4 @@ struct StepRequest {
 std::string step_report(const StepRequest& request, const std::vector<RankSteps>& ranks,
                         const std::vector<ServerResult>& servers);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using nlohmann::json;
@@ -161,4 +161,4 @@ ServerResult server_result_from_json(const std::string& text) {
   return result;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

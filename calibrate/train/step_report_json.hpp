@@ -5,7 +5,7 @@
 
 #include "train/step_report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Parts of a step report that processes tell each other as well. All times are seconds.
 std::vector<double> numbers(const std::vector<Seconds>& times);
@@ -13,4 +13,4 @@ std::vector<std::int64_t> numbers(const std::vector<Bytes>& sizes);
 nlohmann::json to_object(const StepMemory& memory);
 nlohmann::json to_object(const StepDetail& detail);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

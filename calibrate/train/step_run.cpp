@@ -18,7 +18,7 @@
 #include "models/networks.hpp"
 #include "train/ps_worker.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -248,4 +248,4 @@ RankSteps run_steps(const RankEnvironment& self, const StepRunOptions& options) 
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -17,7 +17,7 @@
 #include "train/local_steps.hpp"
 #include "train/step_report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 struct StepRunOptions {
   std::string strategy = "ddp";  ///< ddp, fsdp, or ps-... for a worker of a parameter server
@@ -54,4 +54,4 @@ struct StepRunOptions {
 /// where the device cannot compute in that precision, or the ranks cannot share the GPUs.
 RankSteps run_steps(const RankEnvironment& self, const StepRunOptions& options);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

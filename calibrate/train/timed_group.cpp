@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 namespace {
 
 using Tensors = std::vector<torch::Tensor>;
@@ -59,4 +59,4 @@ ProcessGroup make_timed_group(const ProcessGroup& group, StepRecorder& recorder)
   return c10::make_intrusive<TimedGroup>(group, recorder);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

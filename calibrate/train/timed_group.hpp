@@ -3,11 +3,11 @@
 #include "comm/process_group.hpp"
 #include "train/step_recorder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// What a Reducer asks of `group`, with the times of its all_reduces noted: the n-th of a step is
 /// "bucket n". The Reducer needs no hook for that, which it would treat otherwise: it divides a
 /// gradient as it copies it into its bucket, but before a hook only copies it.
 ProcessGroup make_timed_group(const ProcessGroup& group, StepRecorder& recorder);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -9,7 +9,7 @@
 #include "models/chain.hpp"
 #include "train/step_record.hpp"
 
-namespace rehearse {
+namespace rehearse::inline calibrate {
 
 /// Makes the optimizer of what one rank updates: all parameters, or its shards.
 using OptimizerFactory =
@@ -42,4 +42,4 @@ class Trainer {
   virtual std::vector<torch::Tensor> whole_gradients() = 0;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline calibrate

@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "base/printable.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 std::string text_of(const Answer& answer, const std::string& format, int width, bool color) {
@@ -59,4 +59,4 @@ void write_answer(const Answer& answer, const AnswerOptions& options) {
              text_of(answer, options.format, kFileColumns, options.color == ColorChoice::always));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

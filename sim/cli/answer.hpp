@@ -6,7 +6,7 @@
 
 #include "config/output_files.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 
 /// Writes to standard output, printable where that is a terminal. A reader that has closed its end
 /// (`| head`) has what it wanted; anything else that cannot be written is a MissingError.
@@ -41,4 +41,4 @@ void print_answer(const Answer& answer, const AnswerOptions& options);
 /// Writes the page where one is asked for, and then the answer.
 void write_answer(const Answer& answer, const AnswerOptions& options);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

@@ -5,7 +5,7 @@
 #include "cli/options.hpp"
 #include "planner/check_file.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 /// An Error that says what is wrong in any of them: ExitCode::input, or ExitCode::missing where
@@ -38,4 +38,4 @@ void add_check(CLI::App& app) {
   check_app.callback([files, quiet] { check(*files, *quiet); });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

@@ -8,7 +8,7 @@
 #include "config/document.hpp"
 #include "predict/predicted_collective.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 struct CollectiveCommand {
@@ -67,4 +67,4 @@ void add_collective(CLI::App& app) {
   collective.callback([command] { time_collective(*command); });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-namespace rehearse {
+namespace rehearse::inline cli {
 
 /// Each adds one command with its options, which runs where the command line names it.
 
@@ -24,4 +24,4 @@ void add_collect(CLI::App& app);
 /// option.
 std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int argc, char** argv);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

@@ -4,7 +4,7 @@
 #include "html/html.hpp"
 #include "report/curves_views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 struct CurvesCommand {
@@ -43,4 +43,4 @@ void add_curves(CLI::App& app) {
   curves.callback([command] { compare_curves(*command); });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

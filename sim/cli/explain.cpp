@@ -8,7 +8,7 @@
 #include "predict/measured_job.hpp"
 #include "study/progress_bar.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 struct ExplainCommand {
@@ -70,4 +70,4 @@ void add_explain(CLI::App& app) {
   });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

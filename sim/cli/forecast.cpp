@@ -11,7 +11,7 @@
 #include "predict/paced_plans.hpp"
 #include "report/forecast_views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 struct ForecastCommand {
@@ -144,4 +144,4 @@ void add_forecast(CLI::App& app) {
   forecast_app.callback([command] { forecast(*command); });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

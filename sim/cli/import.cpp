@@ -7,7 +7,7 @@
 #include "cli/options.hpp"
 #include "profile/import.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 struct ImportCommand {
@@ -73,4 +73,4 @@ void add_import(CLI::App& app) {
   add_form(import_app, "points", "From tables of measured points (CSV)");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

@@ -5,7 +5,7 @@
 #include "keys/keys.hpp"
 #include "scenario/names.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 struct ListCommand {
@@ -42,4 +42,4 @@ void add_list(CLI::App& app) {
   list_app.callback([command] { list(*command); });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

@@ -3,7 +3,7 @@
 #include "cli/options.hpp"
 #include "report/network_view.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 struct ModelCommand {
@@ -38,4 +38,4 @@ void add_model(CLI::App& app) {
   model.callback([command] { describe_model(*command); });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

@@ -11,7 +11,7 @@
 #include "base/quantity.hpp"
 #include "report/memory_verdict.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 [[noreturn]] void expected(const char* what, const std::string& text) {
@@ -191,4 +191,4 @@ bool is_typed(const TypedQuestion& question, const std::filesystem::path& file,
   return file.empty();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

@@ -11,7 +11,7 @@
 #include "planner/typed_question.hpp"
 #include "study/sweep.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 
 /// An option with the name that its value has in the help.
 template <class Target>
@@ -84,4 +84,4 @@ std::shared_ptr<const TypedQuestion> add_typed_plan(CLI::App& app, std::filesyst
 bool is_typed(const TypedQuestion& question, const std::filesystem::path& file,
               const std::string& name);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

@@ -14,7 +14,7 @@
 #include "study/progress_bar.hpp"
 #include "study/take_up.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 struct PlanCommand {
@@ -114,4 +114,4 @@ void add_plan(CLI::App& app) {
   });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

@@ -13,7 +13,7 @@
 #include "report/memory_verdict.hpp"
 #include "report/views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 struct RunCommand {
@@ -182,4 +182,4 @@ void add_run(CLI::App& app) {
   });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

@@ -14,7 +14,7 @@
 #include "study/study_view.hpp"
 #include "study/take_up.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 constexpr int kDefaultTasks = 64;
@@ -221,4 +221,4 @@ void add_collect(CLI::App& app) {
   collect_app.callback([command] { run_collect(*command); });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

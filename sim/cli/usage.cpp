@@ -5,7 +5,7 @@
 #include "cli/commands.hpp"
 #include "config/document.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 std::string with_remedy(const std::string& message, const std::string& remedy) {
@@ -67,4 +67,4 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int
   return with_remedy(wrong.what(), path + " --help shows how it is used");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

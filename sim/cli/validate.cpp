@@ -10,7 +10,7 @@
 #include "validation/played.hpp"
 #include "validation/views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cli {
 namespace {
 
 struct ValidateCommand {
@@ -101,4 +101,4 @@ void add_validate(CLI::App& app) {
   validate_app.callback([command] { validate(*command); });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cli

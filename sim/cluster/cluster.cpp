@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "kernels/kernel_curves.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 namespace {
 
 constexpr int kCpu = -1;  // Place::gpu of a node's CPU
@@ -224,4 +224,4 @@ bool staged(const Cluster& cluster, const PortPair& ports) {
          !cluster.node(ports.source.node).pcie.peer_to_peer;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

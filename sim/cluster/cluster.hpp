@@ -14,7 +14,11 @@
 #include "model/model.hpp"
 #include "profile/comm_links.hpp"
 
-namespace rehearse {
+namespace rehearse::inline kernels {
+struct KernelCurves;
+}
+
+namespace rehearse::inline cluster {
 
 /// What real kernels reach of a GPU's datasheet. A kernel takes `launch` and the larger of two
 /// times: its FLOPs over a share of the peak, its bytes over a share of the memory bandwidth.
@@ -29,8 +33,6 @@ struct KernelShares {
   /// The GPU that they were measured on, where all or some are carried over from a relative.
   std::string relative{};
 };
-
-struct KernelCurves;
 
 /// Generations of GPUs with links of their own: what NCCL does on them differs.
 enum class GpuArchitecture { volta, ampere, hopper, blackwell, cdna, other };
@@ -272,4 +274,4 @@ std::filesystem::path platforms_folder();
 /// Where shipped compute profiles lie: a folder for each device, those of gpus.yaml by their name.
 std::filesystem::path compute_profiles_folder();
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

@@ -8,7 +8,7 @@
 // that is computed here and one that is simulated agree; tests/cluster/fabric_against_simgrid.cpp
 // holds both to each other.
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 namespace {
 
 int links(const Star&, std::size_t, std::size_t) { return 0; }
@@ -92,4 +92,4 @@ int fabric_links_between(const Cluster& cluster, NodeId a, NodeId b) {
                     cluster.fabric);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

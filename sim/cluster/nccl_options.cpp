@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 namespace {
 
 constexpr std::array kAlgorithms = {
@@ -90,4 +90,4 @@ NcclOptions read_nccl_options(const Value& value) {
   return options;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

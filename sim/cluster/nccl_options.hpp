@@ -6,7 +6,7 @@
 
 #include "config/document.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 
 /// How NCCL (RCCL on AMD's GPUs) moves a collective. `direct` are its send and recv calls: every
 /// rank talks to every other, or two ranks to each other.
@@ -41,4 +41,4 @@ struct NcclOptions {
 /// A map {version, algorithms, protocols, sharp}. InputError where it is none.
 NcclOptions read_nccl_options(const Value& value);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

@@ -9,7 +9,7 @@
 #include "cluster/cluster.hpp"
 #include "config/document.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 
 // Readers of a cluster's parts, for read_cluster alone. Each throws InputError at the place that is
 // wrong.
@@ -54,4 +54,4 @@ std::string read_compute_profiles_folder(const Value& value);
 /// What a file of platforms/clusters says of a cluster; nothing: it is in none.
 std::optional<Value> shipped_cluster(const std::string& name);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

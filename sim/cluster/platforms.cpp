@@ -9,7 +9,7 @@
 #include "cluster/parts.hpp"
 #include "kernels/kernel_curves.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 namespace {
 
 const char* const kGpuFile = "gpus.yaml";
@@ -109,4 +109,4 @@ std::string describe_cluster(const std::string& name) {
   return text + "; " + fabric_name(cluster.fabric);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

@@ -8,7 +8,7 @@
 
 #include "base/number.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 namespace {
 
 constexpr std::array<std::pair<const char*, double>, 3> kUnits = {
@@ -47,4 +47,4 @@ Watts read_watts(const Value& value) {
   return Watts(*watts);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

@@ -5,7 +5,7 @@
 #include "base/quantity.hpp"
 #include "config/document.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 
 using Watts = Quantity<struct WattsTag>;
 
@@ -14,4 +14,4 @@ std::string format(Watts power);
 /// `700W`, `1.2kW`; InputError unless it is a power above 0 with its unit.
 Watts read_watts(const Value& value);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

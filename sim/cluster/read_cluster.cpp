@@ -7,7 +7,7 @@
 #include "config/mistakes.hpp"
 #include "cluster/parts.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 namespace {
 
 constexpr std::int64_t kMostNodes = 1'000'000;
@@ -351,4 +351,4 @@ Cluster read_cluster(const Value& value) {
   return used ? read_use(value) : read_inline(value, "inline");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

@@ -4,7 +4,7 @@
 
 #include "cluster/parts.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 namespace {
 
 // One switch (130 ns in an NVIDIA Quantum HDR switch's datasheet) and 4 m of cable at 5 ns/m.
@@ -207,4 +207,4 @@ std::string fabric_name(const Fabric& fabric) {
   return kNames[fabric.index()];
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

@@ -7,7 +7,7 @@
 #include "config/record_set.hpp"
 #include "kernels/kernel_curves.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 namespace {
 
 double share(Map& map, const std::string& key) {
@@ -98,4 +98,4 @@ KernelShares read_kernel_shares(const Value& value) {
   return kernels;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

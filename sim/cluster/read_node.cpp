@@ -5,7 +5,7 @@
 
 #include "cluster/parts.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 namespace {
 
 // Half of a socket's eight channels of DDR4-3200 (204.8 GB/s), for every staged byte is written and
@@ -200,4 +200,4 @@ Node read_node(const Value& value, bool needs_network) {
   return node;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

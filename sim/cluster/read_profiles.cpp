@@ -7,7 +7,7 @@
 #include "cluster/parts.hpp"
 #include "config/record_set.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 namespace {
 
 const char* const kNoCommProfile = "none";
@@ -56,4 +56,4 @@ std::filesystem::path compute_profiles_folder() {
   return platforms_folder() / "profiles" / "compute";
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

@@ -1,6 +1,6 @@
 #include "cluster/scale.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 namespace {
 
 void scale_inside(LinkPart part, double factor, Node& node) {
@@ -48,4 +48,4 @@ void scale_latencies(double factor, Cluster& cluster) {
       cluster.fabric);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

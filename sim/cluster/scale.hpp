@@ -2,7 +2,7 @@
 
 #include "cluster/cluster.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cluster {
 
 /// Parts of a cluster that carry bytes.
 enum class LinkPart {
@@ -19,4 +19,4 @@ void scale_bandwidths(double factor, Cluster& cluster);
 /// Latencies of all parts, and what a message costs, times `factor`.
 void scale_latencies(double factor, Cluster& cluster);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cluster

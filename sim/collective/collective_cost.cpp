@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline collective {
 namespace {
 
 bool has_parts_of_all_reduce(CollectiveKind kind) {
@@ -273,4 +273,4 @@ CollectiveCost CollectiveCosts::without_channels(CollectiveKind kind, Bytes size
   return cost;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline collective

@@ -10,7 +10,7 @@
 #include "collective/plan.hpp"
 #include "profile/comm_profile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline collective {
 
 /// Half-width of the 90 % interval of ln(time) of communication that the links' rates alone cost.
 /// At 64 MiB seven of the eight shipped curves take between 0.8 and 1.74 times (ln -0.19 to 0.55)
@@ -129,4 +129,4 @@ class CollectiveCosts {
   std::map<const Group*, NcclMachine> machines_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline collective

@@ -4,7 +4,7 @@
 
 #include "collective/plan_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline collective {
 
 namespace {
 
@@ -112,4 +112,4 @@ void plan_direct(PlanBuilder& builder, CollectiveKind kind, Fidelity fidelity) {
   add_exchange(builder, joined, fidelity);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline collective

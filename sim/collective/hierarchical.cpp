@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "collective/plan_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline collective {
 
 namespace {
 
@@ -64,4 +64,4 @@ void plan_hierarchical(PlanBuilder& builder, CollectiveKind kind, Fidelity fidel
   if (kind != CollectiveKind::reduce_scatter) add_inside(builder, inside, at, fidelity);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline collective

@@ -5,7 +5,7 @@
 #include "collective/nccl_constants.hpp"
 #include "collective/nccl_model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline collective {
 namespace {
 
 using namespace nccl;  // NOLINT: the model's own constants
@@ -62,4 +62,4 @@ double nccl_compute_slowdown(const NcclMachine& machine, int channels) {
   return all / std::max(all - channels, all / 2);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline collective

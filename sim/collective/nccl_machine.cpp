@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "collective/nccl_model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline collective {
 namespace {
 
 /// Of a DGX-1's cube mesh, what rings over so many of its V100s reach of six links: vTrain's curves
@@ -111,4 +111,4 @@ NcclMachine nccl_machine(const Cluster& cluster, const std::vector<Place>& membe
   return machine;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline collective

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "collective/nccl_constants.hpp"
 
-namespace rehearse {
+namespace rehearse::inline collective {
 namespace {
 
 using namespace nccl;  // NOLINT: the model's own constants
@@ -353,4 +353,4 @@ double nccl_uncertainty(const NcclMachine& machine, CollectiveKind kind, Bytes s
   return kind == CollectiveKind::all_reduce ? known : std::max(known, kNoCurve);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline collective

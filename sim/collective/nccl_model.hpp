@@ -6,7 +6,7 @@
 #include "cluster/cluster.hpp"
 #include "profile/collective_kind.hpp"
 
-namespace rehearse {
+namespace rehearse::inline collective {
 
 /// What GPUs of a group reach each other through inside a node.
 enum class InnerLink {
@@ -91,4 +91,4 @@ double nccl_compute_slowdown(const NcclMachine& machine, int channels);
 NcclMachine nccl_machine(const Cluster& cluster, const std::vector<Place>& members, int ranks,
                          int nodes, double slowed = 1);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline collective

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "collective/plan_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline collective {
 
 namespace {
 
@@ -103,4 +103,4 @@ double busiest_port(const std::vector<FlowPlan::Flow>& flows, const Cluster& clu
   return busiest;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline collective

@@ -7,7 +7,7 @@
 #include "cluster/cluster.hpp"
 #include "schedule/schedule.hpp"
 
-namespace rehearse {
+namespace rehearse::inline collective {
 
 /// hop: every step of the algorithm is a flow. flow: one flow per edge carries all its bytes, and
 /// the steps' latencies are paid once.
@@ -86,4 +86,4 @@ std::vector<CollectiveAlgorithm> automatic_candidates(CollectiveKind kind, const
 /// Largest seconds per byte over all ports that the flows load, each flow counting its share.
 double busiest_port(const std::vector<FlowPlan::Flow>& flows, const Cluster& cluster);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline collective

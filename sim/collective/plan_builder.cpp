@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline collective {
 
 PlanBuilder::PlanBuilder(const Group& group, const std::vector<RankSpec>& ranks,
                          const Cluster& cluster, HostPart hosts)
@@ -150,4 +150,4 @@ FlowRange PlanBuilder::add(std::size_t member, const PortPair& ports, double sha
   return {id, id + 1};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline collective

@@ -7,7 +7,7 @@
 
 #include "collective/plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline collective {
 
 /// Flows of a plan that stand side by side: the stripes of one edge, or one join.
 struct FlowRange {
@@ -113,4 +113,4 @@ std::vector<FlowRange> add_ring(PlanBuilder& builder, const RingPart& ring,
 /// Chunks that a pipelined chain or tree is cut into at hop fidelity.
 inline constexpr std::size_t kPipelineChunks = 16;
 
-}  // namespace rehearse
+}  // namespace rehearse::inline collective

@@ -6,7 +6,7 @@
 
 #include "collective/plan_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline collective {
 
 namespace {
 
@@ -213,4 +213,4 @@ void plan_ring(PlanBuilder& builder, CollectiveKind kind, Fidelity fidelity) {
            {}, builder.folded() ? Fidelity::flow : fidelity);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline collective

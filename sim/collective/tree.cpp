@@ -8,7 +8,7 @@
 
 #include "collective/plan_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline collective {
 
 namespace {
 
@@ -175,4 +175,4 @@ void plan_tree(PlanBuilder& builder, Fidelity fidelity) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline collective

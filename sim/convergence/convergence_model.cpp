@@ -13,7 +13,7 @@
 #include "convergence/stability.hpp"
 #include "convergence/update_order.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 namespace {
 
 constexpr double kIndependentPoints = 3;  // of a run
@@ -194,4 +194,4 @@ ConvergenceModel fit_convergence(const std::vector<Observation>& observations,
       .domain = domain_of(observations, index)};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

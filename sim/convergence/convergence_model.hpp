@@ -12,7 +12,7 @@
 #include "convergence/observation.hpp"
 #include "convergence/observed_indices.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// How one model on one data set converges in any setting, as fitted to some runs.
 struct ConvergenceModel {
@@ -67,4 +67,4 @@ struct StabilityIndices {
 StabilityIndices stability_indices(const ConvergenceModel& model, const TrainingSetting& setting,
                                    double compensation = 0);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

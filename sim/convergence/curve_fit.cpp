@@ -8,7 +8,7 @@
 
 #include "fit/least_squares.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 namespace {
 
 constexpr double kHuberWidth = 2;  // standard deviations
@@ -130,4 +130,4 @@ HeldOut hold_out(const std::vector<Sample>& samples, const CurveFit& fit) {
   return result;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

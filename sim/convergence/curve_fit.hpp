@@ -8,7 +8,7 @@
 
 #include "convergence/learning_curve.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// Half the width of the interval that holds 90 % of a normal distribution, in its deviations.
 inline constexpr double kQuantile90 = 1.6448536269514722;
@@ -57,4 +57,4 @@ struct HeldOut {
 };
 HeldOut hold_out(const std::vector<Sample>& samples, const CurveFit& fit);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

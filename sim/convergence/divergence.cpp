@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 namespace {
 
 constexpr double kEdge = 0.6;
@@ -72,4 +72,4 @@ double DivergenceOdds::index_at(double wanted) const {
   return std::sqrt(low * high);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

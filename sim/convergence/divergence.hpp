@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// Whether a run failed to train (Observation::failed) at its stability index.
 struct TrainingOutcome {
@@ -32,4 +32,4 @@ class DivergenceOdds {
   double log_evidence_ = 0;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "convergence/curve.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 namespace {
 
 std::string subject(const Curve& curve) {
@@ -64,4 +64,4 @@ FittedCurves fit_curves(const std::vector<std::filesystem::path>& files) {
   return fitted;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

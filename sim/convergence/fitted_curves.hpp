@@ -6,7 +6,7 @@
 
 #include "convergence/convergence_model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// A model fitted to files of curves.
 struct FittedCurves {
@@ -20,4 +20,4 @@ struct FittedCurves {
 /// trained; and as read_curve() and observe() say.
 FittedCurves fit_curves(const std::vector<std::filesystem::path>& files);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -4,7 +4,7 @@
 
 #include "base/percentile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 bool compensated(const TrainingSetting& setting) {
   return setting.delay_compensation > 0 && setting.staleness.max() > 0;
@@ -48,7 +48,7 @@ double median_samples(const std::vector<Observation>& observations) {
   std::vector<double> samples;
   samples.reserve(observations.size());
   for (const Observation& seen : observations) samples.push_back(seen.setting.samples_per_update);
-  return percentile(samples, 0.5);
+  return base::percentile(samples, 0.5);
 }
 
 double least_failed_error(const std::vector<Observation>& observations, double initial_error,
@@ -63,4 +63,4 @@ double least_failed_error(const std::vector<Observation>& observations, double i
   return seen_any ? std::min(least, initial_error) : failed_error(initial_error, trained_error);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -4,7 +4,7 @@
 
 #include "convergence/observation.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// What the observations span; a question outside of it is answered by the formulae alone.
 struct FittedDomain {
@@ -34,4 +34,4 @@ double median_samples(const std::vector<Observation>& observations);
 double least_failed_error(const std::vector<Observation>& observations, double initial_error,
                           double trained_error);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 namespace {
 
 constexpr double kHeld = 0.9;  // by the interval, of all runs
@@ -207,4 +207,4 @@ std::vector<Doubt> Forecast::outside_calibration(double updates) const {
   return reasons;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

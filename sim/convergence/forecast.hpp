@@ -7,7 +7,7 @@
 
 #include "convergence/convergence_model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// Why a forecast lies outside of what its fit has seen.
 struct Doubt {
@@ -77,4 +77,4 @@ class Forecast {
 /// The same without staleness: what its staleness costs is told against it.
 TrainingSetting fresh(TrainingSetting setting);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

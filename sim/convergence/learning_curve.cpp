@@ -5,7 +5,7 @@
 #include <cmath>
 #include <unsupported/Eigen/AutoDiff>
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 namespace {
 
 constexpr double kMiddle = 30;  // of a training, in progress: where `strength` is the slowing's
@@ -167,4 +167,4 @@ LogErrorSlope log_error_slope(const LearningCurve& curve, const CurvePlace& plac
   return {healthy.value() + penalty.value(), healthy.derivatives() + penalty.derivatives()};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

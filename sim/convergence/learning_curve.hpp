@@ -2,7 +2,7 @@
 
 #include <Eigen/Core>
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// How the test error of one model on one data set falls, in any setting:
 ///
@@ -120,4 +120,4 @@ struct LogErrorSlope {
 };
 LogErrorSlope log_error_slope(const LearningCurve& curve, const CurvePlace& place);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 namespace {
 
 constexpr std::size_t kStretches = 8;
@@ -161,4 +161,4 @@ Observation observe(const Curve& curve, const std::string& name, double trained_
   return seen;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -9,7 +9,7 @@
 #include "convergence/past_staleness.hpp"
 #include "convergence/staleness.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// How stale the updates of a run were up to one of them.
 struct CoursePoint {
@@ -82,4 +82,4 @@ bool has_failed(const Curve& curve, double trained_error = 0);
 /// that the forecast knows nothing of (local steps).
 Observation observe(const Curve& curve, const std::string& name, double trained_error = 0);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

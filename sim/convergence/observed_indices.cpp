@@ -1,6 +1,6 @@
 #include "convergence/observed_indices.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 namespace {
 
 double edge_of(const TrainingSetting& setting, const Staleness& staleness, double compensation) {
@@ -67,4 +67,4 @@ std::vector<double> FailingIndices::at(double curvature_noise) {
   return result;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

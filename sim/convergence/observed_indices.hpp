@@ -6,7 +6,7 @@
 #include "convergence/observation.hpp"
 #include "convergence/stability.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// What delay compensation makes up for (Descent::compensation) where it is so strong, in units of
 /// samples per update over lambda.
@@ -43,4 +43,4 @@ class FailingIndices {
   std::vector<StabilityEdges> edges_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

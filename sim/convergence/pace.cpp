@@ -4,7 +4,7 @@
 #include <cmath>
 #include <iterator>
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 Seconds Pace::time_to(double samples) const {
   const double updates = samples / samples_per_update;
@@ -27,4 +27,4 @@ double Pace::samples_by(Seconds time) const {
                                : (done + since / (*next - before).value()) * samples_per_update;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -4,7 +4,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// How fast samples are trained: at a rate or, in a run that is known to its end, each update when
 /// it was applied there.
@@ -21,4 +21,4 @@ struct Pace {
   double samples_by(Seconds time) const;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "convergence/observation.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 namespace {
 
 constexpr double kHeld = 0.9;
@@ -89,4 +89,4 @@ std::string verdict_of(const Share& failed, const std::string& what) {
   return fmt::format("at the edge: {} of {} {} fail", failed.some, failed.all, what);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -8,7 +8,7 @@
 #include "base/ends.hpp"
 #include "convergence/curve.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// How one run ended.
 struct RunEnd {
@@ -55,4 +55,4 @@ double fisher_exact(const Share& one, const Share& other);
 /// "converges", "diverges", or "at the edge: 3 of 8 replays fail".
 std::string verdict_of(const Share& failed, const std::string& what);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

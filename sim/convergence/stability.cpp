@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 namespace {
 
 using Complex = std::complex<double>;
@@ -206,4 +206,4 @@ double noise_gain(const Staleness& staleness, double a, const Descent& descent) 
   });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

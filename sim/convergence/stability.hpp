@@ -4,7 +4,7 @@
 
 #include "convergence/staleness.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// Gradient descent with stale gradients and momentum on a quadratic of curvature h, a = learning
 /// rate x h: x(t+1) = x(t) + m (x(t) - x(t-1)) - a x(t-k), k drawn anew from the staleness at every
@@ -73,4 +73,4 @@ class StabilityEdges {
 /// gain above).
 double noise_gain(const Staleness& staleness, double a, const Descent& descent = {});
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "base/number.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 double Staleness::mean() const {
   double sum = 0;
@@ -110,4 +110,4 @@ std::optional<Staleness> parse_staleness(const std::string& text) {
   return counted_staleness(counts);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

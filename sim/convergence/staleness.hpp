@@ -7,7 +7,7 @@
 
 #include "convergence/staleness_histogram.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// How stale the gradients of a run are: the share of its updates by staleness (the number of
 /// updates that the server applied between the read that a gradient was computed from and its own).
@@ -39,4 +39,4 @@ Staleness counted_staleness(const StalenessHistogram& histogram);
 /// "3.5", a mean, or "0:10,1:20,7:3", counts of updates by staleness; nothing for another text.
 std::optional<Staleness> parse_staleness(const std::string& text);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 namespace {
 
 constexpr int kCurvePoints = 16;
@@ -140,4 +140,4 @@ std::optional<std::size_t> best_of(const std::vector<StrategyForecast>& forecast
   return static_cast<std::size_t>(best - forecasts.begin());
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

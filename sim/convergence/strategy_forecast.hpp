@@ -8,7 +8,7 @@
 #include "convergence/forecast.hpp"
 #include "convergence/pace.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// What is asked of each strategy.
 struct ForecastQuestion {
@@ -84,4 +84,4 @@ struct ForecastReport {
   bool compared = false;  ///< whether the best of them is asked for
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 namespace {
 
 constexpr std::size_t kPlayed = 8000;  // updates, half of them to forget the start
@@ -78,4 +78,4 @@ double order_factor(const std::vector<std::uint32_t>& staleness, const Descent& 
   return std::min(1.0, ordered_stability_edge(staleness, descent) / unordered);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -5,7 +5,7 @@
 
 #include "convergence/stability.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// The largest learning rate x curvature at which gradient descent with momentum is stable when its
 /// updates are as stale as `staleness` says, in that order, over and over. stability_edge() draws
@@ -23,4 +23,4 @@ double ordered_stability_edge(const std::vector<std::uint32_t>& staleness,
 /// for no updates.
 double order_factor(const std::vector<std::uint32_t>& staleness, const Descent& descent = {});
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

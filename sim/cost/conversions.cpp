@@ -5,7 +5,7 @@
 #include "cost/peak.hpp"
 #include "cost/roofline.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 namespace {
 
 /// A conversion reads 4 bytes and writes 2, or the other way round.
@@ -95,4 +95,4 @@ Seconds Roofline::weight_cast_time(const Operator& op, Direction direction) cons
                                            : Seconds(0);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

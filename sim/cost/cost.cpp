@@ -16,7 +16,7 @@
 #include "cost/roofline.hpp"
 #include "kernels/kernel_curves.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 namespace {
 
 /// Whose fits were taken, by family.
@@ -390,4 +390,4 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
   return costs;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

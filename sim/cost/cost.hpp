@@ -13,7 +13,7 @@
 #include "model/model.hpp"
 #include "profile/compute_profile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 /// PyTorch's optimizers that a scenario can name, with the per-parameter state that each keeps.
 enum class OptimizerKind { sgd, sgd_momentum, adam, adamw, lamb, adamw_8bit, adafactor, muon };
@@ -216,4 +216,4 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
                      const Optimizer& optimizer, const AnalyticEfficiency& efficiency,
                      const CostSource* source = nullptr);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 std::string to_string(CostFamily family) {
   static const std::array<std::string, kCostFamilies> kNames = {"matrix products",
@@ -40,4 +40,4 @@ void UnitParts::append_to(std::vector<CostPart>& parts) const {
     if (part) parts.push_back(*part);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

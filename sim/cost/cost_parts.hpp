@@ -7,7 +7,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 /// Kernels of one kind; what is not known by kernels counts as whole units.
 enum class CostFamily {
@@ -69,4 +69,4 @@ class UnitParts {
   std::array<std::optional<CostPart>, kCostFamilies> parts_{};
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

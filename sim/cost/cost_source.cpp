@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "cost/profiled.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 namespace {
 
 ProfileSubject subject_of(const CostSubject& subject) {
@@ -174,4 +174,4 @@ Model model_of(const StoredProfile& stored) {
   return model;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

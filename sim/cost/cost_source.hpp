@@ -9,7 +9,7 @@
 #include "cost/profile_library.hpp"
 #include "cost/whole_step.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 /// What a profile of the model has to be of.
 ProfileSubject profile_subject(const Model& model, Precision precision);
@@ -47,4 +47,4 @@ std::optional<CostSource> cost_source(const CostSubject& subject, const Gpu& gpu
 /// The model that a profile measured: its units and tensors, without operators.
 Model model_of(const StoredProfile& stored);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

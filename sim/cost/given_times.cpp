@@ -9,7 +9,7 @@
 #include "cost/peak.hpp"
 #include "profile/compute_error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 namespace {
 
 /// What one GPU reaches under one precision.
@@ -92,4 +92,4 @@ StepCosts scaled_given(StepCosts costs, const GivenAt& measured, const GivenFor&
   return costs;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

@@ -4,7 +4,7 @@
 
 #include "cost/cost.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 /// What the given times of an inline model were measured at.
 struct GivenAt {
@@ -36,4 +36,4 @@ StepCosts scaled_given(StepCosts costs, const GivenAt& measured, const GivenFor&
 /// Bytes that are kept from forward to backward at one batch and precision over those at another.
 double activation_ratio(const GivenAt& measured, Precision precision, std::int64_t batch);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "cost/peak.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 namespace {
 
 const ProductCurve* curve_of(const KernelCurves& curves, const std::string& format) {
@@ -273,4 +273,4 @@ Nearness KernelModel::near_memory(const Operator& op, Bytes element, Bytes moved
   return nearness(op.by_row ? rows : pointwise, {moved.value()});
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

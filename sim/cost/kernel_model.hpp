@@ -9,7 +9,7 @@
 #include "kernels/kernel_forms.hpp"
 #include "model/model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 /// Kernels of one fit, and how far from theirs a kernel's sizes lie (distance).
 struct Nearness {
@@ -94,4 +94,4 @@ class KernelModel {
   mutable std::map<std::array<double, 5>, Seconds> known_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

@@ -6,7 +6,7 @@
 
 #include "kernels/kernel_curves.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 namespace {
 
 /// Of no GPU in particular. Products: the best bf16 product reaches 271 of 312 TFLOP/s on an A100
@@ -78,4 +78,4 @@ std::string shares_line(const Gpu& gpu) {
   return fmt::format("of {}, carried over to {} ({})", kernels.relative, gpu.name, kernels.source);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

@@ -4,7 +4,7 @@
 
 #include "cost/cost.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 /// What the roofline takes kernels on one GPU to reach. The only place where shares and launch
 /// times come from: a model of kernels replaces this.
@@ -31,4 +31,4 @@ double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked, Precision
 /// Whose shares they are: "of H100-SXM (...)", "of A40, carried over to A10G (...)".
 std::string shares_line(const Gpu& gpu);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

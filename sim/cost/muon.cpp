@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 namespace {
 
@@ -69,4 +69,4 @@ Seconds muon_step(const Model& model, const Optimizer& optimizer, const Roofline
   return std::max(matrices, launched * host_launch) + rest;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

@@ -2,7 +2,7 @@
 
 #include "cost/roofline.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 /// The work of Muon's Newton-Schulz iterations on all hidden matrices that are trained (torch.optim's
 /// _zeropower_via_newtonschulz, five steps).
@@ -21,4 +21,4 @@ NewtonSchulz newton_schulz(const Model& model, const Roofline* in_bf16);
 Seconds muon_step(const Model& model, const Optimizer& optimizer, const Roofline& own,
                   const Roofline& in_bf16, Seconds host_launch);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

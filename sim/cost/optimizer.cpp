@@ -6,7 +6,7 @@
 
 #include "cost/cost.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 namespace {
 
 /// Tensors that one multi-tensor kernel takes at most, by the number of its tensor lists and
@@ -267,4 +267,4 @@ double optimizer_kernels(const Optimizer& optimizer, std::size_t tensors) {
   return static_cast<double>(kernels);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rehearse {
+namespace rehearse::inline cost {
 namespace {
 
 /// The format that convolutions run in where the GPU has it.
@@ -67,4 +67,4 @@ FlopsPerSecond peak_for(const Model& model, const Gpu& gpu, Precision precision)
   return at_peak > Seconds(0) ? work / at_peak : matrix;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

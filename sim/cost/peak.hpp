@@ -3,7 +3,7 @@
 #include "cluster/cluster.hpp"
 #include "model/model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 /// Peak rate of convolutions: matrix_peak, but under `fp32` the GPU's tf32 rate if it has one.
 FlopsPerSecond convolution_peak(const Gpu& gpu, Precision precision);
@@ -22,4 +22,4 @@ bool multiplies_on_tensor_cores(const Gpu& gpu, Precision precision);
 /// definition.
 FlopsPerSecond peak_for(const Model& model, const Gpu& gpu, Precision precision);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

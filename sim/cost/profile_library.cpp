@@ -10,7 +10,7 @@
 #include "config/record_set.hpp"
 #include "config/whole_file.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 namespace {
 
 /// False where a line `model: NAME` names another one. Networks of many units make long files: most
@@ -96,4 +96,4 @@ std::vector<std::filesystem::path> folders(const std::filesystem::path& folder) 
   return found;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

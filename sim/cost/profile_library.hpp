@@ -8,7 +8,7 @@
 
 #include "profile/compute_profile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 /// A profile and the file that it was read from.
 struct StoredProfile {
@@ -49,4 +49,4 @@ class ProfileLibrary {
 std::vector<std::filesystem::path> yaml_files(const std::filesystem::path& folder);
 std::vector<std::filesystem::path> folders(const std::filesystem::path& folder);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

@@ -9,7 +9,7 @@
 #include "cost/roofline.hpp"
 #include "profile/compute_error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 namespace {
 
 /// What carries a measured time over from the source's device to the GPU that is asked about.
@@ -196,4 +196,4 @@ std::string unit_difference(const Model& model, const ComputeProfile& profile) {
   return "";
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

@@ -5,7 +5,7 @@
 
 #include "cost/cost.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 /// What step_costs is asked.
 struct CostQuestion {
@@ -35,4 +35,4 @@ std::optional<OptimizerCost> profiled_optimizer(const CostQuestion& question,
 /// 2580`. Empty where they agree by name and parameters.
 std::string unit_difference(const Model& model, const ComputeProfile& profile);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

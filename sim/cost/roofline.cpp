@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "cost/peak.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 namespace {
 
 CostFamily family_of(const Operator& op) {
@@ -356,4 +356,4 @@ Bytes Roofline::parameter_bytes(const Operator& op, Direction direction) const {
   return copies * op.parameter_elements * size;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

@@ -4,7 +4,7 @@
 #include "cost/kernel_model.hpp"
 #include "cost/kernel_shares.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 /// What speaks for an operator's time, and how near it is to what that was measured on.
 struct OperatorBasis {
@@ -85,4 +85,4 @@ class Roofline {
   BytesPerSecond memory_, operands_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

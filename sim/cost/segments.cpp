@@ -4,7 +4,7 @@
 
 #include "cost/roofline.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 namespace {
 
 /// Where a pass of a unit is cut, in its order.
@@ -76,4 +76,4 @@ PassSegments segments(const Unit& unit, Direction pass, const Roofline& roofline
   return result;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

@@ -7,7 +7,7 @@
 #include "model/exchange.hpp"
 #include "model/model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 class Roofline;
 
@@ -27,4 +27,4 @@ struct PassSegments {
 PassSegments segments(const Unit& unit, Direction pass, const Roofline& roofline, double batch,
                       Seconds whole);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

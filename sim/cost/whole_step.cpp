@@ -6,7 +6,7 @@
 #include "cost/peak.hpp"
 #include "profile/compute_error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 Seconds step_time(const StepCosts& costs, std::int64_t micro_batches,
                   const std::vector<bool>& checkpointed) {
@@ -71,4 +71,4 @@ StepCosts scaled_to(StepCosts costs, const StepCosts& at_measured, const WholeSt
   return costs;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

@@ -6,7 +6,7 @@
 
 #include "cost/cost.hpp"
 
-namespace rehearse {
+namespace rehearse::inline cost {
 
 /// A training step that was timed as a whole: all that many people know of a model. Computed costs
 /// are scaled to that of one GPU alone. In a step of several, part is communication and waiting,
@@ -43,4 +43,4 @@ std::optional<AskedOfPeak> asked_of_peak(const WholeStep& measured, const Model&
 StepCosts scaled_to(StepCosts costs, const StepCosts& at_measured, const WholeStep& measured,
                     const std::vector<bool>& checkpointed = {});
 
-}  // namespace rehearse
+}  // namespace rehearse::inline cost

@@ -1,6 +1,6 @@
 #include "economy/energy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline economy {
 
 Watts gpu_power(const EnergyOptions& options, const std::vector<GpuLoad>& loads) {
   Watts sum;
@@ -30,4 +30,4 @@ double kilowatt_hours(Watts power, Seconds time) {
   return power.value() * time.value() / kJoules;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline economy

@@ -4,7 +4,7 @@
 
 #include "economy/options.hpp"
 
-namespace rehearse {
+namespace rehearse::inline economy {
 
 /// GPUs that do the same, and how much of their time they compute, and wait for what is sent. The
 /// rest they are idle.
@@ -35,4 +35,4 @@ Watts host_power(Watts gpus);
 /// 1 kWh is 3.6 MJ.
 double kilowatt_hours(Watts power, Seconds time);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline economy

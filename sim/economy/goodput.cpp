@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 
-namespace rehearse {
+namespace rehearse::inline economy {
 namespace {
 
 /// Of all trainings that are played: a second or two.
@@ -144,4 +144,4 @@ Seconds best_interval(const Interruptions& job, std::int64_t trainings, std::uin
                                     : best_played_interval(job, trainings, seed);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline economy

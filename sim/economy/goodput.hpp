@@ -6,7 +6,7 @@
 #include "base/ends.hpp"
 #include "economy/options.hpp"
 
-namespace rehearse {
+namespace rehearse::inline economy {
 
 /// A training, and all that keeps it from being over sooner.
 struct Interruptions {
@@ -77,4 +77,4 @@ Seconds daly_interval(Seconds write, Seconds mtbf);
 /// The interval with the least expected time; `work` where checkpoints help nothing.
 Seconds best_interval(const Interruptions& job, std::int64_t trainings, std::uint64_t seed);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline economy

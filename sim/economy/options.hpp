@@ -7,7 +7,7 @@
 #include "base/quantity.hpp"
 #include "cluster/power.hpp"
 
-namespace rehearse {
+namespace rehearse::inline economy {
 
 /// How nodes are rented: `train.market`.
 enum class Market { on_demand, spot };
@@ -66,4 +66,4 @@ struct StartOptions {
   Arrivals arrivals{};
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline economy

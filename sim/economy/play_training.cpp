@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "economy/goodput.hpp"
 
-namespace rehearse {
+namespace rehearse::inline economy {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -199,4 +199,4 @@ TrainingTimes play_training(const Interruptions& job, Seconds interval,
   return Training(job, interval, next, most_failures).play();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline economy

@@ -1,6 +1,6 @@
 #include "economy/price.hpp"
 
-namespace rehearse {
+namespace rehearse::inline economy {
 
 std::optional<double> usd_per_hour(const Node& node, Market market) {
   return market == Market::spot && node.spot_usd_per_hour ? node.spot_usd_per_hour
@@ -17,4 +17,4 @@ std::optional<double> usd_per_hour(const Cluster& cluster, Market market) {
   return sum;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline economy

@@ -5,7 +5,7 @@
 #include "cluster/cluster.hpp"
 #include "economy/options.hpp"
 
-namespace rehearse {
+namespace rehearse::inline economy {
 
 /// USD per hour of one node in this market: its spot price, where it has one, on spot. Nothing: not
 /// known.
@@ -14,4 +14,4 @@ std::optional<double> usd_per_hour(const Node& node, Market market);
 /// Of all nodes; nothing unless each has a price.
 std::optional<double> usd_per_hour(const Cluster& cluster, Market market);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline economy

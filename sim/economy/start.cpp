@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline economy {
 namespace {
 
 /// Of independent arrivals.
@@ -73,4 +73,4 @@ StartForecast forecast_start(const StartOptions& options, int nodes) {
   return start;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline economy

@@ -3,7 +3,7 @@
 #include "base/ends.hpp"
 #include "economy/options.hpp"
 
-namespace rehearse {
+namespace rehearse::inline economy {
 
 /// What a start that has to wait for its nodes costs, in expectation.
 struct StartForecast {
@@ -24,4 +24,4 @@ struct StartForecast {
 /// first at 1 / (N rate); uniform in [0, U]: at U N/(N+1) and U/(N+1).
 StartForecast forecast_start(const StartOptions& options, int nodes);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline economy

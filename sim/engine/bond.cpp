@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 namespace {
 
@@ -66,4 +66,4 @@ Cluster with_bonded_nics(const Schedule& schedule, const Cluster& cluster) {
   return bonded;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

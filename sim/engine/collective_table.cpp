@@ -1,6 +1,6 @@
 #include "engine/collective_table.hpp"
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 CollectiveTable::CollectiveTable(const Schedule& schedule, Plans& plans) : schedule_(schedule) {
   for (const Program& program : schedule.programs) {
@@ -28,4 +28,4 @@ CollectiveTable::CollectiveTable(const Schedule& schedule, Plans& plans) : sched
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

@@ -5,7 +5,7 @@
 
 #include "engine/plans.hpp"
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 /// Every collective that a schedule's groups issue in one iteration, numbered: the members of a
 /// group meet at the same number, whatever programs they run.
@@ -32,4 +32,4 @@ class CollectiveTable {
   std::vector<GroupId> group_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

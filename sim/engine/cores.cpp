@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 /// Of a core, for each.
 double Cores::share() const {
@@ -63,4 +63,4 @@ Cores::Task Cores::end_next(double now) {
 
 double Cores::next_end() const { return since_ + left_of(running_[next()]); }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 /// Computations in flight on the same cores, one thread each. With n of them on c cores each goes
 /// on at min(1, c/n) of its pace (processor sharing, as a fair scheduler's), and what slows one of
@@ -58,4 +58,4 @@ class Cores {
   std::uint32_t version_ = 0;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

@@ -7,7 +7,7 @@
 #include "engine/bond.hpp"
 #include "engine/player.hpp"
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 namespace {
 
@@ -81,4 +81,4 @@ Trace run(const Machine& machine, const EngineOptions& options) {
   return trace;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

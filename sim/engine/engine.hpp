@@ -10,7 +10,7 @@
 #include "engine/machine.hpp"
 #include "trace/trace.hpp"
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 /// How long a machine is played, and what is kept of it.
 struct EngineOptions {
@@ -39,4 +39,4 @@ Trace run(const Machine& machine, const EngineOptions& options = {});
 std::string simgrid_version();
 std::vector<std::string> simgrid_settings();
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

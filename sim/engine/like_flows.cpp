@@ -5,7 +5,7 @@
 #include <span>
 #include <tuple>
 
-namespace rehearse {
+namespace rehearse::inline engine {
 namespace {
 
 using Class = std::uint32_t;
@@ -229,4 +229,4 @@ void merge_like_flows(const std::vector<PlayablePlan*>& plans, const std::vector
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

@@ -4,7 +4,7 @@
 
 #include "engine/plans.hpp"
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 /// Lets few flows stand for many that are alike, which changes no time: of ports that are used
 /// alike by flows that begin together, one is played.
@@ -21,4 +21,4 @@ namespace rehearse {
 void merge_like_flows(const std::vector<PlayablePlan*>& plans, const std::vector<Port>& ports,
                       const Cluster& cluster);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

@@ -8,7 +8,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 /// Ports that only send to themselves: one rank of a group stands for all of it. Nothing else crosses
 /// such a port, so that its flows share its rate alike, and SimGrid need not be asked.
@@ -80,4 +80,4 @@ class Loops {
   std::map<std::uint32_t, Port> ports_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

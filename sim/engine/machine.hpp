@@ -9,7 +9,7 @@
 #include "schedule/other_jobs.hpp"
 #include "schedule/schedule.hpp"
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 /// All that a simulation plays, as plain data: to be changed and played again.
 struct Machine {
@@ -29,4 +29,4 @@ struct Machine {
   double links_slowed = 1;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

@@ -14,7 +14,7 @@
 #include "engine/engine.hpp"
 #include "engine/simgrid_zones.hpp"
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 namespace {
 
@@ -295,4 +295,4 @@ std::string simgrid_version() {
 
 std::vector<std::string> simgrid_settings() { return {std::begin(kSettings), std::end(kSettings)}; }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

@@ -24,7 +24,7 @@ class Link;
 class NetZone;
 }  // namespace simgrid::s4u
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 /// What a timer or a flow hands back when it is over; the meaning is the caller's.
 struct Token {
@@ -125,4 +125,4 @@ class Network {
   std::vector<std::uint32_t> free_flows_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

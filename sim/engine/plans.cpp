@@ -6,7 +6,7 @@
 
 #include "engine/like_flows.hpp"
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 namespace {
 
@@ -246,4 +246,4 @@ void Plans::note(const Collective& collective, GroupId group, const FlowPlan& pl
                        .cost = cost});
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

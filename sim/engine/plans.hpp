@@ -8,7 +8,7 @@
 
 #include "engine/engine.hpp"
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 /// A plan with what the engine needs to play it: who waits for whom, and how often it has to be
 /// waited for.
@@ -99,4 +99,4 @@ class Plans {
   std::vector<Port> ports_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 TokenBuckets::TokenBuckets(const Cluster& cluster, const std::vector<Port>& ports) {
   for (const Port& port : ports) {
@@ -72,4 +72,4 @@ void TokenBuckets::end(std::uint32_t source, std::uint32_t target,
   for (Bucket* bucket : way(source, target, cables)) end(*bucket, now);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

@@ -6,7 +6,7 @@
 
 #include "cluster/cluster.hpp"
 
-namespace rehearse {
+namespace rehearse::inline engine {
 
 /// The token buckets of ports, and of cables that have some: what an idle one lets pass at once
 /// before its rate holds.
@@ -56,4 +56,4 @@ class TokenBuckets {
   bool any_ = false;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline engine

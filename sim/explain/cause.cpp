@@ -6,7 +6,7 @@
 #include "cluster/scale.hpp"
 #include "explain/pace.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 template <class Change>
@@ -196,4 +196,4 @@ void remove(Cause cause, Machine& machine) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -5,7 +5,7 @@
 
 #include "explain/changes.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 
 /// What takes time that an ideal run would not.
 enum class Cause {
@@ -31,4 +31,4 @@ std::vector<Cause> causes_of(const Machine& machine);
 /// - network: messages take no time; members of a collective still wait for each other
 void remove(Cause cause, Machine& machine);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

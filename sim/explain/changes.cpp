@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "explain/pace.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 /// Beyond this a rank counts as slower than the median one.
@@ -79,4 +79,4 @@ void remove_operations(const std::string& name, Machine& machine) {
       if (operation_class(op) == name) op.work = Join{};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -5,7 +5,7 @@
 
 #include "engine/machine.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 
 /// The rank computes as long as the median one and does not sleep.
 void make_median(RankId rank, Machine& machine);
@@ -21,4 +21,4 @@ std::vector<std::string> operation_classes(const Schedule& schedule);
 /// for other ranks.
 void remove_operations(const std::string& operation_class, Machine& machine);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

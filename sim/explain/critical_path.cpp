@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 Seconds end_of(const Trace& trace, RankId rank, std::uint32_t iterations) {
@@ -71,4 +71,4 @@ StepWindow step_window(const WaitGraph& graph, const std::vector<RankId>& worker
   return {begin, end(rank), last_span(graph, rank, last - 1)};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -4,7 +4,7 @@
 
 #include "explain/wait_graph.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 
 /// A stretch of a path through a trace: one operation's work, or a rank's sleep before it.
 struct PathSegment {
@@ -32,4 +32,4 @@ struct StepWindow {
 StepWindow step_window(const WaitGraph& graph, const std::vector<RankId>& workers, bool in_step,
                        std::uint32_t first, std::uint32_t last);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -12,7 +12,7 @@
 #include "report/measures.hpp"
 #include "report/views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 /// What a path is followed through: all operations of all ranks, at some 40 bytes each.
@@ -107,4 +107,4 @@ std::string chrome_trace(const Scenario& scenario, const ExplainedRun& run) {
                             run.explanation);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -12,7 +12,7 @@
 #include "scenario/scenario.hpp"
 #include "trace/trace.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 
 struct ExplainOptions {
   Questions questions{};
@@ -36,4 +36,4 @@ ExplainedRun explain(const Scenario& scenario, const ExplainOptions& options = {
 /// A Chrome trace (to_chrome_trace) of the step that the critical path is of, with the path.
 std::string chrome_trace(const Scenario& scenario, const ExplainedRun& run);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -9,7 +9,7 @@
 #include "report/anatomy.hpp"
 #include "report/basis.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 using Question = Alternative::Question;
@@ -203,4 +203,4 @@ Explanation explain(const RunFacts& facts, const Machine& machine, const Headlin
   return result;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -9,7 +9,7 @@
 #include "explain/rank_split.hpp"
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 
 /// The run again with one thing changed.
 struct Alternative {
@@ -94,4 +94,4 @@ std::string to_terminal(const Explanation& explanation, int width, bool color);
 /// A Chrome trace (to_chrome_trace) with the path as one more process.
 std::string with_critical_path(std::string trace, const Explanation& explanation);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -7,7 +7,7 @@
 #include "report/compute_grounds.hpp"
 #include "report/stage_view.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -237,4 +237,4 @@ std::string with_critical_path(std::string trace, const Explanation& explanation
   return trace.append(kEnd);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -9,7 +9,7 @@
 #include "report/page.hpp"
 #include "report/stage_view.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 constexpr int kNarrowest = 60, kWidest = 110;
@@ -216,4 +216,4 @@ std::string to_terminal(const Explanation& explanation, int width, bool color) {
   return page.text();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

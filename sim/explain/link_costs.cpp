@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "explain/pace.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 std::string link_name(PortKind kind) {
@@ -111,4 +111,4 @@ std::optional<LinkCosts::Alone> LinkCosts::transfer(RankId rank, const Transfer&
                one.size / std::min(out, in)};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

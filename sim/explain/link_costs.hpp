@@ -9,7 +9,7 @@
 #include "engine/plans.hpp"
 #include "engine/machine.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 
 /// What communication costs when nothing else uses its links.
 class LinkCosts {
@@ -39,4 +39,4 @@ class LinkCosts {
   std::set<PortKind> kinds_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 
 bool trains(const Op& op) {
   return std::holds_alternative<Compute>(op.work) &&
@@ -41,4 +41,4 @@ std::vector<double> relative_compute(const Schedule& schedule) {
   return relative;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

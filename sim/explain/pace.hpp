@@ -4,7 +4,7 @@
 
 #include "schedule/schedule.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 
 /// True for what GPUs compute: forward, backward, optimizer. Not the host's launches, a server's
 /// updates and what travels.
@@ -21,4 +21,4 @@ Seconds nominal_compute(const Schedule& schedule, RankId rank);
 /// 1 where nothing is computed.
 std::vector<double> relative_compute(const Schedule& schedule);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -8,7 +8,7 @@
 #include "schedule/factors.hpp"
 #include "schedule/jitter.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 constexpr std::array<const char*, kPathKinds> kKinds{"compute", "straggler",  "jitter",
@@ -179,4 +179,4 @@ PathShares shares_of(const Schedule& schedule, const std::vector<PathPiece>& pie
   return shares;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

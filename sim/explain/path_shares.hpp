@@ -7,7 +7,7 @@
 #include "explain/critical_path.hpp"
 #include "explain/link_costs.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 
 /// What the time on a path is.
 enum class PathKind : std::uint8_t {
@@ -62,4 +62,4 @@ struct PathShares {
 PathShares shares_of(const Schedule& schedule, const std::vector<PathPiece>& pieces, double steps,
                      LinkCosts& links);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

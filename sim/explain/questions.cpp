@@ -10,7 +10,7 @@
 #include "report/anatomy.hpp"
 #include "schedule/jitter.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 using Question = Alternative::Question;
@@ -173,4 +173,4 @@ Machine shortened(Machine machine, std::uint32_t& warmup_steps) {
   return machine;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -6,7 +6,7 @@
 #include "explain/explanation.hpp"
 #include "scenario/scenario.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 
 /// How much is asked.
 struct Questions {
@@ -37,4 +37,4 @@ std::vector<Alternative> answered(const std::vector<Experiment>& experiments,
 /// steps_alike, a parameter server), else two after a warm-up of at most two. Sets the warm-up.
 Machine shortened(Machine machine, std::uint32_t& warmup_steps);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

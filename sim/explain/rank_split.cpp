@@ -9,7 +9,7 @@
 #include "explain/slack.hpp"
 #include "report/intervals.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 bool computes(const Program& program, const Op& op) {
@@ -152,4 +152,4 @@ std::vector<RankSplit> split_ranks(const WaitGraph& graph, const std::vector<Ran
   return splits;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -6,7 +6,7 @@
 
 #include "explain/wait_graph.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 
 /// Where one rank's time goes, per step: compute + exposed communication + idle = the step, and
 /// host + peer + server = idle. As PyTorch's Holistic Trace Analysis splits a kernel timeline,
@@ -33,4 +33,4 @@ struct RankSplit {
 std::vector<RankSplit> split_ranks(const WaitGraph& graph, const std::vector<RankId>& ranks,
                                    std::uint32_t first, std::uint32_t last);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

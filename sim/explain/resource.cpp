@@ -7,7 +7,7 @@
 #include "cluster/scale.hpp"
 #include "explain/pace.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 struct Words {
@@ -142,4 +142,4 @@ void speed_up(Resource resource, double factor, Machine& machine) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

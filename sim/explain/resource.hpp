@@ -6,7 +6,7 @@
 
 #include "explain/changes.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 
 /// What more money or care could buy more of. Together they are all that takes time, so that a step
 /// with all of them `factor` times as fast takes exactly 1 / factor as long.
@@ -33,4 +33,4 @@ std::vector<Resource> resources_of(const Machine& machine, const std::set<PortKi
 /// Makes it `factor` times as fast: rates times, times over `factor`.
 void speed_up(Resource resource, double factor, Machine& machine);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

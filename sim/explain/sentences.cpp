@@ -4,7 +4,7 @@
 
 #include "explain/explanation.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 /// Savings below this share of a step are none to speak of.
@@ -175,4 +175,4 @@ std::vector<std::string> sentences(const Explanation& explanation) {
   return words;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

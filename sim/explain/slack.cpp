@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <queue>
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 class BackwardPass {
@@ -81,4 +81,4 @@ class BackwardPass {
 
 std::vector<Seconds> slack_of(const WaitGraph& graph) { return BackwardPass(graph).slack(); }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -4,7 +4,7 @@
 
 #include "explain/wait_graph.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 
 /// By span: how much later it could end and the run would still end when it does, if only the
 /// operations that wait for it moved and all took as long as they did. Nothing on the critical path
@@ -12,4 +12,4 @@ namespace rehearse {
 /// to a server's queue keeps its place, and a signal that counted still counts).
 std::vector<Seconds> slack_of(const WaitGraph& graph);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 namespace {
 
 constexpr std::uint32_t kNoSpan = std::numeric_limits<std::uint32_t>::max();
@@ -241,4 +241,4 @@ std::optional<WaitGraph::Cause> WaitGraph::signalled(std::size_t index, Seconds 
   return std::nullopt;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

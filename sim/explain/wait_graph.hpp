@@ -9,7 +9,7 @@
 #include "schedule/schedule.hpp"
 #include "trace/trace.hpp"
 
-namespace rehearse {
+namespace rehearse::inline explanation {
 
 /// What an operation waited for as the last before it could begin.
 enum class WaitedFor : std::uint8_t {
@@ -98,4 +98,4 @@ class WaitGraph {
   std::vector<std::vector<std::vector<std::size_t>>> signals_;  // [event][iteration], likewise
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline explanation

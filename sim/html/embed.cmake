@@ -59,12 +59,12 @@ string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
 file(WRITE "${OUTPUT}" "// Made by sim/html/embed.cmake.
 #include \"html/page_template.hpp\"
 
-namespace rehearse {
+namespace rehearse::inline html {
 namespace {
 const unsigned char kPage[] = {${bytes}};
 }  // namespace
 
 std::string_view page_template() { return {reinterpret_cast<const char*>(kPage), sizeof kPage}; }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline html
 ")

@@ -5,7 +5,7 @@
 #include "base/quoting.hpp"
 #include "report/csv_table.hpp"
 
-namespace rehearse {
+namespace rehearse::inline html {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -113,4 +113,4 @@ std::string fallback(const Json& document) {
   return plain_table(document);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline html

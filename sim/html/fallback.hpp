@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline html {
 
 /// What the document is called at the top of its page and of its window.
 std::string title_of(const nlohmann::ordered_json& document);
@@ -13,4 +13,4 @@ std::string title_of(const nlohmann::ordered_json& document);
 /// keys, a line for each of a study's points (1,000 at most), and the plain figures of any other.
 std::string fallback(const nlohmann::ordered_json& document);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline html

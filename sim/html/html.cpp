@@ -7,7 +7,7 @@
 #include "html/fallback.hpp"
 #include "html/page_template.hpp"
 
-namespace rehearse {
+namespace rehearse::inline html {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -52,4 +52,4 @@ std::string to_html(const std::string& document, const Json& extras) {
   return to_html(Json::parse(document), extras);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline html

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace rehearse {
+namespace rehearse::inline html {
 
 /// A page that shows a document of ours and opens without a network: of a run
 /// (`rehearse.report/1`), a sweep (`rehearse.study/1`), a plan (`rehearse.plan/1`), an explanation
@@ -19,4 +19,4 @@ std::string to_html(const nlohmann::ordered_json& document,
 /// Of the text of a JSON document.
 std::string to_html(const std::string& document, const nlohmann::ordered_json& extras = nullptr);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline html

@@ -5,7 +5,7 @@
 
 #include "report/memory_timeline.hpp"
 
-namespace rehearse {
+namespace rehearse::inline html {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -89,4 +89,4 @@ Json memory_pictures(const RunShown& run, const StepShown& step) {
   return pictures;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline html

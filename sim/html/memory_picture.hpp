@@ -5,7 +5,7 @@
 
 #include "html/timeline.hpp"
 
-namespace rehearse {
+namespace rehearse::inline html {
 
 /// The part of a run that its page shows.
 struct StepShown {
@@ -16,4 +16,4 @@ struct StepShown {
 /// `memory` of run_extras.
 nlohmann::ordered_json memory_pictures(const RunShown& run, const StepShown& step);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline html

@@ -2,10 +2,10 @@
 
 #include <string_view>
 
-namespace rehearse {
+namespace rehearse::inline html {
 
 /// The page of every report, whole but for its data: `assets/` and the chart library in one, with
 /// the places @TITLE@, @FALLBACK@, @DOCUMENT@ and @EXTRAS@. Made by embed.cmake.
 std::string_view page_template();
 
-}  // namespace rehearse
+}  // namespace rehearse::inline html

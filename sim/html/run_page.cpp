@@ -5,7 +5,7 @@
 #include "report/json_view.hpp"
 #include "report/measures.hpp"
 
-namespace rehearse {
+namespace rehearse::inline html {
 
 std::string run_page(const Scenario& scenario, const Prediction& prediction) {
   const Schedule& schedule = prediction.machine.schedule;
@@ -20,4 +20,4 @@ std::string run_page(const Scenario& scenario, const Prediction& prediction) {
                              .devices = devices}));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline html

@@ -4,9 +4,9 @@
 
 #include "predict/predict.hpp"
 
-namespace rehearse {
+namespace rehearse::inline html {
 
 /// The page of a run (to_html), with its timeline and its memory.
 std::string run_page(const Scenario& scenario, const Prediction& prediction);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline html

@@ -10,7 +10,7 @@
 #include "html/memory_picture.hpp"
 #include "report/anatomy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline html {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -226,4 +226,4 @@ Json run_extras(const RunShown& run) {
   return {{"timeline", timeline(run, step)}, {"memory", memory_pictures(run, step)}};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline html

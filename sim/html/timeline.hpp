@@ -8,7 +8,7 @@
 #include "schedule/schedule.hpp"
 #include "trace/trace.hpp"
 
-namespace rehearse {
+namespace rehearse::inline html {
 
 /// A simulated run, for its pictures.
 struct RunShown {
@@ -33,4 +33,4 @@ struct RunShown {
 ///     each stretch. `reserved` and `capacity_bytes` are null where there is none.
 nlohmann::ordered_json run_extras(const RunShown& run);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline html

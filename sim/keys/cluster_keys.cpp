@@ -1,6 +1,6 @@
 #include "keys/keys.hpp"
 
-namespace rehearse {
+namespace rehearse::inline keys {
 namespace {
 
 constexpr const char* kNode = "sim/cluster/read_node.cpp";
@@ -163,4 +163,4 @@ std::vector<KeySection> cluster_keys() {
         {"NAME.burst", "size", "(nic_burst)", "Bytes that an idle cable lets pass at once."}}}};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline keys

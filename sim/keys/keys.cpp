@@ -9,7 +9,7 @@
 #include "config/document.hpp"
 #include "report/table.hpp"
 
-namespace rehearse {
+namespace rehearse::inline keys {
 namespace {
 
 const char* const kIntroduction =
@@ -136,4 +136,4 @@ std::string keys_markdown() {
   return text;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline keys

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline keys {
 
 /// One key of a file. tests/keys holds type and default against what the reader does.
 struct Key {
@@ -47,4 +47,4 @@ std::vector<std::string> scenario_places(const std::string& key,
 /// The whole reference, as scenarios/keys.md has it.
 std::string keys_markdown();
 
-}  // namespace rehearse
+}  // namespace rehearse::inline keys

@@ -1,6 +1,6 @@
 #include "keys/keys.hpp"
 
-namespace rehearse {
+namespace rehearse::inline keys {
 
 std::vector<KeySection> measurement_keys() {
   return {
@@ -93,4 +93,4 @@ std::vector<KeySection> measurement_keys() {
         {"not_predicted.cases[].why", "text", "(that of all)", "Why not this one."}}}};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline keys

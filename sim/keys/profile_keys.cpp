@@ -1,6 +1,6 @@
 #include "keys/keys.hpp"
 
-namespace rehearse {
+namespace rehearse::inline keys {
 namespace {
 
 constexpr const char* kCompute = "src/profile/read_compute_profile.cpp";
@@ -130,4 +130,4 @@ std::vector<KeySection> profile_keys() {
         {"points[].units[].backward_moved", "size", "required", "Those of backward."}}}};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline keys

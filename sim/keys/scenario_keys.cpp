@@ -1,6 +1,6 @@
 #include "keys/keys.hpp"
 
-namespace rehearse {
+namespace rehearse::inline keys {
 
 std::vector<KeySection> scenario_keys() {
   return {
@@ -146,4 +146,4 @@ std::vector<KeySection> scenario_keys() {
         {"others[].optimizer", "as optimizer", "(this job's)", "Its optimizer."}}}};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline keys

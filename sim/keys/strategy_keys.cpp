@@ -1,6 +1,6 @@
 #include "keys/keys.hpp"
 
-namespace rehearse {
+namespace rehearse::inline keys {
 namespace {
 
 constexpr const char* kReader = "sim/strategy/read_strategy.cpp";
@@ -232,4 +232,4 @@ std::vector<KeySection> strategy_keys() {
          "DeepSpeed, Megatron-LM"}}}};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline keys

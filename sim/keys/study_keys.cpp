@@ -1,6 +1,6 @@
 #include "keys/keys.hpp"
 
-namespace rehearse {
+namespace rehearse::inline keys {
 namespace {
 
 constexpr const char* kStudy = "sim/study/read_study.cpp sim/study/axes.cpp";
@@ -56,4 +56,4 @@ std::vector<KeySection> study_keys() {
         {"constraints.accuracy", "number (share)", "-", "Accuracy at least."}}}};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline keys

@@ -1,6 +1,6 @@
 #include "keys/keys.hpp"
 
-namespace rehearse {
+namespace rehearse::inline keys {
 namespace {
 
 constexpr const char* kRun = "sim/scenario/run_section.cpp";
@@ -107,4 +107,4 @@ std::vector<KeySection> training_keys() {
         {"to_accuracy", "number > 0 (share)", "-", "Accuracy to reach."}}}};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline keys

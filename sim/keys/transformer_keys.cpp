@@ -1,6 +1,6 @@
 #include "keys/keys.hpp"
 
-namespace rehearse {
+namespace rehearse::inline keys {
 
 // The same keys stand alone under `transformer`, and beside `use` and `hf` to change a network.
 std::vector<KeySection> transformer_keys() {
@@ -116,4 +116,4 @@ std::vector<KeySection> transformer_keys() {
         {"multi_token_prediction", "integer >= 1", "(the network's)", "Further blocks that each predict one more token."}}}};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline keys

@@ -4,7 +4,7 @@
 #include "base/error.hpp"
 #include "memory/caching_allocator.hpp"
 
-namespace rehearse {
+namespace rehearse::inline memory {
 
 using Action = AllocatorEvent::Action;
 
@@ -123,4 +123,4 @@ void CachingAllocator::unlist(BlockId id) {
   pool.free.erase(found);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline memory

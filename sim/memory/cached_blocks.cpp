@@ -4,7 +4,7 @@
 
 #include "memory/caching_allocator.hpp"
 
-namespace rehearse {
+namespace rehearse::inline memory {
 
 using Action = AllocatorEvent::Action;
 
@@ -127,4 +127,4 @@ std::vector<SegmentView> CachingAllocator::segments() const {
   return all;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline memory

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline memory {
 namespace {
 
 using Action = AllocatorEvent::Action;
@@ -181,4 +181,4 @@ std::string CachingAllocator::out_of_memory_message(std::int64_t size) const {
       size_text(stats_.allocated), size_text(stats_.reserved - stats_.allocated));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline memory

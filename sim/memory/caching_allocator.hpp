@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline memory {
 
 /// What PYTORCH_CUDA_ALLOC_CONF says, by its names.
 struct AllocatorSettings {
@@ -213,4 +213,4 @@ class CachingAllocator {
   std::vector<AllocatorEvent>* history_ = nullptr;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline memory

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "memory/caching_allocator.hpp"
 
-namespace rehearse {
+namespace rehearse::inline memory {
 
 using Action = AllocatorEvent::Action;
 
@@ -147,4 +147,4 @@ void CachingAllocator::unmap(BlockId id) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline memory

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-namespace rehearse {
+namespace rehearse::inline memory {
 namespace {
 
 /// After so many iterations the allocator asks for no more, or releases and asks in every one.
@@ -115,4 +115,4 @@ Bytes communicator_buffers(bool nvlink) {
   return Bytes(kConnection * kConnections * (nvlink ? 16 : 4));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline memory

@@ -7,7 +7,7 @@
 
 #include "memory/replay.hpp"
 
-namespace rehearse {
+namespace rehearse::inline memory {
 
 /// Tensors of one kind that belong together.
 struct MemoryShare {
@@ -47,4 +47,4 @@ Bytes cuda_context();
 /// figure (memory.cpp has its source).
 Bytes communicator_buffers(bool nvlink);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline memory

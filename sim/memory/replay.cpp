@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline memory {
 namespace {
 
 CachingAllocator::Device device_of(const MemoryDevice& device) {
@@ -161,4 +161,4 @@ std::vector<std::pair<TensorId, std::int64_t>> MemoryReplay::held() const {
   return all;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline memory

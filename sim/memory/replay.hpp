@@ -9,7 +9,7 @@
 #include "memory/caching_allocator.hpp"
 #include "schedule/schedule.hpp"
 
-namespace rehearse {
+namespace rehearse::inline memory {
 
 /// What a rank holds at one moment, by kind.
 struct MemoryUse {
@@ -92,4 +92,4 @@ class MemoryReplay {
   std::optional<OutOfMemory> out_of_memory_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline memory

@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "mesh/pipeline_order.hpp"
 
-namespace rehearse {
+namespace rehearse::inline mesh {
 namespace {
 
 /// Goes through all ranks' actions in turns.
@@ -92,4 +92,4 @@ std::vector<std::vector<AskedInput>> asked_behind(const PipelineOrder& pipeline)
   return Listing(pipeline).list();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline mesh

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline mesh {
 namespace {
 
 constexpr std::array<const char*, kAxes> kNames = {"tensor", "context", "expert", "data",
@@ -122,4 +122,4 @@ std::string to_string(const std::array<MeshAxis, kAxes>& order) {
   return text;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline mesh

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline mesh {
 
 /// What ranks are split by.
 enum class MeshAxis { tensor, context, expert, data, pipeline };
@@ -55,4 +55,4 @@ bool stages_agree(const Mesh& mesh);
 std::optional<std::array<MeshAxis, kAxes>> parse_order(const std::string& text);
 std::string to_string(const std::array<MeshAxis, kAxes>& order);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline mesh

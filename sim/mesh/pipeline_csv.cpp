@@ -12,7 +12,7 @@
 
 #include "mesh/pipeline_order.hpp"
 
-namespace rehearse {
+namespace rehearse::inline mesh {
 namespace {
 
 constexpr int kMost = 65'535;  // stages, and micro-batches
@@ -192,4 +192,4 @@ std::string stuck(const PipelineOrder& pipeline) {
   return waits.empty() ? "" : "ranks wait for one another: " + waits;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline mesh

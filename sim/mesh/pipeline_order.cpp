@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "mesh/v_orders.hpp"
 
-namespace rehearse {
+namespace rehearse::inline mesh {
 namespace {
 
 /// Counts micro-batches by chunk as it writes actions down.
@@ -169,4 +169,4 @@ int most_in_flight(const std::vector<PipelineAction>& order, int chunk) {
   return most;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline mesh

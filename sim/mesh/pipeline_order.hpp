@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline mesh {
 
 /// Pipeline schedules by their names in papers and frameworks.
 enum class PipelineSchedule {
@@ -73,4 +73,4 @@ std::vector<std::vector<AskedInput>> asked_behind(const PipelineOrder& pipeline)
 /// The most micro-batches of a chunk that are between their forward and the end of their backward.
 int most_in_flight(const std::vector<PipelineAction>& order, int chunk);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline mesh

@@ -4,7 +4,7 @@
 #include <array>
 #include <deque>
 
-namespace rehearse {
+namespace rehearse::inline mesh {
 namespace {
 
 /// Writes down the actions of two chunks. A whole backward also counts as both of its parts; the
@@ -131,4 +131,4 @@ std::vector<PipelineAction> dual_pipe_v_order(int rank, int ranks, int micro_bat
   return std::move(two.order);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline mesh

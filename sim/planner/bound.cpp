@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 using Json = nlohmann::json;
 
@@ -46,4 +46,4 @@ Bound bound_from(const Json& json) {
   return bound;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

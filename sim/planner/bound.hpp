@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "planner/metric.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// What is known of a candidate before it is simulated.
 struct Bound {
@@ -32,4 +32,4 @@ struct Bound {
 nlohmann::json to_json(const Bound& bound);
 Bound bound_from(const nlohmann::json& json);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

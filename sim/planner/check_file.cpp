@@ -12,7 +12,7 @@
 #include "profile/compute_profile.hpp"
 #include "study/study.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 using File = std::filesystem::path;
@@ -90,4 +90,4 @@ CheckedFile check_file(const std::filesystem::path& file) {
   return checked;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// A file of ours, read without a simulation.
 struct CheckedFile {
@@ -17,4 +17,4 @@ struct CheckedFile {
 /// profile.
 CheckedFile check_file(const std::filesystem::path& file);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 using Shift = std::pair<double, double>;
@@ -57,4 +57,4 @@ void compare_under_common_errors(PlanResult& result, const Ask& ask) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

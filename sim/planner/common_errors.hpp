@@ -2,7 +2,7 @@
 
 #include "planner/what_if.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// Compares the best-ranked with the choice, each source of error (compute, communication, ...)
 /// being off by as much for both: layouts of one model on one cluster are mostly off together. Goes
@@ -15,4 +15,4 @@ void compare_under_common_errors(PlanResult& result, const Ask& ask);
 
 inline constexpr std::size_t kCompared = 4;
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 using Sense = Constraint::Sense;
@@ -152,4 +152,4 @@ Objective read_objective(const Value& value) {
   return objective;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

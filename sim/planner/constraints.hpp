@@ -4,7 +4,7 @@
 
 #include "planner/plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// Reads `constraints`; without any, memory must fit. InputError at the place.
 std::vector<Constraint> read_constraints(const std::optional<Value>& value);
@@ -12,4 +12,4 @@ std::vector<Constraint> read_constraints(const std::optional<Value>& value);
 /// Reads `objective`.
 Objective read_objective(const Value& value);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -10,7 +10,7 @@
 #include "scenario/speed_spread.hpp"
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 /// Ranks from which a schedule may be folded.
@@ -257,4 +257,4 @@ std::optional<LayoutBound> layout_bound(const Scenario& scenario) {
   return LayoutBound{.step = times.step(), .memory = times.memory()};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

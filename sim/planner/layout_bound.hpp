@@ -4,7 +4,7 @@
 
 #include "scenario/scenario.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// What a layout cannot be better than, from its units' costs alone: no schedule is built.
 struct LayoutBound {
@@ -22,4 +22,4 @@ struct LayoutBound {
 /// replicas exchange and fragmentation are left out of it.
 std::optional<LayoutBound> layout_bound(const Scenario& scenario);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -2,7 +2,7 @@
 
 #include <set>
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 LayoutExchanges::LayoutExchanges(const Scenario& scenario, const Mesh& mesh)
     : scenario_(scenario),
@@ -49,4 +49,4 @@ Seconds LayoutExchanges::time(const Exchange& exchange) {
   return times_.emplace(key, own).first->second;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -8,7 +8,7 @@
 #include "model/exchange.hpp"
 #include "scenario/scenario.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// What a layout's exchanges within layers take on a network that nothing else is on. Of those over
 /// the tensor and the context group alone; it refers to the scenario.
@@ -32,4 +32,4 @@ class LayoutExchanges {
   std::map<std::pair<double, std::pair<CollectiveKind, std::size_t>>, Seconds> times_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

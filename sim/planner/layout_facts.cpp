@@ -8,7 +8,7 @@
 #include "scenario/sections.hpp"
 #include "scenario/token_keys.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 std::vector<int> divisors(std::int64_t number, std::int64_t most) {
@@ -155,4 +155,4 @@ std::string broken_rule(const LayoutDegreesOf& degrees, const LayoutFacts& facts
   return "";
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -10,7 +10,7 @@
 #include "model/transformer.hpp"
 #include "planner/layout_space.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 inline constexpr std::size_t kLayoutAxes = 8;
 /// By LayoutAxis; recompute and sharding by their place in their lists of names.
@@ -48,4 +48,4 @@ std::vector<int> layout_choices(LayoutAxis axis, const LayoutFacts& facts);
 std::string broken_rule(const LayoutDegreesOf& degrees, const LayoutFacts& facts,
                         bool searches_stages, bool searches_experts);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -13,7 +13,7 @@
 #include "report/views.hpp"
 #include "study/content_key.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 using Json = nlohmann::json;
@@ -144,4 +144,4 @@ PlanSimulator simulator_for(const Plan& plan) {
   }));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -7,7 +7,7 @@
 
 #include "planner/run_plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// This program as a plan over layouts needs it. `must_fit`: one whose memory cannot suffice is not
 /// played: its first micro-batches alone need more than the GPU has. A layout is played once, for
@@ -28,4 +28,4 @@ std::map<std::string, double> stage_parts_of(const nlohmann::json& report);
 /// Of a report with errors: Candidate::shifts.
 std::map<std::string, std::pair<double, double>> shifts_of(const nlohmann::json& report);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -11,7 +11,7 @@
 #include "strategy/strategy.hpp"
 #include "study/axes.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 using Degrees = LayoutDegreesOf;
@@ -192,4 +192,4 @@ const std::vector<std::string>& layout_axis_names() {
 
 void add_layouts(Plan& plan, const Value& parallelism) { LayoutSpace(plan, parallelism).add(); }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

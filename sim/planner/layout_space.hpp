@@ -7,7 +7,7 @@
 
 #include "planner/plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// What `search.parallelism` may name.
 enum class LayoutAxis : std::uint8_t {
@@ -41,4 +41,4 @@ inline constexpr std::int64_t kLeastTokens = 1024;
 inline constexpr std::int64_t kMostVirtualStages = 8;
 inline constexpr int kMostSamples = 8;
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

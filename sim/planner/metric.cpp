@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 using Json = nlohmann::json;
@@ -138,4 +138,4 @@ Figures figures_of(const Json& report) {
   return figures;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

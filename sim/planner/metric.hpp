@@ -7,7 +7,7 @@
 
 #include "base/ends.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// What a plan compares and constrains.
 enum class Metric {
@@ -53,4 +53,4 @@ double worst_end(Metric metric, const Estimate<double>& figure);
 /// are none of it: they are known before.
 Figures figures_of(const nlohmann::json& report);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -9,7 +9,7 @@
 #include "planner/metric.hpp"
 #include "study/study.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// What a candidate must keep to.
 struct Constraint {
@@ -66,4 +66,4 @@ Plan read_plan(const std::filesystem::path& file, const std::vector<std::string>
 /// staleness, too.
 std::vector<Axis> search_axes(const Value& search);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -6,7 +6,7 @@
 #include "planner/words.hpp"
 #include "report/table.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 using Stage = Candidate::Stage;
@@ -71,4 +71,4 @@ std::string plan_csv(const PlanResult& result) {
   return table.csv();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -7,7 +7,7 @@
 #include "planner/words.hpp"
 #include "report/page.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -239,4 +239,4 @@ std::string plan_json(const PlanResult& result) {
   return json.dump(2) + "\n";
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -7,7 +7,7 @@
 #include "planner/words.hpp"
 #include "report/table.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 using Stage = Candidate::Stage;
@@ -234,4 +234,4 @@ std::string plan_outline(const PreparedPlan& prepared) {
                     prepared.candidates.size() - dismissed - wrong);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

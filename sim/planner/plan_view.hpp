@@ -4,7 +4,7 @@
 
 #include "planner/run_plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// `rehearse.plan/1`, in one form for all sizes.
 std::string plan_json(const PlanResult& result);
@@ -30,4 +30,4 @@ struct PlanCount {
 };
 PlanCount count(const PlanResult& result);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

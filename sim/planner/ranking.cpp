@@ -4,7 +4,7 @@
 
 #include "planner/search.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 double value_of(const Candidate& candidate, Metric metric) {
@@ -88,4 +88,4 @@ std::optional<std::size_t> choose(const std::vector<Candidate>& candidates,
       ranking, {}, [&](std::size_t i) { return product(candidates[i], objective); });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -8,7 +8,7 @@
 #include "scenario/file_kind.hpp"
 #include "study/axes.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 /// What is searched cannot be varied, too.
@@ -74,4 +74,4 @@ Plan read_plan(const std::filesystem::path& file, const std::vector<std::string>
   });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -7,7 +7,7 @@
 #include "planner/words.hpp"
 #include "report/page.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 using Stage = Candidate::Stage;
@@ -266,4 +266,4 @@ std::vector<std::string> reasons(const PlanResult& result, std::size_t candidate
   return reasons;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

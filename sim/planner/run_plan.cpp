@@ -12,7 +12,7 @@
 #include "planner/what_if.hpp"
 #include "report/page.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 using Json = nlohmann::json;
@@ -276,4 +276,4 @@ PlanResult run_plan(PreparedPlan prepared, const PlanSimulator& simulator, Resul
   return result;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

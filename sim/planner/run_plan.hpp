@@ -7,7 +7,7 @@
 #include "planner/search.hpp"
 #include "study/sweep.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// A machine that is another than the scenario's.
 struct WhatIf {
@@ -79,4 +79,4 @@ std::vector<Change> changes(const PlanResult& result);
 /// else those that miss theirs by least.
 std::vector<std::size_t> probes(const PlanResult& result);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

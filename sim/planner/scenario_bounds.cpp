@@ -19,7 +19,7 @@
 #include "study/content_key.hpp"
 #include "study/simulator.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 /// The compute of a program's busiest lane in one iteration, at a slowdown of 1.
@@ -239,4 +239,4 @@ PlanSimulator plan_simulator() {
   return all;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -6,7 +6,7 @@
 #include "planner/run_plan.hpp"
 #include "scenario/scenario.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// What a scenario cannot be better than, from its schedule alone; nothing is simulated, so that
 /// one process may ask for many.
@@ -35,4 +35,4 @@ void change_machine(Scenario& scenario, const WhatIf& machine);
 /// This program as plans need it.
 PlanSimulator plan_simulator();
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

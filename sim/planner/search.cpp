@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 using Stage = Candidate::Stage;
@@ -272,4 +272,4 @@ std::vector<Miss> misses_of(const Figures& figures, const Bound& bound,
   return misses;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -8,7 +8,7 @@
 #include "planner/bound.hpp"
 #include "planner/plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// A constraint that a candidate does not keep to, or the objective that it cannot reach.
 struct Miss {
@@ -97,4 +97,4 @@ std::optional<std::size_t> choose(const std::vector<Candidate>& candidates,
                                   const std::vector<std::size_t>& ranking,
                                   const Objective& objective);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

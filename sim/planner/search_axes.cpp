@@ -7,7 +7,7 @@
 #include "strategy/strategy.hpp"
 #include "study/axes.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 /// Each leaves a training's numbers as they are, up to rounding.
@@ -127,4 +127,4 @@ std::vector<Axis> search_axes(const Value& search) {
   return read_axes(Document::parse("{" + axes + "}", "search")->root());
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -6,7 +6,7 @@
 
 #include "planner/words.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 using Stage = Candidate::Stage;
@@ -262,4 +262,4 @@ std::vector<std::size_t> probes(const PlanResult& result) {
   return chosen;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -12,7 +12,7 @@
 #include "model/model.hpp"
 #include "scenario/scenario.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 /// What messages call a question that has no file.
@@ -156,4 +156,4 @@ std::filesystem::path kept_plan(const TypedQuestion& question) {
   return kPlanName;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// A question that the command line asks without a file: `--model llama_3_8b --on 4xaws_p5`.
 struct TypedQuestion {
@@ -27,4 +27,4 @@ std::filesystem::path kept_plan(const TypedQuestion& question);
 /// What files that belong to it are called: "llama_3_8b_on_4xaws_p5".
 std::string name_of(const TypedQuestion& question);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

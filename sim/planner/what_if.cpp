@@ -7,7 +7,7 @@
 
 #include "planner/words.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 namespace {
 
 constexpr std::size_t kRivals = 4, kRivalsOfLayouts = 2;
@@ -154,4 +154,4 @@ void add_what_ifs(PlanResult& result, const Ask& ask) {
   Flips(result, ask).run();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

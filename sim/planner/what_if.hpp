@@ -5,7 +5,7 @@
 
 #include "planner/run_plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// A candidate on a machine that is another.
 struct Question {
@@ -22,4 +22,4 @@ using Ask = std::function<std::vector<Simulated>(const std::vector<Question>&)>;
 /// `steady`.
 void add_what_ifs(PlanResult& result, const Ask& ask);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

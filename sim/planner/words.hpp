@@ -4,7 +4,7 @@
 
 #include "planner/run_plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline planner {
 
 /// "7 % faster", "1.9 times the cost", "the same cost".
 std::string compared(Metric metric, double value, double reference);
@@ -34,4 +34,4 @@ std::string illegal_text(const Plan& plan);
 /// Why a candidate was rejected, all of it.
 std::string rejection_text(const Candidate& candidate);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline planner

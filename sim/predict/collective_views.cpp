@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 double algbw(const CollectiveAnswer& row) { return (row.size / row.cost.total()).value() / 1e9; }
@@ -74,4 +74,4 @@ std::string to_json(const PredictedCollective& table) {
   return document.dump(2) + "\n";
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

@@ -5,7 +5,7 @@
 
 #include "collective/collective_cost.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// What nccl-tests would print of a collective over all GPUs of a cluster.
 struct PredictedCollective {
@@ -23,4 +23,4 @@ std::string to_csv(const PredictedCollective& table);
 /// `rehearse.collective/1`.
 std::string to_json(const PredictedCollective& table);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

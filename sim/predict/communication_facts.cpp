@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 /// A reason, and the least and the greatest ratio of the collectives that it holds for.
@@ -143,4 +143,4 @@ std::vector<std::string> communication_outside(const Scenario& scenario,
   return reasons;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

@@ -6,7 +6,7 @@
 #include "collective/collective_cost.hpp"
 #include "scenario/scenario.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// What answered for the collectives of a run, in words: "measured (p4d_a100)", "curve rescaled
 /// (p4d_a100)", "links", or several of these.
@@ -18,4 +18,4 @@ std::string communication_basis(const Scenario& scenario,
 std::vector<std::string> communication_outside(const Scenario& scenario,
                                                const std::vector<CollectiveAnswer>& answers);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

@@ -9,7 +9,7 @@
 #include "schedule/jitter.hpp"
 #include "strategy/server_host.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 enum class Source { compute, launches, communication, server, fleet };
@@ -257,4 +257,4 @@ MemoryError memory_error(const std::vector<StepCosts>& costs) {
   return computed ? kComputed : MemoryError{};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

@@ -6,7 +6,7 @@
 #include "predict/headline_run.hpp"
 #include "predict/predict.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// A machine simulated with compute, then with communication, then with what is taken for granted of
 /// how GPUs differ, then with what parameter servers' hosts allow, at both ends of their intervals,
@@ -44,4 +44,4 @@ bool communicates(const Schedule& schedule);
 /// their versions keep what nobody states.
 MemoryError memory_error(const std::vector<StepCosts>& costs);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

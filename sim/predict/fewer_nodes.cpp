@@ -8,7 +8,7 @@
 #include "base/number.hpp"
 #include "predict/headline_run.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 /// Without a node of the largest group with GPUs, and without what is said of its ranks.
@@ -58,4 +58,4 @@ std::optional<double> FewerNodes::speed(const RunFacts& whole) {
   return std::min(1.0, *rate / headline(whole).samples_per_s);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

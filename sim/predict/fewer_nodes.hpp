@@ -5,7 +5,7 @@
 #include "base/child_process.hpp"
 #include "predict/predict.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// The job on one node fewer, where a scenario goes on with fewer when one fails: simulated in a
 /// process of its own beside this one, to be started before this process simulates.
@@ -22,4 +22,4 @@ class FewerNodes {
   std::optional<ChildProcess> child_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

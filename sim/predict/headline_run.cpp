@@ -3,7 +3,7 @@
 #include "engine/engine.hpp"
 #include "predict/wire.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 Headline headline_of(const Scenario& scenario, const Schedule& schedule, const Trace& trace) {
   return headline({.scenario = scenario,
                    .schedule = schedule,
@@ -26,4 +26,4 @@ HeadlineRun::HeadlineRun(const std::function<Headline()>& work)
 
 Headline HeadlineRun::result() { return nlohmann::json::parse(child_.result()).get<Headline>(); }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

@@ -9,7 +9,7 @@
 #include "schedule/schedule.hpp"
 #include "trace/trace.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// What a run of the schedule says in short.
 Headline headline_of(const Scenario& scenario, const Schedule& schedule, const Trace& trace);
@@ -29,4 +29,4 @@ class HeadlineRun {
   ChildProcess child_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

@@ -4,7 +4,7 @@
 
 #include "report/measures.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 LargestBatch::LargestBatch(const Scenario& scenario, const Options& options) {
   if (!options.find_largest_batch || !options.memory) return;
@@ -22,4 +22,4 @@ std::optional<std::int64_t> LargestBatch::found() {
   return std::stoll(text);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

@@ -6,7 +6,7 @@
 #include "base/child_process.hpp"
 #include "predict/predict.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// The search for the largest batch that fits, in a child process beside the simulation, where the
 /// memory of the scenario's own batch is known before it. To be started before this process
@@ -24,4 +24,4 @@ class LargestBatch {
   std::optional<ChildProcess> child_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

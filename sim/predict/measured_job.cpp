@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "predict/headline_run.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 /// Trials end when the simulated rate is that near to the measured one.
@@ -110,4 +110,4 @@ Scenario read_question(const std::filesystem::path& file,
   return solved(read_scenario(file, overrides));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

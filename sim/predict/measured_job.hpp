@@ -7,7 +7,7 @@
 #include "config/document.hpp"
 #include "scenario/scenario.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// The scenario, ready to be simulated: where `model.measured` is the figure of several GPUs, the
 /// rate of one alone is solved for, with which the job as measured (so many GPUs of this cluster,
@@ -22,4 +22,4 @@ Scenario read_question(const Document& document);
 Scenario read_question(const std::filesystem::path& file,
                        const std::vector<std::string>& overrides);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

@@ -11,7 +11,7 @@
 #include "predict/wire.hpp"
 #include "report/measures.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 using Json = nlohmann::json;
@@ -154,4 +154,4 @@ Prediction predict_with_advice(const Scenario& scenario, const AdviceOptions& op
   return prediction;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

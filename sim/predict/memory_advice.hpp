@@ -6,7 +6,7 @@
 
 #include "predict/predict.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// What the plan needs of its tightest GPU, without the largest batch; nothing where nothing is
 /// known of it.
@@ -33,4 +33,4 @@ struct AdviceOptions {
 /// predict(), with the changes under which the scenario takes less memory, where it does not fit.
 Prediction predict_with_advice(const Scenario& scenario, const AdviceOptions& options);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

@@ -6,7 +6,7 @@
 #include "predict/predict.hpp"
 #include "predict/wire.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 /// As strategy.ps.staleness takes them.
@@ -75,4 +75,4 @@ std::vector<TrainingPlan> simulated_plans(const PaceQuestion& question,
   return plans;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

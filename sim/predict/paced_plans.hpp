@@ -7,7 +7,7 @@
 
 #include "convergence/strategy_forecast.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// How fast and how stale a scenario's updates come is simulated.
 struct PaceQuestion {
@@ -23,4 +23,4 @@ struct PaceQuestion {
 std::vector<TrainingPlan> simulated_plans(const PaceQuestion& question,
                                           const TrainingSetting& asked);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

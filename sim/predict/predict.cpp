@@ -17,7 +17,7 @@
 #include "report/steady_state.hpp"
 #include "strategy/server_host.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 /// Ranks from which `auto` folds.
@@ -270,4 +270,4 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   return result;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

@@ -9,7 +9,7 @@
 #include "report/report.hpp"
 #include "scenario/scenario.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// What a scenario (solved()) plays: its schedule, built and validated, and folded where the scenario's
 /// fidelity asks for that; with the other jobs of its cluster. InputError if it asks and the ranks
@@ -49,4 +49,4 @@ Prediction predict(const Scenario& scenario, const Options& options = {});
 /// The same of a scenario that is solved, and a machine that was made of it already.
 Prediction predict(const Scenario& scenario, Machine machine, const Options& options = {});
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

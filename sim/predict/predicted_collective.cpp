@@ -2,7 +2,7 @@
 
 #include <map>
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 struct AllRanks {
@@ -55,4 +55,4 @@ PredictedCollective predicted_collective(const Cluster& cluster, CollectiveKind 
   return table;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

@@ -3,7 +3,7 @@
 #include "cluster/cluster.hpp"
 #include "predict/collective_views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// A collective over all GPUs of a cluster, two or more, at `smallest` bytes, twice that, and so on
 /// to `largest`; a send is from the first to the last of them. InputError, MissingError of the
@@ -11,4 +11,4 @@ namespace rehearse {
 PredictedCollective predicted_collective(const Cluster& cluster, CollectiveKind kind,
                                          Bytes smallest, Bytes largest);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

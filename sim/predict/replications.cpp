@@ -8,7 +8,7 @@
 #include "base/child_pool.hpp"
 #include "predict/headline_run.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 /// Of the replications from one to before another, in their order.
@@ -74,4 +74,4 @@ TypicalRun typical_run(const Scenario& scenario, const Machine& machine) {
           .error = std::isfinite(error) ? std::optional(error) : std::nullopt};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

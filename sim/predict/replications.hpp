@@ -6,7 +6,7 @@
 
 #include "predict/predict.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// The seed of the run with the median step time (the lower of two in the middle; of equal ones the
 /// first) among `times`, whose seeds count up from `first`.
@@ -33,4 +33,4 @@ struct TypicalRun {
 /// this process simulates.
 TypicalRun typical_run(const Scenario& scenario, const Machine& machine);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

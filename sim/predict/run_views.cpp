@@ -7,7 +7,7 @@
 #include "report/measures.hpp"
 #include "report/views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 constexpr std::uint32_t kTraceIterations = 3;
@@ -71,4 +71,4 @@ std::optional<std::string> rank_0_snapshot(const Scenario& scenario, const Predi
   return memory_snapshot(schedule.program_of(RankId(0)), device);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

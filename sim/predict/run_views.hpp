@@ -4,7 +4,7 @@
 
 #include "predict/predict.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// What `--dry-run` prints: the scenario as it was understood, and how much there is to simulate.
 std::string outline(const Scenario& scenario, const Machine& machine);
@@ -15,4 +15,4 @@ std::string chrome_trace(const Scenario& scenario, const Prediction& prediction)
 /// Of rank 0 (memory_snapshot); nothing where it has no caching allocator, as CPUs have none.
 std::optional<std::string> rank_0_snapshot(const Scenario& scenario, const Prediction& prediction);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

@@ -7,7 +7,7 @@
 
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 /// When all parts of a worker's gradient had come, and whose it is.
@@ -102,4 +102,4 @@ RunUpdates averaging_updates(const Trace& trace, const LocalSgd& options, std::u
   return run;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

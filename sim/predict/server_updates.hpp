@@ -5,7 +5,7 @@
 #include "strategy/strategy.hpp"
 #include "trace/trace.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// Every update of a simulated parameter-server run, with the workers whose gradients were in it:
 /// in a synchronous round all of them, or the first that came where some are backups. Workers are
@@ -17,4 +17,4 @@ RunUpdates server_updates(const Schedule& schedule, const Trace& trace,
 RunUpdates averaging_updates(const Trace& trace, const LocalSgd& options, std::uint32_t workers,
                              std::uint64_t warmup);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

@@ -9,7 +9,7 @@
 #include "predict/server_updates.hpp"
 #include "predict/wire.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 /// Of one run, in this process.
@@ -53,4 +53,4 @@ std::vector<std::string> further_updates(const std::filesystem::path& file,
       [&](std::size_t i) { return simulated_updates(file, overrides, seed + i + 1); }, progress);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

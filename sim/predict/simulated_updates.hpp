@@ -9,7 +9,7 @@
 #include "convergence/update_file.hpp"
 #include "predict/predict.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// InputError for a strategy without a parameter server, whose updates could be written.
 void check_has_updates(const Scenario& scenario);
@@ -24,4 +24,4 @@ std::vector<std::string> further_updates(const std::filesystem::path& file,
                                          std::uint64_t seed, std::size_t count,
                                          const std::function<void(std::size_t done)>& progress);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

@@ -6,7 +6,7 @@
 
 #include "base/quoting.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 /// A value as flow YAML on one line.
@@ -242,4 +242,4 @@ std::string set_options(const std::vector<std::string>& assignments) {
   return text;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

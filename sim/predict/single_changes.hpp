@@ -6,7 +6,7 @@
 #include "config/document.hpp"
 #include "scenario/scenario.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 /// One thing that a scenario could do otherwise to take less memory.
 struct SingleChange {
@@ -25,4 +25,4 @@ std::vector<SingleChange> single_changes(const Document& document, const Scenari
 /// For a shell: "--set 'strategy={fsdp: {}}' --set model.batch_per_gpu=4".
 std::string set_options(const std::vector<std::string>& assignments);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

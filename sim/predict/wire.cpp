@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 namespace {
 
 using Json = nlohmann::json;
@@ -77,4 +77,4 @@ void from_json(const Json& json, FittingChange& change) {
             .samples_per_s = json.at("rate")};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

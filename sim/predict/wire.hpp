@@ -9,7 +9,7 @@
 #include "report/paced_updates.hpp"
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline prediction {
 
 // What child processes return: typed at both ends, JSON on the way.
 void to_json(nlohmann::json& json, const Headline& figures);
@@ -38,4 +38,4 @@ auto results_of_children(std::size_t count, std::size_t jobs, const Work& work,
   return results;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline prediction

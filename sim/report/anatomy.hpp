@@ -6,7 +6,7 @@
 
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// Where the time of a step goes, and why: means per step over the recorded ranks that compute.
 struct Anatomy {
@@ -50,4 +50,4 @@ std::vector<StageReport> stages_of(const Schedule& schedule, const Trace& trace,
 /// What bounds the step, in one sentence.
 std::string bottleneck_sentence(const Anatomy& anatomy, bool parameter_server);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

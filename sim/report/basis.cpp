@@ -11,7 +11,7 @@
 #include "schedule/jitter.hpp"
 #include "strategy/server_host.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 Seconds end_of(const std::vector<Seconds>& ends, std::uint32_t iteration) {
@@ -221,4 +221,4 @@ Headline headline(const RunFacts& facts) {
   return result;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

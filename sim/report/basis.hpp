@@ -9,7 +9,7 @@
 #include "report/report.hpp"
 #include "report/steady_state.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// What every part of the report is computed from.
 struct Basis {
@@ -47,4 +47,4 @@ Seconds batch_time(const Basis& basis, double samples_per_s);
 /// else nothing without jitter, for then every run is the same.
 Sampling sampling_of(const Basis& basis);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -4,7 +4,7 @@
 
 #include "report/anatomy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 /// Below this ratio to the median the ranks differ by chance from step to step, and no one of them
@@ -94,4 +94,4 @@ std::string bottleneck_sentence(const Anatomy& anatomy, bool parameter_server) {
   return waiting_bound(anatomy, parameter_server);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

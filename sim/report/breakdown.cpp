@@ -4,7 +4,7 @@
 #include "report/anatomy.hpp"
 #include "report/intervals.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 /// Everything that one rank does in the window, by what it is.
@@ -162,4 +162,4 @@ Breakdown break_down(const Schedule& schedule, const Trace& trace, std::uint32_t
   return dissect(schedule, trace, first, last).breakdown;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

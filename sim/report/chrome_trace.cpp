@@ -10,7 +10,7 @@
 #include "report/memory_timeline.hpp"
 #include "report/views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 /// Whole nanoseconds: rounding keeps the order of moments, so that neighbours on a thread never
@@ -311,4 +311,4 @@ std::string to_chrome_trace(const Schedule& schedule, const Trace& trace,
   return Writer(schedule, trace, first_iteration, last_iteration, devices, answers).write();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 constexpr std::size_t kListed = 4;
@@ -112,4 +112,4 @@ void add_collectives(const std::vector<CollectiveReport>& collectives, Page& pag
                             fmt::format("and {} more (--format json)", longest.size() - kListed)));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -6,7 +6,7 @@
 #include <array>
 #include <map>
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -243,4 +243,4 @@ void add_compute(const std::vector<ComputeReport>& compute, Page& page) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

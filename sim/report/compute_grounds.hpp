@@ -6,7 +6,7 @@
 #include "report/page.hpp"
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// Of the costs by node group, as group_costs has them: once for each kind of GPU.
 std::vector<ComputeReport> compute_reports(const Scenario& scenario,
@@ -17,4 +17,4 @@ nlohmann::ordered_json json_view(const std::vector<ComputeReport>& compute);
 /// What most of the time rests on, a line for each kind of GPU.
 void add_compute(const std::vector<ComputeReport>& compute, Page& page);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -6,7 +6,7 @@
 #include "economy/price.hpp"
 #include "report/economy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 double hours(Seconds time) { return time.value() / 3600; }
@@ -201,4 +201,4 @@ std::optional<CostReport> cost_report(const Scenario& scenario, const Report& re
   return cost;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -7,7 +7,7 @@
 #include "cluster/power.hpp"
 #include "report/prediction_interval.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -160,4 +160,4 @@ void add_economy(const Report& report, Page& page) {
   if (report.energy) add_energy(report, *report.energy, page);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

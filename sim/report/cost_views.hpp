@@ -5,7 +5,7 @@
 #include "report/page.hpp"
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// Parts of `rehearse.report/1`; null for what the report does not have.
 nlohmann::ordered_json cost_json(const std::optional<CostReport>& cost);
@@ -16,4 +16,4 @@ nlohmann::ordered_json start_json(const std::optional<StartReport>& start);
 /// Goodput, start and energy on a terminal, as far as the report has them.
 void add_economy(const Report& report, Page& page);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -7,7 +7,7 @@
 #include "report/table.hpp"
 #include "report/views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -126,4 +126,4 @@ std::string to_csv(const std::vector<Report>& reports) {
   return csv_table({}, rows);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

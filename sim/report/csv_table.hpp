@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// Column name and text, in order.
 using CsvRow = std::vector<std::pair<std::string, std::string>>;
@@ -18,4 +18,4 @@ CsvRow csv_row(const nlohmann::ordered_json& report);
 /// stand before all.
 std::string csv_table(const std::vector<std::string>& first, const std::vector<CsvRow>& rows);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -10,7 +10,7 @@
 #include "convergence/observation.hpp"
 #include "report/table.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -151,4 +151,4 @@ std::string to_csv(const CurvesReport& report) {
   return table.csv();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

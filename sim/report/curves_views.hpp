@@ -6,7 +6,7 @@
 
 #include "convergence/run_ends.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// A run that trained, and the file that says so.
 struct NamedCurve {
@@ -35,4 +35,4 @@ nlohmann::ordered_json json_view(const CurvesReport& report);
 /// A row for each run.
 std::string to_csv(const CurvesReport& report);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -9,7 +9,7 @@
 #include "report/anatomy.hpp"
 #include "report/basis.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// What a checkpoint holds, and how long the job takes to write and read one.
 struct Checkpoint {
@@ -49,4 +49,4 @@ std::optional<EnergyReport> energy_report(const Basis& basis, const Report& repo
 std::optional<CostReport> cost_report(const Scenario& scenario, const Report& report,
                                       const Course& course, std::vector<std::string>& lines);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

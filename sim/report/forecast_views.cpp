@@ -8,7 +8,7 @@
 
 #include "report/table.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -310,4 +310,4 @@ std::string to_csv(const ForecastReport& report) {
   return csv;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -6,7 +6,7 @@
 #include "convergence/strategy_forecast.hpp"
 #include "report/json_view.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// For people, `rehearse.forecast/1`, and the curves as rows of strategy, time_s, samples,
 /// accuracy, accuracy_low, accuracy_high.
@@ -20,4 +20,4 @@ nlohmann::ordered_json json_view(const StrategyForecast& told);
 /// when a pace applies its updates. InputError as JsonPlace has it.
 StrategyForecast strategy_forecast(const JsonPlace& json);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -6,7 +6,7 @@
 #include "report/economy.hpp"
 #include "scenario/sections.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -178,4 +178,4 @@ std::optional<StartReport> start_report(const Scenario& scenario, const Report& 
                      .samples_meanwhile = report.samples_per_s * start.done_meanwhile.value()};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 Intervals unite(Intervals intervals, const Ends<Seconds>& window) {
   std::ranges::sort(intervals, {}, &Ends<Seconds>::low);
@@ -39,4 +39,4 @@ Seconds length(const Intervals& united) {
   return sum;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -4,7 +4,7 @@
 
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// Moments covered by any of some time intervals; sorted and disjoint once united.
 using Intervals = std::vector<Ends<Seconds>>;
@@ -15,4 +15,4 @@ Intervals unite(Intervals intervals, const Ends<Seconds>& window);
 Intervals intersect(const Intervals& a, const Intervals& b);
 Seconds length(const Intervals& united);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -11,7 +11,7 @@
 #include "report/views.hpp"
 #include "report/would_fit.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -225,4 +225,4 @@ Json json_view(const Report& report) {
 
 std::string to_json(const Report& report) { return json_view(report).dump(2) + "\n"; }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -4,9 +4,9 @@
 
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// The report with the keys of `rehearse.report/1`: what the JSON prints and what the CSV flattens.
 nlohmann::ordered_json json_view(const Report& report);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

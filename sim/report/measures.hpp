@@ -7,7 +7,7 @@
 
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// Largest batch that leaves no less than no room; nothing if not even 1 does. `room` must not grow
 /// with the batch: it is extrapolated from `start`, and the guess is then corrected by doubling
@@ -29,4 +29,4 @@ std::optional<std::int64_t> largest_batch_that_fits(
     const Scenario& scenario, const std::function<Schedule(std::int64_t batch)>& schedule_at,
     const MemoryReport& memory);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -6,7 +6,7 @@
 #include "report/anatomy.hpp"
 #include "report/measures.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 /// Where a search for the largest batch gives up: more samples than any GPU takes at once.
@@ -207,4 +207,4 @@ std::optional<std::int64_t> largest_batch_that_fits(
   return largest_batch(room, scenario.batch_per_gpu);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -4,7 +4,7 @@
 #include "report/pickle.hpp"
 #include "report/views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 /// What caused an entry of the history, as stack frames.
@@ -172,4 +172,4 @@ std::string memory_snapshot(const Program& program, const MemoryDevice& device) 
   return SnapshotWriter(program, device).write();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

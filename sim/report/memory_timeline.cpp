@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 /// After so many iterations the allocator has what it needs.
@@ -98,4 +98,4 @@ std::vector<MemorySample> memory_timeline(const Program& program, const MemoryDe
   return samples;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

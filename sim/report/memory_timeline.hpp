@@ -6,7 +6,7 @@
 #include "memory/replay.hpp"
 #include "trace/trace.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// What a rank holds from a moment on.
 struct MemorySample {
@@ -23,4 +23,4 @@ struct MemorySample {
 std::vector<MemorySample> memory_timeline(const Program& program, const MemoryDevice& device,
                                           const std::vector<const Span*>& spans);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

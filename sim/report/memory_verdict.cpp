@@ -8,7 +8,7 @@
 
 #include "report/prediction_interval.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 constexpr std::array kVerdicts = {MemoryVerdict::fits, MemoryVerdict::at_risk,
@@ -86,4 +86,4 @@ std::string details(const MemoryFit& fit) {
   return of + free + fmt::format("; up to {} (90 % interval)", format(*fit.high));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -6,7 +6,7 @@
 
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// Whether a GPU's memory suffices, as every view says it.
 enum class MemoryVerdict {
@@ -39,4 +39,4 @@ std::string details(const MemoryFit& fit);
 /// What `--fail-unless` asks for: "fits" is meant surely; of "may_fit" what is at risk is enough.
 bool meets(MemoryVerdict verdict, const std::string& condition);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -8,7 +8,7 @@
 #include "report/prediction_interval.hpp"
 #include "report/would_fit.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 Ink ink_of(MemoryVerdict verdict) { return verdict == MemoryVerdict::fits ? Ink::good : Ink::bad; }
@@ -80,4 +80,4 @@ void add_memory(const Report& report, const MemoryReport& memory, Page& page) {
   if (memory.would_fit) add_would_fit(memory, page);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -3,7 +3,7 @@
 #include "report/page.hpp"
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// Above all else: that a run does not fit, or may not. Nothing where it fits, or is not known to.
 void add_memory_headline(const Report& report, Page& page);
@@ -12,4 +12,4 @@ void add_memory_headline(const Report& report, Page& page);
 /// less.
 void add_memory(const Report& report, const MemoryReport& memory, Page& page);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -8,7 +8,7 @@
 #include "model/memory_tape.hpp"
 #include "report/table.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 /// Bytes that each unit's forward leaves for backward, of one sample.
@@ -117,4 +117,4 @@ std::string to_json(const NamedNetwork& network, Precision precision) {
   return json.dump(2) + "\n";
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -4,7 +4,7 @@
 
 #include "scenario/named_network.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// For people: its units, parameters, FLOPs, and what a sample's forward pass saves in this
 /// precision.
@@ -12,4 +12,4 @@ std::string to_table(const NamedNetwork& network, Precision precision);
 /// `rehearse.model/1`.
 std::string to_json(const NamedNetwork& network, Precision precision);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

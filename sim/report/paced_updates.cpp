@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "strategy/server_host.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 /// A parameter server that waits for nobody applies each worker's gradient on its own.
@@ -81,4 +81,4 @@ std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& re
   return told;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -9,7 +9,7 @@
 #include "convergence/pace.hpp"
 #include "report/basis.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// A run's updates as convergence sees them: how fast they come, of how many samples, how stale.
 struct PacedUpdates {
@@ -35,4 +35,4 @@ TrainingSetting setting_of(const PacedUpdates& updates, double learning_rate, do
 /// epochs, else after as many samples as the longest curve.
 std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& report);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -8,7 +8,7 @@
 
 #include "base/printable.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 const char* ansi(Ink ink) {
@@ -128,4 +128,4 @@ void Page::wrapped_field(std::string_view name, Ink color, std::string_view text
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

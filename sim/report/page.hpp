@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// What a piece of text means; a page without colour shows them all alike.
 enum class Ink { plain, strong, faint, good, bad, compute, communication };
@@ -58,4 +58,4 @@ class Page {
   std::string text_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

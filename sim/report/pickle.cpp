@@ -1,6 +1,6 @@
 #include "report/pickle.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 /// Little-endian, as many bytes as asked.
@@ -26,4 +26,4 @@ void Pickle::add(std::int64_t number) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// Writes Python's pickle format, protocol 2 (PEP 307; opcodes as in CPython's Lib/pickletools.py):
 /// dictionaries, lists, strings, whole numbers and booleans, nested by begin and end.
@@ -33,4 +33,4 @@ class Pickle {
   std::string bytes_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

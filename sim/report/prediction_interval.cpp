@@ -6,7 +6,7 @@
 #include <numbers>
 #include <numeric>
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 /// Quantile of the normal distribution that leaves 5 % above.
@@ -196,4 +196,4 @@ std::string range_text(const Report& report, std::string_view key, std::string (
   return bounds ? text(bounds->low) + " to " + text(bounds->high) : "";
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -6,7 +6,7 @@
 
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// What chance alone does to the figures of two runs of this length, the real one and the
 /// simulated: half-widths of 90 % intervals of their difference.
@@ -42,4 +42,4 @@ std::optional<Ends<double>> interval_of(const Report& report, std::string_view k
 /// Its ends in words: "880 ms to 1.02 s"; empty if it has none.
 std::string range_text(const Report& report, std::string_view key, std::string (*text)(double));
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

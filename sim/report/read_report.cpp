@@ -5,7 +5,7 @@
 #include "report/forecast_views.hpp"
 #include "report/views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 constexpr const char* kSchema = "rehearse.report/1";
@@ -346,4 +346,4 @@ Report report_from_json(const std::string& json_text, const std::string& file) {
   return report;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

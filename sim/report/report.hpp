@@ -18,7 +18,7 @@
 #include "schedule/other_jobs.hpp"
 #include "trace/trace.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// Mean over the recorded ranks that compute, of one step. compute + exposed + idle = the step.
 struct Breakdown {
@@ -373,4 +373,4 @@ Report summarize(const RunFacts& facts);
 /// The figures alone, of the schedule's iterations (the trace may hold more).
 Headline headline(const RunFacts& facts);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

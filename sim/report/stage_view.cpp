@@ -6,7 +6,7 @@
 #include <functional>
 #include <set>
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 constexpr std::size_t kColumn = 11;
@@ -92,4 +92,4 @@ nlohmann::ordered_json json_view(const std::vector<StageReport>& stages) {
   return list;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -7,7 +7,7 @@
 #include "report/page.hpp"
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// A line for each stage of a pipeline, and what its memory is; nothing where there are no stages.
 void add_stages(const Report& report, Page& page);
@@ -17,4 +17,4 @@ void add_stages(const std::vector<StageReport>& stages, Page& page);
 /// [{stage, rank, compute_s, exposed_communication: {AXIS_s}, bubble: {warm_up_s, ..}}]
 nlohmann::ordered_json json_view(const std::vector<StageReport>& stages);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

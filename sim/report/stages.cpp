@@ -5,7 +5,7 @@
 #include "report/anatomy.hpp"
 #include "report/intervals.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 /// What a rank does in one iteration.
@@ -92,4 +92,4 @@ std::vector<StageReport> stages_of(const Schedule& schedule, const Trace& trace,
   return stages;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -4,7 +4,7 @@
 
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
@@ -239,4 +239,4 @@ StalenessReport staleness_report(StalenessHistogram histogram) {
   return report;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

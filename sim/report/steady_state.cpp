@@ -7,7 +7,7 @@
 
 #include "report/anatomy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 constexpr std::size_t kBatches = 32, kFewestBatches = 8;
@@ -209,4 +209,4 @@ bool is_steady(const Schedule& schedule, const Trace& trace, std::uint32_t warmu
       .reached;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

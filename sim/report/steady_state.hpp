@@ -5,7 +5,7 @@
 
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// What an asynchronous run does in the long run, as far as it was simulated.
 struct SteadyState {
@@ -41,4 +41,4 @@ SteadyState steady_state(const Schedule& schedule, const Trace& trace,
 /// figures are known to kSteadyPrecision, from eight iterations of every worker.
 bool is_steady(const Schedule& schedule, const Trace& trace, std::uint32_t warmup);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

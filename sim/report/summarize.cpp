@@ -15,7 +15,7 @@
 #include "report/paced_updates.hpp"
 #include "report/prediction_interval.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 void add_identity(const Basis& basis, Report& report) {
@@ -256,4 +256,4 @@ Report summarize(const RunFacts& facts) {
   return report;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -5,7 +5,7 @@
 
 #include "base/number.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 constexpr std::size_t kGap = 2;
@@ -135,4 +135,4 @@ std::string Table::markdown() const {
   return text;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

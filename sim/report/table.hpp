@@ -6,7 +6,7 @@
 
 #include "report/page.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 struct TableColumn {
   std::string title;
@@ -50,4 +50,4 @@ class Table {
   std::vector<TableRow> rows_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -15,7 +15,7 @@
 #include "report/stage_view.hpp"
 #include "report/views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 constexpr int kNarrowest = 60;
@@ -292,4 +292,4 @@ std::string to_terminal(const Report& report, int width, bool color) {
   return page.text();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

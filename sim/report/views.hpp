@@ -6,7 +6,7 @@
 
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// `rehearse.report/1`, two-space indented, keys in a fixed order.
 std::string to_json(const Report& report);
@@ -35,4 +35,4 @@ std::string to_chrome_trace(const Schedule& schedule, const Trace& trace,
 /// and its segments at the end. Frames name the tensor's kind and unit, and the operation.
 std::string memory_snapshot(const Program& program, const MemoryDevice& device);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

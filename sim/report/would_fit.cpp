@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace rehearse {
+namespace rehearse::inline report {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -48,4 +48,4 @@ void add_would_fit(const MemoryReport& memory, Page& page) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -6,11 +6,11 @@
 #include "report/page.hpp"
 #include "report/report.hpp"
 
-namespace rehearse {
+namespace rehearse::inline report {
 
 /// `memory.would_fit` of `rehearse.report/1`.
 nlohmann::ordered_json json_view(const std::vector<FittingChange>& changes);
 /// The lines below a report's memory; it must have looked for changes.
 void add_would_fit(const MemoryReport& memory, Page& page);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline report

@@ -6,7 +6,7 @@
 
 #include "scenario/sections.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 constexpr std::int64_t kLargestRank = 65'536;
@@ -96,4 +96,4 @@ Model read_adaptation(Map& map, Model model, Precision precision,
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

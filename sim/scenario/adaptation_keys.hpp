@@ -6,7 +6,7 @@
 #include "config/document.hpp"
 #include "model/adaptation.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 
 /// Units whose names match one of the patterns; each pattern must match some.
 std::vector<bool> matching_units(const std::vector<Value>& patterns, const Model& model);
@@ -16,4 +16,4 @@ std::vector<bool> matching_units(const std::vector<Value>& patterns, const Model
 Model read_adaptation(Map& map, Model model, Precision precision,
                       std::vector<std::string>& assumptions, std::optional<Adaptation>& applied);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -6,7 +6,7 @@
 #include "convergence/fitted_curves.hpp"
 #include "scenario/sections.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 std::vector<std::filesystem::path> curve_files(const Value& list) {
@@ -53,4 +53,4 @@ Convergence read_convergence_section(const Value& value) {
   return convergence;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

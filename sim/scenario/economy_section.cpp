@@ -4,7 +4,7 @@
 #include "scenario/sections.hpp"
 #include "strategy/named_options.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 constexpr std::int64_t kMostTrainings = 100'000;
@@ -224,4 +224,4 @@ void read_economy_sections(Map& root, Scenario& scenario) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 std::optional<FileKind> kind_of(const Map& root) {
@@ -40,4 +40,4 @@ void check_kind(const Map& root, FileKind asked) {
                       : ""));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -2,7 +2,7 @@
 
 #include "config/document.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 
 /// What the commands take: each knows files of one kind.
 enum class FileKind { scenario, study, plan };
@@ -12,4 +12,4 @@ enum class FileKind { scenario, study, plan };
 /// where a plan is asked for.
 void check_kind(const Map& root, FileKind asked);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

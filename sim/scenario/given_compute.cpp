@@ -5,7 +5,7 @@
 #include "cost/whole_step.hpp"
 #include "scenario/sections.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 
 void check_whole_step(const Value& model, const Scenario& scenario) {
   const NodeGroup* first = nullptr;
@@ -55,4 +55,4 @@ void check_given_times(const Value& model, const Value& cluster) {
   refuse(node, "gpu");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

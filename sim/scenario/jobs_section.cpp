@@ -2,7 +2,7 @@
 
 #include "scenario/sections.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 
 JobsSection::JobsSection(const Value& value, Scenario& scenario) : map_(value.as_map()) {
   shared_.cluster = scenario.cluster;
@@ -65,4 +65,4 @@ void JobsSection::read_others(Scenario& scenario, const CostChoice& choice, cons
   scenario.shared = std::make_shared<const SharedCluster>(std::move(shared_));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

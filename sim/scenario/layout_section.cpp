@@ -11,7 +11,7 @@
 #include "scenario/sections.hpp"
 #include "strategy/balanced_split.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 /// Where a key stands; the strategy where it is missing.
@@ -247,4 +247,4 @@ void apply_packing(const Value& model, Scenario& scenario) {
   scenario.share = std::make_shared<Model>(packed(*scenario.share, *document));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -7,7 +7,7 @@
 #include "scenario/adaptation_keys.hpp"
 #include "scenario/sections.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 constexpr std::int64_t kMiB = 1024 * 1024;
@@ -137,4 +137,4 @@ void apply_recomputed_layers(Scenario& scenario) {
   scenario.checkpointed = first_blocks(scenario.model, parts, scenario.recomputed_layers);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -10,7 +10,7 @@
 #include "scenario/named_network.hpp"
 #include "scenario/sections.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 Compile read_compile(const Value& value) {
@@ -283,4 +283,4 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
   return choice;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -11,7 +11,7 @@
 #include "scenario/sections.hpp"
 #include "scenario/transformer_keys.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 std::optional<std::int64_t> read_shape_key(Map& map, const std::string& key, std::int64_t high,
@@ -223,4 +223,4 @@ Model read_packing(const Value& value, Model model) {
   return made;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

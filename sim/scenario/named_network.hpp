@@ -7,7 +7,7 @@
 #include "config/document.hpp"
 #include "scenario/scenario.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 
 /// Which of `use`, `hf` and `transformer` is there; nothing: none is.
 std::optional<Value> naming_key(Map& map);
@@ -32,4 +32,4 @@ void check_attention(const Value& model, const Scenario& scenario);
 /// over the pairs of the documents.
 Model read_packing(const Value& value, Model model);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -14,7 +14,7 @@
 #include "profile/comm_profile.hpp"
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
@@ -111,4 +111,4 @@ std::string names_text(const std::string& kind) {
   return text;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

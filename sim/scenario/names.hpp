@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 
 /// What has names that a file can say: "models", "clusters", "gpus", ...
 const std::vector<std::string>& kinds_of_names();
@@ -12,4 +12,4 @@ const std::vector<std::string>& kinds_of_names();
 /// files.
 std::string names_text(const std::string& kind);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

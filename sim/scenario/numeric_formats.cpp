@@ -3,7 +3,7 @@
 
 #include "scenario/sections.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 const char* element_name(Precision precision) {
@@ -122,4 +122,4 @@ std::vector<std::string> numeric_formats(const Scenario& scenario) {
   return lines;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -10,7 +10,7 @@
 #include "scenario/sections.hpp"
 #include "strategy/named_options.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 constexpr std::int64_t kMostSteps = 1'000'000;
@@ -298,4 +298,4 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, const CommPro
   return run;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

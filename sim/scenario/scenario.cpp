@@ -15,7 +15,7 @@
 #include "scenario/speed_spread.hpp"
 #include "scenario/token_keys.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 /// Of a cluster that could not be read.
@@ -343,4 +343,4 @@ Schedule make_schedule(const Scenario& scenario) {
   return schedule;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

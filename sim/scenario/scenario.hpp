@@ -18,7 +18,7 @@
 #include "profile/comm_profile.hpp"
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 
 /// How faithfully the network is played; `automatic` folds like ranks above 64 of them where that
 /// is exact, else flow.
@@ -173,4 +173,4 @@ std::vector<StepCosts> group_costs(const Scenario& scenario);
 /// jitter, stragglers, spread of speeds) put in.
 Schedule make_schedule(const Scenario& scenario);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -9,7 +9,7 @@
 #include "scenario/scenario.hpp"
 #include "schedule/other_jobs.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 
 /// The sections of a scenario file; each reads one key's value strictly and throws InputError at
 /// its place.
@@ -116,4 +116,4 @@ void check_given_times(const Value& model, const Value& cluster);
 /// A number in [low, high]; `fallback` where the key is missing.
 double number_within(Map& map, const std::string& key, double fallback, double low, double high);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -6,7 +6,7 @@
 
 #include "base/random.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 
 std::vector<double> spread_slowdowns(double spread, std::size_t gpus, std::uint64_t seed) {
   const boost::math::normal standard;
@@ -24,4 +24,4 @@ std::vector<double> spread_slowdowns(double spread, std::size_t gpus, std::uint6
   return slowdowns;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 
 /// What GPUs of one kind differ by where a scenario says nothing: speed_spread for good, and the
 /// coefficient of variation of what one computes from step to step.
@@ -35,4 +35,4 @@ inline constexpr double kUsualFleetError = 1;
 /// seed. One GPU takes 1.
 std::vector<double> spread_slowdowns(double spread, std::size_t gpus, std::uint64_t seed);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -6,7 +6,7 @@
 #include "scenario/sections.hpp"
 #include "strategy/server_host.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 void check_fsdp(Map& options, const Fsdp& fsdp, std::size_t ranks) {
@@ -104,4 +104,4 @@ void check_strategy_section(const Value& value, const CostChoice& choice,
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -8,7 +8,7 @@
 
 #include "base/number.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 constexpr double kMostTokens = 1e18;
@@ -153,4 +153,4 @@ void apply_global_batch(const Value& train, const Value& strategy, Scenario& sce
                   sequences, *micro, scenario.batch_per_gpu, replicas.count, replicas.noun));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

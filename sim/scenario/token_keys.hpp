@@ -3,7 +3,7 @@
 #include "config/document.hpp"
 #include "scenario/scenario.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 
 /// A count with an optional suffix: K, M, B (or G) and T are 10^3 to 10^12; Ki, Mi and Gi are
 /// 2^10 to 2^30. "15T", "4Mi", "1000". InputError for any other text, and for no whole number
@@ -21,4 +21,4 @@ std::optional<std::int64_t> global_batch_of(const Value& train, const Scenario& 
 /// strategy accumulates nothing or says so itself.
 void apply_global_batch(const Value& train, const Value& strategy, Scenario& scenario);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

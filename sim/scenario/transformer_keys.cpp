@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 namespace {
 
 constexpr std::int64_t kMostWidth = 10'000'000;
@@ -270,4 +270,4 @@ bool vary_transformer(Map& map, TransformerShape& transformer) {
   return true;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -6,7 +6,7 @@
 #include "config/document.hpp"
 #include "model/transformer.hpp"
 
-namespace rehearse {
+namespace rehearse::inline scenario {
 
 /// `transformer: {layers: 32, hidden_size: 4096, ...}`: a transformer by its dimensions, under
 /// Hugging Face's names or Megatron-LM's. InputError for what contradicts itself.
@@ -16,4 +16,4 @@ TransformerShape read_transformer(const Value& value);
 /// the shape's name then tells them ("llama_7b, layers 40").
 bool vary_transformer(Map& map, TransformerShape& transformer);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline scenario

@@ -4,7 +4,7 @@
 
 #include "schedule/jitter.hpp"
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 namespace {
 
 /// Iterations whose draws are kept: ranks are at most one apart.
@@ -149,4 +149,4 @@ const std::vector<double>& ComputeFactors::draws(std::uint32_t step) const {
   return all;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

@@ -8,7 +8,7 @@
 #include "schedule/rounds.hpp"
 #include "schedule/schedule.hpp"
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 
 /// Factors on computations with jitter, slowdown included: what engine and explanations ask.
 ///
@@ -54,4 +54,4 @@ class ComputeFactors {
   mutable std::map<std::uint32_t, std::vector<double>> draws_;  ///< by step: of all ranks
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

@@ -5,7 +5,7 @@
 #include "schedule/fold_replicas.hpp"
 #include "schedule/fold_sites.hpp"
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 
 namespace {
 
@@ -205,4 +205,4 @@ std::optional<Folded> fold(const Schedule& schedule, const Cluster& cluster, std
   return folded;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

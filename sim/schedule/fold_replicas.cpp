@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 namespace {
 
 constexpr std::size_t kBlocksKept = 2;  // of like ones
@@ -344,4 +344,4 @@ std::optional<Folded> fold_replicas(const Schedule& schedule, const Cluster& clu
   return fold_replicas(schedule, cluster, places_of(schedule, cluster, false), why_not);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

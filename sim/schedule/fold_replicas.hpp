@@ -5,7 +5,7 @@
 
 #include "schedule/schedule.hpp"
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 
 /// What a folded schedule has of the whole one before its ranks are chosen.
 Schedule without_ranks(const Schedule& schedule);
@@ -14,4 +14,4 @@ Schedule without_ranks(const Schedule& schedule);
 std::optional<Folded> fold_replicas(const Schedule& schedule, const Cluster& cluster,
                                     std::string& why_not);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

@@ -6,7 +6,7 @@
 
 #include "schedule/fold_replicas.hpp"
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 namespace {
 
 constexpr std::size_t kKept = 2;  // replicas, and nodes of each
@@ -100,4 +100,4 @@ std::optional<Folded> fold_sites(const Schedule& schedule, const Cluster& cluste
   return folded;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

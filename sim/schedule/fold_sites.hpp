@@ -5,7 +5,7 @@
 
 #include "schedule/schedule.hpp"
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 
 /// Whether replicas with steps of their own (Schedule::replicas) have several nodes each, or are
 /// joined by links that all nodes of one share.
@@ -23,4 +23,4 @@ std::string why_not_in_rings(const Program& program);
 /// Whether an all_reduce may be a tree.
 bool may_have_trees(const Program& program);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

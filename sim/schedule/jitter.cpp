@@ -7,7 +7,7 @@
 
 #include "base/random.hpp"
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 namespace {
 
 /// Standard deviation of the logarithm of an operation's time where jitter is measured; 0 where it
@@ -96,4 +96,4 @@ std::vector<bool> participants(const Schedule& schedule, std::uint32_t iteration
   return present;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

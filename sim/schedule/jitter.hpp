@@ -5,7 +5,7 @@
 
 #include "schedule/schedule.hpp"
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 
 /// What a rank's jitter draws for a training step: a factor on all that it computes in it. `rank`:
 /// its index before folding.
@@ -30,4 +30,4 @@ bool steps_alike(const Jitter& jitter);
 /// By rank: whether it takes part in an iteration.
 std::vector<bool> participants(const Schedule& schedule, std::uint32_t iteration);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 namespace {
 
 /// What the ids of a schedule are moved by where it is appended to another.
@@ -96,4 +96,4 @@ Schedule together(const Schedule& job, const OtherJobs& others) {
   return whole;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

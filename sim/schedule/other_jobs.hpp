@@ -5,7 +5,7 @@
 #include "cluster/cluster.hpp"
 #include "schedule/schedule.hpp"
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 
 /// Jobs that run at the same time as one, each on nodes of its own of the same cluster.
 struct OtherJobs {
@@ -32,4 +32,4 @@ bool takes_time(const Schedule& schedule);
 /// seed, overlap) are the one job's.
 Schedule together(const Schedule& job, const OtherJobs& others);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 namespace {
 
 /// Of an iteration's computation: what a rank may have computed beyond what it waits for.
@@ -214,4 +214,4 @@ class Cutter {
 
 Rounds rounds_of(const Schedule& schedule, RankId rank) { return Cutter(schedule, rank).cut(); }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

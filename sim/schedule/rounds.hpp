@@ -5,7 +5,7 @@
 
 #include "schedule/schedule.hpp"
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 
 /// What a rank computes between two moments at which it waits for all ranks of the job.
 struct Round {
@@ -34,4 +34,4 @@ struct Rounds {
 /// between (DDP empties its first buckets before the last one is reduced).
 Rounds rounds_of(const Schedule& schedule, RankId rank);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 
 namespace {
 
@@ -381,4 +381,4 @@ bool has_parameter_server(const Schedule& schedule) {
   });
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

@@ -13,7 +13,7 @@
 #include "profile/collective_kind.hpp"
 #include "schedule/tensor.hpp"
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 
 /// `automatic` takes the cheapest by the links' own latency and rate, as NCCL's tuning does.
 enum class CollectiveAlgorithm { automatic, ring, tree, hierarchical, direct };
@@ -283,4 +283,4 @@ struct Folded {
 };
 std::optional<Folded> fold(const Schedule& schedule, const Cluster& cluster, std::string& why_not);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

@@ -6,7 +6,7 @@
 #include "base/id.hpp"
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline schedule {
 
 /// What memory is for.
 enum class MemoryKind {
@@ -47,4 +47,4 @@ struct TensorEvent {
   bool operator==(const TensorEvent&) const = default;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline schedule

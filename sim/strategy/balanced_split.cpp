@@ -8,7 +8,7 @@
 #include "model/stages.hpp"
 #include "strategy/program_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 /// Of a split so far: its fullest stage, and how uneven its stages are.
@@ -173,4 +173,4 @@ std::vector<std::int64_t> balanced_split(const Layout& layout, const Job& job) {
   return SplitBalancer(layout, job).split();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -5,7 +5,7 @@
 
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// Blocks of each stage, so that the fullest one has as little as can be (Layout::balance), each on
 /// the slowest or smallest GPU that computes it; of several such splits the most even one. Time is
@@ -14,4 +14,4 @@ namespace rehearse {
 /// that 1F1B has in flight at that stage. Empty where no split is legal.
 std::vector<std::int64_t> balanced_split(const Layout& layout, const Job& job);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -5,7 +5,7 @@
 
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 Bytes gradient_bytes(const Unit& unit, std::size_t tensor, Bytes element) {
@@ -84,4 +84,4 @@ std::vector<Bytes> registration_buckets(const Model& model, Bytes element, Bytes
   return buckets;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

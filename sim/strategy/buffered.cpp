@@ -7,7 +7,7 @@
 #include "strategy/replicated.hpp"
 #include "strategy/stage_plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 namespace {
 
@@ -251,4 +251,4 @@ Program buffered_program(const Ddp& options, const Job& job, bool sharded_optimi
   return BufferedProgram(choice, job, group.node, name, costs).make();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

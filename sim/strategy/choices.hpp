@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// The options of an enumeration by the names that files use, in the order of messages.
 template <class Enum>
@@ -46,4 +46,4 @@ inline const Choices<Fsdp::Sharding> kShardings = {{"full_shard", Fsdp::Sharding
                                                    {"shard_grad_op", Fsdp::Sharding::shard_grad_op},
                                                    {"hybrid_shard", Fsdp::Sharding::hybrid_shard}};
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

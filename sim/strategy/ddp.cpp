@@ -7,7 +7,7 @@
 #include "strategy/replicated.hpp"
 #include "strategy/stage_plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 namespace {
 
@@ -273,4 +273,4 @@ Schedule build_replicated(const Ddp& ddp, const Job& job, bool sharded_optimizer
 
 Schedule build(const Ddp& options, const Job& job) { return build_replicated(options, job, false); }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

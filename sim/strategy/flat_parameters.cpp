@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 namespace {
 
@@ -72,4 +72,4 @@ std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precisi
   return runs;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -4,7 +4,7 @@
 
 #include "strategy/program_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// What FSDP wraps as one: a run of units [first, last] whose parameters form one flat, padded
 /// buffer.
@@ -38,4 +38,4 @@ struct FlatParameter {
 std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precision precision,
                                 const Shards& shards, bool apart = false);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -16,7 +16,7 @@
 #include "strategy/sharding_groups.hpp"
 #include "strategy/stage_plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 namespace {
 
@@ -354,4 +354,4 @@ Schedule build(const Fsdp& options, const Job& job) {
   return schedule;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -1,6 +1,6 @@
 #include "strategy/fsdp_memory.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 namespace {
 
@@ -214,4 +214,4 @@ void FsdpMemory::update(OpId op) {
     if (builder_.job().set_to_none) builder_.give(op, all.gradient);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -6,7 +6,7 @@
 #include "strategy/flat_parameters.hpp"
 #include "strategy/program_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// The flat tensors of FSDP's units, as torch.distributed.fsdp takes and gives them back on GPUs
 /// (all_gathers into the pool of their own stream, reductions into that of another, both given back
@@ -95,4 +95,4 @@ class FsdpMemory {
   std::optional<std::size_t> reducing_;  ///< on a CPU: the run whose reduction is under way
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -1,6 +1,6 @@
 #include "strategy/fsdp_overhead.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 /// Operators that take the host as long as FSDP2's hooks for one group in one pass: 2.5 ms where an
@@ -69,4 +69,4 @@ StepCosts with_fsdp_overhead(StepCosts costs, const std::vector<FlatParameter>& 
   return costs;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -4,7 +4,7 @@
 
 #include "strategy/fsdp_memory.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// Whether parameters are freed after forward and gathered once more.
 bool reshards_after_forward(const Fsdp& options, const std::vector<FlatParameter>& runs);
@@ -14,4 +14,4 @@ bool reshards_after_forward(const Fsdp& options, const std::vector<FlatParameter
 StepCosts with_fsdp_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
                              const Fsdp& options, const Job& job, const Shards& shards);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

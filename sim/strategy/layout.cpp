@@ -14,7 +14,7 @@
 #include "strategy/sharded.hpp"
 #include "strategy/stage_plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 
@@ -402,4 +402,4 @@ Schedule build(const Layout& options, const Job& job) {
   return LayoutBuilder(options, job).make();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -5,7 +5,7 @@
 
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// Trained parameters of a rank of a layout, which other ranks have, too, or other parts of.
 struct Holding {
@@ -19,4 +19,4 @@ struct Holding {
 /// By stage (Program::stage): all that a rank holds, experts apart where other ranks have them.
 std::vector<std::vector<Holding>> holdings_of(const Layout& layout, const Job& job);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

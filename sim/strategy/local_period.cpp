@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 /// Operations of a period.
@@ -314,4 +314,4 @@ Program local_period(const Program& step, const LocalSgd& options, const OuterSh
   return PeriodBuilder(step, options, share, costs).make();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -2,7 +2,7 @@
 
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// What a rank gives and takes in the outer steps of local SGD.
 struct OuterShare {
@@ -24,4 +24,4 @@ struct OuterShare {
 Program local_period(const Program& step, const LocalSgd& options, const OuterShare& share,
                      const StepCosts& costs);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

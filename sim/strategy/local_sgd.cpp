@@ -11,7 +11,7 @@
 #include "strategy/program_builder.hpp"
 #include "strategy/sharding_groups.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 namespace {
 
@@ -262,4 +262,4 @@ Schedule build(const LocalSgd& options, const Job& job) {
   return LocalSgdBuilder(options, job).make();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -8,7 +8,7 @@
 
 #include "config/document.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// One of several kinds and its own options, as files write it: `{ddp: {bucket_cap_mb: 25}}`.
 struct NamedOptions {
@@ -54,4 +54,4 @@ inline NamedOptions read_named_options(const Value& value, const std::vector<std
   return {name, map.require(name).as_map()};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -9,7 +9,7 @@
 #include "strategy/ps_worker.hpp"
 #include "strategy/server_host.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 namespace {
 
@@ -208,4 +208,4 @@ Schedule build(const ParameterServer& options, const Job& job) {
   return schedule;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

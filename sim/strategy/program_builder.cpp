@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "strategy/stage_plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 ProgramBuilder::ProgramBuilder(std::string name, const StepCosts& costs, const Job& job,
                                std::optional<Precision> computes)
@@ -295,4 +295,4 @@ void require_gpus(const Job& job) {
         "1 or more");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -9,7 +9,7 @@
 #include "strategy/side_by_side.hpp"
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// What becomes of the parameters' gradients as a backward pass makes them.
 enum class Gradients {
@@ -298,4 +298,4 @@ void add_world(Schedule& schedule);
 /// InputError unless the cluster has a GPU.
 void require_gpus(const Job& job);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

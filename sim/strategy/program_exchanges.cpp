@@ -6,7 +6,7 @@
 #include "strategy/program_builder.hpp"
 #include "strategy/stage_plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 CollectiveKind kind_of(ExchangeKind kind) {
@@ -112,4 +112,4 @@ OpId ProgramBuilder::gather(const std::string& what, Bytes size, std::vector<Aft
                     std::move(after));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -6,7 +6,7 @@
 
 #include "strategy/program_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 namespace {
 
@@ -265,4 +265,4 @@ void ProgramBuilder::orthogonalize(OpId op, const Trained& one, Bytes element) {
   for (const TensorId id : {products[last], sums[last], update, next[last]}) give(op, id);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

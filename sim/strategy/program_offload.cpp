@@ -4,7 +4,7 @@
 
 #include "strategy/program_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 namespace {
 
@@ -81,4 +81,4 @@ void ProgramBuilder::end_moved(std::size_t unit, OpId op) {
   last_returned_.reset();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

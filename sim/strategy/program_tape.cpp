@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "strategy/stage_plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 namespace {
 
@@ -320,4 +320,4 @@ void ProgramBuilder::note_backward(OpId op, std::size_t unit, Gradients gradient
   add_up();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -4,7 +4,7 @@
 
 #include "strategy/program_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 class WorkerProgram {
@@ -244,4 +244,4 @@ Program ps_worker_program(const ParameterServer& options, const Job& job, const 
   return WorkerProgram(options, job, group, costs, side, part).make();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

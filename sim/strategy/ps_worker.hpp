@@ -2,7 +2,7 @@
 
 #include "strategy/server_parts.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// One server: where it runs, where gradients wait for it, and how fast it is.
 struct Server {
@@ -46,4 +46,4 @@ struct WorkerPart {
 Program ps_worker_program(const ParameterServer& options, const Job& job, const NodeGroup& group,
                           const StepCosts& costs, const ServerSide& side, const WorkerPart& part);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -9,7 +9,7 @@
 #include "config/text_source.hpp"
 #include "model/token_histogram.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1'000'000;
@@ -288,4 +288,4 @@ Layout read_layout(Map map, const std::function<Strategy(Map& map)>& read_data) 
   return layout;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -7,7 +7,7 @@
 #include "config/document.hpp"
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// Keys that stand beside the kind of data parallelism.
 const std::vector<std::string>& layout_keys();
@@ -18,4 +18,4 @@ bool is_layout(const Value& strategy);
 /// beside it, nothing is read.
 Layout read_layout(Map map, const std::function<Strategy(Map& map)>& read_data);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

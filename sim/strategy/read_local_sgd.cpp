@@ -8,7 +8,7 @@
 #include "strategy/named_options.hpp"
 #include "strategy/read_layout.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 constexpr std::int64_t kMostSteps = 10'000;
@@ -128,4 +128,4 @@ LocalSgd read_local_sgd(
   return local;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -4,7 +4,7 @@
 
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// `{local_sgd: {...}}`, or with what keeps the ranks of a replica in step beside it, or a layout.
 /// `read_inner` reads the options of a strategy by its name, and `read_mesh` a layout.
@@ -13,4 +13,4 @@ LocalSgd read_local_sgd(
     const std::function<Strategy(const std::string& name, Map& options)>& read_inner,
     const std::function<Layout(const Map& map)>& read_mesh);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -7,7 +7,7 @@
 #include "strategy/read_local_sgd.hpp"
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 const Choices<Ddp::Compression> kHooks = {{"none", Ddp::Compression::none},
@@ -368,4 +368,4 @@ Strategy read_strategy(const Value& value) {
   return strategy;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

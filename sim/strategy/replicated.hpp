@@ -2,7 +2,7 @@
 
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// DDP's schedule, its optimizer whole on every rank or (ZeRO-1) a share on each with an all_gather
 /// of the new parameters.
@@ -16,4 +16,4 @@ Program buffered_program(const Ddp& options, const Job& job, bool sharded_optimi
                          const NodeGroup& group, const std::string& name, const StepCosts& costs);
 Schedule build_replicated(const Ddp& options, const Job& job, bool sharded_optimizer);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

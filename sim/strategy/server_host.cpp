@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 constexpr BytesPerSecond kSlowCore{12e9}, kCore{18e9}, kFastCore{27e9};
@@ -113,4 +113,4 @@ std::size_t worker_count(const ParameterServer& options, const Cluster& cluster)
   return nodes;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

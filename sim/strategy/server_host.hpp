@@ -5,7 +5,7 @@
 
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// What goes through a host's memory for one server that applies gradients, in bytes that are read
 /// or written per second. A server on a CPU applies with so many threads as it likes, and how many
@@ -48,4 +48,4 @@ std::vector<std::string> derived_rates(const ParameterServer& options, const Clu
 /// Who exchanges with the servers: GPUs, or nodes with GPUs (ParameterServer::aggregate).
 std::size_t worker_count(const ParameterServer& options, const Cluster& cluster);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

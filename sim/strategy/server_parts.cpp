@@ -4,7 +4,7 @@
 
 #include "strategy/program_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 std::vector<Part> layer_parts(const ParameterServer& options, const Job& job) {
   std::vector<Part> parts;
@@ -39,4 +39,4 @@ std::vector<Part> server_parts(const ParameterServer& options, const Job& job) {
   return parts;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

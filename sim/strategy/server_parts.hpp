@@ -5,7 +5,7 @@
 
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// What one message between a worker and a server carries: some of the parameters of units [first,
 /// last], all of which live on one server.
@@ -21,4 +21,4 @@ std::vector<Part> layer_parts(const ParameterServer& options, const Job& job);
 /// One per server: all that it holds.
 std::vector<Part> server_parts(const ParameterServer& options, const Job& job);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -5,7 +5,7 @@
 
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// FSDP's program of one rank. Beside a pipeline its units are gathered once in a step, before
 /// their first forward, and reduced once, after their last backward (torchtitan, whose
@@ -16,4 +16,4 @@ Program sharded_program(const Fsdp& options, const Job& job, const NodeGroup& gr
 Program stage3_program(const Fsdp& options, const Job& job, const NodeGroup& group,
                        const std::string& name, const StepCosts& costs, std::int64_t shards);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

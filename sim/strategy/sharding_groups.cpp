@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "strategy/program_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 std::size_t shard_group_size(const Fsdp& options, const Job& job) {
   const std::size_t world = job.cluster.gpu_count();
@@ -55,4 +55,4 @@ void add_sharding_groups(Schedule& schedule, std::size_t shards, bool hybrid) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -2,7 +2,7 @@
 
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// Ranks that share one copy of the parameters. InputError where they do not divide the cluster's.
 std::size_t shard_group_size(const Fsdp& options, const Job& job);
@@ -14,4 +14,4 @@ void add_post_forward_groups(Schedule& schedule, std::size_t ranks);
 /// of their sharding group replicate each other.
 void add_sharding_groups(Schedule& schedule, std::size_t shards, bool hybrid);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -5,7 +5,7 @@
 
 #include "strategy/program_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 using Piece = std::pair<std::size_t, std::size_t>;
@@ -127,4 +127,4 @@ Program ProgramBuilder::finish() {
   return std::move(program);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

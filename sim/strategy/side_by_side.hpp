@@ -6,7 +6,7 @@
 #include "mesh/pipeline_order.hpp"
 #include "schedule/schedule.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// By action of an order, whether it runs beside the next one: a forward and a backward of two
 /// micro-batches, of which one computes while the other's tokens are on their way to experts.
@@ -26,4 +26,4 @@ struct SideBySide {
 void interleave(Program& program, const std::vector<SideBySide>& pairs,
                 const std::vector<LaneId>& lanes);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -9,7 +9,7 @@
 #include "strategy/sharded.hpp"
 #include "strategy/stage3_fetches.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 /// A module with parameters that are partitioned, and what of its unit's time goes by until the next
@@ -362,4 +362,4 @@ Program stage3_program(const Fsdp& options, const Job& job, const NodeGroup& gro
   return Stage3Program(options, job, group, name, costs, shards).make();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 class Coordinator {
@@ -84,4 +84,4 @@ std::vector<Stage3Use> stage3_uses(const std::vector<std::int64_t>& elements,
   return Coordinator(elements, uses, options).play();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -5,7 +5,7 @@
 
 #include "strategy/strategy.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// What DeepSpeed's PartitionedParameterCoordinator does at one use of a module, once it has
 /// recorded a step: fetch_sub_module and release_sub_module.
@@ -25,4 +25,4 @@ std::vector<Stage3Use> stage3_uses(const std::vector<std::int64_t>& elements,
                                    const std::vector<std::size_t>& uses,
                                    const Fsdp::Stage3& options);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

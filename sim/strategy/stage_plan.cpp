@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 bool ends_backward(PipelineAction::What what) {
@@ -206,4 +206,4 @@ void StageRunner::free_slot(const PipelineAction& action) {
                        std::optional<std::size_t>{});
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -7,7 +7,7 @@
 #include "mesh/pipeline_order.hpp"
 #include "strategy/program_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 /// What one rank of a pipeline does of a step, as its program says it: which units each of its
 /// chunks has, what it computes when, and with whom it exchanges.
@@ -108,4 +108,4 @@ class StageRunner {
   std::vector<After> sending_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -11,7 +11,7 @@
 #include "strategy/server_host.hpp"
 #include "strategy/stage_plan.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 namespace {
 
 std::string server_name(const ParameterServer& ps) {
@@ -151,4 +151,4 @@ Schedule build_schedule(const Strategy& strategy, const Job& job) {
   return schedule;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -18,9 +18,11 @@
 #include "model/parallel.hpp"
 #include "schedule/schedule.hpp"
 
-namespace rehearse {
-
+namespace rehearse::inline model {
 struct TokenHistogram;
+}
+
+namespace rehearse::inline strategy {
 
 /// torch.nn.parallel.DistributedDataParallel; in a layout Megatron-LM's, which has other options.
 struct Ddp {
@@ -325,4 +327,4 @@ std::vector<Bucket> assign_buckets(const Model& model, std::size_t first, std::s
 std::vector<Bytes> registration_buckets(const Model& model, Bytes element, Bytes first_cap,
                                         Bytes cap);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

@@ -2,10 +2,10 @@
 // Models", SC 2020).
 #include "strategy/replicated.hpp"
 
-namespace rehearse {
+namespace rehearse::inline strategy {
 
 Schedule build(const Zero1& options, const Job& job) {
   return build_replicated(options.ddp, job, true);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline strategy

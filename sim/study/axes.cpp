@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "config/mistakes.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 namespace {
 
 std::vector<Value> values_of(const Value& list) {
@@ -166,4 +166,4 @@ void check_apart(const std::vector<Axis>& axes) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

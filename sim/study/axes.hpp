@@ -5,7 +5,7 @@
 
 #include "study/study.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 /// Reads `vary`. InputError at the axis or value that is wrong: no axes, no values, labels that do
 /// not tell values apart, a key that two axes set.
@@ -26,4 +26,4 @@ std::string flow_text(const Value& value);
 /// full_shard}}`.
 std::string label_of(const Value& value);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-namespace rehearse {
+namespace rehearse::inline study {
 namespace {
 
 constexpr const char* kShardPrefix = "shard_";
@@ -114,4 +114,4 @@ void collect(ResultStore& target, const std::vector<std::filesystem::path>& file
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

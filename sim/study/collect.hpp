@@ -5,7 +5,7 @@
 
 #include "study/result_store.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 /// The file of results in an output folder: of the whole study, or of one shard.
 std::filesystem::path results_file(const std::filesystem::path& folder);
@@ -24,4 +24,4 @@ std::vector<std::filesystem::path> result_files(const std::vector<std::filesyste
 /// about a point.
 void collect(ResultStore& target, const std::vector<std::filesystem::path>& files);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

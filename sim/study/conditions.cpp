@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace rehearse {
+namespace rehearse::inline study {
 namespace {
 
 std::size_t find_axis(const Value& name, const std::vector<Axis>& axes) {
@@ -65,4 +65,4 @@ void Conditions::check_all_met() const {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

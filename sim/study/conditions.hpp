@@ -8,7 +8,7 @@
 
 #include "study/study.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 /// `[{AXIS: LABEL, AXIS: [LABEL, LABEL]}, ...]`: a point fits one of them if on each axis that is
 /// named it has one of the labels.
@@ -32,4 +32,4 @@ class Conditions {
   std::vector<Condition> all_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

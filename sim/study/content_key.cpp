@@ -9,7 +9,7 @@
 #include "cluster/cluster.hpp"
 #include "config/whole_file.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 namespace {
 
 using Json = nlohmann::json;  // whose objects are sorted
@@ -63,4 +63,4 @@ std::string program_identity(const std::string& simgrid_version) {
                      build.substr(0, kBuildDigits));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

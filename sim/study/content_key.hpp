@@ -6,7 +6,7 @@
 #include "config/document.hpp"
 #include "config/files_read.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 /// A value as a text that depends on nothing but what it says: maps sorted by their keys, scalars
 /// as written, no places, no comments.
@@ -26,4 +26,4 @@ std::string content_key(const std::string& text);
 /// of the executable file, so that what another compilation said is never taken for its own.
 std::string program_identity(const std::string& simgrid_version);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

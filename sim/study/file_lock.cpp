@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 FileLock::FileLock(const std::filesystem::path& file)
     : descriptor_(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
@@ -37,4 +37,4 @@ FileLock::FileLock(const std::filesystem::path& file)
 
 FileLock::~FileLock() { close(descriptor_); }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 /// Keeps other processes from writing what this one writes, until it ends in whatever way. Children
 /// do not inherit it. The file stays.
@@ -18,4 +18,4 @@ class FileLock {
   int descriptor_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

@@ -4,7 +4,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 namespace {
 
 constexpr std::size_t kBarColumns = 30;
@@ -30,4 +30,4 @@ void ProgressBar::show(const SweepProgress& progress) {
   line_.show(progress_text(progress, Seconds(elapsed.count())));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

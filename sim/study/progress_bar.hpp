@@ -7,7 +7,7 @@
 #include "base/progress_line.hpp"
 #include "study/sweep.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 /// "[#####.....] 57 of 114, 2 failed, 12 s left": the bar in points, the time in simulations, each
 /// as long as those of this sweep were until now (`elapsed`); without them, no time.
@@ -27,4 +27,4 @@ class ProgressBar {
   Clock::time_point start_ = Clock::now();
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

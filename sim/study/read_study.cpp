@@ -11,7 +11,7 @@
 #include "study/conditions.hpp"
 #include "study/study.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 namespace {
 
 /// `--set cluster.nodes=8` in a study over cluster.nodes would have no effect.
@@ -131,4 +131,4 @@ std::vector<std::string> labels_of(const Study& study, const Point& point) {
   return labels;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

@@ -13,7 +13,7 @@
 
 #include "base/quoting.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 namespace {
 
 using Json = nlohmann::json;
@@ -302,4 +302,4 @@ void ResultStore::write(const std::map<std::string, Outcome>& outcomes) {
   transaction.commit();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

@@ -12,7 +12,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 /// What came out of a scenario.
 struct Outcome {
@@ -91,4 +91,4 @@ class ResultStore {
 [[noreturn]] void fail_as_damaged(const std::filesystem::path& file, const std::string& what,
                                   const std::string& why);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

@@ -8,7 +8,7 @@
 #include "report/views.hpp"
 #include "study/content_key.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 namespace {
 
 /// A scenario's report without what belongs to its file: the same content, the same text.
@@ -34,4 +34,4 @@ Simulator quick_simulator() {
   return quick;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

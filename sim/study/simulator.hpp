@@ -2,7 +2,7 @@
 
 #include "study/sweep.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 /// This program as studies need it: a report without what belongs to its file, so that the same
 /// content has the same text.
@@ -11,4 +11,4 @@ Simulator simulator();
 /// keys of their own.
 Simulator quick_simulator();
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

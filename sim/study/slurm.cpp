@@ -14,7 +14,7 @@
 #include "study/collect.hpp"
 #include "study/study_view.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 namespace {
 
 constexpr int kNotFound = 127;  // of a shell
@@ -112,4 +112,4 @@ std::optional<std::string> sweep_by_slurm(ResultStore& store, SlurmJob job, bool
   return std::nullopt;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

@@ -8,7 +8,7 @@
 
 #include "study/result_store.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 /// A sweep as an array job of Slurm: task i of n has shard i of n.
 struct SlurmJob {
@@ -31,4 +31,4 @@ std::string submit_to_slurm(const std::filesystem::path& script, bool wait);
 /// whose results are to be collected. Error (fail_as_stopped) where a signal ended the waiting.
 std::optional<std::string> sweep_by_slurm(ResultStore& store, SlurmJob job, bool wait);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

@@ -8,7 +8,7 @@
 
 #include "config/document.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 /// One thing that varies over a study.
 struct Axis {
@@ -75,4 +75,4 @@ std::shared_ptr<const Document> scenario_at(const Study& study, const Point& poi
 /// The point's labels, one for each axis.
 std::vector<std::string> labels_of(const Study& study, const Point& point);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

@@ -15,7 +15,7 @@
 #include "study/progress_bar.hpp"
 #include "study/study_view.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 namespace {
 
 constexpr std::chrono::seconds kSeldom{2};
@@ -175,4 +175,4 @@ StudyEnd end_study(ResultStore& store, const StudyKept& kept) {
           .error = wrong_with(store, count, kept, trouble)};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

@@ -9,7 +9,7 @@
 #include "study/result_store.hpp"
 #include "study/sweep.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 /// The CSV of a study's folder.
 std::filesystem::path csv_file(const std::filesystem::path& folder);
@@ -65,4 +65,4 @@ struct StudyEnd {
 /// not there or could not be written.
 StudyEnd end_study(ResultStore& store, const StudyKept& kept);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

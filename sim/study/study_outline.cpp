@@ -7,7 +7,7 @@
 #include "study/study_view.hpp"
 #include "study/sweep.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 std::string study_outline(const PreparedStudy& prepared) {
   constexpr std::size_t kColumns = 160;
@@ -31,4 +31,4 @@ std::string study_outline(const PreparedStudy& prepared) {
                                    first.size() - prepared.unreadable.size());
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

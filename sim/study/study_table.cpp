@@ -7,7 +7,7 @@
 #include "report/table.hpp"
 #include "study/study_view.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 namespace {
 
 using Json = nlohmann::json;
@@ -110,4 +110,4 @@ std::string study_table(const ResultStore& store, bool color) {
   return page.text();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

@@ -7,7 +7,7 @@
 #include "report/csv_table.hpp"
 #include "report/page.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -111,4 +111,4 @@ std::string study_json(const ResultStore& store) {
   return json.dump(2) + "\n";
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

@@ -5,7 +5,7 @@
 
 #include "study/result_store.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 struct PreparedStudy;
 
@@ -30,4 +30,4 @@ std::string study_table(const ResultStore& store, bool color);
 /// What `--dry-run` prints: the points, and how many simulations they take.
 std::string study_outline(const PreparedStudy& prepared);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

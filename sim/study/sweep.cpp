@@ -8,7 +8,7 @@
 
 #include "study/content_key.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 namespace {
 
 /// The key of a scenario that can be read; else of its error, which becomes its outcome.
@@ -157,4 +157,4 @@ bool sweep(const PreparedStudy& prepared, const Simulator& simulator, ResultStor
   return Sweep(prepared, simulator, store, options).run();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

@@ -10,7 +10,7 @@
 #include "study/result_store.hpp"
 #include "study/study.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 /// A share of a study for one of several processes: of n shards the i-th has every n-th point, from
 /// point i on.
@@ -67,4 +67,4 @@ struct SweepOptions {
 bool sweep(const PreparedStudy& prepared, const Simulator& simulator, ResultStore& store,
            const SweepOptions& options);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

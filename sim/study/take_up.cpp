@@ -6,7 +6,7 @@
 #include "base/printable.hpp"
 #include "config/whole_file.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
@@ -46,4 +46,4 @@ void take_up(ResultStore& store, const StudyIdentity& identity,
   if (before && !quiet) tell("The study has changed; what is there of its points is kept.\n");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

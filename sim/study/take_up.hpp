@@ -8,7 +8,7 @@
 #include "study/result_store.hpp"
 #include "study/study.hpp"
 
-namespace rehearse {
+namespace rehearse::inline study {
 
 /// MissingError if it cannot be made.
 void make_folder(const std::filesystem::path& folder);
@@ -34,4 +34,4 @@ class LockedStore {
 void take_up(ResultStore& store, const StudyIdentity& identity,
              const std::vector<StudyPoint>& points, bool quiet);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline study

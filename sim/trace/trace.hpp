@@ -7,7 +7,7 @@
 #include "base/id.hpp"
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline trace {
 
 /// One operation of one rank in one iteration, as it ran.
 struct Span {
@@ -44,4 +44,4 @@ struct Trace {
   Traffic traffic;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline trace

@@ -4,7 +4,7 @@
 
 #include "validation/summary.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 /// In points.
@@ -91,4 +91,4 @@ std::vector<AccuracySummary> summarize_accuracy(const Validation& validation) {
   return summed;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

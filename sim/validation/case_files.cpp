@@ -7,7 +7,7 @@
 #include "base/data_folder.hpp"
 #include "validation/cases.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 bool is_case_file(const std::filesystem::path& file) {
@@ -105,4 +105,4 @@ std::vector<std::filesystem::path> shipped_case_files() {
                      "remedy: set REHEARSE_VALIDATION to their folder, or name a case file");
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

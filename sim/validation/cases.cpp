@@ -10,7 +10,7 @@
 #include "config/record_set.hpp"
 #include "convergence/observation.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 /// What the steps of a real run measured.
@@ -285,4 +285,4 @@ std::vector<CaseFile> sampled(std::vector<CaseFile> files, std::size_t most) {
   return files;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -9,7 +9,7 @@
 #include "validation/learned.hpp"
 #include "validation/recorded.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 
 /// Distance of the distributions of staleness; no key of a report.
 inline const std::string kStalenessDistance = "staleness.ks";
@@ -99,4 +99,4 @@ std::vector<CaseFile> only_metrics(std::vector<CaseFile> files,
 /// of a file that takes long none.
 std::vector<CaseFile> sampled(std::vector<CaseFile> files, std::size_t most);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -8,7 +8,7 @@
 
 #include "report/page.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 std::string number_words(double value) {
@@ -128,4 +128,4 @@ std::string measured_on(const CaseFile& file) {
                      fmt::join(hardware, " and "), period);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -4,7 +4,7 @@
 
 #include "validation/summary.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 
 /// A cell with nothing to say.
 inline const std::string kNothing = "-";
@@ -40,4 +40,4 @@ std::string failed_words(std::size_t failed);
 /// "3 runs on AMD EPYC, 2026-11-20" for the recorded ones of a file; empty if there are none.
 std::string measured_on(const CaseFile& file);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

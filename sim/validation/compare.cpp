@@ -9,7 +9,7 @@
 #include "base/child_pool.hpp"
 #include "validation/foretold.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 using Json = nlohmann::json;
@@ -205,4 +205,4 @@ void throw_failures(const Validation& validation) {
   if (!text.empty()) throw Error(code, text);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

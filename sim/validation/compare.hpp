@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "validation/cases.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 
 /// What a forecast says of whether a run fails.
 struct SaidOdds {
@@ -69,4 +69,4 @@ ComparedCase compare(const ValidationCase& one, const std::string& report);
 /// Throws the errors of all cases that failed, with the code of the first, if any did.
 void throw_failures(const Validation& validation);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -6,7 +6,7 @@
 #include "validation/cells.hpp"
 #include "validation/views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -265,4 +265,4 @@ std::string to_json(const Validation& validation) {
   return all.dump(2) + "\n";
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

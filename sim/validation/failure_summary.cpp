@@ -4,7 +4,7 @@
 #include "convergence/forecast.hpp"
 #include "validation/summary.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 void add(const ComparedMetric& metric, std::vector<FailureSummary>& lines) {
@@ -34,4 +34,4 @@ std::vector<FailureSummary> summarize_failures(const Validation& validation) {
   return lines;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -2,7 +2,7 @@
 
 #include "validation/summary.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 /// The harmonic mean of precision and recall; 1 where nothing is to be found and nothing was.
@@ -37,4 +37,4 @@ std::vector<FitSummary> summarize_fits(const Validation& validation) {
   return lines;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -8,7 +8,7 @@
 #include "convergence/forecast.hpp"
 #include "convergence/observation.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 using Json = nlohmann::json;
@@ -66,4 +66,4 @@ std::vector<Foretold> foretold(const LearnedRun& run, const std::string& report)
   return all;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -6,7 +6,7 @@
 
 #include "validation/compare.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 
 /// What one replay, or the forecast, says of how a real run ends.
 struct Foretold {
@@ -24,4 +24,4 @@ struct Foretold {
 /// A forecast fails where its verdict is that the run diverges.
 std::vector<Foretold> foretold(const LearnedRun& run, const std::string& report);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -10,7 +10,7 @@
 #include "convergence/fitted_curves.hpp"
 #include "convergence/observation.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 /// The file that is named; a missing one is shown where it is named.
@@ -160,4 +160,4 @@ Scenario asking_for_accuracy(Scenario scenario, const LearnedRun& run) {
   return scenario;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -13,7 +13,7 @@
 #include "convergence/curve.hpp"
 #include "scenario/scenario.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 
 /// What trained again with a real run's stale gradients, or with those of its simulation.
 struct RecordedReplay {
@@ -76,4 +76,4 @@ LearnedRun read_learned(const CurveFiles& files, Map& map, const FittedModels& f
 /// The scenario with the question how accurate it is when the real run ended.
 Scenario asking_for_accuracy(Scenario scenario, const LearnedRun& run);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

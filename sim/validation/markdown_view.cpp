@@ -4,7 +4,7 @@
 #include "validation/tables.hpp"
 #include "validation/views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 void add_file(const ComparedFile& compared, std::string& text) {
@@ -31,4 +31,4 @@ std::string to_markdown(const Validation& validation) {
   return text + "\n";
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

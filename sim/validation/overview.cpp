@@ -11,7 +11,7 @@
 #include "validation/tables.hpp"
 #include "validation/views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 constexpr std::string_view kMemory = ", memory";
@@ -158,4 +158,4 @@ std::string to_overview(const Validation& validation, bool color) {
   return page.text();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

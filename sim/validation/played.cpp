@@ -6,7 +6,7 @@
 #include "predict/predict.hpp"
 #include "report/views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 /// Cases of a set that an overview of all plays.
@@ -54,4 +54,4 @@ Validation play(std::vector<CaseFile> cases, const PlayOptions& options) {
       options.jobs, options.progress);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

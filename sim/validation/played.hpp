@@ -8,7 +8,7 @@
 
 #include "validation/compare.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 
 /// The cases of these sets (case_files) that have one of the metrics; of no sets, a sample of nine
 /// of each shipped one. InputError, MissingError as the functions of cases.hpp say.
@@ -28,4 +28,4 @@ struct PlayOptions {
 /// Predicts every case, and compares.
 Validation play(std::vector<CaseFile> cases, const PlayOptions& options);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 /// What a set of rivals takes, case by case: less is better.
@@ -79,4 +79,4 @@ std::vector<RankingSummary> summarize_rankings(const Validation& validation) {
   return summaries;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -5,7 +5,7 @@
 
 #include "validation/compare.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 
 /// How predictions order cases that a choice is made among (ValidationCase::rivals), by step time
 /// or by rate. Those that are held out and have a prediction.
@@ -26,4 +26,4 @@ std::vector<RankingSummary> summarize_rankings(const Validation& validation);
 /// geometric mean of the pairs that do not tie on either side. 0 where all do.
 double kendall_tau_b(const std::vector<double>& left, const std::vector<double>& right);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -12,7 +12,7 @@
 #include "config/record_set.hpp"
 #include "config/whole_file.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 using Json = nlohmann::json;
@@ -136,4 +136,4 @@ double distance(const StalenessHistogram& a, const StalenessHistogram& b) {
   return largest;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -7,7 +7,7 @@
 #include "config/document.hpp"
 #include "convergence/staleness_histogram.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 
 /// What a real training run measured: a report `rehearse.step/1` of `rehearse-calibrate step`.
 struct RecordedRun {
@@ -38,4 +38,4 @@ double distance(const StalenessHistogram& a, const StalenessHistogram& b);
 /// A report's object {"0": 12, "3": 4}. std::exception if it is none.
 StalenessHistogram read_histogram(const std::map<std::string, std::uint64_t>& object);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

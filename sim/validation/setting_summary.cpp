@@ -3,7 +3,7 @@
 
 #include "validation/summary.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 /// Ends by case: of one run each where they are real, of its traces where they are replays.
@@ -82,4 +82,4 @@ std::vector<SettingSummary> summarize_settings(const Validation& validation) {
   return summed;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -7,7 +7,7 @@
 
 #include "report/page.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 const char* const kAll = "all";
@@ -177,4 +177,4 @@ std::vector<std::string> beyond(const Validation& validation, const ErrorBounds&
   return lines;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -8,7 +8,7 @@
 #include "validation/compare.hpp"
 #include "validation/ranking.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 
 /// How many intervals hold what was measured, of all that there are.
 struct Coverage {
@@ -120,4 +120,4 @@ std::vector<SettingSummary> summarize_settings(const Validation& validation);
 /// A line for each group, setting and case that is beyond a bound.
 std::vector<std::string> beyond(const Validation& validation, const ErrorBounds& bounds);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -5,7 +5,7 @@
 #include "validation/tables.hpp"
 #include "validation/views.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 void add_file(Page& page, const ComparedFile& compared) {
@@ -45,4 +45,4 @@ std::string to_table(const Validation& validation, bool color) {
   return page.text();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -8,7 +8,7 @@
 
 #include "validation/cells.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 namespace {
 
 /// The first `words` columns hold words, the others numbers.
@@ -187,4 +187,4 @@ std::vector<Table> tables_of(const Summary& summary) {
   return tables;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -5,7 +5,7 @@
 #include "report/table.hpp"
 #include "validation/summary.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 
 /// Columns of a validation's pages.
 inline constexpr std::size_t kTableWidth = 120;
@@ -18,4 +18,4 @@ Table table_of(const ComparedFile& compared, CaseTable form);
 /// What a summary says, each idea in a table of its own; those that are empty are left out.
 std::vector<Table> tables_of(const Summary& summary);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

@@ -4,7 +4,7 @@
 
 #include "validation/summary.hpp"
 
-namespace rehearse {
+namespace rehearse::inline validation {
 
 /// For people: at most 120 columns; ANSI colours if `color`, red for what its interval does not
 /// hold.
@@ -18,4 +18,4 @@ std::string to_csv(const Validation& validation);
 /// `rehearse.validation/2`.
 std::string to_json(const Validation& validation);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline validation

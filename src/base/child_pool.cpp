@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-namespace rehearse {
+namespace rehearse::inline base {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -132,4 +132,4 @@ std::vector<ChildEnd> in_child_processes(std::size_t count, std::size_t jobs,
   return ends;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

@@ -9,7 +9,7 @@
 #include "base/child_process.hpp"
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// How many children run side by side, and what ends them early.
 struct ChildLimits {
@@ -39,4 +39,4 @@ std::vector<ChildEnd> in_child_processes(std::size_t count, std::size_t jobs,
                                          const std::function<std::string(std::size_t)>& work,
                                          const std::function<void(std::size_t)>& ended = nullptr);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

@@ -18,7 +18,7 @@
 
 #include "base/printable.hpp"
 
-namespace rehearse {
+namespace rehearse::inline base {
 namespace {
 
 /// Of a child: where its text goes. -1: this process is none.
@@ -169,4 +169,4 @@ std::string in_child_process(const std::function<std::string()>& work) {
   return ChildProcess(work).result();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

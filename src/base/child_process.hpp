@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// How a child process ended: its text, or the code and the text of the Error that ended it. A
 /// child that died of a signal ends with ExitCode::internal.
@@ -63,4 +63,4 @@ class ChildProcess {
 /// Runs `work` in a child process and returns its text, as ChildProcess does.
 std::string in_child_process(const std::function<std::string()>& work);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// What was probably meant by a quantity whose unit is not known, as a text that can be read:
 /// "400Gbps" for "400 gbps". Empty where nothing is near, or the text has no number.
@@ -11,4 +11,4 @@ std::string corrected_bytes(const std::string& text);
 std::string corrected_bytes_per_second(const std::string& text);
 std::string corrected_flops_per_second(const std::string& text);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

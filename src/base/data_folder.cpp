@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline base {
 namespace {
 
 namespace fs = std::filesystem;
@@ -59,4 +59,4 @@ fs::path data_folder() {
   return found;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// The folder with what Rehearse ships: `platforms/` and `scenarios/`. The first that has
 /// `platforms/gpus.yaml` of:
@@ -19,4 +19,4 @@ std::filesystem::path data_folder();
 /// Returns true, so that it can initialise a variable.
 bool note_prefix(const char* prefix);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

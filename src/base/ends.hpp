@@ -1,6 +1,6 @@
 #pragma once
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// From where to where something goes: of time, of a size, of a number's interval.
 template <class Value>
@@ -18,4 +18,4 @@ struct Estimate {
   bool operator==(const Estimate&) const = default;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

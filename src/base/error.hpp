@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// What a process ends with; the numbers are part of the interface (README, "Exit codes").
 enum class ExitCode : int {
@@ -56,4 +56,4 @@ inline void check(bool condition, const char* what) {
   if (!condition) throw InternalError(std::string("internal error: ") + what);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// An index into one particular table; ids of different tables do not mix.
 template <class Tag>
@@ -29,7 +29,7 @@ using LaneId = Id<struct LaneTag>;        ///< into Program::lanes
 using QueueId = Id<struct QueueTag>;      ///< into Schedule::queues
 using EventId = Id<struct EventTag>;      ///< into Schedule::events
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base
 
 template <class Tag>
 struct std::hash<rehearse::Id<Tag>> {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <system_error>
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 namespace {
 
@@ -46,4 +46,4 @@ std::optional<double> decimal_number(std::string_view text) {
   return number->value;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// A decimal number that a text begins with, and how many characters it takes.
 struct LeadingNumber {
@@ -20,4 +20,4 @@ std::optional<LeadingNumber> leading_number(std::string_view text);
 /// The same, where the number must be the whole text.
 std::optional<double> decimal_number(std::string_view text);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

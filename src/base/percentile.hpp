@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// Between the two nearest of the samples in order, as numpy's default: share 0 is the least, 0.5
 /// the median, 1 the most. At least one sample; they need not be sorted.
@@ -21,4 +21,4 @@ Number percentile(std::vector<Number> samples, double share) {
   return samples[below] + (samples[above] - samples[below]) * (position - std::floor(position));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

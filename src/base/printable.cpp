@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 
-namespace rehearse {
+namespace rehearse::inline base {
 namespace {
 
 std::uint32_t code_point(std::string_view sequence) {
@@ -79,4 +79,4 @@ void draw(std::string_view text) {
   std::fflush(stderr);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

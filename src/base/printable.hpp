@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// The length in bytes of the UTF-8 sequence at the front of `text`, or 0 if it is none (Unicode
 /// 15, table 3-7).
@@ -26,4 +26,4 @@ void tell(std::string_view text);
 /// Draws over a line of a terminal: writes `text` to standard error as it is, or nothing.
 void draw(std::string_view text);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

@@ -6,7 +6,7 @@
 #include "base/child_process.hpp"
 #include "base/printable.hpp"
 
-namespace rehearse {
+namespace rehearse::inline base {
 namespace {
 
 /// An exception that nobody can catch: thrown where memory ran out while another one was on its
@@ -34,4 +34,4 @@ int run_program(const std::function<ExitCode()>& program) {
   return static_cast<int>(end.code);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// The whole of a main(): runs `program` and returns what the process ends with. The one place
 /// where errors end: their text on standard error, their code for the shell. From here on a reader
@@ -12,4 +12,4 @@ namespace rehearse {
 /// of the process by a signal.
 int run_program(const std::function<ExitCode()>& program);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

@@ -6,7 +6,7 @@
 
 #include "base/printable.hpp"
 
-namespace rehearse {
+namespace rehearse::inline base {
 namespace {
 
 constexpr std::chrono::milliseconds kFirst{500}, kRedraw{200};
@@ -39,4 +39,4 @@ void ProgressLine::show(std::string_view text) {
   next_ = Clock::now() + kRedraw;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

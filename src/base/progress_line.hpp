@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string_view>
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// A line on standard error that says what goes on. On a terminal it is drawn over, and erased at
 /// the end; elsewhere there is none, or one every ten seconds.
@@ -29,4 +29,4 @@ class ProgressLine {
   Clock::time_point next_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

@@ -14,7 +14,7 @@
 #include "base/corrected_unit.hpp"
 #include "base/number.hpp"
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 namespace {
 
@@ -289,4 +289,4 @@ std::string corrected_flops_per_second(const std::string& text) {
   return corrected(arithmetic_rate_kind(), text);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

@@ -3,7 +3,7 @@
 #include <compare>
 #include <string>
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// A number with a physical unit, held in the unit's SI base (seconds, bytes, FLOP, and their
 /// rates). The unit is part of the type, so that a size is never passed where a time is meant.
@@ -99,4 +99,4 @@ Flops parse_flops(const std::string& text);
 /// Arithmetic rates: `19.5TFLOPs`, `19.5TFLOP/s`.
 FlopsPerSecond parse_flops_per_second(const std::string& text);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

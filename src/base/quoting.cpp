@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 std::string shell_quoted(const std::string& word) {
   constexpr std::string_view kPlain =
@@ -59,4 +59,4 @@ std::string uri_escaped(const std::string& path) {
   return escaped;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

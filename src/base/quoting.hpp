@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// A text as one word of a language that would else read something into it. JSON is
 /// nlohmann::json's own.
@@ -16,4 +16,4 @@ std::string html_escaped(const std::string& text);
 /// A path inside a `file:` URI.
 std::string uri_escaped(const std::string& path);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

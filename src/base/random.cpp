@@ -1,6 +1,6 @@
 #include "base/random.hpp"
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 namespace {
 
@@ -33,4 +33,4 @@ RandomStream random_stream(std::uint64_t seed, std::string_view name, std::uint6
 
 double uniform01(RandomStream& stream) { return static_cast<double>(stream() >> 11) * 0x1.0p-53; }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// SplitMix64 as a UniformRandomBitGenerator: tiny, seedable from any 64 bits, the same on every
 /// machine. Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA
@@ -28,4 +28,4 @@ RandomStream random_stream(std::uint64_t seed, std::string_view name, std::uint6
 /// A uniform number in [0, 1) with 53 random bits.
 double uniform01(RandomStream& stream);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

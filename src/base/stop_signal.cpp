@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline base {
 namespace {
 
 volatile std::sig_atomic_t caught = 0;
@@ -63,4 +63,4 @@ void fail_as_stopped(const std::string& kept) {
               fmt::format("stopped; {}\nremedy: the same command goes on from there", kept));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

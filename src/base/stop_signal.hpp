@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace rehearse {
+namespace rehearse::inline base {
 
 /// From now on SIGINT and SIGTERM end the process with 130 and 143, as shells count, and a line on
 /// standard error.
@@ -20,4 +20,4 @@ int stop_signal();
 /// from what ("FOLDER holds what was measured").
 [[noreturn]] void fail_as_stopped(const std::string& kept);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline base

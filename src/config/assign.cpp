@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "config/document_node.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 namespace {
 
@@ -114,4 +114,4 @@ void substitute(DocumentNode& root, const TextPosition& place, const std::string
   *node = value;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -5,7 +5,7 @@
 #include "config/files_read.hpp"
 #include "config/foreign_file.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 namespace {
 
@@ -68,4 +68,4 @@ const DocumentNode* Document::stand_in(const DocumentNode& at) const {
 
 Value Document::root() const { return Value(shared_from_this(), root_.get(), ""); }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -12,7 +12,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 /// One file of strict YAML, kept with its text so that every error can show its line.
 ///
@@ -180,4 +180,4 @@ class Document : public std::enable_shared_from_this<Document> {
 /// more) or a part of a longer name ("p4d" of "aws_p4d"), whatever the case of letters; else empty.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -9,7 +9,7 @@
 
 #include "config/text_source.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 struct DocumentEntry;
 
@@ -54,4 +54,4 @@ void assign(DocumentNode& root, const std::string& assignment);
 void substitute(DocumentNode& root, const TextPosition& place, const std::string& path,
                 const DocumentNode& value);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -17,7 +17,7 @@
 #include "base/error.hpp"
 #include "config/record_set.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 namespace {
 
 thread_local FilesRead* innermost = nullptr;
@@ -136,4 +136,4 @@ std::vector<std::filesystem::path> FilesKept::names() {
   return all;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

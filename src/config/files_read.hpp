@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 /// Reads a file, or a record of a set (record_set.hpp), as input. Reads little more than `most` bytes, so that a device without an end does
 /// not fill the memory; the caller refuses what is longer. MissingError, with the reason, if it
@@ -66,4 +66,4 @@ class FilesKept {
   bool closed_ = false;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "config/text_source.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 namespace {
 
 /// What tells a file stands near its top.
@@ -127,4 +127,4 @@ void refuse_foreign_file(std::string_view text, const std::string& name) {
   fail_at({make_text_source(text, name, ""), 0, 0}, message, foreign->remedy);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

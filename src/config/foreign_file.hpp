@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 /// A file of another program, known by its content.
 struct ForeignFile {
@@ -22,4 +22,4 @@ std::optional<ForeignFile> foreign_file(std::string_view text, const std::string
 /// InputError at the top of the file if `text` is one of those.
 void refuse_foreign_file(std::string_view text, const std::string& name);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 namespace {
 
 constexpr std::size_t kShownBytes = 60;
@@ -108,4 +108,4 @@ void JsonPlace::fail(const std::string& expected, const std::string& got) const 
                                nullable_ ? " or null" : "", got.empty() ? shown(value_) : got));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -13,7 +13,7 @@
 
 #include "base/ends.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 /// A text as JSON, keys in their order. InputError, `file:line: error: ...`, if it is none.
 nlohmann::ordered_json parse_json(const std::string& text, const std::string& file);
@@ -104,4 +104,4 @@ class JsonPlace {
   bool nullable_ = false;  ///< for messages
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

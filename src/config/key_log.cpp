@@ -1,6 +1,6 @@
 #include "config/key_log.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 namespace {
 
 KeyLog* living = nullptr;
@@ -11,4 +11,4 @@ KeyLog::KeyLog() { living = this; }
 KeyLog::~KeyLog() { living = nullptr; }
 KeyLog* KeyLog::current() { return living; }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 /// While it lives, notes which keys readers ask for, as what, and which defaults they take.
 /// One at a time. tests/keys holds the reference of all keys against it.
@@ -31,4 +31,4 @@ class KeyLog {
   Uses uses_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 /// Paths at which files have a key: `batch_per_gpu` stands at `model.batch_per_gpu`. `top` are the
 /// keys at the top of the file that is asked about, which say of what kind it is.
@@ -14,4 +14,4 @@ using KeyPlaces = std::vector<std::string> (*)(const std::string& key,
 /// the message says nothing of other places.
 void set_key_places(KeyPlaces source);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -8,7 +8,7 @@
 #include "config/key_places.hpp"
 #include "config/mistakes.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 namespace {
 
@@ -192,4 +192,4 @@ std::string Map::choice_or(const std::string& key, const std::string& fallback,
   return fallback;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -6,7 +6,7 @@
 #include <limits>
 #include <tuple>
 
-namespace rehearse {
+namespace rehearse::inline config {
 namespace {
 
 thread_local Mistakes* innermost_notes = nullptr;
@@ -47,4 +47,4 @@ std::string Mistakes::text() const {
   return sorted.size() < 2 ? text : text + fmt::format("\n\n{} mistakes", sorted.size());
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

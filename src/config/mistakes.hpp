@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 /// Wrong input at a place of a text.
 class PlacedError : public InputError {
@@ -156,4 +156,4 @@ auto read_with_all_mistakes(Read&& read) -> decltype(read()) {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

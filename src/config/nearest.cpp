@@ -6,7 +6,7 @@
 #include "config/document.hpp"
 #include "config/synonyms.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 namespace {
 
@@ -107,4 +107,4 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
   return best;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

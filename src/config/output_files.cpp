@@ -13,7 +13,7 @@
 #include "config/files_read.hpp"
 #include "config/whole_file.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 namespace {
 
 /// Of a stream that is written directly.
@@ -82,4 +82,4 @@ void check_outputs(const std::vector<OutputFile>& outputs,
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 /// Writes a file so that a reader sees the old one or the whole new one (write_whole_file), into a
 /// folder that is there. A device or a pipe is written directly. MissingError if it cannot be
@@ -22,4 +22,4 @@ struct OutputFile {
 void check_outputs(const std::vector<OutputFile>& outputs,
                    const std::vector<std::filesystem::path>& taken = {});
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

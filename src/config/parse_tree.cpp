@@ -10,7 +10,7 @@
 #include "config/document_node.hpp"
 #include "config/tree_builder.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 namespace {
 
@@ -124,4 +124,4 @@ std::optional<DocumentNode> parse_tree(const std::shared_ptr<const TextSource>& 
   return builder.take_root();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

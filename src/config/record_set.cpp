@@ -17,7 +17,7 @@
 #include "base/error.hpp"
 #include "config/document.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 namespace {
 
 constexpr std::string_view kEnding = ".tar.xz";
@@ -215,4 +215,4 @@ std::string remedy_for_missing(const std::filesystem::path& file, const std::str
   return fmt::format("{}`tar -tf {}` lists what it has", suggestion(*place), place->set.string());
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 /// A set of records is a file NAME.tar.xz, which stands for the folder that was packed into it. What
 /// is in one is named as in a folder: `staleness/mnist_mlp.tar.xz/w4_hurts_1.real.json`. `tar -xf`
@@ -30,4 +30,4 @@ std::vector<std::filesystem::path> input_files(const std::filesystem::path& fold
 /// What to do about a file that is not there: where its set is, what the set has; else `otherwise`.
 std::string remedy_for_missing(const std::filesystem::path& file, const std::string& otherwise);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

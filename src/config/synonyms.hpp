@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 /// What other programs, libraries and price lists call it, in small letters. A word may stand here
 /// for several meanings: the first that is known at its place counts.
@@ -190,4 +190,4 @@ inline constexpr Synonym kSynonyms[] = {
     {"mi300x", "azure_nd_mi300x_v5"},
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -9,7 +9,7 @@
 #include "base/printable.hpp"
 #include "config/mistakes.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 namespace {
 
@@ -118,4 +118,4 @@ PlacedError error_at(const TextPosition& place, const std::string& message, cons
   return {place.source->name, place.line, place.byte, text};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 /// A text that a user wrote, kept so that errors can show its lines.
 struct TextSource {
@@ -44,4 +44,4 @@ PlacedError error_at(const TextPosition& place, const std::string& message,
 
 constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

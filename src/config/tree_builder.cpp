@@ -8,7 +8,7 @@
 
 #include "base/printable.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 namespace {
 
@@ -166,4 +166,4 @@ void TreeBuilder::check_key(const DocumentNode& key) const {
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

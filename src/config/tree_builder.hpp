@@ -11,7 +11,7 @@
 
 #include "config/document_node.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 /// Turns yaml-cpp's marks into places in a source of which the first `skip` bytes were not parsed.
 struct Marks {
@@ -70,4 +70,4 @@ class TreeBuilder : public YAML::EventHandler {
   std::size_t node_count_ = 0;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -13,7 +13,7 @@
 #include "config/key_log.hpp"
 #include "config/mistakes.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 namespace {
 
@@ -293,4 +293,4 @@ std::filesystem::path Value::folder() const { return node_->place.source->folder
 const std::string& Value::file() const { return node_->place.source->name; }
 int Value::line() const { return static_cast<int>(node_->place.line) + 1; }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "config/files_read.hpp"
 
-namespace rehearse {
+namespace rehearse::inline config {
 namespace {
 
 struct Close {
@@ -91,4 +91,4 @@ void check_can_write(const std::filesystem::path& file) {
   if (error != 0) fail_to_write(file, error);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

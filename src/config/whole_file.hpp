@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-namespace rehearse {
+namespace rehearse::inline config {
 
 /// The bytes of a file. MissingError if it cannot be read; InputError beyond 512 MiB.
 std::string read_whole_file(const std::filesystem::path& file);
@@ -20,4 +20,4 @@ void remove_temporaries(const std::filesystem::path& file);
 /// The same error before work whose result is to be written, where that can be seen by now.
 void check_can_write(const std::filesystem::path& file);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline config

@@ -10,7 +10,7 @@
 #include "config/document.hpp"
 #include "config/mistakes.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -223,4 +223,4 @@ Curve read_curve(const std::filesystem::path& file) {
   return curve;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

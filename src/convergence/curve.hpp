@@ -11,7 +11,7 @@
 #include "convergence/past_staleness.hpp"
 #include "convergence/update_log.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// How good the parameters are after some updates.
 struct CurvePoint {
@@ -64,4 +64,4 @@ std::string to_json(const Curve& curve);
 /// error: ...` otherwise.
 Curve read_curve(const std::filesystem::path& file);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

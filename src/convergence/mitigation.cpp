@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 MomentumAndRate corrected_momentum(const MomentumAndRate& asked, std::uint32_t workers) {
   const double wanted = asked.momentum / (1 - asked.momentum);
@@ -11,4 +11,4 @@ MomentumAndRate corrected_momentum(const MomentumAndRate& asked, std::uint32_t w
   return {momentum, asked.learning_rate * (1 - momentum) / (1 - asked.momentum)};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// What a training run does against stale gradients; by default nothing.
 struct Mitigation {
@@ -34,4 +34,4 @@ struct MomentumAndRate {
 };
 MomentumAndRate corrected_momentum(const MomentumAndRate& asked, std::uint32_t workers);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 void PastStalenessMeter::add(double staleness) {
   constexpr double kRecent = 20;  // updates
@@ -11,4 +11,4 @@ void PastStalenessMeter::add(double staleness) {
   recent_ = {kept * recent_.value + staleness, kept * recent_.weight + 1};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// How stale the updates of a run were until some moment.
 struct PastStaleness {
@@ -23,4 +23,4 @@ class PastStalenessMeter {
   Sum all_, recent_;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

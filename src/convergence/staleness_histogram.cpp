@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 std::uint64_t updates(const StalenessHistogram& histogram) {
   std::uint64_t sum = 0;
@@ -32,4 +32,4 @@ std::uint32_t percentile(const StalenessHistogram& histogram, double share) {
   return histogram.rbegin()->first;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

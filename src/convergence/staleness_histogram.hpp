@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <map>
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// How many updates were how stale: staleness -> updates.
 using StalenessHistogram = std::map<std::uint32_t, std::uint64_t>;
@@ -15,4 +15,4 @@ double mean(const StalenessHistogram& histogram);
 /// Nearest rank: the smallest staleness that `share` (0 to 1) of at least one update do not exceed.
 std::uint32_t percentile(const StalenessHistogram& histogram, double share);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

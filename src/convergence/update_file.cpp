@@ -15,7 +15,7 @@
 #include "config/text_source.hpp"
 #include "config/whole_file.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 namespace {
 
 constexpr std::string_view kSchema = "# rehearse.updates/1";
@@ -206,4 +206,4 @@ RunUpdates read_updates(const std::filesystem::path& file) {
   return UpdatesReader(read_whole_file(file), file).read();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -7,7 +7,7 @@
 #include "convergence/mitigation.hpp"
 #include "convergence/update_log.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// A parameter-server run as its updates: what the simulator and real runs write, and a replay
 /// reads.
@@ -31,4 +31,4 @@ std::string to_csv(const RunUpdates& run);
 /// consecutive, a gradient computed from the future, a worker's iterations out of order.
 RunUpdates read_updates(const std::filesystem::path& file);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

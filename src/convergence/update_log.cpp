@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 UpdateLog stalest_of(const std::vector<UpdateLog>& servers) {
   using Key = std::pair<std::uint32_t, std::uint64_t>;
@@ -51,4 +51,4 @@ StalenessSummary summarize_staleness(const UpdateLog& log) {
   return summary;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

@@ -6,7 +6,7 @@
 #include "base/quantity.hpp"
 #include "convergence/staleness_histogram.hpp"
 
-namespace rehearse {
+namespace rehearse::inline convergence {
 
 /// One gradient that a server applied. Gradients that were averaged share their `version_applied`.
 struct AppliedUpdate {
@@ -38,4 +38,4 @@ struct StalenessSummary {
 };
 StalenessSummary summarize_staleness(const UpdateLog& log);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline convergence

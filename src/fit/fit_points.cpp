@@ -6,7 +6,7 @@
 
 #include "base/percentile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline fit {
 namespace {
 
 /// A packet's worth: what is sent in it costs next to nothing.
@@ -63,4 +63,4 @@ std::vector<TimedSize> merge_tiny(const std::vector<TimedSize>& points) {
   return rest;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline fit

@@ -4,7 +4,7 @@
 
 #include "fit/segments.hpp"
 
-namespace rehearse {
+namespace rehearse::inline fit {
 
 /// Sorted by size, one point per size (the median time), all positive; std::invalid_argument where
 /// one is not.
@@ -18,4 +18,4 @@ std::vector<TimedSize> merge_tiny(const std::vector<TimedSize>& points);
 /// At most 64 of the points, evenly among them.
 std::vector<TimedSize> thinned(const std::vector<TimedSize>& points);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline fit

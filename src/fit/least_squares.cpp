@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline fit {
 namespace {
 
 using Eigen::MatrixXd;
@@ -62,4 +62,4 @@ Softened softened(double residual, double width) {
   return {residual * std::sqrt(2 / (root + 1)), std::sqrt((root + 1) / 2) / root};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline fit

@@ -3,7 +3,7 @@
 #include <Eigen/Core>
 #include <functional>
 
-namespace rehearse {
+namespace rehearse::inline fit {
 
 struct LeastSquares {
   Eigen::VectorXd solution;
@@ -29,4 +29,4 @@ struct Softened {
 };
 Softened softened(double residual, double width);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline fit

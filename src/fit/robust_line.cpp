@@ -3,7 +3,7 @@
 #include <Eigen/Dense>
 #include <cmath>
 
-namespace rehearse {
+namespace rehearse::inline fit {
 namespace {
 
 /// One Gauss-Newton step for the residuals of `members` from the predictions of `previous`, with
@@ -62,4 +62,4 @@ std::optional<Line> robust_line(const std::vector<const TimedSize*>& members, do
   return line;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline fit

@@ -5,7 +5,7 @@
 
 #include "fit/segments.hpp"
 
-namespace rehearse {
+namespace rehearse::inline fit {
 
 /// A line time = intercept + slope * size, in seconds and bytes.
 struct Line {
@@ -24,4 +24,4 @@ double huber_loss(double residual, double limit);
 /// reweighted least squares; nothing where no rising line fits.
 std::optional<Line> robust_line(const std::vector<const TimedSize*>& members, double limit);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline fit

@@ -10,7 +10,7 @@
 #include "fit/fit_points.hpp"
 #include "fit/robust_line.hpp"
 
-namespace rehearse {
+namespace rehearse::inline fit {
 namespace {
 
 /// Regimes in order of size.
@@ -228,4 +228,4 @@ std::vector<PointError> held_out_errors(const std::vector<TimedSize>& raw,
   return errors;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline fit

@@ -5,7 +5,7 @@
 
 #include "base/percentile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline fit {
 
 std::size_t cheapest_segment(const std::vector<Segment>& segments, Bytes size) {
   const auto least =
@@ -41,4 +41,4 @@ FitErrors summarize_errors(const std::vector<PointError>& errors, Bytes from, By
   return {percentile(values, 0.5), values[rank - 1], values.back()};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline fit

@@ -6,7 +6,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline fit {
 
 /// One measured point of time(size).
 struct TimedSize {
@@ -81,4 +81,4 @@ SegmentFit fit_segments(const std::vector<TimedSize>& points, const FitOptions& 
 std::vector<PointError> held_out_errors(const std::vector<TimedSize>& points,
                                         const FitOptions& options = {});
 
-}  // namespace rehearse
+}  // namespace rehearse::inline fit

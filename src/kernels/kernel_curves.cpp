@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline kernels {
 
 std::vector<std::string> size_names(const std::string& kernels) {
   if (kernels.starts_with("gemm ") || kernels == "convolution") return {"rows", "columns", "inner"};
@@ -27,4 +27,4 @@ const MeasuredKernels* KernelCurves::find_measured(const std::string& kernels) c
   return found == measured.end() ? nullptr : &*found;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline kernels

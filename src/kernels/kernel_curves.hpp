@@ -11,7 +11,7 @@
 #include "base/ends.hpp"
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline kernels {
 
 /// What a GPU's matrix products take, as fitted by platforms/kernels/fit: a launch and, of the best
 /// tile and split, whole waves of tiles over the multiprocessors beside the operands' bytes.
@@ -133,4 +133,4 @@ std::string to_yaml(const KernelCurves& curves, const std::string& comment);
 /// InputError where the file is none or has mistakes.
 std::shared_ptr<const KernelCurves> read_kernel_curves(const std::filesystem::path& file);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline kernels

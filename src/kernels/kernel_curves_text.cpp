@@ -7,7 +7,7 @@
 #include "kernels/kernel_curves.hpp"
 #include "profile/yaml_text.hpp"
 
-namespace rehearse {
+namespace rehearse::inline kernels {
 namespace {
 
 std::string product_text(const ProductCurve& curve) {
@@ -93,4 +93,4 @@ std::string to_yaml(const KernelCurves& curves, const std::string& comment) {
   return text;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline kernels

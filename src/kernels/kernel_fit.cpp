@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "fit/least_squares.hpp"
 
-namespace rehearse {
+namespace rehearse::inline kernels {
 namespace {
 
 using Eigen::MatrixXd;
@@ -193,4 +193,4 @@ double role_share(const std::vector<ProductPoint>& points, const KernelDevice& d
   return median(ratios);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline kernels

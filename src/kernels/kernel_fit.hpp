@@ -5,7 +5,7 @@
 
 #include "kernels/kernel_forms.hpp"
 
-namespace rehearse {
+namespace rehearse::inline kernels {
 
 /// A kernel that was measured.
 struct ProductPoint {
@@ -56,4 +56,4 @@ BandwidthFit fit_memory(const std::vector<MemoryPoint>& points, Seconds launch, 
 double role_share(const std::vector<ProductPoint>& points, const KernelDevice& device,
                   const ProductCurve& forward);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline kernels

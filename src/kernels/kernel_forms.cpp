@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-namespace rehearse {
+namespace rehearse::inline kernels {
 namespace {
 
 struct Tile {
@@ -100,4 +100,4 @@ double residual(const KernelCurves& curves, const ProductSize& size) {
   return sum;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline kernels

@@ -2,7 +2,7 @@
 
 #include "kernels/kernel_curves.hpp"
 
-namespace rehearse {
+namespace rehearse::inline kernels {
 
 /// A matrix product `rows` x `inner` by `inner` x `columns`, `batch` times in one kernel.
 struct ProductSize {
@@ -38,4 +38,4 @@ Seconds attention_time(const AttentionPass& pass, const KernelDevice& device,
 /// ln(time) that the residual adds; 0 where there is none.
 double residual(const KernelCurves& curves, const ProductSize& size);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline kernels

@@ -3,7 +3,7 @@
 #include "config/document.hpp"
 #include "kernels/kernel_curves.hpp"
 
-namespace rehearse {
+namespace rehearse::inline kernels {
 namespace {
 
 std::string source_of(Map& map) { return map.require("source").as_string(); }
@@ -215,4 +215,4 @@ std::shared_ptr<const KernelCurves> read_kernel_curves(const std::filesystem::pa
   return std::make_shared<const KernelCurves>(std::move(curves));
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline kernels

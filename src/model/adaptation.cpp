@@ -8,7 +8,7 @@
 #include <numeric>
 #include <stdexcept>
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 bool holds(const std::vector<std::string>& all, const std::string& one) {
@@ -309,4 +309,4 @@ Model adapt(Model model, const Adaptation& how) {
   return model;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

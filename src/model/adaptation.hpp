@@ -6,7 +6,7 @@
 
 #include "model/model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// Low-rank adapters beside linear layers (Hu et al., "LoRA", ICLR 2022), as PEFT's Linear runs
 /// them: y = W x + s B A dropout(x). All but the adapters is frozen. Their scale s = alpha / rank
@@ -61,4 +61,4 @@ Model with_float8(Model model, Float8 recipe);
 /// are not written; and products' columns are padded to whole vectors (Inductor's shape_padding).
 Model compiled(Model model, Compile what = Compile::whole);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

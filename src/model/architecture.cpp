@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 /// In the order in which they are listed; transformers stand where the first of them does.
@@ -211,4 +211,4 @@ Model token_model(const std::string& name, const ModelShape& shape, const std::s
           .source = source};
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -8,7 +8,7 @@
 #include "model/model.hpp"
 #include "model/transformer.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// A built-in network of another kind than transformers: what it is called, how it is described,
 /// what builds it.
@@ -96,4 +96,4 @@ Activation token_input(std::int64_t tokens, std::int64_t width);
 Model token_model(const std::string& name, const ModelShape& shape, const std::string& source,
                   Layers& layers);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -4,7 +4,7 @@
 
 #include "model/adaptation.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 bool is_pointwise(const Operator& op) {
@@ -111,4 +111,4 @@ Model compiled(Model model, Compile what) {
   return model;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

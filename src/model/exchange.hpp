@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// The axis of a layout along which ranks exchange. Of the ranks that share experts: all, those of
 /// one node, and those at one place of each node.
@@ -67,4 +67,4 @@ enum class ParameterShare : std::uint8_t {
   expert  ///< its own experts, whose gradient is reduced among the ranks that have the same ones
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "model/hugging_face_config.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 constexpr std::int64_t kMost = 100'000'000;
@@ -208,4 +208,4 @@ HuggingFaceModel read_hugging_face(const std::filesystem::path& path) {
   return model;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

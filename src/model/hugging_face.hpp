@@ -6,7 +6,7 @@
 
 #include "model/transformer.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// The transformer of a Hugging Face `config.json` (or of a folder that holds one), with what was
 /// assumed where the file is silent. Families are told apart by `model_type`.
@@ -22,4 +22,4 @@ HuggingFaceModel read_hugging_face(const std::filesystem::path& path);
 /// The model_types that are read.
 std::vector<std::string> hugging_face_families();
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

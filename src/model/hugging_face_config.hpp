@@ -8,7 +8,7 @@
 #include "config/document.hpp"
 #include "model/transformer.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// The fields of a config.json as a family's reader asks for them. `null` is a missing field.
 class HuggingFaceConfig {
@@ -73,4 +73,4 @@ Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::in
 /// `sliding_window`, if any layer `slides`, and `layer_types`.
 void read_sliding(HuggingFaceConfig& config, TransformerShape& t, bool slides = true);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -3,7 +3,7 @@
 
 #include "model/hugging_face_config.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 TransformerShape read_llama(HuggingFaceConfig& config, bool tied) {
   TransformerShape t = read_usual(config);
@@ -189,4 +189,4 @@ const std::vector<HuggingFaceFamily>& decoder_families() {
   return kAll;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -1,7 +1,7 @@
 // Decoders with mixtures of experts.
 #include "model/hugging_face_config.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::int64_t active) {
   Experts experts{.count = config.count_or("num_experts", count),
@@ -117,4 +117,4 @@ const std::vector<HuggingFaceFamily>& expert_families() {
   return kAll;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -5,7 +5,7 @@
 
 #include "model/hugging_face_config.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 /// `layer_types`, or every so many layers full attention.
@@ -155,4 +155,4 @@ const std::vector<HuggingFaceFamily>& hybrid_families() {
   return kAll;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

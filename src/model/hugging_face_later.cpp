@@ -1,7 +1,7 @@
 // Decoders that vary Llama: other norms, layers without rotation, factors.
 #include "model/hugging_face_config.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 void read_factors(HuggingFaceConfig& config, TransformerShape& t) {
   t.embedding_scale = t.branch_scale = t.logits_scale = true;
@@ -115,4 +115,4 @@ const std::vector<HuggingFaceFamily>& later_families() {
   return kAll;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -1,7 +1,7 @@
 // Decoders with rotary positions and layer norms.
 #include "model/hugging_face_config.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 TransformerShape with_layer_norms(HuggingFaceConfig& config) {
@@ -105,4 +105,4 @@ const std::vector<HuggingFaceFamily>& layer_norm_families() {
   return kAll;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

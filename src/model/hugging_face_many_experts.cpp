@@ -1,7 +1,7 @@
 // Decoders with mixtures of experts that vary Mixtral or DeepSeek.
 #include "model/hugging_face_config.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 TransformerShape read_olmoe(HuggingFaceConfig& config) {
@@ -103,4 +103,4 @@ const std::vector<HuggingFaceFamily>& many_expert_families() {
   return kAll;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

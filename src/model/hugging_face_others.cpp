@@ -3,7 +3,7 @@
 
 #include "model/hugging_face_config.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 /// Everything has a bias, layer norms have two parameters, the feed-forward layer is not gated.
@@ -234,4 +234,4 @@ const std::vector<HuggingFaceFamily>& other_families() {
   return kAll;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

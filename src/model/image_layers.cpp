@@ -1,7 +1,7 @@
 // The layers of convolutional networks, as torchvision's eager modules run them.
 #include "model/layers.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 std::int64_t output_side(std::int64_t side, std::int64_t kernel, std::int64_t stride,
@@ -166,4 +166,4 @@ void Layers::stochastic_depth() {
   record({.kind = LayerKind::stochastic_depth}, current_);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

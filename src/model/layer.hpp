@@ -6,7 +6,7 @@
 
 #include "model/mixers.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// Size of an activation per sample: an image's features, or tokens (height) times hidden channels.
 struct Extent {
@@ -226,4 +226,4 @@ struct Layer {
   bool recomputed = false;    ///< attention: it keeps no more than its inputs until backward
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 void Layers::unit(const std::string& name) {
   units_.emplace_back();
@@ -298,4 +298,4 @@ void Layers::shift() {
           .always_fp32 = true});
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -10,7 +10,7 @@
 #include "model/parallel.hpp"
 #include "model/transformer.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// The activation of one sample between two layers: an image's features, or tokens (height) times
 /// hidden channels.
@@ -229,4 +229,4 @@ class Layers {
   std::uint32_t values_ = 0;
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

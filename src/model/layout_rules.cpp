@@ -7,7 +7,7 @@
 
 #include "model/transformer.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 /// "1, 2, 4 and 8 do".
@@ -282,4 +282,4 @@ std::vector<LayoutFinding> layout_findings(const TransformerShape& model,
   return Rules(model, layout).take();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

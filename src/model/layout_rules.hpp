@@ -6,7 +6,7 @@
 
 #include "model/parallel.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 struct TransformerShape;
 
@@ -39,4 +39,4 @@ struct LayoutFinding {
 std::vector<LayoutFinding> layout_findings(const TransformerShape& model,
                                            const LayoutDegrees& layout);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 namespace {
 
@@ -84,4 +84,4 @@ std::optional<MatrixShape> hidden_matrix(const Unit& unit, std::size_t tensor) {
   return std::nullopt;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

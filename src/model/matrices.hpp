@@ -5,7 +5,7 @@
 
 #include "model/model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// A parameter tensor as matrices of one size: a linear layer's weight, or those of experts, which
 /// stand in one tensor.
@@ -20,4 +20,4 @@ struct MatrixShape {
 /// convolutions, vectors, and products of the unit that ends in the loss (the logits).
 std::optional<MatrixShape> hidden_matrix(const Unit& unit, std::size_t tensor);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

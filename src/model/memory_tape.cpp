@@ -5,7 +5,7 @@
 #include "model/tape/autograd.hpp"
 #include "model/tape/play.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 namespace {
 
@@ -43,4 +43,4 @@ MemoryTape memory_tape(const Model& model, const TapeOptions& options) {
   return recorder.take_tape();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

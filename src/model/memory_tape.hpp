@@ -6,7 +6,7 @@
 
 #include "model/model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// Whose kernels run: what they take besides their outputs differs.
 enum class TapeDevice : std::uint8_t { cpu, cuda };
@@ -78,4 +78,4 @@ struct TapeOptions {
 /// each forward and backward.
 MemoryTape memory_tape(const Model& model, const TapeOptions& options);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -2,7 +2,7 @@
 // behind attention.
 #include "model/layers.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 /// Tokens of a chunk in flash-linear-attention's kernels (fla/ops/gated_delta_rule/chunk.py).
@@ -124,4 +124,4 @@ void Layers::output_gate(const Activation& with_gate) {
   record({.kind = LayerKind::output_gate, .other = with_gate.value}, current_);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// What mixes the tokens of a block.
 enum class MixerKind : std::uint8_t { attention, linear_attention, state_space, none };
@@ -38,4 +38,4 @@ struct StateSpace {
   std::int64_t convolved() const { return channels() + 2 * groups * state; }
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

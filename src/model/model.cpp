@@ -7,7 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 namespace {
 
@@ -198,4 +198,4 @@ double Model::flops_per_sample() const {
   return sum;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -9,7 +9,7 @@
 #include "model/exchange.hpp"
 #include "model/layer.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// The numeric formats of a training run, in PyTorch's words. `fp32` is PyTorch's default: fp32
 /// storage and matrix products (torch.backends.cuda.matmul.allow_tf32 = False), but convolutions in
@@ -306,4 +306,4 @@ bool is_causal_language_model(const Model& model);
 /// with so few samples at a time: where a batch norm sees one position it needs two samples.
 void check_batch(const Model& model, std::int64_t batch);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 namespace {
 
@@ -67,4 +67,4 @@ std::optional<double> packed_document(const Model& model) {
   return std::nullopt;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

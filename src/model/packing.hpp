@@ -4,7 +4,7 @@
 
 #include "model/model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// Lengths of the documents that a sample is packed with: log-normal, cut at the sample's length.
 struct Documents {
@@ -22,4 +22,4 @@ Model packed(Model model, double document);
 /// What a model was packed with; nothing: it was not.
 std::optional<double> packed_document(const Model& model);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -5,7 +5,7 @@
 #include "model/model.hpp"
 #include "model/transformer.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 bool comes_before(const Cut& left, const Cut& right, Direction pass) {
   if (left.before_operator != right.before_operator) {
@@ -72,4 +72,4 @@ double summed_elements(const Model& share) {
   return sum;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -6,7 +6,7 @@
 
 #include "model/exchange.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 struct Model;
 struct ModelShape;
@@ -91,4 +91,4 @@ Model share_of(const TransformerShape& whole, const ModelShape& shape,
 /// Elements of the gradients that are summed over the tensor group once per step.
 double summed_elements(const Model& share);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

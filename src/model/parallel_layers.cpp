@@ -5,7 +5,7 @@
 
 #include "model/layers.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 void Layers::exchange_here(ExchangeAxis axis, ExchangeKind forward, ExchangeKind backward,
                            double elements) {
@@ -317,4 +317,4 @@ void Layers::beside_experts(std::size_t first, std::size_t second, std::size_t e
   }
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 void Layers::embedding(const Embedding& options) {
   const Activation input = current_;
@@ -159,4 +159,4 @@ void Layers::select(std::int64_t positions) {
   record({.kind = LayerKind::select}, input);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

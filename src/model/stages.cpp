@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 /// The weight that logits share with the embeddings becomes a tensor of the logits' own unit, in
@@ -152,4 +152,4 @@ std::vector<UnitRange> split_into_stages(const Model& model, std::size_t stages,
   return ranges;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -6,7 +6,7 @@
 
 #include "model/model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// Units [first, second) of a model.
 using UnitRange = std::pair<std::size_t, std::size_t>;
@@ -38,4 +38,4 @@ std::vector<UnitRange> split_into_stages(const Model& model, std::size_t stages,
                                          const std::vector<std::int64_t>& counts,
                                          std::string& why_not);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -10,7 +10,7 @@
 #include "config/files_read.hpp"
 #include "config/text_source.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 struct HistogramCell {
@@ -88,4 +88,4 @@ TokenHistogram read_token_histogram(const std::filesystem::path& file) {
   return histogram;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// Measured tokens of each expert, as counts or shares.
 struct TokenHistogram {
@@ -25,4 +25,4 @@ struct TokenHistogram {
 /// cannot be read.
 TokenHistogram read_token_histogram(const std::filesystem::path& file);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

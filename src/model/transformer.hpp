@@ -8,7 +8,7 @@
 #include "model/mixers.hpp"
 #include "model/model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 enum class NormKind : std::uint8_t { layer_norm, rms_norm };
 /// Where a block's norms stand: before each sublayer (GPT-2, Llama), after each sum (BERT), before
@@ -172,4 +172,4 @@ std::string set_hybrid_pattern(const std::string& letters, TransformerShape& tra
 /// than there are. Empty if nothing does.
 std::string contradiction(const TransformerShape& transformer);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

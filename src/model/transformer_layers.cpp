@@ -4,7 +4,7 @@
 
 #include "model/layers.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 void Layers::latent_heads(const LatentAttention& latent, std::int64_t heads,
                           const Activation& queries) {
@@ -217,4 +217,4 @@ void Layers::class_token() {
          input);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 /// Collectives, with sizes as nccl-tests counts them: all_reduce, broadcast and reduce the buffer of
 /// one rank; all_gather the gathered output; reduce_scatter the whole input of one rank; all_to_all
@@ -76,4 +76,4 @@ inline double bus_factor(CollectiveKind kind, double ranks) {
   return 1;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

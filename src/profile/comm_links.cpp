@@ -6,7 +6,7 @@
 
 #include "profile/yaml_text.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 constexpr std::int64_t kMostNics = 64;
@@ -169,4 +169,4 @@ std::string differences(const CommLinks& here, const CommLinks& measured, bool i
   return unlike.text();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

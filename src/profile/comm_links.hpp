@@ -6,7 +6,7 @@
 #include "base/quantity.hpp"
 #include "config/document.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 // Latencies and rates where none is given, per direction.
 // NVLink and PCIe: what NCCL's tuning assumes for a hop of its low-latency protocol (NCCL 2.19,
@@ -83,4 +83,4 @@ std::string to_yaml(const CommLinks& links);
 std::string differences(const CommLinks& here, const CommLinks& measured, bool inside,
                         bool between);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

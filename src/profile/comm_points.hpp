@@ -6,7 +6,7 @@
 #include "base/quantity.hpp"
 #include "profile/collective_kind.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 /// One measured collective; `size` as nccl-tests counts it.
 struct CommPoint {
@@ -27,4 +27,4 @@ struct CommPoints {
   std::vector<std::string> left_out;  ///< damaged lines, each with what is wrong with it
 };
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 /// Where no point was held out (a fit of fewer than 8 sizes, or all of them small or all large):
@@ -96,4 +96,4 @@ std::optional<CommOverlap> CommProfile::overlap_of(CollectiveKind kind, Bytes si
   return nearest;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -9,7 +9,7 @@
 #include "profile/collective_kind.hpp"
 #include "profile/comm_links.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 /// One regime of a collective (NCCL's LL, LL128 and Simple protocols, or what a fit finds): affine
 /// in size.
@@ -138,4 +138,4 @@ CommProfile read_comm_profile(const Value& value);
 /// The text of a profile file, which read_comm_profile reads back (to six significant digits).
 std::string to_yaml(const CommProfile& profile);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -8,7 +8,7 @@
 #include "profile/comm_profile.hpp"
 #include "profile/yaml_text.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1'000'000;
@@ -231,4 +231,4 @@ std::string to_yaml(const CommProfile& profile) {
   return text;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

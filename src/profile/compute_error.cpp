@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 using Points = std::vector<BatchPoint>;
@@ -92,4 +92,4 @@ double compute_error(const ComputeProfile& profile, std::int64_t batch) {
   return std::sqrt(squares);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -2,7 +2,7 @@
 
 #include "profile/compute_profile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 // What a profile's compute costs may be off by. Every figure is the half-width of a 90 % interval
 // of ln(time), so 0.1 stands for about 10 %; independent ones add up in quadrature.
@@ -37,4 +37,4 @@ inline constexpr double kLeastExtrapolation = 0.05;
 /// points.
 double compute_error(const ComputeProfile& profile, std::int64_t batch);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 /// The line through two points of the measured batches.
@@ -101,4 +101,4 @@ BatchCosts ComputeProfile::at(std::int64_t batch) const {
   return costs;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -9,7 +9,7 @@
 #include "config/document.hpp"
 #include "model/model.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 /// What a profile was measured with. What does not apply is "none".
 struct ProfileOrigin {
@@ -137,4 +137,4 @@ ComputeProfile read_compute_profile(const Value& value);
 /// The text of the file, which read_compute_profile reads back (times to six significant digits).
 std::string to_yaml(const ComputeProfile& profile);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -8,7 +8,7 @@
 #include "profile/compute_profile.hpp"
 #include "profile/yaml_text.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 std::string origin_text(const ProfileOrigin& origin) {
@@ -115,4 +115,4 @@ std::string to_yaml(const ComputeProfile& profile) {
   return text;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

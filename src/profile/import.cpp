@@ -11,7 +11,7 @@
 #include "fit/segments.hpp"
 #include "profile/points_table.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 using Place = std::tuple<CollectiveKind, int, int>;  ///< collective, ranks, nodes
@@ -119,4 +119,4 @@ ImportedProfile import_points(const std::vector<std::filesystem::path>& files,
   return imported(measured, options);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

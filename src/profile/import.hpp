@@ -9,7 +9,7 @@
 #include "profile/comm_profile.hpp"
 #include "profile/nccl_tests.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 /// What a profile says of itself.
 struct ProfileIdentity {
@@ -46,4 +46,4 @@ ImportedProfile import_nccl_tests(const std::vector<std::filesystem::path>& file
 ImportedProfile import_points(const std::vector<std::filesystem::path>& files,
                           const ImportOptions& options = {});
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

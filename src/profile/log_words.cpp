@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 std::vector<Word> words_of(const std::string& line, std::size_t from) {
   std::vector<Word> words;
@@ -23,4 +23,4 @@ std::optional<long> whole_number(const std::string& text) {
   return value;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 /// One of a line's words, which spaces and tabs part.
 struct Word {
@@ -17,4 +17,4 @@ std::vector<Word> words_of(const std::string& line, std::size_t from);
 /// Nothing where the text is anything else.
 std::optional<long> whole_number(const std::string& text);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

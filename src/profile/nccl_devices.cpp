@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 struct Program {
@@ -81,4 +81,4 @@ std::optional<CollectiveKind> collective_of_program(const std::string& program) 
   return std::nullopt;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

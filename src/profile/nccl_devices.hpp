@@ -9,7 +9,7 @@
 
 #include "profile/collective_kind.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 /// The ranks of one run of nccl-tests, as its `# Rank` lines or its JSON `devices` list them.
 class NcclDevices {
@@ -60,4 +60,4 @@ std::string program_in(const std::string& text);
 /// (alltoallv_perf, gather_perf, scatter_perf, hypercube_perf) and for other words.
 std::optional<CollectiveKind> collective_of_program(const std::string& program);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

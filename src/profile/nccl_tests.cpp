@@ -8,7 +8,7 @@
 #include "profile/nccl_tests_log.hpp"
 #include "profile/rccl_tests_records.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 /// Terminals' colours and bare carriage returns, which logs hold and which carry nothing.
@@ -39,4 +39,4 @@ CommPoints read_nccl_tests(const std::filesystem::path& file, const NcclTestsOpt
                              options);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -6,7 +6,7 @@
 
 #include "profile/comm_points.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 /// What a log leaves out, and which of its two times to take.
 struct NcclTestsOptions {
@@ -28,4 +28,4 @@ struct NcclTestsOptions {
 /// each alone, and for a log that does not say which collective it measured or on how many ranks.
 CommPoints read_nccl_tests(const std::filesystem::path& file, const NcclTestsOptions& options = {});
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -9,7 +9,7 @@
 #include "config/foreign_file.hpp"
 #include "profile/nccl_devices.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 using Json = nlohmann::json;
@@ -172,4 +172,4 @@ CommPoints read_nccl_tests_json(const std::string& text, const std::string& file
   return JsonReader(text, file, options).read();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -15,7 +15,7 @@
 #include "profile/log_words.hpp"
 #include "profile/nccl_devices.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 /// NCCL's names of element types in the `type` column.
@@ -359,4 +359,4 @@ CommPoints read_nccl_tests_log(std::shared_ptr<const TextSource> source,
   return LogReader(std::move(source), options).read();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

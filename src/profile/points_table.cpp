@@ -11,7 +11,7 @@
 #include "config/text_source.hpp"
 #include "config/whole_file.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 struct Cell {
@@ -158,4 +158,4 @@ CommPoints read_points(const std::filesystem::path& file) {
       .read();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -4,7 +4,7 @@
 
 #include "profile/comm_points.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 /// Reads a table of measured points: CSV (RFC 4180 quotes; lines that begin with `#` are comments)
 /// whose head names the columns hardware, ranks, nodes, collective, bytes, time_us, and source
@@ -12,4 +12,4 @@ namespace rehearse {
 /// be read; InputError `file:line:column: error: ...` otherwise.
 CommPoints read_points(const std::filesystem::path& file);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -13,7 +13,7 @@
 #include "base/error.hpp"
 #include "base/number.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 /// A record's fields as text, by their names in lower case.
@@ -177,4 +177,4 @@ CommPoints read_rccl_tests_records(const std::string& text, const std::string& f
       .read();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -4,7 +4,7 @@
 
 #include "profile/nccl_tests.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 /// Whether a text is what rccl-tests writes with `-Z json` or `-Z csv`: a list of records, one a
 /// size and half (in place or not), each with its collective and its numbers of nodes and ranks.
@@ -16,4 +16,4 @@ bool is_rccl_tests_records(const std::string& text);
 CommPoints read_rccl_tests_records(const std::string& text, const std::string& file,
                                    const NcclTestsOptions& options);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

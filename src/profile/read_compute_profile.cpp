@@ -7,7 +7,7 @@
 #include "config/mistakes.hpp"
 #include "profile/compute_profile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 constexpr std::int64_t kMost = 1'000'000'000;
@@ -218,4 +218,4 @@ ComputeProfile read_compute_profile(const Value& value) {
   return profile;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-namespace rehearse {
+namespace rehearse::inline profile {
 namespace {
 
 /// Up to here the wire's time is small beside the host's.
@@ -118,4 +118,4 @@ Transport fit_transport(const std::vector<TransportPoint>& points, int ranks, By
   return transport;
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -4,7 +4,7 @@
 
 #include "profile/comm_profile.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 /// A collective of one size between nodes with one rank each.
 struct TransportPoint {
@@ -39,4 +39,4 @@ Seconds uncontended(const Transport& transport, Bytes size, int ranks, BytesPerS
 Transport fit_transport(const std::vector<TransportPoint>& points, int ranks, BytesPerSecond rate,
                         const TransportRules& rules);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 std::string decimal(double value) {
   const double magnitude = value > 0 ? std::floor(std::log10(value)) : 0;
@@ -39,4 +39,4 @@ std::string yaml_bytes(Bytes size) {
   return fmt::format("{:.0f}B", size.value());
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -4,7 +4,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse {
+namespace rehearse::inline profile {
 
 /// Quantities as our YAML files write them, for readers through src/config.
 
@@ -18,4 +18,4 @@ std::string yaml_bytes_per_second(BytesPerSecond rate);
 /// A whole number of the largest binary unit that divides it: "25MiB", "1537B".
 std::string yaml_bytes(Bytes size);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline profile

@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(errors_are_those_of_chance) {
 }
 
 BOOST_AUTO_TEST_CASE(a_report_of_an_open_ended_run_is_of_its_steady_state) {
-  const Scenario toy_scenario = scenario(ParameterServer{.staleness = std::nullopt});
+  const Scenario toy_scenario = scenario_with(ParameterServer{.staleness = std::nullopt});
   const Schedule schedule = server_schedule(2, 2);
   Trace trace = empty_trace(2);
   train(trace, 0, 14000, [](auto) { return 10; });

@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(a_percentile_lies_between_its_neighbours) {
 BOOST_AUTO_TEST_CASE(the_step_time_is_the_median_of_the_measured_steps) {
   // Sorted 6, 6, 7, 8: median 6.5; the 5th percentile stands at position 0.15, the 95th
   // at 2.85: 7.85.
-  const Report report = ddp_report(scenario(Ddp{}));
+  const Report report = ddp_report(scenario_with(Ddp{}));
   BOOST_TEST(report.step_time.value() == 6.5e-3, kExact);
   BOOST_TEST(report.step_time_spread.low.value() == 6e-3, kExact);
   BOOST_TEST(report.step_time_spread.high.value() == 7.85e-3, kExact);
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_step_ends_when_the_slowest_rank_does) {
   const Schedule schedule = ddp_schedule(2);
   Trace trace = ddp_trace({6, 12});
   trace.iteration_end[1][1] = ms(13);
-  const Scenario toy_scenario = scenario(Ddp{});
+  const Scenario toy_scenario = scenario_with(Ddp{});
   BOOST_TEST(summarize(facts_of(toy_scenario, schedule, trace)).step_time.value() == 7e-3, kExact);
 }
 
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(throughput_is_of_the_samples_of_a_schedule) {
   // 2 ranks of 8 samples, 3 micro-batches: 48 samples in 6.5 ms.
   Schedule schedule = ddp_schedule(5);
   schedule.samples_per_iteration = 48;
-  const Scenario toy_scenario = scenario(Ddp{.gradient_accumulation = 3});
+  const Scenario toy_scenario = scenario_with(Ddp{.gradient_accumulation = 3});
   const Report report = summarize(facts_of(toy_scenario, schedule, ddp_trace({6, 12, 19, 25, 33})));
   BOOST_TEST(report.ranks == 2u);
   BOOST_TEST(report.global_batch == 48);
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(throughput_is_of_the_samples_of_a_schedule) {
 BOOST_AUTO_TEST_CASE(training_time_and_cost_follow_from_the_throughput) {
   // 16 samples in 6.5 ms: an epoch of 1.6e6 samples takes 650 s, 36 epochs 23,400 s = 6.5 h: 13 GPU
   // hours, and 2 nodes at 10 USD an hour cost 130 USD.
-  Scenario with_train = scenario(Ddp{});
+  Scenario with_train = scenario_with(Ddp{});
   with_train.train = {.samples_per_epoch = 1'600'000, .epochs = 36};
   const Report report = ddp_report(with_train);
   BOOST_TEST(report.epoch_time->value() == 650, kExact);
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(training_time_and_cost_follow_from_the_throughput) {
 }
 
 BOOST_AUTO_TEST_CASE(without_a_training_there_is_no_cost_and_without_a_price_no_sum) {
-  Scenario toy_scenario = scenario(Ddp{});
+  Scenario toy_scenario = scenario_with(Ddp{});
   BOOST_TEST(!ddp_report(toy_scenario).cost.has_value());
   toy_scenario.train = {.samples_per_epoch = 1'600'000, .epochs = 36};
   toy_scenario.cluster.groups[0].node.usd_per_hour.reset();
@@ -104,12 +104,12 @@ BOOST_AUTO_TEST_CASE(without_a_training_there_is_no_cost_and_without_a_price_no_
 
 BOOST_AUTO_TEST_CASE(mfu_is_the_models_flops_over_the_gpus_peak) {
   // 3 GFLOP a sample, 16 samples in 6.5 ms on 2 GPUs of 100 TFLOP/s.
-  const Report report = ddp_report(scenario(Ddp{}));
+  const Report report = ddp_report(scenario_with(Ddp{}));
   BOOST_TEST(*report.mfu == 3e9 * 16 / 6.5e-3 / 200e12, kExact);
 }
 
 BOOST_AUTO_TEST_CASE(mfu_of_convolutions_under_fp32_counts_against_tf32) {
-  Scenario toy_scenario = scenario(Ddp{});
+  Scenario toy_scenario = scenario_with(Ddp{});
   toy_scenario.cluster.groups[0].node.gpu.tf32 = FlopsPerSecond(800e12);
   BOOST_TEST(*ddp_report(toy_scenario).mfu == 3e9 * 16 / 6.5e-3 / 200e12, kExact);
   toy_scenario.model.units[0].operators[0].kind = OperatorKind::convolution;
@@ -117,21 +117,21 @@ BOOST_AUTO_TEST_CASE(mfu_of_convolutions_under_fp32_counts_against_tf32) {
 }
 
 BOOST_AUTO_TEST_CASE(given_times_have_no_mfu) {
-  Scenario toy_scenario = scenario(Ddp{});
+  Scenario toy_scenario = scenario_with(Ddp{});
   toy_scenario.model.units[0].forward = Seconds(1e-3);
   BOOST_TEST(!ddp_report(toy_scenario).mfu.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(utilization_is_the_computing_share_of_the_measured_steps) {
   // 2.75 ms of compute in each of the four steps, which take 27 ms together.
-  BOOST_TEST(ddp_report(scenario(Ddp{})).gpu_utilization == 4 * 2.75 / 27, kExact);
+  BOOST_TEST(ddp_report(scenario_with(Ddp{})).gpu_utilization == 4 * 2.75 / 27, kExact);
 }
 
 BOOST_AUTO_TEST_CASE(memory_is_the_programs_peak_beside_the_cuda_context) {
   // 2 GB of parameters, 6 GB of activations and 2 GB of gradients at once, in backward. In segments
   // of whole 2 MiB: 2,000,683,008 B, whose rest is too small to be split off, twice, and
   // 6,002,049,024 B, whose rest of 2,049,024 B is.
-  const Report report = ddp_report(scenario(Ddp{}));
+  const Report report = ddp_report(scenario_with(Ddp{}));
   BOOST_REQUIRE(report.memory.has_value());
   BOOST_TEST(report.memory->allocated_peak.value() == 2 * 2'000'683'008.0 + 6e9);
   BOOST_TEST(report.memory->reserved_peak->value() == 10'003'415'040.0);
@@ -152,7 +152,7 @@ constexpr double kNeeded = 10'003'415'040.0 + 524288000 + 125829120;
 BOOST_DATA_TEST_CASE(it_fits_exactly_if_the_context_and_nccl_fit_too,
                      data::make({kNeeded - 1, kNeeded}) ^ data::make({false, true}), capacity,
                      fits) {
-  Scenario toy_scenario = scenario(Ddp{});
+  Scenario toy_scenario = scenario_with(Ddp{});
   toy_scenario.cluster.groups[0].node.gpu.memory = Bytes(capacity);
   const MemoryReport memory = *ddp_report(toy_scenario).memory;
   BOOST_TEST(memory.fits == fits);
@@ -161,7 +161,7 @@ BOOST_DATA_TEST_CASE(it_fits_exactly_if_the_context_and_nccl_fit_too,
 }
 
 BOOST_AUTO_TEST_CASE(of_unlike_gpus_the_one_with_the_least_room_is_reported) {
-  Scenario toy_scenario = scenario(Ddp{});
+  Scenario toy_scenario = scenario_with(Ddp{});
   NodeGroup small = toy_scenario.cluster.groups[0];
   small.node.gpu.memory = Bytes(9e9);
   small.nodes = toy_scenario.cluster.groups[0].nodes = 1;
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(of_unlike_gpus_the_one_with_the_least_room_is_reported) {
 BOOST_AUTO_TEST_CASE(the_largest_batch_is_the_last_that_fits) {
   // 4.0014 GB and 0.75 GB a sample in 80 GB - 620 MiB: (80 - 0.6501 - 4.0014) / 0.75 = 100.5
   // samples.
-  const Scenario toy_scenario = scenario(Ddp{});
+  const Scenario toy_scenario = scenario_with(Ddp{});
   const Schedule schedule = ddp_schedule(2);
   const Trace trace = ddp_trace({6, 12});
   RunFacts facts = facts_of(toy_scenario, schedule, trace);
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(where_memory_is_linear_four_probes_find_the_largest_batch) 
 
 BOOST_AUTO_TEST_CASE(a_parameter_servers_step_is_one_workers_iteration_and_all_workers_count) {
   // Two workers, saturated: an iteration every 2 ms each, so 8 samples a millisecond.
-  const Scenario toy_scenario = scenario(server(std::nullopt));
+  const Scenario toy_scenario = scenario_with(server(std::nullopt));
   const Schedule schedule = server_schedule(2, 6);
   const Trace trace = saturated_trace(2, 6);
   const Report report = summarize(facts_of(toy_scenario, schedule, trace));
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(unlike_workers_add_up_their_own_rates) {
     const double end = k < 2 ? begin + 30 : begin + 20;
     add_iteration(trace, 1, k, begin, end - 2, end - 1, end);
   }
-  const Scenario toy_scenario = scenario(server(std::nullopt));
+  const Scenario toy_scenario = scenario_with(server(std::nullopt));
   const Report report = summarize(facts_of(toy_scenario, schedule, trace));
   BOOST_TEST(report.samples_per_s == 8e3 * (1.0 / 10 + 1.0 / 30), kExact);
   // What a global batch of 16 takes at that rate; a worker's own steps stand beside it.
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(backup_workers_gradients_are_not_samples) {
     trace.spans.push_back(span(2, 0, k, 5 * k + 4, 5 * k + 4, 5 * k + 5));
     trace.iteration_end[2].push_back(ms(5 * k + 5));
   }
-  const Scenario toy_scenario = scenario(server(0, 1));
+  const Scenario toy_scenario = scenario_with(server(0, 1));
   const Report report = summarize(facts_of(toy_scenario, schedule, trace));
   BOOST_TEST(report.global_batch == 8);
   BOOST_TEST(report.samples_per_s == 8 / 5e-3, kExact);
@@ -294,7 +294,7 @@ BOOST_AUTO_TEST_CASE(backup_workers_gradients_are_not_samples) {
 }
 
 BOOST_AUTO_TEST_CASE(the_report_says_what_it_is_about_and_what_it_assumed_once) {
-  Scenario toy_scenario = scenario(Ddp{});
+  Scenario toy_scenario = scenario_with(Ddp{});
   toy_scenario.assumptions = {"strategy.ddp.bucket_cap_mb = 25", "an assumption"};
   const Report report = ddp_report(toy_scenario);
   BOOST_TEST(report.scenario == "toy.yaml");

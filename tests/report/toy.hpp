@@ -177,7 +177,7 @@ inline Trace saturated_trace(std::size_t workers, std::uint32_t iterations) {
 
 /// A scenario around the schedules above: 1 GFLOP forward and 2 backward per sample, 8 samples per
 /// GPU.
-inline Scenario scenario(const Strategy& strategy) {
+inline Scenario scenario_with(const Strategy& strategy) {
   Unit unit;
   unit.name = "layer";
   unit.tensors = {1000};

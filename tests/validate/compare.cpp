@@ -34,7 +34,7 @@ const ComparedMetric& find(const ComparedCase& compared, const std::string& metr
 }
 
 BOOST_AUTO_TEST_CASE(errors_are_relative_for_times_and_absolute_for_staleness) {
-  const ComparedCase one = compare(recorded_cases({"a"}).cases[0], report().dump());
+  const ComparedCase one = compare(recorded_cases({"a"}).cases[0], toy_report().dump());
   BOOST_TEST(one.strategy == "ps asp");
   BOOST_TEST(find(one, "step_time_s").error == -0.2, boost::test_tools::tolerance(1e-12));
   BOOST_TEST(find(one, "staleness.mean").error == 0.25);  // 1.25 where 1 was measured
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(errors_are_relative_for_times_and_absolute_for_staleness) {
 }
 
 BOOST_AUTO_TEST_CASE(intervals_are_those_of_the_report_where_it_has_them) {
-  nlohmann::json with = report();
+  nlohmann::json with = toy_report();
   with["step_time_interval_s"] = {0.1, 0.9};  // the spread of steps is no interval
   with["intervals"] = {{"step_time_s", {0.25, 0.35}}, {"staleness.mean", {1.1, 1.5}}};
   const ComparedCase one = compare(recorded_cases({"a"}).cases[0], with.dump());
@@ -73,7 +73,7 @@ const std::vector<Other> kOthers = {
 };
 
 BOOST_DATA_TEST_CASE(runs_of_different_things_are_not_compared, data::make(kOthers), other) {
-  nlohmann::json changed = report();
+  nlohmann::json changed = toy_report();
   changed[other.key] = other.value;
   BOOST_CHECK_EXCEPTION(compare(recorded_cases({"a"}).cases[0], changed.dump()), InputError,
                         [&](const InputError& error) {
@@ -84,7 +84,7 @@ BOOST_DATA_TEST_CASE(runs_of_different_things_are_not_compared, data::make(kOthe
 }
 
 BOOST_AUTO_TEST_CASE(a_report_without_the_metric_is_an_error) {
-  nlohmann::json changed = report();
+  nlohmann::json changed = toy_report();
   changed.erase("memory");
   BOOST_CHECK_THROW(compare(recorded_cases({"a"}).cases[0], changed.dump()), InputError);
 }
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_report_without_the_metric_is_an_error) {
 std::string predict(const ValidationCase& one) {
   std::this_thread::sleep_for(std::chrono::milliseconds(one.name == "a" ? 20 : 1));
   if (one.name == "b") throw StuckError("s.yaml: error: it waits\nfor what never comes");
-  return report().dump();
+  return toy_report().dump();
 }
 
 BOOST_AUTO_TEST_CASE(a_case_that_fails_leaves_the_others_alone) {

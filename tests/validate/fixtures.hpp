@@ -27,7 +27,7 @@ inline nlohmann::json step_report(const std::string& strategy = "ps-async") {
 }
 
 /// The report of a simulation of the same.
-inline nlohmann::json report(const std::string& strategy = "ps asp") {
+inline nlohmann::json toy_report(const std::string& strategy = "ps asp") {
   return {{"strategy", strategy},
           {"model", "toy"},
           {"precision", "fp32"},

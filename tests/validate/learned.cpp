@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_forecast_needs_a_fit_of_the_file) {
 }
 
 BOOST_AUTO_TEST_CASE(errors_are_in_points_by_who_says_so) {
-  nlohmann::json simulated = report();
+  nlohmann::json simulated = toy_report();
   simulated["staleness"]["mean"] = 1.5;
   const ComparedCase one = compare(read(kReplayed).cases[0], simulated.dump());
   BOOST_REQUIRE(one.metrics.size() == 6u);
@@ -166,21 +166,21 @@ BOOST_AUTO_TEST_CASE(a_replay_that_fails_alone_is_a_wrong_verdict_without_accura
       compare(read("  - {name: a, scenario: s.yaml, recorded: real.json, replay: {own: "
                    "failed.json}}\n")
                   .cases[0],
-              report().dump());
+              toy_report().dump());
   BOOST_REQUIRE(one.metrics.size() == 3u);
   BOOST_TEST(one.metrics[2].metric == "diverges");
   BOOST_TEST(error_words(one.metrics[2]) == "wrong");
 }
 
 BOOST_AUTO_TEST_CASE(another_scenario_than_the_curve_s_is_refused) {
-  nlohmann::json other = report();
+  nlohmann::json other = toy_report();
   other["ranks"] = 3;
   BOOST_CHECK_THROW(compare(read(kReplayed).cases[0], other.dump()), InputError);
 }
 
 /// A report whose forecast is 91 % in 85 to 95 % in the end, at the first point 70 to 79 %.
 nlohmann::json forecast(const char* verdict = "converges") {
-  nlohmann::json all = report();
+  nlohmann::json all = toy_report();
   all["accuracy"] = {{"verdict", verdict},
                      {"accuracy", 0.91},
                      {"accuracy_mean", 0.89},
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_forecast_has_an_interval_along_the_whole_curve) {
   BOOST_TEST(!told[0].failed);
   BOOST_TEST(!foretold(foretold_run(), forecast("may diverge").dump())[0].failed);
   BOOST_TEST(foretold(foretold_run(), forecast("diverges").dump())[0].failed);
-  BOOST_CHECK_THROW(foretold(foretold_run(), report().dump()), InputError);
+  BOOST_CHECK_THROW(foretold(foretold_run(), toy_report().dump()), InputError);
 }
 
 const std::string kThreeTraces =

@@ -2,7 +2,7 @@
 
 #include "model/architecture.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 // BertForPreTraining, uncased: embeddings, 24 layers, pooler, masked-token head (its decoder tied
@@ -122,4 +122,4 @@ Model build_bert_base(const ModelShape& shape) {
   return bert_model({.name = "bert_base", .hidden = 768, .heads = 12, .blocks = 12}, shape);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -4,7 +4,7 @@
 
 #include "model/architecture.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 constexpr const char* kSource = "Liu et al., arXiv:2201.03545; torchvision.models.convnext_large";
@@ -62,4 +62,4 @@ Model build_convnext_large(const ModelShape& asked) {
   return image_model("convnext_large", shape, kSource, layers);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

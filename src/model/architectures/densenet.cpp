@@ -4,7 +4,7 @@
 
 #include "model/architecture.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 constexpr const char* kSource =
@@ -70,4 +70,4 @@ Model build_densenet121(const ModelShape& asked) {
   return image_model("densenet121", shape, kSource, layers);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

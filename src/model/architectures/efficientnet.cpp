@@ -4,7 +4,7 @@
 
 #include "model/architecture.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 constexpr const char* kSource =
@@ -93,4 +93,4 @@ Model build_efficientnet_v2_l(const ModelShape& asked) {
   return image_model("efficientnet_v2_l", shape, kSource, layers);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -1,7 +1,7 @@
 // The parts of blocks that mix tokens without attention.
 #include "model/architectures/transformer_build.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 void append_linear_attention(TransformerBuild& b) {
   const LinearAttention& o = *b.t.linear;
@@ -21,4 +21,4 @@ void append_state_space(TransformerBuild& b) {
   b.layers.name_outputs({"out_proj"});
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -4,7 +4,7 @@
 
 #include "model/architecture.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 constexpr const char* kSource =
@@ -63,4 +63,4 @@ Model build_resnet101(const ModelShape& asked) { return build("resnet101", {3, 4
 
 Model build_resnet152(const ModelShape& asked) { return build("resnet152", {3, 8, 36, 3}, asked); }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -1,6 +1,6 @@
 #include "model/architecture.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 constexpr const char* kSource = "made for tests and for CPUs; no dropout, no batch norm";
@@ -52,4 +52,4 @@ Model build_small_mlp(const ModelShape& asked) {
   return image_model("small_mlp", shape, kSource, layers);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -5,7 +5,7 @@
 
 #include "model/architectures/transformer_build.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 void keep_ends_wide(TransformerBuild& b, std::int64_t block, std::int64_t blocks) {
@@ -222,4 +222,4 @@ std::string contradiction(const TransformerShape& t) {
   return "";
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

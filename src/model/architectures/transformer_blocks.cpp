@@ -1,7 +1,7 @@
 // The blocks of a transformer: attention, feed-forward layers, experts, norms and sums.
 #include "model/architectures/transformer_build.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 void append_norm(TransformerBuild& b) {
   if (b.t.norm == NormKind::rms_norm) {
@@ -249,4 +249,4 @@ void append_cross_attention(TransformerBuild& b, const Activation& encoded) {
   if (b.drops()) b.layers.dropout();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

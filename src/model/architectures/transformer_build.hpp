@@ -3,7 +3,7 @@
 #include "model/architecture.hpp"
 #include "model/transformer.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 
 /// One model under construction: the dimensions, what was asked, the layers so far.
 struct TransformerBuild {
@@ -60,4 +60,4 @@ void append_head(TransformerBuild& b);
 /// The logits of further tokens: the same weight.
 void append_further_logits(TransformerBuild& b, const std::vector<Activation>& states);
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 /// The rows of the position table: as many as tokens where the shape does not say.
@@ -140,4 +140,4 @@ void append_head(TransformerBuild& b) {
   layers.keep_unit_wide();
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

@@ -1,7 +1,7 @@
 // The built-in transformers, as rows of dimensions.
 #include "model/architecture.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 constexpr const char* kGpt2 =
@@ -408,4 +408,4 @@ Model llama_model(const LlamaSize& size, const ModelShape& shape) {
   return transformer_model(llama(size), shape);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model

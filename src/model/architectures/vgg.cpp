@@ -3,7 +3,7 @@
 
 #include "model/architecture.hpp"
 
-namespace rehearse {
+namespace rehearse::inline model {
 namespace {
 
 constexpr const char* kSource =
@@ -50,4 +50,4 @@ Model build_vgg16(const ModelShape& asked) {
   return image_model("vgg16", shape, kSource, layers);
 }
 
-}  // namespace rehearse
+}  // namespace rehearse::inline model
