@@ -12,7 +12,7 @@ namespace {
 
 /// The commands, each in its own file.
 constexpr AddCommand kCommands[] = {add_comm_command, add_compute_command, add_kernels_command,
-                                    add_list_command, add_replay_command, add_step_command};
+                                    add_list_command, add_replay_command,  add_step_command};
 
 /// The words as a shell would take them.
 std::string command_line(int argc, char** argv) {

@@ -47,8 +47,9 @@ ExitCode run_command_line(int argc, char** argv) {
        {add_run, add_check, add_explain, add_forecast, add_curves, add_list, add_model,
         add_collective, add_import, add_validate, add_sweep, add_plan, add_collect})
     add_command(app);
-  app.footer("First steps: rehearse run scenarios/toy_ddp.yaml\n"
-             "Every key of a scenario: rehearse list keys");
+  app.footer(
+      "First steps: rehearse run scenarios/toy_ddp.yaml\n"
+      "Every key of a scenario: rehearse list keys");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& wrong) {
@@ -70,8 +71,9 @@ void fork_without_freed_memory() {
 }  // namespace rehearse
 
 #ifdef REHEARSE_MIMALLOC
-/// Debian's mimalloc is compiled as C: where an operator new finds no memory it tells its handler of
-/// errors, and aborts. Libraries initialise themselves before main(), and this comes before them.
+/// Debian's mimalloc is compiled as C: where an operator new finds no memory it tells its handler
+/// of errors, and aborts. Libraries initialise themselves before main(), and this comes before
+/// them.
 [[gnu::section(".preinit_array"), gnu::used]] static void (*const before_libraries)() = [] {
   mi_register_error(
       [](int error, void*) {

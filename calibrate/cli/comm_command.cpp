@@ -124,7 +124,8 @@ void add_comm_command(CLI::App& app, const Invocation& invocation) {
       ->required()
       ->type_name("FILE");
   comm->add_flag("--cpu", request.cpu, "Gloo between CPUs though there is a GPU");
-  comm->add_flag("--dry-run", command->dry_run, "Print what would be measured, and how long it takes");
+  comm->add_flag("--dry-run", command->dry_run,
+                 "Print what would be measured, and how long it takes");
   comm->add_flag("--quiet", request.quiet, "No progress line");
   comm->callback([command, &invocation] { run_comm(*command, invocation); });
 }

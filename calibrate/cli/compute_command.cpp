@@ -215,7 +215,8 @@ void add_compute_command(CLI::App& app, const Invocation& invocation) {
   compute->add_option("--output", command->output, "The profile (YAML); points in it are kept")
       ->type_name("FILE");
   compute->add_flag("--cpu", command->cpu, "Measure the CPU though there is a GPU");
-  compute->add_flag("--dry-run", command->dry_run, "Print what would be measured, and how long it takes");
+  compute->add_flag("--dry-run", command->dry_run,
+                    "Print what would be measured, and how long it takes");
   compute->add_flag("--quiet", command->quiet, "No progress line");
   compute->callback([command, &invocation] { run_compute(*command, invocation); });
 }

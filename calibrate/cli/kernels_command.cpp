@@ -66,7 +66,8 @@ void add_kernels_command(CLI::App& app, const Invocation& invocation) {
   auto command = std::make_shared<KernelsCommand>();
   CLI::App* kernels = app.add_subcommand(
       "kernels", "Time a handful of kernels, and fit what predicts any model's (two minutes)");
-  kernels->add_option("--output", command->output, "The kernels (YAML), as cluster.kernels names it")
+  kernels
+      ->add_option("--output", command->output, "The kernels (YAML), as cluster.kernels names it")
       ->required()
       ->type_name("FILE");
   kernels->add_option("--gpu", command->gpu, "What to call the device; default: as it does itself")

@@ -44,7 +44,8 @@ void add_machine_options(CLI::App& app, const Invocation& invocation) {
       ->check(CLI::Range(0.5, 1e5))
       ->type_name("M");
   app.add_flag("--cpu", request->survey.cpu, "Measure the CPU though there is a GPU");
-  app.add_flag("--dry-run", request->dry_run, "Print what would be measured, and how long it takes");
+  app.add_flag("--dry-run", request->dry_run,
+               "Print what would be measured, and how long it takes");
   app.add_flag("--quiet", request->quiet, "No progress line");
   // Before a command's own work.
   app.parse_complete_callback([&app] {

@@ -42,8 +42,9 @@ std::optional<BytesPerSecond> copy_rate(const MachineCluster& cluster) {
 
 std::string gpu_text(const MachineCluster& cluster) {
   const DeviceRates& rates = cluster.rates;
-  std::string text = fmt::format("    name: {}\n    fp32: {}\n", yaml_quoted(cluster.machine.device),
-                                 yaml_flops_per_second(rates.fp32));
+  std::string text =
+      fmt::format("    name: {}\n    fp32: {}\n", yaml_quoted(cluster.machine.device),
+                  yaml_flops_per_second(rates.fp32));
   const std::pair<const char*, FlopsPerSecond> kFormats[] = {
       {"tf32", rates.tf32}, {"fp16", rates.fp16}, {"bf16", rates.bf16}};
   for (const auto& [name, rate] : kFormats) {
@@ -76,9 +77,9 @@ std::string links_text(const MachineCluster& cluster) {
 }  // namespace
 
 std::string cluster_file(const MachineCluster& cluster) {
-  std::string text =
-      fmt::format("source: {}\nnodes: 1\nnode:\n  gpus: {}\n  gpu:\n{}{}", yaml_quoted(cluster.source),
-                  cluster.machine.ranks, gpu_text(cluster), links_text(cluster));
+  std::string text = fmt::format("source: {}\nnodes: 1\nnode:\n  gpus: {}\n  gpu:\n{}{}",
+                                 yaml_quoted(cluster.source), cluster.machine.ranks,
+                                 gpu_text(cluster), links_text(cluster));
   text += "fabric: {star: {}}\n";
   if (cluster.comm) text += "comm_profile: comm.yaml\n";
   return text;

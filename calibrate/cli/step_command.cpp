@@ -260,7 +260,8 @@ void add_step_command(CLI::App& app, const Invocation& invocation) {
   add_server_options(*step, *command);
   add_curve_options(*step, *command);
   step->add_flag("--cpu", command->run.cpu, "Train on CPUs though there are GPUs");
-  step->add_flag("--dry-run", command->dry_run, "Print what would be measured, and how long it takes");
+  step->add_flag("--dry-run", command->dry_run,
+                 "Print what would be measured, and how long it takes");
   step->add_flag("--quiet", command->quiet, "No progress line");
   step->callback([command, step, &invocation] {
     check_strategy_options(*step, command->run.strategy);

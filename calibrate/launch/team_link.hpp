@@ -21,8 +21,8 @@ struct TeamStart {
 class TeamHub {
  public:
   /// Listens at the master's address and port until all ranks are there; at every address of this
-  /// node where the master's name stands for several, or for none that others reach. MissingError that names those that did
-  /// not come in time, or the port that is in use.
+  /// node where the master's name stands for several, or for none that others reach. MissingError
+  /// that names those that did not come in time, or the port that is in use.
   TeamHub(const RankEnvironment& self, Seconds limit);
 
   /// This node's address as the others reach it; empty where there are no others.

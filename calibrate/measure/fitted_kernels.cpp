@@ -114,8 +114,8 @@ class Fit {
     const std::string format = name_of(points.format);
     const KernelDevice device = {peak_of(of_.rates, points.format),
                                  of_.rates.memory_bandwidth.value(), of_.multiprocessors};
-    const ProductFit fit = fit_products(points.forward, device, usual_product(points_.launch),
-                                        "gemm " + format);
+    const ProductFit fit =
+        fit_products(points.forward, device, usual_product(points_.launch), "gemm " + format);
     // The last one measured is the one that most training runs in.
     curves_.input_gradient = role_share(points.input_gradient, device, fit.curve);
     curves_.weight_gradient = role_share(points.weight_gradient, device, fit.curve);
@@ -127,9 +127,9 @@ class Fit {
     const bool wide = points.element > Bytes(2);
     const double peak = peak_of(of_.rates, wide ? Precision::fp32 : Precision::bf16);
     // The closed form counts elements of two bytes.
-    const KernelDevice device = {
-        peak, of_.rates.memory_bandwidth.value() * (Bytes(2) / points.element),
-        of_.multiprocessors};
+    const KernelDevice device = {peak,
+                                 of_.rates.memory_bandwidth.value() * (Bytes(2) / points.element),
+                                 of_.multiprocessors};
     const std::string kernels =
         fmt::format("attention {:.0f}{}", points.width, wide ? ", fp32" : "");
     const AttentionPass start = usual_attention(points_.launch);

@@ -9,7 +9,7 @@ namespace rehearse::inline calibrate {
 
 /// What kernels were measured on.
 struct KernelsOf {
-  std::string device;        ///< as people know it
+  std::string device;  ///< as people know it
   std::string date;
   bool cpu = false;
   double multiprocessors = 1;  ///< of a CPU: threads

@@ -15,17 +15,15 @@ namespace rehearse::inline calibrate {
 namespace {
 
 constexpr int kRounds = 5;
-constexpr Seconds kRound{0.02};    ///< calls are repeated within a round for as long
-constexpr Seconds kLongest{0.25};  ///< a call that takes longer is not repeated
+constexpr Seconds kRound{0.02};         ///< calls are repeated within a round for as long
+constexpr Seconds kLongest{0.25};       ///< a call that takes longer is not repeated
 constexpr double kOperands = 64 << 20;  ///< bytes that sets of operands come to
 constexpr int kMostSets = 8;
 constexpr int kMostLaunched = 100;  ///< calls of a few kernels each; a GPU's queue holds a thousand
 
 using Call = std::function<void(int set)>;
 
-int sets_of(double bytes) {
-  return std::clamp(static_cast<int>(kOperands / bytes), 1, kMostSets);
-}
+int sets_of(double bytes) { return std::clamp(static_cast<int>(kOperands / bytes), 1, kMostSets); }
 
 /// What this thread has computed.
 Seconds computed() {
@@ -97,10 +95,10 @@ std::vector<Shape> product_shapes(bool gpu) {
   const std::vector<std::int64_t> rows =
       gpu ? std::vector<std::int64_t>{1024, 4096, 16384} : std::vector<std::int64_t>{64, 256, 1024};
   const std::vector<Shape> layers =
-      gpu ? std::vector<Shape>{{0, 1024, 1024}, {0, 4096, 1024}, {0, 4096, 4096}, {0, 11008, 4096},
-                               {0, 4096, 11008}, {0, 32000, 4096}}
-          : std::vector<Shape>{{0, 256, 256}, {0, 768, 768}, {0, 2304, 768}, {0, 768, 3072},
-                               {0, 4096, 1024}};
+      gpu ? std::vector<Shape>{{0, 1024, 1024},  {0, 4096, 1024},  {0, 4096, 4096},
+                               {0, 11008, 4096}, {0, 4096, 11008}, {0, 32000, 4096}}
+          : std::vector<Shape>{
+                {0, 256, 256}, {0, 768, 768}, {0, 2304, 768}, {0, 768, 3072}, {0, 4096, 1024}};
   for (const std::int64_t one : rows)
     for (const Shape& layer : layers) shapes.push_back({one, layer.columns, layer.inner});
   return shapes;
@@ -120,7 +118,8 @@ class Measurement {
   FormatPoints products(Precision format) {
     const torch::NoGradGuard no_grad;
     at::globalContext().setAllowTF32CuBLAS(format == Precision::tf32);
-    FormatPoints points{.format = format, .forward = {}, .input_gradient = {}, .weight_gradient = {}};
+    FormatPoints points{
+        .format = format, .forward = {}, .input_gradient = {}, .weight_gradient = {}};
     for (const Shape& shape : product_shapes(gpu_)) {
       if (stopped()) return points;
       add_products(shape, type_of(format), points);
@@ -130,7 +129,8 @@ class Measurement {
   }
 
   AttentionPoints attention(std::int64_t width, torch::ScalarType type) {
-    AttentionPoints points{static_cast<double>(width), Bytes(torch::elementSize(type) * 1.0), {}, {}};
+    AttentionPoints points{
+        static_cast<double>(width), Bytes(torch::elementSize(type) * 1.0), {}, {}};
     struct Size {
       std::int64_t batch, heads, tokens;
     };
@@ -301,8 +301,8 @@ std::optional<KernelPoints> measure_kernels(MeasuredDevice& device,
   if (has(narrow)) types.push_back(type_of(narrow));
   const bool gpu = device.torch_device().is_cuda();
   for (const torch::ScalarType type : types) {
-    for (const std::int64_t width : gpu ? std::vector<std::int64_t>{64, 128}
-                                        : std::vector<std::int64_t>{64})
+    for (const std::int64_t width :
+         gpu ? std::vector<std::int64_t>{64, 128} : std::vector<std::int64_t>{64})
       points.attention.push_back(measurement.attention(width, type));
     points.memory.push_back(measurement.memory(type));
   }

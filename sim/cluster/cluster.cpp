@@ -190,8 +190,8 @@ Seconds path_latency(const Cluster& cluster, const Place& a, const Place& b) {
   check(a != b, "a path from a place to itself");
   if (a.node == b.node) return latency_inside(cluster.node(a.node), a, b);
   const Seconds nics = std::max(cluster.node(a.node).nic_latency, cluster.node(b.node).nic_latency);
-  const int cables = change_rails(cluster, a, b) ? kThroughSpine
-                                                 : fabric_links_between(cluster, a.node, b.node);
+  const int cables =
+      change_rails(cluster, a, b) ? kThroughSpine : fabric_links_between(cluster, a.node, b.node);
   return nics + cables * cable_latency(cluster.fabric);
 }
 

@@ -11,9 +11,9 @@ namespace rehearse::inline cluster {
 namespace {
 
 constexpr std::array kAlgorithms = {
-    std::pair{NcclAlgorithm::ring, "Ring"},         std::pair{NcclAlgorithm::tree, "Tree"},
-    std::pair{NcclAlgorithm::nvls, "NVLS"},         std::pair{NcclAlgorithm::nvls_tree, "NVLSTree"},
-    std::pair{NcclAlgorithm::collnet, "CollNet"},   std::pair{NcclAlgorithm::pat, "PAT"},
+    std::pair{NcclAlgorithm::ring, "Ring"},       std::pair{NcclAlgorithm::tree, "Tree"},
+    std::pair{NcclAlgorithm::nvls, "NVLS"},       std::pair{NcclAlgorithm::nvls_tree, "NVLSTree"},
+    std::pair{NcclAlgorithm::collnet, "CollNet"}, std::pair{NcclAlgorithm::pat, "PAT"},
     std::pair{NcclAlgorithm::direct, "direct"}};
 constexpr std::array kProtocols = {std::pair{NcclProtocol::ll, "LL"},
                                    std::pair{NcclProtocol::ll128, "LL128"},

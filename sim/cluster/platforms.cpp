@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <iterator>
 
-#include "base/error.hpp"
 #include "base/data_folder.hpp"
+#include "base/error.hpp"
 #include "cluster/parts.hpp"
 #include "kernels/kernel_curves.hpp"
 

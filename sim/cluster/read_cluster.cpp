@@ -4,8 +4,8 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "config/mistakes.hpp"
 #include "cluster/parts.hpp"
+#include "config/mistakes.hpp"
 
 namespace rehearse::inline cluster {
 namespace {
@@ -89,8 +89,7 @@ void check_size(const Value& where, const Cluster& cluster) {
 void finish(Map& map, const Cluster& cluster) {
   map.finish();
   if (cluster.busy_cores && !cluster.shared_cores)
-    map.require("busy_cores")
-        .fail("busy_cores needs shared_cores", "give shared_cores, too");
+    map.require("busy_cores").fail("busy_cores needs shared_cores", "give shared_cores, too");
   check_size(map.where(), cluster);
 }
 
@@ -263,7 +262,8 @@ void override_inner_links(Map& map, Cluster& cluster) {
     if (node.gpus == 0) continue;
     if ((nvlink || nvlink_latency) && !node.nvlink)
       map.at_key(nvlink ? "nvlink" : "nvlink_latency")
-          .fail(fmt::format("the GPUs of {} have no NVLink", cluster.name), "write the node inline");
+          .fail(fmt::format("the GPUs of {} have no NVLink", cluster.name),
+                "write the node inline");
     if (nvlink) node.nvlink->bandwidth = nvlink->as_bytes_per_second();
     if (nvlink_latency) node.nvlink->latency = nvlink_latency->as_seconds();
     if (pcie) node.pcie.bandwidth = pcie->as_bytes_per_second();
@@ -327,13 +327,14 @@ Cluster read_use(const Value& value) {
   Cluster cluster = read_used(map.require("use"));
   for (const char* key : {"node", "groups"}) {
     if (!map.has(key)) continue;
-    map.at_key(key).fail("`use` takes its machines from the platform; they cannot be given too",
-                         "remove `use`, or change the platform by keys that `rehearse list keys cluster.` "
-                         "names");
+    map.at_key(key).fail(
+        "`use` takes its machines from the platform; they cannot be given too",
+        "remove `use`, or change the platform by keys that `rehearse list keys cluster.` "
+        "names");
   }
   const bool is_known = mistakes_so_far() == before;
-  for (const auto override_some : {override_size, override_network, override_inner_links, override_hosts,
-                                   override_gpus, override_fabric, read_common}) {
+  for (const auto override_some : {override_size, override_network, override_inner_links,
+                                   override_hosts, override_gpus, override_fabric, read_common}) {
     read_part([&] { override_some(map, cluster); }, is_known);
   }
   cluster.name = string_if(map, "name", cluster.name);

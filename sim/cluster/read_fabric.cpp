@@ -183,10 +183,9 @@ Fabric read_fabric(const Value& value, std::size_t nodes) {
   const std::optional<Value> sites = map.optional("sites");
   map.finish();
   if (map.keys().size() != 1) {
-    value.fail(
-        fmt::format("expected one of star, fat_tree, dragonfly, torus, rail, sites; got {}",
-                    map.keys().size()),
-        "write, for example, `fabric: {star: {}}`");
+    value.fail(fmt::format("expected one of star, fat_tree, dragonfly, torus, rail, sites; got {}",
+                           map.keys().size()),
+               "write, for example, `fabric: {star: {}}`");
   }
   if (fat_tree) return read_fat_tree(*fat_tree, nodes);
   if (dragonfly) return read_dragonfly(*dragonfly, nodes);
@@ -202,8 +201,8 @@ std::optional<std::size_t> fabric_nodes(const Fabric& fabric) {
 }
 
 std::string fabric_name(const Fabric& fabric) {
-  static constexpr const char* kNames[] = {"star", "fat-tree", "dragonfly", "torus", "rails",
-                                           "sites"};
+  static constexpr const char* kNames[] = {"star",  "fat-tree", "dragonfly",
+                                           "torus", "rails",    "sites"};
   return kNames[fabric.index()];
 }
 

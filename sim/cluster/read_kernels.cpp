@@ -74,9 +74,9 @@ void read_measured_kernels(const Value& value, Cluster& cluster) {
     group.node.gpu.sms = static_cast<int>(curves->sms);
   }
   if (kinds.size() > 1) {
-    value.fail(fmt::format("the cluster has {} kinds of GPUs; whose kernels are these?",
-                           kinds.size()),
-               "give a cluster with one kind of GPU");
+    value.fail(
+        fmt::format("the cluster has {} kinds of GPUs; whose kernels are these?", kinds.size()),
+        "give a cluster with one kind of GPU");
   }
 }
 

@@ -98,7 +98,8 @@ void read_gpu_side(Map& map, Node& node) {
 
 void read_network_side(Map& map, Node& node, bool needs_network) {
   if (!needs_network && !map.optional("nic")) {
-    refuse(map, {"nics", "nic_latency", "nic_burst", "transport"}, "describes a NIC without its rate",
+    refuse(map, {"nics", "nic_latency", "nic_burst", "transport"},
+           "describes a NIC without its rate",
            "give its rate per direction too, such as `nic: 25Gbps`");
     node.nics = 0;
     return;

@@ -12,7 +12,8 @@ enum class LinkPart {
   fabric  ///< cables between switches, where there are some
 };
 
-/// What is faster or slower of a machine is changed here alone: bandwidths of a part times `factor`.
+/// What is faster or slower of a machine is changed here alone: bandwidths of a part times
+/// `factor`.
 void scale_bandwidth(LinkPart part, double factor, Cluster& cluster);
 /// Of all parts.
 void scale_bandwidths(double factor, Cluster& cluster);

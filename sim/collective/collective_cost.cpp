@@ -118,8 +118,7 @@ const NcclMachine& CollectiveCosts::machine_of(const Group& group) {
   places.reserve(group.members.size());
   for (const RankId member : group.members) places.push_back(ranks_[member.index()].place);
   return machines_
-      .emplace(&group,
-               nccl_machine(cluster_, places, ranks_of(group), nodes_of(group), slowed_))
+      .emplace(&group, nccl_machine(cluster_, places, ranks_of(group), nodes_of(group), slowed_))
       .first->second;
 }
 
@@ -172,9 +171,9 @@ CollectiveCost CollectiveCosts::carried(const CommCurve& curve, CollectiveKind k
   const NcclEstimate now = estimate(kind, size, group, plan);
   const NcclMachine there = profile_->links ? machine_of(curve, here) : here;
   const bool same_place = curve.ranks == ranks && curve.nodes == nodes;
-  const bool own = curve.kind == kind && same_place &&
-                   alike(nccl_estimate(here, kind, size).total(),
-                         nccl_estimate(there, kind, size).total());
+  const bool own =
+      curve.kind == kind && same_place &&
+      alike(nccl_estimate(here, kind, size).total(), nccl_estimate(there, kind, size).total());
   CollectiveCost cost{.outside = reasons_outside(curve, kind, size, ranks, nodes),
                       .uncertainty = curve.uncertainty(size),
                       .estimate = now};
@@ -262,8 +261,8 @@ CollectiveCost CollectiveCosts::without_channels(CollectiveKind kind, Bytes size
   if (const CommCurve* curve = curve_for(kind, group))
     return carried(*curve, kind, size, group, plan, links);
   const bool model = modelled(plan, kind);
-  CollectiveCost cost = model ? by_model(kind, size, group, plan)
-                              : by_links(size, group, plan, links);
+  CollectiveCost cost =
+      model ? by_model(kind, size, group, plan) : by_links(size, group, plan, links);
   if (!profile_) return cost;
   const int nodes = nodes_of(group);
   if (model && nodes > 1) cost.latency += beyond_the_model(kind, group);

@@ -108,8 +108,7 @@ class CollectiveCosts {
   /// Where a curve was measured.
   NcclMachine machine_of(const CommCurve& curve, const NcclMachine& here) const;
   bool modelled(const FlowPlan& plan, CollectiveKind kind) const;
-  NcclEstimate estimate(CollectiveKind kind, Bytes size, const Group& group,
-                        const FlowPlan& plan);
+  NcclEstimate estimate(CollectiveKind kind, Bytes size, const Group& group, const FlowPlan& plan);
   CollectiveCost carried(const CommCurve& curve, CollectiveKind kind, Bytes size,
                          const Group& group, const FlowPlan& plan, const LinkCost& links);
   const CommCurve* curve_for(CollectiveKind kind, const Group& group) const;

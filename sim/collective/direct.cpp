@@ -59,8 +59,8 @@ struct Shares {
   Sends inside, between;
 };
 
-/// Of a folded group a member stands for several: what is sent to these goes to it. By as many flows
-/// while they are few, so that what shares their ports gets what it would get.
+/// Of a folded group a member stands for several: what is sent to these goes to it. By as many
+/// flows while they are few, so that what shares their ports gets what it would get.
 Shares shares_of(const PlanBuilder& builder) {
   const double one = 1 / builder.ranks();
   if (!builder.folded()) return {{1, one}, {1, one}};

@@ -11,22 +11,22 @@ namespace rehearse::nccl {
 
 /// What a GPU generation does; rates are shares of what a GPU's port gives.
 struct Generation {
-  Seconds launch;     ///< before the first step
-  Seconds step;       ///< of LL through an edge inside, its link's usual latency included
+  Seconds launch;  ///< before the first step
+  Seconds step;    ///< of LL through an edge inside, its link's usual latency included
   double ll, ll128, simple;
-  double nvls;        ///< where the switch adds up; may pass 1, as no port sends twice
+  double nvls;  ///< where the switch adds up; may pass 1, as no port sends twice
   double all_to_all;
 };
 
 /// Volta: aiconfigurator has none; vTrain's curves and one DGX-1's. Ampere: superbench, vTrain,
 /// aiconfigurator. Hopper and Blackwell: aiconfigurator (H100; B200, B300, GB200, GB300).
 inline constexpr Generation kVolta{Seconds(16e-6), Seconds(0.65e-6), 0.19, 0.88, 0.93, 1, 0.75};
-inline constexpr Generation kAmpere{Seconds(9.9e-6), Seconds(0.906e-6), 0.194, 0.493, 0.779, 1,
-                                    0.863};
-inline constexpr Generation kHopper{Seconds(5.6e-6), Seconds(0.756e-6), 0.295, 0.51, 0.891, 1.10,
-                                    0.895};
-inline constexpr Generation kBlackwell{Seconds(8.6e-6), Seconds(1.12e-6), 0.27, 0.495, 0.857,
-                                       0.734, 0.703};
+inline constexpr Generation kAmpere{
+    Seconds(9.9e-6), Seconds(0.906e-6), 0.194, 0.493, 0.779, 1, 0.863};
+inline constexpr Generation kHopper{
+    Seconds(5.6e-6), Seconds(0.756e-6), 0.295, 0.51, 0.891, 1.10, 0.895};
+inline constexpr Generation kBlackwell{
+    Seconds(8.6e-6), Seconds(1.12e-6), 0.27, 0.495, 0.857, 0.734, 0.703};
 /// AMD's CDNA under RCCL: no open curve. Launch: RCCL's own table (src/graph/tuning.cc), the rest
 /// as Ampere's.
 inline constexpr Generation kCdna{Seconds(12e-6), Seconds(1.2e-6), 0.194, 0.493, 0.779, 1, 0.863};
@@ -102,9 +102,9 @@ inline constexpr int kNvlsChannels = 16, kBlackwellNvlsChannels = 24,
 inline constexpr Bytes kSimpleOfChannel(512.0 * 64), kLl128OfChannel(640.0 * 8),
     kLlOfChannel(512.0 * 8);
 
-/// Versions: before it, all_reduces over two nodes go at a ring's pace (a guess between 2.14.3, with
-/// which vTrain's tensor groups of 16 do, and 2.23, a p4d curve of which does not); NVLS; NVLS trees;
-/// PAT.
+/// Versions: before it, all_reduces over two nodes go at a ring's pace (a guess between 2.14.3,
+/// with which vTrain's tensor groups of 16 do, and 2.23, a p4d curve of which does not); NVLS; NVLS
+/// trees; PAT.
 inline constexpr NcclVersion kTwoNodeTrees{2, 15}, kNvls{2, 17}, kNvlsTrees{2, 18}, kPat{2, 23};
 
 }  // namespace rehearse::nccl

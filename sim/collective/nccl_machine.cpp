@@ -21,8 +21,8 @@ double cube_mesh_share(const Node& node, int local) {
   return kShares[static_cast<std::size_t>(local - 2)];
 }
 
-/// AMD's eight GPUs have one xGMI link to each other one: so many of them reach each other by as many
-/// of a GPU's links as there are others.
+/// AMD's eight GPUs have one xGMI link to each other one: so many of them reach each other by as
+/// many of a GPU's links as there are others.
 double full_mesh_share(const Node& node, int local) {
   if (node.gpu.architecture != GpuArchitecture::cdna || local < 2) return 1;
   return (local - 1.0) / (node.gpus - 1.0);

@@ -229,8 +229,7 @@ class Question {
     const Seconds chain = step_ * (kChainStep * step * (local_ - 1));
     Seconds latency = begin + 2 * (chain + across * depth());
     double moved = crossings() * size() / (network_share(protocol) * network());
-    if (local_ > 1)
-      moved = std::max(moved, size() / (chain_share(protocol, of_nvlink) * inside()));
+    if (local_ > 1) moved = std::max(moved, size() / (chain_share(protocol, of_nvlink) * inside()));
     if (protocol == NcclProtocol::ll) {
       const LlCap cap = ll_cap(machine_.architecture);
       const BytesPerSecond most = machine_.nodes == 2 ? cap.two : cap.more;
@@ -244,9 +243,8 @@ class Question {
   }
 
   void add_nvls_tree() {
-    const double moved =
-        std::max(crossings() * size() / (kNetworkSimple * network()),
-                 volume() / (generation_.nvls * inside()));
+    const double moved = std::max(crossings() * size() / (kNetworkSimple * network()),
+                                  volume() / (generation_.nvls * inside()));
     const double buffers = channels() * kChannelBuffer.value();
     add(NcclAlgorithm::nvls_tree, NcclProtocol::simple,
         nvls_begin() + 2 * depth() * chunk_step() +
@@ -283,9 +281,9 @@ class Question {
       const double leaves = local_ * size() * (nodes_ - 1) / nodes_;
       moved = std::max(moved, leaves / (kNetworkSimple * network()));
     }
-    const Seconds fill = between()
-                             ? filled({kFillBetween.k, kFillBetween.h}, chunk_step(), Seconds(moved))
-                             : filled(kFillInside, kSimpleLaunchBetween + peers, Seconds(moved));
+    const Seconds fill =
+        between() ? filled({kFillBetween.k, kFillBetween.h}, chunk_step(), Seconds(moved))
+                  : filled(kFillInside, kSimpleLaunchBetween + peers, Seconds(moved));
     add(NcclAlgorithm::direct, NcclProtocol::simple,
         peers + (between() ? chunk_step() : Seconds(0)) + fill, Seconds(moved));
   }
@@ -343,13 +341,15 @@ double nccl_uncertainty(const NcclMachine& machine, CollectiveKind kind, Bytes s
   if (machine.nodes == 1) {
     const bool nvlink = machine.inner == InnerLink::nvlink;
     const double known = (nvlink ? kNvlinkError : kPcieError).of(size);
-    const bool open = machine.architecture != GpuArchitecture::cdna && machine.ranks <= kMostOpenRanks;
+    const bool open =
+        machine.architecture != GpuArchitecture::cdna && machine.ranks <= kMostOpenRanks;
     return open ? known : std::max(known, kNoCurve);
   }
   const double known = kNetworkError.of(size);
   const bool tree =
       estimate.algorithm == NcclAlgorithm::tree || estimate.algorithm == NcclAlgorithm::nvls_tree;
-  if (tree && machine.nodes == 2 && !machine.options.version) return std::max(known, kTwoNodeTreeError);
+  if (tree && machine.nodes == 2 && !machine.options.version)
+    return std::max(known, kTwoNodeTreeError);
   return kind == CollectiveKind::all_reduce ? known : std::max(known, kNoCurve);
 }
 

@@ -23,12 +23,12 @@ struct NcclMachine {
   /// Of a GPU's port inside its node, per direction; of `staged`: its share of what the host
   /// passes on.
   BytesPerSecond inside{0};
-  Seconds inside_latency{0};  ///< of an edge inside a node
-  int nics = 0;               ///< of a node that its ranks own
-  BytesPerSecond nic{0};      ///< payload that one of them carries, per direction
-  Seconds between{0};         ///< a step between nodes: path, proxy thread, transport
-  Seconds chunk_between{0};   ///< what such a step takes more with Simple
-  bool low_latency = true;    ///< LL and LL128 may go between nodes (a plugin may refuse)
+  Seconds inside_latency{0};   ///< of an edge inside a node
+  int nics = 0;                ///< of a node that its ranks own
+  BytesPerSecond nic{0};       ///< payload that one of them carries, per direction
+  Seconds between{0};          ///< a step between nodes: path, proxy thread, transport
+  Seconds chunk_between{0};    ///< what such a step takes more with Simple
+  bool low_latency = true;     ///< LL and LL128 may go between nodes (a plugin may refuse)
   double multiprocessors = 0;  ///< of the GPU that has fewest; 0: not known
   NcclOptions options{};
 

@@ -56,9 +56,9 @@ FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, con
                          Fidelity fidelity, int segments) {
   check(algorithm != CollectiveAlgorithm::automatic,
         "an automatic algorithm is chosen before it is planned");
-  PlanBuilder builder(group, ranks, cluster,
-                      {.segments = fidelity == Fidelity::hop ? segments : 0,
-                       .by_hosts = segments > 0});
+  PlanBuilder builder(
+      group, ranks, cluster,
+      {.segments = fidelity == Fidelity::hop ? segments : 0, .by_hosts = segments > 0});
   if (builder.ranks() < 2) return builder.plan;
   switch (suited(builder, kind, algorithm)) {
     case CollectiveAlgorithm::tree:

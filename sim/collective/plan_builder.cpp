@@ -136,10 +136,8 @@ FlowPlan PlanBuilder::finish() {
 
 FlowRange PlanBuilder::add(std::size_t member, const PortPair& ports, double share,
                            std::span<const FlowRange> after, Seconds latency) {
-  FlowPlan::Flow flow{.source = ports.source,
-                      .target = ports.target,
-                      .share = share,
-                      .latency = latency};
+  FlowPlan::Flow flow{
+      .source = ports.source, .target = ports.target, .share = share, .latency = latency};
   flow.after_begin = static_cast<std::uint32_t>(plan.after.size());
   for (const FlowRange& range : after)
     for (std::uint32_t id = range.begin; id < range.end; ++id) plan.after.push_back(id);

@@ -41,8 +41,8 @@ class PlanBuilder {
   /// Members by node, in ring order.
   const std::vector<std::vector<std::size_t>>& by_node() const { return by_node_; }
 
-  /// The path's, and between nodes what the NICs' transport takes for each message. From a member to
-  /// itself: to another GPU of its node, which it stands for.
+  /// The path's, and between nodes what the NICs' transport takes for each message. From a member
+  /// to itself: to another GPU of its node, which it stands for.
   Seconds edge_latency(std::size_t from, std::size_t to) const;
   bool leaves_node(std::size_t from, std::size_t to) const {
     return places_[from].node != places_[to].node;

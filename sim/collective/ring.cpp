@@ -54,9 +54,10 @@ FlowRange add_hop(PlanBuilder& builder, const RingPart& ring, std::size_t edge, 
 Seconds ring_latency(const PlanBuilder& builder, const RingPart& ring) {
   const bool whole = ring.members.size() == builder.members();
   const double across = builder.nodes();
-  const double ranks = whole             ? builder.ranks()
-                       : builder.leaves_node(ring.members.front(), ring.members.back()) ? across
-                                         : static_cast<double>(ring.members.size());
+  const double ranks = whole ? builder.ranks()
+                       : builder.leaves_node(ring.members.front(), ring.members.back())
+                           ? across
+                           : static_cast<double>(ring.members.size());
   return latency_around(builder, ring.members) * (static_cast<double>(ring.steps) / (ranks - 1));
 }
 
@@ -133,8 +134,8 @@ std::vector<FlowRange> add_ring_segments(PlanBuilder& builder, const RingPart& r
   return ends;
 }
 
-// Over sockets: the receiver's word that it is ready leaves behind what its host has to send already.
-// Then the sender hands the message over, and waits for no more (Gloo's unbound buffers).
+// Over sockets: the receiver's word that it is ready leaves behind what its host has to send
+// already. Then the sender hands the message over, and waits for no more (Gloo's unbound buffers).
 void plan_handed_message(PlanBuilder& builder) {
   const FlowRange sender = builder.join(0, {}), receiver = builder.join(1, {});
   const FlowRange both[] = {sender, builder.ready(1, 0, std::span(&receiver, 1))};

@@ -52,7 +52,7 @@ CurveFit fit_curve(const std::vector<Sample>& samples, const LearningCurve& star
 /// How well settings are forecast that are left out of the fit: in turns, a tenth of them at a
 /// time, or one where there are less than ten. Empty where there is only one.
 struct HeldOut {
-  std::vector<double> deviations;  ///< |off| in standard deviations that the fit expects
+  std::vector<double> deviations;     ///< |off| in standard deviations that the fit expects
   std::optional<double> final_error;  ///< mean |error - forecast| at the runs' ends, in shares
 };
 HeldOut hold_out(const std::vector<Sample>& samples, const CurveFit& fit);

@@ -50,7 +50,7 @@ struct StrategyForecast {
   double mean_accuracy = 0;      ///< of the runs that train, of which `accuracy` has the median
   double staleness_loss = 0;     ///< accuracy of fresh gradients after as many updates, less this
   std::optional<double> target;  ///< the accuracy that was asked for
-  Estimate<double> samples_to_target;  ///< infinite where it is never reached
+  Estimate<double> samples_to_target;     ///< infinite where it is never reached
   std::optional<Seconds> time_to_target;  ///< likewise; nothing without a target or a pace
   /// How many times as many updates it takes to the target as fresh gradients do; nothing where
   /// either never gets there.

@@ -189,8 +189,7 @@ std::vector<std::string> assumptions(const Model& model, const Gpu& gpu, Precisi
   if (!times_are_given(model)) {
     std::string fitted = curves_assumption(model, gpu, precision, efficiency);
     if (!fitted.empty()) lines.push_back(std::move(fitted));
-    lines.push_back(roofline_assumption(model, gpu, precision,
-                                        reached_shares(gpu, efficiency)));
+    lines.push_back(roofline_assumption(model, gpu, precision, reached_shares(gpu, efficiency)));
     lines.emplace_back("workspace: no kernel needs memory beyond its activations");
   }
   if (model.has_operator(OperatorKind::convolution)) {
@@ -284,8 +283,7 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
   Fits fits{};
   for (const Unit& unit : model.units) {
     UnitParts parts(costs.units.size());
-    const Seconds forward =
-        direction_time(unit, roofline, batch, Direction::forward, parts, fits);
+    const Seconds forward = direction_time(unit, roofline, batch, Direction::forward, parts, fits);
     const Seconds backward =
         direction_time(unit, roofline, batch, Direction::backward, parts, fits);
     parts.append_to(costs.parts);
@@ -356,10 +354,10 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
   } else {
     const bool muon = optimizer.kind == OptimizerKind::muon;
     const Roofline own(gpu, precision, efficiency);
-    costs.optimizer = muon ? muon_step(model, optimizer, own,
-                                       Roofline(gpu, Precision::bf16_pure, efficiency),
-                                       efficiency.host_launch.value_or(kHostLaunch))
-                           : own.optimizer_step(model, optimizer);
+    costs.optimizer =
+        muon ? muon_step(model, optimizer, own, Roofline(gpu, Precision::bf16_pure, efficiency),
+                         efficiency.host_launch.value_or(kHostLaunch))
+             : own.optimizer_step(model, optimizer);
     optimizer_error = analytic_error(gpu, efficiency);
     by.from = "shares " + shares_line(gpu);
     costs.assumptions.push_back(

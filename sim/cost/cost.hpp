@@ -37,8 +37,8 @@ struct Optimizer {
   /// States, master weights and the step itself are the host's (DeepSpeed's offload_optimizer):
   /// gradients travel there and parameters back.
   bool offload = false;
-  /// Each parameter's step as soon as backward has made its gradient, which goes at once (torchtune's
-  /// optimizer_in_bwd).
+  /// Each parameter's step as soon as backward has made its gradient, which goes at once
+  /// (torchtune's optimizer_in_bwd).
   bool in_backward = false;
   /// Beside master weights: gradients come in fp32 (Megatron-LM's main_grad), so that none is
   /// converted; and their norm is taken.
@@ -56,13 +56,13 @@ OptimizerKind parse_optimizer(const std::string& name);  ///< throws std::invali
 /// Tensors of a parameter's number of elements that an optimizer keeps from its first step on, and
 /// takes during a step.
 struct OptimizerMemory {
-  int states = 0;  ///< sgd 0, sgd_momentum and muon 1, adam, adamw, adamw_8bit and lamb 2
+  int states = 0;           ///< sgd 0, sgd_momentum and muon 1, adam, adamw, adamw_8bit and lamb 2
   Bytes state_element;      ///< scales of 8-bit ones included
   Bytes temporary_element;  ///< of the temporaries
   bool factored = false;    ///< a state per row and one per column, fp32 (adafactor)
   Bytes master_element;     ///< of the master weights; 0: none
-  Bytes gradient_element;   ///< of the gradients' copies beside master weights, of all parameters at
-                            ///< once; 0: none
+  Bytes gradient_element;  ///< of the gradients' copies beside master weights, of all parameters at
+                           ///< once; 0: none
   int foreach_temporaries = 0;  ///< of all parameters at once
   int loop_temporaries = 0;     ///< of one parameter after the other
   bool one_by_one = false;      ///< it has no multi-tensor form

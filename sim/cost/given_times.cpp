@@ -83,8 +83,7 @@ StepCosts scaled_given(StepCosts costs, const GivenAt& measured, const GivenFor&
   }
   const std::string from_text = setting(measured.gpu.name, measured.precision, measured.batch);
   const std::string to_text = setting(wanted.gpu.name, wanted.precision, wanted.batch);
-  costs.outside.push_back(
-      fmt::format("compute: times of {}, scaled to {}", from_text, to_text));
+  costs.outside.push_back(fmt::format("compute: times of {}, scaled to {}", from_text, to_text));
   costs.assumptions.push_back(fmt::format(
       "compute: times given for {}, scaled to {}: in proportion to the batch, no less than the "
       "weights' traffic; by {:.4g} for GPU and precision, the mean of products' and traffic's",

@@ -86,8 +86,8 @@ class KernelModel {
   bool attends_ = false, has_residual_ = false;
   bool cudnn_is_faster_ = false;  ///< than FlashAttention-2: on Hopper
   std::string format_;
-  bool wide_ = false;          ///< elements of four bytes
-  double memory_measured_ = 1; ///< the bandwidth that shares are of, over the datasheet's
+  bool wide_ = false;           ///< elements of four bytes
+  double memory_measured_ = 1;  ///< the bandwidth that shares are of, over the datasheet's
   const MeasuredKernels *of_products_ = nullptr, *of_narrow_ = nullptr, *of_convolutions_ = nullptr;
   const MeasuredKernels *of_rows_ = nullptr, *of_pointwise_ = nullptr;  ///< in 16 bits
   const MeasuredKernels *of_wide_rows_ = nullptr, *of_wide_pointwise_ = nullptr;

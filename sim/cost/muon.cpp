@@ -10,8 +10,7 @@ namespace {
 constexpr int kKernelsOfAStep = 5;
 constexpr Bytes kBf16(2);
 
-Seconds product(const Roofline& roofline, double rows, double columns, double inner,
-                bool adds) {
+Seconds product(const Roofline& roofline, double rows, double columns, double inner, bool adds) {
   Operator op{.kind = OperatorKind::matmul, .forward_flops = 2 * rows * columns * inner};
   op.forward_elements = rows * inner + inner * columns + (adds ? 2 : 1) * rows * columns;
   op.product = {.rows = rows, .columns = columns, .inner = inner};
@@ -22,8 +21,7 @@ Seconds product(const Roofline& roofline, double rows, double columns, double in
 
 Seconds iteration_time(const Roofline& roofline, double least, double most) {
   return product(roofline, least, least, most, false) +
-         product(roofline, least, least, least, true) +
-         product(roofline, least, most, least, true);
+         product(roofline, least, least, least, true) + product(roofline, least, most, least, true);
 }
 
 }  // namespace
@@ -56,14 +54,14 @@ Seconds muon_step(const Model& model, const Optimizer& optimizer, const Roofline
       if (!unit.trait(i).trained) continue;
       const bool hidden = hidden_matrix(unit, i).has_value();
       const auto elements = static_cast<double>(unit.tensors[i]);
-      (hidden ? moved : others) += elements * optimizer_bytes_per_parameter(hidden ? optimizer : adamw);
+      (hidden ? moved : others) +=
+          elements * optimizer_bytes_per_parameter(hidden ? optimizer : adamw);
       vectors += hidden ? 0 : 1;
     }
   }
   const double kernels = optimizer_kernels(optimizer, static_cast<std::size_t>(products.matrices));
   const double launched = kernels + kNewtonSchulzSteps * kKernelsOfAStep * products.matrices;
-  const Seconds matrices =
-      products.time + std::max(own.moved(moved), kernels * own.launch());
+  const Seconds matrices = products.time + std::max(own.moved(moved), kernels * own.launch());
   const Seconds rest =
       std::max(own.moved(others), optimizer_kernels(adamw, vectors) * own.launch());
   return std::max(matrices, launched * host_launch) + rest;

@@ -4,8 +4,8 @@
 
 namespace rehearse::inline cost {
 
-/// The work of Muon's Newton-Schulz iterations on all hidden matrices that are trained (torch.optim's
-/// _zeropower_via_newtonschulz, five steps).
+/// The work of Muon's Newton-Schulz iterations on all hidden matrices that are trained
+/// (torch.optim's _zeropower_via_newtonschulz, five steps).
 struct NewtonSchulz {
   double matrices = 0;
   double flops = 0;

@@ -73,7 +73,8 @@ constexpr std::array<Pass, 8> kAdafactor = {{
     {0, 2, 0, 1},  // clipped
     {2, 1, 0, 1},  // p - u
 }};
-// torch/optim/_muon.py, _single_tensor_muon; what it moves in bf16 is orthogonal_bytes(). u: the update.
+// torch/optim/_muon.py, _single_tensor_muon; what it moves in bf16 is orthogonal_bytes(). u: the
+// update.
 constexpr std::array<Pass, 8> kMuon = {{
     {0, 1, 2, 1},  // lerp_: m, g -> m
     {0, 2, 1, 1},  // lerp: g, m -> u
@@ -122,19 +123,19 @@ struct Elements {
 };
 
 Elements elements_of(const Optimizer& optimizer) {
-  Elements all{.stored = parameter_element(optimizer.of),
-               .master = optimizer.master_element.value_or(
-                   Bytes(has_master_weights(optimizer.of) ? 4 : 0)),
-               .updated = Bytes(0),
-               .state = Bytes(0)};
+  Elements all{
+      .stored = parameter_element(optimizer.of),
+      .master = optimizer.master_element.value_or(Bytes(has_master_weights(optimizer.of) ? 4 : 0)),
+      .updated = Bytes(0),
+      .state = Bytes(0)};
   all.updated = all.master > Bytes(0) ? all.master : all.stored;
   const bool eight_bits = optimizer.kind == OptimizerKind::adamw_8bit;
   all.state = optimizer.state_element.value_or(eight_bits ? kEightBits : all.updated);
   return all;
 }
 
-/// Of Muon's update in bf16, per parameter: made of what is wider, read for its norm, divided by it,
-/// and read into the parameter.
+/// Of Muon's update in bf16, per parameter: made of what is wider, read for its norm, divided by
+/// it, and read into the parameter.
 Bytes orthogonal_bytes(const Elements& elements) {
   constexpr Bytes kHalf(2);
   const Bytes made = elements.updated > kHalf ? elements.updated + kHalf : Bytes(0);
@@ -221,15 +222,15 @@ Bytes kept_of(const Optimizer& optimizer, const Model& model) {
 
 std::string describe_formats(const Optimizer& optimizer) {
   const OptimizerMemory memory = optimizer_memory(optimizer);
-  std::string states = memory.states == 0
-                           ? "no states"
-                           : fmt::format("{} state{} of {:.0f}", memory.states,
-                                         memory.states == 1 ? "" : "s", memory.state_element.value());
+  std::string states =
+      memory.states == 0 ? "no states"
+                         : fmt::format("{} state{} of {:.0f}", memory.states,
+                                       memory.states == 1 ? "" : "s", memory.state_element.value());
   if (memory.orthogonalizes) states += " for hidden matrices and 2 for all else (AdamW)";
-  const std::string master = memory.master_element > Bytes(0)
-                                 ? fmt::format("master weights of {:.0f}",
-                                               memory.master_element.value())
-                                 : "no master weights";
+  const std::string master =
+      memory.master_element > Bytes(0)
+          ? fmt::format("master weights of {:.0f}", memory.master_element.value())
+          : "no master weights";
   return fmt::format("parameters and gradients of {:.0f} bytes, {}, {}",
                      parameter_element(optimizer.of).value(), states, master);
 }
@@ -243,8 +244,7 @@ bool has_fused_option(OptimizerKind kind) { return !traits(kind).foreach.empty()
 
 Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer) {
   const Elements elements = elements_of(optimizer);
-  Bytes moved =
-      optimizer.kind == OptimizerKind::muon ? orthogonal_bytes(elements) : Bytes(0);
+  Bytes moved = optimizer.kind == OptimizerKind::muon ? orthogonal_bytes(elements) : Bytes(0);
   for (const Pass& pass : passes(optimizer))
     moved += (pass.parameter + pass.gradient) * elements.updated + pass.states * elements.state;
   if (elements.master > Bytes(0) && optimizer.wide_gradients) {

@@ -73,8 +73,8 @@ double worst_sum(const ComputeProfile& profile) {
 double beyond_batches(const ComputeProfile& profile, std::int64_t batch) {
   const auto [low, high] = std::ranges::minmax(profile.points, {}, &BatchPoint::batch);
   const auto asked = static_cast<double>(batch);
-  return std::max({1.0, static_cast<double>(low.batch) / asked,
-                   asked / static_cast<double>(high.batch)});
+  return std::max(
+      {1.0, static_cast<double>(low.batch) / asked, asked / static_cast<double>(high.batch)});
 }
 
 std::string measured_assumption(const CostSource& source) {
@@ -129,10 +129,9 @@ StepCosts profiled_units(const CostQuestion& question, const CostSource& source)
   costs.uncertainty = compute_error(profile, question.batch);
   costs.host_computes = profile.origin.cuda == "none";
   costs.provenance = source.device ? Provenance::transferred : Provenance::measured;
-  costs.grounds.push_back(
-      {.family = CostFamily::whole_units,
-       .ground = source.device ? CostGround::transferred : CostGround::measured,
-       .from = fmt::format("{}, {}", profile.origin.device, source.file)});
+  costs.grounds.push_back({.family = CostFamily::whole_units,
+                           .ground = source.device ? CostGround::transferred : CostGround::measured,
+                           .from = fmt::format("{}, {}", profile.origin.device, source.file)});
   costs.assumptions.push_back(measured_assumption(source));
   if (!measured.outside.empty()) {
     costs.outside.push_back(fmt::format("compute: {} ({})", measured.outside, source.file));

@@ -143,8 +143,8 @@ AttentionKernel Roofline::library_of(const Operator& op) const {
 
 BytesPerSecond Roofline::reached_memory(const Operator& op, bool backward) const {
   check(memory_.value() > 0, "a GPU without a memory bandwidth has no roofline");
-  const auto share = memory_stated_ ? std::nullopt
-                                    : kernels_.memory_share(op, element(op), backward);
+  const auto share =
+      memory_stated_ ? std::nullopt : kernels_.memory_share(op, element(op), backward);
   return share ? bandwidth_ * *share : memory_;
 }
 
@@ -180,8 +180,8 @@ std::optional<Seconds> Roofline::kernel_time(const Operator& op, double batch,
 
 Nearness Roofline::near_product(const Operator& op, double batch, Direction direction) const {
   const auto& [rows, columns, inner, products, window, stride, weights] = op.product;
-  const double own = op.kind == OperatorKind::attention ? rows
-                                                        : batch * rows / std::max(1.0, weights);
+  const double own =
+      op.kind == OperatorKind::attention ? rows : batch * rows / std::max(1.0, weights);
   const auto near = [&](const ProductSize& size) {
     return op.kind == OperatorKind::convolution ? kernels_.near_convolution(size)
                                                 : kernels_.near_product(size, runs_narrow(op));
@@ -260,8 +260,8 @@ Seconds Roofline::products_of_heads(const Operator& op, double batch, Direction 
 
 Seconds Roofline::convolution_time(const Operator& op, double batch, Direction direction) const {
   const auto& [rows, columns, inner, groups, window, stride, weights] = op.product;
-  const Bytes moved = batch * op.forward_elements * element(op) +
-                      parameter_bytes(op, Direction::forward);
+  const Bytes moved =
+      batch * op.forward_elements * element(op) + parameter_bytes(op, Direction::forward);
   if (direction == Direction::forward) {
     return kernels_.convolution({batch * rows, columns, inner, groups}, moved);
   }
@@ -338,8 +338,7 @@ FlopsPerSecond Roofline::rate(OperatorKind kind) const {
 Bytes Roofline::element(const Operator& op) const {
   if (op.always_fp32) return Bytes(4);
   if (!op.wide) return activation_element(precision_);
-  const bool runs_wide =
-      op.kind == OperatorKind::normalization || op.kind == OperatorKind::loss;
+  const bool runs_wide = op.kind == OperatorKind::normalization || op.kind == OperatorKind::loss;
   return is_autocast(precision_) && runs_wide ? Bytes(4) : parameter_element(precision_);
 }
 
@@ -348,8 +347,8 @@ Bytes Roofline::element(const Operator& op) const {
 Bytes Roofline::parameter_bytes(const Operator& op, Direction direction) const {
   const bool forward = direction == Direction::forward;
   const double written = op.frozen ? 0 : 1;
-  const double copies = op.kind == OperatorKind::embedding ? (forward ? 0 : written)
-                                                           : (forward ? 1 : 1 + written);
+  const double copies =
+      op.kind == OperatorKind::embedding ? (forward ? 0 : written) : (forward ? 1 : 1 + written);
   const Bytes size = has_cast_weights(op.kind) && is_autocast(precision_)
                          ? activation_element(precision_)
                          : parameter_element(precision_);

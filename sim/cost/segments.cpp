@@ -14,9 +14,8 @@ std::vector<Cut> cuts_of(const Unit& unit, Direction pass) {
     if (exchange.pass != pass) continue;
     for (const Cut& cut : {exchange.issued, exchange.awaited}) cuts.push_back(cut);
   }
-  std::ranges::sort(cuts, [pass](const Cut& left, const Cut& right) {
-    return comes_before(left, right, pass);
-  });
+  std::ranges::sort(
+      cuts, [pass](const Cut& left, const Cut& right) { return comes_before(left, right, pass); });
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   return cuts;
 }
@@ -27,7 +26,8 @@ struct Piece {
   Seconds time;
 };
 
-std::vector<Piece> pieces_of(const Unit& unit, Direction pass, const Roofline& roofline, double batch) {
+std::vector<Piece> pieces_of(const Unit& unit, Direction pass, const Roofline& roofline,
+                             double batch) {
   std::vector<Piece> pieces;
   const std::size_t count = unit.operators.size();
   for (std::size_t i = 0; i < count; ++i) {

@@ -12,9 +12,8 @@ Collectives::Collectives(Shared& shared, Pace& pace)
 }
 
 void Collectives::arrive(RankOp what, const Collective& collective, std::uint32_t iteration) {
-  const std::uint32_t id =
-      shared_.collectives.id(RankId(what.rank), collective, OpId(what.op)) +
-      iteration % 2 * static_cast<std::uint32_t>(shared_.collectives.size());
+  const std::uint32_t id = shared_.collectives.id(RankId(what.rank), collective, OpId(what.op)) +
+                           iteration % 2 * static_cast<std::uint32_t>(shared_.collectives.size());
   State& state = states_[id];
   const std::size_t members = shared_.group_of(id).members.size();
   check(state.arrived < members, "a member is two iterations ahead of another");

@@ -10,8 +10,8 @@
 
 namespace rehearse::inline engine {
 
-/// Collectives in flight: their members come, their flows move, their members are through. They have
-/// numbers as Shared::planned takes them.
+/// Collectives in flight: their members come, their flows move, their members are through. They
+/// have numbers as Shared::planned takes them.
 class Collectives final : private Carried {
  public:
   Collectives(Shared& shared, Pace& pace);

@@ -10,8 +10,8 @@
 
 namespace rehearse::inline engine {
 
-/// Ports that only send to themselves: one rank of a group stands for all of it. Nothing else crosses
-/// such a port, so that its flows share its rate alike, and SimGrid need not be asked.
+/// Ports that only send to themselves: one rank of a group stands for all of it. Nothing else
+/// crosses such a port, so that its flows share its rate alike, and SimGrid need not be asked.
 template <class Token>
 class Loops {
  public:
@@ -31,8 +31,8 @@ class Loops {
     return next(at, now);
   }
 
-  /// What ends at the alarm of a version, in the order of its starts; nothing of an old one. `then`:
-  /// the port's next alarm.
+  /// What ends at the alarm of a version, in the order of its starts; nothing of an old one.
+  /// `then`: the port's next alarm.
   std::vector<Token> end(std::uint32_t port, std::uint32_t version, double now,
                          std::optional<Alarm>& then) {
     Port& at = ports_.at(port);

@@ -68,9 +68,8 @@ Seconds Messages::head_start(RankOp what, std::uint32_t iteration) const {
   // on one machine, one got 0.2 to 0.4. The factor was settled while recorded runs of asynchronous
   // workers were looked at.
   constexpr double kFresh = 2.5;
-  RandomStream draw =
-      random_stream(random_stream(shared_.schedule.seed, "head start", what.op)(), "head start",
-                    what.rank, iteration);
+  RandomStream draw = random_stream(random_stream(shared_.schedule.seed, "head start", what.op)(),
+                                    "head start", what.rank, iteration);
   const double mean = shared_.cluster.head_start * (iteration == 0 ? kFresh : 1);
   const PortPair ports = ports_of(what);
   return on_wire(transfer_of(what).size, ports) * (2 * mean * uniform01(draw)) /

@@ -118,8 +118,7 @@ void Network::add_port(s4u::NetZone* zone, const Port& port, const Cluster& clus
   if (port.kind != PortKind::pcie || !staged(cluster, {port, port})) return;
   void*& memory = host_memory_[port.node];
   const double rate_of_all = staging_rate(cluster.node(port.node)).value() * kUnitsPerByte;
-  if (!memory)
-    memory = add_link(zone, "memory@" + std::to_string(port.node.index()), rate_of_all);
+  if (!memory) memory = add_link(zone, "memory@" + std::to_string(port.node.index()), rate_of_all);
   // A star has a way out of a host for all of its flows. Those that are staged leave from a second
   // host at the same port; copies to the host itself are not passed on, and take the first one's.
   up.emplace_back(static_cast<s4u::Link*>(memory));
@@ -157,8 +156,8 @@ void Network::add_zones(const Cluster& cluster, const std::vector<Port>& used) {
   star->seal();
 }
 
-/// A zone for each switch, with a way of that rate to what blocks nobody. Ports other than NICs keep
-/// to their node.
+/// A zone for each switch, with a way of that rate to what blocks nobody. Ports other than NICs
+/// keep to their node.
 void Network::add_switches(s4u::NetZone* star, const SwitchOf& switch_of, BytesPerSecond above,
                            const Cluster& cluster, const std::vector<Port>& used) {
   std::map<std::pair<std::size_t, int>, std::vector<Port>> by_switch;
@@ -170,7 +169,8 @@ void Network::add_switches(s4u::NetZone* star, const SwitchOf& switch_of, BytesP
   }
   const double rate = above.value() * kUnitsPerByte;
   for (const auto& [where, ports] : by_switch) {
-    const std::string name = "switch" + std::to_string(where.second) + "@" + std::to_string(where.first);
+    const std::string name =
+        "switch" + std::to_string(where.second) + "@" + std::to_string(where.first);
     s4u::NetZone* zone = simgrid_zones::add_star(star, name);
     s4u::Host* gateway = add_host(zone, name + " gateway");
     add_ways(zone, gateway, {}, {});

@@ -103,7 +103,7 @@ class Network {
   };
   simgrid::s4u::Host* source_host(std::uint32_t source, std::uint32_t target) const;
   std::vector<simgrid::s4u::Host*> hosts_;
-  std::vector<Staging> staging_;  // by port
+  std::vector<Staging> staging_;         // by port
   std::map<NodeId, void*> host_memory_;  // s4u::Link of nodes that stage
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::uint64_t sequence_ = 0;

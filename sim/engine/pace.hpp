@@ -53,8 +53,8 @@ class Pace {
 
  private:
   struct Rank {
-    std::vector<double> slowdowns;      // of compute, by the communication in flight
-    std::vector<std::uint32_t> slowed;  // collectives in flight that compute slows down
+    std::vector<double> slowdowns;           // of compute, by the communication in flight
+    std::vector<std::uint32_t> slowed;       // collectives in flight that compute slows down
     std::optional<std::uint32_t> computing;  // what the compute lane is at, where they overlap
   };
   /// What a collective that compute slows down is behind its flows.

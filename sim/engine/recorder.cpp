@@ -38,8 +38,8 @@ void Recorder::add_rank(std::size_t rank, const EngineOptions& options) {
   spans_ += ops.size() * schedule_.iterations;
   const bool recorded = spans_ <= options.span_limit || rank == 0;
   if (recorded && trace_.recorded_ranks == rank) trace_.recorded_ranks = rank + 1;
-  const bool has_role = std::any_of(ops.begin(), ops.end(),
-                                    [](const Op& op) { return op.role != UpdateRole::none; });
+  const bool has_role =
+      std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.role != UpdateRole::none; });
   if (trace_.recorded_ranks > rank || has_role) current_[rank].resize(ops.size());
 }
 

@@ -38,9 +38,7 @@ struct Shared {
   std::vector<RankOp> over{};  ///< operations that have just ended
 
   void call_in(double seconds, Token token) { network.call_at(network.now() + seconds, token); }
-  const Op& op_of(RankOp what) const {
-    return schedule.program_of(RankId(what.rank)).ops[what.op];
-  }
+  const Op& op_of(RankOp what) const { return schedule.program_of(RankId(what.rank)).ops[what.op]; }
   Place place(RankId rank) const { return schedule.ranks[rank.index()].place; }
   /// A collective in flight has a number of CollectiveTable, or that and its size: those of even
   /// iterations come first, and then those of odd ones, which members that have ended an even one

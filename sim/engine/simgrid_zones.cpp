@@ -88,8 +88,8 @@ struct ShapeMaker {
                                                     rate(fly.bandwidth), latency, kDuplex));
 #else
     return s4u::create_dragonfly_zone(name, parent,
-                                      s4u::DragonflyParams(groups, chassis, routers, each),
-                                      nodes(), rate(fly.bandwidth), latency, kDuplex);
+                                      s4u::DragonflyParams(groups, chassis, routers, each), nodes(),
+                                      rate(fly.bandwidth), latency, kDuplex);
 #endif
   }
 };

@@ -33,8 +33,8 @@ void add_ways(s4u::NetZone* star, s4u::NetZone* zone, s4u::Host* gateway,
 using NodeMaker =
     std::function<std::pair<s4u::NetZone*, s4u::Host*>(s4u::NetZone* fabric, std::size_t node)>;
 
-/// A fabric's zone, sealed: its bandwidths times `units_per_byte`, and a latency in seconds for each
-/// of its cables. False for a star and for rails, whose nodes need no zone.
+/// A fabric's zone, sealed: its bandwidths times `units_per_byte`, and a latency in seconds for
+/// each of its cables. False for a star and for rails, whose nodes need no zone.
 bool add_fabric(s4u::NetZone* parent, const std::string& name, const Fabric& fabric,
                 double units_per_byte, double latency, const NodeMaker& make_node);
 

@@ -11,8 +11,7 @@ bool Sockets::delays(std::uint32_t collective, std::uint32_t member) {
   const Transport* transport = shared_.planned(collective).transport;
   const auto& cores = shared_.cluster.shared_cores;
   if (!transport || !cores || transport->slice.value() <= 0) return false;
-  const double on_each =
-      static_cast<double>(pace_.on_shared_cores()) / static_cast<double>(*cores);
+  const double on_each = static_cast<double>(pace_.on_shared_cores()) / static_cast<double>(*cores);
   if (on_each < 1) return false;
   waiting_.emplace(++turns_, Start{collective, member});
   shared_.call_in(on_each * transport->slice.value(), {kCoreTurn, turns_, 0});

@@ -72,8 +72,8 @@ struct Explanation {
   std::vector<RankSplit> ranks;
   std::vector<std::string> programs;  ///< by `ranks`
   StageFindings pipeline;
-  std::optional<Alternative> ideal;   ///< without all causes; nothing if there are none
-  std::vector<Alternative> causes;    ///< in the order in which `cumulative` takes them away
+  std::optional<Alternative> ideal;  ///< without all causes; nothing if there are none
+  std::vector<Alternative> causes;   ///< in the order in which `cumulative` takes them away
   std::vector<Alternative> workers, operations, more;  ///< what saves most first
   std::vector<std::string> words;                      ///< what it comes to, in sentences
 };

@@ -176,27 +176,27 @@ std::string to_json(const Explanation& explanation) {
   const Json usd = explanation.usd_per_hour
                        ? Json(*explanation.usd_per_hour / 3600 * 1e6 / explanation.samples_per_s)
                        : Json();
-  const Json json{{"schema", "rehearse.explain/1"},
-                  {"scenario", explanation.scenario},
-                  {"description", explanation.description},
-                  {"model", explanation.model},
-                  {"cluster", explanation.cluster},
-                  {"strategy", explanation.strategy},
-                  {"gpus", explanation.gpus},
-                  {"nodes", explanation.nodes},
-                  {"fidelity", explanation.fidelity},
-                  {"step_time_s", explanation.step_time.value()},
-                  {"samples_per_s", explanation.samples_per_s},
-                  {"usd_per_million_samples", usd},
-                  {"critical_path", critical_path(explanation.path)},
-                  {"collectives", json_view(explanation.collectives)},
-                  {"compute", json_view(explanation.compute)},
-                  {"ranks", ranks(explanation)},
-                  {"pipeline", explanation.pipeline.stages.empty() ? Json()
-                                                                   : pipeline(explanation.pipeline)},
-                  {"attribution", attribution(explanation)},
-                  {"more", more(explanation.more)},
-                  {"words", explanation.words}};
+  const Json json{
+      {"schema", "rehearse.explain/1"},
+      {"scenario", explanation.scenario},
+      {"description", explanation.description},
+      {"model", explanation.model},
+      {"cluster", explanation.cluster},
+      {"strategy", explanation.strategy},
+      {"gpus", explanation.gpus},
+      {"nodes", explanation.nodes},
+      {"fidelity", explanation.fidelity},
+      {"step_time_s", explanation.step_time.value()},
+      {"samples_per_s", explanation.samples_per_s},
+      {"usd_per_million_samples", usd},
+      {"critical_path", critical_path(explanation.path)},
+      {"collectives", json_view(explanation.collectives)},
+      {"compute", json_view(explanation.compute)},
+      {"ranks", ranks(explanation)},
+      {"pipeline", explanation.pipeline.stages.empty() ? Json() : pipeline(explanation.pipeline)},
+      {"attribution", attribution(explanation)},
+      {"more", more(explanation.more)},
+      {"words", explanation.words}};
   return json.dump(2) + "\n";
 }
 

@@ -6,8 +6,8 @@
 
 #include "engine/collective_table.hpp"
 #include "engine/engine.hpp"
-#include "engine/plans.hpp"
 #include "engine/machine.hpp"
+#include "engine/plans.hpp"
 
 namespace rehearse::inline explanation {
 

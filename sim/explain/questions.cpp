@@ -44,9 +44,8 @@ class Asker {
   /// Which GPU is the slowest of a fleet that was taken for granted, nobody knows.
   bool is_known(RankId rank) const {
     return !scenario_.run.usual_spread ||
-           std::ranges::any_of(scenario_.run.stragglers, [rank](const Straggler& one) {
-             return one.rank == rank.index();
-           });
+           std::ranges::any_of(scenario_.run.stragglers,
+                               [rank](const Straggler& one) { return one.rank == rank.index(); });
   }
 
   template <class Change>

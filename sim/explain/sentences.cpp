@@ -90,7 +90,8 @@ std::string ranks_sentence(const Explanation& explanation) {
   return text + ".";
 }
 
-/// Which stage the others wait for, how much of a step bubbles are, and what tensor parallelism adds.
+/// Which stage the others wait for, how much of a step bubbles are, and what tensor parallelism
+/// adds.
 std::vector<std::string> stage_sentences(const Explanation& explanation) {
   const StageFindings& pipeline = explanation.pipeline;
   if (pipeline.stages.empty()) return {};
@@ -106,19 +107,19 @@ std::vector<std::string> stage_sentences(const Explanation& explanation) {
     step += pipeline.waits[i].step;
   }
   const StageReport& slowest = pipeline.stages[pipeline.slowest];
-  std::vector<std::string> text{
-      fmt::format("Stage {} of {} is the slowest: its own passes take {} of a step, {:.3g} times "
-                  "the mean stage's.",
-                  slowest.stage, pipeline.stages.size(),
-                  percent(busy(slowest) / pipeline.waits[pipeline.slowest].step),
-                  busy(slowest) / mean_busy)};
-  std::string bubbles = fmt::format(
-      "Bubbles are {} of a stage's step ({} warm-up, {} steady, {} cool-down)",
-      percent((warm_up + steady + cool_down) / step), percent(warm_up / step),
-      percent(steady / step), percent(cool_down / step));
+  std::vector<std::string> text{fmt::format(
+      "Stage {} of {} is the slowest: its own passes take {} of a step, {:.3g} times "
+      "the mean stage's.",
+      slowest.stage, pipeline.stages.size(),
+      percent(busy(slowest) / pipeline.waits[pipeline.slowest].step), busy(slowest) / mean_busy)};
+  std::string bubbles =
+      fmt::format("Bubbles are {} of a stage's step ({} warm-up, {} steady, {} cool-down)",
+                  percent((warm_up + steady + cool_down) / step), percent(warm_up / step),
+                  percent(steady / step), percent(cool_down / step));
   const std::vector<NamedTime> causes = bubble_causes(pipeline);
-  text.push_back(bubbles +
-                 (causes.empty() ? "." : fmt::format(", most of them for: {}.", causes.front().name)));
+  text.push_back(bubbles + (causes.empty()
+                                ? "."
+                                : fmt::format(", most of them for: {}.", causes.front().name)));
   if (tensor > step * kNothing)
     text.push_back(fmt::format("Tensor parallelism's exchanges leave {} of a step exposed.",
                                percent(tensor / step)));

@@ -29,7 +29,8 @@ std::string row(const std::vector<std::string>& cells) {
 std::string table(const std::string& caption, const std::vector<std::string>& titles,
                   const std::vector<std::vector<std::string>>& rows) {
   std::string html = "<table><caption>" + html_escaped(caption) + "</caption>\n<thead><tr>";
-  for (const std::string& title : titles) html += "<th scope=\"col\">" + html_escaped(title) + "</th>";
+  for (const std::string& title : titles)
+    html += "<th scope=\"col\">" + html_escaped(title) + "</th>";
   html += "</tr></thead>\n<tbody>\n";
   for (const std::vector<std::string>& cells : rows) html += row(cells);
   return html + "</tbody></table>\n";

@@ -26,7 +26,8 @@ class Listing {
       for (std::size_t rank = 0; rank < next_.size(); ++rank) goes_on |= list_next(rank);
     }
     for (std::size_t rank = 0; rank < next_.size(); ++rank)
-      check(next_[rank] == pipeline_.order[rank].size(), "ranks of a pipeline wait for one another");
+      check(next_[rank] == pipeline_.order[rank].size(),
+            "ranks of a pipeline wait for one another");
     return std::move(asked_);
   }
 
@@ -37,7 +38,8 @@ class Listing {
     const std::size_t own = next_[rank];
     if (needs_input(rank, order[own]) && !has_input_[rank][own]) return false;
     ++next_[rank];
-    if (needs_input(rank, order[own]) == is_local(rank, order[own])) asked_[rank].push_back({own, own});
+    if (needs_input(rank, order[own]) == is_local(rank, order[own]))
+      asked_[rank].push_back({own, own});
     tell_next(rank, order[own]);
     return true;
   }
@@ -52,15 +54,15 @@ class Listing {
   }
   bool needs_input(std::size_t rank, const PipelineAction& action) const {
     const int source = from(rank, action);
-    return action.what != PipelineAction::weight && source >= 0 &&
-           source < pipeline_.stage_count();
+    return action.what != PipelineAction::weight && source >= 0 && source < pipeline_.stage_count();
   }
   bool is_local(std::size_t rank, const PipelineAction& action) const {
     return needs_input(rank, action) &&
            std::cmp_equal(pipeline_.place_of(from(rank, action)).rank, rank);
   }
 
-  /// Whoever waits for what an action made is listed with its receive, behind its own actions so far.
+  /// Whoever waits for what an action made is listed with its receive, behind its own actions so
+  /// far.
   void tell_next(std::size_t rank, const PipelineAction& action) {
     if (action.what == PipelineAction::weight) return;
     const bool forward = action.what == PipelineAction::forward;
@@ -71,8 +73,9 @@ class Listing {
     const auto& order = pipeline_.order[peer];
     const auto found = std::ranges::find_if(order, [&, chunk = chunk](const PipelineAction& other) {
       return other.chunk == chunk && other.micro == action.micro &&
-             (forward ? other.what == PipelineAction::forward
-                      : other.what == PipelineAction::backward || other.what == PipelineAction::input);
+             (forward
+                  ? other.what == PipelineAction::forward
+                  : other.what == PipelineAction::backward || other.what == PipelineAction::input);
     });
     check(found != order.end(), "a pipeline's action whose result nobody takes");
     const auto at = static_cast<std::size_t>(found - order.begin());

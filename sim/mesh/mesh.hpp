@@ -11,7 +11,7 @@ namespace rehearse::inline mesh {
 /// What ranks are split by.
 enum class MeshAxis { tensor, context, expert, data, pipeline };
 inline constexpr std::size_t kAxes = 5;
-std::string to_string(MeshAxis axis);  ///< "tensor"
+std::string to_string(MeshAxis axis);   ///< "tensor"
 std::string short_name(MeshAxis axis);  ///< "tp"
 
 /// A layout's degrees, and how ranks are numbered: of `order` the first axis varies fastest, as in
@@ -19,8 +19,8 @@ std::string short_name(MeshAxis axis);  ///< "tp"
 /// multiply nothing.
 struct Mesh {
   int pipeline = 1, data = 1, context = 1, expert = 1, tensor = 1;
-  std::array<MeshAxis, kAxes> order = {MeshAxis::tensor, MeshAxis::context, MeshAxis::expert, MeshAxis::data,
-                                   MeshAxis::pipeline};
+  std::array<MeshAxis, kAxes> order = {MeshAxis::tensor, MeshAxis::context, MeshAxis::expert,
+                                       MeshAxis::data, MeshAxis::pipeline};
   int expert_tensor = 1;    ///< ranks that share one expert's products
   bool of_experts = false;  ///< as experts see the ranks
 
@@ -42,8 +42,8 @@ std::size_t rank_at(const Mesh& mesh, const Coordinates& at);
 /// get_ranks("dp-cp").
 std::vector<std::vector<std::size_t>> groups(const Mesh& mesh, const std::vector<MeshAxis>& along);
 
-/// The same ranks as experts see them (Megatron-LM's second RankGenerator): expert_tensor x expert x
-/// data is what tensor x context x data is. Stages have the same ranks where stages_agree().
+/// The same ranks as experts see them (Megatron-LM's second RankGenerator): expert_tensor x expert
+/// x data is what tensor x context x data is. Stages have the same ranks where stages_agree().
 Mesh expert_mesh(const Mesh& mesh);
 /// Whether expert_tensor x expert divides a stage's ranks.
 bool experts_fit(const Mesh& mesh);

@@ -44,16 +44,16 @@ std::optional<int> number(const std::string& text, std::size_t& at) {
 }
 
 bool communicates(const std::string& what) {
-  static const std::set<std::string> names = {"SEND_F", "RECV_F",  "SEND_B",     "RECV_B",
+  static const std::set<std::string> names = {"SEND_F",  "RECV_F",  "SEND_B",     "RECV_B",
                                               "UNSHARD", "RESHARD", "REDUCE_GRAD"};
   return names.contains(what);
 }
 
 std::optional<Cell> read_cell(const std::string& text, std::size_t line) {
   static const std::map<std::string, PipelineAction::What> known = {{"F", PipelineAction::forward},
-                                                            {"B", PipelineAction::backward},
-                                                            {"I", PipelineAction::input},
-                                                            {"W", PipelineAction::weight}};
+                                                                    {"B", PipelineAction::backward},
+                                                                    {"I", PipelineAction::input},
+                                                                    {"W", PipelineAction::weight}};
   std::size_t at = 0;
   const auto stage = number(text, at);
   if (!stage) refuse(line, text);
@@ -77,8 +77,7 @@ void read_cells(const std::string& text, std::size_t line, std::vector<Cell>& ce
   const auto end = text.find(')');
   if (end == std::string::npos) refuse(line, text);
   std::istringstream inside(text.substr(1, end - 1));
-  for (std::string part; std::getline(inside, part, ';');)
-    read_cells(trimmed(part), line, cells);
+  for (std::string part; std::getline(inside, part, ';');) read_cells(trimmed(part), line, cells);
 }
 
 std::string shown(const PipelineOrder& pipeline, std::size_t rank, const PipelineAction& action) {
@@ -100,7 +99,8 @@ bool may_run(const PipelineAction& action, int stage, int last, const Done& done
       return has(stage, PipelineAction::input);
     case PipelineAction::backward:
     case PipelineAction::input:
-      return has(stage, PipelineAction::forward) && (stage == last || has(stage + 1, PipelineAction::input));
+      return has(stage, PipelineAction::forward) &&
+             (stage == last || has(stage + 1, PipelineAction::input));
   }
   return false;
 }
@@ -114,7 +114,9 @@ std::string incomplete(const PipelineOrder& pipeline) {
         return fmt::format("rank {}: {} comes twice", rank, shown(pipeline, rank, action));
     for (std::uint16_t chunk = 0; chunk < pipeline.stages[rank].size(); ++chunk) {
       for (std::uint16_t micro = 0; micro < pipeline.micro_batches; ++micro) {
-        const auto has = [&](PipelineAction::What what) { return count.contains({chunk, what, micro}); };
+        const auto has = [&](PipelineAction::What what) {
+          return count.contains({chunk, what, micro});
+        };
         const bool halves = has(PipelineAction::input) && has(PipelineAction::weight);
         const bool any_half = has(PipelineAction::input) || has(PipelineAction::weight);
         if (!has(PipelineAction::forward))
@@ -180,7 +182,8 @@ std::string stuck(const PipelineOrder& pipeline) {
         const int stage = pipeline.stages[rank][action.chunk];
         if (!may_run(action, stage, last, done)) break;
         done.insert({stage, action.what, action.micro});
-        if (action.what == PipelineAction::backward) done.insert({stage, PipelineAction::input, action.micro});
+        if (action.what == PipelineAction::backward)
+          done.insert({stage, PipelineAction::input, action.micro});
       }
     }
   }

@@ -56,7 +56,8 @@ struct OneFOneB {
       const int back = chunks - 1 - (step - warmup) / round % chunks;
       writer.add(splits ? PipelineAction::input : PipelineAction::backward, back);
       owed.push_back(back);
-      if (splits && step - warmup >= weights_behind) writer.add(PipelineAction::weight, owed[paid++]);
+      if (splits && step - warmup >= weights_behind)
+        writer.add(PipelineAction::weight, owed[paid++]);
     }
     while (splits && paid < owed.size()) writer.add(PipelineAction::weight, owed[paid++]);
     return std::move(writer.order);
@@ -102,8 +103,8 @@ std::string illegal(PipelineSchedule schedule, int ranks, int micro_batches, int
   return "";
 }
 
-std::vector<PipelineAction> order_of(PipelineSchedule schedule, int rank, int ranks, int micro_batches,
-                             int chunks) {
+std::vector<PipelineAction> order_of(PipelineSchedule schedule, int rank, int ranks,
+                                     int micro_batches, int chunks) {
   check(illegal(schedule, ranks, micro_batches, chunks).empty(), "an illegal pipeline schedule");
   const int all = micro_batches * chunks;
   const int after = ranks - 1 - rank;  // ranks

@@ -29,8 +29,8 @@ struct PipelineAction {
 /// What a rank of a pipeline computes in a step, in order. `chunks`: parts of the model on a rank
 /// (virtual stages). Equal to what torch.distributed.pipelining computes; its waits come out of the
 /// simulation. Nothing may be illegal().
-std::vector<PipelineAction> order_of(PipelineSchedule schedule, int rank, int ranks, int micro_batches,
-                             int chunks);
+std::vector<PipelineAction> order_of(PipelineSchedule schedule, int rank, int ranks,
+                                     int micro_batches, int chunks);
 /// Why a schedule cannot run so; empty: it can.
 std::string illegal(PipelineSchedule schedule, int ranks, int micro_batches, int chunks);
 /// Whether a backward comes in two parts somewhere.
@@ -41,7 +41,7 @@ int usual_chunks(PipelineSchedule schedule);
 /// Orders of all ranks, and which stage of the model each of their chunks is.
 struct PipelineOrder {
   std::vector<std::vector<PipelineAction>> order;  ///< by rank
-  std::vector<std::vector<int>> stages;    ///< by rank and chunk, ascending
+  std::vector<std::vector<int>> stages;            ///< by rank and chunk, ascending
   int micro_batches = 0;
 
   int stage_count() const;
@@ -51,9 +51,9 @@ struct PipelineOrder {
   Place place_of(int stage) const;
 };
 PipelineOrder pipeline_order(PipelineSchedule schedule, int ranks, int micro_batches, int chunks);
-/// PyTorch's CSV: a line for each rank, its cells "2F0", "3B1", "1I0", "1W0", "(0F4;7B2)OVERLAP_F_B"
-/// or empty (a bubble); cells that communicate are read over, for what is sent follows from what is
-/// computed. std::invalid_argument with a message for the user.
+/// PyTorch's CSV: a line for each rank, its cells "2F0", "3B1", "1I0", "1W0",
+/// "(0F4;7B2)OVERLAP_F_B" or empty (a bubble); cells that communicate are read over, for what is
+/// sent follows from what is computed. std::invalid_argument with a message for the user.
 PipelineOrder read_pipeline_csv(const std::string& text);
 
 /// Why the ranks cannot go through their orders: something is missing or twice, or all wait for one

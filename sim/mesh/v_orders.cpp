@@ -21,9 +21,7 @@ class TwoChunks {
   void weight() {
     if (!owed_.empty()) pay(owed_.begin());
   }
-  void weight(int chunk) {
-    pay(std::ranges::find(owed_, chunk, &Owed::chunk));
-  }
+  void weight(int chunk) { pay(std::ranges::find(owed_, chunk, &Owed::chunk)); }
   void input_and_weight(int chunk) {
     input(chunk);
     weight(chunk);
@@ -83,7 +81,8 @@ std::vector<PipelineAction> zbv_order(int rank, int ranks, int micro_batches) {
   }
   while (two.owes(1)) two.weight(1);
   while (two.owes(0)) two.weight(0);
-  std::erase_if(two.order, [&](const PipelineAction& action) { return action.micro >= micro_batches; });
+  std::erase_if(two.order,
+                [&](const PipelineAction& action) { return action.micro >= micro_batches; });
   return std::move(two.order);
 }
 

@@ -21,11 +21,11 @@ struct Bound {
   Figures best;
   /// What it will not tell, and why: "no train.epochs".
   std::map<Metric, std::string> unknown;
-  double capacity = 0;    ///< of the GPU's memory, in bytes; 0: not known
+  double capacity = 0;           ///< of the GPU's memory, in bytes; 0: not known
   bool memory_at_least = false;  ///< what it needs is bounded, not known
-  bool in_pieces = false;  ///< memory would suffice, but only in pieces that are too small
-  std::string machine;    ///< the cluster's name, by which prices are told apart
-  double node_price = 0;  ///< USD per hour of one node; 0: none, or nodes differ
+  bool in_pieces = false;        ///< memory would suffice, but only in pieces that are too small
+  std::string machine;           ///< the cluster's name, by which prices are told apart
+  double node_price = 0;         ///< USD per hour of one node; 0: none, or nodes differ
 };
 
 /// As text, between processes.

@@ -42,8 +42,7 @@ void compare_under_common_errors(PlanResult& result, const Ask& ask) {
   std::vector<Candidate>& candidates = result.prepared.candidates;
   std::vector<Question> questions;
   for (std::size_t place = 0; place < std::min(kCompared, result.ranking.size()); ++place)
-    questions.push_back(
-        {.candidate = result.ranking[place], .machine = {}, .with_errors = true});
+    questions.push_back({.candidate = result.ranking[place], .machine = {}, .with_errors = true});
   const std::vector<Simulated> answers = ask(questions);
   for (std::size_t i = 0; i < questions.size(); ++i) {
     if (!answers[i].figures) continue;

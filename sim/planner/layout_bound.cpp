@@ -161,10 +161,10 @@ class LayoutTimes {
 
   /// What a unit's forward takes and its backward gives back, for one micro-batch.
   std::vector<Bytes> kept_by_unit() const {
-    const MemoryTape tape = memory_tape(
-        model_, {.precision = computed_in(compute_precision(scenario_)),
-                 .batch = scenario_.batch_per_gpu,
-                 .device = device_of(scenario_)});
+    const MemoryTape tape =
+        memory_tape(model_, {.precision = computed_in(compute_precision(scenario_)),
+                             .batch = scenario_.batch_per_gpu,
+                             .device = device_of(scenario_)});
     std::vector<bool> held(tape.tensors.size(), false);
     for (const UnitTape& unit : tape.units)
       for (const TapeEvent& event : unit.forward) held[event.tensor] = event.takes;

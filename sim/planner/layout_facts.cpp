@@ -57,19 +57,19 @@ LayoutFacts layout_facts(const Document& document, const Value& parallelism) {
   scenario.cluster = read_cluster(root.require("cluster"));
   const Value strategy = root.require("strategy");
   if (!scenario.transformer)
-    parallelism.fail(fmt::format("no share of {}'s layers is known: it is no decoder",
-                                 scenario.model.name),
-                     "name strategies");
+    parallelism.fail(
+        fmt::format("no share of {}'s layers is known: it is no decoder", scenario.model.name),
+        "name strategies");
   LayoutFacts facts{.transformer = *scenario.transformer,
-              .fused_attention = scenario.shape.flash_attention,
-              .tokens = scenario.model.tokens_per_sample,
-              .gpus = static_cast<int>(scenario.cluster.gpu_count())};
+                    .fused_attention = scenario.shape.flash_attention,
+                    .tokens = scenario.model.tokens_per_sample,
+                    .gpus = static_cast<int>(scenario.cluster.gpu_count())};
   const auto train = root.optional("train");
   const auto batch = train ? global_batch_of(*train, scenario) : std::nullopt;
   if (!batch)
-    parallelism.fail("a search over layouts holds the global batch",
-                     fmt::format("say it in {}: train: {{global_batch: {{sequences: 512}}}}",
-                                 document.name()));
+    parallelism.fail(
+        "a search over layouts holds the global batch",
+        fmt::format("say it in {}: train: {{global_batch: {{sequences: 512}}}}", document.name()));
   facts.global_batch = *batch;
   for (const NodeGroup& group : scenario.cluster.groups) {
     if (group.node.gpus == 0) continue;
@@ -129,21 +129,21 @@ std::string broken_rule(const LayoutDegreesOf& degrees, const LayoutFacts& facts
                          facts.global_batch);
     micro_batches = facts.global_batch / one;
   }
-  const LayoutDegrees all{.model = {.tensor = tensor,
-                                    .sequence_parallel = tensor > 1,
-                                    .context = context,
-                                    .expert = expert,
-                                    .expert_tensor = searches_experts && expert > 1
-                                                         ? 1
-                                                         : facts.expert_tensor.value_or(tensor)},
-                          .pipeline = pipeline,
-                          .virtual_stages = stages,
-                          .even_split = facts.even_split,
-                          .micro_batches = micro_batches,
-                          .tokens = facts.tokens,
-                          .fused_attention = facts.fused_attention,
-                          .gpus = facts.gpus,
-                          .nvlink_domain = facts.nvlink_domain};
+  const LayoutDegrees all{
+      .model = {.tensor = tensor,
+                .sequence_parallel = tensor > 1,
+                .context = context,
+                .expert = expert,
+                .expert_tensor =
+                    searches_experts && expert > 1 ? 1 : facts.expert_tensor.value_or(tensor)},
+      .pipeline = pipeline,
+      .virtual_stages = stages,
+      .even_split = facts.even_split,
+      .micro_batches = micro_batches,
+      .tokens = facts.tokens,
+      .fused_attention = facts.fused_attention,
+      .gpus = facts.gpus,
+      .nvlink_domain = facts.nvlink_domain};
   for (const LayoutFinding& found : layout_findings(facts.transformer, all))
     if (found.kind == LayoutFinding::Kind::refused) return found.rule;
   if (pipeline == 1) return "";

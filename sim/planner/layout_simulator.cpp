@@ -69,8 +69,7 @@ std::string predict_once(const Scenario& scenario, bool must_fit) {
 }
 
 std::string with_errors(const Document& document) {
-  const Prediction prediction =
-      predict(read_question(document), {.find_largest_batch = false});
+  const Prediction prediction = predict(read_question(document), {.find_largest_batch = false});
   Json json = report_json(prediction.report);
   Json& errors = json["error_sources"] = Json::object();
   for (const ErrorSource& source : prediction.error_sources)
@@ -89,13 +88,13 @@ std::string predict_layout_if(const Document& document, const WhatIf& machine) {
 
 PlanSimulator layout_simulator(bool must_fit) {
   PlanSimulator all;
-  all.simulator = {
-      .program = program_identity(simgrid_version()) + ", without intervals" +
-                 (must_fit ? ", where it fits" : ""),
-      .read = [](const Document& scenario) { read_scenario(scenario); },
-      .predict = [must_fit](const Document& document) {
-        return predict_once(read_question(document), must_fit);
-      }};
+  all.simulator = {.program = program_identity(simgrid_version()) + ", without intervals" +
+                              (must_fit ? ", where it fits" : ""),
+                   .read = [](const Document& scenario) { read_scenario(scenario); },
+                   .predict =
+                       [must_fit](const Document& document) {
+                         return predict_once(read_question(document), must_fit);
+                       }};
   all.bound = [program = all.simulator.program](const Document& scenario) {
     return layout_bound_of(scenario, program);
   };

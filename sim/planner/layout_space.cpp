@@ -97,16 +97,15 @@ class LayoutSpace {
 
   void add() {
     for (const Point& point : plan_.study.points) search_at(point);
-    if (found_.empty())
-      parallelism_.fail("no layout is legal: " + illegal_text(plan_));
+    if (found_.empty()) parallelism_.fail("no layout is legal: " + illegal_text(plan_));
     std::vector<Point> points;
     for (std::size_t a = 0; a < axes_.size(); ++a)
       plan_.study.axes.push_back(made_axis(axes_[a], degrees_[a], strategy()));
     for (const auto& [point, layout] : found_) {
       points.push_back(point);
       for (std::size_t a = 0; a < axes_.size(); ++a)
-        points.back().push_back(static_cast<std::size_t>(std::distance(
-            degrees_[a].begin(), degrees_[a].find(at(layout, axes_[a])))));
+        points.back().push_back(static_cast<std::size_t>(
+            std::distance(degrees_[a].begin(), degrees_[a].find(at(layout, axes_[a])))));
     }
     plan_.study.points = std::move(points);
   }
@@ -184,8 +183,8 @@ class LayoutSpace {
 }  // namespace
 
 const std::vector<std::string>& layout_axis_names() {
-  static const std::vector<std::string> names = {"sharding", "tensor",         "pipeline",
-                                                 "context",  "expert",         "virtual_stages",
+  static const std::vector<std::string> names = {"sharding",    "tensor",   "pipeline",
+                                                 "context",     "expert",   "virtual_stages",
                                                  "micro_batch", "recompute"};
   return names;
 }

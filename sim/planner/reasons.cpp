@@ -109,10 +109,9 @@ void add_safest(const PlanResult& result, std::vector<std::string>& reasons) {
   const auto safe = std::ranges::find_if(
       result.ranking, [&](std::size_t i) { return candidates[i].at_risk.empty(); });
   if (safe == result.ranking.end()) return;
-  reasons.push_back(
-      fmt::format("the best of those that nothing is at risk of: {}: {}",
-                  settings_text(result.prepared, *safe),
-                  compared(candidates[*safe], choice, result.prepared.plan.objective)));
+  reasons.push_back(fmt::format(
+      "the best of those that nothing is at risk of: {}: {}", settings_text(result.prepared, *safe),
+      compared(candidates[*safe], choice, result.prepared.plan.objective)));
 }
 
 }  // namespace
@@ -175,9 +174,9 @@ bool batches_differ(const PlanResult& result) {
 }
 
 std::string batches_warning(const PlanResult& result) {
-  const bool constrained = std::ranges::any_of(
-      result.prepared.plan.constraints,
-      [](const Constraint& one) { return one.metric == Metric::global_batch; });
+  const bool constrained =
+      std::ranges::any_of(result.prepared.plan.constraints,
+                          [](const Constraint& one) { return one.metric == Metric::global_batch; });
   if (constrained || !result.choice || !batches_differ(result)) return "";
   const auto ends = *global_batches(result);
   const Figures& choice = *result.prepared.candidates[*result.choice].figures;
@@ -201,7 +200,8 @@ std::string parts_compared(const Candidate& candidate, const Candidate& referenc
     step += time;
   }
   std::vector<std::pair<std::string, double>> told(differences.begin(), differences.end());
-  std::ranges::stable_sort(told, std::greater(), [](const auto& one) { return std::abs(one.second); });
+  std::ranges::stable_sort(told, std::greater(),
+                           [](const auto& one) { return std::abs(one.second); });
   std::string text;
   for (std::size_t i = 0; i < std::min(kTold, told.size()); ++i) {
     const auto& [name, time] = told[i];

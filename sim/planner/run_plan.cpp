@@ -166,13 +166,11 @@ class Asking {
     }
     const auto work = [&](std::size_t i) {
       const auto scenario = scenario_at(study_.study, study_.study.points[open[i].candidate]);
-      return of_its_key(study_.points[open[i].candidate].key, simulator_.simulator.program,
-                        *scenario,
-                        [&] {
-                          return open[i].with_errors
-                                     ? simulator_.predict_with_errors(*scenario)
-                                     : simulator_.predict_if(*scenario, open[i].machine);
-                        });
+      return of_its_key(
+          study_.points[open[i].candidate].key, simulator_.simulator.program, *scenario, [&] {
+            return open[i].with_errors ? simulator_.predict_with_errors(*scenario)
+                                       : simulator_.predict_if(*scenario, open[i].machine);
+          });
     };
     const auto ended = [&](std::size_t i, ChildEnd end) {
       store_.store(key_of(open[i]), {end.code, std::move(end.text)});
@@ -250,16 +248,16 @@ PlanResult run_plan(PreparedPlan prepared, const PlanSimulator& simulator, Resul
   const Objective& objective = found.plan.objective;
   Waves waves(found.study, simulator.simulator, store, options);
   std::size_t too_large = 0;
-  const SearchTask task{
-      .constraints = found.plan.constraints,
-      .objective = objective,
-      .simulate =
-          [&](const std::vector<std::size_t>& wave) {
-            std::vector<Simulated> all = waves(wave);
-            too_large += static_cast<std::size_t>(std::ranges::count(all, true, &Simulated::too_large));
-            return all;
-          },
-      .wave = found.plan.layouts ? kWaveOfLayouts : kWave};
+  const SearchTask task{.constraints = found.plan.constraints,
+                        .objective = objective,
+                        .simulate =
+                            [&](const std::vector<std::size_t>& wave) {
+                              std::vector<Simulated> all = waves(wave);
+                              too_large += static_cast<std::size_t>(
+                                  std::ranges::count(all, true, &Simulated::too_large));
+                              return all;
+                            },
+                        .wave = found.plan.layouts ? kWaveOfLayouts : kWave};
   search(found.candidates, task);
   const auto conclude = [&] {
     result.ranking = rank(found.candidates, objective);

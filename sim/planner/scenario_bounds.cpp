@@ -5,13 +5,13 @@
 #include <map>
 #include <memory>
 
+#include "cluster/scale.hpp"
+#include "economy/price.hpp"
 #include "planner/layout_bound.hpp"
 #include "planner/layout_simulator.hpp"
 #include "predict/error_sources.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
-#include "cluster/scale.hpp"
-#include "economy/price.hpp"
 #include "report/basis.hpp"
 #include "report/measures.hpp"
 #include "report/views.hpp"

@@ -20,7 +20,7 @@ std::string miss_words(const Constraint& constraint, double value, double limit,
   const bool most = constraint.sense != Constraint::Sense::at_least;
   const std::string shown = format(constraint.metric, value),
                     asked = format(constraint.metric, limit);
-  if (constraint.metric == Metric::memory) 
+  if (constraint.metric == Metric::memory)
     return fmt::format("needs {}{} of {}", memory_at_least ? "at least " : "", shown, asked);
   if (constraint.metric == Metric::gpus) return fmt::format("has {}; at most {}", shown, asked);
   const bool exact = constraint.metric == Metric::global_batch;
@@ -262,12 +262,13 @@ std::vector<Miss> misses_of(const Figures& figures, const Bound& bound,
     const bool in_pieces = constraint.sense == Constraint::Sense::fits && bound.in_pieces;
     if (!in_pieces && constraint.holds(value, bound.capacity)) continue;
     const double limit = constraint.limit_at(bound.capacity);
-    misses.push_back({.constraint = constraint.name,
-                      .metric = constraint.metric,
-                      .value = value,
-                      .limit = limit,
-                      .words = miss_words(constraint, value, limit, bounds, bound.memory_at_least && bounds) +
-                               (in_pieces ? ", but in pieces that are too small" : "")});
+    misses.push_back(
+        {.constraint = constraint.name,
+         .metric = constraint.metric,
+         .value = value,
+         .limit = limit,
+         .words = miss_words(constraint, value, limit, bounds, bound.memory_at_least && bounds) +
+                  (in_pieces ? ", but in pieces that are too small" : "")});
   }
   return misses;
 }

@@ -144,10 +144,9 @@ class Sensitivity {
       const Candidate& one = candidates_[i];
       if (one.stage != Stage::bound || one.misses[0].constraint != "objective") continue;
       const auto exact = one.bound.best.find(metric);
-      const bool known = metric == Metric::gpus ||
-                         (metric == Metric::memory && !one.bound.memory_at_least);
-      const bool kept = known &&
-                        exact != one.bound.best.end() && exact->second.value < own;
+      const bool known =
+          metric == Metric::gpus || (metric == Metric::memory && !one.bound.memory_at_least);
+      const bool kept = known && exact != one.bound.best.end() && exact->second.value < own;
       if (!kept) continue;
       const auto promising = [&](std::size_t k) {
         return promise(candidates_[k], plan_.objective);

@@ -17,7 +17,8 @@ struct Rescaled {
 };
 
 std::string ratio_words(const Rescaled& one) {
-  const std::string least = fmt::format("{:.3g}", one.least), most = fmt::format("{:.3g}", one.most);
+  const std::string least = fmt::format("{:.3g}", one.least),
+                    most = fmt::format("{:.3g}", one.most);
   return least == most ? least + " times" : fmt::format("{} to {} times", least, most);
 }
 
@@ -117,7 +118,8 @@ std::vector<std::string> communication_outside(const Scenario& scenario,
     const std::string& outside = answer.cost.outside;
     if (outside.empty() || answer.cost.basis == CostBasis::rescaled) continue;
     const bool by_curve = answer.cost.basis == CostBasis::curve;
-    add_reason(reasons, by_curve ? fmt::format("{}: {}", to_string(answer.kind), outside) : outside);
+    add_reason(reasons,
+               by_curve ? fmt::format("{}: {}", to_string(answer.kind), outside) : outside);
   }
   const bool sockets = scenario.comm && scenario.comm->transport;
   if (scenario.comm && scenario.comm->links_assumed && !sockets && crosses_nodes(answers, true))
@@ -135,10 +137,11 @@ std::vector<std::string> communication_outside(const Scenario& scenario,
   const Node* slow = with_unknown_tcp_rate(scenario.cluster);
   if (slow && !sockets && crosses_nodes(answers, false)) {
     // It decides more than what else is unknown, so it stands first.
-    reasons.insert(reasons.begin(), fmt::format(
-        "network: TCP taken to reach {} of a NIC's {}, as two measured machines did; the interval "
-        "holds all of it (transport: {{tcp: {{rate: ...}}}} says it)",
-        format(slow->transport.rate), format(slow->nic_bandwidth)));
+    reasons.insert(reasons.begin(),
+                   fmt::format("network: TCP taken to reach {} of a NIC's {}, as two measured "
+                               "machines did; the interval "
+                               "holds all of it (transport: {{tcp: {{rate: ...}}}} says it)",
+                               format(slow->transport.rate), format(slow->nic_bandwidth)));
   }
   return reasons;
 }

@@ -17,8 +17,8 @@ enum class Source { compute, launches, communication, server, fleet };
 /// The second is the first that is like all others.
 constexpr std::uint32_t kShiftedSteps = 2;
 
-/// Of peaks computed from an architecture. Chosen so that 90 % of the 69 allocated peaks that litgpt
-/// and torchtune publish lie inside (`rehearse validate fine_tuning_memory`).
+/// Of peaks computed from an architecture. Chosen so that 90 % of the 69 allocated peaks that
+/// litgpt and torchtune publish lie inside (`rehearse validate fine_tuning_memory`).
 constexpr MemoryError kComputed{.peak = 0.1, .activations = 0.25};
 
 /// Which of the cluster's groups a rank's node belongs to.
@@ -48,7 +48,8 @@ std::vector<double> compute_errors(const Schedule& schedule, const Cluster& clus
 /// Of this job and of those beside it, which run on the same hardware.
 std::vector<std::vector<double>> errors_of_jobs(const Scenario& scenario, const Machine& machine,
                                                 const std::vector<StepCosts>& costs) {
-  std::vector<std::vector<double>> errors = {compute_errors(machine.schedule, machine.cluster, costs)};
+  std::vector<std::vector<double>> errors = {
+      compute_errors(machine.schedule, machine.cluster, costs)};
   for (std::size_t j = 0; machine.others && j < machine.others->jobs.size(); ++j) {
     const Scenario& other = scenario.shared->others.at(j).scenario;
     errors.push_back(
@@ -146,9 +147,8 @@ bool launches_matter(const Scenario& scenario) {
       group_costs(with_launches(scenario, std::exp(kHostLaunchError)));
   return std::ranges::any_of(slowest, [](const StepCosts& costs) {
     return costs.provenance == Provenance::analytic &&
-           std::ranges::any_of(costs.units, [](const UnitCost& unit) {
-             return unit.forward_launch > Seconds(0);
-           });
+           std::ranges::any_of(
+               costs.units, [](const UnitCost& unit) { return unit.forward_launch > Seconds(0); });
   });
 }
 
@@ -174,12 +174,12 @@ void take_transport(Cluster& cluster, double shift) {
 /// In this process, which can simulate no more then.
 Headline shifted_headline(const Scenario& scenario, const Machine& machine, Source source,
                           const std::vector<std::vector<double>>& errors, double shift) {
-  Machine shifted = shortened(
-      source == Source::fleet
-          ? with_another_fleet(scenario, machine, std::exp(shift * kUsualFleetError))
-      : source == Source::launches
-          ? with_other_launches(scenario, machine, std::exp(shift * kHostLaunchError))
-          : machine);
+  Machine shifted =
+      shortened(source == Source::fleet
+                    ? with_another_fleet(scenario, machine, std::exp(shift * kUsualFleetError))
+                : source == Source::launches
+                    ? with_other_launches(scenario, machine, std::exp(shift * kHostLaunchError))
+                    : machine);
   std::optional<CommProfile>& comm = shifted.comm;
   if (source == Source::compute) {
     shift_compute(shifted, errors, shift);

@@ -8,15 +8,17 @@
 
 namespace rehearse::inline prediction {
 
-/// A machine simulated with compute, then with communication, then with what is taken for granted of
-/// how GPUs differ, then with what parameter servers' hosts allow, at both ends of their intervals,
-/// each in a process of its own beside this one. To be started before this process simulates.
+/// A machine simulated with compute, then with communication, then with what is taken for granted
+/// of how GPUs differ, then with what parameter servers' hosts allow, at both ends of their
+/// intervals, each in a process of its own beside this one. To be started before this process
+/// simulates.
 ///
 /// Where steps are alike (steps_alike) and there is no parameter server, two are enough.
 /// Sources without an error (given times, one GPU, a given apply rate) are left out.
 class ShiftedRuns {
  public:
-  ShiftedRuns(const Scenario& scenario, const Machine& machine, const std::vector<StepCosts>& costs);
+  ShiftedRuns(const Scenario& scenario, const Machine& machine,
+              const std::vector<StepCosts>& costs);
 
   /// Waits for them, and sets them beside what the machine itself said of the same iterations.
   std::vector<ErrorSource> error_sources(const Trace& trace);

@@ -75,9 +75,9 @@ double solve(const Scenario& scenario) {
     const double rate = simulated_rate(job, alone);
     if (std::abs(rate / measured - 1) < kSolved) return alone;
     alone *= measured / rate;
-    const auto asked = asked_of_peak({.samples_per_s = alone}, scenario.model,
-                                     job.cluster.groups.front().node.gpu, scenario.precision,
-                                     scenario.checkpointed);
+    const auto asked =
+        asked_of_peak({.samples_per_s = alone}, scenario.model, job.cluster.groups.front().node.gpu,
+                      scenario.precision, scenario.checkpointed);
     if (asked && asked->asked > asked->peak) {
       refuse(scenario,
              fmt::format("with this strategy and these links {} GPUs reach {:.6g} samples/s only "

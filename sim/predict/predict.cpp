@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "engine/engine.hpp"
 #include "predict/communication_facts.hpp"
 #include "predict/error_sources.hpp"
 #include "predict/fewer_nodes.hpp"
@@ -12,7 +13,6 @@
 #include "predict/largest_batch.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/replications.hpp"
-#include "engine/engine.hpp"
 #include "report/compute_grounds.hpp"
 #include "report/steady_state.hpp"
 #include "strategy/server_host.hpp"
@@ -59,10 +59,12 @@ std::string channels_line(const Scenario& scenario, const std::vector<Collective
   const auto most = std::ranges::max_element(
       answers, {}, [](const CollectiveAnswer& one) { return one.cost.compute_slowdown; });
   if (most == answers.end() || most->cost.compute_slowdown == 1)
-    return "run.overlap_slowdown = channels: 1, as neither NCCL's channels nor multiprocessors of a "
+    return "run.overlap_slowdown = channels: 1, as neither NCCL's channels nor multiprocessors of "
+           "a "
            "GPU are known";
   return fmt::format(
-      "run.overlap_slowdown = channels: NCCL takes up to {} multiprocessors, so that compute beside "
+      "run.overlap_slowdown = channels: NCCL takes up to {} multiprocessors, so that compute "
+      "beside "
       "it takes up to {:.3g} times as long",
       most->cost.channels, most->cost.compute_slowdown);
 }
@@ -177,8 +179,7 @@ Headline headline_alone(const Scenario& scenario, const Machine& machine) {
 
 }  // namespace
 
-std::function<bool(const Trace&)> until_steady(const Scenario& scenario,
-                                               const Schedule& schedule) {
+std::function<bool(const Trace&)> until_steady(const Scenario& scenario, const Schedule& schedule) {
   const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
   if (!server || server->staleness == 0U || scenario.run.until == RunUntil::steps) return {};
   return [&schedule, warmup = scenario.run.warmup_steps](const Trace& trace) {
@@ -251,8 +252,7 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   facts.memory = options.memory;
   if (largest.sought()) facts.memory->largest_batch_per_gpu = largest.found();
   if (!options.find_largest_batch || largest.sought()) facts.schedule_at_batch = {};
-  if (shifted)
-    facts.error_sources = result.error_sources = shifted->error_sources(result.trace);
+  if (shifted) facts.error_sources = result.error_sources = shifted->error_sources(result.trace);
   facts.memory_error = memory_error(costs);
   facts.model_error = model_error(scenario, schedule);
   facts.replications = typical.of;

@@ -11,9 +11,9 @@
 
 namespace rehearse::inline prediction {
 
-/// What a scenario (solved()) plays: its schedule, built and validated, and folded where the scenario's
-/// fidelity asks for that; with the other jobs of its cluster. InputError if it asks and the ranks
-/// are not alike.
+/// What a scenario (solved()) plays: its schedule, built and validated, and folded where the
+/// scenario's fidelity asks for that; with the other jobs of its cluster. InputError if it asks and
+/// the ranks are not alike.
 Machine machine_of(const Scenario& scenario);
 
 /// EngineOptions::enough of the scenario's schedule, which it refers to: empty where all ranks end

@@ -12,8 +12,8 @@ namespace rehearse::inline prediction {
 namespace {
 
 /// Of the replications from one to before another, in their order.
-std::vector<Seconds> step_times(const Scenario& scenario, const Machine& machine, std::uint32_t from,
-                                std::uint32_t to) {
+std::vector<Seconds> step_times(const Scenario& scenario, const Machine& machine,
+                                std::uint32_t from, std::uint32_t to) {
   const std::size_t at_a_time = jobs_or_cores();
   std::deque<HeadlineRun> running;
   std::vector<Seconds> times;

@@ -25,12 +25,12 @@ struct TypicalRun {
   std::optional<double> error = {};  ///< median_error() of their step times, of five and more
 };
 
-/// Simulates run.replications of the machine, each in a process of its own beside this one, as many at
-/// a time as there are cores, and says which seed's run has the median step time: where the order
-/// of messages decides what follows, one run is a draw among unlike ones. Whether the median is
-/// known well enough is looked at after `at_least` of them, then after every doubling, so that the
-/// answer does not depend on the cores. Of one replication the seed is known. To be asked before
-/// this process simulates.
+/// Simulates run.replications of the machine, each in a process of its own beside this one, as many
+/// at a time as there are cores, and says which seed's run has the median step time: where the
+/// order of messages decides what follows, one run is a draw among unlike ones. Whether the median
+/// is known well enough is looked at after `at_least` of them, then after every doubling, so that
+/// the answer does not depend on the cores. Of one replication the seed is known. To be asked
+/// before this process simulates.
 TypicalRun typical_run(const Scenario& scenario, const Machine& machine);
 
 }  // namespace rehearse::inline prediction

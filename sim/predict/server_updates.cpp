@@ -19,8 +19,7 @@ std::vector<std::uint32_t> worker_numbers(const Schedule& schedule) {
   std::uint32_t next = 0;
   for (const RankSpec& rank : schedule.ranks) {
     const auto& ops = schedule.programs[rank.program.index()].ops;
-    const bool reads =
-        std::ranges::find(ops, UpdateRole::read_parameters, &Op::role) != ops.end();
+    const bool reads = std::ranges::find(ops, UpdateRole::read_parameters, &Op::role) != ops.end();
     numbers.push_back(reads ? next++ : next);
   }
   numbers.push_back(next);

@@ -13,8 +13,8 @@ namespace rehearse::inline prediction {
 namespace {
 
 /// Of one run, in this process.
-std::string simulated_updates(const std::filesystem::path& file,
-                              std::vector<std::string> overrides, std::uint64_t seed) {
+std::string simulated_updates(const std::filesystem::path& file, std::vector<std::string> overrides,
+                              std::uint64_t seed) {
   overrides.push_back(fmt::format("run.seed={}", seed));
   Scenario scenario = read_question(file, overrides);
   scenario.run.until = RunUntil::steps;

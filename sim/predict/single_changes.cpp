@@ -147,7 +147,7 @@ class Changes {
       Layout larger = layout;
       int& degree = axis == MeshAxis::pipeline ? larger.mesh.pipeline
                     : axis == MeshAxis::tensor ? larger.mesh.tensor
-                                           : larger.mesh.context;
+                                               : larger.mesh.context;
       degree *= 2;
       if (!mesh_on(larger, scenario_.cluster.gpu_count()) || layout.order) continue;
       add(fmt::format("{} parallelism of {}", to_string(axis), degree),
@@ -159,12 +159,14 @@ class Changes {
   }
   void add_micro_batch(const Layout& layout) {
     const std::int64_t batch = scenario_.batch_per_gpu;
-    if (batch % 2 != 0 || layout.order || root_.require("strategy").as_map().has("micro_batch_size"))
+    if (batch % 2 != 0 || layout.order ||
+        root_.require("strategy").as_map().has("micro_batch_size"))
       return;
     SingleChange& same = all.emplace_back();
     same.change = "the same global batch in more micro-batches";
-    same.assignments.push_back({fmt::format("model.batch_per_gpu={}", batch / 2),
-                                fmt::format("strategy.micro_batches={}", 2 * layout.micro_batches)});
+    same.assignments.push_back(
+        {fmt::format("model.batch_per_gpu={}", batch / 2),
+         fmt::format("strategy.micro_batches={}", 2 * layout.micro_batches)});
   }
   void add_strategy(const Layout&, const NamedText&) {}
   void add_strategy(const ParameterServer&, const NamedText&) {}
@@ -210,8 +212,8 @@ class Changes {
     const Optimizer& now = scenario_.optimizer;
     const std::string& name = optimizer_names().at(static_cast<std::size_t>(now.kind));
     if (has_fused_option(now.kind) && !now.fused) {
-      const NamedText options = root_.has("optimizer") ? NamedText(root_.require("optimizer"))
-                                                       : NamedText(name, {});
+      const NamedText options =
+          root_.has("optimizer") ? NamedText(root_.require("optimizer")) : NamedText(name, {});
       const NamedText bare = options.without({"foreach", "fused"});
       add("fused " + name, "optimizer=" + bare.with("fused", "true").text());
       if (now.foreach)

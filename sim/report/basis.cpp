@@ -151,11 +151,9 @@ Basis basis_of(const RunFacts& facts) {
     basis.common_end =
         std::min(basis.common_end, facts.trace.iteration_end[rank.index()][basis.last - 1]);
   if (!facts.trace.open_ended) return basis;
-  basis.steady =
-      steady_state(schedule, facts.trace, basis.workers, basis.updates, basis.first);
+  basis.steady = steady_state(schedule, facts.trace, basis.workers, basis.updates, basis.first);
   for (const RankId rank : basis.workers)
-    basis.iterations[rank.index()] =
-        within(*basis.steady, facts.trace.iteration_end[rank.index()]);
+    basis.iterations[rank.index()] = within(*basis.steady, facts.trace.iteration_end[rank.index()]);
   return basis;
 }
 

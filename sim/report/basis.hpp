@@ -19,7 +19,7 @@ struct Basis {
   double ranks = 0;                   ///< workers of the job, folded ones included
   std::vector<Update> updates;
   bool parameter_server = false;
-  bool asynchronous = false;    ///< each worker's gradients are applied on their own
+  bool asynchronous = false;      ///< each worker's gradients are applied on their own
   IterationsByRank iterations{};  ///< what of each rank is looked into: of most runs [first, last)
   std::optional<SteadyState> steady{};  ///< of an open-ended run
   /// When the first worker of a parameter server has ended its last iteration: the others have the

@@ -157,8 +157,8 @@ void Writer::write_names() {
   std::set<std::size_t> processes;
   for (const auto& [key, number] : thread_numbers_) processes.insert(key.process);
   for (const std::size_t process : processes) {
-    event(fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", process,
-                      quoted(process_name(process))));
+    event(fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})",
+                      process, quoted(process_name(process))));
     event(fmt::format(
         R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})",
         process));
@@ -213,10 +213,10 @@ std::string Writer::arguments_of(const Collective& collective, const Span& span)
   const Group& group = schedule_.groups[id.index()];
   const auto found = answers_.find({id, collective.kind, collective.size.value()});
   const CollectiveAnswer* answer = found == answers_.end() ? nullptr : found->second;
-  std::string text = fmt::format(
-      R"(,"bytes":{:.0f},"algorithm":"{}","group":{},"ranks":{})", collective.size.value(),
-      answer ? answer->algorithm() : to_string(collective.algorithm), quoted(group.name),
-      group.ranks);
+  std::string text = fmt::format(R"(,"bytes":{:.0f},"algorithm":"{}","group":{},"ranks":{})",
+                                 collective.size.value(),
+                                 answer ? answer->algorithm() : to_string(collective.algorithm),
+                                 quoted(group.name), group.ranks);
   if (!answer) return text;
   const double factor = bus_factor(collective.kind, static_cast<double>(group.ranks));
   if (!answer->protocol().empty()) text += fmt::format(R"(,"protocol":"{}")", answer->protocol());
@@ -286,8 +286,8 @@ void Writer::write_counters(RankId rank, const MemorySample& sample) {
   const std::string time = microseconds(nanoseconds(sample.time));
   const auto counter = [&](const char* name, const std::string& values) {
     const std::string of = by_stage_ ? fmt::format(" of rank {}", rank.index()) : "";
-    event(fmt::format(R"x({{"ph":"C","name":"{}{} (bytes)","pid":{},"ts":{},"args":{{{}}}}})x", name,
-                      of, process_of(rank), time, values));
+    event(fmt::format(R"x({{"ph":"C","name":"{}{} (bytes)","pid":{},"ts":{},"args":{{{}}}}})x",
+                      name, of, process_of(rank), time, values));
   };
   std::string values;
   for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {

@@ -30,9 +30,12 @@ CollectiveReport reported(const CollectiveAnswer& answer) {
 }
 
 std::string line_of(const CollectiveReport& one) {
-  std::string text = fmt::format("{} x {} {} on {}", one.count, one.kind, format(one.size), one.ranks);
-  if (one.nodes > 1) text += fmt::format(" ranks of {} nodes", one.nodes);
-  else text += " ranks";
+  std::string text =
+      fmt::format("{} x {} {} on {}", one.count, one.kind, format(one.size), one.ranks);
+  if (one.nodes > 1)
+    text += fmt::format(" ranks of {} nodes", one.nodes);
+  else
+    text += " ranks";
   text += ": " + one.algorithm;
   if (!one.protocol.empty()) text += " " + one.protocol;
   if (one.time > Seconds(0))
@@ -67,10 +70,9 @@ std::vector<CollectiveReport> collective_reports(const std::vector<CollectiveAns
   std::map<Key, Seen> rows;
   std::vector<CollectiveReport> all;
   for (const CollectiveAnswer& one : answers) {
-    const auto [at, fresh] = rows.try_emplace(
-        {one.kind, one.ranks, one.nodes, one.size.value(), one.algorithm(), one.protocol(),
-         one.cost.basis},
-        Seen{all.size(), one.group});
+    const auto [at, fresh] = rows.try_emplace({one.kind, one.ranks, one.nodes, one.size.value(),
+                                               one.algorithm(), one.protocol(), one.cost.basis},
+                                              Seen{all.size(), one.group});
     if (fresh)
       all.push_back(reported(one));
     else if (at->second.group == one.group)

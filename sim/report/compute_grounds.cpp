@@ -47,10 +47,8 @@ void add_part(const StepCosts& costs, const CostPart& part, std::vector<FamilyRe
   auto at = std::ranges::find(families, part.family, &FamilyReport::family);
   if (at == families.end()) {
     const FamilyGround& ground = ground_of(costs, part.family);
-    families.push_back({.family = part.family,
-                        .ground = ground.ground,
-                        .from = ground.from,
-                        .off = ground.off});
+    families.push_back(
+        {.family = part.family, .ground = ground.ground, .from = ground.from, .off = ground.off});
     at = std::prev(families.end());
   }
   at->forward += part.forward;
@@ -88,8 +86,8 @@ UnitReport unit_report(const std::string& name, const std::vector<FamilyReport>&
     within += family.within;
     unit.farthest = std::max(unit.farthest, family.farthest);
     const double share = share_of(family.total(), whole);
-    const auto at = std::ranges::find(unit.grounds, family.ground,
-                                      &std::pair<CostGround, double>::first);
+    const auto at =
+        std::ranges::find(unit.grounds, family.ground, &std::pair<CostGround, double>::first);
     if (at == unit.grounds.end())
       unit.grounds.emplace_back(family.ground, share);
     else
@@ -179,7 +177,8 @@ std::string text_of(const GroundShare& one) {
   std::string text = fmt::format("{:.0f} % {}", 100 * one.share, to_string(one.ground));
   if (one.ground == CostGround::carried_over || one.ground == CostGround::transferred)
     text += " from " + one.from;
-  if (one.known > 0) text += fmt::format(" ({} off at unseen shapes)", percent(one.off / one.known));
+  if (one.known > 0)
+    text += fmt::format(" ({} off at unseen shapes)", percent(one.off / one.known));
   return text;
 }
 

@@ -34,14 +34,13 @@ PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_
   const int local = local_steps(basis.facts.scenario.strategy);
   paced.pace.samples_per_update = static_cast<double>(report.global_batch) / local;
   if (!applies_one_by_one(basis.facts.scenario.strategy)) return paced;
-  paced.pace.samples_per_update = static_cast<double>(report.batch_per_gpu * local) *
-                                  gpus_per_worker(basis.facts.scenario);
+  paced.pace.samples_per_update =
+      static_cast<double>(report.batch_per_gpu * local) * gpus_per_worker(basis.facts.scenario);
   paced.steps = static_cast<std::uint32_t>(local);
   paced.whole_run = whole_run;
   paced.staleness.clear();
   for (const Update& update : basis.updates) {
-    if (whole_run || counts(basis, update))
-      paced.staleness.push_back(update.staleness);
+    if (whole_run || counts(basis, update)) paced.staleness.push_back(update.staleness);
     if (whole_run) paced.pace.applied.push_back(update.applied);
   }
   if (paced.staleness.empty()) paced.staleness = {0};

@@ -14,7 +14,6 @@ constexpr double kNinety = 1.6449;
 /// Standard error of a median over that of a mean (normal values, many of them).
 constexpr double kMedianLoss = 1.2533;
 
-
 double square(double value) { return value * value; }
 
 double deviation_of(const std::vector<double>& values) {
@@ -123,9 +122,8 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
            step, sources, [](const Headline& h) { return h.step_time.value(); }, step_alone)});
   if (report.worker_step_time) {
     const auto own = [](const Headline& h) { return h.worker_step_time.value().value(); };
-    intervals.push_back(
-        {"worker_step_time_s",
-         log_bounds(report.worker_step_time->value(), sources, own, step_alone)});
+    intervals.push_back({"worker_step_time_s",
+                         log_bounds(report.worker_step_time->value(), sources, own, step_alone)});
   }
   const double rate = report.samples_per_s;
   const Ends<double> rates = log_bounds(

@@ -102,8 +102,7 @@ MemoryReport memory(const JsonPlace& json) {
   memory.alloc_retries = json.at("alloc_retries").whole<std::int64_t>();
   memory.programs = json.at("programs").list(program_memory);
   memory.largest_batch_per_gpu = json.at("largest_batch_per_gpu").or_null(whole<std::int64_t>);
-  if (const auto changes = json.find("would_fit"))
-    memory.would_fit = changes->list(fitting_change);
+  if (const auto changes = json.find("would_fit")) memory.would_fit = changes->list(fitting_change);
   return memory;
 }
 

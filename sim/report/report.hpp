@@ -30,7 +30,7 @@ struct Breakdown {
 };
 
 struct KeyBounds {
-  std::string key;  ///< the number's in `rehearse.report/1`: "step_time_s", "staleness.mean"
+  std::string key;      ///< the number's in `rehearse.report/1`: "step_time_s", "staleness.mean"
   Ends<double> bounds;  ///< of its 90 % interval, in its unit
 };
 
@@ -38,7 +38,7 @@ struct KeyBounds {
 struct Headline {
   Seconds step_time;
   double samples_per_s = 0;
-  std::optional<double> staleness;  ///< the mean
+  std::optional<double> staleness;            ///< the mean
   std::optional<Seconds> worker_step_time{};  ///< Report::worker_step_time
 };
 /// One source of error: the run simulated with it at both ends of its 90 % interval, and, over the
@@ -155,7 +155,7 @@ struct StartReport {
   bool elastic = false;
   Seconds first_step{}, all_there{};
   Ends<Seconds> all_there_spread{};  ///< 5th to 95th percentile
-  Seconds delay{};              ///< of the training's end
+  Seconds delay{};                   ///< of the training's end
   double samples_meanwhile = 0;
 };
 
@@ -213,10 +213,10 @@ struct FamilyReport {
 struct UnitReport {
   std::string first, last;
   std::size_t count = 1;
-  Seconds forward{}, backward{};                        ///< of one of them
+  Seconds forward{}, backward{};                         ///< of one of them
   std::vector<std::pair<CostGround, double>> grounds{};  ///< what speaks for which share of it
-  double within_measured = 0;  ///< the share at sizes that were measured
-  double farthest = 0;         ///< as CostPart
+  double within_measured = 0;                            ///< the share at sizes that were measured
+  double farthest = 0;                                   ///< as CostPart
 };
 /// Where the compute costs on one kind of GPU come from.
 struct ComputeReport {

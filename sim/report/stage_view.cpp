@@ -46,8 +46,8 @@ void add_stages(const std::vector<StageReport>& stages, const MemoryOf& memory, 
   for (std::size_t i = 0; i < count; ++i) {
     if (count > kStagesShown && i >= kStagesShown / 2 && i + kStagesShown / 2 < count) {
       if (i == kStagesShown / 2)
-        page.field("", page.ink(Ink::faint, fmt::format("... {} more (--format json)",
-                                                        count - kStagesShown)));
+        page.field("", page.ink(Ink::faint,
+                                fmt::format("... {} more (--format json)", count - kStagesShown)));
       continue;
     }
     const StageReport& stage = stages[i];
@@ -67,7 +67,8 @@ void add_stages(const std::vector<StageReport>& stages, const MemoryOf& memory, 
 }  // namespace
 
 void add_stages(const Report& report, Page& page) {
-  add_stages(report.stages, [&](const StageReport& stage) { return peak_of(report, stage); }, page);
+  add_stages(
+      report.stages, [&](const StageReport& stage) { return peak_of(report, stage); }, page);
 }
 
 void add_stages(const std::vector<StageReport>& stages, Page& page) {

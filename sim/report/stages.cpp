@@ -86,8 +86,8 @@ std::vector<StageReport> stages_of(const Schedule& schedule, const Trace& trace,
     stage.rank = rank.index();
     const std::vector<Seconds>& ends = trace.iteration_end[rank.index()];
     for (std::uint32_t k = first; k < last; ++k)
-      add(activities[k - first], {k == 0 ? Seconds(0) : ends[k - 1], ends[k]},
-          1.0 / (last - first), stage);
+      add(activities[k - first], {k == 0 ? Seconds(0) : ends[k - 1], ends[k]}, 1.0 / (last - first),
+          stage);
   }
   return stages;
 }

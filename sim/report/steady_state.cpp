@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kBatches = 32, kFewestBatches = 8;
 constexpr double kFewestIterations = 8;
 constexpr double kRoundOff = 1e-9;  // like iterations differ by that and no more
-constexpr double kStart = 0.25;  // of the time so far: the run may still be settling
+constexpr double kStart = 0.25;     // of the time so far: the run may still be settling
 
 /// By worker and iteration; 0 where there is no update.
 using StalenessTable = std::vector<std::vector<std::uint32_t>>;
@@ -141,8 +141,7 @@ Seconds ended_at(const std::vector<Seconds>& ends, std::size_t iterations) {
 /// When the first of the workers has nothing more.
 Seconds first_end(const Trace& trace, const std::vector<RankId>& workers) {
   Seconds end(std::numeric_limits<double>::infinity());
-  for (const RankId rank : workers)
-    end = std::min(end, trace.iteration_end[rank.index()].back());
+  for (const RankId rank : workers) end = std::min(end, trace.iteration_end[rank.index()].back());
   return end;
 }
 

@@ -9,14 +9,14 @@ namespace rehearse::inline report {
 
 /// What an asynchronous run does in the long run, as far as it was simulated.
 struct SteadyState {
-  Seconds begin, end;               ///< the stretch of time that it is taken from
-  std::vector<double> rates;        ///< by worker: iterations a second
-  double staleness = 0;             ///< mean of all updates
-  StalenessHistogram histogram;     ///< in whole updates
-  double slowest = 0;               ///< iterations of the slowest worker
+  Seconds begin, end;            ///< the stretch of time that it is taken from
+  std::vector<double> rates;     ///< by worker: iterations a second
+  double staleness = 0;          ///< mean of all updates
+  StalenessHistogram histogram;  ///< in whole updates
+  double slowest = 0;            ///< iterations of the slowest worker
   /// Half-widths of 90 % intervals: of the updates a second, relative, and of the mean staleness.
   double rate_error = 0, staleness_error = 0;
-  bool reached = false;             ///< both are small enough
+  bool reached = false;  ///< both are small enough
 };
 
 /// What a steady state is known to: updates a second, and the mean staleness (below 1 in

@@ -153,11 +153,10 @@ std::string unsteady_reason(const SteadyReport& steady) {
 
 std::string outer_step_line(const LocalSgd& local, const Cluster& cluster) {
   const std::size_t replicas = replica_count(local, cluster);
-  const std::string parts =
-      local.fragments == 1
-          ? ""
-          : fmt::format(" in {} fragments, each beside {} steps", local.fragments,
-                        local.overlap_steps);
+  const std::string parts = local.fragments == 1
+                                ? ""
+                                : fmt::format(" in {} fragments, each beside {} steps",
+                                              local.fragments, local.overlap_steps);
   return fmt::format(
       "outer step: {} replicas of {} GPUs exchange pseudo-gradients{}; SGD of learning rate {:g} "
       "and {}momentum {:g}",
@@ -204,13 +203,13 @@ Breakdown of_one_step(const Breakdown& parts, Seconds step) {
 }  // namespace
 
 ArchitectureReport architecture_of(const Model& model) {
-  ArchitectureReport all{.family = model.family,
-                         .layers = model.layers > 0 ? model.layers
-                                                    : static_cast<std::int64_t>(model.units.size()),
-                         .parameters = model.parameters(),
-                         .active_parameters = model.active_parameters(),
-                         .trainable_parameters = model.trainable_parameters(),
-                         .flops_forward = std::nullopt};
+  ArchitectureReport all{
+      .family = model.family,
+      .layers = model.layers > 0 ? model.layers : static_cast<std::int64_t>(model.units.size()),
+      .parameters = model.parameters(),
+      .active_parameters = model.active_parameters(),
+      .trainable_parameters = model.trainable_parameters(),
+      .flops_forward = std::nullopt};
   const auto given = [](const Unit& unit) { return unit.forward || unit.backward; };
   if (std::ranges::none_of(model.units, given) && model.forward_flops() > 0)
     all.flops_forward = model.forward_flops();
@@ -227,8 +226,8 @@ Report summarize(const RunFacts& facts) {
   report.compute = facts.compute;
 
   const Anatomy anatomy = dissect(facts.schedule, facts.trace, basis.iterations);
-  report.breakdown = basis.steady ? of_one_step(anatomy.breakdown, report.step_time)
-                                  : anatomy.breakdown;
+  report.breakdown =
+      basis.steady ? of_one_step(anatomy.breakdown, report.step_time) : anatomy.breakdown;
   report.gpu_utilization = anatomy.breakdown.compute / anatomy.step;
   add_tokens(basis, report);
   add_flops(basis, report);

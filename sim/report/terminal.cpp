@@ -163,7 +163,8 @@ void add_breakdown(const Report& report, Page& page) {
   page.field("", left("  hidden communication", 24) +
                      right(format(breakdown.hidden_communication), 9) +
                      page.ink(Ink::faint, "   while it computes"));
-  if (report.mfu) page.field("", utilization_text("  model FLOPs utilization", *report.mfu, report));
+  if (report.mfu)
+    page.field("", utilization_text("  model FLOPs utilization", *report.mfu, report));
   if (report.hfu && *report.hfu > *report.mfu)
     page.field("", left("  with what is recomputed", 33) + right(percent(*report.hfu), 9));
 }

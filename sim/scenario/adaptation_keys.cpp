@@ -77,8 +77,7 @@ Model read_adaptation(Map& map, Model model, Precision precision,
     culprit = frozen;
   }
   if (const auto lora = map.optional("lora")) {
-    if (culprit)
-      lora->fail("lora freezes all but its adapters", "leave model.frozen out");
+    if (culprit) lora->fail("lora freezes all but its adapters", "leave model.frozen out");
     how.lora = read_lora(*lora, precision);
     culprit = lora;
   }

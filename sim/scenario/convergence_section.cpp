@@ -14,9 +14,9 @@ std::vector<std::filesystem::path> curve_files(const Value& list) {
   for (const Value& value : list.as_list()) {
     files.push_back(value.folder() / value.as_string());
     if (!is_input_file(files.back()))
-      value.fail("there is no file \"" + files.back().string() + "\"",
-                 remedy_for_missing(files.back(),
-                                    "rehearse-calibrate replay --output FILE writes one"));
+      value.fail(
+          "there is no file \"" + files.back().string() + "\"",
+          remedy_for_missing(files.back(), "rehearse-calibrate replay --output FILE writes one"));
   }
   if (files.empty()) list.fail("expected the files of some curves");
   return files;

@@ -14,8 +14,8 @@ void check_whole_step(const Value& model, const Scenario& scenario) {
     if (group.node.gpus == 0) continue;
     if (first == nullptr) first = &group;
     if (group.node.gpu.name == first->node.gpu.name) continue;
-    place.fail(fmt::format("measured on which GPU? The cluster has {} and {}",
-                           first->node.gpu.name, group.node.gpu.name),
+    place.fail(fmt::format("measured on which GPU? The cluster has {} and {}", first->node.gpu.name,
+                           group.node.gpu.name),
                "take a cluster of one kind of GPU, or leave it out");
   }
   const WholeStep& measured = *scenario.whole_step;
@@ -24,8 +24,8 @@ void check_whole_step(const Value& model, const Scenario& scenario) {
   if (!asked || asked->least <= asked->peak) return;
   place.fail(
       fmt::format("{:.6g} samples/s of {} on {} {} are {} a GPU, {:.0f} % of its {} peak of {}",
-                  measured.samples_per_s, scenario.model.name, measured.gpus,
-                  first->node.gpu.name, format(asked->asked), 100 * (asked->asked / asked->peak),
+                  measured.samples_per_s, scenario.model.name, measured.gpus, first->node.gpu.name,
+                  format(asked->asked), 100 * (asked->asked / asked->peak),
                   to_string(scenario.precision), format(asked->peak)),
       "check model, sequence or image, precision and GPU; of several GPUs' figure say how many: "
       "`gpus: 8`");

@@ -54,13 +54,15 @@ void check_shape(const Map& map, const Layout& layout, const Scenario& scenario)
         std::pair(mesh.expert, MeshAxis::expert)})
     if (degree > 1)
       at(map, to_string(axis) + "_parallel")
-          .fail(fmt::format("no share of {}'s layers is known: it is no decoder", scenario.model.name),
+          .fail(fmt::format("no share of {}'s layers is known: it is no decoder",
+                            scenario.model.name),
                 "pipeline_parallel, or data parallelism alone");
   // Convolutions leave 16 bits and sums 32: a stage cannot tell what the one before it sends.
   if (mesh.pipeline > 1 && is_autocast(scenario.precision))
     at(map, "pipeline_parallel")
-        .fail(fmt::format("under autocast it is not known how wide {}'s activations are between stages",
-                          scenario.model.name),
+        .fail(fmt::format(
+                  "under autocast it is not known how wide {}'s activations are between stages",
+                  scenario.model.name),
               "model.precision fp32 or bf16_master");
 }
 
@@ -106,8 +108,7 @@ void check_histogram(const Map& map, const Layout& layout, const Cluster& cluste
 }
 
 /// Megatron-LM's rules of a transformer; what is doubtful becomes an assumption.
-void check_rules(const Map& map, const Layout& layout, const Cluster& cluster,
-                 Scenario& scenario) {
+void check_rules(const Map& map, const Layout& layout, const Cluster& cluster, Scenario& scenario) {
   if (!scenario.transformer) return;
   const bool in_rounds = !layout.order && layout.schedule == PipelineSchedule::interleaved;
   const LayoutDegrees degrees{
@@ -137,9 +138,10 @@ void check_order(const Map& map, const Layout& layout) {
                             layout.mesh.pipeline));
     return;
   }
-  const std::string why = illegal(layout.schedule, layout.mesh.pipeline, layout.micro_batches,
-                                  layout.virtual_stages);
-  if (!why.empty()) at_pipeline(map, "schedule").fail(why, "change virtual_stages or micro_batches");
+  const std::string why =
+      illegal(layout.schedule, layout.mesh.pipeline, layout.micro_batches, layout.virtual_stages);
+  if (!why.empty())
+    at_pipeline(map, "schedule").fail(why, "change virtual_stages or micro_batches");
 }
 
 /// That it hides something where it is asked for.
@@ -193,9 +195,8 @@ void apply_main_gradients(const Layout& layout, Scenario& scenario) {
   if (ddp == nullptr) return;
   const bool wide = main_gradient_element(*ddp, scenario.precision) == Bytes(4);
   scenario.optimizer.wide_gradients = wide && has_master_weights(scenario.precision);
-  scenario.assumptions.push_back(
-      fmt::format("gradients: added up and exchanged in {}, as Megatron-LM does",
-                  wide ? "fp32" : "16 bits"));
+  scenario.assumptions.push_back(fmt::format(
+      "gradients: added up and exchanged in {}, as Megatron-LM does", wide ? "fp32" : "16 bits"));
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ void read_memory_section(const Value& value, Scenario& scenario) {
     scenario.device =
         device->as_choice({"cuda", "cpu"}) == "cpu" ? TapeDevice::cpu : TapeDevice::cuda;
   }
-  if (const auto context = map.optional("cuda_context")) scenario.cuda_context = context->as_bytes();
+  if (const auto context = map.optional("cuda_context"))
+    scenario.cuda_context = context->as_bytes();
   if (const auto section = map.optional("allocator")) {
     Map allocator = section->as_map();
     scenario.allocator = read_allocator(allocator);
@@ -88,7 +89,8 @@ void check_activation_offload(const Value& model, const Scenario& scenario) {
     value.fail("what goes to the host is the input of a unit that is computed once more",
                "add activation_checkpointing: per_unit");
   if (inner_as<Layout>(scenario.strategy) != nullptr)
-    value.fail("it is not known in a layout of ranks that share layers", "activation_offload: none");
+    value.fail("it is not known in a layout of ranks that share layers",
+               "activation_offload: none");
 }
 
 void read_checkpointing(Map& map, Scenario& scenario) {
@@ -132,8 +134,9 @@ void apply_recomputed_layers(Scenario& scenario) {
   std::vector<UnitRange> parts = {{0, scenario.model.units.size()}};
   std::string why_not;
   if (const auto* layout = inner_as<Layout>(scenario.strategy))
-    parts = split_into_stages(scenario.model, static_cast<std::size_t>(order_of(*layout).stage_count()),
-                              layout->split, why_not);
+    parts =
+        split_into_stages(scenario.model, static_cast<std::size_t>(order_of(*layout).stage_count()),
+                          layout->split, why_not);
   scenario.checkpointed = first_blocks(scenario.model, parts, scenario.recomputed_layers);
 }
 

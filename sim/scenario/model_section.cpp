@@ -83,8 +83,8 @@ Model read_inline_model(Map& map) {
 }
 
 /// `measured_at: {batch_per_gpu: 4, gpu: A10G, precision: fp32}`: what an inline model's times are
-/// of. Its activations, given for that batch, are scaled to the scenario's. Without a precision they
-/// are of the one that `model` says beside them, not of one that comes from elsewhere.
+/// of. Its activations, given for that batch, are scaled to the scenario's. Without a precision
+/// they are of the one that `model` says beside them, not of one that comes from elsewhere.
 GivenAt read_given_at(const Value& value, Map& model, Scenario& scenario) {
   Map map = value.as_map();
   expect(map, {"batch_per_gpu", "gpu"});
@@ -153,8 +153,8 @@ WholeStep read_whole_step(const Value& value, const Model& model, std::int64_t b
       map.has("batch_per_gpu") ? map.integer_or("batch_per_gpu", batch, 1, kLargestBatch) : batch;
   step.micro_batches = map.integer_or("gradient_accumulation", 1, 1, kMostMicroBatches);
   step.gpus = map.integer_or("gpus", 1, 1, kMostMeasuredGpus);
-  step.samples_per_s = read_rate(
-      map, value, model, static_cast<double>(step.batch * step.micro_batches * step.gpus));
+  step.samples_per_s = read_rate(map, value, model,
+                                 static_cast<double>(step.batch * step.micro_batches * step.gpus));
   map.finish();
   return step;
 }
@@ -174,10 +174,8 @@ CostChoice read_cost_choice(Map& map, const Scenario& scenario, ProfileLibrary& 
       from->fail("a measured whole step scales computed costs, which are transferred from nothing");
     if (choice.analytic)
       from->fail("computed costs (costs: analytic) are transferred from nothing");
-    choice.transfer_from =
-        read_transfer_folder(*from,
-                             profile_subject(scenario.model, computed_in(scenario.precision)),
-                             library);
+    choice.transfer_from = read_transfer_folder(
+        *from, profile_subject(scenario.model, computed_in(scenario.precision)), library);
   }
   return choice;
 }
@@ -239,8 +237,7 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
     scenario.batch_per_gpu = map.require("batch_per_gpu").as_integer(1, kLargestBatch);
   };
   if (const std::optional<Value> use = naming_key(map)) {
-    has_model = read_part(
-        [&] { scenario.model = read_architecture(*use, map, scenario); });
+    has_model = read_part([&] { scenario.model = read_architecture(*use, map, scenario); });
     const bool has_batch = read_part(read_batch);
     read_part([&] { check_batch_of(map, scenario); }, has_model && has_batch);
     scenario.precision = read_precision(map);

@@ -130,8 +130,9 @@ void read_formats(Map& map, Optimizer& optimizer) {
   optimizer.master_element = Bytes(master->as_choice({"fp32", "none"}) == "fp32" ? 4 : 0);
   if (*optimizer.master_element > Bytes(0) && parameter_element(optimizer.of) == Bytes(4)) {
     map.at_key("master_dtype")
-        .fail(fmt::format("the parameters of precision {} are fp32 already", to_string(optimizer.of)),
-              "leave it out, or set model.precision: bf16_master");
+        .fail(
+            fmt::format("the parameters of precision {} are fp32 already", to_string(optimizer.of)),
+            "leave it out, or set model.precision: bf16_master");
   }
 }
 
@@ -249,7 +250,8 @@ Train read_train_section(const Value& value) {
   if (const auto epochs = map.optional("epochs")) {
     train.epochs = number_within(map, "epochs", 1, 1e-9, 1e6);
     if (!map.has("samples_per_epoch") && !map.has("tokens"))
-      epochs->mistake("epochs of how many samples?", "add samples_per_epoch, or say tokens instead");
+      epochs->mistake("epochs of how many samples?",
+                      "add samples_per_epoch, or say tokens instead");
   }
   if (const auto market = map.optional("market")) {
     train.market =

@@ -42,8 +42,8 @@ BytesPerSecond host_rate(const Node& node) {
 StepCosts costs_at(const Scenario& scenario, std::size_t group, std::int64_t batch) {
   const bool sourced = group < scenario.cost_sources.size() && scenario.cost_sources[group];
   const Gpu& gpu = scenario.cluster.groups[group].node.gpu;
-  StepCosts costs = step_costs(computed_model(scenario), gpu, compute_precision(scenario), batch, scenario.optimizer,
-                               scenario.run.efficiency,
+  StepCosts costs = step_costs(computed_model(scenario), gpu, compute_precision(scenario), batch,
+                               scenario.optimizer, scenario.run.efficiency,
                                sourced ? &*scenario.cost_sources[group] : nullptr);
   costs.host_rate = host_rate(scenario.cluster.groups[group].node);
   if (costs.provenance == Provenance::given && !scenario.given_at) {
@@ -120,8 +120,8 @@ Schedule build_at(const Scenario& scenario, const Job& job) {
 std::vector<std::optional<CostSource>> find_cost_sources(const Scenario& scenario,
                                                          const CostChoice& choice,
                                                          ProfileLibrary& library) {
-  const CostSubject subject{computed_model(scenario), compute_precision(scenario), scenario.batch_per_gpu,
-                            scenario.run.efficiency};
+  const CostSubject subject{computed_model(scenario), compute_precision(scenario),
+                            scenario.batch_per_gpu, scenario.run.efficiency};
   std::vector<std::optional<CostSource>> sources;
   for (const NodeGroup& group : scenario.cluster.groups) {
     sources.push_back(group.node.gpus > 0 ? cost_source(subject, group.node.gpu, choice, library)
@@ -245,8 +245,8 @@ Scenario read_whole(const Document& document) {
   const std::size_t ranks = has_cluster ? scenario.cluster.gpu_count() : kMostRanks;
   read_part(
       [&] {
-        scenario.run = read_run_section(section_or_empty(root, empty, "run"), ranks,
-                                        scenario.comm.get());
+        scenario.run =
+            read_run_section(section_or_empty(root, empty, "run"), ranks, scenario.comm.get());
       },
       has_cluster);
   read_part([&] {
@@ -296,12 +296,14 @@ Precision compute_precision(const Scenario& scenario) {
 
 TapeDevice device_of(const Scenario& scenario) {
   if (scenario.device) return *scenario.device;
-  const bool cpu = std::ranges::any_of(scenario.cost_sources, [](const auto& source) {
-    return source && source->profile->origin.cuda == "none";
-  }) || std::ranges::any_of(scenario.cluster.groups, [](const NodeGroup& group) {
-    const auto& curves = group.node.gpu.curves;
-    return curves && curves->device && curves->device->cpu;
-  });
+  const bool cpu = std::ranges::any_of(scenario.cost_sources,
+                                       [](const auto& source) {
+                                         return source && source->profile->origin.cuda == "none";
+                                       }) ||
+                   std::ranges::any_of(scenario.cluster.groups, [](const NodeGroup& group) {
+                     const auto& curves = group.node.gpu.curves;
+                     return curves && curves->device && curves->device->cpu;
+                   });
   return cpu ? TapeDevice::cpu : TapeDevice::cuda;
 }
 

@@ -57,7 +57,7 @@ enum class RunUntil {
 };
 
 struct RunOptions {
-  std::uint32_t steps = 10;        ///< measured iterations, or the fewest
+  std::uint32_t steps = 10;  ///< measured iterations, or the fewest
   RunUntil until = RunUntil::steady;
   std::uint32_t warmup_steps = 2;  ///< simulated before them, not measured
   std::uint64_t seed = 1;

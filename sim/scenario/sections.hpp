@@ -94,8 +94,8 @@ void check_strategy_section(const Value& value, const CostChoice& choice, const 
 
 /// A layout's `micro_batch_size` splits what `model.batch_per_gpu` says of a replica's step.
 void apply_micro_batch_size(const Value& strategy, Scenario& scenario);
-/// What a layout asks of the cluster and of the model, and what each rank has of its layers; once it
-/// is known how many micro-batches there are.
+/// What a layout asks of the cluster and of the model, and what each rank has of its layers; once
+/// it is known how many micro-batches there are.
 void apply_layout(const Value& strategy, Scenario& scenario);
 
 /// Finds the split of a layout that is to be balanced, once costs are known. `job` has the layout's

@@ -23,7 +23,8 @@ void check_mixed_precision(Map& options, const Fsdp& fsdp, const CostChoice& cho
   if (!fsdp.param_dtype || scenario.model.units.empty()) return;
   const Precision computes = computes_in(fsdp, scenario.precision);
   const bool autocast_fp16 = scenario.precision == Precision::fp16;
-  const bool computes_fp16 = computes == Precision::fp16_pure_autocast || computes == Precision::fp16;
+  const bool computes_fp16 =
+      computes == Precision::fp16_pure_autocast || computes == Precision::fp16;
   if (is_autocast(computes) && autocast_fp16 != computes_fp16) {
     options.require("param_dtype")
         .fail(fmt::format("model.precision: {} is autocast in another 16-bit type",
@@ -33,9 +34,10 @@ void check_mixed_precision(Map& options, const Fsdp& fsdp, const CostChoice& cho
   const bool measured = choice.profile || !choice.transfer_from.empty();
   if (measured && computes != computed_in(scenario.precision)) {
     options.require("param_dtype")
-        .fail(fmt::format("the model's costs were measured in {}; with this its units compute in {}",
-                          to_string(computed_in(scenario.precision)), to_string(computes)),
-              "leave it out, or take computed costs of a built-in network by model.costs: analytic");
+        .fail(
+            fmt::format("the model's costs were measured in {}; with this its units compute in {}",
+                        to_string(computed_in(scenario.precision)), to_string(computes)),
+            "leave it out, or take computed costs of a built-in network by model.costs: analytic");
   }
 }
 

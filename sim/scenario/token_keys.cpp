@@ -103,8 +103,8 @@ std::int64_t read_count_of(const Value& value) {
       return static_cast<std::int64_t>(count);
     break;
   }
-  value.fail(fmt::format("expected a count such as 15T, 300B, 4Mi or 1024; got \"{}\"",
-                         value.shown()));
+  value.fail(
+      fmt::format("expected a count such as 15T, 300B, 4Mi or 1024; got \"{}\"", value.shown()));
 }
 
 void apply_tokens(const Value& train, Scenario& scenario) {

@@ -13,7 +13,8 @@ std::int64_t read_count_of(const Value& value);
 /// `train.tokens` as samples of the scenario's sequence.
 void apply_tokens(const Value& train, Scenario& scenario);
 
-/// Samples of `train.global_batch`; nothing where it is not said. The scenario's model must be read.
+/// Samples of `train.global_batch`; nothing where it is not said. The scenario's model must be
+/// read.
 std::optional<std::int64_t> global_batch_of(const Value& train, const Scenario& scenario);
 
 /// `train.global_batch: {tokens: 4Mi}` or `{sequences: 1024}`: how many micro-batches of

@@ -81,11 +81,11 @@ void read_functions(Keys& keys, TransformerShape& t) {
   if (const auto name = keys.choice(
           "activation", {"swiglu", "geglu", "gelu", "gelu_new", "relu", "relu2", "silu"})) {
     t.gated = *name == "swiglu" || *name == "geglu";
-    t.activation = *name == "gelu_new"                       ? ActivationKind::gelu_new
-                   : *name == "relu"                         ? ActivationKind::relu
-                   : *name == "relu2"                        ? ActivationKind::relu_squared
+    t.activation = *name == "gelu_new"                    ? ActivationKind::gelu_new
+                   : *name == "relu"                      ? ActivationKind::relu
+                   : *name == "relu2"                     ? ActivationKind::relu_squared
                    : *name == "silu" || *name == "swiglu" ? ActivationKind::silu
-                                                             : ActivationKind::gelu;
+                                                          : ActivationKind::gelu;
   }
   if (const auto name = keys.choice("norm", {"rmsnorm", "layernorm"}))
     t.norm = *name == "rmsnorm" ? NormKind::rms_norm : NormKind::layer_norm;
@@ -100,7 +100,8 @@ void read_functions(Keys& keys, TransformerShape& t) {
   keys.flag({"qkv_bias"}, t.qkv_bias);
   if (const auto dropout = keys.map.optional("dropout")) {
     t.dropout = dropout->as_non_negative_number();
-    if (t.dropout >= 1) dropout->fail(fmt::format("{:g} would drop all", t.dropout), "a share below 1");
+    if (t.dropout >= 1)
+      dropout->fail(fmt::format("{:g} would drop all", t.dropout), "a share below 1");
     keys.changed.push_back(fmt::format("dropout {}", t.dropout));
   }
   keys.flag({"fused_qkv"}, t.fused_qkv);
@@ -118,12 +119,11 @@ Experts read_experts(const Value& value, const TransformerShape& t) {
     const std::optional<Value> given = map.optional(key);
     return given ? given->as_integer(low, kMostWidth) : fallback;
   };
-  experts.count = t.experts ? count("count", experts.count, 1)
-                            : map.require("count").as_integer(1, kMostWidth);
+  experts.count =
+      t.experts ? count("count", experts.count, 1) : map.require("count").as_integer(1, kMostWidth);
   experts.active = t.experts ? count("active", experts.active, 1)
                              : map.require("active").as_integer(1, kMostWidth);
-  experts.width = count("intermediate_size",
-                        t.experts ? experts.width : t.feed_forward, 1);
+  experts.width = count("intermediate_size", t.experts ? experts.width : t.feed_forward, 1);
   if (const auto shared = map.optional("shared"))
     experts.shared_width = shared->as_integer(0, 1'000) * experts.width;
   if (const auto gate = map.optional("shared_gate")) experts.shared_gate = gate->as_bool();
@@ -203,8 +203,7 @@ void read_attention(const Value& value, TransformerShape& t) {
   }
   Map map = value.as_map();
   if (const auto window = map.optional("sliding")) t.window = window->as_integer(1, kMostWidth);
-  if (const auto full = map.optional("full_every"))
-    t.full_every = full->as_integer(1, kMostLayers);
+  if (const auto full = map.optional("full_every")) t.full_every = full->as_integer(1, kMostLayers);
   if (const auto mla = map.optional("mla")) {
     Dimensions given{mla->as_map()};
     LatentAttention latent;

@@ -30,8 +30,7 @@ double ComputeFactors::of(RankId rank, OpId op, std::uint32_t iteration) const {
   return last.factor;
 }
 
-double ComputeFactors::in_replicas(RankId rank, std::uint32_t iteration,
-                                   std::uint32_t step) const {
+double ComputeFactors::in_replicas(RankId rank, std::uint32_t iteration, std::uint32_t step) const {
   const std::size_t each = schedule_.crowd->ranks_per_node;
   const std::size_t kept = rank.index() / each;
   const std::size_t place = iteration * kept_nodes_ + kept;
@@ -40,8 +39,7 @@ double ComputeFactors::in_replicas(RankId rank, std::uint32_t iteration,
     double longest = -1;
     for (std::size_t at = kept; at < schedule_.crowd->nodes.size(); at += kept_nodes_) {
       double slowest = 0;
-      for (std::size_t i = 0; i < each; ++i)
-        slowest = std::max(slowest, slowest_at(at, i, step));
+      for (std::size_t i = 0; i < each; ++i) slowest = std::max(slowest, slowest_at(at, i, step));
       if (slowest <= longest) continue;
       longest = slowest;
       players_[place] = static_cast<std::uint32_t>(at) + 1;
@@ -79,8 +77,7 @@ double ComputeFactors::in_crowd(RankId rank, OpId op, std::uint32_t iteration,
 /// The position that a kept node plays in a round.
 std::size_t ComputeFactors::player(std::size_t kept, std::uint32_t iteration,
                                    std::uint32_t round) const {
-  const std::size_t place =
-      (iteration * rounds_->rounds.size() + round) * kept_nodes_ + kept;
+  const std::size_t place = (iteration * rounds_->rounds.size() + round) * kept_nodes_ + kept;
   if (place >= players_.size()) players_.resize(place + 1, 0);
   if (players_[place] == 0)
     players_[place] =

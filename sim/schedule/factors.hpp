@@ -12,9 +12,9 @@ namespace rehearse::inline schedule {
 
 /// Factors on computations with jitter, slowdown included: what engine and explanations ask.
 ///
-/// A rank of a folded schedule plays, round by round (rounds.hpp), the same rank of the slowest node
-/// that its own stands for: the node whose last rank would end the round last. All ranks have drawn
-/// for themselves by then, as they do without folding, so that a round ends when it would end
+/// A rank of a folded schedule plays, round by round (rounds.hpp), the same rank of the slowest
+/// node that its own stands for: the node whose last rank would end the round last. All ranks have
+/// drawn for themselves by then, as they do without folding, so that a round ends when it would end
 /// without folding. Exact, for a seed and not in distribution alone, where ranks wait for all as
 /// rounds_of() finds them to and compute nothing between the wait and its end; what lies between is
 /// at most 5 % of an iteration, and only its jitter is off.

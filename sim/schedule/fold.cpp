@@ -70,8 +70,7 @@ Seconds mean_latency_around(const Cluster& cluster) {
   const std::size_t nodes = cluster.node_count();
   Seconds sum, least{std::numeric_limits<double>::infinity()};
   for (std::size_t i = 0; i < nodes; ++i) {
-    const Seconds edge =
-        path_latency(cluster, {NodeId(i), 0}, {NodeId((i + 1) % nodes), 0});
+    const Seconds edge = path_latency(cluster, {NodeId(i), 0}, {NodeId((i + 1) % nodes), 0});
     sum += edge;
     least = std::min(least, edge);
   }

@@ -1,6 +1,6 @@
 // Replicas of a model are alike: two stand for all, for what they exchange is a ring, whose edges
-// are alike, too. So are the ranks of a tensor group, one of which sends to itself what each sends to
-// the next; and those that share experts: each sends as much to every other one.
+// are alike, too. So are the ranks of a tensor group, one of which sends to itself what each sends
+// to the next; and those that share experts: each sends as much to every other one.
 #include "schedule/fold_replicas.hpp"
 
 #include <algorithm>
@@ -27,8 +27,8 @@ std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
   return {};
 }
 
-/// Replicas that share nodes, with these nodes and their ranks. Those that are kept of a tensor group
-/// stand for others of it, `ranks` being in order of the kept ones and then of these.
+/// Replicas that share nodes, with these nodes and their ranks. Those that are kept of a tensor
+/// group stand for others of it, `ranks` being in order of the kept ones and then of these.
 struct Block {
   std::set<int> replicas;
   std::vector<std::size_t> nodes, ranks;
@@ -55,8 +55,8 @@ std::size_t tensor_ranks_per_kept(const Schedule& schedule, const Cluster& clust
   return tensor / kept;
 }
 
-/// Places of a node, each of the ranks of a tensor group: those that share experts lie side by side,
-/// and then others with the same experts. Of either two stand for all, where nodes let them.
+/// Places of a node, each of the ranks of a tensor group: those that share experts lie side by
+/// side, and then others with the same experts. Of either two stand for all, where nodes let them.
 struct Places {
   int sharing = 1, kept_sharing = 1;
   int replicas = 1, kept_replicas = 1;
@@ -281,15 +281,14 @@ class Kept {
     return "the ranks of group \"" + original.name + "\" do not repeat from replica to replica";
   }
 
-  /// Two nodes of several, with as many members each; and of these all, or two of several, or one of
-  /// those that tensor parallelism makes alike.
+  /// Two nodes of several, with as many members each; and of these all, or two of several, or one
+  /// of those that tensor parallelism makes alike.
   bool stand_for(const Group& group, const Group& original) const {
     const std::size_t nodes = nodes_of(group.members, folded_);
     const std::size_t each = group.members.size() / nodes, all = original.ranks / original.nodes;
     if (original.axis == MeshAxis::pipeline || !are_even(group, each)) return false;
-    const std::size_t least = original.axis == MeshAxis::tensor
-                                  ? tensor_ranks_kept(has_experts(schedule_))
-                                  : kPlacesKept;
+    const std::size_t least =
+        original.axis == MeshAxis::tensor ? tensor_ranks_kept(has_experts(schedule_)) : kPlacesKept;
     const bool enough = original.nodes == nodes || nodes >= kBlocksKept;
     return enough && (each == all || each >= least) && original.ranks % original.nodes == 0;
   }

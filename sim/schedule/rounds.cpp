@@ -56,8 +56,8 @@ class Cutter {
     }
     merge(ends, result.rounds);
     for (std::size_t n = 0; n < computed_.size(); ++n)
-      result.of_op[computed_[n]] = static_cast<std::uint32_t>(
-          std::distance(ends.begin(), ends.upper_bound(n)));
+      result.of_op[computed_[n]] =
+          static_cast<std::uint32_t>(std::distance(ends.begin(), ends.upper_bound(n)));
     return result;
   }
 
@@ -86,8 +86,8 @@ class Cutter {
 
   Over after(std::size_t op, std::size_t iteration, Over over) const {
     if (number_[op] >= 0)
-      over.rank = std::max(
-          over.rank, number_[op] + static_cast<long>(iteration * computed_.size()));
+      over.rank =
+          std::max(over.rank, number_[op] + static_cast<long>(iteration * computed_.size()));
     if (const auto* collective = std::get_if<Collective>(&program_.ops[op].work)) {
       const Reach far = reach(*collective);
       if (far != Reach::rank) over.node = std::max(over.node, over.rank);
@@ -204,10 +204,10 @@ class Cutter {
   const Schedule& schedule_;
   RankId rank_;
   const Program& program_;
-  std::vector<std::size_t> computed_;     // operations with jitter, in order
-  std::vector<long> number_;              // by operation: its place among them; -1: none
-  std::vector<std::vector<Over>> over_;   // by iteration and operation: when it ends
-  std::vector<Over> begin_;               // when it begins, in the last iteration
+  std::vector<std::size_t> computed_;    // operations with jitter, in order
+  std::vector<long> number_;             // by operation: its place among them; -1: none
+  std::vector<std::vector<Over>> over_;  // by iteration and operation: when it ends
+  std::vector<Over> begin_;              // when it begins, in the last iteration
 };
 
 }  // namespace

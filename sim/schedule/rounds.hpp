@@ -29,8 +29,8 @@ struct Rounds {
   std::vector<std::uint32_t> of_op;
 };
 
-/// Rounds of a rank's program. A computation waits for all where it comes after a collective that no
-/// rank joins before it has computed all that came before; up to 5 % of an iteration may lie
+/// Rounds of a rank's program. A computation waits for all where it comes after a collective that
+/// no rank joins before it has computed all that came before; up to 5 % of an iteration may lie
 /// between (DDP empties its first buckets before the last one is reduced).
 Rounds rounds_of(const Schedule& schedule, RankId rank);
 

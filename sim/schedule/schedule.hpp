@@ -107,10 +107,10 @@ Verb verb_of(CollectiveKind kind);
 
 struct Op {
   Verb verb = Verb::none;
-  Verb pass = Verb::none;          ///< that it launches, or exchanges something of
-  std::string of{};                ///< "layer3.0", "bucket 2"; after no verb the whole text
-  std::optional<Bytes> moves{};    ///< what the label says of its size
-  const char* remark = "";         ///< of the label, at its end: ", updated"
+  Verb pass = Verb::none;        ///< that it launches, or exchanges something of
+  std::string of{};              ///< "layer3.0", "bucket 2"; after no verb the whole text
+  std::optional<Bytes> moves{};  ///< what the label says of its size
+  const char* remark = "";       ///< of the label, at its end: ", updated"
   Phase phase = Phase::forward;
   std::optional<LaneId> lane{};  ///< runs in this stream's order
   /// Or is served by this queue in order of arrival; neither: runs when ready, in both cases once
@@ -149,9 +149,9 @@ struct Program {
   std::vector<Lane> lanes{};
   std::vector<Op> ops{};
   std::vector<Tensor> tensors{};
-  std::vector<std::string> owners{};  ///< of tensors: "layer1.0", "bucket 2"
-  std::vector<TensorEvent> setup{};   ///< before the first iteration
-  std::uint32_t steps = 1;            ///< training steps that an iteration holds: local SGD
+  std::vector<std::string> owners{};     ///< of tensors: "layer1.0", "bucket 2"
+  std::vector<TensorEvent> setup{};      ///< before the first iteration
+  std::uint32_t steps = 1;               ///< training steps that an iteration holds: local SGD
   std::optional<std::uint32_t> stage{};  ///< of a pipeline, which of its ranks; nothing: of none
 };
 
@@ -212,8 +212,8 @@ struct Jitter {
 struct Crowd {
   std::vector<std::uint32_t> nodes{};  ///< by position: its index before folding
   std::size_t ranks_per_node = 0;
-  /// By position, what each of its ranks was before folding; empty: consecutive ranks of the node. A
-  /// layout's positions are replicas of the model, or as many of them as share nodes.
+  /// By position, what each of its ranks was before folding; empty: consecutive ranks of the node.
+  /// A layout's positions are replicas of the model, or as many of them as share nodes.
   std::vector<std::uint32_t> ranks{};
   /// RankSpec::slowdown of all ranks, position by position; what kept ranks say themselves counts.
   std::vector<double> slowdowns{};
@@ -270,13 +270,15 @@ void validate(const Schedule& schedule);
 
 /// Keeps the ranks of two nodes (of one if there is but one), which stand for all: same schedule,
 /// same byte and step counts, fewer ranks. Of a layout it keeps two replicas of the model (as many
-/// as share the nodes of two), and of a tensor group on one node a rank that stands for all. Where ranks differ in speed the kept nodes are the
-/// slowest of the even and of the odd ones; where they have jitter, the schedule has a crowd.
+/// as share the nodes of two), and of a tensor group on one node a rank that stands for all. Where
+/// ranks differ in speed the kept nodes are the slowest of the even and of the odd ones; where they
+/// have jitter, the schedule has a crowd.
 ///
 /// Nothing, with the reason in `why_not`, if ranks are not alike (several programs, delays, node
-/// groups; measured jitter; queues; groups that two nodes cannot stand for) or share more than their NICs (the cores of one machine; a fabric other
-/// than a star or a non-blocking fat-tree; on the latter, trees and several NICs on one route) or
-/// share those unevenly (trees on NICs with a burst).
+/// groups; measured jitter; queues; groups that two nodes cannot stand for) or share more than
+/// their NICs (the cores of one machine; a fabric other than a star or a non-blocking fat-tree; on
+/// the latter, trees and several NICs on one route) or share those unevenly (trees on NICs with a
+/// burst).
 struct Folded {
   Schedule schedule;
   Cluster cluster;

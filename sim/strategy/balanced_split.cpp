@@ -117,12 +117,12 @@ double SplitBalancer::load_of(const Unit& unit, std::size_t number, std::size_t 
   const Bytes held = fsdp != nullptr ? (2.0 * stored + kept) / replicas
                                      : 2.0 * stored + kept / (zero ? replicas : 1.0);
   const auto rank = static_cast<std::size_t>(order_.place_of(static_cast<int>(stage)).rank);
-  const double flying = std::min<double>(layout_.micro_batches,
-                                         static_cast<double>(layout_.mesh.pipeline) -
-                                             static_cast<double>(rank));
+  const double flying =
+      std::min<double>(layout_.micro_batches,
+                       static_cast<double>(layout_.mesh.pipeline) - static_cast<double>(rank));
   const double capacity = nodes.node.gpu.memory.value();
   const Bytes saved = cost.activation > Bytes(0) && !computes_again(number) ? cost.activation
-                                                                           : activations_[number];
+                                                                            : activations_[number];
   return (held + flying * saved).value() / (capacity > 0 ? capacity : 1);
 }
 

@@ -57,12 +57,13 @@ std::vector<Bucket> fill_buckets(const Model& model, const UnitSpan& span, Bytes
 std::vector<Bucket> assign_buckets(const Model& model, std::size_t first, std::size_t end,
                                    Bytes element, Bytes first_cap, Bytes cap, bool apart) {
   const Caps caps{first_cap, cap};
-  std::vector<Bucket> buckets =
-      fill_buckets(model, {first, end}, element, caps, [apart](const Unit& unit, std::size_t tensor) {
-        return !apart || !unit.is_of_experts(tensor);
-      });
+  std::vector<Bucket> buckets = fill_buckets(model, {first, end}, element, caps,
+                                             [apart](const Unit& unit, std::size_t tensor) {
+                                               return !apart || !unit.is_of_experts(tensor);
+                                             });
   if (!apart) return buckets;
-  for (Bucket bucket : fill_buckets(model, {first, end}, element, caps, std::mem_fn(&Unit::is_of_experts))) {
+  for (Bucket bucket :
+       fill_buckets(model, {first, end}, element, caps, std::mem_fn(&Unit::is_of_experts))) {
     bucket.experts = true;
     buckets.push_back(bucket);
   }

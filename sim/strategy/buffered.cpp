@@ -94,7 +94,7 @@ class BufferedProgram {
   StageRunner runner_;
   Bytes element_;  ///< of a gradient
   std::vector<Bucket> buckets_;
-  std::vector<std::size_t> first_bucket_;  ///< by part of the plan, and all
+  std::vector<std::size_t> first_bucket_;           ///< by part of the plan, and all
   std::vector<std::optional<OpId>> first_forward_;  ///< by unit: the first operation of a step
 };
 
@@ -185,8 +185,7 @@ After BufferedProgram::reduce(std::size_t bucket, OpId backward) {
   const std::string name = "bucket " + std::to_string(bucket);
   if (replicas_of(experts) == 1 && experts) return {backward};
   std::optional<OpId> divided;
-  if (replicas_of(experts) > 1)
-    divided = builder_.copy(name + ", divided", 2 * size, {{backward}});
+  if (replicas_of(experts) > 1) divided = builder_.copy(name + ", divided", 2 * size, {{backward}});
   const auto kind = options_.sharded ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
   return {exchange(kind, name, size, experts, divided.value_or(backward))};
 }
@@ -245,8 +244,7 @@ Bytes main_gradient_element(const Ddp& ddp, Precision precision) {
 }
 
 Program buffered_program(const Ddp& options, const Job& job, bool sharded_optimizer,
-                         const NodeGroup& group, const std::string& name,
-                         const StepCosts& costs) {
+                         const NodeGroup& group, const std::string& name, const StepCosts& costs) {
   const Choice choice{options, sharded_optimizer};
   return BufferedProgram(choice, job, group.node, name, costs).make();
 }

@@ -36,9 +36,9 @@ class DdpProgram {
         runner_(builder_, plan_),
         element_(parameter_element(job_.precision)) {
     for (const StagePlan::Part& part : plan_.parts) {
-      const auto own = assign_buckets(job_.model, part.first, part.end, element_,
-                                      options.ddp.first_bucket_mb * kMiB,
-                                      options.ddp.bucket_cap_mb * kMiB);
+      const auto own =
+          assign_buckets(job_.model, part.first, part.end, element_,
+                         options.ddp.first_bucket_mb * kMiB, options.ddp.bucket_cap_mb * kMiB);
       first_bucket_.push_back(buckets_.size());
       buckets_.insert(buckets_.end(), own.begin(), own.end());
     }
@@ -81,9 +81,9 @@ class DdpProgram {
   std::vector<TensorId> first_buckets_, bucket_tensors_;
 };
 
-/// One GPU alone is trained without DDP. DDP tells all ranks rank 0's parameters in flat pieces of 250 MiB (_sync_module_states), and its
-/// buckets are cut in the order of registration until the first backward has shown that of
-/// readiness.
+/// One GPU alone is trained without DDP. DDP tells all ranks rank 0's parameters in flat pieces of
+/// 250 MiB (_sync_module_states), and its buckets are cut in the order of registration until the
+/// first backward has shown that of readiness.
 void DdpProgram::add_setup() {
   builder_.hold_parameters();
   builder_.hold_surroundings();
@@ -125,8 +125,7 @@ void DdpProgram::add_action(std::size_t action, std::vector<After>& reduced) {
       for (std::size_t unit = part.first; unit < part.end; ++unit) builder_.forward(unit, take());
       break;
     case PipelineAction::input:
-      for (std::size_t unit = part.end; unit-- > part.first;)
-        builder_.backward_input(unit, take());
+      for (std::size_t unit = part.end; unit-- > part.first;) builder_.backward_input(unit, take());
       break;
     case PipelineAction::backward:
     case PipelineAction::weight:
@@ -141,8 +140,8 @@ std::vector<After> DdpProgram::add_backward(std::size_t action, std::vector<Afte
   const bool whole = plan_.order[action].what == PipelineAction::backward;
   const std::size_t which = plan_.order[action].chunk;
   const StagePlan::Part& part = plan_.parts[which];
-  const std::size_t end = which + 1 < first_bucket_.size() ? first_bucket_[which + 1]
-                                                           : buckets_.size();
+  const std::size_t end =
+      which + 1 < first_bucket_.size() ? first_bucket_[which + 1] : buckets_.size();
   std::vector<After> reduced;
   std::size_t next = first_bucket_[which];
   for (std::size_t unit = part.end; unit-- > part.first;) {
@@ -204,9 +203,7 @@ After DdpProgram::reduce(std::size_t bucket, OpId backward) {
   const Bytes size = on_the_wire(options_.ddp, buckets_[bucket].size, element_);
   const OpId op = builder_.collective(
       nccl_, "bucket " + std::to_string(bucket),
-      {.kind = CollectiveKind::all_reduce,
-       .size = size,
-       .algorithm = options_.ddp.algorithm},
+      {.kind = CollectiveKind::all_reduce, .size = size, .algorithm = options_.ddp.algorithm},
       {{filled.value_or(backward)}});
   if (options_.ddp.compression != Ddp::Compression::none && !bucket_tensors_.empty()) {
     const std::uint32_t owner = builder_.program.tensors[bucket_tensors_[bucket].index()].owner;
@@ -221,11 +218,9 @@ void DdpProgram::add_optimizer(std::vector<After> reduced) {
   if (job_.optimizer.in_backward) return builder_.quantize_weights(builder_.last());
   const std::int64_t shards =
       options_.sharded_optimizer ? static_cast<std::int64_t>(job_.replicas()) : 1;
-  const OpId step =
-      builder_.optimizer(builder_.optimizer_time(shards, node_), std::move(reduced));
+  const OpId step = builder_.optimizer(builder_.optimizer_time(shards, node_), std::move(reduced));
   builder_.update(step, builder_.trained(shards));
-  const bool views =
-      options_.ddp.gradient_as_bucket_view && job_.cluster.gpu_count() > 1;
+  const bool views = options_.ddp.gradient_as_bucket_view && job_.cluster.gpu_count() > 1;
   if (!views) builder_.give_gradients(step);
   rebuild_buckets(step);
   builder_.quantize_weights(step);

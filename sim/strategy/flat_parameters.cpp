@@ -68,7 +68,8 @@ std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precisi
     const bool all = flat && run.trained > 0 && options.flat_gradients && !options.per_parameter;
     run.graded = all ? run.elements : run.trained;
   }
-  if (runs.size() == 1 && runs.front().elements == 0 && runs.front().others == Bytes(0)) runs.clear();
+  if (runs.size() == 1 && runs.front().elements == 0 && runs.front().others == Bytes(0))
+    runs.clear();
   return runs;
 }
 

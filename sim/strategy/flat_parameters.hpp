@@ -14,7 +14,8 @@ struct FlatParameter {
   std::int64_t trained = 0;   ///< those with a gradient, likewise
   Bytes others;               ///< of frozen tensors that are not kept as the precision says
   StoredAs storage = StoredAs::model;  ///< of what is trained
-  std::int64_t graded = 0;  ///< elements that gradients are made of: `trained`, or all that are flat
+  std::int64_t graded =
+      0;  ///< elements that gradients are made of: `trained`, or all that are flat
   /// Of experts, where other ranks share these (torchtitan's dp_mod_ep mesh): padded to a multiple
   /// of their number; all the others do not count them.
   std::int64_t experts = 0, trained_experts = 0;

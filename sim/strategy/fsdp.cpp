@@ -81,7 +81,8 @@ class FsdpProgram {
       } else if (plan_.order[action].what == PipelineAction::forward) {
         add_forward();
       } else {
-        add_backward({runner_.is_first_backward(action), runner_.is_last_backward(action)}, reduced);
+        add_backward({runner_.is_first_backward(action), runner_.is_last_backward(action)},
+                     reduced);
       }
       runner_.end(action);
     }
@@ -99,8 +100,8 @@ class FsdpProgram {
     std::optional<OpId> op;
     if (all > Bytes(0))
       op = builder_.collective(
-          nccl_, name,
-          {.kind = kind, .group = group, .size = all, .algorithm = options_.algorithm}, after);
+          nccl_, name, {.kind = kind, .group = group, .size = all, .algorithm = options_.algorithm},
+          after);
     if (shares_experts(j) && experts > Bytes(0))
       op = builder_.collective(nccl_, name + ", experts",
                                {.kind = kind,
@@ -150,9 +151,9 @@ class FsdpProgram {
     const std::size_t begin = builder_.program.ops.size();
     const Bytes element = memory_.gathered_element();
     const Bytes experts = static_cast<double>(runs_[j].experts) * element;
-    gather_of_[j] = both(j, CollectiveKind::all_gather,
-                         FsdpMemory::whole(runs_[j], element) - experts, experts, std::move(after),
-                         backward && options_.post_forward_group > 0 ? kPostForwardGroup : 0);
+    gather_of_[j] =
+        both(j, CollectiveKind::all_gather, FsdpMemory::whole(runs_[j], element) - experts, experts,
+             std::move(after), backward && options_.post_forward_group > 0 ? kPostForwardGroup : 0);
     if (freed) memory_.finish(*gather_of_[j], freed->tensors);
     memory_.gather(j, *gather_of_[j], backward);
     if (first) first_gather_ = OpId(copies_ ? begin - 1 : begin);
@@ -292,16 +293,15 @@ class FsdpProgram {
 
   // On the host the optimizer's traffic goes through the GPU's share of its node's memory.
   Seconds optimizer_time() const {
-    if (!options_.cpu_offload)
-      return builder_.optimizer_time(shards_, node_);
+    if (!options_.cpu_offload) return builder_.optimizer_time(shards_, node_);
     const Seconds share = builder_.costs().optimizer / static_cast<double>(shards_.all);
     return share * (node_.gpu.memory_bandwidth / node_.pcie.host_bandwidth * node_.gpus);
   }
 
   void add_optimizer(std::vector<After> reduced) {
-    builder_.finish_gradients({nccl_, memory_.reduced_element(),
-                               static_cast<double>(shards_.all), options_.algorithm},
-                              reduced);
+    builder_.finish_gradients(
+        {nccl_, memory_.reduced_element(), static_cast<double>(shards_.all), options_.algorithm},
+        reduced);
     const OpId step = builder_.optimizer(optimizer_time(), std::move(reduced));
     memory_.update(step);
     // The next iteration's first all_gather reads what this one wrote.
@@ -331,8 +331,8 @@ class FsdpProgram {
 
 Program sharded_program(const Fsdp& options, const Job& job, const NodeGroup& group,
                         const std::string& name, const StepCosts& costs) {
-  const auto all = static_cast<std::int64_t>(
-      job.stage ? job.replicas() : shard_group_size(options, job));
+  const auto all =
+      static_cast<std::int64_t>(job.stage ? job.replicas() : shard_group_size(options, job));
   // Shards in host memory are copied before they are gathered, as FSDP's are.
   if (options.stage3 && !options.cpu_offload && all > 1)
     return stage3_program(options, job, group, name, costs, all);

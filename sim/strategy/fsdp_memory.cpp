@@ -51,8 +51,7 @@ FsdpMemory::RunTensors FsdpMemory::make_tensors(std::size_t run) {
   all.copied = make(MemoryKind::gathered, copies ? share(stored_element_) : Bytes(0), kUnshard);
   all.low_precision =
       make(MemoryKind::gathered, casts ? share(gathered_element_) : Bytes(0), kUnshard);
-  all.output =
-      make(MemoryKind::gathered, options_.per_parameter ? gathered : Bytes(0), kUnshard);
+  all.output = make(MemoryKind::gathered, options_.per_parameter ? gathered : Bytes(0), kUnshard);
   all.part = make(MemoryKind::gathered, part_after_forward(options_, gathered), 0);
   all.gathered_forward = make(MemoryKind::gathered, gathered, kUnshard);
   all.gathered_backward = make(MemoryKind::gathered, gathered, kUnshard);
@@ -62,13 +61,13 @@ FsdpMemory::RunTensors FsdpMemory::make_tensors(std::size_t run) {
                   gradients(flat, flattens ? gathered_element_ : reduced_element_), 0);
   all.whole = make(MemoryKind::gradients,
                    options_.no_sync ? gradients(flat, gathered_element_) : Bytes(0), 0);
-  all.cast = make(MemoryKind::gradients,
-                  casts_back && flattens ? gradients(flat, reduced_element_) : Bytes(0),
-                  kPostBackward);
-  // A CPU exchanges the parts and sums them itself.
-  all.received =
+  all.cast =
       make(MemoryKind::gradients,
-           on_gpu() ? gradient(reduced_element_) : gradients(flat, reduced_element_), kPostBackward);
+           casts_back && flattens ? gradients(flat, reduced_element_) : Bytes(0), kPostBackward);
+  // A CPU exchanges the parts and sums them itself.
+  all.received = make(MemoryKind::gradients,
+                      on_gpu() ? gradient(reduced_element_) : gradients(flat, reduced_element_),
+                      kPostBackward);
   all.gradient = make(MemoryKind::gradients, gradient(stored_element_), kPostBackward);
   all.added = make(MemoryKind::gradients, gradient(stored_element_), kPostBackward);
   return all;

@@ -17,7 +17,6 @@
 namespace rehearse::inline strategy {
 namespace {
 
-
 /// The part of one rank of a pipeline, with all that its program is made of.
 struct Share {
   Model model;
@@ -271,7 +270,8 @@ void LayoutBuilder::add_ranks() {
     for (int i = 0; i < group.nodes; ++i, ++node) {
       for (int gpu = 0; gpu < group.node.gpus; ++gpu) {
         const Coordinates at = coordinates(mesh_, schedule_.ranks.size());
-        const auto stage = static_cast<std::size_t>(at[static_cast<std::size_t>(MeshAxis::pipeline)]);
+        const auto stage =
+            static_cast<std::size_t>(at[static_cast<std::size_t>(MeshAxis::pipeline)]);
         schedule_.ranks.push_back({.program = programs_[g][stage],
                                    .place = {NodeId(node), gpu},
                                    .slowdown = 1 / group.node.speed,

@@ -1,6 +1,6 @@
 // Between two training steps a fragment's outer step begins with the pseudo-gradient: what its
-// replica had after the last outer step less what it has now. It goes on with the mean of these, and
-// ends with what the outer optimizer makes of that (Douillard et al., "Streaming DiLoCo with
+// replica had after the last outer step less what it has now. It goes on with the mean of these,
+// and ends with what the outer optimizer makes of that (Douillard et al., "Streaming DiLoCo with
 // overlapping communication", 2025; torchft's local_sgd.py).
 #include "strategy/local_period.hpp"
 
@@ -188,8 +188,8 @@ std::vector<After> PeriodBuilder::behind(int step) const {
   return after;
 }
 
-/// Reads the parameters as they are and as they were, and writes how far they are apart. To compress
-/// that reads it once more, and writes what travels.
+/// Reads the parameters as they are and as they were, and writes how far they are apart. To
+/// compress that reads it once more, and writes what travels.
 Seconds PeriodBuilder::time_to_send() const {
   Bytes moved = 3.0 * share_.element;
   if (options_.compression != LocalSgd::Compression::none) moved += share_.element + wire_;
@@ -198,10 +198,10 @@ Seconds PeriodBuilder::time_to_send() const {
 
 /// SGD's step on the parameters as they were, which are copied into those that are trained on.
 Seconds PeriodBuilder::time_to_apply() const {
-  const Optimizer sgd{.kind = options_.outer->momentum > 0 ? OptimizerKind::sgd_momentum
-                                                           : OptimizerKind::sgd,
-                      .of = share_.precision,
-                      .master_element = Bytes(0)};
+  const Optimizer sgd{
+      .kind = options_.outer->momentum > 0 ? OptimizerKind::sgd_momentum : OptimizerKind::sgd,
+      .of = share_.precision,
+      .master_element = Bytes(0)};
   Bytes moved = optimizer_bytes_per_parameter(sgd) + 2.0 * share_.element;
   if (options_.outer->nesterov && options_.outer->momentum > 0) moved += 3.0 * share_.element;
   if (options_.compression != LocalSgd::Compression::none) moved += share_.element + wire_;
@@ -213,26 +213,26 @@ void PeriodBuilder::send(std::size_t which, int step) {
   std::vector<After> after = behind(step);
   std::optional<OpId> difference;
   if (!is_averaged()) {
-    difference = add({.of = "pseudo-gradient" + of_fragment(which),
-                      .phase = Phase::optimizer,
-                      .lane = LaneId(0),
-                      .work = Compute{.duration = time_to_send(),
-                                      .step = static_cast<std::uint32_t>(step)},
-                      .after = std::move(after)});
+    difference =
+        add({.of = "pseudo-gradient" + of_fragment(which),
+             .phase = Phase::optimizer,
+             .lane = LaneId(0),
+             .work = Compute{.duration = time_to_send(), .step = static_cast<std::uint32_t>(step)},
+             .after = std::move(after)});
     after = {{*difference}};
   }
   const Bytes size = elements() * wire_;
-  fragment.reduced = add(
-      {.verb = Verb::all_reduce,
-       .of = (is_averaged() ? "parameters" : "pseudo-gradients") + of_fragment(which),
-       .moves = size,
-       .phase = Phase::communication,
-       .lane = outer_,
-       .work = Collective{.kind = CollectiveKind::all_reduce,
-                          .group = share_.outer_group,
-                          .size = size,
-                          .algorithm = options_.algorithm},
-       .after = std::move(after)});
+  fragment.reduced =
+      add({.verb = Verb::all_reduce,
+           .of = (is_averaged() ? "parameters" : "pseudo-gradients") + of_fragment(which),
+           .moves = size,
+           .phase = Phase::communication,
+           .lane = outer_,
+           .work = Collective{.kind = CollectiveKind::all_reduce,
+                              .group = share_.outer_group,
+                              .size = size,
+                              .algorithm = options_.algorithm},
+           .after = std::move(after)});
   note(difference.value_or(fragment.reduced), fragment.pseudo, TensorEvent::Action::take);
   if (is_averaged() || options_.compression == LocalSgd::Compression::none) return;
   note(fragment.reduced, fragment.buffer, TensorEvent::Action::take);
@@ -243,11 +243,11 @@ void PeriodBuilder::apply(std::size_t which, int step, std::uint32_t distance) {
   Fragment& fragment = fragments_[which];
   fragment.distance = distance;
   if (!is_averaged())
-    fragment.applied = add({.of = "outer optimizer" + of_fragment(which),
-                            .phase = Phase::optimizer,
-                            .lane = LaneId(0),
-                            .work = Compute{.duration = time_to_apply(),
-                                            .step = static_cast<std::uint32_t>(step)}});
+    fragment.applied = add(
+        {.of = "outer optimizer" + of_fragment(which),
+         .phase = Phase::optimizer,
+         .lane = LaneId(0),
+         .work = Compute{.duration = time_to_apply(), .step = static_cast<std::uint32_t>(step)}});
   OpId last = fragment.applied.value_or(fragment.reduced);
   if (!is_averaged() && options_.outer->momentum > 0)
     note(last, fragment.momentum, TensorEvent::Action::take, true);

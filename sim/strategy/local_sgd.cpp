@@ -1,6 +1,7 @@
 // Local SGD: steps that no other replica waits for, then one all_reduce of the parameters in one
 // flat tensor (torch/distributed/algorithms/model_averaging/utils.py, average_parameters), or
-// DiLoCo's outer step. Each rank of a replica exchanges its share with those at its place in others.
+// DiLoCo's outer step. Each rank of a replica exchanges its share with those at its place in
+// others.
 #include <fmt/format.h>
 
 #include <algorithm>

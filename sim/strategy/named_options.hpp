@@ -36,12 +36,11 @@ inline NamedOptions read_named_options(const Value& value, const std::vector<std
   const std::vector<std::string> keys = map.keys();
   if (keys.size() != 1) {
     const auto last = std::find_if(keys.rbegin(), keys.rend(), is_known);
-    value.mistake(
-        fmt::format("expected {} as a map with one key; got {} keys", what, keys.size()),
-        last == keys.rend()
-            ? known
-            : fmt::format("{}; instead of what the file says: --set '{}={{{}: {{}}}}'", known,
-                          value.path(), *last));
+    value.mistake(fmt::format("expected {} as a map with one key; got {} keys", what, keys.size()),
+                  last == keys.rend()
+                      ? known
+                      : fmt::format("{}; instead of what the file says: --set '{}={{{}: {{}}}}'",
+                                    known, value.path(), *last));
     return nothing();
   }
   const std::string& name = keys.front();

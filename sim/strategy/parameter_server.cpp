@@ -44,8 +44,8 @@ Clock make_clock(const ParameterServer& options, Schedule& schedule, std::size_t
 
 // What a server holds of its part in host memory (calibrate/server): the parameters, a copy of them
 // that is being sent, the optimizer's state, and what each worker has sent.
-void hold_on_server(std::size_t server, const ServerSide& side, const Job& job,
-                    std::size_t workers, Program& program) {
+void hold_on_server(std::size_t server, const ServerSide& side, const Job& job, std::size_t workers,
+                    Program& program) {
   Bytes part;
   for (const Part& one : side.parts)
     if (one.server == server) part += one.size;
@@ -144,8 +144,7 @@ void give_queues(const ParameterServer& options, const Job& job, Schedule& sched
     const std::size_t moved = schedule.queues.size() - shared;
     for (std::size_t s = 0; s < servers; ++s)
       for (const char* way : {"pulls from", "pushes to"})
-        schedule.queues.push_back(
-            {fmt::format("{} server {}", way, s), RankId(r), true});
+        schedule.queues.push_back({fmt::format("{} server {}", way, s), RankId(r), true});
     const std::size_t of = rank.program.index();
     Program program = made[of];
     for (Op& op : program.ops)

@@ -13,9 +13,9 @@ namespace rehearse::inline strategy {
 
 /// What becomes of the parameters' gradients as a backward pass makes them.
 enum class Gradients {
-  kept,      ///< they become `.grad` and stay until give_gradients()
-  summed,    ///< products add to what is there already; others' are added to it and given back
-  added,     ///< each is added to what is there already (or copied into a bucket) and given back
+  kept,       ///< they become `.grad` and stay until give_gradients()
+  summed,     ///< products add to what is there already; others' are added to it and given back
+  added,      ///< each is added to what is there already (or copied into a bucket) and given back
   collected,  ///< they stay, and the strategy gives them back itself
   used  ///< the optimizer takes its step with each as soon as it is there, and it goes at once
 };
@@ -177,12 +177,12 @@ class ProgramBuilder {
   /// A unit's part of the model's memory tape, in tensors of the program.
   struct UnitEvents {
     std::vector<TensorEvent> forward, recompute, backward;
-    std::vector<TensorId> gradients;  ///< as they stay
+    std::vector<TensorId> gradients;        ///< as they stay
     std::vector<std::uint32_t> parameters;  ///< whose they are, into Unit::tensors
     std::vector<TensorId> inputs;           ///< of a checkpointed unit, kept until its backward
-    std::vector<bool> products;       ///< and whether a product of a linear layer makes them
-    TensorId last_ready{};            ///< the one whose AccumulateGrad comes last
-    std::vector<TensorId> incoming;   ///< as they are made where they do not
+    std::vector<bool> products;             ///< and whether a product of a linear layer makes them
+    TensorId last_ready{};                  ///< the one whose AccumulateGrad comes last
+    std::vector<TensorId> incoming;         ///< as they are made where they do not
   };
 
   /// What a chunk receives and sends.
@@ -199,8 +199,7 @@ class ProgramBuilder {
 
   OpId unit_op(std::size_t unit, Verb pass, const PassCost& cost, std::vector<After> after);
   void launch(std::size_t unit, Verb pass, const PassCost& cost, std::vector<After>& after);
-  OpId compute(std::size_t unit, Verb pass, Seconds time, double spread,
-               std::vector<After> after);
+  OpId compute(std::size_t unit, Verb pass, Seconds time, double spread, std::vector<After> after);
   OpId segments(std::size_t unit, Verb pass, const PassCost& cost, std::vector<After> after);
   OpId exchange(const Exchange& what, std::size_t unit, Verb pass);
   LaneId exchange_lane(ExchangeAxis axis);
@@ -247,9 +246,9 @@ class ProgramBuilder {
   std::vector<After> unawaited_;
   std::map<ExchangeAxis, LaneId> exchange_lanes_;
   std::vector<SideBySide> beside_;
-  std::vector<std::vector<UnitEvents>> tapes_;    ///< by slot and unit
+  std::vector<std::vector<UnitEvents>> tapes_;     ///< by slot and unit
   std::vector<std::vector<ChunkTensors>> chunks_;  ///< by slot and chunk
-  std::vector<TensorId> first_ids_;  ///< of the first slot, by the tape
+  std::vector<TensorId> first_ids_;                ///< of the first slot, by the tape
   std::size_t slot_ = 0;
   bool notes_memory_ = true;
   std::uint32_t step_ = 0;

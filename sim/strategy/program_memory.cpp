@@ -149,7 +149,8 @@ std::vector<Trained> ProgramBuilder::trained(const Shards& shards) const {
 Trained ProgramBuilder::trained(std::uint32_t unit, std::size_t tensor, std::int64_t ranks) const {
   const Unit& of = job_.model.units[unit];
   Trained one{(of.tensors[tensor] + ranks - 1) / ranks, unit, of.trait(tensor).storage};
-  if (job_.optimizer.kind == OptimizerKind::muon && ranks == 1) one.matrix = hidden_matrix(of, tensor);
+  if (job_.optimizer.kind == OptimizerKind::muon && ranks == 1)
+    one.matrix = hidden_matrix(of, tensor);
   return one;
 }
 
@@ -240,9 +241,7 @@ void ProgramBuilder::orthogonalize(OpId op, const Trained& one, Bytes element) {
   const auto least = static_cast<double>(std::min(shape.rows, shape.columns));
   const double elements = static_cast<double>(shape.rows) * static_cast<double>(shape.columns);
   constexpr Bytes kHalf(2);
-  const auto temporary = [&](Bytes size) {
-    return tensor(MemoryKind::workspace, size, one.owner);
-  };
+  const auto temporary = [&](Bytes size) { return tensor(MemoryKind::workspace, size, one.owner); };
   const TensorId update = temporary(elements * element);
   std::array<TensorId, 2> products{}, sums{}, next{};
   for (std::size_t i = 0; i < 2; ++i) {

@@ -1,5 +1,6 @@
-// Activations that wait for backward in host memory, as torchtune's OffloadActivations has them with
-// its streams (torchtune/training/_activation_offloading.py): the inputs of checkpointed units.
+// Activations that wait for backward in host memory, as torchtune's OffloadActivations has them
+// with its streams (torchtune/training/_activation_offloading.py): the inputs of checkpointed
+// units.
 #include <algorithm>
 
 #include "strategy/program_builder.hpp"
@@ -52,7 +53,8 @@ void ProgramBuilder::free_moved(OpId op) {
 
 /// The last unit's input has not left yet. Others come once the backward before the last is over.
 void ProgramBuilder::move_in(std::size_t unit, std::vector<After>& after) {
-  const bool stays = std::ranges::any_of(leaving_, [&](const auto& one) { return one.first == unit; });
+  const bool stays =
+      std::ranges::any_of(leaving_, [&](const auto& one) { return one.first == unit; });
   if (stays) return;
   std::vector<After> behind;
   if (before_last_) behind.push_back({*before_last_});

@@ -112,8 +112,7 @@ std::vector<TensorId> ProgramBuilder::tensors_of(const MemoryTape& tape) {
     const TapeTensor& one = tape.tensors[i];
     const bool shared = one.role == TensorRole::parameter_gradient && slot_ > 0;
     ids.push_back(shared ? first_ids_[i] : tensor(kind_of(one.role), one.size, one.unit));
-    if (one.role == TensorRole::autocast_copy && parameters_are_leaves_)
-      cached_.insert(ids.back());
+    if (one.role == TensorRole::autocast_copy && parameters_are_leaves_) cached_.insert(ids.back());
   }
   if (slot_ == 0) first_ids_ = ids;
   return ids;
@@ -142,7 +141,8 @@ void ProgramBuilder::add_chunk(std::size_t chunk, const MemoryTape& tape,
   own = {id_of(messages.received), id_of(messages.sent), id_of(messages.received_gradient),
          id_of(messages.sent_gradient)};
   const Chunk& units = job_.model.chunks[chunk];
-  if (own.received) std::erase(events(units.first).forward, TensorEvent{*own.received, Action::take});
+  if (own.received)
+    std::erase(events(units.first).forward, TensorEvent{*own.received, Action::take});
   if (own.received_gradient)
     std::erase(events(units.end - 1).backward, TensorEvent{*own.received_gradient, Action::take});
 }
@@ -181,8 +181,7 @@ void ProgramBuilder::add_tape(std::size_t unit, const MemoryTape& tape,
   const auto translate = [&](const TapeEvent& event) {
     return TensorEvent{ids[event.tensor], event.takes ? Action::take : Action::give};
   };
-  for (const TapeEvent& event : tape.units[unit].forward)
-    own.forward.push_back(translate(event));
+  for (const TapeEvent& event : tape.units[unit].forward) own.forward.push_back(translate(event));
   for (const TapeEvent& event : tape.units[unit].backward) {
     own.backward.push_back(translate(event));
     const TapeTensor& made = tape.tensors[event.tensor];
@@ -208,8 +207,7 @@ void ProgramBuilder::add_given_tape(std::size_t unit) {
   const auto& parameters = job_.model.units[unit].tensors;
   for (std::size_t parameter = parameters.size(); parameter-- > 0;) {
     own.parameters.push_back(static_cast<std::uint32_t>(parameter));
-    const Bytes size =
-        static_cast<double>(parameters[parameter]) * parameter_element(computes_);
+    const Bytes size = static_cast<double>(parameters[parameter]) * parameter_element(computes_);
     const auto made = own.gradients.size();
     own.gradients.push_back(slot_ > 0 ? tapes_[0][unit].gradients[made]
                                       : tensor(MemoryKind::gradients, size, owner));
@@ -296,8 +294,7 @@ void ProgramBuilder::note_backward(OpId op, std::size_t unit, Gradients gradient
   std::size_t made = 0;
   for (const TensorEvent& event : own.backward) {
     if (sent_before && event.tensor == *sent_before) continue;
-    const bool is_gradient =
-        made < own.gradients.size() && event.tensor == own.gradients[made];
+    const bool is_gradient = made < own.gradients.size() && event.tensor == own.gradients[made];
     if (!is_gradient && event.action == Action::take) add_up();
     const bool joins = gradients == Gradients::summed && is_gradient &&
                        made < own.products.size() && own.products[made];

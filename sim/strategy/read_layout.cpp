@@ -32,9 +32,8 @@ auto read_named(const Value& file, const auto& read) {
 }
 
 std::string text_of(const Value& file) {
-  return read_named(file, [](const std::filesystem::path& path) {
-    return read_input(path, kMaxTextBytes);
-  });
+  return read_named(
+      file, [](const std::filesystem::path& path) { return read_input(path, kMaxTextBytes); });
 }
 
 /// One by its name, or PyTorch's CSV.
@@ -54,8 +53,7 @@ void read_schedule(Map& map, Layout& layout) {
   }
   const std::string name =
       map.choice_or("schedule", names[static_cast<std::size_t>(layout.schedule)], names);
-  layout.schedule =
-      static_cast<PipelineSchedule>(std::ranges::find(names, name) - names.begin());
+  layout.schedule = static_cast<PipelineSchedule>(std::ranges::find(names, name) - names.begin());
 }
 
 void read_split(Map& map, Layout& layout) {
@@ -84,8 +82,7 @@ void read_context(Map& map, Layout& layout) {
   }
   Map options = map.require("context_parallel").as_map();
   layout.mesh.context = static_cast<int>(options.require("degree").as_integer(1, kMostRanks));
-  const std::string name =
-      options.choice_or("method", to_string(layout.context_method), names);
+  const std::string name = options.choice_or("method", to_string(layout.context_method), names);
   layout.context_method =
       static_cast<ContextMethod>(std::ranges::find(names, name) - names.begin());
   options.finish();
@@ -116,9 +113,9 @@ void read_imbalance(const Value& imbalance, Layout& layout) {
   }
   layout.imbalance = imbalance.as_positive_number();
   if (layout.imbalance < 1)
-    imbalance.fail(fmt::format("the fullest rank has no less than the mean; got {:g}",
-                               layout.imbalance),
-                   "1 or more");
+    imbalance.fail(
+        fmt::format("the fullest rank has no less than the mean; got {:g}", layout.imbalance),
+        "1 or more");
   if (layout.imbalance > layout.mesh.expert)
     imbalance.fail(fmt::format("of expert_parallel {} the fullest rank gets {} times the mean at "
                                "most, which is all tokens",
@@ -195,9 +192,9 @@ void read_order(Map& map, Layout& layout) {
   const std::string text = map.string_or("order", to_string(layout.mesh.order));
   const auto order = parse_order(text);
   if (!order)
-    map.require("order").fail(fmt::format("expected each of tp, cp, ep, dp and pp once; got \"{}\"",
-                                          text),
-                              "such as tp-cp-ep-dp-pp");
+    map.require("order").fail(
+        fmt::format("expected each of tp, cp, ep, dp and pp once; got \"{}\"", text),
+        "such as tp-cp-ep-dp-pp");
   layout.mesh.order = *order;
 }
 
@@ -214,9 +211,9 @@ void check_accumulation(const Map& map, const std::string& kind) {
 
 const std::vector<std::string>& layout_keys() {
   static const std::vector<std::string> keys = {
-      "tensor_parallel",  "sequence_parallel", "tp_comm_overlap",        "pipeline_parallel",
-      "pipeline",         "context_parallel",  "expert_parallel",        "expert_tensor_parallel",
-      "experts",          "micro_batches",     "micro_batch_size",       "order",
+      "tensor_parallel", "sequence_parallel", "tp_comm_overlap",  "pipeline_parallel",
+      "pipeline",        "context_parallel",  "expert_parallel",  "expert_tensor_parallel",
+      "experts",         "micro_batches",     "micro_batch_size", "order",
       kTensorAsync};
   return keys;
 }
@@ -241,8 +238,9 @@ Layout read_layout(Map map, const std::function<Strategy(Map& map)>& read_data) 
     if (kind != "local_sgd" && map.has(kind)) kinds.push_back(kind);
   if (kinds.size() > 1)
     map.at_key(kinds.back())
-        .fail(fmt::format("replicas are kept the same in one way, not by {} as well", kinds.front()),
-              "remove one of the two");
+        .fail(
+            fmt::format("replicas are kept the same in one way, not by {} as well", kinds.front()),
+            "remove one of the two");
   if (!kinds.empty()) {
     if (kinds.front() == "ps")
       map.at_key(kinds.front())
@@ -257,7 +255,8 @@ Layout read_layout(Map map, const std::function<Strategy(Map& map)>& read_data) 
       map.require(kinds.front())
           .as_map()
           .require("reshard_after_forward")
-          .fail("parts of some ranks beside other axes are not available yet", "write true or false");
+          .fail("parts of some ranks beside other axes are not available yet",
+                "write true or false");
     if (fsdp && fsdp->sharding == Fsdp::Sharding::hybrid_shard) {
       Map options = map.require(kinds.front()).as_map();
       options.require(options.has("sharding") ? "sharding" : "shard_group")

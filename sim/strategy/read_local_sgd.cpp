@@ -15,11 +15,10 @@ constexpr std::int64_t kMostSteps = 10'000;
 constexpr std::int64_t kMostReplicas = 1'000'000;
 constexpr const char* kRemedy = "set outer_optimizer: {sgd: {}}, or remove it";
 
-const Choices<LocalSgd::Compression> kCompressions = {
-    {"none", LocalSgd::Compression::none},
-    {"bf16", LocalSgd::Compression::bf16},
-    {"int8", LocalSgd::Compression::int8},
-    {"int4", LocalSgd::Compression::int4}};
+const Choices<LocalSgd::Compression> kCompressions = {{"none", LocalSgd::Compression::none},
+                                                      {"bf16", LocalSgd::Compression::bf16},
+                                                      {"int8", LocalSgd::Compression::int8},
+                                                      {"int4", LocalSgd::Compression::int4}};
 
 std::optional<OuterSgd> read_outer_optimizer(Map& map) {
   const std::optional<Value> value = map.optional("outer_optimizer");
@@ -33,8 +32,8 @@ std::optional<OuterSgd> read_outer_optimizer(Map& map) {
         .fail(fmt::format("{:g} of what was before never dies away", sgd.momentum), "less than 1");
   sgd.nesterov = named.options.bool_or("nesterov", sgd.nesterov && sgd.momentum > 0);
   if (sgd.nesterov && sgd.momentum == 0)
-    named.options.at_key("nesterov").fail("Nesterov's step needs a momentum",
-                                          "set momentum above 0, or nesterov: false");
+    named.options.at_key("nesterov")
+        .fail("Nesterov's step needs a momentum", "set momentum above 0, or nesterov: false");
   named.options.finish();
   return sgd;
 }
@@ -66,14 +65,14 @@ LocalSgd read_options(Map& map) {
     map.where().mistake("the key \"period\" is missing",
                         "write period: 8 for eight own steps, say, between two outer ones");
   local.period = static_cast<int>(map.require("period").as_integer(1, kMostSteps));
-  local.algorithm = value_of(kAlgorithms, map.choice_or("algorithm", "automatic",
-                                                        names_of(kAlgorithms)));
+  local.algorithm =
+      value_of(kAlgorithms, map.choice_or("algorithm", "automatic", names_of(kAlgorithms)));
   if (const auto replicas = map.optional("replicas"))
     local.replicas = static_cast<int>(replicas->as_integer(1, kMostReplicas));
   local.outer = read_outer_optimizer(map);
   if (local.outer) {
-    local.compression = value_of(
-        kCompressions, map.choice_or("compression", "none", names_of(kCompressions)));
+    local.compression =
+        value_of(kCompressions, map.choice_or("compression", "none", names_of(kCompressions)));
     read_fragments(map, local);
   } else {
     check_averaging(map);

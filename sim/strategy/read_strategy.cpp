@@ -1,5 +1,5 @@
-#include <cctype>
 #include <fmt/format.h>
+#include <cctype>
 
 #include "strategy/choices.hpp"
 #include "strategy/named_options.hpp"
@@ -65,8 +65,7 @@ Ddp read_buffered_options(Map& map) {
   refuse(map, {"first_bucket_mb", "gradient_as_bucket_view", "static_graph", "compression"},
          "is an option of PyTorch's DDP; a layout has Megatron-LM's", "remove it");
   Ddp ddp{.bucket_cap_mb = 0};
-  if (const auto cap = map.optional("bucket_cap_mb"))
-    ddp.bucket_cap_mb = cap->as_positive_number();
+  if (const auto cap = map.optional("bucket_cap_mb")) ddp.bucket_cap_mb = cap->as_positive_number();
   ddp.overlap_grad_reduce = map.bool_or("overlap_grad_reduce", ddp.overlap_grad_reduce);
   ddp.overlap_param_gather = map.bool_or("overlap_param_gather", ddp.overlap_param_gather);
   if (ddp.overlap_param_gather && !map.has("stage"))

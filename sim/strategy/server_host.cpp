@@ -96,10 +96,10 @@ std::vector<std::string> derived_rates(const ParameterServer& options, const Clu
   if (options.apply_rate) return rates;
   const double moved = moved_per_gradient_byte(options, optimizer, precision);
   for (const HostTraffic& traffic : server_traffic(options, cluster)) {
-    std::string text = fmt::format(
-        "{} ({} to {}) of gradients, by {} thread{} in its host's memory",
-        format(traffic.best / moved), format(traffic.low / moved), format(traffic.high / moved),
-        traffic.threads, traffic.threads == 1 ? "" : "s");
+    std::string text =
+        fmt::format("{} ({} to {}) of gradients, by {} thread{} in its host's memory",
+                    format(traffic.best / moved), format(traffic.low / moved),
+                    format(traffic.high / moved), traffic.threads, traffic.threads == 1 ? "" : "s");
     if (std::ranges::find(rates, text) == rates.end()) rates.push_back(std::move(text));
   }
   return rates;

@@ -47,9 +47,8 @@ void take_turns(std::vector<std::size_t>& order, const std::vector<Piece>& first
                 const std::vector<Piece>& second) {
   std::size_t a = 0, b = 0;
   while (a < first.size() || b < second.size()) {
-    const bool is_first =
-        b == second.size() ||
-        (a < first.size() && (a + 1) * second.size() <= (b + 1) * first.size());
+    const bool is_first = b == second.size() ||
+                          (a < first.size() && (a + 1) * second.size() <= (b + 1) * first.size());
     append(order, is_first ? first[a++] : second[b++]);
   }
 }

@@ -1,5 +1,5 @@
-// DeepSpeed's ZeRO-3 (deepspeed/runtime/zero; Rajbhandari et al., SC 2020 and SC 2021). Hooks of each
-// module gather its parameters, those that come next, and give back what is not used soon
+// DeepSpeed's ZeRO-3 (deepspeed/runtime/zero; Rajbhandari et al., SC 2020 and SC 2021). Hooks of
+// each module gather its parameters, those that come next, and give back what is not used soon
 // (stage3_fetches.hpp). All collectives of the process group run on one NCCL stream in the order in
 // which the host issues them.
 #include <deque>
@@ -12,16 +12,16 @@
 namespace rehearse::inline strategy {
 namespace {
 
-/// A module with parameters that are partitioned, and what of its unit's time goes by until the next
-/// one's turn.
+/// A module with parameters that are partitioned, and what of its unit's time goes by until the
+/// next one's turn.
 struct PartitionedModule {
   std::size_t unit = 0;
   std::int64_t elements = 0, trained = 0;
   double forward_flops = 0, backward_flops = 0;
 };
 
-/// Of a unit whose operators say whose parameters are whose; else it is one module. Parameters up to
-/// the threshold stay whole, and what computes with them goes with the module in front.
+/// Of a unit whose operators say whose parameters are whose; else it is one module. Parameters up
+/// to the threshold stay whole, and what computes with them goes with the module in front.
 std::vector<PartitionedModule> modules_of(const Unit& unit, std::size_t index,
                                           std::int64_t threshold) {
   double sum = 0;
@@ -32,15 +32,15 @@ std::vector<PartitionedModule> modules_of(const Unit& unit, std::size_t index,
   for (const Operator& one : unit.operators) {
     const auto elements = static_cast<std::int64_t>(one.parameter_elements);
     if (sum == all && elements > threshold)
-      modules.push_back({.unit = index, .elements = elements, .trained = one.frozen ? 0 : elements});
+      modules.push_back(
+          {.unit = index, .elements = elements, .trained = one.frozen ? 0 : elements});
     PartitionedModule& now = modules.empty() ? before : modules.back();
     now.forward_flops += one.forward_flops;
     now.backward_flops += one.backward_flops;
   }
   if (sum != all && unit.parameters() > threshold)
-    modules = {{.unit = index,
-                .elements = unit.parameters(),
-                .trained = unit.trainable_parameters()}};
+    modules = {
+        {.unit = index, .elements = unit.parameters(), .trained = unit.trainable_parameters()}};
   if (!modules.empty()) {
     modules.front().forward_flops += before.forward_flops;
     modules.front().backward_flops += before.backward_flops;
@@ -146,8 +146,8 @@ class Stage3Program {
     return run;
   }
 
-  /// Busy with hooks, the host is no further ahead than the second last release: what that gave back
-  /// is there for the next gather.
+  /// Busy with hooks, the host is no further ahead than the second last release: what that gave
+  /// back is there for the next gather.
   void gather(const std::vector<std::size_t>& modules, bool backward) {
     constexpr std::size_t kReleases = 2;
     std::int64_t elements = 0;
@@ -156,12 +156,11 @@ class Stage3Program {
     std::vector<After> after;
     const bool reuses = freed_.size() >= kReleases;
     if (reuses) after.push_back({freed_.front().first});
-    const OpId op = communicate(
-        name,
-        {.kind = CollectiveKind::all_gather,
-         .size = static_cast<double>(elements) * memory_.gathered_element(),
-         .algorithm = options_.algorithm},
-        std::move(after));
+    const OpId op = communicate(name,
+                                {.kind = CollectiveKind::all_gather,
+                                 .size = static_cast<double>(elements) * memory_.gathered_element(),
+                                 .algorithm = options_.algorithm},
+                                std::move(after));
     if (reuses) {
       memory_.finish(op, freed_.front().second);
       freed_.pop_front();
@@ -302,10 +301,10 @@ class Stage3Program {
     if (bucket_ == 0) return;
     if (reduced_.size() > kReduceEvents)
       builder_.block_host("reduce_scatter", {reduced_[reduced_.size() - 1 - kReduceEvents]});
-    const OpId op = communicate(
-        "gradients", {.kind = CollectiveKind::reduce_scatter,
-                      .size = static_cast<double>(bucket_) * memory_.reduced_element(),
-                      .algorithm = options_.algorithm});
+    const OpId op =
+        communicate("gradients", {.kind = CollectiveKind::reduce_scatter,
+                                  .size = static_cast<double>(bucket_) * memory_.reduced_element(),
+                                  .algorithm = options_.algorithm});
     for (const std::size_t run : collected_) {
       memory_.reduce(run, op);
       memory_.finish_reduce(op);
@@ -321,12 +320,12 @@ class Stage3Program {
     memory_.update(step);
     if (first_gather_) builder_[*first_gather_].after.push_back({step, 1});
     if (persistent_ == 0 || !first_computed_) return;
-    const OpId kept = builder_.collective(
-        nccl_, "persistent parameters",
-        {.kind = CollectiveKind::all_gather,
-         .size = static_cast<double>(persistent_) * memory_.gathered_element(),
-         .algorithm = options_.algorithm},
-        {{step}});
+    const OpId kept =
+        builder_.collective(nccl_, "persistent parameters",
+                            {.kind = CollectiveKind::all_gather,
+                             .size = static_cast<double>(persistent_) * memory_.gathered_element(),
+                             .algorithm = options_.algorithm},
+                            {{step}});
     builder_[*first_computed_].after.push_back({kept, 1});
   }
 
@@ -337,8 +336,8 @@ class Stage3Program {
   std::vector<FlatParameter> runs_;
   StepCosts costs_;
   std::vector<PartitionedModule> modules_;
-  std::vector<ModuleRange> ranges_;                   ///< by unit
-  std::vector<std::pair<Seconds, Seconds>> whole_;    ///< by unit: forward and backward
+  std::vector<ModuleRange> ranges_;                 ///< by unit
+  std::vector<std::pair<Seconds, Seconds>> whole_;  ///< by unit: forward and backward
   std::vector<Stage3Use> uses_;
   std::int64_t persistent_ = 0;  ///< elements that stay whole
   ProgramBuilder builder_;

@@ -132,8 +132,8 @@ void StageRunner::use_slot(const PipelineAction& action) {
 OpId StageRunner::transfer(const Message& message, const char* what, Bytes size,
                            std::vector<After> after) {
   return builder_.collective(
-      message.lane, what,
-      {.kind = CollectiveKind::send_recv, .group = message.group, .size = size}, std::move(after));
+      message.lane, what, {.kind = CollectiveKind::send_recv, .group = message.group, .size = size},
+      std::move(after));
 }
 
 /// Asks for what an action needs, once the computation is over that it is asked for behind.
@@ -147,8 +147,7 @@ void StageRunner::post(const AskedInput& asked) {
   const PipelineAction& what = plan_.order[action];
   const bool forward = what.what == PipelineAction::forward;
   const Bytes size = builder_.received_size(what.chunk, forward);
-  received_[action] =
-      transfer(*from, forward ? "activations" : "gradients", part_of(size), after);
+  received_[action] = transfer(*from, forward ? "activations" : "gradients", part_of(size), after);
 }
 
 /// What was received; of parts the whole, gathered no earlier than the computation needs it.
@@ -161,8 +160,7 @@ OpId StageRunner::whole(std::size_t action) {
 }
 
 std::vector<After> StageRunner::begin(std::size_t action) {
-  for (; posted_ < asks_.size() && asks_[posted_].behind <= action; ++posted_)
-    post(asks_[posted_]);
+  for (; posted_ < asks_.size() && asks_[posted_].behind <= action; ++posted_) post(asks_[posted_]);
   const PipelineAction& what = plan_.order[action];
   use_slot(what);
   std::vector<After> after;
@@ -170,7 +168,8 @@ std::vector<After> StageRunner::begin(std::size_t action) {
   if (what.what != PipelineAction::weight) {
     const auto last = plan_.before(action);
     const OpId before = last ? computed_[*last] : OpId(0);
-    builder_.receive(what.chunk, what.what == PipelineAction::forward, received_[action].value_or(before));
+    builder_.receive(what.chunk, what.what == PipelineAction::forward,
+                     received_[action].value_or(before));
   }
   const bool second = action > 0 && plan_.is_beside_next(action - 1);
   if (second) return after;  // what the first sends holds up neither

@@ -98,13 +98,13 @@ class StageRunner {
 
   ProgramBuilder& builder_;
   const StagePlan& plan_;
-  std::vector<Lanes> lanes_;                        ///< by part
+  std::vector<Lanes> lanes_;                                    ///< by part
   std::vector<std::vector<std::optional<std::size_t>>> slots_;  ///< by part and slot: micro-batch
-  std::vector<bool> first_, last_;                  ///< by action: backwards of its part
-  std::vector<std::optional<OpId>> received_;       ///< by action
-  std::vector<OpId> computed_;                      ///< by action: its last operation
-  std::vector<AskedInput> asks_;                         ///< by turn; of every action once
-  std::size_t posted_ = 0;                          ///< of these, those that are over
+  std::vector<bool> first_, last_;             ///< by action: backwards of its part
+  std::vector<std::optional<OpId>> received_;  ///< by action
+  std::vector<OpId> computed_;                 ///< by action: its last operation
+  std::vector<AskedInput> asks_;               ///< by turn; of every action once
+  std::size_t posted_ = 0;                     ///< of these, those that are over
   std::vector<After> sending_;
 };
 

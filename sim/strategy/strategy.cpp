@@ -88,10 +88,12 @@ std::string describe_strategy(const std::string& name) {
   static const std::map<std::string, std::string> descriptions = {
       {"ddp", "replicated; gradients all-reduced in buckets while backward runs"},
       {"fsdp", "parameters sharded: full_shard, shard_grad_op or hybrid_shard, with prefetch"},
-      {"fsdp2", "parameters sharded one by one (fully_shard), with or without reshard_after_forward"},
+      {"fsdp2",
+       "parameters sharded one by one (fully_shard), with or without reshard_after_forward"},
       {"zero", "stage 1 shards the optimizer, 2 also the gradients, 3 also the parameters"},
       {"ps", "parameter server: staleness 0 (BSP), a bound (SSP) or unbounded (ASP); local_steps"},
-      {"local_sgd", "own steps of each replica, then averaged parameters; DiLoCo, over ddp, zero or fsdp"}};
+      {"local_sgd",
+       "own steps of each replica, then averaged parameters; DiLoCo, over ddp, zero or fsdp"}};
   const auto found = descriptions.find(name);
   check(found != descriptions.end(), "every strategy has a description");
   return found->second;
@@ -130,7 +132,8 @@ double contributing_ranks(const Strategy& strategy, const Job& job, const Schedu
   const auto* server = std::get_if<ParameterServer>(&strategy);
   const auto* layout = inner_as<Layout>(strategy);
   const std::size_t sharing =
-      layout == nullptr ? 1 : Mesh(layout->mesh).ranks() / static_cast<std::size_t>(layout->mesh.data);
+      layout == nullptr ? 1
+                        : Mesh(layout->mesh).ranks() / static_cast<std::size_t>(layout->mesh.data);
   if (server == nullptr) return static_cast<double>(job.cluster.gpu_count() / sharing);
   if (server->sampled_workers > 0) return server->sampled_workers;
   const auto workers = static_cast<double>(worker_count(*server, job.cluster));

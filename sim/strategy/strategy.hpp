@@ -62,9 +62,9 @@ struct Fsdp {
   std::int64_t min_num_params = 100'000'000;
   int shard_group = 0;  ///< ranks of a hybrid sharding group; 0: the ranks of one node
   /// MixedPrecision's types (FSDP2: MixedPrecisionPolicy's), each fp32, bf16_pure or fp16_pure:
-  /// what units gather and compute in, what gradients are reduced in, and buffers. The shards, their
-  /// gradients and the optimizer stay as the model is. Empty: the parameters' own, param_dtype's
-  /// and fp32.
+  /// what units gather and compute in, what gradients are reduced in, and buffers. The shards,
+  /// their gradients and the optimizer stay as the model is. Empty: the parameters' own,
+  /// param_dtype's and fp32.
   std::optional<Precision> param_dtype{}, reduce_dtype{}, buffer_dtype{};
   bool cpu_offload = false;  ///< sharded parameters and optimizer in host memory
   int gradient_accumulation = 1;
@@ -81,13 +81,13 @@ struct Fsdp {
   /// FSDP2's reshard_after_forward: N. After forward a rank keeps its part of what so many
   /// consecutive ranks share, and gathers from these for backward; 0: from all that shard.
   int post_forward_group = 0;
-  /// DeepSpeed's ZeRO-3 (deepspeed/runtime/zero: stage3.py, partitioned_param_coordinator.py), whose
-  /// hooks stand at each module and which gathers parameter by parameter. Options have its names
-  /// and defaults; sizes are elements.
+  /// DeepSpeed's ZeRO-3 (deepspeed/runtime/zero: stage3.py, partitioned_param_coordinator.py),
+  /// whose hooks stand at each module and which gathers parameter by parameter. Options have its
+  /// names and defaults; sizes are elements.
   struct Stage3 {
-    std::int64_t prefetch_bucket_size = 50'000'000;   ///< gathered ahead, in the order of use
-    std::int64_t max_live_parameters = 1'000'000'000;  ///< beyond that many nothing is prefetched
-    std::int64_t max_reuse_distance = 1'000'000'000;   ///< used again so soon: not given back
+    std::int64_t prefetch_bucket_size = 50'000'000;      ///< gathered ahead, in the order of use
+    std::int64_t max_live_parameters = 1'000'000'000;    ///< beyond that many nothing is prefetched
+    std::int64_t max_reuse_distance = 1'000'000'000;     ///< used again so soon: not given back
     std::int64_t param_persistence_threshold = 100'000;  ///< smaller ones stay whole
     std::int64_t reduce_bucket_size = 500'000'000;
     /// Gathers and reductions run on streams of their own; else computation waits for them.
@@ -170,20 +170,21 @@ struct Layout {
   bool expert_overlap = false;  ///< shared experts compute beside dispatch and combine
   /// One micro-batch computes beside another's dispatch and combine; nothing: as the schedule does.
   std::optional<bool> expert_comm_overlap{};
-  int node_limit = 0;           ///< nodes that a token goes to at most; 0: any
-  double imbalance = 1;         ///< tokens of the fullest expert rank over their mean
+  int node_limit = 0;    ///< nodes that a token goes to at most; 0: any
+  double imbalance = 1;  ///< tokens of the fullest expert rank over their mean
   std::shared_ptr<const TokenHistogram> histogram{};  ///< or what that comes from, by layer
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
-  int virtual_stages = 1;  ///< chunks of the model on each rank of a pipeline
-  std::vector<std::int64_t> split{};      ///< blocks of each stage; empty: equal parts
+  int virtual_stages = 1;             ///< chunks of the model on each rank of a pipeline
+  std::vector<std::int64_t> split{};  ///< blocks of each stage; empty: equal parts
   enum class Balance { none, time, memory };
-  Balance balance = Balance::none;  ///< what `split` evens out (balanced_split()); none: it is given
-  std::optional<PipelineOrder> order{};   ///< read from a file, in the place of `schedule`
+  Balance balance =
+      Balance::none;  ///< what `split` evens out (balanced_split()); none: it is given
+  std::optional<PipelineOrder> order{};  ///< read from a file, in the place of `schedule`
   std::string order_file{};
   /// Whose code sends and receives between stages. Megatron-LM's tensor ranks without sequence
-  /// parallelism each send their part (scatter_gather_tensors_in_pipeline), and a rank asks for what
-  /// its next computation needs before this one. torch.distributed.pipelining's send the whole, and
-  /// ask as asked_behind() says.
+  /// parallelism each send their part (scatter_gather_tensors_in_pipeline), and a rank asks for
+  /// what its next computation needs before this one. torch.distributed.pipelining's send the
+  /// whole, and ask as asked_behind() says.
   enum class Runtime { megatron, torch };
   Runtime runtime = Runtime::megatron;
   int micro_batches = 1;     ///< of a step, of a replica of the model
@@ -228,8 +229,8 @@ std::vector<std::size_t> groups_of_replica(const LocalSgd& options, const Cluste
 using Strategy = std::variant<Ddp, Fsdp, Zero1, ParameterServer, LocalSgd, Layout>;
 std::string strategy_name(const Strategy& strategy);  ///< "ddp", "fsdp full_shard", "ps ssp 2", ...
 
-/// The strategy if it is of that kind, or what keeps a replica of local SGD in step if that is; null
-/// otherwise.
+/// The strategy if it is of that kind, or what keeps a replica of local SGD in step if that is;
+/// null otherwise.
 template <class Kind>
 const Kind* inner_as(const Strategy& strategy) {
   const auto* local = std::get_if<LocalSgd>(&strategy);
@@ -299,14 +300,15 @@ Schedule build(const LocalSgd& options, const Job& job);
 Schedule build(const Layout& options, const Job& job);
 Schedule build_schedule(const Strategy& strategy, const Job& job);
 
-/// The layout's mesh with what the cluster's GPUs leave to data parallelism; nothing where its other
-/// degrees do not divide them.
+/// The layout's mesh with what the cluster's GPUs leave to data parallelism; nothing where its
+/// other degrees do not divide them.
 std::optional<Mesh> mesh_on(const Layout& layout, std::size_t gpus);
 /// How the work of a layer is split, on a cluster that mesh_on() finds suited.
 ModelParallel parallel_of(const Layout& layout, const Cluster& cluster);
 /// Who computes what in which order, of all ranks of a pipeline.
 PipelineOrder order_of(const Layout& layout);
-/// Which actions of a rank's order run beside the next one (side_by_side()); empty: each runs alone.
+/// Which actions of a rank's order run beside the next one (side_by_side()); empty: each runs
+/// alone.
 std::vector<bool> beside_next(const Layout& layout, const std::vector<PipelineAction>& order);
 
 /// DDP's buckets as c10d's compute_bucket_assignment_by_size makes them after the first iteration:

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "config/mistakes.hpp"
 #include "config/files_read.hpp"
+#include "config/mistakes.hpp"
 #include "config/record_set.hpp"
 #include "scenario/file_kind.hpp"
 #include "study/axes.hpp"

@@ -51,14 +51,14 @@ auto guarded(const std::filesystem::path& file, const Work& work) {
 }
 
 [[noreturn]] void fail_as_foreign(const std::filesystem::path& file, unsigned form) {
-  throw InputError(fmt::format(
-      "{}: error: {}; this program reads form {}\nremedy: take the program that wrote "
-      "it, or give another --output",
-      file.string(),
-      form == 0 || form == kForm
-          ? "another program's database"
-          : fmt::format("results in form {}, of another version of rehearse", form),
-      kForm));
+  throw InputError(
+      fmt::format("{}: error: {}; this program reads form {}\nremedy: take the program that wrote "
+                  "it, or give another --output",
+                  file.string(),
+                  form == 0 || form == kForm
+                      ? "another program's database"
+                      : fmt::format("results in form {}, of another version of rehearse", form),
+                  kForm));
 }
 
 /// The beginning of SQLite's file format (sqlite.org/fileformat2.html, section 1.3).
@@ -202,8 +202,8 @@ std::vector<StudyPoint> ResultStore::points() const {
     SQLite::Statement query(database_, "SELECT labels, key FROM points ORDER BY point");
     while (query.executeStep()) {
       const std::string what = fmt::format("point {}", points.size() + 1);
-      points.push_back({texts_of(file_, what, query.getColumn(0).getString()),
-                        query.getColumn(1).getString()});
+      points.push_back(
+          {texts_of(file_, what, query.getColumn(0).getString()), query.getColumn(1).getString()});
       const std::size_t labels = points.back().labels.size();
       if (labels != axes)
         fail_as_damaged(file_, what, fmt::format("{} labels for {} axes", labels, axes));

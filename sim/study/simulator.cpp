@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/engine.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
-#include "engine/engine.hpp"
 #include "report/views.hpp"
 #include "study/content_key.hpp"
 
@@ -13,7 +13,8 @@ namespace {
 
 /// A scenario's report without what belongs to its file: the same content, the same text.
 std::string report_of(const Document& scenario, bool find_largest_batch) {
-  const Prediction prediction = predict(read_question(scenario), {.find_largest_batch = find_largest_batch});
+  const Prediction prediction =
+      predict(read_question(scenario), {.find_largest_batch = find_largest_batch});
   auto report = nlohmann::ordered_json::parse(to_json(prediction.report));
   for (const char* key : {"schema", "scenario", "description"}) report.erase(key);
   return report.dump();

@@ -141,8 +141,8 @@ PreparedStudy prepare(Study study, const Simulator& simulator) {
   return prepared;
 }
 
-std::string of_its_key(const std::string& key, const std::string& program,
-                       const Document& scenario, const std::function<std::string()>& work) {
+std::string of_its_key(const std::string& key, const std::string& program, const Document& scenario,
+                       const std::function<std::string()>& work) {
   const FilesRead read;
   std::string text = work();
   if (content_key(program, scenario, read.files()) == key) return text;

@@ -43,8 +43,8 @@ PreparedStudy prepare(Study study, const Simulator& simulator);
 
 /// The text of a simulation, if it was made from the files that its key stands for; MissingError if
 /// one of them has changed in between.
-std::string of_its_key(const std::string& key, const std::string& program,
-                       const Document& scenario, const std::function<std::string()>& work);
+std::string of_its_key(const std::string& key, const std::string& program, const Document& scenario,
+                       const std::function<std::string()>& work);
 
 /// How far a sweep is, in points.
 struct SweepProgress {

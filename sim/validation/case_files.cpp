@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/error.hpp"
 #include "base/data_folder.hpp"
+#include "base/error.hpp"
 #include "validation/cases.hpp"
 
 namespace rehearse::inline validation {
@@ -50,10 +50,10 @@ std::vector<std::filesystem::path> shipped_set(const std::string& name) {
     if (names.back() == name) return {file};
   }
   const std::string near = nearest(name, names);
-  throw InputError(fmt::format(
-      "rehearse: error: no shipped set, file or folder \"{}\"\nremedy: {}", name,
-      near.empty() ? fmt::format("known sets: all, {}", fmt::join(names, ", "))
-                   : fmt::format("did you mean \"{}\"?", near)));
+  throw InputError(
+      fmt::format("rehearse: error: no shipped set, file or folder \"{}\"\nremedy: {}", name,
+                  near.empty() ? fmt::format("known sets: all, {}", fmt::join(names, ", "))
+                               : fmt::format("did you mean \"{}\"?", near)));
 }
 
 void append(const std::vector<std::filesystem::path>& found,

@@ -167,8 +167,7 @@ ValidationCase read_case(const Value& value, const CaseDefaults& defaults,
 std::vector<ValidationCase> read_runs(const Value& value, const CaseDefaults& defaults,
                                       std::set<std::string>& seen) {
   const Value records = value.as_map().require("records");
-  const std::filesystem::path folder =
-      (value.folder() / records.as_string()).lexically_normal();
+  const std::filesystem::path folder = (value.folder() / records.as_string()).lexically_normal();
   if (!is_input_folder(folder)) {
     records.fail(fmt::format("no set of records and no folder \"{}\"", folder.string()),
                  "tests/validation/record_set.py packs one");

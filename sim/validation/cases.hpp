@@ -40,7 +40,7 @@ struct Measurement {
 /// A scenario, and what was measured where it was run for real.
 struct ValidationCase {
   std::string name, note;
-  std::string group;     ///< what is summed up together; where none is named, the file's cases
+  std::string group;  ///< what is summed up together; where none is named, the file's cases
   /// Cases of one name are what a choice is made among: their order is scored, too. Empty: none.
   std::string rivals = {};
   bool held_out = true;  ///< false: something unknown was chosen by it; shown, not counted
@@ -68,7 +68,7 @@ struct CaseFile {
   std::string source;      ///< where the measurements come from
   std::string calibrated;  ///< what the model was fitted on; may be empty
   std::vector<ValidationCase> cases;
-  bool takes_long = false;  ///< it is played where its name or file is given, and only there
+  bool takes_long = false;     ///< it is played where its name or file is given, and only there
   NotPredicted not_predicted;  ///< without cases: nothing
   std::size_t left_out = 0;    ///< cases that sampled() dropped
 };
@@ -82,8 +82,8 @@ std::string set_name(const std::filesystem::path& file);
 
 /// The files themselves; of a folder the case files in it, at any depth, in the order of their
 /// paths: every cases.yaml, and what else has `source` and `cases`; for a bare word that is no file
-/// the shipped set of this name, and for `all` every shipped one that does not take long. MissingError for a folder with
-/// none; InputError for a name that no set has.
+/// the shipped set of this name, and for `all` every shipped one that does not take long.
+/// MissingError for a folder with none; InputError for a name that no set has.
 std::vector<std::filesystem::path> case_files(const std::vector<std::filesystem::path>& given);
 
 /// The case files of the folder REHEARSE_VALIDATION where that is set, else those of the sources.

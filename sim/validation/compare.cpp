@@ -97,8 +97,8 @@ ComparedMetric compare_metric(const ValidationCase& one, const Measurement& meas
     return result;
   }
   // A real worker times its own steps, which of an asynchronous server's are no global batch.
-  const bool own = one.recorded && metric == "step_time_s" &&
-                   at_key(report, "worker_step_time_s").is_number();
+  const bool own =
+      one.recorded && metric == "step_time_s" && at_key(report, "worker_step_time_s").is_number();
   const std::string key = own ? "worker_step_time_s" : metric;
   result.measured = measurement.value;
   result.predicted = number_at(report, key);

@@ -20,13 +20,13 @@ struct SaidOdds {
 /// One number, predicted and measured.
 struct ComparedMetric {
   std::string metric;
-  std::string group;     ///< the case's; memory has a group of its own
-  double measured = 0;   ///< of no meaning for a distance; of a verdict 1: diverges
-  double predicted = 0;  ///< likewise
-  double error = 0;      ///< as error_kind(metric) says
+  std::string group;                     ///< the case's; memory has a group of its own
+  double measured = 0;                   ///< of no meaning for a distance; of a verdict 1: diverges
+  double predicted = 0;                  ///< likewise
+  double error = 0;                      ///< as error_kind(metric) says
   std::optional<Ends<double>> interval;  ///< 90 %, in the metric's unit
-  std::string by = {};                ///< who says so, where it is not the simulation itself
-  std::string setting = {};           ///< whose runs differ by their seed alone; of accuracy
+  std::string by = {};                   ///< who says so, where it is not the simulation itself
+  std::string setting = {};              ///< whose runs differ by their seed alone; of accuracy
   std::optional<double> mean = {};    ///< of a forecast's accuracy, whose `predicted` is a median
   std::optional<SaidOdds> odds = {};  ///< of a forecast's verdict
   /// Of a forecast's accuracy: of the points of the recorded curve, those that its intervals hold.

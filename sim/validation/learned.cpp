@@ -17,10 +17,10 @@ namespace {
 std::filesystem::path existing(const NamedFile& name) {
   if (is_input_file(name.file)) return name.file;
   try {
-    name.at.fail(
-        fmt::format("cannot read {}", name.file.string()),
-        remedy_for_missing(
-            name.file, "rehearse-calibrate step --curve FILE and replay --output FILE write curves"));
+    name.at.fail(fmt::format("cannot read {}", name.file.string()),
+                 remedy_for_missing(
+                     name.file,
+                     "rehearse-calibrate step --curve FILE and replay --output FILE write curves"));
   } catch (const InputError& placed) {
     throw MissingError(placed.what());
   }
@@ -53,12 +53,9 @@ std::vector<NamedFile> named_files(const Value& value) {
 }
 
 void read_replays(const CurveFiles& files, LearnedRun& run) {
-  if (files.own)
-    run.replays.push_back({"replay of own log", read_replay(*files.own, run.real)});
-  for (const NamedFile& trace : files.simulated)
-    run.traces.push_back(read_replay(trace, run.real));
-  if (!run.traces.empty())
-    run.replays.push_back({"replay of simulation", run.traces.front()});
+  if (files.own) run.replays.push_back({"replay of own log", read_replay(*files.own, run.real)});
+  for (const NamedFile& trace : files.simulated) run.traces.push_back(read_replay(trace, run.real));
+  if (!run.traces.empty()) run.replays.push_back({"replay of simulation", run.traces.front()});
   if (files.fresh) run.fresh = read_replay(*files.fresh, run.real);
 }
 
@@ -120,7 +117,8 @@ CurveFiles curve_files(const Value& run, const std::filesystem::path& folder) {
   CurveFiles files{
       .real = file(".real.json"), .own = there(".own.json"), .fresh = there(".fresh.json")};
   for (int trace = 0;; ++trace) {
-    const auto one = there(trace == 0 ? ".simulated.json" : fmt::format(".simulated_{}.json", trace));
+    const auto one =
+        there(trace == 0 ? ".simulated.json" : fmt::format(".simulated_{}.json", trace));
     if (!one) return files;
     files.simulated.push_back(*one);
   }

@@ -72,7 +72,7 @@ struct SettingSummary {
 
 /// Whether runs fit into their GPUs' memory: as they did, and as predictions say.
 struct FitSummary {
-  std::string set;  ///< of cases
+  std::string set;                           ///< of cases
   std::size_t fit_right = 0, fit_wrong = 0;  ///< that ran
   std::size_t oom_right = 0, oom_wrong = 0;  ///< that ran out of memory
 

@@ -82,8 +82,8 @@ void end_process(const ChildEnd& end) {
 void end_out_of_memory() {
   constexpr std::string_view kText = "error: out of memory\n";
   const bool child = child_output >= 0;
-  const ssize_t told = write(child ? child_output : STDERR_FILENO, kText.data(),
-                             kText.size() - (child ? 1 : 0));
+  const ssize_t told =
+      write(child ? child_output : STDERR_FILENO, kText.data(), kText.size() - (child ? 1 : 0));
   std::ignore = told;  // there is nobody else to tell
   _exit(static_cast<int>(ExitCode::missing));
 }

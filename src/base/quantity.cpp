@@ -258,13 +258,9 @@ std::string format(FlopsPerSecond rate) {
   return in_suitable_unit(rate.value(), kFlopUnits) + "/s";
 }
 
-Seconds parse_seconds(const std::string& text) {
-  return Seconds(parse(time_kind(), text));
-}
+Seconds parse_seconds(const std::string& text) { return Seconds(parse(time_kind(), text)); }
 
-Bytes parse_bytes(const std::string& text) {
-  return Bytes(parse(size_kind(), text));
-}
+Bytes parse_bytes(const std::string& text) { return Bytes(parse(size_kind(), text)); }
 
 BytesPerSecond parse_bytes_per_second(const std::string& text) {
   return BytesPerSecond(parse(data_rate_kind(), text));

@@ -9,9 +9,10 @@
 
 namespace rehearse::inline config {
 
-/// Reads a file, or a record of a set (record_set.hpp), as input. Reads little more than `most` bytes, so that a device without an end does
-/// not fill the memory; the caller refuses what is longer. MissingError, with the reason, if it
-/// cannot be read, or is a pipe that nobody writes to within ten seconds.
+/// Reads a file, or a record of a set (record_set.hpp), as input. Reads little more than `most`
+/// bytes, so that a device without an end does not fill the memory; the caller refuses what is
+/// longer. MissingError, with the reason, if it cannot be read, or is a pipe that nobody writes to
+/// within ten seconds.
 std::string read_input(const std::filesystem::path& file, std::size_t most);
 
 /// While it lives, notes every file that this thread reads as input (read_input): what a result

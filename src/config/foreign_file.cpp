@@ -29,15 +29,17 @@ std::optional<ForeignFile> binary_file(std::string_view text, const std::string&
                        true};
   if (text.starts_with("\x1f\x8b"))
     return ForeignFile{"compressed with gzip", "gunzip it first", true};
-  if (text.starts_with(std::string_view("\xfd" "7zXZ\0", 6)))
-    return ForeignFile{"a set of records, or another file that xz packed",
-                       fmt::format("name one of its records, {}/RECORD; `tar -tf {}` lists them", name,
-                                   name),
-                       true};
+  if (text.starts_with(std::string_view("\xfd"
+                                        "7zXZ\0",
+                                        6)))
+    return ForeignFile{
+        "a set of records, or another file that xz packed",
+        fmt::format("name one of its records, {}/RECORD; `tar -tf {}` lists them", name, name),
+        true};
   if (text.starts_with("PK\x03\x04"))
-    return ForeignFile{"a zip archive, as PyTorch saves checkpoints and TorchScript modules",
-                       "`rehearse calibrate compute --help` says how a TorchScript module is measured",
-                       true};
+    return ForeignFile{
+        "a zip archive, as PyTorch saves checkpoints and TorchScript modules",
+        "`rehearse calibrate compute --help` says how a TorchScript module is measured", true};
   const bool is_text = std::none_of(text.begin(), text.end(), [](char c) {
     return std::iscntrl(static_cast<unsigned char>(c)) != 0 && c != '\t' && c != '\n' && c != '\r';
   });
@@ -58,23 +60,21 @@ std::string text_of_key(std::string_view text, std::string_view key) {
 
 std::optional<ForeignFile> json_file(std::string_view text) {
   if (holds(text, {"\"traceEvents\""}))
-    return ForeignFile{
-        "a trace of PyTorch's profiler (Kineto)",
-        "measure with `rehearse calibrate`, or say what it reached: "
-        "model: {use: NAME, measured: {samples_per_s: NUMBER}}"};
+    return ForeignFile{"a trace of PyTorch's profiler (Kineto)",
+                       "measure with `rehearse calibrate`, or say what it reached: "
+                       "model: {use: NAME, measured: {samples_per_s: NUMBER}}"};
   if (holds(text, {"\"nodes\"", "chakra"}))
     return ForeignFile{"a Chakra execution trace",
                        "say the model by name (`rehearse list models`) or by its units"};
   if (holds(text, {"\"nthreads\"", "\"ngpus\""}) || holds(text, {"\"numCycle\"", "\"busBw\""}))
     return ForeignFile{"an output of nccl-tests", kImport};
-  if (holds(text, {"\"zero_optimization\""}) ||
-      holds(text, {"\"train_micro_batch_size_per_gpu\""}))
+  if (holds(text, {"\"zero_optimization\""}) || holds(text, {"\"train_micro_batch_size_per_gpu\""}))
     return ForeignFile{"a DeepSpeed configuration",
                        "write its stage as strategy: {zero: {stage: NUMBER}}"};
   if (holds(text, {"\"model_type\""}) && text_of_key(text, "model_type") != "")
-    return ForeignFile{fmt::format("a Hugging Face config.json of a {} model",
-                                   text_of_key(text, "model_type")),
-                       "a scenario names it: model: {hf: FILE}"};
+    return ForeignFile{
+        fmt::format("a Hugging Face config.json of a {} model", text_of_key(text, "model_type")),
+        "a scenario names it: model: {hf: FILE}"};
   return std::nullopt;
 }
 
@@ -122,8 +122,7 @@ void refuse_foreign_file(std::string_view text, const std::string& name) {
   if (!foreign) return;
   const std::string message = fmt::format("this is {}, which is not read here", foreign->what);
   if (foreign->binary)
-    throw InputError(
-        fmt::format("{}: error: {}\nremedy: {}", name, message, foreign->remedy));
+    throw InputError(fmt::format("{}: error: {}\nremedy: {}", name, message, foreign->remedy));
   fail_at({make_text_source(text, name, ""), 0, 0}, message, foreign->remedy);
 }
 

@@ -8,9 +8,9 @@ namespace rehearse::inline config {
 
 /// A file of another program, known by its content.
 struct ForeignFile {
-  std::string what;    ///< "a trace of PyTorch's profiler (Kineto)"
-  std::string remedy;  ///< what to do with it, or instead of it
-  bool binary = false; ///< its lines cannot be shown
+  std::string what;     ///< "a trace of PyTorch's profiler (Kineto)"
+  std::string remedy;   ///< what to do with it, or instead of it
+  bool binary = false;  ///< its lines cannot be shown
 };
 
 /// What `text` is, where it is one of the files that users bring: a Kineto trace, a Chakra

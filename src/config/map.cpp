@@ -49,7 +49,8 @@ Value Map::require(const std::string& key) {
   if (where_.is_stand_in()) return none;
   std::vector<std::string> unread;
   for (const std::string& name : keys()) {
-    if (!asked_.contains(name) && !belongs_at(name, path_of(name), top_keys(*where_.document_->root_)))
+    if (!asked_.contains(name) &&
+        !belongs_at(name, path_of(name), top_keys(*where_.document_->root_)))
       unread.push_back(name);
   }
   const std::string near = nearest(key, unread);

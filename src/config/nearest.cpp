@@ -98,8 +98,8 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
     const std::size_t named = is_begin ? std::min(2 * distance, kBegin) : kEdit * distance;
     const bool is_part_of = word.size() >= kShortestBegin && is_part(lower, lower_candidate);
     const std::size_t edits = is_part_of ? std::min(named, kPart) : named;
-    const std::size_t cost = edits + (same_case ? 0 : kCase) +
-                             (is_swapped(lower, lower_candidate) ? 0 : kOther);
+    const std::size_t cost =
+        edits + (same_case ? 0 : kCase) + (is_swapped(lower, lower_candidate) ? 0 : kOther);
     if (cost >= best_cost) continue;
     best = candidate;
     best_cost = cost;

@@ -61,7 +61,8 @@ std::string unpacked(const std::string& packed, const std::filesystem::path& set
   return text;
 }
 
-// --- the tar file in it (POSIX.1-1988, "ustar") ---------------------------------------------------
+// --- the tar file in it (POSIX.1-1988, "ustar")
+// ---------------------------------------------------
 
 constexpr std::size_t kBlock = 512;
 
@@ -104,7 +105,8 @@ Records records_of(std::string_view tar, const std::filesystem::path& set) {
   return records;
 }
 
-// --- sets that were unpacked ----------------------------------------------------------------------
+// --- sets that were unpacked
+// ----------------------------------------------------------------------
 
 /// What tells that a file is another one than before.
 auto identity(const std::filesystem::path& file) {
@@ -125,8 +127,7 @@ const Records& records_in(const std::filesystem::path& set) {
   if (found != known.end() && found->second.of == now) return found->second.records;
   std::ifstream stream(set, std::ios::binary);
   const std::string packed{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream)
-    throw MissingError(fmt::format("{}: error: cannot read the file", set.string()));
+  if (!stream) throw MissingError(fmt::format("{}: error: cannot read the file", set.string()));
   return known.insert_or_assign(set, Unpacked{now, records_of(unpacked(packed, set), set)})
       .first->second.records;
 }
@@ -147,7 +148,8 @@ std::optional<Place> place_of(const std::filesystem::path& file) {
     }
   }
   std::error_code ignored;
-  if (!set.native().ends_with(kEnding) || !std::filesystem::is_regular_file(set, ignored)) return {};
+  if (!set.native().ends_with(kEnding) || !std::filesystem::is_regular_file(set, ignored))
+    return {};
   const std::string inside = name.lexically_normal().string();
   return Place{set, inside == "." ? "" : inside};
 }

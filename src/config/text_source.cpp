@@ -106,7 +106,8 @@ void fail_at(const TextPosition& place, const std::string& message, const std::s
   throw error_at(place, message, remedy);
 }
 
-PlacedError error_at(const TextPosition& place, const std::string& message, const std::string& remedy) {
+PlacedError error_at(const TextPosition& place, const std::string& message,
+                     const std::string& remedy) {
   const std::string& line = place.source->lines[place.line];
   const std::size_t column = count_code_points(std::string_view(line).substr(0, place.byte));
   Excerpt excerpt = cut_around(line, column);

@@ -138,7 +138,8 @@ Quantity require_quantity(const Value& value, const DocumentNode& node, const ch
 template <class... Parts>
 void read_as(const Value& value, fmt::format_string<Parts...> type, Parts&&... parts) {
   if (KeyLog* const log = KeyLog::current())
-    log->use(value.file(), value.path()).types.insert(fmt::format(type, std::forward<Parts>(parts)...));
+    log->use(value.file(), value.path())
+        .types.insert(fmt::format(type, std::forward<Parts>(parts)...));
 }
 
 }  // namespace
@@ -160,9 +161,7 @@ Map Value::as_map() const {
   return stand_in();
 }
 
-Map Value::stand_in() const {
-  return Map(Value(document_, document_->stand_in(*node_), path_));
-}
+Map Value::stand_in() const { return Map(Value(document_, document_->stand_in(*node_), path_)); }
 
 std::vector<Value> Value::as_list() const {
   read_as(*this, "list");
@@ -230,16 +229,16 @@ std::int64_t Value::as_integer(std::int64_t low, std::int64_t high) const {
 
 Seconds Value::as_seconds() const {
   read_as(*this, "time");
-  return require_quantity<Seconds>(
-      *this, *node_, "a time with its unit, such as \"5us\" or \"1.5ms\"",
-      {parse_seconds, corrected_seconds, Seconds(0), kLongest});
+  return require_quantity<Seconds>(*this, *node_,
+                                   "a time with its unit, such as \"5us\" or \"1.5ms\"",
+                                   {parse_seconds, corrected_seconds, Seconds(0), kLongest});
 }
 
 Bytes Value::as_bytes() const {
   read_as(*this, "size");
-  return require_quantity<Bytes>(
-      *this, *node_, "a size with its unit, such as \"25MiB\" or \"80GB\"",
-      {parse_bytes, corrected_bytes, Bytes(0), kLargest});
+  return require_quantity<Bytes>(*this, *node_,
+                                 "a size with its unit, such as \"25MiB\" or \"80GB\"",
+                                 {parse_bytes, corrected_bytes, Bytes(0), kLargest});
 }
 
 BytesPerSecond Value::as_bytes_per_second() const {

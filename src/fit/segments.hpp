@@ -61,7 +61,7 @@ std::vector<PointError> relative_errors(const std::vector<Segment>& segments,
 
 /// The errors at sizes in [from, below), summed up.
 FitErrors summarize_errors(const std::vector<PointError>& errors, Bytes from = Bytes(0),
-                              Bytes below = Bytes(std::numeric_limits<double>::infinity()));
+                           Bytes below = Bytes(std::numeric_limits<double>::infinity()));
 
 /// Fits time(size) as the lower envelope of affine regimes: a library that picks the cheapest
 /// protocol at each size costs the minimum of theirs, and a protocol with more start-up cost

@@ -35,8 +35,8 @@ struct AttentionPass {
   double tail = 0;     ///< how much of the longest block the last ones wait, if causal
 };
 struct AttentionCurve {
-  double width = 0;   ///< of a head
-  bool wide = false;  ///< in fp32; else in 16 bits
+  double width = 0;    ///< of a head
+  bool wide = false;   ///< in fp32; else in 16 bits
   bool cudnn = false;  ///< cuDNN's kernels; else FlashAttention-2's, or a serving stack's
   AttentionPass forward, backward;
   std::string source{};
@@ -53,10 +53,10 @@ struct MeasuredKernels {
   /// "gemm FORMAT" as in KernelCurves::products, "attention WIDTH", "convolution"; "pointwise, " or
   /// "rows, " with "16 bits" or "fp32".
   std::string kernels;
-  std::string on;                     ///< a GPU; several, with commas: their mean
-  bool own_chip = true;               ///< of the file's GPU, whatever the card
-  std::optional<double> off;          ///< mean error at shapes that the fit had not seen
-  std::vector<Ends<double>> sizes;    ///< from where to where each goes, as size_names orders them
+  std::string on;                   ///< a GPU; several, with commas: their mean
+  bool own_chip = true;             ///< of the file's GPU, whatever the card
+  std::optional<double> off;        ///< mean error at shapes that the fit had not seen
+  std::vector<Ends<double>> sizes;  ///< from where to where each goes, as size_names orders them
 };
 /// Of products and convolutions rows, columns, inner; of attention tokens and heads (of all
 /// samples); of others the bytes that they read and write.
@@ -71,11 +71,11 @@ inline constexpr std::size_t kResidualKnots = kResidualRows * kResidualColumns *
 /// Of a file that `rehearse calibrate kernels` wrote: what its shares are shares of, whatever a
 /// datasheet says, and what is measured beside curves.
 struct DeviceKernels {
-  bool cpu = false;  ///< the thread that issues kernels computes them
+  bool cpu = false;                   ///< the thread that issues kernels computes them
   FlopsPerSecond fp32, tf32, tensor;  ///< 0: no such format
   BytesPerSecond memory_bandwidth;
-  Seconds launch;     ///< of a kernel on hardly any elements
-  double copies = 1;  ///< of the memory bandwidth
+  Seconds launch;                   ///< of a kernel on hardly any elements
+  double copies = 1;                ///< of the memory bandwidth
   Seconds optimizer_per_parameter;  ///< adamw, fp32, as PyTorch runs it by default
 };
 
@@ -97,7 +97,7 @@ struct KernelCurves {
   std::map<std::string, ProductCurve> products;
   /// Shares beside the forward product's: of the input's gradient and of the weight's.
   double input_gradient = 1, weight_gradient = 1;
-  std::vector<double> residual;  ///< ln(time) added to 16-bit products; empty: not known
+  std::vector<double> residual;           ///< ln(time) added to 16-bit products; empty: not known
   std::vector<AttentionCurve> attention;  ///< by width; empty: not known
   /// A convolution on tensor cores beside a product: its share over the product's.
   double convolution = 1, convolution_prologue = 0, convolution_small_tiles = 0;

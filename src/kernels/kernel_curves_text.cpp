@@ -38,8 +38,8 @@ std::string measured_text(const MeasuredKernels& one) {
   }
   const std::string off = one.off ? fmt::format(", off: {:.3f}", *one.off) : "";
   return fmt::format("  - {{kernels: {}, on: {}, chip: {}{}, sizes: {{{}}}}}\n",
-                     yaml_quoted(one.kernels), yaml_quoted(one.on),
-                     one.own_chip ? "own" : "others", off, sizes);
+                     yaml_quoted(one.kernels), yaml_quoted(one.on), one.own_chip ? "own" : "others",
+                     off, sizes);
 }
 
 std::string error_text(const KernelError& error) {
@@ -54,7 +54,8 @@ std::string device_text(const DeviceKernels& device) {
   std::string rates;
   for (const auto& [name, rate] : {std::pair{"fp32", device.fp32}, std::pair{"tf32", device.tf32},
                                    std::pair{"tensor", device.tensor}}) {
-    if (rate > FlopsPerSecond(0)) rates += fmt::format("{}: {}, ", name, yaml_flops_per_second(rate));
+    if (rate > FlopsPerSecond(0))
+      rates += fmt::format("{}: {}, ", name, yaml_flops_per_second(rate));
   }
   return fmt::format(
       "device: {{cpu: {}, {}memory_bandwidth: {}, launch: {}, copies: {:.4g}, "
@@ -79,14 +80,15 @@ std::string to_yaml(const KernelCurves& curves, const std::string& comment) {
                  curves.input_gradient, curves.weight_gradient, here);
   if (!curves.attention.empty()) text += "attention:\n";
   for (const AttentionCurve& curve : curves.attention) text += attention_text(curve);
-  fmt::format_to(line,
-                 "convolution: {{share: {:.3f}, prologue: {:.1f}, small_tiles: {:.3f}, source: D}}\n"
-                 "memory: {{pointwise: {:.3f}, rows: {:.3f}, rows_backward: {:.3f}, "
-                 "wide_pointwise: {:.3f}, wide_rows: {:.3f}, wide_rows_backward: {:.3f}, source: "
-                 "{}}}\nmeasured:\n",
-                 curves.convolution, curves.convolution_prologue, curves.convolution_small_tiles,
-                 curves.pointwise, curves.rows, curves.rows_backward, curves.wide_pointwise,
-                 curves.wide_rows, curves.wide_rows_backward, here);
+  fmt::format_to(
+      line,
+      "convolution: {{share: {:.3f}, prologue: {:.1f}, small_tiles: {:.3f}, source: D}}\n"
+      "memory: {{pointwise: {:.3f}, rows: {:.3f}, rows_backward: {:.3f}, "
+      "wide_pointwise: {:.3f}, wide_rows: {:.3f}, wide_rows_backward: {:.3f}, source: "
+      "{}}}\nmeasured:\n",
+      curves.convolution, curves.convolution_prologue, curves.convolution_small_tiles,
+      curves.pointwise, curves.rows, curves.rows_backward, curves.wide_pointwise, curves.wide_rows,
+      curves.wide_rows_backward, here);
   for (const MeasuredKernels& one : curves.measured) text += measured_text(one);
   text += "errors:  # of each point, by a fit to all others\n";
   for (const KernelError& error : curves.errors) text += error_text(error);

@@ -48,8 +48,8 @@ VectorXd solve(const Errors& errors, const VectorXd& start) {
       VectorXd above = at, below = at;
       above[i] += kStep;
       below[i] -= kStep;
-      slope->col(i) = (with_pull(errors, above, start) - with_pull(errors, below, start)) /
-                      (2 * kStep);
+      slope->col(i) =
+          (with_pull(errors, above, start) - with_pull(errors, below, start)) / (2 * kStep);
     }
     return now;
   };
@@ -81,9 +81,9 @@ KernelError error_of(const std::string& family, const std::vector<double>& logar
 
 /// ln(predicted / measured) of each point, by a fit to all others; of one point, by the start.
 template <class Point, class Curve>
-std::vector<double> left_out(
-    const std::vector<Point>& points, const std::function<Curve(const std::vector<Point>&)>& fit,
-    const std::function<double(const Curve&, const Point&)>& error) {
+std::vector<double> left_out(const std::vector<Point>& points,
+                             const std::function<Curve(const std::vector<Point>&)>& fit,
+                             const std::function<double(const Curve&, const Point&)>& error) {
   std::vector<double> errors;
   for (std::size_t i = 0; i < points.size(); ++i) {
     std::vector<Point> others = points;
@@ -129,8 +129,8 @@ VectorXd logarithms(std::initializer_list<double> values) {
 
 ProductFit fit_products(const std::vector<ProductPoint>& points, const KernelDevice& device,
                         const ProductCurve& start, const std::string& family) {
-  const VectorXd from = logarithms({start.launch.value(), start.share, start.traffic,
-                                    start.prologue, start.small_tiles});
+  const VectorXd from = logarithms(
+      {start.launch.value(), start.share, start.traffic, start.prologue, start.small_tiles});
   const std::function<ProductCurve(const std::vector<ProductPoint>&)> fit =
       [&](const std::vector<ProductPoint>& seen) {
         const Errors errors = [&](const VectorXd& numbers) {
@@ -143,14 +143,15 @@ ProductFit fit_products(const std::vector<ProductPoint>& points, const KernelDev
         return product_curve(solve(errors, from), start);
       };
   const std::function<double(const ProductCurve&, const ProductPoint&)> error =
-      [&](const ProductCurve& curve, const ProductPoint& point) { return off(curve, device, point); };
+      [&](const ProductCurve& curve, const ProductPoint& point) {
+        return off(curve, device, point);
+      };
   return {fit(points), error_of(family, left_out(points, fit, error))};
 }
 
 AttentionFit fit_attention(const std::vector<AttentionPoint>& points, const KernelDevice& device,
                            const AttentionPass& start, const std::string& family) {
-  const VectorXd from =
-      logarithms({start.launch.value(), start.share, start.keys, start.traffic});
+  const VectorXd from = logarithms({start.launch.value(), start.share, start.keys, start.traffic});
   const std::function<AttentionPass(const std::vector<AttentionPoint>&)> fit =
       [&](const std::vector<AttentionPoint>& seen) {
         const Errors errors = [&](const VectorXd& numbers) {
@@ -163,12 +164,14 @@ AttentionFit fit_attention(const std::vector<AttentionPoint>& points, const Kern
         return attention_pass(solve(errors, from), start);
       };
   const std::function<double(const AttentionPass&, const AttentionPoint&)> error =
-      [&](const AttentionPass& pass, const AttentionPoint& point) { return off(pass, device, point); };
+      [&](const AttentionPass& pass, const AttentionPoint& point) {
+        return off(pass, device, point);
+      };
   return {fit(points), error_of(family, left_out(points, fit, error))};
 }
 
 BandwidthFit fit_memory(const std::vector<MemoryPoint>& points, Seconds launch, double bandwidth,
-                     const std::string& family) {
+                        const std::string& family) {
   // A kernel that takes hardly more than a launch says nothing of bytes.
   const auto share_of = [&](const MemoryPoint& point) {
     const Seconds moving = std::max(point.time - launch, 0.2 * point.time);

@@ -90,8 +90,8 @@ double residual(const KernelCurves& curves, const ProductSize& size) {
   for (const int i : {0, 1}) {
     for (const int j : {0, 1}) {
       for (const int l : {0, 1}) {
-        const double weight = (i ? m.part : 1 - m.part) * (j ? n.part : 1 - n.part) *
-                              (l ? k.part : 1 - k.part);
+        const double weight =
+            (i ? m.part : 1 - m.part) * (j ? n.part : 1 - n.part) * (l ? k.part : 1 - k.part);
         const int knot = ((m.low + i) * kResidualColumns + n.low + j) * kResidualInner + k.low + l;
         sum += weight * curves.residual[static_cast<std::size_t>(knot)];
       }

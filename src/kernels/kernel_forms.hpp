@@ -13,9 +13,9 @@ struct ProductSize {
 struct AttentionSize {
   double batch = 0, tokens = 0, heads = 0, kv_heads = 0, width = 0;
   bool causal = false;
-  double keys = 0;    ///< as many as `tokens` where 0
-  double window = 0;  ///< keys that a query sees at most; 0: all
-  bool unlike = false;  ///< a head's keys and values have widths of their own
+  double keys = 0;       ///< as many as `tokens` where 0
+  double window = 0;     ///< keys that a query sees at most; 0: all
+  bool unlike = false;   ///< a head's keys and values have widths of their own
   bool dropout = false;  ///< on the probabilities
 };
 

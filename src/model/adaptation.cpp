@@ -207,16 +207,18 @@ void add_adapters(Unit& unit, std::uint32_t number, const Adaptation& how) {
       const bool all = holds(lora.targets, "all_linear") && name != "lm_head";
       const std::vector<std::int64_t> parts = parts_of(name, layer.channels[side], heads, lora);
       if (!all && !holds(lora.targets, name) && parts.empty()) continue;
-      const std::int64_t out = parts.empty() ? layer.channels[side]
-                                             : std::accumulate(parts.begin(), parts.end(), 0L);
+      const std::int64_t out =
+          parts.empty() ? layer.channels[side] : std::accumulate(parts.begin(), parts.end(), 0L);
       const auto count = static_cast<std::int64_t>(std::max<std::size_t>(1, parts.size()));
       const auto first = static_cast<std::uint32_t>(unit.tensors.size());
-      layer.adapters.push_back({.side = side, .rank = count * lora.rank, .unit = number,
-                                .parameter = first, .dropout = lora.dropout,
+      layer.adapters.push_back({.side = side,
+                                .rank = count * lora.rank,
+                                .unit = number,
+                                .parameter = first,
+                                .dropout = lora.dropout,
                                 .up = out * lora.rank,
                                 .padded = out < layer.channels[side] ? out : 0});
-      for (const std::int64_t elements :
-           {layer.in.channels * lora.rank * count, out * lora.rank}) {
+      for (const std::int64_t elements : {layer.in.channels * lora.rank * count, out * lora.rank}) {
         unit.tensors.push_back(elements);
         unit.traits.push_back({.trained = true, .storage = lora.storage});
       }
@@ -273,14 +275,25 @@ std::vector<std::string> linear_names(const Model& model) {
 }
 
 std::string linear_name(const std::string& name) {
-  static const std::map<std::string, std::string> kOthers = {
-      {"qkv_proj", "qkv"},       {"query_key_value", "qkv"},   {"c_attn", "qkv"},
-      {"W_pack", "qkv"},         {"Wqkv", "qkv"},              {"out_proj", "o"},
-      {"query", "q"},            {"key", "k"},                 {"value", "v"},
-      {"fc1", "up"},             {"fc2", "down"},              {"c_fc", "up"},
-      {"dense_h_to_4h", "up"},   {"dense_4h_to_h", "down"},    {"gate_up_proj", "gate_up"},
-      {"q_a_proj", "q_a"},       {"q_b_proj", "q_b"},          {"kv_a_proj_with_mqa", "kv_a"},
-      {"all-linear", "all_linear"}};
+  static const std::map<std::string, std::string> kOthers = {{"qkv_proj", "qkv"},
+                                                             {"query_key_value", "qkv"},
+                                                             {"c_attn", "qkv"},
+                                                             {"W_pack", "qkv"},
+                                                             {"Wqkv", "qkv"},
+                                                             {"out_proj", "o"},
+                                                             {"query", "q"},
+                                                             {"key", "k"},
+                                                             {"value", "v"},
+                                                             {"fc1", "up"},
+                                                             {"fc2", "down"},
+                                                             {"c_fc", "up"},
+                                                             {"dense_h_to_4h", "up"},
+                                                             {"dense_4h_to_h", "down"},
+                                                             {"gate_up_proj", "gate_up"},
+                                                             {"q_a_proj", "q_a"},
+                                                             {"q_b_proj", "q_b"},
+                                                             {"kv_a_proj_with_mqa", "kv_a"},
+                                                             {"all-linear", "all_linear"}};
   if (const auto found = kOthers.find(name); found != kOthers.end()) return found->second;
   static const std::string kEnding = "_proj";
   return name.ends_with(kEnding) ? name.substr(0, name.size() - kEnding.size()) : name;

@@ -46,8 +46,8 @@ std::string linear_name(const std::string& name);
 /// with a message for the user where a target is no layer of it, or nothing is left to train.
 Model adapt(Model model, const Adaptation& adaptation);
 
-/// Megatron-LM's selective recomputation (Korthikanti et al. 2022, arXiv:2205.05198): attention keeps
-/// its inputs, and computes its scores and its output once more in backward.
+/// Megatron-LM's selective recomputation (Korthikanti et al. 2022, arXiv:2205.05198): attention
+/// keeps its inputs, and computes its scores and its output once more in backward.
 Model recomputing_attention(Model model);
 
 /// Of adapters that are kept in fp32: FSDP's param_dtype gathers them as what the network computes

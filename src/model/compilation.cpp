@@ -1,4 +1,5 @@
-// What torch.compile, torchao and Megatron-LM's selective recomputation make of a network's kernels.
+// What torch.compile, torchao and Megatron-LM's selective recomputation make of a network's
+// kernels.
 #include <algorithm>
 #include <cmath>
 
@@ -80,8 +81,7 @@ void compile(Unit& unit) {
 /// Of attention as products of its own, what stands between them is part of it.
 Model recomputing_attention(Model model) {
   for (Unit& unit : model.units) {
-    for (Layer& layer : unit.layers)
-      layer.recomputed = layer.kind == LayerKind::attention;
+    for (Layer& layer : unit.layers) layer.recomputed = layer.kind == LayerKind::attention;
     const auto attends = [](const Operator& op) { return op.kind == OperatorKind::attention; };
     const auto first = std::ranges::find_if(unit.operators, attends);
     const auto last = std::find_if(unit.operators.rbegin(), unit.operators.rend(), attends).base();

@@ -108,8 +108,8 @@ TransformerShape read_gemma3(HuggingFaceConfig& config) {
                "attention_dropout", "use_cache", "bos_token_id", "eos_token_id", "pad_token_id"});
   text.finish("gemma3's text_config");
   t.tied = config.flag_or("tie_word_embeddings", t.tied);
-  config.ignore({"text_config", "vision_config", "mm_tokens_per_image", "boi_token_index", "eoi_token_index",
-                 "image_token_index"});
+  config.ignore({"text_config", "vision_config", "mm_tokens_per_image", "boi_token_index",
+                 "eoi_token_index", "image_token_index"});
   config.assume("text_config alone: the images' encoder is left out");
   return t;
 }
@@ -161,7 +161,8 @@ TransformerShape read_falcon(HuggingFaceConfig& config) {
   const bool grouped = config.flag_or("new_decoder_architecture", false);
   const bool one_key = config.flag_or("multi_query", true);
   const bool parallel = config.flag_or("parallel_attn", true);
-  const std::int64_t groups = config.count_or("num_kv_heads", config.count_or("n_head_kv", t.heads));
+  const std::int64_t groups =
+      config.count_or("num_kv_heads", config.count_or("n_head_kv", t.heads));
   const std::int64_t norms = config.count_or("num_ln_in_parallel_attn", grouped ? 2 : 1);
   t.kv_heads = grouped ? groups : one_key ? 1 : t.heads;
   t.parallel_norms = grouped ? static_cast<int>(norms) : parallel ? 1 : 0;

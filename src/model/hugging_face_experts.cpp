@@ -94,11 +94,10 @@ TransformerShape read_gpt_oss(HuggingFaceConfig& config) {
   t.head_width = config.count_or("head_dim", 64);
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", true);
   t.sinks = true;
-  t.experts = Experts{
-      .count = config.count_or("num_local_experts", 128),
-      .active = config.count_or("num_experts_per_tok", 4),
-      .width = t.feed_forward,
-      .biases = true};
+  t.experts = Experts{.count = config.count_or("num_local_experts", 128),
+                      .active = config.count_or("num_experts_per_tok", 4),
+                      .width = t.feed_forward,
+                      .biases = true};
   t.tied = config.flag_or("tie_word_embeddings", false);
   read_sliding(config, t);
   if (t.sliding.empty())
@@ -111,9 +110,8 @@ TransformerShape read_gpt_oss(HuggingFaceConfig& config) {
 
 const std::vector<HuggingFaceFamily>& expert_families() {
   static const std::vector<HuggingFaceFamily> kAll = {
-      {"mixtral", read_mixtral},     {"qwen2_moe", read_qwen2_moe},
-      {"qwen3_moe", read_qwen3_moe}, {"deepseek_v2", read_deepseek},
-      {"deepseek_v3", read_deepseek}, {"gpt_oss", read_gpt_oss}};
+      {"mixtral", read_mixtral},      {"qwen2_moe", read_qwen2_moe},  {"qwen3_moe", read_qwen3_moe},
+      {"deepseek_v2", read_deepseek}, {"deepseek_v3", read_deepseek}, {"gpt_oss", read_gpt_oss}};
   return kAll;
 }
 

@@ -1,4 +1,5 @@
-// Decoders whose blocks mix tokens in several ways: linear attention or state spaces beside attention.
+// Decoders whose blocks mix tokens in several ways: linear attention or state spaces beside
+// attention.
 #include <fmt/format.h>
 
 #include <map>
@@ -41,9 +42,8 @@ TransformerShape read_gated(HuggingFaceConfig& config) {
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
   t.tied = config.flag_or("tie_word_embeddings", false);
   read_linear_layers(config, t);
-  config.ignore({"partial_rotary_factor", "mamba_ssm_dtype", "mlp_only_layers",
-                 "attn_output_gate", "output_gate_type", "mtp_num_hidden_layers",
-                 "mtp_use_dedicated_embeddings"});
+  config.ignore({"partial_rotary_factor", "mamba_ssm_dtype", "mlp_only_layers", "attn_output_gate",
+                 "output_gate_type", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"});
   return t;
 }
 
@@ -85,8 +85,9 @@ void read_pattern(HuggingFaceConfig& config, TransformerShape& t) {
     if (!wrong.empty()) pattern->fail(wrong);
   } else {
     static const std::map<std::string, char> kLetters = {
-        {"mamba", 'M'}, {"linear_attention", 'M'}, {"attention", '*'},
-        {"full_attention", '*'}, {"mlp", '-'}, {"moe", 'E'}};
+        {"mamba", 'M'},     {"linear_attention", 'M'},
+        {"attention", '*'}, {"full_attention", '*'},
+        {"mlp", '-'},       {"moe", 'E'}};
     std::string letters;
     for (const Value& one : config.map().require("layers_block_type").as_list())
       letters += kLetters.at(one.as_choice(
@@ -131,14 +132,32 @@ TransformerShape read_nemotron_h(HuggingFaceConfig& config) {
   for (const char* bias : {"attention_bias", "mlp_bias", "use_bias", "mamba_proj_bias"})
     config.require_value(bias, false);
   config.require_value("use_conv_bias", true);
-  config.ignore({"expand", "hidden_dropout", "mamba_hidden_act", "mamba_dt_limit", "time_step_limit",
-                 "time_step_min", "time_step_max", "time_step_floor", "mamba_ssm_cache_dtype",
-                 "num_logits_to_keep", "rescale_prenorm_residual", "residual_in_fp32",
-                 "use_mamba_kernels", "max_position_embeddings", "n_group", "topk_group",
-                 "norm_topk_prob", "routed_scaling_factor", "sliding_window", "layer_norm_epsilon",
-                 "partial_rotary_factor", "mlp_hidden_act",
-                 "num_nextn_predict_layers", "mtp_hybrid_override_pattern",
-                 "mtp_layers_block_type", "moe_shared_expert_overlap"});
+  config.ignore({"expand",
+                 "hidden_dropout",
+                 "mamba_hidden_act",
+                 "mamba_dt_limit",
+                 "time_step_limit",
+                 "time_step_min",
+                 "time_step_max",
+                 "time_step_floor",
+                 "mamba_ssm_cache_dtype",
+                 "num_logits_to_keep",
+                 "rescale_prenorm_residual",
+                 "residual_in_fp32",
+                 "use_mamba_kernels",
+                 "max_position_embeddings",
+                 "n_group",
+                 "topk_group",
+                 "norm_topk_prob",
+                 "routed_scaling_factor",
+                 "sliding_window",
+                 "layer_norm_epsilon",
+                 "partial_rotary_factor",
+                 "mlp_hidden_act",
+                 "num_nextn_predict_layers",
+                 "mtp_hybrid_override_pattern",
+                 "mtp_layers_block_type",
+                 "moe_shared_expert_overlap"});
   return t;
 }
 

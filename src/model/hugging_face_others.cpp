@@ -187,7 +187,7 @@ TransformerShape read_t5(HuggingFaceConfig& config) {
   t.buckets = config.count_or("relative_attention_num_buckets", 32);
   const std::string kind = config.text_or("feed_forward_proj", "relu");
   t.gated = kind.starts_with("gated-");
-  t.activation = kind.ends_with("relu") ? ActivationKind::relu
+  t.activation = kind.ends_with("relu")   ? ActivationKind::relu
                  : kind.ends_with("silu") ? ActivationKind::silu
                                           : ActivationKind::gelu_new;
   t.dropout = config.number_or("dropout_rate", 0.1);

@@ -41,7 +41,7 @@ struct Attention {
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;  ///< fewer than `heads`: grouped queries
   std::int64_t head_width = 64;
-  bool flash = true;     ///< else scores and probabilities are materialised
+  bool flash = true;  ///< else scores and probabilities are materialised
   AttentionKernel kernel = AttentionKernel::sdpa;
   bool dropout = false;  ///< on the probabilities
   bool causal = true;
@@ -49,16 +49,16 @@ struct Attention {
   std::int64_t keys = 0;         ///< tokens attended to; 0: those of the queries
   std::int64_t window = 0;       ///< of which a query sees this many; 0: all
   bool softcap = false;          ///< tanh of the scores
-  /// Where scores are materialised, they are scaled, masked and put through the softmax by one kernel
-  /// (Megatron-LM's fused_kernels).
+  /// Where scores are materialised, they are scaled, masked and put through the softmax by one
+  /// kernel (Megatron-LM's fused_kernels).
   bool fused_softmax = false;
   /// Else their softmax makes fp32 of 16 bits, and 16 bits of what it gives: as Llama's reference
   /// code and Hugging Face's decoders with RMS norms do.
   bool wide_softmax = false;
-  bool biased = false;           ///< a bias per head and distance is added to the scores
-  bool fused = false;            ///< queries, keys and values are one tensor, in any proportion
-  bool partial = false;  ///< rotate: some channels of a head alone, which torch.cat puts back
-  bool shared_table = false;     ///< rotate: cosines and sines are made once for all layers
+  bool biased = false;        ///< a bias per head and distance is added to the scores
+  bool fused = false;         ///< queries, keys and values are one tensor, in any proportion
+  bool partial = false;       ///< rotate: some channels of a head alone, which torch.cat puts back
+  bool shared_table = false;  ///< rotate: cosines and sines are made once for all layers
   /// Trained numbers that are added to the scores (T5's biases, GPT-OSS's sinks): how many, and
   /// which of the unit's tensors; 0: none.
   std::int64_t trained_bias = 0;
@@ -78,10 +78,10 @@ struct ExpertGroup {
   std::int64_t width = 0;
   bool biases = false;
   bool wide_router = false;  ///< Experts::wide_router
-  bool gated = true;    ///< SwiGLU; else a squared ReLU between two products
-  std::int64_t latent = 0;  ///< Experts::latent
-  double capacity = 0;  ///< 0: dropless
-  std::int64_t held = 0;    ///< experts whose weights this rank has; 0: all
+  bool gated = true;         ///< SwiGLU; else a squared ReLU between two products
+  std::int64_t latent = 0;   ///< Experts::latent
+  double capacity = 0;       ///< 0: dropless
+  std::int64_t held = 0;     ///< experts whose weights this rank has; 0: all
   std::int64_t sharing = 1;  ///< ranks whose tokens it computes its part of the width for
   double imbalance = 1;      ///< tokens that this rank gets over its fair share
 
@@ -209,10 +209,10 @@ struct Layer {
   /// linear: its weight is the first unit's first tensor, and `parameter` its bias.
   bool tied = false;
   NormForm norm = NormForm::usual;  ///< layer_norm, rms_norm, head_norm
-  bool in_place = false;       ///< add
-  bool channels_last = false;  ///< the memory format of its input
-  bool held = false;           ///< its output is a local variable of the unit's forward
-  bool releases = false;       ///< those local variables end with it
+  bool in_place = false;            ///< add
+  bool channels_last = false;       ///< the memory format of its input
+  bool held = false;                ///< its output is a local variable of the unit's forward
+  bool releases = false;            ///< those local variables end with it
   Convolution convolution = {};
   Attention attention = {};
   Embedding embedding = {};

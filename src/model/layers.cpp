@@ -66,9 +66,8 @@ void Layers::product(std::int64_t in, std::int64_t out, bool bias) {
 
 void Layers::narrow_last_product(bool quantizes_input) {
   std::vector<Operator>& all = last().operators;
-  const auto found = std::find_if(all.rbegin(), all.rend(), [](const Operator& op) {
-    return op.kind == OperatorKind::matmul;
-  });
+  const auto found = std::find_if(
+      all.rbegin(), all.rend(), [](const Operator& op) { return op.kind == OperatorKind::matmul; });
   found->narrows = true;
   if (quantizes_input) found->quantized_input = found->product.rows * found->product.inner;
 }

@@ -79,7 +79,7 @@ class Layers {
   void silu_out();  ///< SiLU, out of place
   void scale();     ///< times a number
   void scale_logits();
-  void softcap();   ///< cap * tanh(x / cap)
+  void softcap();  ///< cap * tanh(x / cap)
   void tanh();
   void dropout();
   /// Out of place or in place, the traffic is the same; fp32 under autocast if either side is.
@@ -125,8 +125,8 @@ class Layers {
   void cross_attention(const Attention& options, const Activation& queries);
   /// A router and its experts.
   void experts(const ExpertGroup& options);
-  /// Of the experts that were made last: operators [first, second) compute beside their dispatch and
-  /// those from `second` on beside their combine, with what they exchange from `exchange` on.
+  /// Of the experts that were made last: operators [first, second) compute beside their dispatch
+  /// and those from `second` on beside their combine, with what they exchange from `exchange` on.
   void beside_experts(std::size_t first, std::size_t second, std::size_t exchange);
   std::size_t operators() const { return units_.back().operators.size(); }
   std::size_t exchanges() const { return units_.back().exchanges.size(); }
@@ -145,8 +145,8 @@ class Layers {
   void select(std::int64_t positions);
 
   // Tokens mixed without attention (mixer_layers.cpp).
-  /// Of gated delta net what stands between its products. The activation holds queries, keys, values
-  /// and gates side by side, and then how much each head forgets and writes.
+  /// Of gated delta net what stands between its products. The activation holds queries, keys,
+  /// values and gates side by side, and then how much each head forgets and writes.
   void delta_net(const LinearAttention& options);
   /// The same of Mamba 2: gates, what is convolved, and each head's step.
   void state_space(const StateSpace& options);
@@ -156,8 +156,8 @@ class Layers {
   void output_gate(const Activation& with_gate);
 
   // Ranks that share a layer (parallel_layers.cpp).
-  /// Of a table whose rows are split: sums the rows that other ranks found, and where `scatter` this
-  /// rank keeps its tokens of them.
+  /// Of a table whose rows are split: sums the rows that other ranks found, and where `scatter`
+  /// this rank keeps its tokens of them.
   void sum_rows(bool scatter);
   /// Keeps this rank's tokens of an activation that all ranks have.
   void scatter();
@@ -198,7 +198,8 @@ class Layers {
   /// value. Its parameters are the `parameters` last ones.
   void record(Layer layer, const Activation& input, std::size_t parameters = 0);
 
-  /// What a rank has of a parameter that is not split: its gradient is a sum where tokens are split.
+  /// What a rank has of a parameter that is not split: its gradient is a sum where tokens are
+  /// split.
   ParameterShare whole_share() const {
     return parallel_.splits_tokens() ? ParameterShare::summed : ParameterShare::replicated;
   }

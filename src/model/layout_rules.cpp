@@ -62,9 +62,10 @@ class Rules {
     const bool splits = l_.model.tensor > 1 || l_.model.context > 1 || l_.model.expert > 1;
     if (!splits) return;
     if (t_.encoder_layers > 0 || t_.image > 0)
-      refuse("tensor_parallel",
-             fmt::format("no share of {} is known: it is no stack of blocks over tokens", t_.family),
-             "split it by pipeline_parallel or data parallelism alone");
+      refuse(
+          "tensor_parallel",
+          fmt::format("no share of {} is known: it is no stack of blocks over tokens", t_.family),
+          "split it by pipeline_parallel or data parallelism alone");
   }
 
   void tensor() {
@@ -106,8 +107,8 @@ class Rules {
   void context() {
     const int degree = l_.model.context;
     if (degree == 1) return;
-    if (!l_.fused_attention || t_.softcap != 0 || t_.sinks || t_.position == PositionKind::relative ||
-        t_.position == PositionKind::alibi)
+    if (!l_.fused_attention || t_.softcap != 0 || t_.sinks ||
+        t_.position == PositionKind::relative || t_.position == PositionKind::alibi)
       refuse("context_parallel", "context_parallel needs fused attention",
              "leave out context_parallel, or use a network whose attention is fused");
     const bool balanced = t_.causal() && l_.model.context_method != ContextMethod::ulysses;
@@ -134,9 +135,9 @@ class Rules {
   void experts() {
     const ModelParallel& m = l_.model;
     if (!t_.experts) {
-      for (const auto& [key, degree] : {std::pair("expert_parallel", m.expert),
-                                        std::pair("expert_tensor_parallel",
-                                                  m.expert_tensor == m.tensor ? 1 : m.expert_tensor)})
+      for (const auto& [key, degree] :
+           {std::pair("expert_parallel", m.expert),
+            std::pair("expert_tensor_parallel", m.expert_tensor == m.tensor ? 1 : m.expert_tensor)})
         if (degree > 1)
           refuse(key, fmt::format("{} {}, but {} has no experts", key, degree, t_.name),
                  "leave it out", fmt::format("{} has no experts", t_.name));
@@ -186,25 +187,24 @@ class Rules {
     const std::int64_t near = t_.experts->count * m.node_limit / m.expert_nodes;
     if (near < t_.experts->active)
       refuse("node_limit",
-             fmt::format("{} of {} nodes have {} experts, of which a token passes {}",
-                         m.node_limit, m.expert_nodes, near, t_.experts->active),
+             fmt::format("{} of {} nodes have {} experts, of which a token passes {}", m.node_limit,
+                         m.expert_nodes, near, t_.experts->active),
              "a higher limit");
   }
 
   void pipeline() {
     const int degree = l_.pipeline;
     if (l_.virtual_stages > 1 && degree == 1)
-      refuse("virtual_stages",
-             fmt::format("virtual_stages {} needs pipeline_parallel of 2 or more",
-                         l_.virtual_stages),
-             "leave it out", "virtual_stages need pipeline_parallel of 2 or more");
+      refuse(
+          "virtual_stages",
+          fmt::format("virtual_stages {} needs pipeline_parallel of 2 or more", l_.virtual_stages),
+          "leave it out", "virtual_stages need pipeline_parallel of 2 or more");
     const std::int64_t chunks = std::int64_t{degree} * l_.virtual_stages;
     if (l_.even_split && chunks > 1 && t_.layers % chunks != 0)
       refuse("pipeline_parallel",
              fmt::format("{} blocks make no {} even stages", t_.layers,
-                         l_.virtual_stages > 1
-                             ? fmt::format("{} x {}", degree, l_.virtual_stages)
-                             : fmt::format("{}", degree)),
+                         l_.virtual_stages > 1 ? fmt::format("{} x {}", degree, l_.virtual_stages)
+                                               : fmt::format("{}", degree)),
              "give pipeline: {split: [...]}, or degrees that divide them",
              fmt::format("{} blocks make no even stages", t_.layers));
     // A first stage may have the embeddings alone, and a last one the loss.
@@ -226,11 +226,12 @@ class Rules {
     const std::int64_t replica = std::int64_t{m.tensor} * m.context * l_.pipeline;
     if (l_.gpus < 1) return;
     if (l_.gpus % replica != 0)
-      return refuse("tensor_parallel",
-                    fmt::format("tensor {} x context {} x pipeline {} = {} GPUs of a replica do not "
-                                "divide {} GPUs",
-                                m.tensor, m.context, l_.pipeline, replica, l_.gpus),
-                    "", fmt::format("a replica does not divide {} GPUs", l_.gpus));
+      return refuse(
+          "tensor_parallel",
+          fmt::format("tensor {} x context {} x pipeline {} = {} GPUs of a replica do not "
+                      "divide {} GPUs",
+                      m.tensor, m.context, l_.pipeline, replica, l_.gpus),
+          "", fmt::format("a replica does not divide {} GPUs", l_.gpus));
     const std::int64_t stage = l_.gpus / l_.pipeline;
     const std::int64_t experts = std::int64_t{m.expert} * m.expert_tensor;
     if (t_.experts && stage % experts != 0)
@@ -239,12 +240,13 @@ class Rules {
                          m.expert, m.expert_tensor, experts, stage),
              "", "expert_parallel does not divide a stage's GPUs");
     else if (t_.experts && !l_.stages_agree)
-      refuse("order",
-             fmt::format("stages of experts would be other ranks: with pp inside the order, expert {} "
-                         "x expert_tensor {} must be tensor {} x context {}",
-                         m.expert, m.expert_tensor, m.tensor, m.context),
-             "an order that ends with pp",
-             "stages of experts would be other ranks: pp stands inside the order");
+      refuse(
+          "order",
+          fmt::format("stages of experts would be other ranks: with pp inside the order, expert {} "
+                      "x expert_tensor {} must be tensor {} x context {}",
+                      m.expert, m.expert_tensor, m.tensor, m.context),
+          "an order that ends with pp",
+          "stages of experts would be other ranks: pp stands inside the order");
   }
 
   void doubts() {
@@ -259,11 +261,12 @@ class Rules {
       doubt("sequence_parallel", "sequence_parallel does nothing without tensor_parallel",
             "leave it out");
     if (!t_.latent && m.tensor > t_.kv_heads && t_.kv_heads < t_.heads)
-      doubt("tensor_parallel",
-            fmt::format("tensor_parallel {} exceeds {} key-value heads: each block gathers queries, "
-                        "keys and values",
-                        m.tensor, t_.kv_heads),
-            fmt::format("tensor_parallel: {}", t_.kv_heads));
+      doubt(
+          "tensor_parallel",
+          fmt::format("tensor_parallel {} exceeds {} key-value heads: each block gathers queries, "
+                      "keys and values",
+                      m.tensor, t_.kv_heads),
+          fmt::format("tensor_parallel: {}", t_.kv_heads));
     if (l_.pipeline > 1 && l_.micro_batches > 0 && l_.micro_batches < l_.pipeline)
       doubt("pipeline_parallel",
             fmt::format("{} micro-batches never fill {} stages", l_.micro_batches, l_.pipeline),

@@ -32,7 +32,7 @@ struct LayoutFinding {
   std::string key;      ///< the strategy's key that breaks it: "tensor_parallel"
   std::string message;  ///< "tensor_parallel 3 does not divide 32 attention heads"
   std::string remedy;   ///< "1, 2, 4, 8, 16 and 32 do"; may be empty
-  std::string rule;     ///< whatever the degree: "tensor_parallel does not divide 32 attention heads"
+  std::string rule;  ///< whatever the degree: "tensor_parallel does not divide 32 attention heads"
 };
 
 /// Every rule that the layout of a model breaks, and then what is doubtful; empty: it is legal.

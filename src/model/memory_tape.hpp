@@ -48,7 +48,7 @@ struct UnitTape {
 struct ChunkTape {
   /// Taken by the first unit's forward, and kept until the chunk's backward is over.
   std::optional<std::uint32_t> received;
-  std::optional<std::uint32_t> sent;  ///< of the last unit's forward; never given back
+  std::optional<std::uint32_t> sent;               ///< of the last unit's forward; never given back
   std::optional<std::uint32_t> received_gradient;  ///< taken by the last unit's backward
   std::optional<std::uint32_t> sent_gradient;      ///< of the first unit's; never given back
 };
@@ -63,7 +63,7 @@ struct ChunkTape {
 /// are not on the tape.
 struct MemoryTape {
   std::vector<TapeTensor> tensors;
-  std::vector<UnitTape> units;  ///< as Model::units
+  std::vector<UnitTape> units;         ///< as Model::units
   std::vector<ChunkTape> chunks = {};  ///< as Model::chunks
 };
 

@@ -11,7 +11,7 @@ constexpr double kDeltaChunk = 64;
 /// Sums over the tokens of a sequence: products of small matrices, bound by what they read and
 /// write.
 struct Scan {
-  double flops = 0;  ///< of forward
+  double flops = 0;                  ///< of forward
   double forward = 0, backward = 0;  ///< elements
 };
 Operator scan_operator(const Scan& scan) {
@@ -77,7 +77,7 @@ void Layers::delta_net(const LinearAttention& o) {
   exchange_for_heads();
   move(OperatorKind::elementwise, 2 * mixed, 2 * mixed);  // queries, keys, values side by side
   move(OperatorKind::elementwise, 2 * mixed, 3 * mixed,
-       static_cast<double>(o.convolved() * o.kernel));   // convolution and SiLU
+       static_cast<double>(o.convolved() * o.kernel));    // convolution and SiLU
   move(OperatorKind::elementwise, 8 * heads, 8 * heads);  // how much each head forgets and writes
   if (o.value_heads > o.key_heads) {
     const double copied = 2 * keys + 2 * tokens * static_cast<double>(o.keys());

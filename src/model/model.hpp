@@ -67,8 +67,8 @@ enum class StoredAs : std::uint8_t {
   model,  ///< as the precision says
   fp32,
   bf16,
-  int8,  ///< a byte, and an fp32 scale per row (LLM.int8, Dettmers et al. 2022)
-  nf4,   ///< QLoRA's (Dettmers et al. 2023): 4 bits, and an fp32 scale per 64
+  int8,        ///< a byte, and an fp32 scale per row (LLM.int8, Dettmers et al. 2022)
+  nf4,         ///< QLoRA's (Dettmers et al. 2023): 4 bits, and an fp32 scale per 64
   nf4_double,  ///< the same with scales in 8 bits, and an fp32 scale per 256 of these
 };
 struct ParameterTrait {
@@ -150,11 +150,11 @@ struct Operator {
   bool by_row = false;
   /// In place of the elements above, in eager mode.
   EagerKernels eager_forward = {}, eager_backward = {};
-  ProductShape product = {};  ///< of matmul, convolution and attention that is not fused
-  Attention heads = {.heads = 0};  ///< of fused attention; no heads: it is none
-  double tokens = 0;               ///< of fused attention
-  bool frozen = false;             ///< its parameters get no gradient
-  bool recomputed = false;         ///< of attention: runs once more in front of its backward
+  ProductShape product = {};           ///< of matmul, convolution and attention that is not fused
+  Attention heads = {.heads = 0};      ///< of fused attention; no heads: it is none
+  double tokens = 0;                   ///< of fused attention
+  bool frozen = false;                 ///< its parameters get no gradient
+  bool recomputed = false;             ///< of attention: runs once more in front of its backward
   StoredAs storage = StoredAs::model;  ///< of a product's weight; each use dequantizes it
   /// A block's linear layer: its product runs in 8 or 4 bits where the precision is_narrow.
   bool narrows = false;
@@ -277,7 +277,7 @@ struct ModelShape {
   std::int64_t classes = 0;
   bool flash_attention = true;
   AttentionKernel attention_kernel = AttentionKernel::sdpa;
-  bool flash_sinks = false;  ///< of attention with sinks, too (FlexAttention, FlashAttention-3)
+  bool flash_sinks = false;    ///< of attention with sinks, too (FlexAttention, FlashAttention-3)
   bool fused_softmax = false;  ///< without flash attention: Attention::fused_softmax
   /// Blocks at a stack's start and end whose linear layers stay in 16 bits where the precision
   /// is_narrow (Megatron-LM's --num-layers-at-start-in-bf16 and -end-).

@@ -14,7 +14,8 @@ struct TransformerShape;
 
 /// How context parallelism attends to other ranks' tokens: keys and values go round in a ring (Liu
 /// et al. 2023, arXiv:2310.01889; TransformerEngine's p2p), heads are exchanged for tokens (Jacobs
-/// et al. 2023, arXiv:2309.14509; a2a), or keys and values are gathered (Llama 3, arXiv:2407.21783).
+/// et al. 2023, arXiv:2309.14509; a2a), or keys and values are gathered (Llama 3,
+/// arXiv:2407.21783).
 enum class ContextMethod : std::uint8_t { ring, ulysses, all_gather };
 const std::vector<std::string>& context_method_names();  ///< in the order of ContextMethod
 std::string to_string(ContextMethod method);
@@ -55,8 +56,8 @@ struct ModelParallel {
   /// Nodes that a token goes to at most (DeepSeek-V3's node-limited routing, arXiv:2412.19437,
   /// section 2.1.2); 0: to as many as its experts are on.
   int node_limit = 0;
-  /// Tokens of the fullest of `expert` ranks over their mean; every rank waits for that one. Of each
-  /// layer with experts, whose last number is that of all behind it.
+  /// Tokens of the fullest of `expert` ranks over their mean; every rank waits for that one. Of
+  /// each layer with experts, whose last number is that of all behind it.
   std::vector<double> imbalance = {1};
   /// With tensor above 1 the vocabulary is padded to a multiple of this times `tensor`
   /// (make_vocab_size_divisible_by).
@@ -80,9 +81,9 @@ TransformerShape share_of(const TransformerShape& whole, const ModelParallel& pa
 
 /// The model as one rank computes and holds it (Shoeybi et al. 2019, arXiv:1909.08053; Korthikanti
 /// et al. 2022, arXiv:2205.05198; Megatron-LM): the same units with smaller widths, fewer tokens,
-/// and what they exchange (Unit::exchanges, Unit::shares). A sample is still a sequence of the whole
-/// model's length; Model::tokens_per_sample and input_elements are this rank's. Experts get as many
-/// tokens as they would if all were chosen alike, times `imbalance`.
+/// and what they exchange (Unit::exchanges, Unit::shares). A sample is still a sequence of the
+/// whole model's length; Model::tokens_per_sample and input_elements are this rank's. Experts get
+/// as many tokens as they would if all were chosen alike, times `imbalance`.
 ///
 /// The layout must keep the rules of layout_findings. Throws as transformer_model does.
 Model share_of(const TransformerShape& whole, const ModelShape& shape,

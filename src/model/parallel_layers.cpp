@@ -31,8 +31,8 @@ void Layers::leave_columns(const Activation& input, std::size_t begin) {
   if (parallel_.tensor == 1 || !input.gradient) return;
   const auto is_product = [](const Operator& op) { return op.kind == OperatorKind::matmul; };
   const std::vector<Operator>& all = last().operators;
-  const auto first = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end(),
-                                  is_product);
+  const auto first =
+      std::find_if(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end(), is_product);
   const auto final = std::find_if(all.rbegin(), all.rend(), is_product).base() - 1;
   const auto first_product = static_cast<std::size_t>(first - all.begin());
   const double elements = static_cast<double>(input.channels) * current_.positions();
@@ -101,9 +101,9 @@ void Layers::scatter() {
   record({.kind = LayerKind::scatter}, input);
 }
 
-// core/transformer/attention.py: with fewer key-value heads than ranks, a rank's part of the product
-// is no whole heads. All parts are gathered and put side by side, and each rank takes its heads.
-// Backward fills the gradient of all with zeros, and sums it.
+// core/transformer/attention.py: with fewer key-value heads than ranks, a rank's part of the
+// product is no whole heads. All parts are gathered and put side by side, and each rank takes its
+// heads. Backward fills the gradient of all with zeros, and sums it.
 void Layers::gather_heads(std::int64_t channels) {
   const Activation part = current_;
   current_.channels *= parallel_.tensor;
@@ -144,7 +144,12 @@ void Layers::ring_attention(const Attention& options) {
   const double elements = key_elements(options, tokens);
   const std::size_t begin = last().operators.size();
   const auto send = [&](Direction pass, std::size_t issued, std::size_t awaited) {
-    exchange({ExchangeAxis::context, ExchangeKind::send_recv, elements, false, pass, {begin + issued},
+    exchange({ExchangeAxis::context,
+              ExchangeKind::send_recv,
+              elements,
+              false,
+              pass,
+              {begin + issued},
               {begin + awaited}});
   };
   for (std::size_t step = 0; step < ranks; ++step) flash_attention(options, tokens, ranks);
@@ -193,8 +198,8 @@ struct TokenStep {
   bool beside = false;  ///< it goes on while the step before it does
 };
 
-/// Of a token that chooses `active` of `count` experts, all alike, which lie evenly on `places`: how
-/// many of these it has to reach. `share` of the experts are on places that it may go to.
+/// Of a token that chooses `active` of `count` experts, all alike, which lie evenly on `places`:
+/// how many of these it has to reach. `share` of the experts are on places that it may go to.
 double places_reached(const ExpertGroup& options, double places, double share) {
   const double count = share * static_cast<double>(options.count);
   places *= share;
@@ -214,13 +219,13 @@ std::vector<TokenStep> steps_of(const ExpertGroup& options, const ModelParallel&
                       std::max(1.0, options.capacity) * options.imbalance;
   std::vector<TokenStep> steps;
   const auto inside = [&](double elements, bool beside = false) {
-    if (ranks > nodes) steps.push_back({.axis = ExchangeAxis::expert_node, .elements = elements, .beside = beside});
+    if (ranks > nodes)
+      steps.push_back({.axis = ExchangeAxis::expert_node, .elements = elements, .beside = beside});
   };
   const auto across = [&](double elements) {
     if (nodes > 1) steps.push_back({.axis = ExchangeAxis::expert_across, .elements = elements});
   };
-  const double allowed =
-      parallel.node_limit > 0 ? std::min(1.0, parallel.node_limit / nodes) : 1;
+  const double allowed = parallel.node_limit > 0 ? std::min(1.0, parallel.node_limit / nodes) : 1;
   double arrived = sent;
   if (ranks > 1) {
     switch (parallel.dispatch) {

@@ -71,9 +71,8 @@ void Layers::flash_attention(const Attention& options, double tokens, std::size_
   const auto output = tokens * static_cast<double>(options.heads * options.values());
   // Model FLOPs: all pairs (PaLM, appendix B), backward twice the forward, without what flash
   // recomputes.
-  const double flops =
-      2 * seen_pairs(options, tokens, static_cast<double>(steps)) *
-      static_cast<double>(options.heads * (options.head_width + options.values()));
+  const double flops = 2 * seen_pairs(options, tokens, static_cast<double>(steps)) *
+                       static_cast<double>(options.heads * (options.head_width + options.values()));
   append({.kind = OperatorKind::attention,
           .forward_flops = flops,
           .backward_flops = 2 * flops,
@@ -137,7 +136,8 @@ void Layers::materialised_attention(const Attention& options) {
   cast(false);
   current_ = qkv;
   const auto values = static_cast<double>(options.values());
-  append_product(options.values(), values, static_cast<double>(keys));  // probabilities times values
+  append_product(options.values(), values,
+                 static_cast<double>(keys));  // probabilities times values
 }
 
 void Layers::swiglu() {

@@ -83,8 +83,7 @@ Model stage_of(const Model& model, const std::vector<UnitRange>& stages) {
     for (std::size_t unit = first; unit < end; ++unit) {
       const auto number = static_cast<std::uint32_t>(part.units.size());
       Unit& own = part.units.emplace_back(model.units[unit]);
-      for (Layer& layer : own.layers)
-        layer.unit = layer.unit == unit ? number : 0;
+      for (Layer& layer : own.layers) layer.unit = layer.unit == unit ? number : 0;
       if (stages.front().first > 0) own_shared_weight(own, number, model.units[0].tensors[0]);
     }
     chunk.end = part.units.size();
@@ -141,9 +140,10 @@ std::vector<UnitRange> split_into_stages(const Model& model, std::size_t stages,
     const std::size_t behind = counted < parts.size() ? parts[counted] : parts.back() + 1;
     const std::size_t end = stage + 1 == stages ? model.units.size() : behind;
     if (first == end || (end < cuts.size() && !cuts[end])) {
-      why_not = first == end ? "stage " + std::to_string(stage) + " has nothing to compute"
-                             : "the model cannot be cut before " + model.units[end].name +
-                                   ": what comes later reads more than one tensor of what is before";
+      why_not = first == end
+                    ? "stage " + std::to_string(stage) + " has nothing to compute"
+                    : "the model cannot be cut before " + model.units[end].name +
+                          ": what comes later reads more than one tensor of what is before";
       return {};
     }
     ranges.emplace_back(first, end);

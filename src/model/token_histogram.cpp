@@ -39,8 +39,7 @@ std::vector<double> row_of(const std::vector<HistogramCell>& cells, TextPosition
   for (const HistogramCell& cell : cells) {
     place.byte = cell.byte;
     const auto tokens = decimal_number(cell.text);
-    if (!tokens)
-      fail_at(place, fmt::format("\"{}\" is no number of tokens", cell.text));
+    if (!tokens) fail_at(place, fmt::format("\"{}\" is no number of tokens", cell.text));
     if (*tokens < 0) fail_at(place, fmt::format("an expert got {} tokens", cell.text), "0 or more");
     row.push_back(*tokens);
   }

@@ -20,9 +20,9 @@ struct TokenHistogram {
   std::vector<double> imbalance(std::size_t ranks) const;
 };
 
-/// Reads rows of numbers between commas or blanks; lines that begin with # are comments, and a first
-/// line without numbers is a header. Errors stand at their place in the file; MissingError if it
-/// cannot be read.
+/// Reads rows of numbers between commas or blanks; lines that begin with # are comments, and a
+/// first line without numbers is a header. Errors stand at their place in the file; MissingError if
+/// it cannot be read.
 TokenHistogram read_token_histogram(const std::filesystem::path& file);
 
 }  // namespace rehearse::inline model

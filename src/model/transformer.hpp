@@ -35,20 +35,20 @@ enum class HeadKind : std::uint8_t {
 struct LatentAttention {
   std::int64_t query_rank = 0;  ///< 0: queries are one product
   std::int64_t key_rank = 512;
-  std::int64_t plain_width = 128;    ///< of a head's queries and keys, not rotated
-  std::int64_t rotated_width = 64;   ///< and rotated
-  std::int64_t value_width = 128;    ///< of a head's values
+  std::int64_t plain_width = 128;   ///< of a head's queries and keys, not rotated
+  std::int64_t rotated_width = 64;  ///< and rotated
+  std::int64_t value_width = 128;   ///< of a head's values
 };
 
 /// A mixture of experts in the place of a feed-forward layer.
 struct Experts {
   std::int64_t count = 8;
-  std::int64_t active = 2;         ///< experts that a token passes
-  std::int64_t width = 0;          ///< of one expert
-  std::int64_t shared_width = 0;   ///< of the experts that every token passes, together; 0: none
-  bool shared_gate = false;        ///< the shared experts' output is scaled per token (Qwen 2)
-  bool biases = false;             ///< of the router and of each expert (GPT-OSS)
-  bool wide_router = false;        ///< its product is of fp32, but under autocast (GLM-4.5)
+  std::int64_t active = 2;        ///< experts that a token passes
+  std::int64_t width = 0;         ///< of one expert
+  std::int64_t shared_width = 0;  ///< of the experts that every token passes, together; 0: none
+  bool shared_gate = false;       ///< the shared experts' output is scaled per token (Qwen 2)
+  bool biases = false;            ///< of the router and of each expert (GPT-OSS)
+  bool wide_router = false;       ///< its product is of fp32, but under autocast (GLM-4.5)
   /// Channels that tokens have on their way through experts, by a product before and one behind
   /// (Nemotron 3's latent experts); 0: all.
   std::int64_t latent = 0;
@@ -74,8 +74,8 @@ struct TransformerShape {
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;     ///< fewer than `heads`: grouped queries
-  std::int64_t kv_ranks = 1;     ///< of a rank's share: tensor ranks that attend to one of them
+  std::int64_t kv_heads = 0;  ///< fewer than `heads`: grouped queries
+  std::int64_t kv_ranks = 1;  ///< of a rank's share: tensor ranks that attend to one of them
   std::int64_t head_width = 0;
   std::int64_t feed_forward = 0;
   std::int64_t vocabulary = 0;
@@ -85,7 +85,7 @@ struct TransformerShape {
   NormKind norm = NormKind::rms_norm;
   NormPlace norm_place = NormPlace::before;
   NormForm norm_form = NormForm::usual;
-  bool norm_bias = true;    ///< of layer norms
+  bool norm_bias = true;  ///< of layer norms
   bool final_norm = true;
   /// Norms of a block whose attention and feed-forward read the same input (Falcon, GPT-NeoX), one
   /// or two; 0: one after the other.
@@ -95,27 +95,28 @@ struct TransformerShape {
   PositionKind position = PositionKind::rope;
   bool partial_rotation = false;     ///< of `rope`: some channels of each head turn
   std::vector<bool> unrotated = {};  ///< of `rope`, layer by layer: positions are not told apart
-  std::int64_t position_rows = 0;  ///< of the learned table; 0: as many as tokens
-  std::int64_t buckets = 32;       ///< of `relative`
-  std::int64_t token_types = 0;    ///< rows of a table of segments (BERT); 0: none
+  std::int64_t position_rows = 0;    ///< of the learned table; 0: as many as tokens
+  std::int64_t buckets = 32;         ///< of `relative`
+  std::int64_t token_types = 0;      ///< rows of a table of segments (BERT); 0: none
   bool embedding_norm = false;
   bool embedding_scale = false;      ///< embeddings are multiplied by a number (Gemma)
   bool branch_scale = false;         ///< and what is added to the residual (Granite)
   bool logits_scale = false;         ///< and the logits
   std::int64_t embedding_width = 0;  ///< narrower than `hidden`, projected in and out (OPT 350M)
 
-  bool fused_qkv = false;      ///< one product
-  bool fused_gate = false;     ///< one product for gate and up
+  bool fused_qkv = false;   ///< one product
+  bool fused_gate = false;  ///< one product for gate and up
   bool qkv_bias = false, output_bias = false;
-  bool wide_softmax = false;   ///< of eager scores, in fp32; always so where norms are RMS norms
-  bool sinks = false;          ///< a logit per head that takes attention up (GPT-OSS)
-  double softcap = 0;          ///< tanh of attention's logits (any number but 0), materialised
-  std::int64_t window = 0;     ///< tokens that a sliding layer sees; 0: no layer slides
+  bool wide_softmax = false;  ///< of eager scores, in fp32; always so where norms are RMS norms
+  bool sinks = false;         ///< a logit per head that takes attention up (GPT-OSS)
+  double softcap = 0;         ///< tanh of attention's logits (any number but 0), materialised
+  std::int64_t window = 0;    ///< tokens that a sliding layer sees; 0: no layer slides
   /// Every how many layers one sees all tokens; 0: none does. Which of them: the last.
   std::int64_t full_every = 0;
   std::vector<bool> sliding = {};  ///< layer by layer, in the place of `full_every`
   std::optional<LatentAttention> latent = std::nullopt;
-  bool attention_gate = false;  ///< the sigmoid of a product scales what attention gives (Qwen3-Next)
+  bool attention_gate =
+      false;  ///< the sigmoid of a product scales what attention gives (Qwen3-Next)
   /// What blocks are made of, over and over; empty: attention and a feed-forward layer each.
   std::vector<BlockParts> parts = {};
   std::optional<LinearAttention> linear = std::nullopt;
@@ -127,10 +128,10 @@ struct TransformerShape {
   std::optional<Experts> experts = std::nullopt;
 
   HeadKind head = HeadKind::causal;
-  bool tied = false;          ///< the logits' weight is the embeddings'
+  bool tied = false;  ///< the logits' weight is the embeddings'
   bool head_bias = false;
   double logits_softcap = 0;
-  double dropout = 0;         ///< only whether it is there matters
+  double dropout = 0;                                      ///< only whether it is there matters
   bool embedding_dropout = true, attended_dropout = true;  ///< where it is there: behind these, too
   bool shared_rotary = true;  ///< cosines and sines are made once for all blocks (transformers)
   /// Blocks of an encoder before those of the decoder, which attend to it (T5); 0: none.
@@ -163,9 +164,9 @@ Model build_transformer(const TransformerShape& transformer, const ModelShape& s
 /// The dimensions of a built-in transformer; null for other networks.
 const TransformerShape* built_in_shape(const std::string& name);
 
-/// Blocks of one part each, a letter for each: M a state space, * attention, - a feed-forward layer, E
-/// experts (Megatron-LM's hybrid_override_pattern). A message where a letter is another; empty
-/// otherwise.
+/// Blocks of one part each, a letter for each: M a state space, * attention, - a feed-forward
+/// layer, E experts (Megatron-LM's hybrid_override_pattern). A message where a letter is another;
+/// empty otherwise.
 std::string set_hybrid_pattern(const std::string& letters, TransformerShape& transformer);
 
 /// What contradicts itself in a shape: heads that groups of keys do not divide, more active experts

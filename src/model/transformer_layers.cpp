@@ -118,8 +118,8 @@ void Layers::experts(const ExpertGroup& options) {
   router(options);
   if (options.latent > 0) product(input.channels, hidden, false);
   current_.channels = hidden;
-  const double rows = current_.positions() * static_cast<double>(options.active) *
-                      std::max(1.0, options.capacity);
+  const double rows =
+      current_.positions() * static_cast<double>(options.active) * std::max(1.0, options.capacity);
   const double sent = rows * static_cast<double>(hidden);
   const double computed = rows * options.received();
   // The ranks of an expert sort by expert what other ranks have sorted.
@@ -212,8 +212,7 @@ void Layers::class_token() {
   const double elements = current_.elements();
   move(OperatorKind::elementwise, 2 * elements, elements);  // torch.cat
   move(OperatorKind::elementwise, 3 * elements, 2 * elements);
-  record({.kind = LayerKind::class_token,
-          .unit = static_cast<std::uint32_t>(units_.size() - 1)},
+  record({.kind = LayerKind::class_token, .unit = static_cast<std::uint32_t>(units_.size() - 1)},
          input);
 }
 

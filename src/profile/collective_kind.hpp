@@ -7,9 +7,9 @@
 
 namespace rehearse::inline profile {
 
-/// Collectives, with sizes as nccl-tests counts them: all_reduce, broadcast and reduce the buffer of
-/// one rank; all_gather the gathered output; reduce_scatter the whole input of one rank; all_to_all
-/// what one rank has for all; send_recv the message.
+/// Collectives, with sizes as nccl-tests counts them: all_reduce, broadcast and reduce the buffer
+/// of one rank; all_gather the gathered output; reduce_scatter the whole input of one rank;
+/// all_to_all what one rank has for all; send_recv the message.
 enum class CollectiveKind {
   all_reduce,
   all_gather,

@@ -55,9 +55,7 @@ class Differences {
   static std::string shown(int count) { return std::to_string(count); }
   static std::string shown(bool yes) { return yes ? "true" : "false"; }
   static std::string shown(Seconds time) { return format(time); }
-  static std::string shown(BytesPerSecond rate) {
-    return rate.value() > 0 ? format(rate) : "none";
-  }
+  static std::string shown(BytesPerSecond rate) { return rate.value() > 0 ? format(rate) : "none"; }
   static std::string shown(const NicTransport& transport) { return text_of(transport); }
 
   std::string text_;
@@ -66,7 +64,8 @@ class Differences {
 }  // namespace
 
 NicTransport transport_of(NicTransport::Kind kind) {
-  if (kind == NicTransport::Kind::rdma) return {.kind = kind, .per_message = Seconds(7e-6), .per_chunk = Seconds(4e-6)};
+  if (kind == NicTransport::Kind::rdma)
+    return {.kind = kind, .per_message = Seconds(7e-6), .per_chunk = Seconds(4e-6)};
   return {.kind = kind,
           .rate = BytesPerSecond(1.9e9),
           .per_message = Seconds(28e-6),

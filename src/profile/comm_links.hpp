@@ -29,12 +29,13 @@ inline constexpr Seconds kTcpLatency{25e-6};
 struct NicTransport {
   enum class Kind { rdma, tcp };
   Kind kind = Kind::rdma;
-  double efficiency = 1;  ///< payload over the NIC's rate
+  double efficiency = 1;                                         ///< payload over the NIC's rate
   BytesPerSecond rate{std::numeric_limits<double>::infinity()};  ///< the most that one NIC gives
   /// What each step of a collective between nodes takes beside the NIC's latency: NCCL's proxy
   /// thread, and over TCP the copies and system calls.
   Seconds per_message{0};
-  /// What a step of NCCL's Simple protocol takes beside that: a chunk that a proxy copies or stages.
+  /// What a step of NCCL's Simple protocol takes beside that: a chunk that a proxy copies or
+  /// stages.
   Seconds per_chunk{0};
   bool low_latency = true;  ///< false: its plugin refuses NCCL's LL and LL128
   bool stated = true;       ///< false: chosen by the NIC's rate

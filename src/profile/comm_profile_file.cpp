@@ -125,8 +125,8 @@ bool same_place(const CommCurve& a, const CommCurve& b) {
 }
 
 void check_links(const Value& where, const CommProfile& profile) {
-  const bool between = std::ranges::any_of(
-      profile.curves, [](const CommCurve& curve) { return curve.nodes > 1; });
+  const bool between =
+      std::ranges::any_of(profile.curves, [](const CommCurve& curve) { return curve.nodes > 1; });
   if (between && profile.links->nics == 0)
     where.fail("a curve crosses nodes, and the links name no NIC",
                "give it too, such as `nics: 4, nic: 100Gbps`");

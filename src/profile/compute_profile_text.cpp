@@ -15,8 +15,9 @@ std::string origin_text(const ProfileOrigin& origin) {
   return fmt::format(
       "provenance:\n  device: {}\n  driver: {}\n  cuda: {}\n  nccl: {}\n  libtorch: {}\n  date: "
       "{}\n  command: {}\n  host_threads: {}\n",
-      yaml_quoted(origin.device), yaml_quoted(origin.driver), yaml_quoted(origin.cuda), yaml_quoted(origin.nccl),
-      yaml_quoted(origin.libtorch), yaml_quoted(origin.date), yaml_quoted(origin.command), origin.host_threads);
+      yaml_quoted(origin.device), yaml_quoted(origin.driver), yaml_quoted(origin.cuda),
+      yaml_quoted(origin.nccl), yaml_quoted(origin.libtorch), yaml_quoted(origin.date),
+      yaml_quoted(origin.command), origin.host_threads);
 }
 
 std::string sample_text(const ComputeProfile& profile) {

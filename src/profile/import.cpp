@@ -62,8 +62,7 @@ std::string profile_text(const std::vector<CommPoints>& measured, const ImportOp
   const ProfileIdentity identity{
       or_else(options.name, file.stem().string()),
       or_else(options.hardware, or_else(first.hardware, "unknown")),
-      or_else(options.source, or_else(first.source, file.filename().string())),
-      options.links};
+      or_else(options.source, or_else(first.source, file.filename().string())), options.links};
   std::string head = commented("Hardware", identity.hardware) +
                      commented("Source", identity.source) + commented("Made by", options.command);
   for (const std::string& line : left_out(measured)) head += commented("Left out", line);
@@ -102,7 +101,7 @@ CommProfile fit_profile(const ProfileIdentity& identity, const std::vector<CommP
 }
 
 ImportedProfile import_nccl_tests(const std::vector<std::filesystem::path>& files,
-                              const ImportOptions& options) {
+                                  const ImportOptions& options) {
   check(!files.empty(), "an import has at least one file");
   std::vector<CommPoints> measured;
   measured.reserve(files.size());
@@ -111,7 +110,7 @@ ImportedProfile import_nccl_tests(const std::vector<std::filesystem::path>& file
 }
 
 ImportedProfile import_points(const std::vector<std::filesystem::path>& files,
-                          const ImportOptions& options) {
+                              const ImportOptions& options) {
   check(!files.empty(), "an import has at least one file");
   std::vector<CommPoints> measured;
   measured.reserve(files.size());

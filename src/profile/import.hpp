@@ -24,8 +24,8 @@ struct ImportOptions {
   std::string hardware = {};  ///< else what the first file says
   std::string source = {};    ///< else what the first file says, else its name
   std::optional<CommLinks> links = {};  ///< of the machine; nothing: not known
-  std::string command = {};   ///< stands in the profile's head: how to make it again
-  NcclTestsOptions nccl_tests = {};  ///< what the logs leave out
+  std::string command = {};             ///< stands in the profile's head: how to make it again
+  NcclTestsOptions nccl_tests = {};     ///< what the logs leave out
 };
 
 /// Fits one curve per collective, ranks and nodes; points of several files join. InputError if a
@@ -40,10 +40,10 @@ struct ImportedProfile {
 /// A profile fitted to outputs of nccl-tests: `rehearse
 /// import nccl-tests`.
 ImportedProfile import_nccl_tests(const std::vector<std::filesystem::path>& files,
-                              const ImportOptions& options = {});
+                                  const ImportOptions& options = {});
 
 /// The same from tables of points: `rehearse import points`.
 ImportedProfile import_points(const std::vector<std::filesystem::path>& files,
-                          const ImportOptions& options = {});
+                              const ImportOptions& options = {});
 
 }  // namespace rehearse::inline profile

@@ -38,7 +38,8 @@ std::optional<std::size_t> find_word(const std::vector<Word>& words, std::string
 /// The number at a word's end, where a launcher's label is glued to it ("<stdout>:1048576").
 Word without_label(const Word& word) {
   const std::size_t label = word.text.find_last_not_of("0123456789");
-  if (label == std::string::npos || std::string_view(">:|])").find(word.text[label]) == std::string_view::npos)
+  if (label == std::string::npos ||
+      std::string_view(">:|])").find(word.text[label]) == std::string_view::npos)
     return word;
   return {word.text.substr(label + 1), word.byte + label + 1};
 }

@@ -37,8 +37,7 @@ std::vector<Record> json_records(const std::string& text, const std::string& fil
     Record record;
     if (one.is_object()) {
       for (const auto& [key, value] : one.items())
-        record[lower_trimmed(key)] =
-            value.is_string() ? value.get<std::string>() : value.dump();
+        record[lower_trimmed(key)] = value.is_string() ? value.get<std::string>() : value.dump();
     }
     records.push_back(std::move(record));
   }
@@ -49,7 +48,8 @@ std::vector<std::string> cells_of(const std::string& line) {
   std::vector<std::string> cells;
   std::stringstream stream(line);
   for (std::string cell; std::getline(stream, cell, ',');) {
-    const std::size_t first = cell.find_first_not_of(" \t\r\""), last = cell.find_last_not_of(" \t\r\"");
+    const std::size_t first = cell.find_first_not_of(" \t\r\""),
+                      last = cell.find_last_not_of(" \t\r\"");
     cells.push_back(first == std::string::npos ? "" : cell.substr(first, last - first + 1));
   }
   return cells;

@@ -69,8 +69,8 @@ pid_t fork_slow_worker(const Endpoint& endpoint) {
   _exit(0);
 }
 
-/// Lets this process have `bytes` more of private memory than it has now, which depends on the LibTorch that it is
-/// linked with and on what ran before.
+/// Lets this process have `bytes` more of private memory than it has now, which depends on the
+/// LibTorch that it is linked with and on what ran before.
 void allow_more_data(std::size_t bytes) {
   std::ifstream statm("/proc/self/statm");
   std::size_t size = 0, resident = 0, shared = 0, text = 0, library = 0, data = 0;

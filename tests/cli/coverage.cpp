@@ -9,11 +9,11 @@
 #include <numbers>
 
 #include "base/child_process.hpp"
-#include "base/random.hpp"
 #include "base/data_folder.hpp"
+#include "base/random.hpp"
+#include "engine/engine.hpp"
 #include "predict/error_sources.hpp"
 #include "predict/predict.hpp"
-#include "engine/engine.hpp"
 #include "profile/compute_error.hpp"
 #include "profile/import.hpp"
 #include "report/prediction_interval.hpp"

@@ -54,8 +54,8 @@ const std::string kBytesAlone =
     "{name: d, parameters: 4194304, forward: 1us, backward: 1us, activation: 0B}]";
 
 const std::vector<std::string> kStrategies = {
-    "ddp: {}", "ddp: {algorithm: ring}", "fsdp: {}", "zero: {stage: 1}", "local_sgd: {period: 1}",
-    "ps: {staleness: 0}"};
+    "ddp: {}",          "ddp: {algorithm: ring}", "fsdp: {}",
+    "zero: {stage: 1}", "local_sgd: {period: 1}", "ps: {staleness: 0}"};
 
 struct Slower {
   std::string key, value;
@@ -138,8 +138,9 @@ BOOST_AUTO_TEST_CASE(ddp_and_fsdp_compare_alike_on_p4d_and_p4de) {
 
 /// horovod/horovod, pull request 44: VGG-16 on 4 x 4 Pascal GPUs, 25 Gbit/s, one GPU 130.9
 /// images/s; 16 reach 1308.7 over TCP and 1787.4 over RDMA.
-const std::string kVgg = "use: vgg16, batch_per_gpu: 64, precision: fp32, "
-                         "measured: {samples_per_s: 130.9}";
+const std::string kVgg =
+    "use: vgg16, batch_per_gpu: 64, precision: fp32, "
+    "measured: {samples_per_s: 130.9}";
 std::string pascals(const std::string& more) {
   return "nodes: 4, node: {gpus: 4, gpu: {name: P100, fp32: 9.3TFLOPs, memory: 15.9GiB, "
          "memory_bandwidth: 732GBps}, pcie: 12GBps, nic: 25Gbps, nic_latency: 25us" +
@@ -172,11 +173,12 @@ BOOST_AUTO_TEST_CASE(tcp_and_rdma_are_told_apart_as_published) {
 // and the interval holds the NIC's own rate.
 BOOST_AUTO_TEST_CASE(what_tcp_is_taken_to_reach_is_named_and_uncertain) {
   const auto at = [](const std::string& transport) {
-    return report_of("nodes: 2, node: {gpus: 1, gpu: A100-SXM-80, nic: 200Gbps, transport: " +
-                         transport + "}",
-                     "ddp: {}", "use: gpt2_xl, batch_per_gpu: 1, precision: bf16, sequence: 512");
+    return report_of(
+        "nodes: 2, node: {gpus: 1, gpu: A100-SXM-80, nic: 200Gbps, transport: " + transport + "}",
+        "ddp: {}", "use: gpt2_xl, batch_per_gpu: 1, precision: bf16, sequence: 512");
   };
-  const Json tcp = at("tcp"), whole = at("{tcp: {rate: 25GBps}}"), known = at("{tcp: {rate: 1.9GBps}}");
+  const Json tcp = at("tcp"), whole = at("{tcp: {rate: 25GBps}}"),
+             known = at("{tcp: {rate: 1.9GBps}}");
   BOOST_TEST(tcp.at("step_time_s") == known.at("step_time_s"));
   BOOST_TEST(tcp.at("intervals").at("step_time_s")[0].get<double>() <=
              whole.at("step_time_s").get<double>());
@@ -190,9 +192,11 @@ BOOST_AUTO_TEST_CASE(what_tcp_is_taken_to_reach_is_named_and_uncertain) {
 // What the host's memory passes on between GPUs is staged; what ends in it is not.
 BOOST_AUTO_TEST_CASE(copies_to_the_host_are_not_staged) {
   const auto step = [](const std::string& rate, const std::string& strategy) {
-    return report_of("nodes: 1, node: {gpus: 4, gpu: A10G, pcie: 24GBps, pcie_peer_to_peer: false, "
-                     "host_bandwidth: 200GBps, staged_rate: " + rate + "}",
-                     strategy, "use: gpt2, batch_per_gpu: 1, precision: bf16, sequence: 128")
+    return report_of(
+               "nodes: 1, node: {gpus: 4, gpu: A10G, pcie: 24GBps, pcie_peer_to_peer: false, "
+               "host_bandwidth: 200GBps, staged_rate: " +
+                   rate + "}",
+               strategy, "use: gpt2, batch_per_gpu: 1, precision: bf16, sequence: 128")
         .at("step_time_s")
         .get<double>();
   };

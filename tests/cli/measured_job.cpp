@@ -11,19 +11,17 @@ BOOST_AUTO_TEST_SUITE(measured_job_test)
 namespace {
 
 Scenario question(const std::string& measured, int nodes, const std::string& more = "") {
-  const auto document = Document::parse(
-      "model: {use: gpt2, batch_per_gpu: 8, precision: bf16, measured: {" + measured + "}" + more +
-          "}\ncluster: {nodes: " + std::to_string(nodes) +
-          ", node: {gpus: 4, gpu: A100-SXM-80, pcie: 24GBps, nic: 100Gbps}}\n"
-          "strategy: {ddp: {}}\nrun: {steps: 4}\n",
-      "job");
+  const auto document =
+      Document::parse("model: {use: gpt2, batch_per_gpu: 8, precision: bf16, measured: {" +
+                          measured + "}" + more + "}\ncluster: {nodes: " + std::to_string(nodes) +
+                          ", node: {gpus: 4, gpu: A100-SXM-80, pcie: 24GBps, nic: 100Gbps}}\n"
+                          "strategy: {ddp: {}}\nrun: {steps: 4}\n",
+                      "job");
   return read_question(*document);
 }
 
 double simulated(const Scenario& scenario) {
-  HeadlineRun run([&scenario] {
-    return simulated_headline(scenario, machine_of(scenario));
-  });
+  HeadlineRun run([&scenario] { return simulated_headline(scenario, machine_of(scenario)); });
   return run.result().samples_per_s;
 }
 

@@ -1,5 +1,5 @@
-// Every numeric mode of a training, from its keys to bytes kept, bytes sent and kernels: one network,
-// four GPUs, AdamW. Closed forms, in bytes per parameter.
+// Every numeric mode of a training, from its keys to bytes kept, bytes sent and kernels: one
+// network, four GPUs, AdamW. Closed forms, in bytes per parameter.
 #include <algorithm>
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
@@ -137,9 +137,8 @@ std::size_t copies_before_the_head(const std::string& strategy) {
       if (event.action == TensorEvent::Action::give) held.erase(id);
     }
   }
-  return static_cast<std::size_t>(std::ranges::count_if(held, [&](std::uint32_t id) {
-    return program.tensors[id].size == Bytes(2 * 512 * 1376);
-  }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      held, [&](std::uint32_t id) { return program.tensors[id].size == Bytes(2 * 512 * 1376); }));
 }
 
 /// Tried with PyTorch 2.13: of leaves the copies stand until autocast ends, also of units that are

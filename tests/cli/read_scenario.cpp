@@ -58,9 +58,10 @@ BOOST_AUTO_TEST_CASE(sections_that_are_missing_have_the_defaults_of_run_options)
 
 BOOST_AUTO_TEST_CASE(a_strategy_is_the_same_in_any_order_of_its_keys) {
   const auto built = [](const std::string& strategy) {
-    const Scenario scenario =
-        read("model: {use: llama_3_8b, batch_per_gpu: 1}\ncluster: {use: dgx_h100, nodes: 2}\nstrategy: {" +
-             strategy + "}\n");
+    const Scenario scenario = read(
+        "model: {use: llama_3_8b, batch_per_gpu: 1}\ncluster: {use: dgx_h100, nodes: 2}\nstrategy: "
+        "{" +
+        strategy + "}\n");
     const auto& layout = std::get<Layout>(scenario.strategy);
     return std::pair(layout.mesh.pipeline, layout.data.index());
   };

@@ -60,7 +60,8 @@ BOOST_AUTO_TEST_CASE(every_option_of_fsdp_arrives) {
   const auto fsdp = std::get<Fsdp>(
       read("fsdp: {sharding: hybrid_shard, shard_group: 8, backward_prefetch: backward_post, "
            "forward_prefetch: true, limit_all_gathers: false, wrap: {min_num_params: 1000}, "
-           "param_dtype: bf16, reduce_dtype: fp32, buffer_dtype: bf16, cpu_offload: true, gradient_accumulation: 2, "
+           "param_dtype: bf16, reduce_dtype: fp32, buffer_dtype: bf16, cpu_offload: true, "
+           "gradient_accumulation: 2, "
            "algorithm: hierarchical}"));
   BOOST_TEST((fsdp.sharding == Fsdp::Sharding::hybrid_shard));
   BOOST_TEST(fsdp.shard_group == 8);
@@ -163,11 +164,10 @@ BOOST_AUTO_TEST_CASE(what_a_server_does_by_its_host_has_no_default) {
 BOOST_AUTO_TEST_CASE(defaults_that_were_taken_are_recorded) {
   const auto document = Document::parse("ps: {servers: 2}", "test.yaml");
   read_strategy(document->root());
-  const std::vector<std::string> expected = {"ps.staleness = 0",     "ps.backup_workers = 0",
-                                             "ps.aggregate = none",  "ps.partition = size",
-                                             "ps.layerwise = false", "ps.scheduling = fifo",
-                                             "ps.warmup_rounds = 0", "ps.local_steps = 1",
-                                             "ps.sampled_workers = 0"};
+  const std::vector<std::string> expected = {
+      "ps.staleness = 0",     "ps.backup_workers = 0", "ps.aggregate = none",
+      "ps.partition = size",  "ps.layerwise = false",  "ps.scheduling = fifo",
+      "ps.warmup_rounds = 0", "ps.local_steps = 1",    "ps.sampled_workers = 0"};
   BOOST_TEST(document->defaults_taken() == expected, boost::test_tools::per_element());
 }
 

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/child_process.hpp"
-#include "predict/predict.hpp"
 #include "engine/engine.hpp"
 #include "explain/explanation.hpp"
+#include "predict/predict.hpp"
 #include "report/anatomy.hpp"
 #include "report/measures.hpp"
 #include "report/views.hpp"
@@ -63,8 +63,8 @@ Scenario read(const std::string& text, const std::vector<std::string>& overrides
 }
 
 Json report_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return Json::parse(in_child_process(
-      [&] { return to_json(predict(read(text, overrides)).report); }));
+  return Json::parse(
+      in_child_process([&] { return to_json(predict(read(text, overrides)).report); }));
 }
 
 double rate_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -128,8 +128,8 @@ std::pair<double, double> waits_for_server(const std::string& text,
   const Json both = Json::parse(in_child_process([&] {
     const Scenario scenario = read(text, overrides);
     Machine machine = machine_of(scenario);
-    const Trace trace = run(machine, {.span_limit = 1'000'000,
-                                      .enough = until_steady(scenario, machine.schedule)});
+    const Trace trace =
+        run(machine, {.span_limit = 1'000'000, .enough = until_steady(scenario, machine.schedule)});
     const RunFacts facts{.scenario = scenario,
                          .schedule = machine.schedule,
                          .trace = trace,
@@ -139,8 +139,8 @@ std::pair<double, double> waits_for_server(const std::string& text,
                          .outside_calibration = {}};
     machine.comm.reset();
     const Explanation explanation = explain(facts, machine, headline(facts), {});
-    const Anatomy anatomy = dissect(machine.schedule, trace, scenario.run.warmup_steps,
-                                    machine.schedule.iterations);
+    const Anatomy anatomy =
+        dissect(machine.schedule, trace, scenario.run.warmup_steps, machine.schedule.iterations);
     Seconds waits, steps;
     for (const RankSplit& rank : explanation.ranks) waits += rank.server, steps += rank.step;
     return Json{anatomy.waiting_for_server / anatomy.step, waits / steps}.dump();

@@ -124,9 +124,8 @@ BOOST_AUTO_TEST_CASE(cores_of_one_machine_are_no_fleet) {
 }
 
 BOOST_AUTO_TEST_CASE(cpus_that_were_measured_are_no_fleet) {
-  check_no_fleet(read_scenario(
-      platforms_folder().parent_path() / "scenarios/cpu_small_cnn_ddp.yaml",
-      {}));
+  check_no_fleet(
+      read_scenario(platforms_folder().parent_path() / "scenarios/cpu_small_cnn_ddp.yaml", {}));
 }
 
 // The usual slowest of eight: exp(0.015 x 1.424).

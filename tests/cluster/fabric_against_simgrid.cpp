@@ -21,15 +21,15 @@ constexpr double kLatency = 1e-6;
 std::vector<sg4::Host*> add_hosts(sg4::NetZone* parent, const std::string& name,
                                   const Fabric& fabric) {
   std::vector<sg4::Host*> hosts;
-  simgrid_zones::add_fabric(
-      parent, name, fabric, 1.0, kLatency, [&](sg4::NetZone* zone, std::size_t node) {
-        const std::string id = name + "-" + std::to_string(node);
-        sg4::NetZone* star = simgrid_zones::add_star(zone, id);
-        sg4::Host* host = simgrid_zones::add_host(star, id + " host");
-        simgrid_zones::add_ways(star, host, {}, {});
-        hosts.push_back(host);
-        return std::make_pair(star, host);
-      });
+  simgrid_zones::add_fabric(parent, name, fabric, 1.0, kLatency,
+                            [&](sg4::NetZone* zone, std::size_t node) {
+                              const std::string id = name + "-" + std::to_string(node);
+                              sg4::NetZone* star = simgrid_zones::add_star(zone, id);
+                              sg4::Host* host = simgrid_zones::add_host(star, id + " host");
+                              simgrid_zones::add_ways(star, host, {}, {});
+                              hosts.push_back(host);
+                              return std::make_pair(star, host);
+                            });
   return hosts;
 }
 

@@ -59,8 +59,10 @@ constexpr Impossible kImpossible[] = {
      "fabric, groups, head_start, kernels, name, nccl, node, nodes, shared_cores, source",
      "did you mean \"shared_cores\"?"},
     {"{use: aws_p4d, busy_cores: {slowdown: 1.2}, shared_core: 4}", "1:45",
-     "shared_core: unknown key; known keys here: busy_cores, collectives, comm_profile, cores, fabric, "
-     "gpus_per_node, head_start, host_bandwidth, kernels, memory, name, nccl, nic, nic_burst, nic_latency, nics, "
+     "shared_core: unknown key; known keys here: busy_cores, collectives, comm_profile, cores, "
+     "fabric, "
+     "gpus_per_node, head_start, host_bandwidth, kernels, memory, name, nccl, nic, nic_burst, "
+     "nic_latency, nics, "
      "nodes, nvlink, nvlink_latency, pcie, pcie_latency, shared_cores, speed, staged_rate, tdp, "
      "transport, usd_per_hour, use",
      "did you mean \"shared_cores\"?"},
@@ -177,8 +179,8 @@ constexpr Impossible kImpossible[] = {
      "write it as NCCL prints it, such as `version: \"2.23.4\"`"},
     {"{use: aws_p4d, nccl: {protocols: [LL, Fast]}}", "1:39",
      "nccl.protocols.1: expected one of LL, LL128, Simple; got \"Fast\"", ""},
-    {"{use: aws_p4d, transport: ib}", "1:27",
-     "transport: expected one of rdma, tcp; got \"ib\"", ""},
+    {"{use: aws_p4d, transport: ib}", "1:27", "transport: expected one of rdma, tcp; got \"ib\"",
+     ""},
     {"{use: aws_p4d, transport: {rdma: {efficiency: 2}}}", "1:47",
      "transport.rdma.efficiency: expected a share of the NIC's rate, at most 1", ""},
     {"{use: aws_p4d, transport: {rdma: {}, tcp: {}}}", "1:27",

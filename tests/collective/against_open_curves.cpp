@@ -35,8 +35,9 @@ void check_errors(const char* what, const std::array<Errors, kBands>& errors,
                   const Bounds& bounds) {
   for (std::size_t band = 0; band < kBands; ++band) {
     if (errors[band].relative.empty()) continue;
-    BOOST_TEST(errors[band].mean_absolute() <= bounds[band], what << ", band " << band << ": "
-               << errors[band].mean_absolute() << " % of " << errors[band].relative.size());
+    BOOST_TEST(errors[band].mean_absolute() <= bounds[band],
+               what << ", band " << band << ": " << errors[band].mean_absolute() << " % of "
+                    << errors[band].relative.size());
   }
 }
 
@@ -66,13 +67,12 @@ BOOST_AUTO_TEST_CASE(several_nodes_are_predicted_as_well_as_they_were_fitted) {
 }
 
 BOOST_AUTO_TEST_CASE(every_collective_is_predicted_on_one_node) {
-  const std::map<CollectiveKind, Bounds> bounds = {
-      {CollectiveKind::all_reduce, {10, 10, 12, 4}},
-      {CollectiveKind::all_gather, {10, 7, 11, 6}},
-      {CollectiveKind::reduce_scatter, {8, 7, 12, 6}},
-      {CollectiveKind::all_to_all, {10, 19, 10, 8}},
-      {CollectiveKind::broadcast, {5, 15, 13, 4}},
-      {CollectiveKind::reduce, {5, 23, 15, 4}}};
+  const std::map<CollectiveKind, Bounds> bounds = {{CollectiveKind::all_reduce, {10, 10, 12, 4}},
+                                                   {CollectiveKind::all_gather, {10, 7, 11, 6}},
+                                                   {CollectiveKind::reduce_scatter, {8, 7, 12, 6}},
+                                                   {CollectiveKind::all_to_all, {10, 19, 10, 8}},
+                                                   {CollectiveKind::broadcast, {5, 15, 13, 4}},
+                                                   {CollectiveKind::reduce, {5, 23, 15, 4}}};
   for (const auto& [kind, most] : bounds)
     check_errors(to_string(kind).c_str(), errors_of([kind = kind](const OpenPoint& point) {
                    return by_nvlink(point) && point.kind == kind;

@@ -24,10 +24,10 @@ const auto kSizes = {4.0, 64 * 1024.0, 25 * kMiB, 1024 * kMiB};
 
 Cluster shipped(const std::string& name, int nodes, const std::string& more = "") {
   const std::string gpus = name == "dgx_gb200_nvl72" ? ", gpus_per_node: 8" : "";
-  return read_cluster(Document::parse("{use: " + name + ", nodes: " + std::to_string(nodes) + gpus +
-                                          more + "}",
-                                      "c.yaml")
-                          ->root());
+  return read_cluster(
+      Document::parse("{use: " + name + ", nodes: " + std::to_string(nodes) + gpus + more + "}",
+                      "c.yaml")
+          ->root());
 }
 
 /// Read once: the cases ask a hundred thousand times.
@@ -167,9 +167,9 @@ BOOST_AUTO_TEST_CASE(a_curve_stands_on_its_own_links_and_is_rescaled_on_others) 
   const CollectiveCost slow =
       cost_of(shipped("aws_p4d", 2, ", nic: 1Gbps"), profile, kAllReduce, 1024 * kMiB);
   BOOST_TEST((slow.basis == CostBasis::rescaled));
-  BOOST_TEST(
-      slow.total().value() == 100 * profile.cost(kAllReduce, Bytes(1024 * kMiB), 16, 2)->total().value(),
-      boost::test_tools::tolerance(0.03));
+  BOOST_TEST(slow.total().value() ==
+                 100 * profile.cost(kAllReduce, Bytes(1024 * kMiB), 16, 2)->total().value(),
+             boost::test_tools::tolerance(0.03));
   BOOST_TEST(slow.uncertainty > own.uncertainty);
 }
 
@@ -222,8 +222,7 @@ BOOST_AUTO_TEST_CASE(sockets_take_what_nccl_tests_saw) {
   cluster.groups[0].node.nic_latency = kTcpLatency;
   cluster.groups[0].node.transport = transport_of(NicTransport::Kind::tcp);
   BOOST_TEST(time_of(cluster, kAllReduce, 4) == 98.8e-6, boost::test_tools::tolerance(0.15));
-  BOOST_TEST(time_of(cluster, kAllReduce, 1024 * kMiB) == 0.537,
-             boost::test_tools::tolerance(0.1));
+  BOOST_TEST(time_of(cluster, kAllReduce, 1024 * kMiB) == 0.537, boost::test_tools::tolerance(0.1));
 }
 
 // Rings over cards without peer access reach 5 GB/s of busbw at 4 ranks and 1.3 to 2.6 at 8 (L40S,
@@ -266,8 +265,8 @@ BOOST_DATA_TEST_CASE(two_nodes_of_a_site_correct_its_sixty_four, data::make(kCol
   CommPoints log;
   log.file = "site";
   for (double size = 1024; size <= 1024 * kMiB; size *= 2)
-    log.points.push_back({kind, 16, 2, Bytes(size),
-                          cost_of(two, std::nullopt, kind, size).total() * 1.3});
+    log.points.push_back(
+        {kind, 16, 2, Bytes(size), cost_of(two, std::nullopt, kind, size).total() * 1.3});
   const std::optional<CommProfile> site = fit_profile({"site", "here", "us", links_of(two)}, {log});
   for (const double size : {64 * 1024.0, 25 * kMiB, 512 * kMiB}) {
     const CollectiveCost model = cost_of(many, std::nullopt, kind, size);
@@ -281,8 +280,7 @@ BOOST_DATA_TEST_CASE(two_nodes_of_a_site_correct_its_sixty_four, data::make(kCol
 }
 
 BOOST_AUTO_TEST_CASE(without_a_curve_the_model_answers_and_says_how) {
-  const CollectiveCost cost =
-      cost_of(shipped("generic", 2), std::nullopt, kAllReduce, 256 * kMiB);
+  const CollectiveCost cost = cost_of(shipped("generic", 2), std::nullopt, kAllReduce, 256 * kMiB);
   BOOST_TEST((cost.basis == CostBasis::model));
   BOOST_TEST(cost.outside.empty());
   BOOST_REQUIRE(cost.estimate.has_value());

@@ -11,9 +11,8 @@ namespace {
 constexpr double kGiB = 1073741824;
 
 NcclMachine machine(const std::string& cluster, int nodes) {
-  const Cluster read =
-      read_cluster(Document::parse("{" + cluster + ", nodes: " + std::to_string(nodes) + "}", "c.yaml")
-                       ->root());
+  const Cluster read = read_cluster(
+      Document::parse("{" + cluster + ", nodes: " + std::to_string(nodes) + "}", "c.yaml")->root());
   const std::vector<Place> places = gpu_places(read);
   return nccl_machine(read, places, static_cast<int>(places.size()), nodes);
 }
@@ -22,8 +21,8 @@ int channels(const NcclMachine& on, CollectiveKind kind, double size = kGiB) {
   return nccl_channels(on, kind, Bytes(size), nccl_estimate(on, kind, Bytes(size)));
 }
 
-// NCCL's issue 1225 says 24 for a DGX A100, 1646 has 32 in the log of a DGX B200, 892 has 16 in that
-// of eight H800s, whose GPUs have 8 links. Logs of eight H100s have 24.
+// NCCL's issue 1225 says 24 for a DGX A100, 1646 has 32 in the log of a DGX B200, 892 has 16 in
+// that of eight H800s, whose GPUs have 8 links. Logs of eight H100s have 24.
 BOOST_AUTO_TEST_CASE(one_node_has_as_many_as_its_links_are_worth) {
   BOOST_TEST(channels(machine("use: dgx_a100", 1), CollectiveKind::all_reduce) == 24);
   BOOST_TEST(channels(machine("use: dgx_h100", 1), CollectiveKind::all_gather) == 24);
@@ -81,8 +80,8 @@ BOOST_AUTO_TEST_CASE(compute_has_what_is_left) {
 
 BOOST_AUTO_TEST_CASE(nothing_is_said_of_gpus_that_are_not_known) {
   BOOST_TEST(nccl_compute_slowdown(machine("node: {gpus: 8, nvlink: 300GBps}", 1), 24) == 1);
-  BOOST_TEST(nccl_compute_slowdown(machine("node: {gpus: 8, gpu: MI300X, nvlink: 300GBps}", 1), 24) ==
-             1);
+  BOOST_TEST(
+      nccl_compute_slowdown(machine("node: {gpus: 8, gpu: MI300X, nvlink: 300GBps}", 1), 24) == 1);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 namespace data = boost::unit_test::data;
 
 constexpr double kMiB = 1048576;
-const auto kSizes = {4.0,     1024.0,     64 * 1024.0, 512 * 1024.0, kMiB,
+const auto kSizes = {4.0,      1024.0,    64 * 1024.0, 512 * 1024.0, kMiB,
                      4 * kMiB, 25 * kMiB, 64 * kMiB,   1024 * kMiB};
 
 /// Read once.
@@ -53,7 +53,7 @@ double time_of(const NcclMachine& on, CollectiveKind kind, double size) {
 int gpus_of(const Cluster& cluster) { return cluster.groups[0].node.gpus; }
 
 const auto kNames = data::make(cluster_names());
-BOOST_DATA_TEST_CASE(more_bytes_take_longer, kNames * data::make({1, 2, 3, 16}), name, nodes) {
+BOOST_DATA_TEST_CASE(more_bytes_take_longer, kNames* data::make({1, 2, 3, 16}), name, nodes) {
   const Cluster cluster = shipped(name, nodes);
   for (const CollectiveKind kind : kCollectiveKinds) {
     const auto on = machine_for(kind, cluster, gpus_of(cluster), nodes);
@@ -70,7 +70,7 @@ BOOST_DATA_TEST_CASE(more_bytes_take_longer, kNames * data::make({1, 2, 3, 16}),
 // Layouts have groups of k ranks on each of n nodes. Fewer ranks own fewer NICs, so that small
 // sizes alone must not get faster. NVLS, which comes in above four ranks, may be faster.
 BOOST_DATA_TEST_CASE(more_ranks_on_each_node_take_longer_where_steps_decide,
-                     kNames * data::make({2, 16}), name, nodes) {
+                     kNames* data::make({2, 16}), name, nodes) {
   Cluster cluster = shipped(name, nodes);
   cluster.nccl.algorithms = {NcclAlgorithm::ring, NcclAlgorithm::tree, NcclAlgorithm::direct};
   for (const CollectiveKind kind : kCollectiveKinds) {
@@ -84,13 +84,14 @@ BOOST_DATA_TEST_CASE(more_ranks_on_each_node_take_longer_where_steps_decide,
   }
 }
 
-// A DGX-1's rings have unlike numbers of links, AMD's GPUs one to each other, and NVLS comes in above
-// four ranks: there more ranks may be faster.
+// A DGX-1's rings have unlike numbers of links, AMD's GPUs one to each other, and NVLS comes in
+// above four ranks: there more ranks may be faster.
 BOOST_DATA_TEST_CASE(more_ranks_of_a_node_take_longer, kNames, name) {
   Cluster cluster = shipped(name, 1);
   cluster.nccl.algorithms = {NcclAlgorithm::ring};
   const Node& node = cluster.groups[0].node;
-  if (node.gpu.architecture == GpuArchitecture::volta || node.gpu.architecture == GpuArchitecture::cdna)
+  if (node.gpu.architecture == GpuArchitecture::volta ||
+      node.gpu.architecture == GpuArchitecture::cdna)
     return;
   for (const CollectiveKind kind : kCollectiveKinds) {
     if (kind == CollectiveKind::send_recv) continue;
@@ -98,7 +99,8 @@ BOOST_DATA_TEST_CASE(more_ranks_of_a_node_take_longer, kNames, name) {
       double last = 0;
       for (int local = 2; local <= node.gpus; ++local) {
         const double time = time_of(machine(cluster, local, 1), kind, size);
-        BOOST_TEST(time >= last * (1 - 1e-12), to_string(kind) << " of " << size << " on " << local);
+        BOOST_TEST(time >= last * (1 - 1e-12), to_string(kind)
+                                                   << " of " << size << " on " << local);
         last = time;
       }
     }
@@ -115,7 +117,8 @@ BOOST_DATA_TEST_CASE(more_nodes_take_longer, kNames, name) {
         const int gpus = gpus_of(cluster);
         if (gpus * nodes < 2) continue;
         const double time = time_of(machine(cluster, gpus, nodes), kind, size);
-        BOOST_TEST(time >= last * (1 - 1e-12), to_string(kind) << " of " << size << " on " << nodes);
+        BOOST_TEST(time >= last * (1 - 1e-12), to_string(kind)
+                                                   << " of " << size << " on " << nodes);
         last = time;
       }
     }
@@ -134,7 +137,7 @@ BOOST_DATA_TEST_CASE(four_bytes_are_slower_on_two_nodes_than_on_one, kNames, nam
 
 // Between three nodes and more, a ring's and a double tree's bytes all pass the NICs; over two a
 // tree sends them once where a ring sends them 2(n-1)/n times.
-BOOST_DATA_TEST_CASE(busbw_is_never_above_what_the_links_allow, kNames * data::make({1, 2, 3, 16}),
+BOOST_DATA_TEST_CASE(busbw_is_never_above_what_the_links_allow, kNames* data::make({1, 2, 3, 16}),
                      name, nodes) {
   const Cluster cluster = shipped(name, nodes);
   const Node& node = cluster.groups[0].node;

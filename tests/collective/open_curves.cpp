@@ -6,8 +6,8 @@
 #include <map>
 #include <sstream>
 
-#include "base/error.hpp"
 #include "base/data_folder.hpp"
+#include "base/error.hpp"
 
 namespace rehearse {
 namespace {
@@ -70,7 +70,8 @@ Cluster cluster_of(const Row& row, int gpus, int nodes) {
   Node node;
   node.gpus = gpus;
   node.gpu.architecture = architecture_of(row);
-  if (!row.at("nvlink_GBps").empty()) node.nvlink = NvLink{rate(row, "nvlink_GBps"), kNvLinkLatency};
+  if (!row.at("nvlink_GBps").empty())
+    node.nvlink = NvLink{rate(row, "nvlink_GBps"), kNvLinkLatency};
   const bool staged = !row.at("staged_GBps").empty();
   node.pcie = {.bandwidth = rate(row, "pcie_GBps"),
                .latency = kPcieLatency,
@@ -130,10 +131,9 @@ const std::vector<OpenPoint>& open_points() {
 std::vector<LeftOut> left_out_points() {
   std::vector<LeftOut> points;
   for (const Row& row : table("left_out.csv"))
-    points.push_back({row.at("machine"), Bytes(number(row, "bytes")),
-                      Seconds(number(row, "measured_us") * 1e-6),
-                      Seconds(number(row, "shipped_us") * 1e-6),
-                      Seconds(number(row, "left_out_us") * 1e-6)});
+    points.push_back(
+        {row.at("machine"), Bytes(number(row, "bytes")), Seconds(number(row, "measured_us") * 1e-6),
+         Seconds(number(row, "shipped_us") * 1e-6), Seconds(number(row, "left_out_us") * 1e-6)});
   return points;
 }
 

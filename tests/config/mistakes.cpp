@@ -35,31 +35,31 @@ BOOST_AUTO_TEST_CASE(without_a_mistake_nothing_is_thrown) {
 }
 
 BOOST_AUTO_TEST_CASE(one_mistake_is_said_as_ever) {
-  for (const char* text : {"part: {count: 9, rate: 1GBps}\nchoice: ddp\n",
-                           "part: {count: 5, rate: 1GBps}\nchoice: ddp\n",
-                           "part: {count: 1, rate: 1GBps}\n",
-                           "part: {cuont: 1, rate: 1GBps}\nchoice: ddp\n",
-                           "part: {count: 1, rate: 1GBps}\nchoice: ddp\nmore: 1\n",
-                           "part: 1\nchoice: ddp\n"}) {
+  for (const char* text :
+       {"part: {count: 9, rate: 1GBps}\nchoice: ddp\n",
+        "part: {count: 5, rate: 1GBps}\nchoice: ddp\n", "part: {count: 1, rate: 1GBps}\n",
+        "part: {cuont: 1, rate: 1GBps}\nchoice: ddp\n",
+        "part: {count: 1, rate: 1GBps}\nchoice: ddp\nmore: 1\n", "part: 1\nchoice: ddp\n"}) {
     BOOST_TEST(all_mistakes(text) == error_of([&] { read_toy(text); }));
   }
 }
 
 BOOST_AUTO_TEST_CASE(all_mistakes_are_said_in_the_order_of_the_file) {
-  BOOST_TEST(all_mistakes("choice: dpd\npart: {count: x, rate: 10gbps, size: 1}\n") ==
-             "f.yaml:1:9: error: choice: expected one of ddp, fsdp; got \"dpd\"\n"
-             "choice: dpd\n        ^\nremedy: did you mean \"ddp\"?\n\n"
-             "f.yaml:2:15: error: part.count: expected a whole number from 1 to 8; got \"x\"\n"
-             "part: {count: x, rate: 10gbps, size: 1}\n              ^\n\n"
-             "f.yaml:2:24: error: part.rate: expected a data rate with its unit, such as "
-             "\"25Gbps\" or \"300GBps\"; got \"10gbps\" (units: Bps, kBps, MBps, GBps, TBps, "
-             "KiBps, MiBps, GiBps, TiBps, B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, bps, "
-             "kbps, Mbps, Gbps, Tbps, bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s)\n"
-             "part: {count: x, rate: 10gbps, size: 1}\n                       ^\n"
-             "remedy: did you mean \"10Gbps\"?\n\n"
-             "f.yaml:2:32: error: part.size: unknown key; known keys here: count, rate\n"
-             "part: {count: x, rate: 10gbps, size: 1}\n                               ^\n\n"
-             "4 mistakes");
+  BOOST_TEST(
+      all_mistakes("choice: dpd\npart: {count: x, rate: 10gbps, size: 1}\n") ==
+      "f.yaml:1:9: error: choice: expected one of ddp, fsdp; got \"dpd\"\n"
+      "choice: dpd\n        ^\nremedy: did you mean \"ddp\"?\n\n"
+      "f.yaml:2:15: error: part.count: expected a whole number from 1 to 8; got \"x\"\n"
+      "part: {count: x, rate: 10gbps, size: 1}\n              ^\n\n"
+      "f.yaml:2:24: error: part.rate: expected a data rate with its unit, such as "
+      "\"25Gbps\" or \"300GBps\"; got \"10gbps\" (units: Bps, kBps, MBps, GBps, TBps, "
+      "KiBps, MiBps, GiBps, TiBps, B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, bps, "
+      "kbps, Mbps, Gbps, Tbps, bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s)\n"
+      "part: {count: x, rate: 10gbps, size: 1}\n                       ^\n"
+      "remedy: did you mean \"10Gbps\"?\n\n"
+      "f.yaml:2:32: error: part.size: unknown key; known keys here: count, rate\n"
+      "part: {count: x, rate: 10gbps, size: 1}\n                               ^\n\n"
+      "4 mistakes");
 }
 
 BOOST_AUTO_TEST_CASE(what_may_only_follow_from_a_mistake_is_left_out) {

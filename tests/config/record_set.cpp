@@ -98,10 +98,11 @@ BOOST_AUTO_TEST_CASE(a_set_that_was_packed_anew_is_read_anew) {
 BOOST_AUTO_TEST_CASE(a_record_that_is_missing_says_which_is_meant_and_how_to_look) {
   const Scratch scratch;
   const auto set = scratch.write("records.tar.xz", packed(kTar));
-  BOOST_TEST(error_of(set / "w4_hurt_1.real.json", scratch) ==
-             "SCRATCH/records.tar.xz: error: the set has no record \"w4_hurt_1.real.json\"\n"
-             "remedy: did you mean \"w4_hurts_1.real.json\"? `tar -tf SCRATCH/records.tar.xz` lists "
-             "what it has");
+  BOOST_TEST(
+      error_of(set / "w4_hurt_1.real.json", scratch) ==
+      "SCRATCH/records.tar.xz: error: the set has no record \"w4_hurt_1.real.json\"\n"
+      "remedy: did you mean \"w4_hurts_1.real.json\"? `tar -tf SCRATCH/records.tar.xz` lists "
+      "what it has");
   BOOST_TEST(remedy_for_missing(scratch / "nowhere.json", "write one") == "write one");
 }
 

@@ -51,9 +51,8 @@ BOOST_DATA_TEST_CASE(samples_by_a_time_are_those_that_take_so_long,
 }
 
 BOOST_AUTO_TEST_CASE(updates_of_one_moment_all_count_by_then) {
-  const Pace pace{.samples_per_s = 1,
-                  .samples_per_update = 2,
-                  .applied = {Seconds(1), Seconds(1), Seconds(2)}};
+  const Pace pace{
+      .samples_per_s = 1, .samples_per_update = 2, .applied = {Seconds(1), Seconds(1), Seconds(2)}};
   BOOST_TEST(pace.samples_by(Seconds(1)) == 4, kExact);
   BOOST_TEST(pace.time_to(4).value() == 1, kExact);
 }

@@ -77,7 +77,8 @@ BOOST_AUTO_TEST_CASE(a_mean_or_counts_are_read_and_nothing_else) {
   const std::vector<double> mean{0, 0, 0, 0.5, 0.5}, counts{0.25, 0.75}, none;
   BOOST_TEST(share_of("3.5") == mean, boost::test_tools::per_element());
   BOOST_TEST(share_of("1:20,0:10,1:10") == counts, boost::test_tools::per_element());
-  for (const char* text : {"", "x", "-1", "10001", "3:", ":3", "0:1,", "0:0", "0:1.5", "1.5:1", "0:1;1:1"})
+  for (const char* text :
+       {"", "x", "-1", "10001", "3:", ":3", "0:1,", "0:0", "0:1.5", "1.5:1", "0:1;1:1"})
     BOOST_TEST(share_of(text) == none, boost::test_tools::per_element());
 }
 

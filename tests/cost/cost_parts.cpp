@@ -65,8 +65,7 @@ BOOST_AUTO_TEST_CASE(every_family_says_what_speaks_for_it) {
   // Of a B200 no such kernels were measured, whatever its products are fitted to.
   BOOST_TEST((ground(gpt2_on("B200"), CostFamily::rows).ground == CostGround::carried_over));
   BOOST_TEST((ground(gpt2_on("MI300X"), CostFamily::products).ground == CostGround::analytic));
-  const FamilyGround stated =
-      ground(gpt2_on("H100-SXM", 8, {.matrix = 0.5}), CostFamily::products);
+  const FamilyGround stated = ground(gpt2_on("H100-SXM", 8, {.matrix = 0.5}), CostFamily::products);
   BOOST_TEST((stated.ground == CostGround::analytic));
   BOOST_TEST(stated.from == "run.efficiency");
 }

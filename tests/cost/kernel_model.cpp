@@ -102,11 +102,8 @@ BOOST_AUTO_TEST_CASE(products_of_the_tables_are_within_the_stated_errors) {
 
 BOOST_AUTO_TEST_CASE(a_large_product_takes_its_share_of_the_peak) {
   // 4 waves of 256 x 128 tiles on 2 multiprocessors, no prologue: FLOPs over the share's rate.
-  const ProductCurve curve{.launch = Seconds(1e-6),
-                           .share = 0.5,
-                           .traffic = 1,
-                           .sharpness = 8,
-                           .split = Seconds(1)};
+  const ProductCurve curve{
+      .launch = Seconds(1e-6), .share = 0.5, .traffic = 1, .sharpness = 8, .split = Seconds(1)};
   const KernelDevice device{1e12, 1e15, 2};
   const ProductSize size{1024, 256, 4096};
   const double expected = 1e-6 + 2.0 * 1024 * 256 * 4096 / 0.5e12;

@@ -14,7 +14,8 @@ namespace {
 /// The GPU of a cluster that names the file, whatever its datasheet says.
 Gpu measured(const std::string& datasheet) {
   const std::string file = (data_folder() / "tests/data/kernels/one_core.yaml").string();
-  const std::string text = "{nodes: 1, node: {gpus: 1, gpu: " + datasheet + "}, kernels: " + file + "}";
+  const std::string text =
+      "{nodes: 1, node: {gpus: 1, gpu: " + datasheet + "}, kernels: " + file + "}";
   return read_cluster(Document::parse(text, "c.yaml")->root()).groups.at(0).node.gpu;
 }
 
@@ -32,8 +33,8 @@ double step_of(const StepCosts& costs) {
   return sum.value();
 }
 
-// Neither was measured to make the file. The thread computed 2.79 s in a step of GPT-2 and 1.25 s in
-// one of small_llama (`rehearse calibrate step --threads 1`, five steps, the same hour).
+// Neither was measured to make the file. The thread computed 2.79 s in a step of GPT-2 and 1.25 s
+// in one of small_llama (`rehearse calibrate step --threads 1`, five steps, the same hour).
 BOOST_AUTO_TEST_CASE(steps_follow_that_were_not_measured) {
   BOOST_TEST(std::abs(step_of(costs_of("gpt2", 1, measured(kSmall))) / 2.79 - 1) < 0.13);
   BOOST_TEST(std::abs(step_of(costs_of("small_llama", 2, measured(kSmall))) / 1.25 - 1) < 0.13);

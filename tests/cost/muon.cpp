@@ -21,7 +21,8 @@ Model linears(const std::vector<MatrixShape>& shapes) {
     block.tensors.push_back(shape.rows);
   }
   Unit& head = model.units[1];
-  head.layers = {{.kind = LayerKind::linear, .channels = {1000}}, {.kind = LayerKind::cross_entropy}};
+  head.layers = {{.kind = LayerKind::linear, .channels = {1000}},
+                 {.kind = LayerKind::cross_entropy}};
   head.tensors = {1000 * 512};
   return model;
 }

@@ -83,9 +83,7 @@ BOOST_AUTO_TEST_CASE(eager_operators_take_the_host_longer_than_compiled_ones) {
   unit.tensors = {10};
   Operator product{.kind = OperatorKind::matmul, .forward_flops = 1, .backward_flops = 2};
   product.parameter_elements = 10;
-  Operator norm{.kind = OperatorKind::normalization,
-                .forward_elements = 1,
-                .backward_elements = 1};
+  Operator norm{.kind = OperatorKind::normalization, .forward_elements = 1, .backward_elements = 1};
   norm.eager_forward = {.kernels = 3, .moved = 1};
   norm.eager_backward = {.kernels = 5, .moved = 1};
   const Operator both{.forward_elements = 1, .backward_elements = 1};
@@ -191,9 +189,8 @@ BOOST_DATA_TEST_CASE(foreach_optimizers_move_the_operands_of_every_operation_and
 
 BOOST_AUTO_TEST_CASE(states_of_another_type_move_their_own_bytes) {
   // Fused: p twice and g once in fp32, m and v twice each in bf16.
-  BOOST_TEST(optimizer_bytes_per_parameter({.kind = OptimizerKind::adamw,
-                                            .fused = true,
-                                            .state_element = Bytes(2)})
+  BOOST_TEST(optimizer_bytes_per_parameter(
+                 {.kind = OptimizerKind::adamw, .fused = true, .state_element = Bytes(2)})
                  .value() == 3 * 4 + 4 * 2);
 }
 
@@ -250,7 +247,8 @@ BOOST_AUTO_TEST_CASE(optimizer_of_many_small_tensors_is_bound_by_its_launches) {
 BOOST_AUTO_TEST_CASE(unknown_optimizers_are_answered_with_the_known_ones) {
   BOOST_CHECK_EXCEPTION(parse_optimizer("adagrad"), std::invalid_argument, [](const auto& error) {
     return std::string(error.what()) ==
-           "expected an optimizer, one of sgd, sgd_momentum, adam, adamw, lamb, adamw_8bit, adafactor, muon; got \"adagrad\"";
+           "expected an optimizer, one of sgd, sgd_momentum, adam, adamw, lamb, adamw_8bit, "
+           "adafactor, muon; got \"adagrad\"";
   });
   std::vector<std::string> names = kOptimizers;
   names.insert(names.end(), {"adamw_8bit", "adafactor", "muon"});

@@ -79,10 +79,10 @@ BOOST_DATA_TEST_CASE(
   const double n = shape.nodes * shape.gpus, chunk = size / n;
   const double between = shape.nodes - 1;
   const Times times = times_of(cluster_of(shape), kAllReduce, CollectiveAlgorithm::ring, size);
-  BOOST_CHECK_CLOSE(times.flow,
-                    2 * (between * kNicLatency + (n - 1 - between) * kNvlinkLatency +
-                         (n - 1) * chunk / kNvlink),
-                    kPercent);
+  BOOST_CHECK_CLOSE(
+      times.flow,
+      2 * (between * kNicLatency + (n - 1 - between) * kNvlinkLatency + (n - 1) * chunk / kNvlink),
+      kPercent);
   BOOST_CHECK_CLOSE(times.hop, times.flow, kPercent);
 }
 

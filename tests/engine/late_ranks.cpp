@@ -87,26 +87,24 @@ BOOST_AUTO_TEST_CASE(who_comes_later_sends_first_and_is_sent_to_after_that) {
                     .lanes = {{"compute", LaneKind::compute},
                               {"send", LaneKind::communication},
                               {"receive", LaneKind::communication}}};
-    program.ops.push_back({.of = "compute",
-                           .lane = LaneId(0),
-                           .work = Compute{.duration = Seconds(r == 0 ? 0 : 0.25 * Comers::kPart)}});
+    program.ops.push_back(
+        {.of = "compute",
+         .lane = LaneId(0),
+         .work = Compute{.duration = Seconds(r == 0 ? 0 : 0.25 * Comers::kPart)}});
     for (std::size_t way = 0; way < 2; ++way)
-      program.ops.push_back({.of = "message",
-                             .phase = Phase::communication,
-                             .lane = LaneId(1 + way),
-                             .work = Collective{.kind = CollectiveKind::send_recv,
-                                                .group = way,
-                                                .size = Bytes(9e6)},
-                             .after = {{OpId(0)}}});
+      program.ops.push_back(
+          {.of = "message",
+           .phase = Phase::communication,
+           .lane = LaneId(1 + way),
+           .work = Collective{.kind = CollectiveKind::send_recv, .group = way, .size = Bytes(9e6)},
+           .after = {{OpId(0)}}});
     schedule.programs.push_back(program);
     schedule.ranks[r].program = ProgramId(r);
     schedule.ranks[r].groups = {GroupId(r), GroupId(1 - r)};
   }
   for (std::size_t from = 0; from < 2; ++from)
-    schedule.groups.push_back({.name = "message",
-                               .members = {RankId(from), RankId(1 - from)},
-                               .ranks = 2,
-                               .nodes = 2});
+    schedule.groups.push_back(
+        {.name = "message", .members = {RankId(from), RankId(1 - from)}, .ranks = 2, .nodes = 2});
   std::vector<double> ends(4);
   for (const Span& span : play(schedule, cluster, Fidelity::hop, &profile).spans)
     if (span.op != OpId(0))

@@ -83,9 +83,8 @@ BOOST_AUTO_TEST_CASE(an_open_ended_run_that_cannot_go_on_is_stuck) {
   Schedule schedule = alone(cluster, {1, 1}, 2);
   schedule.events = {{"never", 1}};
   schedule.programs[0].ops[0].awaits = {{EventId(0), 1}};
-  BOOST_CHECK_EXCEPTION(play_until(schedule, cluster, 1), Error, [](const Error& error) {
-    return error.code() == ExitCode::stuck;
-  });
+  BOOST_CHECK_EXCEPTION(play_until(schedule, cluster, 1), Error,
+                        [](const Error& error) { return error.code() == ExitCode::stuck; });
 }
 
 }  // namespace

@@ -87,7 +87,8 @@ BOOST_AUTO_TEST_CASE(what_the_schedule_says_replaces_what_was_measured) {
 
 // 24 of an A100's 108 multiprocessors, while all_gather runs.
 BOOST_AUTO_TEST_CASE(channels_take_multiprocessors_from_compute) {
-  const Cluster cluster = read_cluster(Document::parse("{use: dgx_a100, nodes: 1}", "c.yaml")->root());
+  const Cluster cluster =
+      read_cluster(Document::parse("{use: dgx_a100, nodes: 1}", "c.yaml")->root());
   Program program =
       one_collective(CollectiveKind::all_gather, Bytes(1e9), CollectiveAlgorithm::automatic);
   program.lanes.push_back({"compute", LaneKind::compute});

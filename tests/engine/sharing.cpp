@@ -46,16 +46,16 @@ NcclEstimate estimate_of(const Schedule& schedule, const Group& group, const Clu
                          CollectiveKind kind, double size) {
   std::vector<Place> places;
   for (const RankId member : group.members) places.push_back(schedule.ranks[member.index()].place);
-  return nccl_estimate(nccl_machine(cluster, places, static_cast<int>(group.ranks),
-                                    static_cast<int>(group.nodes)),
-                       kind, Bytes(size));
+  return nccl_estimate(
+      nccl_machine(cluster, places, static_cast<int>(group.ranks), static_cast<int>(group.nodes)),
+      kind, Bytes(size));
 }
 
 /// Every `stride`-th GPU of each node of four, as many groups as there are: data-parallel replicas
 /// of tensor-parallel ranks. All of them begin at once.
 Schedule groups_on_stride(const Cluster& cluster, int stride, CollectiveKind kind, double size) {
-  Schedule schedule = on_all_ranks(
-      cluster, one_collective(kind, Bytes(size), CollectiveAlgorithm::automatic));
+  Schedule schedule =
+      on_all_ranks(cluster, one_collective(kind, Bytes(size), CollectiveAlgorithm::automatic));
   schedule.groups.assign(static_cast<std::size_t>(stride), {});
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
     RankSpec& rank = schedule.ranks[r];
@@ -102,14 +102,12 @@ BOOST_DATA_TEST_CASE(sends_between_stages_share_the_nics_of_their_gpus, data::ma
                     (alone.latency + alone.transfer * (8.0 / nics)).value(), 1e-4);
 }
 
-// Two pods of two nodes, each with two GPUs and as many rails; a switch has one cable of half a NIC's
-// rate up. Ranks count node by node.
+// Two pods of two nodes, each with two GPUs and as many rails; a switch has one cable of half a
+// NIC's rate up. Ranks count node by node.
 BOOST_AUTO_TEST_CASE(rails_are_entered_and_left_by_their_uplinks) {
   Cluster cluster = star_cluster(4, 2, 2);
-  cluster.fabric = Rail{.nodes = 2,
-                        .uplinks = 1,
-                        .bandwidth = BytesPerSecond(kNic / 2),
-                        .latency = Seconds(1e-6)};
+  cluster.fabric = Rail{
+      .nodes = 2, .uplinks = 1, .bandwidth = BytesPerSecond(kNic / 2), .latency = Seconds(1e-6)};
   const auto time_of = [&](const std::vector<std::pair<std::size_t, std::size_t>>& sends) {
     Schedule schedule = on_all_ranks(cluster, Program{.name = "receiver"});
     for (const auto& [from, to] : sends) {
@@ -133,8 +131,7 @@ BOOST_AUTO_TEST_CASE(rails_are_entered_and_left_by_their_uplinks) {
 BOOST_AUTO_TEST_CASE(an_all_to_all_keeps_to_its_rails) {
   Cluster cluster = star_cluster(4, 2, 2);
   const Schedule schedule = on_all_ranks(
-      cluster,
-      one_collective(CollectiveKind::all_to_all, Bytes(kS), CollectiveAlgorithm::direct));
+      cluster, one_collective(CollectiveKind::all_to_all, Bytes(kS), CollectiveAlgorithm::direct));
   const double star = play(schedule, cluster).end.value();
   cluster.fabric =
       Rail{.nodes = 4, .uplinks = 1, .bandwidth = BytesPerSecond(kNic / 1e3), .latency = {}};

@@ -47,10 +47,11 @@ BOOST_AUTO_TEST_CASE(two_groups_entered_in_crossed_orders_are_stuck) {
   for (RankSpec& rank : schedule.ranks) rank.groups = {GroupId(0), GroupId(1)};
   BOOST_CHECK_THROW(validate(schedule), InternalError);
   BOOST_CHECK_EQUAL(played(schedule, cluster),
-                    kHead + "  rank 0, lane nccl, iteration 0: all_reduce a; "
-                            "waits for the other members of its group\n"
-                            "  rank 1, lane nccl, iteration 0: all_reduce b; "
-                            "waits for the other members of its group\n");
+                    kHead +
+                        "  rank 0, lane nccl, iteration 0: all_reduce a; "
+                        "waits for the other members of its group\n"
+                        "  rank 1, lane nccl, iteration 0: all_reduce b; "
+                        "waits for the other members of its group\n");
 }
 
 // Two signals are needed in each iteration; there is one.

@@ -61,7 +61,8 @@ BOOST_AUTO_TEST_CASE(what_operations_draw_above_their_medians_is_jitter) {
   const Cluster cluster = star_cluster(1);
   Program program{.name = "worker", .lanes = {{"compute", LaneKind::compute}}};
   for (const double spread : {0.1, 0.3})
-    program.ops.push_back({.verb = Verb::forward, .of = "x",
+    program.ops.push_back({.verb = Verb::forward,
+                           .of = "x",
                            .lane = LaneId(0),
                            .work = Compute{.duration = Seconds(0.01), .spread = spread}});
   Schedule schedule = on_all_ranks(cluster, program, 20);

@@ -37,8 +37,8 @@ BOOST_AUTO_TEST_CASE(bubbles_wait_for_what_other_stages_compute) {
   auto last = splits.back().for_stage;
   for (std::uint32_t stage = 0; stage + 1 < kStages; ++stage)
     BOOST_CHECK_CLOSE(last[stage].value(), kForward, kPercent);
-  // The first one waits for the last forwards of the last stage, and for a backward of each, but for
-  // its own last forwards.
+  // The first one waits for the last forwards of the last stage, and for a backward of each, but
+  // for its own last forwards.
   auto first = splits.front().for_stage;
   BOOST_CHECK_CLOSE(first[1].value(), kBackward, kPercent);
   BOOST_CHECK_CLOSE(first[2].value(), kBackward, kPercent);

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "explain/cause.hpp"
+#include "explain/changes.hpp"
 #include "explain/critical_path.hpp"
 #include "explain/link_costs.hpp"
-#include "explain/changes.hpp"
 #include "explain/path_shares.hpp"
 #include "explain/rank_split.hpp"
 #include "explain/resource.hpp"

@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/error.hpp"
 #include "base/data_folder.hpp"
+#include "base/error.hpp"
 #include "config/document.hpp"
 #include "config/files_read.hpp"
 #include "convergence/curve.hpp"

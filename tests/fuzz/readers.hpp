@@ -8,7 +8,7 @@ namespace rehearse {
 
 /// What reads files that strangers write.
 struct Reader {
-  std::string name;                          ///< "scenario", as the corpus calls it
+  std::string name;  ///< "scenario", as the corpus calls it
   void (*read)(const std::string& text) = nullptr;
 };
 

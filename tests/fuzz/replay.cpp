@@ -52,7 +52,8 @@ std::vector<Sample> read_corpus(const std::filesystem::path& file) {
 /// Changes a text as an editor, a disk or an enemy does.
 class Mutator {
  public:
-  Mutator(const std::vector<Sample>& samples, std::uint64_t seed) : samples_(samples), random_(seed) {}
+  Mutator(const std::vector<Sample>& samples, std::uint64_t seed)
+      : samples_(samples), random_(seed) {}
 
   std::string mutant(const std::string& text) {
     std::string changed = text;
@@ -64,10 +65,35 @@ class Mutator {
   std::size_t below(std::size_t end) { return end == 0 ? 0 : random_() % end; }
 
   void change(std::string& text) {
-    static const std::vector<std::string> kOdd = {
-        "-1",   "0",  "1e308", "9223372036854775808", "nan",  "\"", "{",  "}",    "[",     "]",
-        ": ",   "\n", "\t",    "\xff",                "\x80", "#",  "''", "null", "1e-320", ",",
-        "true", "--", "-",     "!x",                  "&a",   "*a", "\r", "\\",   "18446744073709551616"};
+    static const std::vector<std::string> kOdd = {"-1",
+                                                  "0",
+                                                  "1e308",
+                                                  "9223372036854775808",
+                                                  "nan",
+                                                  "\"",
+                                                  "{",
+                                                  "}",
+                                                  "[",
+                                                  "]",
+                                                  ": ",
+                                                  "\n",
+                                                  "\t",
+                                                  "\xff",
+                                                  "\x80",
+                                                  "#",
+                                                  "''",
+                                                  "null",
+                                                  "1e-320",
+                                                  ",",
+                                                  "true",
+                                                  "--",
+                                                  "-",
+                                                  "!x",
+                                                  "&a",
+                                                  "*a",
+                                                  "\r",
+                                                  "\\",
+                                                  "18446744073709551616"};
     const std::size_t at = below(text.size() + 1);
     const std::size_t length = std::min(text.size() - at, below(20));
     switch (below(6)) {

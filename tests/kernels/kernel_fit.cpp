@@ -39,8 +39,8 @@ std::vector<ProductPoint> measured(const ProductCurve& truth) {
   std::vector<ProductPoint> points;
   int i = 0;
   for (const double rows : {1024, 4096, 16384})
-    for (const auto& [columns, inner] : {std::pair{1024, 1024}, {4096, 1024}, {4096, 4096},
-                                         {11008, 4096}, {4096, 11008}})
+    for (const auto& [columns, inner] :
+         {std::pair{1024, 1024}, {4096, 1024}, {4096, 4096}, {11008, 4096}, {4096, 11008}})
       points.push_back(point(truth, rows, columns, inner, 1 + 0.03 * std::sin(++i)));
   return points;
 }
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(memory_bound_kernels_have_a_share) {
     return MemoryPoint{Bytes(bytes), Seconds(5e-6 + bytes / (share * 2039e9))};
   };
   const BandwidthFit fit = fit_memory({kernel(1e8, 0.7), kernel(4e8, 0.72), kernel(1e9, 0.68)},
-                                   Seconds(5e-6), 2039e9, "pointwise, fp32");
+                                      Seconds(5e-6), 2039e9, "pointwise, fp32");
   BOOST_TEST(std::abs(fit.share - 0.7) < 0.001);
   BOOST_TEST(fit.error.mean < 0.05);
 }
@@ -119,8 +119,11 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_what_is_read) {
   curves.sms = 2;
   curves.sustained_source = "calibrate kernels";
   curves.products.emplace("fp32", usual());
-  curves.attention.push_back({.width = 64, .wide = true, .forward = {Seconds(1e-6), 0.5, 1, 1, 0},
-                              .backward = {Seconds(1e-6), 0.4, 1, 1, 0}, .source = "test"});
+  curves.attention.push_back({.width = 64,
+                              .wide = true,
+                              .forward = {Seconds(1e-6), 0.5, 1, 1, 0},
+                              .backward = {Seconds(1e-6), 0.4, 1, 1, 0},
+                              .source = "test"});
   curves.convolution = 1;
   curves.pointwise = curves.rows = curves.rows_backward = 0.5;
   curves.wide_pointwise = curves.wide_rows = curves.wide_rows_backward = 1.5;

@@ -50,10 +50,11 @@ class Corpus {
     const std::string cpu = "amd_epyc_1_thread";
     for (const std::string& model :
          {"use: small_mlp, transfer_from: " + cpu,
-          "profile: " + (root / "platforms/profiles/compute" / cpu / "small_mlp_fp32.yaml").string() +
+          "profile: " +
+              (root / "platforms/profiles/compute" / cpu / "small_mlp_fp32.yaml").string() +
               ", precision: fp32"}) {
-      BOOST_CHECK_THROW(
-          read_scenario(toy, {fmt::format("model={{batch_per_gpu: 4, {}}}", model)}), Error);
+      BOOST_CHECK_THROW(read_scenario(toy, {fmt::format("model={{batch_per_gpu: 4, {}}}", model)}),
+                        Error);
     }
     attempt([&] {
       read_scenario(root / "tests/data/forecast.yaml",
@@ -66,7 +67,8 @@ class Corpus {
     plan = replaced(plan, "memory: fits", "memory: 9GiB");
     plan = replaced(plan, "{min: 1, max: 99}", "9");
     plan = replaced(plan, "{pareto: [time, cost]}", "time");
-    plan = replaced(plan, "strategies: all, options: auto", "strategies: [ddp], options: [buckets]");
+    plan =
+        replaced(plan, "strategies: all, options: auto", "strategies: [ddp], options: [buckets]");
     attempt([&] { read_plan(write("plan2.yaml", plan), {}); });
     const std::string llama = (root / "scenarios/plans/base/llama70b.yaml").string();
     plan = "scenario: " + llama + "\nsearch: {parallelism: [tensor]}\nobjective: time\n";

@@ -86,8 +86,8 @@ std::vector<const Row*> rows_of(const std::string& path, int depth = 0) {
     for (const std::string& type : types_of(*row.key)) {
       if (!type.starts_with("as ")) continue;
       std::smatch match;
-      const std::string whole = row.path.ends_with("KEY") ? row.path.substr(0, row.path.size() - 4)
-                                                          : row.path;
+      const std::string whole =
+          row.path.ends_with("KEY") ? row.path.substr(0, row.path.size() - 4) : row.path;
       if (!path.starts_with(whole + ".") && !path.starts_with(whole + "[")) continue;
       for (const Row* one : rows_of(type.substr(3) + path.substr(whole.size()), depth + 1))
         found.push_back(one);
@@ -171,9 +171,10 @@ std::string text_of(const fs::path& file) {
 BOOST_AUTO_TEST_CASE(every_key_that_a_reader_asks_for_stands_in_the_reference) {
   for (const auto& [path, use] : asked()) {
     if (is_item(path) || has_free_names(path)) continue;
-    BOOST_CHECK_MESSAGE(!rows_of(path).empty(),
-                        path << " is in no line of sim/keys; types: " << fmt::format("{}", use.types)
-                             << ", defaults: " << fmt::format("{}", use.defaults));
+    BOOST_CHECK_MESSAGE(
+        !rows_of(path).empty(),
+        path << " is in no line of sim/keys; types: " << fmt::format("{}", use.types)
+             << ", defaults: " << fmt::format("{}", use.defaults));
   }
 }
 
@@ -195,15 +196,17 @@ BOOST_AUTO_TEST_CASE(every_key_of_the_reference_is_asked_for_with_its_type_and_d
 BOOST_AUTO_TEST_CASE(every_literal_of_a_reader_is_a_key_and_every_key_is_a_literal) {
   std::set<std::string> leaves;
   for (const Row& row : rows()) leaves.insert(row.path.substr(row.path.find_last_of("./") + 1));
-  const std::regex call(R"re((?:require|optional|[a-z_]+_or|read_\w+|number_within|share|rate|add)\()re"
-                        R"re((?:(?:map|run|failures|named\.options), )?"([a-z_0-9]+)")re");
+  const std::regex call(
+      R"re((?:require|optional|[a-z_]+_or|read_\w+|number_within|share|rate|add)\()re"
+      R"re((?:(?:map|run|failures|named\.options), )?"([a-z_0-9]+)")re");
   for (const char* folder : {"src", "sim"}) {
     for (const auto& entry : fs::recursive_directory_iterator(data_folder() / folder)) {
       if (entry.path().extension() != ".cpp") continue;
       // Nobody writes these files: platforms/kernels/fit does, and its README explains them.
       if (entry.path().filename() == "read_kernel_curves.cpp") continue;
       const std::string text = text_of(entry.path());
-      if (text.find("Map ") == std::string::npos && text.find("Map&") == std::string::npos) continue;
+      if (text.find("Map ") == std::string::npos && text.find("Map&") == std::string::npos)
+        continue;
       for (std::sregex_iterator i(text.begin(), text.end(), call), end; i != end; ++i)
         BOOST_CHECK_MESSAGE(leaves.contains((*i)[1]), entry.path().filename().string()
                                                           << " reads a key \"" << (*i)[1]
@@ -235,6 +238,5 @@ BOOST_AUTO_TEST_CASE(a_prefix_chooses_keys) {
              "DistributedDataParallel\n    Gradients in one bucket, at the least.\n");
   BOOST_CHECK_THROW(keys_text("no_such"), InputError);
 }
-
 
 BOOST_AUTO_TEST_SUITE_END()

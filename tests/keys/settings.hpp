@@ -10,31 +10,35 @@
 
 namespace rehearse {
 
-inline const char* const kNetwork = "model={name: toy, batch_per_gpu: 4, optimizer_time: 1ms, units: "
-                             "[{name: a, parameters: 9, forward: 1ms, backward: 1ms, "
-                             "activation: 1MiB, host_launch: 1us}]}";
+inline const char* const kNetwork =
+    "model={name: toy, batch_per_gpu: 4, optimizer_time: 1ms, units: "
+    "[{name: a, parameters: 9, forward: 1ms, backward: 1ms, "
+    "activation: 1MiB, host_launch: 1us}]}";
 inline const char* const kMachine =
     "cluster={nodes: 4, name: mine, source: here, node: {gpus: 2, nics: 1, nic: 25Gbps, "
     "nic_burst: 1MiB, host_bandwidth: 90GBps, cores: 8, memory: 80GiB, tdp: 400W, speed: 1.1, "
     "pcie: 20GBps, pcie_latency: 1us, pcie_peer_to_peer: false, staged_rate: 20GBps, "
     "usd_per_hour: {on_demand: 9, spot: 3}, ";
 inline const char* const kGpu =
-    "gpu: {name: X, fp32: 30TFLOPs, tf32: 60TFLOPs, fp16: 90TFLOPs, bf16: 90TFLOPs, fp8: 90TFLOPs, fp4: 90TFLOPs, memory: 24GiB, "
-    "memory_bandwidth: 900GBps, source: me, tdp: 300W, sms: 60, profiles: /, kernels: {matrix: 0.7, "
-    "matrix_fp32: 0.7, matrix_memory: 0.7, attention: 0.3, memory: 0.8, launch: 3us, source: me, relative: A10G}}";
+    "gpu: {name: X, fp32: 30TFLOPs, tf32: 60TFLOPs, fp16: 90TFLOPs, bf16: 90TFLOPs, fp8: 90TFLOPs, "
+    "fp4: 90TFLOPs, memory: 24GiB, "
+    "memory_bandwidth: 900GBps, source: me, tdp: 300W, sms: 60, profiles: /, kernels: {matrix: "
+    "0.7, "
+    "matrix_fp32: 0.7, matrix_memory: 0.7, attention: 0.3, memory: 0.8, launch: 3us, source: me, "
+    "relative: A10G}}";
 
 inline std::string machine(const std::string& fabric, const std::string& more = "") {
-  return fmt::format("{}{}}}, fabric: {}, shared_cores: 4, head_start: 0.1, busy_cores: {{slowdown: "
-                     "1.2, spread: 0.1, drift: 0.1}}}}",
-                     kMachine, more, fabric);
+  return fmt::format(
+      "{}{}}}, fabric: {}, shared_cores: 4, head_start: 0.1, busy_cores: {{slowdown: "
+      "1.2, spread: 0.1, drift: 0.1}}}}",
+      kMachine, more, fabric);
 }
 
 /// Options that no shipped scenario uses, each a list of `--set`s of scenarios/toy_ddp.yaml.
 inline std::vector<std::vector<std::string>> more_options() {
   const std::string built_in = "model={use: gpt2, batch_per_gpu: 4, ";
   const std::string platforms = (data_folder() / "platforms/").string();
-  const std::string failures =
-      "train={samples_per_epoch: 1000, epochs: 2, market: on_demand}";
+  const std::string failures = "train={samples_per_epoch: 1000, epochs: 2, market: on_demand}";
   return {
       {kNetwork, "model.measured_at={batch_per_gpu: 4, gpu: A10G, precision: fp32}",
        "model.precision=fp32", "model.activation_checkpointing={every: 1}"},
@@ -303,7 +307,8 @@ points:
               forward_launch: 1us, backward_launch: 1us, saved: 1kB, workspace: 1kB,
               forward_flops: 9, backward_flops: 9, forward_moved: 1kB, backward_moved: 1kB}]}
 )";
-inline const char* const kCurve = R"({"schema": "rehearse.curve/1", "source": "replay", "model": "m",
+inline const char* const kCurve =
+    R"({"schema": "rehearse.curve/1", "source": "replay", "model": "m",
  "dataset": "d", "train_samples": 9, "test_samples": 9, "workers": 2, "batch": 1, "learning_rate": 1,
  "momentum": 0, "weight_decay": 0, "seed": 1, "updates": 9, "diverged": false,
  "mitigation": {"staleness_aware": false, "momentum_correction": false, "delay_compensation": 0,

@@ -41,17 +41,19 @@ double length(const PipelineOrder& pipeline, const Times& times) {
           if (before == end.end()) break;
           ready = std::max(ready, before->second);
         }
-        if ((a.what == PipelineAction::backward || a.what == PipelineAction::input) && stage + 1 < stages) {
+        if ((a.what == PipelineAction::backward || a.what == PipelineAction::input) &&
+            stage + 1 < stages) {
           const auto before = end.find({stage + 1, 1, a.micro});
           if (before == end.end()) break;
           ready = std::max(ready, before->second);
         }
-        const double took = a.what == PipelineAction::forward    ? times.forward
-                            : a.what == PipelineAction::input    ? times.input
-                            : a.what == PipelineAction::weight   ? times.weight
-                                                         : times.input + times.weight;
+        const double took = a.what == PipelineAction::forward  ? times.forward
+                            : a.what == PipelineAction::input  ? times.input
+                            : a.what == PipelineAction::weight ? times.weight
+                                                               : times.input + times.weight;
         free[rank] = ready + took;
-        if (a.what != PipelineAction::weight) end[{stage, a.what != PipelineAction::forward, a.micro}] = free[rank];
+        if (a.what != PipelineAction::weight)
+          end[{stage, a.what != PipelineAction::forward, a.micro}] = free[rank];
         ++next[rank];
         moved = true;
       }
@@ -111,7 +113,8 @@ BOOST_AUTO_TEST_CASE(bubbles_have_their_closed_forms) {
 }
 
 BOOST_AUTO_TEST_CASE(zero_bubble_has_a_third_of_the_bubble) {
-  // (p - 1)(F + B - W) of Qi et al., table 2; with equal parts a third of 1F1B's (p - 1)(F + B + W).
+  // (p - 1)(F + B - W) of Qi et al., table 2; with equal parts a third of 1F1B's (p - 1)(F + B +
+  // W).
   for (const int p : {2, 4, 8})
     for (const int m : {2 * p, 4 * p})
       BOOST_TEST(bubble(S::zero_bubble, p, m, 1, {}) == (p - 1.0) / (3 * m),
@@ -137,8 +140,8 @@ BOOST_AUTO_TEST_CASE(micro_batches_in_flight) {
 }
 
 BOOST_AUTO_TEST_CASE(every_order_runs) {
-  for (const S schedule : {S::gpipe, S::one_f_one_b, S::interleaved, S::zero_bubble, S::zbv,
-                           S::dual_pipe_v}) {
+  for (const S schedule :
+       {S::gpipe, S::one_f_one_b, S::interleaved, S::zero_bubble, S::zbv, S::dual_pipe_v}) {
     for (const int p : {1, 2, 3, 6}) {
       for (int m = 1; m < 20; ++m) {
         const int v = usual_chunks(schedule);
@@ -180,11 +183,12 @@ std::string listed(const PipelineOrder& pipeline, std::size_t rank) {
 
 BOOST_AUTO_TEST_CASE(receives_are_asked_for_where_torch_lists_them) {
   const PipelineOrder pipeline = pipeline_order(S::interleaved, 4, 4, 2);
-  BOOST_TEST(listed(pipeline, 1).starts_with("1RECV_F0 1F0 1RECV_F1 1F1 1RECV_F2 1F2 1RECV_F3 1F3 "
-                                             "5RECV_F0 5F0 5RECV_F1 5F1 "));
-  BOOST_TEST(listed(pipeline, 2).find("6F0 6RECV_F1 6F1 6RECV_B0 6RECV_F2 6F2 6RECV_F3 6B0 6RECV_B1 "
-                                      "6F3 6B1 6RECV_B2 6B2 6RECV_B3 6B3 2RECV_B0 2B0 ") !=
-             std::string::npos);
+  BOOST_TEST(listed(pipeline, 1)
+                 .starts_with("1RECV_F0 1F0 1RECV_F1 1F1 1RECV_F2 1F2 1RECV_F3 1F3 "
+                              "5RECV_F0 5F0 5RECV_F1 5F1 "));
+  BOOST_TEST(listed(pipeline, 2)
+                 .find("6F0 6RECV_F1 6F1 6RECV_B0 6RECV_F2 6F2 6RECV_F3 6B0 6RECV_B1 "
+                       "6F3 6B1 6RECV_B2 6B2 6RECV_B3 6B3 2RECV_B0 2B0 ") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(orders_that_cannot_run_are_named) {
@@ -213,7 +217,8 @@ BOOST_AUTO_TEST_CASE(texts_that_are_no_orders_are_refused) {
 
 BOOST_AUTO_TEST_CASE(schedules_say_what_they_need) {
   BOOST_TEST(illegal(S::one_f_one_b, 4, 8, 2) == "1f1b has one stage on each rank, not 2");
-  BOOST_TEST(illegal(S::interleaved, 4, 9, 2) == "9 micro-batches do not divide into 2 rounds of 4 ranks");
+  BOOST_TEST(illegal(S::interleaved, 4, 9, 2) ==
+             "9 micro-batches do not divide into 2 rounds of 4 ranks");
   BOOST_TEST(illegal(S::dual_pipe_v, 4, 7, 2) ==
              "dual_pipe_v needs a micro-batch for each of its 8 stages at the least, not 7");
 }

@@ -16,7 +16,8 @@ BOOST_AUTO_TEST_CASE(ranks_are_numbered_along_the_order) {
   BOOST_TEST((groups(mesh, {MeshAxis::tensor}) == Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
   BOOST_TEST((groups(mesh, {MeshAxis::data}) == Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
   BOOST_TEST((groups(mesh, {MeshAxis::pipeline}) == Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
-  BOOST_TEST((groups(mesh, {MeshAxis::data, MeshAxis::tensor}) == Groups{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  BOOST_TEST(
+      (groups(mesh, {MeshAxis::data, MeshAxis::tensor}) == Groups{{0, 1, 2, 3}, {4, 5, 6, 7}}));
 }
 
 BOOST_AUTO_TEST_CASE(another_order_numbers_them_otherwise) {
@@ -43,7 +44,8 @@ BOOST_AUTO_TEST_CASE(experts_split_what_data_and_context_span) {
   const Mesh mesh{.pipeline = 1, .data = 4, .context = 2, .expert = 4, .tensor = 1};
   BOOST_TEST(mesh.ranks() == 8u);
   BOOST_TEST((groups(expert_mesh(mesh), {MeshAxis::expert}) == Groups{{0, 1, 2, 3}, {4, 5, 6, 7}}));
-  BOOST_TEST((groups(expert_mesh(mesh), {MeshAxis::data}) == Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
+  BOOST_TEST(
+      (groups(expert_mesh(mesh), {MeshAxis::data}) == Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
 }
 
 BOOST_AUTO_TEST_CASE(experts_lie_across_tensor_ranks_where_these_do_not_share_them) {
@@ -55,7 +57,8 @@ BOOST_AUTO_TEST_CASE(experts_lie_across_tensor_ranks_where_these_do_not_share_th
   BOOST_TEST(!experts_fit(mesh));
   mesh.expert = 2;
   BOOST_TEST(experts_fit(mesh));
-  BOOST_TEST((groups(expert_mesh(mesh), {MeshAxis::expert}) == Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
+  BOOST_TEST(
+      (groups(expert_mesh(mesh), {MeshAxis::expert}) == Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
 }
 
 BOOST_AUTO_TEST_CASE(stages_of_experts_are_other_ranks_where_pipelines_are_not_last) {
@@ -68,7 +71,8 @@ BOOST_AUTO_TEST_CASE(stages_of_experts_are_other_ranks_where_pipelines_are_not_l
 }
 
 BOOST_AUTO_TEST_CASE(an_order_names_each_axis_once) {
-  for (const char* wrong : {"tp-cp-ep-dp", "tp-cp-ep-dp-dp", "tp-cp-ep-dp-xx", "", "tp-cp-ep-dp-pp-"})
+  for (const char* wrong :
+       {"tp-cp-ep-dp", "tp-cp-ep-dp-dp", "tp-cp-ep-dp-xx", "", "tp-cp-ep-dp-pp-"})
     BOOST_TEST(!parse_order(wrong).has_value());
 }
 

@@ -43,16 +43,16 @@ BOOST_AUTO_TEST_CASE(adapters_train_and_keep_what_pefts_do) {
   double dropout = 0, trained = 0, saved = 0;
   int lines = 0;
   for (; file >> name >> targets >> dropout >> trained >> saved; ++lines) {
-    const Model plain = build_transformer(
-        shape_of(name), {.sequence = kTokens, .loss = Loss::cross_entropy_fp32});
+    const Model plain =
+        build_transformer(shape_of(name), {.sequence = kTokens, .loss = Loss::cross_entropy_fp32});
     const Lora lora{.rank = 4, .targets = names_in(targets), .dropout = dropout > 0};
     const Model model = adapt(plain, {.lora = lora});
     const MemoryTape tape = memory_tape(
         model, {.precision = Precision::fp32, .batch = kBatch, .device = TapeDevice::cpu});
     const double off = kept(tape) / saved - 1;
     BOOST_TEST(static_cast<double>(model.trainable_parameters()) == trained);
-    BOOST_TEST(std::abs(off) < 0.02, name << " " << targets << " " << dropout << ": "
-                                          << kept(tape) << " of " << saved);
+    BOOST_TEST(std::abs(off) < 0.02,
+               name << " " << targets << " " << dropout << ": " << kept(tape) << " of " << saved);
   }
   BOOST_TEST(lines == 6);
 }
@@ -185,8 +185,8 @@ BOOST_AUTO_TEST_CASE(a_fused_loss_keeps_gradients_of_its_input_and_weight_instea
 }
 
 BOOST_AUTO_TEST_CASE(forward_takes_no_parameters_gradient) {
-  const MemoryTape tape = memory_tape(small({.fused = true}),
-                                      {.precision = Precision::bf16_pure, .batch = kBatch});
+  const MemoryTape tape =
+      memory_tape(small({.fused = true}), {.precision = Precision::bf16_pure, .batch = kBatch});
   for (const UnitTape& unit : tape.units)
     for (const TapeEvent& event : unit.forward)
       BOOST_TEST((tape.tensors[event.tensor].role != TensorRole::parameter_gradient));

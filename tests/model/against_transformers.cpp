@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::int64_t kBatch = 2, kTokens = 32;
 /// Not reached. Where values are narrower than keys (DeepSeek-V3) or one key serves all queries
-/// (Falcon 7B) PyTorch's CPU kernels materialise scores, which CUDA's do not: 3.9 % and 6.4 % below.
-/// T5 shares its biases of distances among blocks: 2.2 % above.
+/// (Falcon 7B) PyTorch's CPU kernels materialise scores, which CUDA's do not: 3.9 % and 6.4 %
+/// below. T5 shares its biases of distances among blocks: 2.2 % above.
 const std::set<std::string> kElsewhere = {"DeepSeek-V3", "falcon-7b", "t5-base"};
 
 struct Measured {
@@ -51,8 +51,7 @@ BOOST_AUTO_TEST_CASE(saved_tensors_are_autograds) {
     if (kElsewhere.contains(one.name)) continue;
     const TransformerShape t = shape_of(one.name);
     const Loss loss = t.causal() && t.image == 0 ? Loss::cross_entropy_fp32 : Loss::cross_entropy;
-    const Model model =
-        build_transformer(t, {.sequence = t.image > 0 ? 0 : kTokens, .loss = loss});
+    const Model model = build_transformer(t, {.sequence = t.image > 0 ? 0 : kTokens, .loss = loss});
     const MemoryTape tape = memory_tape(
         model, {.precision = Precision::fp32, .batch = kBatch, .device = TapeDevice::cpu});
     const double off = kept(tape) / one.saved - 1;
@@ -63,8 +62,14 @@ BOOST_AUTO_TEST_CASE(saved_tensors_are_autograds) {
 /// A further block, a norm, a product of two and as many logits as the head has.
 BOOST_AUTO_TEST_CASE(predicted_tokens_keep_a_block_and_logits_more) {
   for (const bool tied : {false, true}) {
-    TransformerShape t = {.name = "small", .layers = 2, .hidden = 64, .heads = 4, .kv_heads = 2,
-                          .head_width = 16, .feed_forward = 128, .vocabulary = 100};
+    TransformerShape t = {.name = "small",
+                          .layers = 2,
+                          .hidden = 64,
+                          .heads = 4,
+                          .kv_heads = 2,
+                          .head_width = 16,
+                          .feed_forward = 128,
+                          .vocabulary = 100};
     t.tied = tied;
     const auto kept_by = [&](std::int64_t predicted) {
       t.predicted_tokens = predicted;

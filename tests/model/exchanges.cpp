@@ -25,7 +25,8 @@ double sent(const Unit& unit, ExchangeAxis axis, int ranks) {
 }
 
 // Shoeybi et al. 2019, section 3: four all_reduces a block, two each way, of b s h.
-BOOST_DATA_TEST_CASE(a_block_sends_four_all_reduces_of_its_activation, data::make(kDegrees), ranks) {
+BOOST_DATA_TEST_CASE(a_block_sends_four_all_reduces_of_its_activation, data::make(kDegrees),
+                     ranks) {
   const Model model = share(gpt(), {.tensor = ranks});
   const double activation = 256.0 * 256.0;
   for (std::size_t block = 1; block <= 3; ++block) {
@@ -105,9 +106,9 @@ BOOST_AUTO_TEST_CASE(a_ring_sends_keys_and_values_beside_all_steps_but_the_last)
 }
 
 BOOST_AUTO_TEST_CASE(ulysses_exchanges_queries_keys_values_and_what_attention_makes) {
-  const auto forward = exchanges_of(
-      share(llama(), {.context = 4, .context_method = ContextMethod::ulysses}),
-      ExchangeAxis::context, Direction::forward);
+  const auto forward =
+      exchanges_of(share(llama(), {.context = 4, .context_method = ContextMethod::ulysses}),
+                   ExchangeAxis::context, Direction::forward);
   BOOST_TEST_REQUIRE(forward.size() == 2);
   check_close(forward[0].elements, 64 * (16 + 2 * 8) * 32);
   check_close(forward[1].elements, 64 * 16 * 32);
@@ -123,8 +124,8 @@ BOOST_AUTO_TEST_CASE(gathered_keys_are_gathered_once_more_and_their_gradients_sc
 }
 
 BOOST_AUTO_TEST_CASE(experts_send_each_token_to_those_that_it_chose_and_back) {
-  const ModelParallel parallel{.tensor = 2, .sequence_parallel = true, .expert = 4,
-                               .expert_tensor = 2};
+  const ModelParallel parallel{
+      .tensor = 2, .sequence_parallel = true, .expert = 4, .expert_tensor = 2};
   const Model model = share(mixture(), parallel);
   const double sent_elements = 128.0 * 2 * 512;  // tokens of a rank, experts, channels
   for (const Direction pass : {Direction::forward, Direction::backward}) {

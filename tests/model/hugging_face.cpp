@@ -38,7 +38,8 @@ std::vector<Count> counts() {
 TransformerShape shape_of(const std::string& name) {
   std::filesystem::path file = tests_folder() / "configs" / (name + ".json");
   for (const char* folder : {"experts", "encoders"})
-    if (!std::filesystem::exists(file)) file = tests_folder() / "configs" / folder / (name + ".json");
+    if (!std::filesystem::exists(file))
+      file = tests_folder() / "configs" / folder / (name + ".json");
   return read_hugging_face(file).shape;
 }
 
@@ -70,17 +71,26 @@ BOOST_AUTO_TEST_CASE(parameters_are_those_that_transformers_counts) {
 
 BOOST_AUTO_TEST_CASE(built_in_networks_are_their_published_configs) {
   const std::vector<std::pair<std::string, std::string>> pairs = {
-      {"llama_3_8b", "Llama-3.1-8B"},       {"llama_3_70b", "Llama-3.1-70B"},
-      {"llama_3_405b", "Llama-3.1-405B"},   {"mistral_7b", "Mistral-7B-v0.1"},
-      {"mixtral_8x7b", "Mixtral-8x7B-v0.1"}, {"mixtral_8x22b", "Mixtral-8x22B-v0.1"},
-      {"qwen2_5_7b", "Qwen2.5-7B"},         {"qwen2_5_72b", "Qwen2.5-72B"},
-      {"qwen3_8b", "Qwen3-8B"},             {"qwen3_32b", "Qwen3-32B"},
-      {"qwen3_30b_a3b", "Qwen3-30B-A3B"},   {"qwen3_235b_a22b", "Qwen3-235B-A22B"},
+      {"llama_3_8b", "Llama-3.1-8B"},
+      {"llama_3_70b", "Llama-3.1-70B"},
+      {"llama_3_405b", "Llama-3.1-405B"},
+      {"mistral_7b", "Mistral-7B-v0.1"},
+      {"mixtral_8x7b", "Mixtral-8x7B-v0.1"},
+      {"mixtral_8x22b", "Mixtral-8x22B-v0.1"},
+      {"qwen2_5_7b", "Qwen2.5-7B"},
+      {"qwen2_5_72b", "Qwen2.5-72B"},
+      {"qwen3_8b", "Qwen3-8B"},
+      {"qwen3_32b", "Qwen3-32B"},
+      {"qwen3_30b_a3b", "Qwen3-30B-A3B"},
+      {"qwen3_235b_a22b", "Qwen3-235B-A22B"},
       {"qwen3_next_80b_a3b", "Qwen3-Next-80B-A3B"},
       {"nemotron_3_nano_30b_a3b", "Nemotron-3-Nano-30B-A3B"},
-      {"deepseek_v3", "DeepSeek-V3"},       {"gpt_oss_120b", "gpt-oss-120b"},
-      {"t5_11b", "t5-11b"},                 {"vit_l_16", "vit-large-patch16-224"},
-      {"vit_h_14", "vit-huge-patch14-224"}, {"gpt2_medium", "gpt2-medium"},
+      {"deepseek_v3", "DeepSeek-V3"},
+      {"gpt_oss_120b", "gpt-oss-120b"},
+      {"t5_11b", "t5-11b"},
+      {"vit_l_16", "vit-large-patch16-224"},
+      {"vit_h_14", "vit-huge-patch14-224"},
+      {"gpt2_medium", "gpt2-medium"},
       {"gpt2_large", "gpt2-large"}};
   for (const auto& [name, config] : pairs) {
     const Model built_in = build_architecture(name, {});
@@ -167,8 +177,7 @@ BOOST_AUTO_TEST_CASE(every_familys_tape_gives_back_what_it_takes) {
         for (const TapeEvent& event : events) held[event.tensor] += event.takes ? 1 : -1;
       };
       for (const UnitTape& unit : tape.units) play(unit.forward);
-      for (auto unit = tape.units.rbegin(); unit != tape.units.rend(); ++unit)
-        play(unit->backward);
+      for (auto unit = tape.units.rbegin(); unit != tape.units.rend(); ++unit) play(unit->backward);
       std::size_t gradients = 0;
       for (std::size_t i = 0; i < held.size(); ++i) {
         const bool stays = tape.tensors[i].role == TensorRole::parameter_gradient;
@@ -220,9 +229,9 @@ BOOST_AUTO_TEST_CASE(a_missing_or_impossible_field_is_named) {
   const std::string zero = refusal("{" + kLlama + ", \"head_dim\": 0}");
   BOOST_TEST(zero.find("head_dim") != std::string::npos, zero);
   const std::string groups = refusal("{" + kLlama + ", \"num_key_value_heads\": 3}");
-  BOOST_TEST(groups.find("4 attention heads are no multiple of 3 key-value heads") !=
-                 std::string::npos,
-             groups);
+  BOOST_TEST(
+      groups.find("4 attention heads are no multiple of 3 key-value heads") != std::string::npos,
+      groups);
 }
 
 /// With what transformers 5.17 writes beside the fields that its configs are made of.

@@ -16,15 +16,15 @@ std::string first(const TransformerShape& t, const LayoutDegrees& layout) {
 }
 
 BOOST_AUTO_TEST_CASE(a_usual_layout_breaks_no_rule) {
-  BOOST_TEST(layout_findings(llama_70b(), {.model = {.tensor = 8, .sequence_parallel = true,
-                                                     .context = 2},
-                                           .pipeline = 4,
-                                           .virtual_stages = 5,
-                                           .micro_batches = 16,
-                                           .tokens = 8192,
-                                           .gpus = 128,
-                                           .nvlink_domain = 8})
-                 .empty());
+  BOOST_TEST(
+      layout_findings(llama_70b(), {.model = {.tensor = 8, .sequence_parallel = true, .context = 2},
+                                    .pipeline = 4,
+                                    .virtual_stages = 5,
+                                    .micro_batches = 16,
+                                    .tokens = 8192,
+                                    .gpus = 128,
+                                    .nvlink_domain = 8})
+          .empty());
 }
 
 BOOST_AUTO_TEST_CASE(tensor_ranks_divide_heads_and_channels) {
@@ -40,14 +40,15 @@ BOOST_AUTO_TEST_CASE(tensor_ranks_divide_heads_and_channels) {
              "tensor_parallel 6 neither divides 4 key-value heads nor is a multiple");
   BOOST_TEST(first(t, {.model = {.tensor = 4}}) ==
              "tensor_parallel 4 does not divide 28662 channels of a feed-forward layer");
-  BOOST_TEST(first(llama_70b(), {.model = {.tensor = 8, .sequence_parallel = true},
-                                 .tokens = 4100}) ==
-             "tensor_parallel 8 does not divide 4100 tokens of a rank under sequence_parallel");
+  BOOST_TEST(
+      first(llama_70b(), {.model = {.tensor = 8, .sequence_parallel = true}, .tokens = 4100}) ==
+      "tensor_parallel 8 does not divide 4100 tokens of a rank under sequence_parallel");
 }
 
 BOOST_AUTO_TEST_CASE(context_ranks_cut_a_causal_sequence_into_twice_as_many_pieces) {
-  BOOST_TEST(first(llama_70b(), {.model = {.context = 4}, .tokens = 4100}) ==
-             "context_parallel 4 cuts a sequence into 8 pieces; 4100 tokens have none of one length");
+  BOOST_TEST(
+      first(llama_70b(), {.model = {.context = 4}, .tokens = 4100}) ==
+      "context_parallel 4 cuts a sequence into 8 pieces; 4100 tokens have none of one length");
   const ModelParallel ulysses{.tensor = 8, .context = 3, .context_method = ContextMethod::ulysses};
   BOOST_TEST(first(llama_70b(), {.model = ulysses, .tokens = 4096 * 3}) ==
              "context_parallel 3 does not divide 8 attention heads of a rank, which method ulysses "
@@ -81,7 +82,8 @@ BOOST_AUTO_TEST_CASE(tokens_reach_experts_in_ways_that_suit_them) {
              "stages of experts would be other ranks: with pp inside the order, expert 8 x "
              "expert_tensor 1 must be tensor 1 x context 1");
   t.experts->shared_width = 14336;
-  BOOST_TEST(first(t, {.model = {.expert = 8, .dispatch = ExpertDispatch::all_gather,
+  BOOST_TEST(first(t, {.model = {.expert = 8,
+                                 .dispatch = ExpertDispatch::all_gather,
                                  .expert_overlap = true}}) ==
              "shared experts compute beside dispatch: all_to_all alone, not all_gather");
   t.experts->capacity = 1.25;
@@ -101,8 +103,9 @@ BOOST_AUTO_TEST_CASE(stages_divide_blocks) {
              "80 blocks are too few for 128 stages");
   BOOST_TEST(first(llama_70b(), {.virtual_stages = 2}) ==
              "virtual_stages 2 needs pipeline_parallel of 2 or more");
-  BOOST_TEST(first(llama_70b(), {.pipeline = 4, .virtual_stages = 5, .micro_batches = 6}) ==
-             "an interleaved schedule takes micro-batches in rounds of 4 (pipeline_parallel); got 6");
+  BOOST_TEST(
+      first(llama_70b(), {.pipeline = 4, .virtual_stages = 5, .micro_batches = 6}) ==
+      "an interleaved schedule takes micro-batches in rounds of 4 (pipeline_parallel); got 6");
   BOOST_TEST(first(llama_70b(), {.model = {.tensor = 8}, .pipeline = 4, .gpus = 48}) ==
              "tensor 8 x context 1 x pipeline 4 = 32 GPUs of a replica do not divide 48 GPUs");
 }
@@ -122,8 +125,7 @@ BOOST_AUTO_TEST_CASE(doubtful_layouts_are_legal) {
              "values");
   BOOST_TEST(doubt({.model = {.sequence_parallel = true}}) ==
              "sequence_parallel does nothing without tensor_parallel");
-  BOOST_TEST(doubt({.pipeline = 8, .micro_batches = 4}) ==
-             "4 micro-batches never fill 8 stages");
+  BOOST_TEST(doubt({.pipeline = 8, .micro_batches = 4}) == "4 micro-batches never fill 8 stages");
 }
 
 BOOST_AUTO_TEST_CASE(only_stacks_of_blocks_over_tokens_have_shares) {

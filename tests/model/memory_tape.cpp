@@ -69,7 +69,6 @@ BOOST_DATA_TEST_CASE(a_perceptron_keeps_its_activations_and_the_logarithms,
   }
 }
 
-
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

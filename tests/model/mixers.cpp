@@ -58,8 +58,8 @@ BOOST_AUTO_TEST_CASE(latent_experts_have_two_products_more_and_fewer_channels) {
   t.layers = 88;
   t.hidden = 4096;
   t.state_space->heads = 128;
-  t.experts = Experts{
-      .count = 512, .active = 22, .width = 2688, .shared_width = 5376, .latent = 1024};
+  t.experts =
+      Experts{.count = 512, .active = 22, .width = 2688, .shared_width = 5376, .latent = 1024};
   std::string pattern;
   for (int i = 0; i < 8; ++i) pattern += "MEMEMEMEME*";
   BOOST_TEST(set_hybrid_pattern(pattern, t) == "");
@@ -74,8 +74,8 @@ BOOST_AUTO_TEST_CASE(latent_experts_have_two_products_more_and_fewer_channels) {
 
 BOOST_AUTO_TEST_CASE(flops_grow_as_the_tokens_do) {
   for (const auto& [t, name, once] :
-       {std::tuple(delta_net(), "layers.0", 2.0 * 512 * (2 * 512 + 2 * 512 + 64) + 2.0 * 512 * 512 +
-                                                8.0 * 32 * 32 * 16),
+       {std::tuple(delta_net(), "layers.0",
+                   2.0 * 512 * (2 * 512 + 2 * 512 + 64) + 2.0 * 512 * 512 + 8.0 * 32 * 32 * 16),
         std::tuple(state_spaces(), "layers.0",
                    2.0 * 512 * (2 * 512 + 2 * 16 * 32 + 32) + 2.0 * 512 * 512 + 7.0 * 512 * 32)}) {
     const Model model = transformer_model(t, {.sequence = 256});

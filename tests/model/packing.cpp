@@ -29,7 +29,8 @@ BOOST_AUTO_TEST_CASE(attention_does_the_pairs_of_the_documents_and_all_else_stay
   const Model whole = build_architecture("llama_3_8b", {.sequence = 4096});
   const Model pieces = packed(whole, 512);
   const double attention = 32 * 4.0 * 4096 * 4096 * 4096;  // layers, 4 n^2 h
-  BOOST_CHECK_CLOSE(whole.forward_flops() - pieces.forward_flops(), attention * (1 - 1.0 / 8), 1e-9);
+  BOOST_CHECK_CLOSE(whole.forward_flops() - pieces.forward_flops(), attention * (1 - 1.0 / 8),
+                    1e-9);
   BOOST_TEST(*packed_document(pieces) == 512);
   BOOST_TEST(!packed_document(whole));
   const Model alone = build_architecture("llama_3_8b", {.sequence = 512});

@@ -197,8 +197,9 @@ BOOST_AUTO_TEST_CASE(llama_block_keeps_its_gate_twice) {
              2048 * (2 * (norm + 2 * h) + attention + rotation + gate) + kDropoutState);
 }
 
-/// What PyTorch 2.13 saved of two samples of 64 tokens, by saved_tensors_hooks on a CPU: the blocks of
-/// bf16 parameters keep as much under torch.autocast as without it, and half of what the loss keeps.
+/// What PyTorch 2.13 saved of two samples of 64 tokens, by saved_tensors_hooks on a CPU: the blocks
+/// of bf16 parameters keep as much under torch.autocast as without it, and half of what the loss
+/// keeps.
 BOOST_AUTO_TEST_CASE(autocast_over_bf16_parameters_widens_the_loss_alone) {
   const Model model = build_architecture("small_llama", {.sequence = 64});
   const MemoryTape pure = tape_of(model, Precision::bf16_pure);
@@ -226,8 +227,9 @@ BOOST_AUTO_TEST_CASE(hugging_faces_loss_keeps_shifted_logits_in_fp32) {
 }
 
 /// At the start of backward, of each logit: 4 bytes of Fabric's copy, 4 of log-softmax, 4 of its
-/// gradient and 2 of what the product gets, where the plain loss has 2 and 2. In pieces the gradients
-/// are one piece's, and the plain loss peaks in forward, at 2 and 2 and a part of the pieces.
+/// gradient and 2 of what the product gets, where the plain loss has 2 and 2. In pieces the
+/// gradients are one piece's, and the plain loss peaks in forward, at 2 and 2 and a part of the
+/// pieces.
 BOOST_AUTO_TEST_CASE(fabrics_copy_of_the_logits_is_held_during_backward) {
   const auto peak_of = [](Loss loss, std::int64_t chunks) {
     const Model model = build_architecture(
@@ -236,7 +238,8 @@ BOOST_AUTO_TEST_CASE(fabrics_copy_of_the_logits_is_held_during_backward) {
   };
   const auto more = [&](std::int64_t chunks) {
     constexpr double kLogits = 2 * 512 * 32000;
-    return (peak_of(Loss::lightning_fabric, chunks) - peak_of(Loss::cross_entropy, chunks)) / kLogits;
+    return (peak_of(Loss::lightning_fabric, chunks) - peak_of(Loss::cross_entropy, chunks)) /
+           kLogits;
   };
   const auto percent = boost::test_tools::tolerance(0.02);
   BOOST_TEST(more(0) == 10, percent);

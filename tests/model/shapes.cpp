@@ -77,7 +77,8 @@ BOOST_AUTO_TEST_CASE(unknown_architectures_are_answered_with_the_known_ones) {
              "llama_70b, small_llama, gpt2_medium, gpt2_large, gpt3_175b, llama_3_8b, "
              "llama_3_70b, llama_3_405b, mistral_7b, mixtral_8x7b, mixtral_8x22b, qwen2_5_7b, "
              "qwen2_5_72b, qwen3_8b, qwen3_32b, qwen3_30b_a3b, qwen3_235b_a22b, "
-             "qwen3_next_80b_a3b, nemotron_3_nano_30b_a3b, deepseek_v3, gpt_oss_120b, t5_11b, vit_l_16, vit_h_14, small_cnn, small_mlp");
+             "qwen3_next_80b_a3b, nemotron_3_nano_30b_a3b, deepseek_v3, gpt_oss_120b, t5_11b, "
+             "vit_l_16, vit_h_14, small_cnn, small_mlp");
 }
 
 BOOST_DATA_TEST_CASE(every_image_from_the_smallest_on_can_be_built,

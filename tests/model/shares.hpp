@@ -58,7 +58,8 @@ inline TransformerShape delta_net() {
   TransformerShape t = mixture();
   t.layers = 4;
   t.attention_gate = true;
-  t.linear = LinearAttention{.key_heads = 16, .key_width = 32, .value_heads = 32, .value_width = 16};
+  t.linear =
+      LinearAttention{.key_heads = 16, .key_width = 32, .value_heads = 32, .value_width = 16};
   t.parts = {{MixerKind::linear_attention},
              {MixerKind::linear_attention},
              {MixerKind::linear_attention},
@@ -81,8 +82,8 @@ inline TransformerShape state_spaces() {
 inline TransformerShape latent() {
   TransformerShape t = llama();
   t.kv_heads = 16;
-  t.latent = LatentAttention{.query_rank = 128, .key_rank = 64, .plain_width = 32,
-                             .rotated_width = 16, .value_width = 32};
+  t.latent = LatentAttention{
+      .query_rank = 128, .key_rank = 64, .plain_width = 32, .rotated_width = 16, .value_width = 32};
   return t;
 }
 

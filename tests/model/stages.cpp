@@ -29,7 +29,8 @@ Model chain(std::size_t units) {
   return model;
 }
 
-std::string refused(const Model& model, std::size_t stages, const std::vector<std::int64_t>& counts) {
+std::string refused(const Model& model, std::size_t stages,
+                    const std::vector<std::int64_t>& counts) {
   std::string why_not;
   BOOST_TEST(split_into_stages(model, stages, counts, why_not).empty());
   return why_not;
@@ -52,8 +53,8 @@ BOOST_AUTO_TEST_CASE(stages_may_have_no_layer_but_the_ends) {
 
 BOOST_AUTO_TEST_CASE(networks_without_blocks_are_cut_by_units) {
   std::string why_not;
-  BOOST_TEST((split_into_stages(chain(4), 2, {}, why_not) ==
-              std::vector<UnitRange>{{0, 2}, {2, 4}}));
+  BOOST_TEST(
+      (split_into_stages(chain(4), 2, {}, why_not) == std::vector<UnitRange>{{0, 2}, {2, 4}}));
   BOOST_TEST(refused(chain(5), 2, {}) == "5 units do not divide into 2 stages");
 }
 

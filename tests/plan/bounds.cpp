@@ -54,8 +54,8 @@ BOOST_DATA_TEST_CASE(a_bound_holds_for_the_simulation, data::make(shipped_scenar
 }
 
 BOOST_AUTO_TEST_CASE(one_gpu_that_sends_nothing_is_bounded_by_its_own_time) {
-  const auto document = Document::load(data_folder() / "scenarios/toy_ddp.yaml")
-                            ->with_overrides({"cluster.nodes=1"});
+  const auto document =
+      Document::load(data_folder() / "scenarios/toy_ddp.yaml")->with_overrides({"cluster.nodes=1"});
   const Bound bound = bound_of(*document, "p 1");
   const Json report =
       Json::parse(in_child_process([&] { return quick_simulator().predict(*document); }));

@@ -61,8 +61,8 @@ BOOST_FIXTURE_TEST_CASE(degrees_divide_and_the_others_are_counted_by_their_rule,
   const std::vector<std::string> expected = {"1 1", "1 2", "1 4", "2 1", "2 2", "2 4",
                                              "4 1", "4 2", "4 4", "8 1", "8 2"};
   BOOST_TEST(labels(read) == expected, boost::test_tools::per_element());
-  const std::map<std::string, std::size_t> illegal = {
-      {"12 blocks make no even stages", 4}, {"a replica does not divide 16 GPUs", 1}};
+  const std::map<std::string, std::size_t> illegal = {{"12 blocks make no even stages", 4},
+                                                      {"a replica does not divide 16 GPUs", 1}};
   BOOST_TEST((read.illegal == illegal));
 }
 
@@ -149,8 +149,8 @@ std::vector<Simulated> all_of(const PreparedPlan& prepared) {
   std::vector<Simulated> all;
   for (const Point& point : prepared.study.study.points) {
     const auto document = scenario_at(prepared.study.study, point);
-    const Json report = Json::parse(in_child_process(
-        [&] { return layout_simulator(false).simulator.predict(*document); }));
+    const Json report = Json::parse(
+        in_child_process([&] { return layout_simulator(false).simulator.predict(*document); }));
     all.push_back({.figures = figures_of(report),
                    .error = "",
                    .too_large = !report.at("memory").at("fits").get<bool>()});

@@ -52,14 +52,15 @@ std::vector<std::string> log_lines(const Names& names = {}) {
                     "H100 80GB HBM3",
                     rank, 1000 + rank, names.host[rank / 8], rank % 8, rank % 8));
   }
-  lines.insert(lines.end(),
-               {"#",
-                "#                                                              out-of-place        "
-                "               in-place",
-                "#       size         count      type   redop    root     time   algbw   busbw "
-                "#wrong     time   algbw   busbw #wrong",
-                "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)      "
-                "      (us)  (GB/s)  (GB/s)"});
+  lines.insert(
+      lines.end(),
+      {"#",
+       "#                                                              out-of-place        "
+       "               in-place",
+       "#       size         count      type   redop    root     time   algbw   busbw "
+       "#wrong     time   algbw   busbw #wrong",
+       "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)      "
+       "      (us)  (GB/s)  (GB/s)"});
   for (const double size : sizes()) {
     const double time = time_of(size) * 1e6, algbw = size / time / 1e3;
     const std::string half =
@@ -116,8 +117,9 @@ std::string rccl_csv() {
       "algbw, busbw, #wrong\n";
   for (const double size : sizes()) {
     const double time = time_of(size) * 1e6, algbw = size / time / 1e3;
-    text += fmt::format("0, AllReduce, 2, 16, 8, 1, {:.0f}, float, sum, 0, {:.4f}, {:.4f}, {:.4f}, N/A\n",
-                        size, time, algbw, algbw * kFactor);
+    text += fmt::format(
+        "0, AllReduce, 2, 16, 8, 1, {:.0f}, float, sum, 0, {:.4f}, {:.4f}, {:.4f}, N/A\n", size,
+        time, algbw, algbw * kFactor);
   }
   return text;
 }
@@ -206,8 +208,7 @@ BOOST_AUTO_TEST_CASE(a_left_out_row_says_where_and_why) {
   const Scratch file(torn_log());
   const CommPoints run = read_nccl_tests(file.path());
   BOOST_REQUIRE_EQUAL(run.left_out.size(), 1u);
-  BOOST_TEST(run.left_out[0] ==
-             "line 34: expected 13 columns, as in the head of the table; got 4");
+  BOOST_TEST(run.left_out[0] == "line 34: expected 13 columns, as in the head of the table; got 4");
 }
 
 BOOST_AUTO_TEST_CASE(a_size_that_contradicts_its_rate_is_a_damaged_row) {
@@ -274,8 +275,7 @@ BOOST_AUTO_TEST_CASE(files_of_other_programs_are_known_by_their_content) {
   BOOST_TEST(what("{\"architectures\": [\"A\"], \"model_type\": \"llama\"}") ==
              "a Hugging Face config.json of a llama model");
   BOOST_TEST(what("{\"zero_optimization\": {\"stage\": 3}}") == "a DeepSpeed configuration");
-  BOOST_TEST(what("[job]\ndump_folder = \"out\"\n") ==
-             "TOML, as torchtitan's configurations are");
+  BOOST_TEST(what("[job]\ndump_folder = \"out\"\n") == "TOML, as torchtitan's configurations are");
   BOOST_TEST(what(std::string("\x0a\x10", 2), "rank0.et") == "a Chakra execution trace");
   BOOST_TEST(what(std::string("SQLite format 3\0", 16)) == "an SQLite database");
   BOOST_TEST(what(rccl_json(16, 1)) == "an output of nccl-tests");

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <filesystem>
 
-#include "base/error.hpp"
 #include "base/data_folder.hpp"
+#include "base/error.hpp"
 #include "fit/segments.hpp"
 #include "fixtures.hpp"
 #include "profile/comm_profile.hpp"
@@ -92,8 +92,9 @@ BOOST_AUTO_TEST_CASE(what_is_written_reads_back_the_same) {
 BOOST_AUTO_TEST_CASE(a_profile_says_what_links_it_was_measured_on) {
   BOOST_TEST(!parse(kGood).links.has_value());
   const CommProfile profile =
-      parse(kGood + "links: {nvlink: 300GBps, nics: 4, nic: 100Gbps, nic_latency: 15us, transport: "
-                    "{rdma: {efficiency: 0.81, per_message: 13us}}}\n");
+      parse(kGood +
+            "links: {nvlink: 300GBps, nics: 4, nic: 100Gbps, nic_latency: 15us, transport: "
+            "{rdma: {efficiency: 0.81, per_message: 13us}}}\n");
   BOOST_REQUIRE(profile.links.has_value());
   BOOST_TEST(profile.links->nvlink.value() == 300e9, kCloseEnough);
   BOOST_TEST(profile.links->nvlink_latency.value() == 0.6e-6, kCloseEnough);

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <map>
 
-#include "base/error.hpp"
 #include "base/data_folder.hpp"
+#include "base/error.hpp"
 #include "profile/import.hpp"
 #include "profile/nccl_devices.hpp"
 #include "profile/nccl_tests.hpp"
@@ -169,7 +169,8 @@ BOOST_AUTO_TEST_CASE(every_bad_log_is_refused_with_exactly_its_message) {
 BOOST_AUTO_TEST_CASE(a_missing_log_is_missing) {
   BOOST_CHECK_EXCEPTION(
       read_nccl_tests("no/such.log"), MissingError, [](const MissingError& error) {
-        return std::string(error.what()) == "no/such.log: error: cannot read the file: No such file or directory";
+        return std::string(error.what()) ==
+               "no/such.log: error: cannot read the file: No such file or directory";
       });
   BOOST_CHECK_THROW(read_nccl_tests(kData), MissingError);
 }
@@ -194,8 +195,8 @@ BOOST_AUTO_TEST_CASE(an_imported_log_gives_back_its_latency_and_busbw) {
 
 BOOST_AUTO_TEST_CASE(files_of_several_collectives_make_one_profile) {
   const std::string text =
-      import_nccl_tests({kData / "all_reduce_2.18.txt", kData / "mpirun_tagged.txt",
-                         kData / "several_tests.txt"})
+      import_nccl_tests(
+          {kData / "all_reduce_2.18.txt", kData / "mpirun_tagged.txt", kData / "several_tests.txt"})
           .text;
   const CommProfile profile = read_comm_profile(Document::parse(text, "p.yaml")->root());
   BOOST_TEST(profile.name == "all_reduce_2.18");

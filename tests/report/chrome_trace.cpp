@@ -83,9 +83,9 @@ BOOST_AUTO_TEST_CASE(a_collective_names_its_protocol_what_answered_and_what_it_r
   answer.ranks = answer.nodes = 2;
   answer.cost = {.basis = CostBasis::model,
                  .estimate = NcclEstimate{.protocol = NcclProtocol::ll128}};
-  const Json events = Json::parse(to_chrome_trace(ddp_schedule(2), ddp_trace({6, 12}), 1, 2, {},
-                                                  {answer}))
-                          .at("traceEvents");
+  const Json events =
+      Json::parse(to_chrome_trace(ddp_schedule(2), ddp_trace({6, 12}), 1, 2, {}, {answer}))
+          .at("traceEvents");
   const Json args = named(events, "all_reduce bucket 0 (2.0 GB)")["args"];
   BOOST_TEST(args["algorithm"] == "Ring");
   BOOST_TEST(args["protocol"] == "LL128");

@@ -145,12 +145,9 @@ std::map<std::string, Json::json_pointer> values_of(const Json& document) {
 }
 
 /// What follows from other keys.
-const std::set<std::string> kDerived = {"step_time_interval_s",
-                                        "step_time_interval_s[0]",
-                                        "memory.fragmentation_bytes",
-                                        "memory.used_bytes",
-                                        "memory.verdict",
-                                        "compute[0].families[0].share"};
+const std::set<std::string> kDerived = {
+    "step_time_interval_s", "step_time_interval_s[0]", "memory.fragmentation_bytes",
+    "memory.used_bytes",    "memory.verdict",          "compute[0].families[0].share"};
 const std::set<std::string> kOptional = {"stages", "memory.would_fit"};
 /// Objects whose keys are data: none must be there.
 const std::vector<std::string> kFree = {"intervals.", "versions.", "staleness.histogram.",
@@ -249,8 +246,7 @@ BOOST_AUTO_TEST_CASE(errors_say_what_was_expected_and_what_was_found) {
   BOOST_TEST(error_with("/accuracy/verdict", "explodes") ==
              "report: error: accuracy.verdict: expected one of converges, may diverge, diverges; "
              "got the text \"explodes\"");
-  BOOST_TEST(error_with("/mfu", true) ==
-             "report: error: mfu: expected a number or null; got true");
+  BOOST_TEST(error_with("/mfu", true) == "report: error: mfu: expected a number or null; got true");
   BOOST_TEST(error_with("/memory", Json::array()) ==
              "report: error: memory: expected an object or null; got a list");
   BOOST_TEST(error_with("/ranks", -1) ==

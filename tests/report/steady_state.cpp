@@ -85,8 +85,7 @@ BOOST_AUTO_TEST_CASE(what_comes_before_the_warm_up_does_not_count) {
 BOOST_AUTO_TEST_CASE(a_pace_that_still_changes_is_not_steady) {
   const Schedule schedule = server_schedule(2, 12);
   Trace trace = empty_trace(2);
-  for (std::size_t w = 0; w < 2; ++w)
-    train(trace, w, 2000, [](auto k) { return 10 + 0.02 * k; });
+  for (std::size_t w = 0; w < 2; ++w) train(trace, w, 2000, [](auto k) { return 10 + 0.02 * k; });
   const SteadyState state = state_of(schedule, trace);
   BOOST_TEST(state.rate_error > 0.02);
   BOOST_TEST(!state.reached);
@@ -103,7 +102,8 @@ BOOST_AUTO_TEST_CASE(workers_that_a_bound_holds_together_must_go_at_one_pace) {
   schedule.programs[0].ops[3].signals = {EventId(0)};
   const SteadyState state = state_of(schedule, trace);
   BOOST_TEST(!state.reached);
-  BOOST_TEST(state.rate_error == 1 - 80.0 / 90, boost::test_tools::tolerance(1e-3));  // at the slower one's pace in the end
+  BOOST_TEST(state.rate_error == 1 - 80.0 / 90,
+             boost::test_tools::tolerance(1e-3));  // at the slower one's pace in the end
   // What is awaited at the start only holds nobody together later.
   schedule.programs[0].ops[0].awaits = {{EventId(0), 1, 2}};
   BOOST_TEST(is_steady(schedule, trace, 1));

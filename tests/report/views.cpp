@@ -81,10 +81,11 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                                     "trainable_parameters", "flops_forward"});
   check_keys(json["breakdown"],
              {"compute_s", "exposed_communication_s", "hidden_communication_s", "idle_s"});
-  check_keys(json["memory"], {"allocated_peak_bytes", "reserved_peak_bytes", "by_kind", "peak_at",
-                              "largest_at_peak", "fragmentation_bytes", "alloc_retries",
-                              "context_bytes", "communicators_bytes", "capacity_bytes", "used_bytes",
-                              "fits", "verdict", "out_of_memory", "largest_batch_per_gpu", "programs"});
+  check_keys(json["memory"],
+             {"allocated_peak_bytes", "reserved_peak_bytes", "by_kind", "peak_at",
+              "largest_at_peak", "fragmentation_bytes", "alloc_retries", "context_bytes",
+              "communicators_bytes", "capacity_bytes", "used_bytes", "fits", "verdict",
+              "out_of_memory", "largest_batch_per_gpu", "programs"});
   check_keys(json["memory"]["by_kind"],
              {"parameters_bytes", "gradients_bytes", "optimizer_state_bytes", "activations_bytes",
               "buckets_bytes", "gathered_bytes", "workspace_bytes", "communication_bytes"});
@@ -141,9 +142,10 @@ BOOST_AUTO_TEST_CASE(json_parsed_back_holds_the_reports_very_numbers) {
 BOOST_AUTO_TEST_CASE(json_says_null_for_what_is_not_known) {
   const Json empty = Json::parse(to_json(Report{}));
   BOOST_TEST(empty["intervals"].empty());
-  for (const char* key :
-       {"step_time_interval_s", "worker_step_time_s", "steady_state", "epoch_time_s",
-        "train_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu", "hfu", "memory", "staleness", "step_time_alone_s", "accuracy", "cost", "energy", "goodput", "start"}) {
+  for (const char* key : {"step_time_interval_s", "worker_step_time_s", "steady_state",
+                          "epoch_time_s", "train_time_s", "tokens_per_s", "tokens_per_s_per_gpu",
+                          "model_tflops_per_gpu", "mfu", "hfu", "memory", "staleness",
+                          "step_time_alone_s", "accuracy", "cost", "energy", "goodput", "start"}) {
     BOOST_TEST(empty[key].is_null(), key);
   }
   const Json whole = Json::parse(to_json(whole_report()));

@@ -206,10 +206,11 @@ BOOST_AUTO_TEST_CASE(an_edge_to_the_iteration_before_is_never_a_cycle) {
 /// Two stages that send each other a message, each in an order of its own.
 Schedule two_stages(bool same_order) {
   const auto message = [](std::size_t group, const char* label) {
-    return Op{.of = label,
-              .phase = Phase::communication,
-              .lane = LaneId(0),
-              .work = Collective{.kind = CollectiveKind::send_recv, .group = group, .size = Bytes(8)}};
+    return Op{
+        .of = label,
+        .phase = Phase::communication,
+        .lane = LaneId(0),
+        .work = Collective{.kind = CollectiveKind::send_recv, .group = group, .size = Bytes(8)}};
   };
   Schedule schedule;
   for (const bool first : {true, false}) {

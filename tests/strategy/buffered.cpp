@@ -35,16 +35,15 @@ Layout sharded(bool overlaps) {
 
 double reduce_scatter_time(double size) { return all_gather_time(kRanks, size); }
 
-BOOST_DATA_TEST_CASE(without_overlap_one_bucket_comes_behind_the_last_backward,
-                     data::make({1, 3}), micro) {
+BOOST_DATA_TEST_CASE(without_overlap_one_bucket_comes_behind_the_last_backward, data::make({1, 3}),
+                     micro) {
   const double backward = 5 * kMs;
-  const double step = step_of(replicas(micro, false),
-                              equal_units(3, {kMiB, kForward, backward}, kOptimizer),
-                              star_cluster(kRanks));
-  BOOST_CHECK_CLOSE(step,
-                    micro * 3 * (kForward + backward) + all_reduce_time(kRanks, 3 * kMiB) +
-                        kOptimizer,
-                    kPercent);
+  const double step =
+      step_of(replicas(micro, false), equal_units(3, {kMiB, kForward, backward}, kOptimizer),
+              star_cluster(kRanks));
+  BOOST_CHECK_CLOSE(
+      step, micro * 3 * (kForward + backward) + all_reduce_time(kRanks, 3 * kMiB) + kOptimizer,
+      kPercent);
 }
 
 // Whichever takes longer, a bucket or a backward, the other hides behind it.
@@ -52,11 +51,11 @@ BOOST_DATA_TEST_CASE(with_overlap_buckets_go_as_they_fill,
                      data::make({1, 3}) * data::make({0.1 * kMs, 50 * kMs}), micro, backward) {
   const double bucket = all_reduce_time(kRanks, kMiB);
   const double last = backward + 2 * std::max(backward, bucket) + bucket;
-  const double step = step_of(replicas(micro, true),
-                              equal_units(3, {kMiB, kForward, backward}, kOptimizer),
-                              star_cluster(kRanks));
-  BOOST_CHECK_CLOSE(
-      step, micro * 3 * kForward + (micro - 1) * 3 * backward + last + kOptimizer, kPercent);
+  const double step =
+      step_of(replicas(micro, true), equal_units(3, {kMiB, kForward, backward}, kOptimizer),
+              star_cluster(kRanks));
+  BOOST_CHECK_CLOSE(step, micro * 3 * kForward + (micro - 1) * 3 * backward + last + kOptimizer,
+                    kPercent);
 }
 
 /// Of the second of two steps.
@@ -75,8 +74,8 @@ BOOST_DATA_TEST_CASE(a_unit_waits_for_its_own_parameters, data::make({0.1 * kMs,
   const double backward = 60 * kMs, part = all_gather_time(kRanks, kMiB);
   const Toy toy = equal_units(3, {kMiB, forward, backward}, kOptimizer);
   const double together = 3 * part + 3 * forward + 3 * backward + 3 * reduce_scatter_time(kMiB);
-  const double apart = part + 2 * std::max(part, forward) + forward + 3 * backward +
-                       reduce_scatter_time(kMiB);
+  const double apart =
+      part + 2 * std::max(part, forward) + forward + 3 * backward + reduce_scatter_time(kMiB);
   BOOST_CHECK_CLOSE(second_step(sharded(false), toy), together + kOptimizer / kRanks, kPercent);
   BOOST_CHECK_CLOSE(second_step(sharded(true), toy), apart + kOptimizer / kRanks, kPercent);
 }

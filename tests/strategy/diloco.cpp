@@ -61,9 +61,7 @@ struct NamedInner {
 std::vector<NamedInner> inner_strategies() {
   const Ddp ddp{.bucket_cap_mb = 8, .algorithm = kRing};
   const Fsdp fsdp{.algorithm = kRing};
-  return {{"ddp", ddp, ddp},
-          {"zero 1", Zero1{ddp}, Zero1{ddp}},
-          {"fsdp", fsdp, fsdp, true}};
+  return {{"ddp", ddp, ddp}, {"zero 1", Zero1{ddp}, Zero1{ddp}}, {"fsdp", fsdp, fsdp, true}};
 }
 
 BOOST_DATA_TEST_CASE(a_period_is_its_inner_steps_and_the_outer_one,
@@ -127,8 +125,8 @@ BOOST_DATA_TEST_CASE(compression_says_what_travels_and_costs_its_own_passes,
   const auto sizes = sizes_of(schedule.programs[0], CollectiveKind::all_reduce);
   BOOST_REQUIRE(sizes.size() == 1U);
   BOOST_TEST(sizes[0] == kP / 4 * wire);
-  const double expected = 3 * 21.5 * kMs + send_time(kP, wire) +
-                          all_reduce_time(4, kP / 4 * wire) + apply_time(kP, wire);
+  const double expected = 3 * 21.5 * kMs + send_time(kP, wire) + all_reduce_time(4, kP / 4 * wire) +
+                          apply_time(kP, wire);
   BOOST_CHECK_CLOSE(steady(trace_of(options, two_units(), star_cluster(4), 3)), expected, kPercent);
 }
 
@@ -144,8 +142,7 @@ BOOST_DATA_TEST_CASE(a_fragment_exposes_what_its_steps_do_not_hide,
   options.overlap_steps = overlap;
   const double own = kP / fragments, step = 21.5 * kMs;
   const double exposed = std::max(0.0, all_reduce_time(replicas, own) - overlap * step);
-  const double expected =
-      kPeriod * step + fragments * (send_time(own) + apply_time(own) + exposed);
+  const double expected = kPeriod * step + fragments * (send_time(own) + apply_time(own) + exposed);
   BOOST_CHECK_CLOSE(steady(trace_of(options, two_units(), star_cluster(replicas), 3)), expected,
                     kPercent);
 }

@@ -55,13 +55,14 @@ Schedule schedule_on(const Layout& layout, const Cluster& cluster, int layers = 
 }
 
 /// Bytes of a rank's collectives, by the name of their group and their kind.
-std::map<std::pair<std::string, CollectiveKind>, std::vector<double>> sent(const Schedule& schedule) {
+std::map<std::pair<std::string, CollectiveKind>, std::vector<double>> sent(
+    const Schedule& schedule) {
   std::map<std::pair<std::string, CollectiveKind>, std::vector<double>> all;
   const RankSpec& rank = schedule.ranks.front();
   for (const Op& op : schedule.program_of(RankId(0)).ops)
     if (const auto* collective = std::get_if<Collective>(&op.work))
-      all[{schedule.groups[rank.groups[collective->group].index()].name, collective->kind}].push_back(
-          collective->size.value());
+      all[{schedule.groups[rank.groups[collective->group].index()].name, collective->kind}]
+          .push_back(collective->size.value());
   return all;
 }
 
@@ -262,7 +263,8 @@ BOOST_AUTO_TEST_CASE(shared_experts_hide_behind_dispatch_and_combine) {
   layout.expert_overlap = false;
   const Toy plain = share_on(layout, cluster);
   BOOST_CHECK_CLOSE(beside.model.forward_flops(), plain.model.forward_flops(), kPercent);
-  BOOST_CHECK_CLOSE(beside.costs.units[1].backward.value(), plain.costs.units[1].backward.value(), kPercent);
+  BOOST_CHECK_CLOSE(beside.costs.units[1].backward.value(), plain.costs.units[1].backward.value(),
+                    kPercent);
   BOOST_CHECK_LT(step_of(layout, beside, cluster), apart);
 }
 
@@ -321,7 +323,8 @@ BOOST_AUTO_TEST_CASE(exchanges_hide_behind_another_micro_batch) {
     validate(schedule);
     double computed = 0;
     for (const Op& op : schedule.program_of(RankId(0)).ops)
-      if (const auto* compute = std::get_if<Compute>(&op.work)) computed += compute->duration.value();
+      if (const auto* compute = std::get_if<Compute>(&op.work))
+        computed += compute->duration.value();
     return play(schedule, cluster).end.value() - computed;
   };
   const double shown_by_each = step(5, false) - step(4, false);
@@ -353,7 +356,9 @@ void check_folds(const Layout& layout, const Cluster& cluster, std::size_t ranks
   check_folds(schedule_on(layout, cluster), cluster, ranks);
 }
 
-BOOST_AUTO_TEST_CASE(replicas_of_experts_on_one_node_fold) { check_folds(experts(4), nodes_of(8), 4); }
+BOOST_AUTO_TEST_CASE(replicas_of_experts_on_one_node_fold) {
+  check_folds(experts(4), nodes_of(8), 4);
+}
 
 BOOST_AUTO_TEST_CASE(several_that_share_experts_on_a_node_fold) {
   check_folds(experts(4), nodes_of(2, 8), 8);

@@ -130,8 +130,7 @@ BOOST_AUTO_TEST_CASE(folded_and_whole_runs_are_equal_in_distribution) {
     std::vector<double> whole, folded;
     for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
       whole.push_back(end_of(fleet(strategy, cluster, kLognormal, seed, 2), cluster));
-      folded.push_back(
-          folded_end(fleet(strategy, cluster, kLognormal, 1000 + seed, 2), cluster));
+      folded.push_back(folded_end(fleet(strategy, cluster, kLognormal, 1000 + seed, 2), cluster));
     }
     const double critical = 1.95 * std::sqrt(2.0 / kSeeds);
     BOOST_TEST_CONTEXT(name) BOOST_CHECK_LT(distance(whole, folded), critical);
@@ -174,8 +173,7 @@ Mean mean_round(int nodes, const Jitter& jitter, int period) {
   double sum = 0, squares = 0, before = 0;
   for (std::uint32_t k = 0; k < kRounds; ++k) {
     const double end = trace.iteration_end[0][k].value();
-    const double factor =
-        (end - before - all_reduce_time(nodes, kMiB)) / (period * 100 * kMs);
+    const double factor = (end - before - all_reduce_time(nodes, kMiB)) / (period * 100 * kMs);
     sum += factor;
     squares += factor * factor;
     before = end;
@@ -186,8 +184,8 @@ Mean mean_round(int nodes, const Jitter& jitter, int period) {
 
 /// Integral of 1 - F(x)^n.
 double expected_largest(const std::function<double(double)>& below, int n, double most) {
-  return boost::math::quadrature::trapezoidal(
-      [&](double x) { return 1 - std::pow(below(x), n); }, 0.0, most, 1e-8);
+  return boost::math::quadrature::trapezoidal([&](double x) { return 1 - std::pow(below(x), n); },
+                                              0.0, most, 1e-8);
 }
 
 // H_N = 1 + 1/2 + ... + 1/N.

@@ -1,5 +1,5 @@
-// Layouts whose replicas, and whose tensor ranks, stand for all: folded they end when the whole ones
-// do.
+// Layouts whose replicas, and whose tensor ranks, stand for all: folded they end when the whole
+// ones do.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -49,9 +49,9 @@ Schedule schedule_on(const Degrees& of, const Cluster& cluster) {
 }
 
 /// Tensor parallelism that fills a node, leaves room for contexts or for stages on the same switch.
-const Degrees kLayouts[] = {{8, 1, 1, 4, 8, 2},  {8, 2, 1, 8, 8, 4}, {8, 1, 4, 16, 8, 8},
-                            {4, 2, 1, 4, 8, 4},  {4, 1, 2, 4, 8, 8}, {2, 2, 1, 4, 8, 8},
-                            {2, 1, 1, 3, 2, 2},  {8, 2, 2, 16, 8, 8}};
+const Degrees kLayouts[] = {{8, 1, 1, 4, 8, 2}, {8, 2, 1, 8, 8, 4}, {8, 1, 4, 16, 8, 8},
+                            {4, 2, 1, 4, 8, 4}, {4, 1, 2, 4, 8, 8}, {2, 2, 1, 4, 8, 8},
+                            {2, 1, 1, 3, 2, 2}, {8, 2, 2, 16, 8, 8}};
 
 BOOST_DATA_TEST_CASE(two_replicas_of_a_tensor_rank_stand_for_all, data::make(kLayouts), of) {
   const Cluster cluster = nodes_of(of.nodes, of.gpus);

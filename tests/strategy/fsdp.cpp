@@ -72,7 +72,8 @@ BOOST_DATA_TEST_CASE(single_parameters_are_copied_out_and_gradients_in, data::ma
 }
 
 // FSDP2's reshard_after_forward: 2. Backward gathers from two ranks, and forward from all.
-BOOST_DATA_TEST_CASE(parts_after_forward_are_gathered_from_fewer_ranks, data::make({2, 3, 5}), units) {
+BOOST_DATA_TEST_CASE(parts_after_forward_are_gathered_from_fewer_ranks, data::make({2, 3, 5}),
+                     units) {
   const double f = 2 * kMs, b = 4 * kMs, pair = all_gather_time(2, kMiB);
   const Toy toy = equal_units(static_cast<std::size_t>(units), {kMiB, f, b}, kOptimizer);
   Fsdp options = fsdp(Prefetch::none);
@@ -82,7 +83,8 @@ BOOST_DATA_TEST_CASE(parts_after_forward_are_gathered_from_fewer_ranks, data::ma
     MemoryReplay replay(schedule.programs.front(), {});
     std::int64_t peak = 0;
     for (int i = 0; i < 3; ++i)
-      replay.iterate([&](std::size_t, const TensorEvent&) { peak = std::max(peak, replay.allocated()); });
+      replay.iterate(
+          [&](std::size_t, const TensorEvent&) { peak = std::max(peak, replay.allocated()); });
     return static_cast<double>(peak);
   };
   const double whole = most();

@@ -131,8 +131,7 @@ const std::vector<Computes> kComputes = {{fp32, {}, fp32},
                                          {bf16_master, {}, bf16_pure},
                                          {bf16_pure_autocast, fp32, bf16}};
 
-BOOST_DATA_TEST_CASE(units_compute_in_param_dtype_and_keep_their_autocast,
-                     data::make(kComputes)) {
+BOOST_DATA_TEST_CASE(units_compute_in_param_dtype_and_keep_their_autocast, data::make(kComputes)) {
   const Strategy strategy = Fsdp{.param_dtype = sample.param};
   BOOST_TEST((computes_in(strategy, sample.model) == sample.units));
   BOOST_TEST((computes_in(Strategy{Ddp{}}, sample.model) == computed_in(sample.model)));

@@ -57,8 +57,9 @@ BOOST_AUTO_TEST_CASE(inputs_of_checkpointed_blocks_leave_but_for_the_last_five) 
     MemoryReplay replay(program, kPlain);
     replay.iterate();
     replay.iterate();
-    return std::pair(replay.use().by_kind[static_cast<std::size_t>(MemoryKind::activations)].value(),
-                     count_of(program, "copy to"));
+    return std::pair(
+        replay.use().by_kind[static_cast<std::size_t>(MemoryKind::activations)].value(),
+        count_of(program, "copy to"));
   };
   const double without = gpt2.peak();
   const auto [batch, no_copies] = activations();
@@ -76,8 +77,12 @@ BOOST_AUTO_TEST_CASE(an_input_comes_back_while_the_block_behind_computes) {
   gpt2.job.offloads_activations = true;
   const Schedule schedule = gpt2.schedule();
   const Trace trace = play(schedule, gpt2.cluster);
-  const auto start = [&](const char* label) { return span_of(schedule, trace, 0, label).start.value(); };
-  const auto end = [&](const char* label) { return span_of(schedule, trace, 0, label).end.value(); };
+  const auto start = [&](const char* label) {
+    return span_of(schedule, trace, 0, label).start.value();
+  };
+  const auto end = [&](const char* label) {
+    return span_of(schedule, trace, 0, label).end.value();
+  };
   const char* const back = "copy to GPU, input of h.8 ";
   BOOST_CHECK_CLOSE(end(back) - start(back), kInput / 1e9, kPercent * 100);
   BOOST_TEST(start(back) >= end("backward h.10"));

@@ -182,14 +182,13 @@ std::vector<double> ends_of(const Played& played, std::size_t worker) {
 
 BOOST_DATA_TEST_CASE(the_rounds_of_a_warm_up_are_the_synchronous_server_s,
                      data::make({1, 2, 5}) * data::make({false, true}), workers, layerwise) {
-  const Played warmed =
-      play_server({.staleness = std::nullopt,
-                   .apply_rate = kRate,
-                   .layerwise = layerwise,
-                   .warmup_rounds = kRounds},
-                  workers, kRounds + kAfter);
-  const Played synchronous = play_server(
-      {.staleness = 0, .apply_rate = kRate, .layerwise = layerwise}, workers, kRounds);
+  const Played warmed = play_server({.staleness = std::nullopt,
+                                     .apply_rate = kRate,
+                                     .layerwise = layerwise,
+                                     .warmup_rounds = kRounds},
+                                    workers, kRounds + kAfter);
+  const Played synchronous =
+      play_server({.staleness = 0, .apply_rate = kRate, .layerwise = layerwise}, workers, kRounds);
   for (std::size_t w = 0; w < static_cast<std::size_t>(workers); ++w)
     for (std::size_t k = 0; k < kRounds; ++k)
       BOOST_CHECK_CLOSE(ends_of(warmed, w)[k], ends_of(synchronous, w)[k], kPercent);

@@ -46,8 +46,8 @@ BOOST_DATA_TEST_CASE(a_step_sums_in_the_node_and_pushes_once,
   BOOST_CHECK_CLOSE(trace.end.value(), 3 * step, kPercent);
 }
 
-BOOST_DATA_TEST_CASE(the_nics_carry_a_share_of_what_every_gpu_would_send,
-                     data::make({2, 4, 8}), gpus) {
+BOOST_DATA_TEST_CASE(the_nics_carry_a_share_of_what_every_gpu_would_send, data::make({2, 4, 8}),
+                     gpus) {
   const auto bytes = [&](ParameterServer::Aggregate aggregate) {
     ParameterServer ps = by_node();
     ps.aggregate = aggregate;
@@ -107,8 +107,7 @@ BOOST_AUTO_TEST_CASE(a_synchronous_log_names_nodes) {
   const RunUpdates run = server_updates(schedule, play(schedule, cluster), by_node(), 0);
   BOOST_TEST(run.workers == 3u);
   BOOST_REQUIRE(run.updates.size() == 3u * 4u);
-  for (std::size_t i = 0; i < run.updates.size(); ++i)
-    BOOST_TEST(run.updates[i].worker == i % 3);
+  for (std::size_t i = 0; i < run.updates.size(); ++i) BOOST_TEST(run.updates[i].worker == i % 3);
 }
 
 BOOST_AUTO_TEST_CASE(a_bound_holds_between_nodes) {

@@ -68,11 +68,10 @@ BOOST_DATA_TEST_CASE(interleaving_divides_the_bubble, data::make({2, 3}) * data:
 BOOST_AUTO_TEST_CASE(zero_bubble_fills_its_bubble_with_weights) {
   // Half of a backward without operators is of weights: (p - 1)(F + B - W), and F = B = W here.
   const int ranks = 4, micro = 8;
-  const double step =
-      step_of(pipeline(PipelineSchedule::zero_bubble, ranks, micro), stages(ranks), free_network(ranks));
-  BOOST_CHECK_CLOSE(step, micro * (kForward + kBackward) + (ranks - 1) * kForward +
-                              kOptimizer / ranks,
-                    kPercent);
+  const double step = step_of(pipeline(PipelineSchedule::zero_bubble, ranks, micro), stages(ranks),
+                              free_network(ranks));
+  BOOST_CHECK_CLOSE(
+      step, micro * (kForward + kBackward) + (ranks - 1) * kForward + kOptimizer / ranks, kPercent);
 }
 
 BOOST_AUTO_TEST_CASE(replicas_reduce_behind_the_last_backward_of_their_stage) {
@@ -96,8 +95,8 @@ BOOST_AUTO_TEST_CASE(samples_of_a_step_are_those_of_all_replicas) {
 BOOST_AUTO_TEST_CASE(a_stage_keeps_as_many_micro_batches_as_are_in_flight) {
   const int ranks = 4, micro = 8;
   Toy toy = equal_units(ranks, {kMiB, kForward, kBackward, 10 * kMiB}, kOptimizer);
-  const Schedule one = schedule_of(pipeline(PipelineSchedule::one_f_one_b, ranks, micro), toy,
-                                   star_cluster(ranks));
+  const Schedule one =
+      schedule_of(pipeline(PipelineSchedule::one_f_one_b, ranks, micro), toy, star_cluster(ranks));
   const Schedule all =
       schedule_of(pipeline(PipelineSchedule::gpipe, ranks, micro), toy, star_cluster(ranks));
   const auto activations = [](const Program& program) {
@@ -105,7 +104,8 @@ BOOST_AUTO_TEST_CASE(a_stage_keeps_as_many_micro_batches_as_are_in_flight) {
     Bytes most;
     for (int i = 0; i < 2; ++i)
       replay.iterate([&](std::size_t, const TensorEvent&) {
-        most = std::max(most, replay.use().by_kind[static_cast<std::size_t>(MemoryKind::activations)]);
+        most =
+            std::max(most, replay.use().by_kind[static_cast<std::size_t>(MemoryKind::activations)]);
       });
     return most.value();
   };
@@ -138,7 +138,7 @@ double listed(const PipelineOrder& pipeline, const std::vector<std::pair<double,
           ready = std::max(ready, before->second);
         }
         const auto [ahead, half] = times[static_cast<std::size_t>(stage)];
-        free[rank] = ready + (forward ? ahead
+        free[rank] = ready + (forward                                ? ahead
                               : one.what == PipelineAction::backward ? 2 * half
                                                                      : half);
         if (one.what != PipelineAction::weight) end[{stage, !forward, one.micro}] = free[rank];
@@ -166,8 +166,8 @@ BOOST_AUTO_TEST_CASE(random_pipelines_take_what_a_list_scheduler_says) {
       times.emplace_back(draw(1, 9) * kMs, draw(1, 9) * kMs);
       units.push_back({kMiB, times.back().first, 2 * times.back().second});
     }
-    const double step =
-        step_of(pipeline(schedule, ranks, micro, chunks), toy(units, kOptimizer), free_network(ranks));
+    const double step = step_of(pipeline(schedule, ranks, micro, chunks), toy(units, kOptimizer),
+                                free_network(ranks));
     const double expected_step =
         listed(pipeline_order(schedule, ranks, micro, chunks), times, kOptimizer / ranks);
     BOOST_CHECK_CLOSE(step, expected_step, kPercent);

@@ -90,8 +90,8 @@ BOOST_AUTO_TEST_CASE(a_gradient_is_summed_or_stepped_with) {
                                      {.kind = OptimizerKind::adam}, Precision::fp32) == 3.0);
 }
 
-BOOST_DATA_TEST_CASE(a_synchronous_round_sums_every_gradient_and_steps_once,
-                     data::make({1, 2, 8}), workers) {
+BOOST_DATA_TEST_CASE(a_synchronous_round_sums_every_gradient_and_steps_once, data::make({1, 2, 8}),
+                     workers) {
   const double n = workers;
   const double sum = kP * 3 / kTraffic, update = kP * 7 / kTraffic;  // jobs.hpp: Adam
   const Trace trace = trace_of(ParameterServer{}, one_unit(), server_cluster(workers), 3);
@@ -100,8 +100,8 @@ BOOST_DATA_TEST_CASE(a_synchronous_round_sums_every_gradient_and_steps_once,
 
 BOOST_AUTO_TEST_CASE(without_rounds_every_gradient_is_a_step) {
   const ParameterServer ps{.staleness = std::nullopt};
-  BOOST_CHECK_CLOSE(step_of(ps, one_unit(), server_cluster(1)),
-                    2 * way(1) + kC + kP * 7 / kTraffic, kPercent);
+  BOOST_CHECK_CLOSE(step_of(ps, one_unit(), server_cluster(1)), 2 * way(1) + kC + kP * 7 / kTraffic,
+                    kPercent);
 }
 
 BOOST_AUTO_TEST_CASE(a_given_rate_has_the_step_in_it_and_no_say_of_the_host) {
@@ -128,8 +128,7 @@ std::vector<double> ends_on_slower_hosts(const ParameterServer& ps) {
   std::vector<double> ends;
   for (const double memory : {1e12, 1e11, 3e10, 1e10, 2e9, 2e8}) {
     const Cluster cluster = with_host(server_cluster(3, 2), memory, 8);
-    ends.push_back(
-        trace_of(ps, equal_units(3, {kP, 2 * kMs, 3 * kMs}, 0), cluster, 4).end.value());
+    ends.push_back(trace_of(ps, equal_units(3, {kP, 2 * kMs, 3 * kMs}, 0), cluster, 4).end.value());
   }
   return ends;
 }

@@ -1,5 +1,5 @@
-// DeepSpeed's ZeRO-3: what its coordinator gathers, by hand; bytes, buckets and steps by closed forms.
-// g: a unit's all_gather; r: the reduce_scatter of all gradients; f, b, o as everywhere.
+// DeepSpeed's ZeRO-3: what its coordinator gathers, by hand; bytes, buckets and steps by closed
+// forms. g: a unit's all_gather; r: the reduce_scatter of all gradients; f, b, o as everywhere.
 #include <boost/test/unit_test.hpp>
 
 #include <numeric>
@@ -45,22 +45,27 @@ const std::vector<std::size_t> kUses = {0, 1, 2, 3, 3, 2, 1, 0};
 
 BOOST_AUTO_TEST_CASE(prefetch_follows_the_order_of_use) {
   // The last module's second use is next, so that it is only kept where reuse says so.
-  BOOST_TEST(told(stage3_uses(kTens, kUses, {.prefetch_bucket_size = 10, .max_reuse_distance = 0})) ==
-             "+1- .2- .3- .2- +1- .0- .- .- ");
-  BOOST_TEST(told(stage3_uses(kTens, kUses, {.prefetch_bucket_size = 10, .max_reuse_distance = 10})) ==
-             "+1- .2- .3- .2 .1- .0- .- .- ");
-  BOOST_TEST(told(stage3_uses(kTens, kUses, {.prefetch_bucket_size = 0, .max_reuse_distance = 0})) ==
-             "+- +- +- +- +- +- +- +- ");
+  BOOST_TEST(
+      told(stage3_uses(kTens, kUses, {.prefetch_bucket_size = 10, .max_reuse_distance = 0})) ==
+      "+1- .2- .3- .2- +1- .0- .- .- ");
+  BOOST_TEST(
+      told(stage3_uses(kTens, kUses, {.prefetch_bucket_size = 10, .max_reuse_distance = 10})) ==
+      "+1- .2- .3- .2 .1- .0- .- .- ");
+  BOOST_TEST(
+      told(stage3_uses(kTens, kUses, {.prefetch_bucket_size = 0, .max_reuse_distance = 0})) ==
+      "+- +- +- +- +- +- +- +- ");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_used_again_soon_stays) {
-  BOOST_TEST(told(stage3_uses(kTens, kUses, {.prefetch_bucket_size = 0, .max_reuse_distance = 30})) ==
-             "+- +- + + .- .- +- +- ");
+  BOOST_TEST(
+      told(stage3_uses(kTens, kUses, {.prefetch_bucket_size = 0, .max_reuse_distance = 30})) ==
+      "+- +- + + .- .- +- +- ");
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_prefetched_beyond_what_may_be_there) {
   BOOST_TEST(told(stage3_uses(kTens, kUses,
-                              {.prefetch_bucket_size = 10, .max_live_parameters = 10,
+                              {.prefetch_bucket_size = 10,
+                               .max_live_parameters = 10,
                                .max_reuse_distance = 0})) == "+- +- +- +- +- +- +- +- ");
 }
 
@@ -76,8 +81,7 @@ BOOST_AUTO_TEST_CASE(parameters_above_the_threshold_are_gathered_twice) {
 
 BOOST_AUTO_TEST_CASE(gradients_are_reduced_in_buckets) {
   BOOST_TEST(sizes_of(program_of({.reduce_bucket_size = 3 * kElements}),
-                      CollectiveKind::reduce_scatter) ==
-                 (std::vector<double>{3 * kMiB, kMiB}),
+                      CollectiveKind::reduce_scatter) == (std::vector<double>{3 * kMiB, kMiB}),
              boost::test_tools::per_element());
   BOOST_TEST(sizes_of(program_of({.reduce_bucket_size = 1}), CollectiveKind::reduce_scatter) ==
                  std::vector<double>(kUnits, kMiB),
@@ -107,7 +111,8 @@ BOOST_AUTO_TEST_CASE(a_unit_computes_module_by_module) {
                               .parameter_elements = static_cast<double>(elements)});
   const Program program =
       schedule_of(zero3({.prefetch_bucket_size = 0, .param_persistence_threshold = 0}), toy,
-                  star_cluster(kRanks)).programs.front();
+                  star_cluster(kRanks))
+          .programs.front();
   std::vector<double> forwards;
   for (const Op& op : program.ops)
     if (op.phase == Phase::forward) forwards.push_back(std::get<Compute>(op.work).duration.value());

@@ -94,8 +94,7 @@ std::filesystem::path damaged(const Scratch& scratch, const std::string& sql) {
   return scratch / "r";
 }
 
-const char* const kRemedy =
-    "\nremedy: --fresh simulates all anew; --output FOLDER keeps this file";
+const char* const kRemedy = "\nremedy: --fresh simulates all anew; --output FOLDER keeps this file";
 
 BOOST_AUTO_TEST_CASE(labels_that_are_not_the_axes_are_damage) {
   const Scratch scratch;
@@ -122,9 +121,10 @@ BOOST_AUTO_TEST_CASE(a_report_without_its_figures_is_damage_to_the_table) {
 }
 
 BOOST_AUTO_TEST_CASE(a_file_of_another_program_is_neither_touched_nor_removed) {
-  for (const char* sql : {"PRAGMA journal_mode = WAL; CREATE TABLE t (x)",
-                          "CREATE TABLE t (x); PRAGMA user_version = 1",
-                          "PRAGMA journal_mode = WAL; CREATE TABLE t (x); PRAGMA user_version = 1"}) {
+  for (const char* sql :
+       {"PRAGMA journal_mode = WAL; CREATE TABLE t (x)",
+        "CREATE TABLE t (x); PRAGMA user_version = 1",
+        "PRAGMA journal_mode = WAL; CREATE TABLE t (x); PRAGMA user_version = 1"}) {
     const Scratch scratch;
     { SQLite::Database(scratch / "r", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec(sql); }
     const auto bytes = [&] {

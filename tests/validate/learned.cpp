@@ -112,9 +112,10 @@ BOOST_AUTO_TEST_CASE(runs_are_cases_by_the_names_of_their_records) {
   const Scratch folder;
   for (const char* name : {"a_1.real", "a_1.own", "a_1.simulated", "a_1.simulated_1", "a_2.real"})
     folder.write(fmt::format("records/{}.json", name), curve(kLearns).dump());
-  const CaseFile file = read_case_file(folder.write(
-      "cases.yaml", "source: somewhere\ncases:\n  - runs: [a_1, a_2]\n    records: records\n"
-                    "    group: both\n    setting: a\n    note: noted\n"));
+  const CaseFile file = read_case_file(
+      folder.write("cases.yaml",
+                   "source: somewhere\ncases:\n  - runs: [a_1, a_2]\n    records: records\n"
+                   "    group: both\n    setting: a\n    note: noted\n"));
   BOOST_REQUIRE(file.cases.size() == 2U);
   const ValidationCase& one = file.cases[0];
   BOOST_TEST(one.name == "a_1");

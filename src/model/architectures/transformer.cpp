@@ -55,8 +55,8 @@ void append_decoder(TransformerBuild& b) {
 
 Model build_tokens(const TransformerShape& t, const ModelShape& asked,
                    const ModelParallel& parallel) {
-  const ModelShape shape = sequence_shape(
-      asked, {.name = t.name, .tokens = t.tokens, .most = t.most_tokens});
+  const ModelShape shape =
+      sequence_shape(asked, {.name = t.name, .tokens = t.tokens, .most = t.most_tokens});
   const std::int64_t width = t.embedding_width > 0 ? t.embedding_width : t.hidden;
   const bool pair = t.encoder_layers > 0;
   const std::int64_t tokens = shape.sequence / parallel.context;
@@ -91,8 +91,7 @@ Model build_patches(const TransformerShape& t, const ModelShape& asked) {
   b.layers.parameter(t.hidden);
   const std::int64_t side = shape.image / t.patch;
   b.layers.parameter((side * side + 1) * t.hidden);
-  b.layers.convolution(
-      {.channels = t.hidden, .kernel = t.patch, .stride = t.patch, .bias = true});
+  b.layers.convolution({.channels = t.hidden, .kernel = t.patch, .stride = t.patch, .bias = true});
   b.layers.class_token();
   if (b.drops()) b.layers.dropout();
   append_stack(b, t.unit_prefix);

@@ -123,11 +123,8 @@ TransformerShape qwen3_next(const LlamaSize& size) {
              {MixerKind::linear_attention},
              {MixerKind::linear_attention},
              {MixerKind::attention}};
-  return with_experts(t, {.count = 512,
-                          .active = 10,
-                          .width = 512,
-                          .shared_width = 512,
-                          .shared_gate = true});
+  return with_experts(
+      t, {.count = 512, .active = 10, .width = 512, .shared_width = 512, .shared_gate = true});
 }
 
 TransformerShape nemotron_3_nano() {
@@ -173,11 +170,8 @@ TransformerShape deepseek_v3() {
                                "DeepSeek-AI, arXiv:2412.19437, without its module for a second "
                                "token; deepseek-ai/DeepSeek-V3");
   t.latent = LatentAttention{.query_rank = 1536};
-  return with_experts(t, {.count = 256,
-                          .active = 8,
-                          .width = 2048,
-                          .shared_width = 2048,
-                          .first_dense = 3});
+  return with_experts(
+      t, {.count = 256, .active = 8, .width = 2048, .shared_width = 2048, .first_dense = 3});
 }
 
 TransformerShape gpt_oss_120b() {
@@ -197,11 +191,8 @@ TransformerShape gpt_oss_120b() {
 }
 
 TransformerShape gpt3_175b() {
-  TransformerShape t = gpt({.name = "gpt3_175b",
-                            .hidden = 12288,
-                            .heads = 96,
-                            .blocks = 96,
-                            .positions = 2048});
+  TransformerShape t =
+      gpt({.name = "gpt3_175b", .hidden = 12288, .heads = 96, .blocks = 96, .positions = 2048});
   t.source = "Brown et al., arXiv:2005.14165, dense attention in every layer";
   return t;
 }
@@ -380,8 +371,7 @@ std::vector<BuiltInTransformer> recent() {
        "Nemotron 3 Nano 30B-A3B (NVIDIA 2025), 31.6 B parameters, 3.58 B active, 4096 tokens"},
       {deepseek_v3(),
        "DeepSeek-V3 (DeepSeek-AI 2024), 671.0 B parameters, 37.6 B active, 4096 tokens"},
-      {gpt_oss_120b(),
-       "GPT-OSS 120B (OpenAI 2025), 116.8 B parameters, 5.7 B active, 4096 tokens"},
+      {gpt_oss_120b(), "GPT-OSS 120B (OpenAI 2025), 116.8 B parameters, 5.7 B active, 4096 tokens"},
       {t5_11b(), "T5 11B (Raffel et al. 2019), 11.31 B parameters, 512 tokens to 512"},
       {vit({"vit_l_16", 1024, 16, 24, 4096, 16}),
        "ViT-L/16 (Dosovitskiy et al. 2020), 304.3 M parameters, 224x224"},

@@ -161,8 +161,8 @@ Tensor capped(Recorder& recorder, const Tensor& scores) {
 Tensor probabilities(Recorder& recorder, const std::vector<Tensor>& inputs,
                      const AttentionSize& size, const AttentionSides& s, Tensor& scaled_queries) {
   if (size.options.fused_softmax)
-    return unary_of_output(recorder,
-                           batched_product(recorder, inputs[0], inputs[1], {s.query, s.key, s.pairs}));
+    return unary_of_output(
+        recorder, batched_product(recorder, inputs[0], inputs[1], {s.query, s.key, s.pairs}));
   scaled_queries = scale(recorder, inputs[0]);
   Tensor mask;
   if (size.options.causal) mask = causal_mask(recorder, size.tokens, inputs[0].type);

@@ -70,7 +70,7 @@ struct Node {
   /// Where a parameter's gradients end.
   bool accumulates = false;
   std::uint32_t unit = 0, parameter = 0;
-  bool enters = false;  ///< where those of a chunk's input end
+  bool enters = false;    ///< where those of a chunk's input end
   bool collects = false;  ///< where those of the `parameter`th input end of what runs again
   /// The unit whose output it made; -1: none.
   int ends_unit = -1;

@@ -188,10 +188,10 @@ Tensor convolution(Recorder& recorder, const Tensor& given, const Layer& layer) 
   Tensor output = !recorder.on_cpu() ? recorder.take(s.output(), type)
                   : onednn           ? onednn_forward(recorder, s, type, last)
                                      : own_forward(recorder, s, type);
-  const auto backward =
-      [&recorder, s, type, onednn, last, w = weight.detached(),
-       x = weight.needs_gradient() ? input.detached() : undefined(),
-       to_input = input.needs_gradient(), trained = weight.needs_gradient()](const Gradients& gradients) -> Gradients {
+  const auto backward = [&recorder, s, type, onednn, last, w = weight.detached(),
+                         x = weight.needs_gradient() ? input.detached() : undefined(),
+                         to_input = input.needs_gradient(), trained = weight.needs_gradient()](
+                            const Gradients& gradients) -> Gradients {
     Tensor contiguous;
     if (!gradients[0].contiguous && !last) contiguous = recorder.workspace(s.output(), type);
     if (!recorder.on_cpu()) return cudnn_backward(recorder, s, type, {to_input, trained});

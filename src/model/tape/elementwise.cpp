@@ -37,20 +37,19 @@ Tensor unary_of_input(Recorder& recorder, const Tensor& input) {
 
 Tensor fused_product(Recorder& recorder, const Tensor& gate, const Tensor& up) {
   Tensor output = recorder.take(gate.elements, gate.type);
-  recorder.connect(output, {gate, up},
-                   [&recorder, x = gate.detached(), y = up.detached()](const Gradients&) -> Gradients {
-                     return {recorder.take(x.elements, x.type), recorder.take(y.elements, y.type)};
-                   });
+  recorder.connect(
+      output, {gate, up},
+      [&recorder, x = gate.detached(), y = up.detached()](const Gradients&) -> Gradients {
+        return {recorder.take(x.elements, x.type), recorder.take(y.elements, y.type)};
+      });
   return output;
 }
 
 Tensor fused_copy(Recorder& recorder, const Tensor& input) {
   Tensor output = recorder.take(input.elements, input.type);
-  recorder.connect(
-      output, {input},
-      [&recorder, elements = input.elements, type = input.type](const Gradients&) -> Gradients {
-        return {recorder.take(elements, type)};
-      });
+  recorder.connect(output, {input},
+                   [&recorder, elements = input.elements, type = input.type](
+                       const Gradients&) -> Gradients { return {recorder.take(elements, type)}; });
   return output;
 }
 

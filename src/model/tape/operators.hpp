@@ -91,7 +91,7 @@ Tensor exchanged(Recorder& recorder, const Tensor& input, std::int64_t elements)
 struct AdapterOptions {
   LinearOptions down, up;
   bool dropout = false;
-  bool quantized = false;  ///< the weight beside them
+  bool quantized = false;   ///< the weight beside them
   std::int64_t padded = 0;  ///< elements of the whole output, where `up` makes a part; 0: all
 };
 /// What the adapted layer gives: what its weight made of `input`, and the adapter's share.

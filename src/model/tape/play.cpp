@@ -102,7 +102,8 @@ void Player::play_unit(std::uint32_t number) {
   const auto release = [&](const Layer* next) {
     for (const std::uint32_t value : held) {
       const auto last = last_readers_.find(value);
-      const bool read_here = last != last_readers_.end() && last->second >= next && last->second < end;
+      const bool read_here =
+          last != last_readers_.end() && last->second >= next && last->second < end;
       if (!read_here && !is_read_after(value, number)) values_.erase(value);
     }
     held.clear();
@@ -276,12 +277,12 @@ AdapterOptions Player::adapter_options(const Layer& layer, const Adapter& adapte
                                        std::int64_t positions) {
   const std::int64_t all = layer.channels[adapter.side];
   const std::int64_t out = adapter.padded > 0 ? adapter.padded : all;
-  return {.down = {.weight = {adapter.unit, adapter.parameter, adapter.rank * layer.in.channels},
-                   .out = positions * adapter.rank},
-          .up = {.weight = {adapter.unit, adapter.parameter + 1, adapter.up},
-                 .out = positions * out},
-          .dropout = adapter.dropout,
-          .padded = adapter.padded > 0 ? positions * all : 0};
+  return {
+      .down = {.weight = {adapter.unit, adapter.parameter, adapter.rank * layer.in.channels},
+               .out = positions * adapter.rank},
+      .up = {.weight = {adapter.unit, adapter.parameter + 1, adapter.up}, .out = positions * out},
+      .dropout = adapter.dropout,
+      .padded = adapter.padded > 0 ? positions * all : 0};
 }
 
 Tensor Player::rows(const Layer& layer) {

@@ -67,11 +67,11 @@ class Player {
   std::map<std::uint32_t, Value> values_;
   std::map<std::uint32_t, const Layer*> last_readers_;
   std::map<std::uint32_t, std::uint32_t> last_units_;  ///< that read a value
-  std::uint32_t end_ = 0;  ///< past the last unit of what is played
+  std::uint32_t end_ = 0;                              ///< past the last unit of what is played
   bool has_loss_ = true;
   Tensor rotary_;  ///< cosines and sines that all layers share
   std::vector<Tensor> losses_;
-  std::vector<Tensor> outputs_;  ///< logits that the training loop holds until backward is done
+  std::vector<Tensor> outputs_;    ///< logits that the training loop holds until backward is done
   const Layer* parted_ = nullptr;  ///< the logits' layer, which runs with its loss piece by piece
   bool caps_logits_ = false, scales_logits_ = false;
 };

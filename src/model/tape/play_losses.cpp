@@ -81,12 +81,11 @@ Tensor Player::fused_loss(const Layer& product, const Tensor& x) {
   const Tensor losses = r.workspace(tokens, Type::float32);
   r.workspace(std::min(rows, tokens) * classes, input.type);
   Tensor loss = r.take(1, Type::float32);
-  r.connect(loss, {input, weight},
-            [to_input, to_weight](const Gradients&) -> Gradients {
-              Gradients results = {to_input, to_weight};
-              results[1].dense = false;  // `.grad` is a tensor of backward: it is copied
-              return results;
-            });
+  r.connect(loss, {input, weight}, [to_input, to_weight](const Gradients&) -> Gradients {
+    Gradients results = {to_input, to_weight};
+    results[1].dense = false;  // `.grad` is a tensor of backward: it is copied
+    return results;
+  });
   return loss;
 }
 

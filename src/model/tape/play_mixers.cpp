@@ -98,15 +98,14 @@ Tensor Player::state_space(const Layer& layer) {
   const Tensor steps = r.workspace(2 * tokens * o.heads, Type::float32);
   const Tensor sums = r.workspace(2 * states, Type::float32);
   const Tensor pairs = r.workspace(tokens * o.groups * o.chunk, Type::float32);
-  return function_of(r, inputs, r.take(inner, x.type), {x, scanned, deviation},
-                     tokens * o.convolved() / 2 + 2 * tokens * o.heads + 3 * states +
-                         tokens * o.groups * o.chunk);
+  return function_of(
+      r, inputs, r.take(inner, x.type), {x, scanned, deviation},
+      tokens * o.convolved() / 2 + 2 * tokens * o.heads + 3 * states + tokens * o.groups * o.chunk);
 }
 
 /// Views of what stands before the gate, and of the gate: outputs side by side, or one tensor.
 Player::Value Player::around_gate(const Value& sides, std::int64_t before, bool gate) {
-  if (sides.size() > 1)
-    return gate ? Value{sides.back()} : Value(sides.begin(), sides.end() - 1);
+  if (sides.size() > 1) return gate ? Value{sides.back()} : Value(sides.begin(), sides.end() - 1);
   const std::int64_t all = sides[0].elements;
   const std::vector<Tensor> parts = split(recorder_, sides[0], {before, all - before});
   return {parts[gate ? 1 : 0]};

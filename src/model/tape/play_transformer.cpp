@@ -140,19 +140,17 @@ Player::Value Player::latent_heads(const Layer& layer) {
   const Latent& o = layer.latent;
   const std::int64_t tokens = r.batch() * layer.in.positions();
   const std::vector<Tensor> parts = split(r, input(layer), {o.key_rank, o.rotated_width});
-  const Tensor normed =
-      rms_norm(r, parts[0],
-               {.scale = {layer.unit, layer.parameter, o.key_rank},
-                .channels = o.key_rank,
-                .positions = tokens});
+  const Tensor normed = rms_norm(r, parts[0],
+                                 {.scale = {layer.unit, layer.parameter, o.key_rank},
+                                  .channels = o.key_rank,
+                                  .positions = tokens});
   const std::int64_t width = o.heads * (o.plain_width + o.value_width);
   const std::int64_t all = r.batch() * layer.out.positions();
   const Tensor both = linear(r, normed,
                              {.weight = {layer.unit, layer.parameter + 1, o.key_rank * width},
                               .out = all * width,
                               .gathered = all > tokens ? all * o.key_rank : 0});
-  if (!rotary_.storage)
-    rotary_ = r.take(2 * layer.out.height * o.rotated_width, both.type);
+  if (!rotary_.storage) rotary_ = r.take(2 * layer.out.height * o.rotated_width, both.type);
   const auto turn = [&](const Tensor& x) {
     const Tensor cosine = multiply(r, x, rotary_, x.elements);
     const Tensor turned = half_turned(r, x);
@@ -205,7 +203,9 @@ Tensor Player::experts(const Layer& layer) {
   const auto got = static_cast<std::int64_t>(std::llround(static_cast<double>(rows) * o.imbalance));
   const std::int64_t computed = got * o.sharing;
   std::uint32_t next = layer.parameter;
-  const auto weight = [&](std::int64_t elements) { return Parameter{layer.unit, next++, elements}; };
+  const auto weight = [&](std::int64_t elements) {
+    return Parameter{layer.unit, next++, elements};
+  };
   LinearOptions router{.weight = weight(o.count * layer.in.channels), .out = tokens * o.count};
   router.wide = o.wide_router;
   if (o.biases) router.bias = weight(o.count);

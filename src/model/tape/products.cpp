@@ -105,13 +105,13 @@ Tensor quantized_product(Recorder& recorder, const Tensor& x, const LinearOption
     const Tensor weight = recorder.workspace(options.weight.elements, Type::float16);
     output = recorder.take(options.out, x.type);
   }
-  recorder.connect(output, {x},
-                   [&recorder, elements = options.weight.elements, inputs = x.elements,
-                    type = x.type,
-                    kept = trait.keeps_input ? x.detached() : undefined()](const Gradients&) -> Gradients {
-                     const Tensor weight = recorder.workspace(elements, Type::float16);
-                     return {recorder.take(inputs, type)};
-                   });
+  recorder.connect(
+      output, {x},
+      [&recorder, elements = options.weight.elements, inputs = x.elements, type = x.type,
+       kept = trait.keeps_input ? x.detached() : undefined()](const Gradients&) -> Gradients {
+        const Tensor weight = recorder.workspace(elements, Type::float16);
+        return {recorder.take(inputs, type)};
+      });
   return output;
 }
 
@@ -137,8 +137,7 @@ Tensor narrow_product(Recorder& recorder, const std::vector<Tensor>& sides,
         const Tensor whole = trained && gathered > 0
                                  ? recorder.workspace(recorder.narrow_bytes(gathered), Type::byte)
                                  : undefined();
-        const Tensor partial =
-            needed && gathered > 0 ? recorder.take(gathered, type) : undefined();
+        const Tensor partial = needed && gathered > 0 ? recorder.take(gathered, type) : undefined();
         Gradients results = {needed ? recorder.take(inputs, type) : undefined(),
                              trained ? recorder.take(weight, type) : undefined()};
         if (!biased) return results;
@@ -228,8 +227,8 @@ Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& opti
 Tensor exchanged(Recorder& recorder, const Tensor& input, std::int64_t elements) {
   Tensor output = recorder.take(elements, input.type);
   recorder.connect(output, {input},
-                   [&recorder, whole = input.elements, type = input.type](const Gradients&)
-                       -> Gradients { return {recorder.take(whole, type)}; });
+                   [&recorder, whole = input.elements, type = input.type](
+                       const Gradients&) -> Gradients { return {recorder.take(whole, type)}; });
   return output;
 }
 
@@ -248,8 +247,8 @@ Tensor copied_into_zeros(Recorder& recorder, const Tensor& source, std::int64_t 
 
 }  // namespace
 
-// PEFT 0.15's lora.Linear; beside quantized weights lora.bnb.Linear4bit and Linear8bitLt, which copy
-// what the base has made and leave conversions to autocast.
+// PEFT 0.15's lora.Linear; beside quantized weights lora.bnb.Linear4bit and Linear8bitLt, which
+// copy what the base has made and leave conversions to autocast.
 Tensor adapted(Recorder& recorder, Tensor result, const Tensor& input,
                const AdapterOptions& options) {
   const Type type = result.type;
