@@ -60,7 +60,7 @@ std::vector<KeySection> scenario_keys() {
          "Each chunk's loss."},
         {"float8", "tensorwise | rowwise", "-",
          "Linear layers of blocks multiply in FP8, with a scale per tensor or per row.", "torchao"},
-        {"compile", "true | false | blocks", "false",
+        {"compile", "true | false | blocks", "false; in Megatron-LM's layouts true",
          "Pointwise kernels are fused; `blocks`: not those of embeddings, head and loss.",
          "torch.compile"},
         {"frozen", "list of text (patterns)", "-", "Units that are not trained: `[layers.*]`."},

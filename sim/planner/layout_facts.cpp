@@ -53,7 +53,7 @@ LayoutFacts layout_facts(const Document& document, const Value& parallelism) {
   Scenario scenario;
   scenario.file = document.name();
   ProfileLibrary library;
-  read_model_section(root.require("model"), scenario, library);
+  read_model_section(root.require("model"), false, scenario, library);
   scenario.cluster = read_cluster(root.require("cluster"));
   const Value strategy = root.require("strategy");
   if (!scenario.transformer)

@@ -50,10 +50,11 @@ std::string cluster_text(const std::string& on) {
                      on.substr(0, digits));
 }
 
-/// Sections beside those that are asked for.
+/// `more`: the sections of a search over layouts.
 std::string scenario_text(const TypedQuestion& question, const std::string& more = "") {
   std::string model = model_text(question.model);
   if (!question.sequence.empty()) model += ", sequence: " + question.sequence;
+  if (!more.empty()) model += ", compile: true";  // layouts of every kind on equal terms
   const bool has_options = question.strategy.find('{') != std::string::npos;
   const std::string train = !more.empty() ? more
                             : question.tokens.empty()

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "scenario/sections.hpp"
+#include "strategy/read_layout.hpp"
 
 namespace rehearse::inline scenario {
 
@@ -36,7 +37,9 @@ OtherJob JobsSection::read_other(const Value& value, const Scenario& scenario,
   job.run.stragglers.clear();
   CostChoice own_choice = choice;
   if (const auto model = map.optional("model")) {
-    own_choice = read_model_section(*model, job, library);
+    Map said = map;
+    const Value run_by = said.optional("strategy").value_or(strategy);
+    own_choice = read_model_section(*model, is_megatron(run_by), job, library);
     job.whole_step = own_choice.whole_step;
     job.given_at = own_choice.given_at;
   }

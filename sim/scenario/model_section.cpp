@@ -207,6 +207,19 @@ CostChoice read_profiled_model(const Value& value, Map& map, Scenario& scenario,
   return {.transfer_from = {}, .profile = stored};
 }
 
+/// Kernels of Megatron-LM's layouts are fused unless it is told otherwise: TransformerEngine's
+/// norms, bias and activation, the rotary embedding. What was measured was what it was.
+void apply_compile(Map& map, bool megatron, Scenario& scenario) {
+  if (const auto compile = map.optional("compile")) {
+    scenario.model = compiled(std::move(scenario.model), read_compile(*compile));
+  } else if (megatron && scenario.transformer && !map.has("measured") &&
+             !map.has("transfer_from")) {
+    scenario.model = compiled(std::move(scenario.model), Compile::whole);
+    scenario.assumptions.emplace_back(
+        "model.compile = true: kernels are fused, as Megatron-LM's are");
+  }
+}
+
 /// Of a model that could not be read, what belongs to its shape is not judged.
 void leave_shape(Map& map) {
   for (const char* key :
@@ -226,7 +239,8 @@ void check_batch_of(Map& map, const Scenario& scenario) {
 
 }  // namespace
 
-CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLibrary& library) {
+CostChoice read_model_section(const Value& value, bool megatron, Scenario& scenario,
+                              ProfileLibrary& library) {
   if (value.is_scalar())
     value.mistake(fmt::format("expected a map; got \"{}\"", value.shown()),
                   fmt::format("write {{use: {}, batch_per_gpu: 1}}", value.shown()));
@@ -254,9 +268,7 @@ CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLib
     if (const auto float8 = map.optional("float8"); has_model && float8)
       read_part(
           [&] { scenario.model = with_float8(std::move(scenario.model), read_float8(*float8)); });
-    if (const auto compile = map.optional("compile"); has_model && compile)
-      read_part(
-          [&] { scenario.model = compiled(std::move(scenario.model), read_compile(*compile)); });
+    if (has_model) read_part([&] { apply_compile(map, megatron, scenario); });
     read_part([&] { choice = read_cost_choice(map, scenario, library); }, has_model);
     if (!has_model) leave_shape(map);
   } else if (const std::optional<Value> profile = map.optional("profile")) {

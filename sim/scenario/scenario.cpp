@@ -14,6 +14,7 @@
 #include "scenario/sections.hpp"
 #include "scenario/speed_spread.hpp"
 #include "scenario/token_keys.hpp"
+#include "strategy/read_layout.hpp"
 
 namespace rehearse::inline scenario {
 namespace {
@@ -190,8 +191,11 @@ Scenario read_whole(const Document& document) {
   ProfileLibrary library;
   const Value model = root.require("model");
   CostChoice choice;
+  Map said = root;
+  const std::optional<Value> run_by = said.optional("strategy");
+  const bool megatron = run_by && is_megatron(*run_by);
   const bool has_model = read_part([&] {
-    choice = read_model_section(model, scenario, library);
+    choice = read_model_section(model, megatron, scenario, library);
     scenario.whole_step = choice.whole_step;
     scenario.given_at = choice.given_at;
   });

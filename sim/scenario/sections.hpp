@@ -17,7 +17,9 @@ namespace rehearse::inline scenario {
 /// `model: {use: resnet50, batch_per_gpu: 64, ...}`, `model: {profile: FILE.yaml, ...}` or an
 /// inline model: fills model, batch and precision, says in `assumptions` which shape an
 /// architecture took by itself, and returns where its costs are wanted from.
-CostChoice read_model_section(const Value& value, Scenario& scenario, ProfileLibrary& library);
+/// `megatron`: Megatron-LM runs it, whose kernels are fused unless `compile` says otherwise.
+CostChoice read_model_section(const Value& value, bool megatron, Scenario& scenario,
+                              ProfileLibrary& library);
 
 /// What the GPUs' costs come from, by the cluster's groups.
 std::vector<std::optional<CostSource>> find_cost_sources(const Scenario& scenario,

@@ -231,6 +231,17 @@ bool is_layout(const Value& strategy) {
   });
 }
 
+bool is_megatron(const Value& strategy) {
+  if (!is_layout(strategy)) return false;
+  Map map = strategy.as_map();
+  if (map.has("fsdp") || map.has("fsdp2")) return false;
+  const std::optional<Value> pipeline = map.optional("pipeline");
+  if (!pipeline || !pipeline->is_map()) return true;
+  Map options = pipeline->as_map();
+  const std::optional<Value> runtime = options.optional("runtime");
+  return !runtime || runtime->shown() != "torch";
+}
+
 Layout read_layout(Map map, const std::function<Strategy(Map& map)>& read_data) {
   Layout layout;
   std::vector<std::string> kinds;

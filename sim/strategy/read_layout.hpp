@@ -13,6 +13,9 @@ namespace rehearse::inline strategy {
 const std::vector<std::string>& layout_keys();
 /// Whether a strategy says more than how replicas keep the same parameters.
 bool is_layout(const Value& strategy);
+/// Whether it is a layout that Megatron-LM runs: its replicas are not FSDP's, nor its pipeline
+/// PyTorch's.
+bool is_megatron(const Value& strategy);
 /// `{ddp: {...}, tensor_parallel: 8, pipeline_parallel: 4, pipeline: {schedule: 1f1b}, ...}`;
 /// `read_data` reads the kind of data parallelism, one key, from a map. Of local_sgd, which may
 /// stand beside it, nothing is read.

@@ -73,6 +73,13 @@ bool is_part(const std::string& word, const std::string& name) {
   return false;
 }
 
+/// "llama3_70b" and "llama_3_70b" are the same but for what separates their parts.
+std::string without_separators(std::string word) {
+  boost::to_lower(word);
+  std::erase_if(word, [](char c) { return c == '_' || c == '-' || c == '.' || c == ' '; });
+  return word;
+}
+
 }  // namespace
 
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
@@ -82,6 +89,8 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
   // "meta-llama/Llama-3.1-8B": an owner is no part of a name.
   if (const std::size_t owner = word.rfind('/'); owner != std::string::npos)
     return nearest(word.substr(owner + 1), candidates);
+  for (const std::string& candidate : candidates)
+    if (without_separators(candidate) == without_separators(word)) return candidate;
   const std::string lower = boost::to_lower_copy(word);
   const std::optional<std::string> meant = meant_by(lower, candidates);
   if (meant && !meant->empty()) return *meant;

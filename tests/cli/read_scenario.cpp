@@ -208,6 +208,27 @@ BOOST_AUTO_TEST_CASE(channels_last_leaves_out_the_layout_conversions_of_image_mo
   BOOST_TEST(!contains(tokens.assumptions, "model.channels_last = false"));
 }
 
+BOOST_AUTO_TEST_CASE(kernels_of_megatrons_layouts_are_fused_unless_the_scenario_says_otherwise) {
+  const auto compile = [](const std::string& strategy, const std::string& more = "") {
+    const Scenario scenario =
+        read("model: {use: llama_3_8b, batch_per_gpu: 2, precision: bf16_master" + more +
+             "}\ncluster: {use: dgx_h100, nodes: 1}\nstrategy: " + strategy);
+    const bool assumed = contains(scenario.assumptions,
+                                  "model.compile = true: kernels are fused, as Megatron-LM's are");
+    BOOST_TEST(assumed == (more.empty() && scenario.model.compile == Compile::whole));
+    return scenario.model.compile;
+  };
+  BOOST_TEST((compile("{tensor_parallel: 2}") == Compile::whole));
+  BOOST_TEST(
+      (compile("{zero: {stage: 1}, pipeline_parallel: 2, micro_batches: 2}") == Compile::whole));
+  BOOST_TEST((compile("{ddp: {}, tensor_parallel: 2}", ", compile: false") == Compile::none));
+  BOOST_TEST((compile("{ddp: {}, tensor_parallel: 2}", ", compile: blocks") == Compile::blocks));
+  BOOST_TEST((compile("{fsdp2: {}, tensor_parallel: 2}") == Compile::none));
+  BOOST_TEST((compile("{pipeline_parallel: 2, pipeline: {runtime: torch}, micro_batches: 2}") ==
+              Compile::none));
+  BOOST_TEST((compile("{zero: {stage: 1}}") == Compile::none));
+}
+
 BOOST_AUTO_TEST_CASE(a_measured_whole_step_scales_the_costs_to_it) {
   const auto step = [](const std::string& options) {
     const Scenario scenario = read(toy_with("{use: resnet50, batch_per_gpu: 64" + options + "}"));

@@ -46,6 +46,7 @@ const std::vector<Guess> kGuesses = {
     {"n_kv_heads", {"heads", "kv_heads", "layers"}, "kv_heads"},
     {"sliding_window", {"attention", "activation"}, "attention"},
     {"meta-llama/Llama-3.1-8B", {"llama_7b", "llama_3_8b", "qwen3_8b"}, "llama_3_8b"},
+    {"llama3_70b", {"llama_70b", "llama_3_70b"}, "llama_3_70b"},  // but for what separates parts
     {"bf16-mixed", {"fp32", "bf16", "bf16_master"}, "bf16"},
     {"bfloat16", {"fp32", "tf32", "bf16", "bf16_pure"}, "bf16"},
     {"Float32", {"fp32", "fp16"}, "fp32"},
