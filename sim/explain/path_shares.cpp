@@ -135,10 +135,6 @@ std::string unit_of(const Op& op) {
     case Verb::optimizer:
     case Verb::copy:
       return op.title();
-    case Verb::backward_input:
-      return "(input) " + op.of;
-    case Verb::backward_weight:
-      return "(weight) " + op.of;
     case Verb::launch:
       break;
     default:

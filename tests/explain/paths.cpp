@@ -207,5 +207,14 @@ BOOST_AUTO_TEST_CASE(pieces_of_a_path_add_up_to_it) {
 }
 
 }  // namespace
+BOOST_AUTO_TEST_CASE(a_unit_has_one_name_whatever_its_pass) {
+  for (const Verb pass : {Verb::forward, Verb::backward, Verb::backward_input,
+                          Verb::backward_weight, Verb::recompute})
+    BOOST_TEST(unit_of({.verb = pass, .of = "layer3"}) == "layer3");
+  BOOST_TEST(unit_of({.verb = Verb::optimizer}) == "optimizer");
+  BOOST_TEST(unit_of({.verb = Verb::all_reduce, .pass = Verb::backward, .of = "layer3"}) ==
+             "backward layer3");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse
