@@ -4,16 +4,11 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "engine/rank_op.hpp"
 #include "schedule/schedule.hpp"
 #include "trace/trace.hpp"
 
 namespace rehearse::inline engine {
-
-/// An operation of a rank, by their indices.
-struct RankOp {
-  std::uint32_t rank = 0, op = 0;
-  bool operator==(const RankOp&) const = default;
-};
 
 /// Writes the trace of a simulation down.
 class Recorder {
