@@ -45,6 +45,19 @@ void check_mesh(const Map& map, const Layout& layout, const Cluster& cluster) {
             "other degrees, or another number of nodes");
 }
 
+/// Of a hybrid sharding: those that have the same layers are whole groups.
+void check_shard_group(const Map& map, const Layout& layout, const Cluster& cluster) {
+  const auto* fsdp = std::get_if<Fsdp>(&layout.data);
+  if (fsdp == nullptr || fsdp->shard_group == 0) return;
+  const Mesh mesh = *mesh_on(layout, cluster.gpu_count());
+  const int ranks = mesh.data * mesh.context;
+  if (ranks % fsdp->shard_group == 0) return;
+  at(at(map, map.has("fsdp") ? "fsdp" : "fsdp2").as_map(), "shard_group")
+      .fail(fmt::format("{} ranks that have the same layers do not divide into groups of {}", ranks,
+                        fsdp->shard_group),
+            fmt::format("a divisor of {}", ranks));
+}
+
 /// A rank's share of each layer is known of transformers alone.
 void check_shape(const Map& map, const Layout& layout, const Scenario& scenario) {
   if (scenario.transformer) return;
@@ -207,6 +220,7 @@ void apply_layout(const Value& strategy, Scenario& scenario) {
   const Map map = strategy.as_map();
   const Cluster cluster = layout_cluster(scenario.strategy, scenario.cluster);
   check_mesh(map, *layout, cluster);
+  check_shard_group(map, *layout, cluster);
   check_shape(map, *layout, scenario);
   check_histogram(map, *layout, cluster, scenario);
   check_rules(map, *layout, cluster, scenario);

@@ -44,6 +44,7 @@ class FreeEvents {
 };
 
 constexpr std::size_t kPostForwardGroup = 1;  ///< add_post_forward_groups, without replicas
+constexpr std::size_t kSameShardGroup = 1;    ///< add_sharding_groups; of a layout the plan says it
 
 class FsdpProgram {
  public:
@@ -279,7 +280,7 @@ class FsdpProgram {
     if (replicas_)
       last = builder_.collective(*replicas_, name,
                                  {.kind = CollectiveKind::all_reduce,
-                                  .group = 1,
+                                  .group = plan_.same_shard_group.value_or(kSameShardGroup),
                                   .size = size / static_cast<double>(shards_.all),
                                   .algorithm = options_.algorithm},
                                  {{last}});

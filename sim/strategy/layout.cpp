@@ -12,6 +12,7 @@
 #include "strategy/layout_holdings.hpp"
 #include "strategy/replicated.hpp"
 #include "strategy/sharded.hpp"
+#include "strategy/sharding_groups.hpp"
 #include "strategy/stage_plan.hpp"
 
 namespace rehearse::inline strategy {
@@ -26,7 +27,9 @@ struct Share {
 
 /// Groups of one kind, each rank in one of them.
 struct SideGroups {
-  std::optional<ExchangeAxis> exchanges{};  ///< nothing: of ranks with the same experts
+  /// Within a layer; nothing: of ranks that have the same experts, or the same shard.
+  std::optional<ExchangeAxis> exchanges{};
+  bool same_shard = false;
   MeshAxis axis = MeshAxis::tensor;
   std::string name;
   std::vector<std::vector<std::size_t>> groups;
@@ -68,6 +71,7 @@ class LayoutBuilder {
     if (!why_not.empty())
       throw InputError("error: strategy.pipeline_parallel: " + why_not +
                        "\nremedy: another number of stages, or pipeline: {split: [...]}");
+    find_replicas();
     find_sides();
     for (int rank = 0; rank < mesh_.pipeline; ++rank) shares_.push_back(share_of(rank));
   }
@@ -107,6 +111,7 @@ class LayoutBuilder {
     return first_message() + 2 * at + (gradients ? 1 : 0);
   }
   std::size_t first_message() const { return 1 + sides_.size(); }
+  void find_replicas();
   void find_sides();
   void find_expert_sides();
   /// Ranks of a pipeline with a copy of the weight that embeddings and logits share.
@@ -129,6 +134,8 @@ class LayoutBuilder {
   const Job& job_;
   PipelineOrder order_;
   Mesh mesh_;
+  /// Who shares the parameters of a stage, or their optimizer.
+  std::vector<std::vector<std::size_t>> replicas_;
   std::vector<SideGroups> sides_;  ///< in the order of slots behind that of replicas
   std::vector<UnitRange> ranges_;  ///< by stage
   std::vector<Share> shares_;      ///< by rank of a pipeline
@@ -136,11 +143,25 @@ class LayoutBuilder {
   std::vector<std::vector<ProgramId>> programs_;  ///< by node group and rank of a pipeline
 };
 
+/// Of a hybrid sharding the ranks of a group; another group has another copy.
+void LayoutBuilder::find_replicas() {
+  replicas_ = groups(mesh_, {MeshAxis::data, MeshAxis::context});
+  const auto* fsdp = std::get_if<Fsdp>(&options_.data);
+  if (fsdp == nullptr || fsdp->sharding != Fsdp::Sharding::hybrid_shard) return;
+  const std::size_t size = shards_of_layout(*fsdp, replicas_.front(), gpu_places(job_.cluster));
+  sides_.push_back({.exchanges = {},
+                    .same_shard = true,
+                    .axis = MeshAxis::data,
+                    .name = "replicas",
+                    .groups = parts_of(replicas_, size, true)});
+  replicas_ = parts_of(replicas_, size, false);
+}
+
 void LayoutBuilder::find_sides() {
   for (const auto& [axis, exchanges] : {std::pair(MeshAxis::tensor, ExchangeAxis::tensor),
                                         std::pair(MeshAxis::context, ExchangeAxis::context)})
     if (mesh_.degree(axis) > 1)
-      sides_.push_back({exchanges, axis, to_string(axis), groups(mesh_, {axis})});
+      sides_.push_back({exchanges, false, axis, to_string(axis), groups(mesh_, {axis})});
   if (has_experts(job_.model)) find_expert_sides();
 }
 
@@ -148,7 +169,7 @@ void LayoutBuilder::find_expert_sides() {
   const Mesh mesh = expert_mesh(mesh_);
   const auto ranks = groups(mesh, {MeshAxis::expert});
   const auto add = [&](ExchangeAxis exchanges, MeshAxis axis, const std::string& name, auto all) {
-    if (all.front().size() > 1) sides_.push_back({exchanges, axis, name, std::move(all)});
+    if (all.front().size() > 1) sides_.push_back({exchanges, false, axis, name, std::move(all)});
   };
   add(ExchangeAxis::expert, MeshAxis::expert, "experts", ranks);
   add(ExchangeAxis::expert_tensor, MeshAxis::tensor, "expert tensor",
@@ -162,7 +183,8 @@ void LayoutBuilder::find_expert_sides() {
         by_node(ranks, places, true));
   }
   if (mesh.expert * mesh.expert_tensor != mesh_.tensor)
-    sides_.push_back({{}, MeshAxis::data, "experts' replicas", groups(mesh, {MeshAxis::data})});
+    sides_.push_back(
+        {{}, false, MeshAxis::data, "experts' replicas", groups(mesh, {MeshAxis::data})});
 }
 
 Share LayoutBuilder::share_of(int rank) const {
@@ -175,10 +197,12 @@ Share LayoutBuilder::share_of(int rank) const {
   StagePlan& plan = share.plan;
   plan.order = order_.order[at];
   plan.beside_next = beside_next(options_, plan.order);
-  plan.replicas = static_cast<std::size_t>(mesh_.data) * static_cast<std::size_t>(mesh_.context);
+  plan.replicas = replicas_.front().size();
   for (std::size_t side = 0; side < sides_.size(); ++side) {
     if (sides_[side].exchanges) {
       plan.exchange_groups[*sides_[side].exchanges] = 1 + side;
+    } else if (sides_[side].same_shard) {
+      plan.same_shard_group = 1 + side;
     } else {
       plan.expert_replicas_group = 1 + side;
       plan.expert_replicas = sides_[side].groups.front().size();
@@ -293,11 +317,13 @@ void LayoutBuilder::add_group(const std::string& name, MeshAxis axis,
   schedule_.groups.back().axis = axis;
 }
 
-/// In the order of slots: replicas, who exchanges within a layer, ranks with the same experts, then
-/// for each boundary activations and gradients, then who shares a weight.
+/// In the order of slots: replicas, those with the same shard, who exchanges within a layer, ranks
+/// with the same experts, then for each boundary activations and gradients, then who shares a
+/// weight.
 void LayoutBuilder::add_groups() {
-  for (const auto& members : groups(mesh_, {MeshAxis::data, MeshAxis::context}))
-    add_group("replicas", MeshAxis::data, members);
+  const bool hybrid = !sides_.empty() && sides_.front().same_shard;
+  for (const auto& members : replicas_)
+    add_group(hybrid ? "shards" : "replicas", MeshAxis::data, members);
   for (const SideGroups& side : sides_)
     for (const auto& members : side.groups) add_group(side.name, side.axis, members);
   const auto pipelines = groups(mesh_, {MeshAxis::pipeline});

@@ -207,6 +207,17 @@ void check_accumulation(const Map& map, const std::string& kind) {
         .fail("micro-batches of a layout stand beside it", "write strategy.micro_batches");
 }
 
+/// Experts are sharded by who has the same ones, which are other ranks.
+void check_hybrid(const Map& map, const std::vector<std::string>& kinds, const Layout& layout) {
+  const auto* fsdp = std::get_if<Fsdp>(&layout.data);
+  if (!fsdp || fsdp->sharding != Fsdp::Sharding::hybrid_shard || layout.mesh.expert == 1) return;
+  Map copy = map;
+  Map options = copy.require(kinds.front()).as_map();
+  options.require(options.has("sharding") ? "sharding" : "shard_group")
+      .fail("sharding in groups beside expert_parallel is not available yet",
+            "shard over all replicas");
+}
+
 }  // namespace
 
 const std::vector<std::string>& layout_keys() {
@@ -268,12 +279,6 @@ Layout read_layout(Map map, const std::function<Strategy(Map& map)>& read_data) 
           .require("reshard_after_forward")
           .fail("parts of some ranks beside other axes are not available yet",
                 "write true or false");
-    if (fsdp && fsdp->sharding == Fsdp::Sharding::hybrid_shard) {
-      Map options = map.require(kinds.front()).as_map();
-      options.require(options.has("sharding") ? "sharding" : "shard_group")
-          .fail("sharding in groups beside other axes is not available yet",
-                "shard over all replicas");
-    }
   }
   layout.mesh.tensor = read_degree(map, "tensor_parallel");
   layout.mesh.pipeline = read_degree(map, "pipeline_parallel");
@@ -291,6 +296,7 @@ Layout read_layout(Map map, const std::function<Strategy(Map& map)>& read_data) 
               layout.tp_comm_overlap ? "set one of the two" : "set tensor_parallel, or remove it");
   read_context(map, layout);
   read_experts(map, layout);
+  check_hybrid(map, kinds, layout);
   read_pipeline(map, layout);
   read_micro_batches(map, layout);
   read_order(map, layout);

@@ -1,5 +1,9 @@
 #include "strategy/sharding_groups.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "strategy/program_builder.hpp"
 
@@ -15,6 +19,36 @@ std::size_t shard_group_size(const Fsdp& options, const Job& job) {
                      " ranks do not divide the " + std::to_string(world) +
                      " ranks of the cluster\nremedy: choose a divisor of " + std::to_string(world));
   return size;
+}
+
+std::size_t shards_of_layout(const Fsdp& options, const std::vector<std::size_t>& replicas,
+                             const std::vector<Place>& places) {
+  const auto on_node = [&](std::size_t rank) {
+    return places[rank].node == places[replicas.front()].node;
+  };
+  const auto size = options.shard_group > 0
+                        ? static_cast<std::size_t>(options.shard_group)
+                        : static_cast<std::size_t>(std::ranges::count_if(replicas, on_node));
+  const std::size_t all = replicas.size();
+  if (all % size != 0)
+    throw InputError(fmt::format(
+        "error: strategy.fsdp.shard_group: {} ranks do not divide the {} that have a stage's "
+        "layers\nremedy: choose a divisor of {}",
+        size, all, all));
+  return size;
+}
+
+std::vector<std::vector<std::size_t>> parts_of(const std::vector<std::vector<std::size_t>>& groups,
+                                               std::size_t size, bool across) {
+  std::vector<std::vector<std::size_t>> parts;
+  for (const auto& group : groups) {
+    const std::size_t count = across ? size : group.size() / size;
+    const std::size_t first = parts.size();
+    parts.resize(first + count);
+    for (std::size_t i = 0; i < group.size(); ++i)
+      parts[first + (across ? i % size : i / size)].push_back(group[i]);
+  }
+  return parts;
 }
 
 void check_post_forward_group(const Fsdp& options, const Job& job) {

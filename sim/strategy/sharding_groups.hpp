@@ -1,11 +1,21 @@
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "strategy/strategy.hpp"
 
 namespace rehearse::inline strategy {
 
 /// Ranks that share one copy of the parameters. InputError where they do not divide the cluster's.
 std::size_t shard_group_size(const Fsdp& options, const Job& job);
+/// The same of a layout's `replicas`, each at its place: by default those on the first one's node.
+/// InputError where they do not divide these.
+std::size_t shards_of_layout(const Fsdp& options, const std::vector<std::size_t>& replicas,
+                             const std::vector<Place>& places);
+/// Consecutive members of each group, `size` together; or `across` these, members at one place.
+std::vector<std::vector<std::size_t>> parts_of(const std::vector<std::vector<std::size_t>>& groups,
+                                               std::size_t size, bool across);
 /// InputError where Fsdp::post_forward_group is no factor of the ranks that shard, below them.
 void check_post_forward_group(const Fsdp& options, const Job& job);
 /// Gives every rank one more group, of so many consecutive ranks; 0: none.

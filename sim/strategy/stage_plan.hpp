@@ -31,7 +31,10 @@ struct StagePlan {
   /// Ranks that have the same of what passes between stages: each sends its part, and who receives
   /// them gathers the whole (scatter_gather_tensors_in_pipeline of Megatron-LM).
   std::size_t alike = 1;
+  /// Ranks that share its parameters, or their optimizer.
   std::size_t replicas = 1;
+  /// Group, as a slot, of the ranks that have the same part of these (hybrid sharding).
+  std::optional<std::size_t> same_shard_group{};
   /// Groups, as slots, of the ranks that share a layer, a sequence or experts.
   std::map<ExchangeAxis, std::size_t> exchange_groups{};
   std::size_t contexts = 1;  ///< ranks that share a sequence

@@ -209,6 +209,46 @@ BOOST_AUTO_TEST_CASE(a_hybrid_group_of_all_ranks_takes_as_long_as_full_shard) {
   BOOST_CHECK_CLOSE(step_of(hybrid, model, cluster), step_of(Fsdp{}, model, cluster), kPercent);
 }
 
+BOOST_AUTO_TEST_CASE(a_layout_of_replicas_alone_shards_in_groups_as_without_one) {
+  const Cluster cluster = star_cluster(3, 4, 4);
+  const Toy model = equal_units(3, {kMiB, kF, kB}, kO);
+  for (const int group : {0, 2, 6}) {
+    const Fsdp hybrid{.sharding = Fsdp::Sharding::hybrid_shard,
+                      .shard_group = group,
+                      .algorithm = CollectiveAlgorithm::ring};
+    Layout layout;
+    layout.data = hybrid;
+    BOOST_CHECK_CLOSE(step_of(layout, model, cluster), step_of(hybrid, model, cluster), kPercent);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(groups_of_a_layout_are_of_ranks_with_the_same_layers) {
+  const Cluster cluster = star_cluster(4, 4, 4);
+  const Fsdp hybrid{.sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 2};
+  Layout layout;
+  layout.data = hybrid;
+  layout.mesh.pipeline = 2;
+  layout.micro_batches = 2;
+  const Schedule schedule = schedule_of(layout, equal_units(4, {kMiB, kF, kB}, kO), cluster);
+  std::vector<std::vector<std::size_t>> shards, replicas;
+  for (const Group& group : schedule.groups) {
+    std::vector<std::size_t> members;
+    for (const RankId member : group.members) members.push_back(member.index());
+    if (group.name == "shards") shards.push_back(members);
+    if (group.name == "replicas") replicas.push_back(members);
+  }
+  const std::vector<std::vector<std::size_t>> pairs = {{0, 1}, {2, 3},   {4, 5},   {6, 7},
+                                                       {8, 9}, {10, 11}, {12, 13}, {14, 15}};
+  const std::vector<std::vector<std::size_t>> across = {
+      {0, 2, 4, 6}, {1, 3, 5, 7}, {8, 10, 12, 14}, {9, 11, 13, 15}};
+  BOOST_TEST((shards == pairs));
+  BOOST_TEST((replicas == across));
+  for (const Program& program : schedule.programs)
+    BOOST_TEST(
+        sizes_of(program, CollectiveKind::all_reduce) == (std::vector<double>{kMiB / 2, kMiB / 2}),
+        per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_shard_group_that_does_not_divide_the_ranks_is_an_input_error) {
   const Cluster cluster = star_cluster(4);
   const Toy model = toy({{kMiB, kF, kB}}, kO);
