@@ -5,6 +5,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "kept.hpp"
+#include "model/adaptation.hpp"
+#include "model/parallel.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(memory_tape_test)
@@ -66,6 +68,31 @@ BOOST_DATA_TEST_CASE(a_perceptron_keeps_its_activations_and_the_logarithms,
     const MemoryTape tape =
         memory_tape(model, {.precision = Precision::fp32, .batch = batch, .device = device});
     BOOST_TEST(kept(tape) == 4.0 * (batch * (128 + 64 + 10) + 2));
+  }
+}
+
+/// With more tensor ranks than key-value heads, too, and where one product makes all heads.
+BOOST_DATA_TEST_CASE(each_share_of_heads_that_are_normed_has_a_tape,
+                     boost::unit_test::data::make({1, 2, 4, 8}), tensor) {
+  for (const HeadNorm norm : {HeadNorm::each_head, HeadNorm::all_heads}) {
+    for (const bool fused : {false, true}) {
+      TransformerShape shape;
+      shape.layers = 1;
+      shape.hidden = 64;
+      shape.heads = 8;
+      shape.kv_heads = 2;
+      shape.head_width = 8;
+      shape.feed_forward = 128;
+      shape.vocabulary = 64;
+      shape.head_norm = norm;
+      shape.fused_qkv = fused;
+      for (const Compile compile : {Compile::none, Compile::whole}) {
+        Model model = share_of(shape, {.sequence = 16}, {.tensor = tensor});
+        const MemoryTape tape =
+            memory_tape(compiled(std::move(model), compile), {.precision = Precision::bf16_pure});
+        BOOST_TEST(tape.tensors.size() > 0U);
+      }
+    }
   }
 }
 

@@ -42,6 +42,7 @@ class Player {
   Tensor stochastic_depth(const Layer& layer);
   Tensor rows(const Layer& layer);
   // play_transformer.cpp
+  Value heads(const Layer& layer);
   Value rotate_shared(const Layer& layer);
   Tensor gelu_new(const Layer& layer);
   Tensor capped(const Tensor& logits);

@@ -72,12 +72,18 @@ Tensor summed(Recorder& r, const Tensor& rows, std::int64_t elements) {
 
 }  // namespace
 
+/// Queries, keys and values: of one product, or gathered from other ranks, they are its parts.
+Player::Value Player::heads(const Layer& layer) {
+  const Attention& o = layer.attention;
+  const Value& sides = values_.at(layer.input);
+  if (sides.size() > 1) return sides;
+  return split(recorder_, sides[0],
+               {o.heads * o.head_width, o.kv_heads * o.head_width, o.kv_heads * o.head_width});
+}
+
 Player::Value Player::rotate_shared(const Layer& layer) {
   const Attention& o = layer.attention;
-  Value sides = values_.at(layer.input);
-  if (sides.size() == 1)
-    sides = split(recorder_, sides[0],
-                  {o.heads * o.head_width, o.kv_heads * o.head_width, o.kv_heads * o.head_width});
+  Value sides = heads(layer);
   if (!rotary_.storage) {
     const std::int64_t elements = layer.in.height * o.head_width;
     rotary_ = recorder_.take(2 * elements, sides[0].type);  // cosines and sines, of one life
@@ -120,15 +126,15 @@ Tensor Player::capped(const Tensor& logits) {
 
 Player::Value Player::head_norm(const Layer& layer) {
   const Attention& o = layer.attention;
-  Value sides = values_.at(layer.input);
+  Value sides = heads(layer);
   const std::int64_t tokens = recorder_.batch() * layer.in.positions();
-  const std::int64_t heads[] = {o.heads, o.kv_heads};
+  const std::int64_t counts[] = {o.heads, o.kv_heads};
   for (std::uint32_t i : {0U, 1U}) {
-    const std::int64_t width = layer.bias ? heads[i] * o.head_width : o.head_width;
+    const std::int64_t width = layer.bias ? counts[i] * o.head_width : o.head_width;
     sides[i] = rms_norm(recorder_, sides[i],
                         {.scale = {layer.unit, layer.parameter + i, width},
                          .channels = width,
-                         .positions = layer.bias ? tokens : tokens * heads[i],
+                         .positions = layer.bias ? tokens : tokens * counts[i],
                          .form = layer.norm});
   }
   return sides;
