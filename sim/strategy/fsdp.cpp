@@ -44,7 +44,6 @@ class FreeEvents {
 };
 
 constexpr std::size_t kPostForwardGroup = 1;  ///< add_post_forward_groups, without replicas
-constexpr std::size_t kSameShardGroup = 1;    ///< add_sharding_groups; of a layout the plan says it
 
 class FsdpProgram {
  public:
@@ -280,7 +279,7 @@ class FsdpProgram {
     if (replicas_)
       last = builder_.collective(*replicas_, name,
                                  {.kind = CollectiveKind::all_reduce,
-                                  .group = plan_.same_shard_group.value_or(kSameShardGroup),
+                                  .group = kSameShardGroup,
                                   .size = size / static_cast<double>(shards_.all),
                                   .algorithm = options_.algorithm},
                                  {{last}});

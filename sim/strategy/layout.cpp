@@ -9,10 +9,10 @@
 #include "base/error.hpp"
 #include "model/stages.hpp"
 #include "model/token_histogram.hpp"
+#include "strategy/layout_groups.hpp"
 #include "strategy/layout_holdings.hpp"
 #include "strategy/replicated.hpp"
 #include "strategy/sharded.hpp"
-#include "strategy/sharding_groups.hpp"
 #include "strategy/stage_plan.hpp"
 
 namespace rehearse::inline strategy {
@@ -24,39 +24,6 @@ struct Share {
   StagePlan plan;
   std::vector<std::size_t> units;  ///< of the whole model
 };
-
-/// Groups of one kind, each rank in one of them.
-struct SideGroups {
-  /// Within a layer; nothing: of ranks that have the same experts, or the same shard.
-  std::optional<ExchangeAxis> exchanges{};
-  bool same_shard = false;
-  MeshAxis axis = MeshAxis::tensor;
-  std::string name;
-  std::vector<std::vector<std::size_t>> groups;
-};
-
-bool has_experts(const Model& model) {
-  return std::ranges::any_of(model.units, [](const Unit& unit) {
-    return std::ranges::count(unit.shares, ParameterShare::expert) > 0;
-  });
-}
-
-/// Of each group the ranks on one node, or those at one place of each node.
-std::vector<std::vector<std::size_t>> by_node(const std::vector<std::vector<std::size_t>>& groups,
-                                              const std::vector<Place>& places, bool across) {
-  std::vector<std::vector<std::size_t>> parts;
-  for (const auto& group : groups) {
-    std::map<NodeId, std::size_t> seen;  // members so far
-    std::map<std::size_t, std::vector<std::size_t>> found;
-    for (const std::size_t rank : group) {
-      const NodeId node = places[rank].node;
-      const std::size_t place = seen[node]++;
-      found[across ? place : node.index()].push_back(rank);
-    }
-    for (auto& [key, ranks] : found) parts.push_back(std::move(ranks));
-  }
-  return parts;
-}
 
 class LayoutBuilder {
  public:
@@ -71,8 +38,7 @@ class LayoutBuilder {
     if (!why_not.empty())
       throw InputError("error: strategy.pipeline_parallel: " + why_not +
                        "\nremedy: another number of stages, or pipeline: {split: [...]}");
-    find_replicas();
-    find_sides();
+    groups_ = layout_groups(options, job, mesh_);
     for (int rank = 0; rank < mesh_.pipeline; ++rank) shares_.push_back(share_of(rank));
   }
 
@@ -110,10 +76,7 @@ class LayoutBuilder {
     const auto at = static_cast<std::size_t>(std::ranges::find(all, boundary) - all.begin());
     return first_message() + 2 * at + (gradients ? 1 : 0);
   }
-  std::size_t first_message() const { return 1 + sides_.size(); }
-  void find_replicas();
-  void find_sides();
-  void find_expert_sides();
+  std::size_t first_message() const { return groups_.size(); }
   /// Ranks of a pipeline with a copy of the weight that embeddings and logits share.
   bool shares_weight(int rank) const {
     const auto first = rank_of_stage(0), last = rank_of_stage(order_.stage_count() - 1);
@@ -134,58 +97,12 @@ class LayoutBuilder {
   const Job& job_;
   PipelineOrder order_;
   Mesh mesh_;
-  /// Who shares the parameters of a stage, or their optimizer.
-  std::vector<std::vector<std::size_t>> replicas_;
-  std::vector<SideGroups> sides_;  ///< in the order of slots behind that of replicas
-  std::vector<UnitRange> ranges_;  ///< by stage
-  std::vector<Share> shares_;      ///< by rank of a pipeline
+  std::vector<LayoutGroups> groups_;  ///< in the order of slots, but for those of stages
+  std::vector<UnitRange> ranges_;     ///< by stage
+  std::vector<Share> shares_;         ///< by rank of a pipeline
   Schedule schedule_;
   std::vector<std::vector<ProgramId>> programs_;  ///< by node group and rank of a pipeline
 };
-
-/// Of a hybrid sharding the ranks of a group; another group has another copy.
-void LayoutBuilder::find_replicas() {
-  replicas_ = groups(mesh_, {MeshAxis::data, MeshAxis::context});
-  const auto* fsdp = std::get_if<Fsdp>(&options_.data);
-  if (fsdp == nullptr || fsdp->sharding != Fsdp::Sharding::hybrid_shard) return;
-  const std::size_t size = shards_of_layout(*fsdp, replicas_.front(), gpu_places(job_.cluster));
-  sides_.push_back({.exchanges = {},
-                    .same_shard = true,
-                    .axis = MeshAxis::data,
-                    .name = "replicas",
-                    .groups = parts_of(replicas_, size, true)});
-  replicas_ = parts_of(replicas_, size, false);
-}
-
-void LayoutBuilder::find_sides() {
-  for (const auto& [axis, exchanges] : {std::pair(MeshAxis::tensor, ExchangeAxis::tensor),
-                                        std::pair(MeshAxis::context, ExchangeAxis::context)})
-    if (mesh_.degree(axis) > 1)
-      sides_.push_back({exchanges, false, axis, to_string(axis), groups(mesh_, {axis})});
-  if (has_experts(job_.model)) find_expert_sides();
-}
-
-void LayoutBuilder::find_expert_sides() {
-  const Mesh mesh = expert_mesh(mesh_);
-  const auto ranks = groups(mesh, {MeshAxis::expert});
-  const auto add = [&](ExchangeAxis exchanges, MeshAxis axis, const std::string& name, auto all) {
-    if (all.front().size() > 1) sides_.push_back({exchanges, false, axis, name, std::move(all)});
-  };
-  add(ExchangeAxis::expert, MeshAxis::expert, "experts", ranks);
-  add(ExchangeAxis::expert_tensor, MeshAxis::tensor, "expert tensor",
-      groups(mesh, {MeshAxis::tensor}));
-  if (options_.dispatch == ExpertDispatch::hierarchical ||
-      options_.dispatch == ExpertDispatch::deepep) {
-    const std::vector<Place> places = gpu_places(job_.cluster);
-    add(ExchangeAxis::expert_node, MeshAxis::expert, "experts, inside",
-        by_node(ranks, places, false));
-    add(ExchangeAxis::expert_across, MeshAxis::expert, "experts, across",
-        by_node(ranks, places, true));
-  }
-  if (mesh.expert * mesh.expert_tensor != mesh_.tensor)
-    sides_.push_back(
-        {{}, false, MeshAxis::data, "experts' replicas", groups(mesh, {MeshAxis::data})});
-}
 
 Share LayoutBuilder::share_of(int rank) const {
   const auto at = static_cast<std::size_t>(rank);
@@ -197,15 +114,13 @@ Share LayoutBuilder::share_of(int rank) const {
   StagePlan& plan = share.plan;
   plan.order = order_.order[at];
   plan.beside_next = beside_next(options_, plan.order);
-  plan.replicas = replicas_.front().size();
-  for (std::size_t side = 0; side < sides_.size(); ++side) {
-    if (sides_[side].exchanges) {
-      plan.exchange_groups[*sides_[side].exchanges] = 1 + side;
-    } else if (sides_[side].same_shard) {
-      plan.same_shard_group = 1 + side;
-    } else {
-      plan.expert_replicas_group = 1 + side;
-      plan.expert_replicas = sides_[side].groups.front().size();
+  for (std::size_t slot = 0; slot < groups_.size(); ++slot) {
+    const LayoutGroups& kind = groups_[slot];
+    if (kind.exchanges) plan.exchange_groups[*kind.exchanges] = slot;
+    if (kind.share == LayoutGroups::Share::parameters) plan.replicas = kind.size();
+    if (kind.share == LayoutGroups::Share::experts) {
+      plan.expert_replicas_group = slot;
+      plan.expert_replicas = kind.size();
     }
   }
   if (!options_.sequence_parallel && options_.runtime == Layout::Runtime::megatron)
@@ -317,15 +232,11 @@ void LayoutBuilder::add_group(const std::string& name, MeshAxis axis,
   schedule_.groups.back().axis = axis;
 }
 
-/// In the order of slots: replicas, those with the same shard, who exchanges within a layer, ranks
-/// with the same experts, then for each boundary activations and gradients, then who shares a
-/// weight.
+/// Behind those of a stage, in the order of slots: for each boundary activations and gradients,
+/// then who shares a weight.
 void LayoutBuilder::add_groups() {
-  const bool hybrid = !sides_.empty() && sides_.front().same_shard;
-  for (const auto& members : replicas_)
-    add_group(hybrid ? "shards" : "replicas", MeshAxis::data, members);
-  for (const SideGroups& side : sides_)
-    for (const auto& members : side.groups) add_group(side.name, side.axis, members);
+  for (const LayoutGroups& kind : groups_)
+    for (const auto& members : kind.groups) add_group(kind.name, kind.axis, members);
   const auto pipelines = groups(mesh_, {MeshAxis::pipeline});
   for (const auto& pipeline : pipelines) {
     for (int stage = 0; stage + 1 < order_.stage_count(); ++stage) {

@@ -7,6 +7,9 @@
 
 namespace rehearse::inline strategy {
 
+/// Of a hybrid sharding, the slot of the ranks with the same shard; before it are those that share.
+inline constexpr std::size_t kSameShardGroup = 1;
+
 /// Ranks that share one copy of the parameters. InputError where they do not divide the cluster's.
 std::size_t shard_group_size(const Fsdp& options, const Job& job);
 /// The same of a layout's `replicas`, each at its place: by default those on the first one's node.

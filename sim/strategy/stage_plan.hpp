@@ -33,8 +33,6 @@ struct StagePlan {
   std::size_t alike = 1;
   /// Ranks that share its parameters, or their optimizer.
   std::size_t replicas = 1;
-  /// Group, as a slot, of the ranks that have the same part of these (hybrid sharding).
-  std::optional<std::size_t> same_shard_group{};
   /// Groups, as slots, of the ranks that share a layer, a sequence or experts.
   std::map<ExchangeAxis, std::size_t> exchange_groups{};
   std::size_t contexts = 1;  ///< ranks that share a sequence

@@ -1,0 +1,88 @@
+#include "strategy/layout_groups.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "strategy/sharding_groups.hpp"
+
+namespace rehearse::inline strategy {
+namespace {
+
+using Share = LayoutGroups::Share;
+
+bool has_experts(const Model& model) {
+  return std::ranges::any_of(model.units, [](const Unit& unit) {
+    return std::ranges::count(unit.shares, ParameterShare::expert) > 0;
+  });
+}
+
+/// Of each group the ranks on one node, or those at one place of each node.
+std::vector<std::vector<std::size_t>> by_node(const std::vector<std::vector<std::size_t>>& groups,
+                                              const std::vector<Place>& places, bool across) {
+  std::vector<std::vector<std::size_t>> parts;
+  for (const auto& group : groups) {
+    std::map<NodeId, std::size_t> seen;  // members so far
+    std::map<std::size_t, std::vector<std::size_t>> found;
+    for (const std::size_t rank : group) {
+      const NodeId node = places[rank].node;
+      const std::size_t place = seen[node]++;
+      found[across ? place : node.index()].push_back(rank);
+    }
+    for (auto& [key, ranks] : found) parts.push_back(std::move(ranks));
+  }
+  return parts;
+}
+
+/// Of a hybrid sharding the ranks of a group share parameters; another group has another copy.
+void add_replicas(const Layout& layout, const Job& job, const Mesh& mesh,
+                  std::vector<LayoutGroups>& kinds) {
+  auto replicas = groups(mesh, {MeshAxis::data, MeshAxis::context});
+  const auto* fsdp = std::get_if<Fsdp>(&layout.data);
+  if (fsdp == nullptr || fsdp->sharding != Fsdp::Sharding::hybrid_shard) {
+    kinds.push_back({Share::parameters, {}, MeshAxis::data, "replicas", std::move(replicas)});
+    return;
+  }
+  const std::size_t size = shards_of_layout(*fsdp, replicas.front(), gpu_places(job.cluster));
+  kinds.push_back(
+      {Share::parameters, {}, MeshAxis::data, "shards", parts_of(replicas, size, false)});
+  kinds.push_back({Share::shard, {}, MeshAxis::data, "replicas", parts_of(replicas, size, true)});
+}
+
+void add_experts(const Layout& layout, const Job& job, const Mesh& whole,
+                 std::vector<LayoutGroups>& kinds) {
+  const Mesh mesh = expert_mesh(whole);
+  const auto ranks = groups(mesh, {MeshAxis::expert});
+  const auto add = [&](ExchangeAxis exchanges, MeshAxis axis, const std::string& name, auto all) {
+    if (all.front().size() > 1)
+      kinds.push_back({Share::layer, exchanges, axis, name, std::move(all)});
+  };
+  add(ExchangeAxis::expert, MeshAxis::expert, "experts", ranks);
+  add(ExchangeAxis::expert_tensor, MeshAxis::tensor, "expert tensor",
+      groups(mesh, {MeshAxis::tensor}));
+  if (layout.dispatch == ExpertDispatch::hierarchical ||
+      layout.dispatch == ExpertDispatch::deepep) {
+    const std::vector<Place> places = gpu_places(job.cluster);
+    add(ExchangeAxis::expert_node, MeshAxis::expert, "experts, inside",
+        by_node(ranks, places, false));
+    add(ExchangeAxis::expert_across, MeshAxis::expert, "experts, across",
+        by_node(ranks, places, true));
+  }
+  if (mesh.expert * mesh.expert_tensor != whole.tensor)
+    kinds.push_back(
+        {Share::experts, {}, MeshAxis::data, "experts' replicas", groups(mesh, {MeshAxis::data})});
+}
+
+}  // namespace
+
+std::vector<LayoutGroups> layout_groups(const Layout& layout, const Job& job, const Mesh& mesh) {
+  std::vector<LayoutGroups> kinds;
+  add_replicas(layout, job, mesh, kinds);
+  for (const auto& [axis, exchanges] : {std::pair(MeshAxis::tensor, ExchangeAxis::tensor),
+                                        std::pair(MeshAxis::context, ExchangeAxis::context)})
+    if (mesh.degree(axis) > 1)
+      kinds.push_back({Share::layer, exchanges, axis, to_string(axis), groups(mesh, {axis})});
+  if (has_experts(job.model)) add_experts(layout, job, mesh, kinds);
+  return kinds;
+}
+
+}  // namespace rehearse::inline strategy
