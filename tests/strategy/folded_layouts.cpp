@@ -50,7 +50,7 @@ Schedule schedule_on(const Degrees& of, const Cluster& cluster) {
 
 /// Tensor parallelism that fills a node, leaves room for contexts or for stages on the same switch.
 const Degrees kLayouts[] = {{8, 1, 1, 4, 8, 2}, {8, 2, 1, 8, 8, 4}, {8, 1, 4, 16, 8, 8},
-                            {4, 2, 1, 4, 8, 4}, {4, 1, 2, 4, 8, 8}, {2, 2, 1, 4, 8, 8},
+                            {4, 2, 1, 4, 8, 4}, {4, 1, 2, 8, 8, 8}, {2, 2, 1, 4, 8, 8},
                             {2, 1, 1, 3, 2, 2}, {8, 2, 2, 16, 8, 8}};
 
 BOOST_DATA_TEST_CASE(two_replicas_of_a_tensor_rank_stand_for_all, data::make(kLayouts), of) {
@@ -68,8 +68,25 @@ BOOST_DATA_TEST_CASE(so_they_do_where_nccl_chooses, data::make(kLayouts), of) {
   check_folds(whole, cluster, of.kept);
 }
 
+/// Ranks of one node, or a part of them, share the parameters.
+const Degrees kHybrids[] = {
+    {1, 1, 1, 4, 8, 16}, {2, 1, 1, 4, 8, 8}, {2, 2, 1, 4, 8, 8}, {4, 1, 2, 8, 8, 8}};
+
+BOOST_DATA_TEST_CASE(so_they_do_where_they_shard_in_groups, data::make(kHybrids), of) {
+  const Cluster cluster = nodes_of(of.nodes, of.gpus);
+  for (const int group : {0, 2}) {
+    Layout layout = layout_of(of);
+    layout.data = Fsdp{.sharding = Fsdp::Sharding::hybrid_shard,
+                       .shard_group = group,
+                       .algorithm = CollectiveAlgorithm::ring};
+    const Schedule whole =
+        schedule_of(layout, share_on(eight_layers(), layout, cluster), cluster, 2);
+    check_folds(whole, cluster, of.kept);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_slowest_rank_of_a_tensor_group_paces_it) {
-  const Degrees of{8, 1, 2, 4, 8, 4};
+  const Degrees of{8, 1, 2, 8, 8, 4};
   const Cluster cluster = nodes_of(of.nodes, of.gpus);
   Schedule whole = schedule_on(of, cluster);
   for (RankSpec& rank : whole.ranks)
