@@ -80,6 +80,12 @@ FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, con
   return builder.finish();
 }
 
+bool FlowPlan::begins_at_once() const {
+  return after.empty() && steps.empty() && !by_member &&
+         std::ranges::all_of(
+             flows, [](const Flow& flow) { return flow.share > 0 && flow.latency == Seconds(0); });
+}
+
 std::vector<CollectiveAlgorithm> automatic_candidates(CollectiveKind kind, const Group& group) {
   if (kind == CollectiveKind::all_reduce && group.nodes > 1)
     return {CollectiveAlgorithm::ring, CollectiveAlgorithm::tree};

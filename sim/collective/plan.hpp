@@ -49,6 +49,8 @@ struct FlowPlan {
   /// Time per byte of size on the most loaded port when nothing else runs (flow fidelity).
   double seconds_per_byte = 0;
 
+  /// Whether no flow waits for another one, for a latency or for a host.
+  bool begins_at_once() const;
   const HostStep& step(std::size_t flow) const {
     static const HostStep none;
     return steps.empty() ? none : steps[flow];

@@ -70,6 +70,13 @@ void Collectives::start_flows(std::uint32_t collective, std::uint32_t member) {
   prepare_flows(collective);
   const std::uint32_t flows = states_[collective].flows_left;
   if (flows == 0 || one.size.value() <= 0) return end_flows(collective);
+  const auto& bundle = one.plan->bundle;
+  if (bundle && shared_.network.start_bundle(*bundle, one.size, {kFlowsDone, collective, 0},
+                                             {kFlowDone, collective, 0})) {
+    for (std::uint32_t flow = 0; flow < flows; ++flow)
+      count(collective, flow, one.size * one.plan->plan.flows[flow].share);
+    return;
+  }
   for (std::uint32_t flow = 0; flow < flows; ++flow)
     if (one.plan->waits_for[flow] == 0) start_flow(collective, flow);
 }
@@ -95,10 +102,15 @@ void Collectives::move(std::uint32_t collective, std::uint32_t flow, double part
   const FlowPlan::Flow& edge = one.plan->plan.flows[flow];
   const auto [source, target] = one.plan->ports[flow];
   const Bytes bytes = one.size * (edge.share * part);
-  const auto first = shared_.group_of(collective).members.front();
-  shared_.recorder.count(static_cast<std::uint32_t>(first.index()), edge.source.kind,
-                         bytes.value() * one.plan->stands_for[flow]);
+  count(collective, flow, bytes);
   shared_.network.start_flow(source, target, bytes, {kFlowDone, collective, flow});
+}
+
+void Collectives::count(std::uint32_t collective, std::uint32_t flow, Bytes bytes) {
+  const PlayablePlan& plan = *shared_.planned(collective).plan;
+  const auto first = shared_.group_of(collective).members.front();
+  shared_.recorder.count(static_cast<std::uint32_t>(first.index()),
+                         plan.plan.flows[flow].source.kind, bytes.value() * plan.stands_for[flow]);
 }
 
 void Collectives::end_flow(std::uint32_t collective, std::uint32_t flow) {

@@ -24,6 +24,8 @@ class Collectives final : private Carried {
   void send(std::uint32_t collective, std::uint32_t flow);
   /// A flow has arrived, or a part of it, or the host has done its step.
   void end_flow(std::uint32_t collective, std::uint32_t flow) override;
+  /// All flows have arrived.
+  void end_flows(std::uint32_t collective);
   /// All is over.
   void end(std::uint32_t collective);
   /// What carries flows that the wire alone does not; null: nothing.
@@ -50,8 +52,8 @@ class Collectives final : private Carried {
   void prepare_flows(std::uint32_t collective);
   void start_flow(std::uint32_t collective, std::uint32_t flow);
   void move(std::uint32_t collective, std::uint32_t flow, double part) override;
+  void count(std::uint32_t collective, std::uint32_t flow, Bytes bytes);
   void end_host_step(std::uint32_t collective, std::uint32_t member);
-  void end_flows(std::uint32_t collective);
   void end_member(std::uint32_t collective, RankOp member);
 
   Shared& shared_;

@@ -50,6 +50,7 @@ Trace play(const Schedule& schedule, const Cluster& given, const Machine& machin
   CollectiveTable collectives(schedule, plans);
   const bool alike = only_like_flows_matter(schedule, cluster, machine);
   if (alike) plans.merge_flows();
+  plans.bundle_flows();
   add_transfer_ports(schedule, cluster, plans);
   const auto pace =
       machine.fidelity == Fidelity::hop ? Network::Pace::lockstep : Network::Pace::free;

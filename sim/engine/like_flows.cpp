@@ -92,12 +92,6 @@ struct Kind {
 
 constexpr std::uint32_t kNoPort = ~0U;
 
-bool begins_at_once(const FlowPlan& plan) {
-  return plan.after.empty() && std::ranges::all_of(plan.flows, [](const FlowPlan::Flow& flow) {
-           return flow.share > 0 && flow.latency == Seconds(0);
-         });
-}
-
 /// Which port stands for which class of links; for none where the flows over it stay as they are.
 class Quotient {
  public:
@@ -221,7 +215,7 @@ void merge_like_flows(const std::vector<PlayablePlan*>& plans, const std::vector
   const Classes classes(flows, links);
   std::vector<bool> at_once;
   at_once.reserve(plans.size());
-  for (const PlayablePlan* plan : plans) at_once.push_back(begins_at_once(plan->plan));
+  for (const PlayablePlan* plan : plans) at_once.push_back(plan->plan.begins_at_once());
   const Quotient quotient(flows, classes, links.size(), at_once);
   for (std::size_t p = 0; p < plans.size(); ++p) {
     const std::span<const Flow> own(flows.begin() + begins[p], flows.begin() + begins[p + 1]);

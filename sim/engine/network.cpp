@@ -6,6 +6,7 @@
 #include <csignal>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
+#include <utility>
 
 // Only after the above, whose macros it needs.
 #include <simgrid/version.h>
@@ -25,8 +26,8 @@ using simgrid_zones::add_host, simgrid_zones::add_link, simgrid_zones::add_ways;
 // its fraction.
 constexpr double kUnitsPerByte = 65536;
 
-/// Of the network's own timers; `a` is a port, `b` a version.
-constexpr std::uint32_t kLoopAlarm = ~0U;
+/// Of the network's own timers; `a` is a port, or who holds some, `b` a version.
+constexpr std::uint32_t kLoopAlarm = ~0U, kBundleAlarm = ~1U;
 
 // CM02 with every correction for TCP off: a flow lasts size / rate, and flows share links max-min
 // fairly. The two precisions are absolute (seconds) and relative (rates); their defaults, 1e-9 and
@@ -84,7 +85,7 @@ bool is_cable(const s4u::Link& link) {
 }  // namespace
 
 Network::Network(const Cluster& cluster, const std::vector<Port>& used, Pace pace)
-    : engine_(make_engine(pace)), buckets_(cluster, used) {
+    : engine_(make_engine(pace)), buckets_(cluster, used), uses_(used.size()) {
   for (const Port& port : used) indices_.emplace(port, static_cast<std::uint32_t>(indices_.size()));
   check(indices_.size() == used.size(), "a port is named twice");
   hosts_.resize(used.size());
@@ -96,6 +97,7 @@ Network::Network(const Cluster& cluster, const std::vector<Port>& used, Pace pac
         static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(activity.get_data<void>()));
     const Flow flow = flows_[slot];
     free_flows_.push_back(slot);
+    uses_.end(flow.source, flow.target);
     // SimGrid still uses the activity after this callback: it is let go at the next one.
     over_.reset(const_cast<s4u::Activity*>(&activity), false);
     if (buckets_.any())
@@ -204,10 +206,13 @@ void Network::fire() {
     const Timer timer = timers_.top();
     timers_.pop();
     date_ = std::max(timer.date, date_);
-    if (timer.token.kind == kLoopAlarm)
+    if (timer.token.kind == kLoopAlarm) {
       end_loops(timer.token);
-    else
+    } else if (timer.token.kind == kBundleAlarm) {
+      end_bundle(timer.token);
+    } else {
       on_token_(timer.token);
+    }
   }
   date_ = -1;
   arm();
@@ -222,6 +227,50 @@ void Network::end_loops(Token alarm) {
   const std::vector<Token> over = loops_.end(alarm.a, alarm.b, now(), then);
   if (then) set_alarm(alarm.a, *then);
   for (const Token& token : over) on_token_(token);
+}
+
+bool Network::start_bundle(const Bundle& bundle, Bytes size, Token whole, Token each) {
+  if (!uses_.is_idle(bundle)) return false;
+  if (free_held_.empty()) {
+    free_held_.push_back(static_cast<std::uint32_t>(held_.size()));
+    held_.emplace_back();
+  }
+  const std::uint32_t slot = free_held_.back();
+  free_held_.pop_back();
+  const std::uint32_t version = held_[slot].version + 1;
+  held_[slot] = {&bundle, size, now(), whole, each, version};
+  uses_.hold(bundle, slot);
+  call_at(now() + size.value() * bundle.end(), {kBundleAlarm, slot, version});
+  return true;
+}
+
+void Network::end_bundle(Token alarm) {
+  Held& held = held_[alarm.a];
+  if (held.bundle == nullptr || held.version != alarm.b) return;
+  uses_.release(*std::exchange(held.bundle, nullptr));
+  free_held_.push_back(alarm.a);
+  on_token_(held.whole);
+}
+
+/// What holds a port of the flow's goes on as flows of its own, with what each has left.
+void Network::make_room(std::uint32_t source, std::uint32_t target) {
+  while (const auto holder = uses_.in_the_way(source, target)) {
+    const Held held = held_[*holder];
+    held_[*holder].bundle = nullptr;
+    uses_.release(*held.bundle);
+    free_held_.push_back(*holder);
+    for (std::uint32_t flow = 0; flow < held.bundle->flows.size(); ++flow) {
+      const Bytes left =
+          held.size * held.bundle->left(flow, (now() - held.since) / held.size.value());
+      const Token token{held.each.kind, held.each.a, flow};
+      const auto& [from, to] = held.bundle->flows[flow];
+      if (left.value() * kUnitsPerByte < 1) {
+        call_at(now(), token);
+      } else {
+        start_flow(from, to, left, token);
+      }
+    }
+  }
 }
 
 std::optional<Network::Cables> Network::shaped_cables(const Fabric& fabric) {
@@ -264,6 +313,8 @@ void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size,
     size = buckets_.start(source, target, cables_between(source, target), size, now());
     if (size <= Bytes(0)) return call_at(now(), token);
   }
+  make_room(source, target);
+  uses_.begin(source, target);
   std::uint32_t slot = 0;
   if (free_flows_.empty()) {
     slot = static_cast<std::uint32_t>(flows_.size());

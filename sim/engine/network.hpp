@@ -13,6 +13,7 @@
 
 #include "base/quantity.hpp"
 #include "cluster/cluster.hpp"
+#include "engine/bundle.hpp"
 #include "engine/loops.hpp"
 #include "engine/token_buckets.hpp"
 
@@ -63,6 +64,10 @@ class Network {
   /// Calls back when `size` has moved from one port to the other: at once what the ports' bursts
   /// let pass (TokenBuckets), the rest at their rates.
   void start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token);
+  /// The flows of a collective of that size, if nothing else uses their ports; else false. Calls
+  /// back once with `whole` when all have ended; or, when something else has come to one of the
+  /// ports, for each flow with `each`, whose `b` is its number.
+  bool start_bundle(const Bundle& bundle, Bytes size, Token whole, Token each);
   /// Runs until nothing is left to happen, and calls back.
   void run(Callback on_token);
 
@@ -90,6 +95,8 @@ class Network {
   std::span<const std::uint32_t> cables_between(std::uint32_t source, std::uint32_t target);
   void arm();
   void fire();
+  void make_room(std::uint32_t source, std::uint32_t target);
+  void end_bundle(Token alarm);
   void set_alarm(std::uint32_t port, Loops<Token>::Alarm alarm);
   void end_loops(Token alarm);
 
@@ -120,6 +127,17 @@ class Network {
   std::optional<Cables> cables_;
   std::map<const simgrid::s4u::Link*, std::uint32_t> cable_numbers_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> ways_;
+  /// A bundle in flight, or none.
+  struct Held {
+    const Bundle* bundle = nullptr;
+    Bytes size;
+    double since = 0;
+    Token whole, each;
+    std::uint32_t version = 0;
+  };
+  PortUses uses_;
+  std::vector<Held> held_;
+  std::vector<std::uint32_t> free_held_;
   std::vector<Flow> flows_;
   boost::intrusive_ptr<simgrid::s4u::Activity> over_;  // the flow that ended last
   std::vector<std::uint32_t> free_flows_;

@@ -94,6 +94,12 @@ void Plans::merge_flows() {
   for (PlayablePlan* plan : played) number_ports(*plan);
 }
 
+void Plans::bundle_flows() {
+  if (machine_.comm && machine_.comm->transport) return;
+  for (auto& [key, plan] : plans_)
+    if (plan.played) plan.bundle = bundle_of(plan.plan, plan.ports, ports_, cluster_);
+}
+
 std::vector<Port> Plans::loops() const {
   std::vector<bool> loops(ports_.size(), false), others(ports_.size(), false);
   for (const auto& [key, plan] : plans_) {

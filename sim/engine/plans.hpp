@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "engine/bundle.hpp"
 #include "engine/engine.hpp"
 
 namespace rehearse::inline engine {
@@ -22,7 +23,8 @@ struct PlayablePlan {
   /// Of a plan by member, by member: flows that begin when it comes, and steps of its host.
   std::vector<std::vector<std::uint32_t>> begins;
   std::vector<std::uint32_t> host_steps;
-  bool played = false;  ///< false: only its closed form is used
+  std::optional<Bundle> bundle{};  ///< of flows that one timer may stand for
+  bool played = false;             ///< false: only its closed form is used
 };
 
 /// One collective of one group as it will be played: its plan and its calibrated cost.
@@ -51,6 +53,8 @@ class Plans {
   /// To be called when all collectives are planned, where their flows have the network for
   /// themselves: merge_like_flows.
   void merge_flows();
+  /// To be called when ports have their numbers: which flows one timer may stand for.
+  void bundle_flows();
   /// Of the ports used so far, those that send to themselves and to nobody else.
   std::vector<Port> loops() const;
   /// Number of a port, a new one where it was not yet used.

@@ -296,6 +296,8 @@ void Player::dispatch(Token token) {
       return collectives_.send(token.a, token.b);
     case kFlowDone:
       return collectives_.end_flow(token.a, token.b);
+    case kFlowsDone:
+      return collectives_.end_flows(token.a);
     case kLeft:
       return collectives_.sockets()->leave(token.a, token.b);
     case kCaughtUp:

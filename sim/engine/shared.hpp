@@ -23,6 +23,7 @@ enum TokenKind : std::uint32_t {
   kCoreFree,
   kFlowStart,  ///< a collective, b flow
   kFlowDone,   ///< a collective, b flow
+  kFlowsDone,  ///< a collective
   kLeft,       ///< a port, b number of the message that leaves it
   kCaughtUp,   ///< a collective, b version of what it lags
 };
