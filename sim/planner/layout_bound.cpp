@@ -89,11 +89,15 @@ class LayoutTimes {
   bool is_checkpointed(std::size_t unit) const {
     return !scenario_.checkpointed.empty() && scenario_.checkpointed[unit];
   }
-  /// At flow fidelity, where a collective takes at least what it takes for itself.
+  /// At flow fidelity, where a collective takes at least what it takes for itself, and no action
+  /// computes while the one beside it waits for its own.
   bool plays_flows() const {
     const bool travels =
         scenario_.comm && scenario_.comm->travels(mesh_.ranks(), scenario_.cluster.node_count());
-    return scenario_.run.fidelity != FidelityChoice::hop && !travels;
+    const bool beside = std::ranges::any_of(order_.order, [&](const auto& actions) {
+      return std::ranges::count(beside_next(layout_, actions), true) > 0;
+    });
+    return scenario_.run.fidelity != FidelityChoice::hop && !travels && !beside;
   }
 
   /// Of a folded schedule without jitter nobody says whether the slowest are among those kept.

@@ -7,16 +7,23 @@ namespace rehearse::inline planner {
 LayoutExchanges::LayoutExchanges(const Scenario& scenario, const Mesh& mesh)
     : scenario_(scenario),
       element_(activation_element(computed_in(compute_precision(scenario)))),
+      narrow_element_(element_),
       machine_{.schedule = {}, .cluster = scenario.cluster} {
+  const Precision computes = computed_in(compute_precision(scenario));
+  if (is_narrow(computes)) narrow_element_ = narrow_element(computes);
   if (scenario.comm) machine_.comm = *scenario.comm;
   for (std::size_t node = 0; node < scenario.cluster.node_count(); ++node)
     for (int gpu = 0; gpu < scenario.cluster.node(NodeId(node)).gpus; ++gpu)
       machine_.schedule.ranks.push_back({.place = {NodeId(node), gpu}, .groups = {}});
-  for (const MeshAxis axis : {MeshAxis::tensor, MeshAxis::context}) add_group(axis, mesh);
+  add_group(ExchangeAxis::tensor, MeshAxis::tensor, mesh);
+  add_group(ExchangeAxis::context, MeshAxis::context, mesh);
+  const Mesh experts = expert_mesh(mesh);
+  add_group(ExchangeAxis::expert, MeshAxis::expert, experts);
+  add_group(ExchangeAxis::expert_tensor, MeshAxis::tensor, experts);
   plans_.emplace(machine_.schedule, machine_.cluster, machine_.cluster, machine_);
 }
 
-void LayoutExchanges::add_group(MeshAxis axis, const Mesh& mesh) {
+void LayoutExchanges::add_group(ExchangeAxis what, MeshAxis axis, const Mesh& mesh) {
   if (mesh.degree(axis) == 1) return;
   Schedule& schedule = machine_.schedule;
   Group group{.name = to_string(axis), .axis = axis};
@@ -28,18 +35,20 @@ void LayoutExchanges::add_group(MeshAxis axis, const Mesh& mesh) {
   }
   group.ranks = group.members.size();
   group.nodes = nodes.size();
-  const bool tensor = axis == MeshAxis::tensor;
-  groups_[tensor ? ExchangeAxis::tensor : ExchangeAxis::context] = GroupId(schedule.groups.size());
+  groups_[what] = GroupId(schedule.groups.size());
   schedule.groups.push_back(std::move(group));
 }
 
 Seconds LayoutExchanges::time(const Exchange& exchange) {
   const auto group = groups_.find(exchange.axis);
-  if (group == groups_.end() || exchange.kind == ExchangeKind::all_to_all) return Seconds(0);
+  if (group == groups_.end()) return Seconds(0);
   const double elements = exchange.elements * static_cast<double>(scenario_.batch_per_gpu);
   Collective what{.kind = CollectiveKind::all_gather,
-                  .size = elements * (exchange.wide ? Bytes(4) : element_)};
+                  .size = elements * (exchange.wide     ? Bytes(4)
+                                      : exchange.narrow ? narrow_element_
+                                                        : element_)};
   if (exchange.kind == ExchangeKind::all_reduce) what.kind = CollectiveKind::all_reduce;
+  if (exchange.kind == ExchangeKind::all_to_all) what.kind = CollectiveKind::all_to_all;
   if (exchange.kind == ExchangeKind::reduce_scatter) what.kind = CollectiveKind::reduce_scatter;
   const std::pair key{what.size.value(), std::pair{what.kind, group->second.index()}};
   if (const auto known = times_.find(key); known != times_.end()) return known->second;

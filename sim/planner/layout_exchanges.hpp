@@ -10,8 +10,8 @@
 
 namespace rehearse::inline planner {
 
-/// What a layout's exchanges within layers take on a network that nothing else is on. Of those over
-/// the tensor and the context group alone; it refers to the scenario.
+/// What a layout's exchanges within layers take on a network that nothing else is on; of experts'
+/// those that all of their ranks make at once. It refers to the scenario.
 class LayoutExchanges {
  public:
   LayoutExchanges(const Scenario& scenario, const Mesh& mesh);
@@ -22,10 +22,11 @@ class LayoutExchanges {
   Seconds time(const Exchange& exchange);
 
  private:
-  void add_group(MeshAxis axis, const Mesh& mesh);
+  /// `mesh`: all ranks, as the axis' exchanges see them.
+  void add_group(ExchangeAxis what, MeshAxis axis, const Mesh& mesh);
 
   const Scenario& scenario_;
-  Bytes element_;  ///< of activations
+  Bytes element_, narrow_element_;  ///< of activations, and of what a product reads
   Machine machine_;
   std::optional<Plans> plans_;
   std::map<ExchangeAxis, GroupId> groups_;
