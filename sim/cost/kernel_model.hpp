@@ -74,7 +74,9 @@ class KernelModel {
   Seconds product_uncached(const ProductSize& size, Role role) const;
   Seconds narrow_product(const ProductSize& size, Role role) const;
   double role_share(Role role) const;
-  Bytes accumulated(const ProductSize& size, Role role) const;
+  /// `operands`: their bytes, without the result's.
+  Seconds timed(const ProductCurve& curve, const KernelDevice& device, const ProductSize& size,
+                Role role, Bytes operands) const;
 
   std::shared_ptr<const KernelCurves> curves_;
   const ProductCurve* product_ = nullptr;
