@@ -41,8 +41,13 @@ struct Optimizer {
   /// (torchtune's optimizer_in_bwd).
   bool in_backward = false;
   /// Beside master weights: gradients come in fp32 (Megatron-LM's main_grad), so that none is
-  /// converted; and their norm is taken.
+  /// converted.
   bool wide_gradients = false;
+  /// Gradients are scaled to this norm at most (torch.nn.utils.clip_grad_norm_, Megatron-LM's
+  /// --clip-grad); 0: they are not; nothing: as the framework does unless it is told.
+  std::optional<double> clip_grad{};
+
+  bool clips() const { return clip_grad.value_or(0) > 0; }
 };
 /// The optimizer as it is to parameters of that storage.
 Optimizer on_storage(Optimizer optimizer, StoredAs storage);

@@ -248,7 +248,7 @@ Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer) {
   for (const Pass& pass : passes(optimizer))
     moved += (pass.parameter + pass.gradient) * elements.updated + pass.states * elements.state;
   if (elements.master > Bytes(0) && optimizer.wide_gradients) {
-    moved += elements.stored + 2.0 * elements.master;  // the new parameters, and the norm
+    moved += elements.stored + elements.master;  // the new parameters, of the master weights
   } else if (elements.master > Bytes(0)) {
     moved += 2.0 * (elements.stored + elements.master);
   }

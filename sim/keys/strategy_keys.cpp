@@ -94,6 +94,8 @@ std::vector<KeySection> strategy_keys() {
          "In a layout of zero: a unit waits for its own parameters alone.", "Megatron-LM"},
         {"grad_reduce_in_fp32", "true or false", "(true of bf16_master and fp8)",
          "In a layout: gradients add up and travel in fp32.", "Megatron-LM"},
+        {"check_for_nan_in_grad", "true or false", "true",
+         "In a layout: gradients are read for NaNs before they are reduced.", "Megatron-LM"},
         {"gradient_accumulation", "integer >= 1", "1",
          "Micro-batches of a step, all but the last under no_sync()."},
         {"algorithm", kAlgorithms, "automatic", "Algorithm of the collectives.", "NCCL"}}},
@@ -228,6 +230,9 @@ std::vector<KeySection> strategy_keys() {
         {"NAME.offload", "none | cpu", "none", "States and the step are the host's.", "DeepSpeed"},
         {"NAME.in_backward", "true or false", "false",
          "Each step as soon as its gradient is there, which goes at once.", "torchtune"},
+        {"NAME.clip_grad", "number", "0; 1 in a layout of ddp or zero",
+         "Gradients are scaled to this norm at most; 0: they are not.",
+         "PyTorch clip_grad_norm_, Megatron-LM"},
         {"NAME.master_dtype", "fp32 | none", "(as model.precision says)", "Master weights.",
          "DeepSpeed, Megatron-LM"}}}};
 }

@@ -210,6 +210,10 @@ void apply_main_gradients(const Layout& layout, Scenario& scenario) {
   scenario.optimizer.wide_gradients = wide && has_master_weights(scenario.precision);
   scenario.assumptions.push_back(fmt::format(
       "gradients: added up and exchanged in {}, as Megatron-LM does", wide ? "fp32" : "16 bits"));
+  if (scenario.optimizer.clip_grad) return;
+  scenario.optimizer.clip_grad = 1;
+  scenario.assumptions.emplace_back(
+      "optimizer.clip_grad = 1: gradients are clipped, as Megatron-LM does");
 }
 
 }  // namespace

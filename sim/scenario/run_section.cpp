@@ -188,6 +188,8 @@ Optimizer read_optimizer_section(const Value& value, Precision precision) {
   if (!optimizer.offload)
     if (const auto early = named.options.optional("in_backward"))
       optimizer.in_backward = early->as_bool();
+  if (named.options.optional("clip_grad"))
+    optimizer.clip_grad = number_within(named.options, "clip_grad", 0, 0, 1e9);
   refuse_values(named.options);
   named.options.finish();
   return optimizer;
@@ -229,6 +231,15 @@ void check_in_backward(const Value& value, const Scenario& scenario) {
                "in_backward: false, or gradient_accumulation: 1");
 }
 
+void check_clip_grad(const Value& value, const Scenario& scenario) {
+  if (scenario.optimizer.in_backward)
+    value.fail("no gradient is left for a norm once its step has used it",
+               "clip_grad: 0, or in_backward: false");
+  if (std::holds_alternative<ParameterServer>(scenario.strategy))
+    value.fail("a server's step is not known to clip gradients",
+               "clip_grad: 0, or strategy: {ddp: {}}");
+}
+
 }  // namespace
 
 void check_optimizer(const Value& value, const Scenario& scenario) {
@@ -237,6 +248,8 @@ void check_optimizer(const Value& value, const Scenario& scenario) {
   const Optimizer& optimizer = scenario.optimizer;
   if (optimizer.kind == OptimizerKind::muon) check_muon(options, scenario);
   if (optimizer.in_backward) check_in_backward(options.as_map().at_key("in_backward"), scenario);
+  if (optimizer.clips() && options.as_map().has("clip_grad"))
+    check_clip_grad(options.as_map().at_key("clip_grad"), scenario);
 }
 
 Train read_train_section(const Value& value) {

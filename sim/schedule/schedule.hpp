@@ -81,6 +81,7 @@ enum class Verb : std::uint8_t {
   backward_weight,  ///< gradients of parameters alone
   recompute,
   optimizer,
+  clip,  ///< gradients, to a norm
   launch,
   wait_for,
   copy,

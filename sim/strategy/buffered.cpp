@@ -179,19 +179,29 @@ Shards BufferedProgram::shards() const {
   return {all, static_cast<std::int64_t>(plan_.expert_replicas)};
 }
 
-/// Each is divided by the number of replicas in place.
+/// Each is looked at for NaNs, and divided by the number of replicas in place: experts' too, whose
+/// gradients come of all replicas' tokens (param_and_grad_buffer.py, start_grad_sync).
 After BufferedProgram::reduce(std::size_t bucket, OpId backward) {
   const auto& [size, first_unit, experts] = buckets_[bucket];
   const std::string name = "bucket " + std::to_string(bucket);
-  if (replicas_of(experts) == 1 && experts) return {backward};
-  std::optional<OpId> divided;
-  if (replicas_of(experts) > 1) divided = builder_.copy(name + ", divided", 2 * size, {{backward}});
+  OpId ready = backward;
+  const auto pass = [&](const char* what, double passes) {
+    ready = builder_.copy(name + what, passes * size, {{ready}}).value_or(ready);
+  };
+  if (options_.ddp.check_for_nan_in_grad) pass(", checked", 1);
+  if (job_.replicas() > 1) pass(", divided", 2);
+  if (replicas_of(experts) == 1 && experts) return {ready};
   const auto kind = options_.sharded ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
-  return {exchange(kind, name, size, experts, divided.value_or(backward))};
+  return {exchange(kind, name, size, experts, ready)};
 }
 
 void BufferedProgram::add_optimizer(std::vector<After> reduced) {
   builder_.finish_gradients({nccl_, element_, 1, options_.ddp.algorithm}, reduced);
+  builder_.clip_gradients({.lane = nccl_,
+                           .shards = shards(),
+                           .width = element_ / parameter_element(job_.precision),
+                           .algorithm = options_.ddp.algorithm},
+                          reduced);
   const OpId step =
       builder_.optimizer(builder_.optimizer_time(shards(), node_), std::move(reduced));
   builder_.update(step, builder_.trained(shards()));

@@ -295,13 +295,19 @@ class FsdpProgram {
   Seconds optimizer_time() const {
     if (!options_.cpu_offload) return builder_.optimizer_time(shards_, node_);
     const Seconds share = builder_.costs().optimizer / static_cast<double>(shards_.all);
-    return share * (node_.gpu.memory_bandwidth / node_.pcie.host_bandwidth * node_.gpus);
+    return host_slowdown(node_) * share;
   }
 
   void add_optimizer(std::vector<After> reduced) {
+    const bool on_host = options_.cpu_offload || job_.optimizer.offload;
     builder_.finish_gradients(
         {nccl_, memory_.reduced_element(), static_cast<double>(shards_.all), options_.algorithm},
         reduced);
+    builder_.clip_gradients({.lane = nccl_,
+                             .shards = shards_,
+                             .slower = on_host ? host_slowdown(node_) : 1,
+                             .algorithm = options_.algorithm},
+                            reduced);
     const OpId step = builder_.optimizer(optimizer_time(), std::move(reduced));
     memory_.update(step);
     // The next iteration's first all_gather reads what this one wrote.

@@ -186,6 +186,39 @@ void ProgramBuilder::finish_gradients(const LeftToReduce& how, std::vector<After
     reduce("shared embeddings", static_cast<double>(plan.shared_weight), *plan.shared_weight_group);
 }
 
+void ProgramBuilder::clip_gradients(const Clipping& how, std::vector<After>& reduced) {
+  if (!job_.optimizer.clips()) return;
+  const Seconds read = how.slower * costs_.copy_time(how.width * own_bytes(how.shards));
+  const auto pass = [&](const char* what, Seconds duration) {
+    add({.verb = Verb::clip,
+         .of = what,
+         .phase = Phase::optimizer,
+         .lane = compute_,
+         .work = Compute{.duration = duration, .step = step_},
+         .after = std::move(reduced)});
+    if (host_computes()) last_on_host_ = last();
+    reduced = {{last()}};
+  };
+  const auto add_up = [&](std::size_t group) {
+    constexpr Bytes kNorm(4);
+    reduced = {{collective(how.lane, "norm of gradients",
+                           {.kind = CollectiveKind::all_reduce,
+                            .group = group,
+                            .size = kNorm,
+                            .algorithm = how.algorithm},
+                           std::move(reduced))}};
+  };
+  if (read <= Seconds(0)) return;  // times are given: they have it
+  pass("gradients, norm", read);
+  if (how.shards.all > 1) add_up(0);
+  if (job_.stage != nullptr) {
+    const auto& groups = job_.stage->exchange_groups;
+    if (const auto tensor = groups.find(ExchangeAxis::tensor); tensor != groups.end())
+      add_up(tensor->second);
+  }
+  pass("gradients", 2.0 * read);
+}
+
 std::optional<OpId> ProgramBuilder::copy(const std::string& what, Bytes moved,
                                          std::vector<After> after) {
   const Seconds time = costs_.copy_time(moved);
@@ -211,19 +244,20 @@ void ProgramBuilder::quantize_weights(OpId after) {
        elements * (Bytes(2) + 2 * narrow_element(job_.precision)), {{after}});
 }
 
-Seconds ProgramBuilder::optimizer_time(const Shards& shards, const Node& node) const {
+Bytes ProgramBuilder::own_bytes(const Shards& shards) const {
   const Bytes all = parameter_bytes(job_.model, job_.precision);
   const Bytes experts = expert_bytes(job_.model, job_.precision);
-  const Bytes own = (all - experts) / static_cast<double>(shards.all) +
-                    experts / static_cast<double>(shards.experts);
+  return (all - experts) / static_cast<double>(shards.all) +
+         experts / static_cast<double>(shards.experts);
+}
+
+Seconds ProgramBuilder::optimizer_time(const Shards& shards, const Node& node) const {
+  const Bytes all = parameter_bytes(job_.model, job_.precision);
   const Seconds share = shards.all == shards.experts || all <= Bytes(0)
                             ? costs_.optimizer / static_cast<double>(shards.all)
-                            : costs_.optimizer * (own / all);
+                            : costs_.optimizer * (own_bytes(shards) / all);
   if (!job_.optimizer.offload) return share;
-  const Bytes moved = 2.0 * own;
-  const Seconds on_host =
-      share * (node.gpu.memory_bandwidth / node.pcie.host_bandwidth * node.gpus);
-  return on_host + moved / node.pcie.bandwidth;
+  return host_slowdown(node) * share + 2.0 * own_bytes(shards) / node.pcie.bandwidth;
 }
 
 OpId ProgramBuilder::collective(LaneId lane, std::string what, Collective collective,
@@ -248,6 +282,10 @@ void ProgramBuilder::block_host(std::string what, std::vector<After> after) {
        .work = Join{},
        .after = std::move(after)});
   last_on_host_ = last();
+}
+
+double host_slowdown(const Node& node) {
+  return node.gpu.memory_bandwidth / node.pcie.host_bandwidth * node.gpus;
 }
 
 Bytes parameter_bytes(const Unit& unit, Precision precision) {

@@ -110,9 +110,24 @@ class ProgramBuilder {
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
   };
   void finish_gradients(const LeftToReduce& how, std::vector<After>& reduced);
+  /// How the norm of all gradients is taken of the parts that ranks have.
+  struct Clipping {
+    LaneId lane{};  ///< of the norm's all_reduce
+    Shards shards = 1;
+    /// A gradient's bytes by those of its parameter.
+    double width = 1;
+    double slower = 1;  ///< host_slowdown() where gradients are the host's
+    CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
+  };
+  /// Where the optimizer clips (Optimizer::clip_grad), `reduced` comes before that, and is what it
+  /// leaves. Gradients are read for their norm, then read and written: PyTorch scales them by a
+  /// factor of at most 1 whatever the norm. A pipeline's stages do not wait for each other's norm.
+  void clip_gradients(const Clipping& how, std::vector<After>& reduced);
   /// What a step on a share of the parameters takes, here or on the node's CPUs: there at the rate
   /// of their memory, after gradients have come and before parameters go.
   Seconds optimizer_time(const Shards& shards, const Node& node) const;
+  /// Bytes of a share of the parameters.
+  Bytes own_bytes(const Shards& shards) const;
   /// A strategy's copy of gradients on the compute lane, which reads and writes `moved` in all;
   /// nothing where such copies cost nothing (StepCosts::copy_time).
   std::optional<OpId> copy(const std::string& what, Bytes moved, std::vector<After> after);
@@ -259,6 +274,10 @@ class ProgramBuilder {
   std::optional<std::size_t> returned_;  ///< the unit whose input goes with the next one's backward
   std::optional<OpId> last_returned_, before_last_;  ///< backwards of such units
 };
+
+/// How often the time of memory-bound kernels a node's CPUs take where each of its GPUs has them
+/// compute as much.
+double host_slowdown(const Node& node);
 
 /// Bytes of a unit's trained parameters.
 Bytes parameter_bytes(const Unit& unit, Precision precision);

@@ -78,13 +78,16 @@ Ddp read_buffered_options(Map& map) {
               "add overlap_grad_reduce: true, or remove it");
   if (const auto wide = map.optional("grad_reduce_in_fp32"))
     ddp.grad_reduce_in_fp32 = wide->as_bool();
+  ddp.check_for_nan_in_grad = map.bool_or("check_for_nan_in_grad", ddp.check_for_nan_in_grad);
   ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);
   return ddp;
 }
 
 Ddp read_replicas(Map& map, bool in_layout) {
   if (in_layout) return read_buffered_options(map);
-  refuse(map, {"overlap_grad_reduce", "overlap_param_gather", "grad_reduce_in_fp32"},
+  refuse(map,
+         {"overlap_grad_reduce", "overlap_param_gather", "grad_reduce_in_fp32",
+          "check_for_nan_in_grad"},
          "is an option of layouts, as Megatron-LM has it",
          "add tensor_parallel: 1 beside it, or remove it");
   return read_ddp_options(map);

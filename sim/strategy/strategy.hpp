@@ -40,6 +40,8 @@ struct Ddp {
   bool overlap_param_gather = false;  ///< a unit waits for its own parameters; else for all
   /// Gradients add up and travel in fp32. Nothing: where parameters are bf16, as Megatron-LM asks.
   std::optional<bool> grad_reduce_in_fp32{};
+  /// Each bucket's gradients are read for their norm before they are reduced.
+  bool check_for_nan_in_grad = true;
 };
 /// Bytes of a gradient's element as a layout's replicas add it up and exchange it.
 Bytes main_gradient_element(const Ddp& ddp, Precision precision);

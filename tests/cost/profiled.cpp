@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(batches_between_measured_ones_lie_on_the_line) {
 
 BOOST_AUTO_TEST_CASE(an_optimizer_that_was_not_measured_is_computed) {
   const CostSource source = source_of(profile_of(unit_times(1e10, 1e8)));
-  for (const Optimizer optimizer :
+  for (const Optimizer& optimizer :
        {Optimizer{OptimizerKind::adam}, Optimizer{OptimizerKind::sgd, true}}) {
     const StepCosts costs = costs_from(source, 8, optimizer);
     // 5 million parameters over 1.6 TB/s.

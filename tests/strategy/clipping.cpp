@@ -1,0 +1,128 @@
+// Gradients are clipped between their reduction and the optimizer's step: closed forms.
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include "strategy/jobs.hpp"
+
+namespace rehearse {
+BOOST_AUTO_TEST_SUITE(clipping_test)
+namespace {
+
+namespace data = boost::unit_test::data;
+
+constexpr int kRanks = 4;
+constexpr std::size_t kUnits = 3;
+constexpr double kOptimizer = 3 * kMs, kRate = 1e9;
+constexpr double kAll = kUnits * kMiB;  // bytes of parameters in fp32
+constexpr double kNorm = 4;             // and of a norm
+
+Toy copying() {
+  Toy toy = equal_units(kUnits, {kMiB, 2 * kMs, 5 * kMs}, kOptimizer);
+  toy.costs.copy_rate = BytesPerSecond(kRate);
+  return toy;
+}
+
+Schedule clipped(const Strategy& strategy, std::optional<double> norm, Toy made = copying(),
+                 Precision precision = Precision::fp32) {
+  const Cluster cluster = star_cluster(kRanks);
+  Job job = job_of(made, cluster);
+  job.optimizer.clip_grad = norm;
+  job.precision = job.optimizer.of = precision;
+  job.optimizer.wide_gradients = precision == Precision::bf16_master;
+  Schedule schedule = build_schedule(strategy, job);
+  validate(schedule);
+  return schedule;
+}
+
+double step_of(const Schedule& schedule) {
+  return play(schedule, star_cluster(kRanks)).end.value();
+}
+
+double added(const Strategy& strategy, Precision precision = Precision::fp32) {
+  return step_of(clipped(strategy, 1, copying(), precision)) -
+         step_of(clipped(strategy, 0, copying(), precision));
+}
+
+/// Read for their norm, then read and written.
+double passes(double bytes) { return 3 * bytes / kRate; }
+
+double norm_of_all() { return all_reduce_time(kRanks, kNorm); }
+
+// Each replica has all gradients.
+BOOST_AUTO_TEST_CASE(replicas_clip_all_gradients_and_ask_nobody) {
+  BOOST_CHECK_CLOSE(added(Ddp{}), passes(kAll), kPercent);
+  const Schedule schedule = clipped(Ddp{}, 1);
+  BOOST_TEST(count_of(schedule.programs[0], "all_reduce norm") == 0U);
+}
+
+// Each rank has a quarter, and the norm's square is a sum over ranks.
+BOOST_DATA_TEST_CASE(shards_add_up_their_norms, data::make({1, 2}), version) {
+  Fsdp fsdp{.algorithm = CollectiveAlgorithm::ring};
+  if (version == 2) fsdp.per_parameter = true;
+  BOOST_CHECK_CLOSE(added(fsdp), passes(kAll / kRanks) + norm_of_all(), kPercent);
+}
+
+Layout layout_of(bool sharded) {
+  const Ddp ddp{.algorithm = CollectiveAlgorithm::ring};
+  Layout layout;
+  if (sharded)
+    layout.data = Zero1{ddp};
+  else
+    layout.data = ddp;
+  return layout;
+}
+
+// bf16 parameters have gradients in fp32, twice as wide.
+BOOST_AUTO_TEST_CASE(gradients_have_a_width_of_their_own) {
+  BOOST_CHECK_CLOSE(added(layout_of(false)), passes(kAll), kPercent);
+  BOOST_CHECK_CLOSE(added(layout_of(true)), passes(kAll / kRanks) + norm_of_all(), kPercent);
+  BOOST_CHECK_CLOSE(added(layout_of(true), Precision::bf16_master),
+                    passes(kAll / kRanks) + norm_of_all(), kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_clipped_is_reduced_before_and_used_behind) {
+  const Schedule schedule = clipped(Fsdp{}, 1);
+  const Trace trace = play(schedule, star_cluster(kRanks));
+  const Span norm = span_of(schedule, trace, 0, "clip gradients, norm");
+  const Span last = span_of(schedule, trace, 0, "reduce_scatter", 0, kUnits - 1);
+  const Span both = span_of(schedule, trace, 0, "clip gradients", 0, 1);
+  BOOST_TEST(norm.start.value() >= last.end.value());
+  BOOST_TEST(both.start.value() > norm.end.value());
+  BOOST_TEST(span_of(schedule, trace, 0, "optimizer").start.value() >= both.end.value());
+}
+
+// Of a training step without others, as local SGD has them, too.
+BOOST_AUTO_TEST_CASE(a_step_of_its_own_clips) {
+  LocalSgd local;
+  local.period = 4;
+  BOOST_CHECK_CLOSE(added(local), 4 * passes(kAll), kPercent);
+}
+
+// Nobody asked; and where all times are given, they have it.
+BOOST_AUTO_TEST_CASE(nothing_is_clipped_unless_it_is_said) {
+  const auto clips = [](const Schedule& schedule) {
+    return count_of(schedule.programs[0], "clip");
+  };
+  BOOST_TEST(clips(clipped(Ddp{}, std::nullopt)) == 0U);
+  BOOST_TEST(clips(clipped(Ddp{}, 1)) == 2U);
+  Toy given = copying();
+  given.costs.copy_rate = BytesPerSecond(0);
+  BOOST_TEST(clips(clipped(Ddp{}, 1, given)) == 0U);
+}
+
+// Megatron-LM reads each bucket, then divides it by the number of replicas in place.
+BOOST_DATA_TEST_CASE(buckets_are_looked_at_for_nans, data::make({false, true}), checks) {
+  Layout layout = layout_of(true);
+  std::get<Zero1>(layout.data).ddp.check_for_nan_in_grad = checks;
+  const Program program = clipped(layout, 0).programs[0];
+  BOOST_TEST(count_of(program, "copy bucket 0, checked") == (checks ? 1U : 0U));
+  BOOST_TEST(count_of(program, "copy bucket 0, divided") == 1U);
+  layout.data = Ddp{.check_for_nan_in_grad = checks};
+  BOOST_TEST(count_of(clipped(layout, 0).programs[0], "copy bucket 0, checked") ==
+             (checks ? 1U : 0U));
+}
+
+}  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace rehearse
