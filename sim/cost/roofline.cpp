@@ -179,7 +179,7 @@ std::optional<Seconds> Roofline::kernel_time(const Operator& op, double batch,
 }
 
 Nearness Roofline::near_product(const Operator& op, double batch, Direction direction) const {
-  const auto& [rows, columns, inner, products, window, stride, weights] = op.product;
+  const auto& [rows, columns, inner, products, window, stride, weights, together] = op.product;
   const double own =
       op.kind == OperatorKind::attention ? rows : batch * rows / std::max(1.0, weights);
   const auto near = [&](const ProductSize& size) {
@@ -211,17 +211,21 @@ OperatorBasis Roofline::basis(const Operator& op, double batch, Direction direct
 /// Of experts each has a product of its own, with waves and a launch of its own, as
 /// TransformerEngine's GroupedLinear runs them: 60 measured on a B200 are 11 % off in the mean
 /// (MooreThreads/SimuMax@e691807a7e, configs/system), as one grouped kernel they are 33 % too fast.
+/// torch._grouped_mm is one kernel: 30 of its products on an H200 are 10 % off in the mean, where
+/// one after the other would be 45 % (platforms/kernels/data/grouped_hopper.csv).
 Seconds Roofline::product_time(const Operator& op, double batch, Direction direction) const {
-  const auto& [rows, columns, inner, products, window, stride, weights] = op.product;
+  const auto& [rows, columns, inner, products, window, stride, weights, together] = op.product;
   const double each = std::max(1.0, weights), own = batch * rows / each;
+  const double kernels = together ? 1 : each, in_one = together ? each : 1;
   if (direction == Direction::forward)
-    return each * kernels_of(op).product({own, columns, inner}, KernelModel::Role::forward,
-                                         runs_narrow(op));
+    return kernels * kernels_of(op).product({own, columns, inner, in_one},
+                                            KernelModel::Role::forward, runs_narrow(op));
   Seconds time{0};
   if (!op.frozen)
-    time = each * kernels_of(op).product({columns, inner, own},
-                                         each > 1 ? KernelModel::Role::expert_gradient
-                                                  : KernelModel::Role::weight_gradient,
+    time =
+        kernels * kernels_of(op).product({columns, inner, own, in_one},
+                                         each > 1 && !together ? KernelModel::Role::expert_gradient
+                                                               : KernelModel::Role::weight_gradient,
                                          runs_narrow(op));
   if (op.frozen ? op.backward_flops > 0 : op.backward_flops > 1.5 * op.forward_flops) {
     time += input_gradient(op, batch);
@@ -232,10 +236,12 @@ Seconds Roofline::product_time(const Operator& op, double batch, Direction direc
 Seconds Roofline::input_gradient(const Operator& op, double batch) const {
   const ProductShape& product = op.product;
   const double each = std::max(1.0, product.weights);
+  const double kernels = product.together ? 1 : each;
   const bool wide = op.storage == StoredAs::int8 && op.always_fp32;
-  return each * (wide ? wide_kernels_ : kernels_of(op))
-                    .product({batch * product.rows / each, product.inner, product.columns},
-                             KernelModel::Role::input_gradient, runs_narrow(op));
+  return kernels *
+         (wide ? wide_kernels_ : kernels_of(op))
+             .product({batch * product.rows / each, product.inner, product.columns, each / kernels},
+                      KernelModel::Role::input_gradient, runs_narrow(op));
 }
 
 Seconds Roofline::input_gradient_time(const Operator& op, double batch) const {
@@ -250,7 +256,7 @@ Seconds Roofline::input_gradient_time(const Operator& op, double batch) const {
 }
 
 Seconds Roofline::products_of_heads(const Operator& op, double batch, Direction direction) const {
-  const auto& [rows, columns, inner, products, window, stride, weights] = op.product;
+  const auto& [rows, columns, inner, products, window, stride, weights, together] = op.product;
   const double heads = batch * products;
   const auto role = KernelModel::Role::forward;
   if (direction == Direction::forward) return kernels_.product({rows, columns, inner, heads}, role);
@@ -259,7 +265,7 @@ Seconds Roofline::products_of_heads(const Operator& op, double batch, Direction 
 }
 
 Seconds Roofline::convolution_time(const Operator& op, double batch, Direction direction) const {
-  const auto& [rows, columns, inner, groups, window, stride, weights] = op.product;
+  const auto& [rows, columns, inner, groups, window, stride, weights, together] = op.product;
   const Bytes moved =
       batch * op.forward_elements * element(op) + parameter_bytes(op, Direction::forward);
   if (direction == Direction::forward) {

@@ -14,8 +14,9 @@ namespace rehearse::inline scenario {
 namespace {
 
 Compile read_compile(const Value& value) {
-  const std::string word = value.as_choice({"true", "false", "blocks"});
-  return word == "blocks" ? Compile::blocks : word == "true" ? Compile::whole : Compile::none;
+  const std::string word = value.as_choice({"true", "false", "blocks", "modules"});
+  if (word == "false") return Compile::none;
+  return word == "blocks" ? Compile::blocks : word == "true" ? Compile::whole : Compile::modules;
 }
 
 Float8 read_float8(const Value& value) {
@@ -207,6 +208,21 @@ CostChoice read_profiled_model(const Value& value, Map& map, Scenario& scenario,
   return {.transfer_from = {}, .profile = stored};
 }
 
+/// As Hugging Face's `experts_implementation`; before the network is built.
+void read_experts_implementation(Map& map, bool megatron, Scenario& scenario) {
+  scenario.shape.grouped_experts = !megatron;
+  if (!map.has("experts_implementation")) return;
+  const Value value = map.require("experts_implementation");
+  scenario.shape.grouped_experts = value.as_choice({"grouped_mm", "sequential"}) == "grouped_mm";
+}
+
+void check_experts_implementation(const Map& map, const Scenario& scenario) {
+  if (!map.has("experts_implementation") || (scenario.transformer && scenario.transformer->experts))
+    return;
+  map.at_key("experts_implementation")
+      .fail(scenario.model.name + " has no experts", "leave it out");
+}
+
 /// Kernels of Megatron-LM's layouts are fused unless it is told otherwise: TransformerEngine's
 /// norms, bias and activation, the rotary embedding. What was measured was what it was.
 void apply_compile(Map& map, bool megatron, Scenario& scenario) {
@@ -225,7 +241,7 @@ void leave_shape(Map& map) {
   for (const char* key :
        {"classes", "image", "sequence", "attention", "fused_softmax", "num_layers_at_start_in_bf16",
         "num_layers_at_end_in_bf16", "channels_last", "frozen", "lora", "quantization", "float8",
-        "compile", "loss"})
+        "compile", "loss", "experts_implementation"})
     map.optional(key);
 }
 
@@ -251,7 +267,9 @@ CostChoice read_model_section(const Value& value, bool megatron, Scenario& scena
     scenario.batch_per_gpu = map.require("batch_per_gpu").as_integer(1, kLargestBatch);
   };
   if (const std::optional<Value> use = naming_key(map)) {
+    read_part([&] { read_experts_implementation(map, megatron, scenario); });
     has_model = read_part([&] { scenario.model = read_architecture(*use, map, scenario); });
+    if (has_model) read_part([&] { check_experts_implementation(map, scenario); });
     const bool has_batch = read_part(read_batch);
     read_part([&] { check_batch_of(map, scenario); }, has_model && has_batch);
     scenario.precision = read_precision(map);

@@ -76,7 +76,7 @@ void check_float8(const Value& model, const Scenario& scenario) {
     value.fail(fmt::format("precision: {} multiplies in 8 bits already, as TransformerEngine does",
                            to_string(scenario.precision)),
                "leave one of the two out");
-  if (scenario.model.compile == Compile::none)
+  if (scenario.model.compile < Compile::blocks)
     value.fail("torchao's casts are fast under torch.compile alone", "compile: blocks");
   if (scenario.model.narrow_parameters() == 0)
     value.fail(fmt::format("{} has no linear layers of blocks that could multiply in FP8",

@@ -76,6 +76,15 @@ void compile(Unit& unit) {
       cut->before_operator = places.at(cut->before_operator);
 }
 
+/// What autograd adds up between modules has no kernel of its own, and stays.
+void fuse_modules(Unit& unit) {
+  for (Operator& op : unit.operators) {
+    if (!is_pointwise(op) || op.forward_elements == 0) continue;
+    op.eager_forward = op.eager_backward = {};
+    op.normed = 0;
+  }
+}
+
 }  // namespace
 
 /// Of attention as products of its own, what stands between them is part of it.
@@ -105,9 +114,16 @@ Model compiled(Model model, Compile what) {
   model.compile = what;
   if (what == Compile::none) return model;
   if (!model.variant.empty()) model.variant += ", ";
-  model.variant += what == Compile::blocks ? "compiled blocks" : "compiled";
-  for (std::size_t i = 0; i < model.units.size(); ++i)
-    if (model.is_compiled(i)) compile(model.units[i]);
+  model.variant += what == Compile::modules  ? "fused modules"
+                   : what == Compile::blocks ? "compiled blocks"
+                                             : "compiled";
+  for (std::size_t i = 0; i < model.units.size(); ++i) {
+    if (model.is_compiled(i)) {
+      compile(model.units[i]);
+    } else if (model.is_fused(i)) {
+      fuse_modules(model.units[i]);
+    }
+  }
   return model;
 }
 

@@ -81,6 +81,9 @@ struct ExpertGroup {
   bool gated = true;         ///< SwiGLU; else a squared ReLU between two products
   std::int64_t latent = 0;   ///< Experts::latent
   double capacity = 0;       ///< 0: dropless
+  /// torch._grouped_mm computes all of them, as Hugging Face's and torchtitan's experts ask; else
+  /// one product comes after the other, as in TransformerEngine's GroupedLinear.
+  bool grouped = false;
   std::int64_t held = 0;     ///< experts whose weights this rank has; 0: all
   std::int64_t sharing = 1;  ///< ranks whose tokens it computes its part of the width for
   double imbalance = 1;      ///< tokens that this rank gets over its fair share

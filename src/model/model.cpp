@@ -148,6 +148,10 @@ bool is_block(const Unit& unit) {
                      [](unsigned char letter) { return std::isdigit(letter) != 0; });
 }
 
+bool Model::is_fused(std::size_t unit) const {
+  return is_compiled(unit) || (compile == Compile::modules && is_block(units[unit]));
+}
+
 bool Model::is_compiled(std::size_t unit) const {
   return compile == Compile::whole || (compile == Compile::blocks && is_block(units[unit]));
 }

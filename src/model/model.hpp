@@ -114,6 +114,7 @@ struct ProductShape {
   double window = 1, stride = 1;
   /// Of a grouped product: weights that share the rows of a batch evenly; 0: there is one.
   double weights = 0;
+  bool together = false;  ///< one kernel computes a grouped product; else one for each weight
 };
 
 /// What eager modules compute in kernels of their own where fused ones and torch.compile have one,
@@ -220,8 +221,10 @@ struct Chunk {
 Bytes stored_bytes(const Unit& unit, std::size_t tensor, Precision precision);
 
 /// torch.compile, whose kernels are fused: of all, or of each block by itself (PyTorch's regional
-/// compilation), so that embeddings, head and loss stay eager.
-enum class Compile { none, blocks, whole };
+/// compilation), so that embeddings, head and loss stay eager; or of each module of a block by
+/// itself: norms, rotary embeddings and activations are one kernel each way, as Liger Kernel's and
+/// TransformerEngine's, and nothing between them is fused.
+enum class Compile { none, modules, blocks, whole };
 
 /// A network as a chain of units in forward order.
 struct Model {
@@ -250,6 +253,8 @@ struct Model {
   /// Given instead of computed: the whole optimizer step over all parameters.
   std::optional<Seconds> optimizer_time = std::nullopt;
 
+  /// Whether the unit's modules are one kernel each, at the most.
+  bool is_fused(std::size_t unit) const;
   /// Whether torch.compile fuses the unit's kernels.
   bool is_compiled(std::size_t unit) const;
 
@@ -277,8 +282,9 @@ struct ModelShape {
   std::int64_t classes = 0;
   bool flash_attention = true;
   AttentionKernel attention_kernel = AttentionKernel::sdpa;
-  bool flash_sinks = false;    ///< of attention with sinks, too (FlexAttention, FlashAttention-3)
-  bool fused_softmax = false;  ///< without flash attention: Attention::fused_softmax
+  bool flash_sinks = false;     ///< of attention with sinks, too (FlexAttention, FlashAttention-3)
+  bool fused_softmax = false;   ///< without flash attention: Attention::fused_softmax
+  bool grouped_experts = true;  ///< ExpertGroup::grouped
   /// Blocks at a stack's start and end whose linear layers stay in 16 bits where the precision
   /// is_narrow (Megatron-LM's --num-layers-at-start-in-bf16 and -end-).
   std::int64_t wide_at_start = 0, wide_at_end = 0;

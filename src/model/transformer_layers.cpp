@@ -89,9 +89,10 @@ namespace {
 struct GroupedProduct {
   double rows = 0;  ///< pairs of a token and an expert, per sample
   std::int64_t in = 0, out = 0, experts = 1;
+  bool together = false;
 };
 
-/// One product per expert over the rows that it was sent, all in one kernel.
+/// One product per expert over the rows that it was sent.
 Operator grouped(const GroupedProduct& sizes) {
   const double weights = static_cast<double>(sizes.in) * static_cast<double>(sizes.out);
   const double flops = 2 * sizes.rows * weights;
@@ -105,9 +106,39 @@ Operator grouped(const GroupedProduct& sizes) {
           .product = {.rows = sizes.rows,
                       .columns = static_cast<double>(sizes.out),
                       .inner = static_cast<double>(sizes.in),
-                      .weights = static_cast<double>(sizes.experts)},
+                      .weights = static_cast<double>(sizes.experts),
+                      .together = sizes.together},
           .narrows = true,
           .quantized_input = sizes.rows * static_cast<double>(sizes.in)};
+}
+
+/// What eager experts of Hugging Face's transformers 5 compute around their grouped products
+/// (integrations/moe.py, grouped_mm_experts_forward), of elements that are `sent` to experts and
+/// as `wide` as these. Rows of absent experts are masked before the first product and behind both,
+/// and in each one's backward; backward of a gather adds rows up by index. An H200's profile of
+/// Qwen3-MoE has them (tests/validation/hopper).
+struct EagerExperts {
+  EagerKernels forward, backward;
+};
+
+/// Sorting, counting, the gather, and a mask in place; backward a mask, and rows added up.
+EagerExperts gathered(double sent) {
+  return {.forward = {.kernels = 12, .written = sent, .plain = 2 * sent},
+          .backward = {.kernels = 6, .written = 2 * sent, .plain = 3 * sent}};
+}
+
+/// A mask as wide as both halves, SiLU and a product of halves, which are strided; backward the
+/// product's two, SiLU's, both halves side by side, and the mask's.
+EagerExperts activated(double wide) {
+  return {.forward = {.kernels = 4, .written = 4 * wide, .plain = 4 * wide},
+          .backward = {.kernels = 7, .written = 5 * wide, .plain = 8 * wide}};
+}
+
+/// A mask, the weights, the gather back, and a sum; backward rows by index, both factors' gradients
+/// and a mask.
+EagerExperts put_back(double sent) {
+  return {.forward = {.kernels = 8, .written = 2 * sent, .plain = 5 * sent},
+          .backward = {.kernels = 8, .written = 3 * sent, .plain = 7 * sent}};
 }
 
 }  // namespace
@@ -139,20 +170,29 @@ void Layers::experts(const ExpertGroup& options) {
   last().idle_parameters += owned / own * (options.count - options.active) * own / options.count;
   for (int way = 0; way < 2 && options.latent > 0; ++way) parameter(input.channels * hidden);
   exchange_counts(options);
+  const bool as_transformers = options.grouped && options.held == 0 && options.gated;
+  const auto compose = [&](const EagerExperts& kernels) {
+    if (!as_transformers) return;
+    last().operators.back().eager_forward = kernels.forward;
+    last().operators.back().eager_backward = kernels.backward;
+  };
   move(OperatorKind::elementwise, 2 * sent, 2 * sent);  // gathered by expert
+  compose(gathered(sent));
   dispatched_ = operators();
   exchange_tokens(options, true);
   if (sorted > 0) move(OperatorKind::elementwise, 2 * sorted, 2 * sorted);
-  append(grouped({computed, hidden, options.wide(), own}));
+  append(grouped({computed, hidden, options.wide(), own, options.grouped}));
   // SiLU and the product, or ReLU and its square.
   move(OperatorKind::elementwise, (options.gated ? 5 : 4) * wide, (options.gated ? 8 : 6) * wide);
-  append(grouped({computed, options.width, hidden, own}));
+  compose(activated(wide));
+  append(grouped({computed, options.width, hidden, own, options.grouped}));
   if (sorted > 0) move(OperatorKind::elementwise, 2 * sorted, 2 * sorted);
   combined_ = operators();
   exchange_tokens(options, false);
   // Weighted, put back, summed. Megatron-LM adds each row where it belongs; weights came before.
-  const double put_back = options.held > 0 ? 3 : 6;
-  move(OperatorKind::elementwise, put_back * sent, (options.held > 0 ? 2 : 6) * sent);
+  const double passes = options.held > 0 ? 3 : 6;
+  move(OperatorKind::elementwise, passes * sent, (options.held > 0 ? 2 : 6) * sent);
+  compose(put_back(sent));
   if (options.latent > 0) product(hidden, input.channels, false);
   current_ = input;
   current_.wide = false;

@@ -202,6 +202,53 @@ BOOST_AUTO_TEST_CASE(products_whose_rows_are_not_aligned_are_slow) {
   BOOST_TEST(std::abs(time(50257, forward).value() / bound - 1) < 1e-9);
 }
 
+// torch._grouped_mm of 8 to 128 experts, and the same products one after the other, as an H200 ran
+// them; no parameter is fitted to either.
+BOOST_AUTO_TEST_CASE(grouped_products_are_one_kernel) {
+  const KernelModel kernels(known_gpu("H200-SXM"), Precision::bf16);
+  using enum KernelModel::Role;
+  double together = 0, in_turn = 0, wrong = 0;
+  int grouped = 0, looped = 0;
+  for (const Row& row : rows_of("data/grouped_hopper.csv")) {
+    const double experts = std::stod(row[3]), each = std::stod(row[4]) / experts;
+    const double n = std::stod(row[5]), k = std::stod(row[6]), measured = std::stod(row[7]) * 1e-6;
+    const auto role = row[2] == "forward" ? forward
+                      : row[2] == "input" ? input_gradient
+                                          : weight_gradient;
+    ProductSize size{each, n, k};
+    if (role == input_gradient) size = {each, k, n};
+    if (role == weight_gradient) size = {n, k, each};
+    const double turns = experts * kernels.product(size, role).value();
+    size.batch = experts;
+    const double at_once = kernels.product(size, role).value();
+    if (row[1] == "grouped_mm") {
+      together += std::abs(at_once / measured - 1);
+      wrong += std::abs(turns / measured - 1);
+      ++grouped;
+    } else if (row[1] == "loop") {
+      in_turn += std::abs(turns / measured - 1);
+      ++looped;
+    }
+  }
+  BOOST_TEST_REQUIRE((grouped == 30 && looped == 10));
+  BOOST_TEST(together / grouped < 0.12);
+  BOOST_TEST(in_turn / looped < 0.08);
+  BOOST_TEST(wrong / grouped > 0.4);
+}
+
+// What each expert's gradient is added to is read and written behind its product: more than where
+// all bytes overlap alike, and less than both one after the other.
+BOOST_AUTO_TEST_CASE(sums_of_experts_overlap_little) {
+  const Gpu gpu = known_gpu("B200");
+  const KernelModel kernels(gpu, Precision::bf16_master);
+  const ProductSize size{4096, 7168, 1024};
+  const double plain = kernels.product(size, KernelModel::Role::weight_gradient).value();
+  const double sums = kernels.product(size, KernelModel::Role::expert_gradient).value();
+  const double moved = 8.0 * 4096 * 7168 / gpu.memory_bandwidth.value();
+  BOOST_TEST(sums > plain + 0.3 * moved);
+  BOOST_TEST(sums < plain + 1.5 * moved);
+}
+
 BOOST_AUTO_TEST_CASE(pytorch_takes_cudnn_s_attention_on_hopper) {
   const AttentionSize size{4, 4096, 32, 8, 128, true};
   for (const char* name : {"H100-SXM", "H200-SXM"}) {

@@ -57,6 +57,8 @@ inline std::vector<std::vector<std::string>> more_options() {
       {built_in + "sequence: 128, attention: eager, fused_softmax: true, loss: huggingface, "
                   "precision: bf16, costs: analytic, activation_checkpointing: per_unit}"},
       {built_in + "activation_checkpointing: {layers: 1}}"},
+      {"model={use: mixtral_8x7b, batch_per_gpu: 1, precision: bf16_pure, "
+       "experts_implementation: sequential}"},
       {built_in + "precision: fp8, num_layers_at_start_in_bf16: 1, num_layers_at_end_in_bf16: 1}",
        "cluster={use: dgx_h100}"},
       {built_in + "precision: bf16, float8: tensorwise, compile: blocks}",
@@ -144,11 +146,12 @@ inline std::vector<std::vector<std::string>> more_options() {
        "tp-cp-ep-dp-pp}",
        built_in + "}"},
       {"strategy={zero: {stage: 1, bucket_cap_mb: 25, overlap_grad_reduce: true, "
-       "overlap_param_gather: true, grad_reduce_in_fp32: true, algorithm: ring}, "
+       "overlap_param_gather: true, grad_reduce_in_fp32: true, check_for_nan_in_grad: false, "
+       "algorithm: ring}, "
        "tensor_parallel: 2, sequence_parallel: true, tp_comm_overlap: true}",
        built_in + "}"},
       {"strategy={ddp: {overlap_grad_reduce: true, overlap_param_gather: false, "
-       "grad_reduce_in_fp32: true}, tensor_parallel: 1}",
+       "grad_reduce_in_fp32: true, check_for_nan_in_grad: true}, tensor_parallel: 1}",
        built_in + "}"},
       {"strategy={ddp: {}, tensor_parallel: 2, async_tensor_model_parallel_allreduce: false}",
        built_in + "}"},
@@ -191,7 +194,8 @@ inline std::vector<std::vector<std::string>> more_options() {
        "{}}"},
       {"strategy={local_sgd: {period: 4, outer_optimizer: {sgd: {}}}}"},
       {"strategy={local_sgd: {period: 4}}"},
-      {"optimizer={adamw: {fused: false, foreach: true, state_dtype: bf16, master_dtype: none}}"},
+      {"optimizer={adamw: {fused: false, foreach: true, state_dtype: bf16, master_dtype: none, "
+       "clip_grad: 1}}"},
       {"optimizer={adamw_8bit: {paged: false, offload: none}}"},
       {"optimizer={adam: {}}"},
       {machine("{fat_tree: {down: [2, 2], up: [1, 1], links: [1, 1], bandwidth: 9Gbps, latency: "

@@ -213,6 +213,31 @@ BOOST_AUTO_TEST_CASE(blocks_are_compiled_alone) {
   BOOST_TEST(compiled(small(), Compile::none).units[1].operators.size() == operators(plain, 1));
 }
 
+// Each module is one kernel each way, so that it keeps what a fused one does. Nothing else joins:
+// no operator is gone, and what autograd adds up between modules is added as before.
+BOOST_AUTO_TEST_CASE(modules_are_fused_each_by_itself) {
+  const Model plain = small(), modules = compiled(small(), Compile::modules);
+  const auto blocks = compiled(small(), Compile::blocks);
+  BOOST_TEST(modules.is_fused(1));
+  BOOST_TEST(!modules.is_compiled(1));
+  BOOST_TEST(!modules.is_fused(0));
+  BOOST_TEST(!modules.is_fused(plain.units.size() - 1));
+  double sums = 0;
+  for (std::size_t i = 0; i < plain.units[1].operators.size(); ++i) {
+    const Operator& before = plain.units[1].operators[i];
+    const Operator& after = modules.units[1].operators[i];
+    BOOST_TEST(after.forward_elements == before.forward_elements);
+    if (before.forward_elements > 0) BOOST_TEST(after.eager_forward.kernels == 0);
+    if (before.kind == OperatorKind::elementwise && before.forward_elements == 0) {
+      BOOST_TEST(after.eager_backward.kernels == before.eager_backward.kernels);
+      sums += after.eager_backward.kernels;
+    }
+  }
+  BOOST_TEST(sums > 0);
+  BOOST_TEST(modules.units[1].operators.size() == plain.units[1].operators.size());
+  BOOST_TEST(kept_of(modules) == kept_of(blocks));
+}
+
 // What pointwise kernels made is made again for the casts in backward: both norms' outputs, and the
 // activation's. Attention keeps its own output, which o reads.
 BOOST_AUTO_TEST_CASE(compiled_float8_keeps_no_inputs) {
@@ -226,6 +251,36 @@ BOOST_AUTO_TEST_CASE(compiled_float8_keeps_no_inputs) {
     BOOST_TEST(op.runs_narrow(Precision::bf16_pure) == (op.kind == OperatorKind::matmul));
   for (const Operator& op : narrow.units.back().operators)
     BOOST_TEST(!op.runs_narrow(Precision::bf16_pure));
+}
+
+// Of the rows that are sent: gathered, masked and put back by 3 and 5 kernels of strided or
+// broadcast operands; of what experts compute 4 and 5. Megatron-LM's have none of them, nor do
+// compiled ones, whose products are one kernel still.
+BOOST_AUTO_TEST_CASE(eager_experts_mask_and_index_as_transformers_do) {
+  const TransformerShape t = shape_of("Mixtral-8x7B-v0.1");
+  const auto written = [](const Model& model) {
+    std::pair<double, double> sums;
+    for (const Operator& op : model.units[1].operators)
+      if (op.eager_forward.plain > 0) {
+        sums.first += op.eager_forward.written;
+        sums.second += op.eager_backward.written;
+      }
+    return sums;
+  };
+  const auto together = [](const Model& model) {
+    return std::ranges::count_if(model.units[1].operators,
+                                 [](const Operator& op) { return op.product.together; });
+  };
+  const Model hugging_face = build_transformer(t, {.sequence = kTokens});
+  const Model megatron = build_transformer(t, {.sequence = kTokens, .grouped_experts = false});
+  const double sent = 2.0 * kTokens * static_cast<double>(t.hidden);
+  const double wide = 2.0 * kTokens * static_cast<double>(t.experts->width);
+  BOOST_TEST(written(hugging_face).first - written(megatron).first == 3 * sent + 4 * wide);
+  BOOST_TEST(written(hugging_face).second - written(megatron).second == 5 * sent + 5 * wide);
+  BOOST_TEST(written(compiled(hugging_face)).first == 0);
+  BOOST_TEST(together(hugging_face) == 2);
+  BOOST_TEST(together(compiled(hugging_face)) == 2);
+  BOOST_TEST(together(megatron) == 0);
 }
 
 // torchao converts nn.Linear, and experts are parameters of three dimensions.

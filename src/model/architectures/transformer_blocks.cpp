@@ -174,6 +174,7 @@ void append_experts(TransformerBuild& b, std::int64_t block) {
                     .gated = b.t.gated,
                     .latent = experts.latent,
                     .capacity = experts.capacity,
+                    .grouped = b.shape.grouped_experts,
                     .held = parallel.expert > 1 ? experts.count / parallel.expert : 0,
                     .sharing = parallel.expert_tensor,
                     .imbalance = parallel.expert > 1 ? imbalance : 1});

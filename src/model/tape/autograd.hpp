@@ -90,9 +90,9 @@ class Recorder {
     return static_cast<std::int64_t>(static_cast<double>(elements) *
                                      narrow_element(options_.precision).value());
   }
-  /// Whether torch.compile fuses the kernels of the unit that runs.
   Float8 float8() const { return model_.float8; }
-  bool compiled() const { return model_.is_compiled(unit_); }
+  /// Whether modules of the unit that runs are one kernel each, and save what those need.
+  bool compiled() const { return model_.is_fused(unit_); }
   /// Of parameters and the batch.
   Type parameter_type() const;
   /// What becomes of a parameter.
