@@ -182,7 +182,8 @@ Shards BufferedProgram::shards() const {
 /// Each is looked at for NaNs, and divided by the number of replicas in place: experts' too, whose
 /// gradients come of all replicas' tokens (param_and_grad_buffer.py, start_grad_sync).
 After BufferedProgram::reduce(std::size_t bucket, OpId backward) {
-  const auto& [size, first_unit, experts] = buckets_[bucket];
+  const Bytes size = buckets_[bucket].size;
+  const bool experts = buckets_[bucket].experts;
   const std::string name = "bucket " + std::to_string(bucket);
   OpId ready = backward;
   const auto pass = [&](const char* what, double passes) {
