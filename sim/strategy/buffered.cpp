@@ -201,6 +201,7 @@ void BufferedProgram::add_optimizer(std::vector<After> reduced) {
   builder_.clip_gradients({.lane = nccl_,
                            .shards = shards(),
                            .width = element_ / parameter_element(job_.precision),
+                           .slower = builder_.step_slowdown(node_),
                            .algorithm = options_.ddp.algorithm},
                           reduced);
   const OpId step =

@@ -299,15 +299,14 @@ class FsdpProgram {
   }
 
   void add_optimizer(std::vector<After> reduced) {
-    const bool on_host = options_.cpu_offload || job_.optimizer.offload;
+    const double slower =
+        options_.cpu_offload ? host_slowdown(node_) : builder_.step_slowdown(node_);
     builder_.finish_gradients(
         {nccl_, memory_.reduced_element(), static_cast<double>(shards_.all), options_.algorithm},
         reduced);
-    builder_.clip_gradients({.lane = nccl_,
-                             .shards = shards_,
-                             .slower = on_host ? host_slowdown(node_) : 1,
-                             .algorithm = options_.algorithm},
-                            reduced);
+    builder_.clip_gradients(
+        {.lane = nccl_, .shards = shards_, .slower = slower, .algorithm = options_.algorithm},
+        reduced);
     const OpId step = builder_.optimizer(optimizer_time(), std::move(reduced));
     memory_.update(step);
     // The next iteration's first all_gather reads what this one wrote.

@@ -189,15 +189,9 @@ void ProgramBuilder::finish_gradients(const LeftToReduce& how, std::vector<After
 void ProgramBuilder::clip_gradients(const Clipping& how, std::vector<After>& reduced) {
   if (!job_.optimizer.clips()) return;
   const Seconds read = how.slower * costs_.copy_time(how.width * own_bytes(how.shards));
+  if (read <= Seconds(0)) return;  // times are given: they have it
   const auto pass = [&](const char* what, Seconds duration) {
-    add({.verb = Verb::clip,
-         .of = what,
-         .phase = Phase::optimizer,
-         .lane = compute_,
-         .work = Compute{.duration = duration, .step = step_},
-         .after = std::move(reduced)});
-    if (host_computes()) last_on_host_ = last();
-    reduced = {{last()}};
+    reduced = {{kernel(Verb::clip, what, Phase::optimizer, duration, std::move(reduced))}};
   };
   const auto add_up = [&](std::size_t group) {
     constexpr Bytes kNorm(4);
@@ -208,7 +202,6 @@ void ProgramBuilder::clip_gradients(const Clipping& how, std::vector<After>& red
                             .algorithm = how.algorithm},
                            std::move(reduced))}};
   };
-  if (read <= Seconds(0)) return;  // times are given: they have it
   pass("gradients, norm", read);
   if (how.shards.all > 1) add_up(0);
   if (job_.stage != nullptr) {
@@ -223,11 +216,16 @@ std::optional<OpId> ProgramBuilder::copy(const std::string& what, Bytes moved,
                                          std::vector<After> after) {
   const Seconds time = costs_.copy_time(moved);
   if (time <= Seconds(0)) return std::nullopt;
-  add({.verb = Verb::copy,
-       .of = what,
-       .phase = Phase::backward,
+  return kernel(Verb::copy, what, Phase::backward, time, std::move(after));
+}
+
+OpId ProgramBuilder::kernel(Verb verb, const std::string& of, Phase phase, Seconds duration,
+                            std::vector<After> after) {
+  add({.verb = verb,
+       .of = of,
+       .phase = phase,
        .lane = compute_,
-       .work = Compute{.duration = time, .step = step_},
+       .work = Compute{.duration = duration, .step = step_},
        .after = std::move(after)});
   if (host_computes()) last_on_host_ = last();
   return last();
@@ -257,7 +255,7 @@ Seconds ProgramBuilder::optimizer_time(const Shards& shards, const Node& node) c
                             ? costs_.optimizer / static_cast<double>(shards.all)
                             : costs_.optimizer * (own_bytes(shards) / all);
   if (!job_.optimizer.offload) return share;
-  return host_slowdown(node) * share + 2.0 * own_bytes(shards) / node.pcie.bandwidth;
+  return step_slowdown(node) * share + 2.0 * own_bytes(shards) / node.pcie.bandwidth;
 }
 
 OpId ProgramBuilder::collective(LaneId lane, std::string what, Collective collective,

@@ -37,6 +37,10 @@ struct Shards {
   Shards(std::int64_t ranks, std::int64_t of_experts) : all(ranks), experts(of_experts) {}
 };
 
+/// How often the time of memory-bound kernels a node's CPUs take where each of its GPUs has them
+/// compute as much.
+double host_slowdown(const Node& node);
+
 /// Writes a program operation by operation, in the order in which the host issues them, with the
 /// tensors that it takes and gives back.
 class ProgramBuilder {
@@ -116,7 +120,7 @@ class ProgramBuilder {
     Shards shards = 1;
     /// A gradient's bytes by those of its parameter.
     double width = 1;
-    double slower = 1;  ///< host_slowdown() where gradients are the host's
+    double slower = 1;  ///< where gradients are the host's
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
   };
   /// Where the optimizer clips (Optimizer::clip_grad), `reduced` comes before that, and is what it
@@ -126,6 +130,10 @@ class ProgramBuilder {
   /// What a step on a share of the parameters takes, here or on the node's CPUs: there at the rate
   /// of their memory, after gradients have come and before parameters go.
   Seconds optimizer_time(const Shards& shards, const Node& node) const;
+  /// How often a GPU's time what is done of gradients takes where the optimizer is.
+  double step_slowdown(const Node& node) const {
+    return job_.optimizer.offload ? host_slowdown(node) : 1;
+  }
   /// Bytes of a share of the parameters.
   Bytes own_bytes(const Shards& shards) const;
   /// A strategy's copy of gradients on the compute lane, which reads and writes `moved` in all;
@@ -212,6 +220,8 @@ class ProgramBuilder {
     const PassSegments* segments = nullptr;  ///< of a unit that exchanges
   };
 
+  OpId kernel(Verb verb, const std::string& of, Phase phase, Seconds duration,
+              std::vector<After> after);
   OpId unit_op(std::size_t unit, Verb pass, const PassCost& cost, std::vector<After> after);
   void launch(std::size_t unit, Verb pass, const PassCost& cost, std::vector<After>& after);
   OpId compute(std::size_t unit, Verb pass, Seconds time, double spread, std::vector<After> after);
@@ -274,10 +284,6 @@ class ProgramBuilder {
   std::optional<std::size_t> returned_;  ///< the unit whose input goes with the next one's backward
   std::optional<OpId> last_returned_, before_last_;  ///< backwards of such units
 };
-
-/// How often the time of memory-bound kernels a node's CPUs take where each of its GPUs has them
-/// compute as much.
-double host_slowdown(const Node& node);
 
 /// Bytes of a unit's trained parameters.
 Bytes parameter_bytes(const Unit& unit, Precision precision);

@@ -318,7 +318,7 @@ class Stage3Program {
   void add_optimizer() {
     builder_.clip_gradients({.lane = nccl_,
                              .shards = shards_,
-                             .slower = job_.optimizer.offload ? host_slowdown(node_) : 1,
+                             .slower = builder_.step_slowdown(node_),
                              .algorithm = options_.algorithm},
                             reduced_);
     const OpId step = builder_.optimizer(builder_.optimizer_time(shards_, node_), reduced_);
