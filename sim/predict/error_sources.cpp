@@ -12,7 +12,7 @@
 namespace rehearse::inline prediction {
 namespace {
 
-enum class Source { compute, launches, communication, server, fleet };
+enum class Source { compute, launches, communication, routing, server, fleet };
 
 /// The second is the first that is like all others.
 constexpr std::uint32_t kShiftedSteps = 2;
@@ -158,6 +158,13 @@ Machine with_other_launches(const Scenario& scenario, const Machine& machine, do
   return another;
 }
 
+/// With experts' tokens as routers leave them.
+Machine with_other_routing(const Scenario& scenario, const Machine& machine) {
+  Machine another = machine_of(*with_natural_routing(scenario));
+  another.schedule.seed = machine.schedule.seed;
+  return another;
+}
+
 /// NICs of less than 100 Gbit/s of which nobody says whether they go over TCP may do either. Those
 /// that do may reach all of their rate where nobody says what they reach.
 void take_transport(Cluster& cluster, double shift) {
@@ -179,11 +186,12 @@ Headline shifted_headline(const Scenario& scenario, const Machine& machine, Sour
                     ? with_another_fleet(scenario, machine, std::exp(shift * kUsualFleetError))
                 : source == Source::launches
                     ? with_other_launches(scenario, machine, std::exp(shift * kHostLaunchError))
-                    : machine);
+                : source == Source::routing ? with_other_routing(scenario, machine)
+                                            : machine);
   std::optional<CommProfile>& comm = shifted.comm;
   if (source == Source::compute) {
     shift_compute(shifted, errors, shift);
-  } else if (source == Source::fleet || source == Source::launches) {
+  } else if (source == Source::fleet || source == Source::launches || source == Source::routing) {
     return simulated_headline(scenario, shifted);
   } else if (source == Source::server) {
     shift_servers(*derived_server(scenario), shifted, shift);
@@ -216,13 +224,13 @@ ShiftedRuns::ShiftedRuns(const Scenario& scenario, const Machine& machine,
                          const std::vector<StepCosts>& costs)
     : scenario_(scenario), machine_(machine) {
   const std::vector<std::vector<double>> errors = errors_of_jobs(scenario, machine, costs);
+  const auto start = [&](Source source, double shift) {
+    return HeadlineRun([&scenario, &machine, &errors, source, shift] {
+      return shifted_headline(scenario, machine, source, errors, shift);
+    });
+  };
   const auto add = [&](const char* name, Source source) {
-    const auto start = [&](double shift) {
-      return HeadlineRun([&scenario, &machine, &errors, source, shift] {
-        return shifted_headline(scenario, machine, source, errors, shift);
-      });
-    };
-    pairs_.push_back({name, start(-1), start(1)});
+    pairs_.push_back({name, start(source, -1), start(source, 1)});
   };
   const auto positive = [](double error) { return error > 0; };
   if (std::ranges::any_of(
@@ -230,6 +238,8 @@ ShiftedRuns::ShiftedRuns(const Scenario& scenario, const Machine& machine,
     add("compute", Source::compute);
   if (launches_matter(scenario)) add("launches", Source::launches);
   if (communicates(machine.schedule)) add("communication", Source::communication);
+  if (with_natural_routing(scenario))
+    pairs_.push_back({"routing", std::nullopt, start(Source::routing, 1)});
   if (scenario.run.usual_spread || scenario.run.usual_jitter) add("fleet", Source::fleet);
   if (derived_server(scenario)) add("server", Source::server);
 }
@@ -239,7 +249,7 @@ std::vector<ErrorSource> ShiftedRuns::error_sources(const Trace& trace) {
   const Headline best = headline_of(scenario_, shortened(machine_).schedule, trace);
   std::vector<ErrorSource> sources;
   for (Pair& pair : pairs_) {
-    const Headline low = pair.low.result();
+    const Headline low = pair.low ? pair.low->result() : best;
     sources.push_back({pair.name, low, best, pair.high.result()});
   }
   return sources;

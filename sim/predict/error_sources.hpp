@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,10 +9,10 @@
 
 namespace rehearse::inline prediction {
 
-/// A machine simulated with compute, then with communication, then with what is taken for granted
-/// of how GPUs differ, then with what parameter servers' hosts allow, at both ends of their
-/// intervals, each in a process of its own beside this one. To be started before this process
-/// simulates.
+/// A machine simulated with compute, then with communication, then with experts' tokens as routers
+/// leave them, then with what is taken for granted of how GPUs differ, then with what parameter
+/// servers' hosts allow, at both ends of their intervals, each in a process of its own beside this
+/// one. To be started before this process simulates.
 ///
 /// Where steps are alike (steps_alike) and there is no parameter server, two are enough.
 /// Sources without an error (given times, one GPU, a given apply rate) are left out.
@@ -26,7 +27,8 @@ class ShiftedRuns {
  private:
   struct Pair {
     std::string name;
-    HeadlineRun low, high;
+    std::optional<HeadlineRun> low;  ///< nothing: the machine as it is
+    HeadlineRun high;
   };
 
   const Scenario& scenario_;

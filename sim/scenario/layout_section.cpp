@@ -216,6 +216,27 @@ void apply_main_gradients(const Layout& layout, Scenario& scenario) {
       "optimizer.clip_grad = 1: gradients are clipped, as Megatron-LM does");
 }
 
+/// What one rank computes of the model, made as the whole model was.
+Model rank_share(const Scenario& scenario, const ModelParallel& parallel) {
+  Model share = share_of(*scenario.transformer, scenario.shape, parallel);
+  if (scenario.adaptation) share = adapt(std::move(share), *scenario.adaptation);
+  share = with_float8(std::move(share), scenario.model.float8);
+  share = compiled(std::move(share), scenario.model.compile);
+  if (scenario.recomputes_attention) share = recomputing_attention(std::move(share));
+  if (const auto document = packed_document(scenario.model))
+    share = packed(std::move(share), *document);
+  return share;
+}
+
+/// natural_imbalance() where ranks get each other's tokens, and nobody says how many.
+std::optional<double> fullest_by_nature(const Scenario& scenario, const Layout& layout) {
+  const std::optional<TransformerShape>& t = scenario.transformer;
+  const bool dropless = t && t->experts && t->experts->capacity == 0;
+  if (!dropless || layout.mesh.expert == 1 || layout.imbalance || layout.histogram)
+    return std::nullopt;
+  return natural_imbalance(t->experts->count, layout.mesh.expert);
+}
+
 }  // namespace
 
 void apply_layout(const Value& strategy, Scenario& scenario) {
@@ -233,14 +254,25 @@ void apply_layout(const Value& strategy, Scenario& scenario) {
   if (layout->balance == Layout::Balance::none) check_split(map, *layout, scenario.model);
   apply_main_gradients(*layout, scenario);
   const ModelParallel parallel = parallel_of(*layout, cluster);
-  if (scenario.transformer && !parallel.is_whole()) {
-    Model share = share_of(*scenario.transformer, scenario.shape, parallel);
-    if (scenario.adaptation) share = adapt(std::move(share), *scenario.adaptation);
-    share = with_float8(std::move(share), scenario.model.float8);
-    share = compiled(std::move(share), scenario.model.compile);
-    if (scenario.recomputes_attention) share = recomputing_attention(std::move(share));
-    scenario.share = std::make_shared<const Model>(std::move(share));
-  }
+  if (scenario.transformer && !parallel.is_whole())
+    scenario.share = std::make_shared<const Model>(rank_share(scenario, parallel));
+  if (const auto fullest = fullest_by_nature(scenario, *layout))
+    scenario.assumptions.push_back(
+        fmt::format("experts.imbalance = 1: tokens are balanced; where a router with an auxiliary "
+                    "loss chooses, the fullest rank gets {:.3g} times the mean",
+                    *fullest));
+}
+
+std::optional<Scenario> with_natural_routing(const Scenario& scenario) {
+  const auto* stated = inner_as<Layout>(scenario.strategy);
+  const auto fullest = stated != nullptr ? fullest_by_nature(scenario, *stated) : std::nullopt;
+  if (!fullest) return std::nullopt;
+  Scenario other = scenario;
+  auto* layout = inner_as<Layout>(other.strategy);
+  layout->imbalance = *fullest;
+  const Cluster cluster = layout_cluster(other.strategy, other.cluster);
+  other.share = std::make_shared<const Model>(rank_share(other, parallel_of(*layout, cluster)));
+  return other;
 }
 
 void apply_balance(const Value& strategy, const Job& job, Scenario& scenario) {
@@ -255,15 +287,13 @@ void apply_balance(const Value& strategy, const Job& job, Scenario& scenario) {
                   fmt::join(layout->split, ", "), what));
 }
 
-void apply_packing(const Value& model, Scenario& scenario) {
-  const auto document = packed_document(scenario.model);
-  if (!document || !scenario.share) return;
-  if (inner_as<Layout>(scenario.strategy)->mesh.context > 1)
+void check_packing(const Value& model, const Scenario& scenario) {
+  const auto* layout = inner_as<Layout>(scenario.strategy);
+  if (layout != nullptr && layout->mesh.context > 1 && packed_document(scenario.model))
     model.as_map()
         .at_key("sequence")
         .fail("it is not known how ranks of a context group share documents",
               "context_parallel: 1, or sequence: 4096");
-  scenario.share = std::make_shared<Model>(packed(*scenario.share, *document));
 }
 
 }  // namespace rehearse::inline scenario

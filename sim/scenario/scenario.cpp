@@ -239,7 +239,7 @@ Scenario read_whole(const Document& document) {
         if (const auto* fsdp = inner_as<Fsdp>(scenario.strategy); fsdp && fsdp->param_dtype)
           compute_adapters_in_16_bits(scenario.model);
         apply_layout(strategy, scenario);
-        apply_packing(model, scenario);
+        check_packing(model, scenario);
         apply_recomputed_layers(scenario);
         check_activation_offload(model, scenario);
         if (has_optimizer && root.has("optimizer"))

@@ -163,6 +163,10 @@ TapeDevice device_of(const Scenario& scenario);
 /// What a rank computes: the model, or its share of each layer.
 const Model& computed_model(const Scenario& scenario);
 
+/// The same, where a router with an auxiliary loss chooses experts (natural_imbalance()); nothing
+/// where no rank gets another's tokens, or somebody says how they are spread.
+std::optional<Scenario> with_natural_routing(const Scenario& scenario);
+
 /// What its units compute in: its precision, but for what its strategy changes (computes_in).
 Precision compute_precision(const Scenario& scenario);
 

@@ -72,8 +72,8 @@ void read_memory_section(const Value& value, Scenario& scenario);
 /// `activation_checkpointing: none | per_unit | selective | {every: 2} | {units: [layer1.*]} |
 /// {layers: 1}` of a model's map.
 void read_checkpointing(Map& map, Scenario& scenario);
-/// Packed documents in a rank's share of each layer.
-void apply_packing(const Value& model, Scenario& scenario);
+/// What packed documents need, once the strategy is known.
+void check_packing(const Value& model, const Scenario& scenario);
 /// What `model.activation_offload` needs, once the strategy is known.
 void check_activation_offload(const Value& model, const Scenario& scenario);
 /// {layers: N}, once the strategy says which part of the model a rank has.

@@ -306,7 +306,7 @@ ModelParallel parallel_of(const Layout& layout, const Cluster& cluster) {
                          .dispatch = layout.dispatch,
                          .expert_overlap = layout.expert_overlap,
                          .node_limit = layout.node_limit,
-                         .imbalance = {layout.imbalance}};
+                         .imbalance = {layout.imbalance.value_or(1)}};
   const auto ranks = static_cast<std::size_t>(parallel.expert);
   if (layout.histogram && layout.histogram->experts() % ranks == 0)
     parallel.imbalance = layout.histogram->imbalance(ranks);

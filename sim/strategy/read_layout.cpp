@@ -111,12 +111,12 @@ void read_imbalance(const Value& imbalance, Layout& layout) {
         read_named(options.require("histogram"), read_token_histogram));
     return options.finish();
   }
-  layout.imbalance = imbalance.as_positive_number();
-  if (layout.imbalance < 1)
-    imbalance.fail(
-        fmt::format("the fullest rank has no less than the mean; got {:g}", layout.imbalance),
-        "1 or more");
-  if (layout.imbalance > layout.mesh.expert)
+  const double fullest = imbalance.as_positive_number();
+  layout.imbalance = fullest;
+  if (fullest < 1)
+    imbalance.fail(fmt::format("the fullest rank has no less than the mean; got {:g}", fullest),
+                   "1 or more");
+  if (fullest > layout.mesh.expert)
     imbalance.fail(fmt::format("of expert_parallel {} the fullest rank gets {} times the mean at "
                                "most, which is all tokens",
                                layout.mesh.expert, layout.mesh.expert),

@@ -173,7 +173,8 @@ struct Layout {
   /// One micro-batch computes beside another's dispatch and combine; nothing: as the schedule does.
   std::optional<bool> expert_comm_overlap{};
   int node_limit = 0;    ///< nodes that a token goes to at most; 0: any
-  double imbalance = 1;  ///< tokens of the fullest expert rank over their mean
+  /// Tokens of the fullest expert rank over their mean; nothing: balanced, and nobody says so.
+  std::optional<double> imbalance{};
   std::shared_ptr<const TokenHistogram> histogram{};  ///< or what that comes from, by layer
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   int virtual_stages = 1;             ///< chunks of the model on each rank of a pipeline

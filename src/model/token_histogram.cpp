@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/math/distributions/normal.hpp>
+#include <cmath>
 #include <numeric>
 #include <string_view>
 
@@ -49,6 +51,12 @@ std::vector<double> row_of(const std::vector<HistogramCell>& cells, TextPosition
   return row;
 }
 
+/// The largest of `count` values of a standard normal distribution, in the mean (Blom 1958).
+double expected_largest(std::int64_t count) {
+  const auto n = static_cast<double>(count);
+  return boost::math::quantile(boost::math::normal(), (n - 0.375) / (n + 0.25));
+}
+
 }  // namespace
 
 std::vector<double> TokenHistogram::imbalance(std::size_t ranks) const {
@@ -62,6 +70,15 @@ std::vector<double> TokenHistogram::imbalance(std::size_t ranks) const {
     all.push_back(std::max(1.0, fullest / mean));
   }
   return all;
+}
+
+double natural_imbalance(std::int64_t experts, std::int64_t ranks) {
+  constexpr double kFullest = 0.72;
+  constexpr std::int64_t kExperts = 64;
+  if (ranks == 1) return 1;
+  const double deviation = kFullest / expected_largest(kExperts);
+  const double each = static_cast<double>(experts) / static_cast<double>(ranks);
+  return 1 + deviation / std::sqrt(each) * expected_largest(ranks);
 }
 
 TokenHistogram read_token_histogram(const std::filesystem::path& file) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -24,5 +25,11 @@ struct TokenHistogram {
 /// first line without numbers is a header. Errors stand at their place in the file; MissingError if
 /// it cannot be read.
 TokenHistogram read_token_histogram(const std::filesystem::path& file);
+
+/// Tokens of the fullest rank over the mean, where a router with an auxiliary loss chooses: the
+/// fullest of 64 experts then has 1.72 times the mean (MaxVio of the 1B model, Wang et al. 2024,
+/// arXiv:2408.15664, table 2). Experts are taken to be loaded independently and normally, so that
+/// ranks with many of them differ less. 1 for one rank. `ranks` divides `experts`.
+double natural_imbalance(std::int64_t experts, std::int64_t ranks);
 
 }  // namespace rehearse::inline model
