@@ -175,7 +175,10 @@ Player::Value Player::latent_heads(const Layer& layer) {
   r.connect(whole_keys, {keys[0], turned_key}, [](const Gradients& gradients) -> Gradients {
     return {gradients[0], gradients[0]};
   });
-  return {whole_queries, whole_keys, keys[1]};
+  // torch.cat leaves them head by head in memory, and so what attention gives.
+  Value sides = {whole_queries, whole_keys, keys[1]};
+  if (!r.compiled()) sides.push_back(rotary_);
+  return sides;
 }
 
 namespace {
