@@ -118,10 +118,8 @@ std::string name_of(const std::filesystem::path& file, HuggingFaceConfig& config
   return whole.parent_path().filename().string();
 }
 
-TransformerShape read_family(HuggingFaceConfig& config) {
-  config.ignore({"model_type"});
-  const Value type = config.map().require("model_type");
-  const std::string name = type.as_string();
+/// `type` is where the family's name stands.
+TransformerShape read_as(HuggingFaceConfig& config, const std::string& name, const Value& type) {
   for (const HuggingFaceFamily& family : families()) {
     if (family.model_type != name) continue;
     TransformerShape shape = family.read(config);
@@ -130,11 +128,36 @@ TransformerShape read_family(HuggingFaceConfig& config) {
   }
   const std::string near = nearest(name, hugging_face_families());
   type.fail(
-      fmt::format("no family \"{}\"", type.shown()),
+      fmt::format("no family \"{}\"", name),
       fmt::format("{}give its dimensions: model: {{transformer: {{layers: 32, hidden_size: 4096, "
                   "heads: 32, intermediate_size: 11008, vocab_size: 32000}}}}; read are {}",
                   near.empty() ? "" : fmt::format("did you mean \"{}\"? else ", near),
                   fmt::join(hugging_face_families(), ", ")));
+}
+
+/// The language model of a network of images, sound and text; what encodes the others is left out,
+/// and said so. Without a model_type of its own it is the network's, and "_text".
+TransformerShape read_text_config(HuggingFaceConfig& config) {
+  std::vector<std::string> said;
+  HuggingFaceConfig text(config.map().require("text_config").as_map(), said);
+  const Value outer = config.map().require("model_type");
+  const std::optional<Value> own = text.field("model_type");
+  TransformerShape t =
+      read_as(text, own ? own->as_string() : outer.as_string() + "_text", own.value_or(outer));
+  text.ignore(harmless());
+  text.finish(t.family + "'s text_config");
+  t.tied = config.flag_or("tie_word_embeddings", t.tied);
+  config.ignore(config.map().keys());
+  config.assume("text_config alone: what encodes images or sound is left out");
+  for (const std::string& line : said) config.assume(line);
+  return t;
+}
+
+TransformerShape read_family(HuggingFaceConfig& config) {
+  if (config.map().has("text_config")) return read_text_config(config);
+  config.ignore({"model_type"});
+  const Value type = config.map().require("model_type");
+  return read_as(config, type.as_string(), type);
 }
 
 }  // namespace
@@ -235,17 +258,22 @@ TransformerShape read_usual(HuggingFaceConfig& config) {
   return t;
 }
 
-void read_sliding(HuggingFaceConfig& config, TransformerShape& t, bool slides) {
-  config.ignore({"sliding_window"});
-  if (slides) t.window = config.count_or("sliding_window", 0);
-  const std::optional<Value> types = config.field("layer_types");
-  if (!types) return;
+std::vector<bool> by_layer(HuggingFaceConfig& config, const std::string& name,
+                           const TransformerShape& t, const std::vector<std::string>& kinds) {
+  std::vector<bool> first;
+  const std::optional<Value> types = config.field(name);
+  if (!types) return first;
   const std::vector<Value> list = types->as_list();
   if (static_cast<std::int64_t>(list.size()) != t.layers)
     types->fail(fmt::format("{} layer types of {} layers", list.size(), t.layers));
-  for (const Value& one : list)
-    t.sliding.push_back(one.as_choice({"full_attention", "sliding_attention"}) ==
-                        "sliding_attention");
+  for (const Value& one : list) first.push_back(one.as_choice(kinds) == kinds.front());
+  return first;
+}
+
+void read_sliding(HuggingFaceConfig& config, TransformerShape& t, bool slides) {
+  config.ignore({"sliding_window"});
+  if (slides) t.window = config.count_or("sliding_window", 0);
+  t.sliding = by_layer(config, "layer_types", t, {"sliding_attention", "full_attention"});
 }
 
 std::vector<std::string> hugging_face_families() {

@@ -65,11 +65,17 @@ TransformerShape read_usual(HuggingFaceConfig& config);
 TransformerShape read_llama(HuggingFaceConfig& config, bool tied = false);
 /// The residual's, the embeddings' and the logits' factors (Granite).
 void read_factors(HuggingFaceConfig& config, TransformerShape& t);
+/// Layers whose positions are not told apart: `no_rope_layers` (0 for one of them), or every so
+/// many (Llama 4, SmolLM3).
+void read_unrotated(HuggingFaceConfig& config, TransformerShape& t);
 /// `hidden_act` or another name for it.
 ActivationKind read_activation(HuggingFaceConfig& config, const std::vector<std::string>& names,
                                const std::string& fallback);
 /// Qwen's names, with the defaults of its family.
 Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::int64_t active);
+/// A list of a kind for each layer: which have the first of `kinds`. Empty: it is missing.
+std::vector<bool> by_layer(HuggingFaceConfig& config, const std::string& name,
+                           const TransformerShape& t, const std::vector<std::string>& kinds);
 /// `sliding_window`, if any layer `slides`, and `layer_types`.
 void read_sliding(HuggingFaceConfig& config, TransformerShape& t, bool slides = true);
 

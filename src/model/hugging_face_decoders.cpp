@@ -71,7 +71,7 @@ TransformerShape read_gemma2(HuggingFaceConfig& config) {
   return t;
 }
 
-TransformerShape gemma3_of(HuggingFaceConfig& config) {
+TransformerShape read_gemma3(HuggingFaceConfig& config) {
   TransformerShape t;
   t.layers = config.count("num_hidden_layers");
   t.hidden = config.count("hidden_size");
@@ -98,19 +98,12 @@ TransformerShape gemma3_of(HuggingFaceConfig& config) {
   return t;
 }
 
-/// The language model of an image and text network; its images' encoder is left out, and said so.
-TransformerShape read_gemma3(HuggingFaceConfig& config) {
-  std::vector<std::string> none;
-  HuggingFaceConfig text(config.map().require("text_config").as_map(), none);
-  TransformerShape t = gemma3_of(text);
-  text.ignore({"model_type", "rope_scaling", "rope_theta", "rope_parameters", "rms_norm_eps",
-               "rope_local_base_freq", "initializer_range", "torch_dtype", "dtype",
-               "attention_dropout", "use_cache", "bos_token_id", "eos_token_id", "pad_token_id"});
-  text.finish("gemma3's text_config");
-  t.tied = config.flag_or("tie_word_embeddings", t.tied);
-  config.ignore({"text_config", "vision_config", "mm_tokens_per_image", "boi_token_index",
-                 "eoi_token_index", "image_token_index"});
-  config.assume("text_config alone: the images' encoder is left out");
+/// Qwen's networks of images and text before `text_config` was written.
+TransformerShape read_qwen2_vl(HuggingFaceConfig& config) {
+  TransformerShape t = read_qwen2(config);
+  config.ignore({"vision_config", "vision_start_token_id", "vision_end_token_id", "vision_token_id",
+                 "image_token_id", "video_token_id"});
+  config.assume("the language model alone: the images' encoder is left out");
   return t;
 }
 
@@ -183,10 +176,12 @@ TransformerShape read_falcon(HuggingFaceConfig& config) {
 
 const std::vector<HuggingFaceFamily>& decoder_families() {
   static const std::vector<HuggingFaceFamily> kAll = {
-      {"llama", read_plain_llama}, {"mistral", read_mistral},   {"qwen2", read_qwen2},
-      {"qwen3", read_qwen3},       {"gemma", read_gemma},       {"gemma2", read_gemma2},
-      {"gemma3", read_gemma3},     {"gemma3_text", gemma3_of},  {"phi3", read_phi3},
-      {"olmo2", read_olmo2},       {"gpt_neox", read_gpt_neox}, {"falcon", read_falcon}};
+      {"llama", read_plain_llama},   {"mistral", read_mistral},     {"qwen2", read_qwen2},
+      {"qwen3", read_qwen3},         {"gemma", read_gemma},         {"gemma2", read_gemma2},
+      {"gemma3_text", read_gemma3},  {"phi3", read_phi3},           {"olmo2", read_olmo2},
+      {"gpt_neox", read_gpt_neox},   {"falcon", read_falcon},       {"qwen2_vl", read_qwen2_vl},
+      {"qwen2_5_vl", read_qwen2_vl}, {"qwen2_vl_text", read_qwen2}, {"qwen2_5_vl_text", read_qwen2},
+      {"qwen3_vl_text", read_qwen3}};
   return kAll;
 }
 

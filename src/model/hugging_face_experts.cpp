@@ -88,6 +88,16 @@ TransformerShape read_deepseek(HuggingFaceConfig& config) {
   return t;
 }
 
+/// GLM-4.7-Flash: DeepSeek's blocks, of which `mlp_layer_types` says which are dense.
+TransformerShape read_glm4_moe_lite(HuggingFaceConfig& config) {
+  TransformerShape t = read_deepseek(config);
+  const std::vector<bool> dense = by_layer(config, "mlp_layer_types", t, {"dense", "sparse"});
+  t.experts->first_dense = dense.empty() ? config.count_or("first_k_dense_replace", 1, 0) : 0;
+  for (std::size_t block = 0; block < dense.size(); ++block)
+    if (dense[block]) t.experts->dense_blocks.push_back(static_cast<std::int64_t>(block));
+  return t;
+}
+
 TransformerShape read_gpt_oss(HuggingFaceConfig& config) {
   TransformerShape t = read_usual(config);
   t.feed_forward = config.count("intermediate_size");
@@ -109,9 +119,15 @@ TransformerShape read_gpt_oss(HuggingFaceConfig& config) {
 }  // namespace
 
 const std::vector<HuggingFaceFamily>& expert_families() {
-  static const std::vector<HuggingFaceFamily> kAll = {
-      {"mixtral", read_mixtral},      {"qwen2_moe", read_qwen2_moe},  {"qwen3_moe", read_qwen3_moe},
-      {"deepseek_v2", read_deepseek}, {"deepseek_v3", read_deepseek}, {"gpt_oss", read_gpt_oss}};
+  static const std::vector<HuggingFaceFamily> kAll = {{"mixtral", read_mixtral},
+                                                      {"qwen2_moe", read_qwen2_moe},
+                                                      {"qwen3_moe", read_qwen3_moe},
+                                                      {"deepseek_v2", read_deepseek},
+                                                      {"deepseek_v3", read_deepseek},
+                                                      {"kimi_k2", read_deepseek},
+                                                      {"gpt_oss", read_gpt_oss},
+                                                      {"glm4_moe_lite", read_glm4_moe_lite},
+                                                      {"qwen3_vl_moe_text", read_qwen3_moe}};
   return kAll;
 }
 

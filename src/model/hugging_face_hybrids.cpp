@@ -20,16 +20,10 @@ void read_linear_layers(HuggingFaceConfig& config, TransformerShape& t) {
   const auto add = [&](bool full) {
     t.parts.push_back({full ? MixerKind::attention : MixerKind::linear_attention, true});
   };
-  const std::optional<Value> types = config.field("layer_types");
-  if (!types) {
-    for (std::int64_t block = 1; block <= every; ++block) add(block == every);
-    return;
-  }
-  const std::vector<Value> list = types->as_list();
-  if (static_cast<std::int64_t>(list.size()) != t.layers)
-    types->fail(fmt::format("{} layer types of {} layers", list.size(), t.layers));
-  for (const Value& one : list)
-    add(one.as_choice({"full_attention", "linear_attention"}) == "full_attention");
+  for (const bool full : by_layer(config, "layer_types", t, {"full_attention", "linear_attention"}))
+    add(full);
+  if (!t.parts.empty()) return;
+  for (std::int64_t block = 1; block <= every; ++block) add(block == every);
 }
 
 /// Qwen 3 Next and Qwen 3.5: gated attention, and experts with a gated shared one.

@@ -9,6 +9,20 @@ void read_factors(HuggingFaceConfig& config, TransformerShape& t) {
       {"embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier"});
 }
 
+void read_unrotated(HuggingFaceConfig& config, TransformerShape& t) {
+  const std::int64_t every = config.count_or("no_rope_layer_interval", 4);
+  const std::optional<Value> rotates = config.field("no_rope_layers");
+  const std::vector<Value> list = rotates ? rotates->as_list() : std::vector<Value>{};
+  if (list.empty()) {
+    for (std::int64_t block = 1; block <= t.layers; ++block)
+      t.unrotated.push_back(block % every == 0);
+    return;
+  }
+  for (const Value& one : list) t.unrotated.push_back(one.as_integer(0, 1) == 0);
+  if (static_cast<std::int64_t>(t.unrotated.size()) != t.layers)
+    rotates->fail("of as many layers as there are");
+}
+
 namespace {
 
 TransformerShape read_granite(HuggingFaceConfig& config) {
@@ -17,24 +31,10 @@ TransformerShape read_granite(HuggingFaceConfig& config) {
   return t;
 }
 
-/// 0 for a layer that does not rotate; else every so many does not.
-void read_unrotated(HuggingFaceConfig& config, TransformerShape& t, std::int64_t every) {
-  every = config.count_or("no_rope_layer_interval", every);
-  const std::optional<Value> rotates = config.field("no_rope_layers");
-  if (!rotates) {
-    for (std::int64_t block = 1; block <= t.layers; ++block)
-      t.unrotated.push_back(block % every == 0);
-    return;
-  }
-  for (const Value& one : rotates->as_list()) t.unrotated.push_back(one.as_integer(0, 1) == 0);
-  if (static_cast<std::int64_t>(t.unrotated.size()) != t.layers)
-    rotates->fail("of as many layers as there are");
-}
-
 /// Without layer_types those that do not rotate slide.
 TransformerShape read_smollm3(HuggingFaceConfig& config) {
   TransformerShape t = read_llama(config, true);
-  read_unrotated(config, t, 4);
+  read_unrotated(config, t);
   read_sliding(config, t, config.flag_or("use_sliding_window", false));
   if (t.sliding.empty()) t.sliding = t.unrotated;
   config.ignore({"max_window_layers"});
@@ -104,14 +104,30 @@ TransformerShape read_hunyuan(HuggingFaceConfig& config) {
   return t;
 }
 
+TransformerShape read_arcee(HuggingFaceConfig& config) {
+  TransformerShape t = read_llama(config);
+  t.gated = false;
+  t.activation = read_activation(config, {"hidden_act"}, "relu2");
+  return t;
+}
+
+/// Both generations: Mistral with layers of both kinds.
+TransformerShape read_ministral(HuggingFaceConfig& config) {
+  TransformerShape t = read_llama(config);
+  read_sliding(config, t);
+  return t;
+}
+
 }  // namespace
 
 const std::vector<HuggingFaceFamily>& later_families() {
   static const std::vector<HuggingFaceFamily> kAll = {
-      {"granite", read_granite},   {"smollm3", read_smollm3},
-      {"seed_oss", read_seed_oss}, {"glm4", read_glm4},
-      {"olmo3", read_olmo3},       {"ernie4_5", read_ernie4_5},
-      {"exaone4", read_exaone4},   {"hunyuan_v1_dense", read_hunyuan}};
+      {"granite", read_granite},     {"smollm3", read_smollm3},
+      {"seed_oss", read_seed_oss},   {"glm4", read_glm4},
+      {"olmo3", read_olmo3},         {"ernie4_5", read_ernie4_5},
+      {"exaone4", read_exaone4},     {"hunyuan_v1_dense", read_hunyuan},
+      {"arcee", read_arcee},         {"ministral", read_ministral},
+      {"ministral3", read_ministral}};
   return kAll;
 }
 

@@ -173,7 +173,74 @@ TransformerShape read_roberta(HuggingFaceConfig& config) {
   return t;
 }
 
-TransformerShape read_t5(HuggingFaceConfig& config) {
+/// Rotated positions; two of three layers see their neighbours alone.
+TransformerShape read_modernbert(HuggingFaceConfig& config) {
+  TransformerShape t = read_usual(config);
+  t.feed_forward = config.count("intermediate_size");
+  t.norm = NormKind::layer_norm;
+  t.norm_bias = config.flag_or("norm_bias", false);
+  t.activation = read_activation(config, {"hidden_activation"}, "gelu");
+  t.fused_qkv = t.fused_gate = true;
+  t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
+  t.feed_forward_bias = config.flag_or("mlp_bias", false);
+  t.embedding_norm = true;
+  t.first_norm = false;
+  t.window = config.count_or("local_attention", 128);
+  const std::int64_t every = config.count_or("global_attn_every_n_layers", 3);
+  read_sliding(config, t, false);
+  for (std::int64_t block = 0; t.sliding.empty() && block < t.layers; ++block)
+    t.sliding.push_back(block % every != 0);
+  for (const char* name : {"mlp_dropout", "embedding_dropout"})
+    if (config.number_or(name, 0) != 0)
+      config.map().at_key(name).fail("only networks without dropout are modelled");
+  t.head = HeadKind::masked;
+  t.masked_bias = config.flag_or("classifier_bias", false);
+  t.tied = config.flag_or("tie_word_embeddings", true);
+  config.require_value("decoder_bias", true);
+  config.require_value("sparse_prediction", false);
+  config.assume("the head of masked tokens, every token's logits (ModernBertForMaskedLM)");
+  config.ignore({"initializer_cutoff_factor", "cls_token_id", "classifier_pooling",
+                 "classifier_activation", "deterministic_flash_attn", "sparse_pred_ignore_index",
+                 "global_rope_theta", "local_rope_theta", "position_embedding_type",
+                 "reference_compile", "repad_logits_with_grad"});
+  return t;
+}
+
+/// StarCoder: one key and value for all heads.
+TransformerShape read_gpt_bigcode(HuggingFaceConfig& config) {
+  TransformerShape t = read_gpt2(config);
+  if (config.flag_or("multi_query", true)) t.kv_heads = 1;
+  t.activation = read_activation(config, {"activation_function"}, "gelu_pytorch_tanh");
+  config.ignore({"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "inference_runner",
+                 "max_batch_size", "max_sequence_length", "pad_key_length", "pre_allocate_kv_cache",
+                 "validate_runner_input"});
+  return t;
+}
+
+TransformerShape read_gptj(HuggingFaceConfig& config) {
+  TransformerShape t = with_biases();
+  t.unit_prefix = "h";
+  t.layers = config.count("n_layer");
+  t.hidden = config.count("n_embd");
+  set_heads(t, config.count("n_head"));
+  t.feed_forward = config.count_or("n_inner", 4 * t.hidden);
+  t.vocabulary = config.count("vocab_size");
+  t.tokens = config.count_or("n_positions", 2048);
+  t.partial_rotation = true;
+  t.shared_rotary = false;
+  t.parallel_norms = 1;
+  t.qkv_bias = t.output_bias = false;
+  t.head_bias = true;
+  t.wide_softmax = true;
+  t.activation = read_activation(config, {"activation_function"}, "gelu_new");
+  t.dropout = config.number_or("resid_pdrop", 0);
+  config.require_value("tie_word_embeddings", false);
+  config.ignore({"rotary", "rotary_dim", "gradient_checkpointing"});
+  return t;
+}
+
+/// `usual`: the family's feed_forward_proj.
+TransformerShape t5_of(HuggingFaceConfig& config, const std::string& usual) {
   TransformerShape t;
   t.encoder_layers = config.count("num_layers");
   t.layers = config.count_or("num_decoder_layers", t.encoder_layers);
@@ -185,7 +252,7 @@ TransformerShape read_t5(HuggingFaceConfig& config) {
   t.tokens = 512;
   t.position = PositionKind::relative;
   t.buckets = config.count_or("relative_attention_num_buckets", 32);
-  const std::string kind = config.text_or("feed_forward_proj", "relu");
+  const std::string kind = config.text_or("feed_forward_proj", usual);
   t.gated = kind.starts_with("gated-");
   t.activation = kind.ends_with("relu")   ? ActivationKind::relu
                  : kind.ends_with("silu") ? ActivationKind::silu
@@ -194,6 +261,15 @@ TransformerShape read_t5(HuggingFaceConfig& config) {
   t.tied = config.flag_or("tie_word_embeddings", true);
   config.ignore({"n_positions", "relative_attention_max_distance", "dense_act_fn", "is_gated_act",
                  "output_past", "scale_decoder_outputs"});
+  return t;
+}
+
+TransformerShape read_t5(HuggingFaceConfig& config) { return t5_of(config, "relu"); }
+
+/// Tied whatever config.json says, as transformers reads it.
+TransformerShape read_mt5(HuggingFaceConfig& config) {
+  TransformerShape t = t5_of(config, "gated-gelu");
+  t.tied = true;
   return t;
 }
 
@@ -229,7 +305,13 @@ const std::vector<HuggingFaceFamily>& other_families() {
                                                       {"bert", read_bert},
                                                       {"roberta", read_roberta},
                                                       {"distilbert", read_distilbert},
+                                                      {"xlm-roberta", read_roberta},
+                                                      {"camembert", read_roberta},
+                                                      {"modernbert", read_modernbert},
+                                                      {"gpt_bigcode", read_gpt_bigcode},
+                                                      {"gptj", read_gptj},
                                                       {"t5", read_t5},
+                                                      {"mt5", read_mt5},
                                                       {"vit", read_vit}};
   return kAll;
 }

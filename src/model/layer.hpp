@@ -143,7 +143,7 @@ struct Adapter {
 enum class NormForm : std::uint8_t {
   usual,       ///< torch's layer norm; of RMS norms Llama's, which scale in 16 bits
   wide,        ///< an RMS norm that scales in fp32 (Gemma, OLMo 2)
-  plain,       ///< a layer norm in fp32 without parameters (OLMo)
+  plain,       ///< in fp32 without parameters (OLMo's layer norms, Llama 4's of heads)
   written_out  ///< a layer norm of single operators in fp32, no shift (Cohere)
 };
 

@@ -20,8 +20,9 @@ enum class PositionKind : std::uint8_t { none, rope, learned, alibi, relative };
 /// The function between the products of a feed-forward layer. `gelu_new` is GELU's tanh form
 /// written out operator by operator, as GPT-2 has it.
 enum class ActivationKind : std::uint8_t { gelu, gelu_new, relu, relu_squared, silu };
-/// Norms of queries and keys: none, of each head, or of all heads at once (OLMo 2).
-enum class HeadNorm : std::uint8_t { none, each_head, all_heads };
+/// Norms of queries and keys: none, of each head, of all heads at once (OLMo 2), or of each head
+/// that is rotated, without weights (Llama 4).
+enum class HeadNorm : std::uint8_t { none, each_head, all_heads, rotated_heads };
 /// What stands after the blocks.
 enum class HeadKind : std::uint8_t {
   causal,   ///< each position's logits of the next token
@@ -85,7 +86,8 @@ struct TransformerShape {
   NormKind norm = NormKind::rms_norm;
   NormPlace norm_place = NormPlace::before;
   NormForm norm_form = NormForm::usual;
-  bool norm_bias = true;  ///< of layer norms
+  bool norm_bias = true;   ///< of layer norms
+  bool first_norm = true;  ///< before the first block's attention (not ModernBERT)
   bool final_norm = true;
   /// Norms of a block whose attention and feed-forward read the same input (Falcon, GPT-NeoX), one
   /// or two; 0: one after the other.
@@ -130,6 +132,7 @@ struct TransformerShape {
   HeadKind head = HeadKind::causal;
   bool tied = false;  ///< the logits' weight is the embeddings'
   bool head_bias = false;
+  bool masked_bias = true;  ///< of the dense layer of HeadKind::masked
   double logits_softcap = 0;
   double dropout = 0;                                      ///< only whether it is there matters
   bool embedding_dropout = true, attended_dropout = true;  ///< where it is there: behind these, too

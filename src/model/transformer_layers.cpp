@@ -43,8 +43,10 @@ void Layers::head_norm(const Attention& options, bool all_heads, NormForm form) 
   cast(true);
   // Of each head: the ranks have other heads, of which each gradient is a sum.
   const auto share = all_heads ? ParameterShare::sharded : ParameterShare::summed;
-  parameter(all_heads ? queries : options.head_width, share);
-  parameter(all_heads ? keys : options.head_width, share);
+  if (form != NormForm::plain) {
+    parameter(all_heads ? queries : options.head_width, share);
+    parameter(all_heads ? keys : options.head_width, share);
+  }
   const double elements = static_cast<double>(queries + keys) * current_.positions();
   move(OperatorKind::normalization, 2 * elements, 5 * elements);
   composes_rms_norm(last().operators.back(), elements);

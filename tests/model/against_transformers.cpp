@@ -15,10 +15,11 @@ BOOST_AUTO_TEST_SUITE(against_transformers_test)
 namespace {
 
 constexpr std::int64_t kBatch = 2, kTokens = 32;
-/// Not reached. Where values are narrower than keys (DeepSeek-V3) or one key serves all queries
-/// (Falcon 7B) PyTorch's CPU kernels materialise scores, which CUDA's do not: 3.9 % and 6.4 %
-/// below. T5 shares its biases of distances among blocks: 2.2 % above.
-const std::set<std::string> kElsewhere = {"DeepSeek-V3", "falcon-7b", "t5-base"};
+/// Not reached. Where one key serves all queries (Falcon 7B) PyTorch's CPU kernels materialise
+/// scores, which CUDA's do not: 6.4 % below. So does GPT-J, which has no fused attention there:
+/// 3.2 % below. T5 shares its biases of distances among blocks: 2.2 % above. ModernBERT's heads are
+/// rotated without torch.cat, so that attention's output is not copied: 4.8 % above.
+const std::set<std::string> kElsewhere = {"falcon-7b", "t5-base", "gpt-j-6b", "ModernBERT-base"};
 
 struct Measured {
   std::string name;
@@ -38,7 +39,7 @@ TransformerShape shape_of(const std::string& name) {
 
 BOOST_AUTO_TEST_CASE(forward_flops_equal_flop_counter_modes) {
   const auto all = measured();
-  BOOST_TEST(all.size() == 42);
+  BOOST_TEST(all.size() == 50);
   for (const Measured& one : all) {
     const TransformerShape t = shape_of(one.name);
     const Model model = build_transformer(t, {.sequence = t.image > 0 ? 0 : kTokens});

@@ -94,8 +94,10 @@ void append_attention(TransformerBuild& b, std::int64_t block) {
     attention = append_latent(b, block);
   } else {
     products = append_qkv(b);
-    if (t.head_norm != HeadNorm::none)
-      b.layers.head_norm(attention, t.head_norm == HeadNorm::all_heads, t.norm_form);
+    const bool plain = t.head_norm == HeadNorm::rotated_heads;
+    if (plain ? t.rotates(block) : t.head_norm != HeadNorm::none)
+      b.layers.head_norm(attention, t.head_norm == HeadNorm::all_heads,
+                         plain ? NormForm::plain : t.norm_form);
     if (t.rotates(block)) b.layers.rotate(attention);
   }
   if (t.sinks) {
@@ -225,7 +227,13 @@ void append_parallel_block(TransformerBuild& b, std::int64_t block) {
 void append_block(TransformerBuild& b, std::int64_t block) {
   if (b.t.parallel_norms > 0) return append_parallel_block(b, block);
   const BlockParts parts = b.t.parts_of(block);
-  if (parts.mixer == MixerKind::attention) append_residual(b, [&] { append_attention(b, block); });
+  if (block == 0 && !b.t.first_norm) {
+    const Activation input = b.layers.current();
+    append_attention(b, block);
+    b.layers.add(input);
+  } else if (parts.mixer == MixerKind::attention) {
+    append_residual(b, [&] { append_attention(b, block); });
+  }
   if (parts.mixer == MixerKind::linear_attention)
     append_residual(b, [&] { append_linear_attention(b); });
   if (parts.mixer == MixerKind::state_space) append_residual(b, [&] { append_state_space(b); });

@@ -89,14 +89,13 @@ void append_loss(TransformerBuild& b) {
   b.layers.cross_entropy(b.shape.loss);
 }
 
-void append_logits(TransformerBuild& b) {
+/// `bias`: the parameter that is added to tied logits.
+void append_logits(TransformerBuild& b, std::optional<std::uint32_t> bias) {
   Layers& layers = b.layers;
   if (b.t.embedding_width > 0 && b.t.embedding_width != b.t.hidden)
     layers.linear({b.t.embedding_width}, false);
   if (b.t.tied) {
-    layers.tied_linear(b.t.vocabulary, b.t.head == HeadKind::masked
-                                           ? std::optional<std::uint32_t>(0)
-                                           : std::nullopt);
+    layers.tied_linear(b.t.vocabulary, bias);
   } else {
     layers.linear({b.t.vocabulary}, b.t.head_bias, Split::columns);
     layers.name_outputs({"lm_head"});
@@ -123,19 +122,20 @@ void append_head(TransformerBuild& b) {
   Layers& layers = b.layers;
   layers.unit("head");
   if (b.t.final_norm) append_norm(b);
+  std::optional<std::uint32_t> bias;
   if (b.t.head == HeadKind::masked) {
-    // The decoder's bias, registered before the dense layer.
-    layers.parameter(b.t.vocabulary, ParameterShare::sharded);
-    layers.linear({b.t.hidden}, true);
+    // The decoder's, registered before the dense layer.
+    bias = layers.parameter(b.t.vocabulary, ParameterShare::sharded);
+    layers.linear({b.t.hidden}, b.t.masked_bias);
     layers.gelu();
-    layers.layer_norm();
+    layers.layer_norm(b.t.norm_bias);
   }
   if (b.t.head == HeadKind::classes) {
     layers.select(1);
     layers.linear({b.shape.classes}, true);
     layers.cross_entropy();
   } else {
-    append_logits(b);
+    append_logits(b, bias);
   }
   layers.keep_unit_wide();
 }

@@ -56,13 +56,17 @@ Tensor fused_copy(Recorder& recorder, const Tensor& input) {
 Tensor fused_norm(Recorder& recorder, const Tensor& input, const NormOptions& options) {
   Tensor output = recorder.take(input.elements, input.type);
   const Tensor deviation = recorder.take(options.positions, Type::float32);
-  std::vector<Tensor> inputs = {input, parameter(recorder, options.scale)};
-  const bool trained = inputs[1].needs_gradient();
+  std::vector<Tensor> inputs = {input};
+  if (options.form != NormForm::plain) inputs.push_back(parameter(recorder, options.scale));
+  const bool trained = inputs.back().needs_gradient();
   recorder.connect(output, inputs,
-                   [&recorder, x = input.detached(), deviation, trained,
+                   [&recorder, x = input.detached(), deviation, trained, scaled = inputs.size() > 1,
                     channels = options.channels](const Gradients&) -> Gradients {
-                     Gradients results = {recorder.take(x.elements, x.type), undefined()};
-                     if (trained) results[1] = recorder.take(channels, recorder.parameter_type());
+                     Gradients results = {recorder.take(x.elements, x.type)};
+                     if (scaled)
+                       results.push_back(trained
+                                             ? recorder.take(channels, recorder.parameter_type())
+                                             : undefined());
                      return results;
                    });
   return output;

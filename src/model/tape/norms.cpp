@@ -119,6 +119,7 @@ Tensor rms_norm(Recorder& recorder, const Tensor& input, const NormOptions& opti
   const Tensor wide = to(recorder, input, Type::float32);
   const Tensor factor = reciprocal_deviation(recorder, wide, options.positions);
   const Tensor product = multiply(recorder, wide, factor);
+  if (options.form == NormForm::plain) return to(recorder, product, input.type);
   const Tensor scale = parameter(recorder, options.scale);
   if (options.form == NormForm::wide)
     return to(recorder, multiply(recorder, product, scale), input.type);
