@@ -348,6 +348,7 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
   } else if (const auto profiled = source ? profiled_optimizer(question, *source) : std::nullopt) {
     costs.optimizer = profiled->time;
     optimizer_error = profiled->uncertainty;
+    costs.optimizer_unscales = source->profile->precision == Precision::fp16;
     by.ground = source->device ? CostGround::transferred : CostGround::measured;
     by.from = source->file;
     costs.assumptions.push_back(profiled->assumption);

@@ -46,8 +46,12 @@ struct Optimizer {
   /// Gradients are scaled to this norm at most (torch.nn.utils.clip_grad_norm_, Megatron-LM's
   /// --clip-grad); 0: they are not; nothing: as the framework does unless it is told.
   std::optional<double> clip_grad{};
+  /// The loss is scaled so that small gradients survive in fp16, and gradients are unscaled
+  /// (torch.amp.GradScaler, Megatron-LM's DynamicGradScaler); nothing: as the precision asks.
+  std::optional<bool> grad_scaler{};
 
   bool clips() const { return clip_grad.value_or(0) > 0; }
+  bool scales() const { return grad_scaler.value_or(false); }
 };
 /// The optimizer as it is to parameters of that storage.
 Optimizer on_storage(Optimizer optimizer, StoredAs storage);
@@ -165,8 +169,9 @@ struct CostSource {
 
 /// Costs of one training step of one replica on one kind of GPU at speed 1.
 struct StepCosts {
-  std::vector<UnitCost> units;  ///< as Model::units
-  Seconds optimizer;            ///< all parameters; a sharded optimizer takes its share
+  std::vector<UnitCost> units;      ///< as Model::units
+  Seconds optimizer;                ///< all parameters; a sharded optimizer takes its share
+  bool optimizer_unscales = false;  ///< it was measured with the scaler's pass over gradients
   /// What copies within its memory reach, by the bytes that they read and write; 0 where times are
   /// given: nothing is added to those.
   BytesPerSecond copy_rate{0};

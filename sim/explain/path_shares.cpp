@@ -133,6 +133,7 @@ std::string unit_of(const Op& op) {
   switch (op.verb) {
     case Verb::none:
     case Verb::optimizer:
+    case Verb::unscale:
     case Verb::clip:
     case Verb::copy:
       return op.title();

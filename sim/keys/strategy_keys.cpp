@@ -233,6 +233,9 @@ std::vector<KeySection> strategy_keys() {
         {"NAME.clip_grad", "number", "0; 1 in a layout of ddp or zero",
          "Gradients are scaled to this norm at most; 0: they are not.",
          "PyTorch clip_grad_norm_, Megatron-LM"},
+        {"NAME.grad_scaler", "true or false", "true in fp16, else false",
+         "The loss is scaled; gradients are unscaled and looked at for infinities.",
+         "PyTorch torch.amp.GradScaler, Megatron-LM"},
         {"NAME.master_dtype", "fp32 | none", "(as model.precision says)", "Master weights.",
          "DeepSpeed, Megatron-LM"}}}};
 }

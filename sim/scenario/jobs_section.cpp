@@ -49,6 +49,7 @@ OtherJob JobsSection::read_other(const Value& value, const Scenario& scenario,
   job.optimizer.of = job.precision;
   if (const auto optimizer = map.optional("optimizer"))
     job.optimizer = read_optimizer_section(*optimizer, job.precision);
+  apply_grad_scaler(job);
   map.finish();
   const auto* server = std::get_if<ParameterServer>(&job.strategy);
   if (server != nullptr && server->sampled_workers > 0)

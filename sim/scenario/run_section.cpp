@@ -190,6 +190,8 @@ Optimizer read_optimizer_section(const Value& value, Precision precision) {
       optimizer.in_backward = early->as_bool();
   if (named.options.optional("clip_grad"))
     optimizer.clip_grad = number_within(named.options, "clip_grad", 0, 0, 1e9);
+  if (const auto scaler = named.options.optional("grad_scaler"))
+    optimizer.grad_scaler = scaler->as_bool();
   refuse_values(named.options);
   named.options.finish();
   return optimizer;
@@ -240,7 +242,32 @@ void check_clip_grad(const Value& value, const Scenario& scenario) {
                "clip_grad: 0, or strategy: {ddp: {}}");
 }
 
+void check_grad_scaler(const Value& value, const Scenario& scenario) {
+  if (scenario.optimizer.in_backward)
+    value.fail("no gradient is left to unscale once its step has used it",
+               "grad_scaler: false, or in_backward: false");
+  if (std::holds_alternative<ParameterServer>(scenario.strategy))
+    value.fail("a server's step is not known to unscale gradients",
+               "grad_scaler: false, or strategy: {ddp: {}}");
+}
+
+bool computes_in_fp16(const Scenario& scenario) {
+  if (scenario.precision == Precision::fp16 || scenario.precision == Precision::fp16_master)
+    return true;
+  const auto* fsdp = inner_as<Fsdp>(scenario.strategy);
+  return fsdp != nullptr && fsdp->param_dtype == Precision::fp16_pure;
+}
+
 }  // namespace
+
+void apply_grad_scaler(Scenario& scenario) {
+  if (scenario.optimizer.grad_scaler || scenario.optimizer.in_backward) return;
+  if (std::holds_alternative<ParameterServer>(scenario.strategy)) return;
+  if (!computes_in_fp16(scenario)) return;
+  scenario.optimizer.grad_scaler = true;
+  scenario.assumptions.emplace_back(
+      "optimizer.grad_scaler = true: the loss is scaled, as fp16 asks");
+}
 
 void check_optimizer(const Value& value, const Scenario& scenario) {
   Map map = value.as_map();
@@ -250,6 +277,8 @@ void check_optimizer(const Value& value, const Scenario& scenario) {
   if (optimizer.in_backward) check_in_backward(options.as_map().at_key("in_backward"), scenario);
   if (optimizer.clips() && options.as_map().has("clip_grad"))
     check_clip_grad(options.as_map().at_key("clip_grad"), scenario);
+  if (optimizer.scales() && options.as_map().has("grad_scaler"))
+    check_grad_scaler(options.as_map().at_key("grad_scaler"), scenario);
 }
 
 Train read_train_section(const Value& value) {

@@ -244,6 +244,7 @@ Scenario read_whole(const Document& document) {
         check_activation_offload(model, scenario);
         if (has_optimizer && root.has("optimizer"))
           check_optimizer(root.require("optimizer"), scenario);
+        apply_grad_scaler(scenario);
       },
       has_all);
   const std::size_t ranks = has_cluster ? scenario.cluster.gpu_count() : kMostRanks;

@@ -52,6 +52,8 @@ class JobsSection {
 Optimizer read_optimizer_section(const Value& value, Precision precision);
 /// What Muon and a step in backward ask of the model and of the strategy.
 void check_optimizer(const Value& value, const Scenario& scenario);
+/// Where the file does not say whether the loss is scaled: as the precision asks.
+void apply_grad_scaler(Scenario& scenario);
 
 /// InputError where the precision is FP8's and a GPU or the model has nothing that computes in it.
 void check_narrow(const Value& model, const Scenario& scenario);

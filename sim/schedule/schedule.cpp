@@ -236,13 +236,14 @@ void check_collective_order(const Schedule& schedule) {
 }  // namespace
 
 std::string to_string(Verb verb) {
-  static constexpr std::array<const char*, 28> kNames = {"",
+  static constexpr std::array<const char*, 29> kNames = {"",
                                                          "forward",
                                                          "backward",
                                                          "backward (input)",
                                                          "backward (weight)",
                                                          "recompute",
                                                          "optimizer",
+                                                         "unscale",
                                                          "clip",
                                                          "launch",
                                                          "wait for",

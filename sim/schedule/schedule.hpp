@@ -81,7 +81,8 @@ enum class Verb : std::uint8_t {
   backward_weight,  ///< gradients of parameters alone
   recompute,
   optimizer,
-  clip,  ///< gradients, to a norm
+  unscale,  ///< gradients of a scaled loss
+  clip,     ///< gradients, to a norm
   launch,
   wait_for,
   copy,

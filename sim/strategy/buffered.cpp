@@ -198,12 +198,12 @@ After BufferedProgram::reduce(std::size_t bucket, OpId backward) {
 
 void BufferedProgram::add_optimizer(std::vector<After> reduced) {
   builder_.finish_gradients({nccl_, element_, 1, options_.ddp.algorithm}, reduced);
-  builder_.clip_gradients({.lane = nccl_,
-                           .shards = shards(),
-                           .width = element_ / parameter_element(job_.precision),
-                           .slower = builder_.step_slowdown(node_),
-                           .algorithm = options_.ddp.algorithm},
-                          reduced);
+  builder_.prepare_gradients({.lane = nccl_,
+                              .shards = shards(),
+                              .width = element_ / parameter_element(job_.precision),
+                              .slower = builder_.step_slowdown(node_),
+                              .algorithm = options_.ddp.algorithm},
+                             reduced);
   const OpId step =
       builder_.optimizer(builder_.optimizer_time(shards(), node_), std::move(reduced));
   builder_.update(step, builder_.trained(shards()));

@@ -218,7 +218,7 @@ void DdpProgram::add_optimizer(std::vector<After> reduced) {
   if (job_.optimizer.in_backward) return builder_.quantize_weights(builder_.last());
   const std::int64_t shards =
       options_.sharded_optimizer ? static_cast<std::int64_t>(job_.replicas()) : 1;
-  builder_.clip_gradients(
+  builder_.prepare_gradients(
       {.lane = nccl_, .slower = builder_.step_slowdown(node_), .algorithm = options_.ddp.algorithm},
       reduced);
   const OpId step = builder_.optimizer(builder_.optimizer_time(shards, node_), std::move(reduced));

@@ -304,7 +304,7 @@ class FsdpProgram {
     builder_.finish_gradients(
         {nccl_, memory_.reduced_element(), static_cast<double>(shards_.all), options_.algorithm},
         reduced);
-    builder_.clip_gradients(
+    builder_.prepare_gradients(
         {.lane = nccl_, .shards = shards_, .slower = slower, .algorithm = options_.algorithm},
         reduced);
     const OpId step = builder_.optimizer(optimizer_time(), std::move(reduced));

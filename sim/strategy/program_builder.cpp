@@ -186,30 +186,42 @@ void ProgramBuilder::finish_gradients(const LeftToReduce& how, std::vector<After
     reduce("shared embeddings", static_cast<double>(plan.shared_weight), *plan.shared_weight_group);
 }
 
-void ProgramBuilder::clip_gradients(const Clipping& how, std::vector<After>& reduced) {
-  if (!job_.optimizer.clips()) return;
-  const Seconds read = how.slower * costs_.copy_time(how.width * own_bytes(how.shards));
-  if (read <= Seconds(0)) return;  // times are given: they have it
-  const auto pass = [&](const char* what, Seconds duration) {
-    reduced = {{kernel(Verb::clip, what, Phase::optimizer, duration, std::move(reduced))}};
-  };
-  const auto add_up = [&](std::size_t group) {
-    constexpr Bytes kNorm(4);
-    reduced = {{collective(how.lane, "norm of gradients",
+/// One number of each rank that has a part of the gradients.
+void ProgramBuilder::add_up(const char* what, const GradientPasses& how,
+                            std::vector<After>& reduced) {
+  constexpr Bytes kNumber(4);
+  const auto among = [&](std::size_t group) {
+    reduced = {{collective(how.lane, what,
                            {.kind = CollectiveKind::all_reduce,
                             .group = group,
-                            .size = kNorm,
+                            .size = kNumber,
                             .algorithm = how.algorithm},
                            std::move(reduced))}};
   };
-  pass("gradients, norm", read);
-  if (how.shards.all > 1) add_up(0);
-  if (job_.stage != nullptr) {
-    const auto& groups = job_.stage->exchange_groups;
-    if (const auto tensor = groups.find(ExchangeAxis::tensor); tensor != groups.end())
-      add_up(tensor->second);
+  if (how.shards.all > 1) among(0);
+  if (job_.stage == nullptr) return;
+  const auto& groups = job_.stage->exchange_groups;
+  if (const auto tensor = groups.find(ExchangeAxis::tensor); tensor != groups.end())
+    among(tensor->second);
+}
+
+void ProgramBuilder::prepare_gradients(const GradientPasses& how, std::vector<After>& reduced) {
+  const Optimizer& optimizer = job_.optimizer;
+  const Seconds read = how.slower * costs_.copy_time(how.width * own_bytes(how.shards));
+  if (read <= Seconds(0)) return;  // times are given: they have it
+  const auto pass = [&](Verb verb, const char* what, Seconds duration) {
+    reduced = {{kernel(verb, what, Phase::optimizer, duration, std::move(reduced))}};
+  };
+  if (optimizer.scales() && !costs_.optimizer_unscales) {
+    pass(Verb::unscale, "gradients", 2.0 * read);
+    add_up("infinities in gradients", how, reduced);
   }
-  pass("gradients", 2.0 * read);
+  if (optimizer.clips()) {
+    pass(Verb::clip, "gradients, norm", read);
+    add_up("norm of gradients", how, reduced);
+    pass(Verb::clip, "gradients", 2.0 * read);
+  }
+  if (optimizer.scales() && !optimizer.fused) block_host("infinities in gradients", reduced);
 }
 
 std::optional<OpId> ProgramBuilder::copy(const std::string& what, Bytes moved,

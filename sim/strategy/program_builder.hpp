@@ -114,19 +114,25 @@ class ProgramBuilder {
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
   };
   void finish_gradients(const LeftToReduce& how, std::vector<After>& reduced);
-  /// How the norm of all gradients is taken of the parts that ranks have.
-  struct Clipping {
-    LaneId lane{};  ///< of the norm's all_reduce
+  /// How passes over all gradients are made of the parts that ranks have.
+  struct GradientPasses {
+    LaneId lane{};  ///< of the all_reduce of what each finds
     Shards shards = 1;
     /// A gradient's bytes by those of its parameter.
     double width = 1;
     double slower = 1;  ///< where gradients are the host's
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
   };
-  /// Where the optimizer clips (Optimizer::clip_grad), `reduced` comes before that, and is what it
-  /// leaves. Gradients are read for their norm, then read and written: PyTorch scales them by a
-  /// factor of at most 1 whatever the norm. A pipeline's stages do not wait for each other's norm.
-  void clip_gradients(const Clipping& how, std::vector<After>& reduced);
+  /// What an optimizer has done to gradients before its step: `reduced` comes before it, and is
+  /// what it leaves.
+  /// Unscaled (Optimizer::grad_scaler), they are read and written in one kernel that also looks for
+  /// infinities (_amp_foreach_non_finite_check_and_unscale_). Ranks that share gradients add up
+  /// what they found (ShardedGradScaler, MixedPrecisionOptimizer). The host reads it before it goes
+  /// on; a fused step reads it on the GPU (GradScaler._maybe_opt_step, _step_supports_amp_scaling).
+  /// Clipped (Optimizer::clip_grad), they are read for their norm, then read and written: PyTorch
+  /// scales them by a factor of at most 1 whatever the norm. A pipeline's stages do not wait for
+  /// each other's norm.
+  void prepare_gradients(const GradientPasses& how, std::vector<After>& reduced);
   /// What a step on a share of the parameters takes, here or on the node's CPUs: there at the rate
   /// of their memory, after gradients have come and before parameters go.
   Seconds optimizer_time(const Shards& shards, const Node& node) const;
@@ -222,6 +228,7 @@ class ProgramBuilder {
 
   OpId kernel(Verb verb, const std::string& of, Phase phase, Seconds duration,
               std::vector<After> after);
+  void add_up(const char* what, const GradientPasses& how, std::vector<After>& reduced);
   OpId unit_op(std::size_t unit, Verb pass, const PassCost& cost, std::vector<After> after);
   void launch(std::size_t unit, Verb pass, const PassCost& cost, std::vector<After>& after);
   OpId compute(std::size_t unit, Verb pass, Seconds time, double spread, std::vector<After> after);

@@ -316,11 +316,11 @@ class Stage3Program {
   }
 
   void add_optimizer() {
-    builder_.clip_gradients({.lane = nccl_,
-                             .shards = shards_,
-                             .slower = builder_.step_slowdown(node_),
-                             .algorithm = options_.algorithm},
-                            reduced_);
+    builder_.prepare_gradients({.lane = nccl_,
+                                .shards = shards_,
+                                .slower = builder_.step_slowdown(node_),
+                                .algorithm = options_.algorithm},
+                               reduced_);
     const OpId step = builder_.optimizer(builder_.optimizer_time(shards_, node_), reduced_);
     memory_.update(step);
     if (first_gather_) builder_[*first_gather_].after.push_back({step, 1});

@@ -195,7 +195,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={local_sgd: {period: 4, outer_optimizer: {sgd: {}}}}"},
       {"strategy={local_sgd: {period: 4}}"},
       {"optimizer={adamw: {fused: false, foreach: true, state_dtype: bf16, master_dtype: none, "
-       "clip_grad: 1}}"},
+       "clip_grad: 1, grad_scaler: true}}"},
       {"optimizer={adamw_8bit: {paged: false, offload: none}}"},
       {"optimizer={adam: {}}"},
       {machine("{fat_tree: {down: [2, 2], up: [1, 1], links: [1, 1], bandwidth: 9Gbps, latency: "

@@ -1,4 +1,5 @@
-// Gradients are clipped between their reduction and the optimizer's step: closed forms.
+// Gradients are unscaled and clipped between their reduction and the optimizer's step: closed
+// forms.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -97,6 +98,68 @@ BOOST_AUTO_TEST_CASE(a_step_of_its_own_clips) {
   LocalSgd local;
   local.period = 4;
   BOOST_CHECK_CLOSE(added(local), 4 * passes(kAll), kPercent);
+}
+
+/// With a scaler, and clipping where `norm` says so.
+Schedule scaled(const Strategy& strategy, Toy made = copying(), double norm = 0,
+                bool fused = true) {
+  const Cluster cluster = star_cluster(kRanks);
+  Job job = job_of(made, cluster);
+  job.optimizer.clip_grad = norm;
+  job.optimizer.grad_scaler = true;
+  job.optimizer.fused = fused;
+  Schedule schedule = build_schedule(strategy, job);
+  validate(schedule);
+  return schedule;
+}
+
+/// Read and written by one kernel.
+double unscaling(double bytes) { return 2 * bytes / kRate; }
+
+BOOST_AUTO_TEST_CASE(gradients_of_a_scaled_loss_are_read_and_written_once) {
+  const double plain = step_of(clipped(Ddp{}, 0));
+  BOOST_CHECK_CLOSE(step_of(scaled(Ddp{})) - plain, unscaling(kAll), kPercent);
+  BOOST_CHECK_CLOSE(step_of(scaled(Ddp{}, copying(), 1)) - plain, unscaling(kAll) + passes(kAll),
+                    kPercent);
+  BOOST_TEST(count_of(scaled(Ddp{}).programs[0], "all_reduce infinities") == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(shards_tell_each_other_of_infinities) {
+  const Fsdp fsdp{.algorithm = CollectiveAlgorithm::ring};
+  const double plain = step_of(clipped(fsdp, 0));
+  BOOST_CHECK_CLOSE(step_of(scaled(fsdp)) - plain, unscaling(kAll / kRanks) + norm_of_all(),
+                    kPercent);
+  BOOST_CHECK_CLOSE(step_of(scaled(fsdp, copying(), 1)) - plain,
+                    unscaling(kAll / kRanks) + passes(kAll / kRanks) + 2 * norm_of_all(), kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(infinities_are_looked_for_before_the_norm_is_taken) {
+  const Schedule schedule = scaled(Ddp{}, copying(), 1);
+  const Trace trace = play(schedule, star_cluster(kRanks));
+  const Span unscaled = span_of(schedule, trace, 0, "unscale gradients");
+  BOOST_TEST(span_of(schedule, trace, 0, "clip gradients, norm").start.value() >=
+             unscaled.end.value());
+}
+
+/// The host launches faster than the GPU computes, and reads what was found unless the step does.
+BOOST_DATA_TEST_CASE(the_host_waits_for_what_was_found_unless_the_step_is_fused,
+                     data::make({false, true}), fused) {
+  Toy made = copying();
+  for (UnitCost& unit : made.costs.units)
+    unit.forward_launch = unit.backward_launch = Seconds(0.1 * kMs);
+  Schedule schedule = scaled(Ddp{}, made, 0, fused);
+  schedule.iterations = 2;
+  const Trace trace = play(schedule, star_cluster(kRanks));
+  const double found = span_of(schedule, trace, 0, "unscale gradients").end.value();
+  const double next = span_of(schedule, trace, 0, "launch", 1).start.value();
+  BOOST_TEST((next >= found) == !fused);
+}
+
+// Its profile's time of the optimizer has the scaler's pass.
+BOOST_AUTO_TEST_CASE(what_was_measured_with_a_scaler_is_not_unscaled_twice) {
+  Toy made = copying();
+  made.costs.optimizer_unscales = true;
+  BOOST_TEST(count_of(scaled(Ddp{}, made).programs[0], "unscale") == 0U);
 }
 
 // Nobody asked; and where all times are given, they have it.
