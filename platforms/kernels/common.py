@@ -113,6 +113,12 @@ def solve(residuals, start, low, high):
         x_scale=scale,
     ).x
 
+def others_median(values):
+    """How far each rate lies from the median of the others."""
+    index = np.arange(len(values))
+    return np.array([np.log(values[i] / np.median(values[index != i])) for i in index])
+
+
 def forget(gpu, family):
     """A later fit of these kernels takes the place of an earlier one."""
     ERRORS[:] = [

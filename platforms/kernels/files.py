@@ -58,9 +58,9 @@ def write(
     off_vectors=(None, None, None, None, ""),
     optimizer=None,
 ):
-    """`off_vectors`: rates of products that are not aligned, of kernels that are not vectorized, of AdamW in 8 bits and of batch norm, and their source."""
-    (share, prologue, small), source_of_convolution = convolution_numbers
-    unaligned, unvectorized, eight_bits, norms, source_of_both = off_vectors
+    """`off_vectors`: rates of products that are not aligned, of kernels that are not vectorized, of AdamW in 8 bits of batch norm, of max pooling and of conversions, and their source."""
+    (share, prologue, small, *of_tf32), source_of_convolution = convolution_numbers
+    unaligned, unvectorized, eight_bits, norms, pools, converted, source_of_both = off_vectors
     shares, source_of_gradients = gradients
     lines = [
         f"# Kernels on {gpu}: made by platforms/kernels/fit from data/*.csv, {date}.",
@@ -76,7 +76,10 @@ def write(
         f"  {format}: {product_line(curve, source)}" for format, (curve, source) in products.items()
     ]
     lines += [
-        f"gradients: {{input: {shares['NN']:.3f}, weight: {shares['NT']:.3f}, source: {source_of_gradients}}}"
+        "gradients: {"
+        + f"input: {shares['NN']:.3f}, weight: {shares['NT']:.3f}, "
+        + "".join(f"{key}: {shares[key]:.3f}, " for key in shares if key.startswith("tf32"))
+        + f"source: {source_of_gradients}}}"
     ]
     if unaligned:
         rates = ", ".join(f"{name}: {rate:.3f}" for name, rate in unaligned.items())
@@ -96,8 +99,9 @@ def write(
             )
     if attention:
         lines += ["attention:"] + attention
+    wide = f", tf32: {of_tf32[0]:.3f}, tf32_weight: {of_tf32[1]:.3f}" if of_tf32 else ""
     lines.append(
-        f"convolution: {{share: {share:.3f}, prologue: {prologue:.1f}, small_tiles: {small:.3f}, source: {source_of_convolution}}}"
+        f'convolution: {{share: {share:.3f}, prologue: {prologue:.1f}, small_tiles: {small:.3f}{wide}, source: "{source_of_convolution}"}}'
     )
     lines.append(
         "memory: {"
@@ -112,8 +116,10 @@ def write(
         lines.append(f"unvectorized: {unvectorized / 1e9:.3g}e9")
         lines.append(f"adamw_8bit: {eight_bits / 1e9:.3g}e9")
     if norms:
-        rates = ", ".join(f"{name}: [{one:.3g}, {two:.3g}]" for name, (one, two) in norms.items())
-        lines.append(f'batch_norm: {{{rates}, source: "{source_of_both}"}}')
+        for kernels, rates in (("batch_norm", norms), ("max_pool", pools)):
+            pairs = ", ".join(f"{name}: [{one:.3g}, {two:.3g}]" for name, (one, two) in rates.items())
+            lines.append(f'{kernels}: {{{pairs}, source: "{source_of_both}"}}')
+        lines.append(f"conversion: {converted / 1e9:.3g}e9")
     lines += [
         "measured:  # on which GPU, from what size to what, and how far unseen points were off in the mean"
     ] + measured_rows

@@ -5,7 +5,7 @@ import numpy as np
 
 import closed_forms as forms
 import measured
-from common import FOLDS, SHEET, columns, device, fold_of, forget, measure, sample, significant, solve, span, table
+from common import FOLDS, SHEET, columns, device, fold_of, forget, measure, others_median, sample, significant, solve, span, table
 from products import HIGH, LOW, residual_table
 
 GPUS = ("H100-SXM", "H200-SXM")
@@ -27,6 +27,7 @@ CLOCKS = {
     "RTX-3090": 1.70,
     "T4": 1.59,
 }
+OLDER_CLOCKS = {"V100-SXM2-16": 1.53}  # of kernels that use no such instructions
 
 # Bytes as src/model counts them, in tensors that are read or written. The pointwise ones are vectorized.
 POINTWISE = {
@@ -146,11 +147,11 @@ def sustained(gpu, curve, grid, gradients):
 
 def products_other(gpu, found, gradients):
     """tf32, fp32 and 8 bits (sums kept in few bits, scales of tensors and of rows): what few shapes can say. The H100's
-    16-bit curve has the other numbers. In tf32 layouts differ: Hopper multiplies TN on its own instructions alone, NN at
-    0.84 and NT at 0.53 of that. The curve is of all three, as `gradients` are those of 16 bits."""
-    curves = {}
+    16-bit curve has the other numbers. In tf32 Hopper's own instructions multiply TN alone, so that the shares of NN and
+    NT are its own."""
+    curves, of_tf32 = {}, None
     plans = {
-        "tf32": (4, (1,), (2.838, 0.6, 0.832, 100, 0.05, 4, 2)),
+        "tf32": (4, (1, 7, 8), (2.838, 0.6, 0.832, 100, 0.05, 4, 2, 0.8, 0.5)),
         "fp32": (4, (1, 3, 4), (2.838, 0.8, 0.95, 30, 0.07, 4, 2)),
         "fp8": (1, (1,), found[CHIP][0]),
     }
@@ -162,17 +163,22 @@ def products_other(gpu, found, gradients):
             moved = m * k + k * n + 2 * m * n
         else:
             m, n, k, layout, t = read_layouts(gpu, format)
+        if format == "fp32":
             t = t * np.array([1, gradients["NN"], gradients["NT"]])[layout]
 
         def errors_of(values, pick=slice(None)):
             curve = np.array(start, float)
             curve[free] = values
             bytes = None if moved is None else moved[pick]
-            seconds = forms.gemm(curve, device(gpu, format), m[pick], n[pick], k[pick], element, moved=bytes)
+            sizes = m[pick], n[pick], k[pick]
+            if format == "tf32":
+                seconds = by_layout(gpu, curve[:7], (1, *curve[7:]), format, *sizes, layout[pick], element)
+            else:
+                seconds = forms.gemm(curve, device(gpu, format), *sizes, element, moved=bytes)
             return np.log(seconds / t[pick])
 
         def fitted(pick):
-            low, high = np.array(LOW)[free], np.array(HIGH)[free]
+            low, high = np.array([*LOW, 0.1, 0.1])[free], np.array([*HIGH, 1.5, 1.5])[free]
             return solve(lambda x: errors_of(x, pick), np.array(start, float)[free], low, high)
 
         folds, held_out = layer_folds(m, n, k), np.zeros(len(t))
@@ -182,14 +188,10 @@ def products_other(gpu, found, gradients):
         span(gpu, f"gemm {format}", rows=m, columns=n, inner=k)
         curve = np.array(start, float)
         curve[free] = fitted(slice(None))
-        curves[format] = significant(curve)
-    return curves
-
-
-def others_median(values):
-    """How far each rate lies from the median of the others."""
-    index = np.arange(len(values))
-    return np.array([np.log(values[i] / np.median(values[index != i])) for i in index])
+        curves[format] = significant(curve[:7])
+        if format == "tf32":
+            of_tf32 = {"tf32_input": curve[7], "tf32_weight": curve[8]}
+    return curves, of_tf32
 
 
 def unaligned(gpu="H200-SXM"):
@@ -222,23 +224,6 @@ def unvectorized(gpu="H200-SXM"):
     return np.median(values)
 
 
-def batch_norm(gpu="H200-SXM"):
-    """Elements that a multiprocessor norms in a second, of four sizes in a ResNet: forward and backward by format."""
-
-    def rate(kind, key, direction):
-        rows = table("image_hopper.csv", gpu=gpu, kind=kind, op="batch_norm", direction=direction)
-        batch, channels, image, t = columns(rows, "batch", "channels", "image", "time_us")
-        values = batch * channels * image**2 / t * 1e6 / SHEET[gpu][4]
-        measure(gpu, f"batch norm {key}, {direction}", "shape", others_median(values), "R")
-        return np.median(values)
-
-    formats = (("fp32", "fp32"), ("bf16", "bf16"), ("bf16_last", "bf16_channels_last"))
-    return {
-        key: [rate(kind, key, direction) for direction in ("forward", "backward")]
-        for kind, key in formats
-    }
-
-
 def eight_bit_rate():
     """Parameters that a multiprocessor updates in a second in bitsandbytes' AdamW8bit."""
     row = table("optimizer_hopper.csv", gpu="H100-SXM", op="adamw_8bit")[0]
@@ -262,7 +247,7 @@ def optimizer_shares(gpu):
 
 def scaled(value, gpu):
     """Of the H200's."""
-    return value * CLOCKS[gpu] / CLOCKS["H200-SXM"]
+    return value * (CLOCKS | OLDER_CLOCKS)[gpu] / CLOCKS["H200-SXM"]
 
 
 def memory_shares(gpu):
@@ -355,47 +340,6 @@ def attention(gpu):
             family = f"attention both ways, heads of {width}, {library or 'FlashAttention-2'}"
             measure(gpu, family, "shape", np.concatenate(unseen), "R")
     return found
-
-
-def convolution(gpu, curve):
-    """As others.convolution, of channels_last: contiguous tensors are converted around the same kernels, which the
-    simulator counts as kernels of their own. Images of 3 channels, whose rows are not aligned, are left out."""
-    rows = [
-        row
-        for row in table("convolution_hopper.csv", gpu=gpu, kind="bf16_last", groups="1")
-        if int(row["in_channels"]) % 8 == 0
-    ]
-    batch, ci, co, side, stride, image, t = columns(
-        rows, "batch", "in_channels", "out_channels", "filter", "stride", "image", "time_us"
-    )
-    padding = np.where((side == 2) | (side == 4), 0, side // 2)
-    out = np.floor((image + 2 * padding - side) / stride) + 1
-    positions, window = batch * out * out, side * side
-    moved = 2 * (batch * ci * image**2 + positions * co + co * ci * window)
-    way = np.array([row["direction"] for row in rows])
-    sizes = {
-        "forward": (positions, co, ci * window),
-        "input": (positions * stride**2, ci, co * window / stride**2),
-        "weight": (co, ci * window, positions),
-    }
-    m, n, k = [sum(np.where(way == one, sizes[one][i], 0) for one in sizes) for i in range(3)]
-
-    def errors_of(x, pick=slice(None)):
-        like = (curve[0], x[0], curve[2], x[1], x[2], curve[5], curve[6])
-        seconds = forms.gemm(like, device(gpu), m[pick], n[pick], k[pick], moved=moved[pick])
-        return np.log(seconds / (t[pick] * 1e-6))
-
-    def fitted(pick):
-        return solve(lambda x: errors_of(x, pick), [0.8, 100, 0.1], [0.1, 0, 0], [1.5, 1500, 2])
-
-    folds, held_out = fold_of(ci, co, side, stride, image), np.zeros(len(t))
-    for fold in range(FOLDS):
-        held_out[folds == fold] = errors_of(fitted(folds != fold), folds == fold)
-    for one in sizes:
-        measure(gpu, f"convolution, {one}", "shape", held_out[way == one], "R")
-    measure(gpu, "convolution", "shape", held_out, "R")
-    span(gpu, "convolution", rows=m, columns=n, inner=k)
-    return fitted(slice(None))
 
 
 def measured_memory(gpu):

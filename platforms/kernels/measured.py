@@ -61,9 +61,10 @@ def attention(gpu, measured_on):
 
 
 def convolution(gpu):
-    own = chip(gpu) in ("V100", "T4")
+    if chip(gpu) not in ("V100", "T4"):
+        return [line(gpu, "convolution", ["H100-SXM", "H200-SXM"], ())]
     row = line(gpu, "convolution", ["V100 and T4"], ())
-    return [row.replace("chip: others", "chip: own") if own else row]
+    return [row.replace("chip: others", "chip: own")]
 
 
 def memory(gpu, narrow, wide):

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "cost/kernel_model.hpp"
 #include "cost/kernel_shares.hpp"
+#include "cost/launches.hpp"
 #include "cost/muon.hpp"
 #include "cost/peak.hpp"
 #include "cost/profiled.hpp"
@@ -211,60 +212,6 @@ Seconds units_time(const StepCosts& costs) {
   return sum;
 }
 
-/// Operators that the host launches: composites of eager modules are as many as their parts,
-/// products have two gradients, and autocast converts weights. What takes no time is not launched.
-double launched(const Unit& unit, Direction direction, const Roofline& roofline,
-                Precision precision) {
-  const bool backward = direction == Direction::backward;
-  double sum = 0;
-  for (const Operator& op : unit.operators) {
-    if (roofline.time(op, 1, direction) == Seconds(0)) continue;
-    const EagerKernels& eager = backward ? op.eager_backward : op.eager_forward;
-    sum += std::max(1.0, eager.kernels);
-    if (!has_cast_weights(op.kind) || op.parameter_elements == 0 || (backward && op.frozen))
-      continue;
-    if (backward) ++sum;
-    if (is_autocast(precision)) ++sum;  // of the weight, or of its gradient
-  }
-  return sum;
-}
-
-/// Of the host for one of a unit's operators.
-Seconds host_time(const Model& model, std::size_t unit, const AnalyticEfficiency& efficiency) {
-  if (efficiency.host_launch) return *efficiency.host_launch;
-  return efficiency.host_times * (model.is_compiled(unit) ? kHostLaunch : kHostOperator);
-}
-
-/// The host runs ahead of the GPU where units take the GPU longer than their launches: then these
-/// are not waited for but in front of the first. Elsewhere the schedule plays them.
-void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline,
-                  Precision precision, const AnalyticEfficiency& efficiency) {
-  constexpr double kFelt = 0.01;  // of what the step computes
-  std::vector<std::pair<Seconds, Seconds>> launches;
-  for (std::size_t i = 0; i < model.units.size(); ++i) {
-    const Seconds host = host_time(model, i, efficiency);
-    const Unit& unit = model.units[i];
-    launches.emplace_back(launched(unit, Direction::forward, roofline, precision) * host,
-                          launched(unit, Direction::backward, roofline, precision) * host);
-  }
-  Seconds ahead, waited;
-  const auto run = [&](Seconds computes, Seconds launch) {
-    ahead += computes - launch;
-    if (ahead >= Seconds(0)) return;
-    waited += Seconds(0) - ahead;
-    ahead = Seconds(0);
-  };
-  for (std::size_t i = 0; i < launches.size(); ++i) run(costs.units[i].forward, launches[i].first);
-  for (std::size_t i = launches.size(); i-- > 0;) run(costs.units[i].backward, launches[i].second);
-  if (waited <= kFelt * units_time(costs)) return;
-  costs.host_operator = efficiency.host_launch.value_or(efficiency.host_times * kHostOperator);
-  for (std::size_t i = 0; i < launches.size(); ++i) {
-    if (model.units[i].forward) continue;  // given: so is what its launches take
-    costs.units[i].forward_launch = launches[i].first;
-    costs.units[i].backward_launch = launches[i].second;
-  }
-}
-
 /// What the roofline says of the parts of a unit's passes, whoever says what the passes take.
 void add_segments(StepCosts& costs, const Model& model, const Roofline& roofline, double batch) {
   for (std::size_t i = 0; i < model.units.size(); ++i) {
@@ -357,7 +304,7 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
     const Roofline own(gpu, precision, efficiency);
     costs.optimizer =
         muon ? muon_step(model, optimizer, own, Roofline(gpu, Precision::bf16_pure, efficiency),
-                         efficiency.host_launch.value_or(kHostLaunch))
+                         efficiency.host_kernel())
              : own.optimizer_step(model, optimizer);
     optimizer_error = analytic_error(gpu, efficiency);
     by.from = "shares " + shares_line(gpu);

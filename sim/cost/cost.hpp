@@ -100,6 +100,21 @@ Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer);
 /// Kernels that one step launches over all `tensors`.
 double optimizer_kernels(const Optimizer& optimizer, std::size_t tensors);
 
+/// CPU time of an operator of an eager model in Python: modules, autograd's nodes and one or two
+/// kernels. On the host of a virtual machine (Xeon, 2 GHz) with an H100 it was 37 to 74 us, the
+/// median 49, in eleven networks so small that the GPU waited (tests/validation/hopper). Nobody
+/// measured a fast host, which may take a third of that: a guess in between.
+inline constexpr Seconds kHostOperator{30e-6};
+/// CPU time of a kernel that no eager operator stands for: of compiled code, of an optimizer.
+inline constexpr Seconds kHostLaunch{8e-6};
+/// What an optimizer's step over lists of tensors takes the host for each of them, beside an eager
+/// operator: PyTorch groups them in Python (_group_tensors_by_device_and_dtype). Four image
+/// networks took 0.21 to 0.29 of it there.
+inline constexpr double kHostTensor = 0.24;
+/// Half-width of the 90 % interval of ln(time) of all three, and where a scenario says what the
+/// host takes: networks on one host differ so.
+inline constexpr double kHostLaunchError = 0.9, kStatedLaunchError = 0.35;
+
 /// Shares of the datasheet's peaks that a scenario states itself (run.efficiency), for every GPU;
 /// what is empty is the GPU's own (Gpu::kernels). kernel_shares.hpp puts them together.
 struct AnalyticEfficiency {
@@ -108,21 +123,15 @@ struct AnalyticEfficiency {
   std::optional<double> attention = std::nullopt;
   std::optional<double> memory = std::nullopt;  ///< of the bandwidth, all kernels
   std::optional<Seconds> kernel_launch = std::nullopt;
-  /// CPU time that launching an operator takes; a step is never shorter than its launches.
-  /// Nothing: kHostOperator in eager mode, kHostLaunch where kernels are compiled. 0: CUDA graphs.
+  /// CPU time that an eager operator takes; a step is never shorter than its launches. Nothing:
+  /// kHostOperator. 0: CUDA graphs.
   std::optional<Seconds> host_launch = std::nullopt;
-  double host_times = 1;  ///< as long as usual, where host_launch is not said
-};
+  double host_times = 1;  ///< that, so many times
 
-/// CPU time of an operator of an eager model in Python: modules, autograd's nodes and one or two
-/// kernels. On the host of a virtual machine (Xeon, 2 GHz) with an H100 it was 37 to 74 us, the
-/// median 49, in eleven networks so small that the GPU waited (tests/validation/hopper). Nobody
-/// measured a fast host, which may take a third of that: a guess in between.
-inline constexpr Seconds kHostOperator{30e-6};
-/// CPU time of a kernel that no eager operator stands for: of compiled code, of an optimizer.
-inline constexpr Seconds kHostLaunch{8e-6};
-/// Half-width of the 90 % interval of ln(time) of both.
-inline constexpr double kHostLaunchError = 0.9;
+  Seconds host_operator() const { return host_times * host_launch.value_or(kHostOperator); }
+  /// Of a compiled kernel, on a host that is as slow.
+  Seconds host_kernel() const { return host_operator() * (kHostLaunch / kHostOperator); }
+};
 
 /// Half-width of the 90 % interval of ln(time) of a step that the roofline computes with shares
 /// measured on that GPU (tests/published/check holds it against rows that no share was fitted to).
@@ -175,8 +184,9 @@ struct StepCosts {
   /// What copies within its memory reach, by the bytes that they read and write; 0 where times are
   /// given: nothing is added to those.
   BytesPerSecond copy_rate{0};
-  /// Of the host for an eager operator (kHostOperator), where launches are felt.
-  Seconds host_operator{0};
+  /// Of the host for an eager operator (kHostOperator), and for an optimizer's step over all
+  /// tensors by themselves, where launches are felt.
+  Seconds host_operator{0}, optimizer_launch{0};
   /// Elements that copies write in a second which make fp32 of 16 bits; 0: as their bytes say.
   double widened = 0;
   /// Of copies to the host's memory and back, each way, while all GPUs of the node copy; 0: not

@@ -93,7 +93,9 @@ KernelModel::KernelModel(const Gpu& gpu, Precision precision)
   if (precision == Precision::fp32) base = curve_of(*curves_, "tf32");
   if (base == nullptr) return;
   convolution_ = *base;
-  convolution_.share *= curves_->convolution * sustained_;
+  const bool in_tf32 = base != curve_of(*curves_, "tensor") && curves_->tf32_convolution > 0;
+  convolution_.share *= in_tf32 ? curves_->tf32_convolution : curves_->convolution * sustained_;
+  convolution_weight_ = in_tf32 ? curves_->tf32_convolution_weight : 1;
   convolution_.prologue = curves_->convolution_prologue;
   convolution_.small_tiles = curves_->convolution_small_tiles;
   convolution_device_ = {convolution_peak(gpu, precision).value(), gpu.memory_bandwidth.value(),
@@ -120,6 +122,9 @@ Seconds KernelModel::product(const ProductSize& size, Role role, bool narrow) co
 }
 
 double KernelModel::role_share(Role role) const {
+  if (format_ == "tf32" && curves_->tf32_weight_gradient > 0 && role != Role::forward)
+    return role == Role::input_gradient ? curves_->tf32_input_gradient
+                                        : curves_->tf32_weight_gradient;
   if (role == Role::input_gradient) return curves_->input_gradient;
   return role == Role::forward ? 1 : curves_->weight_gradient;
 }
@@ -191,18 +196,35 @@ std::optional<double> KernelModel::optimizer_share(const Optimizer& optimizer) c
   return narrow ? shares.narrow_foreach : shares.foreach;
 }
 
-// PyTorch norms bf16 by kernels of its own, all else by cuDNN (_select_batch_norm_backend in
-// aten/src/ATen/native/Normalization.cpp).
-std::optional<double> KernelModel::batch_norm(Precision precision, bool channels_last,
-                                              bool backward) const {
-  if (!curves_) return std::nullopt;
-  double rate = 0;
-  if (activation_element(precision) == Bytes(4)) {
-    if (!channels_last) rate = curves_->norm_fp32[backward ? 1 : 0];
-  } else if (to_string(precision).starts_with("bf16")) {
-    rate = (channels_last ? curves_->norm_bf16_last : curves_->norm_bf16)[backward ? 1 : 0];
+/// PyTorch norms bf16 by kernels of its own, and fp16 whose parameters are fp16; all else is
+/// cuDNN's
+/// (_select_batch_norm_backend in aten/src/ATen/native/Normalization.cpp). Of contiguous tensors a
+/// block norms a channel. cuDNN's take as long for an element of fp16 as for one of fp32: a guess.
+Seconds KernelModel::batch_norm(const Operator& op, double batch, Precision precision,
+                                bool backward) const {
+  const bool narrow = activation_element(precision) < Bytes(4);
+  const bool own = narrow && (to_string(precision).starts_with("bf16") ||
+                              parameter_element(precision) == Bytes(2));
+  const NormRates* rates = nullptr;
+  if (!own && !op.channels_last) rates = &curves_->norm_fp32;
+  if (own) rates = op.channels_last ? &curves_->norm_bf16_last : &curves_->norm_bf16;
+  const std::size_t way = backward ? 1 : 0;
+  if (rates == nullptr || rates->all[way] == 0) return Seconds(0);
+  const Seconds all(batch * op.normed / (rates->all[way] * device_.sms));
+  if (rates->channel[way] == 0) return all;
+  return all + Seconds(batch * op.normed / (rates->channel[way] * op.channels));
+}
+
+Seconds KernelModel::image_kernel(const Operator& op, double batch, double elements,
+                                  Precision precision, bool backward) const {
+  if (!curves_) return Seconds(0);
+  if (op.normed > 0) return batch_norm(op, batch, precision, backward);
+  double rate = op.kind == OperatorKind::layout ? curves_->conversion : 0;
+  if (op.pooled > 0) {
+    rate = (op.channels_last ? curves_->max_pool_last : curves_->max_pool)[backward ? 1 : 0];
+    elements = batch * op.pooled;
   }
-  return rate > 0 ? std::optional(rate * device_.sms) : std::nullopt;
+  return rate > 0 ? Seconds(elements / (rate * device_.sms)) : Seconds(0);
 }
 
 std::optional<double> KernelModel::adamw_8bit() const {
@@ -215,9 +237,11 @@ std::optional<double> KernelModel::unvectorized() const {
   return curves_->unvectorized * device_.sms;
 }
 
-Seconds KernelModel::convolution(const ProductSize& size, Bytes moved) const {
+Seconds KernelModel::convolution(const ProductSize& size, Role role, Bytes moved) const {
   check(knows_convolutions(), "a convolution without a curve");
-  return product_time(convolution_, convolution_device_, size, moved);
+  ProductCurve curve = convolution_;
+  if (role == Role::weight_gradient) curve.share *= convolution_weight_;
+  return product_time(curve, convolution_device_, size, moved);
 }
 
 std::optional<double> KernelModel::memory_share(const Operator& op, Bytes element,

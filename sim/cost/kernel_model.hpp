@@ -47,7 +47,7 @@ class KernelModel {
   /// that make 16. Needs knows_products.
   Seconds product(const ProductSize& size, Role role, bool narrow = false) const;
   /// The product that a convolution is made of. Needs knows_convolutions.
-  Seconds convolution(const ProductSize& size, Bytes moved) const;
+  Seconds convolution(const ProductSize& size, Role role, Bytes moved) const;
   /// Needs knows_attention; `library` is what runs. A width between those fitted takes the nearest.
   Seconds attention(const AttentionSize& size, bool backward, AttentionKernel library) const;
 
@@ -57,8 +57,10 @@ class KernelModel {
   std::optional<double> unvectorized() const;
   /// Parameters that bitsandbytes' AdamW8bit updates in a second; nothing: not known.
   std::optional<double> adamw_8bit() const;
-  /// Elements that batch norm's kernels norm in a second; nothing: not known.
-  std::optional<double> batch_norm(Precision precision, bool channels_last, bool backward) const;
+  /// What an operator's own kernel takes at the least whatever bytes it moves: batch norm, max
+  /// pooling, conversions of `elements` between layouts. 0: that is not known.
+  Seconds image_kernel(const Operator& op, double batch, double elements, Precision precision,
+                       bool backward) const;
 
   // What the times above rest on.
   Nearness near_product(const ProductSize& size, bool narrow) const;
@@ -74,6 +76,7 @@ class KernelModel {
   Seconds product_uncached(const ProductSize& size, Role role) const;
   Seconds narrow_product(const ProductSize& size, Role role) const;
   double role_share(Role role) const;
+  Seconds batch_norm(const Operator& op, double batch, Precision precision, bool backward) const;
   /// `operands`: their bytes, without the result's.
   Seconds timed(const ProductCurve& curve, const KernelDevice& device, const ProductSize& size,
                 Role role, Bytes operands) const;
@@ -81,6 +84,7 @@ class KernelModel {
   std::shared_ptr<const KernelCurves> curves_;
   const ProductCurve* product_ = nullptr;
   ProductCurve convolution_{};
+  double convolution_weight_ = 1;         ///< the weight's gradient's share over that
   const ProductCurve* narrow_ = nullptr;  ///< of 8 bits; null: carried over from 16
   KernelDevice device_, narrow_device_, convolution_device_;
   Bytes element_;

@@ -1,12 +1,15 @@
 #include "cost/roofline.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "cost/peak.hpp"
 
 namespace rehearse::inline cost {
 namespace {
+
+constexpr double kAligned = 16;  ///< bytes that fast kernels load at once
 
 CostFamily family_of(const Operator& op) {
   switch (op.kind) {
@@ -95,7 +98,7 @@ Seconds Roofline::single_time(const Operator& op, double batch, Direction direct
   if (eager.kernels > 0) return eager_time(eager, batch, element(op));
   if (flops == 0 && elements == 0) return Seconds(0);
   if (op.kind == OperatorKind::cast) return cast_time(op, batch * elements, direction);
-  if (op.kind == OperatorKind::layout && !converts_layout_) return Seconds(0);
+  if (op.kind == OperatorKind::layout && !is_converted(op)) return Seconds(0);
   const Seconds weights =
       weight_cast_time(op, direction) + dequantize_time(op) + quantize_time(op, batch, direction);
   if (const auto known = kernel_time(op, batch, direction)) return *known + weights;
@@ -105,16 +108,22 @@ Seconds Roofline::single_time(const Operator& op, double batch, Direction direct
   const Seconds traffic = op.kind == OperatorKind::matmul
                               ? bytes / operands_
                               : bytes / reached_memory(op, direction == Direction::backward);
-  return shares_.launch + std::max({arithmetic, traffic, norm_time(op, batch, direction)}) +
-         weights;
+  return shares_.launch +
+         std::max({arithmetic, traffic, image_time(op, batch, elements, direction)}) + weights;
 }
 
-/// Of batch norm's kernels, which load few elements at a time.
-Seconds Roofline::norm_time(const Operator& op, double batch, Direction direction) const {
-  if (op.normed == 0 || memory_stated_) return Seconds(0);
-  const auto rate =
-      kernels_.batch_norm(precision_, op.channels_last, direction == Direction::backward);
-  return rate ? Seconds(batch * op.normed / *rate) : Seconds(0);
+/// A conversion reads and writes each of its elements, which are counted twice.
+Seconds Roofline::image_time(const Operator& op, double batch, double elements,
+                             Direction direction) const {
+  if (memory_stated_) return Seconds(0);
+  return kernels_.image_kernel(op, batch, batch * elements / 2, precision_,
+                               direction == Direction::backward);
+}
+
+/// Planes that begin at every 16 bytes are a product's rows as they are.
+bool Roofline::is_converted(const Operator& op) const {
+  return converts_layout_ &&
+         (op.plane == 0 || std::fmod(op.plane * element(op).value(), kAligned) != 0);
 }
 
 /// Products of fp32 operands in a model of 16 bits, such as PEFT's adapters, run in fp32 but under
@@ -265,18 +274,21 @@ Seconds Roofline::products_of_heads(const Operator& op, double batch, Direction 
 }
 
 Seconds Roofline::convolution_time(const Operator& op, double batch, Direction direction) const {
+  using Role = KernelModel::Role;
   const auto& [rows, columns, inner, groups, window, stride, weights, together] = op.product;
   const Bytes moved =
       batch * op.forward_elements * element(op) + parameter_bytes(op, Direction::forward);
   if (direction == Direction::forward) {
-    return kernels_.convolution({batch * rows, columns, inner, groups}, moved);
+    return kernels_.convolution({batch * rows, columns, inner, groups}, Role::forward, moved);
   }
   Seconds time{0};
-  if (!op.frozen) time = kernels_.convolution({columns, inner, batch * rows, groups}, moved);
+  if (!op.frozen)
+    time =
+        kernels_.convolution({columns, inner, batch * rows, groups}, Role::weight_gradient, moved);
   if (op.frozen ? op.backward_flops > 0 : op.backward_flops > 1.5 * op.forward_flops) {
     const ProductSize input = {batch * rows * stride, inner / window, columns * window / stride,
                                groups};
-    time += kernels_.convolution(input, moved);
+    time += kernels_.convolution(input, Role::input_gradient, moved);
   }
   return time;
 }
@@ -297,9 +309,7 @@ Seconds Roofline::moved(Bytes size) const {
 }
 
 Seconds Roofline::optimizer_step(const Model& model, const Optimizer& optimizer) const {
-  std::size_t tensors = 0;
-  for (const Unit& unit : model.units)
-    for (std::size_t i = 0; i < unit.tensors.size(); ++i) tensors += unit.trait(i).trained ? 1 : 0;
+  const std::size_t tensors = model.trained_tensors();
   const Bytes bytes =
       static_cast<double>(model.trainable_parameters()) * optimizer_bytes_per_parameter(optimizer);
   if (adamw_per_parameter_) {

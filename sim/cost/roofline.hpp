@@ -62,7 +62,8 @@ class Roofline {
   Seconds cast_time(double elements, bool widens) const;
   Seconds eager_time(const EagerKernels& eager, double batch, Bytes element) const;
   Seconds unvectorized_time(double elements) const;
-  Seconds norm_time(const Operator& op, double batch, Direction direction) const;
+  Seconds image_time(const Operator& op, double batch, double elements, Direction direction) const;
+  bool is_converted(const Operator& op) const;
   AttentionKernel library_of(const Operator& op) const;
   const KernelModel& kernels_of(const Operator& op) const;
   double fused_factor(const Operator& op, Direction direction) const;

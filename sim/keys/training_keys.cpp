@@ -53,8 +53,8 @@ std::vector<KeySection> training_keys() {
         {"efficiency.attention", "number (0 to 1)", "(the GPU's)", "Attention."},
         {"efficiency.memory", "number (0 to 1)", "(the GPU's)", "Memory-bound kernels."},
         {"efficiency.kernel_launch", "time", "(the GPU's)", "Time to launch one kernel."},
-        {"efficiency.host_launch", "time", "(30 us; compiled: 8 us)",
-         "Host time to launch one operator in eager mode; 0 with CUDA graphs."},
+        {"efficiency.host_launch", "time", "(30 us)",
+         "Host time of an eager operator (a compiled kernel takes 8/30); 0 with CUDA graphs."},
         {"set_to_none", "true or false", "true", "zero_grad() gives the gradients back.",
          "PyTorch"}}},
 

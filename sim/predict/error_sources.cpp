@@ -140,11 +140,14 @@ Scenario with_launches(const Scenario& scenario, double factor) {
   return other;
 }
 
-/// True where nobody says what a launch takes, and launches of the longest kind hold a GPU up.
+double launch_error(const Scenario& scenario) {
+  return scenario.run.efficiency.host_launch ? kStatedLaunchError : kHostLaunchError;
+}
+
+/// True where launches of the longest kind hold a GPU up.
 bool launches_matter(const Scenario& scenario) {
-  if (scenario.run.efficiency.host_launch) return false;
   const std::vector<StepCosts> slowest =
-      group_costs(with_launches(scenario, std::exp(kHostLaunchError)));
+      group_costs(with_launches(scenario, std::exp(launch_error(scenario))));
   return std::ranges::any_of(slowest, [](const StepCosts& costs) {
     return costs.provenance == Provenance::analytic &&
            std::ranges::any_of(
@@ -181,13 +184,13 @@ void take_transport(Cluster& cluster, double shift) {
 /// In this process, which can simulate no more then.
 Headline shifted_headline(const Scenario& scenario, const Machine& machine, Source source,
                           const std::vector<std::vector<double>>& errors, double shift) {
-  Machine shifted =
-      shortened(source == Source::fleet
-                    ? with_another_fleet(scenario, machine, std::exp(shift * kUsualFleetError))
-                : source == Source::launches
-                    ? with_other_launches(scenario, machine, std::exp(shift * kHostLaunchError))
-                : source == Source::routing ? with_other_routing(scenario, machine)
-                                            : machine);
+  Machine shifted = shortened(
+      source == Source::fleet
+          ? with_another_fleet(scenario, machine, std::exp(shift * kUsualFleetError))
+      : source == Source::launches
+          ? with_other_launches(scenario, machine, std::exp(shift * launch_error(scenario)))
+      : source == Source::routing ? with_other_routing(scenario, machine)
+                                  : machine);
   std::optional<CommProfile>& comm = shifted.comm;
   if (source == Source::compute) {
     shift_compute(shifted, errors, shift);

@@ -221,6 +221,7 @@ void DdpProgram::add_optimizer(std::vector<After> reduced) {
   builder_.prepare_gradients(
       {.lane = nccl_, .slower = builder_.step_slowdown(node_), .algorithm = options_.ddp.algorithm},
       reduced);
+  if (!options_.sharded_optimizer) builder_.launch_optimizer(reduced);
   const OpId step = builder_.optimizer(builder_.optimizer_time(shards, node_), std::move(reduced));
   builder_.update(step, builder_.trained(shards));
   const bool views = options_.ddp.gradient_as_bucket_view && job_.cluster.gpu_count() > 1;

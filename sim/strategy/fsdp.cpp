@@ -307,6 +307,7 @@ class FsdpProgram {
     builder_.prepare_gradients(
         {.lane = nccl_, .shards = shards_, .slower = slower, .algorithm = options_.algorithm},
         reduced);
+    if (options_.per_parameter) builder_.launch_optimizer(reduced);
     const OpId step = builder_.optimizer(optimizer_time(), std::move(reduced));
     memory_.update(step);
     // The next iteration's first all_gather reads what this one wrote.

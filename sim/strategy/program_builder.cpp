@@ -147,6 +147,17 @@ OpId ProgramBuilder::backward(std::size_t unit, Gradients gradients, std::vector
   return op;
 }
 
+void ProgramBuilder::launch_optimizer(std::vector<After>& ready) {
+  if (!host_ || host_computes() || costs_.optimizer_launch <= Seconds(0)) return;
+  add({.verb = Verb::launch,
+       .pass = Verb::optimizer,
+       .phase = Phase::host,
+       .lane = host_,
+       .work = Compute{.duration = costs_.optimizer_launch, .jittered = false}});
+  last_on_host_ = last();
+  ready.push_back({last()});
+}
+
 OpId ProgramBuilder::optimizer(Seconds duration, std::vector<After> after) {
   add({.verb = Verb::optimizer,
        .phase = Phase::optimizer,

@@ -103,6 +103,9 @@ class ProgramBuilder {
   void receive(std::size_t chunk, bool forward, OpId op);
   void sent(std::size_t chunk, bool forward, OpId op);
   OpId optimizer(Seconds duration, std::vector<After> after);
+  /// The host's part of a step over all tensors by themselves (StepCosts::optimizer_launch), in
+  /// front of optimizer(): it comes before `ready`.
+  void launch_optimizer(std::vector<After>& ready);
   /// Behind a unit's backward with Gradients::used: the time of the steps that it has taken.
   void optimizer_of(std::size_t unit);
   /// What is left to reduce of gradients once replicas have reduced theirs: `reduced` comes before

@@ -157,6 +157,7 @@ Trained ProgramBuilder::trained(std::uint32_t unit, std::size_t tensor, std::int
 OpId ProgramBuilder::local_update() {
   std::vector<After> before;
   prepare_gradients({}, before);
+  launch_optimizer(before);
   const OpId op = optimizer(costs_.optimizer, std::move(before));
   if (step_ > 0) {
     for (const TensorEvent& event : update_) note(op, event);

@@ -85,6 +85,12 @@ struct OptimizerShares {
   double foreach = 0, fused = 0, narrow_foreach = 0, narrow_fused = 0;
 };
 
+/// Elements that batch norm's kernels norm in a second, forward and backward. 0: not known.
+struct NormRates {
+  std::array<double, 2> all{};      ///< on a multiprocessor
+  std::array<double, 2> channel{};  ///< of one channel, which is one block's; 0: of many blocks
+};
+
 /// What was fitted of kernels on one GPU (platforms/kernels/NAME.yaml).
 struct KernelCurves {
   std::string gpu, date;
@@ -97,10 +103,15 @@ struct KernelCurves {
   std::map<std::string, ProductCurve> products;
   /// Shares beside the forward product's: of the input's gradient and of the weight's.
   double input_gradient = 1, weight_gradient = 1;
+  /// Those of tf32, whose operands Hopper multiplies along rows alone. 0: as of 16 bits.
+  double tf32_input_gradient = 0, tf32_weight_gradient = 0;
   std::vector<double> residual;           ///< ln(time) added to 16-bit products; empty: not known
   std::vector<AttentionCurve> attention;  ///< by width; empty: not known
   /// A convolution on tensor cores beside a product: its share over the product's.
   double convolution = 1, convolution_prologue = 0, convolution_small_tiles = 0;
+  /// Of tf32 its share over the tf32 product's, and the weight's gradient's over that. 0: as of 16
+  /// bits.
+  double tf32_convolution = 0, tf32_convolution_weight = 0;
   /// Shares of the memory bandwidth that kernels reach which make each element alone, and those
   /// that reduce rows (norms, softmax, losses); in 16 bits, and in fp32.
   double pointwise = 0, rows = 0, rows_backward = 0;
@@ -112,10 +123,14 @@ struct KernelCurves {
   /// Parameters that a multiprocessor updates in a second in bitsandbytes' AdamW8bit, which looks
   /// states of a byte up in tables: its bytes would take a twelfth of that time. 0: not known.
   double adamw_8bit = 0;
-  /// Elements that a multiprocessor norms in a second in PyTorch's batch norm, forward and
-  /// backward: of contiguous fp32 (cuDNN's), and of bf16 contiguous and channels_last. 0: not
+  /// PyTorch's batch norm of contiguous fp32 (cuDNN's), and of bf16 contiguous and channels_last.
+  NormRates norm_fp32, norm_bf16, norm_bf16_last;
+  /// Elements of windows that a multiprocessor reads in a second in max pooling, forward and
+  /// backward, of contiguous tensors and of channels_last. 0: not known.
+  std::array<double, 2> max_pool{}, max_pool_last{};
+  /// Elements that a multiprocessor converts in a second between NCHW and NHWC (cuDNN's). 0: not
   /// known.
-  std::array<double, 2> norm_fp32{}, norm_bf16{}, norm_bf16_last{};
+  double conversion = 0;
   /// FLOP/s of a multiprocessor in products of 16 bits whose rows begin at any element, or at any
   /// second; and of tf32 at any element. 0: as aligned ones.
   FlopsPerSecond unaligned, half_aligned, unaligned_tf32;

@@ -114,6 +114,38 @@ MeasuredKernels read_measured(const Value& value) {
   return measured;
 }
 
+void read_share(Map& map, const char* key, double& share) {
+  if (const auto value = map.optional(key)) share = value->as_positive_number();
+}
+
+/// Forward and backward.
+std::array<double, 2> read_rates(const Value& value) {
+  const std::vector<Value> ways = value.as_list();
+  if (ways.size() != 2) value.fail("expected two rates, forward and backward");
+  return {ways[0].as_positive_number(), ways[1].as_positive_number()};
+}
+
+void read_image_kernels(Map& map, KernelCurves& curves) {
+  if (const auto norm = map.optional("batch_norm")) {
+    Map rates = norm->as_map();
+    curves.norm_fp32 = {read_rates(rates.require("fp32")),
+                        read_rates(rates.require("fp32_channel"))};
+    curves.norm_bf16 = {read_rates(rates.require("bf16")),
+                        read_rates(rates.require("bf16_channel"))};
+    curves.norm_bf16_last = {.all = read_rates(rates.require("bf16_channels_last"))};
+    source_of(rates);
+    rates.finish();
+  }
+  if (const auto pool = map.optional("max_pool")) {
+    Map rates = pool->as_map();
+    curves.max_pool = read_rates(rates.require("contiguous"));
+    curves.max_pool_last = read_rates(rates.require("channels_last"));
+    source_of(rates);
+    rates.finish();
+  }
+  if (const auto rate = map.optional("conversion")) curves.conversion = rate->as_positive_number();
+}
+
 void read_factors(Map& map, KernelCurves& curves) {
   Map sustained = map.require("sustained").as_map();
   curves.sustained = sustained.require("share").as_positive_number();
@@ -122,12 +154,16 @@ void read_factors(Map& map, KernelCurves& curves) {
   Map gradients = map.require("gradients").as_map();
   curves.input_gradient = gradients.require("input").as_positive_number();
   curves.weight_gradient = gradients.require("weight").as_positive_number();
+  read_share(gradients, "tf32_input", curves.tf32_input_gradient);
+  read_share(gradients, "tf32_weight", curves.tf32_weight_gradient);
   source_of(gradients);
   gradients.finish();
   Map convolution = map.require("convolution").as_map();
   curves.convolution = convolution.require("share").as_positive_number();
   curves.convolution_prologue = convolution.require("prologue").as_non_negative_number();
   curves.convolution_small_tiles = convolution.require("small_tiles").as_non_negative_number();
+  read_share(convolution, "tf32", curves.tf32_convolution);
+  read_share(convolution, "tf32_weight", curves.tf32_convolution_weight);
   source_of(convolution);
   convolution.finish();
   Map memory = map.require("memory").as_map();
@@ -158,19 +194,6 @@ void read_slow_kernels(Map& map, KernelCurves& curves) {
   if (const auto rate = map.optional("unvectorized"))
     curves.unvectorized = rate->as_positive_number();
   if (const auto rate = map.optional("adamw_8bit")) curves.adamw_8bit = rate->as_positive_number();
-  if (const auto norm = map.optional("batch_norm")) {
-    Map rates = norm->as_map();
-    for (const auto& [key, rate] :
-         {std::pair("fp32", &curves.norm_fp32), std::pair("bf16", &curves.norm_bf16),
-          std::pair("bf16_channels_last", &curves.norm_bf16_last)}) {
-      const Value both = rates.require(key);
-      const std::vector<Value> ways = both.as_list();
-      if (ways.size() != 2) both.fail("expected two rates, forward and backward");
-      *rate = {ways[0].as_positive_number(), ways[1].as_positive_number()};
-    }
-    source_of(rates);
-    rates.finish();
-  }
   const auto unaligned = map.optional("unaligned");
   if (!unaligned) return;
   constexpr double kTera = 1e12;
@@ -205,6 +228,7 @@ std::shared_ptr<const KernelCurves> read_kernel_curves(const std::filesystem::pa
   }
   read_factors(map, curves);
   read_slow_kernels(map, curves);
+  read_image_kernels(map, curves);
   read_optimizer(map, curves);
   for (const Value& measured : map.require("measured").as_list())
     curves.measured.push_back(read_measured(measured));

@@ -53,7 +53,7 @@ void compile(Unit& unit) {
   for (std::size_t i = 0; i < unit.operators.size(); ++i) {
     Operator& op = unit.operators[i];
     op.eager_forward = op.eager_backward = {};
-    op.normed = 0;
+    op.normed = op.pooled = op.bare_forward = op.bare_backward = 0;
     if (op.kind == OperatorKind::matmul) pad(op.product);
     if (op.kind == OperatorKind::loss) {
       if (!operators.empty() && is_pointwise(operators.back()) && !is_cut(unit, i))

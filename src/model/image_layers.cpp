@@ -43,6 +43,10 @@ void Layers::convolution(const Convolution& options) {
   // backward dy and dx for one gradient and x and dy for the other.
   if (!input.channels_last && !depthwise && input.positions() > 1) {
     move(OperatorKind::layout, 2 * elements, 2 * gradients * elements);
+    Operator& conversion = last().operators.back();
+    if (options.kernel == 1 && options.stride == 1) conversion.plane = input.positions();
+    conversion.bare_forward = 2;
+    conversion.bare_backward = 2 * gradients;
   }
   // ATen adds a convolution's bias in a kernel of its own (aten/src/ATen/native/Convolution.cpp,
   // cudnn backend).
@@ -64,6 +68,8 @@ void Layers::batch_norm() {
   move(OperatorKind::normalization, 3 * elements, 5 * elements,
        2 * static_cast<double>(current_.channels));
   last().operators.back().normed = elements;
+  last().operators.back().channels = static_cast<double>(current_.channels);
+  last().operators.back().bare_forward = 1;  // num_batches_tracked
   last().operators.back().channels_last = current_.channels_last;
   record({.kind = LayerKind::batch_norm}, current_, 2);
 }
@@ -77,6 +83,7 @@ void Layers::relu() {
 void Layers::silu() {
   // Autograd clones an in-place operator's input: read and written once more.
   move(OperatorKind::elementwise, 4 * current_.elements(), 3 * current_.elements());
+  last().operators.back().bare_forward = 1;
   record({.kind = LayerKind::silu}, current_);
 }
 
@@ -88,6 +95,8 @@ void Layers::max_pool(const Pooling& options) {
   const double after = current_.elements();
   // With int64 indices: about two to four elements each way.
   move(OperatorKind::pooling, before + 4 * after, before + 4 * after);
+  last().operators.back().pooled = after * static_cast<double>(options.kernel * options.kernel);
+  last().operators.back().channels_last = current_.channels_last;
   record({.kind = LayerKind::max_pool}, input);
 }
 
@@ -129,10 +138,11 @@ void Layers::join(const Activation& features) {
   record({.kind = LayerKind::concatenate, .other = added.value}, features);
 }
 
-void Layers::concatenate(std::int64_t channels) {
+void Layers::concatenate(std::int64_t channels, std::int64_t added) {
   current_.channels = channels;
-  // Backward adds each slice of the gradient to what later layers have left for its source.
-  move(OperatorKind::elementwise, 2 * current_.elements(), 3 * current_.elements());
+  const double elements = current_.elements();
+  move(OperatorKind::elementwise, 2 * elements, added > 0 ? 3 * elements : 0);
+  last().operators.back().bare_backward = static_cast<double>(added);
 }
 
 void Layers::squeeze_excite(std::int64_t squeezed_channels) {
@@ -162,7 +172,9 @@ void Layers::layer_scale() {
 }
 
 void Layers::stochastic_depth() {
+  // A number for each sample is drawn, and divided by the probability.
   move(OperatorKind::elementwise, 2 * current_.elements(), 2 * current_.elements());
+  last().operators.back().bare_forward = 2;
   record({.kind = LayerKind::stochastic_depth}, current_);
 }
 

@@ -101,8 +101,9 @@ class Layers {
   /// sequence), without what it costs: DenseNet's belongs to `concatenate`, where the next unit
   /// begins and torchvision copies; BERT's head only puts its two outputs into one.
   void join(const Activation& features);
-  /// torch.cat along the channels: a copy of all of them.
-  void concatenate(std::int64_t channels);
+  /// torch.cat along the channels: a copy of all of them. Backward adds slices of the gradient to
+  /// what later layers have left for `added` of the sources; the last reader's slices are views.
+  void concatenate(std::int64_t channels, std::int64_t added);
   void squeeze_excite(std::int64_t squeezed_channels);
   /// Multiplies each channel by a parameter that `parameter` has registered.
   void layer_scale();

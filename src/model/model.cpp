@@ -134,6 +134,13 @@ Bytes stored_bytes(const Unit& unit, std::size_t tensor, Precision precision) {
          stored_element(unit.trait(tensor).storage, precision);
 }
 
+std::size_t Model::trained_tensors() const {
+  std::size_t tensors = 0;
+  for (const Unit& unit : units)
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i) tensors += unit.trait(i).trained ? 1 : 0;
+  return tensors;
+}
+
 std::int64_t Model::trainable_parameters() const {
   std::int64_t sum = 0;
   for (const Unit& unit : units) sum += unit.trainable_parameters();

@@ -129,8 +129,13 @@ struct EagerKernels {
 /// One kernel-sized piece of a unit's forward pass, per sample of the batch.
 struct Operator {
   OperatorKind kind = OperatorKind::elementwise;
-  bool channels_last = false;  ///< of a convolution or batch norm: its memory format
-  double normed = 0;           ///< of batch norm in eager mode: elements that its kernels norm
+  bool channels_last = false;  ///< of a convolution, batch norm or max pooling: its memory format
+  /// Of batch norm in eager mode: elements that its kernels norm, and in how many channels.
+  double normed = 0, channels = 0;
+  double pooled = 0;  ///< of eager max pooling: elements of its windows, all together
+  /// Of a conversion around a convolution of 1 x 1: elements of a plane. Where each begins at every
+  /// 16 bytes, the planes are a product's rows as they are. 0: it is converted.
+  double plane = 0;
   /// Floating-point operations per sample, a multiply-add counting 2. The built-in architectures
   /// count products alone (matmul, convolution, attention), as printed FLOP counts do; what else
   /// they do is bound by its traffic.
@@ -151,6 +156,10 @@ struct Operator {
   bool by_row = false;
   /// In place of the elements above, in eager mode.
   EagerKernels eager_forward = {}, eager_backward = {};
+  /// Kernels of the host's launches alone, each way: no module and no node of autograd stands for
+  /// them (counters, random numbers, copies of what is changed in place, sums of gradients, cuDNN's
+  /// conversions).
+  double bare_forward = 0, bare_backward = 0;
   ProductShape product = {};           ///< of matmul, convolution and attention that is not fused
   Attention heads = {.heads = 0};      ///< of fused attention; no heads: it is none
   double tokens = 0;                   ///< of fused attention
@@ -262,6 +271,7 @@ struct Model {
   /// Those that one token's forward pass multiplies or looks up: without the experts that it does
   /// not pass.
   std::int64_t active_parameters() const;
+  std::size_t trained_tensors() const;
   std::int64_t trainable_parameters() const;
   /// Elements of weights that multiply in 8 or 4 bits where the precision is_narrow.
   double narrow_parameters() const;

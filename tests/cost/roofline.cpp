@@ -320,24 +320,6 @@ BOOST_AUTO_TEST_CASE(depthwise_gradients_in_fp32_and_channels_last_are_slowest) 
   BOOST_TEST((backward(Precision::tf32, true) > 2 * backward(Precision::tf32, false)));
 }
 
-// The rates of platforms/kernels/H100-SXM.yaml, of one of its 132 multiprocessors.
-BOOST_AUTO_TEST_CASE(batch_norm_in_eager_mode_takes_as_long_as_its_kernels_load) {
-  Operator op{.kind = OperatorKind::normalization,
-              .channels_last = true,
-              .normed = 1e9,
-              .forward_elements = 3e9,
-              .backward_elements = 5e9};
-  const Gpu gpu = known_gpu("H100-SXM");
-  const auto forward = [&](Precision precision, const Model& model) {
-    return step_costs(model, gpu, precision, 1, {}, {}).units.at(0).forward.value();
-  };
-  const double rate = gpu.curves->norm_bf16_last[0] * gpu.curves->sms;
-  const double launch = Roofline(gpu, Precision::bf16, {}).launch().value();
-  BOOST_CHECK_CLOSE(forward(Precision::bf16, model_of(op)), launch + 1e9 / rate, 1e-7);
-  BOOST_TEST(forward(Precision::fp16, model_of(op)) < 0.5 * 1e9 / rate);  // cuDNN's, of no rate
-  BOOST_TEST(forward(Precision::bf16, compiled(model_of(op))) < 0.5 * 1e9 / rate);
-}
-
 BOOST_AUTO_TEST_CASE(products_of_fp32_adapters_run_in_fp32) {
   Operator op{.kind = OperatorKind::matmul, .forward_flops = 1e9, .backward_flops = 2e9};
   op.always_fp32 = true;

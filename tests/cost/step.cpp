@@ -103,6 +103,26 @@ BOOST_AUTO_TEST_CASE(eager_operators_take_the_host_longer_than_compiled_ones) {
   check_launches(costs_of(model, Precision::bf16, 1), 8 * eager, 11 * eager);
 }
 
+// A counter, a number that is drawn, a sum of gradients; and cuDNN's conversions, which are part of
+// a convolution.
+BOOST_AUTO_TEST_CASE(what_no_operator_stands_for_takes_the_host_a_kernel) {
+  Model model;
+  model.units.resize(1);
+  Operator norm{.kind = OperatorKind::normalization, .forward_elements = 1, .backward_elements = 1};
+  norm.bare_forward = 3;
+  norm.bare_backward = 5;
+  model.units[0].operators = {norm};
+  const double eager = kHostOperator.value(), kernel = kHostLaunch.value();
+  const UnitCost plain = costs_of(model, Precision::fp32, 1).units[0];
+  BOOST_CHECK_CLOSE(plain.forward_launch.value(), eager + 3 * kernel, 1e-7);
+  BOOST_CHECK_CLOSE(plain.backward_launch.value(), eager + 5 * kernel, 1e-7);
+  Operator conversion{.kind = OperatorKind::layout, .forward_elements = 1, .backward_elements = 1};
+  conversion.bare_forward = 2;
+  model.units[0].operators = {norm, conversion};
+  BOOST_CHECK_CLOSE(costs_of(model, Precision::tf32, 1).units[0].forward_launch.value(),
+                    eager + 5 * kernel, 1e-7);
+}
+
 // The host comes to the second unit while the first computes.
 BOOST_AUTO_TEST_CASE(launches_that_are_hidden_are_not_played) {
   Model model;
@@ -116,6 +136,24 @@ BOOST_AUTO_TEST_CASE(launches_that_are_hidden_are_not_played) {
   BOOST_TEST(first_computes(1e12).units[1].forward_launch.value() == 0);
   BOOST_TEST(first_computes(1e12).host_operator.value() == 0);
   BOOST_TEST(first_computes(1e6).units[1].forward_launch.value() == kHostOperator.value());
+}
+
+// On a host that is twice as slow with one, it is with the other.
+BOOST_AUTO_TEST_CASE(what_a_host_takes_for_an_operator_says_what_a_compiled_kernel_takes) {
+  const AnalyticEfficiency slow{.host_launch = 2 * kHostOperator};
+  BOOST_CHECK_CLOSE(slow.host_kernel().value(), 2 * kHostLaunch.value(), 1e-9);
+  BOOST_TEST(AnalyticEfficiency{.host_launch = Seconds(0)}.host_kernel().value() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(an_optimizer_takes_the_host_a_part_of_an_operator_for_each_tensor) {
+  Model model;
+  model.units.resize(1);
+  model.units[0].tensors = {10, 20, 30};
+  model.units[0].operators = {{.forward_elements = 1, .backward_elements = 1}};
+  BOOST_CHECK_CLOSE(costs_of(model, Precision::fp32, 1).optimizer_launch.value(),
+                    3 * kHostTensor * kHostOperator.value(), 1e-9);
+  model.units[0].operators[0].forward_elements = 1e12;  // the host is ahead
+  BOOST_TEST(costs_of(model, Precision::fp32, 1).optimizer_launch.value() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(copies_go_at_what_kernels_reach_of_the_memory_bandwidth) {

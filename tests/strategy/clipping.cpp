@@ -155,6 +155,26 @@ BOOST_DATA_TEST_CASE(the_host_waits_for_what_was_found_unless_the_step_is_fused,
   BOOST_TEST((next >= found) == !fused);
 }
 
+// Of replicas and of FSDP2 it is all tensors one by one; FSDP's flat parameters are few.
+BOOST_AUTO_TEST_CASE(the_host_takes_its_time_for_an_optimizer_over_all_tensors) {
+  Toy made = copying();
+  for (UnitCost& unit : made.costs.units)
+    unit.forward_launch = unit.backward_launch = Seconds(10 * kMs);  // the GPU waits
+  const auto added = [&](const Strategy& strategy) {
+    made.costs.optimizer_launch = Seconds(0);
+    const double before = step_of(clipped(strategy, 0, made));
+    made.costs.optimizer_launch = Seconds(100 * kMs);
+    return step_of(clipped(strategy, 0, made)) - before;
+  };
+  // It begins while the last unit's backward computes, and ends the last step with that behind it.
+  LocalSgd local;
+  local.period = 4;
+  BOOST_CHECK_CLOSE(added(local), (3 * 100 + 100 - 5) * kMs, kPercent);
+  BOOST_TEST(added(Fsdp{}) == 0);
+  BOOST_TEST(added(Fsdp{.per_parameter = true}) > 0);
+  BOOST_TEST(added(Ddp{}) > 0);
+}
+
 // Its profile's time of the optimizer has the scaler's pass.
 BOOST_AUTO_TEST_CASE(what_was_measured_with_a_scaler_is_not_unscaled_twice) {
   Toy made = copying();

@@ -15,8 +15,8 @@ constexpr std::int64_t kBottleneck = 4 * kGrowth;
 
 /// A dense layer reads the concatenation of all features before it; the block's features grow by
 /// its output.
-void append_dense_layer(Layers& layers, std::int64_t channels) {
-  layers.concatenate(channels);
+void append_dense_layer(Layers& layers, std::int64_t channels, int layer) {
+  layers.concatenate(channels, layer + 1);
   const Activation features = layers.current();
   layers.batch_norm();
   layers.relu();
@@ -28,7 +28,7 @@ void append_dense_layer(Layers& layers, std::int64_t channels) {
 }
 
 void append_transition(Layers& layers, std::int64_t channels) {
-  layers.concatenate(channels);
+  layers.concatenate(channels, 0);
   layers.batch_norm();
   layers.relu();
   layers.convolution({.channels = channels / 2});
@@ -53,7 +53,7 @@ Model build_densenet121(const ModelShape& asked) {
   for (std::size_t block = 0; block < kLayers.size(); ++block) {
     for (int layer = 0; layer < kLayers[block]; ++layer, channels += kGrowth) {
       layers.unit(fmt::format("denseblock{}.{}", block + 1, layer + 1));
-      append_dense_layer(layers, channels);
+      append_dense_layer(layers, channels, layer);
     }
     if (block + 1 == kLayers.size()) break;
     layers.unit(fmt::format("transition{}", block + 1));
@@ -61,7 +61,7 @@ Model build_densenet121(const ModelShape& asked) {
     channels /= 2;
   }
   layers.unit("head");
-  layers.concatenate(channels);
+  layers.concatenate(channels, 0);
   layers.batch_norm();
   layers.relu();
   layers.adaptive_pool(1);

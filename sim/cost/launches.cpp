@@ -1,0 +1,76 @@
+#include "cost/launches.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "cost/peak.hpp"
+
+namespace rehearse::inline cost {
+namespace {
+
+/// What the host launches of a unit. Composites of eager modules are as many as their parts,
+/// products have two gradients, and autocast converts weights; cuDNN converts layouts within a
+/// convolution. What takes no time is not launched.
+struct Launches {
+  double operators = 0, bare = 0;
+};
+
+Launches launched(const Unit& unit, Direction direction, const Roofline& roofline,
+                  Precision precision) {
+  const bool backward = direction == Direction::backward;
+  Launches sum;
+  for (const Operator& op : unit.operators) {
+    if (roofline.time(op, 1, direction) == Seconds(0)) continue;
+    sum.bare += backward ? op.bare_backward : op.bare_forward;
+    if (op.kind == OperatorKind::layout) continue;
+    const EagerKernels& eager = backward ? op.eager_backward : op.eager_forward;
+    sum.operators += std::max(1.0, eager.kernels);
+    if (!has_cast_weights(op.kind) || op.parameter_elements == 0 || (backward && op.frozen))
+      continue;
+    if (backward) ++sum.operators;
+    if (is_autocast(precision)) ++sum.operators;  // of the weight, or of its gradient
+  }
+  return sum;
+}
+
+}  // namespace
+
+/// The host runs ahead of the GPU where units take the GPU longer than their launches: then these
+/// are not waited for but in front of the first. Elsewhere the schedule plays them.
+void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline,
+                  Precision precision, const AnalyticEfficiency& efficiency) {
+  constexpr double kFelt = 0.01;  // of what the step computes
+  std::vector<std::pair<Seconds, Seconds>> launches;
+  for (std::size_t i = 0; i < model.units.size(); ++i) {
+    const Seconds each =
+        model.is_compiled(i) ? efficiency.host_kernel() : efficiency.host_operator();
+    const auto of = [&](Direction direction) {
+      const Launches all = launched(model.units[i], direction, roofline, precision);
+      return all.operators * each + all.bare * efficiency.host_kernel();
+    };
+    launches.emplace_back(of(Direction::forward), of(Direction::backward));
+  }
+  Seconds ahead, waited, computed;
+  const auto run = [&](Seconds computes, Seconds launch) {
+    computed += computes;
+    ahead += computes - launch;
+    if (ahead >= Seconds(0)) return;
+    waited += Seconds(0) - ahead;
+    ahead = Seconds(0);
+  };
+  for (std::size_t i = 0; i < launches.size(); ++i) run(costs.units[i].forward, launches[i].first);
+  for (std::size_t i = launches.size(); i-- > 0;) run(costs.units[i].backward, launches[i].second);
+  if (waited <= kFelt * computed) return;
+  costs.host_operator = efficiency.host_operator();
+  if (!model.optimizer_time)
+    costs.optimizer_launch =
+        static_cast<double>(model.trained_tensors()) * kHostTensor * costs.host_operator;
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    if (model.units[i].forward) continue;  // given: so is what its launches take
+    costs.units[i].forward_launch = launches[i].first;
+    costs.units[i].backward_launch = launches[i].second;
+  }
+}
+
+}  // namespace rehearse::inline cost
