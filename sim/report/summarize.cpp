@@ -151,17 +151,26 @@ std::string unsteady_reason(const SteadyReport& steady) {
       format(steady.end), steady.slowest, 100 * steady.throughput_error, steady.staleness_error);
 }
 
+std::string outer_sgd(const OuterSgd& sgd) {
+  return fmt::format("SGD of learning rate {:g} and {}momentum {:g}", sgd.learning_rate,
+                     sgd.nesterov ? "Nesterov's " : "", sgd.momentum);
+}
+
+std::string outer_step_line(const ParameterServer& server) {
+  return fmt::format(
+      "outer step: the server makes one of {}; {}",
+      server.staleness == 0U ? "the mean of a round's pseudo-gradients" : "each pseudo-gradient",
+      outer_sgd(*server.outer));
+}
+
 std::string outer_step_line(const LocalSgd& local, const Cluster& cluster) {
   const std::size_t replicas = replica_count(local, cluster);
   const std::string parts = local.fragments == 1
                                 ? ""
                                 : fmt::format(" in {} fragments, each beside {} steps",
                                               local.fragments, local.overlap_steps);
-  return fmt::format(
-      "outer step: {} replicas of {} GPUs exchange pseudo-gradients{}; SGD of learning rate {:g} "
-      "and {}momentum {:g}",
-      replicas, cluster.gpu_count() / replicas, parts, local.outer->learning_rate,
-      local.outer->nesterov ? "Nesterov's " : "", local.outer->momentum);
+  return fmt::format("outer step: {} replicas of {} GPUs exchange pseudo-gradients{}; {}", replicas,
+                     cluster.gpu_count() / replicas, parts, outer_sgd(*local.outer));
 }
 
 void add_assumptions(const Basis& basis, const std::vector<std::string>& costs, Report& report) {
@@ -181,6 +190,9 @@ void add_assumptions(const Basis& basis, const std::vector<std::string>& costs, 
   if (const auto* local = std::get_if<LocalSgd>(&basis.facts.scenario.strategy);
       local != nullptr && local->outer)
     add(outer_step_line(*local, basis.facts.scenario.cluster));
+  if (const auto* server = std::get_if<ParameterServer>(&basis.facts.scenario.strategy);
+      server != nullptr && server->outer)
+    add(outer_step_line(*server));
   if (report.memory && report.memory->context > Bytes(0)) {
     add(fmt::format("CUDA context and libraries outside the allocator = {}",
                     format(report.memory->context)));

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "strategy/outer_step.hpp"
 
 namespace rehearse::inline strategy {
 namespace {
@@ -18,20 +19,6 @@ constexpr std::size_t kMostOperations = 8'000'000;
 /// Copies whose memory is played: those between the third and the last do what the second does.
 constexpr int kPlayed = 3;
 
-Bytes on_the_wire(LocalSgd::Compression compression, Bytes element) {
-  switch (compression) {
-    case LocalSgd::Compression::none:
-      return element;
-    case LocalSgd::Compression::bf16:
-      return Bytes(2);
-    case LocalSgd::Compression::int8:
-      return Bytes(1);
-    case LocalSgd::Compression::int4:
-      return Bytes(0.5);
-  }
-  throw InternalError("internal error: a compression without a size");
-}
-
 class PeriodBuilder {
  public:
   PeriodBuilder(const Program& step, const LocalSgd& options, const OuterShare& share,
@@ -40,7 +27,7 @@ class PeriodBuilder {
         options_(options),
         share_(share),
         costs_(costs),
-        wire_(on_the_wire(options.compression, share.element)),
+        wire_(wire_element(options.compression, share.element)),
         begins_(static_cast<std::size_t>(options.period)),
         ends_(begins_.size()) {
     const std::size_t all = step.ops.size() * begins_.size();
@@ -157,7 +144,7 @@ void PeriodBuilder::hold() {
     period_.setup.push_back({before, TensorEvent::Action::take});
     if (options_.outer->momentum > 0)
       fragment.momentum = tensor(MemoryKind::optimizer_state, size, owner);
-    if (options_.compression != LocalSgd::Compression::none)
+    if (options_.compression != OuterCompression::none)
       fragment.buffer = tensor(MemoryKind::communication, elements() * wire_, owner);
   }
 }
@@ -188,23 +175,16 @@ std::vector<After> PeriodBuilder::behind(int step) const {
   return after;
 }
 
-/// Reads the parameters as they are and as they were, and writes how far they are apart. To
-/// compress that reads it once more, and writes what travels.
 Seconds PeriodBuilder::time_to_send() const {
-  Bytes moved = 3.0 * share_.element;
-  if (options_.compression != LocalSgd::Compression::none) moved += share_.element + wire_;
-  return costs_.copy_time(elements() * moved);
+  return costs_.copy_time(elements() * moved_to_send(options_.compression, share_.element));
 }
 
 /// SGD's step on the parameters as they were, which are copied into those that are trained on.
 Seconds PeriodBuilder::time_to_apply() const {
-  const Optimizer sgd{
-      .kind = options_.outer->momentum > 0 ? OptimizerKind::sgd_momentum : OptimizerKind::sgd,
-      .of = share_.precision,
-      .master_element = Bytes(0)};
+  const Optimizer sgd = as_optimizer(*options_.outer, share_.precision);
   Bytes moved = optimizer_bytes_per_parameter(sgd) + 2.0 * share_.element;
   if (options_.outer->nesterov && options_.outer->momentum > 0) moved += 3.0 * share_.element;
-  if (options_.compression != LocalSgd::Compression::none) moved += share_.element + wire_;
+  if (options_.compression != OuterCompression::none) moved += share_.element + wire_;
   return costs_.copy_time(elements() * moved);
 }
 
@@ -234,7 +214,7 @@ void PeriodBuilder::send(std::size_t which, int step) {
                               .algorithm = options_.algorithm},
            .after = std::move(after)});
   note(difference.value_or(fragment.reduced), fragment.pseudo, TensorEvent::Action::take);
-  if (is_averaged() || options_.compression == LocalSgd::Compression::none) return;
+  if (is_averaged() || options_.compression == OuterCompression::none) return;
   note(fragment.reduced, fragment.buffer, TensorEvent::Action::take);
   note(fragment.reduced, fragment.buffer, TensorEvent::Action::give);
 }

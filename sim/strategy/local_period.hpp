@@ -15,8 +15,6 @@ struct OuterShare {
   };
   std::vector<Held> held{};
   std::size_t outer_group = 0;  ///< of those that exchange the same in other replicas, as a slot
-  /// Of fp32 master weights the outer step knows nothing: it works on parameters as they are
-  /// stored.
   Precision precision = Precision::fp32;
 };
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "strategy/outer_step.hpp"
 #include "strategy/program_builder.hpp"
 #include "strategy/ps_worker.hpp"
 #include "strategy/server_host.hpp"
@@ -42,10 +43,18 @@ Clock make_clock(const ParameterServer& options, Schedule& schedule, std::size_t
   return clock;
 }
 
+// Per element of a server's part. Of local steps the optimizer is the workers', and the server has
+// the momentum of the outer one (torch.optim.SGD's momentum_buffer, as parameters are stored).
+Bytes server_state(const ParameterServer& options, const Job& job) {
+  if (options.local_steps == 1) return optimizer_memory(job.optimizer).kept();
+  if (!options.outer) return Bytes(0);
+  return optimizer_memory(as_optimizer(*options.outer, job.precision)).kept();
+}
+
 // What a server holds of its part in host memory (calibrate/server): the parameters, a copy of them
 // that is being sent, the optimizer's state, and what each worker has sent.
-void hold_on_server(std::size_t server, const ServerSide& side, const Job& job, std::size_t workers,
-                    Program& program) {
+void hold_on_server(std::size_t server, const ServerSide& side, const ParameterServer& options,
+                    const Job& job, std::size_t workers, Program& program) {
   Bytes part;
   for (const Part& one : side.parts)
     if (one.server == server) part += one.size;
@@ -55,11 +64,13 @@ void hold_on_server(std::size_t server, const ServerSide& side, const Job& job, 
     program.owners.push_back(std::move(owner));
   };
   hold(MemoryKind::parameters, part, "parameters");
-  const double elements = part / parameter_element(job.precision);
-  hold(MemoryKind::optimizer_state, elements * optimizer_memory(job.optimizer).kept(), "state");
+  const Bytes element = parameter_element(job.precision);
+  const double elements = part / element;
+  hold(MemoryKind::optimizer_state, elements * server_state(options, job), "state");
   hold(MemoryKind::communication, part, "copy to send");
   for (std::size_t worker = 0; worker < workers; ++worker)
-    hold(MemoryKind::communication, part, "gradients of worker " + std::to_string(worker));
+    hold(MemoryKind::communication, elements * wire_element(options.compression, element),
+         "gradients of worker " + std::to_string(worker));
 }
 
 // A synchronous server's own program: each part's update when enough gradients of the iteration are
@@ -202,7 +213,7 @@ Schedule build(const ParameterServer& options, const Job& job) {
                               .slowdown = 1,
                               .groups = {}});
     Program& program = schedule.programs.emplace_back(server_program(s, side));
-    hold_on_server(s, side, job, workers, program);
+    hold_on_server(s, side, options, job, workers, program);
   }
   return schedule;
 }

@@ -2,6 +2,9 @@
 // a node is the worker its first GPU pulls and pushes for all of them.
 #include "strategy/ps_worker.hpp"
 
+#include <utility>
+
+#include "strategy/outer_step.hpp"
 #include "strategy/program_builder.hpp"
 
 namespace rehearse::inline strategy {
@@ -13,6 +16,7 @@ class WorkerProgram {
                 const StepCosts& costs, const ServerSide& side, const WorkerPart& part)
       : options_(options),
         job_(job),
+        node_(group.node),
         parts_(side.parts),
         servers_(side.servers),
         clock_(side.clock),
@@ -62,7 +66,7 @@ class WorkerProgram {
     const TensorId begun =
         builder_.tensor(MemoryKind::communication, parameter_bytes(job_.model, job_.precision),
                         builder_.owner("where the steps began"));
-    OpId updated{};
+    OpId first_update{};
     for (int step = 0; step < options_.local_steps; ++step) {
       builder_.training_step(step, options_.local_steps);
       for (std::size_t unit = 0; unit < units; ++unit) {
@@ -72,11 +76,65 @@ class WorkerProgram {
       }
       for (std::size_t unit = units; unit-- > 0;)
         builder_.backward(unit, builder_.local_gradients());
-      updated = builder_.local_update();
+      if (step == 0) make_states();
+      const OpId updated = builder_.local_update();
+      if (step == 0) first_update = updated;
       if (step + 1 < options_.local_steps) builder_.give_gradients(updated);
     }
-    builder_.give(updated, begun);
-    for (std::size_t unit = units; unit-- > 0;) push_parts_of(unit, updated);
+    const OpId difference = add_kernel(
+        "pseudo-gradient",
+        builder_.costs().copy_time(elements() * moved_to_send(options_.compression, element())),
+        options_.local_steps - 1);
+    builder_.give(difference, begun);
+    forget_states(first_update, difference);
+    push_compressed(difference);
+  }
+
+  void push_compressed(OpId difference) {
+    const bool compresses = options_.compression != OuterCompression::none;
+    const TensorId buffer =
+        compresses ? builder_.tensor(MemoryKind::communication,
+                                     elements() * wire_element(options_.compression, element()),
+                                     builder_.owner("compressed"))
+                   : TensorId{};
+    if (compresses) builder_.take(difference, buffer);
+    for (std::size_t unit = job_.model.units.size(); unit-- > 0;) push_parts_of(unit, difference);
+    if (compresses) builder_.give(last_push_, buffer);
+  }
+
+  /// The optimizer of local steps is made with each pull: its states are zeros (torch.zeros_like),
+  /// and master weights are the parameters that came.
+  void make_states() {
+    const OptimizerMemory memory = optimizer_memory(job_.optimizer);
+    Bytes moved = memory.kept();
+    if (memory.master_element > Bytes(0)) moved += element();
+    if (moved <= Bytes(0)) return;
+    const auto trained = static_cast<double>(job_.model.trainable_parameters());
+    add_kernel("optimizer states",
+               builder_.step_slowdown(node_) * builder_.costs().copy_time(trained * moved), 0);
+  }
+  /// And it goes once its steps are taken.
+  void forget_states(OpId first_update, OpId difference) {
+    std::vector<TensorId> states;
+    for (TensorEvent& event : builder_[first_update].memory)
+      if (std::exchange(event.once, false)) states.push_back(event.tensor);
+    for (const TensorId id : states) builder_.give(difference, id);
+  }
+
+  OpId add_kernel(std::string what, Seconds duration, int step) {
+    builder_.add({.of = std::move(what),
+                  .phase = Phase::optimizer,
+                  .lane = builder_.compute_lane(),
+                  .work = Compute{.duration = duration, .step = static_cast<std::uint32_t>(step)}});
+    return builder_.last();
+  }
+
+  Bytes element() const { return parameter_element(job_.precision); }
+  /// Of all that is pushed.
+  double elements() const { return parameter_bytes(job_.model, job_.precision) / element(); }
+  /// What travels of a part to the server.
+  Bytes pushed_bytes(std::size_t p) const {
+    return parts_[p].size * (wire_element(options_.compression, element()) / element());
   }
 
   void push_parts_of(std::size_t unit, OpId computed) {
@@ -150,15 +208,16 @@ class WorkerProgram {
 
   void push(std::size_t p, OpId computed) {
     const Part& part = parts_[p];
+    const Bytes size = pushed_bytes(p);
     if (options_.worker_cpu_rate) computed = handle(Way::push, p, computed);
-    add_message(
-        p, Way::push,
-        {.verb = Verb::push,
-         .of = part.name,
-         .moves = part.size,
-         .phase = Phase::communication,
-         .work = Transfer{.source = {}, .target = servers_[part.server].rank, .size = part.size},
-         .after = {{computed}}});
+    add_message(p, Way::push,
+                {.verb = Verb::push,
+                 .of = part.name,
+                 .moves = size,
+                 .phase = Phase::communication,
+                 .work = Transfer{.source = {}, .target = servers_[part.server].rank, .size = size},
+                 .after = {{computed}}});
+    last_push_ = builder_.last();
   }
 
   /// What the server does with the part that was pushed last.
@@ -170,7 +229,7 @@ class WorkerProgram {
                     .of = part.name,
                     .phase = Phase::server,
                     .queue = server.queue,
-                    .work = handling(part.size, *server.message_rate),
+                    .work = handling(pushed_bytes(p), *server.message_rate),
                     .after = {{builder_.last()}}});
     Op apply{.verb = Verb::apply,
              .of = part.name,
@@ -211,7 +270,8 @@ class WorkerProgram {
                 {.verb = way == Way::push ? Verb::pack : Verb::unpack,
                  .of = parts_[p].name,
                  .phase = Phase::host,
-                 .work = handling(parts_[p].size, *options_.worker_cpu_rate),
+                 .work = handling(way == Way::push ? pushed_bytes(p) : parts_[p].size,
+                                  *options_.worker_cpu_rate),
                  .after = {{after}}});
     return builder_.last();
   }
@@ -227,6 +287,7 @@ class WorkerProgram {
 
   const ParameterServer& options_;
   const Job& job_;
+  const Node& node_;
   const std::vector<Part>& parts_;
   const std::vector<Server>& servers_;
   const Clock& clock_;
@@ -234,6 +295,7 @@ class WorkerProgram {
   ProgramBuilder builder_;
   std::vector<LaneId> pull_lanes_, push_lanes_;
   LaneId node_lane_{};
+  OpId last_push_{};
   std::vector<OpId> reads_;  ///< by part: what its next iteration's own gradients come before
 };
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "strategy/choices.hpp"
-#include "strategy/named_options.hpp"
+#include "strategy/outer_step.hpp"
 #include "strategy/read_layout.hpp"
 
 namespace rehearse::inline strategy {
@@ -13,37 +13,6 @@ namespace {
 
 constexpr std::int64_t kMostSteps = 10'000;
 constexpr std::int64_t kMostReplicas = 1'000'000;
-constexpr const char* kRemedy = "set outer_optimizer: {sgd: {}}, or remove it";
-
-const Choices<LocalSgd::Compression> kCompressions = {{"none", LocalSgd::Compression::none},
-                                                      {"bf16", LocalSgd::Compression::bf16},
-                                                      {"int8", LocalSgd::Compression::int8},
-                                                      {"int4", LocalSgd::Compression::int4}};
-
-std::optional<OuterSgd> read_outer_optimizer(Map& map) {
-  const std::optional<Value> value = map.optional("outer_optimizer");
-  if (!value) return std::nullopt;
-  NamedOptions named = read_named_options(*value, {"sgd"}, "an outer optimizer");
-  OuterSgd sgd;
-  sgd.learning_rate = named.options.positive_number_or("learning_rate", sgd.learning_rate);
-  sgd.momentum = named.options.non_negative_number_or("momentum", sgd.momentum);
-  if (sgd.momentum >= 1)
-    named.options.at_key("momentum")
-        .fail(fmt::format("{:g} of what was before never dies away", sgd.momentum), "less than 1");
-  sgd.nesterov = named.options.bool_or("nesterov", sgd.nesterov && sgd.momentum > 0);
-  if (sgd.nesterov && sgd.momentum == 0)
-    named.options.at_key("nesterov")
-        .fail("Nesterov's step needs a momentum", "set momentum above 0, or nesterov: false");
-  named.options.finish();
-  return sgd;
-}
-
-/// Averaged parameters are what they are; what else there is DiLoCo does with pseudo-gradients.
-void check_averaging(Map& map) {
-  for (const char* key : {"compression", "fragments", "overlap_steps"})
-    if (map.has(key))
-      map.at_key(key).fail("it is about the pseudo-gradients of an outer optimizer", kRemedy);
-}
 
 void read_fragments(Map& map, LocalSgd& local) {
   local.fragments = static_cast<int>(map.integer_or("fragments", 1, 1, kMostSteps));
@@ -70,12 +39,11 @@ LocalSgd read_options(Map& map) {
   if (const auto replicas = map.optional("replicas"))
     local.replicas = static_cast<int>(replicas->as_integer(1, kMostReplicas));
   local.outer = read_outer_optimizer(map);
+  local.compression = read_outer_compression(map, local.outer);
   if (local.outer) {
-    local.compression =
-        value_of(kCompressions, map.choice_or("compression", "none", names_of(kCompressions)));
     read_fragments(map, local);
-  } else {
-    check_averaging(map);
+  } else {  // averaged parameters are what they are
+    for (const char* key : {"fragments", "overlap_steps"}) refuse_without_outer_optimizer(map, key);
   }
   map.finish();
   return local;

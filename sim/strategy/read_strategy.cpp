@@ -3,6 +3,7 @@
 
 #include "strategy/choices.hpp"
 #include "strategy/named_options.hpp"
+#include "strategy/outer_step.hpp"
 #include "strategy/read_layout.hpp"
 #include "strategy/read_local_sgd.hpp"
 #include "strategy/strategy.hpp"
@@ -251,7 +252,7 @@ void check_aggregate(Map& map, const ParameterServer& ps) {
   if (ps.local_steps > 1) {
     map.at_key("aggregate")
         .fail("GPUs that take local steps have no common gradients to sum",
-              "set local_steps: 1, or remove aggregate");
+              ps.outer ? "remove it" : "set local_steps: 1, or remove aggregate");
   }
   if (ps.sampled_workers > 0) {
     map.at_key("aggregate")
@@ -275,6 +276,19 @@ void read_partition(Map& map, ParameterServer& ps) {
   if (*ps.slice < kLeast) value.fail("a slice has at least 1 KiB", "partition: 4MiB");
 }
 
+/// A server that is sent gradients takes the optimizer's own steps.
+void read_outer_step(Map& map, ParameterServer& ps) {
+  ps.outer = read_outer_optimizer(map);
+  ps.compression = read_outer_compression(
+      map, ps.outer,
+      ps.local_steps > 1 ? kSetOuter : "set local_steps: 50 and outer_optimizer: {sgd: {}}");
+  if (!ps.outer || ps.local_steps > 1) return;
+  const bool may_be_local = ps.aggregate == ParameterServer::Aggregate::none;
+  map.at_key("outer_optimizer")
+      .fail("without local steps a worker pushes gradients, which the optimizer itself is for",
+            may_be_local ? "set local_steps: 50, or remove it" : "remove it");
+}
+
 ParameterServer read_parameter_server(Map& map) {
   ParameterServer ps;
   ps.servers = read_count(map, "servers", ps.servers, 1, 10'000);
@@ -294,6 +308,7 @@ ParameterServer read_parameter_server(Map& map) {
         .fail("whole models travel at once: no part of one is more urgent", "add layerwise: true");
   ps.warmup_rounds = read_count(map, "warmup_rounds", ps.warmup_rounds, 0, 1'000'000);
   ps.local_steps = read_count(map, "local_steps", ps.local_steps, 1, kMostMicroBatches);
+  read_outer_step(map, ps);
   ps.sampled_workers = read_count(map, "sampled_workers", ps.sampled_workers, 0, kMostRanks);
   check_aggregate(map, ps);
   if (ps.sampled_workers > 0 && (ps.staleness != 0u || ps.backup_workers > 0)) {

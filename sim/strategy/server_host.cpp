@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "strategy/outer_step.hpp"
 
 namespace rehearse::inline strategy {
 namespace {
@@ -38,11 +39,20 @@ std::vector<NodeId> possible_hosts(const ParameterServer& options, const Cluster
                    options.server_host + "\"\nremedy: choose one of " + names);
 }
 
-/// One pass over all that a step reads and writes, as a server's own loops do it.
+/// One pass over all that a step reads and writes, as a server's own loops do it; Nesterov's
+/// direction needs no other. What workers' steps led to is added, or is the outer optimizer's
+/// gradient.
 double moved_by_a_step(const ParameterServer& options, Optimizer optimizer, Precision precision) {
-  if (options.local_steps > 1) return kSummed;
+  if (options.local_steps > 1 && !options.outer) return kSummed;
+  if (options.outer) optimizer = as_optimizer(*options.outer, precision);
   optimizer.fused = true;
   return optimizer_bytes_per_parameter(optimizer) / parameter_element(precision);
+}
+
+/// What is not read of a byte of gradients because fewer arrive.
+double unread(const ParameterServer& options, Precision precision) {
+  const Bytes element = parameter_element(precision);
+  return 1 - wire_element(options.compression, element) / element;
 }
 
 }  // namespace
@@ -82,7 +92,9 @@ std::vector<HostTraffic> server_traffic(const ParameterServer& options, const Cl
 
 double moved_per_gradient_byte(const ParameterServer& options, const Optimizer& optimizer,
                                Precision precision) {
-  return options.staleness == 0U ? kSummed : moved_by_a_step(options, optimizer, precision);
+  const double moved =
+      options.staleness == 0U ? kSummed : moved_by_a_step(options, optimizer, precision);
+  return moved - unread(options, precision);
 }
 
 double moved_per_updated_byte(const ParameterServer& options, const Optimizer& optimizer,

@@ -31,9 +31,10 @@ std::vector<NodeId> server_hosts(const ParameterServer& options, const Cluster& 
 /// host_traffic() of each server.
 std::vector<HostTraffic> server_traffic(const ParameterServer& options, const Cluster& cluster);
 
-/// Bytes that a server reads and writes for a byte of gradients that arrives: 3 where these are
-/// summed (a synchronous server, or the steps of local SGD); else what the optimizer's step moves
-/// in one pass.
+/// Bytes that a server reads and writes for a byte of gradients as parameters are stored: 3 where
+/// these are summed (a synchronous server, or how far local steps led without an outer optimizer);
+/// else what the optimizer's step, or the outer one's, moves in one pass. Of what arrives
+/// compressed so much less is read.
 double moved_per_gradient_byte(const ParameterServer& options, const Optimizer& optimizer,
                                Precision precision);
 /// And for a byte of parameters at the end of a synchronous round; 0 of other servers.

@@ -10,6 +10,7 @@
 
 #include "cluster/cluster.hpp"
 #include "config/document.hpp"
+#include "convergence/mitigation.hpp"
 #include "cost/cost.hpp"
 #include "mesh/mesh.hpp"
 #include "mesh/pipeline_order.hpp"
@@ -111,6 +112,9 @@ struct Zero1 {
   Ddp ddp;
 };
 
+/// How pseudo-gradients travel; none: as parameters are stored.
+enum class OuterCompression { none, bf16, int8, int4 };
+
 /// A parameter server with bounded staleness s: a worker's iteration k starts after every worker's
 /// iteration k-s-1 is applied. 0: synchronous (BSP), unbounded: asynchronous (ASP), between: SSP
 /// (Ho et al. 2013).
@@ -153,7 +157,13 @@ struct ParameterServer {
   /// Above 1: local SGD. A worker takes so many steps of its own between its pull and its push, and
   /// sends how far they led; a synchronous server averages that (FedAvg: McMahan et al.,
   /// "Communication-Efficient Learning of Deep Networks from Decentralized Data", AISTATS 2017).
+  /// The optimizer of these steps begins anew with each pull, as FedAvg's clients and the workers
+  /// of asynchronous DiLoCo do (inner_loop of github.com/google-deepmind/asyncdiloco).
   int local_steps = 1;
+  /// With local steps: what the server makes of each pseudo-gradient that comes, or of a round's
+  /// mean.
+  std::optional<OuterSgd> outer{};
+  OuterCompression compression = OuterCompression::none;  ///< of pseudo-gradients on their way
   /// Synchronous: in each round only so many of the workers, drawn anew, take part (FedAvg's C); 0:
   /// all.
   int sampled_workers = 0;
@@ -194,14 +204,6 @@ struct Layout {
   int micro_batch_size = 0;  ///< samples, of those that batch_per_gpu has for a step; 0: all
 };
 
-/// What DiLoCo makes of the mean of how far its replicas went (torch.optim.SGD on these
-/// pseudo-gradients).
-struct OuterSgd {
-  double learning_rate = 0.7;
-  double momentum = 0.9;
-  bool nesterov = true;
-};
-
 /// Local SGD without a server: a replica takes `period` steps of its own, then all average their
 /// parameters by one all_reduce of them (PyTorch's PeriodicModelAverager; Stich, "Local SGD
 /// converges fast and communicates little", ICLR 2019). With an outer optimizer it is DiLoCo
@@ -216,9 +218,7 @@ struct LocalSgd {
   /// node each.
   int replicas = 0;
   std::optional<OuterSgd> outer{};
-  /// Of pseudo-gradients on their way; none: as parameters are stored.
-  enum class Compression { none, bf16, int8, int4 };
-  Compression compression = Compression::none;
+  OuterCompression compression = OuterCompression::none;  ///< of pseudo-gradients on their way
   int fragments = 1;      ///< equal parts of the parameters, each with its own turn in a period
   int overlap_steps = 0;  ///< steps between what a fragment sends and what it makes of the mean
 };

@@ -5,6 +5,17 @@
 
 namespace rehearse::inline convergence {
 
+/// The outer step of local SGD: torch.optim.SGD on pseudo-gradients, which are how far workers came
+/// from what they began with. DiLoCo takes it with the mean of all (Douillard et al. 2023), an
+/// asynchronous server with each that comes (Liu et al., "Asynchronous Local-SGD Training for
+/// Language Modeling", 2024).
+struct OuterSgd {
+  double learning_rate = 0.7;
+  double momentum = 0.9;
+  bool nesterov = true;
+  bool operator==(const OuterSgd&) const = default;
+};
+
 /// What a training run does against stale gradients; by default nothing.
 struct Mitigation {
   /// Each update's learning rate over its staleness, where that is above 1 (Zhang, Gupta, Lian,
@@ -23,6 +34,8 @@ struct Mitigation {
   /// Local SGD: steps of its own that a worker takes between two exchanges; what it sends is how
   /// far it came (McMahan et al., "Communication-Efficient Learning", AISTATS 2017).
   std::uint32_t local_steps = 1;
+  /// What is made of how far workers came; nothing: what they send is applied as it is.
+  std::optional<OuterSgd> outer{};
 };
 
 /// What momentum correction makes of SGD's options with `workers`. A delay of M - 1 updates on

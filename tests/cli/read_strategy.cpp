@@ -136,6 +136,8 @@ const std::vector<std::pair<std::string, std::string>> kNames = {
     {"ps: {aggregate: node, staleness: 1}", "ps ssp 1, by node"},
     {"ps: {staleness: 2}", "ps ssp 2"},
     {"ps: {staleness: unbounded}", "ps asp"},
+    {"ps: {staleness: unbounded, local_steps: 50, outer_optimizer: {sgd: {}}}",
+     "ps asp, 50 local, outer sgd"},
     {"local_sgd: {period: 8}", "local_sgd 8"}};
 BOOST_DATA_TEST_CASE(a_strategy_has_a_name_for_reports,
                      boost::unit_test::data::xrange(kNames.size()), index) {
@@ -159,6 +161,18 @@ BOOST_AUTO_TEST_CASE(what_a_server_does_by_its_host_has_no_default) {
   BOOST_TEST(!ps.apply_rate.has_value());
   BOOST_TEST(!ps.worker_cpu_rate.has_value());
   BOOST_TEST(!ps.server_cpu_rate.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_server_s_outer_optimizer_is_local_sgd_s) {
+  const std::string text =
+      "outer_optimizer: {sgd: {learning_rate: 0.5, momentum: 0.8, nesterov: false}}, "
+      "compression: int4}";
+  const auto ps = std::get<ParameterServer>(read("ps: {local_steps: 9, " + text));
+  const auto local = std::get<LocalSgd>(read("local_sgd: {period: 9, " + text));
+  BOOST_TEST((ps.outer == OuterSgd{0.5, 0.8, false}));
+  BOOST_TEST((ps.outer == local.outer));
+  BOOST_TEST((ps.compression == OuterCompression::int4));
+  BOOST_TEST((local.compression == OuterCompression::int4));
 }
 
 BOOST_AUTO_TEST_CASE(defaults_that_were_taken_are_recorded) {

@@ -187,6 +187,9 @@ inline std::vector<std::vector<std::string>> more_options() {
        "1GBps, aggregate: none, worker_cpu_rate: 1GBps, server_cpu_rate: 1GBps, partition: unit, "
        "scheduling: fifo, layerwise: true, warmup_rounds: 1, local_steps: 2, sampled_workers: 0}}"},
       {"strategy={ps: {}}"},
+      {"strategy={ps: {local_steps: 2, outer_optimizer: {sgd: {learning_rate: 0.7, momentum: 0.9, "
+       "nesterov: true}}, compression: int8}}"},
+      {"strategy={ps: {local_steps: 2, outer_optimizer: {sgd: {}}}}"},
       {"strategy={ps: {partition: 4MiB, layerwise: true, scheduling: priority}}"},
       {"strategy={local_sgd: {period: 4, algorithm: ring}}"},
       {"strategy={local_sgd: {period: 4, replicas: 1, outer_optimizer: {sgd: {learning_rate: 0.7, "

@@ -10,15 +10,11 @@
 
 namespace rehearse {
 
-static std::ostream& operator<<(std::ostream& out, LocalSgd::Compression compression) {
-  return out << static_cast<int>(compression);
-}
-
 BOOST_AUTO_TEST_SUITE(diloco_test)
 namespace {
 
 namespace data = boost::unit_test::data;
-using Compression = LocalSgd::Compression;
+using Compression = OuterCompression;
 
 constexpr double kP = 24 * kMiB, kCopyRate = 1e12;
 constexpr auto kRing = CollectiveAlgorithm::ring;

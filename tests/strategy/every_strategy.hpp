@@ -113,6 +113,10 @@ inline std::vector<NamedStrategy> every_parameter_server() {
       ps.worker_cpu_rate = BytesPerSecond(3e9);
       ps.server_cpu_rate = BytesPerSecond(2e9);
       all.push_back({strategy_name(ps) + (layerwise ? " layerwise" : "") + " with CPUs", ps});
+      ps.local_steps = 3;
+      ps.outer = OuterSgd{};
+      ps.compression = OuterCompression::int8;
+      all.push_back({strategy_name(ps) + (layerwise ? " layerwise" : ""), ps});
     }
   return all;
 }
@@ -132,7 +136,7 @@ inline std::vector<NamedStrategy> every_local_sgd() {
                            .algorithm = CollectiveAlgorithm::ring,
                            .inner = inner,
                            .outer = OuterSgd{},
-                           .compression = LocalSgd::Compression::int8,
+                           .compression = OuterCompression::int8,
                            .fragments = 1 + overlap,
                            .overlap_steps = overlap};
       all.push_back({strategy_name(local) + ", overlap " + std::to_string(overlap), local});

@@ -21,6 +21,9 @@ inline std::ostream& operator<<(std::ostream& out, Ddp::Compression compression)
   static const char* const kNames[] = {"none", "fp16", "bf16"};
   return out << kNames[static_cast<int>(compression)];
 }
+inline std::ostream& operator<<(std::ostream& out, OuterCompression compression) {
+  return out << static_cast<int>(compression);
+}
 inline std::ostream& operator<<(std::ostream& out, Fsdp::Prefetch prefetch) {
   static const char* const kNames[] = {"none", "backward_pre", "backward_post"};
   return out << kNames[static_cast<int>(prefetch)];
