@@ -130,6 +130,8 @@ bool has_failed(const Curve& curve, double trained_error) {
 Observation observe(const Curve& curve, const std::string& name, double trained_error) {
   if (curve.mitigation.local_steps > 1)
     refuse(name, "trained with local steps, which the forecast knows nothing of");
+  if (curve.mitigation.outer)
+    refuse(name, "trained with an outer optimizer, which the forecast knows nothing of");
   if (curve.points.size() < 2 && !curve.diverged)
     refuse(name, "expected a point after the untrained one");
   if (curve.points.empty() || curve.points.front().update != 0)

@@ -69,6 +69,7 @@ RunUpdates server_updates(const Schedule& schedule, const Trace& trace,
   run.mitigation.backup_workers = static_cast<std::uint32_t>(options.backup_workers);
   run.mitigation.warmup_rounds = schedule.warmup_rounds;
   run.mitigation.local_steps = static_cast<std::uint32_t>(options.local_steps);
+  run.mitigation.outer = options.outer;
   const auto arrived = arrivals(schedule, trace, numbers);
   std::uint64_t version = 0;
   for (const Update& update : update_log(schedule, trace)) {
@@ -92,6 +93,7 @@ RunUpdates averaging_updates(const Trace& trace, const LocalSgd& options, std::u
                              std::uint64_t warmup) {
   RunUpdates run{.workers = workers, .warmup = warmup, .mitigation = {}, .updates = {}};
   run.mitigation.local_steps = static_cast<std::uint32_t>(options.period);
+  run.mitigation.outer = options.outer;
   for (std::size_t round = 0; round < trace.iteration_end.front().size(); ++round) {
     Seconds end;
     for (const auto& rank : trace.iteration_end) end = std::max(end, rank[round]);

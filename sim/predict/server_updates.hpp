@@ -13,7 +13,8 @@ namespace rehearse::inline prediction {
 RunUpdates server_updates(const Schedule& schedule, const Trace& trace,
                           const ParameterServer& options, std::uint64_t warmup);
 
-/// The same of local SGD without a server: in every round all `workers` average how far they came.
+/// The same of local SGD without a server: in every round all `workers` average how far they came,
+/// or take an outer step with that.
 RunUpdates averaging_updates(const Trace& trace, const LocalSgd& options, std::uint32_t workers,
                              std::uint64_t warmup);
 

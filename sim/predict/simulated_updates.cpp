@@ -24,9 +24,15 @@ std::string simulated_updates(const std::filesystem::path& file, std::vector<std
 }  // namespace
 
 void check_has_updates(const Scenario& scenario) {
-  if (std::holds_alternative<ParameterServer>(scenario.strategy) ||
-      std::holds_alternative<LocalSgd>(scenario.strategy))
-    return;
+  if (const auto* local = std::get_if<LocalSgd>(&scenario.strategy)) {
+    if (local->fragments == 1 && local->overlap_steps == 0) return;
+    throw InputError(
+        fmt::format("{}: error: --updates: fragments are exchanged behind different steps, and an "
+                    "update is of all parameters\nremedy: --set strategy.local_sgd.fragments=1 "
+                    "--set strategy.local_sgd.overlap_steps=0",
+                    scenario.file));
+  }
+  if (std::holds_alternative<ParameterServer>(scenario.strategy)) return;
   throw InputError(
       fmt::format("{}: error: --updates: {} has no parameter server, whose updates they are\n"
                   "remedy: a scenario with strategy: {{ps: ...}} or {{local_sgd: ...}}",

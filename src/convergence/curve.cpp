@@ -21,13 +21,19 @@ constexpr std::int64_t kMost = std::int64_t{1} << 53;
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 Json mitigation_object(const Mitigation& by) {
-  return {{"staleness_aware", by.staleness_aware},
-          {"momentum_correction", by.momentum_correction},
-          {"delay_compensation", by.delay_compensation},
-          {"staleness_bound", by.staleness_bound ? Json(*by.staleness_bound) : Json(nullptr)},
-          {"backup_workers", by.backup_workers},
-          {"warmup_rounds", by.warmup_rounds},
-          {"local_steps", by.local_steps}};
+  Json object = {
+      {"staleness_aware", by.staleness_aware},
+      {"momentum_correction", by.momentum_correction},
+      {"delay_compensation", by.delay_compensation},
+      {"staleness_bound", by.staleness_bound ? Json(*by.staleness_bound) : Json(nullptr)},
+      {"backup_workers", by.backup_workers},
+      {"warmup_rounds", by.warmup_rounds},
+      {"local_steps", by.local_steps}};
+  if (by.outer)
+    object["outer_optimizer"] = {{"learning_rate", by.outer->learning_rate},
+                                 {"momentum", by.outer->momentum},
+                                 {"nesterov", by.outer->nesterov}};
+  return object;
 }
 
 Json staleness_object(const StalenessSummary& staleness) {
@@ -66,6 +72,15 @@ std::optional<double> number_or_null(const Value& value) {
   return value.as_number();
 }
 
+OuterSgd read_outer(Map map) {
+  OuterSgd outer;
+  outer.learning_rate = map.require("learning_rate").as_positive_number();
+  outer.momentum = map.require("momentum").as_non_negative_number();
+  outer.nesterov = map.require("nesterov").as_bool();
+  map.finish();
+  return outer;
+}
+
 Mitigation read_mitigation(Map map) {
   Mitigation by;
   by.staleness_aware = map.require("staleness_aware").as_bool();
@@ -76,6 +91,7 @@ Mitigation read_mitigation(Map map) {
   by.backup_workers = small(map.require("backup_workers"));
   by.warmup_rounds = whole(map.require("warmup_rounds"));
   by.local_steps = small(map.require("local_steps"));
+  if (const auto outer = map.optional("outer_optimizer")) by.outer = read_outer(outer->as_map());
   map.finish();
   return by;
 }
@@ -132,6 +148,12 @@ std::vector<CurvePoint> read_points(const Value& list) {
   return points;
 }
 
+std::string words_of(const std::optional<OuterSgd>& outer) {
+  if (!outer) return "none";
+  return fmt::format("SGD of {}, {}momentum {}", outer->learning_rate,
+                     outer->nesterov ? "Nesterov's " : "", outer->momentum);
+}
+
 }  // namespace
 
 void add_staleness(const UpdateLog& log, std::vector<CurvePoint>& points) {
@@ -161,6 +183,7 @@ std::optional<TrainingDifference> training_difference(const Curve& one, const Cu
   compare("weight decay", one.weight_decay, other.weight_decay);
   const Mitigation &by = one.mitigation, &others = other.mitigation;
   compare("number of local steps", by.local_steps, others.local_steps);
+  compare("outer optimizer", words_of(by.outer), words_of(others.outer));
   compare("delay compensation", by.delay_compensation, others.delay_compensation);
   compare("staleness-aware rate", by.staleness_aware, others.staleness_aware);
   compare("momentum correction", by.momentum_correction, others.momentum_correction);

@@ -69,6 +69,11 @@ class UpdatesReader {
       at = end;
     }
     if (!has_workers) fail(0, "workers=... is missing");
+    if (outer_keys_ == 0) return;
+    if (outer_keys_ != 3)
+      fail(0, "outer_learning_rate, outer_momentum and outer_nesterov stand together");
+    if (run_.mitigation.outer->nesterov && run_.mitigation.outer->momentum == 0)
+      fail(0, "Nesterov's step needs a momentum");
   }
 
   /// True for the key `workers`.
@@ -89,10 +94,28 @@ class UpdatesReader {
       run_.mitigation.warmup_rounds = whole(value);
     } else if (key == "local_steps") {
       run_.mitigation.local_steps = static_cast<std::uint32_t>(whole(value, 1, kMostLocalSteps));
+    } else if (key.starts_with("outer_")) {
+      read_outer_key(pair, key, value);
     } else {
       fail(pair.byte, fmt::format("unknown key \"{}\"", key));
     }
     return key == "workers";
+  }
+
+  void read_outer_key(const Cell& pair, std::string_view key, const Cell& value) {
+    if (!run_.mitigation.outer) run_.mitigation.outer.emplace();
+    OuterSgd& outer = *run_.mitigation.outer;
+    ++outer_keys_;
+    if (key == "outer_learning_rate") {
+      outer.learning_rate = number(value, "a number above 0", [](double x) { return x > 0; });
+    } else if (key == "outer_momentum") {
+      outer.momentum =
+          number(value, "a number from 0 to less than 1", [](double x) { return x >= 0 && x < 1; });
+    } else if (key == "outer_nesterov") {
+      outer.nesterov = whole(value, 0, 1) == 1;
+    } else {
+      fail(pair.byte, fmt::format("unknown key \"{}\"", key));
+    }
   }
 
   void read_row() {
@@ -157,11 +180,15 @@ class UpdatesReader {
     return value;
   }
 
-  Seconds time(const Cell& cell) const {
+  double number(const Cell& cell, const char* expected, bool (*fits)(double)) const {
     const auto value = decimal_number(cell.text);
-    if (!value || *value < 0)
-      fail(cell.byte, fmt::format("expected seconds, 0 or more; got \"{}\"", cell.text));
-    return Seconds(*value);
+    if (!value || !fits(*value))
+      fail(cell.byte, fmt::format("expected {}; got \"{}\"", expected, cell.text));
+    return *value;
+  }
+
+  Seconds time(const Cell& cell) const {
+    return Seconds(number(cell, "seconds, 0 or more", [](double x) { return x >= 0; }));
   }
 
   /// Only the line of the error is kept as a source: logs may be larger than what people write.
@@ -180,6 +207,7 @@ class UpdatesReader {
   std::size_t position_ = 0;
   std::size_t number_ = 0;  ///< of the line, from 1
   std::string_view line_;
+  int outer_keys_ = 0;                         ///< of the outer optimizer, that were read
   std::vector<std::uint64_t> next_iteration_;  ///< by worker: the least that may follow
   RunUpdates run_;
 };
@@ -193,6 +221,9 @@ std::string to_csv(const RunUpdates& run) {
   if (by.backup_workers > 0) text += fmt::format(" backup_workers={}", by.backup_workers);
   if (by.warmup_rounds > 0) text += fmt::format(" warmup_rounds={}", by.warmup_rounds);
   if (by.local_steps > 1) text += fmt::format(" local_steps={}", by.local_steps);
+  if (by.outer)
+    text += fmt::format(" outer_learning_rate={} outer_momentum={} outer_nesterov={:d}",
+                        by.outer->learning_rate, by.outer->momentum, by.outer->nesterov);
   text += fmt::format("\n{}\n", kColumns);
   for (const AppliedUpdate& update : run.updates) {
     fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{:.9f}\n", update.worker,

@@ -15,15 +15,16 @@ struct RunUpdates {
   std::uint32_t workers = 1;
   std::uint64_t warmup = 0;  ///< iterations of each worker that its measurements leave out
   /// Of which the log shows the effect: bound, backup workers, synchronous warm-up; and the local
-  /// steps between two exchanges.
+  /// steps between two exchanges, and what an outer optimizer makes of them.
   Mitigation mitigation;
   UpdateLog updates;
 };
 
 /// `rehearse.updates/1`: a line `# rehearse.updates/1 workers=3 warmup=0 ...`, with the keys
-/// staleness_bound, backup_workers, warmup_rounds and local_steps where they apply, then CSV with
-/// the columns worker, iteration, version_read, version_applied, staleness, applied_s, in order of
-/// application. Rows of one version_applied are gradients that were averaged into one update.
+/// staleness_bound, backup_workers, warmup_rounds, local_steps, and outer_learning_rate,
+/// outer_momentum and outer_nesterov (0 or 1) together, where they apply; then CSV with the columns
+/// worker, iteration, version_read, version_applied, staleness, applied_s, in order of application.
+/// Rows of one version_applied are gradients that were averaged into one update.
 std::string to_csv(const RunUpdates& run);
 
 /// Reads one. MissingError where the file cannot be read; InputError `file:line:column: error: ...`

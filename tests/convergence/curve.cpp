@@ -75,6 +75,19 @@ BOOST_AUTO_TEST_CASE(a_curve_that_is_written_is_read_again) {
   BOOST_TEST(curve.points[1].staleness->recent == 5);
 }
 
+BOOST_AUTO_TEST_CASE(a_curve_of_an_outer_optimizer_differs_from_one_without) {
+  Curve curve = some_curve();
+  curve.mitigation.outer = OuterSgd{0.5, 0.8, false};
+  const Curve again = read_text(to_json(curve));
+  BOOST_TEST((again.mitigation.outer == curve.mitigation.outer));
+  BOOST_TEST(!training_difference(again, curve));
+  const auto difference = training_difference(some_curve(), curve);
+  BOOST_REQUIRE(difference);
+  BOOST_TEST(difference->what == "outer optimizer");
+  BOOST_TEST(difference->one == "none");
+  BOOST_TEST(difference->other == "SGD of 0.5, momentum 0.8");
+}
+
 // Of staleness 0, 1, 2 and 0; updates that are applied together share their version.
 BOOST_AUTO_TEST_CASE(points_are_as_stale_as_the_updates_until_then) {
   const auto update = [](std::uint64_t read, std::uint64_t applied) {

@@ -53,6 +53,13 @@ const std::vector<Wrong> kWrong = {
     {"# rehearse.updates/1 workers=2 speed=1\n",
      ":1:32: error: unknown key \"speed\"\n# rehearse.updates/1 workers=2 speed=1\n"
      "                               ^"},
+    {"# rehearse.updates/1 workers=2 outer_momentum=0.9\n",
+     ":1:1: error: outer_learning_rate, outer_momentum and outer_nesterov stand together\n"
+     "# rehearse.updates/1 workers=2 outer_momentum=0.9\n^"},
+    {"# rehearse.updates/1 workers=2 outer_momentum=1\n",
+     ":1:47: error: expected a number from 0 to less than 1; got \"1\"\n"
+     "# rehearse.updates/1 workers=2 outer_momentum=1\n" +
+         std::string(46, ' ') + "^"},
     {"# rehearse.updates/1 workers=2\nworker,iteration\n",
      ":2:1: error: expected the columns "
      "worker,iteration,version_read,version_applied,staleness,applied_s\nworker,iteration\n^"},
@@ -100,6 +107,17 @@ BOOST_AUTO_TEST_CASE(a_log_that_is_written_is_read_again) {
              "worker,iteration,version_read,version_applied,staleness,applied_s\n"
              "2,0,0,0,0,0.500000000\n0,0,0,0,0,0.500000000\n2,7,0,1,1,1.250000000\n");
   BOOST_TEST(to_csv(read_text(text)) == text);
+}
+
+BOOST_AUTO_TEST_CASE(a_log_says_what_its_outer_optimizer_is) {
+  for (const OuterSgd outer : {OuterSgd{0.7, 0.9, true}, OuterSgd{1.0 / 3, 0, false}}) {
+    const RunUpdates run{.workers = 1,
+                         .warmup = 0,
+                         .mitigation = {.outer = outer},
+                         .updates = {{0, 0, 0, 0, Seconds(1)}}};
+    BOOST_TEST((read_text(to_csv(run)).mitigation.outer == outer));
+  }
+  BOOST_TEST(!read_text(kHead + "0,0,0,0,0,0.1\n").mitigation.outer);
 }
 
 BOOST_DATA_TEST_CASE(what_no_server_can_have_done_is_refused_with_its_place, data::make(kWrong),

@@ -319,7 +319,8 @@ inline const char* const kCurve =
  "dataset": "d", "train_samples": 9, "test_samples": 9, "workers": 2, "batch": 1, "learning_rate": 1,
  "momentum": 0, "weight_decay": 0, "seed": 1, "updates": 9, "diverged": false,
  "mitigation": {"staleness_aware": false, "momentum_correction": false, "delay_compensation": 0,
-   "staleness_bound": 1, "backup_workers": 0, "warmup_rounds": 0, "local_steps": 1},
+   "staleness_bound": 1, "backup_workers": 0, "warmup_rounds": 0, "local_steps": 1,
+   "outer_optimizer": {"learning_rate": 1, "momentum": 0, "nesterov": false}},
  "staleness": {"mean": 1, "p50": 1, "p99": 1, "max": 1, "histogram": {"1": 9}},
  "points": [{"update": 0, "time_s": 0, "samples": 0, "train_loss": 1, "test_loss": 1,
    "test_accuracy": 0.1, "staleness": {"mean": 1, "recent": 1}}]})";

@@ -88,6 +88,7 @@ BOOST_AUTO_TEST_CASE(its_log_says_that_all_average_in_every_round) {
   const Trace trace = trace_of(options, two_units(), cluster, 5);
   const RunUpdates run = averaging_updates(trace, options, 3, 1);
   BOOST_TEST(run.mitigation.local_steps == 4U);
+  BOOST_TEST(!run.mitigation.outer);
   BOOST_REQUIRE(run.updates.size() == 15U);
   for (std::size_t i = 0; i < run.updates.size(); ++i) {
     const AppliedUpdate& update = run.updates[i];

@@ -6,6 +6,7 @@
 
 #include "engine/list_scheduler.hpp"
 #include "memory/memory.hpp"
+#include "predict/server_updates.hpp"
 #include "report/report.hpp"
 #include "strategy/jobs.hpp"
 #include "strategy/server_host.hpp"
@@ -150,6 +151,23 @@ BOOST_DATA_TEST_CASE(pseudo_gradients_are_as_stale_as_gradients_that_take_as_lon
   }
   const auto stalest = std::ranges::max_element(log, {}, &Update::staleness);
   BOOST_TEST(stalest->staleness >= (slower > 1 ? 2U : 1U) * static_cast<unsigned>(workers - 1));
+}
+
+BOOST_AUTO_TEST_CASE(its_log_says_what_a_replay_makes_of_pseudo_gradients) {
+  ParameterServer options = outer_server(std::nullopt, 5);
+  options.outer->nesterov = false;
+  const Cluster cluster = server_cluster(2);
+  const Schedule schedule = schedule_of(options, two_units(), cluster, 3);
+  const RunUpdates run = server_updates(schedule, play(schedule, cluster), options, 1);
+  BOOST_TEST(to_csv(run).starts_with(
+      "# rehearse.updates/1 workers=2 warmup=1 local_steps=5 outer_learning_rate=0.7 "
+      "outer_momentum=0.9 outer_nesterov=0\n"));
+  BOOST_TEST(run.updates.size() == 6U);
+  const LocalSgd diloco{.period = 5, .outer = OuterSgd{}};
+  const Trace trace = trace_of(diloco, two_units(), star_cluster(2), 3);
+  BOOST_TEST(to_csv(averaging_updates(trace, diloco, 2, 1))
+                 .starts_with("# rehearse.updates/1 workers=2 warmup=1 local_steps=5 "
+                              "outer_learning_rate=0.7 outer_momentum=0.9 outer_nesterov=1\n"));
 }
 
 // ---- Memory, and what a server moves ----
