@@ -13,7 +13,12 @@ class Embeddings : public UnitModule {
   explicit Embeddings(const TransformerSize& size)
       : words_(register_module("words", nn::Embedding(size.vocabulary, size.hidden))),
         positions_(register_module("positions", nn::Embedding(size.positions, size.hidden))),
-        dropout_(register_module("dropout", nn::Dropout(size.dropout))) {}
+        dropout_(register_module("dropout", nn::Dropout(size.dropout))) {
+    // As OpenAI's gpt-2 and transformers' initializer_range have them: logits begin near 0.
+    constexpr double kDeviation = 0.02;
+    for (const nn::Embedding& table : {words_, positions_})
+      nn::init::normal_(table->weight, 0, kDeviation);
+  }
 
   torch::Tensor forward(const torch::Tensor& input) override {
     const torch::Tensor positions =

@@ -14,20 +14,20 @@ namespace {
 namespace data = boost::unit_test::data;
 
 const std::vector<std::string> kAll = {
-    "vgg16",     "resnet50",   "densenet121", "efficientnet_v2_l", "convnext_large", "bert_large",
-    "gpt2",      "gpt2_xl",    "mpt_125m",    "mpt_350m",          "mpt_760m",       "mpt_1b",
-    "mpt_3b",    "mpt_7b",     "mpt_13b",     "llama_7b",          "llama_70b",      "small_cnn",
-    "small_mlp", "small_llama"};
+    "vgg16",     "resnet50",    "densenet121", "efficientnet_v2_l", "convnext_large", "bert_large",
+    "gpt2",      "gpt2_xl",     "mpt_125m",    "mpt_350m",          "mpt_760m",       "mpt_1b",
+    "mpt_3b",    "mpt_7b",      "mpt_13b",     "llama_7b",          "llama_70b",      "small_cnn",
+    "small_mlp", "small_llama", "small_gpt2"};
 const std::vector<std::int64_t> kCounts = {
     138357544,   25557032,   7978856,     118515272, 197767336,  336226108,  124439808,
     1557611200,  125311488,  355985408,   760470528, 1315950592, 2651837440, 6658859008,
-    12853954560, 6738415616, 68976648192, 545098,    402250,     44372480};
+    12853954560, 6738415616, 68976648192, 545098,    402250,     44372480,   132864};
 const std::vector<std::string> kTorchvision = {"vgg16", "resnet50", "densenet121",
                                                "efficientnet_v2_l", "convnext_large"};
 // Running means and variances, without num_batches_tracked.
 const std::vector<std::int64_t> kBuffers = {0, 53120, 83648, 512576, 0};
-const std::vector<std::size_t> kUnits = {16, 18, 63, 81, 41, 26, 14, 50, 14, 26,
-                                         26, 26, 34, 34, 42, 34, 82, 4,  3,  6};
+const std::vector<std::size_t> kUnits = {16, 18, 63, 81, 41, 26, 14, 50, 14, 26, 26,
+                                         26, 34, 34, 42, 34, 82, 4,  3,  6,  4};
 
 std::vector<std::int64_t> all_tensors(const Model& model) {
   std::vector<std::int64_t> tensors;

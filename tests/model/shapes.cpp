@@ -73,7 +73,8 @@ BOOST_AUTO_TEST_CASE(unknown_architectures_are_answered_with_the_known_ones) {
   BOOST_TEST(message_of("resnet51", {}) ==
              "unknown architecture \"resnet51\"; known are vgg16, resnet50, resnet101, resnet152, "
              "densenet121, efficientnet_v2_l, convnext_large, bert_base, bert_large, gpt2, "
-             "gpt2_xl, mpt_125m, mpt_350m, mpt_760m, mpt_1b, mpt_3b, mpt_7b, mpt_13b, llama_7b, "
+             "gpt2_xl, small_gpt2, mpt_125m, mpt_350m, mpt_760m, mpt_1b, mpt_3b, mpt_7b, mpt_13b, "
+             "llama_7b, "
              "llama_70b, small_llama, gpt2_medium, gpt2_large, gpt3_175b, llama_3_8b, "
              "llama_3_70b, llama_3_405b, mistral_7b, mixtral_8x7b, mixtral_8x22b, qwen2_5_7b, "
              "qwen2_5_72b, qwen3_8b, qwen3_32b, qwen3_30b_a3b, qwen3_235b_a22b, "

@@ -190,6 +190,18 @@ TransformerShape gpt_oss_120b() {
   return with_experts(t, {.count = 128, .active = 4, .width = 2880, .biases = true});
 }
 
+/// For text as bytes, and without dropout: what it computes follows from parameters and data.
+TransformerShape small_gpt2() {
+  TransformerShape t = gpt({.name = "small_gpt2",
+                            .hidden = 64,
+                            .heads = 4,
+                            .blocks = 2,
+                            .vocabulary = 256,
+                            .positions = 256});
+  t.dropout = 0;
+  return t;
+}
+
 TransformerShape gpt3_175b() {
   TransformerShape t =
       gpt({.name = "gpt3_175b", .hidden = 12288, .heads = 96, .blocks = 96, .positions = 2048});
@@ -251,6 +263,7 @@ std::vector<BuiltInTransformer> classic() {
       {gpt({.name = "gpt2"}), "GPT-2 small (Radford et al. 2019), 124.4 M parameters, 1024 tokens"},
       {gpt({.name = "gpt2_xl", .hidden = 1600, .heads = 25, .blocks = 48}),
        "GPT-2 XL (Radford et al. 2019), 1.56 B parameters, 1024 tokens"},
+      {small_gpt2(), "Two blocks as GPT-2's over bytes, 0.13 M parameters, 256 tokens"},
       {mpt({.name = "mpt_125m"}),
        "MPT 125m (MosaicML, llm-foundry), 125.3 M parameters, 2048 tokens"},
       {mpt({.name = "mpt_350m", .hidden = 1024, .heads = 16, .blocks = 24}),
