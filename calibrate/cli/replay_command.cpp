@@ -46,10 +46,28 @@ void take_local_steps_of(const RunUpdates& run, ReplayCommand& command) {
   asked = logged;
 }
 
+/// And that an outer optimizer made of them.
+void take_outer_optimizer_of(const RunUpdates& run, ReplayCommand& command) {
+  std::optional<OuterSgd>& asked = command.replay.training.mitigation.outer;
+  if (!run.mitigation.outer || asked == run.mitigation.outer) return;
+  if (asked)
+    throw InputError(
+        fmt::format("{}: error: --outer-learning-rate: the log says what its outer optimizer is\n"
+                    "remedy: leave out --outer-learning-rate, --outer-momentum and "
+                    "--outer-without-nesterov",
+                    command.updates.string()));
+  asked = run.mitigation.outer;
+}
+
 void run_replay(ReplayCommand& command) {
   ReplayOptions& options = command.replay;
+  if (!command.data.is_given())
+    throw InputError(
+        "error: --data: the data are missing\nremedy: --data FOLDER, or --format "
+        "markov for generated text");
   const RunUpdates run = read_updates(command.updates);
   take_local_steps_of(run, command);
+  take_outer_optimizer_of(run, command);
   const Dataset data = read_dataset(command.data);
   check_can_write(command.output);
   if (!options.state.empty()) {
@@ -68,7 +86,7 @@ void run_replay(ReplayCommand& command) {
 }
 
 void add_training_options(CLI::App& app, TrainingOptions& training) {
-  app.add_option("--model", training.model, "One of `list models`; it takes images")
+  app.add_option("--model", training.model, "One of `list models`; it takes images, or text")
       ->type_name("NAME");
   app.add_option("--batch", training.batch, "Samples of each gradient")
       ->check(CLI::Range(1, 1000000))
@@ -99,7 +117,6 @@ void add_replay_command(CLI::App& app, const Invocation&) {
       ->required()
       ->type_name("FILE");
   add_data_options(*replay, command->data);
-  replay->get_option("--data")->required();
   add_training_options(*replay, command->replay.training);
   add_mitigation_options(*replay, command->replay.training.mitigation);
   replay->add_option("--epochs", command->replay.epochs, "Of the log only so many; else all of it")

@@ -80,7 +80,7 @@ void complete(StepCommand& command) {
 /// Reads the data, and says what does not suit it before any process starts.
 void complete_data(StepCommand& command, const Ranks& ranks) {
   StepRunOptions& run = command.run;
-  if (command.data.folder.empty()) {
+  if (!command.data.is_given()) {
     if (!command.curve.empty())
       throw InputError("error: --curve: random data teach nothing\nremedy: --data FOLDER");
     return;

@@ -167,6 +167,7 @@ RunUpdates StepProcesses::updates() const {
   run.mitigation.backup_workers = static_cast<std::uint32_t>(command_.backup_workers);
   run.mitigation.warmup_rounds = command_.mitigation.warmup_rounds;
   run.mitigation.local_steps = command_.mitigation.local_steps;
+  run.mitigation.outer = command_.mitigation.outer;
   return run;
 }
 

@@ -7,7 +7,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// `--data`, `--format`, `--train-samples`, `--test-samples`.
+/// `--data`, `--format`, `--train-samples`, `--test-samples`, `--window`.
 void add_data_options(CLI::App& app, DatasetOptions& data);
 
 /// What a worker or a server does against stale gradients, whatever the order of updates.

@@ -5,8 +5,6 @@
 namespace rehearse::inline calibrate {
 namespace {
 
-constexpr double kLikeGuessing = 1.5;
-
 std::optional<double> if_finite(double value) {
   if (std::isfinite(value)) return value;
   return std::nullopt;
@@ -30,7 +28,7 @@ void CurveBuilder::add_point(std::uint64_t update, Seconds time, const Score& sc
   const auto samples = static_cast<double>(score.samples);
   const double test_loss = score.loss_sum / samples;
   point.test_loss = if_finite(test_loss);
-  point.test_accuracy = static_cast<double>(score.correct) / samples;
+  point.test_accuracy = static_cast<double>(score.correct) / static_cast<double>(score.predictions);
   curve_.diverged |= !std::isfinite(test_loss);
   curve_.points.push_back(point);
   loss_sum_ = 0;
@@ -39,7 +37,7 @@ void CurveBuilder::add_point(std::uint64_t update, Seconds time, const Score& sc
 
 Curve CurveBuilder::finish() {
   if (samples_ >= curve_.train_samples && !curve_.points.empty() &&
-      curve_.points.back().test_accuracy <= kLikeGuessing / kClasses)
+      curve_.points.back().test_accuracy <= untaught_)
     curve_.diverged = true;
   return std::move(curve_);
 }

@@ -8,13 +8,13 @@
 namespace rehearse::inline calibrate {
 
 /// Builds a curve's points, for replays and real runs alike. A run has diverged where a point's
-/// train or test loss is not finite, and where it ends, after an epoch or more, at an accuracy of
-/// at most 1.5 times what guessing has: what it learned is lost, or it never began to. A loss that
-/// is merely large says nothing yet: near the edge of what trains, runs come back from several
-/// times what guessing costs.
+/// train or test loss is not finite, and where it ends, after an epoch or more, at an accuracy up
+/// to which nothing is learned (untaught_accuracy()): what it learned is lost, or it never began
+/// to. A loss that is merely large says nothing yet: near the edge of what trains, runs come back
+/// from several times what guessing costs.
 class CurveBuilder {
  public:
-  explicit CurveBuilder(Curve begun) : curve_(std::move(begun)) {}
+  CurveBuilder(Curve begun, double untaught) : curve_(std::move(begun)), untaught_(untaught) {}
 
   /// A gradient is applied.
   void add_gradient(double loss, std::uint64_t samples);
@@ -37,6 +37,7 @@ class CurveBuilder {
 
  private:
   Curve curve_;
+  double untaught_ = 0;
   double loss_sum_ = 0;  ///< since the last point
   std::uint64_t losses_ = 0, samples_ = 0;
 };

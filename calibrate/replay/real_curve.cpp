@@ -10,7 +10,7 @@ Curve curve_of_run(const RunUpdates& run,
                    const std::filesystem::path& snapshots, const Dataset& data,
                    const TrainingOptions& training, int threads) {
   ReplicaPool pool({training.model, shape_for(data), training.seed}, threads);
-  CurveBuilder curve(begun_curve("real", training, data, run));
+  CurveBuilder curve(begun_curve("real", training, data, run), untaught_accuracy(data));
   auto row = run.updates.begin();
   read_snapshots(snapshots, [&](const ServerSnapshot& snapshot) {
     if (curve.diverged()) return;

@@ -61,10 +61,16 @@ std::uint64_t digest_of(const UpdateLog& log) {
 
 std::uint64_t digest_of(const Dataset& data) {
   Digest digest;
-  for (const Images* images : {&data.train, &data.test})
-    for (const DataBytes* bytes : {&images->pixels, &images->labels})
+  for (const Samples* samples : {&data.train, &data.test})
+    for (const DataBytes* bytes : samples->bytes())
       for (const std::uint8_t byte : *bytes) digest.add(byte);
   return digest.value();
+}
+
+std::string outer_words(const Mitigation& by) {
+  if (!by.outer) return "no outer optimizer";
+  return fmt::format("outer SGD of {}, {}{}", by.outer->learning_rate, by.outer->momentum,
+                     by.outer->nesterov ? " with nesterov" : "");
 }
 
 class Replay {
@@ -76,7 +82,7 @@ class Replay {
         sgd_(server_part(options.training, run.workers)),
         pool_({options.training.model, shape_for(data), options.training.seed}, options.threads),
         server_(ElementType::float32, pool_.values(), sgd_),
-        curve_(begun_curve("replay", options.training, data, run_)),
+        curve_(begun_curve("replay", options.training, data, run_), untaught_accuracy(data)),
         end_(run_.updates.back().version_applied + 1),
         every_(options.eval_every > 0
                    ? options.eval_every
@@ -173,13 +179,14 @@ class Replay {
     const TrainingOptions& training = options_.training;
     return fmt::format(
         "{} on {} ({}), batch {}, learning rate {}, momentum {}, weight decay {}, {} local steps, "
-        "staleness-aware {}, momentum correction {}, delay compensation {}, seed {}, a point every "
+        "{}, staleness-aware {}, momentum correction {}, delay compensation {}, seed {}, a point "
+        "every "
         "{} of {} updates, log {:016x}, data {:016x}, LibTorch {}",
         training.model, data_.name, data_.split, training.batch, training.learning_rate,
         training.momentum, training.weight_decay, training.mitigation.local_steps,
-        training.mitigation.staleness_aware, training.mitigation.momentum_correction,
-        training.mitigation.delay_compensation, training.seed, every_, end_,
-        digest_of(run_.updates), digest_of(data_), TORCH_VERSION);
+        outer_words(training.mitigation), training.mitigation.staleness_aware,
+        training.mitigation.momentum_correction, training.mitigation.delay_compensation,
+        training.seed, every_, end_, digest_of(run_.updates), digest_of(data_), TORCH_VERSION);
   }
 
   void keep() {

@@ -7,21 +7,23 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
-#include "data/image_batch.hpp"
+#include "data/samples.hpp"
 #include "models/networks.hpp"
 
 namespace rehearse::inline calibrate {
 namespace {
 
-[[noreturn]] void refuse(const std::string& model, const std::string& why) {
-  throw InputError(fmt::format(
-      "error: --model: {} {}\nremedy: a network without, such as small_cnn or small_mlp", model,
-      why));
+[[noreturn]] void refuse(const std::string& model, const std::string& why,
+                         const std::string& instead) {
+  throw InputError(fmt::format("error: --model: {} {}\nremedy: a network without, such as {}",
+                               model, why, instead));
 }
 
 bool draws_random_numbers(const Chain& chain) {
   const torch::NoGradGuard no_gradient;
-  const auto input = torch::zeros({1, 3, chain.input.image, chain.input.image});
+  const InputShape& shape = chain.input;
+  const auto input = shape.image > 0 ? torch::zeros({1, 3, shape.image, shape.image})
+                                     : torch::zeros({1, shape.sequence}, torch::kInt64);
   const auto state = [] { return at::detail::getDefaultCPUGenerator().get_state(); };
   const torch::Tensor before = state();
   forward(chain, input);
@@ -36,13 +38,14 @@ Chain build(const NetworkOptions& options) {
   } catch (const std::invalid_argument& error) {
     throw InputError(fmt::format("error: {}", error.what()));
   }
-  if (chain.input.image == 0) refuse(options.model, "does not take images");
+  const char* instead = chain.input.image > 0 ? "small_cnn or small_mlp" : "small_gpt2";
   if (!buffers(chain).empty()) {
     refuse(options.model,
-           "has batch norms, whose running statistics are each worker's own and on no server");
+           "has batch norms, whose running statistics are each worker's own and on no server",
+           instead);
   }
   if (draws_random_numbers(chain))
-    refuse(options.model, "draws random numbers as it trains (dropout, stochastic depth)");
+    refuse(options.model, "draws random numbers as it trains (dropout, stochastic depth)", instead);
   return chain;
 }
 
@@ -75,7 +78,7 @@ Replica::Sent Replica::train(const std::vector<std::byte>& parameters, const Dat
   load(parameters);
   const auto gradients = [&](std::uint32_t step) {
     const torch::Tensor loss =
-        forward_loss(chain_, image_batch(data.train, batches[step], data.name));
+        forward_loss(chain_, sample_batch(data.train, batches[step], data.name));
     loss.backward();
     return loss.item<double>();
   };
@@ -96,12 +99,14 @@ Score Replica::score(const std::vector<std::byte>& parameters, const Dataset& da
   load(parameters);
   std::vector<std::uint32_t> samples(last - first);
   std::iota(samples.begin(), samples.end(), first);
-  const Batch batch = image_batch(data.test, samples, data.name);
+  const Batch batch = sample_batch(data.test, samples, data.name);
   const torch::Tensor output = forward(chain_, batch.input);
   const auto mean = chain_.loss(output, batch.target).item<double>();
-  const auto right = output.argmax(1).eq(batch.target).sum().item<std::int64_t>();
-  return {mean * static_cast<double>(samples.size()), static_cast<std::uint64_t>(right),
-          samples.size()};
+  const auto right = output.argmax(-1).eq(batch.target).sum().item<std::int64_t>();
+  return {.loss_sum = mean * static_cast<double>(samples.size()),
+          .samples = samples.size(),
+          .correct = static_cast<std::uint64_t>(right),
+          .predictions = static_cast<std::uint64_t>(batch.target.numel())};
 }
 
 }  // namespace rehearse::inline calibrate

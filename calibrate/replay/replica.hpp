@@ -20,8 +20,9 @@ struct NetworkOptions {
 
 /// How good parameters are over some samples.
 struct Score {
-  double loss_sum = 0;
-  std::uint64_t correct = 0, samples = 0;
+  double loss_sum = 0;  ///< of samples
+  std::uint64_t samples = 0;
+  std::uint64_t correct = 0, predictions = 0;  ///< one for each sample, or for each of its bytes
 };
 
 /// One copy of a network, in fp32 on the CPU, which takes its parameters as the bytes that a server
@@ -32,7 +33,7 @@ class Replica {
   /// With the weights of the seed, as step_run.hpp's ranks have them. InputError where parameters
   /// and data alone do not say what the network computes: where it has running statistics (batch
   /// norm), which no server holds, or draws random numbers (dropout, stochastic depth); or where it
-  /// does not take images.
+  /// does not take images, or sequences, as the shape says.
   explicit Replica(const NetworkOptions& options);
 
   /// The parameters' bytes.

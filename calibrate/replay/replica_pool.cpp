@@ -57,8 +57,9 @@ Score score_all(ReplicaPool& pool, const std::shared_ptr<const std::vector<std::
   for (auto& part : parts) {
     const Score one = part.get();
     all.loss_sum += one.loss_sum;
-    all.correct += one.correct;
     all.samples += one.samples;
+    all.correct += one.correct;
+    all.predictions += one.predictions;
   }
   return all;
 }

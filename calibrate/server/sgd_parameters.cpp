@@ -84,6 +84,7 @@ void SgdParameters::apply(const std::vector<StaleGradient>& gradients) {
           T direction = step[i];
           if (!state.velocity.empty())
             direction = state.velocity[i] = momentum * state.velocity[i] + step[i];
+          if (options_.nesterov) direction = step[i] + momentum * direction;
           state.values[i] -= rate * direction;
         }
       },

@@ -15,7 +15,8 @@ constexpr std::size_t size_of(ElementType type) { return static_cast<std::size_t
 
 struct SgdOptions {
   double learning_rate = 0.01;
-  double momentum = 0;  ///< as torch.optim.SGD: v = momentum v + g; p = p - learning_rate v
+  double momentum = 0;    ///< as torch.optim.SGD: v = momentum v + g; p = p - learning_rate v
+  bool nesterov = false;  ///< likewise: p = p - learning_rate (g + momentum v)
   /// An update's learning rate over its staleness, where that is above 1 (Zhang et al. 2016).
   bool staleness_aware = false;
   /// The lambda of DC-ASGD-c: to each gradient g computed at w_read, lambda g g (w - w_read) is

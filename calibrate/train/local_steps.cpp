@@ -30,7 +30,8 @@ void descend(const std::vector<torch::Tensor>& parameters, double learning_rate)
 
 double take_local_steps(const std::vector<torch::Tensor>& parameters,
                         const StepGradients& gradients, const LocalSteps& options) {
-  if (options.steps == 1) return take_gradient(parameters, 0, gradients, options.weight_decay);
+  if (options.steps == 1 && !options.pseudo_gradient)
+    return take_gradient(parameters, 0, gradients, options.weight_decay);
   std::vector<torch::Tensor> begun;
   begun.reserve(parameters.size());
   for (const torch::Tensor& one : parameters) begun.push_back(one.detach().clone());

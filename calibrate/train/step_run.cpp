@@ -10,7 +10,7 @@
 #include "base/percentile.hpp"
 #include "comm/lost_peer.hpp"
 #include "config/whole_file.hpp"
-#include "data/image_batch.hpp"
+#include "data/samples.hpp"
 #include "data/shard_order.hpp"
 #include "measure/host_threads.hpp"
 #include "measure/precision.hpp"
@@ -170,7 +170,7 @@ std::function<Batch(std::uint64_t)> data_batches(const RankEnvironment& self,
                    .batch = static_cast<std::size_t>(options.batch),
                    .seed = options.seed});
   return [order, data = options.data](std::uint64_t number) {
-    return image_batch(data->train, order->batch(number), data->name);
+    return sample_batch(data->train, order->batch(number), data->name);
   };
 }
 

@@ -10,7 +10,6 @@
 #include "base/error.hpp"
 #include "config/whole_file.hpp"
 #include "data/dataset.hpp"
-#include "data/image_batch.hpp"
 #include "data/shard_order.hpp"
 #include "synthetic_digits.hpp"
 
@@ -58,8 +57,8 @@ BOOST_FIXTURE_TEST_CASE(idx_files_are_read_as_written_plain_and_compressed, Fold
   compress(path / "train-images-idx3-ubyte");
   compress(path / "t10k-labels-idx1-ubyte");
   const Dataset set = read_dataset({path, "mnist"});
-  check_same(set.train, train);
-  check_same(set.test, test);
+  check_same(std::get<Images>(set.train.of), train);
+  check_same(std::get<Images>(set.test.of), test);
   BOOST_TEST(set.split == "train: all 40 of train; test: all 20 of t10k");
 }
 
@@ -68,8 +67,8 @@ BOOST_FIXTURE_TEST_CASE(only_so_many_samples_are_taken_where_that_is_asked, Fold
   write_idx(train, path, "train");
   write_idx(test, path, "t10k");
   const Dataset set = read_dataset({path, "mnist", 30, 5});
-  check_same(set.train, slice(train, 0, 30));
-  check_same(set.test, slice(test, 0, 5));
+  check_same(std::get<Images>(set.train.of), slice(train, 0, 30));
+  check_same(std::get<Images>(set.test.of), slice(test, 0, 5));
   BOOST_TEST(set.split == "train: the first 30 of train; test: the first 5 of t10k");
   BOOST_CHECK_THROW(read_dataset({path, "mnist", 41}), InputError);
 }
@@ -78,8 +77,8 @@ BOOST_FIXTURE_TEST_CASE(a_test_file_alone_is_split_without_overlap, Folder) {
   const Images all = synthetic_digits(50, 1);
   write_idx(all, path, "t10k");
   const Dataset set = read_dataset({path, "mnist"});
-  check_same(set.train, slice(all, 0, 40));
-  check_same(set.test, slice(all, 40, 50));
+  check_same(std::get<Images>(set.train.of), slice(all, 0, 40));
+  check_same(std::get<Images>(set.test.of), slice(all, 40, 50));
   BOOST_TEST(set.split == "train: the first 40 of t10k; test: the last 10 of it");
   BOOST_CHECK_THROW(read_dataset({path, "mnist", 45, 10}), InputError);
 }
@@ -170,7 +169,7 @@ BOOST_FIXTURE_TEST_CASE(fashion_mnist_has_a_name_and_a_normalisation_of_its_own,
     const Dataset set = read_dataset({path, format});
     BOOST_TEST(set.name == format);
     const std::vector<std::uint32_t> first = {0};
-    const Batch batch = image_batch(set.test, first, set.name);
+    const Batch batch = sample_batch(set.test, first, set.name);
     BOOST_TEST(std::abs(batch.input[0][2][1][1].item<double>() - (73 / 255.0 - mean) / deviation) <
                1e-6);
   }
@@ -189,8 +188,8 @@ BOOST_FIXTURE_TEST_CASE(cifar10_is_read_as_written, Folder) {
   write_cifar10(test, path / "test_batch.bin");
   compress(path / "test_batch.bin");
   const Dataset set = read_dataset({path, "cifar10"});
-  check_same(set.train, all);
-  check_same(set.test, test);
+  check_same(std::get<Images>(set.train.of), all);
+  check_same(std::get<Images>(set.test.of), test);
 }
 
 BOOST_FIXTURE_TEST_CASE(damaged_cifar10_is_refused_with_its_byte, Folder) {

@@ -15,6 +15,7 @@ namespace data = boost::unit_test::data;
 namespace {
 
 constexpr std::uint64_t kTests = 100, kEpoch = 320;
+constexpr double kUntaught = 0.15;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
@@ -27,13 +28,13 @@ struct Look {
 Curve curve_of(const std::vector<Look>& looks) {
   Curve begun;
   begun.train_samples = kEpoch;
-  CurveBuilder builder(begun);
+  CurveBuilder builder(begun, kUntaught);
   std::uint64_t update = 0;
   for (const Look& look : looks) {
     builder.add_gradient(look.train_loss, 32);
     ++update;
     builder.add_point(update, Seconds(static_cast<double>(update)),
-                      {look.test_loss * kTests, look.correct, kTests});
+                      {look.test_loss * kTests, kTests, look.correct, kTests});
   }
   return builder.finish();
 }
@@ -58,7 +59,7 @@ BOOST_DATA_TEST_CASE(a_loss_that_is_not_finite_diverges,
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_ends_like_guessing_after_an_epoch_has_diverged) {
-  // Ten batches of 32 are an epoch; guessing has a tenth, and 1.5 times that is 15 %.
+  // Ten batches of 32 are an epoch.
   const auto ends_with = [](std::uint64_t correct, std::size_t looks) {
     std::vector<Look> all(looks, {1, 1, 90});
     all.back() = {2.3, 2.3, correct};

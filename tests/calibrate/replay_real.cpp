@@ -7,7 +7,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "data/image_batch.hpp"
 #include "data/shard_order.hpp"
 #include "launch/run_ranks.hpp"
 #include "measure/host_threads.hpp"
@@ -63,6 +62,9 @@ const std::vector<Case> kCases = {
     case_of("momentum correction", ServerMode::asynchronous, {.momentum_correction = true}, 0.9),
     case_of("warm-up", ServerMode::asynchronous, {.warmup_rounds = 4}),
     case_of("local steps", ServerMode::asynchronous, {.local_steps = 3}),
+    case_of("outer optimizer", ServerMode::asynchronous,
+            {.local_steps = 3, .outer = OuterSgd{0.5, 0.5, true}}),
+    case_of("outer optimizer in rounds", ServerMode::synchronous, {.outer = OuterSgd{}}),
 };
 
 struct RealRun {
@@ -79,7 +81,7 @@ std::string work(const RankEnvironment& self, const Case& one, const Dataset& se
   ShardOrder order({set.train.count(), kWorkers, worker, one.training.batch, one.training.seed});
   const auto gradients = [&](std::uint64_t batch) {
     const torch::Tensor loss =
-        forward_loss(chain, image_batch(set.train, order.batch(batch), set.name));
+        forward_loss(chain, sample_batch(set.train, order.batch(batch), set.name));
     loss.backward();
     return loss.item<double>();
   };

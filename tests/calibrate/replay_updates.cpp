@@ -10,7 +10,6 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "config/whole_file.hpp"
-#include "data/image_batch.hpp"
 #include "data/shard_order.hpp"
 #include "launch/run_ranks.hpp"
 #include "measure/host_threads.hpp"
@@ -101,7 +100,7 @@ class Plain {
     zero_gradients(chain_);
     ShardOrder order(
         {digits().train.count(), kWorkers, update.worker, options_.batch, options_.seed});
-    forward_loss(chain_, image_batch(digits().train, order.batch(update.iteration), digits().name))
+    forward_loss(chain_, sample_batch(digits().train, order.batch(update.iteration), digits().name))
         .backward();
     Values values;
     for (const auto& one : parameters(chain_)) values.push_back(one.grad().clone());
@@ -142,7 +141,7 @@ class Plain {
     for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = i;
     const auto count = static_cast<double>(all.size());
     const auto mean =
-        forward_loss(chain_, image_batch(digits().test, all, digits().name)).item<double>();
+        forward_loss(chain_, sample_batch(digits().test, all, digits().name)).item<double>();
     return mean * count / count;
   }
 
@@ -260,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_is_damaged_or_another_s_is_refused) {
   BOOST_CHECK_THROW(replay(asynchronous(10), digits(), other), InputError);
   BOOST_CHECK_THROW(replay(asynchronous(10, 2), digits(), options), InputError);
   Dataset another = digits();
-  another.train.pixels[0] ^= 1;
+  std::get<Images>(another.train.of).pixels[0] ^= 1;
   BOOST_CHECK_THROW(replay(asynchronous(10), another, options), InputError);
   std::string text = read_whole_file(kFile);
   text[text.size() / 2] ^= 1;
@@ -312,8 +311,8 @@ BOOST_AUTO_TEST_CASE(epochs_end_a_log_where_its_samples_are_full) {
 BOOST_AUTO_TEST_CASE(networks_that_a_server_does_not_hold_whole_are_refused) {
   TrainingOptions options = training("resnet50");
   Dataset large = digits();
-  large.train = synthetic_digits(40, 1, 32);
-  large.test = synthetic_digits(10, 1, 32);
+  large.train = {synthetic_digits(40, 1, 32)};
+  large.test = {synthetic_digits(10, 1, 32)};
   const auto says = [](const std::string& text) {
     return [text](const InputError& error) {
       return std::string(error.what()).find(text) != std::string::npos;

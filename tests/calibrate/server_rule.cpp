@@ -2,6 +2,7 @@
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.hpp"
@@ -237,6 +238,23 @@ BOOST_AUTO_TEST_CASE(with_a_backup_worker_the_first_come_and_the_late_gradient_i
   BOOST_TEST(values(*rule.snapshot())[0] == -3);
   BOOST_TEST(rule.dropped() == 1u);
   BOOST_TEST(rule.next_iteration(1) == 1u);  // it joins the round that is open
+}
+
+// Of a constant pseudo-gradient g the momentum after k steps is g (1 - m^k) / (1 - m), and a step
+// leads g + m times that.
+BOOST_AUTO_TEST_CASE(nesterov_s_step_of_a_constant_is_a_sum_of_powers) {
+  constexpr double kRate = 0.7, kMomentum = 0.9, kGradient = 0.25;
+  UpdateRule rule =
+      rule_of({.workers = 1,
+               .mode = ServerMode::asynchronous,
+               .sgd = {.learning_rate = kRate, .momentum = kMomentum, .nesterov = true}});
+  double expected = 0;
+  for (int k = 1; k <= 20; ++k) {
+    push(rule, read(rule, 0), {kGradient});
+    const double momentum = kGradient * (1 - std::pow(kMomentum, k)) / (1 - kMomentum);
+    expected -= kRate * (kGradient + kMomentum * momentum);
+    BOOST_TEST(std::abs(values(*rule.snapshot())[0] - expected) < 1e-12 * std::abs(expected));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(momentum_is_torch_s) {

@@ -83,7 +83,7 @@ void write_cifar10(const Images& images, const std::filesystem::path& file) {
 }
 
 Dataset synthetic_dataset(std::size_t train, std::size_t test) {
-  return {"mnist", "synthetic digits", synthetic_digits(train, 1), synthetic_digits(test, 2)};
+  return {"mnist", "synthetic digits", {synthetic_digits(train, 1)}, {synthetic_digits(test, 2)}};
 }
 
 }  // namespace rehearse
