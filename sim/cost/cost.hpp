@@ -177,6 +177,14 @@ struct CostSource {
 };
 
 /// Costs of one training step of one replica on one kind of GPU at speed 1.
+/// How batches are made ready for a GPU, once PyTorch's DataLoader runs.
+struct BatchLoading {
+  Seconds each;  ///< between two batches
+  /// Batches that workers make before they are asked for; 0: the process that trains makes each
+  /// where it needs it.
+  std::uint32_t ahead = 0;
+};
+
 struct StepCosts {
   std::vector<UnitCost> units;      ///< as Model::units
   Seconds optimizer;                ///< all parameters; a sharded optimizer takes its share
@@ -192,6 +200,7 @@ struct StepCosts {
   /// Of copies to the host's memory and back, each way, while all GPUs of the node copy; 0: not
   /// known.
   BytesPerSecond host_rate{0};
+  std::optional<BatchLoading> loading{};  ///< nothing: batches are there
   Provenance provenance = Provenance::analytic;
   /// Half-width of the 90 % interval of ln(compute time): 0 where times are given, analytic_error
   /// of what is computed, what the profile says of itself (compute_error) and of its transfer. The

@@ -27,11 +27,12 @@ std::size_t group_index(const Cluster& cluster, NodeId node) {
 }
 
 /// Compute on the GPUs and the launches that feed it. Servers have an error of their own, and what
-/// a CPU does beside a message is given.
+/// a CPU does beside a message, or a worker that loads samples, is given.
 bool is_costed(const Program& program, const Op& op) {
   const bool beside_messages =
       op.lane && program.lanes[op.lane->index()].kind == LaneKind::communication;
-  return op.phase != Phase::server && !beside_messages && std::holds_alternative<Compute>(op.work);
+  return op.phase != Phase::server && op.verb != Verb::load && !beside_messages &&
+         std::holds_alternative<Compute>(op.work);
 }
 
 /// Half-widths of the programs' compute: like ranks of a program have like GPUs.

@@ -18,6 +18,7 @@ struct Anatomy {
   Seconds waiting_for_peers;  ///< idle before a collective that others have not reached
   /// Idle while a server has the rank's gradient in its queue, or is at work for anybody.
   Seconds waiting_for_server;
+  Seconds loading;           ///< that the slowest rank's batches take to be made ready
   RankId slowest;            ///< computes longest
   double slowest_ratio = 1;  ///< its compute time over the median rank's
 };

@@ -10,6 +10,8 @@ namespace {
 /// Below this ratio to the median the ranks differ by chance from step to step, and no one of them
 /// is to blame.
 constexpr double kUneven = 1.05;
+/// A step that takes hardly longer than its batches do waits for them.
+constexpr double kLoadBound = 0.98;
 
 /// "62 %" of the step.
 std::string share(Seconds part, const Anatomy& anatomy) {
@@ -83,6 +85,9 @@ std::string waiting_bound(const Anatomy& anatomy, bool parameter_server) {
 
 std::string bottleneck_sentence(const Anatomy& anatomy, bool parameter_server) {
   const Breakdown& parts = anatomy.breakdown;
+  if (anatomy.loading >= anatomy.step * kLoadBound)
+    return fmt::format("data loading: a step's batches are ready every {}, of which it computes {}",
+                       format(anatomy.loading), share(parts.compute, anatomy));
   // A straggler bounds the step long before the others wait for most of it.
   const bool straggler = anatomy.slowest_ratio >= kUneven &&
                          anatomy.waiting_for_peers >= anatomy.step * 0.1 &&

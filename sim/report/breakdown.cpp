@@ -111,6 +111,17 @@ void find_slowest(const std::vector<RankId>& ranks, const std::vector<Seconds>& 
   if (median > Seconds(0)) anatomy.slowest_ratio = *slowest / median;
 }
 
+Seconds longest_loading(const Schedule& schedule) {
+  Seconds longest;
+  for (const Program& program : schedule.programs) {
+    Seconds sum;
+    for (const Op& op : program.ops)
+      if (op.verb == Verb::load) sum += std::get<Compute>(op.work).duration;
+    longest = std::max(longest, sum);
+  }
+  return longest;
+}
+
 }  // namespace
 
 std::vector<RankAnatomy> dissect_ranks(const Schedule& schedule, const Trace& trace,
@@ -149,6 +160,7 @@ Anatomy dissect(const Schedule& schedule, const Trace& trace, const IterationsBy
     add(one.anatomy, 1 / counted, mean);
   }
   find_slowest(ranks, compute, mean);
+  mean.loading = longest_loading(schedule);
   return mean;
 }
 

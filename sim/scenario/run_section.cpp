@@ -316,6 +316,24 @@ void read_overlap(Map& map, bool measured, RunOptions& run) {
     run.channels_slow_compute = true;
 }
 
+/// `data_loading: {sample: 8ms, num_workers: 8, prefetch_factor: 2}`.
+DataLoading read_data_loading(const Value& value) {
+  Map map = value.as_map();
+  DataLoading loading;
+  const Value sample = map.require("sample");
+  loading.sample = sample.as_seconds();
+  if (loading.sample <= Seconds(0))
+    sample.fail("a sample that takes no time needs no data_loading", "remove data_loading");
+  loading.workers = static_cast<int>(map.integer_or("num_workers", loading.workers, 0, 10'000));
+  const std::optional<Value> factor = map.optional("prefetch_factor");
+  if (factor && loading.workers == 0)
+    factor->fail("without workers nothing is loaded ahead, as PyTorch says",
+                 "set num_workers, or remove it");
+  if (factor) loading.prefetch_factor = static_cast<int>(factor->as_integer(1, 10'000));
+  map.finish();
+  return loading;
+}
+
 RunOptions read_run_section(const Value& value, std::size_t ranks, const CommProfile* comm) {
   Map map = value.as_map();
   RunOptions run;
@@ -336,6 +354,8 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, const CommPro
   if (!run.usual_spread) run.speed_spread = number_within(map, "speed_spread", 0, 0, 1);
   read_overlap(map, comm != nullptr && !comm->overlap.empty(), run);
   run.efficiency = read_efficiency(map);
+  if (const auto loading = map.optional("data_loading"))
+    run.data_loading = read_data_loading(*loading);
   run.set_to_none = map.bool_or("set_to_none", run.set_to_none);
   map.finish();
   check_steps(map, run, ranks);

@@ -39,6 +39,16 @@ BytesPerSecond host_rate(const Node& node) {
   return std::min(node.pcie.bandwidth, node.pcie.host_bandwidth / node.gpus);
 }
 
+/// A worker makes a whole batch at a time. Workers of all of a node's GPUs share its cores.
+BatchLoading batch_loading(const DataLoading& loading, const Node& node, std::int64_t batch) {
+  const Seconds alone = static_cast<double>(batch) * loading.sample;
+  if (loading.workers == 0) return {.each = alone};
+  double busy = loading.workers;
+  if (node.cores) busy = std::min(busy, static_cast<double>(*node.cores) / node.gpus);
+  const auto ahead = static_cast<std::uint32_t>(loading.workers * loading.prefetch_factor);
+  return {.each = alone / busy, .ahead = ahead};
+}
+
 /// The costs of one node group's GPU for so many samples, before a measured whole step has its say.
 StepCosts costs_at(const Scenario& scenario, std::size_t group, std::int64_t batch) {
   const bool sourced = group < scenario.cost_sources.size() && scenario.cost_sources[group];
@@ -46,7 +56,13 @@ StepCosts costs_at(const Scenario& scenario, std::size_t group, std::int64_t bat
   StepCosts costs = step_costs(computed_model(scenario), gpu, compute_precision(scenario), batch,
                                scenario.optimizer, scenario.run.efficiency,
                                sourced ? &*scenario.cost_sources[group] : nullptr);
-  costs.host_rate = host_rate(scenario.cluster.groups[group].node);
+  const Node& node = scenario.cluster.groups[group].node;
+  costs.host_rate = host_rate(node);
+  if (const auto& loading = scenario.run.data_loading) {
+    costs.loading = batch_loading(*loading, node, batch);
+    costs.assumptions.push_back(fmt::format("run.data_loading: a batch of {} is ready every {}",
+                                            batch, format(costs.loading->each)));
+  }
   if (costs.provenance == Provenance::given && !scenario.given_at) {
     costs.outside.push_back(
         fmt::format("compute: times given without measured_at, taken for those of batch {} in {} "

@@ -56,6 +56,13 @@ enum class RunUntil {
   steps,   ///< each does run.steps and then no more: a real run of that length
 };
 
+/// PyTorch's DataLoader, in each process that trains.
+struct DataLoading {
+  Seconds sample;           ///< that one worker takes for one: reading, decoding, augmenting
+  int workers = 0;          ///< num_workers; 0: the process loads where it needs a batch
+  int prefetch_factor = 2;  ///< batches that each worker is ahead
+};
+
 struct RunOptions {
   std::uint32_t steps = 10;  ///< measured iterations, or the fewest
   RunUntil until = RunUntil::steady;
@@ -73,6 +80,7 @@ struct RunOptions {
   std::optional<double> overlap_slowdown;
   bool channels_slow_compute = false;  ///< as Schedule's
   AnalyticEfficiency efficiency;
+  std::optional<DataLoading> data_loading;  ///< nothing: batches are there
   /// optimizer.zero_grad(set_to_none=...).
   bool set_to_none = true;
 };

@@ -236,7 +236,7 @@ void check_collective_order(const Schedule& schedule) {
 }  // namespace
 
 std::string to_string(Verb verb) {
-  static constexpr std::array<const char*, 29> kNames = {"",
+  static constexpr std::array<const char*, 30> kNames = {"",
                                                          "forward",
                                                          "backward",
                                                          "backward (input)",
@@ -246,6 +246,7 @@ std::string to_string(Verb verb) {
                                                          "unscale",
                                                          "clip",
                                                          "launch",
+                                                         "load",
                                                          "wait for",
                                                          "copy",
                                                          "copy to GPU",

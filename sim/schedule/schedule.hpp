@@ -84,6 +84,7 @@ enum class Verb : std::uint8_t {
   unscale,  ///< gradients of a scaled loss
   clip,     ///< gradients, to a norm
   launch,
+  load,  ///< a batch, from where samples are kept
   wait_for,
   copy,
   copy_to_gpu,

@@ -20,7 +20,8 @@ ProgramBuilder::ProgramBuilder(std::string name, const StepCosts& costs, const J
   const bool launches = std::any_of(
       costs.units.begin(), costs.units.end(),
       [](const UnitCost& unit) { return unit.forward_launch + unit.backward_launch > Seconds(0); });
-  if (launches) host_ = lane("host", LaneKind::host);
+  const bool loads = costs.loading && costs.loading->ahead == 0;
+  if (launches || loads) host_ = lane("host", LaneKind::host);
   if (costs.host_computes) host_ = compute_;
   read_tape();
 }
@@ -69,8 +70,49 @@ OpId ProgramBuilder::compute(std::size_t unit, Verb pass, Seconds time, double s
   return last();
 }
 
+/// True for the first unit, in a pipeline that of the chunk which is given a batch.
+bool ProgramBuilder::reads_batch(std::size_t unit) const {
+  if (job_.stage == nullptr) return unit == 0;
+  const std::vector<StagePlan::Part>& parts = job_.stage->parts;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool given = i >= job_.model.chunks.size() || job_.model.chunks[i].input == 0;
+    if (parts[i].first == unit && !parts[i].input && given) return true;
+  }
+  return false;
+}
+
+/// By workers beside all else, or by the host before it launches what needs it. Workers make the
+/// next one as soon as one is taken that they made `ahead` iterations before.
+void ProgramBuilder::load_batch(std::vector<After>& after) {
+  const bool by_host = costs_.loading->ahead == 0;
+  if (!by_host && !loader_) loader_ = lane("data loader", LaneKind::host);
+  add({.verb = Verb::load,
+       .of = "batch",
+       .phase = Phase::host,
+       .lane = by_host ? host_ : loader_,
+       .work = Compute{.duration = costs_.loading->each, .jittered = false}});
+  const OpId loaded = last();
+  after.push_back({loaded});
+  if (by_host) {
+    last_on_host_ = loaded;
+    return;
+  }
+  if (host_) {
+    block_host("batch", {{loaded}});
+  } else {
+    add({.verb = Verb::wait_for,
+         .of = "batch",
+         .phase = Phase::host,
+         .lane = compute_,
+         .after = {{loaded}}});
+  }
+  const OpId taken = last();
+  program.ops[loaded.index()].after.push_back({taken, costs_.loading->ahead});
+}
+
 OpId ProgramBuilder::forward(std::size_t unit, std::vector<After> after) {
   if (is_offloaded(unit)) move_out(unit);
+  if (costs_.loading && reads_batch(unit)) load_batch(after);
   const UnitCost& cost = costs_.units[unit];
   const OpId op =
       unit_op(unit, Verb::forward,

@@ -232,6 +232,8 @@ class ProgramBuilder {
   OpId kernel(Verb verb, const std::string& of, Phase phase, Seconds duration,
               std::vector<After> after);
   void add_up(const char* what, const GradientPasses& how, std::vector<After>& reduced);
+  bool reads_batch(std::size_t unit) const;
+  void load_batch(std::vector<After>& after);
   OpId unit_op(std::size_t unit, Verb pass, const PassCost& cost, std::vector<After> after);
   void launch(std::size_t unit, Verb pass, const PassCost& cost, std::vector<After>& after);
   OpId compute(std::size_t unit, Verb pass, Seconds time, double spread, std::vector<After> after);
@@ -274,7 +276,7 @@ class ProgramBuilder {
   std::set<TensorId> cached_;  ///< autocast's copies in its cache
   std::vector<std::pair<TensorId, std::size_t>> cached_until_end_;  ///< and who made it
   LaneId compute_;
-  std::optional<LaneId> host_;
+  std::optional<LaneId> host_, loader_;
   std::optional<OpId> last_on_host_;
   OpId last_computed_{};
   bool has_computed_ = false;
