@@ -211,7 +211,11 @@ OperatorBasis Roofline::basis(const Operator& op, double batch, Direction direct
     const bool forward = direction == Direction::forward;
     const double elements = forward ? op.forward_elements : op.backward_elements;
     const Bytes moved = batch * elements * element(op) + parameter_bytes(op, direction);
-    if (!memory_stated_) basis.near = kernels_.near_memory(op, element(op), moved);
+    if (memory_stated_) return basis;
+    if (moved > Bytes(0))
+      basis.near = kernels_.near_memory(op, element(op), moved);
+    else
+      basis.near.distance = 1;  // kernels that move nothing lie beyond no size
   }
   return basis;
 }

@@ -78,6 +78,12 @@ BOOST_AUTO_TEST_CASE(what_lies_beyond_the_measured_sizes_is_told_by_its_factor) 
   BOOST_TEST(farthest(gpt2_on("MI300X"), CostFamily::products) == 0);  // nothing was
 }
 
+BOOST_AUTO_TEST_CASE(kernels_that_move_nothing_lie_beyond_no_size) {
+  const Model llama = build_architecture("llama_7b", {.sequence = 1024});
+  const StepCosts costs = step_costs(llama, known_gpu("H100-SXM"), Precision::bf16_pure, 1, {}, {});
+  for (const CostPart& part : costs.parts) BOOST_TEST(std::isfinite(part.farthest), part.unit);
+}
+
 BOOST_AUTO_TEST_CASE(every_fit_says_whose_kernels_it_is_of) {
   for (const std::string& name : gpu_names()) {
     const Gpu gpu = known_gpu(name);
