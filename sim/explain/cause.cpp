@@ -67,6 +67,8 @@ bool has(Cause cause, const Machine& machine) {
       return !slow_ranks(schedule, 1).empty();
     case Cause::host:
       return any_op(schedule, [](const Op& op) { return computes_in(op, Phase::host); });
+    case Cause::loading:
+      return any_op(schedule, [](const Op& op) { return computes_in(op, Phase::loading); });
     case Cause::interference:
       return has_interference(machine);
     case Cause::shared_cores:
@@ -126,6 +128,8 @@ std::string to_string(Cause cause) {
       return "unequal";
     case Cause::host:
       return "host";
+    case Cause::loading:
+      return "loading";
     case Cause::interference:
       return "interference";
     case Cause::shared_cores:
@@ -148,6 +152,8 @@ std::string instead_of(Cause cause) {
       return "every rank like the median";
     case Cause::host:
       return "launches in no time";
+    case Cause::loading:
+      return "batches in no time";
     case Cause::interference:
       return "no slowdown by overlap";
     case Cause::shared_cores:
@@ -164,8 +170,9 @@ std::string instead_of(Cause cause) {
 
 std::vector<Cause> causes_of(const Machine& machine) {
   std::vector<Cause> causes;
-  for (const Cause cause : {Cause::jitter, Cause::unequal, Cause::host, Cause::interference,
-                            Cause::shared_cores, Cause::server, Cause::overlap, Cause::network})
+  for (const Cause cause :
+       {Cause::jitter, Cause::unequal, Cause::host, Cause::loading, Cause::interference,
+        Cause::shared_cores, Cause::server, Cause::overlap, Cause::network})
     if (has(cause, machine)) causes.push_back(cause);
   return causes;
 }
@@ -181,6 +188,8 @@ void remove(Cause cause, Machine& machine) {
       return level_crowd(machine.schedule);
     case Cause::host:
       return take_no_time(machine.schedule, Phase::host);
+    case Cause::loading:
+      return take_no_time(machine.schedule, Phase::loading);
     case Cause::interference:
       machine.schedule.overlap_slowdown = 1;
       return;

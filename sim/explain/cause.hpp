@@ -12,6 +12,7 @@ enum class Cause {
   jitter,        ///< compute times vary from step to step
   unequal,       ///< ranks that are slower than the median one, and those that sleep
   host,          ///< the host's launches
+  loading,       ///< of batches
   interference,  ///< what compute and communication beside each other cost
   shared_cores,  ///< ranks compute on the same cores
   server,        ///< a parameter server's updates
@@ -25,7 +26,8 @@ std::string instead_of(Cause cause);
 std::vector<Cause> causes_of(const Machine& machine);
 /// Takes the cause away:
 /// - jitter: every factor is 1; unequal: every rank computes as long as the median one, none sleeps
-/// - host, server: they take no time; interference: none; shared_cores: a core for everyone
+/// - host, loading, server: they take no time; interference: none; shared_cores: a core for
+/// everyone
 /// - overlap: what waits for communication waits for that of the step before, so that all of it may
 ///   hide (a step then takes as long as the busier of the two)
 /// - network: messages take no time; members of a collective still wait for each other

@@ -52,6 +52,7 @@ std::string operation_class(const Op& op) {
     case Phase::optimizer:
       return "optimizer";
     case Phase::host:
+    case Phase::loading:
       return op.verb == Verb::launch ? "launches" : verb_name(op);
     case Phase::server:
       return "updates";

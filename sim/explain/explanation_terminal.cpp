@@ -53,6 +53,7 @@ Ink ink_of(PathKind kind) {
     case PathKind::slowed:
       return Ink::bad;
     case PathKind::host:
+    case PathKind::loading:
     case PathKind::server:
     case PathKind::queue:
       return Ink::faint;

@@ -11,9 +11,9 @@
 namespace rehearse::inline explanation {
 namespace {
 
-constexpr std::array<const char*, kPathKinds> kKinds{"compute", "straggler",  "jitter",
-                                                     "slowed",  "collective", "transfer",
-                                                     "host",    "server",     "queue"};
+constexpr std::array<const char*, kPathKinds> kKinds{"compute",    "straggler", "jitter", "slowed",
+                                                     "collective", "transfer",  "host",   "loading",
+                                                     "server",     "queue"};
 
 struct Part {
   PathKind kind;
@@ -33,6 +33,7 @@ class Cutter {
     if (std::holds_alternative<Collective>(op.work)) return {{PathKind::collective, time}};
     if (travels(op)) return {{PathKind::transfer, time}};
     if (op.phase == Phase::host) return {{PathKind::host, time}};
+    if (op.phase == Phase::loading) return {{PathKind::loading, time}};
     if (op.phase == Phase::server)
       return {{waited_in_queue ? PathKind::queue : PathKind::server, time}};
     return compute_parts(segment, std::get<Compute>(op.work));

@@ -18,10 +18,11 @@ enum class PathKind : std::uint8_t {
   collective,
   transfer,  ///< and copies
   host,      ///< launches
+  loading,   ///< of batches
   server,    ///< updates
   queue      ///< a server's updates for others, while somebody waits for his turn
 };
-inline constexpr std::size_t kPathKinds = 9;
+inline constexpr std::size_t kPathKinds = 10;
 std::string to_string(PathKind kind);
 std::string to_string(WaitedFor reason);
 

@@ -16,7 +16,7 @@ struct Words {
   const char* words;
   bool rate;
 };
-constexpr std::array<Words, 11> kWords{{
+constexpr std::array<Words, 12> kWords{{
     {Resource::gpu, "gpu", "GPU speed", true},
     {Resource::nvlink, "nvlink", "NVLink bandwidth", true},
     {Resource::pcie, "pcie", "PCIe bandwidth", true},
@@ -25,6 +25,7 @@ constexpr std::array<Words, 11> kWords{{
     {Resource::latency, "latency", "network latency", false},
     {Resource::server, "server", "server apply rate", true},
     {Resource::host, "host", "launch time", false},
+    {Resource::loading, "loading", "loading time", false},
     {Resource::sockets, "sockets", "socket time of hosts", false},
     {Resource::straggling, "straggling", "sleep of slow ranks", false},
     {Resource::jitter, "jitter", "jitter", false},
@@ -57,6 +58,7 @@ void speed_up_compute(double factor, Schedule& schedule, const Holds& holds) {
 }
 
 bool of_host(const Op& op) { return op.phase == Phase::host; }
+bool of_loading(const Op& op) { return op.phase == Phase::loading; }
 bool of_server(const Op& op) { return op.phase == Phase::server; }
 
 void speed_up_sockets(double factor, Transport& transport) {
@@ -86,6 +88,8 @@ bool uses(Resource resource, const Machine& machine, const std::set<PortKind>& p
       return any_compute(schedule, of_server);
     case Resource::host:
       return any_compute(schedule, of_host);
+    case Resource::loading:
+      return any_compute(schedule, of_loading);
     case Resource::sockets:
       return machine.comm && machine.comm->transport && ports.contains(PortKind::nic);
     case Resource::straggling:
@@ -129,6 +133,8 @@ void speed_up(Resource resource, double factor, Machine& machine) {
       return speed_up_compute(factor, machine.schedule, of_server);
     case Resource::host:
       return speed_up_compute(factor, machine.schedule, of_host);
+    case Resource::loading:
+      return speed_up_compute(factor, machine.schedule, of_loading);
     case Resource::sockets:
       if (machine.comm && machine.comm->transport)
         speed_up_sockets(factor, *machine.comm->transport);

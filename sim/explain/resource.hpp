@@ -19,6 +19,7 @@ enum class Resource {
   latency,     ///< of all links, and of calibrated collectives
   server,      ///< the rate at which a parameter server applies gradients
   host,        ///< launches
+  loading,     ///< of batches
   sockets,     ///< what hosts do for messages over sockets
   straggling,  ///< what ranks sleep
   jitter       ///< the spread of compute times (it scales no time: not one of the above)

@@ -31,6 +31,8 @@ const char* kind_words(PathKind kind) {
       return "transfers";
     case PathKind::host:
       return "the host's launches";
+    case PathKind::loading:
+      return "the loading of batches";
     case PathKind::server:
       return "the server's updates";
     case PathKind::queue:

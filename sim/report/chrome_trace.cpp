@@ -34,6 +34,8 @@ const char* phase_name(Phase phase) {
       return "communication";
     case Phase::host:
       return "host";
+    case Phase::loading:
+      return "loading";
     case Phase::server:
       return "server";
   }

@@ -70,7 +70,15 @@ struct Await {
 enum class UpdateRole : std::uint8_t { none, read_parameters, gather_gradient, apply_update };
 
 /// What an operation is for, for breakdowns and colours.
-enum class Phase : std::uint8_t { forward, backward, optimizer, communication, host, server };
+enum class Phase : std::uint8_t {
+  forward,
+  backward,
+  optimizer,
+  communication,
+  host,
+  loading,  ///< of batches, by the host or by workers
+  server
+};
 
 /// What an operation does. `none`: its text alone says it.
 enum class Verb : std::uint8_t {

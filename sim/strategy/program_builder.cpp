@@ -88,7 +88,7 @@ void ProgramBuilder::load_batch(std::vector<After>& after) {
   if (!by_host && !loader_) loader_ = lane("data loader", LaneKind::host);
   add({.verb = Verb::load,
        .of = "batch",
-       .phase = Phase::host,
+       .phase = Phase::loading,
        .lane = by_host ? host_ : loader_,
        .work = Compute{.duration = costs_.loading->each, .jittered = false}});
   const OpId loaded = last();

@@ -26,7 +26,8 @@ void set_positions(TransformerShape& t, std::int64_t rows, std::int64_t offset) 
   t.most_tokens = t.tokens = rows - offset;
 }
 
-TransformerShape read_gpt2(HuggingFaceConfig& config) {
+/// GPT-2's names.
+TransformerShape read_gpt(HuggingFaceConfig& config) {
   TransformerShape t = with_biases();
   t.unit_prefix = "h";
   t.layers = config.count("n_layer");
@@ -34,9 +35,14 @@ TransformerShape read_gpt2(HuggingFaceConfig& config) {
   set_heads(t, config.count("n_head"));
   t.feed_forward = config.count_or("n_inner", 4 * t.hidden);
   t.vocabulary = config.count("vocab_size");
+  t.activation = read_activation(config, {"activation_function"}, "gelu_new");
+  return t;
+}
+
+TransformerShape read_gpt2(HuggingFaceConfig& config) {
+  TransformerShape t = read_gpt(config);
   set_positions(t, config.count_or("n_positions", 1024), 0);
   t.fused_qkv = true;
-  t.activation = read_activation(config, {"activation_function"}, "gelu_new");
   t.dropout = config.number_or("resid_pdrop", 0.1);
   t.tied = config.flag_or("tie_word_embeddings", true);
   config.require_value("add_cross_attention", false);
@@ -218,13 +224,7 @@ TransformerShape read_gpt_bigcode(HuggingFaceConfig& config) {
 }
 
 TransformerShape read_gptj(HuggingFaceConfig& config) {
-  TransformerShape t = with_biases();
-  t.unit_prefix = "h";
-  t.layers = config.count("n_layer");
-  t.hidden = config.count("n_embd");
-  set_heads(t, config.count("n_head"));
-  t.feed_forward = config.count_or("n_inner", 4 * t.hidden);
-  t.vocabulary = config.count("vocab_size");
+  TransformerShape t = read_gpt(config);
   t.tokens = config.count_or("n_positions", 2048);
   t.partial_rotation = true;
   t.shared_rotary = false;
@@ -232,7 +232,6 @@ TransformerShape read_gptj(HuggingFaceConfig& config) {
   t.qkv_bias = t.output_bias = false;
   t.head_bias = true;
   t.wide_softmax = true;
-  t.activation = read_activation(config, {"activation_function"}, "gelu_new");
   t.dropout = config.number_or("resid_pdrop", 0);
   config.require_value("tie_word_embeddings", false);
   config.ignore({"rotary", "rotary_dim", "gradient_checkpointing"});

@@ -208,6 +208,20 @@ BOOST_AUTO_TEST_CASE(with_everything_faster_every_step_is_as_much_faster) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(loading_a_batch_is_no_launch_of_the_host) {
+  Toy made = equal_units(3, {kMiB, 2 * kMs, 5 * kMs}, 3 * kMs);
+  made.costs.loading = BatchLoading{.each = Seconds(40 * kMs), .ahead = 4};
+  const Cluster cluster = star_cluster(1);
+  Machine machine{.schedule = schedule_of(Ddp{}, made, cluster, 3), .cluster = cluster};
+  const std::vector<Cause> causes = causes_of(machine);
+  BOOST_TEST(std::ranges::count(causes, Cause::loading) == 1);
+  BOOST_TEST(std::ranges::count(causes, Cause::host) == 0);
+  speed_up(Resource::host, 4, machine);
+  speed_up(Resource::loading, 4, machine);
+  const double end = play(machine.schedule, cluster).end.value();
+  BOOST_CHECK_CLOSE(end, (10 + 3 * 24) * kMs, kPercent);
+}
+
 BOOST_AUTO_TEST_CASE(jitter_is_what_a_spread_that_is_given_scales_and_not_one_that_was_measured) {
   Machine machine = machine_of(Ddp{.bucket_cap_mb = 2});
   for (const auto distribution :
