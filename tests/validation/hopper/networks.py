@@ -69,6 +69,7 @@ CONFIGS = {
     "gpt2_xl": lambda quick, dropout: gpt2(quick, 48, 25, 1600, dropout),
     "bert_large": lambda quick, _: bert_large(quick),
     "llama_1b": lambda quick, _: llama(quick, 16, 2048, 8192, 32, 8, tie_word_embeddings=True, **LLAMA_3),
+    "llama_1b_4l": lambda quick, _: llama(quick, 4, 2048, 8192, 32, 8, tie_word_embeddings=True, **LLAMA_3),
     "llama_8b": lambda quick, _: llama(quick, 32, 4096, 14336, 32, 8, **LLAMA_3),
     "llama_70b_8l": lambda quick, _: llama(quick, 8, 8192, 28672, 64, 8, **LLAMA_3),
     "llama2_7b": lambda quick, _: llama(quick, 32, 4096, 11008, 32, 32, vocab_size=32000),

@@ -10,6 +10,8 @@ FOLDER/steps.jsonl gets a line of JSON for each case: seconds (CUDA events, medi
 bytes of PyTorch's allocator in the step before those, and the time of each kernel and operator. A
 case that the budget has no time for is named. --quick is for a look at the script on a CPU: small
 models, two steps; FSDP1 refuses a CPU.
+
+A traced case also leaves FOLDER/traces/CASE.json.gz, Kineto's trace of two steps with the shapes of operators.
 """
 import argparse
 import contextlib
@@ -82,11 +84,11 @@ def between(a, b):
 
 
 # Models ------------------------------------------------------------------------------------------
-def language_model(name, dtype, attention, dropout):
+def language_model(name, dtype, attention, dropout, experts):
     import transformers as T
     config = CONFIGS[name](args.quick, dropout)
     mixed = name.startswith(("moe", "mixtral", "deepseek"))
-    options = {"experts_implementation": "grouped_mm"} if mixed and cuda else {}
+    options = {"experts_implementation": experts or "grouped_mm"} if mixed and cuda else {}
     kind = T.AutoModelForMaskedLM if name.startswith("bert") else T.AutoModelForCausalLM
     with device:
         model = kind.from_config(config, attn_implementation=attention, dtype=dtype, **options)
@@ -177,6 +179,20 @@ def fsdp1(model):
         mixed_precision=MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16, buffer_dtype=torch.bfloat16))
 
 
+def fsdp1_whole(model):
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    return FullyShardedDataParallel(model, device_id=0 if cuda else None, use_orig_params=True)
+
+
+def fsdp1_sized(model):
+    """A unit for each module of 20,000 parameters, as PyTorch's tutorial wraps."""
+    import functools
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
+    policy = functools.partial(size_based_auto_wrap_policy, min_num_params=20000)
+    return FullyShardedDataParallel(model, auto_wrap_policy=policy, device_id=0 if cuda else None, use_orig_params=True)
+
+
 def no_collective(state, bucket):
     future = torch.futures.Future()
     future.set_result(bucket.buffer())
@@ -189,7 +205,8 @@ def ddp(model):
     return wrapped
 
 
-STRATEGIES = {"ddp": ddp, "fsdp1": fsdp1, "fsdp2": fsdp2, "zero2": zero2, "offload": offload}
+STRATEGIES = {"ddp": ddp, "fsdp1": fsdp1, "fsdp2": fsdp2, "zero2": zero2, "offload": offload,
+              "fsdp1_whole": fsdp1_whole, "fsdp1_sized": fsdp1_sized}
 
 
 # Steps -------------------------------------------------------------------------------------------
@@ -227,6 +244,20 @@ def launches(profile):
             if kind and span.start <= event.time_range.start < span.end:
                 table[phase][kind] += 1
     return table
+
+
+def trace(name, step):
+    """Kineto's trace of two steps after one that warms the profiler up."""
+    from torch.profiler import ProfilerActivity, profile, schedule
+    os.makedirs(os.path.join(args.out, "traces"), exist_ok=True)
+    file = os.path.join(args.out, "traces", name.replace("/", "-") + ".json.gz")
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if cuda else [])
+    with profile(activities=activities, record_shapes=True, schedule=schedule(wait=0, warmup=1, active=2),
+                 on_trace_ready=lambda seen: seen.export_chrome_trace(file)) as seen:
+        for _ in range(3):
+            step()
+            sync()
+            seen.step()
 
 
 def measure(step, marks, steps):
@@ -270,7 +301,7 @@ def stepper(net, loss_of, parameters, optimizer, autocast, accumulate, clip, mar
 
 
 def run(name, build, loss_of, optimizer, settings, *, wrap=None, world=1, autocast=None, accumulate=1, clip=False, profiled=True,
-        compiled=None, need=20):
+        traced=False, compiled=None, need=20):
     """One case; its memory is given back before the next one."""
     if not re.search(args.only, name) or name in recorded:
         return
@@ -307,6 +338,8 @@ def run(name, build, loss_of, optimizer, settings, *, wrap=None, world=1, autoca
                 step()
                 sync()
             result.update(operators(seen), phases=launches(seen))
+        if traced:
+            trace(name, step)
         settings |= {"autocast": bool(autocast), "compiled": compiled, "strategy": wrap, "world": world, "accumulate": accumulate,
                      "clip": clip}
         write(name, **settings, **counts, **result)
@@ -321,19 +354,26 @@ def run(name, build, loss_of, optimizer, settings, *, wrap=None, world=1, autoca
 def optimizer_of(name, fused):
     if name == "adamw":
         return lambda p: torch.optim.AdamW(p, lr=1e-5, fused=fused)
+    if name == "adamw_for_loop":
+        return lambda p: torch.optim.AdamW(p, lr=1e-5, foreach=False, fused=False)
+    if name == "adafactor":
+        return lambda p: torch.optim.Adafactor(p, lr=1e-5)
+    if name == "sgd":
+        return lambda p: torch.optim.SGD(p, lr=1e-5, momentum=0.9)
     import bitsandbytes as bnb
     kind = {"adamw_8bit": bnb.optim.AdamW8bit, "paged_adamw_8bit": bnb.optim.PagedAdamW8bit}[name]
     return lambda p: kind(p, lr=1e-5)
 
 
 def language(name, model, batch, sequence, dtype="fp32", autocast=torch.bfloat16, checkpoint=False, lora=False, fused=None, attention="sdpa",
-             dropout=0.1, quantized=None, fp8=None, optimizer="adamw", **more):
+             dropout=0.1, quantized=None, fp8=None, optimizer="adamw", experts=None, tf32=False, **more):
     """AdamW on random tokens."""
+    torch.backends.cuda.matmul.allow_tf32 = tf32
     if args.quick:
         batch, sequence = min(batch, 2), min(sequence, 64)
 
     def build():
-        net = language_model(model, {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype], attention, dropout)
+        net = language_model(model, {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype], attention, dropout, experts)
         if quantized:
             net = quantized_linears(net, quantized)
         if lora:
@@ -348,13 +388,15 @@ def language(name, model, batch, sequence, dtype="fp32", autocast=torch.bfloat16
 
     data = torch.randint(0, 500 if args.quick else CONFIGS[model](args.quick, 0).vocab_size, (batch, sequence), device=device)
     settings = dict(model=model, batch=batch, sequence=sequence, dtype=dtype, checkpoint=checkpoint, lora=lora, fused=fused,
-                    attention=attention, quantized=quantized, fp8=fp8, optimizer=optimizer)
+                    attention=attention, quantized=quantized, fp8=fp8, optimizer=optimizer, experts=experts, tf32=tf32)
     run(name, build, lambda net: net(input_ids=data, labels=data).loss, optimizer_of(optimizer, fused), settings, autocast=autocast, **more)
 
 
-def image(model, precision, batch, side, channels_last=False, profiled=False, compiled=None):
+def image(model, precision, batch, side, channels_last=False, profiled=False, compiled=None, wrap=None,
+          **more):
     """SGD with momentum on random images. fp32: neither products nor convolutions in tf32; amp: autocast to bfloat16."""
     name = f"cnn/{model}/{precision}/b{batch}/i{side}" + ("/channels_last" if channels_last else "") + ("/compiled" if compiled else "")
+    name += f"/{wrap}" if wrap else ""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "fp32"
     if args.quick:
         batch, side = 2, 224 if model.startswith("vit") else 64
@@ -363,7 +405,7 @@ def image(model, precision, batch, side, channels_last=False, profiled=False, co
     labels = torch.randint(0, 1000, (batch,), device=device)
     settings = dict(model=model, batch=batch, image=side, precision=precision, channels_last=channels_last)
     run(name, lambda: image_model(model).to(memory_format=layout), lambda net: F.cross_entropy(net(inputs), labels),
-        lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9), settings, profiled=profiled, compiled=compiled,
+        lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9), settings, profiled=profiled, compiled=compiled, wrap=wrap, **more,
         autocast=torch.bfloat16 if precision == "amp" else None)
     torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = False, True
 

@@ -127,6 +127,36 @@ def first_set(language, image):
     image("resnet50", "fp32", 64, 224)
 
 
+def mechanisms(language, image):
+    """One mechanism each: hooks by block, optimizers' launches, fp32 with grouped heads, experts by micro-batch; traces."""
+    language("trace/llama_1b_4l/bf16/b1/s2048", "llama_1b_4l", 1, 2048, traced=True, **pure)
+    language("trace/llama_1b_4l/fsdp2/w8/b1/s2048", "llama_1b_4l", 1, 2048, traced=True, world=8, **sharded)
+    language("trace/gpt2/amp/b4/s1024", "gpt2", 4, 1024, fused=True, dropout=0.0, traced=True)
+    language("trace/bert_large/amp/b8/s512", "bert_large", 8, 512, traced=True)
+    image("resnet50", "amp", 64, 224, channels_last=True, profiled=True, traced=True)
+    language("trace/moe_4l/bf16/b1/s2048", "moe_4l", 1, 2048, traced=True, **pure)
+    for network in ("llama_1b_4l", "llama_1b"):
+        language(f"hooks/{network}/none", network, 1, 32, autocast=None, profiled=False)
+        for wrap in ("ddp", "fsdp1", "fsdp2", "zero2"):
+            language(f"hooks/{network}/{wrap}", network, 1, 32, world=8, wrap=wrap, autocast=None, profiled=wrap.startswith("fsdp"))
+    for wrap in (None, "ddp", "fsdp1_whole", "fsdp1_sized"):
+        image("resnet18", "fp32", 1, 64, wrap=wrap, world=8 if wrap else 1)
+        image("resnet50", "fp32", 32, 224, wrap=wrap, world=8 if wrap else 1)
+    for network in ("llama_1b", "bert_large"):
+        for optimizer, fused in (("adamw_for_loop", False), ("adamw", False), ("adamw", True), ("adafactor", None), ("sgd", None)):
+            kind = {False: "foreach", True: "fused", None: optimizer}[fused] if optimizer != "adamw_for_loop" else "for_loop"
+            language(f"optimizer/{network}/{kind}", network, 1, 128, dtype="bf16", autocast=None, optimizer=optimizer, fused=fused)
+    for tf32 in (False, True):
+        kind = "tf32" if tf32 else "fp32"
+        language(f"llama_1b/{kind}/b1/s2048", "llama_1b", 1, 2048, autocast=None, tf32=tf32)
+        language(f"qwen3_1_7b/{kind}/b1/s1024", "qwen3_1_7b", 1, 1024, autocast=None, tf32=tf32)
+        language(f"gpt2/{kind}/b4/s1024", "gpt2", 4, 1024, autocast=None, tf32=tf32, dropout=0.0, profiled=False)
+    for experts in ("grouped_mm", "eager"):
+        for batch in (1, 4):
+            language(f"moe_4l/bf16/b{batch}/s2048/{experts}", "moe_4l", batch, 2048, experts=experts, **pure)
+            language(f"mixtral_2l/bf16/b{batch}/s2048/{experts}", "mixtral_2l", batch, 2048, experts=experts, **pure)
+
+
 # By the name that --sets takes.
 SETS = {"waiting": waiting, "images": fused_images, "compiled": compiled_models, "models": other_models, "tuned": fine_tuned,
-        "eight_bits": eight_bits, "unseen": unseen, "first": first_set}
+        "eight_bits": eight_bits, "unseen": unseen, "first": first_set, "mechanisms": mechanisms}
