@@ -11,9 +11,8 @@
 #include "model/token_histogram.hpp"
 #include "strategy/layout_groups.hpp"
 #include "strategy/layout_holdings.hpp"
-#include "strategy/replicated.hpp"
-#include "strategy/sharded.hpp"
 #include "strategy/stage_plan.hpp"
+#include "strategy/sync/programs.hpp"
 
 namespace rehearse::inline strategy {
 namespace {
@@ -180,10 +179,10 @@ Program LayoutBuilder::program_of(const Share& share, const NodeGroup& group,
   if (!job_.checkpointed.empty())
     for (const std::size_t unit : share.units) job.checkpointed.push_back(job_.checkpointed[unit]);
   if (const auto* ddp = std::get_if<Ddp>(&options_.data))
-    return buffered_program(*ddp, job, false, group, name, costs);
+    return megatron_ddp({*ddp, false}, {job, group, name, costs});
   if (const auto* zero = std::get_if<Zero1>(&options_.data))
-    return buffered_program(zero->ddp, job, true, group, name, costs);
-  return sharded_program(std::get<Fsdp>(options_.data), job, group, name, costs);
+    return megatron_ddp({zero->ddp, true}, {job, group, name, costs});
+  return sharded(std::get<Fsdp>(options_.data), {job, group, name, costs});
 }
 
 void LayoutBuilder::add_programs() {

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "strategy/outer_step.hpp"
+#include "strategy/outer/outer_step.hpp"
 #include "strategy/program_builder.hpp"
-#include "strategy/ps_worker.hpp"
 #include "strategy/server_host.hpp"
+#include "strategy/sync/server.hpp"
 
 namespace rehearse::inline strategy {
 
@@ -133,8 +133,8 @@ void make_nodes_workers(const ParameterServer& options, const Job& job, const Se
     if (!follower) {
       const auto index = static_cast<std::size_t>(&group - job.cluster.groups.data());
       follower = ProgramId(schedule.programs.size());
-      schedule.programs.push_back(ps_worker_program(options, job, group, job.costs[index], side,
-                                                    {.exchanges = false, .shares = true}));
+      schedule.programs.push_back(server_worker(options, {job, group, group.name, job.costs[index]},
+                                                side, {.exchanges = false, .shares = true}));
     }
     rank.program = *follower;
   }
@@ -198,7 +198,7 @@ Schedule build(const ParameterServer& options, const Job& job) {
       schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
         WorkerPart part{.shares = by_node && group.node.gpus > 1};
         if (by_priority) part.queues = QueueId(side.servers.size());
-        return ps_worker_program(options, job, group, costs, side, part);
+        return server_worker(options, {job, group, group.name, costs}, side, part);
       });
   for (std::size_t s = 0; s < side.servers.size(); ++s)
     schedule.queues.push_back({"server " + std::to_string(s), side.servers[s].rank});

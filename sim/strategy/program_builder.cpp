@@ -124,7 +124,7 @@ OpId ProgramBuilder::forward(std::size_t unit, std::vector<After> after) {
 }
 
 void ProgramBuilder::recompute(std::size_t unit, std::vector<After>& after) {
-  if (!is_checkpointed(unit)) return;
+  if (!job_.is_checkpointed(unit)) return;
   if (is_offloaded(unit)) move_in(unit, after);
   const UnitCost& cost = costs_.units[unit];
   const OpId again =

@@ -240,7 +240,6 @@ class ProgramBuilder {
   OpId segments(std::size_t unit, Verb pass, const PassCost& cost, std::vector<After> after);
   OpId exchange(const Exchange& what, std::size_t unit, Verb pass);
   LaneId exchange_lane(ExchangeAxis axis);
-  bool is_checkpointed(std::size_t unit) const;
   void recompute(std::size_t unit, std::vector<After>& after);
   // Activations in host memory (program_offload.cpp).
   bool is_offloaded(std::size_t unit) const;
@@ -287,7 +286,7 @@ class ProgramBuilder {
   std::vector<std::vector<ChunkTensors>> chunks_;  ///< by slot and chunk
   std::vector<TensorId> first_ids_;                ///< of the first slot, by the tape
   std::size_t slot_ = 0;
-  bool notes_memory_ = true;
+  bool notes_memory_ = true, notes_step_ = true;
   std::uint32_t step_ = 0;
   std::vector<TensorEvent> update_;  ///< what a local_update() does in every iteration
   /// Units whose inputs are on their way to the host, and the copies.

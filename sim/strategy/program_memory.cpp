@@ -84,12 +84,18 @@ void ProgramBuilder::note(OpId op, const TensorEvent& event) {
   if (notes_memory_) program.ops[op.index()].memory.push_back(event);
 }
 
+namespace {
+
+bool is_played(int index, int count) { return index < 3 || index + 1 == count; }
+
+}  // namespace
+
 void ProgramBuilder::micro_batch(int index, int count) {
-  notes_memory_ = index < 3 || index + 1 == count;
+  notes_memory_ = notes_step_ && is_played(index, count);
 }
 
 void ProgramBuilder::training_step(int index, int count) {
-  micro_batch(index, count);
+  notes_memory_ = notes_step_ = is_played(index, count);
   step_ = static_cast<std::uint32_t>(index);
   program.steps = static_cast<std::uint32_t>(count);
 }

@@ -15,8 +15,8 @@ constexpr std::size_t kMostLeaving = 5;
 }  // namespace
 
 bool ProgramBuilder::is_offloaded(std::size_t unit) const {
-  return job_.offloads_activations && job_.device == TapeDevice::cuda && is_checkpointed(unit) &&
-         !tapes_[slot_][unit].inputs.empty();
+  return job_.offloads_activations && job_.device == TapeDevice::cuda &&
+         job_.is_checkpointed(unit) && !tapes_[slot_][unit].inputs.empty();
 }
 
 OpId ProgramBuilder::host_copy(const std::string& what, std::size_t unit,

@@ -52,10 +52,6 @@ bool is_product_weight(const Unit& unit, std::uint32_t parameter) {
 
 }  // namespace
 
-bool ProgramBuilder::is_checkpointed(std::size_t unit) const {
-  return !job_.checkpointed.empty() && job_.checkpointed[unit];
-}
-
 void ProgramBuilder::read_tape() {
   const Model& model = job_.model;
   for (const Unit& unit : model.units) owner(unit.name);
@@ -82,7 +78,7 @@ void ProgramBuilder::read_tape_once(const MemoryTape& tape) {
   }
   for (std::size_t chunk = 0; chunk < model.chunks.size(); ++chunk) add_chunk(chunk, tape, ids);
   for (std::size_t unit = 0; unit < model.units.size(); ++unit)
-    if (is_checkpointed(unit)) checkpoint(unit);
+    if (job_.is_checkpointed(unit)) checkpoint(unit);
   for (const auto& [id, unit] : cached_until_end_)
     events(last_of_chunk(unit)).forward.push_back({id, Action::give});
   cached_until_end_.clear();

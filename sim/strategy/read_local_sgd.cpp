@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "strategy/choices.hpp"
-#include "strategy/outer_step.hpp"
+#include "strategy/outer/outer_step.hpp"
 #include "strategy/read_layout.hpp"
 
 namespace rehearse::inline strategy {

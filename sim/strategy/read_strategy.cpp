@@ -3,7 +3,7 @@
 
 #include "strategy/choices.hpp"
 #include "strategy/named_options.hpp"
-#include "strategy/outer_step.hpp"
+#include "strategy/outer/outer_step.hpp"
 #include "strategy/read_layout.hpp"
 #include "strategy/read_local_sgd.hpp"
 #include "strategy/strategy.hpp"

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/error.hpp"
-#include "strategy/outer_step.hpp"
+#include "strategy/outer/outer_step.hpp"
 
 namespace rehearse::inline strategy {
 namespace {

@@ -18,7 +18,7 @@ bool makes_gradients(PipelineAction::What what) {
 }  // namespace
 
 StagePlan StagePlan::alone(const Model& model, int micro_batches) {
-  StagePlan plan{.parts = {}, .order = {}, .stage_alone = true};
+  StagePlan plan{.parts = {}, .order = {}, .stage_alone = true, .micro_batches = micro_batches};
   plan.parts = {{.first = 0, .end = model.units.size()}};
   for (int micro = 0; micro < micro_batches; ++micro)
     for (const PipelineAction::What what : {PipelineAction::forward, PipelineAction::backward})

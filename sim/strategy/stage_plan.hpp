@@ -41,6 +41,8 @@ struct StagePlan {
   std::optional<std::size_t> expert_replicas_group{};
   std::size_t expert_replicas = 1;
   bool stage_alone = false;  ///< of no pipeline: micro-batches come one after the other
+  int micro_batches = 1;     ///< of such a step
+  int steps = 1;             ///< training steps of an iteration, each in this order
   /// Group of the ranks that hold the weight which embeddings and logits share, as a slot.
   std::optional<std::size_t> shared_weight_group{};
   std::int64_t shared_weight = 0;  ///< its elements
@@ -69,6 +71,8 @@ class StageRunner {
  public:
   StageRunner(ProgramBuilder& builder, const StagePlan& plan);
 
+  /// Before the first action of a step.
+  void restart() { posted_ = 0; }
   /// Before an action's operations; what the first of them comes after.
   std::vector<After> begin(std::size_t action);
   /// Behind them.

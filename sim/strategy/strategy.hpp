@@ -291,6 +291,9 @@ struct Job {
 
   /// Ranks that reduce gradients together: those of the cluster, or of a layout's data parallelism.
   std::size_t replicas() const;
+  bool is_checkpointed(std::size_t unit) const {
+    return !checkpointed.empty() && checkpointed[unit];
+  }
 };
 
 /// Schedules, one file each. InputError (without a place) where the cluster cannot run the

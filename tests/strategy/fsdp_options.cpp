@@ -3,7 +3,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
-#include "strategy/flat_parameters.hpp"
+#include "strategy/sync/flat_parameters.hpp"
 #include "strategy/jobs.hpp"
 
 namespace rehearse {

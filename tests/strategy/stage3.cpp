@@ -6,7 +6,7 @@
 
 #include "memory/replay.hpp"
 #include "strategy/jobs.hpp"
-#include "strategy/stage3_fetches.hpp"
+#include "strategy/sync/stage3_fetches.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(stage3_test)

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "strategy/fsdp_memory.hpp"
+#include "strategy/sync/fsdp_memory.hpp"
 
 namespace rehearse::inline strategy {
 

@@ -1,4 +1,4 @@
-#include "strategy/flat_parameters.hpp"
+#include "strategy/sync/flat_parameters.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "strategy/server_parts.hpp"
+#include "strategy/sync/programs.hpp"
 
 namespace rehearse::inline strategy {
 
@@ -43,7 +44,7 @@ struct WorkerPart {
 };
 
 /// The program of a parameter server's workers in one node group.
-Program ps_worker_program(const ParameterServer& options, const Job& job, const NodeGroup& group,
-                          const StepCosts& costs, const ServerSide& side, const WorkerPart& part);
+Program server_worker(const ParameterServer& options, const RankJob& rank, const ServerSide& side,
+                      const WorkerPart& part);
 
 }  // namespace rehearse::inline strategy

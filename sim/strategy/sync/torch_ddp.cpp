@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "strategy/replicated.hpp"
-#include "strategy/stage_plan.hpp"
+#include "strategy/sync/programs.hpp"
 
 namespace rehearse::inline strategy {
 
@@ -13,78 +12,66 @@ namespace {
 
 constexpr Bytes kMiB(1024.0 * 1024.0);
 
-struct Options {
-  const Ddp& ddp;
-  const Job& job;
-  bool sharded_optimizer;
-};
-
 Bytes on_the_wire(const Ddp& ddp, Bytes size, Bytes element) {
   return ddp.compression == Ddp::Compression::none ? size : size * (2 / element.value());
 }
 
-class DdpProgram {
+class TorchDdp : public Sync {
  public:
-  DdpProgram(const Options& options, const Node& node, const std::string& name,
-             const StepCosts& costs)
+  TorchDdp(const Replication& options, const RankJob& rank, const StagePlan& plan,
+           ProgramBuilder& builder)
       : options_(options),
-        job_(options.job),
-        node_(node),
-        plan_(StagePlan::alone(job_.model, options.ddp.gradient_accumulation)),
-        builder_(name, costs, job_),
-        nccl_(builder_.lane("nccl", LaneKind::communication)),
-        runner_(builder_, plan_),
+        job_(rank.job),
+        node_(rank.group.node),
+        builder_(builder),
+        nccl_(builder.lane("nccl", LaneKind::communication)),
         element_(parameter_element(job_.precision)) {
-    for (const StagePlan::Part& part : plan_.parts) {
+    for (const StagePlan::Part& part : plan.parts) {
       const auto own =
           assign_buckets(job_.model, part.first, part.end, element_,
                          options.ddp.first_bucket_mb * kMiB, options.ddp.bucket_cap_mb * kMiB);
       first_bucket_.push_back(buckets_.size());
       buckets_.insert(buckets_.end(), own.begin(), own.end());
     }
+    first_bucket_.push_back(buckets_.size());
   }
 
-  Program make() {
-    add_setup();
-    std::vector<After> reduced;
-    for (std::size_t action = 0; action < plan_.order.size(); ++action) {
-      builder_.micro_batch(plan_.order[action].micro, options_.ddp.gradient_accumulation);
-      add_action(action, reduced);
-    }
-    add_optimizer(std::move(reduced));
-    return std::move(builder_.program);
-  }
+  void setup() override;
+  Gradients gradients(const Pass& pass) const override;
+  void after_backward(std::size_t unit, OpId backward, const Pass& pass) override;
+  void after_pass(const Pass& pass) override;
+  void step() override;
 
  private:
-  void add_setup();
-  void add_action(std::size_t action, std::vector<After>& reduced);
-  std::vector<After> add_backward(std::size_t action, std::vector<After> after);
-  Gradients gradients(bool first, bool last) const;
+  /// One GPU alone is trained without DDP.
+  bool views() const {
+    return options_.ddp.gradient_as_bucket_view && job_.cluster.gpu_count() > 1;
+  }
   After reduce(std::size_t bucket, OpId backward);
   std::optional<OpId> copy(const std::string& what, Bytes moved, After after);
   Bytes moved_to_convert(std::size_t bucket) const;
   Bytes moved_into(std::size_t bucket) const;
   Bytes moved_out_of(std::size_t bucket) const;
-  void add_optimizer(std::vector<After> reduced);
+  void gather_parameters(OpId step);
   void rebuild_buckets(OpId step);
 
-  const Options& options_;
+  const Replication options_;
   const Job& job_;
   const Node& node_;
-  const StagePlan plan_;
-  ProgramBuilder builder_;
+  ProgramBuilder& builder_;
   LaneId nccl_;
-  StageRunner runner_;
   Bytes element_;
   std::vector<Bucket> buckets_;
-  std::vector<std::size_t> first_bucket_;  ///< by part of the plan
+  std::vector<std::size_t> first_bucket_;  ///< by part of the plan, and all
   std::vector<TensorId> first_buckets_, bucket_tensors_;
+  std::vector<After> reduced_;  ///< of this pass
+  std::vector<After> ready_;    ///< of this step: gradients are where the optimizer finds them
 };
 
 /// One GPU alone is trained without DDP. DDP tells all ranks rank 0's parameters in flat pieces of
 /// 250 MiB (_sync_module_states), and its buckets are cut in the order of registration until the
 /// first backward has shown that of readiness.
-void DdpProgram::add_setup() {
+void TorchDdp::setup() {
   builder_.hold_parameters();
   builder_.hold_surroundings();
   if (job_.cluster.gpu_count() == 1) return;
@@ -109,72 +96,41 @@ void DdpProgram::add_setup() {
 
 /// With bucket views `.grad` is a tensor of its own only under no_sync(), until the last
 /// micro-batch's gradients are added to it.
-Gradients DdpProgram::gradients(bool first, bool last) const {
-  const bool views = options_.ddp.gradient_as_bucket_view && (last || !job_.set_to_none) &&
-                     job_.cluster.gpu_count() > 1;
+Gradients TorchDdp::gradients(const Pass& pass) const {
   if (job_.optimizer.in_backward) return Gradients::used;
-  return first && !views ? Gradients::kept : Gradients::added;
+  const bool in_buckets = views() && (pass.last || !job_.set_to_none);
+  return pass.first && !in_buckets ? Gradients::kept : Gradients::added;
 }
 
-void DdpProgram::add_action(std::size_t action, std::vector<After>& reduced) {
-  const StagePlan::Part& part = plan_.parts[plan_.order[action].chunk];
-  std::vector<After> after = runner_.begin(action);
-  const auto take = [&] { return std::exchange(after, {}); };
-  switch (plan_.order[action].what) {
-    case PipelineAction::forward:
-      for (std::size_t unit = part.first; unit < part.end; ++unit) builder_.forward(unit, take());
-      break;
-    case PipelineAction::input:
-      for (std::size_t unit = part.end; unit-- > part.first;) builder_.backward_input(unit, take());
-      break;
-    case PipelineAction::backward:
-    case PipelineAction::weight:
-      for (const After& one : add_backward(action, take())) reduced.push_back(one);
-  }
-  runner_.end(action);
+/// A part's last backward issues the buckets as they fill.
+void TorchDdp::after_backward(std::size_t unit, OpId backward, const Pass& pass) {
+  if (job_.optimizer.in_backward) return builder_.optimizer_of(unit);
+  if (!pass.last) return;
+  if (!pass.first && views() && job_.set_to_none)
+    for (const TensorId id : builder_.gradients(unit)) builder_.give(backward, id);
+  for (std::size_t next = first_bucket_[pass.part] + reduced_.size();
+       next < first_bucket_[pass.part + 1] && buckets_[next].first_unit == unit; ++next)
+    reduced_.push_back(reduce(next, backward));
 }
 
-/// One backward pass; a part's last issues the buckets as they fill.
-std::vector<After> DdpProgram::add_backward(std::size_t action, std::vector<After> after) {
-  const bool first = runner_.is_first_backward(action), last = runner_.is_last_backward(action);
-  const bool whole = plan_.order[action].what == PipelineAction::backward;
-  const std::size_t which = plan_.order[action].chunk;
-  const StagePlan::Part& part = plan_.parts[which];
-  const std::size_t end =
-      which + 1 < first_bucket_.size() ? first_bucket_[which + 1] : buckets_.size();
-  std::vector<After> reduced;
-  std::size_t next = first_bucket_[which];
-  for (std::size_t unit = part.end; unit-- > part.first;) {
-    const OpId backward =
-        whole ? builder_.backward(unit, gradients(first, last), std::exchange(after, {}))
-              : builder_.backward_weight(unit, gradients(first, last), std::exchange(after, {}));
-    if (job_.optimizer.in_backward) {
-      builder_.optimizer_of(unit);
-      continue;
-    }
-    if (last && !first && options_.ddp.gradient_as_bucket_view && job_.set_to_none &&
-        job_.cluster.gpu_count() > 1)
-      for (const TensorId id : builder_.gradients(unit)) builder_.give(backward, id);
-    for (; last && next < end && buckets_[next].first_unit == unit; ++next)
-      reduced.push_back(reduce(next, backward));
-  }
-  for (std::size_t i = 0; i < reduced.size(); ++i) {
-    const std::size_t bucket = first_bucket_[which] + i;
+void TorchDdp::after_pass(const Pass& pass) {
+  for (std::size_t i = 0; i < reduced_.size(); ++i) {
+    const std::size_t bucket = first_bucket_[pass.part] + i;
     if (const auto copied = copy("bucket " + std::to_string(bucket) + " to gradients",
-                                 moved_out_of(bucket), reduced[i]))
-      reduced[i] = {*copied};
+                                 moved_out_of(bucket), reduced_[i]))
+      reduced_[i] = {*copied};
   }
-  return reduced;
+  ready_.insert(ready_.end(), reduced_.begin(), reduced_.end());
+  reduced_.clear();
 }
 
-/// One GPU alone is trained without DDP.
-std::optional<OpId> DdpProgram::copy(const std::string& what, Bytes moved, After after) {
+std::optional<OpId> TorchDdp::copy(const std::string& what, Bytes moved, After after) {
   if (job_.replicas() == 1) return std::nullopt;
   return builder_.copy(what, moved, {after});
 }
 
 /// Read and written by a hook that converts a bucket, either way; nothing where it has that type.
-Bytes DdpProgram::moved_to_convert(std::size_t bucket) const {
+Bytes TorchDdp::moved_to_convert(std::size_t bucket) const {
   const Bytes size = buckets_[bucket].size;
   const Bytes converted = on_the_wire(options_.ddp, size, element_);
   return converted == size ? Bytes(0) : size + converted;
@@ -184,7 +140,7 @@ Bytes DdpProgram::moved_to_convert(std::size_t bucket) const {
 /// its way into it, in place where `.grad` is a view of it. Before a hook that compresses it only
 /// copies; the hook converts, and divides what it made (fp16_compress_hook in
 /// torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py).
-Bytes DdpProgram::moved_into(std::size_t bucket) const {
+Bytes TorchDdp::moved_into(std::size_t bucket) const {
   const Bytes size = buckets_[bucket].size;
   if (options_.ddp.compression == Ddp::Compression::none) return 2 * size;
   const Bytes copied = options_.ddp.gradient_as_bucket_view ? Bytes(0) : 2 * size;
@@ -192,12 +148,12 @@ Bytes DdpProgram::moved_into(std::size_t bucket) const {
 }
 
 /// And as it is emptied into `.grad`.
-Bytes DdpProgram::moved_out_of(std::size_t bucket) const {
+Bytes TorchDdp::moved_out_of(std::size_t bucket) const {
   const Bytes copied = options_.ddp.gradient_as_bucket_view ? Bytes(0) : 2 * buckets_[bucket].size;
   return moved_to_convert(bucket) + copied;
 }
 
-After DdpProgram::reduce(std::size_t bucket, OpId backward) {
+After TorchDdp::reduce(std::size_t bucket, OpId backward) {
   const auto filled =
       copy("gradients to bucket " + std::to_string(bucket), moved_into(bucket), {backward});
   const Bytes size = on_the_wire(options_.ddp, buckets_[bucket].size, element_);
@@ -214,36 +170,37 @@ After DdpProgram::reduce(std::size_t bucket, OpId backward) {
   return {op};
 }
 
-void DdpProgram::add_optimizer(std::vector<After> reduced) {
+void TorchDdp::step() {
   if (job_.optimizer.in_backward) return builder_.quantize_weights(builder_.last());
+  std::vector<After> ready = std::exchange(ready_, {});
   const std::int64_t shards =
       options_.sharded_optimizer ? static_cast<std::int64_t>(job_.replicas()) : 1;
   builder_.prepare_gradients(
       {.lane = nccl_, .slower = builder_.step_slowdown(node_), .algorithm = options_.ddp.algorithm},
-      reduced);
-  if (!options_.sharded_optimizer) builder_.launch_optimizer(reduced);
-  const OpId step = builder_.optimizer(builder_.optimizer_time(shards, node_), std::move(reduced));
+      ready);
+  if (!options_.sharded_optimizer) builder_.launch_optimizer(ready);
+  const OpId step = builder_.optimizer(builder_.optimizer_time(shards, node_), std::move(ready));
   builder_.update(step, builder_.trained(shards));
-  const bool views = options_.ddp.gradient_as_bucket_view && job_.cluster.gpu_count() > 1;
-  if (!views) builder_.give_gradients(step);
+  if (!views()) builder_.give_gradients(step);
   rebuild_buckets(step);
   builder_.quantize_weights(step);
-  if (!options_.sharded_optimizer) return;
+  if (options_.sharded_optimizer) gather_parameters(step);
+}
+
+/// The next forward comes behind it.
+void TorchDdp::gather_parameters(OpId step) {
   const OpId gather = builder_.collective(nccl_, "parameters",
                                           {.kind = CollectiveKind::all_gather,
                                            .size = parameter_bytes(job_.model, job_.precision),
                                            .algorithm = options_.ddp.algorithm},
                                           {{step}});
-  builder_[builder_.last()].remark = ", updated";
-  for (Op& op : builder_.program.ops)
-    if (op.phase == Phase::forward) {
-      op.after.push_back({gather, 1});
-      break;
-    }
+  builder_[gather].remark = ", updated";
+  const auto first = std::ranges::find(builder_.program.ops, Phase::forward, &Op::phase);
+  if (first != builder_.program.ops.end()) first->after.push_back({gather, 1});
 }
 
 /// Before the second forward (Reducer::rebuild_buckets).
-void DdpProgram::rebuild_buckets(OpId step) {
+void TorchDdp::rebuild_buckets(OpId step) {
   if (job_.cluster.gpu_count() == 1) return;
   for (const TensorId id : first_buckets_)
     builder_.note(step, {id, TensorEvent::Action::give, true});
@@ -253,23 +210,11 @@ void DdpProgram::rebuild_buckets(OpId step) {
 
 }  // namespace
 
-Program replicated_program(const Ddp& ddp, const Job& job, bool sharded_optimizer,
-                           const NodeGroup& group, const std::string& name,
-                           const StepCosts& costs) {
-  const Options options{ddp, job, sharded_optimizer};
-  return DdpProgram(options, group.node, name, costs).make();
+Program torch_ddp(const Replication& options, const RankJob& rank) {
+  const StagePlan plan = StagePlan::alone(rank.job.model, options.ddp.gradient_accumulation);
+  ProgramBuilder builder(rank.name, rank.costs, rank.job);
+  TorchDdp sync(options, rank, plan, builder);
+  return walk(plan, builder, sync);
 }
-
-Schedule build_replicated(const Ddp& ddp, const Job& job, bool sharded_optimizer) {
-  require_gpus(job);
-  Schedule schedule =
-      schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-        return replicated_program(ddp, job, sharded_optimizer, group, group.name, costs);
-      });
-  add_world(schedule);
-  return schedule;
-}
-
-Schedule build(const Ddp& options, const Job& job) { return build_replicated(options, job, false); }
 
 }  // namespace rehearse::inline strategy

@@ -8,25 +8,13 @@
 
 #include "base/error.hpp"
 #include "strategy/layout_holdings.hpp"
-#include "strategy/local_period.hpp"
-#include "strategy/program_builder.hpp"
+#include "strategy/outer/period.hpp"
 #include "strategy/sharding_groups.hpp"
+#include "strategy/sync/programs.hpp"
 
 namespace rehearse::inline strategy {
 
 namespace {
-
-/// A training step of a GPU on its own.
-Program own_step(const Job& job, const NodeGroup& group, const StepCosts& costs) {
-  ProgramBuilder builder(group.name, costs, job);
-  builder.hold_parameters();
-  builder.hold_surroundings();
-  for (std::size_t unit = 0; unit < job.model.units.size(); ++unit) builder.forward(unit);
-  for (std::size_t unit = job.model.units.size(); unit-- > 0;)
-    builder.backward(unit, builder.local_gradients());
-  builder.give_gradients(builder.local_update());
-  return std::move(builder.program);
-}
 
 Schedule inner_schedule(const LocalSgd& options, const Job& job) {
   return std::visit(
@@ -35,7 +23,7 @@ Schedule inner_schedule(const LocalSgd& options, const Job& job) {
           return build(inner, job);
         else
           return schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-            return own_step(job, group, costs);
+            return alone({job, group, group.name, costs});
           });
       },
       options.inner);

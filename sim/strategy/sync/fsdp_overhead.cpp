@@ -1,4 +1,4 @@
-#include "strategy/fsdp_overhead.hpp"
+#include "strategy/sync/fsdp_overhead.hpp"
 
 namespace rehearse::inline strategy {
 namespace {

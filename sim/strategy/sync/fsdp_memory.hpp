@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "strategy/flat_parameters.hpp"
 #include "strategy/program_builder.hpp"
+#include "strategy/sync/flat_parameters.hpp"
 
 namespace rehearse::inline strategy {
 

@@ -1,5 +1,5 @@
 // What the outer steps of a parameter server and of DiLoCo have in common.
-#include "strategy/outer_step.hpp"
+#include "strategy/outer/outer_step.hpp"
 
 #include <fmt/format.h>
 

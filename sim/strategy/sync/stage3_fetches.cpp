@@ -1,4 +1,4 @@
-#include "strategy/stage3_fetches.hpp"
+#include "strategy/sync/stage3_fetches.hpp"
 
 #include <algorithm>
 

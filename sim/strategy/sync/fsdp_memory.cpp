@@ -1,4 +1,4 @@
-#include "strategy/fsdp_memory.hpp"
+#include "strategy/sync/fsdp_memory.hpp"
 
 namespace rehearse::inline strategy {
 

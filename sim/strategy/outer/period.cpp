@@ -2,14 +2,14 @@
 // replica had after the last outer step less what it has now. It goes on with the mean of these,
 // and ends with what the outer optimizer makes of that (Douillard et al., "Streaming DiLoCo with
 // overlapping communication", 2025; torchft's local_sgd.py).
-#include "strategy/local_period.hpp"
+#include "strategy/outer/period.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "strategy/outer_step.hpp"
+#include "strategy/outer/outer_step.hpp"
 
 namespace rehearse::inline strategy {
 namespace {

@@ -1,0 +1,309 @@
+// FullyShardedDataParallel (Zhao et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data
+// Parallel", VLDB 2023).
+//
+// All collectives of one process group run on one NCCL stream in the order in which the host issues
+// them. That order, and the rate limiter, are what the options change:
+//   backward_pre   gathers the next unit before a unit's gradients are computed, so before their
+//   reduce_scatter; backward_post  after they are computed, still before the reduce_scatter; none
+//   when the next unit's backward begins: behind the reduce_scatter, and so behind the gradients.
+#include <deque>
+#include <utility>
+
+#include "base/error.hpp"
+#include "strategy/sharding_groups.hpp"
+#include "strategy/sync/fsdp_memory.hpp"
+#include "strategy/sync/fsdp_overhead.hpp"
+#include "strategy/sync/programs.hpp"
+
+namespace rehearse::inline strategy {
+
+namespace {
+
+// torch.distributed.fsdp's _FreeEventQueue: every freed unit leaves an event, and once two of them
+// wait, the next all_gather waits for the older.
+class FreeEvents {
+ public:
+  struct Freed {
+    OpId op;
+    std::vector<TensorId> tensors;  ///< that the host knows to be unused once `op` is over
+  };
+  void freed_after(OpId op, std::vector<TensorId> tensors) {
+    events_.push_back({op, std::move(tensors)});
+  }
+  std::optional<Freed> take_if_full() { return events_.size() < 2 ? std::nullopt : take(); }
+  std::optional<Freed> take() {
+    if (events_.empty()) return std::nullopt;
+    Freed oldest = std::move(events_.front());
+    events_.pop_front();
+    return oldest;
+  }
+
+ private:
+  std::deque<Freed> events_;
+};
+
+constexpr std::size_t kPostForwardGroup = 1;  ///< add_post_forward_groups, without replicas
+
+/// What the hooks of torch.distributed.fsdp write around the units of each FlatParameter, or of
+/// FSDP2 around each group of parameters.
+class TorchFsdp : public Sync {
+ public:
+  TorchFsdp(const Fsdp& options, const RankJob& rank, const StagePlan& plan,
+            const std::vector<FlatParameter>& runs, const Shards& shards, ProgramBuilder& builder)
+      : options_(options),
+        job_(rank.job),
+        node_(rank.group.node),
+        shards_(shards),
+        plan_(plan),
+        runs_(runs),
+        builder_(builder),
+        memory_(builder, options, runs, shards),
+        begins_(rank.job.model.units.size()),
+        ends_(begins_.size()),
+        gather_of_(runs.size()),
+        gathered_(runs.size()) {
+    for (std::size_t j = 0; j < runs.size(); ++j) begins_[runs[j].first] = ends_[runs[j].last] = j;
+  }
+
+  void setup() override;
+  std::vector<After> before_forward(std::size_t unit, const Pass& pass) override;
+  void after_forward(std::size_t unit, OpId forward, const Pass& pass) override;
+  std::vector<After> before_backward(std::size_t unit, const Pass& pass) override;
+  Gradients gradients(const Pass& pass) const override {
+    return keeps_whole() && !pass.first ? Gradients::added : Gradients::collected;
+  }
+  void after_backward(std::size_t unit, OpId backward, const Pass& pass) override;
+  void step() override;
+
+ private:
+  bool reshards_after_forward() const { return rehearse::reshards_after_forward(options_, runs_); }
+  /// Units stay gathered from their first forward in a step to their last backward.
+  bool keeps_whole() const { return plan_.pipelined(); }
+  /// Whether the run has experts that others have, too.
+  bool shares_experts(std::size_t j) const { return runs_[j].experts > 0 && shards_.experts > 1; }
+
+  OpId both(std::size_t j, CollectiveKind kind, Bytes all, Bytes experts, std::vector<After> after,
+            std::size_t group = 0);
+  Seconds copy_time(Bytes size) const { return node_.pcie.latency + size / node_.pcie.bandwidth; }
+  OpId add_copy(Verb way, const std::string& what, Bytes size, std::vector<After> after);
+  void gather(std::size_t j, bool backward = false);
+  void wait_for_gather(std::size_t j);
+  void gather_part(std::size_t part);
+  void reduce(std::size_t j, OpId backward, const Pass& pass);
+  Seconds optimizer_time() const;
+
+  const Fsdp& options_;
+  const Job& job_;
+  const Node& node_;
+  Shards shards_;
+  const StagePlan& plan_;
+  const std::vector<FlatParameter>& runs_;
+  ProgramBuilder& builder_;
+  FsdpMemory memory_;
+  LaneId nccl_{};
+  std::optional<LaneId> replicas_, copies_;
+  FreeEvents free_events_;
+  std::vector<std::optional<std::size_t>> begins_, ends_;  ///< by unit, the run that does
+  std::vector<std::optional<OpId>> gather_of_;
+  std::vector<bool> gathered_;  ///< in this step, where units stay so
+  std::vector<After> reduced_;
+  std::optional<OpId> first_gather_, reducing_;
+};
+
+void TorchFsdp::setup() {
+  nccl_ = builder_.lane("nccl", LaneKind::communication);
+  if (options_.sharding == Fsdp::Sharding::hybrid_shard)
+    replicas_ = builder_.lane("nccl (replicas)", LaneKind::communication);
+  if (options_.cpu_offload) copies_ = builder_.lane("copies", LaneKind::communication);
+  memory_.hold();
+}
+
+/// A collective of what all ranks share, and one of the experts among those that share these.
+OpId TorchFsdp::both(std::size_t j, CollectiveKind kind, Bytes all, Bytes experts,
+                     std::vector<After> after, std::size_t group) {
+  const std::string& name = job_.model.units[runs_[j].first].name;
+  std::optional<OpId> op;
+  if (all > Bytes(0))
+    op = builder_.collective(
+        nccl_, name, {.kind = kind, .group = group, .size = all, .algorithm = options_.algorithm},
+        after);
+  if (shares_experts(j) && experts > Bytes(0))
+    op = builder_.collective(nccl_, name + ", experts",
+                             {.kind = kind,
+                              .group = *plan_.expert_replicas_group,
+                              .size = experts,
+                              .algorithm = options_.algorithm},
+                             std::move(after));
+  check(op.has_value(), "a run that no ranks share");
+  return *op;
+}
+
+OpId TorchFsdp::add_copy(Verb way, const std::string& what, Bytes size, std::vector<After> after) {
+  builder_.add({.verb = way,
+                .of = what,
+                .moves = size,
+                .phase = Phase::communication,
+                .lane = copies_,
+                .work = Compute{.duration = copy_time(size), .jittered = false},
+                .after = std::move(after)});
+  return builder_.last();
+}
+
+void TorchFsdp::gather(std::size_t j, bool backward) {
+  std::vector<After> after;
+  const auto freed = options_.limit_all_gathers ? free_events_.take_if_full() : std::nullopt;
+  if (freed) {
+    after.push_back({freed->op});
+    builder_.block_host("a free unit", after);
+  }
+  const std::string& name = job_.model.units[runs_[j].first].name;
+  if (copies_) {
+    after = {{add_copy(Verb::copy_to_gpu, name, memory_.stored(j), std::move(after))}};
+    memory_.copy_in(j, builder_.last());
+  }
+  const bool first = !first_gather_;
+  const std::size_t begin = builder_.program.ops.size();
+  const Bytes element = memory_.gathered_element();
+  const Bytes experts = static_cast<double>(runs_[j].experts) * element;
+  gather_of_[j] =
+      both(j, CollectiveKind::all_gather, FsdpMemory::whole(runs_[j], element) - experts, experts,
+           std::move(after), backward && options_.post_forward_group > 0 ? kPostForwardGroup : 0);
+  if (freed) memory_.finish(*gather_of_[j], freed->tensors);
+  memory_.gather(j, *gather_of_[j], backward);
+  if (first) first_gather_ = OpId(copies_ ? begin - 1 : begin);
+}
+
+/// A stream waits for a gather without its host, unless the host computes.
+void TorchFsdp::wait_for_gather(std::size_t j) {
+  if (builder_.host_computes()) builder_.block_host("all_gather", {{*gather_of_[j]}});
+  memory_.finish_gather(j);
+}
+
+/// All runs of a part, before its first unit computes in a step.
+void TorchFsdp::gather_part(std::size_t part) {
+  for (std::size_t j = 0; j < runs_.size(); ++j) {
+    const std::size_t first = runs_[j].first;
+    if (gathered_[j] || first < plan_.parts[part].first || first >= plan_.parts[part].end) continue;
+    gather(j);
+    wait_for_gather(j);
+    gathered_[j] = true;
+  }
+}
+
+std::vector<After> TorchFsdp::before_forward(std::size_t unit, const Pass& pass) {
+  if (keeps_whole() && unit == plan_.parts[pass.part].first) gather_part(pass.part);
+  const auto j = begins_[unit];
+  if (!j) return {};
+  if (!keeps_whole()) {
+    if (*j == 0 || !options_.forward_prefetch) gather(*j);
+    wait_for_gather(*j);
+    if (*j + 1 < runs_.size() && options_.forward_prefetch) gather(*j + 1);
+  }
+  return {{*gather_of_[*j]}};
+}
+
+void TorchFsdp::after_forward(std::size_t unit, OpId forward, const Pass& /*pass*/) {
+  const auto j = ends_[unit];
+  if (!j || keeps_whole() || !reshards_after_forward()) return;
+  memory_.keep_part(*j, forward);
+  free_events_.freed_after(forward, memory_.free(*j, forward));
+}
+
+std::vector<After> TorchFsdp::before_backward(std::size_t unit, const Pass& /*pass*/) {
+  const auto ended = ends_[unit];
+  if (!ended || keeps_whole()) return {};
+  const std::size_t j = *ended;
+  const bool gathers = reshards_after_forward();
+  const bool prefetched =
+      options_.backward_prefetch != Fsdp::Prefetch::none && j + 1 < runs_.size();
+  if (gathers && !prefetched) gather(j, true);
+  wait_for_gather(j);
+  if (gathers && j > 0 && options_.backward_prefetch == Fsdp::Prefetch::backward_pre)
+    gather(j - 1, true);
+  return {{*gather_of_[j]}};
+}
+
+/// Under no_sync() there is no `.grad` before the only reduction.
+void TorchFsdp::after_backward(std::size_t unit, OpId backward, const Pass& pass) {
+  const auto begun = begins_[unit];
+  if (!begun || (keeps_whole() && !pass.last)) return;
+  const std::size_t j = *begun;
+  memory_.begin_micro_batch(keeps_whole() || options_.no_sync || pass.micro == 0);
+  auto freed = memory_.collect(j, backward);
+  if (!keeps_whole()) {
+    free_events_.freed_after(backward, std::move(freed));
+    if (reshards_after_forward() && j > 0 &&
+        options_.backward_prefetch == Fsdp::Prefetch::backward_post)
+      gather(j - 1, true);
+  }
+  reduce(j, backward, pass);
+}
+
+void TorchFsdp::reduce(std::size_t j, OpId backward, const Pass& pass) {
+  // Where the host computes it also adds up what has come, one unit's at a time.
+  if (builder_.host_computes() && reducing_) builder_.block_host("reduce_scatter", {{*reducing_}});
+  const std::string& name = job_.model.units[runs_[j].first].name;
+  const FlatParameter& run = runs_[j];
+  const Bytes size = FsdpMemory::gradients(run, memory_.reduced_element());
+  if (size == Bytes(0)) return;  // frozen
+  const bool no_sync = options_.no_sync && !keeps_whole();
+  if (no_sync && !pass.last) return memory_.keep_whole(j, backward, pass.first);
+  if (no_sync && !pass.first) memory_.add_whole(j, backward);
+  const Bytes experts = size * (static_cast<double>(run.trained_experts) /
+                                static_cast<double>(run.graded + run.trained_experts));
+  OpId last = both(j, CollectiveKind::reduce_scatter, size - experts, experts, {{backward}});
+  memory_.reduce(j, last);
+  if (j == 0) memory_.finish_reduce(last);
+  if (replicas_)
+    last = builder_.collective(*replicas_, name,
+                               {.kind = CollectiveKind::all_reduce,
+                                .group = kSameShardGroup,
+                                .size = size / static_cast<double>(shards_.all),
+                                .algorithm = options_.algorithm},
+                               {{last}});
+  if (copies_) {
+    last = add_copy(Verb::copy_to_host, name, memory_.stored(j), {{last}});
+    memory_.copy_out(j, last);
+  }
+  reducing_ = last;
+  if (pass.last || copies_) reduced_.push_back({last});
+}
+
+/// On the host the optimizer's traffic goes through the GPU's share of its node's memory.
+Seconds TorchFsdp::optimizer_time() const {
+  if (!options_.cpu_offload) return builder_.optimizer_time(shards_, node_);
+  const Seconds share = builder_.costs().optimizer / static_cast<double>(shards_.all);
+  return host_slowdown(node_) * share;
+}
+
+void TorchFsdp::step() {
+  std::vector<After> reduced = std::exchange(reduced_, {});
+  const double slower = options_.cpu_offload ? host_slowdown(node_) : builder_.step_slowdown(node_);
+  builder_.finish_gradients(
+      {nccl_, memory_.reduced_element(), static_cast<double>(shards_.all), options_.algorithm},
+      reduced);
+  builder_.prepare_gradients(
+      {.lane = nccl_, .shards = shards_, .slower = slower, .algorithm = options_.algorithm},
+      reduced);
+  if (options_.per_parameter) builder_.launch_optimizer(reduced);
+  const OpId step = builder_.optimizer(optimizer_time(), std::move(reduced));
+  memory_.update(step);
+  // The next iteration's first all_gather reads what this one wrote.
+  if (first_gather_) builder_[*first_gather_].after.push_back({step, 1});
+}
+
+}  // namespace
+
+Program torch_fsdp(const Fsdp& options, const RankJob& rank, const Shards& shards) {
+  const Job& job = rank.job;
+  const StagePlan plan =
+      job.stage ? *job.stage : StagePlan::alone(job.model, options.gradient_accumulation);
+  const std::vector<FlatParameter> runs =
+      wrap(job.model, options, job.precision, shards, plan.expert_replicas_group.has_value());
+  const StepCosts costs = with_fsdp_overhead(rank.costs, runs, options, job, shards);
+  ProgramBuilder builder(rank.name, costs, job, computes_in(options, job.precision));
+  TorchFsdp sync(options, rank, plan, runs, shards, builder);
+  return walk(plan, builder, sync);
+}
+
+}  // namespace rehearse::inline strategy
