@@ -1,4 +1,5 @@
 // Plain data parallelism: every rank trains the whole model, or a part of each layer's parameters.
+#include "strategy/build_schedule.hpp"
 #include "strategy/sharding_groups.hpp"
 #include "strategy/sync/programs.hpp"
 

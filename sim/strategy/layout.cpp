@@ -9,8 +9,10 @@
 #include "base/error.hpp"
 #include "model/stages.hpp"
 #include "model/token_histogram.hpp"
+#include "strategy/build_schedule.hpp"
 #include "strategy/layout_groups.hpp"
 #include "strategy/layout_holdings.hpp"
+#include "strategy/side_by_side.hpp"
 #include "strategy/stage_plan.hpp"
 #include "strategy/sync/programs.hpp"
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "strategy/build_schedule.hpp"
 #include "strategy/outer/outer_step.hpp"
 #include "strategy/program_builder.hpp"
 #include "strategy/server_host.hpp"

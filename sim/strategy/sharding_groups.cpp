@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "strategy/build_schedule.hpp"
 #include "strategy/program_builder.hpp"
 
 namespace rehearse::inline strategy {

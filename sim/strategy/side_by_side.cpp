@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "strategy/program_builder.hpp"
-
 namespace rehearse::inline strategy {
 namespace {
 
@@ -93,37 +91,6 @@ void interleave(Program& program, const std::vector<SideBySide>& pairs,
   }
   append(order, {order.size(), program.ops.size()});
   reorder(program, order);
-}
-
-ProgramBuilder::Fork ProgramBuilder::fork() const {
-  return {.first = program.ops.size(),
-          .last_computed = last_computed_,
-          .has_computed = has_computed_,
-          .last_on_host = last_on_host_,
-          .unawaited = unawaited_};
-}
-
-void ProgramBuilder::second_of(Fork& fork) {
-  fork.second = program.ops.size();
-  fork.unawaited_by_first = std::exchange(unawaited_, fork.unawaited);
-  last_computed_ = fork.last_computed;
-  has_computed_ = fork.has_computed;
-  last_on_host_ = fork.last_on_host;
-}
-
-void ProgramBuilder::join(const Fork& fork) {
-  beside_.push_back({fork.first, fork.second, program.ops.size()});
-  unawaited_.insert(unawaited_.end(), fork.unawaited_by_first.begin(),
-                    fork.unawaited_by_first.end());
-}
-
-Program ProgramBuilder::finish() {
-  std::vector<LaneId> lanes;
-  for (const ExchangeAxis axis :
-       {ExchangeAxis::expert, ExchangeAxis::expert_node, ExchangeAxis::expert_across})
-    if (exchange_lanes_.contains(axis)) lanes.push_back(exchange_lanes_.at(axis));
-  interleave(program, beside_, lanes);
-  return std::move(program);
 }
 
 }  // namespace rehearse::inline strategy

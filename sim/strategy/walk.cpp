@@ -2,13 +2,21 @@
 
 #include <utility>
 
+#include "strategy/side_by_side.hpp"
+#include "strategy/stage_runner.hpp"
+#include "strategy/unit_passes.hpp"
+
 namespace rehearse::inline strategy {
 namespace {
 
 class Walk {
  public:
   Walk(const StagePlan& plan, ProgramBuilder& builder, Sync& sync)
-      : plan_(plan), builder_(builder), sync_(sync), runner_(builder, plan) {}
+      : plan_(plan),
+        builder_(builder),
+        sync_(sync),
+        passes_(builder),
+        runner_(builder, passes_, plan) {}
 
   Program go() {
     sync_.setup();
@@ -18,19 +26,23 @@ class Walk {
       add_actions();
       sync_.step();
     }
-    return builder_.finish();
+    interleave(builder_.program, beside_, passes_.expert_lanes());
+    return std::move(builder_.program);
   }
 
  private:
   void add_actions();
   void add_action(std::size_t action);
+  void add_beside(std::size_t action);
   void add_unit(std::size_t unit, const Pass& pass, std::vector<After>& after);
   Pass pass_of(std::size_t action) const;
 
   const StagePlan& plan_;
   ProgramBuilder& builder_;
   Sync& sync_;
+  UnitPasses passes_;
   StageRunner runner_;
+  std::vector<SideBySide> beside_;
 };
 
 void Walk::add_actions() {
@@ -39,12 +51,27 @@ void Walk::add_actions() {
       add_action(action);
       continue;
     }
-    ProgramBuilder::Fork fork = builder_.fork();
-    add_action(action);
-    builder_.second_of(fork);
-    add_action(++action);
-    builder_.join(fork);
+    add_beside(action);
+    ++action;
   }
+}
+
+/// An action and the next one: both begin behind the same, and take turns once all is written.
+void Walk::add_beside(std::size_t action) {
+  const ProgramBuilder::Position begun = builder_.position();
+  const std::vector<After> unawaited = passes_.unawaited();
+  SideBySide pair{.first = builder_.program.ops.size()};
+  add_action(action);
+  pair.second = builder_.program.ops.size();
+  const std::vector<After> of_first = passes_.unawaited();
+  passes_.set_unawaited(unawaited);
+  builder_.go_back(begun);
+  add_action(action + 1);
+  pair.end = builder_.program.ops.size();
+  std::vector<After> of_both = passes_.unawaited();
+  of_both.insert(of_both.end(), of_first.begin(), of_first.end());
+  passes_.set_unawaited(std::move(of_both));
+  beside_.push_back(pair);
 }
 
 Pass Walk::pass_of(std::size_t action) const {
@@ -79,18 +106,18 @@ void Walk::add_unit(std::size_t unit, const Pass& pass, std::vector<After>& afte
   behind.insert(behind.end(), own.begin(), own.end());
   switch (pass.what) {
     case PipelineAction::forward: {
-      const OpId op = builder_.forward(unit, std::move(behind));
+      const OpId op = passes_.forward(unit, std::move(behind));
       return sync_.after_forward(unit, op, pass);
     }
     case PipelineAction::input:
-      builder_.backward_input(unit, std::move(behind));
+      passes_.backward_input(unit, std::move(behind));
       return;
     case PipelineAction::backward: {
-      const OpId op = builder_.backward(unit, sync_.gradients(pass), std::move(behind));
+      const OpId op = passes_.backward(unit, sync_.gradients(pass), std::move(behind));
       return sync_.after_backward(unit, op, pass);
     }
     case PipelineAction::weight: {
-      const OpId op = builder_.backward_weight(unit, sync_.gradients(pass), std::move(behind));
+      const OpId op = passes_.backward_weight(unit, sync_.gradients(pass), std::move(behind));
       return sync_.after_backward(unit, op, pass);
     }
   }

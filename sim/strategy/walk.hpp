@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "strategy/program_builder.hpp"
+#include "strategy/optimizer_step.hpp"
 #include "strategy/stage_plan.hpp"
 
 namespace rehearse::inline strategy {

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "strategy/build_schedule.hpp"
 #include "strategy/layout_holdings.hpp"
 #include "strategy/outer/period.hpp"
 #include "strategy/sharding_groups.hpp"

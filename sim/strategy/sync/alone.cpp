@@ -1,4 +1,5 @@
 // A GPU that trains on its own: a step of local SGD.
+#include "strategy/holdings.hpp"
 #include "strategy/sync/programs.hpp"
 
 namespace rehearse::inline strategy {
@@ -6,20 +7,21 @@ namespace {
 
 class Alone : public Sync {
  public:
-  explicit Alone(ProgramBuilder& builder) : builder_(builder) {}
+  explicit Alone(ProgramBuilder& builder) : builder_(builder), optimizer_(builder) {}
 
   void setup() override {
-    builder_.hold_parameters();
-    builder_.hold_surroundings();
+    hold_parameters(builder_);
+    hold_surroundings(builder_);
   }
   Gradients gradients(const Pass& pass) const override {
-    return pass.first ? builder_.local_gradients() : Gradients::added;
+    return pass.first ? optimizer_.gradients() : Gradients::added;
   }
   void after_backward(std::size_t /*unit*/, OpId /*backward*/, const Pass& /*pass*/) override {}
-  void step() override { builder_.give_gradients(builder_.local_update()); }
+  void step() override { builder_.tapes().give_gradients(optimizer_.step()); }
 
  private:
   ProgramBuilder& builder_;
+  LocalOptimizer optimizer_;
 };
 
 }  // namespace

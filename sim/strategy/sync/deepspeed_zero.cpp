@@ -264,12 +264,13 @@ void DeepspeedZero::flush() {
 }
 
 void DeepspeedZero::step() {
-  builder_.prepare_gradients({.lane = nccl_,
-                              .shards = shards_,
-                              .slower = builder_.step_slowdown(node_),
-                              .algorithm = options_.algorithm},
-                             reduced_);
-  const OpId step = builder_.optimizer(builder_.optimizer_time(shards_, node_), reduced_);
+  prepare_gradients(builder_,
+                    {.lane = nccl_,
+                     .shards = shards_,
+                     .slower = step_slowdown(job_, node_),
+                     .algorithm = options_.algorithm},
+                    reduced_);
+  const OpId step = optimizer(builder_, optimizer_time(builder_, shards_, node_), reduced_);
   memory_.update(step);
   if (first_gather_) builder_[*first_gather_].after.push_back({step, 1});
   if (modules_.persistent == 0 || !first_computed_) return;

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "strategy/program_builder.hpp"
+#include "strategy/optimizer_step.hpp"
 
 namespace rehearse::inline strategy {
 

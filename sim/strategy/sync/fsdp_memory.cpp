@@ -1,5 +1,7 @@
 #include "strategy/sync/fsdp_memory.hpp"
 
+#include "strategy/holdings.hpp"
+
 namespace rehearse::inline strategy {
 
 namespace {
@@ -83,8 +85,8 @@ void FsdpMemory::hold() {
   const bool on_host = options_.cpu_offload && on_gpu();
   for (std::size_t run = 0; run < runs_.size() && !on_host; ++run)
     builder_.hold(builder_.tensor(MemoryKind::parameters, stored(run), tensors_[run].owner));
-  builder_.hold_surroundings(options_.buffer_dtype ? parameter_element(*options_.buffer_dtype)
-                                                   : Bytes(4));
+  hold_surroundings(builder_,
+                    options_.buffer_dtype ? parameter_element(*options_.buffer_dtype) : Bytes(4));
 }
 
 void FsdpMemory::gather(std::size_t run, OpId op, bool backward) {
@@ -138,14 +140,14 @@ std::vector<TensorId> FsdpMemory::collect(std::size_t run, OpId op) {
 std::vector<TensorId> FsdpMemory::collected(std::size_t run) const {
   std::vector<TensorId> all;
   for (std::size_t unit = runs_[run].last + 1; unit-- > runs_[run].first;)
-    for (const TensorId id : builder_.gradients(unit)) all.push_back(id);
+    for (const TensorId id : builder_.tapes().gradients(unit)) all.push_back(id);
   return all;
 }
 
 /// The run's gradient that reaches its AccumulateGrad last: of its first unit that has any.
 std::optional<TensorId> FsdpMemory::last_ready(std::size_t run) const {
   for (std::size_t unit = runs_[run].first; unit <= runs_[run].last; ++unit)
-    if (!builder_.gradients(unit).empty()) return builder_.last_ready(unit);
+    if (!builder_.tapes().gradients(unit).empty()) return builder_.tapes().last_ready(unit);
   return std::nullopt;
 }
 
@@ -208,7 +210,7 @@ void FsdpMemory::update(OpId op) {
       shares.push_back({own, all.owner, runs_[run].storage});
   }
   if (options_.cpu_offload && on_gpu()) return;
-  builder_.update(op, shares, kSubGroup);
+  rehearse::update(builder_, op, shares, kSubGroup);
   for (const RunTensors& all : tensors_)
     if (builder_.job().set_to_none) builder_.give(op, all.gradient);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "strategy/holdings.hpp"
 #include "strategy/sync/programs.hpp"
 
 namespace rehearse::inline strategy {
@@ -83,8 +84,8 @@ Bytes MegatronDdp::cap(std::size_t part) const {
 void MegatronDdp::setup() {
   if (plan_.expert_replicas_group)
     expert_nccl_ = builder_.lane("nccl (experts' replicas)", LaneKind::communication);
-  builder_.hold_parameters();
-  builder_.hold_surroundings();
+  hold_parameters(builder_);
+  hold_surroundings(builder_);
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
     builder_.hold(builder_.tensor(MemoryKind::gradients, buckets_[bucket].size,
                                   builder_.owner("bucket " + std::to_string(bucket))));
@@ -148,23 +149,24 @@ After MegatronDdp::reduce(std::size_t bucket, OpId backward) {
 void MegatronDdp::step() {
   if (!options_.ddp.overlap_grad_reduce)
     for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
-      reduced_.push_back(reduce(bucket, builder_.last_computed()));
+      reduced_.push_back(reduce(bucket, *builder_.last_computed()));
   std::vector<After> reduced = std::exchange(reduced_, {});
-  builder_.finish_gradients({nccl_, element_, 1, options_.ddp.algorithm}, reduced);
-  builder_.prepare_gradients({.lane = nccl_,
-                              .shards = shards(),
-                              .width = element_ / parameter_element(job_.precision),
-                              .slower = builder_.step_slowdown(node_),
-                              .algorithm = options_.ddp.algorithm},
-                             reduced);
+  finish_gradients(builder_, {nccl_, element_, 1, options_.ddp.algorithm}, reduced);
+  prepare_gradients(builder_,
+                    {.lane = nccl_,
+                     .shards = shards(),
+                     .width = element_ / parameter_element(job_.precision),
+                     .slower = step_slowdown(job_, node_),
+                     .algorithm = options_.ddp.algorithm},
+                    reduced);
   const OpId step =
-      builder_.optimizer(builder_.optimizer_time(shards(), node_), std::move(reduced));
-  builder_.update(step, builder_.trained(shards()));
+      optimizer(builder_, optimizer_time(builder_, shards(), node_), std::move(reduced));
+  update(builder_, step, trained(job_, shards()));
   Bytes all;
   for (const Bucket& bucket : buckets_) all += bucket.size;
   builder_.copy("zeros to gradients", all, {{step}});
   if (options_.sharded_optimizer) gather_parameters(step);
-  builder_.quantize_weights(step);
+  quantize_weights(builder_, step);
 }
 
 /// In the order in which the next forward needs them.

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "strategy/holdings.hpp"
 #include "strategy/outer/outer_step.hpp"
 #include "strategy/sync/programs.hpp"
 #include "strategy/sync/server_messages.hpp"
@@ -19,7 +20,8 @@ class ServerSync : public Sync {
         job_(rank.job),
         node_(rank.group.node),
         builder_(builder),
-        messages_(options, side, part, builder) {}
+        messages_(options, side, part, builder),
+        optimizer_(builder) {}
 
   void setup() override;
   std::vector<After> before_forward(std::size_t unit, const Pass& pass) override;
@@ -47,6 +49,7 @@ class ServerSync : public Sync {
   const Node& node_;
   ProgramBuilder& builder_;
   ServerMessages messages_;
+  LocalOptimizer optimizer_;
   std::vector<After> pulls_;  ///< by part
   TensorId begun_{};          ///< where local steps began
   int steps_ = 0;             ///< that are over
@@ -55,8 +58,8 @@ class ServerSync : public Sync {
 
 /// One flat copy of all parameters is pulled into and pushed from (calibrate/train/ps_worker.cpp).
 void ServerSync::setup() {
-  builder_.hold_parameters();
-  builder_.hold_surroundings();
+  hold_parameters(builder_);
+  hold_surroundings(builder_);
   const Bytes all = parameter_bytes(job_.model, job_.precision);
   builder_.hold(builder_.tensor(MemoryKind::communication, all, builder_.owner("flat copy")));
   for (std::size_t p = 0; p < messages_.parts().size(); ++p)
@@ -81,7 +84,7 @@ void ServerSync::after_forward(std::size_t unit, OpId forward, const Pass& pass)
 
 Gradients ServerSync::gradients(const Pass& pass) const {
   if (!pass.first) return Gradients::added;
-  return has_local_steps() ? builder_.local_gradients() : Gradients::kept;
+  return has_local_steps() ? optimizer_.gradients() : Gradients::kept;
 }
 
 void ServerSync::after_backward(std::size_t unit, OpId backward, const Pass& pass) {
@@ -91,10 +94,10 @@ void ServerSync::after_backward(std::size_t unit, OpId backward, const Pass& pas
 void ServerSync::step() {
   if (!has_local_steps()) return;
   if (steps_ == 0) make_states();
-  const OpId updated = builder_.local_update();
+  const OpId updated = optimizer_.step();
   if (steps_ == 0) first_update_ = updated;
   if (++steps_ == options_.local_steps) return push_difference();
-  builder_.give_gradients(updated);
+  builder_.tapes().give_gradients(updated);
 }
 
 /// How far the steps led is pushed, in the place of the last gradients; where they began is kept
@@ -130,7 +133,7 @@ void ServerSync::make_states() {
   if (moved <= Bytes(0)) return;
   const auto trained = static_cast<double>(job_.model.trainable_parameters());
   add_kernel("optimizer states",
-             builder_.step_slowdown(node_) * builder_.costs().copy_time(trained * moved), 0);
+             step_slowdown(job_, node_) * builder_.costs().copy_time(trained * moved), 0);
 }
 /// And it goes once its steps are taken.
 void ServerSync::forget_states(OpId difference) {

@@ -157,7 +157,7 @@ void ServerMessages::give_gradients(std::size_t p) {
   if (!builder_.job().set_to_none) return;
   for (std::size_t unit = parts_[p].first; unit <= parts_[p].last; ++unit) {
     if (p + 1 < parts_.size() && parts_[p + 1].first == parts_[p].first) continue;
-    for (const TensorId id : builder_.gradients(unit)) builder_.give(builder_.last(), id);
+    for (const TensorId id : builder_.tapes().gradients(unit)) builder_.give(builder_.last(), id);
   }
 }
 

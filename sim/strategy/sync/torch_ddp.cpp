@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "strategy/holdings.hpp"
 #include "strategy/sync/programs.hpp"
 
 namespace rehearse::inline strategy {
@@ -72,8 +73,8 @@ class TorchDdp : public Sync {
 /// 250 MiB (_sync_module_states), and its buckets are cut in the order of registration until the
 /// first backward has shown that of readiness.
 void TorchDdp::setup() {
-  builder_.hold_parameters();
-  builder_.hold_surroundings();
+  hold_parameters(builder_);
+  hold_surroundings(builder_);
   if (job_.cluster.gpu_count() == 1) return;
   const std::uint32_t owner = builder_.owner("buckets");
   const Bytes all = parameter_bytes(job_.model, job_.precision);
@@ -104,10 +105,10 @@ Gradients TorchDdp::gradients(const Pass& pass) const {
 
 /// A part's last backward issues the buckets as they fill.
 void TorchDdp::after_backward(std::size_t unit, OpId backward, const Pass& pass) {
-  if (job_.optimizer.in_backward) return builder_.optimizer_of(unit);
+  if (job_.optimizer.in_backward) return optimizer_of(builder_, unit);
   if (!pass.last) return;
   if (!pass.first && views() && job_.set_to_none)
-    for (const TensorId id : builder_.gradients(unit)) builder_.give(backward, id);
+    for (const TensorId id : builder_.tapes().gradients(unit)) builder_.give(backward, id);
   for (std::size_t next = first_bucket_[pass.part] + reduced_.size();
        next < first_bucket_[pass.part + 1] && buckets_[next].first_unit == unit; ++next)
     reduced_.push_back(reduce(next, backward));
@@ -171,19 +172,20 @@ After TorchDdp::reduce(std::size_t bucket, OpId backward) {
 }
 
 void TorchDdp::step() {
-  if (job_.optimizer.in_backward) return builder_.quantize_weights(builder_.last());
+  if (job_.optimizer.in_backward) return quantize_weights(builder_, builder_.last());
   std::vector<After> ready = std::exchange(ready_, {});
   const std::int64_t shards =
       options_.sharded_optimizer ? static_cast<std::int64_t>(job_.replicas()) : 1;
-  builder_.prepare_gradients(
-      {.lane = nccl_, .slower = builder_.step_slowdown(node_), .algorithm = options_.ddp.algorithm},
+  prepare_gradients(
+      builder_,
+      {.lane = nccl_, .slower = step_slowdown(job_, node_), .algorithm = options_.ddp.algorithm},
       ready);
-  if (!options_.sharded_optimizer) builder_.launch_optimizer(ready);
-  const OpId step = builder_.optimizer(builder_.optimizer_time(shards, node_), std::move(ready));
-  builder_.update(step, builder_.trained(shards));
-  if (!views()) builder_.give_gradients(step);
+  if (!options_.sharded_optimizer) launch_optimizer(builder_, ready);
+  const OpId step = optimizer(builder_, optimizer_time(builder_, shards, node_), std::move(ready));
+  update(builder_, step, trained(job_, shards));
+  if (!views()) builder_.tapes().give_gradients(step);
   rebuild_buckets(step);
-  builder_.quantize_weights(step);
+  quantize_weights(builder_, step);
   if (options_.sharded_optimizer) gather_parameters(step);
 }
 

@@ -271,22 +271,24 @@ void TorchFsdp::reduce(std::size_t j, OpId backward, const Pass& pass) {
 
 /// On the host the optimizer's traffic goes through the GPU's share of its node's memory.
 Seconds TorchFsdp::optimizer_time() const {
-  if (!options_.cpu_offload) return builder_.optimizer_time(shards_, node_);
+  if (!options_.cpu_offload) return rehearse::optimizer_time(builder_, shards_, node_);
   const Seconds share = builder_.costs().optimizer / static_cast<double>(shards_.all);
   return host_slowdown(node_) * share;
 }
 
 void TorchFsdp::step() {
   std::vector<After> reduced = std::exchange(reduced_, {});
-  const double slower = options_.cpu_offload ? host_slowdown(node_) : builder_.step_slowdown(node_);
-  builder_.finish_gradients(
+  const double slower = options_.cpu_offload ? host_slowdown(node_) : step_slowdown(job_, node_);
+  finish_gradients(
+      builder_,
       {nccl_, memory_.reduced_element(), static_cast<double>(shards_.all), options_.algorithm},
       reduced);
-  builder_.prepare_gradients(
+  prepare_gradients(
+      builder_,
       {.lane = nccl_, .shards = shards_, .slower = slower, .algorithm = options_.algorithm},
       reduced);
-  if (options_.per_parameter) builder_.launch_optimizer(reduced);
-  const OpId step = builder_.optimizer(optimizer_time(), std::move(reduced));
+  if (options_.per_parameter) launch_optimizer(builder_, reduced);
+  const OpId step = optimizer(builder_, optimizer_time(), std::move(reduced));
   memory_.update(step);
   // The next iteration's first all_gather reads what this one wrote.
   if (first_gather_) builder_[*first_gather_].after.push_back({step, 1});

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "strategy/program_builder.hpp"
 #include "strategy/stage_plan.hpp"
+#include "strategy/unit_tapes.hpp"
 
 namespace rehearse::inline strategy {
 
@@ -52,19 +54,21 @@ bool is_product_weight(const Unit& unit, std::uint32_t parameter) {
 
 }  // namespace
 
-void ProgramBuilder::read_tape() {
-  const Model& model = job_.model;
-  for (const Unit& unit : model.units) owner(unit.name);
-  const MemoryTape tape = memory_tape(
-      model, {.precision = computes_, .batch = job_.batch_per_gpu, .device = job_.device});
-  const auto slots = static_cast<std::size_t>(job_.stage == nullptr ? 1 : job_.stage->slots());
-  for (slot_ = 0; slot_ < slots; ++slot_) read_tape_once(tape);
+void UnitTapes::read() {
+  const Model& model = builder_.job().model;
+  for (const Unit& unit : model.units) builder_.owner(unit.name);
+  const MemoryTape tape = memory_tape(model, {.precision = builder_.computes(),
+                                              .batch = builder_.job().batch_per_gpu,
+                                              .device = builder_.job().device});
+  const auto slots =
+      static_cast<std::size_t>(builder_.job().stage == nullptr ? 1 : builder_.job().stage->slots());
+  for (slot_ = 0; slot_ < slots; ++slot_) read_once(tape);
   slot_ = 0;
 }
 
 /// For one more micro-batch in flight.
-void ProgramBuilder::read_tape_once(const MemoryTape& tape) {
-  const Model& model = job_.model;
+void UnitTapes::read_once(const MemoryTape& tape) {
+  const Model& model = builder_.job().model;
   tapes_.emplace_back(model.units.size());
   chunks_.emplace_back(model.chunks.size());
   const std::vector<TensorId> ids = tensors_of(tape);
@@ -78,57 +82,47 @@ void ProgramBuilder::read_tape_once(const MemoryTape& tape) {
   }
   for (std::size_t chunk = 0; chunk < model.chunks.size(); ++chunk) add_chunk(chunk, tape, ids);
   for (std::size_t unit = 0; unit < model.units.size(); ++unit)
-    if (job_.is_checkpointed(unit)) checkpoint(unit);
+    if (builder_.job().is_checkpointed(unit)) checkpoint(unit);
   for (const auto& [id, unit] : cached_until_end_)
     events(last_of_chunk(unit)).forward.push_back({id, Action::give});
   cached_until_end_.clear();
 }
 
-std::optional<TensorId> ProgramBuilder::sent_gradient(std::size_t unit) const {
-  for (std::size_t chunk = 0; chunk < chunks_[slot_].size(); ++chunk)
-    if (unit < job_.model.chunks[chunk].end) return chunks_[slot_][chunk].sent_gradient;
-  return std::nullopt;
-}
-
-bool ProgramBuilder::begins_chunk(std::size_t unit) const {
-  return std::ranges::count(job_.model.chunks, unit, &Chunk::first) > 0;
-}
-
-std::size_t ProgramBuilder::last_of_chunk(std::size_t unit) const {
-  for (const Chunk& chunk : job_.model.chunks)
+std::size_t UnitTapes::last_of_chunk(std::size_t unit) const {
+  for (const Chunk& chunk : builder_.job().model.chunks)
     if (unit < chunk.end) return chunk.end - 1;
-  return job_.model.units.size() - 1;
+  return builder_.job().model.units.size() - 1;
 }
 
 /// Gradients of parameters are the first slot's: no two backwards make them at a time.
-std::vector<TensorId> ProgramBuilder::tensors_of(const MemoryTape& tape) {
+std::vector<TensorId> UnitTapes::tensors_of(const MemoryTape& tape) {
   std::vector<TensorId> ids;
   ids.reserve(tape.tensors.size());
   for (std::size_t i = 0; i < tape.tensors.size(); ++i) {
     const TapeTensor& one = tape.tensors[i];
     const bool shared = one.role == TensorRole::parameter_gradient && slot_ > 0;
-    ids.push_back(shared ? first_ids_[i] : tensor(kind_of(one.role), one.size, one.unit));
-    if (one.role == TensorRole::autocast_copy && parameters_are_leaves_) cached_.insert(ids.back());
+    ids.push_back(shared ? first_ids_[i] : builder_.tensor(kind_of(one.role), one.size, one.unit));
+    if (one.role == TensorRole::autocast_copy && leaves_) cached_.insert(ids.back());
   }
   if (slot_ == 0) first_ids_ = ids;
   return ids;
 }
 
-void ProgramBuilder::add_incoming(std::size_t unit) {
+void UnitTapes::add_incoming(std::size_t unit) {
   if (slot_ > 0) {
     events(unit).incoming = tapes_[0][unit].incoming;
     return;
   }
   for (const TensorId id : events(unit).gradients) {
-    const Tensor stays = program.tensors[id.index()];
-    events(unit).incoming.push_back(tensor(stays.kind, stays.size, stays.owner));
+    const Tensor stays = builder_.program.tensors[id.index()];
+    events(unit).incoming.push_back(builder_.tensor(stays.kind, stays.size, stays.owner));
   }
 }
 
 /// Messages are taken and given back where they are received and sent, and the gradient that a
 /// chunk sends where its backward's first part ends.
-void ProgramBuilder::add_chunk(std::size_t chunk, const MemoryTape& tape,
-                               const std::vector<TensorId>& ids) {
+void UnitTapes::add_chunk(std::size_t chunk, const MemoryTape& tape,
+                          const std::vector<TensorId>& ids) {
   const ChunkTape& messages = tape.chunks[chunk];
   const auto id_of = [&](const std::optional<std::uint32_t>& which) {
     return which ? std::optional(ids[*which]) : std::nullopt;
@@ -136,43 +130,15 @@ void ProgramBuilder::add_chunk(std::size_t chunk, const MemoryTape& tape,
   ChunkTensors& own = chunks_.back()[chunk];
   own = {id_of(messages.received), id_of(messages.sent), id_of(messages.received_gradient),
          id_of(messages.sent_gradient)};
-  const Chunk& units = job_.model.chunks[chunk];
+  const Chunk& units = builder_.job().model.chunks[chunk];
   if (own.received)
     std::erase(events(units.first).forward, TensorEvent{*own.received, Action::take});
   if (own.received_gradient)
     std::erase(events(units.end - 1).backward, TensorEvent{*own.received_gradient, Action::take});
 }
 
-Bytes ProgramBuilder::received_size(std::size_t chunk, bool forward) const {
-  if (chunks_[0].empty()) return Bytes(0);
-  const ChunkTensors& own = chunks_[0][chunk];
-  const auto& id = forward ? own.received : own.received_gradient;
-  return id ? program.tensors[id->index()].size : Bytes(0);
-}
-
-Bytes ProgramBuilder::sent_size(std::size_t chunk, bool forward) const {
-  if (chunks_[0].empty()) return Bytes(0);
-  const ChunkTensors& own = chunks_[0][chunk];
-  const auto& id = forward ? own.sent : own.sent_gradient;
-  return id ? program.tensors[id->index()].size : Bytes(0);
-}
-
-void ProgramBuilder::receive(std::size_t chunk, bool forward, OpId op) {
-  if (chunks_[slot_].empty()) return;
-  const ChunkTensors& own = chunks_[slot_][chunk];
-  const auto& id = forward ? own.received : own.received_gradient;
-  if (id) take(op, *id);
-}
-
-void ProgramBuilder::sent(std::size_t chunk, bool forward, OpId op) {
-  if (chunks_[slot_].empty()) return;
-  const ChunkTensors& own = chunks_[slot_][chunk];
-  const auto& id = forward ? own.sent : own.sent_gradient;
-  if (id) give(op, *id);
-}
-
-void ProgramBuilder::add_tape(std::size_t unit, const MemoryTape& tape,
-                              const std::vector<TensorId>& ids) {
+void UnitTapes::add_tape(std::size_t unit, const MemoryTape& tape,
+                         const std::vector<TensorId>& ids) {
   UnitEvents& own = events(unit);
   const auto translate = [&](const TapeEvent& event) {
     return TensorEvent{ids[event.tensor], event.takes ? Action::take : Action::give};
@@ -183,30 +149,31 @@ void ProgramBuilder::add_tape(std::size_t unit, const MemoryTape& tape,
     const TapeTensor& made = tape.tensors[event.tensor];
     if (made.role != TensorRole::parameter_gradient || !event.takes) continue;
     const bool before_its_bias =
-        !own.gradients.empty() && is_linear_bias(job_.model.units[unit], made.parameter);
+        !own.gradients.empty() && is_linear_bias(builder_.job().model.units[unit], made.parameter);
     own.last_ready = before_its_bias ? own.gradients.back() : ids[event.tensor];
     own.gradients.push_back(ids[event.tensor]);
     own.parameters.push_back(made.parameter);
-    own.products.push_back(is_product_weight(job_.model.units[unit], made.parameter));
+    own.products.push_back(is_product_weight(builder_.job().model.units[unit], made.parameter));
   }
 }
 
 /// What was measured of a unit: one tensor that it keeps, and what its kernels need meanwhile.
-void ProgramBuilder::add_given_tape(std::size_t unit) {
+void UnitTapes::add_given_tape(std::size_t unit) {
   const auto owner = static_cast<std::uint32_t>(unit);
-  const UnitCost& cost = costs_.units[unit];
+  const UnitCost& cost = builder_.costs().units[unit];
   UnitEvents& own = events(unit);
-  const TensorId kept = tensor(MemoryKind::activations, cost.activation, owner);
-  const TensorId work = tensor(MemoryKind::workspace, cost.workspace, owner);
+  const TensorId kept = builder_.tensor(MemoryKind::activations, cost.activation, owner);
+  const TensorId work = builder_.tensor(MemoryKind::workspace, cost.workspace, owner);
   own.forward = {{kept, Action::take}, {work, Action::take}, {work, Action::give}};
   own.backward = {{work, Action::take}, {work, Action::give}};
-  const auto& parameters = job_.model.units[unit].tensors;
+  const auto& parameters = builder_.job().model.units[unit].tensors;
   for (std::size_t parameter = parameters.size(); parameter-- > 0;) {
     own.parameters.push_back(static_cast<std::uint32_t>(parameter));
-    const Bytes size = static_cast<double>(parameters[parameter]) * parameter_element(computes_);
+    const Bytes size =
+        static_cast<double>(parameters[parameter]) * parameter_element(builder_.computes());
     const auto made = own.gradients.size();
     own.gradients.push_back(slot_ > 0 ? tapes_[0][unit].gradients[made]
-                                      : tensor(MemoryKind::gradients, size, owner));
+                                      : builder_.tensor(MemoryKind::gradients, size, owner));
     own.last_ready = own.gradients.back();
     own.backward.push_back({own.last_ready, Action::take});
   }
@@ -218,7 +185,7 @@ void ProgramBuilder::add_given_tape(std::size_t unit) {
 /// the last activation that forward leaves, is the output: the next unit's input. A single tensor
 /// that stands for all that a unit keeps (of which the input is not known) goes. Autocast's cache
 /// holds its copies of weights until the last unit's forward is over: checkpointed or not.
-void ProgramBuilder::checkpoint(std::size_t unit) {
+void UnitTapes::checkpoint(std::size_t unit) {
   UnitEvents& own = events(unit);
   const auto holds = [](const std::vector<TensorEvent>& all, TensorEvent event) {
     return std::ranges::find(all, event) != all.end();
@@ -231,10 +198,11 @@ void ProgramBuilder::checkpoint(std::size_t unit) {
   }
   const auto is_own = [&](TensorId id) { return holds(own.backward, {id, Action::give}); };
   const auto is_activation = [&](TensorId id) {
-    return program.tensors[id.index()].kind == MemoryKind::activations;
+    return builder_.program.tensors[id.index()].kind == MemoryKind::activations;
   };
   const auto passes_on = [&](TensorId id) { return is_activation(id) && !is_own(id); };
-  const bool lumped = job_.model.units[unit].activation || !has_tape(job_.model.units[unit]);
+  const bool lumped =
+      builder_.job().model.units[unit].activation || !has_tape(builder_.job().model.units[unit]);
   std::vector<TensorId> internal;
   std::ranges::copy_if(left, std::back_inserter(internal), is_own);
   if (!lumped && std::ranges::none_of(left, passes_on)) {
@@ -246,7 +214,7 @@ void ProgramBuilder::checkpoint(std::size_t unit) {
     std::erase(own.forward, TensorEvent{id, Action::give});
     own.backward.push_back({id, Action::give});
   }
-  if (job_.offloads_activations) own.inputs = made_before(unit);
+  if (builder_.job().offloads_activations) own.inputs = made_before(unit);
   for (const TensorId id : own.inputs) std::erase(own.backward, TensorEvent{id, Action::give});
   std::ranges::copy_if(
       own.forward, std::back_inserter(own.recompute),
@@ -261,56 +229,15 @@ void ProgramBuilder::checkpoint(std::size_t unit) {
 }
 
 /// Activations of the unit before, which this one's backward gives back: its input.
-std::vector<TensorId> ProgramBuilder::made_before(std::size_t unit) {
+std::vector<TensorId> UnitTapes::made_before(std::size_t unit) {
   std::vector<TensorId> made;
   for (const TensorEvent& event : events(unit).backward) {
-    const Tensor& one = program.tensors[event.tensor.index()];
+    const Tensor& one = builder_.program.tensors[event.tensor.index()];
     if (event.action == Action::give && one.kind == MemoryKind::activations &&
         one.owner + 1 == unit)
       made.push_back(event.tensor);
   }
   return made;
-}
-
-/// What is added to a gradient goes once the kernels of its operator are through: before the next
-/// tensor of another kind is taken.
-void ProgramBuilder::note_backward(OpId op, std::size_t unit, Gradients gradients, bool whole) {
-  const UnitEvents& own = events(unit);
-  const auto sent_before = whole ? std::nullopt : sent_gradient(unit);
-  const bool stay =
-      gradients == Gradients::collected || (gradients == Gradients::kept && job_.set_to_none);
-  std::vector<std::size_t> passing;
-  const auto add_up = [&] {
-    for (const std::size_t which : passing) {
-      give(op, own.incoming[which]);
-      if (gradients == Gradients::kept) note(op, {own.gradients[which], Action::take, true});
-    }
-    passing.clear();
-  };
-  std::size_t made = 0;
-  for (const TensorEvent& event : own.backward) {
-    if (sent_before && event.tensor == *sent_before) continue;
-    const bool is_gradient = made < own.gradients.size() && event.tensor == own.gradients[made];
-    if (!is_gradient && event.action == Action::take) add_up();
-    const bool joins = gradients == Gradients::summed && is_gradient &&
-                       made < own.products.size() && own.products[made];
-    if (joins) {
-      ++made;
-      continue;
-    }
-    if (is_gradient && gradients == Gradients::used) {
-      note(op, event);
-      update(op, {trained(static_cast<std::uint32_t>(unit), own.parameters[made], 1)});
-      give(op, event.tensor);
-    } else if (!is_gradient || stay) {
-      note(op, event);
-    } else {
-      take(op, own.incoming[made]);
-      passing.push_back(made);
-    }
-    if (is_gradient) ++made;
-  }
-  add_up();
 }
 
 }  // namespace rehearse::inline strategy

@@ -3,8 +3,8 @@
 
 #include "base/error.hpp"
 #include "model/parallel.hpp"
-#include "strategy/program_builder.hpp"
 #include "strategy/stage_plan.hpp"
+#include "strategy/unit_passes.hpp"
 
 namespace rehearse::inline strategy {
 namespace {
@@ -46,8 +46,8 @@ const char* name_of(ExchangeAxis axis) {
 
 /// A pass between its exchanges. Parts that take no time are left out, but for the last: it is what
 /// comes later refers to, and where memory is noted.
-OpId ProgramBuilder::segments(std::size_t unit, Verb pass, const PassCost& cost,
-                              std::vector<After> after) {
+OpId UnitPasses::segments(std::size_t unit, Verb pass, const PassCost& cost,
+                          std::vector<After> after) {
   const PassSegments& parts = *cost.segments;
   std::vector<std::pair<std::size_t, OpId>> waiting;  // part that waits, and the exchange
   std::size_t next = 0;
@@ -55,9 +55,9 @@ OpId ProgramBuilder::segments(std::size_t unit, Verb pass, const PassCost& cost,
     std::vector<std::pair<std::uint8_t, OpId>> here;  // by turn
     for (; next < parts.exchanges.size() && parts.exchanges[next].issued <= part; ++next) {
       const PassSegments::Placed& placed = parts.exchanges[next];
-      const Exchange& what = job_.model.units[unit].exchanges[placed.exchange];
+      const Exchange& what = builder_.job().model.units[unit].exchanges[placed.exchange];
       const OpId op = exchange(what, unit, pass);
-      std::vector<After>& own = program.ops[op.index()].after;
+      std::vector<After>& own = builder_[op].after;
       own.insert(own.end(), after.begin(), after.end());
       for (const auto& [turn, before] : here)
         if (turn < what.turn) own.push_back({before});
@@ -70,46 +70,55 @@ OpId ProgramBuilder::segments(std::size_t unit, Verb pass, const PassCost& cost,
     if (parts.durations[part] <= Seconds(0) && !last_part) continue;
     compute(unit, pass, parts.durations[part], cost.spread, std::exchange(after, {}));
   }
-  return last_computed_;
+  return *builder_.last_computed();
 }
 
 /// What passes on to the next of a ring of n ranks is what a step of their all_gather carries: of
 /// n/(n-1) as much.
-OpId ProgramBuilder::exchange(const Exchange& what, std::size_t unit, Verb pass) {
-  const StagePlan& plan = *job_.stage;
+OpId UnitPasses::exchange(const Exchange& what, std::size_t unit, Verb pass) {
+  const StagePlan& plan = *builder_.job().stage;
   const auto slot = plan.exchange_groups.find(what.axis);
   check(slot != plan.exchange_groups.end(), "an exchange of a rank that has no group for it");
-  const Bytes element = what.wide                             ? Bytes(4)
-                        : what.narrow && is_narrow(computes_) ? narrow_element(computes_)
-                                                              : activation_element(computes_);
-  double elements = what.elements * static_cast<double>(job_.batch_per_gpu);
+  const Bytes element = what.wide ? Bytes(4)
+                        : what.narrow && is_narrow(builder_.computes())
+                            ? narrow_element(builder_.computes())
+                            : activation_element(builder_.computes());
+  double elements = what.elements * static_cast<double>(builder_.job().batch_per_gpu);
   if (what.kind == ExchangeKind::send_recv) {
     const auto ranks = static_cast<double>(plan.contexts);
     elements *= ranks / (ranks - 1);
   }
   std::vector<After> after = unawaited_;
-  if (has_computed_) after.push_back({last_computed_});
-  const OpId op =
-      collective(exchange_lane(what.axis), job_.model.units[unit].name,
-                 {.kind = kind_of(what.kind), .group = slot->second, .size = elements * element},
-                 std::move(after));
-  program.ops[op.index()].pass = pass;
+  if (const auto before = builder_.last_computed()) after.push_back({*before});
+  const OpId op = builder_.collective(
+      exchange_lane(what.axis), builder_.job().model.units[unit].name,
+      {.kind = kind_of(what.kind), .group = slot->second, .size = elements * element},
+      std::move(after));
+  builder_[op].pass = pass;
   return op;
 }
 
-LaneId ProgramBuilder::exchange_lane(ExchangeAxis axis) {
+LaneId UnitPasses::exchange_lane(ExchangeAxis axis) {
   if (!exchange_lanes_.contains(axis))
     exchange_lanes_[axis] =
-        lane(std::string("nccl (") + name_of(axis) + ")", LaneKind::communication);
+        builder_.lane(std::string("nccl (") + name_of(axis) + ")", LaneKind::communication);
   return exchange_lanes_.at(axis);
 }
 
-OpId ProgramBuilder::gather(const std::string& what, Bytes size, std::vector<After> after) {
-  const auto slot = job_.stage->exchange_groups.find(ExchangeAxis::tensor);
-  check(slot != job_.stage->exchange_groups.end(), "parts of ranks that share nothing");
-  return collective(exchange_lane(ExchangeAxis::tensor), what,
-                    {.kind = CollectiveKind::all_gather, .group = slot->second, .size = size},
-                    std::move(after));
+OpId UnitPasses::gather(const std::string& what, Bytes size, std::vector<After> after) {
+  const auto slot = builder_.job().stage->exchange_groups.find(ExchangeAxis::tensor);
+  check(slot != builder_.job().stage->exchange_groups.end(), "parts of ranks that share nothing");
+  return builder_.collective(
+      exchange_lane(ExchangeAxis::tensor), what,
+      {.kind = CollectiveKind::all_gather, .group = slot->second, .size = size}, std::move(after));
+}
+
+std::vector<LaneId> UnitPasses::expert_lanes() const {
+  std::vector<LaneId> lanes;
+  for (const ExchangeAxis axis :
+       {ExchangeAxis::expert, ExchangeAxis::expert_node, ExchangeAxis::expert_across})
+    if (exchange_lanes_.contains(axis)) lanes.push_back(exchange_lanes_.at(axis));
+  return lanes;
 }
 
 }  // namespace rehearse::inline strategy

@@ -1,0 +1,104 @@
+// What every strategy holds of a model beside its tape.
+#include <algorithm>
+
+#include "strategy/holdings.hpp"
+
+namespace rehearse::inline strategy {
+
+namespace {
+
+/// Of a batch of tokens and of what they are to predict, what this part of the model reads.
+double parts_of_batch(const Model& model) {
+  if (model.chunks.empty()) return 2;
+  double parts = 0;
+  if (std::ranges::any_of(model.chunks, [](const Chunk& one) { return one.input == 0; })) ++parts;
+  if (std::ranges::any_of(model.chunks, [](const Chunk& one) { return one.has_loss; })) ++parts;
+  return parts;
+}
+
+/// What one batch and its targets take: images as floating-point numbers with a class each, or
+/// tokens, each with the one to predict, in 64 bits. Nothing is known of an inline model's.
+Bytes batch_bytes(const Model& model, const Job& job) {
+  const auto samples = static_cast<double>(job.batch_per_gpu);
+  constexpr Bytes kIndex(8);
+  if (model.tokens_per_sample > 0)
+    return samples * static_cast<double>(model.tokens_per_sample) * parts_of_batch(model) * kIndex;
+  if (model.image == 0) return Bytes(0);
+  return samples * (model.input_elements * parameter_element(job.precision) + kIndex);
+}
+
+/// PyTorch's getChosenWorkspaceSize (aten/src/ATen/cuda/CublasHandlePool.cpp), kept for good from
+/// the first product on: 2 x 4096 KiB + 8 x 16 KiB, on Hopper 8 x 4096 KiB. AMD's hipBLAS takes as
+/// much as Hopper's, from CDNA 3 on, which has FP8, 128 MiB.
+Bytes cublas_workspace(const Gpu& gpu) {
+  constexpr double kKib = 1024;
+  switch (gpu.architecture) {
+    case GpuArchitecture::hopper:
+      return Bytes(8 * 4096 * kKib);
+    case GpuArchitecture::cdna:
+      return Bytes((gpu.fp8 > FlopsPerSecond(0) ? 128 : 32) * 1024 * kKib);
+    default:
+      return Bytes((2 * 4096 + 8 * 16) * kKib);
+  }
+}
+
+/// Of ranks that one program stands for, the most.
+Bytes cublas_workspace(const Cluster& cluster) {
+  Bytes most;
+  for (const NodeGroup& group : cluster.groups)
+    if (group.node.gpus > 0) most = std::max(most, cublas_workspace(group.node.gpu));
+  return most;
+}
+
+/// As rows and as columns, which products on Hopper need, and scales that go with rows; Blackwell's
+/// multiply either way by one scale for a tensor.
+Bytes narrow_weight_element(const Job& job) {
+  const bool one_copy = std::ranges::any_of(job.cluster.groups, [](const NodeGroup& group) {
+    return group.node.gpu.architecture == GpuArchitecture::blackwell;
+  });
+  return narrow_element(job.precision) * (job.precision == Precision::fp8 && one_copy ? 1 : 2);
+}
+
+/// TransformerEngine's copies, which a step's micro-batches share.
+void hold_narrow_weights(ProgramBuilder& builder) {
+  const double elements =
+      is_narrow(builder.job().precision) ? builder.job().model.narrow_parameters() : 0;
+  if (elements > 0)
+    builder.hold(builder.tensor(
+        MemoryKind::parameters, elements * narrow_weight_element(builder.job()),
+        builder.owner(builder.job().precision == Precision::nvfp4 ? "weights in 4 bits"
+                                                                  : "weights in 8 bits")));
+}
+
+}  // namespace
+
+void hold_parameters(ProgramBuilder& builder) {
+  for (std::uint32_t unit = 0; unit < builder.job().model.units.size(); ++unit)
+    for (std::size_t i = 0; i < builder.job().model.units[unit].tensors.size(); ++i)
+      builder.hold(builder.tensor(
+          MemoryKind::parameters,
+          stored_bytes(builder.job().model.units[unit], i, builder.job().precision), unit));
+  hold_narrow_weights(builder);
+}
+
+void hold_surroundings(ProgramBuilder& builder, Bytes buffer_element) {
+  const Model& model = builder.job().model;
+  for (std::uint32_t unit = 0; unit < model.units.size(); ++unit) {
+    const auto elements = static_cast<double>(model.units[unit].buffer_elements);
+    if (elements > 0)
+      builder.hold(builder.tensor(MemoryKind::parameters, elements * buffer_element, unit));
+    const auto copies = static_cast<double>(model.units[unit].kept_copies);
+    if (copies > 0)
+      builder.hold(builder.tensor(MemoryKind::parameters,
+                                  copies * parameter_element(builder.job().precision), unit));
+  }
+  const bool multiplies = model.has_operator(OperatorKind::matmul);
+  if (builder.job().device == TapeDevice::cuda && multiplies)
+    builder.hold(builder.tensor(MemoryKind::workspace, cublas_workspace(builder.job().cluster),
+                                builder.owner("cuBLAS")));
+  const Bytes batch = batch_bytes(model, builder.job());
+  if (batch > Bytes(0))
+    builder.hold(builder.tensor(MemoryKind::activations, batch, builder.owner("batch")));
+}
+
+}  // namespace rehearse::inline strategy
