@@ -306,6 +306,7 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
         muon ? muon_step(model, optimizer, own, Roofline(gpu, Precision::bf16_pure, efficiency),
                          efficiency.host_kernel())
              : own.optimizer_step(model, optimizer);
+    add_optimizer_launch(costs, model, optimizer, efficiency);
     optimizer_error = analytic_error(gpu, efficiency);
     by.from = "shares " + shares_line(gpu);
     costs.assumptions.push_back(

@@ -63,14 +63,22 @@ void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline
   for (std::size_t i = launches.size(); i-- > 0;) run(costs.units[i].backward, launches[i].second);
   if (waited <= kFelt * computed) return;
   costs.host_operator = efficiency.host_operator();
-  if (!model.optimizer_time)
-    costs.optimizer_launch =
-        static_cast<double>(model.trained_tensors()) * kHostTensor * costs.host_operator;
   for (std::size_t i = 0; i < launches.size(); ++i) {
     if (model.units[i].forward) continue;  // given: so is what its launches take
     costs.units[i].forward_launch = launches[i].first;
     costs.units[i].backward_launch = launches[i].second;
   }
+}
+
+/// A loop over tensors is felt where it takes longer than its kernels: the host is not ahead then.
+void add_optimizer_launch(StepCosts& costs, const Model& model, const Optimizer& optimizer,
+                          const AnalyticEfficiency& efficiency) {
+  if (model.optimizer_time || costs.host_computes) return;
+  const std::size_t tensors = model.trained_tensors();
+  const Seconds operators = efficiency.host_operator();
+  const Seconds loop = looped_kernels(optimizer, tensors) * kHostLoop * operators;
+  if (costs.host_operator == Seconds(0) && loop <= costs.optimizer) return;
+  costs.optimizer_launch = static_cast<double>(tensors) * kHostTensor * operators + loop;
 }
 
 }  // namespace rehearse::inline cost

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <stdexcept>
@@ -113,6 +114,10 @@ const OptimizerTraits& traits(OptimizerKind kind) {
 std::span<const Pass> passes(const Optimizer& optimizer) {
   const OptimizerTraits& all = traits(optimizer.kind);
   return optimizer.fused || !has_fused_option(optimizer.kind) ? all.fused : all.foreach;
+}
+
+bool is_for_loop(const Optimizer& optimizer) {
+  return !optimizer.fused && !optimizer.foreach && has_fused_option(optimizer.kind);
 }
 
 /// Bytes of the elements that a step reads and writes.
@@ -257,14 +262,20 @@ Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer) {
 
 double optimizer_kernels(const Optimizer& optimizer, std::size_t tensors) {
   const std::size_t conversions = elements_of(optimizer).master > Bytes(0) ? 2 : 0;
-  const bool for_loop = !optimizer.fused && !optimizer.foreach && has_fused_option(optimizer.kind);
-  if (for_loop || optimizer.in_backward)
+  if (is_for_loop(optimizer) || optimizer.in_backward)
     return static_cast<double>((passes(optimizer).size() + conversions) * tensors);
   std::size_t kernels = conversions * ((tensors + kTwoLists - 1) / kTwoLists);
   for (const Pass& pass : passes(optimizer)) {
     kernels += (tensors + pass.tensors - 1) / pass.tensors;
   }
   return static_cast<double>(kernels);
+}
+
+double looped_kernels(const Optimizer& optimizer, std::size_t tensors) {
+  if (is_for_loop(optimizer)) return static_cast<double>(passes(optimizer).size() * tensors);
+  const auto looped = [](const Pass& pass) { return pass.tensors == 1; };
+  return static_cast<double>(std::ranges::count_if(passes(optimizer), looped)) *
+         static_cast<double>(tensors);
 }
 
 }  // namespace rehearse::inline cost

@@ -160,6 +160,7 @@ BytesPerSecond Roofline::reached_memory(const Operator& op, bool backward) const
 Roofline::Curve Roofline::curve_of(const Operator& op) const {
   const bool has_product = op.product.columns > 0;
   if (op.kind == OperatorKind::attention && !attention_stated_) {
+    if (runs_math_attention(op.heads, element(op)) && kernels_.knows_products()) return Curve::math;
     if (op.heads.heads > 0 && kernels_.knows_attention()) return Curve::attention;
     if (has_product && !products_stated_ && kernels_.knows_products()) return Curve::heads;
   }
@@ -179,8 +180,10 @@ std::optional<Seconds> Roofline::kernel_time(const Operator& op, double batch,
                                 library_of(op));
     case Curve::product:
       return product_time(op, batch, direction);
+    case Curve::math:
+      return math_attention(op, batch, direction);
     case Curve::heads:
-      return products_of_heads(op, batch, direction);
+      return products_of_heads(op.product, batch, direction);
     case Curve::convolution:
       return convolution_time(op, batch, direction);
   }
@@ -205,6 +208,8 @@ OperatorBasis Roofline::basis(const Operator& op, double batch, Direction direct
   OperatorBasis basis{.family = runs_narrow(op) ? CostFamily::narrow_products : family_of(op)};
   if (curve == Curve::attention) {
     basis.near = kernels_.near_attention(attention_size(op, batch), library_of(op));
+  } else if (curve == Curve::math) {
+    basis.near = near_math_attention(op, batch);
   } else if (curve != Curve::none) {
     basis.near = near_product(op, batch, direction);
   } else if (basis.family == CostFamily::rows || basis.family == CostFamily::pointwise) {
@@ -266,15 +271,6 @@ Seconds Roofline::input_gradient_time(const Operator& op, double batch) const {
       op.product.columns > 0 && !products_stated_ && kernels_of(op).knows_products();
   const Seconds cast = quantize_time(op, batch, Direction::backward);
   return fitted ? cast + input_gradient(op, batch) : cast + 0.5 * (both - cast);
-}
-
-Seconds Roofline::products_of_heads(const Operator& op, double batch, Direction direction) const {
-  const auto& [rows, columns, inner, products, window, stride, weights, together] = op.product;
-  const double heads = batch * products;
-  const auto role = KernelModel::Role::forward;
-  if (direction == Direction::forward) return kernels_.product({rows, columns, inner, heads}, role);
-  return kernels_.product({rows, inner, columns, heads}, role) +
-         kernels_.product({inner, columns, rows, heads}, role);
 }
 
 Seconds Roofline::convolution_time(const Operator& op, double batch, Direction direction) const {
@@ -372,7 +368,7 @@ Bytes Roofline::parameter_bytes(const Operator& op, Direction direction) const {
   const Bytes size = has_cast_weights(op.kind) && is_autocast(precision_)
                          ? activation_element(precision_)
                          : parameter_element(precision_);
-  return copies * op.parameter_elements * size;
+  return (copies * op.parameter_elements + (forward ? 0 : op.sliced_gradients)) * size;
 }
 
 }  // namespace rehearse::inline cost

@@ -46,7 +46,7 @@ class Roofline {
   FlopsPerSecond rate(OperatorKind kind) const;
   FlopsPerSecond rate(const Operator& op, Direction direction) const;
   bool runs_wide(const Operator& op) const;
-  enum class Curve { none, product, heads, attention, convolution };
+  enum class Curve { none, product, heads, attention, math, convolution };
   Curve curve_of(const Operator& op) const;
   Nearness near_product(const Operator& op, double batch, Direction direction) const;
   /// What the kernel model says of it; nothing: it says nothing.
@@ -54,7 +54,10 @@ class Roofline {
   Seconds product_time(const Operator& op, double batch, Direction direction) const;
   Seconds input_gradient(const Operator& op, double batch) const;
   Seconds convolution_time(const Operator& op, double batch, Direction direction) const;
-  Seconds products_of_heads(const Operator& op, double batch, Direction direction) const;
+  Seconds products_of_heads(const ProductShape& product, double batch, Direction direction) const;
+  /// Attention whose scores PyTorch's math implementation materialises.
+  Seconds math_attention(const Operator& op, double batch, Direction direction) const;
+  Nearness near_math_attention(const Operator& op, double batch) const;
   Bytes element(const Operator& op) const;
   BytesPerSecond reached_memory(const Operator& op, bool backward) const;
   Bytes parameter_bytes(const Operator& op, Direction direction) const;

@@ -213,7 +213,9 @@ void read_experts_implementation(Map& map, bool megatron, Scenario& scenario) {
   scenario.shape.grouped_experts = !megatron;
   if (!map.has("experts_implementation")) return;
   const Value value = map.require("experts_implementation");
-  scenario.shape.grouped_experts = value.as_choice({"grouped_mm", "sequential"}) == "grouped_mm";
+  const std::string name = value.as_choice({"grouped_mm", "sequential", "eager"});
+  scenario.shape.grouped_experts = name == "grouped_mm";
+  scenario.shape.eager_experts = name == "eager";
 }
 
 void check_experts_implementation(const Map& map, const Scenario& scenario) {

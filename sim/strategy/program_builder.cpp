@@ -16,9 +16,11 @@ ProgramBuilder::ProgramBuilder(std::string name, const StepCosts& costs, const J
   check(costs.units.size() == job.model.units.size(), "costs that are not the model's");
   program.name = std::move(name);
   compute_ = lane("compute", LaneKind::compute);
-  const bool launches = std::any_of(
-      costs.units.begin(), costs.units.end(),
-      [](const UnitCost& unit) { return unit.forward_launch + unit.backward_launch > Seconds(0); });
+  const bool launches =
+      costs.optimizer_launch > Seconds(0) ||
+      std::any_of(costs.units.begin(), costs.units.end(), [](const UnitCost& unit) {
+        return unit.forward_launch + unit.backward_launch > Seconds(0);
+      });
   const bool loads = costs.loading && costs.loading->ahead == 0;
   if (launches || loads) host_ = lane("host", LaneKind::host);
   if (costs.host_computes) host_ = compute_;

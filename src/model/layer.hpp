@@ -84,6 +84,8 @@ struct ExpertGroup {
   /// torch._grouped_mm computes all of them, as Hugging Face's and torchtitan's experts ask; else
   /// one product comes after the other, as in TransformerEngine's GroupedLinear.
   bool grouped = false;
+  /// A loop in Python over experts, transformers' `eager`: not `grouped`.
+  bool eager = false;
   std::int64_t held = 0;     ///< experts whose weights this rank has; 0: all
   std::int64_t sharing = 1;  ///< ranks whose tokens it computes its part of the width for
   double imbalance = 1;      ///< tokens that this rank gets over its fair share

@@ -63,6 +63,11 @@ Precision parse_precision(const std::string& name) {
                                           fmt::join(precision_names(), ", "), name));
 }
 
+bool runs_math_attention(const Attention& attention, Bytes element) {
+  return attention.flash && attention.kernel == AttentionKernel::sdpa && element >= Bytes(4) &&
+         attention.kv_heads < attention.heads;
+}
+
 bool is_autocast(Precision precision) { return traits(precision).autocast; }
 
 bool is_narrow(Precision precision) { return traits(precision).narrow > 0; }

@@ -126,6 +126,11 @@ struct EagerKernels {
   double plain = 0;  ///< elements of the activations' own type that vectorized kernels move
 };
 
+/// PyTorch's scaled_dot_product_attention has no kernel of its own for fp32 with grouped heads: the
+/// flash and cuDNN kernels take no fp32, and the memory-efficient one no grouped heads
+/// (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp). There it materialises the scores.
+bool runs_math_attention(const Attention& attention, Bytes element);
+
 /// One kernel-sized piece of a unit's forward pass, per sample of the batch.
 struct Operator {
   OperatorKind kind = OperatorKind::elementwise;
@@ -147,6 +152,9 @@ struct Operator {
   /// Elements of its parameters, read once per batch (forward) and read and written once
   /// (backward).
   double parameter_elements = 0;
+  /// Elements that backward moves once per batch because a parameter is read in slices, each of
+  /// which has a gradient of the whole parameter's size.
+  double sliced_gradients = 0;
   /// Its activations are fp32 under autocast (layer norm, softmax, loss, and what type promotion
   /// makes fp32).
   bool wide = false;
@@ -295,6 +303,7 @@ struct ModelShape {
   bool flash_sinks = false;     ///< of attention with sinks, too (FlexAttention, FlashAttention-3)
   bool fused_softmax = false;   ///< without flash attention: Attention::fused_softmax
   bool grouped_experts = true;  ///< ExpertGroup::grouped
+  bool eager_experts = false;   ///< ExpertGroup::eager
   /// Blocks at a stack's start and end whose linear layers stay in 16 bits where the precision
   /// is_narrow (Megatron-LM's --num-layers-at-start-in-bf16 and -end-).
   std::int64_t wide_at_start = 0, wide_at_end = 0;

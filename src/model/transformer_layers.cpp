@@ -136,6 +136,23 @@ EagerExperts activated(double wide) {
           .backward = {.kernels = 7, .written = 5 * wide, .plain = 8 * wide}};
 }
 
+/// One expert after the other, as transformers' eager loop has them: each picks its tokens and
+/// their weights by index, and adds what it gives by index. All experts' weights are one parameter.
+/// The gradient of one's slice is as large as that: zeros are filled in, and it is added to the
+/// others' (SelectBackward; four times its bytes). An H200's profiles of Qwen3-MoE and Mixtral have
+/// these kernels (tests/validation/hopper).
+Operator one_by_one(double experts, double weights) {
+  return {.kind = OperatorKind::elementwise,
+          .backward_elements = 1,
+          .sliced_gradients = 4 * experts * weights,
+          .eager_forward = {.kernels = 13 * experts}};
+}
+
+/// The same loop's launches backward.
+Operator one_by_one_backward(double experts) {
+  return {.kind = OperatorKind::elementwise, .eager_backward = {.kernels = 24 * experts}};
+}
+
 /// A mask, the weights, the gather back, and a sum; backward rows by index, both factors' gradients
 /// and a mask.
 EagerExperts put_back(double sent) {
@@ -188,6 +205,11 @@ void Layers::experts(const ExpertGroup& options) {
   move(OperatorKind::elementwise, (options.gated ? 5 : 4) * wide, (options.gated ? 8 : 6) * wide);
   compose(activated(wide));
   append(grouped({computed, options.width, hidden, own, options.grouped}));
+  if (options.eager) {
+    const auto held = static_cast<double>(own);
+    append(one_by_one(held, held * static_cast<double>((options.wide() + options.width) * hidden)));
+    append(one_by_one_backward(held));
+  }
   if (sorted > 0) move(OperatorKind::elementwise, 2 * sorted, 2 * sorted);
   combined_ = operators();
   exchange_tokens(options, false);

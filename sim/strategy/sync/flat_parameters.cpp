@@ -23,6 +23,12 @@ bool complete(const Fsdp& options, std::int64_t elements) {
   return false;
 }
 
+/// Layers inside a unit that size_based_auto_wrap_policy wraps by themselves.
+double modules_of_size(const Unit& unit, std::int64_t least) {
+  return static_cast<double>(std::ranges::count_if(
+      unit.tensors, [&](std::int64_t elements) { return elements >= least; }));
+}
+
 void add_unit(const Unit& unit, Precision precision, bool apart, FlatParameter& run) {
   for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
     const ParameterTrait trait = unit.trait(i);
@@ -57,7 +63,10 @@ std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precisi
     held += elements;
     runs.back().last = unit;
     add_unit(model.units[unit], precision, apart, runs.back());
+    if (options.wrap == Fsdp::Wrap::size)
+      runs.back().wrapped_modules += modules_of_size(model.units[unit], options.min_num_params);
   }
+  for (FlatParameter& run : runs) run.wrapped_modules = std::max(1.0, run.wrapped_modules);
   for (FlatParameter& run : runs) {
     run.elements = padded(run.elements, shards.all);
     run.trained = padded(run.trained, shards.all);

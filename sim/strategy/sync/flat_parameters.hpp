@@ -19,6 +19,9 @@ struct FlatParameter {
   /// Of experts, where other ranks share these (torchtitan's dp_mod_ep mesh): padded to a multiple
   /// of their number; all the others do not count them.
   std::int64_t experts = 0, trained_experts = 0;
+  /// Modules inside it that a policy by size wraps by themselves: their hooks run one by one, while
+  /// their parameters travel together here.
+  double wrapped_modules = 0;
 
   double own(const Shards& shards) const { return shared(elements, experts, shards); }
   double own_graded(const Shards& shards) const { return shared(graded, trained_experts, shards); }

@@ -3,10 +3,10 @@
 namespace rehearse::inline strategy {
 namespace {
 
-/// Operators that take the host as long as FSDP2's hooks for one group in one pass: 2.5 ms where an
-/// operator took 49 us. FSDP1's took less than what GPT-2 XL's blocks computed, and count nothing
-/// (tests/validation/hopper).
-constexpr double kHooks = 50;
+/// Operators that take the host as long as the hooks for one group in one pass. FSDP2's took 2.5 ms
+/// where an operator took 49 us. FSDP1's took 1.4 to 2.3 ms for a block of Llama and 1.6 to 1.9 ms
+/// for a convolution of ResNet-50 (tests/validation/hopper, h200_mechanisms.yaml).
+constexpr double kHooks = 50, kFlatHooks = 36;
 
 /// What a conversion of so many elements moves: nothing where both are of one size.
 Bytes converted(double elements, Bytes from, Bytes to) {
@@ -36,9 +36,10 @@ StepCosts with_fsdp_overhead(StepCosts costs, const std::vector<FlatParameter>& 
   const Bytes stored = parameter_element(job.precision);
   const Bytes gathered = parameter_element(computes);
   const Bytes reduced = parameter_element(options.reduce_dtype.value_or(computes));
-  const double usual = options.per_parameter && !alone ? kHooks : 0;
-  const Seconds hooks = options.host_overhead + usual * costs.host_operator;
+  const double usual = alone ? 0 : options.per_parameter ? kHooks : kFlatHooks;
   for (const FlatParameter& run : runs) {
+    const Seconds hooks =
+        run.wrapped_modules * (options.host_overhead + usual * costs.host_operator);
     costs.units[run.first].forward_launch += hooks;
     costs.units[run.last].backward_launch += hooks;
     if (alone) continue;

@@ -177,6 +177,7 @@ void append_experts(TransformerBuild& b, std::int64_t block) {
                     .latent = experts.latent,
                     .capacity = experts.capacity,
                     .grouped = b.shape.grouped_experts,
+                    .eager = b.shape.eager_experts,
                     .held = parallel.expert > 1 ? experts.count / parallel.expert : 0,
                     .sharing = parallel.expert_tensor,
                     .imbalance = parallel.expert > 1 ? imbalance : 1});

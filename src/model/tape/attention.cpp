@@ -231,14 +231,19 @@ Tensor written_out(Recorder& recorder, const std::vector<Tensor>& inputs,
   return batched_product(recorder, kept, values, {s.pairs, s.value, s.out});
 }
 
-// _scaled_dot_product_attention_math, which CPUs run where there is dropout.
+// _scaled_dot_product_attention_math, which CPUs run where there is dropout, and GPUs for fp32 with
+// grouped heads: each key's head is copied for every query's head that shares it.
 Tensor materialised(Recorder& recorder, const std::vector<Tensor>& inputs,
                     const AttentionSize& size) {
   const AttentionSides s = sides(recorder, size);
   const Type type = inputs[0].type;
   const Type inside = recorder.on_cpu() ? Type::float32 : type;
-  const Tensor values = to(recorder, inputs[2], inside);
-  const Tensor keys = to(recorder, inputs[1], inside);
+  const bool repeats = size.options.flash && !recorder.on_cpu();
+  const auto whole = [&](const Tensor& heads, std::int64_t elements) {
+    return repeats ? repeated(recorder, heads, elements) : heads;
+  };
+  const Tensor values = to(recorder, whole(inputs[2], s.value), inside);
+  const Tensor keys = to(recorder, whole(inputs[1], s.key), inside);
   const Tensor queries = to(recorder, inputs[0], inside);
   Tensor scaled;
   Tensor kept = probabilities(recorder, {queries, keys, values}, size, s, scaled);
@@ -253,7 +258,13 @@ Tensor materialised(Recorder& recorder, const std::vector<Tensor>& inputs,
 
 std::vector<Tensor> attention(Recorder& recorder, const std::vector<Tensor>& inputs,
                               const AttentionSize& size) {
-  const bool fused = size.options.flash && !(recorder.on_cpu() && size.options.dropout);
+  const bool math =
+      recorder.on_cpu()
+          ? size.options.dropout
+          : runs_math_attention(
+                size.options,
+                inputs[0].type == Type::float32 && !recorder.autocast() ? Bytes(4) : Bytes(2));
+  const bool fused = size.options.flash && !math;
   std::vector<Tensor> heads;
   for (const Tensor& part : parts(recorder, inputs, size.options)) {
     // The product for the keys leaves their gradient as the view wants it.
@@ -266,7 +277,7 @@ std::vector<Tensor> attention(Recorder& recorder, const std::vector<Tensor>& inp
   }
   const Attention& o = size.options;
   // scaled_dot_product_attention caps no scores.
-  const bool eager = o.softcap || (o.wide_softmax && !recorder.on_cpu());
+  const bool eager = !o.flash && (o.softcap || (o.wide_softmax && !recorder.on_cpu()));
   const bool plain = eager && !o.fused_softmax && size.bias.elements == 0;
   const Tensor output =
       plain ? written_out(recorder, heads, size) : materialised(recorder, heads, size);
