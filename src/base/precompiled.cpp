@@ -1,0 +1,1 @@
+// The precompiled header of all modules needs a source to belong to.
