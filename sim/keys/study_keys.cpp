@@ -42,6 +42,8 @@ std::vector<KeySection> study_keys() {
          "list of sharding | tensor | pipeline | context | expert | virtual_stages | micro_batch | "
          "recompute",
          "-", "Layouts to try, in the place of strategies; the global batch is held."},
+        {"search.framework", "list of torch | torchtitan | megatron | deepspeed",
+         "(the scenario's, else megatron)", "Beside parallelism: whose layouts are compared."},
         {"constraints", "map", "memory: fits", "What must hold."},
         {"constraints.memory", "size (or `fits`)", "-", "At most so much, or what fits."},
         {"constraints.gpus", "integer >= 1", "-", "At most so many GPUs."},

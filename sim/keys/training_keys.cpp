@@ -59,7 +59,7 @@ std::vector<KeySection> training_keys() {
          "PyTorch DataLoader"},
         {"data_loading.sample", "time", "required",
          "That one worker takes for one: reading, decoding, augmenting.", "PyTorch DataLoader"},
-        {"data_loading.num_workers", "integer >= 0", "0",
+        {"data_loading.num_workers", "integer >= 0", "0 or 2",
          "Workers of each GPU's process, on the node's cores; 0: the process itself.",
          "PyTorch DataLoader"},
         {"data_loading.prefetch_factor", "integer >= 1", "2",

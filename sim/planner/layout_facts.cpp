@@ -53,7 +53,8 @@ LayoutFacts layout_facts(const Document& document, const Value& parallelism) {
   Scenario scenario;
   scenario.file = document.name();
   ProfileLibrary library;
-  read_model_section(root.require("model"), false, scenario, library);
+  Framework framework = read_framework(root, root.require("strategy"));
+  read_model_section(root.require("model"), framework, scenario, library);
   scenario.cluster = read_cluster(root.require("cluster"));
   const Value strategy = root.require("strategy");
   if (!scenario.transformer)
@@ -88,9 +89,29 @@ LayoutFacts layout_facts(const Document& document, const Value& parallelism) {
   return facts;
 }
 
-std::vector<int> layout_choices(LayoutAxis axis, const LayoutFacts& facts) {
+namespace {
+
+/// By framework: what it has of layout_shardings().
+std::vector<int> shardings_of(int framework) {
+  static const std::vector<std::vector<int>> all = {{0, 1, 2}, {0, 3}, {0, 1, 3}, {1, 4, 5}};
+  return all.at(static_cast<std::size_t>(framework));
+}
+
+}  // namespace
+
+const std::vector<LayoutSharding>& layout_shardings() {
+  static const std::vector<LayoutSharding> all = {
+      {"ddp", "ddp", "{}"},     {"zero", "zero", "{stage: 1}"},   {"fsdp", "fsdp", "{}"},
+      {"fsdp2", "fsdp2", "{}"}, {"zero 2", "zero", "{stage: 2}"}, {"zero 3", "zero", "{stage: 3}"}};
+  return all;
+}
+
+std::vector<int> layout_choices(LayoutAxis axis, const LayoutFacts& facts,
+                                const LayoutDegreesOf& degrees) {
   const TransformerShape& t = facts.transformer;
   switch (axis) {
+    case LayoutAxis::framework:
+      return facts.frameworks;
     case LayoutAxis::tensor:
       return divisors(facts.node_gpus, facts.node_gpus);
     case LayoutAxis::pipeline:
@@ -111,7 +132,7 @@ std::vector<int> layout_choices(LayoutAxis axis, const LayoutFacts& facts) {
     case LayoutAxis::sharding:
       break;
   }
-  return {0, 1, 2};
+  return shardings_of(at(degrees, LayoutAxis::framework));
 }
 
 std::string broken_rule(const LayoutDegreesOf& degrees, const LayoutFacts& facts,

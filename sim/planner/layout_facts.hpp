@@ -12,8 +12,8 @@
 
 namespace rehearse::inline planner {
 
-inline constexpr std::size_t kLayoutAxes = 8;
-/// By LayoutAxis; recompute and sharding by their place in their lists of names.
+inline constexpr std::size_t kLayoutAxes = 9;
+/// By LayoutAxis; framework, recompute and sharding by their place in their lists of names.
 using LayoutDegreesOf = std::array<int, kLayoutAxes>;
 
 inline int& at(LayoutDegreesOf& degrees, LayoutAxis axis) {
@@ -32,6 +32,7 @@ struct LayoutFacts {
   int gpus = 0, node_gpus = 0, nvlink_domain = 0;
   LayoutDegreesOf fixed{};  ///< what the scenario has itself
   std::optional<int> expert_tensor{};
+  std::vector<int> frameworks{};  ///< by framework_names()
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   bool even_split = true;
 };
@@ -40,8 +41,14 @@ struct LayoutFacts {
 /// `parallelism`: no transformer, no global batch.
 LayoutFacts layout_facts(const Document& document, const Value& parallelism);
 
-/// In the order in which they are tried; legal or not.
-std::vector<int> layout_choices(LayoutAxis axis, const LayoutFacts& facts);
+/// In the order in which they are tried; legal or not. `degrees` has those of the axes before.
+std::vector<int> layout_choices(LayoutAxis axis, const LayoutFacts& facts,
+                                const LayoutDegreesOf& degrees);
+/// How replicas are kept the same: a kind of strategy with its options, "zero: {stage: 1}".
+struct LayoutSharding {
+  std::string name, kind, options;
+};
+const std::vector<LayoutSharding>& layout_shardings();
 
 /// The rule that a layout breaks first; empty: it is legal. `searches_stages`, `searches_experts`:
 /// virtual stages and experts are among the axes.

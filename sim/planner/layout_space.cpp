@@ -16,20 +16,19 @@ namespace {
 
 using Degrees = LayoutDegreesOf;
 
-const std::vector<std::string> kShardings = {"ddp", "zero", "fsdp"};
 const std::vector<std::string> kRecomputes = {"none", "per_unit"};
 
 /// The base's strategy with another kind of data parallelism.
-std::string sharded(const Value& strategy, const std::string& kind) {
-  const std::string plain = kind == "zero" ? "{stage: 1}" : "{}";
-  std::string rest, options = plain;
+std::string sharded(const Value& strategy, const LayoutSharding& sharding) {
+  const std::string& kind = sharding.kind;
+  std::string rest, options = sharding.options;
   if (strategy.is_map()) {
     Map map = strategy.as_map();
     for (const std::string& key : map.keys()) {
       const std::string text = flow_text(map.require(key));
       const auto& kinds = strategy_names();
       const bool is_kind = std::ranges::find(kinds, key) != kinds.end();
-      if (key == kind) options = text;
+      if (key == kind && sharding.name == kind) options = text;
       if (!is_kind) rest += fmt::format(", {}: {}", key, text);
     }
   }
@@ -49,7 +48,9 @@ std::string values_text(LayoutAxis axis, int degree, const Value& strategy) {
     case LayoutAxis::recompute:
       return fmt::format("[{}]", kRecomputes[static_cast<std::size_t>(degree)]);
     case LayoutAxis::sharding:
-      return fmt::format("[{}]", sharded(strategy, kShardings[static_cast<std::size_t>(degree)]));
+      return fmt::format("[{}]", sharded(strategy, layout_shardings().at(degree)));
+    case LayoutAxis::framework:
+      return fmt::format("[{}]", framework_names().at(degree));
     case LayoutAxis::pipeline:
     case LayoutAxis::context:
     case LayoutAxis::micro_batch:
@@ -60,12 +61,14 @@ std::string values_text(LayoutAxis axis, int degree, const Value& strategy) {
 
 std::string label(LayoutAxis axis, int degree) {
   if (axis == LayoutAxis::recompute) return kRecomputes[static_cast<std::size_t>(degree)];
-  if (axis == LayoutAxis::sharding) return kShardings[static_cast<std::size_t>(degree)];
+  if (axis == LayoutAxis::sharding) return layout_shardings().at(degree).name;
+  if (axis == LayoutAxis::framework) return framework_names().at(degree);
   return std::to_string(degree);
 }
 
 std::string keys_text(LayoutAxis axis) {
   static const std::array<const char*, kLayoutAxes> keys = {
+      "[framework]",
       "[strategy]",
       "[strategy.tensor_parallel, strategy.sequence_parallel]",
       "[strategy.pipeline_parallel]",
@@ -90,8 +93,10 @@ Axis made_axis(LayoutAxis axis, const std::set<int>& degrees, const Value& strat
 
 class LayoutSpace {
  public:
-  LayoutSpace(Plan& plan, const Value& parallelism) : plan_(plan), parallelism_(parallelism) {
+  LayoutSpace(Plan& plan, const Value& parallelism, const std::optional<Value>& frameworks)
+      : plan_(plan), parallelism_(parallelism) {
     read_axes();
+    read_frameworks(frameworks);
     check_apart_from_base();
   }
 
@@ -99,6 +104,7 @@ class LayoutSpace {
     for (const Point& point : plan_.study.points) search_at(point);
     if (found_.empty()) parallelism_.fail("no layout is legal: " + illegal_text(plan_));
     std::vector<Point> points;
+    for (const auto& [place, framework] : frameworks_) plan_.frameworks.push_back(framework.name());
     for (std::size_t a = 0; a < axes_.size(); ++a)
       plan_.study.axes.push_back(made_axis(axes_[a], degrees_[a], strategy()));
     for (const auto& [point, layout] : found_) {
@@ -116,8 +122,9 @@ class LayoutSpace {
   void read_axes() {
     std::set<LayoutAxis> wanted;
     const auto& names = layout_axis_names();
+    const std::vector<std::string> degrees(names.begin() + 1, names.end());
     for (const Value& name : parallelism_.as_list()) {
-      const auto which = std::ranges::find(names, name.as_choice(names)) - names.begin();
+      const auto which = std::ranges::find(names, name.as_choice(degrees)) - names.begin();
       if (!wanted.insert(static_cast<LayoutAxis>(which)).second)
         name.fail(fmt::format("\"{}\" stands here twice", name.shown()));
     }
@@ -126,6 +133,28 @@ class LayoutSpace {
     degrees_.resize(axes_.size());
     for (const Axis& varied : plan_.study.axes)
       for (const Value& key : varied.keys) check_not_varied(key);
+  }
+
+  /// Those of the list; else the one that the scenario says or its `vary`, or Megatron-LM, whose
+  /// layouts they are.
+  void read_frameworks(const std::optional<Value>& list) {
+    const auto& names = framework_names();
+    const auto add = [&](const std::string& name) {
+      const Framework framework(Document::parse(name, "search")->root());
+      frameworks_.emplace(static_cast<int>(std::ranges::find(names, name) - names.begin()),
+                          framework);
+    };
+    Map base = plan_.study.base->root().as_map();
+    if (list) {
+      for (const Value& name : list->as_list()) add(name.as_choice(names));
+    } else if (!base.has("framework")) {
+      add("megatron");
+    } else {
+      add(Framework(base.require("framework")).name());
+      return;
+    }
+    axes_.insert(axes_.begin(), LayoutAxis::framework);
+    degrees_.resize(axes_.size());
   }
 
   bool searches(LayoutAxis axis) const { return std::ranges::count(axes_, axis) > 0; }
@@ -151,13 +180,15 @@ class LayoutSpace {
   }
 
   void search_at(const Point& point) {
-    const LayoutFacts facts = layout_facts(*scenario_at(plan_.study, point), parallelism_);
+    LayoutFacts facts = layout_facts(*scenario_at(plan_.study, point), parallelism_);
+    for (const auto& [framework, data] : frameworks_) facts.frameworks.push_back(framework);
+    at(facts.fixed, LayoutAxis::framework) = facts.frameworks.front();
     try_axis(point, facts, facts.fixed, 0);
   }
 
   void try_axis(const Point& point, const LayoutFacts& facts, Degrees degrees, std::size_t axis) {
     if (axis < axes_.size()) {
-      for (const int degree : layout_choices(axes_[axis], facts)) {
+      for (const int degree : layout_choices(axes_[axis], facts, degrees)) {
         at(degrees, axes_[axis]) = degree;
         try_axis(point, facts, degrees, axis + 1);
       }
@@ -165,6 +196,7 @@ class LayoutSpace {
     }
     std::string rule = broken_rule(degrees, facts, searches(LayoutAxis::virtual_stages),
                                    searches(LayoutAxis::expert));
+    if (rule.empty()) rule = framework_rule(degrees);
     if (!rule.empty()) {
       ++plan_.illegal[std::move(rule)];
       return;
@@ -173,8 +205,27 @@ class LayoutSpace {
     found_.emplace_back(point, degrees);
   }
 
+  /// What the framework does not have beside the degrees; empty: it has all.
+  std::string framework_rule(const Degrees& degrees) const {
+    const Value own = strategy();
+    const int sharding = at(degrees, LayoutAxis::sharding);
+    const std::string text = searches(LayoutAxis::sharding)
+                                 ? sharded(own, layout_shardings().at(sharding))
+                                 : flow_text(own);
+    std::vector<std::string> beside;
+    for (const LayoutAxis axis :
+         {LayoutAxis::tensor, LayoutAxis::pipeline, LayoutAxis::context, LayoutAxis::expert})
+      beside.push_back(fmt::format("strategy.{}_parallel={}",
+                                   layout_axis_names().at(static_cast<std::size_t>(axis)),
+                                   at(degrees, axis)));
+    const auto whole = Document::parse(fmt::format("{{strategy: {}}}", text), "search");
+    return frameworks_.at(at(degrees, LayoutAxis::framework))
+        .broken_rule(whole->with_overrides(beside)->root().as_map());
+  }
+
   Plan& plan_;
   const Value& parallelism_;
+  std::map<int, Framework> frameworks_;  ///< by framework_names()
   std::vector<LayoutAxis> axes_;
   std::vector<std::set<int>> degrees_;  ///< by axis, those of legal layouts
   std::vector<std::pair<Point, Degrees>> found_;
@@ -183,12 +234,14 @@ class LayoutSpace {
 }  // namespace
 
 const std::vector<std::string>& layout_axis_names() {
-  static const std::vector<std::string> names = {"sharding",    "tensor",   "pipeline",
-                                                 "context",     "expert",   "virtual_stages",
-                                                 "micro_batch", "recompute"};
+  static const std::vector<std::string> names = {"framework",      "sharding",    "tensor",
+                                                 "pipeline",       "context",     "expert",
+                                                 "virtual_stages", "micro_batch", "recompute"};
   return names;
 }
 
-void add_layouts(Plan& plan, const Value& parallelism) { LayoutSpace(plan, parallelism).add(); }
+void add_layouts(Plan& plan, const Value& parallelism, const std::optional<Value>& frameworks) {
+  LayoutSpace(plan, parallelism, frameworks).add();
+}
 
 }  // namespace rehearse::inline planner

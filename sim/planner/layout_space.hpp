@@ -11,7 +11,8 @@ namespace rehearse::inline planner {
 
 /// What `search.parallelism` may name.
 enum class LayoutAxis : std::uint8_t {
-  sharding,  ///< first: it sets the whole strategy, and the others keys of it
+  framework,  ///< of `search.framework`, or the one of all
+  sharding,   ///< before the others: it sets the whole strategy, and they keys of it
   tensor,
   pipeline,
   context,
@@ -34,8 +35,9 @@ const std::vector<std::string>& layout_axis_names();  ///< in the order of Layou
 /// of micro-batches the layout is not legal.
 ///
 /// `parallelism`: the list in the plan's file. InputError there: no transformer, no global batch,
-/// nothing legal; or at the key of the scenario that stands against it.
-void add_layouts(Plan& plan, const Value& parallelism);
+/// nothing legal; or at the key of the scenario that stands against it. `frameworks`: those that
+/// are compared; without them all layouts have the scenario's, or Megatron-LM's.
+void add_layouts(Plan& plan, const Value& parallelism, const std::optional<Value>& frameworks);
 
 inline constexpr std::int64_t kLeastTokens = 1024;
 inline constexpr std::int64_t kMostVirtualStages = 8;

@@ -37,7 +37,8 @@ struct Plan {
   Study study;  ///< its axes those of `vary` and what the planner tries on its own
   std::vector<Constraint> constraints;
   Objective objective;
-  bool layouts = false;  ///< `search` has `parallelism`
+  bool layouts = false;                   ///< `search` has `parallelism`
+  std::vector<std::string> frameworks{};  ///< whose code trains the candidates
   /// Layouts that no point has: how many break a rule first, by the rule.
   std::map<std::string, std::size_t> illegal;
   /// Where the objective stands, for what is wrong with it.
@@ -46,7 +47,8 @@ struct Plan {
 
 /// Reads a plan: a study whose `vary` may be left out, with
 ///
-///     search: {strategies: all, options: auto}      # optional; or {parallelism: [tensor, ...]}
+///     search: {strategies: all, options: auto}      # optional; or {parallelism: [tensor, ...]},
+///                                                   # with framework: [torch, megatron] beside it
 ///     constraints: {memory: fits, deadline: 12h}    # optional; default: memory: fits
 ///     objective: cost                               # time, cost, throughput, energy, co2,
 ///                                                   # or {pareto: [time, cost]}

@@ -214,6 +214,7 @@ std::string plan_json(const PlanResult& result) {
   json["description"] = prepared.study.identity.description;
   json["program"] = prepared.study.identity.program;
   json["scenario"] = prepared.study.identity.scenario;
+  json["frameworks"] = prepared.plan.frameworks;
   json["objective"] = objective_json(prepared.plan.objective);
   json["constraints"] = constraints_json(prepared.plan);
   json["counts"] = counts_json(result);

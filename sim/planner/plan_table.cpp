@@ -114,6 +114,11 @@ void put_question(const PlanResult& result, Page& page) {
     constraints += (constraints.empty() ? "; " : ", ") + one.words();
   }
   page.wrapped_field("asked for", Ink::plain, prepared.plan.objective.words() + constraints);
+  const std::vector<std::string>& frameworks = prepared.plan.frameworks;
+  if (!frameworks.empty())
+    page.wrapped_field(frameworks.size() == 1 ? "framework" : "frameworks", Ink::plain,
+                       fmt::format("{}{}", fmt::join(frameworks, ", "),
+                                   frameworks.size() == 1 ? ", of all candidates" : ""));
   const PlanCount all = count(result);
   page.wrapped_field(
       "searched", Ink::faint,

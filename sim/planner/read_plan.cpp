@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <set>
+
 #include "base/error.hpp"
 #include "config/mistakes.hpp"
+#include "framework/framework.hpp"
 #include "planner/constraints.hpp"
 #include "planner/layout_space.hpp"
 #include "planner/plan.hpp"
@@ -21,8 +24,10 @@ void check_not_varied(const std::vector<Axis>& searched, const std::optional<Val
   }
 }
 
-/// What a search over layouts leaves to it, or has a word of its own for.
-std::optional<Value> parallelism_of(const std::optional<Value>& search) {
+/// What a search over layouts leaves to it, or has a word of its own for. `frameworks`: of those
+/// that it compares.
+std::optional<Value> parallelism_of(const std::optional<Value>& search,
+                                    std::optional<Value>& frameworks) {
   if (!search || !search->is_map() || !search->as_map().has("parallelism")) return std::nullopt;
   Map map = search->as_map();
   for (const char* other : {"strategies", "options"})
@@ -30,8 +35,20 @@ std::optional<Value> parallelism_of(const std::optional<Value>& search) {
       map.at_key(other).fail("a search over layouts chooses by parallelism alone",
                              "parallelism: [sharding, recompute, ...], without it");
   const Value parallelism = map.require("parallelism");
+  frameworks = map.optional("framework");
   map.finish();
   return parallelism;
+}
+
+/// Whose code trains in some point; a scenario that cannot be read says so itself.
+std::vector<std::string> frameworks_of(const Study& study) {
+  std::set<std::string> names;
+  for (const Point& point : study.points) {
+    Map root = scenario_at(study, point)->root().as_map();
+    const std::optional<Value> strategy = root.optional("strategy");
+    names.insert(framework_name(root, strategy));
+  }
+  return {names.begin(), names.end()};
 }
 
 Plan read_whole(const std::shared_ptr<const Document>& file, StudyFrame frame) {
@@ -49,9 +66,9 @@ Plan read_whole(const std::shared_ptr<const Document>& file, StudyFrame frame) {
                                  "set run.seed in the scenario");
   }
   frame.needs_vary = !search;
-  std::optional<Value> parallelism;
+  std::optional<Value> parallelism, frameworks;
   const bool has_search = read_part([&] {
-    parallelism = parallelism_of(search);
+    parallelism = parallelism_of(search, frameworks);
     if (search && !parallelism) frame.more_axes = search_axes(*search);
     check_not_varied(frame.more_axes, root.optional("vary"));
   });
@@ -60,7 +77,9 @@ Plan read_whole(const std::shared_ptr<const Document>& file, StudyFrame frame) {
   root.finish();
   plan.layouts = parallelism.has_value();
   if (plan.layouts && plan.study.base && !plan.study.points.empty())
-    read_part([&] { add_layouts(plan, *parallelism); });
+    read_part([&] { add_layouts(plan, *parallelism, frameworks); });
+  if (plan.study.base && !plan.layouts)
+    read_part([&] { plan.frameworks = frameworks_of(plan.study); });
   return plan;
 }
 

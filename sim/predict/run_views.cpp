@@ -39,6 +39,7 @@ std::string outline(const Scenario& scenario, const Machine& machine) {
                               scenario.cluster.name.empty() ? "inline" : scenario.cluster.name,
                               scenario.cluster.node_count(), scenario.cluster.gpu_count()));
   line("strategy", strategy_name(scenario.strategy));
+  line("framework", scenario.framework.line);
   line("optimizer", to_string(scenario.optimizer));
   const Replications& runs = scenario.run.replications;
   const std::uint32_t others = runs.at_most - 1;

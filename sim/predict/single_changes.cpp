@@ -19,12 +19,19 @@ std::string flow_text(const Value& value) {
   return fmt::format("{{{}}}", fmt::join(members, ", "));
 }
 
-/// `{ddp: {bucket_cap_mb: 25}}`, to be written again with some of its options changed.
+/// `{ddp: {bucket_cap_mb: 25}}`, to be written again with some of its options changed. What stands
+/// beside a kind of strategy stays as it is.
 class NamedText {
  public:
   explicit NamedText(const Value& value) {
     Map map = value.as_map();
     name_ = map.keys().front();
+    for (const std::string& kind : strategy_names())
+      if (map.has(kind)) name_ = kind;
+    if (!map.require(name_).is_map()) name_ = "ddp";  // degrees of 1 alone
+    for (const std::string& key : map.keys())
+      if (key != name_) beside_ += fmt::format(", {}: {}", key, flow_text(map.require(key)));
+    if (!map.has(name_)) return;
     Map options = map.require(name_).as_map();
     for (const std::string& key : options.keys())
       options_.emplace_back(key, flow_text(options.require(key)));
@@ -58,11 +65,11 @@ class NamedText {
   std::string text() const {
     std::vector<std::string> members;
     for (const auto& [key, value] : options_) members.push_back(key + ": " + value);
-    return fmt::format("{{{}: {{{}}}}}", name_, fmt::join(members, ", "));
+    return fmt::format("{{{}: {{{}}}{}}}", name_, fmt::join(members, ", "), beside_);
   }
 
  private:
-  std::string name_;
+  std::string name_, beside_;
   std::vector<std::pair<std::string, std::string>> options_;
 };
 
@@ -116,16 +123,36 @@ class Changes {
     add_strategy_change("FSDP full_shard with cpu_offload",
                         as_fsdp(strategy).with("cpu_offload", "true"));
   }
+  /// Of DeepSpeed, which has no other words.
+  void add_stages(int first, const NamedText& strategy) {
+    for (int stage = first; stage <= 3; ++stage)
+      add_strategy_change(fmt::format("ZeRO-{}", stage),
+                          strategy.only({"gradient_accumulation", "algorithm"})
+                              .with("stage", std::to_string(stage)));
+  }
+  bool is_run_by(const std::string& framework) const {
+    return scenario_.framework.name == framework;
+  }
   void add_strategy(const Ddp& options, const NamedText& strategy) {
+    if (is_run_by("torchtitan"))
+      return add_strategy_change("FSDP2",
+                                 strategy.as("fsdp2").only({"gradient_accumulation", "algorithm"}));
     add_strategy_change("ZeRO-1", strategy.as("zero").with("stage", "1"));
     add_replicated(options, strategy);
   }
   void add_strategy(const Zero1& options, const NamedText& strategy) {
+    if (is_run_by("deepspeed")) return add_stages(2, strategy);
     add_replicated(options.ddp, strategy);
   }
   void add_strategy(const Fsdp& options, const NamedText& strategy) {
     using Sharding = Fsdp::Sharding;
-    if (options.sharding != Sharding::full_shard)
+    if (is_run_by("deepspeed")) {
+      if (!options.stage3) add_stages(3, strategy);
+    } else if (options.per_parameter) {
+      if (options.sharding == Sharding::shard_grad_op)
+        add_strategy_change("reshard_after_forward",
+                            strategy.with("reshard_after_forward", "true"));
+    } else if (options.sharding != Sharding::full_shard)
       add_sharding(strategy.as("fsdp").without({"stage", "shard_group"}), options.sharding);
     if (!options.param_dtype && parameter_element(scenario_.precision) == Bytes(4))
       all.push_back({"FSDP MixedPrecision in bf16",
@@ -187,6 +214,8 @@ class Changes {
     all.push_back({"a smaller batch", {}, kTrainsOtherwise});
     const std::optional<int> micro = gradient_accumulation(scenario_.strategy);
     if (!micro || std::holds_alternative<LocalSgd>(scenario_.strategy)) return;
+    const Map said = root_.require("strategy").as_map();
+    if (said.has("micro_batches") || said.has("micro_batch_size")) return;
     SingleChange& same = all.emplace_back();
     same.change = "the same global batch in more micro-batches";
     for (std::int64_t parts = 2; parts <= batch; ++parts) {

@@ -141,6 +141,14 @@ Json architecture(const ArchitectureReport& network) {
           {"flops_forward", number(network.flops_forward)}};
 }
 
+Json framework(const FrameworkChoice& choice) {
+  Json set = Json::array();
+  for (const FrameworkSetting& one : choice.set)
+    set.push_back({{"key", one.key}, {"value", one.value}, {"source", one.source}});
+  return {{"name", choice.name}, {"title", choice.title}, {"version", choice.version},
+          {"said", choice.said}, {"line", choice.line},   {"set", set}};
+}
+
 void add_identity(const Report& report, Json& json) {
   json["schema"] = "rehearse.report/1";
   json["scenario"] = report.scenario;
@@ -149,6 +157,7 @@ void add_identity(const Report& report, Json& json) {
   json["architecture"] = architecture(report.architecture);
   json["cluster"] = report.cluster;
   json["strategy"] = report.strategy;
+  json["framework"] = framework(report.framework);
   json["precision"] = report.precision;
   json["batch_per_gpu"] = report.batch_per_gpu;
   json["global_batch"] = report.global_batch;

@@ -32,6 +32,21 @@ ArchitectureReport architecture(const JsonPlace& json) {
           .flops_forward = json.at("flops_forward").number_or_null()};
 }
 
+FrameworkSetting framework_setting(const JsonPlace& json) {
+  return {.key = json.at("key").text(),
+          .value = json.at("value").text(),
+          .source = json.at("source").text()};
+}
+
+FrameworkChoice framework(const JsonPlace& json) {
+  return {.name = json.at("name").text(),
+          .title = json.at("title").text(),
+          .version = json.at("version").text(),
+          .said = json.at("said").flag(),
+          .line = json.at("line").text(),
+          .set = json.at("set").list(framework_setting)};
+}
+
 void read_identity(const JsonPlace& json, Report& report) {
   report.scenario = json.at("scenario").text();
   report.description = json.at("description").text();
@@ -39,6 +54,7 @@ void read_identity(const JsonPlace& json, Report& report) {
   report.architecture = architecture(json.at("architecture"));
   report.cluster = json.at("cluster").text();
   report.strategy = json.at("strategy").text();
+  if (const auto choice = json.find("framework")) report.framework = framework(*choice);
   report.precision = json.at("precision").text();
   report.batch_per_gpu = json.at("batch_per_gpu").whole<std::int64_t>();
   report.global_batch = json.at("global_batch").whole<std::int64_t>();

@@ -239,6 +239,7 @@ struct Report {
   std::string scenario;
   std::string description;
   std::string model, cluster, strategy, precision;
+  FrameworkChoice framework;
   ArchitectureReport architecture;
   std::int64_t batch_per_gpu = 0;
   std::int64_t global_batch = 0;  ///< samples per step of all workers

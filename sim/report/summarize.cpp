@@ -25,6 +25,7 @@ void add_identity(const Basis& basis, Report& report) {
   report.model = scenario.model.name;
   report.cluster = scenario.cluster.name;
   report.strategy = strategy_name(scenario.strategy);
+  report.framework = scenario.framework;
   report.precision = to_string(scenario.precision);
   report.architecture = architecture_of(scenario.model);
   report.batch_per_gpu = scenario.batch_per_gpu;

@@ -262,6 +262,13 @@ std::string versions_text(const Report& report) {
   return text;
 }
 
+void add_framework(const FrameworkChoice& framework, Page& page) {
+  page.wrapped_field("framework", Ink::faint, framework.line);
+  std::vector<std::string> set;
+  for (const FrameworkSetting& one : framework.set) set.push_back(one.key + " = " + one.value);
+  add_folded("it sets", set, Ink::faint, page);
+}
+
 void add_grounds(const Report& report, Page& page) {
   page.blank();
   page.wrapped_field("bottleneck", Ink::strong, report.bottleneck);
@@ -269,6 +276,7 @@ void add_grounds(const Report& report, Page& page) {
   add_folded("uncalibrated", report.outside_calibration, Ink::bad, page);
   page.wrapped_field("costs from", Ink::faint, report.provenance);
   add_compute(report.compute, page);
+  add_framework(report.framework, page);
   add_folded("assumed", report.assumptions, Ink::faint, page);
   page.wrapped_field("made by", Ink::faint, versions_text(report));
 }

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "scenario/sections.hpp"
-#include "strategy/read_layout.hpp"
 
 namespace rehearse::inline scenario {
 
@@ -29,27 +28,32 @@ std::vector<NodeId> JobsSection::read_nodes(Map& map) {
 
 OtherJob JobsSection::read_other(const Value& value, const Scenario& scenario,
                                  const CostChoice& choice, const Value& strategy,
-                                 ProfileLibrary& library) {
+                                 const Framework& framework, ProfileLibrary& library) {
   Map map = value.as_map();
   OtherJob other{scenario, read_nodes(map)};
   Scenario& job = other.scenario;
   job.cluster = part_of(shared_.cluster, other.nodes);
   job.run.stragglers.clear();
   CostChoice own_choice = choice;
+  const std::optional<Value> own_strategy = map.optional("strategy");
+  Framework own_framework = !map.has("framework") && framework.choice().said
+                                ? framework
+                                : read_framework(map, own_strategy.value_or(strategy));
+  own_framework.check(map);
   if (const auto model = map.optional("model")) {
-    Map said = map;
-    const Value run_by = said.optional("strategy").value_or(strategy);
-    own_choice = read_model_section(*model, is_megatron(run_by), job, library);
+    own_choice = read_model_section(*model, own_framework, job, library);
     job.whole_step = own_choice.whole_step;
     job.given_at = own_choice.given_at;
   }
-  const std::optional<Value> own_strategy = map.optional("strategy");
-  if (own_strategy) job.strategy = read_strategy(*own_strategy);
+  if (own_strategy || map.has("framework"))
+    job.strategy = read_strategy(own_strategy.value_or(strategy), own_framework);
   check_strategy_section(own_strategy.value_or(strategy), own_choice, job);
   job.optimizer.of = job.precision;
   if (const auto optimizer = map.optional("optimizer"))
-    job.optimizer = read_optimizer_section(*optimizer, job.precision);
+    job.optimizer = read_optimizer_section(*optimizer, own_framework, job.precision);
+  apply_clipping(own_framework, job);
   apply_grad_scaler(job);
+  job.framework = own_framework.choice();
   map.finish();
   const auto* server = std::get_if<ParameterServer>(&job.strategy);
   if (server != nullptr && server->sampled_workers > 0)
@@ -59,11 +63,11 @@ OtherJob JobsSection::read_other(const Value& value, const Scenario& scenario,
 }
 
 void JobsSection::read_others(Scenario& scenario, const CostChoice& choice, const Value& strategy,
-                              ProfileLibrary& library) {
+                              const Framework& framework, ProfileLibrary& library) {
   const std::optional<Value> others = map_.optional("others");
   if (others) {
     for (const Value& value : others->as_list())
-      shared_.others.push_back(read_other(value, scenario, choice, strategy, library));
+      shared_.others.push_back(read_other(value, scenario, choice, strategy, framework, library));
   }
   map_.finish();
   scenario.shared = std::make_shared<const SharedCluster>(std::move(shared_));

@@ -14,6 +14,8 @@
 namespace rehearse::inline scenario {
 namespace {
 
+constexpr std::int64_t kMostSamples = 1'000'000;
+
 /// Where a key stands; the strategy where it is missing.
 Value at(const Map& map, const std::string& key) {
   Map copy = map;
@@ -185,35 +187,31 @@ void check_split(const Map& map, const Layout& layout, const Model& model) {
 }  // namespace
 
 void apply_micro_batch_size(const Value& strategy, Scenario& scenario) {
-  auto* layout = inner_as<Layout>(scenario.strategy);
-  if (layout == nullptr || layout->micro_batch_size == 0) return;
-  const std::int64_t size = layout->micro_batch_size;
+  const std::optional<Value> said = strategy.as_map().optional("micro_batch_size");
+  int* const micro_batches = micro_batches_of(scenario.strategy);
+  if (!said || micro_batches == nullptr) return;
+  const std::int64_t size = said->as_integer(1, kMostSamples);
   if (scenario.batch_per_gpu % size != 0)
-    at(strategy.as_map(), "micro_batch_size")
-        .fail(fmt::format("model.batch_per_gpu {} is no multiple of {}", scenario.batch_per_gpu,
-                          size));
-  layout->micro_batches = static_cast<int>(scenario.batch_per_gpu / size);
+    said->fail(
+        fmt::format("model.batch_per_gpu {} is no multiple of {}", scenario.batch_per_gpu, size));
+  *micro_batches = static_cast<int>(scenario.batch_per_gpu / size);
   scenario.batch_per_gpu = size;
   scenario.assumptions.push_back(
       fmt::format("strategy.micro_batch_size: a replica's batch in {} micro-batches of {}",
-                  layout->micro_batches, size));
+                  *micro_batches, size));
 }
 
 namespace {
 
 /// Gradients in fp32 need no conversion beside master weights.
-void apply_main_gradients(const Layout& layout, Scenario& scenario) {
+void apply_main_gradients(const Layout& layout, const Framework& framework, Scenario& scenario) {
   const auto* zero = std::get_if<Zero1>(&layout.data);
   const Ddp* ddp = zero != nullptr ? &zero->ddp : std::get_if<Ddp>(&layout.data);
   if (ddp == nullptr) return;
   const bool wide = main_gradient_element(*ddp, scenario.precision) == Bytes(4);
   scenario.optimizer.wide_gradients = wide && has_master_weights(scenario.precision);
-  scenario.assumptions.push_back(fmt::format(
-      "gradients: added up and exchanged in {}, as Megatron-LM does", wide ? "fp32" : "16 bits"));
-  if (scenario.optimizer.clip_grad) return;
-  scenario.optimizer.clip_grad = 1;
-  scenario.assumptions.emplace_back(
-      "optimizer.clip_grad = 1: gradients are clipped, as Megatron-LM does");
+  scenario.assumptions.push_back(fmt::format("gradients: added up and exchanged in {}, as {} does",
+                                             wide ? "fp32" : "16 bits", framework.title()));
 }
 
 /// What one rank computes of the model, made as the whole model was.
@@ -239,7 +237,7 @@ std::optional<double> fullest_by_nature(const Scenario& scenario, const Layout& 
 
 }  // namespace
 
-void apply_layout(const Value& strategy, Scenario& scenario) {
+void apply_layout(const Value& strategy, const Framework& framework, Scenario& scenario) {
   const auto* layout = inner_as<Layout>(scenario.strategy);
   if (layout == nullptr) return;
   const Map map = strategy.as_map();
@@ -252,7 +250,7 @@ void apply_layout(const Value& strategy, Scenario& scenario) {
   check_order(map, *layout);
   check_expert_comm(map, *layout);
   if (layout->balance == Layout::Balance::none) check_split(map, *layout, scenario.model);
-  apply_main_gradients(*layout, scenario);
+  apply_main_gradients(*layout, framework, scenario);
   const ModelParallel parallel = parallel_of(*layout, cluster);
   if (scenario.transformer && !parallel.is_whole())
     scenario.share = std::make_shared<const Model>(rank_share(scenario, parallel));

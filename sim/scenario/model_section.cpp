@@ -24,6 +24,7 @@ Float8 read_float8(const Value& value) {
                                                                  : Float8::tensorwise;
 }
 
+constexpr const char* kExperts = "model.experts_implementation";
 constexpr std::int64_t kLargestBatch = 1'000'000;
 constexpr std::int64_t kMostParameters = 100'000'000'000'000;
 constexpr std::int64_t kMostMicroBatches = 1'000'000;
@@ -209,8 +210,8 @@ CostChoice read_profiled_model(const Value& value, Map& map, Scenario& scenario,
 }
 
 /// As Hugging Face's `experts_implementation`; before the network is built.
-void read_experts_implementation(Map& map, bool megatron, Scenario& scenario) {
-  scenario.shape.grouped_experts = !megatron;
+void read_experts_implementation(Map& map, const Framework& framework, Scenario& scenario) {
+  scenario.shape.grouped_experts = framework.word(kExperts) == "grouped_mm";
   if (!map.has("experts_implementation")) return;
   const Value value = map.require("experts_implementation");
   const std::string name = value.as_choice({"grouped_mm", "sequential", "eager"});
@@ -218,24 +219,30 @@ void read_experts_implementation(Map& map, bool megatron, Scenario& scenario) {
   scenario.shape.eager_experts = name == "eager";
 }
 
-void check_experts_implementation(const Map& map, const Scenario& scenario) {
-  if (!map.has("experts_implementation") || (scenario.transformer && scenario.transformer->experts))
+void check_experts_implementation(const Map& map, Framework& framework, const Scenario& scenario) {
+  const bool has_experts = scenario.transformer && scenario.transformer->experts;
+  if (!map.has("experts_implementation")) {
+    if (has_experts) framework.note(kExperts);
     return;
+  }
+  if (has_experts) return;
   map.at_key("experts_implementation")
       .fail(scenario.model.name + " has no experts", "leave it out");
 }
 
-/// Kernels of Megatron-LM's layouts are fused unless it is told otherwise: TransformerEngine's
+/// Kernels of transformers are fused as the framework's are: Megatron-LM has TransformerEngine's
 /// norms, bias and activation, the rotary embedding. What was measured was what it was.
-void apply_compile(Map& map, bool megatron, Scenario& scenario) {
+void apply_compile(Map& map, Framework& framework, Scenario& scenario) {
   if (const auto compile = map.optional("compile")) {
     scenario.model = compiled(std::move(scenario.model), read_compile(*compile));
-  } else if (megatron && scenario.transformer && !map.has("measured") &&
-             !map.has("transfer_from")) {
-    scenario.model = compiled(std::move(scenario.model), Compile::whole);
-    scenario.assumptions.emplace_back(
-        "model.compile = true: kernels are fused, as Megatron-LM's are");
+    return;
   }
+  if (!scenario.transformer || map.has("measured") || map.has("transfer_from")) return;
+  framework.note("model.compile");
+  if (!framework.flag("model.compile")) return;
+  scenario.model = compiled(std::move(scenario.model), Compile::whole);
+  scenario.assumptions.push_back(
+      fmt::format("model.compile = true: kernels are fused, as {}'s are", framework.title()));
 }
 
 /// Of a model that could not be read, what belongs to its shape is not judged.
@@ -257,7 +264,7 @@ void check_batch_of(Map& map, const Scenario& scenario) {
 
 }  // namespace
 
-CostChoice read_model_section(const Value& value, bool megatron, Scenario& scenario,
+CostChoice read_model_section(const Value& value, Framework& framework, Scenario& scenario,
                               ProfileLibrary& library) {
   if (value.is_scalar())
     value.mistake(fmt::format("expected a map; got \"{}\"", value.shown()),
@@ -269,9 +276,9 @@ CostChoice read_model_section(const Value& value, bool megatron, Scenario& scena
     scenario.batch_per_gpu = map.require("batch_per_gpu").as_integer(1, kLargestBatch);
   };
   if (const std::optional<Value> use = naming_key(map)) {
-    read_part([&] { read_experts_implementation(map, megatron, scenario); });
+    read_part([&] { read_experts_implementation(map, framework, scenario); });
     has_model = read_part([&] { scenario.model = read_architecture(*use, map, scenario); });
-    if (has_model) read_part([&] { check_experts_implementation(map, scenario); });
+    if (has_model) read_part([&] { check_experts_implementation(map, framework, scenario); });
     const bool has_batch = read_part(read_batch);
     read_part([&] { check_batch_of(map, scenario); }, has_model && has_batch);
     scenario.precision = read_precision(map);
@@ -288,7 +295,7 @@ CostChoice read_model_section(const Value& value, bool megatron, Scenario& scena
     if (const auto float8 = map.optional("float8"); has_model && float8)
       read_part(
           [&] { scenario.model = with_float8(std::move(scenario.model), read_float8(*float8)); });
-    if (has_model) read_part([&] { apply_compile(map, megatron, scenario); });
+    if (has_model) read_part([&] { apply_compile(map, framework, scenario); });
     read_part([&] { choice = read_cost_choice(map, scenario, library); }, has_model);
     if (!has_model) leave_shape(map);
   } else if (const std::optional<Value> profile = map.optional("profile")) {

@@ -165,13 +165,15 @@ double number_within(Map& map, const std::string& key, double fallback, double l
   return std::clamp(fallback, low, high);
 }
 
-Optimizer read_optimizer_section(const Value& value, Precision precision) {
+Optimizer read_optimizer_section(const Value& value, Framework& framework, Precision precision) {
   NamedOptions named = read_named_options(value, optimizer_names(), "an optimizer");
   Optimizer optimizer{.kind = parse_optimizer(named.name), .of = precision};
   if (has_fused_option(optimizer.kind)) {
     Map& options = named.options;
-    optimizer.fused = options.bool_or("fused", false);
     const bool asked = options.has("foreach");
+    const bool fused = framework.flag("optimizer.fused") && !asked;
+    if (!asked && !options.has("fused")) framework.note("optimizer.fused");
+    optimizer.fused = options.bool_or("fused", fused);
     if (asked || !optimizer.fused) optimizer.foreach = options.bool_or("foreach", true);
     if (asked && optimizer.fused && optimizer.foreach) {
       options.require("foreach").fail("an optimizer is either fused or foreach",
@@ -260,6 +262,18 @@ bool computes_in_fp16(const Scenario& scenario) {
 
 }  // namespace
 
+void apply_clipping(Framework& framework, Scenario& scenario) {
+  if (scenario.optimizer.clip_grad || scenario.optimizer.in_backward) return;
+  if (std::holds_alternative<ParameterServer>(scenario.strategy)) return;
+  const std::string key = "optimizer.clip_grad";
+  framework.note(key);
+  const double norm = framework.number(key);
+  if (norm == 0) return;
+  scenario.optimizer.clip_grad = norm;
+  scenario.assumptions.push_back(
+      fmt::format("{} = {:g}: gradients are clipped, as {} does", key, norm, framework.title()));
+}
+
 void apply_grad_scaler(Scenario& scenario) {
   if (scenario.optimizer.grad_scaler || scenario.optimizer.in_backward) return;
   if (std::holds_alternative<ParameterServer>(scenario.strategy)) return;
@@ -317,14 +331,15 @@ void read_overlap(Map& map, bool measured, RunOptions& run) {
 }
 
 /// `data_loading: {sample: 8ms, num_workers: 8, prefetch_factor: 2}`.
-DataLoading read_data_loading(const Value& value) {
+DataLoading read_data_loading(const Value& value, Framework& framework) {
   Map map = value.as_map();
   DataLoading loading;
   const Value sample = map.require("sample");
   loading.sample = sample.as_seconds();
   if (loading.sample <= Seconds(0))
     sample.fail("a sample that takes no time needs no data_loading", "remove data_loading");
-  loading.workers = static_cast<int>(map.integer_or("num_workers", loading.workers, 0, 10'000));
+  loading.workers =
+      static_cast<int>(framework.integer_or(map, "run.data_loading.", "num_workers", 0, 10'000));
   const std::optional<Value> factor = map.optional("prefetch_factor");
   if (factor && loading.workers == 0)
     factor->fail("without workers nothing is loaded ahead, as PyTorch says",
@@ -334,7 +349,8 @@ DataLoading read_data_loading(const Value& value) {
   return loading;
 }
 
-RunOptions read_run_section(const Value& value, std::size_t ranks, const CommProfile* comm) {
+RunOptions read_run_section(const Value& value, std::size_t ranks, Framework& framework,
+                            const CommProfile* comm) {
   Map map = value.as_map();
   RunOptions run;
   run.steps = static_cast<std::uint32_t>(map.integer_or("steps", run.steps, 1, kMostSteps));
@@ -355,7 +371,7 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, const CommPro
   read_overlap(map, comm != nullptr && !comm->overlap.empty(), run);
   run.efficiency = read_efficiency(map);
   if (const auto loading = map.optional("data_loading"))
-    run.data_loading = read_data_loading(*loading);
+    run.data_loading = read_data_loading(*loading, framework);
   run.set_to_none = map.bool_or("set_to_none", run.set_to_none);
   map.finish();
   check_steps(map, run, ranks);

@@ -14,7 +14,6 @@
 #include "scenario/sections.hpp"
 #include "scenario/speed_spread.hpp"
 #include "scenario/token_keys.hpp"
-#include "strategy/read_layout.hpp"
 
 namespace rehearse::inline scenario {
 namespace {
@@ -208,10 +207,14 @@ Scenario read_whole(const Document& document) {
   const Value model = root.require("model");
   CostChoice choice;
   Map said = root;
-  const std::optional<Value> run_by = said.optional("strategy");
-  const bool megatron = run_by && is_megatron(*run_by);
+  std::optional<Framework> framework;
+  const bool has_framework = read_part([&] {
+    framework = read_framework(root, said.optional("strategy"));
+    framework->check(root);
+  });
+  if (!framework) framework = Framework::of_strategy(std::nullopt);
   const bool has_model = read_part([&] {
-    choice = read_model_section(model, megatron, scenario, library);
+    choice = read_model_section(model, *framework, scenario, library);
     scenario.whole_step = choice.whole_step;
     scenario.given_at = choice.given_at;
   });
@@ -230,14 +233,15 @@ Scenario read_whole(const Document& document) {
   read_part([&] { check_narrow(model, scenario); }, has_model && has_cluster);
   read_part([&] { check_attention(model, scenario); }, has_model && has_cluster);
   const Value strategy = root.require("strategy");
-  const bool has_strategy = read_part([&] { scenario.strategy = read_strategy(strategy); });
+  const bool has_strategy =
+      read_part([&] { scenario.strategy = read_strategy(strategy, *framework); }, has_framework);
   if (has_strategy && has_cluster) {
     read_part([&] { check_strategy_section(strategy, choice, scenario); });
   }
   if (!root.has("optimizer")) scenario.assumptions.push_back("optimizer = sgd");
   const bool has_optimizer = read_part([&] {
-    scenario.optimizer =
-        read_optimizer_section(section_or_empty(root, empty, "optimizer"), scenario.precision);
+    scenario.optimizer = read_optimizer_section(section_or_empty(root, empty, "optimizer"),
+                                                *framework, scenario.precision);
     for (std::string& line : numeric_formats(scenario))
       scenario.assumptions.push_back(std::move(line));
   });
@@ -254,20 +258,21 @@ Scenario read_whole(const Document& document) {
         }
         if (const auto* fsdp = inner_as<Fsdp>(scenario.strategy); fsdp && fsdp->param_dtype)
           compute_adapters_in_16_bits(scenario.model);
-        apply_layout(strategy, scenario);
+        apply_layout(strategy, *framework, scenario);
         check_packing(model, scenario);
         apply_recomputed_layers(scenario);
         check_activation_offload(model, scenario);
         if (has_optimizer && root.has("optimizer"))
           check_optimizer(root.require("optimizer"), scenario);
+        if (has_optimizer) apply_clipping(*framework, scenario);
         apply_grad_scaler(scenario);
       },
       has_all);
   const std::size_t ranks = has_cluster ? scenario.cluster.gpu_count() : kMostRanks;
   read_part(
       [&] {
-        scenario.run =
-            read_run_section(section_or_empty(root, empty, "run"), ranks, scenario.comm.get());
+        scenario.run = read_run_section(section_or_empty(root, empty, "run"), ranks, *framework,
+                                        scenario.comm.get());
       },
       has_cluster);
   read_part([&] {
@@ -285,11 +290,12 @@ Scenario read_whole(const Document& document) {
   root.finish();
   const Mistakes* const mistakes = Mistakes::current();
   if (mistakes != nullptr && mistakes->events() > before) return scenario;
+  scenario.framework = framework->choice();
   scenario.cost_sources = find_cost_sources(scenario, choice, library);
   balance_stages(strategy, scenario);
   take_usual_fleet(scenario);
   check_replications(document, scenario.run);
-  if (jobs) jobs->read_others(scenario, choice, strategy, library);
+  if (jobs) jobs->read_others(scenario, choice, strategy, *framework, library);
   append(scenario.assumptions, document.defaults_taken());
   append(scenario.assumptions, defaults->defaults_taken());
   return scenario;

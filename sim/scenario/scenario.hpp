@@ -130,6 +130,7 @@ struct Scenario {
   std::optional<GivenAt> given_at;
   /// Calibrated costs of collectives; nothing: the links alone.
   std::shared_ptr<const CommProfile> comm;
+  FrameworkChoice framework;  ///< whose code trains, and what the file left to it
   Strategy strategy;
   Optimizer optimizer;
   Train train;

@@ -17,8 +17,8 @@ namespace rehearse::inline scenario {
 /// `model: {use: resnet50, batch_per_gpu: 64, ...}`, `model: {profile: FILE.yaml, ...}` or an
 /// inline model: fills model, batch and precision, says in `assumptions` which shape an
 /// architecture took by itself, and returns where its costs are wanted from.
-/// `megatron`: Megatron-LM runs it, whose kernels are fused unless `compile` says otherwise.
-CostChoice read_model_section(const Value& value, bool megatron, Scenario& scenario,
+/// Kernels and experts are the framework's where the section does not say them.
+CostChoice read_model_section(const Value& value, Framework& framework, Scenario& scenario,
                               ProfileLibrary& library);
 
 /// What the GPUs' costs come from, by the cluster's groups.
@@ -36,12 +36,12 @@ class JobsSection {
   /// Once the scenario is read, with where its costs are wanted from; `strategy` is its own
   /// section.
   void read_others(Scenario& scenario, const CostChoice& choice, const Value& strategy,
-                   ProfileLibrary& library);
+                   const Framework& framework, ProfileLibrary& library);
 
  private:
   std::vector<NodeId> read_nodes(Map& map);
   OtherJob read_other(const Value& value, const Scenario& scenario, const CostChoice& choice,
-                      const Value& strategy, ProfileLibrary& library);
+                      const Value& strategy, const Framework& framework, ProfileLibrary& library);
 
   Map map_;
   SharedCluster shared_;
@@ -49,9 +49,11 @@ class JobsSection {
 };
 
 /// `optimizer: {adamw: {fused: true, state_dtype: bf16}}` of parameters of that precision.
-Optimizer read_optimizer_section(const Value& value, Precision precision);
+Optimizer read_optimizer_section(const Value& value, Framework& framework, Precision precision);
 /// What Muon and a step in backward ask of the model and of the strategy.
 void check_optimizer(const Value& value, const Scenario& scenario);
+/// Where the file does not say whether gradients are clipped: as the framework does.
+void apply_clipping(Framework& framework, Scenario& scenario);
 /// Where the file does not say whether the loss is scaled: as the precision asks.
 void apply_grad_scaler(Scenario& scenario);
 
@@ -65,7 +67,8 @@ Train read_train_section(const Value& value);
 
 /// `run: {...}`; `ranks` bounds what stragglers and steps may say. A comm profile (or null) that
 /// measured overlap is the default of overlap_slowdown.
-RunOptions read_run_section(const Value& value, std::size_t ranks, const CommProfile* comm);
+RunOptions read_run_section(const Value& value, std::size_t ranks, Framework& framework,
+                            const CommProfile* comm);
 
 /// `memory: {device: cuda | cpu, allocator: {max_split_size_mb: 128, ...}}`: whose memory (a CPU
 /// has no caching allocator), and PYTORCH_CUDA_ALLOC_CONF by its own names.
@@ -96,11 +99,11 @@ int nodes_with_gpus(const Cluster& cluster);
 /// checked where the strategy's keys stand.
 void check_strategy_section(const Value& value, const CostChoice& choice, const Scenario& scenario);
 
-/// A layout's `micro_batch_size` splits what `model.batch_per_gpu` says of a replica's step.
+/// `micro_batch_size` splits what `model.batch_per_gpu` says of a replica's step.
 void apply_micro_batch_size(const Value& strategy, Scenario& scenario);
 /// What a layout asks of the cluster and of the model, and what each rank has of its layers; once
 /// it is known how many micro-batches there are.
-void apply_layout(const Value& strategy, Scenario& scenario);
+void apply_layout(const Value& strategy, const Framework& framework, Scenario& scenario);
 
 /// Finds the split of a layout that is to be balanced, once costs are known. `job` has the layout's
 /// cluster.

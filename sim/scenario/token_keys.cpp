@@ -53,15 +53,6 @@ std::int64_t sequences_of(const Value& global_batch, const Scenario& scenario) {
   return all / each;
 }
 
-/// Where a strategy keeps its micro-batches; null where it has none.
-int* micro_batches(Strategy& strategy) {
-  if (auto* ddp = inner_as<Ddp>(strategy)) return &ddp->gradient_accumulation;
-  if (auto* fsdp = inner_as<Fsdp>(strategy)) return &fsdp->gradient_accumulation;
-  if (auto* zero = inner_as<Zero1>(strategy)) return &zero->ddp.gradient_accumulation;
-  if (auto* layout = inner_as<Layout>(strategy)) return &layout->micro_batches;
-  return nullptr;
-}
-
 /// Who has micro-batches of its own.
 struct Replicas {
   std::int64_t count = 1;
@@ -130,7 +121,7 @@ void apply_global_batch(const Value& train, const Value& strategy, Scenario& sce
   Map map = train.as_map();
   const std::optional<Value> wanted = map.optional("global_batch");
   if (!wanted) return;
-  int* const micro = micro_batches(scenario.strategy);
+  int* const micro = micro_batches_of(scenario.strategy);
   if (micro == nullptr)
     wanted->fail("the strategy accumulates no micro-batches",
                  "ddp, fsdp and zero do; leave global_batch out for others");

@@ -17,8 +17,22 @@ constexpr std::int64_t kMostMicroBatches = 10'000;
 constexpr std::int64_t kMostStages = 10'000;
 constexpr const char* kTensorAsync = "async_tensor_model_parallel_allreduce";
 
-int read_degree(Map& map, const std::string& key) {
-  return static_cast<int>(map.integer_or(key, 1, 1, kMostRanks));
+/// `states`: a report states the default.
+std::int64_t read_count(Map& map, const std::string& key, std::int64_t fallback, std::int64_t high,
+                        bool states) {
+  if (states) return map.integer_or(key, fallback, 1, high);
+  const std::optional<Value> value = map.optional(key);
+  return value ? value->as_integer(1, high) : fallback;
+}
+
+bool read_flag(Map& map, const std::string& key, bool fallback, bool states) {
+  if (states) return map.bool_or(key, fallback);
+  const std::optional<Value> value = map.optional(key);
+  return value ? value->as_bool() : fallback;
+}
+
+int read_degree(Map& map, const std::string& key, const Reading& reading) {
+  return static_cast<int>(read_count(map, key, 1, kMostRanks, reading.has_mesh()));
 }
 
 /// What `read` makes of a file that `file` names.
@@ -74,18 +88,22 @@ void read_split(Map& map, Layout& layout) {
 }
 
 /// `context_parallel: 2 | {degree: 2, method: ring}`.
-void read_context(Map& map, Layout& layout) {
+void read_context(Map& map, const Reading& reading, Layout& layout) {
   const auto& names = context_method_names();
+  const std::string section = "strategy.context_parallel.";
+  Framework& framework = reading.framework;
+  std::string name = framework.word(section + "method");
   if (!map.has("context_parallel") || !map.require("context_parallel").is_map()) {
-    layout.mesh.context = read_degree(map, "context_parallel");
-    return;
+    layout.mesh.context = read_degree(map, "context_parallel", reading);
+    if (layout.mesh.context > 1) framework.note(section + "method");
+  } else {
+    Map options = map.require("context_parallel").as_map();
+    layout.mesh.context = static_cast<int>(options.require("degree").as_integer(1, kMostRanks));
+    name = framework.choice_or(options, section, "method", names);
+    options.finish();
   }
-  Map options = map.require("context_parallel").as_map();
-  layout.mesh.context = static_cast<int>(options.require("degree").as_integer(1, kMostRanks));
-  const std::string name = options.choice_or("method", to_string(layout.context_method), names);
   layout.context_method =
       static_cast<ContextMethod>(std::ranges::find(names, name) - names.begin());
-  options.finish();
 }
 
 /// Under Megatron-LM's name and with its rules; of sharded parameters none is known.
@@ -124,11 +142,17 @@ void read_imbalance(const Value& imbalance, Layout& layout) {
 }
 
 /// Megatron-LM's default is that experts are split as all layers are.
-void read_experts(Map& map, Layout& layout) {
-  layout.mesh.expert = read_degree(map, "expert_parallel");
-  layout.mesh.expert_tensor = layout.mesh.tensor;
-  if (const auto degree = map.optional("expert_tensor_parallel"))
+void read_experts(Map& map, const Reading& reading, Layout& layout) {
+  layout.mesh.expert = read_degree(map, "expert_parallel", reading);
+  const std::string key = "expert_tensor_parallel";
+  const bool whole = reading.framework.word("strategy." + key) == "1";
+  layout.mesh.expert_tensor = whole ? 1 : layout.mesh.tensor;
+  if (const auto degree = map.optional(key))
     layout.mesh.expert_tensor = static_cast<int>(degree->as_integer(1, kMostRanks));
+  if (!reading.has_mesh() && map.has(key) && layout.mesh.expert_tensor > 1)
+    map.at_key(key).fail("no ranks share experts", "set expert_parallel, or leave it out");
+  if (!map.has(key) && layout.mesh.expert > 1)
+    reading.framework.note("strategy." + key);
   const std::optional<Value> value = map.optional("experts");
   if (!value) return;
   if (layout.mesh.expert == 1)
@@ -146,7 +170,11 @@ void read_experts(Map& map, Layout& layout) {
   options.finish();
 }
 
-void read_pipeline(Map& map, Layout& layout) {
+void read_pipeline(Map& map, Framework& framework, Layout& layout) {
+  if (layout.mesh.pipeline > 1) {
+    framework.note("pipeline.runtime");
+    if (framework.word("pipeline.runtime") == "torch") layout.runtime = Layout::Runtime::torch;
+  }
   std::optional<Value> value = map.optional("pipeline");
   if (!value) return;
   if (layout.mesh.pipeline == 1)
@@ -164,17 +192,19 @@ void read_pipeline(Map& map, Layout& layout) {
         options.integer_or("virtual_stages", layout.virtual_stages, 1, kMostStages));
   }
   read_split(options, layout);
-  if (options.choice_or("runtime", "megatron", {"megatron", "torch"}) == "torch")
-    layout.runtime = Layout::Runtime::torch;
+  if (options.has("runtime"))
+    options.at_key("runtime").fail("the framework sends and receives between its stages",
+                                   options.require("runtime").shown() == "torch"
+                                       ? "remove it, and write framework: torch"
+                                       : "remove it, and write framework: megatron");
   options.finish();
 }
 
-void read_micro_batches(Map& map, Layout& layout) {
+void read_micro_batches(Map& map, const Reading& reading, Layout& layout) {
   if (const auto size = map.optional("micro_batch_size")) {
-    layout.micro_batch_size = static_cast<int>(size->as_integer(1, kMostRanks));
-    for (const char* other : {"micro_batches"})
-      if (map.has(other))
-        map.at_key(other).fail("micro_batch_size says it already", "remove one of the two");
+    size->as_integer(1, kMostRanks);  // what it splits is known with the model
+    if (map.has("micro_batches"))
+      map.at_key("micro_batches").fail("micro_batch_size says it already", "remove one of the two");
     return;
   }
   if (layout.order) {
@@ -184,11 +214,12 @@ void read_micro_batches(Map& map, Layout& layout) {
     return;
   }
   const int stages = layout.mesh.pipeline * layout.virtual_stages;
-  layout.micro_batches =
-      static_cast<int>(map.integer_or("micro_batches", stages, 1, kMostMicroBatches));
+  layout.micro_batches = static_cast<int>(
+      read_count(map, "micro_batches", stages, kMostMicroBatches, reading.has_mesh()));
 }
 
-void read_order(Map& map, Layout& layout) {
+void read_order(Map& map, const Reading& reading, Layout& layout) {
+  if (!map.optional("order") && !reading.has_mesh()) return;
   const std::string text = map.string_or("order", to_string(layout.mesh.order));
   const auto order = parse_order(text);
   if (!order)
@@ -199,20 +230,21 @@ void read_order(Map& map, Layout& layout) {
 }
 
 /// What says twice how many micro-batches there are.
-void check_accumulation(const Map& map, const std::string& kind) {
+void check_accumulation(const Map& map, const std::string& kind, bool in_parts) {
   Map copy = map;
   Map options = copy.require(kind).as_map();
-  if (options.has("gradient_accumulation"))
+  const bool says_twice = map.has("micro_batches") || map.has("micro_batch_size");
+  if (options.has("gradient_accumulation") && (in_parts || says_twice))
     options.at_key("gradient_accumulation")
         .fail("micro-batches of a layout stand beside it", "write strategy.micro_batches");
 }
 
 /// Experts are sharded by who has the same ones, which are other ranks.
-void check_hybrid(const Map& map, const std::vector<std::string>& kinds, const Layout& layout) {
+void check_hybrid(const Map& map, const Layout& layout) {
   const auto* fsdp = std::get_if<Fsdp>(&layout.data);
   if (!fsdp || fsdp->sharding != Fsdp::Sharding::hybrid_shard || layout.mesh.expert == 1) return;
   Map copy = map;
-  Map options = copy.require(kinds.front()).as_map();
+  Map options = copy.require(map.has("fsdp") ? "fsdp" : "fsdp2").as_map();
   options.require(options.has("sharding") ? "sharding" : "shard_group")
       .fail("sharding in groups beside expert_parallel is not available yet",
             "shard over all replicas");
@@ -242,19 +274,19 @@ bool is_layout(const Value& strategy) {
   });
 }
 
-bool is_megatron(const Value& strategy) {
-  if (!is_layout(strategy)) return false;
-  Map map = strategy.as_map();
-  if (map.has("fsdp") || map.has("fsdp2")) return false;
-  const std::optional<Value> pipeline = map.optional("pipeline");
-  if (!pipeline || !pipeline->is_map()) return true;
-  Map options = pipeline->as_map();
-  const std::optional<Value> runtime = options.optional("runtime");
-  return !runtime || runtime->shown() != "torch";
+namespace {
+
+/// A server has no micro-batches, and no replicas in step.
+void check_server(const Map& map, bool in_parts) {
+  if (in_parts)
+    map.at_key("ps").fail("a model in parts needs replicas in step", "ddp, zero or fsdp");
+  for (const char* key : {"micro_batches", "micro_batch_size"})
+    if (map.has(key)) map.at_key(key).fail("workers of a server push each batch", "remove it");
 }
 
-Layout read_layout(Map map, const std::function<Strategy(Map& map)>& read_data) {
-  Layout layout;
+/// How replicas are kept the same; nothing by local_sgd alone.
+Strategy read_replicas_of(Map& map, const Reading& reading,
+                          const std::function<Strategy(Map& map)>& read_data) {
   std::vector<std::string> kinds;
   for (const std::string& kind : strategy_names())
     if (kind != "local_sgd" && map.has(kind)) kinds.push_back(kind);
@@ -263,45 +295,62 @@ Layout read_layout(Map map, const std::function<Strategy(Map& map)>& read_data) 
         .fail(
             fmt::format("replicas are kept the same in one way, not by {} as well", kinds.front()),
             "remove one of the two");
-  if (!kinds.empty()) {
-    if (kinds.front() == "ps")
-      map.at_key(kinds.front())
-          .fail("a model in parts needs replicas in step", "ddp, zero or fsdp");
-    check_accumulation(map, kinds.front());
-    const Strategy data = read_data(map);
-    if (const auto* ddp = std::get_if<Ddp>(&data)) layout.data = *ddp;
-    if (const auto* zero = std::get_if<Zero1>(&data)) layout.data = *zero;
-    if (const auto* fsdp = std::get_if<Fsdp>(&data)) layout.data = *fsdp;
-    const auto* fsdp = std::get_if<Fsdp>(&data);
-    if (fsdp && fsdp->post_forward_group > 0)
-      map.require(kinds.front())
-          .as_map()
-          .require("reshard_after_forward")
-          .fail("parts of some ranks beside other axes are not available yet",
-                "write true or false");
-  }
-  layout.mesh.tensor = read_degree(map, "tensor_parallel");
-  layout.mesh.pipeline = read_degree(map, "pipeline_parallel");
-  layout.sequence_parallel = map.bool_or("sequence_parallel", false);
-  layout.tp_comm_overlap = map.bool_or("tp_comm_overlap", false);
+  if (kinds.empty()) return read_data(map);
+  if (kinds.front() == "ps")
+    check_server(map, reading.in_parts);
+  else
+    check_accumulation(map, kinds.front(), reading.in_parts);
+  const Strategy data = read_data(map);
+  const auto* fsdp = std::get_if<Fsdp>(&data);
+  if (reading.has_mesh() && fsdp && fsdp->post_forward_group > 0)
+    map.require(kinds.front())
+        .as_map()
+        .require("reshard_after_forward")
+        .fail("parts of some ranks beside other axes are not available yet", "write true or false");
+  return data;
+}
+
+void read_tensor(Map& map, const Reading& reading, Layout& layout) {
+  layout.mesh.tensor = read_degree(map, "tensor_parallel", reading);
+  const std::string key = "sequence_parallel";
+  layout.sequence_parallel = layout.mesh.tensor > 1
+                                 ? reading.framework.bool_or(map, "strategy.", key)
+                                 : read_flag(map, key, false, reading.has_mesh());
+  layout.tp_comm_overlap = read_flag(map, "tp_comm_overlap", false, reading.has_mesh());
   if (layout.tp_comm_overlap && !(layout.sequence_parallel && layout.mesh.tensor > 1))
     map.at_key("tp_comm_overlap")
         .fail("what overlaps are the exchanges of sequence_parallel",
               "set sequence_parallel: true and tensor_parallel, or remove it");
-  layout.tensor_async = map.bool_or(kTensorAsync, true);
+  layout.tensor_async = read_flag(map, kTensorAsync, true, reading.has_mesh());
   if (!layout.tensor_async && (layout.tp_comm_overlap || layout.mesh.tensor == 1))
     map.at_key(kTensorAsync)
         .fail(layout.tp_comm_overlap ? "tp_comm_overlap has all of them run beside products"
                                      : "there are no tensor ranks that could wait",
               layout.tp_comm_overlap ? "set one of the two" : "set tensor_parallel, or remove it");
-  read_context(map, layout);
-  read_experts(map, layout);
-  check_hybrid(map, kinds, layout);
-  read_pipeline(map, layout);
-  read_micro_batches(map, layout);
-  read_order(map, layout);
+}
+
+}  // namespace
+
+Strategy read_layout(Map map, const Reading& reading,
+                     const std::function<Strategy(Map& map)>& read_data) {
+  Strategy data = read_replicas_of(map, reading, read_data);
+  Layout layout;
+  if (const auto* ddp = std::get_if<Ddp>(&data)) layout.data = *ddp;
+  if (const auto* zero = std::get_if<Zero1>(&data)) layout.data = *zero;
+  if (const auto* fsdp = std::get_if<Fsdp>(&data)) layout.data = *fsdp;
+  read_tensor(map, reading, layout);
+  layout.mesh.pipeline = read_degree(map, "pipeline_parallel", reading);
+  read_context(map, reading, layout);
+  read_experts(map, reading, layout);
+  check_hybrid(map, layout);
+  read_pipeline(map, reading.framework, layout);
+  read_micro_batches(map, reading, layout);
+  read_order(map, reading, layout);
   map.finish();
-  return layout;
+  if (reading.has_mesh()) return layout;
+  int* const micro_batches = micro_batches_of(data);
+  if (map.has("micro_batches") && micro_batches != nullptr) *micro_batches = layout.micro_batches;
+  return data;
 }
 
 }  // namespace rehearse::inline strategy

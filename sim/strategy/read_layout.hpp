@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config/document.hpp"
+#include "framework/framework.hpp"
 #include "strategy/strategy.hpp"
 
 namespace rehearse::inline strategy {
@@ -13,12 +14,21 @@ namespace rehearse::inline strategy {
 const std::vector<std::string>& layout_keys();
 /// Whether a strategy says more than how replicas keep the same parameters.
 bool is_layout(const Value& strategy);
-/// Whether it is a layout that Megatron-LM runs: its replicas are not FSDP's, nor its pipeline
-/// PyTorch's.
-bool is_megatron(const Value& strategy);
+/// What a strategy is read by.
+struct Reading {
+  Framework& framework;
+  bool in_parts = false;  ///< ranks share a model: a degree is above 1
+
+  /// A mesh of ranks is played. Megatron-LM has one even of a single axis, whose replicas are kept
+  /// as beside others.
+  bool has_mesh() const { return in_parts || framework.name() == "megatron"; }
+};
+
 /// `{ddp: {...}, tensor_parallel: 8, pipeline_parallel: 4, pipeline: {schedule: 1f1b}, ...}`;
 /// `read_data` reads the kind of data parallelism, one key, from a map. Of local_sgd, which may
 /// stand beside it, nothing is read.
-Layout read_layout(Map map, const std::function<Strategy(Map& map)>& read_data);
+/// Degrees of 1 are as none: the kind of data parallelism alone comes of them.
+Strategy read_layout(Map map, const Reading& reading,
+                     const std::function<Strategy(Map& map)>& read_data);
 
 }  // namespace rehearse::inline strategy

@@ -49,6 +49,13 @@ LocalSgd read_options(Map& map) {
   return local;
 }
 
+void set_inner(const Strategy& inner, LocalSgd& local) {
+  if (const auto* ddp = std::get_if<Ddp>(&inner)) local.inner = *ddp;
+  if (const auto* zero = std::get_if<Zero1>(&inner)) local.inner = *zero;
+  if (const auto* fsdp = std::get_if<Fsdp>(&inner)) local.inner = *fsdp;
+  if (const auto* layout = std::get_if<Layout>(&inner)) local.inner = *layout;
+}
+
 /// What a replica cannot be.
 void check_inner(Map& map, const std::string& name, const Strategy& inner) {
   const auto* fsdp = std::get_if<Fsdp>(&inner);
@@ -64,12 +71,16 @@ void check_inner(Map& map, const std::string& name, const Strategy& inner) {
 LocalSgd read_local_sgd(
     const Value& strategy,
     const std::function<Strategy(const std::string& name, Map& options)>& read_inner,
-    const std::function<Layout(const Map& map)>& read_mesh) {
+    const std::function<Strategy(const Map& map)>& read_mesh, bool has_mesh) {
   Map map = strategy.as_map();
   Map own = map.require("local_sgd").as_map();
   LocalSgd local = read_options(own);
-  if (std::ranges::any_of(layout_keys(), [&](const std::string& key) { return map.has(key); })) {
-    local.inner = read_mesh(map);
+  const auto has = [&](const std::string& key) { return map.has(key); };
+  const bool has_kind = std::ranges::any_of(
+      strategy_names(), [&](const auto& name) { return name != "local_sgd" && map.has(name); });
+  if (std::ranges::any_of(layout_keys(), has) || (has_mesh && has_kind)) {
+    const Strategy inner = read_mesh(map);
+    if (has_kind || has_mesh) set_inner(inner, local);
     return local;
   }
   std::string first;
@@ -87,9 +98,7 @@ LocalSgd read_local_sgd(
     const Strategy inner = read_inner(name, options);
     options.finish();
     check_inner(map, name, inner);
-    if (const auto* ddp = std::get_if<Ddp>(&inner)) local.inner = *ddp;
-    if (const auto* zero = std::get_if<Zero1>(&inner)) local.inner = *zero;
-    if (const auto* fsdp = std::get_if<Fsdp>(&inner)) local.inner = *fsdp;
+    set_inner(inner, local);
   }
   map.finish();
   return local;

@@ -7,10 +7,11 @@
 namespace rehearse::inline strategy {
 
 /// `{local_sgd: {...}}`, or with what keeps the ranks of a replica in step beside it, or a layout.
-/// `read_inner` reads the options of a strategy by its name, and `read_mesh` a layout.
+/// `read_inner` reads the options of a strategy by its name, and `read_mesh` what stands beside
+/// degrees; `has_mesh` as Reading's.
 LocalSgd read_local_sgd(
     const Value& strategy,
     const std::function<Strategy(const std::string& name, Map& options)>& read_inner,
-    const std::function<Layout(const Map& map)>& read_mesh);
+    const std::function<Strategy(const Map& map)>& read_mesh, bool has_mesh);
 
 }  // namespace rehearse::inline strategy

@@ -42,33 +42,41 @@ int read_count(Map& map, const std::string& key, int fallback, std::int64_t low,
   return static_cast<int>(map.integer_or(key, fallback, low, high));
 }
 
-Ddp read_ddp_options(Map& map) {
-  const Ddp defaults;
-  return {.bucket_cap_mb = map.positive_number_or("bucket_cap_mb", defaults.bucket_cap_mb),
-          .first_bucket_mb = map.positive_number_or("first_bucket_mb", defaults.first_bucket_mb),
-          .gradient_as_bucket_view =
-              map.bool_or("gradient_as_bucket_view", defaults.gradient_as_bucket_view),
-          .static_graph = map.bool_or("static_graph", defaults.static_graph),
-          .compression = read_choice(map, "compression", defaults.compression, kHooks),
-          .gradient_accumulation = read_count(map, "gradient_accumulation",
-                                              defaults.gradient_accumulation, 1, kMostMicroBatches),
-          .algorithm = read_choice(map, "algorithm", defaults.algorithm, kAlgorithms)};
+/// Of the section `strategy.ddp.` or `strategy.zero.`.
+Ddp read_ddp_options(Map& map, const std::string& section, Framework& framework) {
+  Ddp ddp;
+  ddp.bucket_cap_mb = framework.number_or(map, section, "bucket_cap_mb");
+  ddp.first_bucket_mb = framework.number_or(map, section, "first_bucket_mb");
+  ddp.gradient_as_bucket_view = framework.bool_or(map, section, "gradient_as_bucket_view");
+  ddp.static_graph = map.bool_or("static_graph", ddp.static_graph);
+  ddp.compression = read_choice(map, "compression", ddp.compression, kHooks);
+  ddp.gradient_accumulation =
+      read_count(map, "gradient_accumulation", ddp.gradient_accumulation, 1, kMostMicroBatches);
+  ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);
+  return ddp;
 }
 
-void refuse(Map& map, const std::vector<std::string>& keys, const std::string& why,
-            const std::string& remedy) {
-  for (const std::string& key : keys)
-    if (map.has(key)) map.at_key(key).fail(fmt::format("{} {}", key, why), remedy);
+/// PyTorch's, beside ranks that share a model: buckets are reduced as they fill.
+Ddp read_hooked_options(Map& map, const std::string& section, Framework& framework) {
+  Ddp ddp = read_ddp_options(map, section, framework);
+  if (ddp.compression != Ddp::Compression::none)
+    map.at_key("compression")
+        .fail("compression beside other axes is not available yet", "remove it");
+  ddp.overlap_grad_reduce = true;
+  ddp.grad_reduce_in_fp32 = false;
+  ddp.check_for_nan_in_grad = false;
+  return ddp;
 }
 
 /// Of Megatron-LM's DistributedDataParallelConfig.
-Ddp read_buffered_options(Map& map) {
-  refuse(map, {"first_bucket_mb", "gradient_as_bucket_view", "static_graph", "compression"},
-         "is an option of PyTorch's DDP; a layout has Megatron-LM's", "remove it");
+Ddp read_buffered_options(Map& map, const std::string& section, Framework& framework) {
   Ddp ddp{.bucket_cap_mb = 0};
-  if (const auto cap = map.optional("bucket_cap_mb")) ddp.bucket_cap_mb = cap->as_positive_number();
-  ddp.overlap_grad_reduce = map.bool_or("overlap_grad_reduce", ddp.overlap_grad_reduce);
-  ddp.overlap_param_gather = map.bool_or("overlap_param_gather", ddp.overlap_param_gather);
+  if (const auto cap = map.optional("bucket_cap_mb"))
+    ddp.bucket_cap_mb = cap->as_positive_number();
+  else
+    framework.note(section + "bucket_cap_mb");
+  ddp.overlap_grad_reduce = framework.bool_or(map, section, "overlap_grad_reduce");
+  ddp.overlap_param_gather = framework.bool_or(map, section, "overlap_param_gather");
   if (ddp.overlap_param_gather && !map.has("stage"))
     map.at_key("overlap_param_gather")
         .fail("no parameters are gathered without the distributed optimizer",
@@ -79,19 +87,40 @@ Ddp read_buffered_options(Map& map) {
               "add overlap_grad_reduce: true, or remove it");
   if (const auto wide = map.optional("grad_reduce_in_fp32"))
     ddp.grad_reduce_in_fp32 = wide->as_bool();
-  ddp.check_for_nan_in_grad = map.bool_or("check_for_nan_in_grad", ddp.check_for_nan_in_grad);
+  else
+    framework.note(section + "grad_reduce_in_fp32");
+  ddp.check_for_nan_in_grad = framework.bool_or(map, section, "check_for_nan_in_grad");
   ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);
   return ddp;
 }
 
-Ddp read_replicas(Map& map, bool in_layout) {
-  if (in_layout) return read_buffered_options(map);
-  refuse(map,
-         {"overlap_grad_reduce", "overlap_param_gather", "grad_reduce_in_fp32",
-          "check_for_nan_in_grad"},
-         "is an option of layouts, as Megatron-LM has it",
-         "add tensor_parallel: 1 beside it, or remove it");
-  return read_ddp_options(map);
+/// DeepSpeed's stage 1: buckets of so many 16-bit elements, all-reduced beside backward or behind
+/// it (stage_1_and_2.py: average_tensor with use_multi_rank_bucket_allreduce).
+Ddp read_stage1(Map& map, Framework& framework) {
+  constexpr double kBehindBackward = 1e9;  // MiB: one bucket holds all
+  constexpr double kMiB = 1024.0 * 1024.0;
+  const std::string section = "strategy.zero.";
+  const std::int64_t elements =
+      framework.integer_or(map, section, "reduce_bucket_size", 0, kMostParameters);
+  const bool beside = map.bool_or("overlap_comm", false);
+  if (!map.has("overlap_comm")) framework.note(section + "overlap_comm");
+  const double cap = beside ? static_cast<double>(elements) * 2 / kMiB : kBehindBackward;
+  Ddp ddp{.bucket_cap_mb = cap, .first_bucket_mb = cap, .gradient_as_bucket_view = true};
+  ddp.overlap_grad_reduce = beside;
+  ddp.grad_reduce_in_fp32 = false;
+  ddp.check_for_nan_in_grad = false;
+  ddp.gradient_accumulation =
+      read_count(map, "gradient_accumulation", ddp.gradient_accumulation, 1, kMostMicroBatches);
+  ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);
+  return ddp;
+}
+
+Ddp read_replicas(Map& map, const std::string& section, const Reading& reading) {
+  Framework& framework = reading.framework;
+  if (framework.name() == "megatron") return read_buffered_options(map, section, framework);
+  if (framework.name() == "deepspeed") return read_stage1(map, framework);
+  return reading.has_mesh() ? read_hooked_options(map, section, framework)
+                            : read_ddp_options(map, section, framework);
 }
 
 /// `wrap: unit | model | {min_num_params: N}`.
@@ -113,6 +142,22 @@ std::optional<Precision> read_mixed_type(Map& map, const std::string& key) {
   const std::optional<Value> value = map.optional(key);
   if (!value) return std::nullopt;
   return value_of(kMixedTypes, value->as_choice(names_of(kMixedTypes)));
+}
+
+/// The same, of a framework that has a type of its own.
+std::optional<Precision> read_mixed_type(Map& map, const std::string& key, Framework& framework) {
+  const std::string own = "strategy.fsdp2." + key;
+  const std::optional<std::string> usual = framework.find(own);
+  if (map.has(key) || !usual) return read_mixed_type(map, key);
+  framework.note(own);
+  map.choice_or(key, *usual, names_of(kMixedTypes));
+  return value_of(kMixedTypes, *usual);
+}
+
+Seconds read_host_overhead(Map& map, const std::string& section, Framework& framework) {
+  if (const auto overhead = map.optional("host_overhead")) return overhead->as_seconds();
+  framework.note(section + "host_overhead");
+  return Seconds(0);
 }
 
 void read_shard_group(Map& map, Fsdp& fsdp) {
@@ -149,21 +194,25 @@ Fsdp read_fsdp_options(Map& map, Fsdp::Sharding sharding) {
   return fsdp;
 }
 
-Fsdp read_fsdp(Map& map) {
+Fsdp read_fsdp(Map& map, Framework& framework) {
   const Fsdp::Sharding sharding =
       read_choice(map, "sharding", Fsdp::Sharding::full_shard, kShardings);
+  for (const char* key :
+       {"backward_prefetch", "forward_prefetch", "limit_all_gathers", "host_overhead"})
+    if (!map.has(key)) framework.note(std::string("strategy.fsdp.") + key);
   return read_fsdp_options(map, sharding);
 }
 
 /// torch.distributed.fsdp.fully_shard. Its streams wait for what was copied out, which limits it to
 /// two gathered units as limit_all_gathers does.
-Fsdp read_fsdp2(Map& map) {
+Fsdp read_fsdp2(Map& map, Framework& framework) {
   Fsdp fsdp{.per_parameter = true};
   const std::optional<Value> after = map.optional("reshard_after_forward");
   const std::string text = after ? after->shown() : "";
   const bool counted = !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) != 0;
   if (counted) fsdp.post_forward_group = static_cast<int>(after->as_integer(2, kMostRanks));
-  const bool reshards = counted || map.bool_or("reshard_after_forward", true);
+  const bool reshards =
+      counted || framework.bool_or(map, "strategy.fsdp2.", "reshard_after_forward");
   const std::optional<Value> group = map.optional("shard_group");
   fsdp.sharding = group      ? Fsdp::Sharding::hybrid_shard
                   : reshards ? Fsdp::Sharding::full_shard
@@ -174,30 +223,34 @@ Fsdp read_fsdp2(Map& map) {
       map.at_key("reshard_after_forward")
           .fail("beside shard_group it is true", "remove one of the two");
   }
-  fsdp.param_dtype = read_mixed_type(map, "param_dtype");
-  fsdp.reduce_dtype = read_mixed_type(map, "reduce_dtype");
+  fsdp.param_dtype = read_mixed_type(map, "param_dtype", framework);
+  fsdp.reduce_dtype = read_mixed_type(map, "reduce_dtype", framework);
   fsdp.cpu_offload = map.bool_or("cpu_offload", false);
   fsdp.gradient_accumulation =
       read_count(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
   fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
-  if (const auto overhead = map.optional("host_overhead"))
-    fsdp.host_overhead = overhead->as_seconds();
+  fsdp.host_overhead = read_host_overhead(map, "strategy.fsdp2.", framework);
   return fsdp;
 }
 
 /// ZeRO-3 by DeepSpeed's names.
-Fsdp read_stage3(Map& map) {
+Fsdp read_stage3(Map& map, Framework& framework) {
   Fsdp::Stage3 stage3;
+  const std::string section = "strategy.zero.";
   const auto elements = [&](const char* key, std::int64_t& value) {
-    value = map.integer_or(key, value, 0, kMostParameters);
+    value = framework.integer_or(map, section, key, 0, kMostParameters);
   };
   elements("stage3_prefetch_bucket_size", stage3.prefetch_bucket_size);
   elements("stage3_max_live_parameters", stage3.max_live_parameters);
   elements("stage3_max_reuse_distance", stage3.max_reuse_distance);
   elements("stage3_param_persistence_threshold", stage3.param_persistence_threshold);
   elements("reduce_bucket_size", stage3.reduce_bucket_size);
-  stage3.overlap_comm = map.bool_or("overlap_comm", stage3.overlap_comm);
-  if (const auto hook = map.optional("module_hook")) stage3.module_hook = hook->as_seconds();
+  stage3.overlap_comm = map.bool_or("overlap_comm", true);
+  if (!map.has("overlap_comm")) framework.note(section + "overlap_comm");
+  if (const auto hook = map.optional("module_hook"))
+    stage3.module_hook = hook->as_seconds();
+  else
+    framework.note(section + "module_hook");
   Fsdp fsdp{.flat_gradients = false, .stage3 = stage3};
   fsdp.param_dtype = read_mixed_type(map, "param_dtype");
   fsdp.reduce_dtype = read_mixed_type(map, "reduce_dtype");
@@ -209,20 +262,19 @@ Fsdp read_stage3(Map& map) {
   return fsdp;
 }
 
-Strategy read_zero(Map& map, bool in_layout) {
+Strategy read_zero(Map& map, const Reading& reading) {
   if (!map.has("stage") && nearest("stage", map.keys()).empty())
     map.where().mistake("the key \"stage\" is missing",
                         "write zero: {stage: 1}; 2 shards gradients as well, 3 also parameters");
   const std::int64_t stage = map.require("stage").as_integer(1, 3);
-  if (stage == 1) return Zero1{.ddp = read_replicas(map, in_layout)};
+  if (stage == 1) return Zero1{.ddp = read_replicas(map, "strategy.zero.", reading)};
   if (map.has("sharding")) {
     map.at_key("sharding")
         .fail("a ZeRO stage decides the sharding itself",
               "remove it, or write fsdp instead of zero");
   }
-  if (stage == 3 && !in_layout) return read_stage3(map);
-  Fsdp fsdp = read_fsdp_options(
-      map, stage == 2 ? Fsdp::Sharding::shard_grad_op : Fsdp::Sharding::full_shard);
+  if (stage == 3) return read_stage3(map, reading.framework);
+  Fsdp fsdp = read_fsdp_options(map, Fsdp::Sharding::shard_grad_op);
   fsdp.flat_gradients = false;
   return fsdp;
 }
@@ -349,38 +401,42 @@ void check_scalar(const Value& value) {
   }
 }
 
-Strategy read_kind(const std::string& name, Map& map, bool in_layout) {
-  if (name == "ddp") return read_replicas(map, in_layout);
-  if (name == "fsdp") return read_fsdp(map);
-  if (name == "fsdp2") return read_fsdp2(map);
-  if (name == "zero") return read_zero(map, in_layout);
+Strategy read_kind(const std::string& name, Map& map, const Reading& reading) {
+  if (name == "ddp") return read_replicas(map, "strategy.ddp.", reading);
+  if (name == "fsdp") return read_fsdp(map, reading.framework);
+  if (name == "fsdp2") return read_fsdp2(map, reading.framework);
+  if (name == "zero") return read_zero(map, reading);
   return read_parameter_server(map);
 }
 
-/// The kind of data parallelism of a layout's map.
-Strategy read_data_kind(Map& map) {
-  for (const std::string& name : strategy_names()) {
-    if (name == "local_sgd" || !map.has(name)) continue;
-    Map options = map.require(name).as_map();
-    const Strategy strategy = read_kind(name, options, true);
-    options.finish();
-    return strategy;
-  }
-  return Ddp{.bucket_cap_mb = 0};
+/// The kind of data parallelism of a layout's map; where none is said, ddp.
+Strategy read_data_kind(Map& map, const Reading& reading) {
+  std::string kind = "ddp";
+  for (const std::string& name : strategy_names())
+    if (name != "local_sgd" && map.has(name)) kind = name;
+  const auto none = Document::parse("{ddp: {}}", "strategy");
+  Map usual = none->root().as_map();
+  Map options = (map.has(kind) ? map.require(kind) : usual.require(kind)).as_map();
+  const Strategy strategy = read_kind(kind, options, reading);
+  options.finish();
+  return strategy;
 }
 
 }  // namespace
 
-Strategy read_strategy(const Value& value) {
+Strategy read_strategy(const Value& value, Framework& framework) {
   check_scalar(value);
+  const Reading reading{framework, in_parts(value)};
+  const auto read_data = [&](Map& map) { return read_data_kind(map, reading); };
+  const auto read_mesh = [&](const Map& map) { return read_layout(map, reading, read_data); };
   if (value.is_map() && value.as_map().has("local_sgd"))
     return read_local_sgd(
         value,
-        [](const std::string& name, Map& options) { return read_kind(name, options, false); },
-        [](const Map& map) { return read_layout(map, read_data_kind); });
-  if (is_layout(value)) return read_layout(value.as_map(), read_data_kind);
+        [&](const std::string& name, Map& options) { return read_kind(name, options, reading); },
+        read_mesh, reading.has_mesh());
+  if (is_layout(value) || (value.is_map() && reading.has_mesh())) return read_mesh(value.as_map());
   NamedOptions named = read_named_options(value, strategy_names(), "a strategy");
-  const Strategy strategy = read_kind(named.name, named.options, false);
+  const Strategy strategy = read_kind(named.name, named.options, reading);
   named.options.finish();
   return strategy;
 }

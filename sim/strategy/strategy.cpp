@@ -106,12 +106,17 @@ int local_steps(const Strategy& strategy) {
   return 1;
 }
 
+int* micro_batches_of(Strategy& strategy) {
+  if (auto* ddp = inner_as<Ddp>(strategy)) return &ddp->gradient_accumulation;
+  if (auto* fsdp = inner_as<Fsdp>(strategy)) return &fsdp->gradient_accumulation;
+  if (auto* zero = inner_as<Zero1>(strategy)) return &zero->ddp.gradient_accumulation;
+  if (auto* layout = inner_as<Layout>(strategy)) return &layout->micro_batches;
+  return nullptr;
+}
+
 std::optional<int> gradient_accumulation(const Strategy& strategy) {
-  if (const auto* ddp = inner_as<Ddp>(strategy)) return ddp->gradient_accumulation;
-  if (const auto* fsdp = inner_as<Fsdp>(strategy)) return fsdp->gradient_accumulation;
-  if (const auto* zero = inner_as<Zero1>(strategy)) return zero->ddp.gradient_accumulation;
-  if (const auto* layout = inner_as<Layout>(strategy)) return layout->micro_batches;
-  return std::nullopt;
+  const int* const count = micro_batches_of(const_cast<Strategy&>(strategy));  // NOLINT: only read
+  return count == nullptr ? std::nullopt : std::optional(*count);
 }
 
 std::size_t Job::replicas() const { return stage ? stage->replicas : cluster.gpu_count(); }

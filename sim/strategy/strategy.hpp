@@ -12,6 +12,7 @@
 #include "config/document.hpp"
 #include "convergence/mitigation.hpp"
 #include "cost/cost.hpp"
+#include "framework/framework.hpp"
 #include "mesh/mesh.hpp"
 #include "mesh/pipeline_order.hpp"
 #include "model/memory_tape.hpp"
@@ -182,7 +183,7 @@ struct Layout {
   bool expert_overlap = false;  ///< shared experts compute beside dispatch and combine
   /// One micro-batch computes beside another's dispatch and combine; nothing: as the schedule does.
   std::optional<bool> expert_comm_overlap{};
-  int node_limit = 0;    ///< nodes that a token goes to at most; 0: any
+  int node_limit = 0;  ///< nodes that a token goes to at most; 0: any
   /// Tokens of the fullest expert rank over their mean; nothing: balanced, and nobody says so.
   std::optional<double> imbalance{};
   std::shared_ptr<const TokenHistogram> histogram{};  ///< or what that comes from, by layer
@@ -200,8 +201,7 @@ struct Layout {
   /// whole, and ask as asked_behind() says.
   enum class Runtime { megatron, torch };
   Runtime runtime = Runtime::megatron;
-  int micro_batches = 1;     ///< of a step, of a replica of the model
-  int micro_batch_size = 0;  ///< samples, of those that batch_per_gpu has for a step; 0: all
+  int micro_batches = 1;  ///< of a step, of a replica of the model
 };
 
 /// Local SGD without a server: a replica takes `period` steps of its own, then all average their
@@ -249,6 +249,8 @@ int local_steps(const Strategy& strategy);
 /// Micro-batches whose gradients add up before they are exchanged; nothing where the strategy has
 /// no such option.
 std::optional<int> gradient_accumulation(const Strategy& strategy);
+/// Where the strategy keeps them; null where it has none.
+int* micro_batches_of(Strategy& strategy);
 /// Batches of one GPU in an iteration.
 std::int64_t batches_per_iteration(const Strategy& strategy);
 
@@ -261,8 +263,9 @@ Precision computes_in(const Strategy& strategy, Precision precision);
 Cluster layout_cluster(const Strategy& strategy, const Cluster& cluster);
 
 /// Reads `{ddp: {...}}`, `{fsdp: {...}}`, `{zero: {stage: 1|2|3}}`, `{ps: {...}}` or `{local_sgd:
-/// {...}}`, beside which ddp, fsdp, fsdp2, zero or a layout may stand.
-Strategy read_strategy(const Value& value);
+/// {...}}`, beside which ddp, fsdp, fsdp2, zero or a layout may stand; what they leave out is as
+/// the framework does it.
+Strategy read_strategy(const Value& value, Framework& framework);
 const std::vector<std::string>& strategy_names();
 std::string describe_strategy(const std::string& name);
 

@@ -224,8 +224,9 @@ BOOST_AUTO_TEST_CASE(kernels_of_megatrons_layouts_are_fused_unless_the_scenario_
   BOOST_TEST((compile("{ddp: {}, tensor_parallel: 2}", ", compile: false") == Compile::none));
   BOOST_TEST((compile("{ddp: {}, tensor_parallel: 2}", ", compile: blocks") == Compile::blocks));
   BOOST_TEST((compile("{fsdp2: {}, tensor_parallel: 2}") == Compile::none));
-  BOOST_TEST((compile("{pipeline_parallel: 2, pipeline: {runtime: torch}, micro_batches: 2}") ==
-              Compile::none));
+  BOOST_TEST(
+      (compile("{pipeline_parallel: 2, micro_batches: 2}\nframework: torch") == Compile::none));
+  BOOST_TEST((compile("{zero: {stage: 1}, tensor_parallel: 1}") == Compile::none));
   BOOST_TEST((compile("{zero: {stage: 1}}") == Compile::none));
 }
 

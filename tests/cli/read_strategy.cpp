@@ -8,9 +8,12 @@
 namespace rehearse {
 namespace {
 
-Strategy read(const std::string& text) {
-  return read_strategy(Document::parse(text, "test.yaml")->root());
+Strategy read_usual(const Document& document) {
+  Framework framework = Framework::of_strategy(document.root());
+  return read_strategy(document.root(), framework);
 }
+
+Strategy read(const std::string& text) { return read_usual(*Document::parse(text, "test.yaml")); }
 
 std::string message_of(const std::string& text) {
   try {
@@ -177,7 +180,7 @@ BOOST_AUTO_TEST_CASE(a_server_s_outer_optimizer_is_local_sgd_s) {
 
 BOOST_AUTO_TEST_CASE(defaults_that_were_taken_are_recorded) {
   const auto document = Document::parse("ps: {servers: 2}", "test.yaml");
-  read_strategy(document->root());
+  read_usual(*document);
   const std::vector<std::string> expected = {
       "ps.staleness = 0",     "ps.backup_workers = 0", "ps.aggregate = none",
       "ps.partition = size",  "ps.layerwise = false",  "ps.scheduling = fifo",

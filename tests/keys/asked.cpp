@@ -73,6 +73,8 @@ class Corpus {
     const std::string llama = (root / "scenarios/plans/base/llama70b.yaml").string();
     plan = "scenario: " + llama + "\nsearch: {parallelism: [tensor]}\nobjective: time\n";
     attempt([&] { read_plan(write("plan3.yaml", plan), {}); });
+    plan = replaced(plan, "[tensor]", "[tensor], framework: [torch, megatron]");
+    attempt([&] { read_plan(write("plan4.yaml", plan), {}); });
     attempt([&] { read_comm_profile(document("comm_profile.yaml", kComm)); });
     for (const char* sample : {"image: 9", "sequence: 9", "input: 3x9"}) {
       attempt([&] {
@@ -93,6 +95,7 @@ class Corpus {
     if (path.filename() == "gpus.yaml") return "gpu.";
     if (folder == "clusters") return "cluster.";
     if (folder == "kernels") return std::nullopt;  // of platforms/kernels/fit, told in its README
+    if (folder == "frameworks") return std::nullopt;  // told in their README
     if (folder == "comm") return "comm_profile/";
     if (path.parent_path().parent_path().filename() == "compute") return "compute_profile/";
     if (path.parent_path().filename() == "validation") return "cases/";

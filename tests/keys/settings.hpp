@@ -143,7 +143,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={fsdp2: {reshard_after_forward: 2}}"},
       {"strategy={ddp: {}, tensor_parallel: 1, sequence_parallel: false, pipeline_parallel: 2, "
        "context_parallel: {degree: 1, method: ring}, expert_parallel: 1, pipeline: {schedule: "
-       "zero_bubble, virtual_stages: 1, split: auto, runtime: torch}, micro_batches: 4, order: "
+       "zero_bubble, virtual_stages: 1, split: auto}, micro_batches: 4, order: "
        "tp-cp-ep-dp-pp}",
        built_in + "}"},
       {"strategy={zero: {stage: 1, bucket_cap_mb: 25, overlap_grad_reduce: true, "
@@ -153,7 +153,14 @@ inline std::vector<std::vector<std::string>> more_options() {
        built_in + "}"},
       {"strategy={ddp: {overlap_grad_reduce: true, overlap_param_gather: false, "
        "grad_reduce_in_fp32: true, check_for_nan_in_grad: true}, tensor_parallel: 1}",
+       "framework={megatron: core_v0.14.0}", built_in + "}"},
+      {"strategy={fsdp2: {}, tensor_parallel: 2}", "framework=torchtitan", "optimizer={adamw: {}}",
+       "run.data_loading={sample: 1ms}", built_in + "}"},
+      {"strategy={ddp: {}}", "framework=torchtitan", built_in + "}"},
+      {"strategy={ddp: {}}", "framework=megatron", "run.data_loading={sample: 1ms}",
        built_in + "}"},
+      {"strategy={zero: {stage: 1, overlap_comm: true}}", "framework=deepspeed", built_in + "}"},
+      {"strategy={zero: {stage: 3}}", "framework=deepspeed", built_in + "}"},
       {"strategy={ddp: {}, tensor_parallel: 2, async_tensor_model_parallel_allreduce: false}",
        built_in + "}"},
       {"strategy={ddp: {}, pipeline_parallel: 2, context_parallel: {degree: 1}, pipeline: {split: "

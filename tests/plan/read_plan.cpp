@@ -81,7 +81,10 @@ BOOST_FIXTURE_TEST_CASE(a_search_tries_the_options_of_each_strategy, Fixture) {
 BOOST_FIXTURE_TEST_CASE(all_options_of_all_strategies_are_the_simulator_s, Fixture) {
   const Plan all = plan("objective: time\nsearch: {strategies: all, options: all}\n");
   for (const Axis::Choice& choice : all.study.axes.at(0).choices) {
-    BOOST_TEST_CONTEXT(choice.label) { BOOST_CHECK_NO_THROW(read_strategy(choice.values.at(0))); }
+    Framework framework = Framework::of_strategy(choice.values.at(0));
+    BOOST_TEST_CONTEXT(choice.label) {
+      BOOST_CHECK_NO_THROW(read_strategy(choice.values.at(0), framework));
+    }
   }
   // ddp and zero: 2 x 2 x 2 x 4; fsdp: 3 x 3 x 2 x 4; fsdp2: 2 x 2 x 4;
   // ps: 3 x 3 x 2; local_sgd: 3.

@@ -255,13 +255,26 @@ function everyFigure(report) {
   ], rows, { rowKey: (row) => row.key });
 }
 
+/** What the framework set, each line with the file of its own that says so. */
+function frameworkTable(framework) {
+  if (!framework || framework.set.length === 0) return null;
+  return element("details", {}, element("summary", {}, `What ${framework.title} sets`),
+    table(`What ${framework.title} sets`, [
+      { title: "key", value: (row) => row.key },
+      { title: "value", value: (row) => row.value },
+      { title: "source", value: (row) => row.source },
+    ], framework.set, { rowKey: (row) => row.key }));
+}
+
 function groundsSection(report) {
   addSection("What this rests on",
     element("ul", {}, [
+      `Framework: ${report.framework?.line ?? "not said"}`,
       `Costs: ${report.provenance}`,
       `Fidelity: ${report.fidelity}; seed ${report.seed}`,
       `Programs: ${Object.entries(report.versions ?? {}).map(([name, version]) => `${name} ${version}`).join(", ")}`,
     ].map((text) => element("li", {}, text))),
+    frameworkTable(report.framework),
     report.assumptions.length > 0
       ? element("details", {}, element("summary", {}, plural(report.assumptions.length, "assumption")), bulletList(report.assumptions))
       : null);
