@@ -10,9 +10,9 @@
 namespace rehearse::inline framework {
 namespace {
 
-/// A degree of 1 is as none.
+/// A degree of 1 is as none, and so is one micro-batch.
 bool counts(const std::string& key, const Value& value) {
-  if (!key.ends_with("_parallel")) return true;
+  if (!key.ends_with("_parallel") && !key.ends_with("gradient_accumulation")) return true;
   if (value.is_map()) {
     const std::optional<Value> degree = value.as_map().optional("degree");
     return !degree || degree->shown() != "1";

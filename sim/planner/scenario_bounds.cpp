@@ -139,12 +139,26 @@ void add_memory(const Scenario& scenario, const Machine& machine, Bound& bound) 
   bound.in_pieces = !memory->fits && memory->used() <= memory->capacity;
 }
 
+void add_figures(const Scenario& scenario, Bound& bound) {
+  const Machine machine = machine_of(scenario);
+  const auto exact = [&](Metric metric, double value) {
+    bound.best[metric] = {value, value, value};
+  };
+  exact(Metric::gpus, static_cast<double>(scenario.cluster.gpu_count()));
+  exact(Metric::global_batch, machine.schedule.samples_per_iteration);
+  bound.machine = scenario.cluster.name;
+  bound.node_price = node_price(scenario);
+  add_memory(scenario, machine, bound);
+  add_times(scenario, machine, bound);
+  add_unknown(scenario, bound);
+}
+
 void add_layout_figures(const Scenario& scenario, Bound& bound) {
   const auto exact = [&](Metric metric, double value) {
     bound.best[metric] = {value, value, value};
   };
   const auto* layout = std::get_if<Layout>(&scenario.strategy);
-  check(layout != nullptr, "a plan over layouts has nothing else");
+  if (layout == nullptr) return add_figures(scenario, bound);  // degrees of 1 are as none
   const std::size_t gpus = scenario.cluster.gpu_count();
   const double replicas = mesh_on(*layout, gpus)->data;
   exact(Metric::gpus, static_cast<double>(gpus));
@@ -161,20 +175,6 @@ void add_layout_figures(const Scenario& scenario, Bound& bound) {
   const Jitter& jitter = scenario.run.jitter;
   if (steps_alike(jitter) && least->step > Seconds(0))
     add_times(scenario, least->step * least_jitter(jitter), 1 / kNear, bound);
-}
-
-void add_figures(const Scenario& scenario, Bound& bound) {
-  const Machine machine = machine_of(scenario);
-  const auto exact = [&](Metric metric, double value) {
-    bound.best[metric] = {value, value, value};
-  };
-  exact(Metric::gpus, static_cast<double>(scenario.cluster.gpu_count()));
-  exact(Metric::global_batch, machine.schedule.samples_per_iteration);
-  bound.machine = scenario.cluster.name;
-  bound.node_price = node_price(scenario);
-  add_memory(scenario, machine, bound);
-  add_times(scenario, machine, bound);
-  add_unknown(scenario, bound);
 }
 
 /// Between nodes: the NICs and the fabric. What a node holds inside stays.

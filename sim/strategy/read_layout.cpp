@@ -151,8 +151,7 @@ void read_experts(Map& map, const Reading& reading, Layout& layout) {
     layout.mesh.expert_tensor = static_cast<int>(degree->as_integer(1, kMostRanks));
   if (!reading.has_mesh() && map.has(key) && layout.mesh.expert_tensor > 1)
     map.at_key(key).fail("no ranks share experts", "set expert_parallel, or leave it out");
-  if (!map.has(key) && layout.mesh.expert > 1)
-    reading.framework.note("strategy." + key);
+  if (!map.has(key) && layout.mesh.expert > 1) reading.framework.note("strategy." + key);
   const std::optional<Value> value = map.optional("experts");
   if (!value) return;
   if (layout.mesh.expert == 1)
@@ -234,7 +233,9 @@ void check_accumulation(const Map& map, const std::string& kind, bool in_parts) 
   Map copy = map;
   Map options = copy.require(kind).as_map();
   const bool says_twice = map.has("micro_batches") || map.has("micro_batch_size");
-  if (options.has("gradient_accumulation") && (in_parts || says_twice))
+  const bool is_more = options.has("gradient_accumulation") &&
+                       options.require("gradient_accumulation").shown() != "1";
+  if (is_more && (in_parts || says_twice))
     options.at_key("gradient_accumulation")
         .fail("micro-batches of a layout stand beside it", "write strategy.micro_batches");
 }

@@ -126,7 +126,9 @@ void write_each(const std::string& framework, const std::string& strategy, Tally
   const std::string kind = strategy.substr(1, strategy.find(':') - 1);
   add_listed(fmt::format("strategy.{}.", kind), defaults);
   for (const auto& [key, value] : defaults) {
+    // What is assumed of a cluster widens the interval until somebody says it.
     if (key == "pipeline.runtime" || key.find('.') == std::string::npos) continue;
+    if (key.starts_with("cluster.") || key.starts_with("experts.")) continue;
     std::shared_ptr<const Document> with;
     try {
       with = document->with_overrides({fmt::format("{}={}", written(key), value)});
