@@ -99,7 +99,10 @@ void read_context(Map& map, const Reading& reading, Layout& layout) {
   } else {
     Map options = map.require("context_parallel").as_map();
     layout.mesh.context = static_cast<int>(options.require("degree").as_integer(1, kMostRanks));
-    name = framework.choice_or(options, section, "method", names);
+    if (layout.mesh.context > 1)
+      name = framework.choice_or(options, section, "method", names);
+    else if (const auto method = options.optional("method"))
+      name = method->as_choice(names);
     options.finish();
   }
   layout.context_method =

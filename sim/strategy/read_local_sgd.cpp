@@ -49,6 +49,12 @@ LocalSgd read_options(Map& map) {
   return local;
 }
 
+void refuse_server(const Map& map) {
+  if (map.has("ps"))
+    map.at_key("ps").fail("beside local_sgd the ranks of a replica train in step",
+                          "ddp, zero, fsdp or fsdp2; or local_steps of ps alone");
+}
+
 void set_inner(const Strategy& inner, LocalSgd& local) {
   if (const auto* ddp = std::get_if<Ddp>(&inner)) local.inner = *ddp;
   if (const auto* zero = std::get_if<Zero1>(&inner)) local.inner = *zero;
@@ -71,16 +77,19 @@ void check_inner(Map& map, const std::string& name, const Strategy& inner) {
 LocalSgd read_local_sgd(
     const Value& strategy,
     const std::function<Strategy(const std::string& name, Map& options)>& read_inner,
-    const std::function<Strategy(const Map& map)>& read_mesh, bool has_mesh) {
+    const std::function<Strategy(const Map& map)>& read_mesh, const Reading& reading) {
   Map map = strategy.as_map();
   Map own = map.require("local_sgd").as_map();
   LocalSgd local = read_options(own);
   const auto has = [&](const std::string& key) { return map.has(key); };
   const bool has_kind = std::ranges::any_of(
       strategy_names(), [&](const auto& name) { return name != "local_sgd" && map.has(name); });
-  if (std::ranges::any_of(layout_keys(), has) || (has_mesh && has_kind)) {
+  if (std::ranges::any_of(layout_keys(), has) || (reading.has_mesh() && has_kind)) {
+    refuse_server(map);
     const Strategy inner = read_mesh(map);
-    if (has_kind || has_mesh) set_inner(inner, local);
+    for (const std::string& name : strategy_names())
+      if (name != "local_sgd" && map.has(name)) check_inner(map, name, inner);
+    if (has_kind || reading.in_parts) set_inner(inner, local);
     return local;
   }
   std::string first;
@@ -91,9 +100,7 @@ LocalSgd read_local_sgd(
           fmt::format("a replica is kept in step in one way, not by {} as well", first),
           "remove one of the two");
     first = name;
-    if (name == "ps")
-      map.at_key(name).fail("beside local_sgd the ranks of a replica train in step",
-                            "ddp, zero, fsdp or fsdp2; or local_steps of ps alone");
+    refuse_server(map);
     Map options = map.require(name).as_map();
     const Strategy inner = read_inner(name, options);
     options.finish();

@@ -2,16 +2,17 @@
 
 #include <functional>
 
+#include "strategy/read_layout.hpp"
 #include "strategy/strategy.hpp"
 
 namespace rehearse::inline strategy {
 
 /// `{local_sgd: {...}}`, or with what keeps the ranks of a replica in step beside it, or a layout.
 /// `read_inner` reads the options of a strategy by its name, and `read_mesh` what stands beside
-/// degrees; `has_mesh` as Reading's.
+/// degrees.
 LocalSgd read_local_sgd(
     const Value& strategy,
     const std::function<Strategy(const std::string& name, Map& options)>& read_inner,
-    const std::function<Strategy(const Map& map)>& read_mesh, bool has_mesh);
+    const std::function<Strategy(const Map& map)>& read_mesh, const Reading& reading);
 
 }  // namespace rehearse::inline strategy

@@ -433,7 +433,7 @@ Strategy read_strategy(const Value& value, Framework& framework) {
     return read_local_sgd(
         value,
         [&](const std::string& name, Map& options) { return read_kind(name, options, reading); },
-        read_mesh, reading.has_mesh());
+        read_mesh, reading);
   if (is_layout(value) || (value.is_map() && reading.has_mesh())) return read_mesh(value.as_map());
   NamedOptions named = read_named_options(value, strategy_names(), "a strategy");
   const Strategy strategy = read_kind(named.name, named.options, reading);
