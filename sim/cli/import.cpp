@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include "base/printable.hpp"
+#include "base/quoting.hpp"
 #include "cli/commands.hpp"
 #include "cli/options.hpp"
+#include "predict/scaled_points.hpp"
 #include "profile/import.hpp"
 
 namespace rehearse::inline cli {
@@ -14,6 +16,7 @@ struct ImportCommand {
   std::string form;  ///< "nccl-tests" or "points"
   std::vector<std::filesystem::path> files;
   std::string links;       ///< of the machine, a YAML map; empty: not known
+  std::string scale;       ///< the machine of logs with few sizes: "2xaws_p5"; empty: not said
   std::string collective;  ///< what an nccl-tests log leaves out; empty: it says so
   ImportOptions options;
   AnswerOptions answer;
@@ -24,6 +27,7 @@ std::string command_line(const ImportCommand& command) {
   std::string text = "rehearse import " + command.form;
   for (const auto& file : command.files) text += " " + file.string();
   if (!command.links.empty()) text += fmt::format(" --links \"{}\"", command.links);
+  if (!command.scale.empty()) text += " --scale " + shell_quoted(command.scale);
   return text;
 }
 
@@ -34,10 +38,15 @@ void import_measurements(const ImportCommand& command) {
     options.links = read_comm_links(Document::parse(command.links, "--links")->root());
   if (!command.collective.empty())
     options.nccl_tests.collective = parse_collective_kind(command.collective);
+  if (!command.scale.empty())
+    options.completed = [machine = typed_cluster(command.scale, "--scale")](CommPoints points) {
+      return completed(std::move(points), machine);
+    };
   check_outputs({{"--output", command.answer.output}}, command.files);
   const ImportedProfile profile = command.form == "points"
                                       ? import_points(command.files, options)
                                       : import_nccl_tests(command.files, options);
+  for (const std::string& line : profile.notes) tell(fmt::format("note: {}\n", line));
   for (const std::string& line : profile.left_out)
     tell(fmt::format("warning: left out a damaged row: {}\n", line));
   write_answer({.table = [&](int, bool) { return profile.text; }, .json = {}}, command.answer);
@@ -61,6 +70,9 @@ void add_form(CLI::App& import_app, const std::string& form, const std::string& 
              collective_names());
   add_count(app, "--ranks", options.nccl_tests.ranks, "Where the log does not list them", 2);
   add_count(app, "--nodes", options.nccl_tests.nodes, "Likewise");
+  add(app, "--scale", command->scale,
+      "Of logs with one to three sizes, the machine whose\nmodel they scale: 2xaws_p5",
+      "NxCLUSTER");
   app.add_flag("--in-place", options.nccl_tests.in_place, "Take the in-place columns");
 }
 

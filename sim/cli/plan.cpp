@@ -10,6 +10,7 @@
 #include "html/html.hpp"
 #include "planner/layout_simulator.hpp"
 #include "planner/plan_view.hpp"
+#include "planner/typed_question.hpp"
 #include "study/collect.hpp"
 #include "study/progress_bar.hpp"
 #include "study/take_up.hpp"
@@ -18,7 +19,8 @@ namespace rehearse::inline cli {
 namespace {
 
 struct PlanCommand {
-  std::filesystem::path plan;
+  std::filesystem::path plan;  ///< empty: a typed question
+  TypedQuestion question;
   std::vector<std::string> overrides;  ///< of its scenario, "train.epochs=3"
   AnswerOptions answer;                ///< its output a folder; empty: PLAN.plan, here
   int jobs = 0;                        ///< simulations side by side; 0: one per core
@@ -65,7 +67,8 @@ void print_result(const PlanResult& result, const PlanCommand& command) {
 /// An Error (ExitCode::refuted) where nothing is feasible.
 void run_plan_file(const PlanCommand& command) {
   catch_stop_signals();
-  Plan read = read_plan(command.plan, command.overrides);
+  Plan read = command.plan.empty() ? typed_plan(command.question, command.overrides)
+                                   : read_plan(command.plan, command.overrides);
   const PlanSimulator with = simulator_for(read);
   PreparedPlan plan = prepared(command, std::move(read), with);
   if (command.dry_run) return write_stdout(plan_outline(plan));
@@ -109,7 +112,7 @@ void add_plan(CLI::App& app) {
     if (command->answer.output.empty())
       command->answer.output =
           (typed ? name_of(*question) : command->plan.stem().string()) + ".plan";
-    if (typed) command->plan = kept_plan(*question);
+    if (typed) command->question = *question;
     run_plan_file(*command);
   });
 }

@@ -172,6 +172,7 @@ Gpu read_gpu(const Value& value) {
   gpu.fp4 = rate(map, "fp4");
   gpu.memory = read_memory(map.require("memory"));
   gpu.memory_bandwidth = map.require("memory_bandwidth").as_bytes_per_second();
+  if (const auto nvlink = map.optional("nvlink")) gpu.nvlink = nvlink->as_bytes_per_second();
   const std::optional<Value> source = map.optional("source");
   gpu.source = source ? source->as_string() : "given";
   if (const std::optional<Value> tdp = map.optional("tdp")) gpu.tdp = read_watts(*tdp);

@@ -37,6 +37,7 @@ FittedCurves fit_curves(const std::vector<std::filesystem::path>& files) {
       first = subject(curve);
       fitted.network = curve.model;
       fitted.dataset = curve.dataset;
+      fitted.train_samples = curve.train_samples;
     }
     if (subject(curve) != first) {
       throw InputError(

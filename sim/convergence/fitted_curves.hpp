@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -11,7 +12,8 @@ namespace rehearse::inline convergence {
 /// A model fitted to files of curves.
 struct FittedCurves {
   ConvergenceModel model;
-  std::string network, dataset;  ///< what all of them trained
+  std::string network, dataset;  ///< what all of them trained, by SGD
+  std::uint64_t train_samples = 0;
   /// Momentum and rate of most of the runs, fresh: what is asked about where nothing else is said.
   TrainingSetting usual;
 };

@@ -201,9 +201,36 @@ std::vector<std::string> assumptions(const Model& model, const Gpu& gpu, Precisi
 
 /// Why no profile speaks for the units: what one would have to be of.
 std::string not_measured(const Model& model, const Gpu& gpu, Precision precision) {
-  return fmt::format("compute: analytic, no profile of {} ({}{}, {}) on {}", model.name,
-                     model.sample, model.variant.empty() ? "" : ", " + model.variant,
+  return fmt::format("compute = times of kernels, as there is no profile of {} ({}{}, {}) on {}",
+                     model.name, model.sample, model.variant.empty() ? "" : ", " + model.variant,
                      to_string(precision), gpu.name);
+}
+
+/// Of the units' time, what no measured kernel speaks for.
+double datasheet_share(const StepCosts& costs) {
+  Seconds all, alone;
+  for (const CostPart& part : costs.parts) {
+    const Seconds time = part.forward + part.backward;
+    const auto by = std::ranges::find(costs.grounds, part.family, &FamilyGround::family);
+    all += time;
+    if (by != costs.grounds.end() && by->ground == CostGround::analytic) alone += time;
+  }
+  return all > Seconds(0) ? alone / all : 0;
+}
+
+/// Says on what computed times rest.
+void name_basis(StepCosts& costs, const Gpu& gpu) {
+  constexpr double kRound = 0.005;
+  const double share = datasheet_share(costs);
+  costs.origin = share < kRound ? "fitted kernels"
+                 : share > 1 - kRound
+                     ? "datasheet"
+                     : fmt::format("fitted kernels, {:.0f} % datasheet", 100 * share);
+  if (share > 0.5)
+    costs.outside.push_back(
+        fmt::format("compute: {:.0f} % of its time from the datasheet alone, as such kernels were "
+                    "not measured on {}",
+                    100 * share, gpu.name));
 }
 
 Seconds units_time(const StepCosts& costs) {
@@ -248,12 +275,14 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
     costs.host_computes = gpu.curves && gpu.curves->device && gpu.curves->device->cpu;
     if (!costs.host_computes) add_launches(costs, model, roofline, precision, efficiency);
     costs.uncertainty = analytic_error(gpu, efficiency, precision);
-    costs.outside.push_back(not_measured(model, gpu, precision));
+    name_basis(costs, gpu);
     if (!gpu.kernels || !gpu.kernels->relative.empty()) {
       costs.outside.push_back("compute: shares of peak and bandwidth " + shares_line(gpu));
     }
   }
   costs.assumptions = assumptions(model, gpu, precision, efficiency);
+  if (costs.provenance == Provenance::analytic)
+    costs.assumptions.insert(costs.assumptions.begin(), not_measured(model, gpu, precision));
   return costs;
 }
 
@@ -317,11 +346,11 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
       by.from = "adamw of " + gpu.curves->gpu;
     }
     if (source) {
-      costs.outside.push_back(fmt::format("optimizer: analytic, {} did not measure {}",
+      costs.outside.push_back(fmt::format("optimizer: computed, {} did not measure {}",
                                           source->file, to_string(optimizer)));
     } else if (costs.provenance == Provenance::given) {
       costs.outside.push_back(
-          fmt::format("optimizer: analytic, no time of {} is given", to_string(optimizer)));
+          fmt::format("optimizer: computed, no time of {} is given", to_string(optimizer)));
     }
   }
   costs.parts.push_back({.unit = costs.units.size(),

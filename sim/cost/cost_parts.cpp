@@ -22,7 +22,7 @@ std::string to_string(CostFamily family) {
 
 std::string to_string(CostGround ground) {
   static const std::array<std::string, kCostGrounds> kNames = {
-      "given", "measured", "transferred", "fitted", "carried over", "analytic"};
+      "given", "measured", "transferred", "fitted", "carried over", "datasheet"};
   return kNames[static_cast<std::size_t>(ground)];
 }
 

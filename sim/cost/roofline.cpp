@@ -52,10 +52,7 @@ AttentionSize attention_size(const Operator& op, double batch) {
 /// leaves, and in backward five products for forward's two (FlashAttention-2, arXiv:2307.08691).
 double computed_share(const Operator& op, Direction direction) {
   const double again = direction == Direction::backward ? 5.0 / 4 : 1;
-  if (!op.heads.causal || op.tokens == 0) return again;
-  const auto window = static_cast<double>(op.heads.window);
-  const double seen = window > 0 ? std::min(window, op.tokens) : op.tokens;
-  return again * (1 - (seen - 1) / (2 * op.tokens));
+  return op.tokens == 0 ? again : again * seen_share(op);
 }
 
 }  // namespace

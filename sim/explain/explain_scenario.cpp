@@ -93,7 +93,7 @@ ExplainedRun explain(const Scenario& scenario, const ExplainOptions& options) {
   result.trace = play(scenario, machine, kMostSpans, &result.answers);
   RunFacts facts = facts_of(scenario, machine.schedule, result.trace, machine.fidelity_name);
   facts.collectives = collective_reports(result.answers);
-  facts.compute = compute_reports(scenario, group_costs(scenario));
+  facts.compute = compute_reports(scenario, machine.schedule, group_costs(scenario));
   result.explanation =
       explain(facts, machine, base_of(scenario, machine, result.trace), std::move(answers));
   return result;

@@ -136,12 +136,16 @@ void add_alternatives(const Headline& base, std::vector<Alternative> alternative
       case Question::operation:
         result.operations.push_back(std::move(one));
         break;
+      case Question::software:
+        result.software.push_back(std::move(one));
+        break;
       case Question::more:
         result.more.push_back(std::move(one));
         break;
     }
   }
-  for (auto* list : {&result.workers, &result.operations, &result.more}) sort_by_saving(*list);
+  for (auto* list : {&result.workers, &result.operations, &result.software, &result.more})
+    sort_by_saving(*list);
 }
 
 StageFindings pipeline_of(const Basis& basis, const std::vector<RankSplit>& ranks) {

@@ -13,7 +13,7 @@ namespace rehearse::inline explanation {
 
 /// The run again with one thing changed.
 struct Alternative {
-  enum class Question : std::uint8_t { ideal, cause, worker, operation, more };
+  enum class Question : std::uint8_t { ideal, cause, worker, operation, software, more };
   Question question = Question::cause;
   std::string name;   ///< "network", "nic", "all_reduce"
   std::string words;  ///< "NIC bandwidth", "an infinite network"
@@ -74,7 +74,7 @@ struct Explanation {
   StageFindings pipeline;
   std::optional<Alternative> ideal;  ///< without all causes; nothing if there are none
   std::vector<Alternative> causes;   ///< in the order in which `cumulative` takes them away
-  std::vector<Alternative> workers, operations, more;  ///< what saves most first
+  std::vector<Alternative> workers, operations, software, more;  ///< what saves most first
   std::vector<std::string> words;                      ///< what it comes to, in sentences
 };
 

@@ -195,6 +195,7 @@ std::string to_json(const Explanation& explanation) {
       {"ranks", ranks(explanation)},
       {"pipeline", explanation.pipeline.stages.empty() ? Json() : pipeline(explanation.pipeline)},
       {"attribution", attribution(explanation)},
+      {"software", named("setting", explanation.software)},
       {"more", more(explanation.more)},
       {"words", explanation.words}};
   return json.dump(2) + "\n";

@@ -178,6 +178,7 @@ void add_attribution(const Explanation& explanation, Page& page) {
                        "causes overlap, so that what they save alone does not add up");
   add_list("without", explanation.operations, kListed, page);
   add_list("worker", explanation.workers, kListed, page);
+  add_list("software", explanation.software, kListed, page);
 }
 
 /// With what it does to the pace and, where the cluster has a price, to that of samples.

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "explain/cause.hpp"
 #include "explain/resource.hpp"
+#include "model/adaptation.hpp"
 #include "report/anatomy.hpp"
 #include "schedule/jitter.hpp"
 
@@ -82,7 +83,23 @@ class Asker {
     };
   }
 
+  /// What the same training could be told to do otherwise, on the same machine.
+  void ask_software() {
+    if (!costs_follow_datasheets()) return;
+    if (scenario_.model.compile == Compile::none && !scenario_.share)
+      add_scenario({.question = Question::software, .name = "compile", .words = "torch.compile"},
+                   [](Scenario& changed) {
+                     changed.model = compiled(std::move(changed.model), Compile::whole);
+                   });
+    if (has_fused_option(scenario_.optimizer.kind) && !scenario_.optimizer.fused)
+      add_scenario({.question = Question::software,
+                    .name = "fused_optimizer",
+                    .words = "fused " + to_string(scenario_.optimizer.kind)},
+                   [](Scenario& changed) { changed.optimizer.fused = true; });
+  }
+
   void ask_more() {
+    ask_software();
     const double factor = 1 + questions_.more;
     for (const Resource resource : resources_of(machine_, LinkCosts(machine_).ports())) {
       const double change = is_rate(resource) ? questions_.more : 1 / factor - 1;
@@ -112,14 +129,22 @@ class Asker {
   }
 
   template <class Change>
-  void add_gpu(const char* name, const char* words, Change change) {
+  void add_scenario(Alternative question, Change change) {
     experiments_.push_back(
-        {{.question = Question::more, .name = name, .words = words, .change = questions_.more},
-         [this_scenario = &scenario_, machine_of = &machine_of_, change] {
+        {std::move(question), [this_scenario = &scenario_, machine_of = &machine_of_, change] {
            Scenario changed = *this_scenario;
-           for (NodeGroup& group : changed.cluster.groups) change(group.node.gpu);
+           change(changed);
            return (*machine_of)(changed);
          }});
+  }
+
+  template <class Change>
+  void add_gpu(const char* name, const char* words, Change change) {
+    add_scenario(
+        {.question = Question::more, .name = name, .words = words, .change = questions_.more},
+        [change](Scenario& changed) {
+          for (NodeGroup& group : changed.cluster.groups) change(group.node.gpu);
+        });
   }
 
   const Scenario& scenario_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -23,8 +24,10 @@ constexpr std::size_t kMostSpans = 5000, kMostSpansOfStage = 1000;
 /// A screen has about as many columns as make a shorter operation invisible.
 constexpr double kFinest = 1.0 / 2000;
 
-const std::vector<const char*> kPhases = {"forward",       "backward", "optimizer",
-                                          "communication", "host",     "server"};
+/// By Phase.
+constexpr std::array kPhases = {"forward", "backward", "optimizer", "communication",
+                                "host",    "loading",  "server"};
+static_assert(kPhases.size() == static_cast<std::size_t>(Phase::server) + 1);
 
 /// A row of the timeline: a lane, a queue, or operations that are bound to neither.
 struct RowKey {

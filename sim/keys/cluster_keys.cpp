@@ -115,6 +115,7 @@ std::vector<KeySection> cluster_keys() {
         {"fp4", "arithmetic rate", "-", "The same of FP4."},
         {"memory", "size", "required", "Memory."},
         {"memory_bandwidth", "data rate", "required", "Rate of the memory."},
+        {"nvlink", "data rate", "-", "What its NVLinks carry in one direction."},
         {"tdp", "text (W, kW)", "-", "Board power."},
         {"source", "text", "given", "Where the figures come from."},
         {"profiles", "text (folder)", "(platforms/profiles/compute/NAME)",

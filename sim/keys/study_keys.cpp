@@ -40,7 +40,7 @@ std::vector<KeySection> study_keys() {
          "Options to try: `auto` leaves a training's numbers as they are."},
         {"search.parallelism",
          "list of sharding | tensor | pipeline | context | expert | virtual_stages | micro_batch | "
-         "recompute",
+         "recompute | compile",
          "-", "Layouts to try, in the place of strategies; the global batch is held."},
         {"search.framework", "list of torch | torchtitan | megatron | deepspeed",
          "(the scenario's, else megatron)", "Beside parallelism: whose layouts are compared."},

@@ -13,6 +13,7 @@ std::vector<KeySection> training_keys() {
       {"train.", "Length of the training", "Rehearse", kRun,
        {{"samples_per_epoch", "integer >= 1 (samples)", "-", "Samples of one epoch."},
         {"epochs", "number", "-", "Epochs, also fractions."},
+        {"steps", "integer >= 1", "-", "Steps of the optimizer, in the place of epochs or tokens."},
         {"market", "on_demand | spot", "on_demand", "Which price counts."}}},
       {"train.", "Length in tokens", "Rehearse", "sim/scenario/token_keys.cpp",
        {{"tokens", "text (a count, such as 15T)", "-", "Tokens of the training; one epoch."},
@@ -113,7 +114,9 @@ std::vector<KeySection> training_keys() {
         {"momentum_correction", "true or false", "false", "Momentum less that of asynchrony.",
          "Mitliagkas et al. 2016"},
         {"delay_compensation", "number >= 0", "-", "Its lambda.", "Zheng et al. 2017"},
-        {"to_accuracy", "number > 0 (share)", "-", "Accuracy to reach."}}}};
+        {"to_accuracy", "number > 0 (share)", "-", "Accuracy to reach."},
+        {"accept", "list of network | data | optimizer", "-",
+         "In what the curves' training may differ from this one."}}}};
 }
 
 }  // namespace rehearse::inline keys

@@ -78,6 +78,9 @@ LayoutFacts layout_facts(const Document& document, const Value& parallelism) {
     if (group.node.nvlink) facts.nvlink_domain = group.node.gpus;
   }
   facts.fixed.fill(1);
+  const bool fsdp = inner(strategy, "fsdp") || inner(strategy, "fsdp2");
+  at(facts.fixed, LayoutAxis::sharding) = fsdp ? kFsdp : 0;
+  at(facts.fixed, LayoutAxis::compile) = 0;
   at(facts.fixed, LayoutAxis::tensor) = degree_of(strategy, "tensor_parallel");
   at(facts.fixed, LayoutAxis::pipeline) = degree_of(strategy, "pipeline_parallel");
   at(facts.fixed, LayoutAxis::context) = degree_of(strategy, "context_parallel");
@@ -128,6 +131,7 @@ std::vector<int> layout_choices(LayoutAxis axis, const LayoutFacts& facts,
       return sizes;
     }
     case LayoutAxis::recompute:
+    case LayoutAxis::compile:
       return {0, 1};
     case LayoutAxis::sharding:
       break;
@@ -141,6 +145,8 @@ std::string broken_rule(const LayoutDegreesOf& degrees, const LayoutFacts& facts
             pipeline = at(degrees, LayoutAxis::pipeline),
             stages = at(degrees, LayoutAxis::virtual_stages),
             expert = at(degrees, LayoutAxis::expert);
+  if (at(degrees, LayoutAxis::compile) > 0 && at(degrees, LayoutAxis::framework) != kTorch)
+    return "but for torch a framework says itself what is compiled";
   const std::int64_t replica = std::int64_t{tensor} * context * pipeline;
   std::int64_t micro_batches = 0;
   if (facts.gpus % replica == 0) {

@@ -12,9 +12,12 @@
 
 namespace rehearse::inline planner {
 
-inline constexpr std::size_t kLayoutAxes = 9;
-/// By LayoutAxis; framework, recompute and sharding by their place in their lists of names.
+inline constexpr std::size_t kLayoutAxes = 10;
+/// By LayoutAxis; framework, recompute, compile and sharding by their place in their lists of names.
 using LayoutDegreesOf = std::array<int, kLayoutAxes>;
+
+/// The places of FSDP among the kinds of sharding, and of torch among the frameworks.
+inline constexpr int kFsdp = 2, kTorch = 0;
 
 inline int& at(LayoutDegreesOf& degrees, LayoutAxis axis) {
   return degrees[static_cast<std::size_t>(axis)];

@@ -47,6 +47,8 @@ std::string values_text(LayoutAxis axis, int degree, const Value& strategy) {
       return fmt::format("[{{schedule: interleaved_1f1b, virtual_stages: {}}}]", degree);
     case LayoutAxis::recompute:
       return fmt::format("[{}]", kRecomputes[static_cast<std::size_t>(degree)]);
+    case LayoutAxis::compile:
+      return degree > 0 ? "[true]" : "[null]";
     case LayoutAxis::sharding:
       return fmt::format("[{}]", sharded(strategy, layout_shardings().at(degree)));
     case LayoutAxis::framework:
@@ -63,6 +65,7 @@ std::string label(LayoutAxis axis, int degree) {
   if (axis == LayoutAxis::recompute) return kRecomputes[static_cast<std::size_t>(degree)];
   if (axis == LayoutAxis::sharding) return layout_shardings().at(degree).name;
   if (axis == LayoutAxis::framework) return framework_names().at(degree);
+  if (axis == LayoutAxis::compile) return degree > 0 ? "true" : "-";
   return std::to_string(degree);
 }
 
@@ -76,7 +79,8 @@ std::string keys_text(LayoutAxis axis) {
       "[strategy.expert_parallel, strategy.expert_tensor_parallel]",
       "[strategy.pipeline]",
       "[model.batch_per_gpu]",
-      "[model.activation_checkpointing]"};
+      "[model.activation_checkpointing]",
+      "[model.compile]"};
   return keys[static_cast<std::size_t>(axis)];
 }
 
@@ -234,9 +238,9 @@ class LayoutSpace {
 }  // namespace
 
 const std::vector<std::string>& layout_axis_names() {
-  static const std::vector<std::string> names = {"framework",      "sharding",    "tensor",
-                                                 "pipeline",       "context",     "expert",
-                                                 "virtual_stages", "micro_batch", "recompute"};
+  static const std::vector<std::string> names = {
+      "framework", "sharding",       "tensor",      "pipeline",  "context",
+      "expert",    "virtual_stages", "micro_batch", "recompute", "compile"};
   return names;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/quantity.hpp"
+#include "report/cost_views.hpp"
 
 namespace rehearse::inline planner {
 namespace {
@@ -91,7 +92,7 @@ std::string format(Metric metric, double value) {
     case Metric::accuracy:
       return fmt::format("{:.2f} %", 100 * value);
     case Metric::usd:
-      return fmt::format("{:.{}f} USD", value, value < kLarge ? 2 : 0);
+      return money(value) + " USD";
     case Metric::gpus:
       return fmt::format("{:.0f} GPU{}", value, value == 1 ? "" : "s");
     case Metric::global_batch:

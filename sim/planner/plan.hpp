@@ -39,6 +39,9 @@ struct Plan {
   Objective objective;
   bool layouts = false;                   ///< `search` has `parallelism`
   std::vector<std::string> frameworks{};  ///< whose code trains the candidates
+  /// Words behind `rehearse run` that ask what its scenario asks: a file, or a typed question.
+  std::vector<std::string> question;
+  std::vector<std::string> overrides;  ///< `--set` of the scenario, a typed plan's own first
   /// Layouts that no point has: how many break a rule first, by the rule.
   std::map<std::string, std::size_t> illegal;
   /// Where the objective stands, for what is wrong with it.

@@ -4,6 +4,7 @@
 
 #include "base/number.hpp"
 #include "planner/plan_view.hpp"
+#include "planner/run_line.hpp"
 #include "planner/words.hpp"
 #include "report/page.hpp"
 
@@ -46,15 +47,9 @@ Json value_json(const Value& value) {
 
 /// What `--set` would change in the scenario.
 Json overrides_json(const PreparedPlan& prepared, std::size_t candidate) {
-  const Study& study = prepared.study.study;
   Json overrides = Json::object();
-  for (std::size_t i = 0; i < study.axes.size(); ++i) {
-    const Axis::Choice& choice = study.axes[i].choices[study.points[candidate][i]];
-    for (std::size_t k = 0; k < study.axes[i].keys.size(); ++k) {
-      if (!study.axes[i].leaves_as_is(choice.values[k]))
-        overrides[study.axes[i].keys[k].shown()] = value_json(choice.values[k]);
-    }
-  }
+  for (const auto& [key, value] : overrides_of(prepared, candidate))
+    overrides[key] = value_json(Document::parse(value, "--set " + key)->root());
   return overrides;
 }
 
@@ -87,6 +82,7 @@ Json ranked_json(const PlanResult& result, std::size_t place) {
       {"tied", is_tied(candidate, prepared.candidates, result.ranking, prepared.plan.objective)},
       {"settings", settings_json(prepared, i)},
       {"scenario_overrides", overrides_json(prepared, i)},
+      {"run", run_line(prepared, i)},
       {"metrics", metrics_json(candidate)},
       {"intervals", intervals_json(candidate)},
       {"at_risk", candidate.at_risk},
@@ -234,6 +230,8 @@ std::string plan_json(const PlanResult& result) {
   json["rejected"] = rejected_json(result);
   json["pareto"] = front_json(result);
   json["would_change"] = changes_json(result);
+  json["outside_calibration"] = result.outside_calibration;
+  json["assumptions"] = result.assumptions;
   json["warnings"] = Json::array();
   if (std::string warning = batches_warning(result); !warning.empty())
     json["warnings"].push_back(std::move(warning));

@@ -1,9 +1,13 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <span>
 
 #include "planner/plan_view.hpp"
+#include "planner/run_line.hpp"
 #include "planner/words.hpp"
 #include "report/table.hpp"
 
@@ -71,6 +75,43 @@ std::string mark(const PlanResult& result, std::size_t i) {
   return text;
 }
 
+bool are_alike(const Figures& one, const Figures& other) {
+  return std::ranges::equal(one, other, [](const auto& a, const auto& b) {
+    return a.first == b.first && a.second.value == b.second.value;
+  });
+}
+
+/// Ranked candidates that say something new: where machines are compared, the best on each of them
+/// and on each number of its GPUs; else those whose figures no better one has.
+std::vector<std::size_t> told_of(const PlanResult& result) {
+  const std::vector<Candidate>& candidates = result.prepared.candidates;
+  const auto place = [&](std::size_t i) {
+    const auto gpus = candidates[i].figures->find(Metric::gpus);
+    return std::pair(candidates[i].bound.machine,
+                     gpus == candidates[i].figures->end() ? 0 : gpus->second.value);
+  };
+  std::set<std::pair<std::string, double>> places;
+  for (const std::size_t i : result.ranking) places.insert(place(i));
+  const bool compares = places.size() > 1 && result.prepared.plan.objective.metrics.size() == 1;
+  std::vector<std::size_t> told;
+  for (const std::size_t i : result.ranking) {
+    const bool known = std::ranges::any_of(told, [&](std::size_t before) {
+      return compares ? place(before) == place(i)
+                      : are_alike(*candidates[before].figures, *candidates[i].figures);
+    });
+    if (!known || i == result.choice) told.push_back(i);
+  }
+  return told;
+}
+
+std::string more_text(std::size_t more, std::size_t folded) {
+  std::string text = more > 0 ? fmt::format("and {} more feasible", more) : "";
+  if (folded > 0)
+    text += fmt::format("{}{} behind these: no better on the same machines, or of the same figures",
+                        text.empty() ? "" : ", ", folded);
+  return text;
+}
+
 void put_ranking(const PlanResult& result, std::size_t top, Page& page) {
   const PreparedPlan& prepared = result.prepared;
   const std::vector<std::size_t> axes = varied_axes(prepared.study.study);
@@ -85,9 +126,11 @@ void put_ranking(const PlanResult& result, std::size_t top, Page& page) {
     if (metric == first) table.column("90 % interval", left);
   }
   table.column("", left);
-  for (std::size_t place = 0; place < std::min(top, result.ranking.size()); ++place) {
-    const std::size_t i = result.ranking[place];
+  const std::vector<std::size_t> told = told_of(result);
+  const std::size_t rows = std::min(top, told.size());
+  for (const std::size_t i : std::span(told).first(rows)) {
     const Candidate& candidate = prepared.candidates[i];
+    const auto place = std::ranges::find(result.ranking, i) - result.ranking.begin();
     std::vector<std::string> cells = {std::to_string(place + 1)};
     for (const std::size_t axis : axes) cells.push_back(prepared.study.points[i].labels[axis]);
     for (const Metric metric : shown) {
@@ -99,10 +142,9 @@ void put_ranking(const PlanResult& result, std::size_t top, Page& page) {
   }
   page.blank();
   table.print(page);
-  if (result.ranking.size() > top) {
+  if (result.ranking.size() > rows)
     page.line(
-        page.ink(Ink::faint, fmt::format("and {} more feasible", result.ranking.size() - top)));
-  }
+        page.ink(Ink::faint, more_text(told.size() - rows, result.ranking.size() - told.size())));
 }
 
 void put_question(const PlanResult& result, Page& page) {
@@ -143,6 +185,7 @@ void put_choice(const PlanResult& result, Page& page) {
     page.wrapped_field("", Ink::plain, reason);
   }
   for (const std::string& risk : choice.at_risk) page.wrapped_field("at risk", Ink::bad, risk);
+  page.field("alone", run_line(result.prepared, *result.choice));
 }
 
 std::string count_of(std::size_t number, const char* what) {
@@ -187,6 +230,16 @@ void put_changes(const PlanResult& result, Page& page) {
   }
 }
 
+/// Of the choice, as its own report has them.
+void put_grounds(const PlanResult& result, Page& page) {
+  const auto put = [&](const char* name, Ink ink, const std::vector<std::string>& texts) {
+    if (!texts.empty()) page.wrapped_field(name, ink, fmt::format("{}", fmt::join(texts, "; ")));
+  };
+  page.blank();
+  put("uncalibrated", Ink::bad, result.outside_calibration);
+  put("assumed", Ink::faint, result.assumptions);
+}
+
 std::string bound_text(const Candidate& candidate, const Objective& objective) {
   if (!candidate.bound.error.empty()) return "cannot run: " + first_line(candidate.bound.error);
   if (candidate.stage == Stage::bound) return "dismissed: " + rejection_text(candidate);
@@ -211,6 +264,7 @@ std::string plan_table(const PlanResult& result, const PlanTable& options) {
   if (!result.ranking.empty()) put_ranking(result, options.top, page);
   put_rejected(result, page);
   put_changes(result, page);
+  put_grounds(result, page);
   return page.text();
 }
 

@@ -73,7 +73,9 @@ Plan read_whole(const std::shared_ptr<const Document>& file, StudyFrame frame) {
     check_not_varied(frame.more_axes, root.optional("vary"));
   });
   if (!has_search) frame.more_axes.clear();
+  plan.overrides = frame.overrides;
   plan.study = read_study(root, std::move(frame));
+  if (plan.study.base) plan.question = {plan.study.base->name()};
   root.finish();
   plan.layouts = parallelism.has_value();
   if (plan.layouts && plan.study.base && !plan.study.points.empty())

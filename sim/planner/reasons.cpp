@@ -15,6 +15,8 @@ using Stage = Candidate::Stage;
 /// Of one axis, the settings beside the choice's that are told.
 constexpr std::size_t kNeighbours = 3;
 constexpr double kSame = 0.005;
+/// The label of a searched setting that leaves the scenario as it is.
+const std::string kAsItIs = "-";
 constexpr double kTimes = 2;  ///< from here on "times", not percent
 
 /// Objectives, then what people ask about next.
@@ -34,6 +36,7 @@ bool says_the_same(Metric metric, const Figures& figures) {
 /// "batch_per_gpu 16" for a number, or what stands below another section; else the label.
 std::string setting_text(const Axis& axis, const std::string& label) {
   if (axis.searched && axis.name == "recompute") return "recompute " + label;
+  if (label == kAsItIs) return axis.name + " as in the scenario";
   const std::size_t dot = axis.name.rfind('.');
   if (dot != std::string::npos) return axis.name.substr(dot + 1) + " " + label;
   const bool number = label.find_first_not_of("0123456789.") == std::string::npos;
@@ -238,6 +241,7 @@ std::string settings_text(const PreparedPlan& prepared, std::size_t candidate) {
   for (std::size_t i = 0; i < study.axes.size(); ++i) {
     if (study.axes[i].choices.size() == 1) continue;
     const std::string& label = prepared.study.points[candidate].labels[i];
+    if (label == kAsItIs) continue;
     text += (text.empty() ? "" : ", ") + setting_text(study.axes[i], label);
   }
   return text.empty() ? "the only candidate" : text;

@@ -197,6 +197,16 @@ class Asking {
   const ChildLimits& limits_;
 };
 
+/// What the choice's report says of its own grounds.
+void add_grounds(const ResultStore& store, PlanResult& result) {
+  if (!result.choice) return;
+  const auto outcome = store.find(result.prepared.study.points[*result.choice].key);
+  if (!outcome || outcome->code != ExitCode::success) return;
+  const Json report = Json::parse(outcome->text);
+  result.outside_calibration = report.value("outside_calibration", std::vector<std::string>());
+  result.assumptions = report.value("assumptions", std::vector<std::string>());
+}
+
 StudyIdentity identity_of(const Study& study, const std::string& program) {
   StudyIdentity identity{.program = program,
                          .study = study.name,
@@ -271,6 +281,7 @@ PlanResult run_plan(PreparedPlan prepared, const PlanSimulator& simulator, Resul
   if (simulator.predict_with_errors) compare_under_common_errors(result, asking);
   result.would_change = changes(result);
   if (simulator.predict_if) add_what_ifs(result, asking);
+  add_grounds(store, result);
   return result;
 }
 

@@ -51,6 +51,8 @@ struct PlanResult {
   std::optional<std::size_t> choice;
   std::vector<Change> would_change;
   std::vector<std::string> steady;  ///< what would not change it, in words
+  /// Of the choice's report: why its numbers may be off by more, and what nobody said.
+  std::vector<std::string> outside_calibration{}, assumptions{};
   std::size_t simulated = 0;        ///< candidates, probes included
 };
 

@@ -75,14 +75,15 @@ double node_price(const Scenario& scenario) {
   return usd_per_hour(scenario.cluster.groups.front().node, scenario.train.market).value_or(0);
 }
 
-std::optional<double> samples_of(const Train& train) {
-  if (!train.samples_per_epoch || !train.epochs) return std::nullopt;
-  return static_cast<double>(*train.samples_per_epoch) * *train.epochs;
+/// Whose global batch is known.
+std::optional<double> samples_of(const Scenario& scenario, const Bound& bound) {
+  return training_samples(scenario, bound.best.at(Metric::global_batch).value);
 }
 
 void add_unknown(const Scenario& scenario, Bound& bound) {
-  const bool trains = samples_of(scenario.train).has_value();
-  const char* const endless = "the scenario lacks train.samples_per_epoch or train.epochs";
+  const bool trains = samples_of(scenario, bound).has_value();
+  const char* const endless =
+      "the scenario lacks train.steps, train.tokens or train.samples_per_epoch with train.epochs";
   if (!trains) {
     for (const Metric metric : {Metric::train_time, Metric::usd, Metric::energy, Metric::co2}) {
       bound.unknown[metric] = endless;
@@ -107,7 +108,7 @@ void add_times(const Scenario& scenario, Seconds step, double end, Bound& bound)
   const double rate = bound.best.at(Metric::global_batch).value / step.value();
   put(Metric::step_time, step.value(), end);
   put(Metric::samples_per_s, rate, 1 / end);
-  const std::optional<double> samples = samples_of(scenario.train);
+  const std::optional<double> samples = samples_of(scenario, bound);
   if (!samples) return;
   put(Metric::train_time, *samples / rate, end);
   if (const auto price = usd_per_hour(scenario)) {

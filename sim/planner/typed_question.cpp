@@ -50,23 +50,22 @@ std::string cluster_text(const std::string& on) {
                      on.substr(0, digits));
 }
 
-/// `more`: the sections of a search over layouts.
-std::string scenario_text(const TypedQuestion& question, const std::string& more = "") {
+std::string scenario_text(const TypedQuestion& question) {
   std::string model = model_text(question.model);
   if (!question.sequence.empty()) model += ", sequence: " + question.sequence;
-  if (!more.empty()) model += ", compile: true";  // layouts of every kind on equal terms
   const bool has_options = question.strategy.find('{') != std::string::npos;
-  const std::string train = !more.empty() ? more
-                            : question.tokens.empty()
-                                ? ""
-                                : fmt::format("train: {{tokens: {}}}\n", question.tokens);
+  const std::string train =
+      question.tokens.empty() ? "" : fmt::format("train: {{tokens: {}}}\n", question.tokens);
   return fmt::format(
       "model: {{{}, batch_per_gpu: {}, precision: {}}}\n"
       "cluster: {{{}}}\n"
       "strategy: {}\n"
       "optimizer: {{adamw: {{}}}}\n{}",
       model, question.batch, question.precision, cluster_text(question.on),
-      has_options ? question.strategy : fmt::format("{{{}: {{}}}}", question.strategy), train);
+      !has_options                         ? fmt::format("{{{}: {{}}}}", question.strategy)
+      : question.strategy.starts_with('{') ? question.strategy
+                                           : "{" + question.strategy + "}",
+      train);
 }
 
 /// What a search over layouts needs to know of the scenario; nothing where it is none for layouts,
@@ -78,7 +77,7 @@ struct LayoutQuestion {
 
   /// With experts there are as many more layouts, so that other axes are left out.
   std::string axes() const {
-    return fmt::format("sharding, tensor, pipeline, {}{}micro_batch",
+    return fmt::format("sharding, tensor, pipeline, {}{}micro_batch, compile",
                        long_sequences ? "context, " : "",
                        experts ? "expert, " : "virtual_stages, recompute, ");
   }
@@ -99,13 +98,26 @@ std::optional<LayoutQuestion> layout_question(const TypedQuestion& question) {
   }
 }
 
-/// A training's sections, as a search over layouts holds them.
-std::string layout_sections(const TypedQuestion& question, const LayoutQuestion& layouts) {
+/// What a search over layouts sets in the scenario: the batch that it holds, and one step of each.
+std::vector<std::string> layout_overrides(const TypedQuestion& question,
+                                          const LayoutQuestion& layouts) {
   const std::string batch =
       question.global_batch.empty() ? std::to_string(layouts.sequences) : question.global_batch;
-  return fmt::format(
-      "train: {{global_batch: {{sequences: {}}}{}}}\nrun: {{steps: 1, warmup_steps: 1}}\n", batch,
-      question.tokens.empty() ? "" : ", tokens: " + question.tokens);
+  return {fmt::format("train.global_batch={{sequences: {}}}", batch), "run.steps=1",
+          "run.warmup_steps=1"};
+}
+
+/// As `rehearse run` takes it.
+std::vector<std::string> words_of(const TypedQuestion& question) {
+  std::vector<std::string> words = {"--model", question.model, "--on", question.on};
+  const auto add = [&](const char* option, const std::string& value, const std::string& usual) {
+    if (value != usual) words.insert(words.end(), {option, value});
+  };
+  const TypedQuestion usual;
+  add("--sequence", question.sequence, usual.sequence);
+  add("--tokens", question.tokens, usual.tokens);
+  add("--precision", question.precision, usual.precision);
+  return words;
 }
 
 /// Where each candidate's step has as many samples, the least time is the highest throughput, even
@@ -140,6 +152,10 @@ std::filesystem::path kept_scenario(const TypedQuestion& question) {
   return kScenarioName;
 }
 
+Cluster typed_cluster(const std::string& on, const std::string& option) {
+  return read_cluster(Document::parse("{" + cluster_text(on) + "}", option)->root());
+}
+
 std::string name_of(const TypedQuestion& question) {
   std::filesystem::path model = question.model;
   if (model.filename() == "config.json" || model.filename().empty()) model = model.parent_path();
@@ -150,11 +166,16 @@ std::string name_of(const TypedQuestion& question) {
                          : std::filesystem::path(question.on).filename().string());
 }
 
-std::filesystem::path kept_plan(const TypedQuestion& question) {
+Plan typed_plan(const TypedQuestion& question, const std::vector<std::string>& overrides) {
   const std::optional<LayoutQuestion> layouts = layout_question(question);
-  keep(kScenarioName, scenario_text(question, layouts ? layout_sections(question, *layouts) : ""));
+  kept_scenario(question);
   keep(kPlanName, plan_text(question, layouts));
-  return kPlanName;
+  std::vector<std::string> all;
+  if (layouts) all = layout_overrides(question, *layouts);
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  Plan plan = read_plan(kPlanName, all);
+  plan.question = words_of(question);
+  return plan;
 }
 
 }  // namespace rehearse::inline planner

@@ -2,6 +2,10 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
+
+#include "cluster/cluster.hpp"
+#include "planner/plan.hpp"
 
 namespace rehearse::inline planner {
 
@@ -18,11 +22,17 @@ struct TypedQuestion {
   std::string objective;     ///< of a plan; empty: time where tokens are given, else throughput
 };
 
-/// The text of the question as a scenario or a plan under a name of its own, kept as if it had been
-/// read from that (FilesKept, which must live). A plan of a transformer on several GPUs searches
-/// layouts, with the global batch held; of anything else, strategies, batches and recomputation.
+/// The text of the question as a scenario under a name of its own, kept as if it had been read from
+/// that (FilesKept, which must live).
 std::filesystem::path kept_scenario(const TypedQuestion& question);
-std::filesystem::path kept_plan(const TypedQuestion& question);
+
+/// The plan of a question. Of a transformer on several GPUs it searches layouts, with the global
+/// batch held; of anything else, strategies, batches and recomputation. The scenario is that of
+/// kept_scenario(); what the plan sets in it stands in Plan::overrides, before `overrides`.
+Plan typed_plan(const TypedQuestion& question, const std::vector<std::string>& overrides);
+
+/// The machines that `--on` names, and other options as `option`: "4xaws_p5", or a map of keys.
+Cluster typed_cluster(const std::string& on, const std::string& option);
 
 /// What files that belong to it are called: "llama_3_8b_on_4xaws_p5".
 std::string name_of(const TypedQuestion& question);

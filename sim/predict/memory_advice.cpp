@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/printable.hpp"
 #include "engine/engine.hpp"
+#include "predict/error_sources.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/single_changes.hpp"
 #include "predict/wire.hpp"
 #include "report/measures.hpp"
+#include "report/prediction_interval.hpp"
 
 namespace rehearse::inline prediction {
 namespace {
@@ -43,10 +46,14 @@ FittingChange figures_of(const Scenario& scenario, const Machine& machine) {
   EngineOptions options;
   options.enough = until_steady(scenario, machine.schedule);
   const Trace trace = run(machine, options);
-  const Report report = summarize(bare_facts(scenario, machine.schedule, trace));
+  RunFacts facts = bare_facts(scenario, machine.schedule, trace);
+  facts.memory_error = memory_error(group_costs(scenario));
+  const Report report = summarize(facts);
   const MemoryReport& memory = *report.memory;
+  const auto ends = interval_of(report, "memory.used_bytes");
   return {.change = {},
           .set = {},
+          .at_risk = ends && ends->high > memory.capacity.value(),
           .allocated_peak = memory.allocated_peak,
           .reserved_peak = memory.reserved_peak,
           .used = memory.used(),
@@ -138,7 +145,9 @@ void add_advice(std::vector<FittingChange> changes, Report& report) {
   if (memory.fits)
     std::erase_if(changes, [&](const FittingChange& one) { return one.used >= memory.used(); });
   for (FittingChange& one : changes) one.price = report.samples_per_s / one.samples_per_s - 1;
-  std::ranges::stable_sort(changes, {}, &FittingChange::price);
+  std::ranges::stable_sort(changes, {}, [](const FittingChange& one) {
+    return std::tuple(one.changes_training, one.at_risk, one.price);
+  });
   memory.would_fit = std::move(changes);
 }
 

@@ -19,8 +19,8 @@ std::vector<FittingChange> fitting_changes(
     const std::filesystem::path& file, const std::vector<std::string>& overrides,
     const std::function<void(std::size_t done, std::size_t all)>& ended);
 
-/// Puts them into the report with their prices, the cheapest first; of a run that fits only those
-/// that take less.
+/// Puts them into the report with their prices, in the order of MemoryReport::would_fit; of a run
+/// that fits only those that take less.
 void add_advice(std::vector<FittingChange> changes, Report& report);
 
 struct AdviceOptions {

@@ -53,6 +53,20 @@ std::string overlap_line(const Scenario& scenario) {
       scenario.comm->name, fmt::join(measured, ", "));
 }
 
+/// Datasheets add up both directions of NVLink, and node.nvlink is one of them.
+void doubt_nvlinks(const Cluster& cluster, std::vector<std::string>& outside) {
+  constexpr double kMore = 1.05;
+  for (const NodeGroup& group : cluster.groups) {
+    const BytesPerSecond own = group.node.gpu.nvlink;
+    if (!group.node.nvlink || own <= BytesPerSecond(0)) continue;
+    if (group.node.nvlink->bandwidth <= kMore * own) continue;
+    add_once(outside,
+             fmt::format("links: node.nvlink of {} is more than the {} that an {} sends; "
+                         "datasheets add up both directions",
+                         format(group.node.nvlink->bandwidth), format(own), group.node.gpu.name));
+  }
+}
+
 /// What NCCL's channels take from compute beside them, at most.
 std::string channels_line(const Scenario& scenario, const std::vector<CollectiveAnswer>& answers) {
   if (!scenario.run.channels_slow_compute) return "";
@@ -119,8 +133,9 @@ RunFacts gather_facts(const Scenario& scenario, const Machine& machine,
     for (const std::string& reason : communication_outside(scenario, answers))
       add_once(facts.outside_calibration, reason);
   }
+  doubt_nvlinks(scenario.cluster, facts.outside_calibration);
   facts.collectives = collective_reports(answers);
-  facts.compute = compute_reports(scenario, costs);
+  facts.compute = compute_reports(scenario, machine.schedule, costs);
   add_server_facts(scenario, facts);
   if (machine.schedule.jitter.distribution == Jitter::Distribution::measured &&
       !has_spread(machine.schedule)) {

@@ -235,6 +235,8 @@ class Changes {
       add("precision bf16_pure", "model.precision=bf16_pure", kTrainsOtherwise);
     Map model = root_.require("model").as_map();
     if (!scenario_.shape.flash_attention) add("flash attention", "model.attention=sdpa");
+    if (scenario_.model.compile == Compile::none) add("torch.compile", "model.compile=true");
+    if (scenario_.transformer && !model.has("loss")) add("a fused loss", "model.loss=fused");
   }
 
   void add_optimizer() {

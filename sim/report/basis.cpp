@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "base/error.hpp"
-#include "base/percentile.hpp"
 #include "report/anatomy.hpp"
 #include "report/measures.hpp"
 #include "schedule/jitter.hpp"
@@ -113,8 +112,8 @@ std::vector<double> staleness_by_iteration(const Basis& basis) {
   return means;
 }
 
-/// ln of one measured step after the other: of a parameter server's workers, their mean.
-std::vector<double> log_steps(const Basis& basis) {
+/// One measured step after the other over their mean: of a parameter server's workers, their mean.
+std::vector<double> relative_steps(const Basis& basis) {
   std::vector<double> steps(basis.last - basis.first);
   const auto add = [&](const std::vector<Seconds>& ends, double weight) {
     for (std::uint32_t k = basis.first; k < basis.last; ++k)
@@ -127,7 +126,9 @@ std::vector<double> log_steps(const Basis& basis) {
   } else {
     add(slowest_ends(basis), 1);
   }
-  std::ranges::transform(steps, steps.begin(), [](double step) { return std::log(step); });
+  double sum = 0;
+  for (const double step : steps) sum += step;
+  for (double& step : steps) step *= static_cast<double>(steps.size()) / sum;
   return steps;
 }
 
@@ -183,9 +184,15 @@ std::vector<std::vector<Seconds>> measured_steps(const Basis& basis) {
   return steps;
 }
 
+Seconds mean_of(const std::vector<Seconds>& steps) {
+  Seconds sum(0);
+  for (const Seconds step : steps) sum += step;
+  return sum / static_cast<double>(steps.size());
+}
+
 Seconds step_time(const std::vector<std::vector<Seconds>>& steps) {
   Seconds sum(0);
-  for (const std::vector<Seconds>& own : steps) sum += percentile(own, 0.5);
+  for (const std::vector<Seconds>& own : steps) sum += mean_of(own);
   return sum / static_cast<double>(steps.size());
 }
 
@@ -204,7 +211,7 @@ Sampling sampling_of(const Basis& basis) {
     return {.step = std::numbers::sqrt2 * basis.steady->rate_error,
             .staleness = std::numbers::sqrt2 * basis.steady->staleness_error};
   if (schedule.jitter.distribution == Jitter::Distribution::none) return {};
-  return {.step = median_error(log_steps(basis), compute_variation(schedule)),
+  return {.step = mean_error(relative_steps(basis), compute_variation(schedule)),
           .staleness = mean_error(staleness_by_iteration(basis))};
 }
 
@@ -213,7 +220,7 @@ Headline headline(const RunFacts& facts) {
   Headline result;
   const Seconds own = step_time(measured_steps(basis));
   result.samples_per_s = samples_per_s(basis, own);
-  result.step_time = basis.asynchronous ? batch_time(basis, result.samples_per_s) : own;
+  result.step_time = basis.parameter_server ? batch_time(basis, result.samples_per_s) : own;
   if (basis.asynchronous) result.worker_step_time = own;
   if (const auto staleness = staleness_of(basis)) result.staleness = staleness->mean;
   return result;

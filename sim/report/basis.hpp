@@ -37,11 +37,11 @@ std::optional<StalenessReport> staleness_of(const Basis& basis);
 /// Measured steps, each list sorted: one of the whole job, or of a parameter server one of each
 /// worker while all train (of one too slow to end any by then, its first).
 std::vector<std::vector<Seconds>> measured_steps(const Basis& basis);
-/// The mean of the lists' medians: a median of all steps would lie anywhere between those of unlike
-/// workers.
+Seconds mean_of(const std::vector<Seconds>& steps);
+/// The mean of the lists' means, so that totals of many steps follow from it.
 Seconds step_time(const std::vector<std::vector<Seconds>>& steps);
 double samples_per_s(const Basis& basis, Seconds step_time);
-/// What one global batch takes at that rate: the step time of an asynchronous run.
+/// What one global batch takes at that rate: the step time of a parameter server's run.
 Seconds batch_time(const Basis& basis, double samples_per_s);
 /// What chance does to the measured iterations, and in a steady state what its end leaves open;
 /// else nothing without jitter, for then every run is the same.

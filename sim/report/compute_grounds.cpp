@@ -204,16 +204,34 @@ std::string beyond_text(const ComputeReport& report) {
       100 * share, to_string(most->family), most->farthest);
 }
 
+/// What an iteration of a rank on such a GPU steps its optimizer for, by the schedule; of a rank
+/// that never does, as a parameter server's worker, what all parameters would take stays.
+void set_optimizer(const Schedule& schedule, const Cluster& cluster, ComputeReport& report) {
+  const auto own = std::ranges::find(report.families, CostFamily::optimizer, &FamilyReport::family);
+  const auto rank = std::ranges::find_if(schedule.ranks, [&](const RankSpec& one) {
+    return one.place.gpu >= 0 && cluster.node(one.place.node).gpu.name == report.gpu;
+  });
+  if (own == report.families.end() || rank == schedule.ranks.end()) return;
+  Seconds sum;
+  for (const Op& op : schedule.programs[rank->program.index()].ops)
+    if (const auto* compute = std::get_if<Compute>(&op.work);
+        compute != nullptr && op.phase == Phase::optimizer)
+      sum += compute->duration;
+  if (sum > Seconds(0)) own->backward = sum;
+}
+
 }  // namespace
 
-std::vector<ComputeReport> compute_reports(const Scenario& scenario,
+std::vector<ComputeReport> compute_reports(const Scenario& scenario, const Schedule& schedule,
                                            const std::vector<StepCosts>& costs) {
   std::vector<ComputeReport> reports;
   for (std::size_t g = 0; g < costs.size(); ++g) {
     const std::string& gpu = scenario.cluster.groups[g].node.gpu.name;
     const bool known = std::ranges::find(reports, gpu, &ComputeReport::gpu) != reports.end();
     if (costs[g].units.empty() || known) continue;
-    reports.push_back(compute_report(gpu, computed_model(scenario), costs[g]));
+    ComputeReport& report =
+        reports.emplace_back(compute_report(gpu, computed_model(scenario), costs[g]));
+    set_optimizer(schedule, scenario.cluster, report);
   }
   return reports;
 }
@@ -228,6 +246,14 @@ Json json_view(const std::vector<ComputeReport>& compute) {
     list.push_back({{"gpu", one.gpu}, {"families", families}, {"units", units}});
   }
   return list;
+}
+
+bool rests_on_datasheet(const std::vector<ComputeReport>& compute) {
+  return std::ranges::any_of(compute, [](const ComputeReport& one) {
+    return std::ranges::any_of(ground_shares(one), [](const GroundShare& share) {
+      return share.ground == CostGround::analytic && share.share > 0.5;
+    });
+  });
 }
 
 void add_compute(const std::vector<ComputeReport>& compute, Page& page) {

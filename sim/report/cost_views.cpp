@@ -94,6 +94,12 @@ void add_energy(const Report& report, const EnergyReport& energy, Page& page) {
 
 }  // namespace
 
+std::string money(double usd) {
+  if (std::abs(usd) < 100) return fmt::format("{:.2f}", usd);
+  const double unit = std::pow(10, std::max(0.0, std::floor(std::log10(std::abs(usd))) - 3));
+  return fmt::format("{:.0f}", std::round(usd / unit) * unit);
+}
+
 Json cost_json(const std::optional<CostReport>& cost) {
   if (!cost) return nullptr;
   Json parts;

@@ -13,6 +13,9 @@ nlohmann::ordered_json energy_json(const std::optional<EnergyReport>& energy);
 nlohmann::ordered_json goodput_json(const std::optional<GoodputReport>& goodput);
 nlohmann::ordered_json start_json(const std::optional<StartReport>& start);
 
+/// Money without its unit: cents of less than 100, else four digits, for no prediction knows more.
+std::string money(double usd);
+
 /// Goodput, start and energy on a terminal, as far as the report has them.
 void add_economy(const Report& report, Page& page);
 

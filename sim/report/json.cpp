@@ -195,6 +195,7 @@ void add_answers(const Report& report, Json& json) {
   json["breakdown"] = breakdown(report.breakdown);
   json["gpu_utilization"] = report.gpu_utilization;
   json["mfu"] = number(report.mfu);
+  json["mfu_all_pairs"] = number(report.mfu_all_pairs);
   if (!report.stages.empty()) json["stages"] = json_view(report.stages);
   json["hfu"] = number(report.hfu);
   json["memory"] = memory(report);
@@ -203,6 +204,7 @@ void add_answers(const Report& report, Json& json) {
   json["step_time_alone_s"] = seconds(report.step_time_alone);
   json["other_jobs"] = other_jobs(report.other_jobs);
   json["accuracy"] = report.accuracy ? json_view(*report.accuracy) : Json();
+  json["accuracy_from"] = report.accuracy_from;
   json["cost"] = cost_json(report.cost);
   json["energy"] = energy_json(report.energy);
   json["goodput"] = goodput_json(report.goodput);

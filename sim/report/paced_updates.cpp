@@ -69,10 +69,8 @@ std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& re
                            static_cast<std::uint32_t>(static_cast<double>(report.ranks) /
                                                       gpus_per_worker(scenario))),
       .pace = paced.pace};
-  const Train& train = scenario.train;
   ForecastQuestion question{.at = {}, .samples = {}, .accuracy = known.target};
-  if (train.samples_per_epoch && train.epochs)
-    question.samples = static_cast<double>(*train.samples_per_epoch) * *train.epochs;
+  question.samples = training_samples(scenario, basis.facts.schedule.samples_per_iteration);
   StrategyForecast told = forecast_strategy(*known.model, plan, question);
   if (local_steps(scenario.strategy) > 1)
     told.outside_calibration.push_back(

@@ -11,8 +11,6 @@ namespace {
 
 /// Quantile of the normal distribution that leaves 5 % above.
 constexpr double kNinety = 1.6449;
-/// Standard error of a median over that of a mean (normal values, many of them).
-constexpr double kMedianLoss = 1.2533;
 
 double square(double value) { return value * value; }
 
@@ -89,14 +87,8 @@ Ends<double> spread(double value, const Ends<double>& by_steps,
 
 }  // namespace
 
-double median_error(const std::vector<double>& values, double deviation) {
+double mean_error(const std::vector<double>& values, double deviation) {
   if (values.size() < 2) return kNinety * std::numbers::sqrt2 * deviation;
-  return student(values.size()) * kMedianLoss * deviation_of(values) *
-         std::sqrt(2.0 / static_cast<double>(values.size()));
-}
-
-double mean_error(const std::vector<double>& values) {
-  if (values.size() < 2) return 0;
   return student(values.size()) * deviation_of(values) *
          std::sqrt(2.0 / static_cast<double>(values.size()));
 }

@@ -11,15 +11,13 @@ namespace rehearse::inline report {
 /// What chance alone does to the figures of two runs of this length, the real one and the
 /// simulated: half-widths of 90 % intervals of their difference.
 struct Sampling {
-  double step = 0;       ///< of ln(median step)
+  double step = 0;       ///< of the mean step, relative
   double staleness = 0;  ///< of the mean, in updates
 };
 
-/// Of the median of as many values as these, from their standard deviation: two medians differ, by
+/// Of the mean of as many values as these, from their standard deviation: two means differ, by
 /// Student's t. One value has no deviation of its own: `deviation` stands for it.
-double median_error(const std::vector<double>& values, double deviation);
-/// The same of the mean. 0 for fewer than two values.
-double mean_error(const std::vector<double>& values);
+double mean_error(const std::vector<double>& values, double deviation = 0);
 
 /// The 90 % interval around `best`, a positive number: half-widths of ln, independent, in
 /// quadrature, each end by itself. What a source does is the figure's change between its best guess

@@ -95,6 +95,7 @@ FittingChange fitting_change(const JsonPlace& json) {
   return {.change = json.at("change").text(),
           .set = json.at("set").text(),
           .changes_training = json.at("changes_training").flag(),
+          .at_risk = json.at("at_risk").flag(),
           .allocated_peak = bytes(json.at("allocated_peak_bytes")),
           .reserved_peak = json.at("reserved_peak_bytes").or_null(bytes),
           .used = bytes(json.at("used_bytes")),
@@ -331,6 +332,7 @@ void read_answers(const JsonPlace& json, Report& report) {
   report.breakdown = breakdown(json.at("breakdown"));
   report.gpu_utilization = json.at("gpu_utilization").number();
   report.mfu = json.at("mfu").number_or_null();
+  report.mfu_all_pairs = json.at("mfu_all_pairs").number_or_null();
   report.hfu = json.at("hfu").number_or_null();
   if (const auto stages = json.find("stages")) report.stages = stages->list(stage);
   report.memory = json.at("memory").or_null(memory);
@@ -339,6 +341,7 @@ void read_answers(const JsonPlace& json, Report& report) {
   report.step_time_alone = seconds_or_null(json.at("step_time_alone_s"));
   report.other_jobs = json.at("other_jobs").list(other_job);
   report.accuracy = json.at("accuracy").or_null(strategy_forecast);
+  report.accuracy_from = json.at("accuracy_from").text();
   report.cost = json.at("cost").or_null(cost);
   report.energy = json.at("energy").or_null(energy);
   report.goodput = json.at("goodput").or_null(goodput);

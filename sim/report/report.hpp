@@ -62,6 +62,7 @@ struct FittingChange {
   std::string change;             ///< "FSDP full_shard"
   std::string set;                ///< for a shell: "--set 'strategy={fsdp: {}}'"
   bool changes_training = false;  ///< other numbers come out: precision, global batch, optimizer
+  bool at_risk = false;           ///< its interval reaches beyond the GPU's memory
   Bytes allocated_peak;
   std::optional<Bytes> reserved_peak;
   Bytes used;  ///< MemoryReport::used()
@@ -91,7 +92,8 @@ struct MemoryReport {
   Bytes used() const { return reserved_peak.value_or(allocated_peak) + context + communicators; }
   /// Nothing: not even 1, or the batch cannot vary (times given).
   std::optional<std::int64_t> largest_batch_per_gpu;
-  /// Single changes that fit, the cheapest first; nothing: not looked for.
+  /// Single changes that fit; nothing: not looked for. First those that are safe, then those at
+  /// risk, last those that change the training; of each the cheapest first.
   std::optional<std::vector<FittingChange>> would_fit;
 };
 
@@ -188,7 +190,8 @@ struct StageReport {
   std::uint32_t stage = 0;
   std::size_t rank = 0;
   Seconds compute;
-  /// A collective is in flight and the rank computes nothing, by the axis of its group.
+  /// A collective is in flight and the rank computes nothing, by the axis of its group; of several
+  /// at once by the first of them in the order of MeshAxis.
   std::map<MeshAxis, Seconds> exposed{};
   /// Neither: before the first backward, after the last forward, and between.
   Seconds warm_up, cool_down, steady;
@@ -197,7 +200,7 @@ struct StageReport {
 };
 
 /// What one family of kernels takes, of a micro-batch of all units, or of one unit; the optimizer's
-/// of a step over all parameters.
+/// of a step over the parameters that a rank updates.
 struct FamilyReport {
   CostFamily family = CostFamily::products;
   CostGround ground = CostGround::analytic;
@@ -246,9 +249,9 @@ struct Report {
   std::size_t ranks = 0, nodes = 0;
   std::string fidelity;  ///< "hop", "flow", "folded (16 of 4096 ranks simulated)"
 
-  /// Median of the measured steps; of an asynchronous run what one global batch takes.
+  /// Mean of the measured steps; of a parameter server what one global batch takes.
   Seconds step_time;
-  /// Of an asynchronous run: the median of each worker's own iterations, and the mean of these.
+  /// Of an asynchronous run: the mean of each worker's own iterations, and the mean of these.
   std::optional<Seconds> worker_step_time;
   std::vector<Seconds> worker_step_times{};  ///< in order of the ranks that compute
   std::optional<SteadyReport> steady;        ///< nothing where ranks end after run.steps
@@ -263,9 +266,12 @@ struct Report {
   std::optional<Seconds> epoch_time, train_time;
   Breakdown breakdown;
   double gpu_utilization = 0;  ///< compute share of the step
-  /// Model FLOPs over the GPUs' peak FLOPs (peak_for in cost/peak.hpp: each operator at the peak of
-  /// its format), so never above 1; nothing where times are given.
+  /// Model FLOPs, of attention those of pairs that masks leave, over the GPUs' peak FLOPs (peak_for
+  /// in cost/peak.hpp: each operator at the peak of its format; node.speed times that), so never
+  /// above 1; nothing where times are given.
   std::optional<double> mfu;
+  /// The same with all pairs of attention, as model_tflops_per_gpu counts.
+  std::optional<double> mfu_all_pairs;
   /// The same with the forward passes that checkpointed units repeat (PaLM, appendix B).
   std::optional<double> hfu;
 
@@ -273,6 +279,7 @@ struct Report {
   std::optional<MemoryReport> memory;
   std::optional<StalenessReport> staleness;
   std::optional<StrategyForecast> accuracy;  ///< where the scenario says how the model learns
+  std::string accuracy_from;  ///< whose curves say it: "small_cnn on mnist"; empty: no accuracy
   std::optional<CostReport> cost;
   std::optional<EnergyReport> energy;    ///< where the scenario asks for it
   std::optional<GoodputReport> goodput;  ///< where it tells of failures, or of a start
@@ -290,7 +297,7 @@ struct Report {
   std::optional<Seconds> step_time_alone;
 
   std::string bottleneck;  ///< one sentence
-  std::string provenance;  ///< "compute: analytic; communication: links"
+  std::string provenance;  ///< "compute: fitted kernels; communication: links"
   std::vector<std::string> outside_calibration;
   std::vector<std::string> assumptions;
   std::uint64_t seed = 1;          ///< of the run that this is

@@ -53,11 +53,12 @@ void add(const StageActivity& activity, const Ends<Seconds>& window, double weig
   const Intervals compute = unite(activity.compute, window);
   Intervals busy = compute;
   for (const auto& [axis, intervals] : activity.exchanges) {
-    const Intervals own = unite(intervals, window);
-    stage.exposed[axis] += weight * (length(own) - length(intersect(own, compute)));
-    busy.insert(busy.end(), own.begin(), own.end());
+    const Seconds before = length(busy);
+    busy.insert(busy.end(), intervals.begin(), intervals.end());
+    busy = unite(std::move(busy), window);
+    stage.exposed[axis] += weight * (length(busy) - before);
   }
-  const Intervals idle = gaps(unite(std::move(busy), window), window);
+  const Intervals idle = gaps(busy, window);
   const Seconds filled = std::min(activity.first_backward, window.high);
   const Seconds drained = std::max(filled, std::min(activity.last_forward, window.high));
   stage.compute += weight * length(compute);

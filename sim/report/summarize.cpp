@@ -44,17 +44,17 @@ void add_times(const Basis& basis, Report& report) {
   report.samples_per_s = samples_per_s(basis, report.step_time);
   if (basis.asynchronous) {
     report.worker_step_time = report.step_time;
-    report.step_time = batch_time(basis, report.samples_per_s);
-    for (const std::vector<Seconds>& own : steps)
-      report.worker_step_times.push_back(percentile(own, 0.5));
+    for (const std::vector<Seconds>& own : steps) report.worker_step_times.push_back(mean_of(own));
   }
+  if (basis.parameter_server) report.step_time = batch_time(basis, report.samples_per_s);
   std::vector<Seconds> all;
   for (const std::vector<Seconds>& own : steps) all.insert(all.end(), own.begin(), own.end());
   report.step_time_spread = {percentile(all, 0.05), percentile(all, 0.95)};
-  const Train& train = basis.facts.scenario.train;
-  if (!train.samples_per_epoch) return;
-  report.epoch_time = Seconds(static_cast<double>(*train.samples_per_epoch) / report.samples_per_s);
-  if (train.epochs) report.train_time = *report.epoch_time * *train.epochs;
+  const Scenario& scenario = basis.facts.scenario;
+  if (const auto samples = scenario.train.samples_per_epoch)
+    report.epoch_time = Seconds(static_cast<double>(*samples) / report.samples_per_s);
+  if (const auto all = training_samples(scenario, basis.facts.schedule.samples_per_iteration))
+    report.train_time = Seconds(*all / report.samples_per_s);
 }
 
 void add_steady_state(const Basis& basis, Report& report) {
@@ -103,7 +103,9 @@ void add_other_jobs(const RunFacts& facts, Report& report) {
 double repeated_flops(const Scenario& scenario) {
   double sum = 0;
   for (std::size_t unit = 0; unit < scenario.checkpointed.size(); ++unit)
-    if (scenario.checkpointed[unit]) sum += scenario.model.units[unit].forward_flops();
+    if (scenario.checkpointed[unit])
+      for (const Operator& op : scenario.model.units[unit].operators)
+        sum += op.forward_flops * seen_share(op);
   return sum;
 }
 
@@ -124,13 +126,15 @@ void add_flops(const Basis& basis, Report& report) {
   FlopsPerSecond peak;
   for (const RankId rank : basis.workers) {
     const Place& place = basis.facts.schedule.ranks[rank.index()].place;
-    peak += peak_for(scenario.model, scenario.cluster.node(place.node).gpu,
-                     compute_precision(scenario));
+    const Node& node = scenario.cluster.node(place.node);
+    peak += peak_for(scenario.model, node.gpu, compute_precision(scenario)) * node.speed;
   }
   peak *= basis.ranks / static_cast<double>(basis.workers.size());
   if (peak <= FlopsPerSecond(0)) return;
-  report.mfu = flops * report.samples_per_s / peak.value();
-  report.hfu = (flops + repeated_flops(scenario)) * report.samples_per_s / peak.value();
+  const double seen = scenario.model.seen_flops_per_sample();
+  report.mfu = seen * report.samples_per_s / peak.value();
+  report.mfu_all_pairs = flops * report.samples_per_s / peak.value();
+  report.hfu = (seen + repeated_flops(scenario)) * report.samples_per_s / peak.value();
 }
 
 /// Money, energy, failures and the start; returns what they rest on.
@@ -204,7 +208,7 @@ void add_assumptions(const Basis& basis, const std::vector<std::string>& costs, 
   }
 }
 
-/// Workers' parts, taken over whole iterations, as shares of what a global batch takes.
+/// Ranks' parts, each taken over its own iterations, as shares of the step.
 Breakdown of_one_step(const Breakdown& parts, Seconds step) {
   const double scale = step / (parts.compute + parts.exposed_communication + parts.idle);
   return {.compute = parts.compute * scale,
@@ -239,8 +243,7 @@ Report summarize(const RunFacts& facts) {
   report.compute = facts.compute;
 
   const Anatomy anatomy = dissect(facts.schedule, facts.trace, basis.iterations);
-  report.breakdown =
-      basis.steady ? of_one_step(anatomy.breakdown, report.step_time) : anatomy.breakdown;
+  report.breakdown = of_one_step(anatomy.breakdown, report.step_time);
   report.gpu_utilization = anatomy.breakdown.compute / anatomy.step;
   add_tokens(basis, report);
   add_flops(basis, report);
@@ -251,6 +254,8 @@ Report summarize(const RunFacts& facts) {
   report.staleness = staleness_of(basis);
   add_steady_state(basis, report);
   report.accuracy = accuracy_of(basis, report);
+  if (const auto& known = facts.scenario.convergence)
+    report.accuracy_from = fmt::format("{} on {}", known->network, known->dataset);
   const std::vector<std::string> cost_lines = add_costs(basis, report);
   report.intervals = intervals_of(report, facts, sampling_of(basis));
 

@@ -45,7 +45,7 @@ void add_head(const Report& report, Page& page) {
 
 std::string cost_text(const CostReport& cost) {
   const std::string hours = number(cost.gpu_hours) + " GPU hours";
-  return cost.usd ? hours + fmt::format(", {:.2f} USD", *cost.usd) : hours;
+  return cost.usd ? hours + ", " + money(*cost.usd) + " USD" : hours;
 }
 
 std::string time_text(double value) { return format(Seconds(value)); }
@@ -101,11 +101,16 @@ void add_times(const Report& report, Page& page) {
   if (report.epoch_time) {
     add_ranged("epoch", format(*report.epoch_time), range("epoch_time_s"), page);
   }
-  if (!report.train_time) return;
+  if (!report.train_time) {
+    page.wrapped_field("training", Ink::faint,
+                       "no time and no cost: nobody says how long it is, as "
+                       "--set train.steps=10000 or train.tokens=1T does");
+    return;
+  }
   add_ranged("training", format(*report.train_time), range("train_time_s"), page);
   if (!report.cost) return;
-  page.field("", cost_text(*report.cost) +
-                     framed(" (", range_text(report, "cost.usd", hundredths), " USD)"));
+  page.field(
+      "", cost_text(*report.cost) + framed(" (", range_text(report, "cost.usd", money), " USD)"));
 }
 
 // --- where a step goes ---------------------------------------------------------------------------
@@ -140,10 +145,19 @@ std::string stacked_bar(const std::array<Part, 3>& parts, Seconds whole, const P
   return text;
 }
 
-/// With the model FLOPs per second and GPU.
-std::string utilization_text(const char* name, double share, const Report& report) {
-  return left(name, 33) + right(percent(share), 9) +
-         fmt::format("   {} TFLOP/s per GPU", number(*report.model_tflops_per_gpu));
+/// Of attention the pairs that masks leave; beside it all of them, as Megatron-LM's logs count.
+void add_utilization(const Report& report, Page& page) {
+  if (!report.mfu) return;
+  const double all = report.mfu_all_pairs.value_or(*report.mfu);
+  const bool masked = percent(all) != percent(*report.mfu);
+  const std::string rate = number(*report.model_tflops_per_gpu) + " TFLOP/s per GPU";
+  const auto line = [&](const char* name, double share, const std::string& remark) {
+    page.field("",
+               left(name, 33) + right(percent(share), 9) + (remark.empty() ? "" : "   " + remark));
+  };
+  line("  model FLOPs utilization", *report.mfu, masked ? "" : rate);
+  if (report.hfu && *report.hfu > *report.mfu) line("  with what is recomputed", *report.hfu, "");
+  if (masked) line("  with pairs that masks hide", all, rate + ", as Megatron-LM counts");
 }
 
 void add_breakdown(const Report& report, Page& page) {
@@ -163,10 +177,7 @@ void add_breakdown(const Report& report, Page& page) {
   page.field("", left("  hidden communication", 24) +
                      right(format(breakdown.hidden_communication), 9) +
                      page.ink(Ink::faint, "   while it computes"));
-  if (report.mfu)
-    page.field("", utilization_text("  model FLOPs utilization", *report.mfu, report));
-  if (report.hfu && *report.hfu > *report.mfu)
-    page.field("", left("  with what is recomputed", 33) + right(percent(*report.hfu), 9));
+  add_utilization(report, page);
 }
 
 // --- staleness -----------------------------------------------------------------------------------
@@ -194,7 +205,7 @@ void add_staleness(const Report& report, const StalenessReport& staleness, Page&
 
 // --- accuracy ------------------------------------------------------------------------------------
 
-void add_accuracy(const StrategyForecast& told, Page& page) {
+void add_accuracy(const StrategyForecast& told, const std::string& from, Page& page) {
   page.blank();
   page.field("accuracy", page.ink(Ink::strong, left(percent(told.accuracy.value), kValueColumns)) +
                              fmt::format("{} to {} (90 % interval) after {:.0f} samples",
@@ -204,6 +215,7 @@ void add_accuracy(const StrategyForecast& told, Page& page) {
   page.field("", page.ink(ink, to_string(told.verdict)) +
                      fmt::format(" (fails with {}); {:+.1f} points by staleness",
                                  percent(told.failure_probability), -100 * told.staleness_loss));
+  page.field("", "as curves of " + from + " say");
   if (told.verdict != Verdict::diverges)
     page.field("", "the median of runs that train; their mean is " + percent(told.mean_accuracy));
   if (!told.target) return;
@@ -288,6 +300,10 @@ std::string to_terminal(const Report& report, int width, bool color) {
   add_memory_headline(report, page);
   add_head(report, page);
   page.blank();
+  if (rests_on_datasheet(report.compute))
+    page.wrapped_field("DATASHEET", Ink::bad,
+                       "these times come from peaks and bandwidths of a datasheet: no kernel like "
+                       "these was measured on this GPU");
   add_times(report, page);
   add_other_jobs(report, page);
   add_breakdown(report, page);
@@ -295,7 +311,7 @@ std::string to_terminal(const Report& report, int width, bool color) {
   add_stages(report, page);
   if (report.memory) add_memory(report, *report.memory, page);
   if (report.staleness) add_staleness(report, *report.staleness, page);
-  if (report.accuracy) add_accuracy(*report.accuracy, page);
+  if (report.accuracy) add_accuracy(*report.accuracy, report.accuracy_from, page);
   add_economy(report, page);
   add_grounds(report, page);
   return page.text();

@@ -11,8 +11,9 @@ Json bytes(Bytes size) { return static_cast<std::int64_t>(size.value()); }
 
 /// "+3.1 % time per sample, 61.2 GiB: FSDP full_shard"
 std::string line_of(const FittingChange& one) {
-  return fmt::format("{:+.1f} % time per sample, {}: {}{}", 100 * one.price, format(one.used),
-                     one.change, one.changes_training ? " (changes training)" : "");
+  return fmt::format("{:+.1f} % time per sample, {}: {}{}{}", 100 * one.price, format(one.used),
+                     one.change, one.at_risk ? " (at risk)" : "",
+                     one.changes_training ? " (changes training)" : "");
 }
 
 }  // namespace
@@ -23,6 +24,7 @@ Json json_view(const std::vector<FittingChange>& changes) {
     list.push_back({{"change", one.change},
                     {"set", one.set},
                     {"changes_training", one.changes_training},
+                    {"at_risk", one.at_risk},
                     {"allocated_peak_bytes", bytes(one.allocated_peak)},
                     {"reserved_peak_bytes", one.reserved_peak ? bytes(*one.reserved_peak) : Json()},
                     {"used_bytes", bytes(one.used)},

@@ -116,8 +116,8 @@ FailureOptions read_failures(const Value& value, const Cluster& cluster) {
   failures.mtbf_per_node = positive_time_if(map, "mtbf_per_node");
   failures.mean_time_to_preemption = positive_time_if(map, "mean_time_to_preemption");
   if (!failures.mtbf_per_node && !failures.mean_time_to_preemption) {
-    value.fail("how often does a node fail?",
-               "give `mtbf_per_node: 8000h`, or of spot nodes `mean_time_to_preemption: 20h`");
+    value.mistake("how often does a node fail?",
+                  "give `mtbf_per_node: 8000h`, or of spot nodes `mean_time_to_preemption: 20h`");
   }
   failures.weibull_shape = read_shape(map);
   failures.detect = map.seconds_or("detect", Seconds(120));
@@ -191,9 +191,9 @@ void check_spot(const Value& market, const Scenario& scenario) {
 }
 
 void check_has_length(const Value& value, const Train& train) {
-  if (train.samples_per_epoch && train.epochs) return;
+  if (train.steps || (train.samples_per_epoch && train.epochs)) return;
   value.fail("how long is the training that fails?",
-             "give `train: {samples_per_epoch: 50000, epochs: 10}`");
+             "give `train: {samples_per_epoch: 50000, epochs: 10}`, or `train: {steps: 10000}`");
 }
 
 }  // namespace

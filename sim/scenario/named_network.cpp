@@ -50,8 +50,11 @@ Model build(const NamedModel& named, const ModelShape& shape, const Value& culpr
 TransformerShape read_config_file(const Value& value, std::vector<std::string>& assumptions) {
   const std::filesystem::path file = value.folder() / value.as_string();
   if (!std::filesystem::exists(file)) {
+    const std::string known = nearest(value.as_string(), architecture_names());
     value.fail(fmt::format("no file \"{}\"", file.string()),
-               "name a Hugging Face config.json, or a folder that holds one");
+               known.empty() ? "name a Hugging Face config.json, or a folder that holds one"
+                             : fmt::format("{} is built in: `use: {}`, or --model {}", known, known,
+                                           known));
   }
   HuggingFaceModel read = read_hugging_face(file);
   for (const std::string& one : read.assumptions) assumptions.push_back("model.hf: " + one);

@@ -1,6 +1,9 @@
 // What is 16-bit in a run, in words.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 #include "scenario/sections.hpp"
 
 namespace rehearse::inline scenario {
@@ -23,6 +26,15 @@ std::string fsdp_line(const Fsdp& fsdp, Precision precision) {
                        is_autocast(computes) ? ", under autocast" : "");
   }
   return fmt::format("formats: FSDP without MixedPrecision (no param_dtype): {}", moved);
+}
+
+/// As what trained parameters are stored: of adapters their own, whatever the frozen ones are.
+std::set<StoredAs> trained_storages(const Model& model) {
+  std::set<StoredAs> storages;
+  for (const Unit& unit : model.units)
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i)
+      if (unit.trait(i).trained) storages.insert(unit.trait(i).storage);
+  return storages;
 }
 
 const char* narrow_name(Precision precision) {
@@ -117,8 +129,12 @@ std::vector<std::string> numeric_formats(const Scenario& scenario) {
     lines.push_back(fsdp_line(*fsdp, precision));
   if (is_narrow(precision)) lines.push_back(narrow_line(scenario));
   if (scenario.model.float8 != Float8::none) lines.push_back(float8_line(scenario.model.float8));
-  lines.push_back(fmt::format("formats: {} has {}", to_string(scenario.optimizer.kind),
-                              describe_formats(scenario.optimizer)));
+  for (const StoredAs storage : trained_storages(scenario.model)) {
+    std::string line =
+        fmt::format("formats: {} has {}", to_string(scenario.optimizer.kind),
+                    describe_formats(on_storage(scenario.optimizer, storage)));
+    if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
+  }
   return lines;
 }
 

@@ -57,6 +57,10 @@ std::vector<Straggler> read_stragglers(Map& run, std::size_t ranks) {
   std::vector<Straggler> stragglers;
   const std::optional<Value> list = run.optional("stragglers");
   if (!list) return stragglers;
+  if (list->is_map()) {
+    list->mistake("expected a list of ranks; got a map", "write [{rank: 0, slowdown: 1.2}]");
+    return stragglers;
+  }
   std::set<std::size_t> seen;
   for (const Value& value : list->as_list()) {
     Map map = value.as_map();
@@ -308,6 +312,13 @@ Train read_train_section(const Value& value) {
     if (!map.has("samples_per_epoch") && !map.has("tokens"))
       epochs->mistake("epochs of how many samples?",
                       "add samples_per_epoch, or say tokens instead");
+  }
+  if (const auto steps = map.optional("steps")) {
+    train.steps = steps->as_integer(1, 1'000'000'000'000'000);
+    for (const char* other : {"epochs", "tokens"})
+      if (map.has(other))
+        steps->mistake(fmt::format("steps and {} say the same thing", other),
+                       "leave one of them out");
   }
   if (const auto market = map.optional("market")) {
     train.market =

@@ -285,7 +285,7 @@ Scenario read_whole(const Document& document) {
   read_part([&] { read_economy_sections(root, scenario); }, has_all);
   read_part([&] {
     if (const auto convergence = root.optional("convergence"))
-      scenario.convergence = read_convergence_section(*convergence);
+      scenario.convergence = read_convergence_section(*convergence, has_all ? &scenario : nullptr);
   });
   root.finish();
   const Mistakes* const mistakes = Mistakes::current();
@@ -315,6 +315,14 @@ Scenario read_scenario(const std::filesystem::path& file,
 
 const Model& computed_model(const Scenario& scenario) {
   return scenario.share ? *scenario.share : scenario.model;
+}
+
+std::optional<double> training_samples(const Scenario& scenario, double per_iteration) {
+  const Train& train = scenario.train;
+  if (train.steps)
+    return static_cast<double>(*train.steps) * per_iteration / local_steps(scenario.strategy);
+  if (!train.samples_per_epoch || !train.epochs) return std::nullopt;
+  return static_cast<double>(*train.samples_per_epoch) * *train.epochs;
 }
 
 Precision compute_precision(const Scenario& scenario) {

@@ -29,6 +29,7 @@ std::string to_string(FidelityChoice choice);
 struct Train {
   std::optional<std::int64_t> samples_per_epoch;
   std::optional<double> epochs;
+  std::optional<std::int64_t> steps;  ///< of the optimizer, in the place of both
   Market market = Market::on_demand;
 };
 
@@ -88,6 +89,7 @@ struct RunOptions {
 /// What is known of how the model learns, for a forecast of its accuracy.
 struct Convergence {
   std::shared_ptr<const ConvergenceModel> model;
+  std::string network, dataset;  ///< what its curves trained
   double learning_rate = 0.1, momentum = 0;
   Mitigation mitigation;         ///< what changes how gradients are applied
   std::optional<double> target;  ///< an accuracy to reach, as a share
@@ -178,6 +180,10 @@ std::optional<Scenario> with_natural_routing(const Scenario& scenario);
 
 /// What its units compute in: its precision, but for what its strategy changes (computes_in).
 Precision compute_precision(const Scenario& scenario);
+
+/// Samples of the whole training, where its length is said; `per_iteration` as
+/// Schedule::samples_per_iteration.
+std::optional<double> training_samples(const Scenario& scenario, double per_iteration);
 
 /// Costs of one step by Cluster::groups; empty for a group without GPUs.
 std::vector<StepCosts> group_costs(const Scenario& scenario);

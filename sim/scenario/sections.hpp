@@ -85,8 +85,9 @@ void check_activation_offload(const Value& model, const Scenario& scenario);
 void apply_recomputed_layers(Scenario& scenario);
 
 /// `convergence: {curves: [FILE, ...], learning_rate: 0.1, ...}`: fits the curves, whose files are
-/// found from the scenario's folder.
-Convergence read_convergence_section(const Value& value);
+/// found from the scenario's folder. InputError where they trained another network, other data or
+/// with another optimizer than `scenario`, if there is one, and nobody accepts it.
+Convergence read_convergence_section(const Value& value, const Scenario* scenario);
 
 /// `energy`, `failures`, `start` and `train.market`, as far as they are there; each is checked
 /// against the cluster and strategy, which must be read.

@@ -36,6 +36,9 @@ std::int64_t tokens_of_sample(const Value& where, const Scenario& scenario) {
 }
 
 std::int64_t sequences_of(const Value& global_batch, const Scenario& scenario) {
+  if (global_batch.is_scalar())
+    global_batch.fail(fmt::format("{} of what?", global_batch.shown()),
+                      fmt::format("write {{sequences: {}}}", global_batch.shown()));
   Map map = global_batch.as_map();
   const std::optional<Value> tokens = map.optional("tokens");
   const std::optional<Value> sequences = map.optional("sequences");

@@ -15,7 +15,8 @@ FileLock::FileLock(const std::filesystem::path& file)
     : descriptor_(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
   if (descriptor_ < 0) {
     throw MissingError(
-        fmt::format("{}: error: cannot be written: {}", file.string(), std::strerror(errno)));
+        fmt::format("{}: error: cannot be written: {}\nremedy: --output FOLDER names another place",
+                    file.string(), std::strerror(errno)));
   }
   struct flock whole {};
   whole.l_type = F_WRLCK;

@@ -12,8 +12,10 @@ void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (std::filesystem::is_directory(folder)) return;
-  throw MissingError(fmt::format("{}: error: cannot be made: {}", folder.string(),
-                                 error ? error.message() : "it is a file"));
+  throw MissingError(
+      fmt::format("{}: error: cannot be made: {}\nremedy: --output FOLDER names "
+                  "another place",
+                  folder.string(), error ? error.message() : "it is a file"));
 }
 
 LockedStore::LockedStore(const std::filesystem::path& file, const std::filesystem::path& beside,

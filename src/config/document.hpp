@@ -124,6 +124,7 @@ class Map {
 
   Value where_;
   std::set<std::string> asked_;
+  std::set<std::string> mistaken_;  ///< the file's own, read in the place of what is missing
 };
 
 /// A value for a place in another document.

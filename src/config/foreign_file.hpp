@@ -15,7 +15,9 @@ struct ForeignFile {
 
 /// What `text` is, where it is one of the files that users bring: a Kineto trace, a Chakra
 /// execution trace, a Hugging Face config.json, a DeepSpeed configuration, TOML (torchtitan's),
-/// an output of nccl-tests or rccl-tests, a database, an archive. Nothing for all else.
+/// a configuration of axolotl, LLaMA-Factory, the Trainer of Hugging Face, accelerate or torchtune,
+/// a command line or a log of Megatron-LM, an output of nccl-tests, rccl-tests or nvidia-smi topo,
+/// a database, an archive. Nothing for all else. Where it says so, the remedy has its own values.
 /// `name` is the file's own, for what only its ending tells.
 std::optional<ForeignFile> foreign_file(std::string_view text, const std::string& name);
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "config/document.hpp"
 #include "config/document_node.hpp"
@@ -29,6 +30,17 @@ bool belongs_at(const std::string& key, const std::string& path,
   return std::ranges::find(places, path) != places.end();
 }
 
+/// `checkpoint_write` where files have `checkpoint: {write: ...}`; empty: nothing like it.
+std::string nested_remedy(const std::string& key, const std::string& parent,
+                          const std::vector<std::string>& top) {
+  for (std::size_t at = key.find('_'); at != std::string::npos; at = key.find('_', at + 1)) {
+    const std::string outer = key.substr(0, at), inner = key.substr(at + 1);
+    if (belongs_at(inner, (parent.empty() ? outer : parent + "." + outer) + "." + inner, top))
+      return fmt::format("write {}: {{{}: ...}}", outer, inner);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string Map::path_of(const std::string& key) const {
@@ -37,6 +49,7 @@ std::string Map::path_of(const std::string& key) const {
 
 std::optional<Value> Map::optional(const std::string& key) {
   asked_.insert(key);
+  mistaken_.erase(key);
   if (KeyLog* const log = KeyLog::current()) log->use(where_.document_->name(), path_of(key));
   const DocumentEntry* entry = where_.node_->find(key);
   if (entry == nullptr) return std::nullopt;
@@ -54,9 +67,22 @@ Value Map::require(const std::string& key) {
       unread.push_back(name);
   }
   const std::string near = nearest(key, unread);
+  const std::string parts =
+      near.empty() ? "" : nested_remedy(near, where_.path_, top_keys(*where_.document_->root_));
+  const bool in_parts = parts.starts_with("write " + key + ":");
   where_.mistake(fmt::format("the key \"{}\" is missing", key),
-                 near.empty() ? "" : fmt::format("is \"{}\" meant to be \"{}\"?", near, key));
-  return near.empty() ? none : *optional(near);
+                 near.empty() ? ""
+                 : in_parts   ? parts
+                              : fmt::format("is \"{}\" meant to be \"{}\"?", near, key));
+  if (near.empty()) return none;
+  if (in_parts) {
+    asked_.insert(near);
+    mistaken_.insert(near);
+    return none;
+  }
+  const Value taken = *optional(near);
+  mistaken_.insert(near);
+  return taken;
 }
 
 bool Map::has(const std::string& key) const { return where_.node_->find(key) != nullptr; }
@@ -88,13 +114,26 @@ std::string unknown_key_remedy(const std::string& key, const std::vector<std::st
 /// More places than this are no help.
 constexpr std::size_t kMostPlaces = 3;
 
-/// Where else the file could have it: at the places nearest to the top. Nothing where it is known
-/// at `path`, too, but not beside what stands there.
+/// Of a key that is known at `path`, but not beside what stands there: its place in one of those.
+std::string place_below(const std::vector<std::string>& places, const std::string& path,
+                        const std::vector<std::string>& beside) {
+  const std::string parent = path.substr(0, path.rfind('.') + 1);
+  const std::string key = path.substr(parent.size());
+  for (const std::string& one : beside)
+    if (std::ranges::find(places, parent + one + "." + key) != places.end())
+      return fmt::format("beside {}, it belongs at {}{}.{}", one, parent, one, key);
+  return "";
+}
+
+/// Where else the file could have it: at the places nearest to the top, or in a key that stands
+/// `beside` it.
 std::string other_place_remedy(const std::string& key, const std::string& path,
-                               const std::vector<std::string>& top) {
+                               const std::vector<std::string>& top,
+                               const std::vector<std::string>& beside) {
   if (key_places == nullptr) return "";
   auto places = key_places(key, top);
-  if (places.empty() || std::ranges::find(places, path) != places.end()) return "";
+  if (std::ranges::find(places, path) != places.end()) return place_below(places, path, beside);
+  if (places.empty()) return "";
   const auto depth = [](const std::string& place) { return std::ranges::count(place, '.'); };
   const auto least = depth(*std::ranges::min_element(places, {}, depth));
   std::erase_if(places, [&](const std::string& place) { return depth(place) > least; });
@@ -112,9 +151,11 @@ void Map::finish() const {
   for (const DocumentEntry& entry : where_.node_->entries) {
     const std::string& key = entry.key.text;
     if (asked_.contains(key)) continue;
-    const std::vector<std::string> known(asked_.begin(), asked_.end());
-    std::string remedy = unknown_key_remedy(key, known);
-    if (remedy.empty()) remedy = other_place_remedy(key, path_of(key), top);
+    std::vector<std::string> known;
+    std::ranges::set_difference(asked_, mistaken_, std::back_inserter(known));
+    std::string remedy = nested_remedy(key, where_.path_, top);
+    if (remedy.empty()) remedy = unknown_key_remedy(key, known);
+    if (remedy.empty()) remedy = other_place_remedy(key, path_of(key), top, keys());
     at_key(key).mistake(
         known.empty() ? "unknown key; no keys are known here"
                       : fmt::format("unknown key; known keys here: {}", fmt::join(known, ", ")),

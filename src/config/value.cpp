@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 
@@ -50,6 +51,14 @@ std::string got(const DocumentNode& node) {
 }
 
 /// Why a scalar that looks like a number is none, and what to write instead.
+/// "1e9" and "100.0" are numbers, but no whole ones as they are written.
+std::string whole_remedy(const std::string& text, std::int64_t low, std::int64_t high) {
+  const double number = decimal_number(text).value_or(0.5);
+  const bool whole = number == std::floor(number) && static_cast<double>(low) <= number &&
+                     number <= static_cast<double>(high) && std::abs(number) < 0x1p53;
+  return whole ? fmt::format("write {}", static_cast<std::int64_t>(number)) : "";
+}
+
 std::string number_remedy(const DocumentNode& node) {
   const std::string& text = node.text;
   if (node.kind != Kind::scalar) return "";
@@ -166,7 +175,10 @@ Map Value::stand_in() const { return Map(Value(document_, document_->stand_in(*n
 std::vector<Value> Value::as_list() const {
   read_as(*this, "list");
   if (!is_list()) {
-    mistake("expected a list; got " + got(*node_), is_null() ? "write [] for an empty list" : "");
+    mistake("expected a list; got " + got(*node_), is_null() ? "write [] for an empty list"
+                                                   : is_scalar()
+                                                       ? fmt::format("write [{}]", shown())
+                                                       : "");
     return {};
   }
   std::vector<Value> values;
@@ -223,7 +235,7 @@ std::int64_t Value::as_integer(std::int64_t low, std::int64_t high) const {
     if (error == std::errc() && stop == end && low <= integer && integer <= high) return integer;
   }
   mistake(fmt::format("expected {}; got {}", range_text(low, high), got(*node_)),
-          plain ? "" : number_remedy(*node_));
+          plain ? whole_remedy(node_->text, low, high) : number_remedy(*node_));
   return std::max(low, std::min<std::int64_t>(1, high));
 }
 

@@ -79,6 +79,28 @@ compiler_name() {
   "${compiler:-c++}" --version 2>/dev/null | head -n 1 || true
 }
 
+# check_tools: whether what builds is there, where no package manager of ours could tell.
+check_tools() {
+  local tool missing=()
+  for tool in cmake ninja; do
+    command -v "$tool" >/dev/null || missing+=("$tool")
+  done
+  ((${#missing[@]})) || return 0
+  echo "error: ${missing[*]} missing, which the build needs" >&2
+  echo "remedy: install ${missing[*]} by your package manager, or by pip install ${missing[*]}" >&2
+  exit 4
+}
+
+# one_at_a_time FILE: waits for another launcher's build, where flock is there.
+one_at_a_time() {
+  exec 9>"$1"
+  if command -v flock >/dev/null; then
+    flock 9
+  else
+    echo "warning: without flock (util-linux) two builds at once disturb each other" >&2
+  fi
+}
+
 # build_preset PRESET [TARGET...]: configures and builds, one launcher at a time. A preset that builds a program and the
 # one that adds its tests share their folder, so that whoever runs both compiles the program once.
 build_preset() {
@@ -89,9 +111,9 @@ build_preset() {
   esac
   folder=$root/build/$folder
   shift
+  check_tools
   mkdir -p "$folder"
-  exec 9>"$folder/.lock"
-  flock 9
+  one_at_a_time "$folder/.lock"
   # A source that changes during the build must look newer than the stamp.
   started=$(mktemp "$folder/.started.XXXXXX")
   name=${folder#"$root/"}

@@ -199,6 +199,24 @@ double Model::forward_flops() const {
   return sum;
 }
 
+double seen_share(const Operator& op) {
+  if (op.kind != OperatorKind::attention) return 1;
+  const bool fused = op.tokens > 0;
+  const double tokens = fused ? op.tokens : op.product.rows;
+  if (!(fused ? op.heads.causal : op.masked) || tokens < 1) return 1;
+  const auto window = static_cast<double>(op.heads.window);
+  const double seen = window > 0 ? std::min(window, tokens) : tokens;
+  return 1 - (seen - 1) / (2 * tokens);
+}
+
+double Model::seen_flops_per_sample() const {
+  double sum = 0;
+  for (const Unit& unit : units)
+    for (const Operator& op : unit.operators)
+      sum += (op.forward_flops + op.backward_flops) * seen_share(op);
+  return sum;
+}
+
 bool Model::has_operator(OperatorKind kind) const {
   return std::any_of(units.begin(), units.end(), [kind](const Unit& unit) {
     return std::any_of(unit.operators.begin(), unit.operators.end(),

@@ -171,6 +171,7 @@ struct Operator {
   ProductShape product = {};           ///< of matmul, convolution and attention that is not fused
   Attention heads = {.heads = 0};      ///< of fused attention; no heads: it is none
   double tokens = 0;                   ///< of fused attention
+  bool masked = false;                 ///< of attention that is not fused: a causal mask hides pairs
   bool frozen = false;                 ///< its parameters get no gradient
   bool recomputed = false;             ///< of attention: runs once more in front of its backward
   StoredAs storage = StoredAs::model;  ///< of a product's weight; each use dequantizes it
@@ -185,6 +186,9 @@ struct Operator {
     return narrows && (is_narrow(precision) || float8 != Float8::none);
   }
 };
+
+/// Of the FLOPs that an operator counts, those of pairs of a query and a key that its masks leave.
+double seen_share(const Operator& op);
 
 /// A group of layers that is timed, sharded and bucketed together.
 struct Unit {
@@ -290,6 +294,8 @@ struct Model {
   /// Forward and backward FLOPs of one sample (6 N per token and more for transformers): what MFU
   /// is counted against.
   double flops_per_sample() const;
+  /// The same with those pairs of attention alone that masks leave.
+  double seen_flops_per_sample() const;
 };
 
 /// What a built-in architecture can be asked for; zero or empty means the architecture's own

@@ -99,7 +99,8 @@ void Layers::materialised_attention(const Attention& options) {
             .product = {.rows = tokens,
                         .columns = columns,
                         .inner = inner,
-                        .products = static_cast<double>(options.heads)}});
+                        .products = static_cast<double>(options.heads)},
+            .masked = options.causal && options.keys == 0});
   };
   const auto width = static_cast<double>(options.head_width);
   append_product(options.head_width, static_cast<double>(keys), width);  // scores

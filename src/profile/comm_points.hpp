@@ -24,6 +24,7 @@ struct CommPoints {
   /// Where the numbers were published, or what measured them; empty if unknown.
   std::string source;
   std::vector<CommPoint> points;
+  std::vector<std::string> notes;     ///< what was concluded from more than one word
   std::vector<std::string> left_out;  ///< damaged lines, each with what is wrong with it
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <tuple>
 
@@ -40,6 +41,28 @@ CommCurve fit_curve(const Place& place, const std::vector<TimedSize>& points) {
   return curve;
 }
 
+/// "all_reduce over 16 ranks on 2 nodes".
+std::string words(const Place& place) {
+  const auto& [kind, ranks, nodes] = place;
+  return fmt::format("{} over {} ranks on {} {}", to_string(kind), ranks, nodes,
+                     nodes == 1 ? "node" : "nodes");
+}
+
+/// One to three sizes are what acceptance tests have: a curve needs more.
+void check_sizes(const Place& place, const std::vector<TimedSize>& points,
+                 const std::string& file) {
+  std::set<double> sizes;
+  for (const TimedSize& point : points) sizes.insert(point.size.value());
+  if (sizes.size() >= kFewestSizes) return;
+  const double largest = *sizes.rbegin(), MiB = 1 << 20;
+  throw InputError(fmt::format(
+      "{}: error: {}: {} size{}, and a curve needs {}\nremedy: measure from small to large, as "
+      "with -b 1M -e {} -f 2; or scale NCCL's model of the machine by it, as with --scale "
+      "{}xaws_p5",
+      file, words(place), sizes.size(), sizes.size() == 1 ? "" : "s", kFewestSizes,
+      largest > 16 * MiB ? fmt::format("{:.0f}M", largest / MiB) : "16M", std::get<2>(place)));
+}
+
 std::string or_else(const std::string& first, const std::string& second) {
   return first.empty() ? second : first;
 }
@@ -48,11 +71,11 @@ std::string commented(const std::string& key, const std::string& text) {
   return text.empty() ? "" : fmt::format("# {}: {}\n", key, text);
 }
 
-std::vector<std::string> left_out(const std::vector<CommPoints>& measured) {
+std::vector<std::string> of_all(const std::vector<CommPoints>& measured,
+                                std::vector<std::string> CommPoints::*lines) {
   std::vector<std::string> all;
-  for (const CommPoints& one : measured) {
-    for (const std::string& line : one.left_out) all.push_back(one.file + ": " + line);
-  }
+  for (const CommPoints& one : measured)
+    for (const std::string& line : one.*lines) all.push_back(one.file + ": " + line);
   return all;
 }
 
@@ -65,12 +88,16 @@ std::string profile_text(const std::vector<CommPoints>& measured, const ImportOp
       or_else(options.source, or_else(first.source, file.filename().string())), options.links};
   std::string head = commented("Hardware", identity.hardware) +
                      commented("Source", identity.source) + commented("Made by", options.command);
-  for (const std::string& line : left_out(measured)) head += commented("Left out", line);
+  for (const std::string& line : of_all(measured, &CommPoints::notes))
+    head += commented("Note", line);
+  for (const std::string& line : of_all(measured, &CommPoints::left_out))
+    head += commented("Left out", line);
   return head + to_yaml(fit_profile(identity, measured));
 }
 
 ImportedProfile imported(const std::vector<CommPoints>& measured, const ImportOptions& options) {
-  return {profile_text(measured, options), left_out(measured)};
+  return {profile_text(measured, options), of_all(measured, &CommPoints::notes),
+          of_all(measured, &CommPoints::left_out)};
 }
 
 }  // namespace
@@ -88,13 +115,11 @@ CommProfile fit_profile(const ProfileIdentity& identity, const std::vector<CommP
   CommProfile profile{identity.name, identity.hardware, identity.source, {}};
   profile.links = identity.links;
   for (const auto& [place, points] : places) {
+    check_sizes(place, points, files[place]);
     try {
       profile.curves.push_back(fit_curve(place, points));
     } catch (const std::invalid_argument& error) {
-      const auto& [kind, ranks, nodes] = place;
-      throw InputError(fmt::format("{}: error: {} over {} ranks on {} {}: {}", files[place],
-                                   to_string(kind), ranks, nodes, nodes == 1 ? "node" : "nodes",
-                                   error.what()));
+      throw InputError(fmt::format("{}: error: {}: {}", files[place], words(place), error.what()));
     }
   }
   return profile;
@@ -105,7 +130,10 @@ ImportedProfile import_nccl_tests(const std::vector<std::filesystem::path>& file
   check(!files.empty(), "an import has at least one file");
   std::vector<CommPoints> measured;
   measured.reserve(files.size());
-  for (const auto& file : files) measured.push_back(read_nccl_tests(file, options.nccl_tests));
+  for (const auto& file : files) {
+    CommPoints points = read_nccl_tests(file, options.nccl_tests);
+    measured.push_back(options.completed ? options.completed(std::move(points)) : points);
+  }
   return imported(measured, options);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct ImportOptions {
   std::optional<CommLinks> links = {};  ///< of the machine; nothing: not known
   std::string command = {};             ///< stands in the profile's head: how to make it again
   NcclTestsOptions nccl_tests = {};     ///< what the logs leave out
+  std::function<CommPoints(CommPoints)> completed = {};  ///< of too few sizes; empty: refused
 };
 
 /// Fits one curve per collective, ranks and nodes; points of several files join. InputError if a
@@ -34,6 +36,7 @@ CommProfile fit_profile(const ProfileIdentity& identity, const std::vector<CommP
 
 struct ImportedProfile {
   std::string text;                   ///< the profile file: YAML with a head of comments
+  std::vector<std::string> notes;     ///< what was concluded: "FILE: taken as all_to_all: ..."
   std::vector<std::string> left_out;  ///< damaged lines: "FILE: line 22: expected 13 columns ..."
 };
 

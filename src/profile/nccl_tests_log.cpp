@@ -12,6 +12,7 @@
 
 #include "base/number.hpp"
 #include "config/foreign_file.hpp"
+#include "profile/bus_factors.hpp"
 #include "profile/log_words.hpp"
 #include "profile/nccl_devices.hpp"
 
@@ -183,8 +184,8 @@ class LogReader {
     const CommPoint point{kind(words), ranks(words), nodes(words), Bytes(number(words[0])),
                           Seconds(number(words[column("time")]) * 1e-6)};
     result_.points.push_back(point);
-    last_row_ = Row{point, number(words[column("algbw")]), number(words[column("busbw")]), line_,
-                    words[column("busbw")].byte};
+    last_row_ = Row{point, number(words[column("algbw")]), number(words[column("busbw")]),
+                    line_, words[column("busbw")].byte,    fitting(words)};
   }
 
   /// alltoall_perf of versions 2.8 to 2.10 leaves the column `redop` blank; no other test does.
@@ -258,11 +259,40 @@ class LogReader {
     return *value;
   }
 
-  CollectiveKind kind(const std::vector<Word>& words) const {
+  CollectiveKind kind(const std::vector<Word>& words) {
     if (options_.collective) return *options_.collective;
     if (const auto kind = collective_of_program(named_)) return *kind;
-    fail_line(line_, words[0].byte, "the log does not say which collective this is",
-              "name it: --collective all_reduce, or call the file all_reduce_perf.txt");
+    if (is_all_to_all(words)) {
+      named_ = "alltoall_perf";
+      result_.notes.push_back(fmt::format(
+          "line {}: taken as all_to_all: redop none, #wrong N/A in place, and busbw (n-1)/n of "
+          "algbw",
+          line_ + 1));
+      return CollectiveKind::all_to_all;
+    }
+    const std::string like = fitting(words);
+    fail_line(
+        line_, words[0].byte, "the log does not say which collective this is",
+        like.empty()
+            ? "name it: --collective all_reduce, or call the file all_reduce_perf.txt"
+            : fmt::format("its busbw and redop are those of {}: name it with --collective", like));
+  }
+
+  /// Of all tests alltoall alone checks nothing in place, where it has no operation.
+  bool is_all_to_all(const std::vector<Word>& words) const {
+    std::string checked_last;
+    for (std::size_t i = 0; i < std::min(columns_.size(), words.size()); ++i)
+      if (columns_[i].text == "#wrong") checked_last = words[i].text;
+    return checked_last == "N/A" && fitting(words).find("all_to_all") != std::string::npos;
+  }
+
+  std::string fitting(const std::vector<Word>& words) const {
+    const auto text = [&](const char* name) { return words[column(name)].text; };
+    return collectives_like({.algbw = number(words[column("algbw")]),
+                             .busbw = number(words[column("busbw")]),
+                             .operation = find_column("redop") ? text("redop") : "none",
+                             .rooted = find_column("root") && text("root") != "-1"},
+                            ranks(words));
   }
 
   int ranks(const std::vector<Word>& words) const {
@@ -294,29 +324,32 @@ class LogReader {
     if (row.algbw < 1) return;  // two decimals are too few to tell
     const double expected = bus_factor(row.point.kind, row.point.ranks),
                  got = row.busbw / row.algbw;
-    if (std::abs(got / expected - 1) < 0.025) return;
+    if (is_factor_of(got, row.point.kind, row.point.ranks)) return;
+    std::string remedy = remedy_for_factor(row.point, got);
+    if (remedy.empty() && !row.fitting.empty())
+      remedy = "its busbw and redop are those of " + row.fitting;
     fail_line(row.line, row.byte,
               fmt::format("busbw is {:.3g} times algbw, but {} over {} ranks makes it {:.3g}", got,
                           to_string(row.point.kind), row.point.ranks, expected),
-              remedy_for_factor(row.point, got));
+              remedy);
   }
 
   /// A list of ranks that was shortened ("0, 7, 8, 15") still says its highest.
   std::string remedy_for_factor(const CommPoint& point, double got) const {
     for (const int ranks : {devices_.highest(), ranks_of_factor(point.kind, got)}) {
-      if (ranks <= point.ranks || std::abs(got / bus_factor(point.kind, ranks) - 1) > 0.025)
-        continue;
+      if (ranks <= point.ranks || !is_factor_of(got, point.kind, ranks)) continue;
       return fmt::format("that is the factor of {} ranks: give --ranks {} --nodes {}", ranks, ranks,
-                         devices_.nodes());
+                         nodes_of(ranks));
     }
     return {};
   }
 
-  /// The ranks whose bus factor is nearest to `factor`; 0 where it goes with none.
-  static int ranks_of_factor(CollectiveKind kind, double factor) {
-    const double shared = factor / bus_factor(kind, 2) / 2;  // (n - 1) / n of the collectives
-    if (!(shared > 0.5) || !(shared < 0.999)) return 0;
-    return static_cast<int>(std::lround(1 / (1 - shared)));
+  /// Of a list that ends before the last rank: as many to a node as are listed.
+  int nodes_of(int ranks) const {
+    const int nodes = devices_.nodes(), listed = devices_.ranks();
+    if (nodes < 1 || devices_.highest() >= ranks || listed % nodes != 0) return nodes;
+    const int per_node = listed / nodes;
+    return ranks % per_node == 0 ? ranks / per_node : nodes;
   }
 
   [[noreturn]] void fail_without_rows() const {
@@ -338,6 +371,7 @@ class LogReader {
     CommPoint point;
     double algbw = 0, busbw = 0;
     std::size_t line = 0, byte = 0;
+    std::string fitting;  ///< the collectives that it may be
   };
 
   std::shared_ptr<const TextSource> source_;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "config/foreign_file.hpp"
 #include "profile/nccl_tests.hpp"
@@ -244,6 +245,14 @@ BOOST_AUTO_TEST_CASE(a_shortened_list_of_ranks_names_what_to_give) {
       "remedy: that is the factor of 16 ranks: give --ranks 16 --nodes 2"));
 }
 
+BOOST_AUTO_TEST_CASE(a_list_of_ranks_that_was_cut_names_as_many_to_a_node) {
+  Names cut;
+  cut.ranks = {0, 1, 2, 3, 4, 5, 6, 7};
+  const std::string text = log_text([](const std::string& line) { return line; }, cut);
+  BOOST_TEST(error_of(text).ends_with(
+      "remedy: that is the factor of 16 ranks: give --ranks 16 --nodes 2"));
+}
+
 BOOST_AUTO_TEST_CASE(a_blank_operation_is_all_to_all_s) {
   const std::string text =
       "# nThread 1 nGpus 8 minBytes 1048576 maxBytes 2097152\n"
@@ -259,6 +268,18 @@ BOOST_AUTO_TEST_CASE(a_blank_operation_is_all_to_all_s) {
   BOOST_TEST(read.points.at(0).time.value() == 84.6e-6, boost::test_tools::tolerance(1e-9));
   BOOST_CHECK_THROW(read_nccl_tests(log.path(), {.collective = CollectiveKind::all_gather}),
                     InputError);
+}
+
+BOOST_AUTO_TEST_CASE(a_log_without_a_name_is_all_to_all_where_only_that_can_be) {
+  const CommPoints points = read_nccl_tests(data_folder() /
+                                            "tests/data/nccl-tests/alltoall_unnamed.txt");
+  BOOST_REQUIRE(points.points.size() == 11u);
+  for (const CommPoint& point : points.points)
+    BOOST_TEST((point.kind == CollectiveKind::all_to_all && point.ranks == 16 && point.nodes == 2));
+  BOOST_REQUIRE(points.notes.size() == 1u);
+  BOOST_TEST(points.notes[0] ==
+             "line 23: taken as all_to_all: redop none, #wrong N/A in place, and busbw (n-1)/n of "
+             "algbw");
 }
 
 BOOST_AUTO_TEST_CASE(a_trace_is_called_a_trace) {

@@ -81,6 +81,7 @@ Report complete_report() {
   memory.would_fit = {{.change = "FSDP full_shard",
                        .set = "--set 'strategy={fsdp: {}}'",
                        .changes_training = true,
+                       .at_risk = true,
                        .allocated_peak = Bytes(20e9),
                        .reserved_peak = Bytes(21e9),
                        .used = Bytes(22e9),

@@ -48,6 +48,7 @@ inline Report whole_report() {
   report.breakdown = {Seconds(0.3), Seconds(0.1), Seconds(0.05), Seconds(0.01234567890123)};
   report.gpu_utilization = 0.7275;
   report.mfu = 0.31;
+  report.mfu_all_pairs = 0.35;
   report.hfu = 0.4;
   MemoryReport memory;
   memory.allocated_peak = Bytes(31e9 + 1.0 / 3);

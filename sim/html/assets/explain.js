@@ -68,7 +68,7 @@ function savedFigure(title, description, entries, name) {
   const bars = entries.map((one) => ({ name: name(one), value: one.saved_s })).toSorted((a, b) => b.value - a.value).slice(0, 30);
   return figure({
     title, description, height: bars.length * 28 + 70,
-    config: (theme) => barChart(theme, { bars, x: { title: "saved of a step", format: "time" }, label: "saves", tone: () => theme.good }),
+    config: (theme) => barChart(theme, { bars, x: { title: "saved of a step", format: "time" }, label: "saves", tone: (bar) => (bar.value < 0 ? theme.bad : theme.good) }),
     table: () => table(title, [
       { title: "what", value: name },
       { title: "in words", value: (one) => one.words ?? "" },
@@ -95,6 +95,8 @@ function explainPage(explained) {
       { title: "saved", key: "saved_s", value: (one) => one.saved_s, format: "time" },
       { title: "saved share", key: "saved_share", value: (one) => one.saved_share, format: "percent" },
     ], explained.more ?? [], { rowKey: (one) => (explained.more ?? []).indexOf(one) }));
+  addSection("What the same training could be told",
+    savedFigure("Software", "Each alone; the training's numbers stay as they are.", explained.software, (one) => one.words));
   if (path) {
     const shares = (title, list, name) => sharesFigure(title, `Of the critical path's ${time(path.total_s)}.`, timesOf(list, name), path.total_s);
     addSection("The critical path", chartGrid(shares("The critical path by kind", path.by_kind), shares("The critical path by unit", path.by_unit, "unit"),

@@ -73,6 +73,13 @@ function number(value) {
   return value >= 100 ? fixed(value, 0) : general(value);
 }
 
+/** Cents of less than 100, else four digits: no prediction knows more. */
+function money(value) {
+  if (Math.abs(value) < 100) return fixed(value, 2);
+  const unit = 10 ** Math.max(0, Math.floor(Math.log10(Math.abs(value))) - 3);
+  return fixed(Math.round(value / unit) * unit, 0);
+}
+
 /** How each kind of figure is written. `whole` and `text` leave it as the JSON has it. */
 const formats = {
   time,
@@ -82,7 +89,7 @@ const formats = {
   percent: (share) => `${fixed(100 * share, 1)} %`,
   signedPercent: (share) => `${fixed(100 * share, 1).replace(/^-(?=0\.0$)/, "").replace(/^(?!-)/, "+")} %`,
   points: (share) => `${fixed(100 * share, 1)} points`,
-  usd: (value) => `${fixed(value, 2)} USD`,
+  usd: (value) => `${money(value)} USD`,
   gpuHours: (value) => `${number(value)} GPU hours`,
   energy: (value) => `${number(value)} kWh`,
   mass: (value) => `${number(value)} kg`,

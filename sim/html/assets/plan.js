@@ -21,12 +21,6 @@ function planMetrics(plan) {
   return [...new Set(keys)].filter((key) => plan.ranking.some((candidate) => isKnown(candidate.metrics?.[key]))).map(planMetric);
 }
 
-/** As the command line takes them. */
-function overridesText(overrides) {
-  const text = (value) => (typeof value === "string" ? value : JSON.stringify(value));
-  return Object.entries(overrides).map(([key, value]) => `--set ${key}=${text(value)}`).join("\n");
-}
-
 function choiceSection(plan) {
   if (!plan.choice) {
     addSection("The choice", note("Nothing meets all constraints", plan.constraints.map(({ words }) => words)));
@@ -43,8 +37,12 @@ function choiceSection(plan) {
     cards(planMetrics(plan).map(({ key, title, format }) => ({
       name: title[0].toUpperCase() + title.slice(1), key: place(key), value: chosen.metrics[key], format, interval: chosen.intervals?.[key],
     }))),
-    element("details", {}, element("summary", {}, "Its scenario's overrides"),
-      element("pre", {}, overridesText(chosen.scenario_overrides ?? {}))));
+    element("p", {}, "Alone, with the same figures:"),
+    element("pre", {}, chosen.run ?? ""),
+    note("Outside calibration: believe these numbers less", plan.outside_calibration ?? []),
+    (plan.assumptions ?? []).length > 0
+      ? element("details", {}, element("summary", {}, plural(plan.assumptions.length, "assumption")), bulletList(plan.assumptions))
+      : null);
 }
 
 /** A column for each thing that candidates are free to choose. */

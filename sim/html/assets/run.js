@@ -227,11 +227,12 @@ function stalenessSection(staleness) {
     }));
 }
 
-function accuracySection(accuracy) {
+function accuracySection(accuracy, from) {
   if (!accuracy) return;
   addSection("Accuracy",
     paragraph(`${accuracy.verdict}: fails with probability ${show(accuracy.failure_probability, "percent")}; ` +
       `staleness costs ${show(accuracy.staleness_loss, "points")} of accuracy.`, accuracy.verdict === "converges" ? "good" : "bad"),
+    paragraph(`As curves of ${from} say.`),
     accuracy.target ? paragraph(`To the target: ${targetText(accuracy.target)}.`) : null,
     learningCurves([forecastSeries(accuracy)]),
     note("Outside what the forecast was fitted to", accuracy.outside_calibration));
@@ -280,17 +281,24 @@ function groundsSection(report) {
       : null);
 }
 
+/** Whether half of the time on some GPU, or more, rests on its datasheet alone. */
+function restsOnDatasheet(report) {
+  return (report.compute ?? []).some(({ families }) =>
+    families.filter(({ ground }) => ground === "datasheet").reduce((sum, { share }) => sum + (share ?? 0), 0) > 0.5);
+}
+
 function runPage(report, extras) {
   addSection("The answer",
     memoryHeadline(report),
     paragraph(report.bottleneck ? `What bounds it: ${report.bottleneck}.`.replace("..", ".") : ""),
+    restsOnDatasheet(report) ? note("Datasheet alone", ["These times come from peaks and bandwidths of a datasheet: no kernel like these was measured on this GPU."]) : null,
     note("Outside calibration: believe these numbers less", report.outside_calibration),
     runCards(report));
   addSection("Where a step goes", breakdownFigure(report), stagesFigure(report.stages), runTimeline(extras?.timeline));
   memorySection(report, extras);
   otherJobsSection(report.other_jobs);
   stalenessSection(report.staleness);
-  accuracySection(report.accuracy);
+  accuracySection(report.accuracy, report.accuracy_from);
   addSection("Every figure", everyFigure(report));
   groundsSection(report);
 }

@@ -35,7 +35,7 @@ class DataTable {
     this.place = element("span");
     this.pager = element("div", { class: "controls" }, this.previous, this.place, this.next);
     this.headings = this.columns.map((column) => this.heading(column));
-    const table = element("table", {}, element("caption", {}, caption),
+    const table = element("table", { class: this.columns.length > 4 ? "wide" : undefined }, element("caption", {}, caption),
       element("thead", {}, element("tr", {}, this.headings)), this.body);
     const search = rows.length > kRowsAtAGlance;
     this.root = element("div", {}, search ? element("div", { class: "controls" }, this.filterInput(caption)) : null,
@@ -110,6 +110,7 @@ class DataTable {
       return element(index === 0 ? "th" : "td", {
         scope: index === 0 ? "row" : undefined,
         class: [isNumber ? "number" : "", column.words ? "words" : "", column.tone?.(row) ?? ""].join(" ").trim() || undefined,
+        "data-title": column.title,
         "data-cell": column.key,
         "data-format": column.key ? column.format : undefined,
       }, this.text(column, row));

@@ -3,7 +3,7 @@
 /** Of a schedule's phases, and of a critical path's kinds. */
 const phaseColors = (theme) => ({
   forward: theme.series[5], backward: theme.series[0], optimizer: theme.series[2],
-  communication: theme.series[1], host: theme.series[3], server: theme.series[4],
+  communication: theme.series[1], host: theme.series[3], server: theme.series[4], loading: theme.series[6],
   compute: theme.series[0], collective: theme.series[1], transfer: theme.series[7],
 });
 

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/run_plan.hpp"
+
+namespace rehearse::inline planner {
+
+/// What `--set` changes in the file or question that the plan starts from, so that it becomes the
+/// candidate: what the plan itself sets, then what was chosen; keys with values as flow YAML.
+std::vector<std::pair<std::string, std::string>> overrides_of(const PreparedPlan& prepared,
+                                                              std::size_t candidate);
+
+/// A line for a shell that predicts the candidate alone: "rehearse run base.yaml --set ...".
+std::string run_line(const PreparedPlan& prepared, std::size_t candidate);
+
+}  // namespace rehearse::inline planner
