@@ -7,6 +7,7 @@
 #include <optional>
 #include <system_error>
 
+#include "base/error.hpp"
 #include "base/quoting.hpp"
 #include "config/files_read.hpp"
 #include "model/model.hpp"

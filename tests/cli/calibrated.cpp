@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(the_report_names_the_profile_and_what_lies_outside_it) {
   const nlohmann::json outside = report_of({"model.batch_per_gpu=32"});
   BOOST_TEST(contains(outside.at("outside_calibration"), "compute: batch 32 from batches 8 to 16"));
   const nlohmann::json computed = report_of({"model.costs=analytic"});
-  BOOST_TEST(computed.at("provenance").get<std::string>().find("compute: analytic") == 0U);
+  BOOST_TEST(computed.at("provenance").get<std::string>().find("compute: datasheet") == 0U);
   BOOST_TEST(contains(computed.at("assumptions"), "compute: each operator takes "));
 }
 

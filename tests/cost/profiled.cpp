@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(what_is_computed_counts_by_its_share) {
   const StepCosts costs = step_costs(model, kFast, Precision::fp32, 8, {}, kPeak);
   const Seconds step = Seconds(2e-3) + costs.optimizer;
   BOOST_TEST(costs.uncertainty == kAnalyticError * (costs.optimizer / step), kExact);
-  BOOST_TEST(contains(costs.outside, "optimizer: analytic, no time of sgd is given"));
+  BOOST_TEST(contains(costs.outside, "optimizer: computed, no time of sgd is given"));
 }
 
 BOOST_AUTO_TEST_CASE(computed_costs_say_what_was_not_measured) {
@@ -226,9 +226,13 @@ BOOST_AUTO_TEST_CASE(computed_costs_say_what_was_not_measured) {
   model.units[0].operators = {{.kind = OperatorKind::matmul, .forward_flops = 1e9}};
   const StepCosts costs = step_costs(model, kFast, Precision::fp32, 8, {}, kPeak);
   BOOST_TEST(costs.uncertainty == kAnalyticError, kExact);
+  BOOST_TEST(costs.origin == "datasheet");
   BOOST_TEST(contains(costs.outside,
-                      "compute: analytic, no profile of toy (sequence of 128 tokens, no flash "
-                      "attention, fp32) on fast"));
+                      "compute: 100 % of its time from the datasheet alone, as such kernels were not "
+                      "measured on fast"));
+  BOOST_TEST(contains(costs.assumptions,
+                      "compute = times of kernels, as there is no profile of toy (sequence of 128 "
+                      "tokens, no flash attention, fp32) on fast"));
 }
 
 BOOST_AUTO_TEST_CASE(units_must_be_the_models) {

@@ -63,6 +63,15 @@ def number(value):
     return f"{value:.0f}" if value >= 100 else general(value)
 
 
+def money(value):
+    """Cents of less than 100, else four digits."""
+    if abs(value) < 100:
+        return f"{value:.2f}"
+    unit = 10 ** max(0, math.floor(math.log10(abs(value))) - 3)
+    return f"{math.floor(value / unit + 0.5) * unit:.0f}"
+
+
+
 FORMATS = {
     "time": time,
     "bytes": size,
@@ -71,7 +80,7 @@ FORMATS = {
     "percent": lambda value: f"{100 * value:.1f} %",
     "signedPercent": lambda value: f"{round(100 * value, 1) + 0.0:+.1f} %",
     "points": lambda value: f"{100 * value:.1f} points",
-    "usd": lambda value: f"{value:.2f} USD",
+    "usd": lambda value: f"{money(value)} USD",
     "gpuHours": lambda value: number(value) + " GPU hours",
     "energy": lambda value: number(value) + " kWh",
     "mass": lambda value: number(value) + " kg",

@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(errors_say_what_was_expected_and_what_was_found) {
              "report: error: staleness.histogram.-1: expected a staleness as the key; got \"-1\"");
   BOOST_TEST(error_with("/compute/0/units/0/grounds/guessed", 0.5) ==
              "report: error: compute[0].units[0].grounds.guessed: expected one of given, measured, "
-             "transferred, fitted, carried over, analytic; got the text \"guessed\"");
+             "transferred, fitted, carried over, datasheet; got the text \"guessed\"");
   BOOST_TEST(error_with("/start/mode", "eager") ==
              "report: error: start.mode: expected one of elastic, gang; got the text \"eager\"");
   BOOST_TEST(error_with("/step_time_s", std::string(100, 'x')) ==

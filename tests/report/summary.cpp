@@ -21,7 +21,7 @@ RunFacts facts_of(const Scenario& scenario, const Schedule& schedule, const Trac
           .schedule = schedule,
           .trace = trace,
           .fidelity = "flow",
-          .provenance = "compute: analytic; communication: links",
+          .provenance = "compute: fitted kernels; communication: links",
           .assumptions = {"an assumption"},
           .outside_calibration = {},
           .schedule_at_batch = {},

@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(the_terminal_shows_the_same_numbers_with_their_units) {
                            "mean 2.50, median 2, 99 % up to 4, max 12 updates",
                            "network: 62 %",
                            "16 ranks from a curve of 8",
-                           "compute: analytic",
+                           "compute: fitted kernels",
                            "one = 1; two = 2",
                            "seed 18446744073709551615"}) {
     BOOST_TEST(has(text, part), part << "\n" << text);

@@ -104,7 +104,7 @@ inline Report whole_report() {
                         .steps = 26,
                         .step_time = Seconds(0.125)}};
   report.bottleneck = "network: 62 % of the step is exposed pull and push";
-  report.provenance = "compute: analytic; communication: links";
+  report.provenance = "compute: fitted kernels; communication: links";
   report.outside_calibration = {"16 ranks from a curve of 8"};
   report.assumptions = {"one = 1", "two = 2"};
   report.seed = 18446744073709551615ULL;
