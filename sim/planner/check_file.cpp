@@ -35,9 +35,9 @@ std::string as_study(const File& file) {
 
 bool can_be_read(const Study& study, const Point& point) {
   try {
-    const Mistakes own;
+    const FirstMistake only;
     read_scenario(*scenario_at(study, point));
-    return own.events() == 0;
+    return true;
   } catch (const Error&) {
     return false;
   }
@@ -83,10 +83,12 @@ std::string kind_of(const File& file) {
 
 CheckedFile check_file(const std::filesystem::path& file) {
   CheckedFile checked;
-  Mistakes all;
-  if (read_part([&] { checked.kind = kind_of(file); })) return checked;
-  if (all.count() == 0) throw InternalError("a mistake that cannot be told");
-  checked.wrong = Error(all.code(), all.text());
+  try {
+    read_with_all_mistakes([&] { checked.kind = kind_of(file); });
+  } catch (const Error& wrong) {
+    if (wrong.code() != ExitCode::input && wrong.code() != ExitCode::missing) throw;
+    checked.wrong = wrong;
+  }
   return checked;
 }
 

@@ -278,9 +278,9 @@ CostChoice read_model_section(const Value& value, Framework& framework, Scenario
   if (const std::optional<Value> use = naming_key(map)) {
     read_part([&] { read_experts_implementation(map, framework, scenario); });
     has_model = read_part([&] { scenario.model = read_architecture(*use, map, scenario); });
-    if (has_model) read_part([&] { check_experts_implementation(map, framework, scenario); });
+    check_parts(has_model, [&] { check_experts_implementation(map, framework, scenario); });
     const bool has_batch = read_part(read_batch);
-    read_part([&] { check_batch_of(map, scenario); }, has_model && has_batch);
+    check_parts(has_model && has_batch, [&] { check_batch_of(map, scenario); });
     scenario.precision = read_precision(map);
     const auto adapt_model = [&] {
       scenario.model = read_adaptation(map, std::move(scenario.model), scenario.precision,

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "config/mistakes.hpp"
 #include "model/hugging_face.hpp"
 #include "model/packing.hpp"
 #include "scenario/sections.hpp"
@@ -152,6 +153,7 @@ NamedNetwork read_network(const std::string& name_or_file, const ModelShape& sha
 
 Model read_architecture(const Value& use, Map& map, Scenario& scenario) {
   std::vector<std::string>& assumptions = scenario.assumptions;
+  const SoundPart part;
   const NamedModel name = read_named(map, assumptions);
   std::optional<Value> culprit;
   scenario.transformer = name.transformer;
@@ -177,6 +179,7 @@ Model read_architecture(const Value& use, Map& map, Scenario& scenario) {
       fused->fail("flash attention has no softmax of its own", "add attention: eager");
   }
   read_wide_blocks(map, shape);
+  part.check();
   Model model = build(name, shape, culprit.value_or(use));
   if (!image && !sequence) assumptions.push_back("model.sample = " + model.sample);
   const bool takes_images = model.tokens_per_sample == 0;

@@ -115,6 +115,15 @@ void take_usual_fleet(Scenario& scenario) {
   run.usual_jitter = run.usual_jitter && fleet;
 }
 
+/// Spread and drift of busy cores are measured jitter.
+void say_unused_spread(Scenario& scenario) {
+  const auto& busy = scenario.cluster.busy_cores;
+  const bool varies = busy && (busy->spread > 0 || busy->drift > 0);
+  if (varies && scenario.run.jitter.distribution != Jitter::Distribution::measured)
+    scenario.assumptions.emplace_back(
+        "cluster.busy_cores: spread and drift count with run.jitter: measured alone");
+}
+
 void check_replications(const Document& document, const RunOptions& run) {
   if (!run.replications.several() || run.jitter.distribution != Jitter::Distribution::none) return;
   Map run_section = document.root().as_map().require("run").as_map();
@@ -222,52 +231,58 @@ Scenario read_whole(const Document& document) {
   const std::optional<Value> shared = root.optional("jobs");
   std::optional<JobsSection> jobs;
   const bool has_cluster = read_part([&] {
+    const SoundPart nodes;
     scenario.cluster = read_cluster(cluster);
+    nodes.check();
     if (shared) jobs.emplace(*shared, scenario);
     scenario.comm = load_comm_profile(scenario.cluster);
     if (scenario.cluster.gpu_count() == 0) cluster.fail("a cluster without a GPU trains nothing");
+  });
+  const bool has_machine = has_model && has_cluster;
+  check_parts(has_machine, [&] {
     if (scenario.whole_step) check_whole_step(model, scenario);
     if (has_given_times(scenario.model) && !model.as_map().has("measured_at"))
       check_given_times(model, cluster);
   });
-  read_part([&] { check_narrow(model, scenario); }, has_model && has_cluster);
-  read_part([&] { check_attention(model, scenario); }, has_model && has_cluster);
+  check_parts(has_machine, [&] { check_narrow(model, scenario); });
+  check_parts(has_machine, [&] { check_attention(model, scenario); });
   const Value strategy = root.require("strategy");
   const bool has_strategy =
       read_part([&] { scenario.strategy = read_strategy(strategy, *framework); }, has_framework);
-  if (has_strategy && has_cluster) {
-    read_part([&] { check_strategy_section(strategy, choice, scenario); });
-  }
+  check_parts(has_strategy && has_cluster,
+              [&] { check_strategy_section(strategy, choice, scenario); });
   if (!root.has("optimizer")) scenario.assumptions.push_back("optimizer = sgd");
-  const bool has_optimizer = read_part([&] {
-    scenario.optimizer = read_optimizer_section(section_or_empty(root, empty, "optimizer"),
-                                                *framework, scenario.precision);
+  const bool has_optimizer = read_part(
+      [&] {
+        scenario.optimizer = read_optimizer_section(section_or_empty(root, empty, "optimizer"),
+                                                    *framework, scenario.precision);
+      },
+      has_framework);
+  check_parts(has_machine && has_strategy && has_optimizer, [&] {
     for (std::string& line : numeric_formats(scenario))
       scenario.assumptions.push_back(std::move(line));
   });
   const bool has_train = read_part(
       [&] { scenario.train = read_train_section(section_or_empty(root, empty, "train")); });
   const bool has_all = has_model && has_cluster && has_strategy && has_train;
-  read_part(
-      [&] {
-        apply_micro_batch_size(strategy, scenario);
-        if (root.has("train")) {
-          const Value train = root.require("train");
-          apply_tokens(train, scenario);
-          apply_global_batch(train, strategy, scenario);
-        }
-        if (const auto* fsdp = inner_as<Fsdp>(scenario.strategy); fsdp && fsdp->param_dtype)
-          compute_adapters_in_16_bits(scenario.model);
-        apply_layout(strategy, *framework, scenario);
-        check_packing(model, scenario);
-        apply_recomputed_layers(scenario);
-        check_activation_offload(model, scenario);
-        if (has_optimizer && root.has("optimizer"))
-          check_optimizer(root.require("optimizer"), scenario);
-        if (has_optimizer) apply_clipping(*framework, scenario);
-        apply_grad_scaler(scenario);
-      },
-      has_all);
+  check_parts(has_all, [&] {
+    apply_micro_batch_size(strategy, scenario);
+    if (root.has("train")) {
+      const Value train = root.require("train");
+      apply_tokens(train, scenario);
+      apply_global_batch(train, strategy, scenario);
+    }
+    if (const auto* fsdp = inner_as<Fsdp>(scenario.strategy); fsdp && fsdp->param_dtype)
+      compute_adapters_in_16_bits(scenario.model);
+    apply_layout(strategy, *framework, scenario);
+    check_packing(model, scenario);
+    apply_recomputed_layers(scenario);
+    check_activation_offload(model, scenario);
+    if (has_optimizer && root.has("optimizer"))
+      check_optimizer(root.require("optimizer"), scenario);
+    if (has_optimizer) apply_clipping(*framework, scenario);
+    apply_grad_scaler(scenario);
+  });
   const std::size_t ranks = has_cluster ? scenario.cluster.gpu_count() : kMostRanks;
   read_part(
       [&] {
@@ -294,6 +309,7 @@ Scenario read_whole(const Document& document) {
   scenario.cost_sources = find_cost_sources(scenario, choice, library);
   balance_stages(strategy, scenario);
   take_usual_fleet(scenario);
+  say_unused_spread(scenario);
   check_replications(document, scenario.run);
   if (jobs) jobs->read_others(scenario, choice, strategy, *framework, library);
   append(scenario.assumptions, document.defaults_taken());

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "config/mistakes.hpp"
+
 namespace rehearse::inline scenario {
 namespace {
 
@@ -241,6 +243,7 @@ void refuse_contradiction(const Value& where, const TransformerShape& t) {
 
 TransformerShape read_transformer(const Value& value) {
   Map map = value.as_map();
+  const SoundPart part;
   for (const std::vector<std::string>& names :
        {std::vector<std::string>{"layers", "num_layers", "num_hidden_layers"},
         {"hidden_size"},
@@ -256,13 +259,16 @@ TransformerShape read_transformer(const Value& value) {
   if (const auto attention = map.optional("attention")) read_attention(*attention, t);
   read_parts(map, t);
   map.finish();
+  part.check();
   refuse_contradiction(value, t);
   return t;
 }
 
 bool vary_transformer(Map& map, TransformerShape& transformer) {
+  const SoundPart part;
   Keys keys{map};
   read_keys(keys, transformer);
+  part.check();
   if (keys.changed.empty()) return false;
   refuse_contradiction(map.where(), transformer);
   transformer.name += fmt::format(", {}", fmt::join(keys.changed, ", "));

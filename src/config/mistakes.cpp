@@ -1,15 +1,39 @@
 #include "config/mistakes.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <limits>
 #include <tuple>
 
+#include "base/child_process.hpp"
+
 namespace rehearse::inline config {
 namespace {
 
 thread_local Mistakes* innermost_notes = nullptr;
+thread_local int first_mistakes = 0;
+
+constexpr rlim_t kMostSeconds = 10;  ///< of a CPU, to look for further mistakes
+
+/// In the child. Throws all that it finds; nothing where `first` is alone.
+void look_for_more(const Error& first, const std::function<void()>& read) {
+  const rlimit limit{kMostSeconds, kMostSeconds};
+  setrlimit(RLIMIT_CPU, &limit);
+  Mistakes all;
+  if (const auto* placed = dynamic_cast<const PlacedError*>(&first)) {
+    all.note(*placed);
+  } else {
+    all.note(first);
+  }
+  try {
+    read();
+  } catch (const std::exception&) {
+    // The first one again, or what follows from it.
+  }
+  if (all.count() > 1) throw Error(all.code(), all.text());
+}
 
 constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
 
@@ -45,6 +69,40 @@ std::string Mistakes::text() const {
   std::string text;
   for (const Noted& one : sorted) text += (text.empty() ? "" : "\n\n") + one.text;
   return sorted.size() < 2 ? text : text + fmt::format("\n\n{} mistakes", sorted.size());
+}
+
+FirstMistake::FirstMistake() { ++first_mistakes; }
+FirstMistake::~FirstMistake() { --first_mistakes; }
+
+bool FirstMistake::is_enough() { return first_mistakes > 0; }
+
+namespace {
+
+/// Of a child that looks for all mistakes; as if it found none where no child is to be had.
+ChildEnd end_of_second_reading(const Error& first, const std::function<void()>& read) {
+  try {
+    ChildProcess child([&] {
+      look_for_more(first, read);
+      return std::string();
+    });
+    while (child.read_some()) {
+    }
+    return child.finish();
+  } catch (const MissingError&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+void throw_all_mistakes(const Error& first, const std::function<void()>& read) {
+  const ChildEnd end = end_of_second_reading(first, read);
+  if (end.code == ExitCode::success) throw;
+  if (end.text.find(first.what()) == std::string::npos)
+    throw InputError(fmt::format("{}\n\nnote: no further mistakes could be looked for: {}",
+                                 first.what(), end.text));
+  if (end.code == ExitCode::input) throw InputError(end.text);
+  throw Error(end.code, end.text);
 }
 
 }  // namespace rehearse::inline config

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -114,6 +115,13 @@ bool read_part(Read&& read, bool is_sound = true) {
   return false;
 }
 
+/// Checks parts against each other, unless one of them had a mistake: stand-ins are no model and
+/// no cluster. True if there was no mistake.
+template <class Check>
+bool check_parts(bool are_sound, Check&& check) {
+  return are_sound && read_part(std::forward<Check>(check));
+}
+
 /// For what cannot go on with stand-ins.
 class SoundPart {
  public:
@@ -131,28 +139,31 @@ class SoundPart {
   std::size_t before_;
 };
 
-/// Reads, and where that finds a mistake, reads once more to find all: the first's own error if it
-/// is the only one, else an InputError that says all of them.
+/// While it lives, this thread's readers end at the first mistake, and look for no others.
+class FirstMistake {
+ public:
+  FirstMistake();
+  ~FirstMistake();
+  FirstMistake(const FirstMistake&) = delete;
+  FirstMistake& operator=(const FirstMistake&) = delete;
+
+  static bool is_enough();
+};
+
+/// Reads once more, in a child process, to find all mistakes. Throws `first` where it is the only
+/// one, else an Error that says all. A child that dies takes nothing away: then the text is the
+/// first one's, with a line on the child.
+[[noreturn]] void throw_all_mistakes(const Error& first, const std::function<void()>& read);
+
+/// Reads, and where that finds a mistake, reads once more to find all.
 template <class Read>
 auto read_with_all_mistakes(Read&& read) -> decltype(read()) {
-  if (Mistakes::current() != nullptr) return read();
+  if (Mistakes::current() != nullptr || FirstMistake::is_enough()) return read();
   try {
     return read();
   } catch (const Error& first) {
     if (first.code() != ExitCode::input && first.code() != ExitCode::missing) throw;
-    Mistakes all;
-    if (const auto* placed = dynamic_cast<const PlacedError*>(&first)) {
-      all.note(*placed);
-    } else {
-      all.note(first);
-    }
-    try {
-      static_cast<void>(read());
-    } catch (const std::exception&) {
-      // The first one again, or what follows from it.
-    }
-    if (all.count() == 1) throw;
-    throw InputError(all.text());
+    throw_all_mistakes(first, [&] { static_cast<void>(read()); });
   }
 }
 

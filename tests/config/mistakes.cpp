@@ -1,6 +1,10 @@
 #include "config/mistakes.hpp"
 
+#include <unistd.h>
+
 #include <boost/test/unit_test.hpp>
+#include <csignal>
+#include <cstdlib>
 #include <string>
 
 #include "config/document.hpp"
@@ -75,6 +79,40 @@ BOOST_AUTO_TEST_CASE(a_misspelt_key_that_is_needed_is_read_and_said_once) {
   BOOST_TEST(text.find("is \"cuont\" meant to be \"count\"?") != std::string::npos, text);
   BOOST_TEST(text.find("part.cuont: expected a whole number") != std::string::npos, text);
   BOOST_TEST(text.find("unknown key") == std::string::npos, text);
+}
+
+// It begins after a mistake, where the first reading had ended.
+BOOST_AUTO_TEST_CASE(a_second_reading_that_dies_leaves_the_first_message) {
+  const auto read = [](void (*dies)()) {
+    read_part([] { throw InputError("first"); });
+    dies();
+  };
+  // Boost.Test catches signals.
+  for (const int number : {SIGABRT, SIGSEGV, SIGFPE}) std::signal(number, SIG_DFL);
+  for (const auto dies : {+[] { std::abort(); }, +[] { std::raise(SIGSEGV); }, +[] { _exit(0); }}) {
+    const std::string text = error_of([&] { read_with_all_mistakes([&] { read(dies); }); });
+    BOOST_TEST(text.starts_with("first"), text);
+  }
+  const std::string text =
+      error_of([&] { read_with_all_mistakes([&] { read(+[] { std::raise(SIGFPE); }); }); });
+  BOOST_TEST(text.starts_with("first\n\nnote: no further mistakes could be looked for: internal "
+                              "error: a child process died of signal 8"),
+             text);
+}
+
+BOOST_AUTO_TEST_CASE(parts_with_a_mistake_are_not_checked_against_each_other) {
+  Mistakes all;
+  const bool sound = read_part([] { throw InputError("wrong"); });
+  BOOST_TEST(!check_parts(sound, [] { BOOST_ERROR("it is checked"); }));
+  BOOST_TEST(check_parts(true, [] {}));
+  BOOST_TEST(!check_parts(true, [] { throw InputError("they differ"); }));
+  BOOST_TEST(all.count() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(the_first_mistake_is_enough_for_who_says_so) {
+  const FirstMistake only;
+  BOOST_TEST(all_mistakes("part: {count: x, rate: 10gbps}\nchoice: dpd\n") ==
+             error_of([&] { read_toy("part: {count: x, rate: 10gbps}\nchoice: dpd\n"); }));
 }
 
 BOOST_AUTO_TEST_CASE(a_part_in_doubt_is_read_but_what_ends_it_is_left_out) {
