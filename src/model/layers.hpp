@@ -32,6 +32,10 @@ struct Activation {
 /// inputs.
 enum class Split : std::uint8_t { none, columns, rows };
 
+/// Rows that a rank sends to experts for each that its tokens choose: a capacity fills every expert
+/// up to it, and one below 1 drops what is over it.
+inline double filled(const ExpertGroup& group) { return group.capacity > 0 ? group.capacity : 1; }
+
 /// Appends layers to units as PyTorch's eager mode runs them: operators with their FLOPs and
 /// traffic, parameter tensors in registration order, and the layers that the memory tape plays.
 ///

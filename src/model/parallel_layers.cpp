@@ -215,8 +215,8 @@ double places_reached(const ExpertGroup& options, double places, double share) {
 std::vector<TokenStep> steps_of(const ExpertGroup& options, const ModelParallel& parallel,
                                 double tokens) {
   const double ranks = parallel.expert, nodes = parallel.expert_nodes;
-  const double sent = tokens * static_cast<double>(options.active) *
-                      std::max(1.0, options.capacity) * options.imbalance;
+  const double sent =
+      tokens * static_cast<double>(options.active) * filled(options) * options.imbalance;
   std::vector<TokenStep> steps;
   const auto inside = [&](double elements, bool beside = false) {
     if (ranks > nodes)

@@ -9,26 +9,92 @@
 namespace rehearse::inline model {
 namespace {
 
-/// The weight that logits share with the embeddings becomes a tensor of the logits' own unit, in
-/// front of their bias.
-void own_shared_weight(Unit& unit, std::uint32_t number, std::int64_t elements) {
-  for (Layer& layer : unit.layers) {
-    if (!layer.tied) continue;
-    layer.tied = false;
-    layer.unit = number;
-    unit.tensors.insert(unit.tensors.begin() + layer.parameter, elements);
-    if (!unit.shares.empty())
-      unit.shares.insert(unit.shares.begin() + layer.parameter, ParameterShare::sharded);
-    for (Layer& other : unit.layers)
-      if (&other != &layer && other.unit == number && other.parameter >= layer.parameter)
-        ++other.parameter;
+/// Embeddings that read the table of the first unit, as those of a module that predicts a further
+/// token do.
+bool borrows_table(const Layer& layer, std::size_t unit) {
+  return layer.kind == LayerKind::embedding && layer.unit == 0 && unit > 0;
+}
+
+bool shares_table(const Layer& layer, std::size_t unit) {
+  return layer.tied || borrows_table(layer, unit);
+}
+
+/// A copy of the table becomes a tensor of a layer's own unit, in front of the layer's bias.
+void own_table(Unit& unit, std::uint32_t number, Layer& layer, const Unit& first) {
+  layer.tied = false;
+  layer.unit = number;
+  unit.tensors.insert(unit.tensors.begin() + layer.parameter, first.tensors.at(0));
+  if (!unit.traits.empty())
+    unit.traits.insert(unit.traits.begin() + layer.parameter, first.trait(0));
+  if (!unit.shares.empty())
+    unit.shares.insert(unit.shares.begin() + layer.parameter, ParameterShare::sharded);
+  for (Layer& other : unit.layers) {
+    for (Adapter& adapter : other.adapters)
+      if (adapter.parameter >= layer.parameter) ++adapter.parameter;
+    if (&other != &layer && other.unit == number && other.parameter >= layer.parameter)
+      ++other.parameter;
   }
 }
+
+/// The stages of a rank without the first unit have one copy of its table, whoever reads it there.
+class TableCopy {
+ public:
+  explicit TableCopy(const Unit& first) : first_(first) {}
+
+  void give(Unit& unit, std::uint32_t number, Layer& layer) {
+    if (!is_there_ || layer.bias) {
+      own_table(unit, number, layer, first_);
+      if (layer.bias) return;
+      is_there_ = true;
+      unit_ = number;
+      parameter_ = layer.parameter;
+    } else {
+      layer.tied = false;
+      layer.unit = unit_;
+      layer.parameter = parameter_;
+    }
+  }
+
+ private:
+  const Unit& first_;
+  bool is_there_ = false;
+  std::uint32_t unit_ = 0, parameter_ = 0;
+};
 
 std::uint32_t value_before(const Model& model, std::size_t unit) {
   return unit == 0 || model.units[unit - 1].layers.empty()
              ? 0
              : model.units[unit - 1].layers.back().output;
+}
+
+/// Whether a layer gives fp32 under CUDA's autocast where what it reads is fp32, or not.
+bool gives_wide(const Layer& layer, bool reads_wide) {
+  switch (layer.kind) {
+    case LayerKind::layer_norm:
+      return reads_wide || layer.norm == NormForm::usual;
+    case LayerKind::linear:
+    case LayerKind::convolution:
+    case LayerKind::attention:
+    case LayerKind::cross_attention:
+    case LayerKind::latent_heads:
+    case LayerKind::delta_net:
+    case LayerKind::state_space:
+      return false;
+    default:
+      return reads_wide;
+  }
+}
+
+/// By value: those that are fp32 under CUDA's autocast of 16-bit parameters.
+std::set<std::uint32_t> wide_values(const Model& model) {
+  std::set<std::uint32_t> wide;
+  for (const Unit& unit : model.units) {
+    for (const Layer& layer : unit.layers) {
+      const bool reads_wide = wide.contains(layer.input) || wide.contains(layer.other);
+      if (gives_wide(layer, reads_wide)) wide.insert(layer.output);
+    }
+  }
+  return wide;
 }
 
 bool is_block(const Model& model, std::size_t unit) {
@@ -37,6 +103,12 @@ bool is_block(const Model& model, std::size_t unit) {
   return dot != std::string::npos && dot + 1 < name.size() &&
          std::all_of(name.begin() + static_cast<std::ptrdiff_t>(dot) + 1, name.end(),
                      [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// Modules of multi-token prediction, which are blocks of the last stage without being counted.
+std::size_t further_predictions(const Model& model) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      model.units, [](const Unit& unit) { return unit.name.starts_with("predict."); }));
 }
 
 }  // namespace
@@ -65,16 +137,24 @@ std::vector<bool> first_blocks(const Model& model, const std::vector<UnitRange>&
 }
 
 std::int64_t shared_weight(const Model& model) {
-  for (const Unit& unit : model.units)
-    for (const Layer& layer : unit.layers)
-      if (layer.tied) return model.units.front().tensors.front();
+  for (std::size_t unit = 0; unit < model.units.size(); ++unit)
+    for (const Layer& layer : model.units[unit].layers)
+      if (shares_table(layer, unit)) return model.units.front().tensors.front();
   return 0;
+}
+
+bool widens_between_units(const Model& model) {
+  const std::set<std::uint32_t> wide = wide_values(model);
+  for (std::size_t unit = 1; unit < model.units.size(); ++unit)
+    if (wide.contains(value_before(model, unit))) return true;
+  return false;
 }
 
 Model stage_of(const Model& model, const std::vector<UnitRange>& stages) {
   Model part = model;
   part.units.clear();
   part.chunks.clear();
+  TableCopy table(model.units.front());
   for (const auto& [first, end] : stages) {
     check(first < end && end <= model.units.size(), "a stage without units");
     Chunk chunk{.first = part.units.size(),
@@ -83,8 +163,14 @@ Model stage_of(const Model& model, const std::vector<UnitRange>& stages) {
     for (std::size_t unit = first; unit < end; ++unit) {
       const auto number = static_cast<std::uint32_t>(part.units.size());
       Unit& own = part.units.emplace_back(model.units[unit]);
-      for (Layer& layer : own.layers) layer.unit = layer.unit == unit ? number : 0;
-      if (stages.front().first > 0) own_shared_weight(own, number, model.units[0].tensors[0]);
+      std::vector<Layer*> sharing;
+      for (Layer& layer : own.layers) {
+        if (shares_table(layer, unit)) sharing.push_back(&layer);
+        layer.unit = layer.unit == unit ? number : 0;
+        for (Adapter& adapter : layer.adapters) adapter.unit = number;
+      }
+      if (stages.front().first == 0) continue;
+      for (Layer* const layer : sharing) table.give(own, number, *layer);
     }
     chunk.end = part.units.size();
     part.chunks.push_back(chunk);
@@ -116,15 +202,20 @@ std::vector<UnitRange> split_into_stages(const Model& model, std::size_t stages,
                                          std::string& why_not) {
   const std::vector<std::size_t> parts = counted_units(model);
   const std::string what = parts.size() < model.units.size() ? "layers" : "units";
+  const std::size_t further = further_predictions(model);
   std::vector<std::int64_t> of_stage = counts;
   if (counts.empty()) {
-    if (parts.size() % stages != 0) {
-      why_not = std::to_string(parts.size()) + " " + what + " do not divide into " +
+    const std::size_t even = parts.size() - further;
+    if (even % stages != 0) {
+      why_not = std::to_string(even) + " " + what + " do not divide into " +
                 std::to_string(stages) + " stages";
       return {};
     }
-    of_stage.assign(stages, static_cast<std::int64_t>(parts.size() / stages));
+    of_stage.assign(stages, static_cast<std::int64_t>(even / stages));
   }
+  const auto blocks = std::accumulate(of_stage.begin(), of_stage.end(), std::int64_t{0});
+  if (blocks + static_cast<std::int64_t>(further) == static_cast<std::int64_t>(parts.size()))
+    of_stage.back() += static_cast<std::int64_t>(further);
   const auto sum = std::accumulate(of_stage.begin(), of_stage.end(), std::int64_t{0});
   if (of_stage.size() != stages || sum != static_cast<std::int64_t>(parts.size())) {
     why_not = "the split is of " + std::to_string(sum) + " " + what + " on " +

@@ -168,8 +168,7 @@ void Layers::experts(const ExpertGroup& options) {
   router(options);
   if (options.latent > 0) product(input.channels, hidden, false);
   current_.channels = hidden;
-  const double rows =
-      current_.positions() * static_cast<double>(options.active) * std::max(1.0, options.capacity);
+  const double rows = current_.positions() * static_cast<double>(options.active) * filled(options);
   const double sent = rows * static_cast<double>(hidden);
   const double computed = rows * options.received();
   // The ranks of an expert sort by expert what other ranks have sorted.

@@ -48,8 +48,7 @@ AttentionSides sides(const Recorder& recorder, const AttentionSize& size) {
 }
 
 /// Queries, keys and values as three values of one node, if they came as one tensor (chunk).
-std::vector<Tensor> parts(Recorder& recorder, const std::vector<Tensor>& inputs,
-                          const Attention& o) {
+Tensors parts(Recorder& recorder, const Tensors& inputs, const Attention& o) {
   if (inputs.size() > 1) return {inputs.begin(), inputs.begin() + 3};
   return split(recorder, inputs.front(), {o.heads, o.kv_heads, o.kv_heads});
 }
@@ -95,7 +94,7 @@ void cpu_flash_backward_workspace(Recorder& recorder, const AttentionSize& size,
 }
 
 /// Sinks are a further input.
-Tensor flash(Recorder& recorder, std::vector<Tensor> inputs, const AttentionSize& size) {
+Tensor flash(Recorder& recorder, Tensors inputs, const AttentionSize& size) {
   const AttentionSides s = sides(recorder, size);
   for (Tensor& input : inputs) input = lower(recorder, input);
   const Type type = inputs[0].type;
@@ -107,7 +106,7 @@ Tensor flash(Recorder& recorder, std::vector<Tensor> inputs, const AttentionSize
   } else {
     state = recorder.take(2, Type::int64);  // of dropout's generator: seed and offset
   }
-  std::vector<Tensor> saved = {output, logarithms, state};
+  Tensors saved = {output, logarithms, state};
   for (const Tensor& input : inputs) saved.push_back(input.detached());
   const bool sinks = size.bias.elements > 0;
   if (sinks) inputs.push_back(parameter(recorder, size.bias));
@@ -158,8 +157,8 @@ Tensor capped(Recorder& recorder, const Tensor& scores) {
   return scale(recorder, tanh);
 }
 
-Tensor probabilities(Recorder& recorder, const std::vector<Tensor>& inputs,
-                     const AttentionSize& size, const AttentionSides& s, Tensor& scaled_queries) {
+Tensor probabilities(Recorder& recorder, const Tensors& inputs, const AttentionSize& size,
+                     const AttentionSides& s, Tensor& scaled_queries) {
   if (size.options.fused_softmax)
     return unary_of_output(
         recorder, batched_product(recorder, inputs[0], inputs[1], {s.query, s.key, s.pairs}));
@@ -208,8 +207,7 @@ Tensor softmax_in_fp32(Recorder& recorder, const Tensor& scores) {
 }
 
 // eager_attention_forward of Hugging Face's decoders with RMS norms.
-Tensor written_out(Recorder& recorder, const std::vector<Tensor>& inputs,
-                   const AttentionSize& size) {
+Tensor written_out(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
   const AttentionSides s = sides(recorder, size);
   const Tensor keys = repeated(recorder, inputs[1], s.key);
   const Tensor values = repeated(recorder, inputs[2], s.value);
@@ -233,8 +231,7 @@ Tensor written_out(Recorder& recorder, const std::vector<Tensor>& inputs,
 
 // _scaled_dot_product_attention_math, which CPUs run where there is dropout, and GPUs for fp32 with
 // grouped heads: each key's head is copied for every query's head that shares it.
-Tensor materialised(Recorder& recorder, const std::vector<Tensor>& inputs,
-                    const AttentionSize& size) {
+Tensor materialised(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
   const AttentionSides s = sides(recorder, size);
   const Type type = inputs[0].type;
   const Type inside = recorder.on_cpu() ? Type::float32 : type;
@@ -256,8 +253,7 @@ Tensor materialised(Recorder& recorder, const std::vector<Tensor>& inputs,
 
 }  // namespace
 
-std::vector<Tensor> attention(Recorder& recorder, const std::vector<Tensor>& inputs,
-                              const AttentionSize& size) {
+Tensors attention(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
   const bool math =
       recorder.on_cpu()
           ? size.options.dropout
@@ -265,7 +261,7 @@ std::vector<Tensor> attention(Recorder& recorder, const std::vector<Tensor>& inp
                 size.options,
                 inputs[0].type == Type::float32 && !recorder.autocast() ? Bytes(4) : Bytes(2));
   const bool fused = size.options.flash && !math;
-  std::vector<Tensor> heads;
+  Tensors heads;
   for (const Tensor& part : parts(recorder, inputs, size.options)) {
     // The product for the keys leaves their gradient as the view wants it.
     heads.push_back(fused ? part : split_heads(recorder, part, heads.size() != 1));

@@ -28,6 +28,7 @@ Storage::~Storage() {
 Tensor Tensor::detached() const {
   Tensor same = *this;
   same.source = nullptr;
+  same.slot = 0;
   return same;
 }
 
@@ -66,7 +67,7 @@ Tensor Recorder::take(std::int64_t elements, Type type, TensorRole role) {
 Tensor Recorder::parameter(std::uint32_t unit, std::uint32_t index, std::int64_t elements) {
   Tensor tensor;
   tensor.elements = elements;
-  const ParameterTrait trait = model_.units[unit].trait(index);
+  const ParameterTrait trait = this->trait(unit, index);
   tensor.type = parameter_type();
   if (trait.storage == StoredAs::fp32) tensor.type = Type::float32;
   if (trait.storage == StoredAs::bf16 || trait.quantized()) tensor.type = Type::float16;
@@ -84,8 +85,7 @@ Tensor Recorder::parameter(std::uint32_t unit, std::uint32_t index, std::int64_t
   return tensor;
 }
 
-void Recorder::connect(std::vector<Tensor*> outputs, const std::vector<Tensor>& inputs,
-                       Backward backward) {
+void Recorder::connect(std::vector<Tensor*> outputs, const Tensors& inputs, Backward backward) {
   const auto needs = [](const Tensor& input) { return input.needs_gradient(); };
   if (!saves_) return;
   if (std::none_of(inputs.begin(), inputs.end(), needs)) return;
@@ -103,7 +103,7 @@ void Recorder::connect(std::vector<Tensor*> outputs, const std::vector<Tensor>& 
   }
 }
 
-void Recorder::connect(Tensor& output, const std::vector<Tensor>& inputs, Backward backward) {
+void Recorder::connect(Tensor& output, const Tensors& inputs, Backward backward) {
   connect(std::vector<Tensor*>{&output}, inputs, std::move(backward));
 }
 
@@ -189,6 +189,7 @@ class Engine {
       return;
     }
     Gradients results = work.node->backward(work.gradients);
+    check(results.size() <= work.node->inputs.size(), "more gradients than inputs");
     reduce(results, work.node->inputs);
     work.gradients.clear();
     work.node->backward = nullptr;  // gives back what it saved
@@ -199,7 +200,7 @@ class Engine {
   }
 
   /// The engine makes a gradient as small as its input, and of its type.
-  void reduce(Gradients& results, const std::vector<Tensor>& inputs) {
+  void reduce(Gradients& results, const Tensors& inputs) {
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (!results[i].defined || !inputs[i].source) continue;
       if (results[i].broadcast || results[i].elements != inputs[i].elements) {
@@ -267,12 +268,11 @@ void Recorder::backward(const Tensor& loss) {
   Engine(*this).run(loss);
 }
 
-std::vector<Tensor> Recorder::checkpoint(const std::vector<Tensor>& inputs,
-                                         const Function& function) {
+Tensors Recorder::checkpoint(const Tensors& inputs, const Function& function) {
   saves_ = false;
-  std::vector<Tensor> outputs = function(inputs);
+  Tensors outputs = function(inputs);
   saves_ = true;
-  std::vector<Tensor> saved;
+  Tensors saved;
   for (const Tensor& input : inputs) saved.push_back(input.detached());
   Tensor output = outputs[0].detached();
   connect(output, inputs, [this, saved, function](const Gradients& gradients) {
@@ -282,9 +282,9 @@ std::vector<Tensor> Recorder::checkpoint(const std::vector<Tensor>& inputs,
   return outputs;
 }
 
-Gradients Recorder::run_again(const std::vector<Tensor>& saved, const Function& function,
+Gradients Recorder::run_again(const Tensors& saved, const Function& function,
                               const Tensor& gradient) {
-  std::vector<Tensor> inputs = saved;
+  Tensors inputs = saved;
   for (std::uint32_t i = 0; i < inputs.size(); ++i) {
     inputs[i].source = std::make_shared<Node>();
     inputs[i].source->number = std::numeric_limits<std::uint64_t>::max();
@@ -292,7 +292,7 @@ Gradients Recorder::run_again(const std::vector<Tensor>& saved, const Function& 
     inputs[i].source->parameter = i;
   }
   in_backward_ = false;
-  const std::vector<Tensor> outputs = function(inputs);
+  const Tensors outputs = function(inputs);
   in_backward_ = true;
   return Engine(*this).run(outputs[0], gradient, inputs.size());
 }

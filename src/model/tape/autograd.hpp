@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/error.hpp"
 #include "model/memory_tape.hpp"
 
 // PyTorch's eager mode and its autograd engine without numbers: tensors that only have a size, in
@@ -56,15 +57,33 @@ struct Tensor {
 /// No gradient.
 Tensor undefined();
 
-using Gradients = std::vector<Tensor>;
+/// Tensors side by side. In every build, an index past their end is an InternalError: a layer that
+/// is played on something else than it was made for.
+class Tensors : public std::vector<Tensor> {
+ public:
+  using std::vector<Tensor>::vector;
+
+  Tensor& operator[](std::size_t index) { return data()[checked(index)]; }
+  const Tensor& operator[](std::size_t index) const { return data()[checked(index)]; }
+  Tensor& front() { return (*this)[0]; }
+  const Tensor& front() const { return (*this)[0]; }
+
+ private:
+  std::size_t checked(std::size_t index) const {
+    check(index < size(), "a layer that reads a tensor that is not there");
+    return index;
+  }
+};
+
+using Gradients = Tensors;
 /// From the gradients of a node's outputs to those of its inputs. What it captured is saved for
 /// backward, and given back when it has run.
 using Backward = std::function<Gradients(const Gradients&)>;
 
 /// A node of autograd's graph.
 struct Node {
-  std::uint64_t number = 0;    ///< in order of creation: the highest that is ready runs first
-  std::vector<Tensor> inputs;  ///< without storage: their nodes, sizes and types
+  std::uint64_t number = 0;  ///< in order of creation: the highest that is ready runs first
+  Tensors inputs;            ///< without storage: their nodes, sizes and types
   std::size_t outputs = 1;
   Backward backward;
   /// Where a parameter's gradients end.
@@ -97,7 +116,10 @@ class Recorder {
   Type parameter_type() const;
   /// What becomes of a parameter.
   ParameterTrait trait(std::uint32_t unit, std::uint32_t parameter) const {
-    return model_.units[unit].trait(parameter);
+    check(unit < model_.units.size(), "a parameter of a unit that is not there");
+    const Unit& owner = model_.units[unit];
+    check(owner.traits.empty() || parameter < owner.traits.size(), "a parameter without a trait");
+    return owner.trait(parameter);
   }
 
   /// Takes memory for a tensor: an activation or workspace in forward, a gradient in backward.
@@ -108,8 +130,8 @@ class Recorder {
   }
   Tensor parameter(std::uint32_t unit, std::uint32_t index, std::int64_t elements);
   /// Makes `output` (or several of one node) a function of `inputs`, if one needs a gradient.
-  void connect(std::vector<Tensor*> outputs, const std::vector<Tensor>& inputs, Backward backward);
-  void connect(Tensor& output, const std::vector<Tensor>& inputs, Backward backward);
+  void connect(std::vector<Tensor*> outputs, const Tensors& inputs, Backward backward);
+  void connect(Tensor& output, const Tensors& inputs, Backward backward);
 
   void begin_unit(std::uint32_t unit);
   void end_unit(const Tensor& output);
@@ -123,8 +145,8 @@ class Recorder {
   void end_forward();
   /// What torch.utils.checkpoint runs: forward saves the inputs alone, and backward runs it again
   /// before its own backward.
-  using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
-  std::vector<Tensor> checkpoint(const std::vector<Tensor>& inputs, const Function& function);
+  using Function = std::function<Tensors(const Tensors&)>;
+  Tensors checkpoint(const Tensors& inputs, const Function& function);
   /// Backward from a scalar.
   void backward(const Tensor& loss);
   /// A chunk's input, which another rank has computed; its output, which goes to another; and
@@ -143,8 +165,7 @@ class Recorder {
     std::uint32_t unit, parameter;
     Tensor tensor;
   };
-  Gradients run_again(const std::vector<Tensor>& saved, const Function& function,
-                      const Tensor& gradient);
+  Gradients run_again(const Tensors& saved, const Function& function, const Tensor& gradient);
 
   struct Leaf {
     std::uint32_t unit, parameter;

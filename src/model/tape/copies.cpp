@@ -47,14 +47,13 @@ Tensor widen_on_cuda(Recorder& recorder, const Tensor& input) {
   return recorder.autocast() && !recorder.on_cpu() ? to(recorder, input, Type::float32) : input;
 }
 
-std::vector<Tensor> chunk(Recorder& recorder, const Tensor& whole, std::size_t count) {
+Tensors chunk(Recorder& recorder, const Tensor& whole, std::size_t count) {
   return split(recorder, whole, std::vector<std::int64_t>(count, 1));
 }
 
-std::vector<Tensor> split(Recorder& recorder, const Tensor& whole,
-                          const std::vector<std::int64_t>& channels) {
+Tensors split(Recorder& recorder, const Tensor& whole, const std::vector<std::int64_t>& channels) {
   const std::int64_t all = std::accumulate(channels.begin(), channels.end(), std::int64_t{0});
-  std::vector<Tensor> parts(channels.size(), whole.detached());
+  Tensors parts(channels.size(), whole.detached());
   std::vector<Tensor*> outputs;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     parts[i].elements = whole.elements / all * channels[i];
@@ -67,7 +66,7 @@ std::vector<Tensor> split(Recorder& recorder, const Tensor& whole,
   return parts;
 }
 
-Tensor concatenate(Recorder& recorder, const std::vector<Tensor>& parts, bool contiguous_slices) {
+Tensor concatenate(Recorder& recorder, const Tensors& parts, bool contiguous_slices) {
   std::int64_t elements = 0;
   for (const Tensor& part : parts) elements += part.elements;
   Tensor output = recorder.take(elements, parts.front().type);

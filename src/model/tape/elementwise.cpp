@@ -56,7 +56,7 @@ Tensor fused_copy(Recorder& recorder, const Tensor& input) {
 Tensor fused_norm(Recorder& recorder, const Tensor& input, const NormOptions& options) {
   Tensor output = recorder.take(input.elements, input.type);
   const Tensor deviation = recorder.take(options.positions, Type::float32);
-  std::vector<Tensor> inputs = {input};
+  Tensors inputs = {input};
   if (options.form != NormForm::plain) inputs.push_back(parameter(recorder, options.scale));
   const bool trained = inputs.back().needs_gradient();
   recorder.connect(output, inputs,

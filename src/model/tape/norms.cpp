@@ -37,7 +37,7 @@ Tensor torch_layer_norm(Recorder& recorder, const Tensor& narrow, const NormOpti
     recorder.workspace(2 * options.channels, x.type);  // sums of one thread
     return results;
   };
-  std::vector<Tensor> inputs = {input, parameter(recorder, options.scale)};
+  Tensors inputs = {input, parameter(recorder, options.scale)};
   if (options.shift) inputs.push_back(shift_of(recorder, options));
   recorder.connect(output, inputs, backward);
   return output;

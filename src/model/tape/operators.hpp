@@ -53,11 +53,10 @@ Tensor add_number(Recorder& recorder, const Tensor& input);
 void divide_in_place(Recorder& recorder, const Tensor& tensor);
 Tensor subtract(Recorder& recorder, const Tensor& left, const Tensor& right);
 /// Views side by side, one node.
-std::vector<Tensor> chunk(Recorder& recorder, const Tensor& whole, std::size_t count);
+Tensors chunk(Recorder& recorder, const Tensor& whole, std::size_t count);
 /// The same in these proportions.
-std::vector<Tensor> split(Recorder& recorder, const Tensor& whole,
-                          const std::vector<std::int64_t>& channels);
-Tensor concatenate(Recorder& recorder, const std::vector<Tensor>& parts, bool contiguous_slices);
+Tensors split(Recorder& recorder, const Tensor& whole, const std::vector<std::int64_t>& channels);
+Tensor concatenate(Recorder& recorder, const Tensors& parts, bool contiguous_slices);
 /// Other sizes of the same memory.
 Tensor view(Recorder& recorder, const Tensor& input);
 /// A copy in the order of its elements, as contiguous() and reshape() make of a permuted tensor;
@@ -133,7 +132,6 @@ struct AttentionSize {
 /// Queries, keys and values, or one tensor of all three; (batch, tokens, width) each. A fourth is
 /// the rotary table: queries and keys then stand head by head in memory.
 /// Gives the heads side by side, and before that where it had to copy them.
-std::vector<Tensor> attention(Recorder& recorder, const std::vector<Tensor>& inputs,
-                              const AttentionSize& size);
+Tensors attention(Recorder& recorder, const Tensors& inputs, const AttentionSize& size);
 
 }  // namespace rehearse::tape

@@ -58,7 +58,8 @@ void Player::play_chunk(const Chunk& chunk) {
   recorder_.begin_chunk();
   recorder_.begin_unit(static_cast<std::uint32_t>(chunk.first));
   values_.clear();
-  values_[chunk.input] = {chunk.input == 0 ? batch() : entering(chunk)};
+  values_[0] = {batch()};  // every stage has the tokens
+  if (chunk.input != 0) values_[chunk.input] = {entering(chunk)};
   for (auto unit = static_cast<std::uint32_t>(chunk.first); unit < end_; ++unit) play_unit(unit);
   Tensor output;
   if (chunk.has_loss) {
@@ -191,7 +192,7 @@ Player::Value Player::run(const Layer& layer) {
                               : attends(values_.at(layer.input));
     }
     case LayerKind::cross_attention: {
-      std::vector<Tensor> sides = {input(layer)};
+      Tensors sides = {input(layer)};
       for (const Tensor& side : values_.at(layer.other)) sides.push_back(side);
       return attention(r, sides, {layer.attention, layer.in.height, {}});
     }
@@ -320,7 +321,7 @@ Tensor rotary_table(Recorder& r, std::int64_t tokens, std::int64_t half, Type ty
 
 /// Each half of the channels turns into a difference and a sum of two products.
 Tensor rotated(Recorder& r, const Tensor& heads, const Tensor& table) {
-  const std::vector<Tensor> half = chunk(r, heads, 2);
+  const Tensors half = chunk(r, heads, 2);
   const auto times = [&](const Tensor& x) { return multiply(r, x, table, x.elements); };
   const Tensor cosine = times(half[0]), sine = times(half[1]);
   const Tensor first = subtract(r, cosine, sine);
@@ -332,7 +333,7 @@ Tensor rotated(Recorder& r, const Tensor& heads, const Tensor& table) {
 }  // namespace
 
 Player::Value Player::rotate(const Layer& layer) {
-  Value sides = values_.at(layer.input);
+  Value sides = heads(layer);
   if (recorder_.compiled()) {
     for (std::size_t i : {0, 1}) sides[i] = fused_copy(recorder_, sides[i]);
     return sides;

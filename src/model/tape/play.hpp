@@ -17,7 +17,7 @@ class Player {
 
  private:
   /// A value: one tensor, or several side by side.
-  using Value = std::vector<Tensor>;
+  using Value = Tensors;
 
   void play_whole();
   void play_chunk(const Chunk& chunk);
@@ -71,8 +71,8 @@ class Player {
   std::uint32_t end_ = 0;                              ///< past the last unit of what is played
   bool has_loss_ = true;
   Tensor rotary_;  ///< cosines and sines that all layers share
-  std::vector<Tensor> losses_;
-  std::vector<Tensor> outputs_;    ///< logits that the training loop holds until backward is done
+  Tensors losses_;
+  Tensors outputs_;                ///< logits that the training loop holds until backward is done
   const Layer* parted_ = nullptr;  ///< the logits' layer, which runs with its loss piece by piece
   bool caps_logits_ = false, scales_logits_ = false;
 };

@@ -41,9 +41,9 @@ Tensor Player::parted_loss(const Layer& layer) {
   std::vector<std::int64_t> sizes;
   for (std::int64_t done = 0; done < tokens; done += each)
     sizes.push_back(std::min(each, tokens - done));
-  std::vector<Tensor> logits;
+  Tensors logits;
   {
-    std::vector<Tensor> pieces = split(recorder_, x, sizes);
+    Tensors pieces = split(recorder_, x, sizes);
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       pieces[i].contiguous = recorder_.batch() == 1;
       logits.push_back(linears(product, pieces[i], sizes[i]).front());

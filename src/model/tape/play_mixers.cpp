@@ -10,8 +10,8 @@ constexpr std::int64_t kDeltaChunk = 64;
 
 /// Kernels behind one autograd function: backward takes `scratch` elements of fp32 while it runs,
 /// and each input's gradient.
-Tensor function_of(Recorder& r, const std::vector<Tensor>& inputs, Tensor output,
-                   const std::vector<Tensor>& saved, std::int64_t scratch) {
+Tensor function_of(Recorder& r, const Tensors& inputs, Tensor output, const Tensors& saved,
+                   std::int64_t scratch) {
   struct Side {
     std::int64_t elements = 0;
     Type type = Type::float32;
@@ -20,7 +20,7 @@ Tensor function_of(Recorder& r, const std::vector<Tensor>& inputs, Tensor output
   std::vector<Side> sides;
   for (const Tensor& input : inputs)
     sides.push_back({input.elements, input.type, input.needs_gradient()});
-  std::vector<Tensor> kept;
+  Tensors kept;
   for (const Tensor& one : saved) kept.push_back(one.detached());
   r.connect(output, inputs, [&r, sides, kept, scratch](const Gradients&) -> Gradients {
     const Tensor inside = scratch > 0 ? r.workspace(scratch, Type::float32) : undefined();
@@ -44,18 +44,17 @@ Tensor Player::delta_net(const Layer& layer) {
   const auto weight = [&](std::int64_t elements) {
     return parameter(r, {layer.unit, next++, elements});
   };
-  const std::vector<Tensor>& sides = values_.at(layer.input);
+  const Tensors& sides = values_.at(layer.input);
   const Type type = sides[0].type;
-  const std::vector<Tensor> parts =
-      split(r, sides[0], {o.keys(), o.keys(), o.values(), o.values()});
-  std::vector<Tensor> mixed;
+  const Tensors parts = split(r, sides[0], {o.keys(), o.keys(), o.values(), o.values()});
+  Tensors mixed;
   {
     const Tensor joined = concatenate(r, {parts[0], parts[1], parts[2]}, false);
     const Tensor kernel = weight(o.convolved() * o.kernel);
     mixed = split(r, function_of(r, {joined, kernel}, r.take(joined.elements, type), {joined}, 0),
                   {o.keys(), o.keys(), o.values()});
   }
-  const std::vector<Tensor> ways = chunk(r, sides[1], 2);
+  const Tensors ways = chunk(r, sides[1], 2);
   const Tensor written = unary_of_output(r, ways[0]);
   const Tensor bias = weight(o.value_heads), rate = weight(o.value_heads);
   const Tensor kept =
@@ -64,7 +63,7 @@ Tensor Player::delta_net(const Layer& layer) {
     mixed[side] = function_of(r, {mixed[side]}, r.take(keys, type), {}, 0);
   Tensor attended;
   {
-    std::vector<Tensor> saved = {mixed[2], kept, written, r.take(heads * kDeltaChunk, type)};
+    Tensors saved = {mixed[2], kept, written, r.take(heads * kDeltaChunk, type)};
     for (int side = 0; side < 2; ++side) {
       saved.push_back(r.take(keys, type));
       saved.push_back(r.take(heads, Type::float32));
@@ -86,7 +85,7 @@ Tensor Player::state_space(const Layer& layer) {
   const std::int64_t tokens = r.batch() * layer.in.positions();
   const std::int64_t inner = tokens * o.channels();
   const Tensor& x = input(layer);
-  std::vector<Tensor> inputs = {x};
+  Tensors inputs = {x};
   std::uint32_t next = layer.parameter;
   for (const std::int64_t elements :
        {o.convolved() * o.kernel, o.convolved(), o.heads, o.heads, o.heads, o.channels()})
@@ -107,7 +106,7 @@ Tensor Player::state_space(const Layer& layer) {
 Player::Value Player::around_gate(const Value& sides, std::int64_t before, bool gate) {
   if (sides.size() > 1) return gate ? Value{sides.back()} : Value(sides.begin(), sides.end() - 1);
   const std::int64_t all = sides[0].elements;
-  const std::vector<Tensor> parts = split(recorder_, sides[0], {before, all - before});
+  const Tensors parts = split(recorder_, sides[0], {before, all - before});
   return {parts[gate ? 1 : 0]};
 }
 

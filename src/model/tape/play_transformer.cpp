@@ -2,6 +2,7 @@
 // transformers (5.x) writes them.
 #include <cmath>
 
+#include "model/layers.hpp"
 #include "model/tape/operators.hpp"
 #include "model/tape/play.hpp"
 
@@ -145,7 +146,7 @@ Player::Value Player::latent_heads(const Layer& layer) {
   Recorder& r = recorder_;
   const Latent& o = layer.latent;
   const std::int64_t tokens = r.batch() * layer.in.positions();
-  const std::vector<Tensor> parts = split(r, input(layer), {o.key_rank, o.rotated_width});
+  const Tensors parts = split(r, input(layer), {o.key_rank, o.rotated_width});
   const Tensor normed = rms_norm(r, parts[0],
                                  {.scale = {layer.unit, layer.parameter, o.key_rank},
                                   .channels = o.key_rank,
@@ -163,14 +164,13 @@ Player::Value Player::latent_heads(const Layer& layer) {
     const Tensor sine = multiply(r, turned, rotary_, x.elements);
     return add(r, cosine, sine);
   };
-  const std::vector<Tensor> queries =
+  const Tensors queries =
       split(r, other(layer), {o.heads * o.plain_width, o.heads * o.rotated_width});
   const Tensor turned_queries = turn(queries[1]);
   const Tensor turned_key =
       turn(all > tokens ? exchanged(r, parts[1], all * o.rotated_width) : parts[1]);
   const Tensor whole_queries = concatenate(r, {queries[0], turned_queries}, false);
-  const std::vector<Tensor> keys =
-      split(r, both, {o.heads * o.plain_width, o.heads * o.value_width});
+  const Tensors keys = split(r, both, {o.heads * o.plain_width, o.heads * o.value_width});
   Tensor whole_keys = r.take(all * o.heads * (o.plain_width + o.rotated_width), both.type);
   r.connect(whole_keys, {keys[0], turned_key}, [](const Gradients& gradients) -> Gradients {
     return {gradients[0], gradients[0]};
@@ -208,8 +208,11 @@ Tensor Player::experts(const Layer& layer) {
   const ExpertGroup& o = layer.experts;
   const std::int64_t tokens = r.batch() * layer.in.positions();
   const std::int64_t hidden = o.latent > 0 ? o.latent : layer.in.channels;
-  const std::int64_t rows = tokens * o.active;
-  const auto got = static_cast<std::int64_t>(std::llround(static_cast<double>(rows) * o.imbalance));
+  const auto times = [](std::int64_t count, double factor) {
+    return static_cast<std::int64_t>(std::llround(static_cast<double>(count) * factor));
+  };
+  const std::int64_t rows = times(tokens * o.active, filled(o));
+  const std::int64_t got = times(rows, o.imbalance);
   const std::int64_t computed = got * o.sharing;
   std::uint32_t next = layer.parameter;
   const auto weight = [&](std::int64_t elements) {
@@ -247,7 +250,7 @@ Tensor Player::experts(const Layer& layer) {
     const Tensor selected = dispatched(gathered(r, x, routing.order, rows * hidden));
     const Tensor first = product(selected, hidden, o.wide());
     if (o.gated) {
-      const std::vector<Tensor> halves = chunk(r, first, 2);
+      const Tensors halves = chunk(r, first, 2);
       const Tensor gate = unary_of_input(r, halves[0]);
       activated = multiply(r, gate, halves[1]);
     } else {

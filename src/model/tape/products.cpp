@@ -17,7 +17,7 @@ Tensor ordered_view(Recorder& recorder, const Tensor& input) {
 }
 
 /// torch.addmm: dx, dW and the bias's sum.
-Tensor matrix_product(Recorder& recorder, const std::vector<Tensor>& sides, std::int64_t out) {
+Tensor matrix_product(Recorder& recorder, const Tensors& sides, std::int64_t out) {
   const bool needed = sides[0].needs_gradient(), trained = sides[1].needs_gradient();
   const Tensor x = trained ? sides[0].detached() : undefined();
   const Tensor w = needed ? sides[1].detached() : undefined();  // saved for dx alone
@@ -36,8 +36,7 @@ Tensor matrix_product(Recorder& recorder, const std::vector<Tensor>& sides, std:
 }
 
 /// Megatron-LM's LinearWithGradAccumulationAndAsyncCommunication with sequence parallelism.
-Tensor gathered_product(Recorder& recorder, const std::vector<Tensor>& sides,
-                        const LinearOptions& options) {
+Tensor gathered_product(Recorder& recorder, const Tensors& sides, const LinearOptions& options) {
   const Tensor x = sides[0].detached(), w = sides[1].detached();
   const auto gather = [&recorder, elements = options.gathered, type = x.type] {
     return recorder.workspace(elements, type);
@@ -117,8 +116,7 @@ Tensor quantized_product(Recorder& recorder, const Tensor& x, const LinearOption
 
 /// TransformerEngine's Linear in 8 or 4 bits: of the input one copy is saved, of the output's
 /// gradient two are made, as rows and as columns.
-Tensor narrow_product(Recorder& recorder, const std::vector<Tensor>& sides,
-                      const LinearOptions& options) {
+Tensor narrow_product(Recorder& recorder, const Tensors& sides, const LinearOptions& options) {
   const Tensor& x = sides[0];
   const bool needed = x.needs_gradient(), trained = sides[1].needs_gradient();
   const std::int64_t gathered = options.gathered;
@@ -149,7 +147,7 @@ Tensor narrow_product(Recorder& recorder, const std::vector<Tensor>& sides,
 }
 
 /// Under torch.compile, which makes x again from what it was made of.
-Tensor recast_product(Recorder& recorder, const std::vector<Tensor>& sides, std::int64_t out) {
+Tensor recast_product(Recorder& recorder, const Tensors& sides, std::int64_t out) {
   const bool needed = sides[0].needs_gradient(), trained = sides[1].needs_gradient();
   {
     const Tensor x = recorder.workspace(sides[0].elements, Type::byte);

@@ -1,0 +1,104 @@
+// Shipped files with one key deleted, misspelt or set to something else: each ends with a code of
+// the README and a message, and never by a signal or a bug of our own.
+//
+//   mutations FOLDER [EVERY [SECONDS]]   every so many of the mutants (1), each for so long (5)
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/child_pool.hpp"
+#include "config/files_read.hpp"
+#include "config/key_places.hpp"
+#include "keys/keys.hpp"
+#include "mutants.hpp"
+#include "planner/check_file.hpp"
+#include "predict/memory_advice.hpp"
+#include "report/views.hpp"
+
+namespace rehearse {
+namespace {
+
+using Files = std::vector<std::filesystem::path>;
+
+Files files_in(const std::filesystem::path& folder) {
+  Files files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
+}
+
+std::vector<Mutant> all_mutants(const Files& files) {
+  std::vector<Mutant> mutants;
+  for (const auto& file : files) std::ranges::move(mutants_of(file), std::back_inserter(mutants));
+  return mutants;
+}
+
+/// What `rehearse check` and, of a scenario, `rehearse run` make of it.
+std::string answer(FilesKept& kept, const Mutant& mutant) {
+  kept.keep(mutant.file, mutant.text);
+  const CheckedFile checked = check_file(mutant.file);
+  if (checked.wrong) throw Error(*checked.wrong);
+  if (checked.kind != "a scenario") return checked.kind;
+  const Scenario scenario = read_scenario(mutant.file, {});
+  const Prediction prediction =
+      predict_with_advice(scenario, {.file = mutant.file, .overrides = {}});
+  return to_json(prediction.report) + to_terminal(prediction.report, 100, false);
+}
+
+/// Empty where the end is one of those that a user may see.
+std::string fault_of(const ChildEnd& end) {
+  if (end.code == ExitCode::internal) return end.text;
+  if (end.text.empty()) return "no message";
+  if (end.text.find("no further mistakes could be looked for") != std::string::npos)
+    return end.text.substr(end.text.rfind("note:"));
+  if (end.text.find("out of memory") != std::string::npos) return end.text;
+  return "";
+}
+
+struct Count {
+  std::map<ExitCode, std::size_t> ends;
+  std::size_t faults = 0;
+};
+
+Count ends_of(const std::vector<Mutant>& mutants, double seconds) {
+  FilesKept kept;
+  Count count;
+  const ChildLimits limits{
+      .jobs = jobs_or_cores(), .timeout = Seconds(seconds), .memory = Bytes(4e9)};
+  run_children(
+      mutants.size(), limits, [&](std::size_t i) { return answer(kept, mutants[i]); },
+      [&](std::size_t i, const ChildEnd& end) {
+        ++count.ends[end.code];
+        const std::string fault = fault_of(end);
+        if (fault.empty()) return;
+        ++count.faults;
+        fmt::print("FAILED {}: {}: {}\n", mutants[i].file.string(), mutants[i].change, fault);
+        std::fflush(stdout);
+      });
+  return count;
+}
+
+}  // namespace
+
+int check_mutants(const std::filesystem::path& folder, std::size_t every, double seconds) {
+  const std::vector<Mutant> all = all_mutants(files_in(folder));
+  std::vector<Mutant> some;
+  for (std::size_t i = 0; i < all.size(); i += every) some.push_back(all[i]);
+  const Count count = ends_of(some, seconds);
+  for (const auto& [code, ends] : count.ends)
+    fmt::print("{} ended with {}\n", ends, static_cast<int>(code));
+  fmt::print("{} of {} mutants, {} failures\n", some.size(), all.size(), count.faults);
+  return count.faults == 0 ? 0 : 1;
+}
+
+}  // namespace rehearse
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty()) return 2;
+  rehearse::set_key_places(rehearse::scenario_places);
+  return rehearse::check_mutants(words[0], words.size() > 1 ? std::stoull(words[1]) : 1,
+                                 words.size() > 2 ? std::stod(words[2]) : 5);
+}
