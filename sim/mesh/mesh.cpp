@@ -96,8 +96,8 @@ bool experts_fit(const Mesh& mesh) {
 }
 
 bool stages_agree(const Mesh& mesh) {
-  return mesh.order.back() == MeshAxis::pipeline || mesh.pipeline == 1 ||
-         expert_mesh(mesh).degree(MeshAxis::data) == mesh.data;
+  const std::size_t axis = index(MeshAxis::pipeline);
+  return mesh.pipeline == 1 || strides(mesh)[axis] == strides(expert_mesh(mesh))[axis];
 }
 
 std::optional<std::array<MeshAxis, kAxes>> parse_order(const std::string& text) {

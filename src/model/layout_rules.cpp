@@ -240,13 +240,13 @@ class Rules {
                          m.expert, m.expert_tensor, experts, stage),
              "", "expert_parallel does not divide a stage's GPUs");
     else if (t_.experts && !l_.stages_agree)
-      refuse(
-          "order",
-          fmt::format("stages of experts would be other ranks: with pp inside the order, expert {} "
-                      "x expert_tensor {} must be tensor {} x context {}",
-                      m.expert, m.expert_tensor, m.tensor, m.context),
-          "an order that ends with pp",
-          "stages of experts would be other ranks: pp stands inside the order");
+      refuse("order",
+             fmt::format(
+                 "stages of experts would be other ranks: before pp, the order spans unlike "
+                 "numbers of ranks with expert {} x expert_tensor {} and tensor {} x context {}",
+                 m.expert, m.expert_tensor, m.tensor, m.context),
+             "an order that ends with pp",
+             "stages of experts would be other ranks: pp stands inside the order");
   }
 
   void doubts() {

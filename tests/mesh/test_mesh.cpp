@@ -68,6 +68,16 @@ BOOST_AUTO_TEST_CASE(stages_of_experts_are_other_ranks_where_pipelines_are_not_l
   BOOST_TEST(!stages_agree(mesh));
   mesh.expert = 2;
   BOOST_TEST(stages_agree(mesh));
+  // As many ranks of experts as of the rest before pp, but not all of them stand there: stage 0 is
+  // {0, 1} of the rest, and would be {0, 2} of experts.
+  mesh = {.pipeline = 2, .expert = 2, .tensor = 2};
+  for (const char* order : {"tp-pp-dp-cp-ep", "tp-pp-ep-cp-dp", "tp-cp-pp-ep-dp"}) {
+    mesh.order = *parse_order(order);
+    BOOST_TEST(!stages_agree(mesh), order);
+  }
+  mesh.expert_tensor = 2;
+  mesh.expert = 1;
+  BOOST_TEST(stages_agree(mesh));
 }
 
 BOOST_AUTO_TEST_CASE(an_order_names_each_axis_once) {

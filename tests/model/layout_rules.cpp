@@ -79,8 +79,8 @@ BOOST_AUTO_TEST_CASE(tokens_reach_experts_in_ways_that_suit_them) {
   BOOST_TEST(first(t, {.model = {.expert = 8, .dispatch = ExpertDispatch::deepep}, .gpus = 8}) ==
              "deepep hands tokens on by NVLink, which these nodes lack");
   BOOST_TEST(first(t, {.model = {.expert = 8}, .gpus = 8, .stages_agree = false}) ==
-             "stages of experts would be other ranks: with pp inside the order, expert 8 x "
-             "expert_tensor 1 must be tensor 1 x context 1");
+             "stages of experts would be other ranks: before pp, the order spans unlike numbers of "
+             "ranks with expert 8 x expert_tensor 1 and tensor 1 x context 1");
   t.experts->shared_width = 14336;
   BOOST_TEST(first(t, {.model = {.expert = 8,
                                  .dispatch = ExpertDispatch::all_gather,
