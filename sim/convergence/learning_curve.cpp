@@ -110,6 +110,8 @@ Number wander(const Parameters<Number>& curve, double staleness, const Number& c
   using std::exp;
   const Number most = exp(curve[kLogWander]) * staleness;
   if (value_of(most) <= 0 || value_of(cost) <= 0) return Number(0);
+  constexpr double kWhole = 40;  // where expm1() is -1, and its slope may be 0 times infinity
+  if (value_of(cost) > kWhole * value_of(most)) return most;
   return -most * expm1(Number(-cost / most));
 }
 

@@ -26,12 +26,32 @@ struct Frequency {
   double square;    ///< mean of |f + (1 - f) z^-k|^2 over the draws of k
 };
 
-Frequency frequency(const Staleness& staleness, const Descent& descent, double angle) {
+/// A share that is not 0, and how far it is down to the staleness of the next one, or to 0. Nearly
+/// all shares of a constant staleness are 0.
+struct Term {
+  double share = 0;
+  std::size_t down = 0;
+};
+
+/// From the stalest on.
+std::vector<Term> terms_of(const Staleness& staleness) {
+  std::vector<Term> terms;
+  for (std::size_t k = staleness.share.size(); k-- > 0;) {
+    if (staleness.share[k] != 0) terms.push_back({staleness.share[k], 0});
+    if (k > 0 && !terms.empty()) ++terms.back().down;
+  }
+  return terms;
+}
+
+Frequency frequency(const std::vector<Term>& terms, const Descent& descent, double angle) {
   const Complex z = std::polar(1.0, angle);
   const Complex w = std::conj(z);
   Complex sum = 0;
-  for (auto share = staleness.share.rbegin(); share != staleness.share.rend(); ++share)
-    sum = sum * w + *share;
+  for (const Term& term : terms) {
+    sum += term.share;
+    if (term.down == 1) sum *= w;
+    if (term.down > 1) sum *= std::polar(1.0, -angle * static_cast<double>(term.down));
+  }
   const double now = descent.compensation;
   const double then = 1 - now;
   return {(z - 1.0) * (1.0 - descent.momentum * w), now + then * sum,
@@ -47,9 +67,9 @@ double value(const Frequency& at) { return boundary(at).real() / std::norm(at.de
 double positive(double a) { return a > 0 ? a : kInfinity; }
 
 /// Where the imaginary part of the boundary changes its sign, to the last bit.
-double crossing(const Staleness& staleness, const Descent& descent, double low, double high) {
+double crossing(const std::vector<Term>& terms, const Descent& descent, double low, double high) {
   const auto below = [&](double angle) {
-    return boundary(frequency(staleness, descent, angle)).imag() < 0;
+    return boundary(frequency(terms, descent, angle)).imag() < 0;
   };
   const bool first = below(low);
   for (int i = 0; i < 60; ++i) {
@@ -68,13 +88,13 @@ std::size_t steps_of(const Staleness& staleness, const Descent& descent) {
 
 /// The half circle's midpoints: sums over them are the trapezoid rule on a periodic analytic
 /// function, which converges faster than any power.
-std::vector<Frequency> half_circle(const Staleness& staleness, const Descent& descent,
+std::vector<Frequency> half_circle(const std::vector<Term>& terms, const Descent& descent,
                                    std::size_t points) {
   std::vector<Frequency> circle;
   circle.reserve(points);
   for (std::size_t i = 0; i < points; ++i) {
     const double part = (static_cast<double>(i) + 0.5) / static_cast<double>(points);
-    circle.push_back(frequency(staleness, descent, kPi * part));
+    circle.push_back(frequency(terms, descent, kPi * part));
   }
   return circle;
 }
@@ -118,12 +138,13 @@ double mean_stability_edge(const Staleness& staleness, const Descent& descent) {
     double least;      ///< a that it may hold, for sure: half the smaller of its ends
   };
   const std::size_t steps = steps_of(staleness, descent);
+  const std::vector<Term> terms = terms_of(staleness);
   std::vector<Bracket> brackets;
   double angle_before = 0, a_before = 0;
   bool below_before = false;
   for (std::size_t i = 1; i < steps; ++i) {
     const double angle = kPi * static_cast<double>(i) / static_cast<double>(steps);
-    const Frequency at = frequency(staleness, descent, angle);
+    const Frequency at = frequency(terms, descent, angle);
     const bool below = boundary(at).imag() < 0;
     const double a = value(at);
     if (i > 1 && below != below_before)
@@ -133,12 +154,12 @@ double mean_stability_edge(const Staleness& staleness, const Descent& descent) {
     below_before = below;
   }
   // Most brackets lie far above the least: only what may be the edge is worked out.
-  double edge = positive(value(frequency(staleness, descent, kPi)));
+  double edge = positive(value(frequency(terms, descent, kPi)));
   std::ranges::sort(brackets, {}, &Bracket::least);
   for (const Bracket& bracket : brackets) {
     if (bracket.least > edge) break;
-    const double angle = crossing(staleness, descent, bracket.low, bracket.high);
-    edge = std::min(edge, positive(value(frequency(staleness, descent, angle))));
+    const double angle = crossing(terms, descent, bracket.low, bracket.high);
+    edge = std::min(edge, positive(value(frequency(terms, descent, angle))));
   }
   return edge;
 }
@@ -147,17 +168,19 @@ double mean_stability_edge(const Staleness& staleness, const Descent& descent) {
 struct StabilityEdges::Circles {
   Staleness staleness;
   Descent descent;
+  std::vector<Term> terms;
   double mean_edge;
   std::vector<std::vector<Frequency>> finer;
 
   Circles(Staleness of, const Descent& with)
       : staleness(std::move(of)),
         descent(with),
+        terms(terms_of(staleness)),
         mean_edge(mean_stability_edge(staleness, descent)) {}
 
   std::size_t points(std::size_t level) const { return steps_of(staleness, descent) << level; }
   const std::vector<Frequency>& at(std::size_t level) {
-    if (level == finer.size()) finer.push_back(half_circle(staleness, descent, points(level)));
+    if (level == finer.size()) finer.push_back(half_circle(terms, descent, points(level)));
     return finer[level];
   }
 

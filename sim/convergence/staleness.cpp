@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/number.hpp"
+#include "convergence/staleness_bound.hpp"
 
 namespace rehearse::inline convergence {
 
@@ -77,9 +78,8 @@ Staleness counted_staleness(const StalenessHistogram& histogram) {
 namespace {
 
 std::optional<double> staleness_number(const std::string& text) {
-  constexpr double kMost = 10'000;
   const std::optional<double> number = decimal_number(text);
-  return number && *number >= 0 && *number <= kMost ? number : std::nullopt;
+  return number && *number >= 0 && *number <= kMostStaleness ? number : std::nullopt;
 }
 
 std::optional<std::uint32_t> whole_number(const std::string& text) {

@@ -9,6 +9,7 @@
 #include "base/number.hpp"
 #include "config/document.hpp"
 #include "config/mistakes.hpp"
+#include "convergence/staleness_bound.hpp"
 
 namespace rehearse::inline convergence {
 namespace {
@@ -105,18 +106,28 @@ StalenessSummary read_staleness(Map map) {
   Map histogram = map.require("histogram").as_map();
   for (const std::string& key : histogram.keys()) {
     const auto value = decimal_number(key);
-    constexpr double kStalest = std::numeric_limits<std::uint32_t>::max();
-    if (!value || *value < 0 || *value > kStalest || *value != std::floor(*value))
-      histogram.at_key(key).fail(fmt::format("expected a staleness as the key; got \"{}\"", key));
+    if (!value || *value < 0 || *value > kMostStaleness || *value != std::floor(*value))
+      histogram.at_key(key).fail(fmt::format(
+          "expected a staleness from 0 to {} as the key; got \"{}\"", kMostStaleness, key));
     staleness.histogram[static_cast<std::uint32_t>(*value)] = whole(histogram.require(key));
   }
   map.finish();
   return staleness;
 }
 
-PastStaleness read_past(Map map) {
-  const PastStaleness past{.mean = map.require("mean").as_non_negative_number(),
-                           .recent = map.require("recent").as_non_negative_number()};
+/// No gradient misses more updates than there were. Before the first one there is no staleness.
+double staleness_by(const Value& value, std::uint64_t update) {
+  const double staleness = value.as_non_negative_number();
+  if (update > 0 && staleness > static_cast<double>(update))
+    value.fail(fmt::format("{} updates were made until then; got {}", update, value.shown()));
+  if (staleness > kMostStaleness)
+    value.fail(fmt::format("expected at most {}; got {}", kMostStaleness, value.shown()));
+  return staleness;
+}
+
+PastStaleness read_past(Map map, std::uint64_t update) {
+  const PastStaleness past{.mean = staleness_by(map.require("mean"), update),
+                           .recent = staleness_by(map.require("recent"), update)};
   map.finish();
   return past;
 }
@@ -132,7 +143,7 @@ CurvePoint read_point(Map map) {
   point.test_accuracy = accuracy.as_non_negative_number();
   if (point.test_accuracy > 1) accuracy.fail("expected a share from 0 to 1");
   if (const auto staleness = map.optional("staleness"))
-    point.staleness = read_past(staleness->as_map());
+    point.staleness = read_past(staleness->as_map(), point.update);
   map.finish();
   return point;
 }

@@ -230,6 +230,18 @@ BOOST_AUTO_TEST_CASE(a_part_of_what_staleness_costs_is_gone_when_the_staleness_i
 }
 
 // Of the i-th update from the last 1 - m^i have come into effect.
+BOOST_AUTO_TEST_CASE(next_to_no_staleness_has_a_finite_slope) {
+  LearningCurve curve = simple_curve();
+  curve[kLogWander] = 0;
+  CurvePlace at = place(0.01, 0.1, 1000);
+  for (const double staleness : {1e-300, 1e-30, 1e-3, 0.0}) {
+    at.recent.staleness = staleness;
+    const auto [value, slope] = log_error_slope(curve, at);
+    BOOST_TEST(std::isfinite(value));
+    BOOST_TEST(slope.allFinite());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(with_momentum_the_first_updates_have_yet_to_come_into_effect) {
   for (const int updates : {1, 7, 300}) {
     double effective = 0;
