@@ -4,11 +4,13 @@
 #endif
 
 #include <cerrno>
+#include <sstream>
 
 #include "base/child_process.hpp"
 #include "base/error.hpp"
 #include "base/program.hpp"
 #include "base/stop_signal.hpp"
+#include "cli/answer.hpp"
 #include "cli/commands.hpp"
 #include "config/files_read.hpp"
 #include "config/key_places.hpp"
@@ -36,6 +38,14 @@ class PlainHelp : public CLI::Formatter {
   }
 };
 
+/// Of --help and --version.
+ExitCode tell_help(const CLI::App& app, const CLI::ParseError& asked) {
+  std::ostringstream out;
+  app.exit(asked, out, out);
+  write_stdout(out.str());
+  return ExitCode::success;
+}
+
 /// Parses the command line and runs the subcommand that it names.
 ExitCode run_command_line(int argc, char** argv) {
   FilesKept kept;
@@ -53,7 +63,7 @@ ExitCode run_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& wrong) {
-    if (wrong.get_exit_code() == 0) return static_cast<ExitCode>(app.exit(wrong));  // --help
+    if (wrong.get_exit_code() == 0) return tell_help(app, wrong);
     throw InputError(usage_message(app, wrong, argc, argv));
   }
   return ExitCode::success;

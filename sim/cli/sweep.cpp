@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/printable.hpp"
+#include "base/quoting.hpp"
 #include "base/stop_signal.hpp"
 #include "cli/commands.hpp"
 #include "cli/options.hpp"
@@ -99,7 +100,7 @@ bool sweep_on_slurm(const SweepCommand& command, ResultStore& store) {
                                   command.wait);
   if (!job) return true;
   write_stdout(fmt::format("job {} is submitted; when it has ended: rehearse collect {}\n", *job,
-                           command.folder().string()));
+                           shell_quoted(command.folder().string())));
   return false;
 }
 

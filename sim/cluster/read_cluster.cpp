@@ -84,6 +84,26 @@ void check_size(const Value& where, const Cluster& cluster) {
   }
 }
 
+/// A cable lets at once pass what NICs send at once, which is nothing without bursts of their own.
+void check_burst(Map& map, const Cluster& cluster) {
+  const bool shaped = std::visit(
+      [](const auto& fabric) {
+        if constexpr (requires { fabric.burst; }) return fabric.burst.value_or(Bytes(0)) > Bytes(0);
+        return false;
+      },
+      cluster.fabric);
+  const bool bursts = std::ranges::any_of(cluster.groups, [](const NodeGroup& group) {
+    return group.node.nic_burst > Bytes(0);
+  });
+  if (!shaped || bursts || !map.has("fabric")) return;
+  Map fabric = map.require("fabric").as_map();
+  fabric.require(fabric.keys().front())
+      .as_map()
+      .at_key("burst")
+      .fail("cables pass at once what NICs send at once, and no node has nic_burst",
+            "give the nodes nic_burst, too");
+}
+
 /// After all keys were read: first that none is unknown, as a misspelt one leaves others without
 /// what they need.
 void finish(Map& map, const Cluster& cluster) {
@@ -91,6 +111,7 @@ void finish(Map& map, const Cluster& cluster) {
   if (cluster.busy_cores && !cluster.shared_cores)
     map.require("busy_cores").fail("busy_cores needs shared_cores", "give shared_cores, too");
   check_size(map.where(), cluster);
+  check_burst(map, cluster);
 }
 
 NodeGroup read_group(const Value& value, std::size_t index, bool needs_network) {

@@ -19,6 +19,15 @@ std::pair<unsigned int, unsigned int> unsigned_of(int count, int links) {
   return {static_cast<unsigned int>(count), static_cast<unsigned int>(links)};
 }
 
+/// Without dimensions of one node, which no cable leaves.
+std::vector<unsigned long> shape_of(const Torus& torus) {
+  std::vector<unsigned long> shape;
+  for (const int nodes : torus.dimensions)
+    if (nodes > 1) shape.push_back(static_cast<unsigned long>(nodes));
+  if (shape.empty()) shape.push_back(1);
+  return shape;
+}
+
 /// The zone of each fabric, all of whose cables are alike.
 struct ShapeMaker {
   s4u::NetZone* parent;
@@ -68,7 +77,7 @@ struct ShapeMaker {
   }
 
   s4u::NetZone* operator()(const Torus& torus) const {
-    const std::vector<unsigned long> shape(torus.dimensions.begin(), torus.dimensions.end());
+    const std::vector<unsigned long> shape = shape_of(torus);
 #if SIMGRID_VERSION >= 40000
     return with_nodes(
         parent->add_netzone_torus(name, shape, rate(torus.bandwidth), latency, kDuplex));

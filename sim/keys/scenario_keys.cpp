@@ -118,7 +118,7 @@ std::vector<KeySection> scenario_keys() {
         {"units[].backward", "time", "required", "Time of its backward."},
         {"units[].activation", "size", "required", "Bytes that it keeps for its backward."},
         {"units[].host_launch", "time", "0 s", "Host time to launch its kernels."},
-        {"optimizer_time", "time", "-", "Time of the optimizer's step, with `units`."},
+        {"optimizer_time", "time", "(required with units)", "Time of the optimizer's step."},
         {"measured_at", "map", "-", "What the times of `units` are of; they are scaled."},
         {"measured_at.batch_per_gpu", "integer >= 1 (samples)", "required", "Their micro-batch."},
         {"measured_at.gpu", "a name of `list gpus` or as cluster.node.gpu", "required",

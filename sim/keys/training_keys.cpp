@@ -22,7 +22,7 @@ std::vector<KeySection> training_keys() {
         {"global_batch.sequences", "text (a count, such as 1024)", "-", "The same in sequences."}}},
 
       {"run.", "What is simulated", "Rehearse", kRun,
-       {{"steps", "integer >= 1", "10", "Steps that are measured."},
+       {{"steps", "integer >= 1", "10", "Steps that are measured, 100,000 at most."},
         {"warmup_steps", "integer >= 0", "2", "Steps before them."},
         {"until", "steady | steps", "steady",
          "Asynchronous servers: until throughput is steady, or for `steps`."},

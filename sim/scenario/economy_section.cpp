@@ -190,6 +190,20 @@ void check_spot(const Value& market, const Scenario& scenario) {
   }
 }
 
+/// Studies vary what a job does when a node fails, and what its nodes cost: what it has no use for
+/// is told.
+void say_unused(const FailureOptions& failures, const Train& train,
+                std::vector<std::string>& assumptions) {
+  if (failures.repair > Seconds(0) && failures.on_failure == OnFailure::restart)
+    assumptions.push_back(
+        fmt::format("failures.repair = {}: without effect, as on_failure: restart waits for none",
+                    format(failures.repair)));
+  if (failures.mean_time_to_preemption && train.market == Market::on_demand)
+    assumptions.push_back(fmt::format(
+        "failures.mean_time_to_preemption = {}: without effect, as train.market is on_demand",
+        format(*failures.mean_time_to_preemption)));
+}
+
 void check_has_length(const Value& value, const Train& train) {
   if (train.steps || (train.samples_per_epoch && train.epochs)) return;
   value.fail("how long is the training that fails?",
@@ -215,6 +229,7 @@ void read_economy_sections(Map& root, Scenario& scenario) {
     if (!failures) return;
     scenario.failures = read_failures(*failures, scenario.cluster);
     check_has_length(*failures, scenario.train);
+    say_unused(*scenario.failures, scenario.train, scenario.assumptions);
   });
   read_part([&] {
     if (start) scenario.start = read_start(*start, scenario);

@@ -70,6 +70,9 @@ void check_local_sgd(Map& named, const LocalSgd& local, const Cluster& cluster) 
     options.require("replicas")
         .fail(fmt::format("{} GPUs do not divide among {} replicas", gpus, count),
               fmt::format("a divisor of {}", gpus));
+  if (count == 1)
+    options.require("replicas")
+        .fail("one replica averages with nobody", "two or more, or remove local_sgd");
   const bool alone = std::holds_alternative<std::monostate>(local.inner);
   if (alone && count > 0 && gpus != count)
     options.require("replicas")

@@ -171,6 +171,17 @@ void read_shard_group(Map& map, Fsdp& fsdp) {
   fsdp.shard_group = static_cast<int>(value->as_integer(1, kMostRanks));
 }
 
+/// Shards are gathered and scattered along rings: NCCL's trees carry all_reduce alone, which a
+/// hybrid sharding has between its groups.
+void read_algorithm(Map& map, Fsdp& fsdp) {
+  fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
+  const bool reduces = fsdp.sharding == Fsdp::Sharding::hybrid_shard;
+  if (fsdp.algorithm == CollectiveAlgorithm::tree && !reduces)
+    map.require("algorithm")
+        .fail("NCCL's trees carry all_reduce alone; shards go by all_gather and reduce_scatter",
+              "algorithm: ring");
+}
+
 /// The options of FSDP apart from `sharding`, which ZeRO's stage decides too.
 Fsdp read_fsdp_options(Map& map, Fsdp::Sharding sharding) {
   Fsdp fsdp;
@@ -188,7 +199,7 @@ Fsdp read_fsdp_options(Map& map, Fsdp::Sharding sharding) {
   fsdp.gradient_accumulation =
       read_count(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
   if (const auto no_sync = map.optional("no_sync")) fsdp.no_sync = no_sync->as_bool();
-  fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
+  read_algorithm(map, fsdp);
   if (const auto overhead = map.optional("host_overhead"))
     fsdp.host_overhead = overhead->as_seconds();
   return fsdp;
@@ -228,7 +239,7 @@ Fsdp read_fsdp2(Map& map, Framework& framework) {
   fsdp.cpu_offload = map.bool_or("cpu_offload", false);
   fsdp.gradient_accumulation =
       read_count(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
-  fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
+  read_algorithm(map, fsdp);
   fsdp.host_overhead = read_host_overhead(map, "strategy.fsdp2.", framework);
   return fsdp;
 }
@@ -258,7 +269,7 @@ Fsdp read_stage3(Map& map, Framework& framework) {
   fsdp.cpu_offload = map.bool_or("cpu_offload", false);
   fsdp.gradient_accumulation =
       read_count(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
-  fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
+  read_algorithm(map, fsdp);
   return fsdp;
 }
 

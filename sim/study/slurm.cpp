@@ -103,7 +103,7 @@ std::optional<std::string> sweep_by_slurm(ResultStore& store, SlurmJob job, bool
   if (!wait) return id;
   if (stop_signal() != 0) {
     fail_as_stopped(fmt::format("job {} may go on; rehearse collect {} brings its results", id,
-                                job.folder.string()));
+                                shell_quoted(job.folder.string())));
   }
   for (std::size_t i = 1; i <= job.tasks; ++i) {
     const std::filesystem::path shard = shard_file(job.folder, i, job.tasks);
