@@ -139,7 +139,8 @@ bool CollectiveCosts::modelled(const FlowPlan& plan, CollectiveKind kind) const 
          plan.algorithm == CollectiveAlgorithm::tree || kind == CollectiveKind::all_to_all;
 }
 
-/// The best of those that the plan stands for; of all where it stands for none.
+/// The best of those that the plan stands for; of all where it stands for none. What a protocol
+/// adds on NICs, it adds on cables behind them.
 NcclEstimate CollectiveCosts::estimate(CollectiveKind kind, Bytes size, const Group& group,
                                        const FlowPlan& plan) {
   std::vector<NcclEstimate> all = nccl_candidates(machine_of(group), kind, size);
@@ -147,13 +148,44 @@ NcclEstimate CollectiveCosts::estimate(CollectiveKind kind, Bytes size, const Gr
     return plan_of(one.algorithm, kind) != plan.algorithm;
   };
   if (!std::ranges::all_of(all, other)) std::erase_if(all, other);
-  return std::ranges::min(all, {}, &NcclEstimate::total);
+  const double behind = plan.loads.between > 0 ? plan.loads.cables / plan.loads.between : 0;
+  return std::ranges::min(all, {}, [&](const NcclEstimate& one) {
+    return one.latency + std::max(one.transfer(), one.between * behind);
+  });
 }
 
-std::optional<CollectiveAlgorithm> CollectiveCosts::choice(CollectiveKind kind, Bytes size,
-                                                           const Group& group) {
-  if (cluster_.collectives != CollectiveModel::nccl || group.ranks < 2) return std::nullopt;
-  return plan_of(nccl_estimate(machine_of(group), kind, size).algorithm, kind);
+/// Where NVLink bounds a time, the NICs and what lies behind them are idle for a part of it: they
+/// carry what the protocol takes there. A measured time that is longer or shorter than the model's
+/// is so on the links that bound it.
+void CollectiveCosts::place(CollectiveCost& cost, Bytes size, const FlowPlan& plan) const {
+  const FlowPlan::Loads& loads = plan.loads;
+  const double all = cost.transfer / Seconds(size.value() * plan.seconds_per_byte);
+  cost.inside_scale = cost.between_scale = all;
+  if (cost.estimate && loads.inside > 0 && loads.between > 0 && plan.after.empty()) {
+    const double off = cost.transfer / cost.estimate->transfer();
+    const bool inside = cost.estimate->inside > cost.estimate->between;
+    const Seconds less =
+        (inside ? cost.estimate->between : cost.estimate->inside) * std::min(off, 1.0);
+    (inside ? cost.inside_scale : cost.between_scale) =
+        cost.transfer / Seconds(size.value() * (inside ? loads.inside : loads.between));
+    (inside ? cost.between_scale : cost.inside_scale) =
+        less / Seconds(size.value() * (inside ? loads.between : loads.inside));
+  }
+  cost.transfer =
+      std::max(cost.transfer, Seconds(size.value() * loads.cables * cost.between_scale));
+}
+
+std::vector<CollectiveAlgorithm> CollectiveCosts::choices(CollectiveKind kind, Bytes size,
+                                                          const Group& group) {
+  if (cluster_.collectives != CollectiveModel::nccl || group.ranks < 2) return {};
+  std::vector<NcclEstimate> all = nccl_candidates(machine_of(group), kind, size);
+  std::ranges::stable_sort(all, {}, &NcclEstimate::total);
+  std::vector<CollectiveAlgorithm> plans;
+  for (const NcclEstimate& one : all) {
+    const CollectiveAlgorithm plan = plan_of(one.algorithm, kind);
+    if (std::ranges::find(plans, plan) == plans.end()) plans.push_back(plan);
+  }
+  return plans;
 }
 
 const CommCurve* CollectiveCosts::curve_for(CollectiveKind kind, const Group& group) const {
@@ -190,7 +222,7 @@ CollectiveCost CollectiveCosts::carried(const CommCurve& curve, CollectiveKind k
     const Seconds measured = curve.cost(measured_size).total();
     const double off = measured / nccl_estimate(there, curve.kind, measured_size).total();
     cost.latency = now.latency * off;
-    cost.transfer = now.transfer * off;
+    cost.transfer = now.transfer() * off;
     cost.basis = CostBasis::rescaled;
     cost.ratio = cost.total() / curve.cost(alike_size).total();
     const double least = curve.kind != kind && same_place && nodes == 1
@@ -214,7 +246,7 @@ CollectiveCost CollectiveCosts::by_model(CollectiveKind kind, Bytes size, const 
   double uncertainty = nccl_uncertainty(machine, kind, size, now);
   if (staged_at_unsaid_rate(plan, group, cluster_)) uncertainty = kStagedError;
   return {.latency = now.latency,
-          .transfer = now.transfer,
+          .transfer = now.transfer(),
           .basis = CostBasis::model,
           .uncertainty = uncertainty,
           .estimate = now};
@@ -248,6 +280,7 @@ Seconds CollectiveCosts::beyond_the_model(CollectiveKind kind, const Group& grou
 CollectiveCost CollectiveCosts::cost(CollectiveKind kind, Bytes size, const Group& group,
                                      const FlowPlan& plan, const LinkCost& links) {
   CollectiveCost cost = without_channels(kind, size, group, plan, links);
+  if (size.value() * plan.seconds_per_byte > 0) place(cost, size, plan);
   if (cost.estimate) {
     cost.channels = nccl_channels(machine_of(group), kind, size, *cost.estimate);
     cost.compute_slowdown = nccl_compute_slowdown(machine_of(group), cost.channels);

@@ -41,7 +41,10 @@ struct LinkCost {
 /// What a collective costs on a cluster, for itself.
 struct CollectiveCost {
   Seconds latency{};
-  Seconds transfer{};
+  Seconds transfer{};  ///< its bytes on ports, or on a fabric's cables where these take longer
+  /// What its flows carry over what the plan says, inside nodes and between them: what a protocol
+  /// adds on a link travels over that link alone, so that it takes part in contention there.
+  double inside_scale = 1, between_scale = 1;
   CostBasis basis = CostBasis::links;
   /// Of its time over what the curve says of its own links, ranks and collective.
   double ratio = 1;
@@ -100,8 +103,9 @@ class CollectiveCosts {
   /// Of `size`, over `group`. `links`: the closed form of its plan.
   CollectiveCost cost(CollectiveKind kind, Bytes size, const Group& group, const FlowPlan& plan,
                       const LinkCost& links);
-  /// The plan that plays it, by NCCL's choice; nothing where links alone decide.
-  std::optional<CollectiveAlgorithm> choice(CollectiveKind kind, Bytes size, const Group& group);
+  /// The plans that may play it, the first of them by NCCL's choice on a fabric that blocks nobody;
+  /// none where links alone decide.
+  std::vector<CollectiveAlgorithm> choices(CollectiveKind kind, Bytes size, const Group& group);
 
  private:
   const NcclMachine& machine_of(const Group& group);
@@ -109,6 +113,8 @@ class CollectiveCosts {
   NcclMachine machine_of(const CommCurve& curve, const NcclMachine& here) const;
   bool modelled(const FlowPlan& plan, CollectiveKind kind) const;
   NcclEstimate estimate(CollectiveKind kind, Bytes size, const Group& group, const FlowPlan& plan);
+  /// Shares out what its bytes take on ports; `estimate` says on which.
+  void place(CollectiveCost& cost, Bytes size, const FlowPlan& plan) const;
   CollectiveCost carried(const CommCurve& curve, CollectiveKind kind, Bytes size,
                          const Group& group, const FlowPlan& plan, const LinkCost& links);
   const CommCurve* curve_for(CollectiveKind kind, const Group& group) const;

@@ -32,6 +32,12 @@ double own_share(CollectiveKind kind) {
 
 bool adds(CollectiveKind kind) { return kind == CollectiveKind::all_reduce; }
 
+/// Bytes over rates, inside nodes and between them; they go at the same time.
+struct Moved {
+  Seconds inside{0}, between{0};
+  Seconds most() const { return std::max(inside, between); }
+};
+
 /// One question put to the model: what is used of all candidates.
 class Question {
  public:
@@ -77,10 +83,9 @@ class Question {
     return (1 - q / ranks_) / (1 - q / 8);
   }
   /// Seconds for `bytes` at the least of the shares of both links.
-  Seconds slowest(double bytes, double of_inside, double of_network) const {
-    double seconds = local_ > 1 ? bytes / (of_inside * inside()) : 0;
-    if (between()) seconds = std::max(seconds, bytes / (of_network * network()));
-    return Seconds(seconds);
+  Moved slowest(double bytes, double of_inside, double of_network) const {
+    return {local_ > 1 ? Seconds(bytes / (of_inside * inside())) : Seconds(0),
+            between() ? Seconds(bytes / (of_network * network())) : Seconds(0)};
   }
   static Seconds filled(Fill fill, Seconds latency, Seconds volume) {
     const double l = latency.value(), v = volume.value();
@@ -96,8 +101,15 @@ class Question {
   bool may_ll128() const {
     return may_ll() && (machine_.inner != InnerLink::staged || local_ == 1);
   }
-  void add(NcclAlgorithm algorithm, NcclProtocol protocol, Seconds latency, Seconds transfer) {
-    all_.push_back({algorithm, protocol, generation_.launch + latency, transfer});
+  void add(NcclAlgorithm algorithm, NcclProtocol protocol, Seconds latency, Moved moved) {
+    all_.push_back(
+        {algorithm, protocol, generation_.launch + latency, moved.inside, moved.between});
+  }
+  /// What NCCL itself limits takes longer inside nodes, whose links are nobody else's; where a node
+  /// has one rank, between them.
+  void limit(Moved& moved, Seconds least) const {
+    Seconds& one = local_ > 1 ? moved.inside : moved.between;
+    one = std::max(one, least);
   }
 
   void add_collectives() {
@@ -129,8 +141,9 @@ class Question {
     const Seconds steps = step_ * steps_inside();
     const Seconds across = machine_.between * steps_between();
     if (protocol == NcclProtocol::ll) {
-      add(NcclAlgorithm::ring, protocol, steps + across,
-          std::max(slowest(volume(), generation_.ll, kNetworkLl), capped()));
+      Moved moved = slowest(volume(), generation_.ll, kNetworkLl);
+      limit(moved, capped());
+      add(NcclAlgorithm::ring, protocol, steps + across, moved);
     } else if (protocol == NcclProtocol::ll128) {
       add(NcclAlgorithm::ring, protocol,
           kLl128Launch + steps * kLl128Step + across + kLl128Between * steps_between(),
@@ -148,15 +161,15 @@ class Question {
   }
 
   void add_simple_ring() {
-    const Seconds moved = slowest(volume(), generation_.simple * few_ranks(), kNetworkSimple);
+    const Moved moved = slowest(volume(), generation_.simple * few_ranks(), kNetworkSimple);
     if (!between()) {
       const Seconds latency = kSimpleLaunch + step_ * (kSimpleStep * steps());
       return add(NcclAlgorithm::ring, NcclProtocol::simple,
-                 latency + filled(kFillInside, latency, moved), moved);
+                 latency + filled(kFillInside, latency, moved.most()), moved);
     }
     const Seconds latency = simple_steps() + chunk_step() * steps_between();
     add(NcclAlgorithm::ring, NcclProtocol::simple,
-        latency + filled(kFillBetween, generation_.launch + latency, moved), moved);
+        latency + filled(kFillBetween, generation_.launch + latency, moved.most()), moved);
   }
   Seconds simple_steps() const {
     return kSimpleLaunchBetween + step_ * (kSimpleStepBetween * steps_inside());
@@ -181,7 +194,7 @@ class Question {
     if (!has_nvls() || !may(NcclAlgorithm::nvls, NcclProtocol::simple)) return;
     const Seconds moved(volume() / (generation_.nvls * inside()));
     const Seconds fill(kNvlsFill * std::sqrt(nvls_begin().value() * moved.value()));
-    add(NcclAlgorithm::nvls, NcclProtocol::simple, nvls_begin() + fill, moved);
+    add(NcclAlgorithm::nvls, NcclProtocol::simple, nvls_begin() + fill, {.inside = moved});
   }
 
   // --- trees between nodes
@@ -228,64 +241,65 @@ class Question {
     if (protocol == NcclProtocol::ll128) across += kLl128Between;
     const Seconds chain = step_ * (kChainStep * step * (local_ - 1));
     Seconds latency = begin + 2 * (chain + across * depth());
-    double moved = crossings() * size() / (network_share(protocol) * network());
-    if (local_ > 1) moved = std::max(moved, size() / (chain_share(protocol, of_nvlink) * inside()));
+    Moved moved{.between = Seconds(crossings() * size() / (network_share(protocol) * network()))};
+    if (local_ > 1) moved.inside = Seconds(size() / (chain_share(protocol, of_nvlink) * inside()));
     if (protocol == NcclProtocol::ll) {
       const LlCap cap = ll_cap(machine_.architecture);
       const BytesPerSecond most = machine_.nodes == 2 ? cap.two : cap.more;
-      moved = std::max(moved, crossings() * size() / most.value());
+      limit(moved, Seconds(crossings() * size() / most.value()));
     }
     if (simple) {
       const double stages = 2 * (local_ - 1 + depth());
       latency += tree_fill(stages * channels() * kTreeChunk.value(), kTreeHalf);
     }
-    add(NcclAlgorithm::tree, protocol, latency, Seconds(moved));
+    add(NcclAlgorithm::tree, protocol, latency, moved);
   }
 
   void add_nvls_tree() {
-    const double moved = std::max(crossings() * size() / (kNetworkSimple * network()),
-                                  volume() / (generation_.nvls * inside()));
+    const Moved moved{.inside = Seconds(volume() / (generation_.nvls * inside())),
+                      .between = Seconds(crossings() * size() / (kNetworkSimple * network()))};
     const double buffers = channels() * kChannelBuffer.value();
     add(NcclAlgorithm::nvls_tree, NcclProtocol::simple,
         nvls_begin() + 2 * depth() * chunk_step() +
             tree_fill(kNvlsTreeFill * buffers, kNvlsTreeHalf),
-        Seconds(moved));
+        moved);
   }
 
   /// Bytes leave each node once and come back added up; no open curve.
   void add_collnet() {
-    const double moved = std::max(size() / (kNetworkSimple * network()),
-                                  local_ > 1 ? size() / (kChainSimple * inside()) : 0);
+    Moved moved{.between = Seconds(size() / (kNetworkSimple * network()))};
+    if (local_ > 1) moved.inside = Seconds(size() / (kChainSimple * inside()));
     const Seconds chain = step_ * (kChainStep * kSimpleStepBetween * (local_ - 1));
     add(NcclAlgorithm::collnet, NcclProtocol::simple,
-        kSimpleLaunchBetween + 2 * (chain + chunk_step()), Seconds(moved));
+        kSimpleLaunchBetween + 2 * (chain + chunk_step()), moved);
   }
 
   /// One rank to a node: log2(N) rounds, each with twice the blocks of the one before; no open
   /// curve.
   void add_pat() {
     if (!machine_.options.at_least(kPat) || !may(NcclAlgorithm::pat, NcclProtocol::simple)) return;
-    const Seconds moved = slowest(volume(), 1, kNetworkSimple);
+    const Moved moved = slowest(volume(), 1, kNetworkSimple);
     const Seconds latency = kSimpleLaunchBetween + chunk_step() * depth();
     add(NcclAlgorithm::pat, NcclProtocol::simple,
-        latency + filled(kFillBetween, generation_.launch + latency, moved), moved);
+        latency + filled(kFillBetween, generation_.launch + latency, moved.most()), moved);
   }
 
   // --- sends and receives
 
   void add_all_to_all() {
     const Seconds peers = kPeer * (ranks_ - 1) + machine_.inside_latency - usual_latency();
-    double moved = volume() / (generation_.all_to_all * inside() * few_ranks());
-    if (local_ == 1) moved = 0;
+    Moved moved;
+    if (local_ > 1)
+      moved.inside = Seconds(volume() / (generation_.all_to_all * inside() * few_ranks()));
     if (between()) {
       const double leaves = local_ * size() * (nodes_ - 1) / nodes_;
-      moved = std::max(moved, leaves / (kNetworkSimple * network()));
+      moved.between = Seconds(leaves / (kNetworkSimple * network()));
     }
-    const Seconds fill =
-        between() ? filled({kFillBetween.k, kFillBetween.h}, chunk_step(), Seconds(moved))
-                  : filled(kFillInside, kSimpleLaunchBetween + peers, Seconds(moved));
+    const Seconds fill = between()
+                             ? filled(kFillBetween, chunk_step(), moved.most())
+                             : filled(kFillInside, kSimpleLaunchBetween + peers, moved.most());
     add(NcclAlgorithm::direct, NcclProtocol::simple,
-        peers + (between() ? chunk_step() : Seconds(0)) + fill, Seconds(moved));
+        peers + (between() ? chunk_step() : Seconds(0)) + fill, moved);
   }
 
   /// From one GPU to one other, over the NIC of each.
@@ -294,7 +308,8 @@ class Question {
     const Seconds moved(size() / rate);
     const Seconds path = between() ? chunk_step() : machine_.inside_latency;
     add(NcclAlgorithm::direct, NcclProtocol::simple,
-        kPeer + path + filled(kFillInside, kSimpleLaunchBetween, moved), moved);
+        kPeer + path + filled(kFillInside, kSimpleLaunchBetween, moved),
+        between() ? Moved{.between = moved} : Moved{.inside = moved});
   }
 
   const NcclMachine& machine_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "base/quantity.hpp"
@@ -42,9 +43,12 @@ struct NcclEstimate {
   NcclProtocol protocol = NcclProtocol::simple;
   /// Launch, the steps' latencies one after the other, and the filling of pipelines.
   Seconds latency{0};
-  Seconds transfer{0};  ///< bytes over the rate that the protocol reaches on the slowest link
+  /// Bytes over the rate that the protocol reaches: on the links inside nodes, where they pass
+  /// some, and on the network.
+  Seconds inside{0}, between{0};
 
-  Seconds total() const { return latency + transfer; }
+  Seconds transfer() const { return std::max(inside, between); }
+  Seconds total() const { return latency + transfer(); }
 };
 
 /// Every algorithm and protocol that NCCL has for this collective on this machine; at least one.

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "cluster/fabric.hpp"
 #include "collective/plan_builder.hpp"
 
 namespace rehearse::inline collective {
@@ -35,18 +36,25 @@ CollectiveAlgorithm suited(const PlanBuilder& builder, CollectiveKind kind,
 
 // Flows that wait for nothing run first; those after a join run in the next phase. Each phase lasts
 // as long as its busiest port.
-double phased_seconds_per_byte(const FlowPlan& plan, const Cluster& cluster) {
+void add_loads(FlowPlan& plan, const Cluster& cluster) {
+  std::vector<FlowPlan::Loads> phases;
   std::vector<FlowPlan::Flow> phase;
-  double total = 0;
-  for (const FlowPlan::Flow& flow : plan.flows) {
-    if (flow.share > 0) {
-      phase.push_back(flow);
-      continue;
-    }
-    total += busiest_port(phase, cluster);
+  const auto end = [&] {
+    phases.push_back(loads_of(phase, cluster));
     phase.clear();
+  };
+  for (const FlowPlan::Flow& flow : plan.flows) flow.share > 0 ? phase.push_back(flow) : end();
+  end();
+  double cables = 0;
+  for (const FlowPlan::Loads& one : phases) {
+    const double ports = std::max(one.inside, one.between);
+    plan.seconds_per_byte += ports;
+    cables += std::max(ports, one.cables);
   }
-  return total + busiest_port(phase, cluster);
+  plan.loads = phases.size() == 1 ? phases.front()
+                                  : FlowPlan::Loads{.inside = plan.seconds_per_byte,
+                                                    .between = plan.seconds_per_byte,
+                                                    .cables = cables};
 }
 
 }  // namespace
@@ -75,8 +83,7 @@ FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, con
       plan_ring(builder, kind, fidelity);
       break;
   }
-  if (fidelity == Fidelity::flow)
-    builder.plan.seconds_per_byte = phased_seconds_per_byte(builder.plan, cluster);
+  if (fidelity == Fidelity::flow) add_loads(builder.plan, cluster);
   return builder.finish();
 }
 
@@ -92,21 +99,35 @@ std::vector<CollectiveAlgorithm> automatic_candidates(CollectiveKind kind, const
   return {CollectiveAlgorithm::ring};
 }
 
-double busiest_port(const std::vector<FlowPlan::Flow>& flows, const Cluster& cluster) {
+FlowPlan::Loads loads_of(const std::vector<FlowPlan::Flow>& flows, const Cluster& cluster) {
   std::map<Port, double> out, in, host;
+  std::map<std::array<std::uint32_t, 4>, double> cables;
+  FlowPlan::Loads loads;
   for (const FlowPlan::Flow& flow : flows) {
     out[flow.source] += flow.share;
     in[flow.target] += flow.share;
     if (staged(cluster, {flow.source, flow.target}))
       host[{PortKind::cpu, flow.source.node, 0}] += flow.share;
+    if (flow.source.node == flow.target.node) continue;
+    for (const Cable& cable : cables_between(cluster, flow.source, flow.target)) {
+      double& load = cables[cable.id];
+      load += flow.share / cable.rate.value();
+      loads.cables = std::max(loads.cables, load);
+    }
   }
-  double busiest = 0;
   for (const auto* side : {&out, &in})
-    for (const auto& [port, share] : *side)
-      busiest = std::max(busiest, share / port_bandwidth(cluster, port).value());
+    for (const auto& [port, share] : *side) {
+      double& most = port.kind == PortKind::nic ? loads.between : loads.inside;
+      most = std::max(most, share / port_bandwidth(cluster, port).value());
+    }
   for (const auto& [port, share] : host)
-    busiest = std::max(busiest, share / staging_rate(cluster.node(port.node)).value());
-  return busiest;
+    loads.inside = std::max(loads.inside, share / staging_rate(cluster.node(port.node)).value());
+  return loads;
+}
+
+double busiest_port(const std::vector<FlowPlan::Flow>& flows, const Cluster& cluster) {
+  const FlowPlan::Loads loads = loads_of(flows, cluster);
+  return std::max(loads.inside, loads.between);
 }
 
 }  // namespace rehearse::inline collective

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -48,6 +49,13 @@ struct FlowPlan {
   Seconds latency;
   /// Time per byte of size on the most loaded port when nothing else runs (flow fidelity).
   double seconds_per_byte = 0;
+  /// The same of ports inside nodes, of NICs, and of the cables of a fabric (flow fidelity). Where
+  /// phases follow each other the first two are seconds_per_byte, and the last one is the sum of
+  /// what each phase takes on its busiest port or cable.
+  struct Loads {
+    double inside = 0, between = 0, cables = 0;
+  };
+  Loads loads;
 
   /// Whether no flow waits for another one, for a latency or for a host.
   bool begins_at_once() const;
@@ -58,7 +66,7 @@ struct FlowPlan {
   /// latency + size * seconds_per_byte: the closed form of the uncontended collective at flow
   /// fidelity.
   Seconds uncontended(Bytes size) const {
-    return latency + Seconds(size.value() * seconds_per_byte);
+    return latency + Seconds(size.value() * std::max(seconds_per_byte, loads.cables));
   }
 };
 
@@ -85,7 +93,9 @@ FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, con
 /// an all_reduce between nodes.
 std::vector<CollectiveAlgorithm> automatic_candidates(CollectiveKind kind, const Group& group);
 
-/// Largest seconds per byte over all ports that the flows load, each flow counting its share.
+/// Largest seconds per byte over all ports that the flows load, each flow counting its share;
+/// inside nodes and between them, and over cables.
+FlowPlan::Loads loads_of(const std::vector<FlowPlan::Flow>& flows, const Cluster& cluster);
 double busiest_port(const std::vector<FlowPlan::Flow>& flows, const Cluster& cluster);
 
 }  // namespace rehearse::inline collective

@@ -47,6 +47,20 @@ PlayablePlan playable(FlowPlan plan) {
   return result;
 }
 
+/// So many times the bytes cross links inside nodes.
+void carry_inside(FlowPlan& plan, double times) {
+  for (FlowPlan::Flow& flow : plan.flows)
+    if (flow.source.node == flow.target.node) flow.share *= times;
+  plan.loads.inside *= times;
+  plan.seconds_per_byte = std::max(plan.loads.inside, plan.loads.between);
+}
+
+/// Rounded, so that like ratios are one plan's.
+double inside_over_between(const CollectiveCost& cost) {
+  if (cost.between_scale <= 0) return 1;
+  return std::round(cost.inside_scale / cost.between_scale * 0x1p40) * 0x1p-40;
+}
+
 }  // namespace
 
 Plans::Plans(const Schedule& schedule, const Cluster& cluster, const Cluster& as_built,
@@ -63,6 +77,7 @@ PlayablePlan& Plans::plan(const Key& key) {
   if (found != plans_.end()) return found->second;
   FlowPlan made = plan_collective(key.kind, key.algorithm, schedule_.groups[key.group],
                                   schedule_.ranks, cluster_, key.fidelity, key.segments);
+  if (key.inside != 1) carry_inside(made, key.inside);
   PlayablePlan& kept = plans_.emplace(key, playable(std::move(made))).first->second;
   number_ports(kept);
   return kept;
@@ -134,15 +149,18 @@ CollectiveAlgorithm Plans::choose(const Collective& collective, GroupId group) {
   if (collective.algorithm != CollectiveAlgorithm::automatic) return collective.algorithm;
   const Group& members = schedule_.groups[group.index()];
   if (members.ranks < 2) return CollectiveAlgorithm::ring;  // without flows
-  if (const auto chosen = costs_.choice(collective.kind, collective.size, members)) return *chosen;
-  CollectiveAlgorithm best = CollectiveAlgorithm::ring;
+  std::vector<CollectiveAlgorithm> all = costs_.choices(collective.kind, collective.size, members);
+  const bool by_nccl = !all.empty();
+  if (!by_nccl) all = automatic_candidates(collective.kind, members);
+  // A star has no cables that NCCL's choice does not know.
+  if (all.size() == 1 || (by_nccl && std::holds_alternative<Star>(cluster_.fabric)))
+    return all.front();
+  CollectiveAlgorithm best = all.front();
   Seconds least(std::numeric_limits<double>::infinity());
-  for (const auto candidate :
-       automatic_candidates(collective.kind, schedule_.groups[group.index()])) {
+  for (const auto candidate : all) {
     const FlowPlan& flow = plan({collective.kind, candidate, group.index(), Fidelity::flow}).plan;
     const CollectiveCost cost = cost_of(collective, group, flow);
-    const Seconds time = cost.latency + cost.transfer;
-    if (time < least) least = time, best = candidate;
+    if (cost.total() < least) least = cost.total(), best = candidate;
   }
   return best;
 }
@@ -215,23 +233,21 @@ PlannedCollective Plans::plan_anew(const Collective& collective, GroupId group) 
     return planned_by_transport(collective, group);
   const CollectiveAlgorithm algorithm = choose(collective, group);
   const FlowPlan& flow = plan({collective.kind, algorithm, group.index(), Fidelity::flow}).plan;
-  const PlayablePlan& played =
-      played_plan({collective.kind, algorithm, group.index(), machine_.fidelity});
+  const bool moves = !flow.flows.empty() && collective.size.value() > 0;
+  CollectiveCost cost = moves ? cost_of(collective, group, flow) : CollectiveCost{};
+  const PlayablePlan& played = played_plan(
+      {collective.kind, algorithm, group.index(), machine_.fidelity, 0, inside_over_between(cost)});
   PlannedCollective result{
       .plan = &played, .size = collective.size, .latency = played.plan.latency};
-  if (flow.flows.empty() || collective.size.value() <= 0) {
+  if (!moves) {
     add_overlap(collective, 1, result);
     return result;
   }
-  CollectiveCost cost = cost_of(collective, group, flow);
   add_overlap(collective, cost.compute_slowdown, result);
   note(collective, group, flow, cost);
   const double shifted = std::exp(machine_.shift * cost.uncertainty);
   cost.latency *= shifted;
-  cost.transfer *= shifted;
-  // What the protocol adds to the wire's own time travels with the bytes, so that it takes part in
-  // contention.
-  result.size = Bytes(cost.transfer.value() / flow.seconds_per_byte);
+  result.size = collective.size * (cost.between_scale * shifted);
   if (machine_.fidelity == Fidelity::flow || flow.latency.value() <= 0)
     result.latency = cost.latency;
   else

@@ -69,6 +69,7 @@ class Plans {
     std::size_t group;
     Fidelity fidelity;
     int segments = 0;
+    double inside = 1;  ///< so many times the plan's bytes cross links inside nodes
     auto operator<=>(const Key&) const = default;
   };
 

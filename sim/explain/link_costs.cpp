@@ -93,7 +93,7 @@ LinkCosts::Alone LinkCosts::collective(const PlannedCollective& planned) const {
       nodes.insert(port.node);
   return {link_name(busiest->first.kind),
           nodes.size() > 1 ? "every node" : node_name(busiest->first.node), planned.latency,
-          Seconds(planned.size.value() * planned.plan->plan.seconds_per_byte)};
+          planned.plan->plan.uncontended(planned.size) - planned.plan->plan.latency};
 }
 
 /// Many workers talk to few servers, so that of two like ports the server's is the busy one.

@@ -1,6 +1,7 @@
 #include "predict/predicted_collective.hpp"
 
 #include <map>
+#include <optional>
 
 namespace rehearse::inline prediction {
 namespace {
@@ -39,18 +40,24 @@ PredictedCollective predicted_collective(const Cluster& cluster, CollectiveKind 
                             .rows = {}};
   std::map<CollectiveAlgorithm, FlowPlan> plans;
   for (Bytes size = smallest; size <= largest; size *= 2) {
-    const CollectiveAlgorithm chosen =
-        costs.choice(kind, size, group).value_or(CollectiveAlgorithm::ring);
-    const auto [at, fresh] = plans.try_emplace(chosen);
-    if (fresh) at->second = plan_collective(kind, chosen, group, ranks, cluster, Fidelity::flow);
-    const LinkCost links{at->second.latency, at->second.seconds_per_byte};
-    table.rows.push_back({.kind = kind,
-                          .size = size,
-                          .group = GroupId(0),
-                          .ranks = static_cast<int>(group.ranks),
-                          .nodes = static_cast<int>(group.nodes),
-                          .played = at->second.algorithm,
-                          .cost = costs.cost(kind, size, group, at->second, links)});
+    std::vector<CollectiveAlgorithm> all = costs.choices(kind, size, group);
+    if (all.empty()) all = {CollectiveAlgorithm::ring};
+    std::optional<CollectiveAnswer> best;
+    for (const CollectiveAlgorithm chosen : all) {
+      const auto [at, fresh] = plans.try_emplace(chosen);
+      if (fresh) at->second = plan_collective(kind, chosen, group, ranks, cluster, Fidelity::flow);
+      const LinkCost links{at->second.latency, at->second.seconds_per_byte};
+      const CollectiveCost cost = costs.cost(kind, size, group, at->second, links);
+      if (best && best->cost.total() <= cost.total()) continue;
+      best = {.kind = kind,
+              .size = size,
+              .group = GroupId(0),
+              .ranks = static_cast<int>(group.ranks),
+              .nodes = static_cast<int>(group.nodes),
+              .played = at->second.algorithm,
+              .cost = cost};
+    }
+    table.rows.push_back(*best);
   }
   return table;
 }

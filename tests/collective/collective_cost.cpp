@@ -46,8 +46,8 @@ CollectiveCost cost_of(Cluster cluster, const std::optional<CommProfile>& profil
   const Schedule schedule = on_all_ranks(cluster, Program{});
   const Group& group = schedule.groups[0];
   CollectiveCosts costs(profile ? &*profile : nullptr, cluster, schedule.ranks);
-  const FlowPlan plan = plan_collective(kind, *costs.choice(kind, Bytes(size), group), group,
-                                        schedule.ranks, cluster, Fidelity::flow);
+  const FlowPlan plan = plan_collective(kind, costs.choices(kind, Bytes(size), group).front(),
+                                        group, schedule.ranks, cluster, Fidelity::flow);
   return costs.cost(kind, Bytes(size), group, plan, {plan.latency, plan.seconds_per_byte});
 }
 

@@ -83,10 +83,10 @@ BOOST_DATA_TEST_CASE(groups_on_stride_share_the_nics_of_their_gpus,
   const NcclEstimate alone = estimate_of(schedule, schedule.groups[0], cluster, kind, size);
   const double owned = std::min(nics, 8 / stride);
   const double bytes = size * bus_factor(kind, 32.0 / stride);
-  BOOST_CHECK_CLOSE(alone.transfer.value(), bytes / (0.96 * owned * kNic), kPercent);
+  BOOST_CHECK_CLOSE(alone.transfer().value(), bytes / (0.96 * owned * kNic), kPercent);
   const double shared = stride * owned / nics;
   BOOST_CHECK_CLOSE(play(schedule, cluster).end.value(),
-                    (alone.latency + alone.transfer * shared).value(), 1e-4);
+                    (alone.latency + alone.transfer() * shared).value(), 1e-4);
 }
 
 // From one node to the next, as pipeline stages do: each GPU to its like over the NIC of both.
@@ -97,9 +97,9 @@ BOOST_DATA_TEST_CASE(sends_between_stages_share_the_nics_of_their_gpus, data::ma
   const Schedule schedule = groups_on_stride(cluster, 8, CollectiveKind::send_recv, kS);
   const NcclEstimate alone =
       estimate_of(schedule, schedule.groups[0], cluster, CollectiveKind::send_recv, kS);
-  BOOST_CHECK_CLOSE(alone.transfer.value(), kS / (0.96 * kNic), kPercent);
+  BOOST_CHECK_CLOSE(alone.transfer().value(), kS / (0.96 * kNic), kPercent);
   BOOST_CHECK_CLOSE(play(schedule, cluster).end.value(),
-                    (alone.latency + alone.transfer * (8.0 / nics)).value(), 1e-4);
+                    (alone.latency + alone.transfer() * (8.0 / nics)).value(), 1e-4);
 }
 
 // Two pods of two nodes, each with two GPUs and as many rails; a switch has one cable of half a
