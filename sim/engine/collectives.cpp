@@ -12,13 +12,14 @@ Collectives::Collectives(Shared& shared, Pace& pace)
 }
 
 void Collectives::arrive(RankOp what, const Collective& collective, std::uint32_t iteration) {
-  const std::uint32_t id = shared_.collectives.id(RankId(what.rank), collective, OpId(what.op)) +
-                           iteration % 2 * static_cast<std::uint32_t>(shared_.collectives.size());
+  const std::uint32_t id = shared_.repeats.id(what, collective, iteration);
   State& state = states_[id];
   const std::size_t members = shared_.group_of(id).members.size();
   check(state.arrived < members, "a member is two iterations ahead of another");
   if (by_member(id) && state.arrived == 0) prepare_flows(id);
   state.members.push_back(what);
+  if (RankId(what.rank) == shared_.group_of(id).members.front())
+    state.stands_for = shared_.repeats.stands_for(what, iteration);
   const bool all = ++state.arrived == members;
   if (by_member(id)) begin_member(id, what);
   if (all) begin_all(id);
@@ -110,7 +111,8 @@ void Collectives::count(std::uint32_t collective, std::uint32_t flow, Bytes byte
   const PlayablePlan& plan = *shared_.planned(collective).plan;
   const auto first = shared_.group_of(collective).members.front();
   shared_.recorder.count(static_cast<std::uint32_t>(first.index()),
-                         plan.plan.flows[flow].source.kind, bytes.value() * plan.stands_for[flow]);
+                         plan.plan.flows[flow].source.kind, bytes.value() * plan.stands_for[flow],
+                         states_[collective].stands_for);
 }
 
 void Collectives::end_flow(std::uint32_t collective, std::uint32_t flow) {

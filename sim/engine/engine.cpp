@@ -59,12 +59,14 @@ Trace play(const Schedule& schedule, const Cluster& given, const Machine& machin
     for (const Port& port : plans.loops()) network.loop(port, cluster);
   Recorder recorder(schedule, options);
   const bool over_sockets = machine.comm && machine.comm->transport;
+  Repeats repeats(schedule, collectives, !machine.play_all && !options.enough && !over_sockets);
   Shared shared{.schedule = schedule,
                 .cluster = cluster,
                 .transport = over_sockets ? &*machine.comm->transport : nullptr,
                 .collectives = collectives,
                 .network = network,
-                .recorder = recorder};
+                .recorder = recorder,
+                .repeats = repeats};
   return Player(shared, options).play();
 }
 

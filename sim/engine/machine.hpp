@@ -27,6 +27,8 @@ struct Machine {
   /// The cluster's links, each of them, take so many times what they are known for: what messages
   /// between two ranks are shifted by. Collectives are costed without it.
   double links_slowed = 1;
+  /// Repeats of an iteration, such as micro-batches, are all played, though they are steady.
+  bool play_all = false;
 };
 
 }  // namespace rehearse::inline engine

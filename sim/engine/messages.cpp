@@ -30,14 +30,14 @@ void Messages::start(RankOp what, const Transfer& transfer) {
 
 void Messages::send(RankOp what, std::uint32_t iteration) {
   if (goes_over_socket(what) && waits_for_turn(what, iteration)) return;
-  move(what);
+  move(what, shared_.repeats.stands_for(what, iteration));
 }
 
-void Messages::move(RankOp what) {
+void Messages::move(RankOp what, std::uint32_t stands_for) {
   const PortPair ports = ports_of(what);
   const Bytes size = transfer_of(what).size;
   Network& network = shared_.network;
-  shared_.recorder.count(what.rank, ports.source.kind, size.value());
+  shared_.recorder.count(what.rank, ports.source.kind, size.value(), stands_for);
   network.start_flow(network.index_of(ports.source), network.index_of(ports.target),
                      on_wire(size, ports), {kTransferred, what.rank, what.op});
 }

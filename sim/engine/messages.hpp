@@ -51,7 +51,7 @@ class Messages {
   Seconds head_start(RankOp what, std::uint32_t iteration) const;
   void give_up_turn(RankOp what);
   Bytes on_wire(Bytes size, const PortPair& ports) const;
-  void move(RankOp what);
+  void move(RankOp what, std::uint32_t stands_for = 1);
 
   Shared& shared_;
   Pace& pace_;

@@ -89,9 +89,13 @@ void Player::go_on(Iterations::Next next, std::uint32_t rank) {
 bool Player::met(RankOp what, std::uint32_t iteration, bool& awaits) {
   const RankState& rank = ranks_[what.rank];
   const Op& op = op_of(what);
-  for (const After& after : op.after)
-    if (iteration >= after.distance && rank.done[after.op.index()] + after.distance <= iteration)
-      return false;
+  for (const After& after : op.after) {
+    if (iteration < after.distance) continue;
+    auto waited = static_cast<std::uint32_t>(after.op.index());
+    if (after.distance == 0 && shared_.repeats.any())
+      waited = shared_.repeats.played_for(what.rank, what.op, waited, iteration);
+    if (rank.done[waited] + after.distance <= iteration) return false;
+  }
   for (const Await& await : op.awaits) {
     const auto instance = await.instance(iteration);
     if (!instance) continue;
@@ -122,12 +126,15 @@ bool Player::is_full(std::uint32_t rank, std::uint32_t lane) const {
 void Player::advance_lane(std::uint32_t rank, std::uint32_t lane) {
   LaneState& state = ranks_[rank].lanes[lane];
   const auto& ops = ranks_[rank].index->lane_ops[lane];
-  while (iterations_.goes_on(rank, state.iteration) && !ops.empty() && !is_full(rank, lane)) {
+  while (iterations_.goes_on(rank, state.iteration) && !ops.empty() && !is_full(rank, lane) &&
+         !state.held) {
     const RankOp what{rank, ops[state.position]};
     const std::uint32_t iteration = state.iteration;
     if (!met(what, iteration, state.awaits)) return;
     ++state.running;
+    if (shared_.repeats.any()) near_cut(what, state);
     if (++state.position == ops.size()) state.position = 0, ++state.iteration;
+    if (shared_.repeats.any()) pass_cut(rank, lane);
     begin_op(what, iteration);
   }
 }
@@ -225,7 +232,77 @@ void Player::count_ended(RankOp what, std::uint32_t iteration) {
     rank.left.resize(iteration + 1, static_cast<std::uint32_t>(rank.done.size()));
   iterations_.count_operation(what.rank);
   if (--rank.left[iteration] == 0)
-    go_on(iterations_.end(what.rank, iteration, shared_.network.now()), what.rank);
+    go_on(iterations_.end(what.rank, iteration,
+                          shared_.network.now() + shared_.repeats.shift(iteration)),
+          what.rank);
+}
+
+/// Cuts repeats out when they are steady.
+void Player::watch_repeats(RankOp what, std::uint32_t iteration) {
+  if (shared_.repeats.end(what, iteration, shared_.network.now())) cut_repeats(iteration);
+}
+
+void Player::cut_repeats(std::uint32_t iteration) {
+  std::vector<Repeats::Next> next;
+  for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+    for (std::size_t lane = 0; lane < ranks_[r].lanes.size(); ++lane) {
+      const LaneState& state = ranks_[r].lanes[lane];
+      const auto& ops = ranks_[r].index->lane_ops[lane];
+      if (state.iteration < iteration || !shared_.repeats.takes_part(r, ops)) continue;
+      if (state.iteration > iteration) return shared_.repeats.give_up(iteration);
+      next.push_back({r, ops[state.position]});
+    }
+  }
+  const Cut* cut = shared_.repeats.cut(iteration, next);
+  if (!cut) return shared_.repeats.give_up(iteration);
+  for (std::uint32_t r = 0; r < ranks_.size(); ++r) leave_out(r, *cut, iteration);
+}
+
+/// What is cut out counts as done.
+void Player::leave_out(std::uint32_t rank, const Cut& cut, std::uint32_t iteration) {
+  RankState& state = ranks_[rank];
+  const std::size_t program = schedule_.ranks[rank].program.index();
+  for (std::uint32_t op = cut.begin[program]; op < cut.end[program]; ++op) ++state.done[op];
+  check(iteration < state.left.size(), "repeats of an iteration that has not begun");
+  state.left[iteration] -= cut.end[program] - cut.begin[program];
+}
+
+/// Where a rank would have fallen behind others during the cut, its lanes wait behind it: each
+/// begins a repeat's distance, and what the rank is behind, after it began the last one.
+void Player::near_cut(RankOp what, LaneState& state) const {
+  const Repeats& repeats = shared_.repeats;
+  if (state.kept_in == state.iteration || !repeats.stands_for_more(what, state.iteration)) return;
+  const Cut& cut = *repeats.cut_of(state.iteration);
+  state.kept_in = state.iteration;
+  state.resumes = shared_.network.now() + cut.gap[what.rank] + repeats.behind(what.rank, cut);
+}
+
+/// A lane that comes to what is cut out goes on behind it.
+void Player::pass_cut(std::uint32_t rank, std::uint32_t lane) {
+  LaneState& state = ranks_[rank].lanes[lane];
+  const Cut* cut = shared_.repeats.cut_of(state.iteration);
+  if (!cut) return;
+  const auto& ops = ranks_[rank].index->lane_ops[lane];
+  const std::size_t program = schedule_.ranks[rank].program.index();
+  const std::uint32_t op = ops[state.position];
+  if (op < cut->begin[program] || op >= cut->end[program]) return;
+  state.position =
+      static_cast<std::uint32_t>(std::ranges::lower_bound(ops, cut->end[program]) - ops.begin());
+  check(state.position < ops.size(), "no repeat behind a cut");
+  if (shared_.repeats.behind(rank, *cut) <= 0) return;
+  state.held = true;
+  shared_.network.call_at(state.resumes, {kResumed, rank, lane});
+}
+
+void Player::record_end(RankOp what, std::uint32_t iteration) {
+  Repeats& repeats = shared_.repeats;
+  const double now = shared_.network.now();
+  if (!repeats.any()) return shared_.recorder.end(what, iteration, now);
+  shared_.recorder.end(what, iteration, now, repeats.shift(what, iteration));
+  if (repeats.stands_for_more(what, iteration))
+    shared_.recorder.repeat(what, {.times = repeats.cut_of(iteration)->times,
+                                   .period = repeats.period(what.rank),
+                                   .gap = repeats.cut_of(iteration)->gap[what.rank]});
 }
 
 void Player::end_op(RankOp what) {
@@ -233,7 +310,8 @@ void Player::end_op(RankOp what) {
   const Op& op = op_of(what);
   const std::uint32_t iteration = rank.done[what.op]++;
   const bool present = iterations_.takes_part(what.rank, iteration);
-  if (present) shared_.recorder.end(what, iteration, shared_.network.now());
+  if (present) record_end(what, iteration);
+  if (shared_.repeats.any()) watch_repeats(what, iteration);
   count_ended(what, iteration);
   if (op.lane) --rank.lanes[op.lane->index()].running;
   if (present)
@@ -243,6 +321,9 @@ void Player::end_op(RankOp what) {
   else
     advance_free_op(what.rank, what.op);
   for (const std::uint32_t next : rank.index->successors[what.op]) advance({what.rank, next});
+  // Behind a cut operations wait for others than those that they come after.
+  if (shared_.repeats.any() && shared_.repeats.cut_of(iteration))
+    for (std::uint32_t lane = 0; lane < rank.lanes.size(); ++lane) advance_lane(what.rank, lane);
   if (present && op.queue) {
     queues_[op.queue->index()].busy = false;
     serve(static_cast<std::uint32_t>(op.queue->index()));
@@ -300,6 +381,9 @@ void Player::dispatch(Token token) {
       return collectives_.end_flows(token.a);
     case kLeft:
       return collectives_.sockets()->leave(token.a, token.b);
+    case kResumed:
+      ranks_[token.a].lanes[token.b].held = false;
+      return advance_lane(token.a, token.b);
     case kCaughtUp:
       return pace_.caught_up(token.a, token.b) ? collectives_.end(token.a) : void();
     default:

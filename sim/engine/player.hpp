@@ -41,6 +41,9 @@ class Player {
     std::uint32_t position = 0, iteration = 0;  // of the operation that begins next
     std::uint32_t running = 0;
     bool awaits = false;
+    bool held = false;            // until kResumed
+    std::uint32_t kept_in = ~0U;  // iteration in which it began the last repeat before a cut
+    double resumes = 0;           // behind the cut, at the earliest
   };
   struct FreeOpState {
     std::uint32_t issued = 0;  // iterations started
@@ -94,6 +97,12 @@ class Player {
   void end_computing(std::uint32_t cores);
   void end_op(RankOp what);
   void count_ended(RankOp what, std::uint32_t iteration);
+  void watch_repeats(RankOp what, std::uint32_t iteration);
+  void cut_repeats(std::uint32_t iteration);
+  void leave_out(std::uint32_t rank, const Cut& cut, std::uint32_t iteration);
+  void near_cut(RankOp what, LaneState& state) const;
+  void pass_cut(std::uint32_t rank, std::uint32_t lane);
+  void record_end(RankOp what, std::uint32_t iteration);
   void drain();
   void on_token(Token token);
   void dispatch(Token token);

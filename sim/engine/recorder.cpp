@@ -43,7 +43,7 @@ void Recorder::add_rank(std::size_t rank, const EngineOptions& options) {
   if (trace_.recorded_ranks > rank || has_role) current_[rank].resize(ops.size());
 }
 
-void Recorder::end(RankOp what, std::uint32_t iteration, double now) {
+void Recorder::end(RankOp what, std::uint32_t iteration, double now, double shift) {
   if (current_[what.rank].empty()) return;
   Span& span = current_[what.rank][what.op];
   span.rank = RankId(what.rank);
@@ -51,8 +51,20 @@ void Recorder::end(RankOp what, std::uint32_t iteration, double now) {
   span.iteration = iteration;
   span.end = Seconds(now);
   const Op& op = schedule_.program_of(span.rank).ops[what.op];
-  if (what.rank < trace_.recorded_ranks || op.role != UpdateRole::none)
-    trace_.spans.push_back(span);
+  if (what.rank >= trace_.recorded_ranks && op.role == UpdateRole::none) return;
+  trace_.spans.push_back(span);
+  Span& kept = trace_.spans.back();
+  for (Seconds* when : {&kept.ready, &kept.start, &kept.end}) *when += Seconds(shift);
+}
+
+void Recorder::repeat(RankOp what, const Repeated& more) {
+  if (what.rank >= trace_.recorded_ranks) return;
+  const Span first = trace_.spans.back();
+  for (std::uint32_t k = 1; k <= more.times; ++k) {
+    Span& next = trace_.spans.emplace_back(first);
+    next.op = OpId(what.op + k * more.period);
+    for (Seconds* when : {&next.ready, &next.start, &next.end}) *when += Seconds(k * more.gap);
+  }
 }
 
 Trace Recorder::take() {

@@ -20,12 +20,19 @@ class Recorder {
     std::vector<Span>& current = current_[what.rank];
     if (!current.empty()) current[what.op].*when = Seconds(now);
   }
-  void end(RankOp what, std::uint32_t iteration, double now);
+  /// `shift`: the rank was so much later than it was played.
+  void end(RankOp what, std::uint32_t iteration, double now, double shift = 0);
+  /// The operation that has just ended stands for one of each of so many repeats to come.
+  struct Repeated {
+    std::uint32_t times = 0, period = 0;  ///< in operations
+    double gap = 0;
+  };
+  void repeat(RankOp what, const Repeated& more);
   /// A flow of a rank, or of a group with that rank.
-  void count(std::uint32_t rank, PortKind port, double bytes) {
+  void count(std::uint32_t rank, PortKind port, double bytes, std::uint32_t times = 1) {
     if (schedule_.ranks[rank].in_background()) return;
-    trace_.traffic.bytes[static_cast<std::size_t>(port)] += bytes;
-    ++trace_.traffic.flows;
+    trace_.traffic.bytes[static_cast<std::size_t>(port)] += bytes * times;
+    trace_.traffic.flows += times;
   }
   /// So far; what else is known of it is written there.
   Trace& trace() { return trace_; }

@@ -7,6 +7,7 @@
 #include "engine/collective_table.hpp"
 #include "engine/network.hpp"
 #include "engine/recorder.hpp"
+#include "engine/repeats.hpp"
 
 namespace rehearse::inline engine {
 
@@ -26,6 +27,7 @@ enum TokenKind : std::uint32_t {
   kFlowsDone,  ///< a collective
   kLeft,       ///< a port, b number of the message that leaves it
   kCaughtUp,   ///< a collective, b version of what it lags
+  kResumed,    ///< a rank, b lane
 };
 
 /// What the parts of a simulation share: what is played, on which network, and what came of it.
@@ -36,6 +38,7 @@ struct Shared {
   const CollectiveTable& collectives;
   Network& network;
   Recorder& recorder;
+  Repeats& repeats;
   std::vector<RankOp> over{};  ///< operations that have just ended
 
   void call_in(double seconds, Token token) { network.call_at(network.now() + seconds, token); }
@@ -45,11 +48,10 @@ struct Shared {
   /// iterations come first, and then those of odd ones, which members that have ended an even one
   /// may begin.
   const PlannedCollective& planned(std::uint32_t collective) const {
-    return collectives.planned(collective % static_cast<std::uint32_t>(collectives.size()));
+    return collectives.planned(repeats.plan_of(collective));
   }
   const Group& group_of(std::uint32_t collective) const {
-    const auto id = collective % static_cast<std::uint32_t>(collectives.size());
-    return schedule.groups[collectives.group(id).index()];
+    return schedule.groups[collectives.group(repeats.plan_of(collective)).index()];
   }
 };
 

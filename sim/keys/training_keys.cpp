@@ -24,6 +24,9 @@ std::vector<KeySection> training_keys() {
       {"run.", "What is simulated", "Rehearse", kRun,
        {{"steps", "integer >= 1", "10", "Steps that are measured, 100,000 at most."},
         {"warmup_steps", "integer >= 0", "2", "Steps before them."},
+        {"play", "steady | all", "steady",
+         "Micro-batches are played until one takes as long as the one before it; the others of a "
+         "step then follow. Or all of them are played."},
         {"until", "steady | steps", "steady",
          "Asynchronous servers: until throughput is steady, or for `steps`."},
         {"seed", "integer >= 0", "1", "Seed of everything that is drawn."},

@@ -192,6 +192,24 @@ Headline headline_alone(const Scenario& scenario, const Machine& machine) {
                   scenario.file, why_not));
 }
 
+/// Chunks of a tree or of a chain each pay their latencies at hop fidelity, and wait for those of
+/// others; what is played by rings takes what it takes as flows.
+void check_hops(const Scenario& scenario, const std::vector<CollectiveAnswer>& answers) {
+  if (scenario.run.fidelity != FidelityChoice::hop) return;
+  for (const CollectiveAnswer& one : answers) {
+    const bool chain =
+        (one.kind == CollectiveKind::broadcast || one.kind == CollectiveKind::reduce) &&
+        one.played == CollectiveAlgorithm::ring && one.ranks > 2;
+    if (one.played != CollectiveAlgorithm::tree && !chain) continue;
+    throw InputError(
+        fmt::format("{}: error: run.fidelity: hop is more than 5 % off for {}s of {} by a {}: each "
+                    "of its chunks "
+                    "pays the latency of its edges\nremedy: use fidelity: flow{}",
+                    scenario.file, to_string(one.kind), format(one.size), chain ? "chain" : "tree",
+                    chain ? "" : ", or cluster.nccl: {algorithms: [Ring]}"));
+  }
+}
+
 }  // namespace
 
 std::function<bool(const Trace&)> until_steady(const Scenario& scenario, const Schedule& schedule) {
@@ -206,6 +224,7 @@ Machine machine_of(const Scenario& scenario) {
   check(!scenario.whole_step || scenario.whole_step->gpus == 1, "a scenario that is not solved");
   Machine machine{.schedule = make_schedule(scenario), .cluster = scenario.cluster};
   if (scenario.comm) machine.comm = *scenario.comm;
+  machine.play_all = scenario.run.play_all;
   validate(machine.schedule);
   if (scenario.shared) machine.others = other_jobs(*scenario.shared);
   const FidelityChoice choice = scenario.run.fidelity;
@@ -261,6 +280,7 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   result.trace = run(result.machine, {.answers = &result.answers,
                                       .enough = until_steady(scenario, schedule),
                                       .progress = options.progress});
+  check_hops(scenario, result.answers);
   const std::size_t own = schedule.groups.size();
   std::erase_if(result.answers, [own](const auto& one) { return one.group.index() >= own; });
   RunFacts facts = gather_facts(scenario, result.machine, costs, result.trace, result.answers);

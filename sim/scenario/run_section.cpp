@@ -368,6 +368,8 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, Framework& fr
   run.steps = static_cast<std::uint32_t>(map.integer_or("steps", run.steps, 1, kMostSteps));
   run.warmup_steps =
       static_cast<std::uint32_t>(map.integer_or("warmup_steps", run.warmup_steps, 0, kMostSteps));
+  if (const auto play = map.optional("play"))
+    run.play_all = play->as_choice({"steady", "all"}) == "all";
   if (const auto until = map.optional("until"))
     if (until->as_choice({"steady", "steps"}) == "steps") run.until = RunUntil::steps;
   run.seed = static_cast<std::uint64_t>(

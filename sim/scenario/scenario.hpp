@@ -67,6 +67,8 @@ struct DataLoading {
 struct RunOptions {
   std::uint32_t steps = 10;  ///< measured iterations, or the fewest
   RunUntil until = RunUntil::steady;
+  /// All micro-batches are played; else until they are steady, and the rest follows from these.
+  bool play_all = false;
   std::uint32_t warmup_steps = 2;  ///< simulated before them, not measured
   std::uint64_t seed = 1;
   Replications replications;
