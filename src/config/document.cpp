@@ -1,5 +1,7 @@
 #include "config/document.hpp"
 
+#include <map>
+
 #include "base/error.hpp"
 #include "config/document_node.hpp"
 #include "config/files_read.hpp"
@@ -17,6 +19,15 @@ DocumentNode parse_root(const std::string& text, const std::string& name,
   return std::move(*root);
 }
 
+/// Trees of files that were loaded, beside their texts: a platform's files are read for every
+/// scenario that names them, and a copy of a tree takes a small part of what parsing takes.
+struct Parsed {
+  std::string text;
+  std::shared_ptr<const Document> document;
+};
+constexpr std::size_t kMostParsed = 64;
+thread_local std::map<std::string, Parsed> parsed_files;
+
 }  // namespace
 
 Document::Document() = default;
@@ -25,8 +36,14 @@ Document::~Document() = default;
 std::shared_ptr<const Document> Document::load(const std::filesystem::path& file) {
   const std::string name = file.string();
   const std::string text = read_input(file, kMaxTextBytes);
+  const auto known = parsed_files.find(name);
+  if (known != parsed_files.end() && known->second.text == text)
+    return known->second.document->with_overrides({});
   refuse_foreign_file(text, name);
-  return parse(text, name);
+  const auto document = parse(text, name);
+  if (parsed_files.size() >= kMostParsed) parsed_files.clear();
+  parsed_files[name] = {text, document};
+  return document->with_overrides({});
 }
 
 std::shared_ptr<const Document> Document::load_foreign(const std::filesystem::path& file) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
+#include <unordered_map>
 
 #include "base/error.hpp"
 
@@ -179,19 +179,25 @@ Model stage_of(const Model& model, const std::vector<UnitRange>& stages) {
 }
 
 std::vector<bool> cuts_of(const Model& model) {
-  std::vector<bool> cuts(model.units.size(), true);
-  for (std::size_t cut = 1; cut < model.units.size(); ++cut) {
-    std::set<std::uint32_t> made;
-    for (std::size_t unit = cut; unit < model.units.size(); ++unit) {
-      for (const Layer& layer : model.units[unit].layers) {
-        const auto known = [&](std::uint32_t value) {
-          return value == value_before(model, cut) || value == 0 || made.contains(value);
-        };
-        if (!known(layer.input) || !known(layer.other)) cuts[cut] = false;
-        // 0: of no unit's parameters.
-        if (!layer.tied && layer.unit != 0 && layer.unit < cut) cuts[cut] = false;
-        made.insert(layer.output);
+  const std::size_t units = model.units.size();
+  std::vector<bool> cuts(units, true);
+  std::unordered_map<std::uint32_t, std::size_t> made_in;  // by value: the unit
+  // What a unit takes of unit `from` (0 also: of what no unit made) passes all cuts between the
+  // two, but one whose only tensor that is.
+  const auto pass = [&](std::size_t from, std::size_t unit, std::uint32_t value) {
+    for (std::size_t cut = from + 1; cut <= unit; ++cut)
+      if (value == 0 || value != value_before(model, cut)) cuts[cut] = false;
+  };
+  for (std::size_t unit = 0; unit < units; ++unit) {
+    for (const Layer& layer : model.units[unit].layers) {
+      for (const std::uint32_t value : {layer.input, layer.other}) {
+        if (value == 0) continue;
+        const auto made = made_in.find(value);
+        pass(made == made_in.end() ? 0 : made->second, unit, value);
       }
+      // 0: of no unit's parameters.
+      if (!layer.tied && layer.unit != 0) pass(layer.unit, unit, 0);
+      made_in[layer.output] = unit;
     }
   }
   return cuts;
