@@ -8,8 +8,7 @@
 
 namespace rehearse::inline calibrate {
 
-Progress::Progress(bool quiet, const ProgressSpan& span)
-    : line_(quiet, ProgressLine::Elsewhere::lines), span_(span) {}
+Progress::Progress(bool quiet, const ProgressSpan& span) : line_(quiet), span_(span) {}
 
 void Progress::update(double share_of_part, const std::string& now) {
   // Estimates of the whole may fall short by a rounding.

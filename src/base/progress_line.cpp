@@ -10,15 +10,14 @@ namespace rehearse::inline base {
 namespace {
 
 constexpr std::chrono::milliseconds kFirst{500}, kRedraw{200};
-constexpr std::chrono::seconds kLine{10};
+constexpr std::chrono::seconds kLine{5};
 
 }  // namespace
 
-ProgressLine::ProgressLine(bool quiet, Elsewhere elsewhere)
-    : form_(quiet                           ? Form::none
-            : isatty(STDERR_FILENO) == 1    ? Form::drawn
-            : elsewhere == Elsewhere::lines ? Form::lines
-                                            : Form::none),
+ProgressLine::ProgressLine(bool quiet)
+    : form_(quiet                        ? Form::none
+            : isatty(STDERR_FILENO) == 1 ? Form::drawn
+                                         : Form::lines),
       next_(Clock::now() + (form_ == Form::drawn ? Clock::duration(kFirst) : kLine)) {}
 
 ProgressLine::~ProgressLine() {

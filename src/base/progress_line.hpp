@@ -6,13 +6,11 @@
 namespace rehearse::inline base {
 
 /// A line on standard error that says what goes on. On a terminal it is drawn over, and erased at
-/// the end; elsewhere there is none, or one every ten seconds.
+/// the end; elsewhere there is one every five seconds.
 class ProgressLine {
  public:
-  enum class Elsewhere { nothing, lines };
-
   /// Nothing is shown where `quiet`, nor of what takes less than half a second.
-  explicit ProgressLine(bool quiet, Elsewhere elsewhere = Elsewhere::nothing);
+  explicit ProgressLine(bool quiet);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
