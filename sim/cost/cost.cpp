@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "cost/captured_time.hpp"
 #include "cost/kernel_model.hpp"
 #include "cost/kernel_shares.hpp"
 #include "cost/launches.hpp"
@@ -239,6 +240,26 @@ Seconds units_time(const StepCosts& costs) {
   return sum;
 }
 
+/// Names operators of a captured model that no curve is of, with their share of the units' time,
+/// and widens the interval by it.
+void add_unknown_kernels(StepCosts& costs, const Model& model, const Roofline& roofline,
+                         double batch) {
+  const auto unknown = unknown_kernels(model, roofline, batch);
+  const double all = units_time(costs).value();
+  if (unknown.empty() || all == 0) return;
+  double share = 0;
+  std::vector<std::string> names;
+  for (const auto& [name, time] : unknown) {
+    share += time.value() / all;
+    if (names.size() < 6)
+      names.push_back(fmt::format("{} ({})", name, percent(time.value() / all)));
+  }
+  costs.uncertainty = std::hypot(costs.uncertainty, kUnknownKernelsError * share);
+  costs.outside.push_back(fmt::format(
+      "compute: no curve is of {}{}, {} of the units' time; taken at the memory bandwidth",
+      fmt::join(names, ", "), unknown.size() > names.size() ? " and others" : "", percent(share)));
+}
+
 /// What the roofline says of the parts of a unit's passes, whoever says what the passes take.
 void add_segments(StepCosts& costs, const Model& model, const Roofline& roofline, double batch) {
   for (std::size_t i = 0; i < model.units.size(); ++i) {
@@ -276,6 +297,7 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
     if (!costs.host_computes) add_launches(costs, model, roofline, precision, efficiency);
     costs.uncertainty = analytic_error(gpu, efficiency, precision);
     name_basis(costs, gpu);
+    if (model.captured) add_unknown_kernels(costs, model, roofline, batch);
     if (!gpu.kernels || !gpu.kernels->relative.empty()) {
       costs.outside.push_back("compute: shares of peak and bandwidth " + shares_line(gpu));
     }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cost/peak.hpp"
+#include "model/captured/captured.hpp"
 
 namespace rehearse::inline cost {
 namespace {
@@ -16,11 +17,24 @@ struct Launches {
   double operators = 0, bare = 0;
 };
 
+/// Sums of gradients, which autograd's engine makes between nodes, and counters.
+bool is_bare(const captured::Kernel& kernel) {
+  const bool sums = kernel.backward && kernel.name == "add" && !kernel.first_of_node;
+  const bool counts = !kernel.writes.empty() && kernel.writes[0].format == "int64" &&
+                      kernel.writes[0].elements(1) <= 1;
+  return sums || counts;
+}
+
 Launches launched(const Unit& unit, Direction direction, const Roofline& roofline,
                   Precision precision) {
   const bool backward = direction == Direction::backward;
   Launches sum;
   for (const Operator& op : unit.operators) {
+    if (op.kernel) {
+      if (op.kernel->backward == backward)
+        (is_bare(*op.kernel) ? sum.bare : sum.operators) += op.kernel->calls;
+      continue;
+    }
     if (roofline.time(op, 1, direction) == Seconds(0)) continue;
     sum.bare += backward ? op.bare_backward : op.bare_forward;
     if (op.kind == OperatorKind::layout) continue;

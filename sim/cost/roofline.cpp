@@ -82,6 +82,7 @@ Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency
       operands_(gpu.memory_bandwidth * shares_.matrix_memory) {}
 
 Seconds Roofline::time(const Operator& op, double batch, Direction direction) const {
+  if (op.kernel) return captured_time(*op.kernel, batch, direction);
   const Seconds once = single_time(op, batch, direction);
   const bool again = op.recomputed && direction == Direction::backward;
   return again ? once + single_time(op, batch, Direction::forward) : once;
@@ -201,6 +202,7 @@ Nearness Roofline::near_product(const Operator& op, double batch, Direction dire
 }
 
 OperatorBasis Roofline::basis(const Operator& op, double batch, Direction direction) const {
+  if (op.kernel) return captured_basis(op, batch, direction);
   const Curve curve = curve_of(op);
   OperatorBasis basis{.family = runs_narrow(op) ? CostFamily::narrow_products : family_of(op)};
   if (curve == Curve::attention) {

@@ -4,6 +4,11 @@
 #include "cost/kernel_model.hpp"
 #include "cost/kernel_shares.hpp"
 
+namespace rehearse::captured {
+struct Product;
+struct Work;
+}  // namespace rehearse::captured
+
 namespace rehearse::inline cost {
 
 /// What speaks for an operator's time, and how near it is to what that was measured on.
@@ -41,6 +46,11 @@ class Roofline {
   Seconds launch() const { return shares_.launch; }
 
  private:
+  // Of captured models (captured_time.cpp): calls of a kernel in its own pass.
+  Seconds captured_time(const captured::Kernel& kernel, double batch, Direction direction) const;
+  Seconds product_time(const captured::Product& product) const;
+  Seconds moving_time(const captured::Work& work, bool backward) const;
+  OperatorBasis captured_basis(const Operator& op, double batch, Direction direction) const;
   /// Without what is computed once more.
   Seconds single_time(const Operator& op, double batch, Direction direction) const;
   FlopsPerSecond rate(OperatorKind kind) const;

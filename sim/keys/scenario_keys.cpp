@@ -24,10 +24,14 @@ std::vector<KeySection> scenario_keys() {
         {"jobs", "map", "-", "Several jobs on one cluster."}}},
 
       {"model.", "Model", "Rehearse", "sim/scenario/model_section.cpp sim/scenario/named_network.cpp "
-       "sim/scenario/memory_section.cpp sim/scenario/adaptation_keys.cpp",
+       "sim/scenario/memory_section.cpp sim/scenario/adaptation_keys.cpp "
+       "sim/scenario/captured_model.cpp",
        {{"use", "a name of `list models`", "-", "A built-in network."},
-        {"hf", "text (file)", "-", "A Hugging Face config.json, or a folder that holds one."},
+        {"hf", "text (file or id)", "-",
+         "A Hugging Face config.json, a folder that holds one, or an id: its cache's, or a built-in."},
         {"transformer", "map", "-", "A transformer by its dimensions."},
+        {"captured", "text (file)", "-",
+         "A PyTorch module that Python's `rehearse_sim.capture` wrote."},
         {"profile", "text (file)", "-", "A model as a compute profile measured it."},
         {"name", "text", "-", "Name of a model whose times are given in `units`."},
         {"batch_per_gpu", "integer >= 1 (samples)", "required",

@@ -103,6 +103,9 @@ void read_checkpointing(Map& map, Scenario& scenario) {
     const std::string policy = map.choice_or(key, "none", {"none", "per_unit", "selective"});
     if (policy == "per_unit") scenario.checkpointed.assign(model.units.size(), true);
     if (policy != "selective") return;
+    if (model.captured)
+      value->fail("a captured model recomputes what its code does",
+                  "per_unit; or capture it with torch.utils.checkpoint around its attention");
     if (!model.has_operator(OperatorKind::attention))
       value->fail(fmt::format("{} has no attention, which is what it recomputes", model.name),
                   "per_unit");

@@ -7,6 +7,7 @@
 #include "config/mistakes.hpp"
 #include "config/record_set.hpp"
 #include "scenario/adaptation_keys.hpp"
+#include "scenario/captured_model.hpp"
 #include "scenario/named_network.hpp"
 #include "scenario/sections.hpp"
 
@@ -298,6 +299,10 @@ CostChoice read_model_section(const Value& value, Framework& framework, Scenario
     if (has_model) read_part([&] { apply_compile(map, framework, scenario); });
     read_part([&] { choice = read_cost_choice(map, scenario, library); }, has_model);
     if (!has_model) leave_shape(map);
+  } else if (const std::optional<Value> captured = map.optional("captured")) {
+    has_model = read_part([&] { read_captured_model(*captured, map, scenario); });
+    if (!has_model)
+      for (const char* key : {"batch_per_gpu", "precision", "sequence"}) map.optional(key);
   } else if (const std::optional<Value> profile = map.optional("profile")) {
     choice = read_profiled_model(*profile, map, scenario, library);
     read_batch();

@@ -6,9 +6,11 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "base/error.hpp"
 #include "config/mistakes.hpp"
 #include "model/hugging_face.hpp"
 #include "model/packing.hpp"
+#include "scenario/hub.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/transformer_keys.hpp"
 
@@ -33,8 +35,8 @@ std::optional<std::int64_t> read_shape_key(Map& map, const std::string& key, std
 
 /// What a scenario names: a built-in network, or a transformer of any dimensions.
 struct NamedModel {
-  std::string name;
-  std::optional<TransformerShape> transformer;
+  std::string name{};
+  std::optional<TransformerShape> transformer{};
 };
 
 /// `culprit` is where the user asked for what the architecture refuses.
@@ -47,30 +49,47 @@ Model build(const NamedModel& named, const ModelShape& shape, const Value& culpr
   }
 }
 
-/// The transformer of a config.json beside the scenario, or of a folder that holds one.
-TransformerShape read_config_file(const Value& value, std::vector<std::string>& assumptions) {
-  const std::filesystem::path file = value.folder() / value.as_string();
+NamedModel built_in(const std::string& name) {
+  NamedModel named{.name = name};
+  if (const TransformerShape* shape = built_in_shape(name)) named.transformer = *shape;
+  return named;
+}
+
+/// The transformer of a config.json beside the scenario, or of a folder that holds one; or of the
+/// hub's cache, by its id, and where that has none the built-in of that id.
+NamedModel read_config(const Value& value, std::vector<std::string>& assumptions) {
+  const std::string text = value.as_string();
+  std::filesystem::path file = value.folder() / text;
   if (!std::filesystem::exists(file)) {
-    const std::string known = nearest(value.as_string(), architecture_names());
-    value.fail(fmt::format("no file \"{}\"", file.string()),
-               known.empty() ? "name a Hugging Face config.json, or a folder that holds one"
-                             : fmt::format("{} is built in: `use: {}`, or --model {}", known, known,
-                                           known));
+    if (!is_hub_id(text)) {
+      const std::string known = nearest(text, architecture_names());
+      value.fail(fmt::format("no file \"{}\"", file.string()),
+                 known.empty() ? "name a Hugging Face config.json, or a folder that holds one"
+                               : fmt::format("{} is built in: `use: {}`, or --model {}", known,
+                                             known, known));
+    }
+    const auto cached = cached_config(text);
+    const std::string name = built_in_of(text);
+    if (!cached && name.empty())
+      value.fail(fmt::format("no file \"{}\", and the hub's cache has no {}", file.string(), text),
+                 download_remedy(text));
+    assumptions.push_back(fmt::format("model.hf: {} is {}", text,
+                                      cached ? cached->string() : "the built-in " + name));
+    if (!cached) return built_in(name);
+    file = *cached;
   }
   HuggingFaceModel read = read_hugging_face(file);
   for (const std::string& one : read.assumptions) assumptions.push_back("model.hf: " + one);
-  return read.shape;
+  return {.transformer = read.shape};
 }
 
 /// Exactly one of `use`, `hf` and `transformer` is there.
 NamedModel read_named(Map& map, std::vector<std::string>& assumptions) {
   NamedModel named;
-  if (const std::optional<Value> use = map.optional("use")) {
-    named.name = use->as_choice(architecture_names());
-    if (const TransformerShape* shape = built_in_shape(named.name)) named.transformer = *shape;
-  }
+  if (const std::optional<Value> use = map.optional("use"))
+    named = built_in(use->as_choice(architecture_names()));
   if (const std::optional<Value> config = map.optional("hf"))
-    named.transformer = read_config_file(*config, assumptions);
+    named = read_config(*config, assumptions);
   if (const std::optional<Value> dimensions = map.optional("transformer")) {
     named.transformer = read_transformer(*dimensions);
   } else if (named.transformer) {
@@ -140,8 +159,20 @@ NamedNetwork read_network(const std::string& name_or_file, const ModelShape& sha
     if (std::ranges::find(names, name_or_file) != names.end())
       return {build_architecture(name_or_file, shape), {}};
     std::error_code ignored;
-    if (!std::filesystem::exists(name_or_file, ignored)) fail_as_unknown(name_or_file);
-    HuggingFaceModel read = read_hugging_face(name_or_file);
+    std::filesystem::path file = name_or_file;
+    if (!std::filesystem::exists(file, ignored)) {
+      if (!is_hub_id(name_or_file)) fail_as_unknown(name_or_file);
+      const auto cached = cached_config(name_or_file);
+      const std::string name = built_in_of(name_or_file);
+      if (!cached && name.empty())
+        throw InputError(
+            fmt::format("rehearse: error: no file \"{0}\", and the hub's cache has no {0}\n"
+                        "remedy: {1}",
+                        name_or_file, download_remedy(name_or_file)));
+      if (!cached) return {build_architecture(name, shape), {}};
+      file = *cached;
+    }
+    HuggingFaceModel read = read_hugging_face(file);
     Model model = build_transformer(read.shape, shape);
     if (shape.sequence == 0 && shape.image == 0)
       read.assumptions.push_back("a sample is a " + model.sample);

@@ -1,6 +1,7 @@
 // What every strategy holds of a model beside its tape.
 #include <algorithm>
 
+#include "model/captured/captured.hpp"
 #include "strategy/holdings.hpp"
 
 namespace rehearse::inline strategy {
@@ -20,6 +21,7 @@ double parts_of_batch(const Model& model) {
 /// tokens, each with the one to predict, in 64 bits. Nothing is known of an inline model's.
 Bytes batch_bytes(const Model& model, const Job& job) {
   const auto samples = static_cast<double>(job.batch_per_gpu);
+  if (model.captured) return captured::batch_bytes(*model.captured, samples);
   constexpr Bytes kIndex(8);
   if (model.tokens_per_sample > 0)
     return samples * static_cast<double>(model.tokens_per_sample) * parts_of_batch(model) * kIndex;

@@ -57,6 +57,7 @@ class JsonPlace {
   }
   bool flag() const;
   std::string text() const;
+  bool is_list() const { return value_ != nullptr && value_->is_array(); }
   std::vector<JsonPlace> list() const;
   template <class Read>
   auto list(const Read& read) const {

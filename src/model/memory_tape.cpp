@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/captured/captured.hpp"
 #include "model/tape/autograd.hpp"
 #include "model/tape/play.hpp"
 
@@ -30,6 +31,7 @@ void append_given(MemoryTape& tape, const Unit& unit, const TapeOptions& options
 }  // namespace
 
 MemoryTape memory_tape(const Model& model, const TapeOptions& options) {
+  if (model.captured) return captured::tape_of(model, static_cast<double>(options.batch));
   MemoryTape tape;
   const bool computed = std::all_of(model.units.begin(), model.units.end(),
                                     [](const Unit& unit) { return !unit.layers.empty(); });

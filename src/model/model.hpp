@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,11 @@
 #include "base/quantity.hpp"
 #include "model/exchange.hpp"
 #include "model/layer.hpp"
+
+namespace rehearse::captured {
+struct Kernel;
+struct Step;
+}  // namespace rehearse::captured
 
 namespace rehearse::inline model {
 
@@ -180,6 +186,9 @@ struct Operator {
   /// Elements of its input, per sample, that are made narrow first; 0: another product did it.
   double quantized_input = 0;
   Float8 float8 = Float8::none;
+  /// Of a captured model: calls of one kernel in one pass (model/captured). Their time comes from
+  /// it; of what stands above, the FLOPs are filled in.
+  std::shared_ptr<const captured::Kernel> kernel = {};
 
   /// Whether its product runs in 8 or 4 bits.
   bool runs_narrow(Precision precision) const {
@@ -218,6 +227,8 @@ struct Unit {
   std::vector<Exchange> exchanges = {};
   /// By tensor; empty where no tensor or expert axis splits the model.
   std::vector<ParameterShare> shares = {};
+  /// Of a captured model: its number in captured::Step::units.
+  std::uint32_t captured_unit = 0;
 
   std::int64_t parameters() const;
   ParameterTrait trait(std::size_t tensor) const {
@@ -273,6 +284,8 @@ struct Model {
   Float8 float8 = Float8::none;
   /// Given instead of computed: the whole optimizer step over all parameters.
   std::optional<Seconds> optimizer_time = std::nullopt;
+  /// Of a captured model: what one step takes and gives back; null: layers say it.
+  std::shared_ptr<const captured::Step> captured = {};
 
   /// Whether the unit's modules are one kernel each, at the most.
   bool is_fused(std::size_t unit) const;

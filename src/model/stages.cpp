@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "model/captured/captured.hpp"
 
 namespace rehearse::inline model {
 namespace {
@@ -181,6 +182,11 @@ Model stage_of(const Model& model, const std::vector<UnitRange>& stages) {
 std::vector<bool> cuts_of(const Model& model) {
   const std::size_t units = model.units.size();
   std::vector<bool> cuts(units, true);
+  if (model.captured) {
+    for (std::size_t cut = 1; cut < units; ++cut)
+      cuts[cut] = captured::can_cut_before(model, cut);
+    return cuts;
+  }
   std::unordered_map<std::uint32_t, std::size_t> made_in;  // by value: the unit
   // What a unit takes of unit `from` (0 also: of what no unit made) passes all cuts between the
   // two, but one whose only tensor that is.

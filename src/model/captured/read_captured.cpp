@@ -1,0 +1,249 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "config/json_place.hpp"
+#include "config/whole_file.hpp"
+#include "model/captured/captured.hpp"
+#include "model/captured/work.hpp"
+
+namespace rehearse::captured {
+namespace {
+
+constexpr const char* kSchema = "rehearse.captured/1";
+constexpr double kMostElements = 1e15;
+
+/// Reads a captured model; `length` is that of a sample, in tokens.
+class Reader {
+ public:
+  Reader(const JsonPlace& root, std::string file, std::int64_t length)
+      : root_(root), length_(static_cast<double>(length)), step_(std::make_shared<Step>()) {
+    step_->file = std::move(file);
+  }
+
+  CapturedModel read() {
+    if (root_.at("schema").text() != kSchema)
+      root_.at("schema").fail(fmt::format("\"{}\"", kSchema));
+    const std::string precision = root_.at("precision").text();
+    if (std::ranges::find(precision_names(), precision) == precision_names().end())
+      root_.at("precision").fail("a precision");
+    CapturedModel made{.precision = parse_precision(precision)};
+    read_step();
+    made.model.name = made.model.family = root_.at("name").text();
+    made.model.sample = sample();
+    made.model.source =
+        fmt::format("captured from PyTorch {} ({})", root_.at("torch").text(), step_->file);
+    fill_inputs(made.model);
+    const auto units = root_.at("units").list();
+    if (units.empty()) root_.at("units").fail("units");
+    for (std::size_t i = 0; i < units.size(); ++i)
+      made.model.units.push_back(unit(units[i], static_cast<std::uint32_t>(i), made.precision));
+    read_roles(made.model);
+    if (made.model.parameters() == 0) root_.at("units").fail("a parameter to train");
+    made.model.captured = step_;
+    return made;
+  }
+
+ private:
+  /// A whole number, or parts: a constant, the batch's, and the length's and both together.
+  Size size(const JsonPlace& place) const {
+    if (!place.is_list()) return {static_cast<double>(place.whole<std::int64_t>())};
+    const auto parts = place.list([](const JsonPlace& one) { return one.number(); });
+    if (parts.size() == 2) return {parts[0], parts[1]};
+    if (parts.size() != 4) place.fail("two or four numbers");
+    return {parts[0] + parts[2] * length_, parts[1] + parts[3] * length_};
+  }
+
+  Tensor tensor(const JsonPlace& place) const {
+    const auto parts = place.list();
+    if (parts.size() < 2) place.fail("a type and a shape");
+    Tensor made{.format = parts[0].text()};
+    for (const JsonPlace& side : parts[1].list()) {
+      made.shape.push_back(size(side));
+      if (std::abs(made.shape.back().at(1)) > kMostElements) side.fail("a smaller size");
+    }
+    const std::string layout = parts.size() > 2 ? parts[2].text() : "";
+    made.strided = layout == "strided";
+    made.channels_last = layout == "last";
+    return made;
+  }
+
+  std::vector<Tensor> tensors(const JsonPlace& place) const {
+    return place.list([&](const JsonPlace& one) { return tensor(one); });
+  }
+
+  void read_step() {
+    step_->inputs = tensors(root_.at("inputs"));
+    step_->kinds = tensors(root_.at("kinds"));
+    step_->batch = root_.at("batch")
+                       .or_null([](const JsonPlace& one) { return one.whole<std::int64_t>(); })
+                       .value_or(0);
+    for (const JsonPlace& one : root_.at("tensors").list()) {
+      const auto kind = one.whole<std::uint32_t>();
+      if (kind >= step_->kinds.size()) one.fail("one of `kinds`");
+      step_->tensors.push_back({.kind = kind});
+    }
+    for (const JsonPlace& one : root_.at("kernels").list()) kernels_.push_back(kernel(one));
+  }
+
+  Kernel kernel(const JsonPlace& place) const {
+    Kernel made{.name = place.at("op").text(),
+                .reads = tensors(place.at("reads")),
+                .writes = tensors(place.at("writes"))};
+    made.first_of_node = !place.find("same_node");
+    if (const auto options = place.find("with"))
+      for (const auto& [key, value] : options->entries())
+        made.options[key] = value.list([](const JsonPlace& one) { return one.number(); });
+    return made;
+  }
+
+  /// Of the first input: an image, tokens, or numbers.
+  std::string sample() const {
+    if (step_->inputs.empty()) return "sample";
+    std::vector<std::string> sides;
+    const Tensor& first = step_->inputs[0];
+    for (const Size& side : first.shape)
+      if (side.each == 0) sides.push_back(fmt::format("{:.0f}", side.constant));
+    if (first.format == "int64" && sides.size() == 1)
+      return fmt::format("sequence of {} tokens", sides[0]);
+    return fmt::format("{} sample", fmt::join(sides, "x"));
+  }
+
+  void fill_inputs(Model& model) const {
+    if (step_->inputs.empty()) return;
+    const Tensor& first = step_->inputs[0];
+    model.input_elements = first.elements(2) - first.elements(1);
+    if (first.format == "int64" && first.shape.size() == 2)
+      model.tokens_per_sample = static_cast<std::int64_t>(model.input_elements);
+  }
+
+  Unit unit(const JsonPlace& place, std::uint32_t number, Precision precision) {
+    Unit made;
+    made.name = place.at("name").text();
+    made.captured_unit = number;
+    for (const JsonPlace& one : place.at("parameters").list()) add_parameter(one, precision, made);
+    made.buffer_elements = place.at("buffers").whole<std::int64_t>();
+    add_kernels(place.at("forward"), false, made);
+    add_kernels(place.at("backward"), true, made);
+    const auto tape = place.at("tape").list();
+    if (tape.size() != 2) place.at("tape").fail("a list of two");
+    step_->units.push_back({events(tape[0], number), events(tape[1], number)});
+    for (const JsonPlace& one : place.at("enters").list()) {
+      const auto tensor = one.whole<std::uint32_t>();
+      if (tensor >= step_->tensors.size()) one.fail("one of `tensors`");
+      step_->units.back().enters.push_back(tensor);
+    }
+    return made;
+  }
+
+  static void add_parameter(const JsonPlace& place, Precision precision, Unit& unit) {
+    const auto parts = place.list();
+    if (parts.size() != 4) place.fail("a name, a shape, a type, and whether it is trained");
+    std::int64_t elements = 1;
+    for (const JsonPlace& side : parts[1].list()) {
+      elements *= side.whole<std::int32_t>();
+      if (elements < 0 || static_cast<double>(elements) > kMostElements)
+        side.fail("a smaller size");
+    }
+    unit.tensors.push_back(elements);
+    ParameterTrait trait{.trained = parts[3].flag()};
+    const bool wide = parts[2].text() == "fp32";
+    if (wide != (parameter_element(precision) == Bytes(4)))
+      trait.storage = wide ? StoredAs::fp32 : StoredAs::bf16;
+    unit.traits.push_back(trait);
+  }
+
+  void add_kernels(const JsonPlace& place, bool backward, Unit& unit) const {
+    for (const JsonPlace& one : place.list()) {
+      const auto pair = one.list();
+      if (pair.size() != 2) one.fail("a kernel and its calls");
+      const auto which = pair[0].whole<std::uint32_t>();
+      if (which >= kernels_.size()) pair[0].fail("one of `kernels`");
+      auto made = std::make_shared<Kernel>(kernels_[which]);
+      made->backward = backward;
+      made->calls = static_cast<double>(pair[1].whole<std::uint32_t>());
+      const Work one_sample = work_of(*made, 1), two = work_of(*made, 2);
+      Operator op{.kind = one_sample.kind};
+      (backward ? op.backward_flops : op.forward_flops) =
+          made->calls * (two.flops - one_sample.flops);
+      if (one_sample.plain) op.heads = one_sample.plain->heads;
+      op.kernel = std::move(made);
+      unit.operators.push_back(std::move(op));
+    }
+  }
+
+  std::vector<std::int64_t> events(const JsonPlace& place, std::uint32_t unit) {
+    std::vector<std::int64_t> all;
+    for (const JsonPlace& one : place.list()) {
+      const auto event = one.whole<std::int64_t>();
+      const auto number = static_cast<std::size_t>(event >= 0 ? event : -1 - event);
+      if (number >= step_->tensors.size()) one.fail("one of `tensors`");
+      if (event >= 0) step_->tensors[number].unit = unit;
+      all.push_back(event);
+    }
+    return all;
+  }
+
+  /// Known once the passes are: what is taken in backward is a gradient.
+  void read_roles(const Model& model) {
+    for (const UnitStep& unit : step_->units)
+      for (const std::int64_t event : unit.backward)
+        if (event >= 0)
+          step_->tensors[static_cast<std::size_t>(event)].role = TensorRole::activation_gradient;
+    for (const auto& [key, role] : {std::pair("copies", TensorRole::autocast_copy),
+                                    std::pair("gradients", TensorRole::parameter_gradient)})
+      for (const JsonPlace& one : root_.at(key).list()) {
+        const auto parts = one.list([](const JsonPlace& p) { return p.whole<std::uint32_t>(); });
+        const bool known = parts.size() == 3 && parts[0] < step_->tensors.size() &&
+                           parts[1] < model.units.size() &&
+                           parts[2] < model.units[parts[1]].tensors.size();
+        if (!known) one.fail("a tensor, a unit, and one of its parameters");
+        std::uint32_t number = parts[0];
+        if (role == TensorRole::parameter_gradient && step_->tensors[number].unit != parts[1])
+          number = own_gradient(number, parts[1]);
+        StepTensor& tensor = step_->tensors[number];
+        tensor.role = role;
+        tensor.unit = parts[1];
+        tensor.parameter = parts[2];
+      }
+  }
+
+  /// A gradient that began in a later unit, which uses the parameter, too (tied embeddings): it is
+  /// whole, and the strategy's, where the parameter's own unit ends.
+  std::uint32_t own_gradient(std::uint32_t begun, std::uint32_t unit) {
+    step_->tensors.push_back({.kind = step_->tensors[begun].kind});
+    const auto made = static_cast<std::uint32_t>(step_->tensors.size() - 1);
+    std::vector<std::int64_t>& events = step_->units[unit].backward;
+    events.push_back(made);
+    events.push_back(-1 - static_cast<std::int64_t>(begun));
+    return made;
+  }
+
+  JsonPlace root_;
+  double length_;
+  std::shared_ptr<Step> step_;
+  std::vector<Kernel> kernels_;
+};
+
+}  // namespace
+
+CapturedModel read_captured(const std::filesystem::path& file, std::int64_t length) {
+  const std::string name = file.string();
+  const auto document = parse_json(read_whole_file(file), name);
+  const JsonPlace root(document, name);
+  const std::int64_t captured =
+      root.at("length")
+          .or_null([](const JsonPlace& one) { return one.whole<std::int64_t>(); })
+          .value_or(0);
+  if (length > 0 && length != captured && !root.at("lengths").flag())
+    throw InputError(
+        fmt::format("{}: error: captured at a length of {}, not {}\nremedy: capture it with "
+                    "lengths=(512, 1024, "
+                    "768), which holds at any",
+                    name, captured, length));
+  return Reader(root, name, length > 0 ? length : captured).read();
+}
+
+}  // namespace rehearse::captured

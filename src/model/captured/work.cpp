@@ -1,0 +1,285 @@
+#include "model/captured/work.hpp"
+#include "model/captured/kernel_names.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+namespace rehearse::captured {
+namespace {
+
+bool is_one_of(const std::string& name, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// 1 of a dimension that is not there.
+double side(const Tensor& tensor, std::size_t place, double batch) {
+  return place < tensor.shape.size() ? tensor.shape[place].at(batch) : 1;
+}
+
+/// Under a weight's gradient the inner dimension is the batch's rows, and the result has none.
+Product::Role role_of(const Kernel& kernel, const Size& inner) {
+  if (!kernel.backward) return Product::Role::forward;
+  return inner.each != 0 ? Product::Role::weight_gradient : Product::Role::input_gradient;
+}
+
+/// mm, addmm, bmm, baddbmm: the last two tensors of at least two dimensions.
+std::optional<Product> product_of(const Kernel& kernel, double batch) {
+  if (kernel.reads.size() < 2 || kernel.writes.empty()) return std::nullopt;
+  const Tensor& a = kernel.reads[kernel.reads.size() - 2];
+  const std::size_t sides = a.shape.size();
+  if (sides < 2 || kernel.writes[0].shape.size() != sides) return std::nullopt;
+  Product product;
+  product.rows = side(kernel.writes[0], sides - 2, batch);
+  product.columns = side(kernel.writes[0], sides - 1, batch);
+  product.inner = side(a, sides - 1, batch);
+  if (sides == 3) product.products = side(kernel.writes[0], 0, batch);
+  product.role = role_of(kernel, a.shape[sides - 1]);
+  if (sides == 3 && kernel.writes[0].shape[0].each != 0) product.role = Product::Role::forward;
+  product.wide = a.is_wide();
+  return product;
+}
+
+Work products(const Kernel& kernel, double batch) {
+  Work work{.kind = OperatorKind::matmul};
+  if (const auto product = product_of(kernel, batch)) work.products = {*product};
+  for (const Product& one : work.products) work.flops += one.flops();
+  work.known = !work.products.empty();
+  return work;
+}
+
+/// torch._grouped_mm: rows sorted by expert, a weight for each; of a weight's gradient the rows are
+/// the inner dimension. Rows are shared evenly.
+Work grouped(const Kernel& kernel, double batch) {
+  const Tensor &a = kernel.reads[0], &b = kernel.reads[1], &out = kernel.writes[0];
+  Product product{.wide = a.is_wide()};
+  if (b.shape.size() == 3) {
+    product.products = side(b, 0, batch);
+    product.rows = side(a, 0, batch) / product.products;
+    product.inner = side(a, 1, batch);
+    product.columns = side(out, 1, batch);
+    product.role = kernel.backward ? Product::Role::input_gradient : Product::Role::forward;
+  } else {
+    product.products = side(out, 0, batch);
+    product.rows = side(out, 1, batch);
+    product.columns = side(out, 2, batch);
+    product.inner = side(a, 1, batch) / product.products;
+    product.role = Product::Role::weight_gradient;
+  }
+  return {.kind = OperatorKind::matmul, .products = {product}, .flops = product.flops()};
+}
+
+/// A convolution's numbers at a batch, forward; `x`, `w`, `y`: input, weight, output.
+Operator convolution(const Kernel& kernel, const Tensor& x, const Tensor& w, const Tensor& y,
+                     double batch) {
+  const bool transposed = kernel.option("transposed", 0, 0) != 0;
+  const Tensor &in = transposed ? y : x, &out = transposed ? x : y;
+  const double groups = kernel.option("groups", 0, 1);
+  double positions = side(out, 0, batch), window = 1, stride = 1, pixels = 1;
+  for (std::size_t i = 2; i < w.shape.size(); ++i) {
+    positions *= side(out, i, batch);
+    pixels *= side(out, i, batch);
+    window *= side(w, i, batch);
+    stride *= kernel.option("stride", i - 2, 1);
+  }
+  const double outs = side(w, 0, batch), inner = side(w, 1, batch) * window;
+  const bool depthwise = groups > 1 && groups == side(in, 1, batch);
+  Operator op;
+  op.kind = depthwise ? OperatorKind::depthwise_convolution : OperatorKind::convolution;
+  op.channels_last = x.channels_last || y.channels_last;
+  op.plane = window == 1 && stride == 1 ? pixels : 0;
+  op.forward_flops = 2 * positions * outs * inner;
+  op.forward_elements = x.elements(batch) + y.elements(batch) + w.elements(batch);
+  op.always_fp32 = x.is_wide();
+  op.product = {.rows = positions,
+                .columns = outs / groups,
+                .inner = inner,
+                .products = groups,
+                .window = window,
+                .stride = stride};
+  return op;
+}
+
+Work convolutions(const Kernel& kernel, double batch) {
+  const bool backward = kernel.name == "convolution_backward";
+  const std::size_t x = backward ? 1 : 0;
+  if (kernel.reads.size() < x + 2 || kernel.writes.empty()) return {.known = false};
+  const Tensor& y = backward ? kernel.reads[0] : kernel.writes[0];
+  Operator op = convolution(kernel, kernel.reads[x], kernel.reads[x + 1], y, batch);
+  Work work{.kind = op.kind, .flops = op.forward_flops};
+  if (backward) {
+    const bool input = kernel.option("output_mask", 0, 1) != 0;
+    const bool weight = kernel.option("output_mask", 1, 1) != 0;
+    const double gradients = (input ? 1 : 0) + (weight ? 1 : 0);
+    op.backward_flops = gradients * op.forward_flops;
+    op.backward_elements = gradients * op.forward_elements;
+    op.frozen = !weight;
+    work.flops = op.backward_flops;
+  }
+  work.plain = std::move(op);
+  return work;
+}
+
+/// Queries, keys and values are the first reads of four dimensions; of backward the gradient stands
+/// before them.
+Work attention(const Kernel& kernel, double batch) {
+  std::vector<const Tensor*> four;
+  for (const Tensor& one : kernel.reads)
+    if (one.shape.size() == 4) four.push_back(&one);
+  const std::size_t first = kernel.backward ? 1 : 0;
+  if (four.size() < first + 3) return {.known = false};
+  const Tensor &q = *four[first], &k = *four[first + 1], &v = *four[first + 2];
+  Operator op{.kind = OperatorKind::attention};
+  op.heads = {.heads = static_cast<std::int64_t>(side(q, 1, batch)),
+              .kv_heads = static_cast<std::int64_t>(side(k, 1, batch)),
+              .head_width = static_cast<std::int64_t>(side(q, 3, batch)),
+              .dropout = kernel.option("dropout_p", 0, 0) > 0,
+              .causal = kernel.option("is_causal", 0, 0) != 0,
+              .value_width = static_cast<std::int64_t>(side(v, 3, batch)),
+              .keys = static_cast<std::int64_t>(side(k, 2, batch))};
+  op.tokens = side(q, 2, batch);
+  op.product.products = side(q, 0, batch);
+  op.always_fp32 = q.is_wide();
+  op.forward_flops = 2 * side(q, 0, batch) * side(q, 1, batch) * op.tokens * side(k, 2, batch) *
+                     (side(q, 3, batch) + side(v, 3, batch));
+  op.forward_elements = 2 * (q.elements(batch) + k.elements(batch));
+  op.backward_flops = 2 * op.forward_flops;
+  op.backward_elements = 2 * op.forward_elements;
+  const double flops = kernel.backward ? op.backward_flops : op.forward_flops;
+  return {.kind = OperatorKind::attention, .plain = std::move(op), .flops = flops};
+}
+
+/// The input's products of all steps are one kernel, the state's one after the other (cuDNN).
+/// Backward makes the gradients of inputs and states, and those of the weights in one product each.
+Work recurrent(const Kernel& kernel, double batch) {
+  const Tensor& x = kernel.reads[0];
+  const bool first = kernel.option("batch_first", 0, 0) != 0;
+  const double steps = side(x, first ? 1 : 0, batch), samples = side(x, first ? 0 : 1, batch);
+  Work work{.kind = OperatorKind::matmul};
+  const auto add = [&](const Tensor& weight, bool state) {
+    const double out = side(weight, 0, batch), in = side(weight, 1, batch);
+    Product one{
+        .rows = samples * (state ? 1 : steps), .columns = out, .inner = in, .wide = x.is_wide()};
+    if (kernel.backward) {
+      work.products.push_back(
+          {out, in, samples * steps, 1, Product::Role::weight_gradient, one.wide});
+      std::swap(one.columns, one.inner);
+      one.role = Product::Role::input_gradient;
+    }
+    for (double step = 0; step < (state ? steps : 1); ++step) work.products.push_back(one);
+  };
+  bool state = false;
+  for (std::size_t i = 1; i < kernel.reads.size(); ++i) {
+    if (kernel.reads[i].shape.size() != 2 || kernel.reads[i].shape[0].each != 0) continue;
+    add(kernel.reads[i], state);
+    state = !state;
+  }
+  for (const Product& one : work.products) work.flops += one.flops();
+  work.known = !work.products.empty();
+  return work;
+}
+
+Work batch_norm(const Kernel& kernel, double batch) {
+  const Tensor& x = kernel.reads[0];
+  const double elements = x.elements(batch);
+  Operator op{.kind = OperatorKind::normalization,
+              .channels_last = x.channels_last,
+              .normed = elements,
+              .channels = side(x, std::min<std::size_t>(1, x.shape.size() - 1), batch),
+              .forward_elements = 3 * elements,
+              .backward_elements = 5 * elements,
+              .always_fp32 = x.is_wide()};
+  return {.kind = op.kind, .plain = op};
+}
+
+Work max_pool(const Kernel& kernel, double batch) {
+  const Tensor& after = kernel.backward ? kernel.reads[0] : kernel.writes[0];
+  const Tensor& before = kernel.backward ? kernel.writes[0] : kernel.reads[0];
+  const double window = kernel.option("kernel_size", 0, 1) *
+                        kernel.option("kernel_size", 1, kernel.option("kernel_size", 0, 1));
+  const double moved = before.elements(batch) + 4 * after.elements(batch);
+  Operator op{.kind = OperatorKind::pooling,
+              .channels_last = before.channels_last,
+              .pooled = after.elements(batch) * window,
+              .forward_elements = moved,
+              .backward_elements = moved,
+              .always_fp32 = before.is_wide()};
+  return {.kind = op.kind, .plain = op};
+}
+
+/// In place: "add_" is an "add".
+std::string plain_name(const std::string& name) {
+  return name.size() > 1 && name.back() == '_' ? name.substr(0, name.size() - 1) : name;
+}
+
+/// Of an embedding, a gather or an index the rows that are read are as many as those written.
+bool looks_up(const std::string& name) {
+  return is_one_of(name, {"embedding", "index", "index_select", "gather", "_unsafe_index"});
+}
+
+bool pools(const std::string& name) {
+  return name.find("pool") != std::string::npos || name.find("upsample") != std::string::npos;
+}
+
+/// PyTorch's kernels are vectorized where operands lie alike, of one type; else they make element
+/// by element (aten/src/ATen/native/cuda/CUDALoops.cuh).
+double one_by_one(const Kernel& kernel, double batch) {
+  if (kernel.writes.empty()) return 0;
+  const Tensor& out = kernel.writes[0];
+  const double written = out.elements(batch);
+  for (const Tensor& read : kernel.reads) {
+    const double elements = read.elements(batch);
+    if (elements <= 1) continue;
+    const bool broadcast = elements < written, widens = read.is_narrow() && out.is_wide();
+    if (broadcast || widens || read.strided) return written;
+  }
+  return out.strided ? written : 0;
+}
+
+OperatorKind kind_of(const std::string& name, bool rows) {
+  if (rows)
+    return name.find("loss") != std::string::npos ? OperatorKind::loss
+                                                  : OperatorKind::normalization;
+  if (pools(name)) return OperatorKind::pooling;
+  if (looks_up(name) || name == "embedding_dense_backward") return OperatorKind::embedding;
+  return is_one_of(name, {"_to_copy", "copy", "clone"}) ? OperatorKind::cast
+                                                        : OperatorKind::elementwise;
+}
+
+Work moving(const Kernel& kernel, double batch) {
+  const std::string name = plain_name(kernel.name);
+  Work work{.by_row = is_row_name(name)};
+  work.kind = kind_of(name, work.by_row);
+  for (const Tensor& one : kernel.writes) work.moved += one.bytes(batch);
+  const double written = kernel.writes.empty() ? 0 : kernel.writes[0].elements(batch);
+  const bool chosen = name.starts_with("nll_loss");  // it reads one number of each row
+  for (const Tensor& one : kernel.reads) {
+    if (chosen && one.shape.size() > 1) continue;
+    const double elements =
+        looks_up(name) ? std::min(one.elements(batch), written) : one.elements(batch);
+    work.moved += elements * one.element();
+  }
+  work.wide = !kernel.writes.empty() && kernel.writes[0].is_wide();
+  work.known =
+      work.by_row || pools(name) || work.kind == OperatorKind::embedding || is_pointwise_name(name);
+  const bool reduces = is_one_of(name, {"sum", "mean", "cat", "var_mean", "linalg_vector_norm"});
+  if (!work.by_row && !reduces && work.known) work.one_by_one = one_by_one(kernel, batch);
+  return work;
+}
+
+}  // namespace
+
+Work work_of(const Kernel& kernel, double batch) {
+  const std::string& name = kernel.name;
+  if (kernel.reads.empty() || kernel.writes.empty()) return moving(kernel, batch);
+  if (is_one_of(name, {"mm", "addmm", "bmm", "baddbmm"})) return products(kernel, batch);
+  if (name == "_grouped_mm" && kernel.reads.size() > 1) return grouped(kernel, batch);
+  if (is_one_of(name, {"convolution", "convolution_backward"})) return convolutions(kernel, batch);
+  if (name.starts_with("_scaled_dot_product_")) return attention(kernel, batch);
+  if (name.starts_with("_cudnn_rnn")) return recurrent(kernel, batch);
+  if (name.find("batch_norm") != std::string::npos) return batch_norm(kernel, batch);
+  if (name.starts_with("max_pool2d_with_indices")) return max_pool(kernel, batch);
+  return moving(kernel, batch);
+}
+
+}  // namespace rehearse::captured

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "model/captured/captured.hpp"
+
+namespace rehearse::captured {
+
+/// A matrix product of a whole batch, `products` times in one kernel.
+struct Product {
+  double rows = 0, columns = 0, inner = 0, products = 1;
+  enum class Role : std::uint8_t { forward, input_gradient, weight_gradient } role = Role::forward;
+  bool wide = false;  ///< of fp32 operands
+  double flops() const { return 2 * rows * columns * inner * products; }
+};
+
+/// What one call of a kernel amounts to at one batch: products, or an operator of the simulator's
+/// own kinds, whose numbers are of the whole batch.
+struct Work {
+  OperatorKind kind = OperatorKind::elementwise;
+  std::vector<Product> products{};
+  std::optional<Operator> plain{};
+  /// Of other kernels: bytes that they move, and elements that they write one by one (broadcast or
+  /// strided operands, conversions of 16 bits to 32).
+  Bytes moved{0};
+  double one_by_one = 0;
+  bool wide = false;    ///< their elements are fp32
+  bool by_row = false;  ///< they reduce rows
+  bool known = true;    ///< else nothing says how fast such a kernel is: the bandwidth bounds it
+  double flops = 0;     ///< of products, a multiply-add counting 2
+};
+
+Work work_of(const Kernel& kernel, double batch);
+
+}  // namespace rehearse::captured

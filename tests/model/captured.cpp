@@ -1,0 +1,139 @@
+// Models that Python's capture wrote: sizes by the batch, FLOPs, tapes whole and of a pipeline's
+// parts.
+#include "model/captured/captured.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <map>
+#include <string>
+
+#include "../scratch.hpp"
+#include "base/error.hpp"
+#include "model/captured/work.hpp"
+#include "model/stages.hpp"
+
+using namespace rehearse;
+
+BOOST_AUTO_TEST_SUITE(captured_models)
+
+namespace {
+
+/// Two linear layers without bias, 16 -> 32 -> 4, in bf16: y = (x A) B, loss = sum(y).
+const std::string kTwoLayers = R"({
+"schema": "rehearse.captured/1", "name": "two", "precision": "bf16_pure", "torch": "2.13.0",
+"batch": null, "length": null, "lengths": false, "inputs": [["bf16", [[0, 1], 16]]],
+"units": [
+ {"name": "layers.0", "parameters": [["a", [32, 16], "bf16", true]], "buffers": 0,
+  "forward": [[0, 1]], "backward": [[3, 1]], "tape": [[0], [4, -4]], "enters": []},
+ {"name": "layers.1", "parameters": [["b", [4, 32], "bf16", true]], "buffers": 8,
+  "forward": [[1, 1]], "backward": [[2, 1], [4, 1]], "tape": [[1], [5, 2, 3, -2, -1, -6]],
+  "enters": [0]}],
+"kernels": [
+ {"op": "mm", "reads": [["bf16", [[0, 1], 16]], ["bf16", [16, 32], "strided"]],
+  "writes": [["bf16", [[0, 1], 32]]]},
+ {"op": "mm", "reads": [["bf16", [[0, 1], 32]], ["bf16", [32, 4], "strided"]],
+  "writes": [["bf16", [[0, 1], 4]]]},
+ {"op": "mm", "reads": [["bf16", [4, [0, 1]], "strided"], ["bf16", [[0, 1], 32]]],
+  "writes": [["bf16", [4, 32]]]},
+ {"op": "mm", "reads": [["bf16", [32, [0, 1]], "strided"], ["bf16", [[0, 1], 16]]],
+  "writes": [["bf16", [32, 16]]]},
+ {"op": "mm", "reads": [["bf16", [[0, 1], 4]], ["bf16", [4, 32]]],
+  "writes": [["bf16", [[0, 1], 32]]], "same_node": true}],
+"kinds": [["bf16", [[0, 1], 32]], ["bf16", [[0, 1], 4]], ["bf16", [4, 32]], ["bf16", [32, 16]]],
+"tensors": [0, 1, 2, 0, 3, 1], "copies": [], "gradients": [[2, 1, 0], [4, 0, 0]]})";
+
+captured::CapturedModel read_text(const std::string& text) {
+  const Scratch scratch;
+  return captured::read_captured(scratch.write("two.model.json", text), 0);
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto place = text.find(from);
+  BOOST_REQUIRE(place != std::string::npos);
+  return text.replace(place, from.size(), to);
+}
+
+/// How often each tensor is taken, less how often it is given back.
+std::map<std::uint32_t, int> balance(const MemoryTape& tape) {
+  std::map<std::uint32_t, int> left;
+  for (const UnitTape& unit : tape.units)
+    for (const auto* events : {&unit.forward, &unit.backward})
+      for (const TapeEvent& event : *events) left[event.tensor] += event.takes ? 1 : -1;
+  return left;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_captured_models_parameters_and_flops_are_its_products) {
+  const auto read = read_text(kTwoLayers);
+  BOOST_TEST(read.model.parameters() == 16 * 32 + 32 * 4);
+  BOOST_TEST((read.precision == Precision::bf16_pure));
+  const double forward = 2 * (16 * 32 + 32 * 4);
+  const double backward = 2 * (2 * 32 * 4 + 32 * 16);  // the batch needs no gradient
+  BOOST_TEST(read.model.forward_flops() == forward);
+  BOOST_TEST(read.model.flops_per_sample() == forward + backward);
+  BOOST_TEST(read.model.units[1].buffer_elements == 8);
+}
+
+BOOST_AUTO_TEST_CASE(a_gradients_product_has_the_batch_inside) {
+  const auto read = read_text(kTwoLayers);
+  const auto work = captured::work_of(*read.model.units[0].operators[1].kernel, 7);
+  BOOST_REQUIRE(work.products.size() == 1U);
+  BOOST_TEST(work.products[0].rows == 32);
+  BOOST_TEST(work.products[0].inner == 7);
+  BOOST_TEST((work.products[0].role == captured::Product::Role::weight_gradient));
+}
+
+BOOST_AUTO_TEST_CASE(a_tape_is_as_large_as_its_batch) {
+  const auto read = read_text(kTwoLayers);
+  const MemoryTape tape = memory_tape(read.model, {.precision = Precision::bf16_pure, .batch = 10});
+  BOOST_TEST(tape.tensors[0].size.value() == 10 * 32 * 2);
+  for (const auto& [tensor, left] : balance(tape)) {
+    const bool gradient = tape.tensors[tensor].role == TensorRole::parameter_gradient;
+    BOOST_TEST(left == (gradient ? 1 : 0));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_pipelines_parts_hand_over_what_crosses_their_cut) {
+  const auto read = read_text(kTwoLayers);
+  BOOST_TEST(captured::can_cut_before(read.model, 1));
+  const Model first = stage_of(read.model, {{0, 1}}), second = stage_of(read.model, {{1, 2}});
+  const MemoryTape one = memory_tape(first, {.batch = 3}), two = memory_tape(second, {.batch = 3});
+  const ChunkTape &begins = one.chunks.at(0), &ends = two.chunks.at(0);
+  BOOST_REQUIRE((begins.sent && begins.received_gradient && ends.received && ends.sent_gradient));
+  BOOST_TEST(!begins.received.has_value());
+  BOOST_TEST(!ends.sent.has_value());
+  BOOST_TEST(one.tensors[*begins.sent].size.value() == 3 * 32 * 2);
+  BOOST_TEST(two.tensors[*ends.received].size.value() == 3 * 32 * 2);
+  for (const auto& [tensor, left] : balance(one)) {
+    const bool stays =
+        one.tensors[tensor].role == TensorRole::parameter_gradient || tensor == *begins.sent;
+    BOOST_TEST(left == (stays ? 1 : 0));
+  }
+  for (const auto& [tensor, left] : balance(two)) {
+    const bool stays =
+        two.tensors[tensor].role == TensorRole::parameter_gradient || tensor == *ends.sent_gradient;
+    BOOST_TEST(left == (stays ? 1 : 0));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_file_with_mistakes_says_where) {
+  const auto message = [](const std::string& text) -> std::string {
+    try {
+      read_text(text);
+    } catch (const InputError& error) {
+      const std::string whole = error.what();
+      return whole.substr(whole.find("error: "));
+    }
+    return "";
+  };
+  BOOST_TEST(message(replaced(kTwoLayers, "captured/1", "captured/9"))
+                 .starts_with("error: schema: expected \"rehearse.captured/1\""));
+  BOOST_TEST(message(replaced(kTwoLayers, "[[3, 1]]", "[[9, 1]]"))
+                 .starts_with("error: units[0].backward[0][0]: expected one of `kernels`"));
+  BOOST_TEST(message(replaced(kTwoLayers, "[4, -4]", "[4, -44]"))
+                 .starts_with("error: units[0].tape[1][1]: expected one of `tensors`"));
+  BOOST_TEST(message(replaced(kTwoLayers, "[4, 0, 0]", "[4, 0, 5]"))
+                 .starts_with("error: gradients[1]: expected a tensor, a unit"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
