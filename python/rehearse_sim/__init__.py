@@ -1,0 +1,48 @@
+"""Rehearse a training run before you rent the cluster: time, memory, accuracy of distributed
+training, from Python.
+
+    import rehearse_sim
+    p = rehearse_sim.predict("scenario.yaml", cluster__nodes=8)
+    p.step_time_s, p.interval, p.memory.verdict
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .answers import Answer, Breakdown, Memory, Prediction
+from .errors import (
+    BoundNotMet,
+    CannotFinish,
+    InputError,
+    MissingError,
+    Mistake,
+    OurBug,
+    RehearseError,
+)
+from .questions import (
+    check,
+    compare,
+    explain,
+    forecast,
+    plan,
+    predict,
+    predict_many,
+    sweep,
+    validate,
+)
+
+__all__ = [
+    "Answer", "BoundNotMet", "Breakdown", "CannotFinish", "InputError", "Memory", "MissingError",
+    "Mistake", "OurBug", "Prediction", "RehearseError", "capture", "check", "compare", "explain",
+    "forecast", "plan", "predict", "predict_many", "sweep", "validate",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """`capture` needs PyTorch: it is loaded when it is asked for."""
+    if name in ("capture", "CaptureError", "Captured"):
+        from .capturing import capture as module
+
+        return getattr(module, name)
+    raise AttributeError(f"module 'rehearse_sim' has no attribute {name!r}")

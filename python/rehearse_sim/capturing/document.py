@@ -1,0 +1,134 @@
+"""What `capture` writes: rehearse.captured/1, which src/model/captured reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .fitting import Fit, Point
+from .recorder import DTYPES, Recorder, Unit, describe
+
+SIZES = {"fp64": 8, "fp32": 4, "int64": 8, "int32": 4, "bf16": 2, "fp16": 2, "int16": 2,
+         "complex64": 8}  # fmt: skip
+
+
+class Table:
+    """Equal entries once, each with its number."""
+
+    def __init__(self) -> None:
+        self.entries: list[Any] = []
+        self.numbers: dict[str, int] = {}
+
+    def number(self, entry: Any) -> int:
+        key = json.dumps(entry)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.entries)
+            self.entries.append(entry)
+        return self.numbers[key]
+
+
+def peak_bytes(recorder: Recorder) -> int:
+    """The most that the step takes at a time; pieces are rounded up to 512 bytes, as PyTorch does."""
+    now = most = 0
+    for way in (0, 1):
+        for unit in recorder.units if way == 0 else reversed(recorder.units):
+            for event in unit.events[way]:
+                taken = recorder.taken[event if event >= 0 else -event - 1]
+                size = SIZES.get(taken.dtype, 1)
+                for each in taken.shape:
+                    size *= each
+                size = (size + 511) // 512 * 512
+                now += size if event >= 0 else -size
+                most = max(most, now)
+    return most
+
+
+def _counted(table: Table, fit: Fit, sides: list[list[Any]]) -> list[list[int]]:
+    counts: dict[int, int] = {}
+    for kernels in zip(*sides):
+        number = table.number(fit.kernel(list(kernels)))
+        counts[number] = counts.get(number, 0) + 1
+    return [[number, count] for number, count in counts.items()]
+
+
+def _parameters(module: torch.nn.Module, recorder: Recorder) -> list[list[str]]:
+    """By unit, in the order of module.parameters(); those that nothing used go with the one before."""
+    of = {name: number for number, unit in enumerate(recorder.units) for name in unit.parameters}
+    by_unit: list[list[str]] = [[] for _ in recorder.units]
+    number = 0
+    for name, _ in module.named_parameters():
+        number = of.get(name, number)
+        by_unit[number].append(name)
+    return by_unit
+
+
+def _buffers(module: torch.nn.Module, units: Sequence[Unit]) -> list[int]:
+    """Elements of four bytes, by unit."""
+    bytes_of = [0] * len(units)
+    for name, buffer in module.named_buffers():
+        place = next((i for i, unit in enumerate(units) if name.startswith(unit.name + ".")), 0)
+        bytes_of[place] += buffer.numel() * buffer.element_size()
+    return [(each + 3) // 4 for each in bytes_of]
+
+
+def document(
+    name: str, precision: str, fit: Fit, recorders: list[Recorder],
+    modules: list[torch.nn.Module], batches: list[list[torch.Tensor]], checked: Point | None,
+) -> dict[str, Any]:  # fmt: skip
+    first, module = recorders[0], modules[0]
+    kernels, kinds = Table(), Table()
+    tensors = [
+        kinds.number([each[0].dtype, fit.shape([one.shape for one in each])])
+        for each in zip(*(recorder.taken for recorder in recorders))
+    ]
+    names = _parameters(module, first)
+    place = {each: (i, j) for i, unit in enumerate(names) for j, each in enumerate(unit)}
+    known = dict(module.named_parameters())
+    buffers = _buffers(module, first.units)
+    units = []
+    for i, unit in enumerate(first.units):
+        others = [recorder.units[i] for recorder in recorders]
+        units.append({
+            "name": unit.name,
+            "parameters": [
+                [each, list(known[each].shape), DTYPES.get(known[each].dtype, "fp32"),
+                 known[each].requires_grad]
+                for each in names[i]
+            ],
+            "buffers": buffers[i],
+            "forward": _counted(kernels, fit, [each.forward for each in others]),
+            "backward": _counted(kernels, fit, [each.backward for each in others]),
+            "tape": [unit.events[0], unit.events[1]],
+            "enters": sorted(unit.enters),
+        })  # fmt: skip
+    shapes = [[describe(each)[1] for each in batch] for batch in batches]
+    inputs = [
+        [DTYPES.get(each.dtype, "fp32"), fit.shape([one[i] for one in shapes])]
+        for i, each in enumerate(batches[0])
+    ]
+    return {
+        "schema": "rehearse.captured/1",
+        "name": name,
+        "precision": precision,
+        "torch": torch.__version__,
+        "batch": None if len(fit.points) > 1 else fit.points[0][0],
+        "length": fit.points[0][1] or None,
+        "lengths": len({each[1] for each in fit.points}) > 1,
+        "captured_at": {
+            "points": [list(each) for each in fit.points],
+            "checked": list(checked) if checked else None,
+            "peak_bytes": peak_bytes(first),
+        },
+        "inputs": inputs,
+        "units": units,
+        "kernels": kernels.entries,
+        "kinds": kinds.entries,
+        "tensors": tensors,
+        "copies": [[i, *place[t.copy_of]] for i, t in enumerate(first.taken) if t.copy_of],
+        "gradients": [
+            [i, *place[t.gradient_of]] for i, t in enumerate(first.taken) if t.gradient_of
+        ],
+    }

@@ -1,0 +1,284 @@
+"""Writes down what one step calls and which memory it takes and gives back."""
+
+from __future__ import annotations
+
+import bisect
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .units import Blocks
+
+aten = torch.ops.aten
+DTYPES = {
+    torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16", torch.float64: "fp64",
+    torch.int64: "int64", torch.int32: "int32", torch.int16: "int16", torch.int8: "int8",
+    torch.uint8: "uint8", torch.bool: "bool", torch.complex64: "complex64",
+    torch.float8_e4m3fn: "fp8",
+}  # fmt: skip
+# They launch nothing.
+QUIET = {
+    "empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "detach", "alias",
+    "_unsafe_view", "lift_fresh", "lift", "_local_scalar_dense", "is_same_size",
+}  # fmt: skip
+# Gathered units end when they hold this share of all parameters, so that gradients of a network
+# without blocks are ready one after the other.
+SHARE = 0.02
+
+Shaped = tuple[str, tuple[int, ...], str]
+
+
+def describe(tensor: torch.Tensor) -> Shaped:
+    """Type, shape, and the layout: contiguous, channels_last, or strided ("s").  A dimension that
+    is expanded is 1."""
+    shape, strides = tuple(tensor.shape), tensor.stride()
+    layout = ""
+    if not tensor.is_contiguous():
+        last = tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
+        layout = "last" if last else "strided"
+    if 0 in strides:
+        shape = tuple(1 if stride == 0 else size for size, stride in zip(shape, strides))
+    return DTYPES.get(tensor.dtype, str(tensor.dtype)), shape, layout
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One call: equal ones are told once, with their number."""
+
+    name: str
+    reads: tuple[Shaped, ...]
+    writes: tuple[Shaped, ...]
+    options: tuple[tuple[str, Any], ...] = ()
+    node: bool = True  #: the first kernel of its node of autograd, or of forward
+
+
+@dataclass
+class Unit:
+    name: str
+    sequence: int  #: of autograd's nodes, where it begins
+    forward: list[Kernel] = field(default_factory=list)
+    backward: list[Kernel] = field(default_factory=list)
+    events: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
+    parameters: list[str] = field(default_factory=list)
+    held: int = 0  #: elements of parameters first used in it
+    enters: set[int] = field(default_factory=set)  #: what units before made and its forward reads
+
+
+@dataclass
+class Taken:
+    """A piece of memory that the step takes from the allocator."""
+
+    shape: tuple[int, ...]  #: of its elements; of bytes, where it is a part of no dense tensor
+    dtype: str
+    unit: int
+    backward: bool
+    copy_of: str = ""  #: the parameter that it is autocast's copy of
+    gradient_of: str = ""
+
+
+def _flat(values: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += _flat(value)
+    return found
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Pushed inside FakeTensorMode: it sees each operator below autograd."""
+
+    def __init__(self, module: torch.nn.Module, blocks: Blocks) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.blocks = blocks
+        self.units: list[Unit] = []
+        self.taken: list[Taken] = []
+        self.live: dict[int, int] = {}  # by storage: which of `taken`
+        self.in_backward = False
+        self.unit = -1
+        self.depth = 0
+        self.last_node: Any = None
+        self.names = {id(each): name for name, each in module.named_parameters()}
+        self.parameters = {
+            each.untyped_storage()._cdata: (name, each) for name, each in module.named_parameters()
+        }
+        self.used: set[str] = set()
+        self.total = max(1, sum(each.numel() for each in module.parameters()))
+        self.hooks: list[Any] = []
+        for block in blocks:
+            self._follow(block, blocks[block], True)
+        inside = {child for block in blocks for child in block.modules()}
+        for path, child in module.named_modules():
+            leaf = next(child.children(), None) is None
+            if leaf and child not in inside and next(child.parameters(), None) is not None:
+                self._follow(child, path, False)
+
+    # --- units ------------------------------------------------------------------------------
+    def _follow(self, module: torch.nn.Module, path: str, block: bool) -> None:
+        def enter(*_: Any) -> None:
+            if self.in_backward:
+                return
+            self.depth += block
+            if self.depth == (1 if block else 0):
+                self._enter(path, block)
+
+        def leave(*_: Any) -> None:
+            if not self.in_backward and block:
+                self.depth -= 1
+                self.after_block = True
+
+        self.hooks.append(module.register_forward_pre_hook(enter))
+        if block:
+            self.hooks.append(module.register_forward_hook(leave, always_call=True))
+
+    def _enter(self, path: str, block: bool) -> None:
+        if not block and self.units and not self.after_block:
+            if self.units[self.unit].held < SHARE * self.total:
+                return
+        if len(self.units) == 1 and self.units[0].name == "input" and not self.units[0].parameters:
+            self.units[0].name = path
+        else:
+            self._begin(path)
+        self.after_block = False
+
+    after_block = True
+
+    def _begin(self, path: str) -> None:
+        names = {each.name for each in self.units}
+        name, times = path, 1
+        while name in names:
+            times += 1
+            name = f"{path}#{times}"
+        self.units.append(Unit(name, torch.autograd._get_sequence_nr()))  # type: ignore[attr-defined]
+        self.unit = len(self.units) - 1
+
+    def start_backward(self) -> None:
+        self.in_backward = True
+        self.starts = [each.sequence for each in self.units]
+        self.unit = len(self.units) - 1
+
+    def _place(self) -> bool:
+        """Moves to the unit of the node that runs; whether it is another node than before."""
+        if not self.in_backward:
+            if not self.units:
+                self._begin("input")
+            return True
+        node = torch._C._current_autograd_node()
+        if node is None:  # the engine adds gradients up
+            return False
+        number, named = node._sequence_nr(), node.name()
+        if number < 2**62:
+            self.unit = min(self.unit, max(0, bisect.bisect_right(self.starts, number) - 1))
+        is_new = bool((number, named) != self.last_node)
+        self.last_node = (number, named)  # the node itself would hold what it saved
+        return is_new
+
+    # --- operators --------------------------------------------------------------------------
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        is_new = self._place()
+        out = func(*args, **(kwargs or {}))
+        reads = _flat(args) + _flat((kwargs or {}).values())
+        writes = _flat(out if isinstance(out, (list, tuple)) else (out,))
+        self._use_parameters(reads)
+        before = len(self.taken)
+        for each in writes:
+            self._take(each)
+        name = func._schema.name.removeprefix("aten::")
+        if name == "_to_copy" and len(self.taken) > before and not self.in_backward:
+            source = self.parameters.get(reads[0].untyped_storage()._cdata)
+            if source:
+                self.taken[-1].copy_of = source[0]
+        mutates = func._schema.is_mutable
+        new = len(self.taken) > before or mutates
+        if name in QUIET or not new or not (writes or mutates):
+            return out
+        if mutates and not writes:
+            writes = reads[:1]
+        kernel = Kernel(
+            name, tuple(map(describe, reads)), tuple(map(describe, writes)),
+            options_of(func, args, kwargs or {}), is_new,
+        )  # fmt: skip
+        unit = self.units[self.unit]
+        (unit.backward if self.in_backward else unit.forward).append(kernel)
+        return out
+
+    def _use_parameters(self, reads: list[torch.Tensor]) -> None:
+        if self.in_backward:
+            return
+        for each in reads:
+            key = each.untyped_storage()._cdata
+            made = self.live.get(key)
+            if made is not None and self.taken[made].unit < self.unit:
+                self.units[self.unit].enters.add(made)
+            found = self.parameters.get(key)
+            if found and found[0] not in self.used:
+                self.used.add(found[0])
+                self.units[self.unit].parameters.append(found[0])
+                self.units[self.unit].held += found[1].numel()
+
+    # --- memory -----------------------------------------------------------------------------
+    def watch_resident(self, tensors: list[torch.Tensor]) -> None:
+        """What is there before the step: the batch, buffers."""
+        self.resident = {each.untyped_storage()._cdata for each in tensors}
+
+    resident: set[int] = set()
+
+    def _take(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self.live or key in self.parameters or key in self.resident:
+            return
+        if tensor.dim() == 0 and storage.nbytes() <= 8 and tensor.device.type == "meta":
+            return
+        number = len(self.taken)
+        dense = tensor.numel() * tensor.element_size() == storage.nbytes()
+        shape = tuple(tensor.shape) if dense else (storage.nbytes(),)
+        kind = DTYPES.get(tensor.dtype, str(tensor.dtype)) if dense else "uint8"
+        self.taken.append(Taken(shape, kind, self.unit, self.in_backward))
+        self.live[key] = number
+        self.units[self.unit].events[self.in_backward].append(number)
+        weakref.finalize(storage, self._give, key, number)
+
+    def _give(self, key: int, number: int) -> None:
+        if self.live.get(key) != number:
+            return
+        del self.live[key]
+        if self.closed:
+            return
+        self.units[self.unit].events[self.in_backward].append(-number - 1)
+
+    closed = False
+
+    def finish(self) -> None:
+        """After backward: what is left of the step is gradients."""
+        for name, parameter in self.parameters.values():
+            if parameter.grad is None:
+                continue
+            number = self.live.get(parameter.grad.untyped_storage()._cdata)
+            if number is not None:
+                self.taken[number].gradient_of = name
+        self.closed = True
+        for hook in self.hooks:
+            hook.remove()
+
+
+def options_of(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Numbers and flags that decide what a kernel does: of convolutions, attention, recurrent
+    networks, reductions."""
+    name = func._schema.name.removeprefix("aten::")
+    if not any(word in name for word in ("convolution", "attention", "rnn", "pool", "softmax")):
+        return ()
+    found = []
+    for place, argument in enumerate(func._schema.arguments):
+        value = args[place] if place < len(args) else kwargs.get(argument.name)
+        if isinstance(value, (bool, int, float)) or (
+            isinstance(value, (list, tuple)) and all(isinstance(each, (int, bool)) for each in value)
+        ):
+            if value not in ([], ()):
+                each = value if isinstance(value, (list, tuple)) else [value]
+                found.append((argument.name, tuple(float(one) for one in each)))
+    return tuple(found)

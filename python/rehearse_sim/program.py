@@ -1,0 +1,112 @@
+"""Finds the program and runs it: words in, JSON out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .errors import MissingError, error_of
+
+Question = Mapping[str, Any] | str | Path
+
+FILES = (".yaml", ".yml", ".json", ".csv", ".toml")
+
+
+def program() -> str:
+    """The program: of REHEARSE, of this package, of the sources around it, or on the path."""
+    here = Path(__file__).resolve().parent
+    places = [os.environ.get("REHEARSE", ""), str(here / "bin" / "rehearse"),
+              str(here.parents[1] / "build" / "release" / "rehearse")]  # fmt: skip
+    for place in places:
+        if place and os.access(place, os.X_OK) and Path(place).is_file():
+            return place
+    found = shutil.which("rehearse")
+    if found:
+        return found
+    raise MissingError(
+        "rehearse: error: the program is not there\n"
+        "remedy: pip install rehearse-sim, or set REHEARSE to the program", []
+    )  # fmt: skip
+
+
+def run(words: Sequence[str], folder: str | Path | None = None) -> str:
+    """What the program prints; RehearseError where it ends without a result."""
+    done = subprocess.run(
+        [program(), *words], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise error_of(done.returncode, done.stderr)
+    return done.stdout
+
+
+def _absolute(value: Any) -> Any:
+    """Files that a question names, as seen from here; the question itself is written elsewhere."""
+    if isinstance(value, Mapping):
+        return {str(key): _absolute(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_absolute(each) for each in value]
+    if isinstance(value, Path):
+        return str(value.resolve())
+    if isinstance(value, str) and (value.endswith(FILES) or "/" in value) and Path(value).exists():
+        return str(Path(value).resolve())
+    return value
+
+
+def _write(file: Path, document: Mapping[str, Any]) -> None:
+    file.write_text(json.dumps(document, indent=1) + "\n")
+
+
+@contextlib.contextmanager
+def question_file(question: Question, name: str) -> Iterator[tuple[str, str | None]]:
+    """The file of a question, and the folder to run in; a map is written to one of its own."""
+    if not isinstance(question, Mapping):
+        yield str(question), None
+        return
+    with tempfile.TemporaryDirectory(prefix="rehearse-") as folder:
+        written = _absolute(question)
+        if isinstance(written.get("scenario"), dict):  # of a study or a plan
+            _write(Path(folder) / "scenario.yaml", written["scenario"])
+            written["scenario"] = "scenario.yaml"
+        _write(Path(folder) / name, written)
+        yield name, folder
+
+
+def assignments(overrides: Mapping[str, Any]) -> list[str]:
+    """`--set` for each; a key may be `cluster.nodes`, or `cluster__nodes` as Python's keyword.
+
+    >>> assignments({"cluster__nodes": 8, "model.precision": "bf16"})
+    ['--set', 'cluster.nodes=8', '--set', 'model.precision=bf16']
+    """
+    words: list[str] = []
+    for key, value in overrides.items():
+        text = value if isinstance(value, str) else json.dumps(_absolute(value))
+        words += ["--set", f"{key.replace('__', '.')}={text}"]
+    return words
+
+
+def options(given: Mapping[str, Any]) -> list[str]:
+    """Options of a command: `whole_run=True`, `at="2h"`; None is left out.
+
+    >>> options({"at": "2h", "best_bound": True, "jobs": None})
+    ['--at', '2h', '--best-bound']
+    """
+    words: list[str] = []
+    for key, value in given.items():
+        if value is None or value is False:
+            continue
+        words.append("--" + key.replace("_", "-"))
+        if value is not True:
+            words.append(str(value))
+    return words
+
+
+def as_json(words: Sequence[str], folder: str | Path | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run([*words, "--format", "json"], folder))
+    return found

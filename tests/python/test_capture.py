@@ -1,0 +1,149 @@
+"""Captured modules against PyTorch's own counters, and against the program's built-in networks."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+import support
+from support import needs
+
+import rehearse_sim
+
+if support.has("torch"):
+    import torch
+    from torch import nn
+
+
+def _read(captured: Any) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(Path(captured.path).read_text())
+    return document
+
+
+def _calls(document: dict[str, Any], way: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for unit in document["units"]:
+        for number, calls in unit[way]:
+            name = document["kernels"][number]["op"]
+            found[name] = found.get(name, 0) + calls
+    return found
+
+
+@needs("torch")
+class Capture(unittest.TestCase):
+    def setUp(self) -> None:
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+
+    def capture(self, module: Any, inputs: Any, **given: Any) -> Any:
+        return rehearse_sim.capture(
+            module, inputs, path=Path(self.scratch.name) / "own.model.json", **given
+        )
+
+    def predict(self, captured: Any, batch: int, **more: Any) -> Any:
+        scenario = {"model": {"captured": captured.path, "batch_per_gpu": batch, **more},
+                    "cluster": {"use": "dgx_h100", "gpus_per_node": 1}, "strategy": {"ddp": {}},
+                    "optimizer": {"sgd": {}}}  # fmt: skip
+        return rehearse_sim.predict(scenario)
+
+    def test_operators_of_a_perceptron_are_those_that_pytorch_runs(self) -> None:
+        captured = self.capture(
+            lambda: nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)),
+            torch.zeros(2, 16), targets=torch.zeros(2, dtype=torch.long),
+        )  # fmt: skip
+        self.assertEqual(captured.parameters, 16 * 32 + 32 + 32 * 4 + 4)
+        document = _read(captured)
+        forward, backward = _calls(document, "forward"), _calls(document, "backward")
+        self.assertEqual(forward["addmm"], 2)
+        # No gradient of the batch: two weights' and one input's.
+        self.assertEqual(backward["mm"], 3)
+
+    def test_any_batch_is_what_pytorch_takes_at_that_batch(self) -> None:
+        def make() -> Any:
+            return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(),
+                                 nn.Linear(8 * 36, 10))  # fmt: skip
+
+        def of(batches: tuple[int, ...]) -> Any:
+            return self.capture(make, torch.zeros(2, 3, 8, 8),
+                                targets=torch.zeros(2, dtype=torch.long), batches=batches)  # fmt: skip
+
+        alone = self.predict(of((24,)), 24)["memory.allocated_peak_bytes"]
+        fitted = self.predict(of((2, 4, 7)), 24)["memory.allocated_peak_bytes"]
+        self.assertEqual(alone, fitted)
+
+    def test_lengths_are_fitted_like_batches(self) -> None:
+        def make() -> Any:
+            class Attends(nn.Module):
+                def __init__(self) -> None:
+                    super().__init__()
+                    self.embed, self.head = nn.Embedding(50, 64), nn.Linear(64, 50)
+
+                def forward(self, tokens: Any) -> Any:
+                    x = self.embed(tokens)
+                    x = x + torch.softmax(x @ x.transpose(1, 2), -1) @ x
+                    return self.head(x).transpose(1, 2)
+
+            return Attends()
+
+        def tokens(batch: int, length: int) -> Any:
+            return torch.zeros(batch, length, dtype=torch.long)
+
+        given = {"targets": tokens, "lengths": (16, 24, 40)}
+        any_length = self.capture(make, tokens, **given)
+        fitted = self.predict(any_length, 3, sequence=48)["memory.allocated_peak_bytes"]
+        one = self.capture(make, tokens, targets=tokens, lengths=(48,), batches=(3,))
+        self.assertEqual(fitted, self.predict(one, 3)["memory.allocated_peak_bytes"])
+
+    def test_flops_are_those_that_flop_counter_mode_counts(self) -> None:
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.utils.flop_counter import FlopCounterMode
+
+        def make() -> Any:
+            return nn.Sequential(nn.Conv2d(3, 16, 3, stride=2), nn.ReLU(),
+                                 nn.Conv2d(16, 16, 3, groups=4), nn.Flatten(),
+                                 nn.Linear(16 * 13 * 13, 10))  # fmt: skip
+
+        captured = self.capture(make, torch.zeros(2, 3, 32, 32),
+                                targets=torch.zeros(2, dtype=torch.long))  # fmt: skip
+        with FakeTensorMode(), FlopCounterMode(display=False) as counter:
+            make()(torch.zeros(1, 3, 32, 32)).sum().backward()
+        found = self.predict(captured, 1)
+        total = found["model_tflops_per_gpu"] * 1e12 / found.samples_per_s
+        self.assertAlmostEqual(total / counter.get_total_flops(), 1, places=9)
+
+    def test_repeated_blocks_are_units(self) -> None:
+        class Block(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.inner = nn.Sequential(nn.Linear(8, 8), nn.GELU())
+
+            def forward(self, x: Any) -> Any:
+                return x + self.inner(x)
+
+        captured = self.capture(
+            lambda: nn.Sequential(nn.Linear(8, 8), *[Block() for _ in range(3)], nn.Linear(8, 2)),
+            torch.zeros(2, 8), targets=torch.zeros(2, dtype=torch.long),
+        )  # fmt: skip
+        self.assertEqual(captured.units, ["0", "1", "2", "3", "4"])
+
+    def test_a_module_that_asks_for_values_is_told_so(self) -> None:
+        class Asks(nn.Linear):
+            def forward(self, x: Any) -> Any:
+                return super().forward(x) if x.sum() > 0 else x
+
+        with self.assertRaisesRegex(Exception, "asks for a tensor's value"):
+            self.capture(lambda: Asks(4, 4), torch.zeros(2, 4))
+
+    def test_another_precision_or_batch_than_captured_is_refused(self) -> None:
+        captured = self.capture(lambda: nn.Linear(4, 4), torch.zeros(2, 4), batches=(2,),
+                                targets=torch.zeros(2, dtype=torch.long))  # fmt: skip
+        for batch, more in ((3, {}), (2, {"precision": "bf16"})):
+            with self.assertRaises(rehearse_sim.InputError):
+                self.predict(captured, batch, **more)
+
+
+if __name__ == "__main__":
+    unittest.main()
