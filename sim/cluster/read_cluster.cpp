@@ -92,9 +92,8 @@ void check_burst(Map& map, const Cluster& cluster) {
         return false;
       },
       cluster.fabric);
-  const bool bursts = std::ranges::any_of(cluster.groups, [](const NodeGroup& group) {
-    return group.node.nic_burst > Bytes(0);
-  });
+  const bool bursts = std::ranges::any_of(
+      cluster.groups, [](const NodeGroup& group) { return group.node.nic_burst > Bytes(0); });
   if (!shaped || bursts || !map.has("fabric")) return;
   Map fabric = map.require("fabric").as_map();
   fabric.require(fabric.keys().front())

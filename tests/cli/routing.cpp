@@ -55,6 +55,13 @@ BOOST_AUTO_TEST_CASE(the_fullest_of_64_experts_is_as_published) {
   BOOST_TEST(natural_imbalance(64, 8) < natural_imbalance(64, 16));
 }
 
+BOOST_AUTO_TEST_CASE(a_capacity_below_1_drops_tokens_and_one_above_pads) {
+  const double fair = answer(with_experts("", "1")).step;
+  BOOST_TEST(answer(with_experts("")).step == fair, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(answer(with_experts("", "0.5")).step < 0.9 * fair);
+  BOOST_TEST(answer(with_experts("", "2")).step > 1.2 * fair);
+}
+
 BOOST_AUTO_TEST_CASE(the_upper_end_is_a_run_of_natural_routing) {
   const Answer unsaid = answer(with_experts(""));
   BOOST_REQUIRE(unsaid.routing.has_value());
