@@ -14,7 +14,7 @@
 namespace rehearse::inline prediction {
 namespace {
 
-using Place = std::tuple<CollectiveKind, int, int>;  ///< collective, ranks, nodes
+using Measured = std::tuple<CollectiveKind, int, int>;  ///< collective, ranks, nodes
 
 /// Sizes of a completed curve, each eight times the one before: fewer than are held out against
 /// each other, for nothing of them was measured but the last.
@@ -71,7 +71,7 @@ std::string complete(const CommPoint& largest, std::size_t sizes, const Cluster&
 }  // namespace
 
 CommPoints completed(CommPoints measured, const Cluster& machine) {
-  std::map<Place, std::map<double, CommPoint>> places;
+  std::map<Measured, std::map<double, CommPoint>> places;
   for (const CommPoint& one : measured.points)
     places[{one.kind, one.ranks, one.nodes}].insert_or_assign(one.size.value(), one);
   std::vector<CommPoint> points;
@@ -81,7 +81,7 @@ CommPoints completed(CommPoints measured, const Cluster& machine) {
       continue;
     }
     for (const CommPoint& one : measured.points)
-      if (Place{one.kind, one.ranks, one.nodes} == place) points.push_back(one);
+      if (Measured{one.kind, one.ranks, one.nodes} == place) points.push_back(one);
   }
   measured.points = std::move(points);
   return measured;

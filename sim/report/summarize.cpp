@@ -53,8 +53,8 @@ void add_times(const Basis& basis, Report& report) {
   const Scenario& scenario = basis.facts.scenario;
   if (const auto samples = scenario.train.samples_per_epoch)
     report.epoch_time = Seconds(static_cast<double>(*samples) / report.samples_per_s);
-  if (const auto all = training_samples(scenario, basis.facts.schedule.samples_per_iteration))
-    report.train_time = Seconds(*all / report.samples_per_s);
+  if (const auto samples = training_samples(scenario, basis.facts.schedule.samples_per_iteration))
+    report.train_time = Seconds(*samples / report.samples_per_s);
 }
 
 void add_steady_state(const Basis& basis, Report& report) {

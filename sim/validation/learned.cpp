@@ -156,7 +156,8 @@ Scenario asking_for_accuracy(Scenario scenario, const LearnedRun& run) {
                                      .target = {},
                                      .whole_run = true};
   scenario.train = {.samples_per_epoch = static_cast<std::int64_t>(run.real.points.back().samples),
-                    .epochs = 1};
+                    .epochs = 1,
+                    .steps = {}};
   return scenario;
 }
 
