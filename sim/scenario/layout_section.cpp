@@ -10,6 +10,7 @@
 #include "model/token_histogram.hpp"
 #include "scenario/sections.hpp"
 #include "strategy/balanced_split.hpp"
+#include "strategy/sharding_groups.hpp"
 
 namespace rehearse::inline scenario {
 namespace {
@@ -58,6 +59,38 @@ void check_shard_group(const Map& map, const Layout& layout, const Cluster& clus
       .fail(fmt::format("{} ranks that have the same layers do not divide into groups of {}", ranks,
                         fsdp->shard_group),
             fmt::format("a divisor of {}", ranks));
+}
+
+/// Groups that shard hold whole groups of experts, and a part after forward is one of either.
+void check_shards(const Map& map, const Layout& layout, const Cluster& cluster) {
+  const auto* fsdp = std::get_if<Fsdp>(&layout.data);
+  if (fsdp == nullptr) return;
+  const Mesh mesh = *mesh_on(layout, cluster.gpu_count());
+  const auto replicas = groups(mesh, {MeshAxis::data, MeshAxis::context});
+  const auto size_of = [](const auto& groups) { return static_cast<int>(groups.front().size()); };
+  int shards = size_of(replicas);
+  int experts = mesh.expert == 1 ? 1 : size_of(groups(expert_mesh(mesh), {MeshAxis::data}));
+  Map options = at(map, map.has("fsdp") ? "fsdp" : map.has("zero") ? "zero" : "fsdp2").as_map();
+  if (fsdp->sharding == Fsdp::Sharding::hybrid_shard) {
+    const auto group =
+        static_cast<int>(shards_of_layout(*fsdp, replicas.front(), gpu_places(cluster)));
+    const int copies = shards / group;
+    shards = group;
+    if (mesh.expert > 1 && experts % copies != 0)
+      at(options, options.has("shard_group") ? "shard_group" : "sharding")
+          .fail(fmt::format("groups of {} do not hold whole groups of expert_parallel {}", group,
+                            mesh.expert),
+                "larger groups, as torchtitan asks, or shard over all replicas");
+    experts /= std::min(copies, experts);
+  }
+  const int part = fsdp->post_forward_group;
+  const auto divides = [part](int ranks) { return part < ranks && ranks % part == 0; };
+  if (part == 0 || (divides(shards) && (experts == 1 || divides(experts)))) return;
+  at(options, "reshard_after_forward")
+      .fail(fmt::format("{} are no part of the {} ranks that share {}, as FSDP2 asks", part,
+                        divides(shards) ? experts : shards,
+                        divides(shards) ? "experts" : "parameters"),
+            "another number, true or false");
 }
 
 /// A rank's share of each layer is known of transformers alone.
@@ -252,6 +285,7 @@ void apply_layout(const Value& strategy, const Framework& framework, Scenario& s
   const Cluster cluster = layout_cluster(scenario.strategy, scenario.cluster);
   check_mesh(map, *layout, cluster);
   check_shard_group(map, *layout, cluster);
+  check_shards(map, *layout, cluster);
   check_shape(map, *layout, scenario);
   check_histogram(map, *layout, cluster, scenario);
   check_rules(map, *layout, cluster, scenario);

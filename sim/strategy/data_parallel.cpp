@@ -38,7 +38,7 @@ Program sharded(const Fsdp& options, const RankJob& rank) {
 Schedule build(const Fsdp& options, const Job& job) {
   require_gpus(job);
   const std::size_t shards = shard_group_size(options, job);
-  check_post_forward_group(options, job);
+  check_post_forward_group(options, job.cluster.gpu_count());
   Schedule schedule =
       schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
         return sharded(options, {job, group, group.name, costs});

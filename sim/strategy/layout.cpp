@@ -26,6 +26,34 @@ struct Share {
   std::vector<std::size_t> units;  ///< of the whole model
 };
 
+/// What a plan does in the groups of one kind, which are its slot.
+void give_slot(const LayoutGroups& kind, std::size_t slot, StagePlan& plan) {
+  using Kind = LayoutGroups::Share;
+  switch (kind.share) {
+    case Kind::parameters:
+      plan.replicas = kind.size();
+      break;
+    case Kind::shard:
+      plan.same_shard_group = slot;
+      break;
+    case Kind::after_forward:
+      plan.after_forward_group = slot;
+      break;
+    case Kind::experts:
+      plan.expert_replicas_group = slot;
+      plan.expert_replicas = kind.size();
+      break;
+    case Kind::expert_shard:
+      plan.expert_same_shard_group = slot;
+      break;
+    case Kind::experts_after_forward:
+      plan.expert_after_forward_group = slot;
+      break;
+    case Kind::layer:
+      break;
+  }
+}
+
 class LayoutBuilder {
  public:
   LayoutBuilder(const Layout& options, const Job& job)
@@ -118,11 +146,7 @@ Share LayoutBuilder::share_of(int rank) const {
   for (std::size_t slot = 0; slot < groups_.size(); ++slot) {
     const LayoutGroups& kind = groups_[slot];
     if (kind.exchanges) plan.exchange_groups[*kind.exchanges] = slot;
-    if (kind.share == LayoutGroups::Share::parameters) plan.replicas = kind.size();
-    if (kind.share == LayoutGroups::Share::experts) {
-      plan.expert_replicas_group = slot;
-      plan.expert_replicas = kind.size();
-    }
+    give_slot(kind, slot, plan);
   }
   if (!options_.sequence_parallel && options_.runtime == Layout::Runtime::megatron)
     plan.alike = static_cast<std::size_t>(mesh_.tensor);
@@ -175,15 +199,20 @@ Program LayoutBuilder::program_of(const Share& share, const NodeGroup& group,
           .optimizer = job_.optimizer,
           .costs = {},
           .checkpointed = {},
+          .offloads_activations = job_.offloads_activations,
           .set_to_none = job_.set_to_none,
           .device = job_.device,
           .stage = &share.plan};
   if (!job_.checkpointed.empty())
     for (const std::size_t unit : share.units) job.checkpointed.push_back(job_.checkpointed[unit]);
-  if (const auto* ddp = std::get_if<Ddp>(&options_.data))
-    return megatron_ddp({*ddp, false}, {job, group, name, costs});
-  if (const auto* zero = std::get_if<Zero1>(&options_.data))
-    return megatron_ddp({zero->ddp, true}, {job, group, name, costs});
+  const auto replicated = [&](const Replication& replication) {
+    // PyTorch's DDP has one process group, and knows no experts.
+    const bool torch = replication.ddp.reducer && !share.plan.expert_replicas_group;
+    return torch ? torch_ddp(replication, {job, group, name, costs})
+                 : megatron_ddp(replication, {job, group, name, costs});
+  };
+  if (const auto* ddp = std::get_if<Ddp>(&options_.data)) return replicated({*ddp, false});
+  if (const auto* zero = std::get_if<Zero1>(&options_.data)) return replicated({zero->ddp, true});
   return sharded(std::get<Fsdp>(options_.data), {job, group, name, costs});
 }
 
@@ -327,9 +356,15 @@ PipelineOrder order_of(const Layout& layout) {
                         layout.virtual_stages);
 }
 
+/// Of sharded parameters a pipeline's ranks keep the whole (torchtitan); others gather them for one
+/// micro-batch at a time.
+bool keeps_parameters(const Layout& layout) {
+  return layout.mesh.pipeline > 1 || !std::holds_alternative<Fsdp>(layout.data);
+}
+
 /// It is what DualPipe is for.
 std::vector<bool> beside_next(const Layout& layout, const std::vector<PipelineAction>& order) {
-  if (layout.mesh.expert == 1 || std::holds_alternative<Fsdp>(layout.data)) return {};
+  if (layout.mesh.expert == 1 || !keeps_parameters(layout)) return {};
   const bool dual = !layout.order && layout.schedule == PipelineSchedule::dual_pipe_v;
   if (!layout.expert_comm_overlap.value_or(dual)) return {};
   return side_by_side(order, dual);

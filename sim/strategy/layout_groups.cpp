@@ -33,19 +33,64 @@ std::vector<std::vector<std::size_t>> by_node(const std::vector<std::vector<std:
   return parts;
 }
 
+using Groups = std::vector<std::vector<std::size_t>>;
+
+const Fsdp* sharding_of(const Layout& layout) { return std::get_if<Fsdp>(&layout.data); }
+
+bool is_hybrid(const Layout& layout) {
+  const Fsdp* fsdp = sharding_of(layout);
+  return fsdp != nullptr && fsdp->sharding == Fsdp::Sharding::hybrid_shard;
+}
+
 /// Of a hybrid sharding the ranks of a group share parameters; another group has another copy.
 void add_replicas(const Layout& layout, const Job& job, const Mesh& mesh,
                   std::vector<LayoutGroups>& kinds) {
   auto replicas = groups(mesh, {MeshAxis::data, MeshAxis::context});
-  const auto* fsdp = std::get_if<Fsdp>(&layout.data);
-  if (fsdp == nullptr || fsdp->sharding != Fsdp::Sharding::hybrid_shard) {
+  if (!is_hybrid(layout)) {
     kinds.push_back({Share::parameters, {}, MeshAxis::data, "replicas", std::move(replicas)});
     return;
   }
-  const std::size_t size = shards_of_layout(*fsdp, replicas.front(), gpu_places(job.cluster));
+  const std::size_t size =
+      shards_of_layout(*sharding_of(layout), replicas.front(), gpu_places(job.cluster));
   kinds.push_back(
       {Share::parameters, {}, MeshAxis::data, "shards", parts_of(replicas, size, false)});
   kinds.push_back({Share::shard, {}, MeshAxis::data, "replicas", parts_of(replicas, size, true)});
+}
+
+/// Ranks with the same experts, which shard these within the groups that shard all else.
+void add_expert_replicas(const Layout& layout, const Mesh& whole, Groups replicas,
+                         std::vector<LayoutGroups>& kinds) {
+  if (!is_hybrid(layout)) {
+    kinds.push_back({Share::experts, {}, MeshAxis::data, "experts' replicas", std::move(replicas)});
+    return;
+  }
+  const std::size_t all = groups(whole, {MeshAxis::data, MeshAxis::context}).front().size();
+  const std::size_t size = expert_shards(kinds.front().size(), all, replicas.front().size());
+  kinds.push_back(
+      {Share::experts, {}, MeshAxis::data, "experts' shards", parts_of(replicas, size, false)});
+  kinds.push_back({Share::expert_shard,
+                   {},
+                   MeshAxis::data,
+                   "experts' replicas",
+                   parts_of(replicas, size, true)});
+}
+
+/// Of what ranks share so many keep it after forward.
+void add_after_forward(const Layout& layout, std::vector<LayoutGroups>& kinds) {
+  const Fsdp* fsdp = sharding_of(layout);
+  if (fsdp == nullptr || fsdp->post_forward_group == 0) return;
+  const auto size = static_cast<std::size_t>(fsdp->post_forward_group);
+  const std::vector<LayoutGroups> shared = kinds;
+  for (const LayoutGroups& kind : shared) {
+    const bool experts = kind.share == Share::experts;
+    if ((!experts && kind.share != Share::parameters) || (experts && kind.size() == 1)) continue;
+    check_post_forward_group(*fsdp, kind.size());
+    kinds.push_back({experts ? Share::experts_after_forward : Share::after_forward,
+                     {},
+                     MeshAxis::data,
+                     experts ? "experts after forward" : "after forward",
+                     parts_of(kind.groups, size, false)});
+  }
 }
 
 void add_experts(const Layout& layout, const Job& job, const Mesh& whole,
@@ -68,8 +113,7 @@ void add_experts(const Layout& layout, const Job& job, const Mesh& whole,
         by_node(ranks, places, true));
   }
   if (mesh.expert * mesh.expert_tensor != whole.tensor)
-    kinds.push_back(
-        {Share::experts, {}, MeshAxis::data, "experts' replicas", groups(mesh, {MeshAxis::data})});
+    add_expert_replicas(layout, whole, groups(mesh, {MeshAxis::data}), kinds);
 }
 
 }  // namespace
@@ -82,6 +126,7 @@ std::vector<LayoutGroups> layout_groups(const Layout& layout, const Job& job, co
     if (mesh.degree(axis) > 1)
       kinds.push_back({Share::layer, exchanges, axis, to_string(axis), groups(mesh, {axis})});
   if (has_experts(job.model)) add_experts(layout, job, mesh, kinds);
+  add_after_forward(layout, kinds);
   return kinds;
 }
 

@@ -12,8 +12,17 @@ namespace rehearse::inline strategy {
 /// Groups of one kind among the ranks of a layout's stages, each rank in one of them.
 struct LayoutGroups {
   /// What its ranks have in common: parameters that they share or average, the same shard of them
-  /// (hybrid sharding), the same experts; or a layer that they compute together (`exchanges`).
-  enum class Share { parameters, shard, experts, layer };
+  /// (hybrid sharding), what is left of them after forward, the same experts and again these; or a
+  /// layer that they compute together (`exchanges`).
+  enum class Share {
+    parameters,
+    shard,
+    after_forward,
+    experts,
+    expert_shard,
+    experts_after_forward,
+    layer
+  };
   Share share = Share::layer;
   std::optional<ExchangeAxis> exchanges{};
   MeshAxis axis = MeshAxis::tensor;

@@ -109,7 +109,8 @@ void read_context(Map& map, const Reading& reading, Layout& layout) {
       static_cast<ContextMethod>(std::ranges::find(names, name) - names.begin());
 }
 
-/// Under Megatron-LM's name and with its rules; of sharded parameters none is known.
+/// Under Megatron-LM's name and with its rules. Sharded parameters are torchtitan's, which keeps
+/// them whole beside a pipeline.
 void read_comm_overlap(Map& experts, Layout& layout) {
   const char* key = "overlap_moe_expert_parallel_comm";
   const std::optional<Value> value = experts.optional(key);
@@ -119,9 +120,10 @@ void read_comm_overlap(Map& experts, Layout& layout) {
   if (layout.expert_overlap)
     experts.at_key(key).fail("shared experts hide dispatch already (overlap: true)",
                              "remove one of the two");
-  if (std::holds_alternative<Fsdp>(layout.data))
-    experts.at_key(key).fail("sharded parameters are gathered for one micro-batch at a time",
-                             "zero: {stage: 1} or ddp, or remove it");
+  if (std::holds_alternative<Fsdp>(layout.data) && layout.mesh.pipeline == 1)
+    experts.at_key(key).fail(
+        "without a pipeline sharded parameters are gathered for one micro-batch at a time",
+        "add pipeline_parallel, beside which torchtitan keeps them whole, or remove it");
 }
 
 /// `imbalance: 1.2 | {histogram: FILE}`.
@@ -243,17 +245,6 @@ void check_accumulation(const Map& map, const std::string& kind, bool in_parts) 
         .fail("micro-batches of a layout stand beside it", "write strategy.micro_batches");
 }
 
-/// Experts are sharded by who has the same ones, which are other ranks.
-void check_hybrid(const Map& map, const Layout& layout) {
-  const auto* fsdp = std::get_if<Fsdp>(&layout.data);
-  if (!fsdp || fsdp->sharding != Fsdp::Sharding::hybrid_shard || layout.mesh.expert == 1) return;
-  Map copy = map;
-  Map options = copy.require(map.has("fsdp") ? "fsdp" : "fsdp2").as_map();
-  options.require(options.has("sharding") ? "sharding" : "shard_group")
-      .fail("sharding in groups beside expert_parallel is not available yet",
-            "shard over all replicas");
-}
-
 }  // namespace
 
 const std::vector<std::string>& layout_keys() {
@@ -304,14 +295,7 @@ Strategy read_replicas_of(Map& map, const Reading& reading,
     check_server(map, reading.in_parts);
   else
     check_accumulation(map, kinds.front(), reading.in_parts);
-  const Strategy data = read_data(map);
-  const auto* fsdp = std::get_if<Fsdp>(&data);
-  if (reading.has_mesh() && fsdp && fsdp->post_forward_group > 0)
-    map.require(kinds.front())
-        .as_map()
-        .require("reshard_after_forward")
-        .fail("parts of some ranks beside other axes are not available yet", "write true or false");
-  return data;
+  return read_data(map);
 }
 
 void read_tensor(Map& map, const Reading& reading, Layout& layout) {
@@ -346,7 +330,6 @@ Strategy read_layout(Map map, const Reading& reading,
   layout.mesh.pipeline = read_degree(map, "pipeline_parallel", reading);
   read_context(map, reading, layout);
   read_experts(map, reading, layout);
-  check_hybrid(map, layout);
   read_pipeline(map, reading.framework, layout);
   read_micro_batches(map, reading, layout);
   read_order(map, reading, layout);

@@ -52,12 +52,21 @@ std::vector<std::vector<std::size_t>> parts_of(const std::vector<std::vector<std
   return parts;
 }
 
-void check_post_forward_group(const Fsdp& options, const Job& job) {
+std::size_t expert_shards(std::size_t group, std::size_t ranks, std::size_t with_experts) {
+  const std::size_t groups = ranks / group;
+  if (with_experts % groups == 0) return with_experts / groups;
+  throw InputError(fmt::format(
+      "error: strategy.fsdp.shard_group: groups of {} cut through the ranks that share experts: {} "
+      "ranks have the same ones, in {} groups\nremedy: a group that holds whole expert_parallel "
+      "groups, as torchtitan asks",
+      group, with_experts, groups));
+}
+
+void check_post_forward_group(const Fsdp& options, std::size_t ranks) {
   const auto group = static_cast<std::size_t>(options.post_forward_group);
-  const std::size_t world = job.cluster.gpu_count();
-  if (group == 0 || (group < world && world % group == 0)) return;
+  if (group == 0 || (group < ranks && ranks % group == 0)) return;
   throw InputError("error: strategy.fsdp2.reshard_after_forward: " + std::to_string(group) +
-                   " ranks are no factor of the " + std::to_string(world) +
+                   " ranks are no factor of the " + std::to_string(ranks) +
                    " that shard, and less\nremedy: choose a divisor, or true for all of them");
 }
 

@@ -40,6 +40,10 @@ struct StagePlan {
   /// replicas; and how many they are.
   std::optional<std::size_t> expert_replicas_group{};
   std::size_t expert_replicas = 1;
+  /// Groups, as slots, of the ranks with the same shard (hybrid sharding), and of those that share
+  /// what is left after forward (Fsdp::post_forward_group); of experts, where these are others.
+  std::optional<std::size_t> same_shard_group{}, after_forward_group{};
+  std::optional<std::size_t> expert_same_shard_group{}, expert_after_forward_group{};
   bool stage_alone = false;  ///< of no pipeline: micro-batches come one after the other
   int micro_batches = 1;     ///< of such a step
   int steps = 1;             ///< training steps of an iteration, each in this order

@@ -44,6 +44,8 @@ struct Ddp {
   std::optional<bool> grad_reduce_in_fp32{};
   /// Each bucket's gradients are read for their norm before they are reduced.
   bool check_for_nan_in_grad = true;
+  /// PyTorch's Reducer in a layout, with the options above these.
+  bool reducer = false;
 };
 /// Bytes of a gradient's element as a layout's replicas add it up and exchange it.
 Bytes main_gradient_element(const Ddp& ddp, Precision precision);

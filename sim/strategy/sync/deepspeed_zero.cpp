@@ -40,6 +40,9 @@ class DeepspeedZero : public Sync {
 
  private:
   const Fsdp::Stage3& stage3() const { return *options_.stage3; }
+  /// What tensor ranks exchange lies between parts of a unit, whose modules do not come one by one.
+  bool exchanges(std::size_t unit) const { return !job_.model.units[unit].exchanges.empty(); }
+  bool plays_whole(std::size_t unit) const { return job_.is_checkpointed(unit) || exchanges(unit); }
   std::size_t run_of(std::size_t unit) const;
   void gather(const std::vector<std::size_t>& modules, bool backward);
   OpId communicate(const std::string& name, const Collective& collective,
@@ -149,12 +152,12 @@ void DeepspeedZero::add_piece(std::size_t module, bool backward, std::vector<Aft
   computed_ = builder_.last();
 }
 
-/// A unit that is checkpointed is played whole, behind the gathers of all its modules.
+/// A unit that is played whole is so behind the gathers of all its modules.
 std::vector<After> DeepspeedZero::before_forward(std::size_t unit, const Pass& /*pass*/) {
   const auto [first, end] = modules_.of_unit[unit];
   if (first == end) return not_overlapped();
   std::vector<After> after = fetch(first, false);
-  if (job_.is_checkpointed(unit))
+  if (plays_whole(unit))
     for (std::size_t module = first + 1; module < end; ++module)
       for (const After& one : fetch(module, false)) after.push_back(one);
   return after;
@@ -163,7 +166,7 @@ std::vector<After> DeepspeedZero::before_forward(std::size_t unit, const Pass& /
 void DeepspeedZero::after_forward(std::size_t unit, OpId forward, const Pass& /*pass*/) {
   computed(forward);
   const auto [first, end] = modules_.of_unit[unit];
-  for (std::size_t module = first + 1; module < end && !job_.is_checkpointed(unit); ++module)
+  for (std::size_t module = first + 1; module < end && !plays_whole(unit); ++module)
     add_piece(module, false, fetch(module, false));
   const std::size_t run = run_of(unit);
   if (!runs_.empty() && !held_[run]) {  // small parameters are there
@@ -193,14 +196,19 @@ void DeepspeedZero::free(std::size_t unit) {
   held_[run] = false;
 }
 
+/// Of a unit that is played whole each module is fetched in front of it, of one that is computed
+/// once more twice.
 std::vector<After> DeepspeedZero::before_backward(std::size_t unit, const Pass& /*pass*/) {
   const auto [first, end] = modules_.of_unit[unit];
   std::vector<After> again = not_overlapped();
+  const auto fetch_too = [&](std::size_t module) {
+    for (const After& one : fetch(module, true)) again.push_back(one);
+  };
   if (job_.is_checkpointed(unit))
-    for (std::size_t module = first; module < end; ++module)
-      for (const After& one : fetch(module, true)) again.push_back(one);
+    for (std::size_t module = first; module < end; ++module) fetch_too(module);
   if (first == end) return again;
   std::vector<After> after = fetch(end - 1, true);
+  for (std::size_t module = end - 1; exchanges(unit) && module-- > first;) fetch_too(module);
   after.insert(after.end(), again.begin(), again.end());
   return after;
 }
@@ -211,7 +219,7 @@ void DeepspeedZero::after_backward(std::size_t unit, OpId backward, const Pass& 
   const auto [first, end] = modules_.of_unit[unit];
   std::int64_t rest = job_.model.units[unit].trainable_parameters();
   for (std::size_t module = end; module-- > first;) {
-    if (module + 1 < end) add_piece(module, true, fetch(module, true));
+    if (module + 1 < end && !exchanges(unit)) add_piece(module, true, fetch(module, true));
     collect(modules_.all[module].trained, false);
     rest -= modules_.all[module].trained;
   }
@@ -264,6 +272,10 @@ void DeepspeedZero::flush() {
 }
 
 void DeepspeedZero::step() {
+  finish_gradients(
+      builder_,
+      {nccl_, memory_.reduced_element(), static_cast<double>(shards_.all), options_.algorithm},
+      reduced_);
   prepare_gradients(builder_,
                     {.lane = nccl_,
                      .shards = shards_,
@@ -287,7 +299,8 @@ void DeepspeedZero::step() {
 
 Program deepspeed_zero(const Fsdp& options, const RankJob& rank, const Shards& shards) {
   const Job& job = rank.job;
-  const StagePlan plan = StagePlan::alone(job.model, options.gradient_accumulation);
+  const StagePlan plan =
+      job.stage ? *job.stage : StagePlan::alone(job.model, options.gradient_accumulation);
   const std::vector<FlatParameter> runs = wrap(job.model, options, job.precision, shards);
   const Stage3Modules modules(*options.stage3, job, rank.costs);
   ProgramBuilder builder(rank.name, modules.costs, job, computes_in(options, job.precision));

@@ -45,9 +45,7 @@ class TorchDdp : public Sync {
 
  private:
   /// One GPU alone is trained without DDP.
-  bool views() const {
-    return options_.ddp.gradient_as_bucket_view && job_.cluster.gpu_count() > 1;
-  }
+  bool views() const { return options_.ddp.gradient_as_bucket_view && job_.replicas() > 1; }
   After reduce(std::size_t bucket, OpId backward);
   std::optional<OpId> copy(const std::string& what, Bytes moved, After after);
   Bytes moved_to_convert(std::size_t bucket) const;
@@ -75,7 +73,7 @@ class TorchDdp : public Sync {
 void TorchDdp::setup() {
   hold_parameters(builder_);
   hold_surroundings(builder_);
-  if (job_.cluster.gpu_count() == 1) return;
+  if (job_.replicas() == 1) return;
   const std::uint32_t owner = builder_.owner("buckets");
   const Bytes all = parameter_bytes(job_.model, job_.precision);
   if (job_.device == TapeDevice::cuda) {
@@ -174,6 +172,7 @@ After TorchDdp::reduce(std::size_t bucket, OpId backward) {
 void TorchDdp::step() {
   if (job_.optimizer.in_backward) return quantize_weights(builder_, builder_.last());
   std::vector<After> ready = std::exchange(ready_, {});
+  finish_gradients(builder_, {nccl_, element_, 1, options_.ddp.algorithm}, ready);
   const std::int64_t shards =
       options_.sharded_optimizer ? static_cast<std::int64_t>(job_.replicas()) : 1;
   prepare_gradients(
@@ -203,7 +202,7 @@ void TorchDdp::gather_parameters(OpId step) {
 
 /// Before the second forward (Reducer::rebuild_buckets).
 void TorchDdp::rebuild_buckets(OpId step) {
-  if (job_.cluster.gpu_count() == 1) return;
+  if (job_.replicas() == 1) return;
   for (const TensorId id : first_buckets_)
     builder_.note(step, {id, TensorEvent::Action::give, true});
   for (const TensorId id : bucket_tensors_)
@@ -213,8 +212,10 @@ void TorchDdp::rebuild_buckets(OpId step) {
 }  // namespace
 
 Program torch_ddp(const Replication& options, const RankJob& rank) {
-  const StagePlan plan = StagePlan::alone(rank.job.model, options.ddp.gradient_accumulation);
-  ProgramBuilder builder(rank.name, rank.costs, rank.job);
+  const Job& job = rank.job;
+  const StagePlan plan =
+      job.stage ? *job.stage : StagePlan::alone(job.model, options.ddp.gradient_accumulation);
+  ProgramBuilder builder(rank.name, rank.costs, job);
   TorchDdp sync(options, rank, plan, builder);
   return walk(plan, builder, sync);
 }

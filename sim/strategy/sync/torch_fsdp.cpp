@@ -42,8 +42,6 @@ class FreeEvents {
   std::deque<Freed> events_;
 };
 
-constexpr std::size_t kPostForwardGroup = 1;  ///< add_post_forward_groups, without replicas
-
 /// What the hooks of torch.distributed.fsdp write around the units of each FlatParameter, or of
 /// FSDP2 around each group of parameters.
 class TorchFsdp : public Sync {
@@ -79,11 +77,19 @@ class TorchFsdp : public Sync {
   bool reshards_after_forward() const { return rehearse::reshards_after_forward(options_, runs_); }
   /// Units stay gathered from their first forward in a step to their last backward.
   bool keeps_whole() const { return plan_.pipelined(); }
-  /// Whether the run has experts that others have, too.
-  bool shares_experts(std::size_t j) const { return runs_[j].experts > 0 && shards_.experts > 1; }
 
-  OpId both(std::size_t j, CollectiveKind kind, Bytes all, Bytes experts, std::vector<After> after,
-            std::size_t group = 0);
+  /// Of a run: what all share of it, and its experts where other ranks share these.
+  struct Sizes {
+    Bytes all, experts;
+  };
+  /// The groups that do.
+  struct Slots {
+    std::size_t all = 0;
+    std::optional<std::size_t> experts{};
+  };
+  OpId both(std::size_t j, CollectiveKind kind, const Sizes& sizes, const Slots& slots,
+            std::vector<After> after);
+  Slots sharing(std::size_t j, bool after_forward) const;
   Seconds copy_time(Bytes size) const { return node_.pcie.latency + size / node_.pcie.bandwidth; }
   OpId add_copy(Verb way, const std::string& what, Bytes size, std::vector<After> after);
   void gather(std::size_t j, bool backward = false);
@@ -119,23 +125,32 @@ void TorchFsdp::setup() {
 }
 
 /// A collective of what all ranks share, and one of the experts among those that share these.
-OpId TorchFsdp::both(std::size_t j, CollectiveKind kind, Bytes all, Bytes experts,
-                     std::vector<After> after, std::size_t group) {
+OpId TorchFsdp::both(std::size_t j, CollectiveKind kind, const Sizes& sizes, const Slots& slots,
+                     std::vector<After> after) {
   const std::string& name = job_.model.units[runs_[j].first].name;
   std::optional<OpId> op;
-  if (all > Bytes(0))
+  const auto add = [&](LaneId lane, const std::string& what, std::size_t group, Bytes size) {
     op = builder_.collective(
-        nccl_, name, {.kind = kind, .group = group, .size = all, .algorithm = options_.algorithm},
+        lane, what, {.kind = kind, .group = group, .size = size, .algorithm = options_.algorithm},
         after);
-  if (shares_experts(j) && experts > Bytes(0))
-    op = builder_.collective(nccl_, name + ", experts",
-                             {.kind = kind,
-                              .group = *plan_.expert_replicas_group,
-                              .size = experts,
-                              .algorithm = options_.algorithm},
-                             std::move(after));
+  };
+  const LaneId lane = kind == CollectiveKind::all_reduce ? *replicas_ : nccl_;
+  if (sizes.all > Bytes(0)) add(lane, name, slots.all, sizes.all);
+  if (slots.experts && sizes.experts > Bytes(0))
+    add(lane, name + ", experts", *slots.experts, sizes.experts);
   check(op.has_value(), "a run that no ranks share");
   return *op;
+}
+
+/// The ranks that shard, or those that keep what is left after forward.
+TorchFsdp::Slots TorchFsdp::sharing(std::size_t j, bool after_forward) const {
+  Slots slots;
+  if (after_forward && plan_.after_forward_group) slots.all = *plan_.after_forward_group;
+  if (runs_[j].experts == 0 || shards_.experts == 1) return slots;
+  slots.experts = plan_.expert_replicas_group;
+  if (after_forward && plan_.expert_after_forward_group)
+    slots.experts = plan_.expert_after_forward_group;
+  return slots;
 }
 
 OpId TorchFsdp::add_copy(Verb way, const std::string& what, Bytes size, std::vector<After> after) {
@@ -166,8 +181,8 @@ void TorchFsdp::gather(std::size_t j, bool backward) {
   const Bytes element = memory_.gathered_element();
   const Bytes experts = static_cast<double>(runs_[j].experts) * element;
   gather_of_[j] =
-      both(j, CollectiveKind::all_gather, FsdpMemory::whole(runs_[j], element) - experts, experts,
-           std::move(after), backward && options_.post_forward_group > 0 ? kPostForwardGroup : 0);
+      both(j, CollectiveKind::all_gather, {FsdpMemory::whole(runs_[j], element) - experts, experts},
+           sharing(j, backward), std::move(after));
   if (freed) memory_.finish(*gather_of_[j], freed->tensors);
   memory_.gather(j, *gather_of_[j], backward);
   if (first) first_gather_ = OpId(copies_ ? begin - 1 : begin);
@@ -251,16 +266,15 @@ void TorchFsdp::reduce(std::size_t j, OpId backward, const Pass& pass) {
   if (no_sync && !pass.first) memory_.add_whole(j, backward);
   const Bytes experts = size * (static_cast<double>(run.trained_experts) /
                                 static_cast<double>(run.graded + run.trained_experts));
-  OpId last = both(j, CollectiveKind::reduce_scatter, size - experts, experts, {{backward}});
+  OpId last = both(j, CollectiveKind::reduce_scatter, {size - experts, experts}, sharing(j, false),
+                   {{backward}});
   memory_.reduce(j, last);
   if (j == 0) memory_.finish_reduce(last);
   if (replicas_)
-    last = builder_.collective(*replicas_, name,
-                               {.kind = CollectiveKind::all_reduce,
-                                .group = kSameShardGroup,
-                                .size = size / static_cast<double>(shards_.all),
-                                .algorithm = options_.algorithm},
-                               {{last}});
+    last = both(j, CollectiveKind::all_reduce,
+                {(size - experts) / static_cast<double>(shards_.all),
+                 experts / static_cast<double>(shards_.experts)},
+                {*plan_.same_shard_group, plan_.expert_same_shard_group}, {{last}});
   if (copies_) {
     last = add_copy(Verb::copy_to_host, name, memory_.stored(j), {{last}});
     memory_.copy_out(j, last);
@@ -298,8 +312,10 @@ void TorchFsdp::step() {
 
 Program torch_fsdp(const Fsdp& options, const RankJob& rank, const Shards& shards) {
   const Job& job = rank.job;
-  const StagePlan plan =
+  StagePlan plan =
       job.stage ? *job.stage : StagePlan::alone(job.model, options.gradient_accumulation);
+  if (!job.stage) plan.same_shard_group = kSameShardGroup;
+  if (!job.stage && options.post_forward_group > 0) plan.after_forward_group = kAfterForwardGroup;
   const std::vector<FlatParameter> runs =
       wrap(job.model, options, job.precision, shards, plan.expert_replicas_group.has_value());
   const StepCosts costs = with_fsdp_overhead(rank.costs, runs, options, job, shards);

@@ -1,0 +1,235 @@
+// One walk plays every framework's hooks over every mesh: what holds beside one axis holds beside
+// others.
+#include <boost/test/unit_test.hpp>
+
+#include <map>
+#include <numeric>
+
+#include "memory/replay.hpp"
+#include "strategy/layouts.hpp"
+
+namespace rehearse {
+BOOST_AUTO_TEST_SUITE(one_walk)
+namespace {
+
+constexpr double kHidden = 256, kWidth = 128, kExperts = 16;
+constexpr double kExpert = 3 * kHidden * kWidth;  // elements of its weights
+constexpr int kBlocks = 4;
+
+TransformerShape mixture(bool experts = true) {
+  TransformerShape t;
+  t.name = "mixture";
+  t.layers = kBlocks;
+  t.hidden = 256;
+  t.heads = t.kv_heads = 8;
+  t.head_width = 32;
+  t.feed_forward = 512;
+  t.vocabulary = 1024;
+  if (experts) t.experts = Experts{.count = 16, .active = 2, .width = 128, .shared_width = 128};
+  return t;
+}
+
+using Data = decltype(Layout::data);
+
+Layout layout_of(const Data& data, int expert = 1) {
+  Layout layout;
+  layout.data = data;
+  layout.mesh.expert = expert;
+  layout.micro_batches = 2;
+  return layout;
+}
+
+Schedule schedule_on(const Layout& layout, const Cluster& cluster) {
+  return schedule_of(layout, share_on(mixture(), layout, cluster), cluster);
+}
+
+double sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+/// Bytes of a rank's collectives of a kind in its group of that name.
+std::vector<double> sent(const Schedule& schedule, const std::string& group, CollectiveKind kind) {
+  std::vector<double> sizes;
+  const RankSpec& rank = schedule.ranks.front();
+  for (const Op& op : schedule.program_of(RankId(0)).ops) {
+    const auto* collective = std::get_if<Collective>(&op.work);
+    if (collective == nullptr || collective->kind != kind) continue;
+    if (schedule.groups[rank.groups[collective->group].index()].name == group)
+      sizes.push_back(collective->size.value());
+  }
+  return sizes;
+}
+
+std::string operations(const Schedule& schedule) {
+  std::string all;
+  for (const Op& op : schedule.programs.front().ops) all += op.label() + "\n";
+  return all;
+}
+
+/// The peak of a program's tensors, which come to the same after each iteration.
+double peak_of(const Program& program) {
+  MemoryReplay replay(program, {.caching = false});
+  double peak = 0;
+  const auto see = [&](std::size_t, const TensorEvent&) {
+    peak = std::max(peak, replay.use().total().value());
+  };
+  replay.iterate(see);
+  const double after_one = replay.use().total().value();
+  replay.iterate(see);
+  BOOST_TEST(replay.use().total().value() == after_one);
+  return peak;
+}
+
+// A mesh of one axis is plain data parallelism, operation by operation.
+BOOST_AUTO_TEST_CASE(degrees_of_one_are_as_none) {
+  const Cluster cluster = nodes_of(2);
+  const Fsdp stage3{.gradient_accumulation = 2, .flat_gradients = false, .stage3 = Fsdp::Stage3{}};
+  const Ddp ddp{.bucket_cap_mb = 1, .gradient_accumulation = 2, .reducer = true};
+  const std::vector<std::pair<Data, Strategy>> all = {
+      {ddp, ddp},
+      {Zero1{ddp}, Zero1{ddp}},
+      {Fsdp{.gradient_accumulation = 2}, Fsdp{.gradient_accumulation = 2}},
+      {Fsdp{.gradient_accumulation = 2, .per_parameter = true},
+       Fsdp{.gradient_accumulation = 2, .per_parameter = true}},
+      {Fsdp{.sharding = Fsdp::Sharding::hybrid_shard, .gradient_accumulation = 2},
+       Fsdp{.sharding = Fsdp::Sharding::hybrid_shard, .gradient_accumulation = 2}},
+      {Fsdp{.gradient_accumulation = 2, .per_parameter = true, .post_forward_group = 2},
+       Fsdp{.gradient_accumulation = 2, .per_parameter = true, .post_forward_group = 2}},
+      {stage3, stage3}};
+  for (const auto& [data, strategy] : all) {
+    BOOST_TEST_CONTEXT(strategy_name(strategy)) {
+      const Layout layout = layout_of(data);
+      const Toy toy = share_on(mixture(false), layout, cluster);
+      const Schedule in_mesh = schedule_of(layout, toy, cluster);
+      const Schedule plain = schedule_of(strategy, toy, cluster);
+      BOOST_TEST(operations(in_mesh) == operations(plain));
+      BOOST_TEST(in_mesh.samples_per_iteration == plain.samples_per_iteration);
+      BOOST_CHECK_CLOSE(play(in_mesh, cluster).end.value(), play(plain, cluster).end.value(),
+                        kPercent);
+      BOOST_TEST(peak_of(in_mesh.programs.front()) == peak_of(plain.programs.front()));
+    }
+  }
+}
+
+// Beside a pipeline FSDP gathers in front of all and reduces behind all: turns of two micro-batches
+// are worth as much as with replicas that Megatron-LM keeps.
+BOOST_AUTO_TEST_CASE(micro_batches_of_sharded_parameters_take_turns_in_a_pipeline) {
+  const Cluster cluster = nodes_of(2);
+  const auto hidden = [&](const Data& data, PipelineSchedule schedule, double computes) {
+    Layout layout = layout_of(data, 4);
+    layout.mesh.pipeline = 2;
+    layout.schedule = schedule;
+    layout.virtual_stages = usual_chunks(schedule);
+    layout.micro_batches = 6;
+    Toy toy = share_on(mixture(), layout, cluster);
+    for (UnitCost& unit : toy.costs.units)
+      for (PassSegments* parts : {&unit.forward_segments, &unit.backward_segments})
+        for (Seconds& duration : parts->durations) duration = Seconds(computes);
+    layout.expert_comm_overlap = false;
+    const double apart = step_of(layout, toy, cluster);
+    layout.expert_comm_overlap = true;
+    const Schedule beside = schedule_of(layout, toy, cluster);
+    for (const Program& program : beside.programs) peak_of(program);
+    return apart - play(beside, cluster).end.value();
+  };
+  const Data sharded = Fsdp{.per_parameter = true};
+  constexpr auto kOrder = PipelineSchedule::one_f_one_b, kDual = PipelineSchedule::dual_pipe_v;
+  BOOST_TEST(hidden(sharded, kOrder, 1e-6) > 0);
+  BOOST_CHECK_CLOSE(hidden(sharded, kDual, kMs), hidden(Ddp{}, kDual, kMs), kPercent);
+  // What is gathered shows a little.
+  BOOST_CHECK_CLOSE(hidden(sharded, kOrder, kMs), hidden(Ddp{}, kOrder, kMs), 1e-4);
+}
+
+// 16 ranks, experts on 4, groups of 8: of the four with the same experts two are in a group.
+BOOST_AUTO_TEST_CASE(groups_that_shard_have_parts_of_experts) {
+  const Layout layout = layout_of(
+      Fsdp{.sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 8, .per_parameter = true}, 4);
+  const Cluster cluster = nodes_of(4);
+  const Schedule schedule = schedule_on(layout, cluster);
+  const double experts = kBlocks * kExperts / 4 * kExpert * 4;
+  const double all =
+      static_cast<double>(share_on(mixture(), layout, cluster).model.parameters()) * 4;
+  constexpr double kMicroBatches = 2, kPasses = 2;
+  const auto bytes = [&](const char* group, CollectiveKind kind) {
+    return sum(sent(schedule, group, kind));
+  };
+  BOOST_CHECK_CLOSE(bytes("experts' shards", CollectiveKind::all_gather),
+                    kMicroBatches * kPasses * experts, kPercent);
+  BOOST_CHECK_CLOSE(bytes("experts' shards", CollectiveKind::reduce_scatter),
+                    kMicroBatches * experts, kPercent);
+  BOOST_CHECK_CLOSE(bytes("experts' replicas", CollectiveKind::all_reduce),
+                    kMicroBatches * experts / 2, kPercent);
+  BOOST_CHECK_CLOSE(bytes("replicas", CollectiveKind::all_reduce),
+                    kMicroBatches * (all - experts) / 8, kPercent);
+  for (const Program& program : schedule.programs) peak_of(program);
+}
+
+BOOST_AUTO_TEST_CASE(experts_lie_within_the_groups_that_shard) {
+  const Layout layout = layout_of(
+      Fsdp{.sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 2, .per_parameter = true}, 4);
+  BOOST_CHECK_EXCEPTION(schedule_on(layout, nodes_of(4)), InputError, [](const InputError& error) {
+    return std::string(error.what()).find("groups of 2 cut through the ranks that share experts") !=
+           std::string::npos;
+  });
+}
+
+// Of what is gathered each of two ranks keeps half, of experts, too, and backward gathers from two.
+BOOST_AUTO_TEST_CASE(a_part_after_forward_is_a_part_of_experts_too) {
+  Layout layout = layout_of(Fsdp{.per_parameter = true}, 4);
+  const Cluster cluster = nodes_of(4);
+  const Schedule from_all = schedule_on(layout, cluster);
+  std::get<Fsdp>(layout.data).post_forward_group = 2;
+  const Schedule schedule = schedule_on(layout, cluster);
+  constexpr auto kGather = CollectiveKind::all_gather;
+  const double experts = kBlocks * kExperts / 4 * kExpert * 4;
+  BOOST_CHECK_CLOSE(sum(sent(schedule, "experts' replicas", kGather)), 2 * experts, kPercent);
+  BOOST_CHECK_CLOSE(sum(sent(schedule, "experts after forward", kGather)), 2 * experts, kPercent);
+  const double half = sum(sent(from_all, "replicas", kGather)) / 2;
+  BOOST_CHECK_CLOSE(sum(sent(schedule, "replicas", kGather)), half, kPercent);
+  BOOST_CHECK_CLOSE(sum(sent(schedule, "after forward", kGather)), half, kPercent);
+  for (const Program& program : schedule.programs) peak_of(program);
+  std::get<Fsdp>(layout.data).post_forward_group = 4;  // all that have the same experts
+  BOOST_CHECK_THROW(schedule_on(layout, cluster), InputError);
+}
+
+// DeepSpeed's ZeRO-3 over tensor ranks: every parameter is gathered once a pass, from those with
+// the same part.
+BOOST_AUTO_TEST_CASE(zero_3_gathers_among_replicas_of_tensor_ranks) {
+  const Cluster cluster = nodes_of(2);
+  Layout layout = layout_of(Fsdp{
+      .flat_gradients = false,
+      .stage3 = Fsdp::Stage3{
+          .prefetch_bucket_size = 0, .max_reuse_distance = 0, .param_persistence_threshold = 0}});
+  layout.mesh.tensor = 2;
+  const Toy toy = share_on(mixture(false), layout, cluster);
+  const Schedule schedule = schedule_of(layout, toy, cluster);
+  const double own = static_cast<double>(toy.model.parameters()) * 4;
+  BOOST_CHECK_CLOSE(sum(sent(schedule, "replicas", CollectiveKind::reduce_scatter)), 2 * own,
+                    kPercent);
+  BOOST_CHECK_CLOSE(sum(sent(schedule, "replicas", CollectiveKind::all_gather)), 4 * own, kPercent);
+  peak_of(schedule.programs.front());
+}
+
+// Inputs of blocks wait in host memory, of tensor ranks as of one that has all.
+BOOST_AUTO_TEST_CASE(tensor_ranks_offload_inputs_of_blocks) {
+  const Cluster cluster = nodes_of(1);
+  Layout layout = layout_of(Ddp{});
+  layout.mesh.tensor = 2;
+  const Toy toy = share_on(mixture(false), layout, cluster);
+  Job job = job_of(toy, cluster);
+  job.checkpointed.assign(toy.model.units.size(), false);
+  for (std::size_t unit = 1; unit <= kBlocks; ++unit) job.checkpointed[unit] = true;
+  const Schedule on_gpu = build_schedule(layout, job);
+  job.offloads_activations = true;
+  const Schedule on_host = build_schedule(layout, job);
+  const auto moves = [](const Schedule& schedule, const char* where) {
+    return count_of(schedule.programs.front(), std::string("copy ") + where);
+  };
+  BOOST_TEST(moves(on_gpu, "to host") == 0u);
+  BOOST_TEST(moves(on_host, "to host") == 2u * kBlocks);  // micro-batches
+  BOOST_TEST(peak_of(on_host.programs.front()) <= peak_of(on_gpu.programs.front()));
+}
+
+}  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace rehearse
