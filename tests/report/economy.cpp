@@ -14,7 +14,7 @@ const auto kExact = boost::test_tools::tolerance(1e-9);
 /// Two nodes of one GPU of 400 W at 10 USD (4 on the spot market) an hour; 6.5 h of training.
 Scenario priced() {
   Scenario toy_scenario = scenario_with(Ddp{});
-  toy_scenario.train = {.samples_per_epoch = 1'600'000, .epochs = 36};
+  toy_scenario.train = {.samples_per_epoch = 1'600'000, .epochs = 36, .steps = {}};
   toy_scenario.cluster.groups[0].node.spot_usd_per_hour = 4;
   toy_scenario.cluster.groups[0].node.gpu.tdp = Watts(400);
   return toy_scenario;

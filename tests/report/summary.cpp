@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(training_time_and_cost_follow_from_the_throughput) {
   // 16 samples in 6.75 ms: an epoch of 1.6e6 samples takes 675 s, 36 epochs 24,300 s = 6.75 h: 13.5 GPU
   // hours, and 2 nodes at 10 USD an hour cost 135 USD.
   Scenario with_train = scenario_with(Ddp{});
-  with_train.train = {.samples_per_epoch = 1'600'000, .epochs = 36};
+  with_train.train = {.samples_per_epoch = 1'600'000, .epochs = 36, .steps = {}};
   const Report report = ddp_report(with_train);
   BOOST_TEST(report.epoch_time->value() == 675, kExact);
   BOOST_TEST(report.train_time->value() == 24300, kExact);
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_breakdown_sums_to_its_step_and_samples_over_it_are_the_ra
 BOOST_AUTO_TEST_CASE(without_a_training_there_is_no_cost_and_without_a_price_no_sum) {
   Scenario toy_scenario = scenario_with(Ddp{});
   BOOST_TEST(!ddp_report(toy_scenario).cost.has_value());
-  toy_scenario.train = {.samples_per_epoch = 1'600'000, .epochs = 36};
+  toy_scenario.train = {.samples_per_epoch = 1'600'000, .epochs = 36, .steps = {}};
   toy_scenario.cluster.groups[0].node.usd_per_hour.reset();
   const Report report = ddp_report(toy_scenario);
   BOOST_REQUIRE(report.cost.has_value());
