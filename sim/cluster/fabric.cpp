@@ -23,21 +23,21 @@ std::vector<Cable> route(const Star&, const Port&, const Port&) { return {}; }
 
 /// Up to the lowest switch whose subtree holds both and down again. The node's own cable to its
 /// leaf switch counts. Of a switch's parents and parallel cables the target's number takes one
-/// (D-mod-k); down again there is one parent's child, by its first cable.
+/// (D-mod-k). Down again there is one parent's child, and the source's number takes one of its
+/// parallel cables.
 std::vector<Cable> route(const FatTree& tree, const Port& source, const Port& target) {
   const std::size_t a = source.node.index(), b = target.node.index();
   std::vector<Cable> up, down;
   std::size_t subtree = 1, chosen = 0, parents = 1;
   for (std::size_t level = 0; a / subtree != b / subtree; ++level) {
     check(level < tree.down.size(), "two nodes under no common switch");
-    const std::size_t more = at(tree.up, level), cables = more * at(tree.links, level);
-    const std::size_t taken = b / parents % cables;
+    const std::size_t more = at(tree.up, level), links = at(tree.links, level);
+    const std::size_t taken = b / parents % (more * links), parent = taken % more;
     up.push_back({{leave + 2 * number(level), number(a / subtree), number(chosen), number(taken)},
                   tree.bandwidth});
-    const std::size_t parent = taken % more;
-    down.push_back(
-        {{enter + 2 * number(level), number(b / subtree), number(chosen), number(parent)},
-         tree.bandwidth});
+    down.push_back({{enter + 2 * number(level), number(b / subtree), number(chosen),
+                     number(parent + more * (a % links))},
+                    tree.bandwidth});
     chosen += parents * parent;
     parents *= more;
     subtree *= at(tree.down, level);

@@ -87,6 +87,7 @@ ExplainedRun explain(const Scenario& scenario, const ExplainOptions& options) {
                     scenario.file));
   ExplainedRun result{
       .machine = machine_of(scenario), .trace = {}, .answers = {}, .explanation = {}};
+  result.machine.play_all = true;  // a path goes through every operation
   const Machine& machine = result.machine;
   check_size(scenario, machine);
   std::vector<Alternative> answers = answers_of(scenario, machine, options);

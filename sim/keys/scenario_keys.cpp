@@ -4,7 +4,8 @@ namespace rehearse::inline keys {
 
 std::vector<KeySection> scenario_keys() {
   return {
-      {"", "A scenario", "Rehearse", "sim/scenario/scenario.cpp sim/scenario/economy_section.cpp",
+      {"", "A scenario", "Rehearse", "sim/scenario/scenario.cpp sim/scenario/economy_section.cpp "
+       "sim/framework/readers.cpp",
        {{"description", "text", "-", "One line about the scenario, shown above its report."},
         {"model", "map", "required", "What is trained, and what it costs."},
         {"cluster", "map", "required", "The machines."},
@@ -27,7 +28,7 @@ std::vector<KeySection> scenario_keys() {
        "sim/scenario/memory_section.cpp sim/scenario/adaptation_keys.cpp "
        "sim/scenario/captured_model.cpp",
        {{"use", "a name of `list models`", "-", "A built-in network."},
-        {"hf", "text (file or id)", "-",
+        {"hf", "text (a file, an id)", "-",
          "A Hugging Face config.json, a folder that holds one, or an id: its cache's, or a built-in."},
         {"transformer", "map", "-", "A transformer by its dimensions."},
         {"captured", "text (file)", "-",
@@ -155,7 +156,9 @@ std::vector<KeySection> scenario_keys() {
         {"others[].nodes", "list of integer >= 0", "required", "The other job's nodes."},
         {"others[].model", "as model", "(this job's)", "What the other job trains."},
         {"others[].strategy", "as strategy", "(this job's)", "Its strategy."},
-        {"others[].optimizer", "as optimizer", "(this job's)", "Its optimizer."}}}};
+        {"others[].optimizer", "as optimizer", "(this job's)", "Its optimizer."},
+        {"others[].framework", "as framework", "(this job's, if that is said)",
+         "Whose code trains it."}}}};
 }
 
 }  // namespace rehearse::inline keys

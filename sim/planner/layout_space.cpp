@@ -143,18 +143,18 @@ class LayoutSpace {
   /// layouts they are.
   void read_frameworks(const std::optional<Value>& list) {
     const auto& names = framework_names();
-    const auto add = [&](const std::string& name) {
+    const auto take = [&](const std::string& name) {
       const Framework framework(Document::parse(name, "search")->root());
       frameworks_.emplace(static_cast<int>(std::ranges::find(names, name) - names.begin()),
                           framework);
     };
     Map base = plan_.study.base->root().as_map();
     if (list) {
-      for (const Value& name : list->as_list()) add(name.as_choice(names));
+      for (const Value& name : list->as_list()) take(name.as_choice(names));
     } else if (!base.has("framework")) {
-      add("megatron");
+      take("megatron");
     } else {
-      add(Framework(base.require("framework")).name());
+      take(Framework(base.require("framework")).name());
       return;
     }
     axes_.insert(axes_.begin(), LayoutAxis::framework);

@@ -14,7 +14,7 @@ using Stage = Candidate::Stage;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-/// "cost at least 512.00 USD; at most 500.00 USD is asked for".
+/// "cost at least 512 USD; at most 500 USD is asked for".
 std::string miss_words(const Constraint& constraint, double value, double limit, bool bound,
                        bool memory_at_least) {
   const bool most = constraint.sense != Constraint::Sense::at_least;

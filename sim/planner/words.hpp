@@ -14,7 +14,7 @@ std::string compared(Metric metric, double value, double reference);
 std::string compared(const Candidate& candidate, const Candidate& reference,
                      const Objective& objective);
 
-/// The main figures: "412.00 USD, 8 h 12 min".
+/// The main figures: "412 USD, 8 h 12 min".
 std::string figures_text(const Candidate& candidate, const Objective& objective);
 
 /// That feasible candidates train with different global batches, so that equal samples need not

@@ -54,7 +54,7 @@ void read_identity(const JsonPlace& json, Report& report) {
   report.architecture = architecture(json.at("architecture"));
   report.cluster = json.at("cluster").text();
   report.strategy = json.at("strategy").text();
-  if (const auto choice = json.find("framework")) report.framework = framework(*choice);
+  report.framework = framework(json.at("framework"));
   report.precision = json.at("precision").text();
   report.batch_per_gpu = json.at("batch_per_gpu").whole<std::int64_t>();
   report.global_batch = json.at("global_batch").whole<std::int64_t>();

@@ -157,7 +157,7 @@ void add_utilization(const Report& report, Page& page) {
   };
   line("  model FLOPs utilization", *report.mfu, masked ? "" : rate);
   if (report.hfu && *report.hfu > *report.mfu) line("  with what is recomputed", *report.hfu, "");
-  if (masked) line("  with pairs that masks hide", all, rate + ", as Megatron-LM counts");
+  if (masked) line("  unmasked, as Megatron-LM counts", all, rate);
 }
 
 void add_breakdown(const Report& report, Page& page) {

@@ -57,6 +57,8 @@ void read_memory_section(const Value& value, Scenario& scenario) {
     Map allocator = section->as_map();
     scenario.allocator = read_allocator(allocator);
     allocator.finish();
+  } else if (scenario.device != TapeDevice::cpu) {
+    scenario.assumptions.emplace_back("memory.allocator = PyTorch's defaults");
   }
   map.finish();
 }

@@ -196,11 +196,12 @@ void read_pipeline(Map& map, Framework& framework, Layout& layout) {
         options.integer_or("virtual_stages", layout.virtual_stages, 1, kMostStages));
   }
   read_split(options, layout);
-  if (options.has("runtime"))
-    options.at_key("runtime").fail("the framework sends and receives between its stages",
-                                   options.require("runtime").shown() == "torch"
-                                       ? "remove it, and write framework: torch"
-                                       : "remove it, and write framework: megatron");
+  const char* const key = "runtime";
+  if (options.has(key))
+    options.at_key(key).fail("the framework sends and receives between its stages",
+                             options.require(key).shown() == "torch"
+                                 ? "remove it, and write framework: torch"
+                                 : "remove it, and write framework: megatron");
   options.finish();
 }
 

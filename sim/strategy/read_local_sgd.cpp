@@ -86,10 +86,14 @@ LocalSgd read_local_sgd(
       strategy_names(), [&](const auto& name) { return name != "local_sgd" && map.has(name); });
   if (std::ranges::any_of(layout_keys(), has) || (reading.has_mesh() && has_kind)) {
     refuse_server(map);
+    const Framework before = reading.framework;
     const Strategy inner = read_mesh(map);
     for (const std::string& name : strategy_names())
       if (name != "local_sgd" && map.has(name)) check_inner(map, name, inner);
-    if (has_kind || reading.in_parts) set_inner(inner, local);
+    if (has_kind || reading.in_parts)
+      set_inner(inner, local);
+    else  // degrees of 1 alone: a replica is one rank, which takes no default of ddp's
+      reading.framework = before;
     return local;
   }
   std::string first;

@@ -129,7 +129,7 @@ ComputeProfile true_compute(ComputeProfile profile, const Machine& machine, std:
 CommProfile measured_comm(const Machine& machine) {
   Normal draw(machine.number, "all_reduce");
   CommPoints points{
-      .file = "drawn", .hardware = "drawn", .source = "drawn", .points = {}, .left_out = {}, .notes = {}};
+      .file = "drawn", .hardware = "drawn", .source = "drawn", .points = {}, .notes = {}, .left_out = {}};
   for (double size = 1024; size <= 64 * 1024 * 1024; size *= 2) {
     points.points.push_back(
         {.size = Bytes(size),

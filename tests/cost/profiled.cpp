@@ -227,9 +227,10 @@ BOOST_AUTO_TEST_CASE(computed_costs_say_what_was_not_measured) {
   const StepCosts costs = step_costs(model, kFast, Precision::fp32, 8, {}, kPeak);
   BOOST_TEST(costs.uncertainty == kAnalyticError, kExact);
   BOOST_TEST(costs.origin == "datasheet");
-  BOOST_TEST(contains(costs.outside,
-                      "compute: 100 % of its time from the datasheet alone, as such kernels were not "
-                      "measured on fast"));
+  BOOST_TEST(
+      contains(costs.outside,
+               "compute: 100 % of its time from the datasheet alone, as such kernels were not "
+               "measured on fast"));
   BOOST_TEST(contains(costs.assumptions,
                       "compute = times of kernels, as there is no profile of toy (sequence of 128 "
                       "tokens, no flash attention, fp32) on fast"));

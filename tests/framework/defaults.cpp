@@ -58,17 +58,56 @@ Outcome outcome_of(const Document& document) {
   return {.wrong = {}, .report = Json::parse(text)};
 }
 
-bool says(const std::string& line, const std::string& key) { return line.starts_with(key + " = "); }
+/// Whether a scenario says a key.
+bool has(const Document& document, const std::string& key) {
+  Value at = document.root();
+  for (std::size_t begin = 0; begin <= key.size();) {
+    const std::size_t end = std::min(key.find('.', begin), key.size());
+    if (!at.is_map()) return false;
+    const std::optional<Value> next = at.as_map().optional(key.substr(begin, end - begin));
+    if (!next) return false;
+    at = *next;
+    begin = end + 1;
+  }
+  return true;
+}
+
+std::string section_of(const std::string& key) {
+  return key.substr(0, std::min(key.rfind('.'), key.size()));
+}
+
+/// Maps whose absence is the defaults of all their keys; the others' switches something on.
+bool is_usual(const std::string& section) {
+  return section == "memory.allocator" || section == "strategy.experts";
+}
+
+/// A scenario's own word for what a framework calls otherwise.
+std::string written(const std::string& key) {
+  if (key.starts_with("optimizer.") && key.find("adamw") == std::string::npos)
+    return "optimizer.adamw" + key.substr(key.find('.'));
+  return key;
+}
+
+/// Whether a line or a framework's setting says `told`, which `key` in a scenario decides. The one
+/// key of a map says all of it: the others' defaults have lines of their own then.
+bool decides(const std::string& key, const std::string& told) {
+  const std::string section = section_of(key);
+  if (is_usual(section) && (told == section || told.starts_with(section + "."))) return true;
+  // An optimizer is either foreach or fused.
+  if (key.ends_with(".foreach") && told == "optimizer.fused") return true;
+  return told == key || written(told) == key;
+}
 
 /// What a report says but for the defaults of a key.
 std::string without(const Outcome& outcome, const std::string& key) {
   Json report = outcome.report;
   Json lines = Json::array(), set = Json::array();
-  for (const Json& line : report["assumptions"])
-    if (!says(line.get<std::string>(), key)) lines.push_back(line);
+  for (const Json& line : report["assumptions"]) {
+    const std::string text = line.get<std::string>();
+    if (!decides(key, text.substr(0, text.find(" = ")))) lines.push_back(line);
+  }
   for (const Json& one : report["framework"]["set"])
-    if (!one["key"].get<std::string>().ends_with(key.substr(key.rfind('.') + 1)))
-      set.push_back(one);
+    if (!decides(key, one["key"])) set.push_back(one);
   report["assumptions"] = lines;
   report["framework"]["set"] = set;
   return report.dump();
@@ -90,24 +129,22 @@ std::map<std::string, std::string> stated(const Json& report) {
   return defaults;
 }
 
-/// Those that the reference says of a section, where no framework changes them.
-void add_listed(const std::string& prefix, std::map<std::string, std::string>& defaults) {
+/// Those that the reference says of a section, where neither a framework nor the scenario changes
+/// them.
+void add_listed(const Document& scenario, const std::string& prefix,
+                std::map<std::string, std::string>& defaults) {
   for (const KeySection& section : key_sections())
     for (const Key& key : section.keys) {
       const std::string fallback(key.fallback);
       const std::string path = std::string(section.prefix) + std::string(key.name);
       const bool literal = fallback.find_first_of(" (;-") == std::string::npos &&
                            fallback != "required" && !fallback.empty();
-      if (section.prefix == prefix && literal && path.find("NAME") == std::string::npos)
-        defaults.emplace(path, fallback);
+      if (section.prefix != prefix || !literal || path.find("NAME") != std::string::npos) continue;
+      const bool nested = key.name.find('.') != std::string::npos;
+      const std::string map = section_of(path);
+      const bool changes = nested && !is_usual(map) && !has(scenario, map);
+      if (!changes && !has(scenario, path)) defaults.emplace(path, fallback);
     }
-}
-
-/// A scenario's own word for what a framework calls otherwise.
-std::string written(const std::string& key) {
-  if (key.starts_with("optimizer.") && key.find("adamw") == std::string::npos)
-    return "optimizer.adamw" + key.substr(key.find('.'));
-  return key;
 }
 
 struct Tally {
@@ -122,13 +159,13 @@ void write_each(const std::string& framework, const std::string& strategy, Tally
   ++tally.scenarios;
   std::map<std::string, std::string> defaults = stated(plain.report);
   for (const char* section : {"strategy.", "model.", "run.", "memory.", "train."})
-    add_listed(section, defaults);
+    add_listed(*document, section, defaults);
   const std::string kind = strategy.substr(1, strategy.find(':') - 1);
-  add_listed(fmt::format("strategy.{}.", kind), defaults);
+  add_listed(*document, fmt::format("strategy.{}.", kind), defaults);
   for (const auto& [key, value] : defaults) {
-    // What is assumed of a cluster widens the interval until somebody says it.
+    // What is assumed of a cluster or a router widens the interval until somebody says it.
     if (key == "pipeline.runtime" || key.find('.') == std::string::npos) continue;
-    if (key.starts_with("cluster.") || key.starts_with("experts.")) continue;
+    if (key.starts_with("cluster.") || key.ends_with("experts.imbalance")) continue;
     std::shared_ptr<const Document> with;
     try {
       with = document->with_overrides({fmt::format("{}={}", written(key), value)});

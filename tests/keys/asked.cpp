@@ -46,7 +46,7 @@ class Corpus {
       if (entry.path().extension() == ".yaml") attempt([&] { read_scenario(entry.path(), {}); });
     for (const auto& options : more_options()) attempt([&] { read_scenario(toy, options); });
     attempt([&] { read_scenario(root / "tests/data/forecast.yaml", {}); });
-    // Read, and then refused: a CPU's profiles are for clusters of its own.
+    // Read, and then refused: a CPU's profiles are for clusters of its own, and no file is there.
     const std::string cpu = "amd_epyc_1_thread";
     for (const std::string& model :
          {"use: small_mlp, transfer_from: " + cpu,
@@ -56,10 +56,13 @@ class Corpus {
       BOOST_CHECK_THROW(read_scenario(toy, {fmt::format("model={{batch_per_gpu: 4, {}}}", model)}),
                         Error);
     }
+    BOOST_CHECK_THROW(read_scenario(toy, {"model={captured: no.model.json, batch_per_gpu: 4}"}),
+                      Error);
     attempt([&] {
       read_scenario(root / "tests/data/forecast.yaml",
-                    {"convergence.momentum=0", "convergence.staleness_aware=true",
-                     "convergence.momentum_correction=true", "convergence.delay_compensation=0.1"});
+                    {"convergence.momentum=0", "convergence.accept=[data]",
+                     "convergence.staleness_aware=true", "convergence.momentum_correction=true",
+                     "convergence.delay_compensation=0.1"});
     });
     attempt([&] { read_study(write("study.yaml", replaced(kStudy, "SCENARIO", toy)), {}); });
     std::string plan = replaced(kPlan, "SCENARIO", toy);

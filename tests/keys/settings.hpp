@@ -54,7 +54,7 @@ inline std::vector<std::vector<std::string>> more_options() {
        "0.5, attention: 0.5, memory: 0.5, kernel_launch: 3us, host_launch: 5us}, data_loading: {sample: 1us, num_workers: "
        "2, prefetch_factor: 3}}"},
       {"run={jitter: {exponential: {}}, replications: {precision: 0.1}, fidelity: auto}"},
-      {"run={jitter: none}"},
+      {"run={jitter: none, play: all}", "train={steps: 9}"},
       {built_in + "sequence: 128, attention: eager, fused_softmax: true, loss: huggingface, "
                   "precision: bf16, costs: analytic, activation_checkpointing: per_unit}"},
       {built_in + "activation_checkpointing: {layers: 1}}"},
@@ -200,7 +200,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={ps: {local_steps: 2, outer_optimizer: {sgd: {}}}}"},
       {"strategy={ps: {partition: 4MiB, layerwise: true, scheduling: priority}}"},
       {"strategy={local_sgd: {period: 4, algorithm: ring}}"},
-      {"strategy={local_sgd: {period: 4, replicas: 1, outer_optimizer: {sgd: {learning_rate: 0.7, "
+      {"strategy={local_sgd: {period: 4, replicas: 2, outer_optimizer: {sgd: {learning_rate: 0.7, "
        "momentum: 0.9, nesterov: true}}, compression: int8, fragments: 2, overlap_steps: 1}, ddp: "
        "{}}"},
       {"strategy={local_sgd: {period: 4, outer_optimizer: {sgd: {}}}}"},

@@ -78,27 +78,6 @@ double kept_by_second_block(const Model& model) {
   return kept_by(memory_tape(model, {.precision = Precision::bf16_pure, .batch = 2}), 2);
 }
 
-// Of one product the values are a view: it is kept whole, beside queries and keys that are turned.
-BOOST_AUTO_TEST_CASE(a_fused_product_keeps_queries_and_keys_that_are_not_turned) {
-  TransformerShape t = llama();
-  const double apart = kept_by_second_block(transformer_model(t, kTokens));
-  t.fused_qkv = true;
-  check_close(kept_by_second_block(transformer_model(t, kTokens)) - apart,
-              2.0 * 2 * 256 * (16 + 8) * 32);
-}
-
-// A table of cosines and sines for each layer is all that differs from one for all.
-BOOST_DATA_TEST_CASE(heads_that_are_gathered_are_turned_with_a_table_of_any_kind,
-                     data::make({1, 16}) * data::make({false, true}), tensor, fused) {
-  const auto kept = [&](bool shared) {
-    TransformerShape t = llama();
-    t.fused_qkv = fused;
-    t.shared_rotary = shared;
-    return kept_by_second_block(share(t, {.tensor = tensor, .sequence_parallel = true}));
-  };
-  check_close(kept(false) - kept(true), 2.0 * 256 * 32);
-}
-
 // Attention that runs again keeps what it is given; not its output, of which the product has a
 // copy, each row's sum, and the generator's state.
 BOOST_AUTO_TEST_CASE(recomputed_latent_attention_keeps_what_it_is_given) {

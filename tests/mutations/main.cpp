@@ -1,13 +1,15 @@
 // Shipped files with one key deleted, misspelt or set to something else: each ends with a code of
 // the README and a message, and never by a signal or a bug of our own.
 //
-//   mutations FOLDER [EVERY [SECONDS]]   every so many of the mutants (1), each for so long (5)
+//   mutations FOLDER [MOST [SECONDS]]   so many mutants of each file (all), each for so long (5)
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 
 #include "base/child_pool.hpp"
+#include "config/document.hpp"
 #include "config/files_read.hpp"
 #include "config/key_places.hpp"
 #include "keys/keys.hpp"
@@ -15,6 +17,7 @@
 #include "planner/check_file.hpp"
 #include "predict/memory_advice.hpp"
 #include "report/views.hpp"
+#include "validation/cases.hpp"
 
 namespace rehearse {
 namespace {
@@ -29,22 +32,43 @@ Files files_in(const std::filesystem::path& folder) {
   return files;
 }
 
-std::vector<Mutant> all_mutants(const Files& files) {
-  std::vector<Mutant> mutants;
-  for (const auto& file : files) std::ranges::move(mutants_of(file), std::back_inserter(mutants));
-  return mutants;
+/// Of each file at most so many, evenly apart, and of the next file others.
+std::vector<Mutant> some_mutants(const Files& files, std::size_t most) {
+  std::vector<Mutant> some;
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    const std::vector<Mutant> all = mutants_of(files[f]);
+    const std::size_t every = std::max<std::size_t>(1, (all.size() + most - 1) / most);
+    for (std::size_t i = 17 * f % every; i < all.size(); i += every) some.push_back(all[i]);
+  }
+  return some;
+}
+
+std::string predicted(const std::filesystem::path& file,
+                      const std::vector<std::string>& overrides) {
+  const Scenario scenario = read_scenario(file, overrides);
+  const Prediction prediction =
+      predict_with_advice(scenario, {.file = file, .overrides = overrides});
+  return to_json(prediction.report) + to_terminal(prediction.report, 100, false);
+}
+
+/// What `rehearse validate` makes of the case in which something was changed.
+std::string validated(const Mutant& mutant) {
+  const CaseFile file = read_case_file(mutant.file);
+  if (file.cases.empty()) return "no case";
+  std::size_t number = 0;
+  std::sscanf(mutant.change.c_str(), "cases.%zu", &number);
+  const ValidationCase& one = file.cases[std::min(number, file.cases.size() - 1)];
+  return predicted(one.scenario, one.overrides);
 }
 
 /// What `rehearse check` and, of a scenario, `rehearse run` make of it.
 std::string answer(FilesKept& kept, const Mutant& mutant) {
-  kept.keep(mutant.file, mutant.text);
+  kept.keep(mutant.file, text_of(mutant));
+  if (Document::load(mutant.file)->root().as_map().has("cases")) return validated(mutant);
   const CheckedFile checked = check_file(mutant.file);
   if (checked.wrong) throw Error(*checked.wrong);
   if (checked.kind != "a scenario") return checked.kind;
-  const Scenario scenario = read_scenario(mutant.file, {});
-  const Prediction prediction =
-      predict_with_advice(scenario, {.file = mutant.file, .overrides = {}});
-  return to_json(prediction.report) + to_terminal(prediction.report, 100, false);
+  return predicted(mutant.file, {});
 }
 
 /// Empty where the end is one of those that a user may see.
@@ -53,7 +77,9 @@ std::string fault_of(const ChildEnd& end) {
   if (end.text.empty()) return "no message";
   if (end.text.find("no further mistakes could be looked for") != std::string::npos)
     return end.text.substr(end.text.rfind("note:"));
-  if (end.text.find("out of memory") != std::string::npos) return end.text;
+  // A report may say so of a GPU.
+  if (end.code != ExitCode::success && end.text.find("out of memory") != std::string::npos)
+    return end.text;
   return "";
 }
 
@@ -82,14 +108,12 @@ Count ends_of(const std::vector<Mutant>& mutants, double seconds) {
 
 }  // namespace
 
-int check_mutants(const std::filesystem::path& folder, std::size_t every, double seconds) {
-  const std::vector<Mutant> all = all_mutants(files_in(folder));
-  std::vector<Mutant> some;
-  for (std::size_t i = 0; i < all.size(); i += every) some.push_back(all[i]);
+int check_mutants(const std::filesystem::path& folder, std::size_t most, double seconds) {
+  const std::vector<Mutant> some = some_mutants(files_in(folder), most);
   const Count count = ends_of(some, seconds);
   for (const auto& [code, ends] : count.ends)
     fmt::print("{} ended with {}\n", ends, static_cast<int>(code));
-  fmt::print("{} of {} mutants, {} failures\n", some.size(), all.size(), count.faults);
+  fmt::print("{} mutants, {} failures\n", some.size(), count.faults);
   return count.faults == 0 ? 0 : 1;
 }
 
@@ -99,6 +123,6 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty()) return 2;
   rehearse::set_key_places(rehearse::scenario_places);
-  return rehearse::check_mutants(words[0], words.size() > 1 ? std::stoull(words[1]) : 1,
+  return rehearse::check_mutants(words[0], words.size() > 1 ? std::stoull(words[1]) : 1'000'000,
                                  words.size() > 2 ? std::stod(words[2]) : 5);
 }

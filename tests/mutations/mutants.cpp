@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "config/document_node.hpp"
 #include "config/files_read.hpp"
@@ -93,17 +94,22 @@ std::vector<Node> other_kinds(const Node& node) {
 
 class Mutator {
  public:
-  explicit Mutator(const std::filesystem::path& file)
+  /// Of all, or with the text of one.
+  explicit Mutator(const std::filesystem::path& file, std::optional<std::size_t> wanted = {})
       : file_(file),
+        wanted_(wanted),
         root_(*parse_tree(
             make_text_source(read_input(file, kMaxTextBytes), file.string(), file.parent_path()))) {
     walk(root_, "");
   }
   std::vector<Mutant> take() { return std::move(mutants_); }
+  std::string text() { return std::move(text_); }
 
  private:
   void keep(const std::string& path, const std::string& change) {
-    mutants_.push_back({file_, path + ": " + change, written(root_) + "\n"});
+    const std::size_t number = count_++;
+    if (!wanted_) mutants_.push_back({file_, path + ": " + change, number});
+    if (wanted_ == number) text_ = written(root_) + "\n";
   }
 
   /// One value of another kind, and two of its own, in turn.
@@ -145,13 +151,17 @@ class Mutator {
   }
 
   std::filesystem::path file_;
+  std::optional<std::size_t> wanted_;
   Node root_;
-  std::size_t turn_ = 0;
+  std::size_t turn_ = 0, count_ = 0;
+  std::string text_;
   std::vector<Mutant> mutants_;
 };
 
 }  // namespace
 
 std::vector<Mutant> mutants_of(const std::filesystem::path& file) { return Mutator(file).take(); }
+
+std::string text_of(const Mutant& mutant) { return Mutator(mutant.file, mutant.number).text(); }
 
 }  // namespace rehearse

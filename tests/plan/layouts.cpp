@@ -44,12 +44,13 @@ struct Fixture {
   }
 };
 
+/// All candidates have Megatron-LM's code, unless a plan compares frameworks.
 std::vector<std::string> labels(const Plan& plan) {
   std::vector<std::string> all;
   for (const Point& point : plan.study.points) {
     std::string text;
     for (const std::string& label : labels_of(plan.study, point))
-      text += (text.empty() ? "" : " ") + label;
+      if (label != "megatron") text += (text.empty() ? "" : " ") + label;
     all.push_back(text);
   }
   return all;
@@ -83,7 +84,8 @@ BOOST_FIXTURE_TEST_CASE(the_global_batch_is_held, Fixture) {
 BOOST_FIXTURE_TEST_CASE(what_is_not_searched_stays, Fixture) {
   base(", tensor_parallel: 4, sequence_parallel: true, order: tp-cp-ep-pp-dp");
   const Plan read = plan("sharding, pipeline");
-  BOOST_TEST(read.study.points.size() == 9U);
+  // DDP and ZeRO 1 in one, two and four stages; Megatron-LM has no FSDP2 beside pipelines.
+  BOOST_TEST(read.study.points.size() == 7U);
   for (const Point& point : read.study.points) {
     const auto document = scenario_at(read.study, point);
     Map strategy = document->root().as_map().require("strategy").as_map();

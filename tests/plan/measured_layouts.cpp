@@ -168,7 +168,9 @@ BOOST_DATA_TEST_CASE(the_first_choice_is_nearly_the_best_measured, data::xrange(
   double first = 0, first_predicted = 0, best = 0;
   std::size_t found = 0;
   for (const Point& point : plan.study.points) {
-    const std::string layout = fmt::format("{}", fmt::join(labels_of(plan.study, point), " "));
+    std::vector<std::string> degrees = labels_of(plan.study, point);
+    std::erase(degrees, "megatron");  // the framework of all
+    const std::string layout = fmt::format("{}", fmt::join(degrees, " "));
     const auto measured = std::ranges::find(rivals.measured, layout, &Measured::layout);
     if (measured == rivals.measured.end()) continue;
     ++found;

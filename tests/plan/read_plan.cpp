@@ -41,7 +41,7 @@ BOOST_FIXTURE_TEST_CASE(constraints_are_read_with_their_units, Fixture) {
                                              "global batch at least 256 samples",
                                              "global batch at most 512 samples",
                                              "time to train at most 12 h 00 min",
-                                             "cost at most 500.00 USD",
+                                             "cost at most 500 USD",
                                              "energy at most 5 kWh",
                                              "CO2 at most 2 kg",
                                              "throughput at least 100 samples/s",

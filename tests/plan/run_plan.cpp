@@ -111,7 +111,7 @@ BOOST_FIXTURE_TEST_CASE(reasons_name_what_one_setting_changes, Fixture) {
   const PlanResult result =
       run(std::string(kVary) + "objective: cost\nconstraints: {memory: fits, deadline: 30s}\n");
   const std::vector<std::string> expected = {
-      "100.00 USD, 25.0 s",
+      "100 USD, 25.0 s",
       "with nodes 1: needs 60 B of 40 B; time to train at least 1 min 40 s; at most 30.0 s is "
       "asked for",
       "with nodes 2: time to train at least 50.0 s; at most 30.0 s is asked for",

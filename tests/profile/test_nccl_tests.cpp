@@ -209,7 +209,9 @@ BOOST_AUTO_TEST_CASE(a_run_of_too_few_sizes_is_refused_by_name) {
                     "all_reduce,16,10\n");
   BOOST_TEST(message_of([&] { import_points({few.path()}); }, few.path().parent_path().string()) ==
              few.path().filename().string() +
-                 ": error: all_reduce over 8 ranks on 1 node: too few sizes to fit a curve");
+                 ": error: all_reduce over 8 ranks on 1 node: 2 sizes, and a curve needs 4\n"
+                 "remedy: measure from small to large, as with -b 1M -e 16M -f 2; or scale NCCL's "
+                 "model of the machine by it, as with --scale 1xaws_p5");
 }
 
 BOOST_AUTO_TEST_CASE(a_table_of_points_is_read) {

@@ -35,6 +35,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "architecture",
                     "cluster",
                     "strategy",
+                    "framework",
                     "precision",
                     "batch_per_gpu",
                     "global_batch",
@@ -81,6 +82,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "versions"});
   check_keys(json["architecture"], {"family", "layers", "parameters", "active_parameters",
                                     "trainable_parameters", "flops_forward"});
+  check_keys(json["framework"], {"name", "title", "version", "said", "line", "set"});
   check_keys(json["breakdown"],
              {"compute_s", "exposed_communication_s", "hidden_communication_s", "idle_s"});
   check_keys(json["memory"],
