@@ -18,10 +18,11 @@ bool is_layout(const Value& strategy);
 struct Reading {
   Framework& framework;
   bool in_parts = false;  ///< ranks share a model: a degree is above 1
+  bool is_alone = false;  ///< local_sgd without a kind beside it: a replica is one rank
 
   /// A mesh of ranks is played. Megatron-LM has one even of a single axis, whose replicas are kept
   /// as beside others.
-  bool has_mesh() const { return in_parts || framework.name() == "megatron"; }
+  bool has_mesh() const { return in_parts || (framework.name() == "megatron" && !is_alone); }
 };
 
 /// `{ddp: {...}, tensor_parallel: 8, pipeline_parallel: 4, pipeline: {schedule: 1f1b}, ...}`;

@@ -74,6 +74,13 @@ void check_inner(Map& map, const std::string& name, const Strategy& inner) {
 
 }  // namespace
 
+bool is_local_sgd_alone(const Value& strategy) {
+  if (!strategy.is_map()) return false;
+  const Map map = strategy.as_map();
+  const auto has = [&](const std::string& name) { return map.has(name); };
+  return has("local_sgd") && std::ranges::count_if(strategy_names(), has) == 1;
+}
+
 LocalSgd read_local_sgd(
     const Value& strategy,
     const std::function<Strategy(const std::string& name, Map& options)>& read_inner,

@@ -437,7 +437,7 @@ Strategy read_data_kind(Map& map, const Reading& reading) {
 
 Strategy read_strategy(const Value& value, Framework& framework) {
   check_scalar(value);
-  const Reading reading{framework, in_parts(value)};
+  const Reading reading{framework, in_parts(value), is_local_sgd_alone(value)};
   const auto read_data = [&](Map& map) { return read_data_kind(map, reading); };
   const auto read_mesh = [&](const Map& map) { return read_layout(map, reading, read_data); };
   if (value.is_map() && value.as_map().has("local_sgd"))

@@ -27,10 +27,9 @@ void Layers::rotate(const Attention& options) {
   move(OperatorKind::elementwise, 6 * elements, 6 * elements);
   // Eager, as Hugging Face writes it: products with cosines and sines (broadcast), halves that are
   // negated and put together, a sum of strided sides; backward the sums of both branches, too.
-  // Queries and keys are turned apart.
   Operator& turned = last().operators.back();
-  turned.eager_forward = {.kernels = 10, .written = 4.5 * elements};
-  turned.eager_backward = {.kernels = 16, .written = 5.5 * elements};
+  turned.eager_forward = {.kernels = 5, .written = 4.5 * elements};
+  turned.eager_backward = {.kernels = 8, .written = 5.5 * elements};
   record({.kind = LayerKind::rotate, .attention = options}, current_);
 }
 

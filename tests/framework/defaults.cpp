@@ -157,7 +157,8 @@ void write_each(const std::string& framework, const std::string& strategy, Tally
   const Outcome plain = outcome_of(*document);
   if (!plain.wrong.empty()) return;  // the framework does not have it
   ++tally.scenarios;
-  std::map<std::string, std::string> defaults = stated(plain.report);
+  const std::map<std::string, std::string> taken = stated(plain.report);
+  std::map<std::string, std::string> defaults = taken;
   for (const char* section : {"strategy.", "model.", "run.", "memory.", "train."})
     add_listed(*document, section, defaults);
   const std::string kind = strategy.substr(1, strategy.find(':') - 1);
@@ -175,6 +176,9 @@ void write_each(const std::string& framework, const std::string& strategy, Tally
     const Outcome outcome = outcome_of(*with);
     if (!outcome.wrong.empty()) {
       ++tally.refused;
+      BOOST_CHECK_MESSAGE(!taken.contains(key),
+                          fmt::format("{} {}: {} = {} was taken, and cannot be written: {}",
+                                      framework, strategy, key, value, outcome.wrong));
       continue;
     }
     ++tally.keys;
@@ -199,7 +203,8 @@ const std::vector<std::string> kStrategies = {"{ddp: {}}",
                                               "{zero: {stage: 1}, context_parallel: 2}",
                                               "{zero: {stage: 1}, expert_parallel: 2}"};
 
-const std::vector<std::string> kFrameworks = {"", "torch", "torchtitan", "megatron", "deepspeed"};
+/// One that is not said is one of these, as a test below holds.
+const std::vector<std::string> kFrameworks = {"torch", "torchtitan", "megatron", "deepspeed"};
 
 BOOST_AUTO_TEST_CASE(a_default_that_is_written_out_changes_nothing) {
   Tally tally;
@@ -208,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_default_that_is_written_out_changes_nothing) {
   BOOST_TEST_MESSAGE(fmt::format("{} scenarios, {} defaults written out, {} refused",
                                  tally.scenarios, tally.keys, tally.refused));
   BOOST_TEST(tally.scenarios >= 30u);
-  BOOST_TEST(tally.keys >= 700u);
+  BOOST_TEST(tally.keys >= 1000u);
 }
 
 /// The framework's name is a default, too.
@@ -251,7 +256,7 @@ BOOST_AUTO_TEST_CASE(a_degree_of_1_equals_its_absence) {
         }
       }
     }
-  BOOST_TEST(equal >= 100u);
+  BOOST_TEST(equal >= 102u);  // frameworks have 17 of the 32, which six words leave as they are
 }
 
 }  // namespace

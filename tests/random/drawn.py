@@ -36,6 +36,8 @@ class Scenario:
         self.steps = r.choice([1, 2, 3])
         self.fidelity = "auto"
         self.play = "steady"
+        # Of the host's memory and of what it passes on between GPUs, times the defaults.
+        self.host = 1
 
     @property
     def ranks(self):
@@ -191,6 +193,10 @@ class Scenario:
         else:
             node["pcie"] = form["rate"](self.rates["pcie"])
             node["pcie_peer_to_peer"] = self.inner == "pcie"
+        if self.host != 1:
+            node["host_bandwidth"] = form["rate"](100 * self.host)
+            if self.inner == "staged":
+                node["staged_rate"] = form["rate"](21 * self.host)
         fabric = {"star": {}}
         if self.fabric != "star":
             fabric = {self.fabric: self.fabric_shape(form)}

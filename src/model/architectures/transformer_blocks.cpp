@@ -13,13 +13,21 @@ void append_norm(TransformerBuild& b) {
 
 namespace {
 
+/// The calibrator's network copies keys and values for every query's head itself, so that a fused
+/// kernel takes them in any type.
+AttentionKernel kernel_of(const TransformerBuild& b) {
+  const bool copies =
+      b.t.name == "small_llama" && b.shape.attention_kernel == AttentionKernel::sdpa;
+  return copies ? AttentionKernel::flash2 : b.shape.attention_kernel;
+}
+
 Attention attention_of(const TransformerBuild& b, std::int64_t block) {
   const TransformerShape& t = b.t;
   return {.heads = t.heads,
           .kv_heads = t.kv_heads,
           .head_width = t.head_width,
           .flash = b.flash(),
-          .kernel = b.shape.attention_kernel,
+          .kernel = kernel_of(b),
           .dropout = b.drops(),
           .causal = b.causal,
           .window = t.slides(block) ? t.window : 0,

@@ -12,11 +12,11 @@ def settings(row):
     if row["pipeline"] > 1:
         chunks = f", virtual_stages: {row['virtual_stages']}" if row["virtual_stages"] > 1 else ""
         layout += [f"pipeline_parallel: {row['pipeline']}",
-                   f"pipeline: {{schedule: {row['schedule']}{chunks}, runtime: torch}}"]
+                   f"pipeline: {{schedule: {row['schedule']}{chunks}}}"]
     if row["tensor"] > 1:
         layout += [f"tensor_parallel: {row['tensor']}", "async_tensor_model_parallel_allreduce: false"]
     return [f"cluster.nodes={row['pipeline'] * row['tensor']}", f"cluster.node.nic={row['rate_mbit']}Mbps",
-            f"strategy={{{', '.join(layout)}}}"]
+            f"strategy={{{', '.join(layout)}}}", "framework=torch"]
 
 
 def plan(only=""):
