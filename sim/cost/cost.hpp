@@ -213,7 +213,8 @@ struct StepCosts {
   double uncertainty = 0;
   /// Measured on a CPU: the thread that issues operations also computes.
   bool host_computes = false;
-  std::string origin;  ///< "fitted kernels", "datasheet", "measured (FILE)", "transferred from DEVICE (FILE)"
+  std::string origin;  ///< "fitted kernels", "datasheet", "measured (FILE)", "transferred from
+                       ///< DEVICE (FILE)"
   /// Why they lie outside what was measured; each reason is part of `uncertainty`.
   std::vector<std::string> outside;
   std::vector<std::string> assumptions;

@@ -34,7 +34,7 @@ class Collectives final : private Carried {
  private:
   struct State {
     std::uint32_t arrived = 0, flows_left = 0;
-    std::uint32_t stands_for = 1;           // itself, and those that are not played
+    std::uint32_t stands_for = 1;          // itself, and those that are not played
     std::vector<std::uint32_t> waits_for;  // by flow
     std::vector<RankOp> members;           // in order of arrival
     struct Host {

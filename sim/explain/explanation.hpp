@@ -75,7 +75,7 @@ struct Explanation {
   std::optional<Alternative> ideal;  ///< without all causes; nothing if there are none
   std::vector<Alternative> causes;   ///< in the order in which `cumulative` takes them away
   std::vector<Alternative> workers, operations, software, more;  ///< what saves most first
-  std::vector<std::string> words;                      ///< what it comes to, in sentences
+  std::vector<std::string> words;                                ///< what it comes to, in sentences
 };
 
 /// `base` and what `alternatives` answer are of the same iterations; `facts` are of the whole run.

@@ -13,7 +13,8 @@
 namespace rehearse::inline planner {
 
 inline constexpr std::size_t kLayoutAxes = 10;
-/// By LayoutAxis; framework, recompute, compile and sharding by their place in their lists of names.
+/// By LayoutAxis; framework, recompute, compile and sharding by their place in their lists of
+/// names.
 using LayoutDegreesOf = std::array<int, kLayoutAxes>;
 
 /// The places of FSDP among the kinds of sharding, and of torch among the frameworks.

@@ -29,12 +29,12 @@ const std::vector<std::string>& layout_axis_names();  ///< in the order of Layou
 ///
 /// Degrees are divisors: `tensor` of a node's GPUs, `pipeline` of all GPUs, up to the blocks,
 /// `context` of all GPUs while a rank keeps kLeastTokens tokens, `expert` of the experts,
-/// `virtual_stages` of the blocks, up to kMostVirtualStages. `micro_batch` is 1, 2, 4, 8. `compile` is
-/// tried of FSDP, which is eager else; Megatron-LM's kernels are fused anyway. With
-/// tensor above 1 goes sequence parallelism, with virtual stages interleaved 1F1B, with expert
-/// above 1 expert_tensor_parallel 1. What is not
-/// searched stays as the scenario has it. `train.global_batch` is held: where it is no whole number
-/// of micro-batches the layout is not legal.
+/// `virtual_stages` of the blocks, up to kMostVirtualStages. `micro_batch` is 1, 2, 4, 8. `compile`
+/// is tried of FSDP, which is eager else; Megatron-LM's kernels are fused anyway. With tensor above
+/// 1 goes sequence parallelism, with virtual stages interleaved 1F1B, with expert above 1
+/// expert_tensor_parallel 1. What is not searched stays as the scenario has it.
+/// `train.global_batch` is held: where it is no whole number of micro-batches the layout is not
+/// legal.
 ///
 /// `parallelism`: the list in the plan's file. InputError there: no transformer, no global batch,
 /// nothing legal; or at the key of the scenario that stands against it. `frameworks`: those that

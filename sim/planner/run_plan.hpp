@@ -53,7 +53,7 @@ struct PlanResult {
   std::vector<std::string> steady;  ///< what would not change it, in words
   /// Of the choice's report: why its numbers may be off by more, and what nobody said.
   std::vector<std::string> outside_calibration{}, assumptions{};
-  std::size_t simulated = 0;        ///< candidates, probes included
+  std::size_t simulated = 0;  ///< candidates, probes included
 };
 
 /// Finds each candidate's key and bound, `limits.jobs` children at a time. Where all are wrong, the

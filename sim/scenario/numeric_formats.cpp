@@ -130,9 +130,8 @@ std::vector<std::string> numeric_formats(const Scenario& scenario) {
   if (is_narrow(precision)) lines.push_back(narrow_line(scenario));
   if (scenario.model.float8 != Float8::none) lines.push_back(float8_line(scenario.model.float8));
   for (const StoredAs storage : trained_storages(scenario.model)) {
-    std::string line =
-        fmt::format("formats: {} has {}", to_string(scenario.optimizer.kind),
-                    describe_formats(on_storage(scenario.optimizer, storage)));
+    std::string line = fmt::format("formats: {} has {}", to_string(scenario.optimizer.kind),
+                                   describe_formats(on_storage(scenario.optimizer, storage)));
     if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
   }
   return lines;

@@ -174,12 +174,12 @@ struct Operator {
   /// them (counters, random numbers, copies of what is changed in place, sums of gradients, cuDNN's
   /// conversions).
   double bare_forward = 0, bare_backward = 0;
-  ProductShape product = {};           ///< of matmul, convolution and attention that is not fused
-  Attention heads = {.heads = 0};      ///< of fused attention; no heads: it is none
-  double tokens = 0;                   ///< of fused attention
-  bool masked = false;                 ///< of attention that is not fused: a causal mask hides pairs
-  bool frozen = false;                 ///< its parameters get no gradient
-  bool recomputed = false;             ///< of attention: runs once more in front of its backward
+  ProductShape product = {};       ///< of matmul, convolution and attention that is not fused
+  Attention heads = {.heads = 0};  ///< of fused attention; no heads: it is none
+  double tokens = 0;               ///< of fused attention
+  bool masked = false;             ///< of attention that is not fused: a causal mask hides pairs
+  bool frozen = false;             ///< its parameters get no gradient
+  bool recomputed = false;         ///< of attention: runs once more in front of its backward
   StoredAs storage = StoredAs::model;  ///< of a product's weight; each use dequantizes it
   /// A block's linear layer: its product runs in 8 or 4 bits where the precision is_narrow.
   bool narrows = false;

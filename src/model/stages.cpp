@@ -184,8 +184,7 @@ std::vector<bool> cuts_of(const Model& model) {
   const std::size_t units = model.units.size();
   std::vector<bool> cuts(units, true);
   if (model.captured) {
-    for (std::size_t cut = 1; cut < units; ++cut)
-      cuts[cut] = captured::can_cut_before(model, cut);
+    for (std::size_t cut = 1; cut < units; ++cut) cuts[cut] = captured::can_cut_before(model, cut);
     return cuts;
   }
   std::unordered_map<std::uint32_t, std::size_t> made_in;  // by value: the unit

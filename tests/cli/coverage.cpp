@@ -128,8 +128,12 @@ ComputeProfile true_compute(ComputeProfile profile, const Machine& machine, std:
 /// Measured: each time off by some 5 %, then fitted.
 CommProfile measured_comm(const Machine& machine) {
   Normal draw(machine.number, "all_reduce");
-  CommPoints points{
-      .file = "drawn", .hardware = "drawn", .source = "drawn", .points = {}, .notes = {}, .left_out = {}};
+  CommPoints points{.file = "drawn",
+                    .hardware = "drawn",
+                    .source = "drawn",
+                    .points = {},
+                    .notes = {},
+                    .left_out = {}};
   for (double size = 1024; size <= 64 * 1024 * 1024; size *= 2) {
     points.points.push_back(
         {.size = Bytes(size),

@@ -51,7 +51,8 @@ inline std::vector<std::vector<std::string>> more_options() {
        "true}"},
       {"run={jitter: {exponential: {cv: 0.5}}, replications: 3, efficiency: {matrix: 0.5, "
        "depthwise: "
-       "0.5, attention: 0.5, memory: 0.5, kernel_launch: 3us, host_launch: 5us}, data_loading: {sample: 1us, num_workers: "
+       "0.5, attention: 0.5, memory: 0.5, kernel_launch: 3us, host_launch: 5us}, data_loading: "
+       "{sample: 1us, num_workers: "
        "2, prefetch_factor: 3}}"},
       {"run={jitter: {exponential: {}}, replications: {precision: 0.1}, fidelity: auto}"},
       {"run={jitter: none, play: all}", "train={steps: 9}"},

@@ -271,8 +271,8 @@ BOOST_AUTO_TEST_CASE(a_blank_operation_is_all_to_all_s) {
 }
 
 BOOST_AUTO_TEST_CASE(a_log_without_a_name_is_all_to_all_where_only_that_can_be) {
-  const CommPoints points = read_nccl_tests(data_folder() /
-                                            "tests/data/nccl-tests/alltoall_unnamed.txt");
+  const CommPoints points =
+      read_nccl_tests(data_folder() / "tests/data/nccl-tests/alltoall_unnamed.txt");
   BOOST_REQUIRE(points.points.size() == 11u);
   for (const CommPoint& point : points.points)
     BOOST_TEST((point.kind == CollectiveKind::all_to_all && point.ranks == 16 && point.nodes == 2));

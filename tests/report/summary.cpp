@@ -53,8 +53,8 @@ BOOST_AUTO_TEST_CASE(a_percentile_lies_between_its_neighbours) {
 }
 
 BOOST_AUTO_TEST_CASE(the_step_time_is_the_mean_of_the_measured_steps) {
-  // 6, 6, 7, 8: mean 6.75, so that a thousand take 6.75 s; the 5th percentile stands at position 0.15, the 95th
-  // at 2.85: 7.85.
+  // 6, 6, 7, 8: mean 6.75, so that a thousand take 6.75 s; the 5th percentile stands at position
+  // 0.15, the 95th at 2.85: 7.85.
   const Report report = ddp_report(scenario_with(Ddp{}));
   BOOST_TEST(report.step_time.value() == 6.75e-3, kExact);
   BOOST_TEST(report.step_time_spread.low.value() == 6e-3, kExact);
@@ -81,8 +81,8 @@ BOOST_AUTO_TEST_CASE(throughput_is_of_the_samples_of_a_schedule) {
 }
 
 BOOST_AUTO_TEST_CASE(training_time_and_cost_follow_from_the_throughput) {
-  // 16 samples in 6.75 ms: an epoch of 1.6e6 samples takes 675 s, 36 epochs 24,300 s = 6.75 h: 13.5 GPU
-  // hours, and 2 nodes at 10 USD an hour cost 135 USD.
+  // 16 samples in 6.75 ms: an epoch of 1.6e6 samples takes 675 s, 36 epochs 24,300 s = 6.75 h: 13.5
+  // GPU hours, and 2 nodes at 10 USD an hour cost 135 USD.
   Scenario with_train = scenario_with(Ddp{});
   with_train.train = {.samples_per_epoch = 1'600'000, .epochs = 36, .steps = {}};
   const Report report = ddp_report(with_train);
@@ -104,8 +104,7 @@ BOOST_AUTO_TEST_CASE(steps_of_the_optimizer_are_a_length_too) {
 BOOST_AUTO_TEST_CASE(a_breakdown_sums_to_its_step_and_samples_over_it_are_the_rate) {
   const Report report = ddp_report(scenario_with(Ddp{}));
   const Breakdown& parts = report.breakdown;
-  BOOST_TEST((parts.compute + parts.exposed_communication + parts.idle).value() == 6.75e-3,
-             kExact);
+  BOOST_TEST((parts.compute + parts.exposed_communication + parts.idle).value() == 6.75e-3, kExact);
   BOOST_TEST(report.samples_per_s * report.step_time.value() == 16, kExact);
 }
 

@@ -3,8 +3,8 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
-#include "strategy/sync/flat_parameters.hpp"
 #include "strategy/jobs.hpp"
+#include "strategy/sync/flat_parameters.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(fsdp_options_test)
