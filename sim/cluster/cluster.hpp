@@ -54,7 +54,7 @@ struct Gpu {
   std::optional<KernelShares> kernels{};
   /// What was fitted of its kernels, or of those of the relative that `kernels` names; null: none.
   std::shared_ptr<const KernelCurves> curves{};
-  /// What all of its NVLinks carry in one direction; 0: it has none, or nobody says.
+  /// Rate of all its NVLinks in one direction; 0: it has none, or nobody says.
   BytesPerSecond nvlink{0};
   /// Streaming multiprocessors (of AMD: compute units); nothing: as many as `curves` are of.
   std::optional<int> sms{};

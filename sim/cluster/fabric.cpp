@@ -11,7 +11,7 @@
 namespace rehearse::inline cluster {
 namespace {
 
-/// What a cable is, of the fabrics whose cables are not all alike.
+/// Kinds of cables in fabrics whose cables are not all alike.
 enum Kind : std::uint32_t { leave, enter, green, black, blue };
 
 std::uint32_t number(std::size_t one) { return static_cast<std::uint32_t>(one); }
@@ -92,7 +92,7 @@ Router router_of(const Dragonfly& fly, std::size_t node) {
   return {router / routers / chassis, router / routers % chassis, router % routers};
 }
 
-/// Of a dragonfly, from one router to the next.
+/// Walks through a dragonfly from one router to the next.
 class Walk {
  public:
   explicit Walk(const Dragonfly& fly) : fly_(fly) {}

@@ -154,8 +154,8 @@ NcclEstimate CollectiveCosts::estimate(CollectiveKind kind, Bytes size, const Gr
   });
 }
 
-/// Where NVLink bounds a time, the NICs and what lies behind them are idle for a part of it: they
-/// carry what the protocol takes there. A measured time that is longer or shorter than the model's
+/// NICs and the links behind them are idle for a part of a time that NVLink bounds: they carry what
+/// the protocol takes there. A measured time that is longer or shorter than the model's
 /// is so on the links that bound it.
 void CollectiveCosts::place(CollectiveCost& cost, Bytes size, const FlowPlan& plan) const {
   const FlowPlan::Loads& loads = plan.loads;

@@ -42,8 +42,8 @@ struct LinkCost {
 struct CollectiveCost {
   Seconds latency{};
   Seconds transfer{};  ///< its bytes on ports, or on a fabric's cables where these take longer
-  /// What its flows carry over what the plan says, inside nodes and between them: what a protocol
-  /// adds on a link travels over that link alone, so that it takes part in contention there.
+  /// Bytes of its flows over those of the plan, inside nodes and between them. A protocol's further
+  /// bytes on a link travel over that link alone, and take part in contention there.
   double inside_scale = 1, between_scale = 1;
   CostBasis basis = CostBasis::links;
   /// Of its time over what the curve says of its own links, ranks and collective.

@@ -105,8 +105,8 @@ class Question {
     all_.push_back(
         {algorithm, protocol, generation_.launch + latency, moved.inside, moved.between});
   }
-  /// What NCCL itself limits takes longer inside nodes, whose links are nobody else's; where a node
-  /// has one rank, between them.
+  /// NCCL's own limits lengthen the time inside nodes, whose links nobody else uses. Where a node
+  /// has one rank, they lengthen the time between nodes.
   void limit(Moved& moved, Seconds least) const {
     Seconds& one = local_ > 1 ? moved.inside : moved.between;
     one = std::max(one, least);

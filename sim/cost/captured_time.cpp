@@ -1,4 +1,4 @@
-// What kernels of a captured model take: as the simulator's own operators where they are such, by
+// Times the kernels of a captured model: as the simulator's own operators where they are such, by
 // the products that they are made of, or by the bytes that they move.
 #include "cost/captured_time.hpp"
 

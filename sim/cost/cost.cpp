@@ -207,7 +207,7 @@ std::string not_measured(const Model& model, const Gpu& gpu, Precision precision
                      to_string(precision), gpu.name);
 }
 
-/// Of the units' time, what no measured kernel speaks for.
+/// Share of the units' time that no measured kernel speaks for.
 double datasheet_share(const StepCosts& costs) {
   Seconds all, alone;
   for (const CostPart& part : costs.parts) {
