@@ -1,24 +1,40 @@
 // `rehearse list WHAT`: a name and a line about each; of keys their whole reference.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/options.hpp"
 #include "keys/keys.hpp"
+#include "keys/schema.hpp"
 #include "scenario/names.hpp"
 
 namespace rehearse::inline cli {
 namespace {
 
 struct ListCommand {
-  std::string what;             ///< one of kinds_of_names(), or keys
-  std::string prefix;           ///< of keys: how they begin
+  std::string what;             ///< one of kinds_of_names(), keys or schema
+  std::string prefix;           ///< of keys: how they begin; of schema: the kind of file
   std::string format = "text";  ///< of keys: text or markdown
 };
+
+/// The kind of file whose schema is asked for: a scenario, if no other is named.
+std::string schema_kind(const std::string& word) {
+  if (word.empty()) return "scenario";
+  if (std::ranges::find(schema_kinds(), word) != schema_kinds().end()) return word;
+  throw InputError(fmt::format("rehearse: error: no schema is called \"{}\"\nremedy: one of {}",
+                               word, fmt::join(schema_kinds(), ", ")));
+}
 
 void list(const ListCommand& command) {
   if (command.what == "keys")
     return write_stdout(command.format == "markdown" ? keys_markdown() : keys_text(command.prefix));
+  if (command.what == "schema") return write_stdout(schema_text(schema_kind(command.prefix)));
   if (!command.prefix.empty())
-    throw InputError("rehearse: error: only keys have a prefix\nremedy: leave out what follows");
+    throw InputError(
+        "rehearse: error: only keys and schema take a second word\nremedy: leave it out");
   write_stdout(names_text(command.what));
 }
 
@@ -29,13 +45,17 @@ void add_list(CLI::App& app) {
   CLI::App& list_app =
       *app.add_subcommand("list", "What can be named in a scenario, and every key");
   std::vector<std::string> known = kinds_of_names();
-  known.emplace_back("keys");
+  known.insert(known.end(), {"keys", "schema"});
   add_choice(list_app, "WHAT", command->what,
              "models, clusters, gpus, strategies, optimizers,\n"
-             "profiles, scenarios, studies, plans or keys",
+             "profiles, scenarios, studies, plans, keys, or the JSON\n"
+             "Schema of a kind of file",
              known, "")
       ->required();
-  add(list_app, "PREFIX", command->prefix, "Of keys: those that begin so, such as strategy.ddp",
+  add(list_app, "PREFIX", command->prefix,
+      "Of keys: those that begin so, such as strategy.ddp; of\n"
+      "schema: scenario, study, plan, cluster, cases,\n"
+      "compute_profile, comm_profile or curve",
       "");
   add_choice(list_app, "--format", command->format, "Of keys: text or markdown",
              {"text", "markdown"}, "FORMAT");

@@ -9,7 +9,7 @@ target_include_directories(rehearse_library INTERFACE
 install(TARGETS rehearse)
 install(TARGETS rehearse_library ${modules} EXPORT rehearse)
 install(DIRECTORY src/ sim/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rehearse FILES_MATCHING PATTERN "*.hpp")
-install(DIRECTORY platforms scenarios DESTINATION ${CMAKE_INSTALL_DATADIR}/rehearse)
+install(DIRECTORY platforms scenarios schema DESTINATION ${CMAKE_INSTALL_DATADIR}/rehearse)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/rehearse)
 install(EXPORT rehearse NAMESPACE rehearse:: FILE rehearseTargets.cmake DESTINATION ${package})

@@ -22,6 +22,10 @@ This page is generated from the code (`sim/keys`); a test holds it against what 
 ./rehearse list keys --format markdown > scenarios/keys.md
 ```
 
+`schema/` says the same as JSON Schemas. Where an editor speaks to yaml-language-server, a scenario
+that begins with `# yaml-language-server: $schema=PATH/schema/scenario.schema.json` is completed and
+checked as it is written.
+
 A key's path has a dot between levels; `--set strategy.ddp.bucket_cap_mb=50` changes any of a
 scenario's. `[]` stands for each item of a list, `NAME` and `KEY` for any name.
 

@@ -167,7 +167,7 @@ std::vector<KeySection> strategy_keys() {
        {{"servers", "integer >= 1", "1", "Servers that share the parameters."},
         {"server_host", "a name or text (a node group)", "(a group without GPUs, else worker)",
          "Where the servers run."},
-        {"staleness", "integer >= 0 (updates)", "0",
+        {"staleness", "integer >= 0 (updates) or unbounded", "0",
          "0: synchronous; N: workers at most N apart (SSP); `unbounded`: asynchronous.",
          "Ho et al. 2013"},
         {"backup_workers", "integer >= 0", "0", "The last gradients of a round are dropped.",
