@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cluster/scale.hpp"
+#include "predict/interval_scale.hpp"
 #include "scenario/speed_spread.hpp"
 #include "schedule/jitter.hpp"
 #include "strategy/server_host.hpp"
@@ -264,11 +265,11 @@ ModelError model_error(const Scenario& scenario, const Schedule& schedule) {
   return sockets ? ModelError{.step = 0.08, .staleness = 0.045} : ModelError{};
 }
 
-MemoryError memory_error(const std::vector<StepCosts>& costs) {
-  const bool computed = std::ranges::any_of(costs, [](const StepCosts& one) {
-    return !one.units.empty() && one.provenance == Provenance::analytic;
-  });
-  return computed ? kComputed : MemoryError{};
+MemoryError memory_error(const Scenario& scenario, const std::vector<StepCosts>& costs) {
+  const std::optional<IntervalBasis> basis = memory_basis(scenario, costs);
+  if (!basis) return {};
+  return {.peak = basis->factor * kComputed.peak,
+          .activations = basis->factor * kComputed.activations};
 }
 
 }  // namespace rehearse::inline prediction

@@ -46,6 +46,6 @@ bool communicates(const Schedule& schedule);
 
 /// What a peak may be off by: wider where sizes follow from an architecture, because frameworks and
 /// their versions keep what nobody states.
-MemoryError memory_error(const std::vector<StepCosts>& costs);
+MemoryError memory_error(const Scenario& scenario, const std::vector<StepCosts>& costs);
 
 }  // namespace rehearse::inline prediction

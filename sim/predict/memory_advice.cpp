@@ -47,7 +47,7 @@ FittingChange figures_of(const Scenario& scenario, const Machine& machine) {
   options.enough = until_steady(scenario, machine.schedule);
   const Trace trace = run(machine, options);
   RunFacts facts = bare_facts(scenario, machine.schedule, trace);
-  facts.memory_error = memory_error(group_costs(scenario));
+  facts.memory_error = memory_error(scenario, group_costs(scenario));
   const Report report = summarize(facts);
   const MemoryReport& memory = *report.memory;
   const auto ends = interval_of(report, "memory.used_bytes");

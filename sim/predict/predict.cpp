@@ -10,6 +10,7 @@
 #include "predict/error_sources.hpp"
 #include "predict/fewer_nodes.hpp"
 #include "predict/headline_run.hpp"
+#include "predict/interval_scale.hpp"
 #include "predict/largest_batch.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/replications.hpp"
@@ -287,8 +288,13 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   facts.memory = options.memory;
   if (largest.sought()) facts.memory->largest_batch_per_gpu = largest.found();
   if (!options.find_largest_batch || largest.sought()) facts.schedule_at_batch = {};
-  if (shifted) facts.error_sources = result.error_sources = shifted->error_sources(result.trace);
-  facts.memory_error = memory_error(costs);
+  const std::optional<IntervalBasis> by_time = time_basis(scenario, schedule, costs);
+  if (shifted) {
+    result.error_sources = shifted->error_sources(result.trace);
+    if (by_time) result.error_sources = scaled(std::move(result.error_sources), by_time->factor);
+    facts.error_sources = result.error_sources;
+  }
+  facts.memory_error = memory_error(scenario, costs);
   facts.model_error = model_error(scenario, schedule);
   facts.replications = typical.of;
   facts.replications_error = typical.error;
@@ -298,6 +304,8 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
     facts.step_time_alone = alone->result().step_time;
   }
   result.report = summarize(facts);
+  result.report.time_basis = by_time;
+  result.report.memory_basis = memory_basis(scenario, costs);
   if (!options.intervals)
     std::erase_if(result.report.intervals, [&](const KeyBounds& one) {
       return !options.memory_interval || !one.key.starts_with("memory.");

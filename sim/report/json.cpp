@@ -132,6 +132,11 @@ Json intervals(const std::vector<KeyBounds>& all) {
   return json;
 }
 
+Json interval_basis(const std::optional<IntervalBasis>& basis) {
+  if (!basis) return nullptr;
+  return {{"group", basis->group}, {"factor", basis->factor}};
+}
+
 Json architecture(const ArchitectureReport& network) {
   return {{"family", network.family.empty() ? Json() : Json(network.family)},
           {"layers", network.layers},
@@ -210,6 +215,8 @@ void add_answers(const Report& report, Json& json) {
   json["goodput"] = goodput_json(report.goodput);
   json["start"] = start_json(report.start);
   json["intervals"] = intervals(report.intervals);
+  json["interval_basis"] = {{"time", interval_basis(report.time_basis)},
+                            {"memory", interval_basis(report.memory_basis)}};
 }
 
 void add_grounds(const Report& report, Json& json) {

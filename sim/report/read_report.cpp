@@ -21,6 +21,10 @@ Number whole(const JsonPlace& json) {
 Seconds seconds(const JsonPlace& json) { return Seconds(json.number()); }
 Bytes bytes(const JsonPlace& json) { return Bytes(json.number()); }
 
+IntervalBasis interval_basis(const JsonPlace& json) {
+  return {.group = json.at("group").text(), .factor = json.at("factor").number()};
+}
+
 std::optional<Seconds> seconds_or_null(const JsonPlace& json) { return json.or_null(seconds); }
 
 ArchitectureReport architecture(const JsonPlace& json) {
@@ -348,6 +352,8 @@ void read_answers(const JsonPlace& json, Report& report) {
   report.start = json.at("start").or_null(start);
   for (const auto& [key, interval] : json.at("intervals").entries())
     report.intervals.push_back({.key = key, .bounds = interval.ends(number)});
+  report.time_basis = json.at("interval_basis").at("time").or_null(interval_basis);
+  report.memory_basis = json.at("interval_basis").at("memory").or_null(interval_basis);
 }
 
 }  // namespace

@@ -48,6 +48,12 @@ struct ErrorSource {
   Headline low, best, high;
 };
 
+/// A group of measured rows, of platforms/intervals.yaml.
+struct IntervalBasis {
+  std::string group;  ///< "layouts, own kernels"
+  double factor = 1;  ///< of the half-width in ln that the sources of error give
+};
+
 /// Of one kind of rank, in short.
 struct ProgramMemory {
   std::string name;      ///< the program's: "worker", "server"
@@ -288,6 +294,8 @@ struct Report {
   /// 90 % intervals of the numbers above that a real run of this length would report (medians and
   /// means, not single steps), in their order.
   std::vector<KeyBounds> intervals;
+  /// Whose measured steps and peaks say how wide those of time and of memory are.
+  std::optional<IntervalBasis> time_basis, memory_basis;
 
   std::vector<CollectiveReport> collectives;
   std::vector<ComputeReport> compute;

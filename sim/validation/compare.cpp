@@ -42,6 +42,13 @@ std::optional<Ends<double>> interval_of(const Json& report, const std::string& m
   return Ends<double>{interval->at(0).get<double>(), interval->at(1).get<double>()};
 }
 
+std::optional<IntervalBasis> basis_of(const Json& report, const std::string& metric) {
+  const char* const of = metric.starts_with("memory.") ? "memory" : "time";
+  const Json basis = at_key(report, fmt::format("interval_basis.{}", of));
+  if (!basis.is_object()) return std::nullopt;
+  return IntervalBasis{basis.at("group").get<std::string>(), basis.at("factor").get<double>()};
+}
+
 /// The calibrator's name of a report's strategy.
 std::string real_strategy(const std::string& strategy) {
   if (strategy.starts_with("fsdp")) return "fsdp";
@@ -103,6 +110,7 @@ ComparedMetric compare_metric(const ValidationCase& one, const Measurement& meas
   result.measured = measurement.value;
   result.predicted = number_at(report, key);
   result.interval = interval_of(report, key);
+  result.basis = basis_of(report, key);
   result.error = result.predicted - result.measured;
   if (error_kind(metric) == ErrorKind::relative) result.error /= result.measured;
   return result;

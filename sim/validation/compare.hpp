@@ -25,8 +25,9 @@ struct ComparedMetric {
   double predicted = 0;                  ///< likewise
   double error = 0;                      ///< as error_kind(metric) says
   std::optional<Ends<double>> interval;  ///< 90 %, in the metric's unit
-  std::string by = {};                   ///< who says so, where it is not the simulation itself
-  std::string setting = {};              ///< whose runs differ by their seed alone; of accuracy
+  std::optional<IntervalBasis> basis = {};  ///< of the interval
+  std::string by = {};                      ///< who says so, where it is not the simulation itself
+  std::string setting = {};                 ///< whose runs differ by their seed alone; of accuracy
   std::optional<double> mean = {};    ///< of a forecast's accuracy, whose `predicted` is a median
   std::optional<SaidOdds> odds = {};  ///< of a forecast's verdict
   /// Of a forecast's accuracy: of the points of the recorded curve, those that its intervals hold.

@@ -90,6 +90,10 @@ Json metric_object(const ComparedMetric& metric) {
     object["interval"] =
         metric.interval ? Json::array({metric.interval->low, metric.interval->high}) : Json();
     object["inside"] = metric.inside() ? Json(*metric.inside()) : Json();
+    if (metric.basis) {
+      object["interval_group"] = metric.basis->group;
+      object["interval_factor"] = metric.basis->factor;
+    }
   }
   if (metric.mean) object["predicted_mean"] = *metric.mean;
   object[error_name(metric.kind())] = metric.error;
