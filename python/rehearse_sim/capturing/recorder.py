@@ -101,6 +101,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.in_backward = False
         self.unit = -1
         self.depth = 0
+        self.afterwards: list[str] = []  # operators once the first backward is over
         self.last_node: Any = None
         self.names = {id(each): name for name, each in module.named_parameters()}
         self.parameters = {
@@ -179,6 +180,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     # --- operators --------------------------------------------------------------------------
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.closed:
+            self.afterwards.append(func._schema.name.removeprefix("aten::"))
+            return func(*args, **(kwargs or {}))
         is_new = self._place()
         out = func(*args, **(kwargs or {}))
         reads = _flat(args) + _flat((kwargs or {}).values())
@@ -254,13 +258,17 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     closed = False
 
     def finish(self) -> None:
-        """After backward: what is left of the step is gradients."""
+        """After backward: what is left of the step is gradients. The loss, and what else is still
+        held, goes as the next step makes it anew."""
         for name, parameter in self.parameters.values():
             if parameter.grad is None:
                 continue
             number = self.live.get(parameter.grad.untyped_storage()._cdata)
             if number is not None:
                 self.taken[number].gradient_of = name
+        for number in sorted(self.live.values()):
+            if not self.taken[number].gradient_of:
+                self.units[self.unit].events[1].append(-number - 1)
         self.closed = True
         for hook in self.hooks:
             hook.remove()
