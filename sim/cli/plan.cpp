@@ -51,7 +51,7 @@ void hand_out(const PreparedStudy& study, const std::vector<std::size_t>& points
               ResultStore& store) {
   std::vector<Point> chosen;
   for (const std::size_t i : points) chosen.push_back(study.study.points[i]);
-  write_stdout(text_of(chosen) + "\n");
+  write_stdout(points_text(chosen) + "\n");
   for (std::string file; std::getline(std::cin, file);) {
     if (file.empty()) return;
     const ResultStore results(file);

@@ -34,7 +34,7 @@ Point point_from(const std::string& text, const Study& study) {
 
 }  // namespace
 
-std::string text_of(const std::vector<Point>& points) {
+std::string points_text(const std::vector<Point>& points) {
   std::vector<std::string> texts;
   texts.reserve(points.size());
   for (const Point& point : points) texts.push_back(fmt::format("{}", fmt::join(point, ".")));
