@@ -31,11 +31,12 @@ from .questions import (
     sweep,
     validate,
 )
+from .spread import PoolExecutor
 
 __all__ = [
     "Answer", "BoundNotMet", "Breakdown", "CannotFinish", "InputError", "Memory", "MissingError",
-    "Mistake", "OurBug", "Prediction", "RehearseError", "capture", "capture_step", "check",
-    "compare", "explain", "forecast", "plan", "predict", "predict_many", "sweep", "validate",
+    "Mistake", "OurBug", "PoolExecutor", "Prediction", "RehearseError", "capture", "capture_step",
+    "check", "compare", "explain", "forecast", "plan", "predict", "predict_many", "sweep", "validate",
 ]  # fmt: skip
 
 

@@ -13,7 +13,8 @@ MISSING = re.compile(r"the hub's cache has no (?P<id>[\w.-]+/[\w.-]+)")
 def fetch_config(error: RehearseError) -> bool:
     """Where an error says that the hub's cache has no config of an id: has transformers' AutoConfig
     fetch it into that cache; whether it has. What keeps it from it becomes the error's cause."""
-    wanted = next((found for each in error.mistakes if (found := MISSING.search(each.message))), None)
+    found = (MISSING.search(each.message) for each in error.mistakes)
+    wanted = next((each for each in found if each), None)
     if wanted is None or not importlib.util.find_spec("transformers"):
         return False
     from transformers import AutoConfig  # type: ignore[import-untyped,unused-ignore]

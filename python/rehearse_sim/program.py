@@ -60,7 +60,10 @@ def hand_out(
 ) -> None:
     """Runs a command that prints a line of what others shall simulate, and takes what they bring as
     files of results; RehearseError where it ends without a result."""
-    with tempfile.TemporaryDirectory(prefix="rehearse-") as own, open(f"{own}/errors", "w+") as told:
+    with (
+        tempfile.TemporaryDirectory(prefix="rehearse-") as own,
+        open(f"{own}/errors", "w+") as told,
+    ):
         with subprocess.Popen([program(), *words], cwd=folder, text=True, stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, stderr=told) as process:  # fmt: skip
             assert process.stdin and process.stdout

@@ -133,8 +133,8 @@ def sweep_document(
                     (Path(kept) / name).write_bytes(content)
             run(["collect", kept], accept=SOME_FAILED)
         all_jobs = ["--jobs", str(jobs)] if jobs else []
-        printed = run(["sweep", file, "--quiet", "--output", kept, *all_jobs, *words, "--format", "json"],
-                      folder, accept=SOME_FAILED)  # fmt: skip
+        printed = run(["sweep", file, "--quiet", "--output", kept, *all_jobs, *words, "--format",
+                       "json"], folder, accept=SOME_FAILED)  # fmt: skip
         document: dict[str, Any] = json.loads(printed)
         return document
 

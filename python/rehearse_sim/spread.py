@@ -31,6 +31,20 @@ def _bar(total: int, progress: bool) -> Iterator[Callable[[], None]]:
         bar.close()
 
 
+class PoolExecutor(Executor):
+    """A pool of multiprocessing's kind, such as Ray's `ray.util.multiprocessing.Pool`, as an
+    executor."""
+
+    def __init__(self, pool: Any) -> None:
+        self.pool = pool
+
+    def submit(self, work: Callable[..., Any], /, *task: Any, **given: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.pool.apply_async(work, task, given, callback=future.set_result,
+                              error_callback=future.set_exception)  # fmt: skip
+        return future
+
+
 def spread(
     work: Callable[..., Result],
     tasks: Sequence[tuple[Any, ...]],

@@ -52,7 +52,8 @@ class RwkvBlock(nn.Module):
         self.key, self.value, self.gate, self.leave = (
             nn.Linear(width, width, bias=False) for _ in range(4)
         )
-        self.wide, self.back = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
+        self.wide = nn.Linear(width, 4 * width, bias=False)
+        self.back = nn.Linear(4 * width, width, bias=False)
         self.receive = nn.Linear(width, width, bias=False)
 
     def mixed(self, x: Any, number: int) -> Any:
@@ -126,7 +127,8 @@ class OwnConfig(PretrainedConfig):
 class OwnBlock(nn.Module):
     def __init__(self, width):
         super().__init__()
-        self.norm, self.up, self.down = nn.RMSNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm, self.up = nn.RMSNorm(width), nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
 
     def forward(self, x):
         return x + self.down(nn.functional.gelu(self.up(self.norm(x))))

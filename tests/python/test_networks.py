@@ -46,7 +46,9 @@ if support.has("torch"):
             self.seen.discard(key)
             self.now -= size
 
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             out = func(*args, **(kwargs or {}))
             for each in tree_leaves(out):
                 if isinstance(each, torch.Tensor):
@@ -96,7 +98,8 @@ class Networks(unittest.TestCase):
             "cluster": {"use": "dgx_h100", "gpus_per_node": 1}, "strategy": {"ddp": {}},
             "optimizer": {"sgd": {}}, "run": {"jitter": "none"},
         })  # fmt: skip
-        self.assertAlmostEqual(found["architecture.flops_forward"] / (flops + uncounted), 1, places=9)
+        ratio = found["architecture.flops_forward"] / (flops + uncounted)
+        self.assertAlmostEqual(ratio, 1, places=9)
         self.assertEqual(found["memory.allocated_peak_bytes"] - CUBLAS, most)
 
     def test_a_mamba_by_hand(self) -> None:
@@ -116,7 +119,8 @@ class Networks(unittest.TestCase):
         (self.folder / "modeling_own.py").write_text(networks.OWN_CODE)
         (self.folder / "config.json").write_text(json.dumps({
             "model_type": "own_code", "width": 64, "layers": 3, "words": 512,
-            "auto_map": {"AutoConfig": "modeling_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"},
+            "auto_map": {"AutoConfig": "modeling_own.OwnConfig",
+                         "AutoModel": "modeling_own.OwnModel"},
         }))  # fmt: skip
         config = AutoConfig.from_pretrained(self.folder, trust_remote_code=True)
         AutoModel.from_config(config, trust_remote_code=True)  # its code is imported once, for real

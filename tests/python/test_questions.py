@@ -168,12 +168,16 @@ class Spread(unittest.TestCase):
         import ray
         from ray.util.multiprocessing import Pool
 
-        here = questions.sweep_document(STUDY, jobs=2)
-        ray.init(num_cpus=2, include_dashboard=False)
+        here, plan = questions.sweep_document(STUDY, jobs=2), rehearse_sim.plan(PLAN, jobs=2)
+        found = {"PYTHONPATH": os.pathsep.join(sys.path)}
+        ray.init(num_cpus=2, include_dashboard=False, runtime_env={"env_vars": found})
+        self.addCleanup(ray.shutdown)
         with Pool(2) as pool:
-            there = questions.sweep_document(STUDY, executor=_Applying(pool), tasks=4)
-        ray.shutdown()
+            executor = rehearse_sim.PoolExecutor(pool)
+            there = questions.sweep_document(STUDY, executor=executor, tasks=4)
+            planned = rehearse_sim.plan(PLAN, executor=executor)
         self.assertEqual(json.dumps(here), json.dumps(there))
+        self.assertEqual(json.dumps(plan.to_dict()), json.dumps(planned.to_dict()))
 
 
 class _Dying(Executor):
@@ -215,19 +219,6 @@ class _Killed(Executor):
         except BrokenProcessPool:
             self.refused += 1
             raise
-
-
-class _Applying(Executor):
-    """A pool of `apply_async`, as multiprocessing's and Ray's, as an executor."""
-
-    def __init__(self, pool: Any) -> None:
-        self.pool = pool
-
-    def submit(self, work: Any, /, *task: Any, **_: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        self.pool.apply_async(work, task, callback=future.set_result,
-                              error_callback=future.set_exception)  # fmt: skip
-        return future
 
 
 class Documentation(unittest.TestCase):

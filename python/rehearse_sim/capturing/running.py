@@ -84,8 +84,8 @@ def _explained(error: Exception) -> Exception:
 
 @contextlib.contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
-    """Memory goes when its last owner does, not when Python's collector comes by; CaptureError where
-    the module cannot run without numbers."""
+    """Memory goes when its last owner does, not when Python's collector comes by; CaptureError
+    where the module cannot run without numbers."""
     gc.collect()
     gc.disable()
     own = torch.autograd.set_multithreading_enabled(False)  # or its threads lack the modes

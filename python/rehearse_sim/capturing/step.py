@@ -183,8 +183,8 @@ def capture_step(
     lengths: Sequence[int] = (),
     units: Iterable[str | type] = (),
 ) -> CapturedStep:
-    """Runs a whole training step on tensors without numbers, up to its optimizer's step(): what
-    `capture` writes, with micro-batches counted, and the optimizer, clipping and loss scaling found.
+    """Runs a whole training step on tensors without numbers, up to its optimizer's step(): writes
+    what `capture` writes, counts micro-batches, and finds the optimizer, clipping and loss scaling.
 
     `make` makes the network and the optimizer, and returns the network, and the step as a function.
     The step is called with `inputs`: a tensor, a tuple or a dict, or a function of the batch (and
