@@ -31,18 +31,23 @@ from .questions import (
     sweep,
     validate,
 )
+from .spread import PoolExecutor
 
 __all__ = [
     "Answer", "BoundNotMet", "Breakdown", "CannotFinish", "InputError", "Memory", "MissingError",
-    "Mistake", "OurBug", "Prediction", "RehearseError", "capture", "check", "compare", "explain",
-    "forecast", "plan", "predict", "predict_many", "sweep", "validate",
+    "Mistake", "OurBug", "PoolExecutor", "Prediction", "RehearseError", "capture", "capture_step",
+    "check", "compare", "explain", "forecast", "plan", "predict", "predict_many", "sweep", "validate",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """`capture` needs PyTorch: it is loaded when it is asked for."""
+    """`capture` and `capture_step` need PyTorch: they are loaded when they are asked for."""
     if name in ("capture", "CaptureError", "Captured"):
-        from .capturing import capture as module
+        from .capturing import capture
 
-        return getattr(module, name)
+        return getattr(capture, name)
+    if name in ("capture_step", "CapturedStep"):
+        from .capturing import step
+
+        return getattr(step, name)
     raise AttributeError(f"module 'rehearse_sim' has no attribute {name!r}")

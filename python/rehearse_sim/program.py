@@ -8,11 +8,12 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .errors import MissingError, error_of
+from .hub import fetch_config
 
 Question = Mapping[str, Any] | str | Path
 
@@ -36,14 +37,46 @@ def program() -> str:
     )  # fmt: skip
 
 
-def run(words: Sequence[str], folder: str | Path | None = None) -> str:
-    """What the program prints; RehearseError where it ends without a result."""
-    done = subprocess.run(
-        [program(), *words], cwd=folder, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise error_of(done.returncode, done.stderr)
-    return done.stdout
+def run(
+    words: Sequence[str], folder: str | Path | None = None, *, accept: Sequence[int] = ()
+) -> str:
+    """What the program prints; RehearseError where it ends without a result: with neither 0 nor a
+    code of `accept`. A config of the hub that it lacks is fetched first, where that can be."""
+    fetched = False
+    while True:
+        done = subprocess.run(
+            [program(), *words], cwd=folder, capture_output=True, text=True, check=False
+        )
+        if done.returncode in (0, *accept):
+            return done.stdout
+        error = error_of(done.returncode, done.stderr)
+        if fetched or not fetch_config(error):
+            raise error
+        fetched = True
+
+
+def hand_out(
+    words: Sequence[str], folder: str | Path | None, simulate: Callable[[str], list[bytes]]
+) -> None:
+    """Runs a command that prints a line of what others shall simulate, and takes what they bring as
+    files of results; RehearseError where it ends without a result."""
+    with (
+        tempfile.TemporaryDirectory(prefix="rehearse-") as own,
+        open(f"{own}/errors", "w+") as told,
+    ):
+        with subprocess.Popen([program(), *words], cwd=folder, text=True, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=told) as process:  # fmt: skip
+            assert process.stdin and process.stdout
+            for wave, line in enumerate(process.stdout):
+                for number, content in enumerate(simulate(line)):
+                    file = Path(own) / f"{wave}_{number}.sqlite"
+                    file.write_bytes(content)
+                    process.stdin.write(f"{file}\n")
+                process.stdin.write("\n")
+                process.stdin.flush()
+        if process.returncode != 0:
+            told.seek(0)
+            raise error_of(process.returncode, told.read())
 
 
 def _absolute(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -9,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from .answers import Answer, Prediction
-from .errors import InputError, Mistake
-from .program import Question, as_json, assignments, options, question_file, run
+from .errors import BoundNotMet, InputError, Mistake
+from .program import Question, as_json, assignments, hand_out, options, question_file, run
 from .spread import spread
 from .tables import Row, flat, frame
 
@@ -50,18 +51,38 @@ def explain(scenario: Question, *, overrides: Mapping[str, Any] | None = None, *
         return Answer(as_json(["explain", file, "--quiet", *words], folder))
 
 
+def _simulated(question: Question, points: str, words: Sequence[str]) -> bytes:
+    """What one worker does for a plan: simulates points that it handed out; the file of results."""
+    with question_file(question, "plan.yaml") as (file, folder), _kept(None) as kept:
+        run(["plan", file, "--quiet", "--jobs", "1", "--points", points, "--output", kept, *words],
+            folder)  # fmt: skip
+        return (Path(kept) / "results.sqlite").read_bytes()
+
+
 def plan(
     question: Question,
     *,
     overrides: Mapping[str, Any] | None = None,
     output: str | Path | None = None,
+    executor: Executor | None = None,
+    progress: bool = False,
     **given: Any,
 ) -> Answer:
     """Searches for the best choice under limits. Results stay in `output`, so that a plan that was
-    stopped goes on; without it they go."""
-    words = [*assignments(overrides or {}), *options(given)]
+    stopped goes on; without it they go. With `executor` its workers simulate the candidates, one a
+    call, as many side by side as the search looks at before it prunes again: 16, or 4 layouts."""
+    words, own = assignments(overrides or {}), options(given)
     with question_file(question, "plan.yaml") as (file, folder), _kept(output) as kept:
-        return Answer(as_json(["plan", file, "--quiet", "--output", kept, *words], folder))
+        all_words = ["plan", file, "--quiet", "--output", kept, *words, *own]
+        if executor is None:
+            return Answer(as_json(all_words, folder))
+
+        def simulate(points: str) -> list[bytes]:
+            tasks = [(question, each, words) for each in points.split()]
+            return spread(_simulated, tasks, executor, progress=progress)
+
+        hand_out([*all_words, "--hand-out"], folder, simulate)
+        return Answer(json.loads((Path(kept) / "plan.json").read_text()))
 
 
 class _kept:
@@ -79,11 +100,15 @@ class _kept:
             self.own.cleanup()
 
 
+# A sweep ends with 1 where points failed; their rows have the error.
+SOME_FAILED = (BoundNotMet.exit_code,)
+
+
 def _shard(study: Question, number: int, count: int, words: Sequence[str]) -> dict[str, bytes]:
     """What one worker does: its share of the points; the files of its results."""
     with question_file(study, "study.yaml") as (file, folder), _kept(None) as kept:
         run(["sweep", file, "--quiet", "--jobs", "1", "--shard", f"{number}/{count}", "--output",
-             kept, "--format", "json", *words], folder)  # fmt: skip
+             kept, "--format", "json", *words], folder, accept=SOME_FAILED)  # fmt: skip
         return {each.name: each.read_bytes() for each in Path(kept).iterdir() if each.is_file()}
 
 
@@ -106,9 +131,12 @@ def sweep_document(
             for files in spread(_shard, shards, executor, progress=progress):
                 for name, content in files.items():
                     (Path(kept) / name).write_bytes(content)
-            run(["collect", kept])
+            run(["collect", kept], accept=SOME_FAILED)
         all_jobs = ["--jobs", str(jobs)] if jobs else []
-        return as_json(["sweep", file, "--quiet", "--output", kept, *all_jobs, *words], folder)
+        printed = run(["sweep", file, "--quiet", "--output", kept, *all_jobs, *words, "--format",
+                       "json"], folder, accept=SOME_FAILED)  # fmt: skip
+        document: dict[str, Any] = json.loads(printed)
+        return document
 
 
 def sweep(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, as_completed
 from typing import Any, TypeVar
 
 from .errors import RehearseError
@@ -13,19 +14,35 @@ Result = TypeVar("Result")
 TRIES = 3
 
 
-def _bar(total: int, progress: bool) -> Callable[[], None]:
-    if progress:
-        try:
-            from tqdm.auto import tqdm  # type: ignore[import-untyped,unused-ignore]
-        except ImportError:
-            return lambda: None
-        bar = tqdm(total=total, unit="simulation")
+@contextlib.contextmanager
+def _bar(total: int, progress: bool) -> Iterator[Callable[[], None]]:
+    """What is called once for each task that is done: tqdm's bar, where it is wanted and there."""
+    try:
+        if not progress:
+            raise ImportError
+        from tqdm.auto import tqdm  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        yield lambda: None
+        return
+    bar = tqdm(total=total, unit="simulation")
+    try:
+        yield lambda: bar.update() and None
+    finally:
+        bar.close()
 
-        def advance() -> None:
-            bar.update()
 
-        return advance
-    return lambda: None
+class PoolExecutor(Executor):
+    """A pool of multiprocessing's kind, such as Ray's `ray.util.multiprocessing.Pool`, as an
+    executor."""
+
+    def __init__(self, pool: Any) -> None:
+        self.pool = pool
+
+    def submit(self, work: Callable[..., Any], /, *task: Any, **given: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.pool.apply_async(work, task, given, callback=future.set_result,
+                              error_callback=future.set_exception)  # fmt: skip
+        return future
 
 
 def spread(
@@ -36,15 +53,31 @@ def spread(
     progress: bool = False,
 ) -> list[Result]:
     """`work(*task)` of each, in their order. A task whose worker dies runs again, three times at
-    most; what the program itself says is not tried again."""
-    if executor is None:
+    most, and here where the executor takes no more; what the program itself says is not tried
+    again."""
+    with _bar(len(tasks), progress) as advance:
+        if executor is not None:
+            return _spread(work, tasks, executor, advance)
         with ThreadPoolExecutor(jobs or os.cpu_count()) as own:
-            return spread(work, tasks, own, progress=progress)
+            return _spread(work, tasks, own, advance)
+
+
+def _spread(
+    work: Callable[..., Result],
+    tasks: Sequence[tuple[Any, ...]],
+    executor: Executor,
+    advance: Callable[[], None],
+) -> list[Result]:
     results: dict[int, Result] = {}
-    advance = _bar(len(tasks), progress)
     left: Iterable[int] = range(len(tasks))
     for tried in range(TRIES):
-        futures: dict[Future[Result], int] = {executor.submit(work, *tasks[i]): i for i in left}
+        try:
+            futures: dict[Future[Result], int] = {executor.submit(work, *tasks[i]): i for i in left}
+        except BrokenExecutor:  # a pool of processes is, for good, once one was killed
+            with ThreadPoolExecutor(os.cpu_count()) as own:
+                rest = [i for i in left if i not in results]
+                results.update(zip(rest, _spread(work, [tasks[i] for i in rest], own, advance)))
+            break
         failed = []
         for future in as_completed(futures):
             try:

@@ -1,6 +1,8 @@
 // `rehearse plan PLAN`: searches what a study may choose from, and ranks what is feasible.
 #include <fmt/format.h>
 
+#include <iostream>
+
 #include "base/error.hpp"
 #include "base/printable.hpp"
 #include "base/stop_signal.hpp"
@@ -10,9 +12,11 @@
 #include "html/html.hpp"
 #include "planner/layout_simulator.hpp"
 #include "planner/plan_view.hpp"
+#include "planner/point_text.hpp"
 #include "planner/typed_question.hpp"
 #include "study/collect.hpp"
 #include "study/progress_bar.hpp"
+#include "study/study_folder.hpp"
 #include "study/take_up.hpp"
 
 namespace rehearse::inline cli {
@@ -27,6 +31,8 @@ struct PlanCommand {
   int top = 10;                        ///< of the ranking, in the table
   bool fresh = false;                  ///< without what is there
   bool dry_run = false;
+  bool hand_out = false;  ///< others simulate the candidates
+  std::string points;     ///< simulate these for a plan that hands them out; empty: a whole plan
 
   ChildLimits limits() const {
     return {.jobs = jobs_or_cores(jobs), .stop = [] { return stop_signal() != 0; }};
@@ -39,13 +45,51 @@ PreparedPlan prepared(const PlanCommand& command, Plan plan, const PlanSimulator
                       [&](const SweepProgress& progress) { bar.show(progress); });
 }
 
+/// Says points in a line on standard output, and takes their outcomes from the files of results
+/// that standard input names, one a line, until an empty line.
+void hand_out(const PreparedStudy& study, const std::vector<std::size_t>& points,
+              ResultStore& store) {
+  std::vector<Point> chosen;
+  for (const std::size_t i : points) chosen.push_back(study.study.points[i]);
+  write_stdout(points_text(chosen) + "\n");
+  for (std::string file; std::getline(std::cin, file);) {
+    if (file.empty()) return;
+    const ResultStore results(file);
+    for (const std::size_t i : points) {
+      const std::string& key = study.points[i].key;
+      if (const auto outcome = results.find(key)) store.store(key, *outcome);
+    }
+  }
+  fail_as_stopped(store.file().string() + " holds what has come");
+}
+
+/// `--points`: what a plan elsewhere has handed out, into the folder.
+void run_points(const PlanCommand& command, Plan plan, const PlanSimulator& with) {
+  plan.study.points = points_from(command.points, plan.study);
+  const PreparedStudy prepared = prepare(std::move(plan.study), with.simulator);
+  LockedStore store(results_file(command.answer.output), {}, command.fresh);
+  take_up(*store, prepared.identity, prepared.points, true);
+  sweep_into(*store, prepared, with.simulator,
+             {.folder = command.answer.output,
+              .cache = {},
+              .shard = {},
+              .limits = command.limits(),
+              .quiet = command.answer.quiet});
+}
+
 PlanResult searched(const PlanCommand& command, PreparedPlan plan, const PlanSimulator& with,
                     ResultStore& store) {
   ProgressBar bar(command.answer.quiet);
+  std::function<void(const PreparedStudy&, const std::vector<std::size_t>&)> elsewhere;
+  if (command.hand_out)
+    elsewhere = [&](const PreparedStudy& study, const std::vector<std::size_t>& points) {
+      hand_out(study, points, store);
+    };
   return run_plan(std::move(plan), with, store,
                   {.limits = command.limits(),
                    .shard = {},
-                   .progress = [&](const SweepProgress& progress) { bar.show(progress); }});
+                   .progress = [&](const SweepProgress& progress) { bar.show(progress); },
+                   .elsewhere = elsewhere});
 }
 
 /// What could not be kept; the answer was printed all the same.
@@ -70,6 +114,7 @@ void run_plan_file(const PlanCommand& command) {
   Plan read = command.plan.empty() ? typed_plan(command.question, command.overrides)
                                    : read_plan(command.plan, command.overrides);
   const PlanSimulator with = simulator_for(read);
+  if (!command.points.empty()) return run_points(command, std::move(read), with);
   PreparedPlan plan = prepared(command, std::move(read), with);
   if (command.dry_run) return write_stdout(plan_outline(plan));
   const std::filesystem::path folder = command.answer.output, file = results_file(folder);
@@ -81,7 +126,7 @@ void run_plan_file(const PlanCommand& command) {
   const std::string json = plan_json(result);
   write_whole_file(answer, json);
   if (!command.answer.html.empty()) write_file(command.answer.html, to_html(json));
-  print_result(result, command);
+  if (!command.hand_out) print_result(result, command);
   check_kept(*store);
   if (!result.choice)
     throw Error(ExitCode::refuted, fmt::format("rehearse: none of {} candidates is feasible",
@@ -104,7 +149,16 @@ void add_plan(CLI::App& app) {
   plan.add_flag("--fresh", command->fresh, "Begin anew");
   plan.add_flag("--quiet", command->answer.quiet, "No progress bar");
   CLI::Option* html = add_html(plan, command->answer);
-  plan.add_flag("--dry-run", command->dry_run, "Print the candidates and their bounds, and stop")
+  CLI::Option* dry_run = plan.add_flag("--dry-run", command->dry_run,
+                                       "Print the candidates and their bounds, and stop")
+                             ->excludes(html);
+  plan.add_flag("--hand-out", command->hand_out,
+                "Others simulate: print candidates, a line at a time, and read the\nfiles of their "
+                "results, a line each, until an empty one")
+      ->excludes(dry_run);
+  add(plan, "--points", command->points,
+      "Only simulate these for a plan that hands out, into the folder", "TEXT")
+      ->excludes(dry_run)
       ->excludes(html);
   add_color(plan, command->answer);
   plan.callback([command, question] {

@@ -81,7 +81,7 @@ Seconds Roofline::captured_time(const captured::Kernel& kernel, double batch,
     if (needs_conversion(*work.plain))
       once += single_time(conversion_of(*work.plain, direction), 1, direction);
   } else if (!work.products.empty()) {
-    for (const Product& one : work.products) once += product_time(one);
+    for (const Product& one : work.products) once += one.times * product_time(one);
   } else {
     once = moving_time(work, kernel.backward);
   }

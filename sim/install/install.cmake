@@ -18,3 +18,12 @@ configure_package_config_file(sim/install/rehearseConfig.cmake.in ${CMAKE_CURREN
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/rehearseConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/rehearseConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/rehearseConfigVersion.cmake
   DESTINATION ${package})
+
+# The wheel (pyproject.toml): the program, what it reads, and what `./package` puts beside it.
+if(SKBUILD)
+  install(TARGETS rehearse DESTINATION bin COMPONENT wheel)
+  install(DIRECTORY platforms scenarios DESTINATION share/rehearse COMPONENT wheel)
+  if(REHEARSE_WHEEL_EXTRAS)
+    install(DIRECTORY ${REHEARSE_WHEEL_EXTRAS}/ DESTINATION share/rehearse COMPONENT wheel)
+  endif()
+endif()

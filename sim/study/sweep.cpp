@@ -42,6 +42,10 @@ class Sweep {
 
   bool run() {
     tell();
+    if (options_.elsewhere && !todo_.empty()) {
+      options_.elsewhere(prepared_, todo_);
+      std::erase_if(todo_, [this](std::size_t point) { return has_come(point); });
+    }
     return run_children(
         todo_.size(), options_.limits, [this](std::size_t i) { return predict(todo_[i]); },
         [this](std::size_t i, ChildEnd end) { take(todo_[i], std::move(end)); });
@@ -82,6 +86,17 @@ class Sweep {
   void count(ExitCode code, std::size_t points) {
     progress_.done += points;
     if (code != ExitCode::success) progress_.failed += points;
+  }
+
+  /// Whether someone else has simulated a point. What was killed elsewhere is tried here.
+  bool has_come(std::size_t point) {
+    const std::string& key = prepared_.points[point].key;
+    const std::optional<Outcome> outcome = store_.find(key);
+    if (!outcome || !outcome->is_final()) return false;
+    ++progress_.simulated;
+    count(outcome->code, points_by_key_[key]);
+    tell();
+    return true;
   }
 
   void tell() const {

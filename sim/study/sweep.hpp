@@ -59,6 +59,8 @@ struct SweepOptions {
   const std::vector<std::size_t>* only = nullptr;  ///< these points of the study; null: all
   ResultStore* cache = nullptr;                    ///< outcomes of other studies; may be null
   std::function<void(const SweepProgress&)> progress = nullptr;
+  /// May store outcomes of some points first, which others simulate; null: nobody else does.
+  std::function<void(const PreparedStudy&, const std::vector<std::size_t>&)> elsewhere = nullptr;
 };
 
 /// Simulates what `store` does not know yet of the shard, each content once, and stores each

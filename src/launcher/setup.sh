@@ -2,6 +2,13 @@
 # because standard output belongs to the program.
 # shellcheck shell=bash disable=SC2034,SC2154
 
+# macOS has bash 3.2, which knows neither `mapfile` nor empty arrays under `set -u`.
+if ((BASH_VERSINFO[0] < 4)); then
+  echo "error: bash $BASH_VERSION is too old: the launchers need bash 4 or later" >&2
+  echo "remedy: install a newer bash (brew install bash), or use a Linux container (python/README.md, Containers)" >&2
+  exit 4
+fi
+
 # What each part is built with. The calibrator needs a LibTorch as well: the active Python's, or Debian's.
 common_packages=(g++ cmake ninja-build libyaml-cpp-dev libeigen3-dev libcli11-dev libfmt-dev nlohmann-json3-dev
   liblzma-dev)
@@ -79,7 +86,16 @@ compiler_name() {
   "${compiler:-c++}" --version 2>/dev/null | head -n 1 || true
 }
 
-# check_tools: whether what builds is there, where no package manager of ours could tell.
+# without_a_build PRESET: how this machine has the program without a build, as the first half of a remedy.
+without_a_build() {
+  [[ $1 == release ]] || return 0 # nothing else comes ready-made
+  case $(uname -s)-$(uname -m) in
+    Linux-x86_64) echo "pip install rehearse-sim needs no build; else " ;;
+    *) echo "a Linux container needs no build (python/README.md, Containers); else " ;;
+  esac
+}
+
+# check_tools PRESET: whether what builds is there, where no package manager of ours could tell.
 check_tools() {
   local tool missing=()
   for tool in cmake ninja; do
@@ -87,7 +103,7 @@ check_tools() {
   done
   ((${#missing[@]})) || return 0
   echo "error: ${missing[*]} missing, which the build needs" >&2
-  echo "remedy: install ${missing[*]} by your package manager, or by pip install ${missing[*]}" >&2
+  echo "remedy: $(without_a_build "$1")install ${missing[*]} by your package manager, or by pip install ${missing[*]}" >&2
   exit 4
 }
 
@@ -111,7 +127,7 @@ build_preset() {
   esac
   folder=$root/build/$folder
   shift
-  check_tools
+  check_tools "$preset"
   mkdir -p "$folder"
   one_at_a_time "$folder/.lock"
   # A source that changes during the build must look newer than the stamp.
@@ -130,7 +146,11 @@ build_preset() {
     rm -f "$started"
     tail -n 40 "$folder/build.log" >&2
     echo "error: the build failed ($(compiler_name "$folder")); $name/build.log has all of it" >&2
-    echo "remedy: GCC 12 to 14 build it; for another compiler: rm -r $name, then CXX=COMPILER ./rehearse ..." >&2
+    if command -v dpkg-query >/dev/null; then
+      echo "remedy: GCC 12 to 14 build it; for another compiler: rm -r $name, then CXX=COMPILER ./rehearse ..." >&2
+    else # nobody installed the libraries
+      echo "remedy: $(without_a_build "$preset")install the libraries that src/launcher/setup.sh names, and GCC 12 to 14" >&2
+    fi
     exit 4
   fi
   mv "$started" "$folder/.built"

@@ -26,6 +26,12 @@ STUDY = {
     "scenario": TOY,
     "vary": {"cluster.nodes": [1, 2, 3, 4, 5], "strategy.ddp.bucket_cap_mb": [1, 5, 25, 50]},
 }
+PLAN = {
+    "description": "Nodes of a toy",
+    "scenario": TOY,
+    "vary": {"cluster.nodes": [1, 2, 3], "strategy.ddp.bucket_cap_mb": [5, 25]},
+    "objective": "throughput",
+}
 
 
 def has(*packages: str) -> bool:

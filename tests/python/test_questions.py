@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import doctest
 import json
+import os
 import pickle
+import signal
+import sys
 import tempfile
+import threading
+import types
 import unittest
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import support
-from support import ROOT, SCENARIOS, STUDY, TOY
+from support import PLAN, ROOT, SCENARIOS, STUDY, TOY
 
 import rehearse_sim
 from rehearse_sim import errors, program, questions, spread, tables
@@ -62,6 +69,14 @@ class Questions(unittest.TestCase):
                 "objective": "throughput"}  # fmt: skip
         self.assertTrue(rehearse_sim.plan(plan)["schema"].startswith("rehearse.plan/"))
 
+    def test_points_that_fail_are_rows_with_their_error(self) -> None:
+        study = {**STUDY, "vary": {"cluster.nodes": [1, 0, 2]}}
+        rows = rehearse_sim.sweep(study, kind="rows")
+        self.assertEqual([row["error"] is None for row in rows], [True, False, True])
+        with ProcessPoolExecutor(2) as pool:
+            shared = rehearse_sim.sweep(study, kind="rows", executor=pool, tasks=3)
+        self.assertEqual(shared, rows)
+
     def test_many_predictions_run_side_by_side_in_order(self) -> None:
         scenarios = [{**TOY, "cluster": {"use": "dgx_h100", "nodes": 1 + i % 3}} for i in range(12)]
         found = rehearse_sim.predict_many(scenarios, jobs=4)
@@ -75,6 +90,47 @@ class Spread(unittest.TestCase):
             there = questions.sweep_document(STUDY, executor=pool, tasks=3)
         self.assertEqual(json.dumps(here), json.dumps(there))
 
+    def test_processes_simulate_a_plan_as_one_machine_does(self) -> None:
+        here = rehearse_sim.plan(PLAN, jobs=2)
+        with ProcessPoolExecutor(2) as pool:
+            there = rehearse_sim.plan(PLAN, executor=pool)
+        self.assertEqual(json.dumps(here.to_dict()), json.dumps(there.to_dict()))
+        dying = _Dying()
+        again = rehearse_sim.plan(PLAN, executor=dying)
+        self.assertGreater(dying.died, 0)
+        self.assertEqual(json.dumps(here.to_dict()), json.dumps(again.to_dict()))
+
+    def test_a_plan_that_nothing_meets_says_so_from_elsewhere(self) -> None:
+        with self.assertRaises(rehearse_sim.BoundNotMet):
+            rehearse_sim.plan({**PLAN, "constraints": {"gpus": 1}}, executor=_Dying())
+
+    def test_a_worker_that_is_killed_loses_nothing(self) -> None:
+        here = questions.sweep_document(STUDY, jobs=2)
+        with tempfile.TemporaryDirectory() as folder:
+            with ProcessPoolExecutor(2) as processes:
+                pool = _Killed(processes, Path(folder) / "was_here")
+                there = questions.sweep_document(STUDY, executor=pool, tasks=3)
+        self.assertEqual(pool.refused, 1)
+        self.assertEqual(json.dumps(here), json.dumps(there))
+
+    def test_progress_is_told_by_tqdm_where_it_is(self) -> None:
+        told: list[int] = []
+
+        class Bar:
+            def __init__(self, total: int, unit: str) -> None:
+                told.append(total)
+
+            def update(self) -> None:
+                told.append(1)
+
+            def close(self) -> None:
+                told.append(0)
+
+        auto = types.SimpleNamespace(tqdm=Bar)
+        with mock.patch.dict(sys.modules, {"tqdm": types.ModuleType("tqdm"), "tqdm.auto": auto}):
+            spread.spread(abs, [(-1,), (-2,)], progress=True)
+        self.assertEqual(told, [2, 1, 1, 0])
+
     def test_a_worker_that_dies_loses_nothing(self) -> None:
         pool = _Dying()
         self.assertEqual(spread.spread(abs, [(-1,), (-2,), (-3,)], pool), [1, 2, 3])
@@ -85,9 +141,26 @@ class Spread(unittest.TestCase):
         from distributed import Client, LocalCluster
 
         here = questions.sweep_document(STUDY, jobs=2)
+        plan = rehearse_sim.plan(PLAN, jobs=2)
         with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
             with Client(cluster) as client:
                 there = questions.sweep_document(STUDY, executor=client.get_executor(), tasks=4)
+                planned = rehearse_sim.plan(PLAN, executor=client.get_executor())
+        self.assertEqual(json.dumps(here), json.dumps(there))
+        self.assertEqual(json.dumps(plan.to_dict()), json.dumps(planned.to_dict()))
+
+    @support.needs("dask", "distributed")
+    def test_a_worker_of_dask_that_is_killed_loses_nothing(self) -> None:
+        from distributed import Client, LocalCluster
+
+        here = questions.sweep_document(STUDY, jobs=2)
+        with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+            with Client(cluster) as client:
+                pids = list(client.run(os.getpid).values())
+                killer = threading.Timer(1, os.kill, (pids[0], signal.SIGKILL))
+                killer.start()
+                there = questions.sweep_document(STUDY, executor=client.get_executor(), tasks=8)
+                killer.join()
         self.assertEqual(json.dumps(here), json.dumps(there))
 
     @support.needs("ray")
@@ -95,12 +168,16 @@ class Spread(unittest.TestCase):
         import ray
         from ray.util.multiprocessing import Pool
 
-        here = questions.sweep_document(STUDY, jobs=2)
-        ray.init(num_cpus=2, include_dashboard=False)
+        here, plan = questions.sweep_document(STUDY, jobs=2), rehearse_sim.plan(PLAN, jobs=2)
+        found = {"PYTHONPATH": os.pathsep.join(sys.path)}
+        ray.init(num_cpus=2, include_dashboard=False, runtime_env={"env_vars": found})
+        self.addCleanup(ray.shutdown)
         with Pool(2) as pool:
-            there = questions.sweep_document(STUDY, executor=_Applying(pool), tasks=4)
-        ray.shutdown()
+            executor = rehearse_sim.PoolExecutor(pool)
+            there = questions.sweep_document(STUDY, executor=executor, tasks=4)
+            planned = rehearse_sim.plan(PLAN, executor=executor)
         self.assertEqual(json.dumps(here), json.dumps(there))
+        self.assertEqual(json.dumps(plan.to_dict()), json.dumps(planned.to_dict()))
 
 
 class _Dying(Executor):
@@ -121,17 +198,27 @@ class _Dying(Executor):
         return future
 
 
-class _Applying(Executor):
-    """A pool of `apply_async`, as multiprocessing's and Ray's, as an executor."""
+def _once_killed(mark: str, work: Any, task: tuple[Any, ...]) -> Any:
+    """Kills its process, once."""
+    try:
+        os.mkdir(mark)
+    except FileExistsError:
+        return work(*task)
+    os.kill(os.getpid(), signal.SIGKILL)
 
-    def __init__(self, pool: Any) -> None:
-        self.pool = pool
+
+class _Killed(Executor):
+    """Processes, one of which is killed; then the pool takes no more."""
+
+    def __init__(self, pool: Executor, mark: Path) -> None:
+        self.pool, self.mark, self.refused = pool, mark, 0
 
     def submit(self, work: Any, /, *task: Any, **_: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        self.pool.apply_async(work, task, callback=future.set_result,
-                              error_callback=future.set_exception)  # fmt: skip
-        return future
+        try:
+            return self.pool.submit(_once_killed, str(self.mark), work, task)
+        except BrokenProcessPool:
+            self.refused += 1
+            raise
 
 
 class Documentation(unittest.TestCase):

@@ -120,8 +120,8 @@ def _recurrent(mode: int) -> Callable[..., Any]:
         each = [weight.to(kind) for weight in weights]
         out = aten._cudnn_rnn(
             input.to(kind), each, len(each) // layers // (2 if bidirectional else 1),
-            each[0].detach(), hidden, cell, mode, hidden.shape[-1], 0, layers, batch_first, dropout,
-            train, bidirectional, [], None,
+            each[0].detach().view(-1), hidden, cell, mode, hidden.shape[-1], 0, layers, batch_first,
+            dropout, train, bidirectional, [], None,
         )  # fmt: skip
         return tuple(out[:3] if cell is not None else out[:2])
 

@@ -101,7 +101,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.in_backward = False
         self.unit = -1
         self.depth = 0
+        self.afterwards: list[str] = []  # operators once the first backward is over
         self.last_node: Any = None
+        self.is_first = True  # of its node in backward; what launches nothing leaves it so
         self.names = {id(each): name for name, each in module.named_parameters()}
         self.parameters = {
             each.untyped_storage()._cdata: (name, each) for name, each in module.named_parameters()
@@ -149,6 +151,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _begin(self, path: str) -> None:
         names = {each.name for each in self.units}
+        path = path or "module"  # the network itself
         name, times = path, 1
         while name in names:
             times += 1
@@ -161,25 +164,29 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.starts = [each.sequence for each in self.units]
         self.unit = len(self.units) - 1
 
-    def _place(self) -> bool:
-        """Moves to the unit of the node that runs; whether it is another node than before."""
+    def _place(self) -> None:
+        """Moves to the unit of the node that runs, and notes whether a kernel is its first."""
         if not self.in_backward:
             if not self.units:
                 self._begin("input")
-            return True
+            return
         node = torch._C._current_autograd_node()
         if node is None:  # the engine adds gradients up
-            return False
+            self.is_first = False
+            return
         number, named = node._sequence_nr(), node.name()
         if number < 2**62:
             self.unit = min(self.unit, max(0, bisect.bisect_right(self.starts, number) - 1))
-        is_new = bool((number, named) != self.last_node)
+        if (number, named) != self.last_node:
+            self.is_first = True
         self.last_node = (number, named)  # the node itself would hold what it saved
-        return is_new
 
     # --- operators --------------------------------------------------------------------------
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        is_new = self._place()
+        if self.closed:
+            self.afterwards.append(func._schema.name.removeprefix("aten::"))
+            return func(*args, **(kwargs or {}))
+        self._place()
         out = func(*args, **(kwargs or {}))
         reads = _flat(args) + _flat((kwargs or {}).values())
         writes = _flat(out if isinstance(out, (list, tuple)) else (out,))
@@ -200,8 +207,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             writes = reads[:1]
         kernel = Kernel(
             name, tuple(map(describe, reads)), tuple(map(describe, writes)),
-            options_of(func, args, kwargs or {}), is_new,
+            options_of(func, args, kwargs or {}), self.is_first,
         )  # fmt: skip
+        self.is_first = not self.in_backward
         unit = self.units[self.unit]
         (unit.backward if self.in_backward else unit.forward).append(kernel)
         return out
@@ -254,13 +262,17 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     closed = False
 
     def finish(self) -> None:
-        """After backward: what is left of the step is gradients."""
+        """After backward: what is left of the step is gradients. The loss, and what else is still
+        held, goes as the next step makes it anew."""
         for name, parameter in self.parameters.values():
             if parameter.grad is None:
                 continue
             number = self.live.get(parameter.grad.untyped_storage()._cdata)
             if number is not None:
                 self.taken[number].gradient_of = name
+        for number in sorted(self.live.values()):
+            if not self.taken[number].gradient_of:
+                self.units[self.unit].events[1].append(-number - 1)
         self.closed = True
         for hook in self.hooks:
             hook.remove()

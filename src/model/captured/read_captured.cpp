@@ -41,6 +41,7 @@ class Reader {
     for (std::size_t i = 0; i < units.size(); ++i)
       made.model.units.push_back(unit(units[i], static_cast<std::uint32_t>(i), made.precision));
     read_roles(made.model);
+    check_tape();
     if (made.model.parameters() == 0) root_.at("units").fail("a parameter to train");
     made.model.captured = step_;
     return made;
@@ -143,9 +144,10 @@ class Reader {
     if (parts.size() != 4) place.fail("a name, a shape, a type, and whether it is trained");
     std::int64_t elements = 1;
     for (const JsonPlace& side : parts[1].list()) {
-      elements *= side.whole<std::int32_t>();
-      if (elements < 0 || static_cast<double>(elements) > kMostElements)
-        side.fail("a smaller size");
+      const auto size = side.whole<std::int32_t>();
+      if (size < 0 || static_cast<double>(elements) * size > kMostElements)
+        side.fail("a size of at least 0, and a smaller tensor");
+      elements *= size;
     }
     unit.tensors.push_back(elements);
     ParameterTrait trait{.trained = parts[3].flag()};
@@ -184,6 +186,29 @@ class Reader {
       all.push_back(event);
     }
     return all;
+  }
+
+  /// Every piece is taken once, and given back after it or a gradient.
+  void check_tape() const {
+    std::vector<bool> taken(step_->tensors.size()), over(step_->tensors.size());
+    const auto units = root_.at("units").list();
+    const auto play = [&](const JsonPlace& unit, std::size_t pass) {
+      for (const JsonPlace& one : unit.at("tape").list()[pass].list()) {
+        const auto event = one.whole<std::int64_t>();
+        const auto number = static_cast<std::size_t>(event >= 0 ? event : -1 - event);
+        std::vector<bool>& now = event >= 0 ? taken : over;
+        if (now[number] || (event < 0 && !taken[number]))
+          one.fail(event >= 0 ? "a tensor that was not taken before" : "a tensor that is there");
+        now[number] = true;
+      }
+    };
+    for (const JsonPlace& unit : units) play(unit, 0);
+    for (std::size_t i = units.size(); i-- > 0;) play(units[i], 1);
+    for (const JsonPlace& one : root_.at("gradients").list())
+      over[one.list()[0].whole<std::uint32_t>()] = true;
+    const std::size_t written = root_.at("tensors").list().size();
+    for (std::size_t i = 0; i < written; ++i)
+      if (taken[i] && !over[i]) root_.at("units").fail(fmt::format("tensor {} given back", i));
   }
 
   /// Known once the passes are: what is taken in backward is a gradient.

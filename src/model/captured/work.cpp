@@ -166,7 +166,8 @@ Work recurrent(const Kernel& kernel, double batch) {
       std::swap(one.columns, one.inner);
       one.role = Product::Role::input_gradient;
     }
-    for (double step = 0; step < (state ? steps : 1); ++step) work.products.push_back(one);
+    one.times = state ? steps : 1;
+    work.products.push_back(one);
   };
   bool state = false;
   for (std::size_t i = 1; i < kernel.reads.size(); ++i) {

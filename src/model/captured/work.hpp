@@ -12,7 +12,8 @@ struct Product {
   double rows = 0, columns = 0, inner = 0, products = 1;
   enum class Role : std::uint8_t { forward, input_gradient, weight_gradient } role = Role::forward;
   bool wide = false;  ///< of fp32 operands
-  double flops() const { return 2 * rows * columns * inner * products; }
+  double times = 1;   ///< kernels like it, one after the other
+  double flops() const { return 2 * rows * columns * inner * products * times; }
 };
 
 /// What one call of a kernel amounts to at one batch: products, or an operator of the simulator's

@@ -1,0 +1,164 @@
+"""Runs a step at several sizes, and writes what it called."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import cuda_rules
+from .document import document
+from .fitting import Fit, Point, Unlike, check_at, same_sequence
+from .recorder import Recorder
+
+
+class CaptureError(Exception):
+    """The module cannot be captured like this; the message says where and what helps."""
+
+
+@dataclass
+class Captured:
+    """What `capture` wrote."""
+
+    path: Path
+    parameters: int
+    units: list[str]
+    peak_bytes: int  #: of activations, gradients and copies at the smallest batch
+    operators: int
+    notes: list[str] = field(default_factory=list)
+
+
+def _resized(value: Any, base: Point, point: Point) -> Any:
+    """An example of another size: dimension 0 is the batch, and as long as the length the length."""
+    if isinstance(value, torch.Tensor):
+        shape = list(value.shape)
+        if shape and shape[0] == base[0]:
+            shape[0] = point[0]
+        for place in range(1, len(shape)):
+            if base[1] and shape[place] == base[1]:
+                shape[place] = point[1]
+        return torch.zeros(shape, dtype=value.dtype)
+    if isinstance(value, dict):
+        return {key: _resized(each, base, point) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_resized(each, base, point) for each in value)
+    return value
+
+
+def made(value: Any, base: Point, point: Point) -> Any:
+    if callable(value):
+        return value(*point) if point[1] else value(point[0])
+    return _resized(value, base, point)
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [tensor for each in value for tensor in tensors(each)]
+    return []
+
+
+def call(module: torch.nn.Module, inputs: Any) -> Any:
+    if isinstance(inputs, dict):
+        return module(**inputs)
+    return module(*inputs) if isinstance(inputs, (list, tuple)) else module(inputs)
+
+
+def _explained(error: Exception) -> Exception:
+    if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
+        return CaptureError(
+            f"the module asks for a tensor's value, which nothing has here ({error}); take the "
+            "branch by a flag, or an implementation of fixed shapes"
+        )
+    return error
+
+
+@contextlib.contextmanager
+def recording(recorder: Recorder) -> Iterator[None]:
+    """Memory goes when its last owner does, not when Python's collector comes by; CaptureError
+    where the module cannot run without numbers."""
+    gc.collect()
+    gc.disable()
+    own = torch.autograd.set_multithreading_enabled(False)  # or its threads lack the modes
+    try:
+        with recorder, own, cuda_rules.transformers_masks():
+            yield
+    except Exception as error:
+        raise _explained(error) from error
+    finally:
+        gc.enable()
+
+
+@dataclass
+class Run:
+    """One step at one size: what it called, of which module, with which batch."""
+
+    recorder: Recorder
+    module: torch.nn.Module
+    batch: list[torch.Tensor]
+
+
+@dataclass
+class Runs:
+    """Those that are fitted, and where the fit was checked."""
+
+    fit: Fit
+    of: list[Run]
+    checked: Point | None
+
+
+@dataclass
+class Sizes:
+    """At which batches and lengths a step runs: one, or two to fit and one to check."""
+
+    batches: Sequence[int]
+    lengths: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.batches) not in (1, 3) or len(self.lengths) not in (0, 1, 3):
+            raise CaptureError("batches and lengths: one size, or two to fit and one to check")
+
+    def runs(self, record: Callable[[Point], Run]) -> Runs:
+        """CaptureError where the sizes change what runs in no simple way."""
+        lasting = list(self.lengths[:2]) or [0]
+        points = [(batch, length) for length in lasting for batch in self.batches[:2]]
+        runs = Runs(Fit(points), [record(point) for point in points], None)
+        recorders = [run.recorder for run in runs.of]
+        try:
+            same_sequence(recorders)
+            if len(self.batches) == 3:
+                length = self.lengths[2] if len(self.lengths) == 3 else lasting[0]
+                runs.checked = (self.batches[2], length)
+                check_at(runs.fit, recorders, record(runs.checked).recorder, runs.checked)
+        except Unlike as unlike:
+            raise CaptureError(
+                f"what it runs depends on the size in no simple way ({unlike}); capture it at one "
+                f"size: batches=({self.batches[0]},)"
+            ) from None
+        return runs
+
+
+def write(runs: Runs, name: str, precision: str, path: str | Path | None) -> Captured:
+    """Into `path`, else NAME.model.json."""
+    name = name.strip("<>")
+    place = Path(path) if path else Path(f"{name}.model.json")
+    content = document(
+        name, precision, runs.fit, [run.recorder for run in runs.of],
+        [run.module for run in runs.of], [run.batch for run in runs.of], runs.checked,
+    )  # fmt: skip
+    place.write_text(json.dumps(content, separators=(",", ":")) + "\n")
+    first = runs.of[0]
+    return Captured(
+        place, sum(each.numel() for each in first.module.parameters()),
+        [unit.name for unit in first.recorder.units], content["captured_at"]["peak_bytes"],
+        sum(len(unit.forward) + len(unit.backward) for unit in first.recorder.units),
+    )  # fmt: skip
