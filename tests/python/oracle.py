@@ -62,6 +62,7 @@ class Case:
     targets: Callable[[int], Any] | None = None
     loss: Callable[..., Any] | None = None
     batch: int = 4
+    cublas: bool = True  #: whether it has a product that is no convolution
     uncounted: float = 0  #: FLOPs of a sample's forward that FlopCounterMode does not know
 
     def run(self, module: Any, batch: int) -> Any:
@@ -121,5 +122,5 @@ def compare(case: Case, path: Path) -> Found:
     })  # fmt: skip
     return Found(
         (parameters, captured.parameters), (flops, found["architecture.flops_forward"]),
-        (most, int(found["memory.allocated_peak_bytes"]) - CUBLAS),
+        (most, int(found["memory.allocated_peak_bytes"]) - CUBLAS * case.cublas),
     )  # fmt: skip
