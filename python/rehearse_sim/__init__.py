@@ -20,6 +20,7 @@ from .errors import (
     OurBug,
     RehearseError,
 )
+from .program import shipped
 from .questions import (
     check,
     compare,
@@ -36,7 +37,8 @@ from .spread import PoolExecutor
 __all__ = [
     "Answer", "BoundNotMet", "Breakdown", "CannotFinish", "InputError", "Memory", "MissingError",
     "Mistake", "OurBug", "PoolExecutor", "Prediction", "RehearseError", "capture", "capture_step",
-    "check", "compare", "explain", "forecast", "plan", "predict", "predict_many", "sweep", "validate",
+    "check", "compare", "explain", "forecast", "plan", "predict", "predict_many", "shipped",
+    "sweep", "validate",
 ]  # fmt: skip
 
 

@@ -37,6 +37,24 @@ def program() -> str:
     )  # fmt: skip
 
 
+def shipped(name: str = "") -> Path:
+    """What comes with the program, such as a scenario; without a name the folder that holds them.
+
+    >>> shipped("scenarios/toy_ddp.yaml").exists()
+    True
+    """
+    own = Path(program()).resolve()
+    named = os.environ.get("REHEARSE_DATA")
+    places = [Path(named)] if named else [own.parent.parent / "share" / "rehearse", *own.parents]
+    for place in places:
+        if (place / "platforms" / "gpus.yaml").exists():
+            return place / name
+    raise MissingError(
+        f"{own}: error: no platforms/ and scenarios/ are beside the program\n"
+        "remedy: set REHEARSE_DATA to the folder that holds them", []
+    )  # fmt: skip
+
+
 def run(
     words: Sequence[str], folder: str | Path | None = None, *, accept: Sequence[int] = ()
 ) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from oracle import Case
 from torch import nn
 from torch.nn import functional as F
 
@@ -108,6 +111,147 @@ class LstmTokens(nn.Module):
         x, _ = self.lstm(self.drop(self.embed(tokens)))
         return F.cross_entropy(self.head(self.drop(x)).flatten(0, 1), tokens.flatten())
 
+
+class DoubleConv(nn.Sequential):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        layers: list[nn.Module] = []
+        for width in (inputs, outputs):
+            layers += [nn.Conv2d(width, outputs, 3, padding=1, bias=False),
+                       nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]  # fmt: skip
+        super().__init__(*layers)
+
+
+class UNet(nn.Module):
+    """Ronneberger et al. 2015, padded, with batch norm."""
+
+    def __init__(self, classes: int = 2, width: int = 64) -> None:
+        super().__init__()
+        wide = [width * 2**i for i in range(5)]
+        self.enter = DoubleConv(3, wide[0])
+        self.down = nn.ModuleList(
+            nn.Sequential(nn.MaxPool2d(2), DoubleConv(wide[i], wide[i + 1])) for i in range(4)
+        )
+        self.grow = nn.ModuleList(
+            nn.ConvTranspose2d(wide[4 - i], wide[3 - i], 2, stride=2) for i in range(4)
+        )
+        self.up = nn.ModuleList(DoubleConv(wide[4 - i], wide[3 - i]) for i in range(4))
+        self.leave = nn.Conv2d(wide[0], classes, 1)
+
+    def forward(self, x: Any) -> Any:
+        skips = [self.enter(x)]
+        for down in self.down:
+            skips.append(down(skips[-1]))
+        x = skips.pop()
+        for grow, up in zip(self.grow, self.up):
+            x = up(torch.cat([skips.pop(), grow(x)], 1))
+        return self.leave(x)
+
+
+def modulated(x: Any, shift: Any, scale: Any) -> Any:
+    return x * (1 + scale.unsqueeze(1)) + shift.unsqueeze(1)
+
+
+class DitBlock(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = (
+            nn.LayerNorm(width, elementwise_affine=False, eps=1e-6) for _ in range(2)
+        )
+        self.heads, self.qkv, self.proj = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
+        )
+        self.adapt = nn.Sequential(nn.SiLU(), nn.Linear(width, 6 * width))
+
+    def attend(self, x: Any) -> Any:
+        b, n, width = x.shape
+        qkv = self.qkv(x).reshape(b, n, 3, self.heads, width // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(q, k, v)
+        return self.proj(y.transpose(1, 2).reshape(b, n, width))
+
+    def forward(self, x: Any, c: Any) -> Any:
+        shift1, scale1, gate1, shift2, scale2, gate2 = self.adapt(c).chunk(6, dim=1)
+        x = x + gate1.unsqueeze(1) * self.attend(modulated(self.norm1(x), shift1, scale1))
+        return x + gate2.unsqueeze(1) * self.mlp(modulated(self.norm2(x), shift2, scale2))
+
+
+class Dit(nn.Module):
+    """DiT-XL/2 of latents of 32 x 32 x 4 (Peebles and Xie 2022)."""
+
+    def __init__(self, width: int = 1152, depth: int = 28, heads: int = 16) -> None:
+        super().__init__()
+        self.patch = nn.Conv2d(4, width, 2, stride=2)
+        self.places = nn.Parameter(torch.zeros(1, 256, width), requires_grad=False)
+        self.time = nn.Sequential(nn.Linear(256, width), nn.SiLU(), nn.Linear(width, width))
+        self.label = nn.Embedding(1001, width)
+        self.blocks = nn.ModuleList(DitBlock(width, heads) for _ in range(depth))
+        self.norm = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
+        self.adapt = nn.Sequential(nn.SiLU(), nn.Linear(width, 2 * width))
+        self.leave = nn.Linear(width, 2 * 2 * 8)
+
+    def forward(self, x: Any, time: Any, label: Any) -> Any:
+        x = self.patch(x).flatten(2).transpose(1, 2) + self.places
+        c = self.time(time) + self.label(label)
+        for block in self.blocks:
+            x = block(x, c)
+        shift, scale = self.adapt(c).chunk(2, dim=1)
+        x = self.leave(modulated(self.norm(x), shift, scale)).reshape(len(x), 16, 16, 2, 2, 8)
+        return x.permute(0, 5, 1, 3, 2, 4).reshape(len(x), 8, 32, 32)
+
+
+def _images(batch: int, side: int = 224) -> Any:
+    return torch.zeros(batch, 3, side, side)
+
+
+def _classes(batch: int) -> Any:
+    return torch.zeros(batch, dtype=torch.long)
+
+
+def _of_torchvision(name: str) -> Case:
+    import torchvision
+
+    return Case(getattr(torchvision.models, name), _images, _classes)
+
+
+def _inception() -> Case:
+    import torchvision
+
+    def loss(out: Any, answers: Any) -> Any:
+        return F.cross_entropy(out.logits, answers) + 0.4 * F.cross_entropy(out.aux_logits, answers)
+
+    def make() -> Any:
+        return torchvision.models.inception_v3(init_weights=False, aux_logits=True)
+
+    return Case(make, lambda batch: _images(batch, 299), _classes, loss)
+
+
+def _of_timm(name: str) -> Case:
+    import timm
+
+    return Case(lambda: timm.create_model(name), _images, _classes)
+
+
+def _latents(batch: int) -> Any:
+    return torch.zeros(batch, 4, 32, 32), torch.zeros(batch, 256), _classes(batch)
+
+
+# Networks that people train, each as it is made.
+PEOPLE: dict[str, Callable[[], Case]] = {
+    **{name: functools.partial(_of_torchvision, name)
+       for name in ("swin_t", "resnext50_32x4d", "regnet_y_8gf", "mobilenet_v3_large", "maxvit_t",
+                    "convnext_tiny")},
+    "inception_v3": _inception,
+    "swin_base": lambda: _of_timm("swin_base_patch4_window7_224"),
+    "vit_giant": lambda: _of_timm("vit_giant_patch14_224"),
+    "unet": lambda: Case(UNet, lambda batch: _images(batch, 256),
+                         lambda batch: torch.zeros(batch, 256, 256, dtype=torch.long),
+                         cublas=False),
+    "dit_xl_2": lambda: Case(Dit, _latents, lambda batch: torch.zeros(batch, 8, 32, 32), F.mse_loss),
+    "lstm": lambda: Case(lambda: LstmTokens(33278, 650),
+                         lambda batch: torch.zeros(batch, 256, dtype=torch.long),
+                         uncounted=2.0 * 2 * 256 * 4 * 650 * (650 + 650)),
+}  # fmt: skip
 
 # A model as hubs bring it with trust_remote_code: code and a config in one folder.
 OWN_CODE = """

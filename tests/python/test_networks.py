@@ -3,114 +3,50 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import unittest
-import weakref
 from pathlib import Path
 from typing import Any
 
 import support
 
-import rehearse_sim
-
 if support.has("torch"):
     import networks
     import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_leaves
-    from torch.utils.flop_counter import FlopCounterMode
+    from oracle import Case, compare
 
-    from rehearse_sim.capturing import cuda_rules
-
-    class Live(TorchDispatchMode):
-        """Bytes of storages that are alive, in pieces of 512, and the most of them."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.now = self.most = 0
-            self.seen: set[int] = set()
-
-        def own(self, tensor: torch.Tensor) -> None:
-            storage = tensor.untyped_storage()
-            key = storage._cdata
-            if key in self.seen:
-                return
-            size = (storage.nbytes() + 511) // 512 * 512
-            self.seen.add(key)
-            self.now += size
-            self.most = max(self.most, self.now)
-            weakref.finalize(storage, self.gone, key, size)
-
-        def gone(self, key: int, size: int) -> None:
-            self.seen.discard(key)
-            self.now -= size
-
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            out = func(*args, **(kwargs or {}))
-            for each in tree_leaves(out):
-                if isinstance(each, torch.Tensor):
-                    self.own(each)
-            return out
-
-
-BATCH, LENGTH = 4, 24
-CUBLAS = 32 << 20  # its workspace on Hopper, which no tensor is
+LENGTH = 24
 
 
 def tokens(batch: int) -> Any:
     return torch.zeros(batch, LENGTH, dtype=torch.long)
 
 
-@support.needs("torch")
-class Networks(unittest.TestCase):
+class Scratch(unittest.TestCase):
     def setUp(self) -> None:
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
         self.folder = Path(scratch.name)
 
-    def oracle(self, make: Any) -> tuple[int, float, float]:
-        """Parameters, FLOPs of forward, and the most bytes: by PyTorch alone."""
-        with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
-            with cuda_rules.building():
-                module = make().train()
-            batch, live = tokens(BATCH), Live()
-            for each in (*module.parameters(), *module.buffers(), batch):
-                live.own(each)
-            with torch.autograd.set_multithreading_enabled(False), live:
-                module(batch).backward()
-            with FlopCounterMode(display=False) as counter:
-                module(tokens(1))
-            size = sum(each.numel() for each in module.parameters())
-        return size, counter.get_total_flops(), live.most
 
-    def compare(self, name: str, make: Any, uncounted: float = 0) -> None:
-        """`uncounted`: FLOPs of operators that FlopCounterMode does not know."""
-        captured = rehearse_sim.capture(
-            make, tokens, name=name, path=self.folder / f"{name}.model.json"
-        )
-        parameters, flops, most = self.oracle(make)
-        self.assertEqual(captured.parameters, parameters)
-        found = rehearse_sim.predict({
-            "model": {"captured": captured.path, "batch_per_gpu": BATCH},
-            "cluster": {"use": "dgx_h100", "gpus_per_node": 1}, "strategy": {"ddp": {}},
-            "optimizer": {"sgd": {}}, "run": {"jitter": "none"},
-        })  # fmt: skip
-        ratio = found["architecture.flops_forward"] / (flops + uncounted)
-        self.assertAlmostEqual(ratio, 1, places=9)
-        self.assertEqual(found["memory.allocated_peak_bytes"] - CUBLAS, most)
+@support.needs("torch")
+class ByHand(Scratch):
+    def compare(self, make: Any, uncounted: float = 0) -> None:
+        found = compare(Case(make, tokens, uncounted=uncounted), self.folder / "own.model.json")
+        self.assertEqual(*found.parameters)
+        self.assertAlmostEqual(found.flops_ratio, 1, places=9)
+        self.assertEqual(*found.peak_bytes)
 
-    def test_a_mamba_by_hand(self) -> None:
-        self.compare("mamba", lambda: networks.Tokens([networks.MambaBlock(64) for _ in range(2)]))
+    def test_a_mamba(self) -> None:
+        self.compare(lambda: networks.Tokens([networks.MambaBlock(64) for _ in range(2)]))
 
-    def test_an_rwkv_by_hand(self) -> None:
-        self.compare("rwkv", lambda: networks.Tokens([networks.RwkvBlock(64) for _ in range(2)]))
+    def test_an_rwkv(self) -> None:
+        self.compare(lambda: networks.Tokens([networks.RwkvBlock(64) for _ in range(2)]))
 
-    def test_an_lstm_of_tokens(self) -> None:
+    def test_an_lstm(self) -> None:
         gates, layers = 4 * 64 * (64 + 64), 2
-        self.compare("lstm", networks.LstmTokens, 2.0 * gates * layers * LENGTH)
+        self.compare(networks.LstmTokens, 2.0 * gates * layers * LENGTH)
 
     @support.needs("transformers")
     def test_code_that_comes_with_a_model_of_the_hub(self) -> None:
@@ -123,8 +59,36 @@ class Networks(unittest.TestCase):
                          "AutoModel": "modeling_own.OwnModel"},
         }))  # fmt: skip
         config = AutoConfig.from_pretrained(self.folder, trust_remote_code=True)
-        AutoModel.from_config(config, trust_remote_code=True)  # its code is imported once, for real
-        self.compare("own", lambda: AutoModel.from_config(config, trust_remote_code=True))
+        AutoModel.from_config(config, trust_remote_code=True)  # its code is imported for real
+        self.compare(lambda: AutoModel.from_config(config, trust_remote_code=True))
+
+
+@support.needs("torch")
+@unittest.skipUnless(os.environ.get("REHEARSE_LONG"), "takes minutes: REHEARSE_LONG=1")
+class ThatPeopleTrain(Scratch):
+    """Parameters and FLOPs exactly, the peak of memory within 1 %; each is printed."""
+
+    def check(self, names: list[str]) -> None:
+        for name in names:
+            with self.subTest(name):
+                found = compare(networks.PEOPLE[name](), self.folder / f"{name}.model.json")
+                print(f"{name}: {found.parameters[0]} parameters, FLOPs x {found.flops_ratio:.9f}, "
+                      f"peak x {found.peak_ratio:.5f}", flush=True)  # fmt: skip
+                self.assertEqual(*found.parameters)
+                self.assertAlmostEqual(found.flops_ratio, 1, places=9)
+                self.assertAlmostEqual(found.peak_ratio, 1, delta=0.01)
+
+    @support.needs("torchvision")
+    def test_of_torchvision(self) -> None:
+        self.check(["swin_t", "resnext50_32x4d", "regnet_y_8gf", "mobilenet_v3_large", "maxvit_t",
+                    "convnext_tiny", "inception_v3"])  # fmt: skip
+
+    @support.needs("timm")
+    def test_of_timm(self) -> None:
+        self.check(["swin_base", "vit_giant"])
+
+    def test_of_papers(self) -> None:
+        self.check(["unet", "dit_xl_2", "lstm"])
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ check("the page asks no network", 'src="http' not in page and "@import" not in p
 
 ask = """
 import json, rehearse_sim
+assert rehearse_sim.shipped("scenarios/p5_llama7b_fsdp.yaml").exists()
 p = rehearse_sim.predict("scenarios/p5_llama7b_fsdp.yaml")
 assert p.to_dict() == json.load(open("run.json")), "Python says something else"
 rows = rehearse_sim.sweep("scenarios/studies/slow_network.yaml", kind="rows")
