@@ -62,7 +62,7 @@ LayoutFacts layout_facts(const Document& document, const Value& parallelism) {
         fmt::format("no share of {}'s layers is known: it is no decoder", scenario.model.name),
         "name strategies");
   LayoutFacts facts{.transformer = *scenario.transformer,
-                    .fused_attention = scenario.shape.flash_attention,
+                    .fused_attention = fuses_attention(*scenario.transformer, scenario.shape),
                     .tokens = scenario.model.tokens_per_sample,
                     .gpus = static_cast<int>(scenario.cluster.gpu_count())};
   const auto train = root.optional("train");

@@ -174,7 +174,7 @@ void check_rules(const Map& map, const Layout& layout, const Cluster& cluster, S
       .even_split = layout.split.empty() && layout.balance == Layout::Balance::none,
       .micro_batches = in_rounds || layout.virtual_stages == 1 ? layout.micro_batches : 0,
       .tokens = scenario.model.tokens_per_sample,
-      .fused_attention = scenario.shape.flash_attention,
+      .fused_attention = fuses_attention(*scenario.transformer, scenario.shape),
       .gpus = static_cast<int>(cluster.gpu_count()),
       .nvlink_domain = nvlink_domain(cluster),
       .stages_agree = stages_agree(*mesh_on(layout, cluster.gpu_count()))};
@@ -261,7 +261,7 @@ Model rank_share(const Scenario& scenario, const ModelParallel& parallel) {
   if (scenario.adaptation) share = adapt(std::move(share), *scenario.adaptation);
   share = with_float8(std::move(share), scenario.model.float8);
   share = compiled(std::move(share), scenario.model.compile);
-  if (scenario.recomputes_attention) share = recomputing_attention(std::move(share));
+  if (scenario.recomputation.any()) share = recomputing(std::move(share), scenario.recomputation);
   if (const auto document = packed_document(scenario.model))
     share = packed(std::move(share), *document);
   return share;

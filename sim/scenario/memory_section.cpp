@@ -96,27 +96,75 @@ void check_activation_offload(const Value& model, const Scenario& scenario) {
                "activation_offload: none");
 }
 
-void read_checkpointing(Map& map, Scenario& scenario) {
+namespace {
+
+/// What `recomputation` makes of each block.
+void apply_recomputation(const Value& value, Recomputation recomputation, Scenario& scenario) {
+  Model& model = scenario.model;
+  if (model.captured)
+    value.fail("a captured model recomputes what its code does",
+               "per_unit; or capture it with torch.utils.checkpoint around its attention");
+  if (!model.has_operator(OperatorKind::attention))
+    value.fail(fmt::format("{} has no attention, which is what it recomputes", model.name),
+               "per_unit");
+  if (const std::string lacks = missing_module(model, recomputation); !lacks.empty())
+    value.fail(fmt::format("{} has no {}", model.name, lacks), "leave it out");
+  model = recomputing(std::move(model), recomputation);
+  scenario.recomputation = std::move(recomputation);
+}
+
+/// torchtitan's option `op` of selective checkpointing, or Megatron-LM's of attention alone:
+/// `selective` is whichever the framework calls so.
+void read_selective(const Value& value, const std::string& policy, const Framework& framework,
+                    Scenario& scenario) {
+  const std::string own = framework.word("activation_checkpointing.selective");
+  const std::string kind = policy == "selective" ? own : policy;
+  if (policy == "selective")
+    scenario.assumptions.emplace_back(
+        own == "op" ? "model.activation_checkpointing: selective is op, as torchtitan's shipped "
+                      "files have it; {modules: [core_attn]} is Megatron-LM's"
+                    : "model.activation_checkpointing: selective is {modules: [core_attn]}, "
+                      "Megatron-LM's; torchtitan's is op");
+  Recomputation recomputation;
+  if (kind == "op") recomputation.products = KeptProducts{};
+  if (kind == "op_all") recomputation.products = KeptProducts{.every = 0};
+  if (kind == "core_attn") recomputation.modules = {RecomputedModule::core_attn};
+  apply_recomputation(value, std::move(recomputation), scenario);
+}
+
+/// Megatron-LM's recompute_modules.
+void read_modules(const Value& list, Scenario& scenario) {
+  Recomputation recomputation;
+  const std::vector<std::string>& names = recomputed_module_names();
+  for (const Value& one : list.as_list()) {
+    const auto place = std::ranges::find(names, one.as_choice(names)) - names.begin();
+    recomputation.modules.push_back(static_cast<RecomputedModule>(place));
+  }
+  if (recomputation.modules.empty())
+    list.fail("expected at least one module", "activation_checkpointing: none");
+  apply_recomputation(list, std::move(recomputation), scenario);
+}
+
+}  // namespace
+
+void read_checkpointing(Map& map, const Framework& framework, Scenario& scenario) {
   if (const auto offload = map.optional("activation_offload"))
     scenario.offloads_activations = offload->as_choice({"none", "cpu"}) == "cpu";
   const std::string key = "activation_checkpointing";
   Model& model = scenario.model;
   const std::optional<Value> value = map.has(key) ? map.optional(key) : std::nullopt;
   if (!value || !value->is_map()) {
-    const std::string policy = map.choice_or(key, "none", {"none", "per_unit", "selective"});
+    const std::string policy =
+        map.choice_or(key, "none", {"none", "per_unit", "selective", "op", "op_all"});
     if (policy == "per_unit") scenario.checkpointed.assign(model.units.size(), true);
-    if (policy != "selective") return;
-    if (model.captured)
-      value->fail("a captured model recomputes what its code does",
-                  "per_unit; or capture it with torch.utils.checkpoint around its attention");
-    if (!model.has_operator(OperatorKind::attention))
-      value->fail(fmt::format("{} has no attention, which is what it recomputes", model.name),
-                  "per_unit");
-    scenario.recomputes_attention = true;
-    model = recomputing_attention(std::move(model));
-    return;
+    if (policy == "none" || policy == "per_unit") return;
+    return read_selective(*value, policy, framework, scenario);
   }
   Map policy = value->as_map();
+  if (const auto modules = policy.optional("modules")) {
+    policy.finish();
+    return read_modules(*modules, scenario);
+  }
   std::vector<bool> chosen(model.units.size(), false);
   if (const auto layers = policy.optional("layers")) {
     if (model.layers == 0)

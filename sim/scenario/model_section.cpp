@@ -213,6 +213,7 @@ CostChoice read_profiled_model(const Value& value, Map& map, Scenario& scenario,
 /// As Hugging Face's `experts_implementation`; before the network is built.
 void read_experts_implementation(Map& map, const Framework& framework, Scenario& scenario) {
   scenario.shape.grouped_experts = framework.word(kExperts) == "grouped_mm";
+  scenario.shape.weighs_activation = framework.flag("experts.weights_in_activation");
   if (!map.has("experts_implementation")) return;
   const Value value = map.require("experts_implementation");
   const std::string name = value.as_choice({"grouped_mm", "sequential", "eager"});
@@ -278,7 +279,8 @@ CostChoice read_model_section(const Value& value, Framework& framework, Scenario
   };
   if (const std::optional<Value> use = naming_key(map)) {
     read_part([&] { read_experts_implementation(map, framework, scenario); });
-    has_model = read_part([&] { scenario.model = read_architecture(*use, map, scenario); });
+    has_model =
+        read_part([&] { scenario.model = read_architecture(*use, map, framework, scenario); });
     check_parts(has_model, [&] { check_experts_implementation(map, framework, scenario); });
     const bool has_batch = read_part(read_batch);
     check_parts(has_model && has_batch, [&] { check_batch_of(map, scenario); });
@@ -316,7 +318,7 @@ CostChoice read_model_section(const Value& value, Framework& framework, Scenario
       choice.given_at = read_given_at(*at, map, scenario);
   }
   if (has_model) {
-    read_checkpointing(map, scenario);
+    read_checkpointing(map, framework, scenario);
   } else {
     map.optional("activation_checkpointing");
   }

@@ -103,13 +103,15 @@ Loss loss_of(const std::string& name) {
   return static_cast<Loss>(found - loss_names().begin());
 }
 
-/// `loss: NAME | fused | {chunked: 8, of: cross_entropy_fp32}`.
-void read_loss(Map& map, ModelShape& shape) {
+/// `loss: NAME | fused | {chunked: 8, of: cross_entropy_fp32}`. What was measured is a plain one.
+void read_loss(Map& map, Framework& framework, ModelShape& shape) {
   constexpr std::int64_t kMostChunks = 1'000'000;
   std::vector<std::string> names = loss_names();
   names.emplace_back("fused");
   if (!map.has("loss") || !map.require("loss").is_map()) {
-    const std::string name = map.choice_or("loss", names.front(), names);
+    const std::string name = map.has("transfer_from") && !map.has("loss")
+                                 ? names.front()
+                                 : framework.choice_or(map, "model.", "loss", names);
     shape.loss_parts.fused = name == "fused";
     if (!shape.loss_parts.fused) shape.loss = loss_of(name);
     return;
@@ -126,7 +128,7 @@ void read_attention(const Value& value, ModelShape& shape) {
       value.as_choice({"sdpa", "eager", "flash1", "flash2", "flash3", "triton", "cudnn"});
   shape.flash_attention = name != "eager";
   if (name == "sdpa" || name == "eager") return;
-  shape.flash_sinks = true;
+  shape.library_attention = name != "flash1";
   for (const auto kernel :
        {AttentionKernel::flash1, AttentionKernel::flash2, AttentionKernel::flash3,
         AttentionKernel::triton, AttentionKernel::cudnn})
@@ -182,13 +184,42 @@ NamedNetwork read_network(const std::string& name_or_file, const ModelShape& sha
   }
 }
 
-Model read_architecture(const Value& use, Map& map, Scenario& scenario) {
+namespace {
+
+/// That scores are materialised where a kernel is asked for that does not compute them; one that is
+/// named and is no default is refused.
+void note_eager(Map& map, Scenario& scenario) {
+  if (!scenario.transformer) return;
+  const std::string why = eager_because(*scenario.transformer, scenario.shape);
+  if (why.empty()) return;
+  const bool named = scenario.shape.attention_kernel != AttentionKernel::sdpa;
+  std::string fused;
+  for (const auto kernel :
+       {AttentionKernel::flash3, AttentionKernel::triton, AttentionKernel::flash2}) {
+    ModelShape other = scenario.shape;
+    other.attention_kernel = kernel;
+    other.library_attention = true;
+    if (fuses_attention(*scenario.transformer, other)) fused = to_string(kernel);
+  }
+  if (named)
+    map.at_key("attention")
+        .fail(fmt::format("{}'s scores are materialised, {}", scenario.transformer->name, why),
+              fused.empty() ? "attention: eager" : "attention: " + fused);
+  scenario.assumptions.push_back(fmt::format(
+      "model.attention: eager, {}{}", why,
+      fused.empty() ? "" : fmt::format("; attention: {} computes them in one kernel", fused)));
+}
+
+}  // namespace
+
+Model read_architecture(const Value& use, Map& map, Framework& framework, Scenario& scenario) {
   std::vector<std::string>& assumptions = scenario.assumptions;
   const SoundPart part;
   const NamedModel name = read_named(map, assumptions);
   std::optional<Value> culprit;
   scenario.transformer = name.transformer;
   ModelShape& shape = scenario.shape;
+  shape.library_attention = framework.flag("attention.fuses_sinks");
   shape.classes = read_shape_key(map, "classes", 10'000'000, culprit).value_or(0);
   const auto image = read_shape_key(map, "image", 65'536, culprit);
   constexpr std::int64_t kLongest = 10'000'000;
@@ -219,9 +250,10 @@ Model read_architecture(const Value& use, Map& map, Scenario& scenario) {
     shape.channels_last = map.bool_or("channels_last", false);
   }
   if (shape.channels_last) return build(name, shape, map.require("channels_last"));
-  if (is_causal_language_model(model) || map.has("loss")) read_loss(map, shape);
+  note_eager(map, scenario);
+  if (is_causal_language_model(model) || map.has("loss")) read_loss(map, framework, shape);
   const bool plain = shape.loss == Loss::cross_entropy && !shape.loss_parts.any();
-  return plain ? model : build(name, shape, map.require("loss"));
+  return plain ? model : build(name, shape, map.has("loss") ? map.require("loss") : use);
 }
 
 /// FlashAttention-3 is written for Hopper (Shah et al., arXiv:2407.08608).

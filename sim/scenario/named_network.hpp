@@ -13,8 +13,8 @@ namespace rehearse::inline scenario {
 std::optional<Value> naming_key(Map& map);
 
 /// The network that `use` (one of these keys) names, at the shape that `model` asks for; both are
-/// noted in the scenario.
-Model read_architecture(const Value& use, Map& map, Scenario& scenario);
+/// noted in the scenario. The framework says how its loss is computed where nobody else does.
+Model read_architecture(const Value& use, Map& map, Framework& framework, Scenario& scenario);
 
 /// A network by itself.
 struct NamedNetwork {

@@ -223,10 +223,12 @@ void check_muon(const Value& value, const Scenario& scenario) {
   const Strategy& strategy = scenario.strategy;
   const auto* local = std::get_if<LocalSgd>(&strategy);
   const bool alone = local != nullptr && std::holds_alternative<std::monostate>(local->inner);
-  if (alone || inner_as<Ddp>(strategy) != nullptr) return;
+  // Under zero 1 each rank steps with the matrices that it owns (nanochat's DistMuon).
+  const bool whole = inner_as<Ddp>(strategy) != nullptr || std::holds_alternative<Zero1>(strategy);
+  if (alone || whole) return;
   value.fail(fmt::format("Muon's step needs whole matrices, and under {} no rank has them",
                          strategy_name(strategy)),
-             "strategy: {ddp: {}}, or optimizer: {adamw: {}}");
+             "strategy: {ddp: {}} or {zero: {stage: 1}}, or optimizer: {adamw: {}}");
 }
 
 /// PyTorch's hook behind AccumulateGrad sees a gradient before anything has reduced or added to it.

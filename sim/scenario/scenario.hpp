@@ -14,6 +14,7 @@
 #include "economy/options.hpp"
 #include "memory/caching_allocator.hpp"
 #include "model/adaptation.hpp"
+#include "model/recomputation.hpp"
 #include "model/transformer.hpp"
 #include "profile/comm_profile.hpp"
 #include "strategy/strategy.hpp"
@@ -119,7 +120,7 @@ struct Scenario {
   /// Blocks that each part of a pipeline recomputes, its first ones; 0: `checkpointed` says it.
   std::int64_t recomputed_layers = 0;
   bool offloads_activations = false;  ///< Job::offloads_activations
-  bool recomputes_attention = false;  ///< of each block no more (recomputing_attention)
+  Recomputation recomputation{};      ///< of parts of each block
   /// What of the model is trained, and how it is kept: so is a rank's share of it.
   std::optional<Adaptation> adaptation{};
   Cluster cluster;  ///< the nodes that this job has

@@ -74,9 +74,10 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, Framework& fr
 /// has no caching allocator), and PYTORCH_CUDA_ALLOC_CONF by its own names.
 void read_memory_section(const Value& value, Scenario& scenario);
 
-/// `activation_checkpointing: none | per_unit | selective | {every: 2} | {units: [layer1.*]} |
-/// {layers: 1}` of a model's map.
-void read_checkpointing(Map& map, Scenario& scenario);
+/// `activation_checkpointing: none | per_unit | selective | op | op_all | {every: 2} |
+/// {units: [layer1.*]} | {layers: 1} | {modules: [core_attn]}` of a model's map. The framework says
+/// what `selective` is.
+void read_checkpointing(Map& map, const Framework& framework, Scenario& scenario);
 /// What packed documents need, once the strategy is known.
 void check_packing(const Value& model, const Scenario& scenario);
 /// What `model.activation_offload` needs, once the strategy is known.

@@ -30,8 +30,8 @@ Bytes batch_bytes(const Model& model, const Job& job) {
 }
 
 /// PyTorch's getChosenWorkspaceSize (aten/src/ATen/cuda/CublasHandlePool.cpp), kept for good from
-/// the first product on: 2 x 4096 KiB + 8 x 16 KiB, on Hopper 8 x 4096 KiB. AMD's hipBLAS takes as
-/// much as Hopper's, from CDNA 3 on, which has FP8, 128 MiB.
+/// a handle's first product on: 2 x 4096 KiB + 8 x 16 KiB, on Hopper 8 x 4096 KiB. AMD's hipBLAS
+/// takes as much as Hopper's, from CDNA 3 on, which has FP8, 128 MiB.
 Bytes cublas_workspace(const Gpu& gpu) {
   constexpr double kKib = 1024;
   switch (gpu.architecture) {
@@ -44,12 +44,14 @@ Bytes cublas_workspace(const Gpu& gpu) {
   }
 }
 
-/// Of ranks that one program stands for, the most.
-Bytes cublas_workspace(const Cluster& cluster) {
+/// Of ranks that one program stands for, the most. Handles are a thread's own: forward's has one,
+/// and autograd's, which runs backward, another.
+Bytes cublas_workspaces(const Cluster& cluster) {
+  constexpr int kThreads = 2;
   Bytes most;
   for (const NodeGroup& group : cluster.groups)
     if (group.node.gpus > 0) most = std::max(most, cublas_workspace(group.node.gpu));
-  return most;
+  return most * kThreads;
 }
 
 /// As rows and as columns, which products on Hopper need, and scales that go with rows; Blackwell's
@@ -96,7 +98,7 @@ void hold_surroundings(ProgramBuilder& builder, Bytes buffer_element) {
   }
   const bool multiplies = model.has_operator(OperatorKind::matmul);
   if (builder.job().device == TapeDevice::cuda && multiplies)
-    builder.hold(builder.tensor(MemoryKind::workspace, cublas_workspace(builder.job().cluster),
+    builder.hold(builder.tensor(MemoryKind::workspace, cublas_workspaces(builder.job().cluster),
                                 builder.owner("cuBLAS")));
   const Bytes batch = batch_bytes(model, builder.job());
   if (batch > Bytes(0))

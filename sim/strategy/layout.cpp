@@ -337,6 +337,11 @@ ModelParallel parallel_of(const Layout& layout, const Cluster& cluster) {
                          .expert_overlap = layout.expert_overlap,
                          .node_limit = layout.node_limit,
                          .imbalance = {layout.imbalance.value_or(1)}};
+  if (layout.dispatch == ExpertDispatch::replicated) {
+    parallel.replicated_experts = parallel.tensor;
+    parallel.tensor = parallel.expert_tensor = 1;
+    return parallel;
+  }
   const auto ranks = static_cast<std::size_t>(parallel.expert);
   if (layout.histogram && layout.histogram->experts() % ranks == 0)
     parallel.imbalance = layout.histogram->imbalance(ranks);

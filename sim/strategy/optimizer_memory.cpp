@@ -47,13 +47,21 @@ void orthogonalize(ProgramBuilder& builder, OpId op, const Trained& one, Bytes e
 
 }  // namespace
 
+/// Muon's ranks own whole matrices, in turn: of these the first rank's, which has the most.
 std::vector<Trained> trained(const Job& job, const Shards& shards) {
   std::vector<Trained> all;
+  std::int64_t matrices = 0;
   for (std::uint32_t number = 0; number < job.model.units.size(); ++number) {
     const Unit& unit = job.model.units[number];
     for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
       if (!unit.trait(i).trained) continue;
       const std::int64_t ranks = unit.is_of_experts(i) ? shards.experts : shards.all;
+      const bool owned = job.optimizer.kind == OptimizerKind::muon && ranks > 1 &&
+                         hidden_matrix(unit, i).has_value();
+      if (owned) {
+        if (matrices++ % ranks == 0) all.push_back(trained(job, number, i, 1));
+        continue;
+      }
       all.push_back(trained(job, number, i, ranks));
     }
   }

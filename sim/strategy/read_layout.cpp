@@ -146,6 +146,16 @@ void read_imbalance(const Value& imbalance, Layout& layout) {
                    "a smaller number");
 }
 
+/// Ranks with the same tokens are tensor ranks, which share nothing but experts.
+void share_tokens(Map& map, Layout& layout) {
+  if (layout.mesh.tensor > 1)
+    map.at_key("tensor_parallel")
+        .fail("ranks that share experts alone have the same tokens, as tensor ranks have",
+              "remove it, or choose another experts.dispatch");
+  layout.mesh.tensor = layout.mesh.expert_tensor = layout.mesh.expert;
+  layout.mesh.expert = 1;
+}
+
 /// Megatron-LM's default is that experts are split as all layers are.
 void read_experts(Map& map, const Reading& reading, Layout& layout) {
   layout.mesh.expert = read_degree(map, "expert_parallel", reading);
@@ -166,6 +176,10 @@ void read_experts(Map& map, const Reading& reading, Layout& layout) {
   const auto& names = expert_dispatch_names();
   const std::string name = options.choice_or("dispatch", to_string(layout.dispatch), names);
   layout.dispatch = static_cast<ExpertDispatch>(std::ranges::find(names, name) - names.begin());
+  if (layout.dispatch == ExpertDispatch::replicated) {
+    share_tokens(map, layout);
+    return options.finish();
+  }
   layout.expert_overlap = options.bool_or("overlap", false);
   read_comm_overlap(options, layout);
   if (const auto limit = options.optional("node_limit"))

@@ -211,7 +211,9 @@ Fsdp read_fsdp(Map& map, Framework& framework) {
   for (const char* key :
        {"backward_prefetch", "forward_prefetch", "limit_all_gathers", "host_overhead"})
     if (!map.has(key)) framework.note(std::string("strategy.fsdp.") + key);
-  return read_fsdp_options(map, sharding);
+  Fsdp fsdp = read_fsdp_options(map, sharding);
+  fsdp.flat_gradients = !map.bool_or("adapters_apart", true);
+  return fsdp;
 }
 
 /// torch.distributed.fsdp.fully_shard. Its streams wait for what was copied out, which limits it to

@@ -77,7 +77,8 @@ struct Fsdp {
   /// All micro-batches but the last run under no_sync(): they reduce nothing and keep whole
   /// gradients.
   bool no_sync = false;
-  /// One flat tensor's gradients hold frozen elements, too; false: DeepSpeed's, of what is trained.
+  /// What is trained and what is frozen are one flat tensor, whose gradients hold both (litgpt);
+  /// false: PEFT's wrap policy and DeepSpeed's gradients, of what is trained.
   bool flat_gradients = true;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
   /// torch.distributed.fsdp.fully_shard, FSDP2: each parameter keeps a tensor of its own. What is

@@ -53,10 +53,25 @@ void freeze(Unit& unit, const Adaptation& how) {
   for (Operator& op : unit.operators) freeze(op);
 }
 
-/// The weights of linear layers that are kept in fewer bits.
+/// The router's weight and the experts'; their biases stay as they are.
+void quantize_experts(Unit& unit, const Layer& layer, const Adaptation& how) {
+  const std::uint32_t each = layer.experts.biases ? 2 : 1;
+  const std::uint32_t count = layer.experts.latent > 0 ? 5 : 3;
+  for (std::uint32_t weight = 0; weight < count; ++weight)
+    unit.traits[layer.parameter + weight * each] = {
+        .trained = false,
+        .storage = how.linear,
+        .keeps_input = how.keeps_inputs || how.linear == StoredAs::int8};
+}
+
+/// The weights of linear layers and of experts that are kept in fewer bits.
 void quantize(Unit& unit, const Adaptation& how) {
   bool quantizes = false;
   for (const Layer& layer : unit.layers) {
+    if (layer.kind == LayerKind::experts) {
+      quantizes = true;
+      quantize_experts(unit, layer, how);
+    }
     if (layer.kind != LayerKind::linear || layer.tied) continue;
     if (holds(layer.names, "lm_head") && !how.logits) continue;
     quantizes = true;

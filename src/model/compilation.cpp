@@ -55,7 +55,7 @@ void compile(Unit& unit) {
     op.eager_forward = op.eager_backward = {};
     op.normed = op.pooled = op.bare_forward = op.bare_backward = 0;
     if (op.kind == OperatorKind::matmul) pad(op.product);
-    if (op.kind == OperatorKind::loss) {
+    if (op.kind == OperatorKind::loss && !op.library) {
       if (!operators.empty() && is_pointwise(operators.back()) && !is_cut(unit, i))
         operators.pop_back();
       read_logits(op);
@@ -74,6 +74,10 @@ void compile(Unit& unit) {
   for (Exchange& exchange : unit.exchanges)
     for (Cut* cut : {&exchange.issued, &exchange.awaited})
       cut->before_operator = places.at(cut->before_operator);
+  for (Layer& layer : unit.layers) {
+    layer.first_operator = static_cast<std::uint32_t>(places.at(layer.first_operator));
+    layer.end_operator = static_cast<std::uint32_t>(places.at(layer.end_operator));
+  }
 }
 
 /// What autograd adds up between modules has no kernel of its own, and stays.

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace rehearse::inline model {
 
@@ -56,6 +57,9 @@ struct Exchange {
   /// Computation may run beside it.
   bool overlappable() const { return issued != awaited; }
 };
+
+/// By pass, in the order in which they are issued.
+void order_exchanges(std::vector<Exchange>& exchanges);
 
 /// What a rank of a tensor-parallel group has of a parameter.
 enum class ParameterShare : std::uint8_t {

@@ -118,6 +118,38 @@ std::string name_of(const std::filesystem::path& file, HuggingFaceConfig& config
   return whole.parent_path().filename().string();
 }
 
+/// The file's own numbers, as keys of a transformer; a Llama's where it does not say one.
+std::string dimensions_in(HuggingFaceConfig& config) {
+  struct Dimension {
+    const char* key;
+    std::vector<std::string> names;
+    const char* usual;
+  };
+  static const std::vector<Dimension> kAll = {
+      {"layers", {"num_hidden_layers", "n_layers", "n_layer", "num_layers"}, "32"},
+      {"hidden_size", {"hidden_size", "d_model", "n_embd", "dim"}, "4096"},
+      {"heads", {"num_attention_heads", "n_heads", "n_head", "num_heads"}, "32"},
+      {"kv_heads", {"num_key_value_heads", "n_kv_heads", "num_kv_heads"}, ""},
+      {"intermediate_size",
+       {"intermediate_size", "ffn_dim", "d_ff", "n_inner", "hidden_dim"},
+       "11008"},
+      {"vocab_size", {"vocab_size", "padded_vocab_size"}, "32000"}};
+  std::vector<std::string> said;
+  for (const Dimension& one : kAll) {
+    std::string number = one.usual;
+    for (const std::string& name : one.names) {
+      const std::optional<Value> value = config.field(name);
+      if (!value || !value->is_scalar()) continue;
+      const std::string text = value->shown();
+      if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) continue;
+      number = text;
+      break;
+    }
+    if (!number.empty()) said.push_back(fmt::format("{}: {}", one.key, number));
+  }
+  return fmt::format("{}", fmt::join(said, ", "));
+}
+
 /// `type` is where the family's name stands.
 TransformerShape read_as(HuggingFaceConfig& config, const std::string& name, const Value& type) {
   for (const HuggingFaceFamily& family : families()) {
@@ -127,12 +159,10 @@ TransformerShape read_as(HuggingFaceConfig& config, const std::string& name, con
     return shape;
   }
   const std::string near = nearest(name, hugging_face_families());
-  type.fail(
-      fmt::format("no family \"{}\"", name),
-      fmt::format("{}give its dimensions: model: {{transformer: {{layers: 32, hidden_size: 4096, "
-                  "heads: 32, intermediate_size: 11008, vocab_size: 32000}}}}; read are {}",
-                  near.empty() ? "" : fmt::format("did you mean \"{}\"? else ", near),
-                  fmt::join(hugging_face_families(), ", ")));
+  type.fail(fmt::format("no family \"{}\"", name),
+            fmt::format("{}give its dimensions: model: {{transformer: {{{}}}}}; read are {}",
+                        near.empty() ? "" : fmt::format("did you mean \"{}\"? else ", near),
+                        dimensions_in(config), fmt::join(hugging_face_families(), ", ")));
 }
 
 /// The language model of a network of images, sound and text; what encodes the others is left out,
@@ -158,6 +188,30 @@ TransformerShape read_family(HuggingFaceConfig& config) {
   config.ignore({"model_type"});
   const Value type = config.map().require("model_type");
   return read_as(config, type.as_string(), type);
+}
+
+}  // namespace
+
+namespace {
+
+/// null, false, zero, or nothing in it.
+bool is_off(const Value& value) {
+  if (value.is_null()) return true;
+  if (value.is_list()) return value.as_list().empty();
+  if (value.is_map()) return value.as_map().keys().empty();
+  const std::string text = value.shown();
+  const bool zero = !text.empty() && text.find_first_not_of("0.-") == std::string::npos &&
+                    text.find('0') != std::string::npos;
+  return text.empty() || text == "false" || zero;
+}
+
+/// A word, not a number, a flag or a collection.
+bool is_text(const Value& value) {
+  if (!value.is_scalar()) return false;
+  const std::string text = value.shown();
+  const bool number =
+      !text.empty() && text.find_first_not_of("0123456789.eE+-") == std::string::npos;
+  return !number && text != "true";
 }
 
 }  // namespace
@@ -210,6 +264,12 @@ void HuggingFaceConfig::finish(const std::string& family) {
   for (const std::string& key : map_.keys()) {
     if (asked_.contains(key)) continue;
     const std::string near = nearest(key, {asked_.begin(), asked_.end()});
+    const Value value = map_.require(key);
+    if (is_off(value) || (is_text(value) && near.empty())) {
+      assume(fmt::format("the field {} of {} is not known, and what it says is left out: {}", key,
+                         family, value.shown()));
+      continue;
+    }
     map_.at_key(key).mistake(
         fmt::format("no field of {} that is known here: it might change shapes", family),
         near.empty() ? "remove it from a copy of the file if it changes none"
@@ -237,9 +297,10 @@ ActivationKind read_activation(HuggingFaceConfig& config, const std::vector<std:
     const std::optional<Value> value = config.field(name);
     if (value)
       chosen = value->as_choice({"gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu",
-                                 "relu2", "silu", "swish", "gelu_python"});
+                                 "relu2", "silu", "swish", "gelu_python", "xielu"});
   }
-  if (chosen == "gelu_new" || chosen == "gelu_fast") return ActivationKind::gelu_new;
+  if (chosen == "gelu_new") return ActivationKind::gelu_new;
+  if (chosen == "gelu_fast") return ActivationKind::gelu_fast;
   if (chosen == "relu") return ActivationKind::relu;
   if (chosen == "relu2") return ActivationKind::relu_squared;
   return chosen == "silu" || chosen == "swish" ? ActivationKind::silu : ActivationKind::gelu;

@@ -4,9 +4,11 @@
 namespace rehearse::inline model {
 
 Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::int64_t active) {
-  Experts experts{.count = config.count_or("num_experts", count),
-                  .active = config.count_or("num_experts_per_tok", active),
-                  .width = config.count("moe_intermediate_size")};
+  // transformers 5 writes num_local_experts, its other name for it, alone.
+  Experts experts{
+      .count = config.count_or("num_experts", config.count_or("num_local_experts", count)),
+      .active = config.count_or("num_experts_per_tok", active),
+      .width = config.count("moe_intermediate_size")};
   experts.interval = config.count_or("decoder_sparse_step", 1);
   if (const std::optional<Value> dense = config.field("mlp_only_layers"))
     for (const Value& block : dense->as_list())
@@ -69,7 +71,8 @@ TransformerShape read_deepseek(HuggingFaceConfig& config) {
   config.require_value("mlp_bias", false);
   Experts experts{.count = config.count("n_routed_experts"),
                   .active = config.count("num_experts_per_tok"),
-                  .width = config.count("moe_intermediate_size")};
+                  .width = config.count("moe_intermediate_size"),
+                  .wide_router = true};
   config.check_count("num_local_experts", experts.count);
   experts.shared_width = config.count_or("n_shared_experts", 0, 0) * experts.width;
   experts.first_dense = config.count_or("first_k_dense_replace", 0, 0);
@@ -98,6 +101,22 @@ TransformerShape read_glm4_moe_lite(HuggingFaceConfig& config) {
   return t;
 }
 
+/// Sparse attention: a query sees the `index_topk` keys that an indexer chooses.
+TransformerShape read_sparse(HuggingFaceConfig& config) {
+  TransformerShape t = read_deepseek(config);
+  const std::vector<bool> dense = by_layer(config, "mlp_layer_types", t, {"dense", "sparse"});
+  t.experts->first_dense = dense.empty() ? config.count_or("first_k_dense_replace", 3, 0) : 0;
+  for (std::size_t block = 0; block < dense.size(); ++block)
+    if (dense[block]) t.experts->dense_blocks.push_back(static_cast<std::int64_t>(block));
+  t.window = config.count_or("index_topk", 2048);
+  config.assume(
+      "sparse attention is taken as a window of index_topk tokens, and its indexer is "
+      "left out");
+  config.ignore({"index_head_dim", "index_n_heads", "layer_types", "indexer_types", "head_dim",
+                 "index_topk_freq", "index_topk_pattern", "indexer_rope_interleave"});
+  return t;
+}
+
 TransformerShape read_gpt_oss(HuggingFaceConfig& config) {
   TransformerShape t = read_usual(config);
   t.feed_forward = config.count("intermediate_size");
@@ -107,12 +126,13 @@ TransformerShape read_gpt_oss(HuggingFaceConfig& config) {
   t.experts = Experts{.count = config.count_or("num_local_experts", 128),
                       .active = config.count_or("num_experts_per_tok", 4),
                       .width = t.feed_forward,
-                      .biases = true};
+                      .biases = true,
+                      .clamped = true};
   t.tied = config.flag_or("tie_word_embeddings", false);
   read_sliding(config, t);
   if (t.sliding.empty())
     for (std::int64_t i = 0; i < t.layers; ++i) t.sliding.push_back(i % 2 == 0);
-  config.ignore({"experts_per_token", "swiglu_limit", "initial_context_length"});
+  config.ignore({"experts_per_token", "swiglu_limit", "swiglu_alpha", "initial_context_length"});
   return t;
 }
 
@@ -126,6 +146,8 @@ const std::vector<HuggingFaceFamily>& expert_families() {
                                                       {"deepseek_v3", read_deepseek},
                                                       {"kimi_k2", read_deepseek},
                                                       {"gpt_oss", read_gpt_oss},
+                                                      {"deepseek_v32", read_sparse},
+                                                      {"glm_moe_dsa", read_sparse},
                                                       {"glm4_moe_lite", read_glm4_moe_lite},
                                                       {"qwen3_vl_moe_text", read_qwen3_moe}};
   return kAll;

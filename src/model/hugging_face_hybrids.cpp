@@ -95,6 +95,45 @@ void read_pattern(HuggingFaceConfig& config, TransformerShape& t) {
     config.map().where().fail(fmt::format("{} parts of {} layers", blocks, t.layers));
 }
 
+/// Granite 4: state spaces and attention, and behind both a shared expert, beside others or alone.
+TransformerShape read_granite_hybrid(HuggingFaceConfig& config) {
+  TransformerShape t = read_llama(config);
+  read_factors(config, t);
+  t.position = config.text_or("position_embedding_type", "nope") == "rope" ? PositionKind::rope
+                                                                           : PositionKind::none;
+  const std::int64_t heads = config.count_or("mamba_n_heads", 128);
+  const std::int64_t width = config.count_or("mamba_expand", 2) * t.hidden / heads;
+  const bool said = config.field("mamba_d_head") && config.text_or("mamba_d_head", "") != "auto";
+  t.state_space = StateSpace{.heads = heads,
+                             .head_width = said ? config.count("mamba_d_head") : width,
+                             .state = config.count_or("mamba_d_state", 256),
+                             .groups = config.count_or("mamba_n_groups", 1),
+                             .kernel = config.count_or("mamba_d_conv", 4),
+                             .chunk = config.count_or("mamba_chunk_size", 256)};
+  const bool renamed = config.field("layer_types").has_value();
+  for (const Value& one :
+       config.map().require(renamed ? "layer_types" : "layers_block_type").as_list()) {
+    const std::string kind =
+        one.as_choice({"mamba", "linear_attention", "attention", "full_attention"});
+    const bool attends = kind == "attention" || kind == "full_attention";
+    t.parts.push_back({attends ? MixerKind::attention : MixerKind::state_space, true});
+  }
+  const std::int64_t shared = config.count_or("shared_intermediate_size", 1024);
+  const std::int64_t count = config.count_or("num_local_experts", 8, 0);
+  if (count > 0)
+    t.experts = Experts{.count = count,
+                        .active = config.count_or("num_experts_per_tok", 2),
+                        .width = t.feed_forward,
+                        .shared_width = shared};
+  t.feed_forward = shared;
+  t.fused_gate = true;
+  config.require_value("mamba_proj_bias", false);
+  config.require_value("mamba_conv_bias", true);
+  config.ignore({"layers_block_type", "num_experts_per_tok", "time_step_limit", "init_method",
+                 "normalization_function", "rope_theta"});
+  return t;
+}
+
 TransformerShape read_nemotron_h(HuggingFaceConfig& config) {
   TransformerShape t;
   t.layers = config.count_or("num_hidden_layers", 0, 0);
@@ -164,6 +203,7 @@ const std::vector<HuggingFaceFamily>& hybrid_families() {
       {"qwen3_5", read_text_of<read_gated_dense>},
       {"qwen3_5_moe_text", read_gated_experts},
       {"qwen3_5_moe", read_text_of<read_gated_experts>},
+      {"granitemoehybrid", read_granite_hybrid},
       {"nemotron_h", read_nemotron_h}};
   return kAll;
 }

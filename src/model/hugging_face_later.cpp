@@ -111,6 +111,22 @@ TransformerShape read_arcee(HuggingFaceConfig& config) {
   return t;
 }
 
+/// Its activation, xIELU, keeps its input, as GELU does; its two trained numbers are left out.
+TransformerShape read_apertus(HuggingFaceConfig& config) {
+  TransformerShape t = read_usual(config);
+  t.feed_forward = config.count("intermediate_size");
+  t.head_norm = HeadNorm::each_head;
+  t.gated = false;
+  t.activation = ActivationKind::gelu;
+  t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
+  t.tied = config.flag_or("tie_word_embeddings", false);
+  config.require_value("mlp_bias", false);
+  config.require_value("post_norm", false);
+  config.require_value("qk_norm", true);
+  config.assume("xIELU is taken as a GELU: one kernel, which keeps its input");
+  return t;
+}
+
 /// Both generations: Mistral with layers of both kinds.
 TransformerShape read_ministral(HuggingFaceConfig& config) {
   TransformerShape t = read_llama(config);
@@ -127,6 +143,7 @@ const std::vector<HuggingFaceFamily>& later_families() {
       {"olmo3", read_olmo3},         {"ernie4_5", read_ernie4_5},
       {"exaone4", read_exaone4},     {"hunyuan_v1_dense", read_hunyuan},
       {"arcee", read_arcee},         {"ministral", read_ministral},
+      {"apertus", read_apertus},     {"exaone4_5_text", read_exaone4},
       {"ministral3", read_ministral}};
   return kAll;
 }

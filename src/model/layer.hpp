@@ -79,18 +79,24 @@ struct ExpertGroup {
   bool biases = false;
   bool wide_router = false;  ///< Experts::wide_router
   bool gated = true;         ///< SwiGLU; else a squared ReLU between two products
-  std::int64_t latent = 0;   ///< Experts::latent
-  double capacity = 0;       ///< 0: dropless
+  bool clamped = false;      ///< SwiGLU of clamped sides, one of them plus 1 (GPT-OSS)
+  /// The router's weights multiply what stands between the products, in the activation's kernel;
+  /// else what comes out of the second one.
+  bool weighs_activation = false;
+  std::int64_t latent = 0;  ///< Experts::latent
+  double capacity = 0;      ///< 0: dropless
   /// torch._grouped_mm computes all of them, as Hugging Face's and torchtitan's experts ask; else
   /// one product comes after the other, as in TransformerEngine's GroupedLinear.
   bool grouped = false;
   /// A loop in Python over experts, transformers' `eager`: not `grouped`.
   bool eager = false;
-  std::int64_t held = 0;     ///< experts whose weights this rank has; 0: all
-  std::int64_t sharing = 1;  ///< ranks whose tokens it computes its part of the width for
-  double imbalance = 1;      ///< tokens that this rank gets over its fair share
+  std::int64_t held = 0;            ///< experts whose weights this rank has; 0: all
+  std::int64_t sharing = 1;         ///< ranks whose tokens it computes its part of the width for
+  std::int64_t replicas = 1;        ///< ModelParallel::replicated_experts
+  double imbalance = 1;             ///< tokens that this rank gets over its fair share
+  bool remakes_activation = false;  ///< what stands between the products is made again in backward
 
-  std::int64_t own() const { return held > 0 ? held : count; }
+  std::int64_t own() const { return held > 0 ? held : count / replicas; }
   /// Channels that an expert's first product makes.
   std::int64_t wide() const { return gated ? 2 * width : width; }
   /// Rows that it computes for each that it sends.
@@ -117,7 +123,13 @@ enum class Loss : std::uint8_t {
   huggingface,
   /// Lightning Fabric with a model in 16 bits: convert_output() makes fp32 of all logits, chunks
   /// too, and the training loop holds them until backward is done.
-  lightning_fabric
+  lightning_fabric,
+  /// One kernel reads the logits as they are, and writes their gradient over them: flash-attn with
+  /// inplace_backward, Apex's, TransformerEngine's, Liger's and Unsloth's cross entropies.
+  fused_logits,
+  /// Megatron-LM's: an fp32 copy of the logits becomes their softmax, and then their gradient
+  /// (core/tensor_parallel/cross_entropy.py).
+  vocab_parallel
 };
 
 /// How logits and their loss are made, piece by piece.
@@ -178,6 +190,7 @@ enum class LayerKind : std::uint8_t {
   swiglu,
   select,
   gelu_new,
+  gelu_fast,
   rectify,
   silu_out,
   scale,
@@ -229,6 +242,13 @@ struct Layer {
   LossParts loss_parts = {};  ///< of the logits' linear layer
   bool narrows = false;       ///< linear: Operator::narrows
   bool recomputed = false;    ///< attention: it keeps no more than its inputs until backward
+  /// Its operators: those of its unit from `first_operator` on, in front of `end_operator`.
+  std::uint32_t first_operator = 0, end_operator = 0;
+  /// What its forward keeps is given back at the unit's end and made again in front of the unit's
+  /// backward (recomputation.hpp); but for these of its products, and what ranks exchanged.
+  bool remade = false;
+  std::vector<bool> kept_products = {};
+  bool keeps_exchanges = false;
 };
 
 }  // namespace rehearse::inline model

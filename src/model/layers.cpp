@@ -28,6 +28,9 @@ void Layers::record(Layer layer, const Activation& input, std::size_t parameters
     layer.unit = static_cast<std::uint32_t>(units_.size() - 1);
     layer.parameter = static_cast<std::uint32_t>(last().tensors.size() - parameters);
   }
+  const std::vector<Layer>& before = last().layers;
+  layer.first_operator = before.empty() ? 0 : before.back().end_operator;
+  layer.end_operator = static_cast<std::uint32_t>(last().operators.size());
   last().layers.push_back(std::move(layer));
 }
 
@@ -233,6 +236,9 @@ void Layers::gelu_new() {
   pointwise(LayerKind::gelu_new, 8);
 }
 
+// 0.5 x (1 + tanh(c x (1 + 0.044715 x x))): nothing is a power, and autocast widens nothing.
+void Layers::gelu_fast() { pointwise(LayerKind::gelu_fast, 9); }
+
 void Layers::scale() { pointwise(LayerKind::scale); }
 
 void Layers::scale_logits() {
@@ -261,6 +267,7 @@ void Layers::add(const Activation& residual, bool in_place) {
 }
 
 void Layers::cross_entropy(Loss loss) {
+  if (loss == Loss::fused_logits || loss == Loss::vocab_parallel) return library_loss(loss);
   const bool converts = loss != Loss::cross_entropy;
   if (converts) {
     to_float();
@@ -274,6 +281,21 @@ void Layers::cross_entropy(Loss loss) {
   move(OperatorKind::loss, 2 * elements, 4 * elements);
   last().operators.back().always_fp32 = converts;
   last().operators.back().by_row = true;
+  end_losses();
+  record({.kind = LayerKind::cross_entropy, .loss = loss}, current_);
+}
+
+/// The fused kernel reads the logits, and backward reads and writes them. Megatron-LM's makes fp32
+/// of them, and of that the largest, a difference, exponentials, their sum and a quotient, all but
+/// the first in place; backward is a product in place, and a conversion.
+void Layers::library_loss(Loss loss) {
+  const bool wide = loss == Loss::vocab_parallel;
+  begin_losses();
+  const double elements = current_.elements();
+  move(OperatorKind::loss, (wide ? 9.5 : 1) * elements, (wide ? 3.5 : 2) * elements);
+  Operator& op = last().operators.back();
+  op.always_fp32 = wide;
+  op.by_row = op.library = true;
   end_losses();
   record({.kind = LayerKind::cross_entropy, .loss = loss}, current_);
 }

@@ -78,10 +78,11 @@ class Layers {
   /// Scale; Llama's reference code or another's, operator by operator.
   void rms_norm(NormForm form = NormForm::usual);
   void gelu();
-  void gelu_new();  ///< its tanh form, operator by operator
-  void rectify();   ///< ReLU, out of place
-  void silu_out();  ///< SiLU, out of place
-  void scale();     ///< times a number
+  void gelu_new();   ///< its tanh form, operator by operator
+  void gelu_fast();  ///< the same, with two products in the place of a power
+  void rectify();    ///< ReLU, out of place
+  void silu_out();   ///< SiLU, out of place
+  void scale();      ///< times a number
   void scale_logits();
   void softcap();  ///< cap * tanh(x / cap)
   void tanh();
@@ -185,6 +186,7 @@ class Layers {
   /// `channels` of the activation, by an element-wise kernel that reads `reads` and writes one.
   void pointwise(LayerKind kind, double kernels = 1);
   void to_float();
+  void library_loss(Loss loss);
   void shift();
   void product(std::int64_t in, std::int64_t out, bool bias);
   void add_bias(std::int64_t out);
@@ -224,6 +226,7 @@ class Layers {
   /// Around the experts' products.
   void exchange_tokens(const ExpertGroup& options, bool dispatch);
   void exchange_counts(const ExpertGroup& options);
+  void add_replicas(const ExpertGroup& options, Direction pass);
   void exchange_for_heads();
   /// Over a gate's SiLU, and its `channels` are left.
   void gated_norm(std::int64_t channels, std::int64_t parameters);

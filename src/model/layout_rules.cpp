@@ -107,8 +107,7 @@ class Rules {
   void context() {
     const int degree = l_.model.context;
     if (degree == 1) return;
-    if (!l_.fused_attention || t_.softcap != 0 || t_.sinks ||
-        t_.position == PositionKind::relative || t_.position == PositionKind::alibi)
+    if (!l_.fused_attention)
       refuse("context_parallel", "context_parallel needs fused attention",
              "leave out context_parallel, or use a network whose attention is fused");
     const bool balanced = t_.causal() && l_.model.context_method != ContextMethod::ulysses;
@@ -143,7 +142,7 @@ class Rules {
                  "leave it out", fmt::format("{} has no experts", t_.name));
       return;
     }
-    divide("expert_parallel", m.expert, t_.experts->count, "experts");
+    divide("expert_parallel", m.expert * m.replicated_experts, t_.experts->count, "experts");
     divide("expert_tensor_parallel", m.expert_tensor, t_.experts->width, "channels of an expert");
     if (m.tensor > 1 && !m.sequence_parallel)
       refuse("tensor_parallel", "experts under tensor_parallel need sequence_parallel: true",

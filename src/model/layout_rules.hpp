@@ -17,8 +17,8 @@ struct LayoutDegrees {
   int virtual_stages = 1;
   bool even_split = true;  ///< each stage has as many blocks; else the split is given by hand
   std::int64_t micro_batches = 0;
-  std::int64_t tokens = 0;  ///< of a sample
-  bool fused_attention = true;
+  std::int64_t tokens = 0;      ///< of a sample
+  bool fused_attention = true;  ///< of this model: fuses_attention()
   int gpus = 0;
   int nvlink_domain = 0;  ///< GPUs that NVLink joins: a node's, or a rack's
   /// Pipelines are the same ranks for experts as for all else, whatever the order of axes.

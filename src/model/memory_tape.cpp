@@ -5,6 +5,7 @@
 #include "model/captured/captured.hpp"
 #include "model/tape/autograd.hpp"
 #include "model/tape/play.hpp"
+#include "model/tape/remade.hpp"
 
 namespace rehearse::inline model {
 
@@ -42,7 +43,9 @@ MemoryTape memory_tape(const Model& model, const TapeOptions& options) {
   }
   tape::Recorder recorder(options, model);
   tape::Player(model, recorder).play();
-  return recorder.take_tape();
+  MemoryTape whole = recorder.take_tape();
+  make_again(whole);
+  return whole;
 }
 
 }  // namespace rehearse::inline model

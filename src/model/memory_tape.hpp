@@ -26,6 +26,9 @@ struct TapeTensor {
   Bytes size;                   ///< as the kernel asks for it, before the allocator rounds
   std::uint32_t unit = 0;       ///< that takes it
   std::uint32_t parameter = 0;  ///< parameter_gradient, autocast_copy: index into Unit::tensors
+  /// Of forward: it is given back at its unit's end and made again before the unit's backward, or
+  /// kept until then although nothing reads it (recomputation.hpp).
+  bool remade = false, kept = false;
 
   bool operator==(const TapeTensor&) const = default;
 };

@@ -93,7 +93,8 @@ Bytes activation_element(Precision precision) { return Bytes(traits(precision).a
 
 const std::vector<std::string>& loss_names() {
   static const std::vector<std::string> kNames = {"cross_entropy", "cross_entropy_fp32",
-                                                  "huggingface", "lightning_fabric"};
+                                                  "huggingface",   "lightning_fabric",
+                                                  "fused_logits",  "vocab_parallel"};
   return kNames;
 }
 

@@ -180,6 +180,8 @@ struct Operator {
   bool masked = false;             ///< of attention that is not fused: a causal mask hides pairs
   bool frozen = false;             ///< its parameters get no gradient
   bool recomputed = false;         ///< of attention: runs once more in front of its backward
+  bool library = false;            ///< of a loss: a kernel that torch.compile leaves as it is
+  bool between_experts = false;    ///< what stands between the products of experts
   StoredAs storage = StoredAs::model;  ///< of a product's weight; each use dequantizes it
   /// A block's linear layer: its product runs in 8 or 4 bits where the precision is_narrow.
   bool narrows = false;
@@ -319,10 +321,12 @@ struct ModelShape {
   std::int64_t classes = 0;
   bool flash_attention = true;
   AttentionKernel attention_kernel = AttentionKernel::sdpa;
-  bool flash_sinks = false;     ///< of attention with sinks, too (FlexAttention, FlashAttention-3)
-  bool fused_softmax = false;   ///< without flash attention: Attention::fused_softmax
-  bool grouped_experts = true;  ///< ExpertGroup::grouped
-  bool eager_experts = false;   ///< ExpertGroup::eager
+  /// A library's kernel computes sinks and ALiBi, too, and FlashAttention's softcaps.
+  bool library_attention = false;
+  bool fused_softmax = false;      ///< without flash attention: Attention::fused_softmax
+  bool grouped_experts = true;     ///< ExpertGroup::grouped
+  bool eager_experts = false;      ///< ExpertGroup::eager
+  bool weighs_activation = false;  ///< ExpertGroup::weighs_activation
   /// Blocks at a stack's start and end whose linear layers stay in 16 bits where the precision
   /// is_narrow (Megatron-LM's --num-layers-at-start-in-bf16 and -end-).
   std::int64_t wide_at_start = 0, wide_at_end = 0;

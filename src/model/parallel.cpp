@@ -7,6 +7,13 @@
 
 namespace rehearse::inline model {
 
+void order_exchanges(std::vector<Exchange>& exchanges) {
+  std::ranges::stable_sort(exchanges, [](const Exchange& left, const Exchange& right) {
+    if (left.pass != right.pass) return left.pass == Direction::forward;
+    return comes_before(left.issued, right.issued, left.pass);
+  });
+}
+
 bool comes_before(const Cut& left, const Cut& right, Direction pass) {
   if (left.before_operator != right.before_operator) {
     return (left.before_operator < right.before_operator) == (pass == Direction::forward);
@@ -25,7 +32,7 @@ std::string to_string(ContextMethod method) {
 
 const std::vector<std::string>& expert_dispatch_names() {
   static const std::vector<std::string> kNames = {"all_to_all", "hierarchical", "deepep",
-                                                  "all_gather"};
+                                                  "all_gather", "replicated"};
   return kNames;
 }
 

@@ -30,7 +30,10 @@ enum class ExpertDispatch : std::uint8_t {
   /// Each goes once to every node that it has an expert on, and from there to the GPUs (DeepEP).
   deepep,
   /// Every rank gathers all tokens and takes its own (MoEAllGatherTokenDispatcher).
-  all_gather
+  all_gather,
+  /// None does: the ranks have the same tokens, each computes its own experts', and an all_reduce
+  /// adds up (transformers' DistributedConfig(enable_expert_parallel=True)).
+  replicated
 };
 const std::vector<std::string>& expert_dispatch_names();  ///< in the order of ExpertDispatch
 std::string to_string(ExpertDispatch dispatch);
@@ -49,6 +52,8 @@ struct ModelParallel {
   ContextMethod context_method = ContextMethod::ring;
   int expert = 1;
   int expert_tensor = 1;  ///< ranks that share an expert's products
+  /// Ranks that have the same tokens and all but each other's experts; `expert` is 1 then.
+  int replicated_experts = 1;
   ExpertDispatch dispatch = ExpertDispatch::all_to_all;
   int expert_nodes = 1;  ///< that `expert` ranks are on
   /// Shared experts compute beside dispatch and combine (moe_shared_expert_overlap).
@@ -66,7 +71,10 @@ struct ModelParallel {
   double imbalance_of(std::size_t expert_layer) const {
     return imbalance[expert_layer < imbalance.size() ? expert_layer : imbalance.size() - 1];
   }
-  bool is_whole() const { return tensor == 1 && context == 1 && expert == 1 && expert_tensor == 1; }
+  bool is_whole() const {
+    return tensor == 1 && context == 1 && expert == 1 && expert_tensor == 1 &&
+           replicated_experts == 1;
+  }
   bool splits_tokens() const { return sequence_parallel && tensor > 1; }
   bool overlaps_tensor() const { return tensor_overlap && splits_tokens(); }
 };

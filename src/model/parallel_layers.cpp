@@ -246,6 +246,8 @@ std::vector<TokenStep> steps_of(const ExpertGroup& options, const ModelParallel&
                          .back = ExchangeKind::reduce_scatter,
                          .elements = arrived});
         break;
+      case ExpertDispatch::replicated:
+        break;
     }
   }
   if (options.sharing > 1)
@@ -265,6 +267,16 @@ void Layers::exchange_counts(const ExpertGroup& options) {
             .kind = ExchangeKind::all_gather,
             .elements = static_cast<double>(options.count * parallel_.expert),
             .wide = true,
+            .issued = here(),
+            .awaited = here()});
+}
+
+/// Each rank has its own experts' part of a sum over the same tokens.
+void Layers::add_replicas(const ExpertGroup& options, Direction pass) {
+  if (options.replicas == 1) return;
+  exchange({.axis = ExchangeAxis::tensor,
+            .elements = current_.elements(),
+            .pass = pass,
             .issued = here(),
             .awaited = here()});
 }

@@ -18,8 +18,8 @@ enum class NormPlace : std::uint8_t { before, after_sum, around, after };
 /// block of each stack owns (T5).
 enum class PositionKind : std::uint8_t { none, rope, learned, alibi, relative };
 /// The function between the products of a feed-forward layer. `gelu_new` is GELU's tanh form
-/// written out operator by operator, as GPT-2 has it.
-enum class ActivationKind : std::uint8_t { gelu, gelu_new, relu, relu_squared, silu };
+/// written out operator by operator, as GPT-2 has it; `gelu_fast` the same in other operators.
+enum class ActivationKind : std::uint8_t { gelu, gelu_new, gelu_fast, relu, relu_squared, silu };
 /// Norms of queries and keys: none, of each head, of all heads at once (OLMo 2), or of each head
 /// that is rotated, without weights (Llama 4).
 enum class HeadNorm : std::uint8_t { none, each_head, all_heads, rotated_heads };
@@ -50,6 +50,7 @@ struct Experts {
   bool shared_gate = false;       ///< the shared experts' output is scaled per token (Qwen 2)
   bool biases = false;            ///< of the router and of each expert (GPT-OSS)
   bool wide_router = false;       ///< its product is of fp32, but under autocast (GLM-4.5)
+  bool clamped = false;           ///< ExpertGroup::clamped
   /// Channels that tokens have on their way through experts, by a product before and one behind
   /// (Nemotron 3's latent experts); 0: all.
   std::int64_t latent = 0;
@@ -171,6 +172,12 @@ const TransformerShape* built_in_shape(const std::string& name);
 /// layer, E experts (Megatron-LM's hybrid_override_pattern). A message where a letter is another;
 /// empty otherwise.
 std::string set_hybrid_pattern(const std::string& letters, TransformerShape& transformer);
+
+/// Why scores are materialised although fused attention is asked for, as a sentence's end ("as
+/// PyTorch's sdpa has no sinks"); empty: they are not.
+std::string eager_because(const TransformerShape& transformer, const ModelShape& shape);
+/// Whether attention is one kernel.
+bool fuses_attention(const TransformerShape& transformer, const ModelShape& shape);
 
 /// What contradicts itself in a shape: heads that groups of keys do not divide, more active experts
 /// than there are. Empty if nothing does.

@@ -177,7 +177,8 @@ void Layers::experts(const ExpertGroup& options) {
   const std::int64_t own = options.own();
   const std::size_t before = last().tensors.size();
   const auto weight = [&](std::int64_t elements) {
-    parameter(own * elements, ParameterShare::expert);
+    parameter(own * elements,
+              options.replicas > 1 ? ParameterShare::sharded : ParameterShare::expert);
   };
   weight(options.wide() * hidden);
   if (options.biases) weight(options.wide());
@@ -188,6 +189,7 @@ void Layers::experts(const ExpertGroup& options) {
   last().idle_parameters += owned / own * (options.count - options.active) * own / options.count;
   for (int way = 0; way < 2 && options.latent > 0; ++way) parameter(input.channels * hidden);
   exchange_counts(options);
+  add_replicas(options, Direction::backward);
   const bool as_transformers = options.grouped && options.held == 0 && options.gated;
   const auto compose = [&](const EagerExperts& kernels) {
     if (!as_transformers) return;
@@ -199,11 +201,13 @@ void Layers::experts(const ExpertGroup& options) {
   dispatched_ = operators();
   exchange_tokens(options, true);
   if (sorted > 0) move(OperatorKind::elementwise, 2 * sorted, 2 * sorted);
-  append(grouped({computed, hidden, options.wide(), own, options.grouped}));
+  const double multiplied = computed / static_cast<double>(options.replicas);
+  append(grouped({multiplied, hidden, options.wide(), own, options.grouped}));
   // SiLU and the product, or ReLU and its square.
   move(OperatorKind::elementwise, (options.gated ? 5 : 4) * wide, (options.gated ? 8 : 6) * wide);
+  last().operators.back().between_experts = true;
   compose(activated(wide));
-  append(grouped({computed, options.width, hidden, own, options.grouped}));
+  append(grouped({multiplied, options.width, hidden, own, options.grouped}));
   if (options.eager) {
     const auto held = static_cast<double>(own);
     append(one_by_one(held, held * static_cast<double>((options.wide() + options.width) * hidden)));
@@ -216,6 +220,7 @@ void Layers::experts(const ExpertGroup& options) {
   const double passes = options.held > 0 ? 3 : 6;
   move(OperatorKind::elementwise, passes * sent, (options.held > 0 ? 2 : 6) * sent);
   compose(put_back(sent));
+  add_replicas(options, Direction::forward);
   if (options.latent > 0) product(hidden, input.channels, false);
   current_ = input;
   current_.wide = false;

@@ -97,9 +97,10 @@ constexpr Impossible kImpossible[] = {
      "give its rate per GPU and direction too, such as `nvlink: 300GBps`"},
     {"nodes: 1\nnode: {gpu: A100-SMX-80}\n", "2:13",
      "node.gpu: expected one of A10, A100-PCIe-40, A100-PCIe-80, A100-SXM-40, A100-SXM-80, A10G, "
-     "A30, A40, B200, B300, GB200, GB300, GH200-96, H100-NVL, H100-PCIe, H100-SXM, H20, H200-SXM, "
-     "H800-SXM, L4, L40S, MI250X, MI300X, MI325X, MI355X, RTX-3090, RTX-4090, RTX-5090, "
-     "RTX-6000-Ada, RTX-A6000, RTX-PRO-6000, T4, V100-PCIe-16, V100-SXM2-16, V100-SXM2-32, "
+     "A30, A40, A800-PCIe-40, A800-PCIe-80, A800-SXM-80, B200, B300, GB10, GB200, GB300, GH200-96, "
+     "H100-NVL, H100-PCIe, H100-SXM, H100-SXM-96, H20, H200-SXM, H800-SXM, L20, L4, L40S, MI210, "
+     "MI250, MI250X, MI300X, MI325X, MI355X, RTX-3090, RTX-4090, RTX-5090, RTX-6000-Ada, "
+     "RTX-A5000, RTX-A6000, RTX-PRO-6000, T4, V100-PCIe-16, V100-SXM2-16, V100-SXM2-32, "
      "generic; got \"A100-SMX-80\"",
      "did you mean \"A100-SXM-80\"?"},
     {"nodes: 1\nnode: {gpu: {fp32: 10TFLOPs, memory: 16GiB}}\n", "2:13",

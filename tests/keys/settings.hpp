@@ -59,6 +59,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {built_in + "sequence: 128, attention: eager, fused_softmax: true, loss: huggingface, "
                   "precision: bf16, costs: analytic, activation_checkpointing: per_unit}"},
       {built_in + "activation_checkpointing: {layers: 1}}"},
+      {built_in + "activation_checkpointing: {modules: [core_attn]}}"},
       {"model={use: mixtral_8x7b, batch_per_gpu: 1, precision: bf16_pure, "
        "experts_implementation: sequential}"},
       {built_in + "precision: fp8, num_layers_at_start_in_bf16: 1, num_layers_at_end_in_bf16: 1}",
@@ -131,7 +132,8 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"memory={allocator: {}}"},
       {"strategy={ddp: {bucket_cap_mb: 1, first_bucket_mb: 1, gradient_as_bucket_view: true, "
        "static_graph: true, compression: fp16, gradient_accumulation: 2, algorithm: ring}}"},
-      {"strategy={fsdp: {sharding: hybrid_shard, shard_group: 2, wrap: model, backward_prefetch: "
+      {"strategy={fsdp: {sharding: hybrid_shard, shard_group: 2, wrap: model, adapters_apart: "
+       "false, backward_prefetch: "
        "none, forward_prefetch: true, limit_all_gathers: false, param_dtype: bf16, reduce_dtype: "
        "fp32, buffer_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, no_sync: false, "
        "algorithm: "

@@ -47,6 +47,40 @@ BOOST_AUTO_TEST_CASE(what_might_change_shapes_is_never_ignored) {
   BOOST_TEST(family.find("did you mean \"llama\"?") != std::string::npos, family);
 }
 
+std::vector<std::string> assumptions(const std::string& text) {
+  const auto file = std::filesystem::temp_directory_path() /
+                    ("rehearse_lenient_" + std::to_string(getpid()) + ".json");
+  std::ofstream(file) << text;
+  std::vector<std::string> said = read_hugging_face(file).assumptions;
+  std::filesystem::remove(file);
+  return said;
+}
+
+// A number or a list that nobody knows is refused; what is off, or a word, is said and left out.
+BOOST_AUTO_TEST_CASE(what_is_off_or_a_word_is_noted_and_left_out) {
+  for (const char* field :
+       {"\"memory_blocks\": 0", "\"memory_dropout\": 0.0", "\"memory_bias\": false",
+        "\"memory_kinds\": []", "\"memory_map\": {}", "\"memory_flavour\": \"plain\""}) {
+    const std::vector<std::string> said = assumptions("{" + kLlama + ", " + field + "}");
+    BOOST_TEST_REQUIRE(said.size() == 1, field);
+    BOOST_TEST(said.front().starts_with("the field memory_"), said.front());
+  }
+  for (const char* field : {"\"memory_blocks\": 2", "\"memory_bias\": true",
+                            "\"memory_kinds\": [1]", "\"hiden_act\": \"silu\""})
+    BOOST_TEST(refusal("{" + kLlama + ", " + field + "}").find("might change shapes") !=
+                   std::string::npos,
+               field);
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_familys_remedy_has_the_files_own_numbers) {
+  const std::string message =
+      refusal("{\"model_type\": \"rwkv7\", \"d_model\": 96, \"num_hidden_layers\": 7, "
+              "\"num_key_value_heads\": 2, \"vocab_size\": 1234}");
+  BOOST_TEST(message.find("{layers: 7, hidden_size: 96, heads: 32, kv_heads: 2, "
+                          "intermediate_size: 11008, vocab_size: 1234}") != std::string::npos,
+             message);
+}
+
 BOOST_AUTO_TEST_CASE(a_missing_or_impossible_field_is_named) {
   BOOST_TEST(refusal("{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_head\": 4}")
                  .starts_with("1:1: error: the key \"n_layer\" is missing"));

@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(fused_attention_with_sinks_keeps_no_scores_and_trains_them)
   TransformerShape t = llama();
   t.sinks = true;
   const auto tape_of = [&](bool fused) {
-    return memory_tape(share_of(t, {.sequence = 256, .flash_sinks = fused}, {}),
+    return memory_tape(share_of(t, {.sequence = 256, .library_attention = fused}, {}),
                        {.precision = Precision::bf16_pure});
   };
   const auto gradients = [](const MemoryTape& tape) {

@@ -99,14 +99,6 @@ Model build_patches(const TransformerShape& t, const ModelShape& asked) {
   return image_model(t.name, shape, t.source, b.layers);
 }
 
-/// By pass, in the order in which they are issued.
-void order_exchanges(std::vector<Exchange>& exchanges) {
-  std::ranges::stable_sort(exchanges, [](const Exchange& left, const Exchange& right) {
-    if (left.pass != right.pass) return left.pass == Direction::forward;
-    return comes_before(left.issued, right.issued, left.pass);
-  });
-}
-
 /// No profile of the whole model speaks for a share.
 void append_variant(Model& model, const ModelParallel& parallel) {
   if (!model.variant.empty()) model.variant += ", ";
@@ -114,7 +106,36 @@ void append_variant(Model& model, const ModelParallel& parallel) {
                                parallel.context, parallel.expert);
 }
 
+bool caps_scores(AttentionKernel kernel) {
+  return kernel == AttentionKernel::flash2 || kernel == AttentionKernel::flash3;
+}
+
+bool takes_slopes(AttentionKernel kernel) {
+  return kernel == AttentionKernel::flash2 || kernel == AttentionKernel::triton;
+}
+
 }  // namespace
+
+// flash-attn takes slopes from 2.4 on and caps scores from 2.6 on; MPT's Triton kernel takes a
+// bias. TransformerEngine, which Megatron's layouts have as `sdpa`, takes sinks and slopes.
+std::string eager_because(const TransformerShape& t, const ModelShape& shape) {
+  if (!shape.flash_attention) return "";
+  const bool sdpa = shape.attention_kernel == AttentionKernel::sdpa;
+  const std::string who = sdpa ? "PyTorch's sdpa" : to_string(shape.attention_kernel);
+  if (t.softcap != 0 && !caps_scores(shape.attention_kernel))
+    return fmt::format("as {} caps no scores", who);
+  if (t.sinks && !shape.library_attention) return fmt::format("as {} has no sinks", who);
+  const bool slopes = sdpa ? shape.library_attention : takes_slopes(shape.attention_kernel);
+  if (t.position == PositionKind::alibi && !slopes)
+    return fmt::format("as {} has no slopes for ALiBi", who);
+  if (t.position == PositionKind::relative && !sdpa)
+    return fmt::format("as {} gives the scores' biases no gradient", who);
+  return "";
+}
+
+bool fuses_attention(const TransformerShape& t, const ModelShape& shape) {
+  return shape.flash_attention && eager_because(t, shape).empty();
+}
 
 bool Experts::at(std::int64_t block) const {
   return block >= first_dense && (block + 1) % interval == 0 &&

@@ -33,8 +33,9 @@ Attention attention_of(const TransformerBuild& b, std::int64_t block) {
           .window = t.slides(block) ? t.window : 0,
           .softcap = t.softcap != 0,
           .fused_softmax = b.shape.fused_softmax,
-          .wide_softmax = t.wide_softmax || t.norm == NormKind::rms_norm,
-          .biased = b.biased(),
+          .wide_softmax =
+              t.wide_softmax || t.norm == NormKind::rms_norm || t.position == PositionKind::alibi,
+          .biased = b.biased() && (!b.flash() || t.position == PositionKind::relative),
           .fused = t.fused_qkv,
           .partial = t.partial_rotation,
           .shared_table = t.shared_rotary};
@@ -130,6 +131,8 @@ void append_activation(TransformerBuild& b) {
       return b.layers.gelu();
     case ActivationKind::gelu_new:
       return b.layers.gelu_new();
+    case ActivationKind::gelu_fast:
+      return b.layers.gelu_fast();
     case ActivationKind::relu:
       return b.layers.rectify();
     case ActivationKind::relu_squared:
@@ -182,12 +185,15 @@ void append_experts(TransformerBuild& b, std::int64_t block) {
                     .biases = experts.biases,
                     .wide_router = experts.wide_router,
                     .gated = b.t.gated,
+                    .clamped = experts.clamped,
+                    .weighs_activation = b.shape.weighs_activation,
                     .latent = experts.latent,
                     .capacity = experts.capacity,
                     .grouped = b.shape.grouped_experts,
                     .eager = b.shape.eager_experts,
                     .held = parallel.expert > 1 ? experts.count / parallel.expert : 0,
                     .sharing = parallel.expert_tensor,
+                    .replicas = parallel.replicated_experts,
                     .imbalance = parallel.expert > 1 ? imbalance : 1});
   if (experts.shared_width == 0) return;
   const Activation routed = b.layers.current();

@@ -14,9 +14,7 @@ struct TransformerBuild {
   std::int64_t tokens = 0;  ///< of the decoder, or of the only stack: this rank's
   bool causal = true;       ///< of the stack under construction
 
-  bool flash() const {
-    return shape.flash_attention && t.softcap == 0 && (!t.sinks || shape.flash_sinks) && !biased();
-  }
+  bool flash() const { return fuses_attention(t, shape); }
   /// transformers adds biases of distances to scores that it materialises.
   bool biased() const {
     return t.position == PositionKind::relative || t.position == PositionKind::alibi;

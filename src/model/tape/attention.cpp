@@ -2,6 +2,7 @@
 #include "model/tape/operators.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace rehearse::tape {
 namespace {
@@ -93,7 +94,8 @@ void cpu_flash_backward_workspace(Recorder& recorder, const AttentionSize& size,
   recorder.workspace(tile.queries, Type::float32);
 }
 
-/// Sinks are a further input.
+/// Sinks are a further input, and so are biases of distances: the first block of a stack makes
+/// these for all samples, and backward their gradient for each.
 Tensor flash(Recorder& recorder, Tensors inputs, const AttentionSize& size) {
   const AttentionSides s = sides(recorder, size);
   for (Tensor& input : inputs) input = lower(recorder, input);
@@ -109,11 +111,15 @@ Tensor flash(Recorder& recorder, Tensors inputs, const AttentionSize& size) {
   Tensors saved = {output, logarithms, state};
   for (const Tensor& input : inputs) saved.push_back(input.detached());
   const bool sinks = size.bias.elements > 0;
+  if (sinks && size.options.biased)
+    saved.push_back(recorder.take(s.pairs / recorder.batch(), type));
   if (sinks) inputs.push_back(parameter(recorder, size.bias));
   recorder.connect(output, inputs,
                    [&recorder, size, s, type, saved, sinks,
                     wide = inputs.back().type](const Gradients&) -> Gradients {
                      Gradients results;
+                     const Tensor biases =
+                         size.options.biased ? recorder.workspace(s.pairs, type) : undefined();
                      for (const std::int64_t side : {s.query, s.key, s.value})
                        results.push_back(recorder.take(side, type));
                      if (sinks) results.push_back(recorder.take(size.bias.elements, wide));
@@ -196,8 +202,15 @@ Tensor repeated(Recorder& recorder, const Tensor& input, std::int64_t elements) 
   return output;
 }
 
-/// softmax(scores, dtype=float32): reads 16 bits, and keeps what it gives.
+bool computes_in_fp16(Precision precision) {
+  return precision == Precision::fp16_master || precision == Precision::fp16_pure;
+}
+
+/// softmax(scores, dtype=float32). One kernel reads fp16; of bf16 an fp32 copy is made before
+/// (aten/src/ATen/native/SoftMax.cpp), as autocast makes it of both.
 Tensor softmax_in_fp32(Recorder& recorder, const Tensor& scores) {
+  if (!computes_in_fp16(recorder.precision()) && !recorder.on_cpu())
+    return unary_of_output(recorder, to(recorder, scores, Type::float32));
   Tensor output = recorder.take(scores.elements, Type::float32);
   recorder.connect(output, {scores},
                    [&recorder, y = output, type = scores.type](const Gradients&) -> Gradients {
@@ -223,6 +236,57 @@ Tensor written_out(Recorder& recorder, const Tensors& inputs, const AttentionSiz
       recorder.connect(masked, {scores},
                        [](const Gradients& gradients) -> Gradients { return {gradients[0]}; });
     }
+    kept = to(recorder, softmax_in_fp32(recorder, masked), inputs[0].type);
+  }
+  if (size.options.dropout) kept = dropout(recorder, kept);
+  return batched_product(recorder, kept, values, {s.pairs, s.value, s.out});
+}
+
+// eager_attention_forward of GPT-OSS: a column of sinks behind the masked scores, each row's
+// largest subtracted, and a softmax of the scores' own type.
+Tensor with_sinks(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
+  const AttentionSides s = sides(recorder, size);
+  const Tensor keys = repeated(recorder, inputs[1], s.key);
+  const Tensor values = repeated(recorder, inputs[2], s.value);
+  const auto passed = [&](const Tensor& scores, std::int64_t elements) {
+    Tensor output = recorder.take(elements, scores.type);
+    recorder.connect(output, {scores},
+                     [](const Gradients& gradients) -> Gradients { return {gradients[0]}; });
+    return output;
+  };
+  Tensor kept;
+  {
+    Tensor scores =
+        scale(recorder, batched_product(recorder, inputs[0], keys, {s.query, s.key, s.pairs}));
+    const Tensor mask = causal_mask(recorder, size.tokens, scores.type);
+    const Tensor masked = passed(std::exchange(scores, undefined()), s.pairs);
+    Tensor joined = recorder.take(s.pairs + s.rows, masked.type);
+    recorder.connect(joined, {masked, parameter(recorder, size.bias)},
+                     [](const Gradients& gradients) -> Gradients {
+                       Gradients results = {gradients[0].detached(), gradients[0]};
+                       results[1].broadcast = true;
+                       return results;
+                     });
+    joined = passed(joined, joined.elements);
+    kept = unary_of_output(recorder, joined);
+  }
+  if (size.options.dropout) kept = dropout(recorder, kept);
+  return batched_product(recorder, slice(recorder, kept, s.pairs), values,
+                         {s.pairs, s.value, s.out});
+}
+
+// BloomAttention and MptAttention: slopes and a mask are added to the scores.
+Tensor with_slopes(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
+  const AttentionSides s = sides(recorder, size);
+  const Tensor values = folded(recorder, inputs[2]);
+  Tensor kept;
+  {
+    const Tensor queries = folded(recorder, inputs[0]), keys = folded(recorder, inputs[1]);
+    const Tensor scores = batched_product(recorder, queries, keys, {s.query, s.key, s.pairs});
+    const Tensor mask = recorder.workspace(size.tokens * size.tokens, scores.type);
+    Tensor masked = recorder.take(s.pairs, scores.type);
+    recorder.connect(masked, {scores},
+                     [](const Gradients& gradients) -> Gradients { return {gradients[0]}; });
     kept = to(recorder, softmax_in_fp32(recorder, masked), inputs[0].type);
   }
   if (size.options.dropout) kept = dropout(recorder, kept);
@@ -275,8 +339,11 @@ Tensors attention(Recorder& recorder, const Tensors& inputs, const AttentionSize
   // scaled_dot_product_attention caps no scores.
   const bool eager = !o.flash && (o.softcap || (o.wide_softmax && !recorder.on_cpu()));
   const bool plain = eager && !o.fused_softmax && size.bias.elements == 0;
-  const Tensor output =
-      plain ? written_out(recorder, heads, size) : materialised(recorder, heads, size);
+  const bool sinks = eager && !o.fused_softmax && !o.biased && size.bias.elements > 0;
+  const Tensor output = sinks               ? with_sinks(recorder, heads, size)
+                        : plain && o.biased ? with_slopes(recorder, heads, size)
+                        : plain             ? written_out(recorder, heads, size)
+                                            : materialised(recorder, heads, size);
   return {copy(recorder, output), output};
 }
 

@@ -55,7 +55,8 @@ Tensor Recorder::take(std::int64_t elements, Type type) {
 Tensor Recorder::take(std::int64_t elements, Type type, TensorRole role) {
   const auto number = static_cast<std::uint32_t>(tape_.tensors.size());
   const auto size = static_cast<double>(elements * bytes_of(type));
-  tape_.tensors.push_back({.role = role, .size = Bytes(size), .unit = unit_});
+  tape_.tensors.push_back(
+      {.role = role, .size = Bytes(size), .unit = unit_, .remade = remakes_ && !in_backward_});
   events_->push_back({number, true});
   Tensor tensor;
   tensor.storage = std::make_shared<Storage>(*this, number);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -133,6 +134,17 @@ class Recorder {
   void connect(std::vector<Tensor*> outputs, const Tensors& inputs, Backward backward);
   void connect(Tensor& output, const Tensors& inputs, Backward backward);
 
+  /// From here on forward's tensors are made again in backward, or are not.
+  bool remakes(bool remade) { return std::exchange(remakes_, remade); }
+  /// Of one that would be made again: it is kept instead.
+  void keep(const Tensor& tensor) {
+    if (!remakes_ || !tensor.storage) return;
+    TapeTensor& own = tape_.tensors[tensor.storage->tensor()];
+    own.remade = false;
+    own.kept = true;
+  }
+  bool keeps_exchanges() const { return keeps_exchanges_; }
+  void keep_exchanges(bool keep) { keeps_exchanges_ = keep; }
   void begin_unit(std::uint32_t unit);
   void end_unit(const Tensor& output);
   /// The 16-bit copy of a parameter that autocast's cache holds until forward ends.
@@ -177,7 +189,7 @@ class Recorder {
   MemoryTape tape_;
   std::vector<TapeEvent>* events_ = nullptr;
   std::uint32_t unit_ = 0;
-  bool in_backward_ = false, saves_ = true;
+  bool in_backward_ = false, saves_ = true, remakes_ = false, keeps_exchanges_ = false;
   std::uint64_t nodes_ = 0;
   Tensor received_;  ///< until the chunk's backward is over
   std::vector<Copy> copies_;

@@ -187,6 +187,28 @@ Tensor compiled_cross_entropy(Recorder& recorder, const Tensor& logits) {
 
 }  // namespace
 
+// Each row's sum of exponentials is kept beside the logits, whose memory the gradient gets.
+Tensor fused_cross_entropy(Recorder& recorder, const Tensor& logits, std::int64_t positions) {
+  const Tensor sums = recorder.take(positions, Type::float32);
+  Tensor loss = recorder.take(positions, Type::float32);
+  recorder.connect(
+      loss, {logits},
+      [saved = logits.detached(), sums](const Gradients&) -> Gradients { return {saved}; });
+  return loss;
+}
+
+// Logits of 32 bits are overwritten; of 16 an fp32 copy is.
+Tensor vocab_parallel_cross_entropy(Recorder& recorder, const Tensor& logits,
+                                    std::int64_t positions) {
+  const Tensor softmax = logits.type == Type::float32
+                             ? logits.detached()
+                             : recorder.take(logits.elements, Type::float32);
+  const Tensor largest = recorder.workspace(positions, Type::float32);
+  Tensor loss = recorder.take(positions, Type::float32);
+  recorder.connect(loss, {logits}, [softmax](const Gradients&) -> Gradients { return {softmax}; });
+  return loss;
+}
+
 // log_softmax, and nll_loss with its total weight.
 Tensor cross_entropy(Recorder& recorder, const Tensor& narrow) {
   if (recorder.compiled()) return compiled_cross_entropy(recorder, narrow);

@@ -111,7 +111,10 @@ void Player::play_unit(std::uint32_t number) {
   };
   for (const Layer& layer : layers) {
     if (layer.kind == LayerKind::cross_entropy) release(&layer);  // it is computed outside of it
+    recorder_.remakes(layer.remade);
+    recorder_.keep_exchanges(layer.keeps_exchanges);
     Value made = run(layer);
+    recorder_.remakes(false);
     for (const std::uint32_t read : {layer.input, layer.other}) {
       if (last_readers_.at(read) == &layer && held.count(read) == 0) values_.erase(read);
     }
@@ -198,6 +201,8 @@ Player::Value Player::run(const Layer& layer) {
     }
     case LayerKind::gelu_new:
       return {gelu_new(layer)};
+    case LayerKind::gelu_fast:
+      return {gelu_fast(layer)};
     case LayerKind::rectify:
       return {unary_of_output(r, input(layer))};
     case LayerKind::silu_out:
@@ -263,6 +268,8 @@ Player::Value Player::linears(const Layer& layer, const Tensor& x, std::int64_t 
     if (layer.bias) options.bias = Parameter{layer.unit, parameter++, channels};
     const ParameterTrait trait = recorder_.trait(options.weight.unit, options.weight.index);
     Tensor output = linear(recorder_, x, options);
+    if (outputs.size() < layer.kept_products.size() && layer.kept_products[outputs.size()])
+      recorder_.keep(output);
     for (const Adapter& adapter : layer.adapters) {
       if (adapter.side != outputs.size()) continue;
       AdapterOptions how = adapter_options(layer, adapter, positions);

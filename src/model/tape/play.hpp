@@ -28,6 +28,7 @@ class Player {
   void play_unit(std::uint32_t unit);
   Value run(const Layer& layer);
   Tensor loss(const Layer& layer);
+  Tensor loss_of_piece(const Layer& layer, Tensor& piece, std::int64_t positions);
   /// Converted and held; what it was made of goes.
   Tensor as_output(Tensor& logits);
   /// Of `positions` of the batch.
@@ -45,10 +46,13 @@ class Player {
   Value heads(const Layer& layer);
   Value rotate_shared(const Layer& layer);
   Tensor gelu_new(const Layer& layer);
+  Tensor gelu_fast(const Layer& layer);
   Tensor capped(const Tensor& logits);
   Value head_norm(const Layer& layer);
   Value latent_heads(const Layer& layer);
   Tensor experts(const Layer& layer);
+  Tensor between_products(const ExpertGroup& options, const Tensor& first, std::int64_t rows,
+                          const Tensor& weights);
   Tensor gate(const Layer& layer);
   Tensor class_token(const Layer& layer);
   // play_mixers.cpp

@@ -3,6 +3,7 @@
 #include <bit>
 #include <utility>
 
+#include "base/error.hpp"
 #include "model/tape/operators.hpp"
 #include "model/tape/play.hpp"
 
@@ -16,12 +17,33 @@ Tensor Player::total_loss() {
 }
 
 Tensor Player::loss(const Layer& layer) {
-  if (layer.loss == Loss::cross_entropy) return cross_entropy(recorder_, input(layer));
-  if (layer.loss == Loss::lightning_fabric)
-    return cross_entropy(recorder_, as_output(values_.at(layer.input).front()));
-  const bool shifts = layer.loss == Loss::huggingface;
-  return cross_entropy_fp32(recorder_, std::move(values_.at(layer.input).front()),
-                            shifts ? recorder_.batch() * layer.in.channels : 0);
+  Tensor& logits = values_.at(layer.input).front();
+  const std::int64_t positions = recorder_.batch() * layer.in.positions();
+  switch (layer.loss) {
+    case Loss::cross_entropy:
+      return cross_entropy(recorder_, logits);
+    case Loss::lightning_fabric:
+      return cross_entropy(recorder_, as_output(logits));
+    case Loss::fused_logits:
+      return fused_cross_entropy(recorder_, logits, positions);
+    case Loss::vocab_parallel:
+      return vocab_parallel_cross_entropy(recorder_, logits, positions);
+    case Loss::cross_entropy_fp32:
+      return cross_entropy_fp32(recorder_, std::move(logits));
+    case Loss::huggingface:
+      return cross_entropy_fp32(recorder_, std::move(logits),
+                                recorder_.batch() * layer.in.channels);
+  }
+  throw InternalError("a loss that no tape is made of");
+}
+
+/// Of one of the pieces that `positions` are in.
+Tensor Player::loss_of_piece(const Layer& layer, Tensor& piece, std::int64_t positions) {
+  if (layer.loss == Loss::fused_logits) return fused_cross_entropy(recorder_, piece, positions);
+  if (layer.loss == Loss::vocab_parallel)
+    return vocab_parallel_cross_entropy(recorder_, piece, positions);
+  return layer.loss == Loss::cross_entropy_fp32 ? cross_entropy_fp32(recorder_, std::move(piece))
+                                                : cross_entropy(recorder_, piece);
 }
 
 Tensor Player::as_output(Tensor& logits) {
@@ -54,10 +76,8 @@ Tensor Player::parted_loss(const Layer& layer) {
   if (layer.loss == Loss::lightning_fabric)
     for (Tensor& piece : logits) piece = as_output(piece);
   Tensor sum = undefined();
-  for (Tensor& piece : logits) {
-    const Tensor one = layer.loss == Loss::cross_entropy_fp32
-                           ? cross_entropy_fp32(recorder_, std::move(piece))
-                           : cross_entropy(recorder_, piece);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const Tensor one = loss_of_piece(layer, logits[i], sizes[i]);
     sum = sum.defined ? add(recorder_, sum, one) : one;
   }
   return sum;

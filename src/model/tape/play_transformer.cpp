@@ -35,17 +35,27 @@ Tensor gathered(Recorder& r, const Tensor& input, const Tensor& order, std::int6
   return output;
 }
 
-/// Both sides of a product with a weight per expert.
+/// Both sides of a product with a weight for each of `experts`.
 Tensor grouped_product(Recorder& r, const Tensor& input, const Parameter& weights,
-                       std::int64_t elements) {
+                       std::int64_t elements, std::int64_t experts) {
   const Tensor weight = product_parameter(r, weights);
   const Tensor x = lower(r, input);
-  Tensor output = r.take(elements, x.type);
+  const bool quantized = r.trait(weights.unit, weights.index).quantized();
+  // Of one expert at a time 16 bits are made.
+  const auto widened = [&r, quantized, each = weights.elements / experts] {
+    return quantized ? r.workspace(each, Type::float16) : undefined();
+  };
+  Tensor output;
+  {
+    const Tensor wide = widened();
+    output = r.take(elements, x.type);
+  }
   r.connect(output, {x, weight},
-            [&r, inputs = x.elements, elements = weight.elements, type = x.type,
+            [&r, widened, inputs = x.elements, elements = weight.elements, type = x.type,
              w = weight.detached(), trained = weight.needs_gradient(),
              saved = weight.needs_gradient() ? x.detached()
                                              : undefined()](const Gradients&) -> Gradients {
+              const Tensor wide = widened();
               Gradients results = {r.take(inputs, type)};
               results.push_back(trained ? r.take(elements, type) : undefined());
               return results;
@@ -53,11 +63,36 @@ Tensor grouped_product(Recorder& r, const Tensor& input, const Parameter& weight
   return output;
 }
 
-/// A bias for each row's expert: gathered, then added.
+/// A bias for each row's expert: gathered, which is a function's local variable, then added in
+/// place.
 Tensor with_expert_bias(Recorder& r, const Tensor& product, const Parameter& bias,
-                        const Tensor& order) {
-  const Tensor chosen = gathered(r, parameter(r, bias), order, product.elements);
-  return add(r, product, chosen);
+                        const Tensor& order, Tensor& chosen) {
+  chosen = gathered(r, parameter(r, bias), order, product.elements);
+  return add_in_place(r, product, chosen);
+}
+
+/// SwiGLU of GPT-OSS: gate and up are clamped, the gate's sigmoid is of a multiple, up gets 1 more.
+Tensor clamped_product(Recorder& r, const Tensor& gate, const Tensor& up) {
+  const Tensor low = unary_of_input(r, gate);
+  const Tensor between = unary_of_input(r, up);
+  const Tensor glu = multiply(r, low, unary_of_output(r, scale(r, low)));
+  return multiply(r, add_number(r, between), glu);
+}
+
+/// What stands between an expert's products as one kernel, which keeps its input, and where it
+/// multiplies by the router's weights these, too.
+Tensor fused_rows(Recorder& r, const Tensor& first, const Tensor& weights, std::int64_t elements) {
+  Tensor output = r.take(elements, first.type);
+  Tensors inputs = {first};
+  if (weights.defined) inputs.push_back(weights);
+  r.connect(
+      output, inputs,
+      [&r, x = first.detached(), weights = weights.detached()](const Gradients&) -> Gradients {
+        Gradients results = {r.take(x.elements, x.type)};
+        if (weights.defined) results.push_back(r.take(weights.elements, weights.type));
+        return results;
+      });
+  return output;
 }
 
 /// Sum of each token's rows.
@@ -119,6 +154,19 @@ Tensor Player::gelu_new(const Layer& layer) {
   return multiply(r, half, one);
 }
 
+Tensor Player::gelu_fast(const Layer& layer) {
+  Recorder& r = recorder_;
+  const Tensor& x = input(layer);
+  if (r.compiled()) return unary_of_input(r, x);
+  const Tensor half = scale(r, x);
+  const Tensor narrow = scale(r, x);
+  const Tensor square = multiply(r, scale(r, x), x);
+  const Tensor factor = add_number(r, square);
+  const Tensor tanh = unary_of_output(r, multiply(r, narrow, factor));
+  const Tensor one = add_number(r, tanh);
+  return multiply(r, half, one);
+}
+
 Tensor Player::capped(const Tensor& logits) {
   const Tensor divided = scale(recorder_, logits);
   const Tensor tanh = unary_of_output(recorder_, divided);
@@ -157,6 +205,7 @@ Player::Value Player::latent_heads(const Layer& layer) {
                              {.weight = {layer.unit, layer.parameter + 1, o.key_rank * width},
                               .out = all * width,
                               .gathered = all > tokens ? all * o.key_rank : 0});
+  if (!layer.kept_products.empty() && layer.kept_products.front()) r.keep(both);
   if (!rotary_.storage) rotary_ = r.take(2 * layer.out.height * o.rotated_width, both.type);
   const auto turn = [&](const Tensor& x) {
     const Tensor cosine = multiply(r, x, rotary_, x.elements);
@@ -203,6 +252,22 @@ Routing route(Recorder& r, const Tensor& logits, std::int64_t rows) {
 
 }  // namespace
 
+Tensor Player::between_products(const ExpertGroup& o, const Tensor& first, std::int64_t rows,
+                                const Tensor& weights) {
+  Recorder& r = recorder_;
+  if (r.compiled())
+    return fused_rows(r, first, o.weighs_activation ? weights : undefined(), rows * o.width);
+  Tensor made;
+  if (o.gated) {
+    const Tensors halves = chunk(r, first, 2);
+    made = o.clamped ? clamped_product(r, halves[0], halves[1])
+                     : multiply(r, unary_of_input(r, halves[0]), halves[1]);
+  } else {
+    made = unary_of_input(r, unary_of_output(r, first));
+  }
+  return o.weighs_activation ? multiply(r, made, weights) : made;
+}
+
 Tensor Player::experts(const Layer& layer) {
   Recorder& r = recorder_;
   const ExpertGroup& o = layer.experts;
@@ -228,11 +293,12 @@ Tensor Player::experts(const Layer& layer) {
     return linear(r, in, {.weight = product, .out = tokens * out});
   };
   const Tensor x = o.latent > 0 ? projected(input(layer), 0, hidden) : input(layer);
+  Tensor biases;
   const auto product = [&](const Tensor& in, std::int64_t narrow, std::int64_t wide) {
     const Parameter weights = weight(o.own() * narrow * wide);
-    const Tensor out = grouped_product(r, in, weights, computed * wide);
+    const Tensor out = grouped_product(r, in, weights, computed * wide, o.own());
     if (!o.biases) return out;
-    return with_expert_bias(r, out, weight(o.own() * wide), routing.experts);
+    return with_expert_bias(r, out, weight(o.own() * wide), routing.experts, biases);
   };
   // To the ranks that hold the experts, sorted by expert there, and copies to those that share one.
   const auto dispatched = [&](Tensor sent) {
@@ -249,18 +315,15 @@ Tensor Player::experts(const Layer& layer) {
   {
     const Tensor selected = dispatched(gathered(r, x, routing.order, rows * hidden));
     const Tensor first = product(selected, hidden, o.wide());
-    if (o.gated) {
-      const Tensors halves = chunk(r, first, 2);
-      const Tensor gate = unary_of_input(r, halves[0]);
-      activated = multiply(r, gate, halves[1]);
-    } else {
-      activated = unary_of_input(r, unary_of_output(r, first));
-    }
+    const bool whole = r.remakes(o.remakes_activation || layer.remade);
+    activated = between_products(o, first, computed, routing.weights);
+    r.remakes(whole);
   }
   const Tensor out = combined(product(activated, o.width, hidden));
   activated = undefined();
-  const Tensor weighted = multiply(r, out, routing.weights);
-  const Tensor back = gathered(r, weighted, routing.order, rows * hidden);
+  Tensor back = out;
+  if (!o.weighs_activation)
+    back = gathered(r, multiply(r, out, routing.weights), routing.order, rows * hidden);
   const Tensor sum = to(r, summed(r, back, tokens * hidden), x.type);
   return o.latent > 0 ? projected(sum, 1, layer.in.channels) : sum;
 }

@@ -224,6 +224,8 @@ Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& opti
 
 Tensor exchanged(Recorder& recorder, const Tensor& input, std::int64_t elements) {
   Tensor output = recorder.take(elements, input.type);
+  const bool gathers = elements > input.elements;
+  if (recorder.keeps_exchanges() && !gathers) recorder.keep(output);
   recorder.connect(output, {input},
                    [&recorder, whole = input.elements, type = input.type](
                        const Gradients&) -> Gradients { return {recorder.take(whole, type)}; });

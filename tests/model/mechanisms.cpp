@@ -1,0 +1,119 @@
+// Mechanisms of memory that are a framework's or a library's: losses in place, experts that keep
+// less, attention that falls back.
+#include <boost/test/unit_test.hpp>
+
+#include "kept.hpp"
+#include "model/adaptation.hpp"
+#include "shares.hpp"
+
+namespace rehearse {
+BOOST_AUTO_TEST_SUITE(mechanisms_test)
+namespace {
+
+constexpr double kPositions = 2 * 256, kVocabulary = 4096;
+
+MemoryTape tape_of(Loss loss, Precision precision = Precision::bf16_pure) {
+  const ModelShape shape{.sequence = 256, .loss = loss};
+  return memory_tape(transformer_model(llama(), shape), {.precision = precision, .batch = 2});
+}
+
+double kept_by_head(Loss loss) {
+  const MemoryTape tape = tape_of(loss);
+  return kept_by(tape, tape.units.size() - 1);
+}
+
+// Plainly log-softmax is kept in 16 bits, with the loss and its weight.
+BOOST_AUTO_TEST_CASE(fused_logits_keep_them_once_and_a_number_for_each_row) {
+  const double before = kept_by_head(Loss::cross_entropy) - kPositions * kVocabulary * 2 - 2 * 2;
+  check_close(kept_by_head(Loss::fused_logits) - before, kPositions * (kVocabulary * 2 + 2 * 4));
+}
+
+BOOST_AUTO_TEST_CASE(their_gradient_is_written_over_them) {
+  const MemoryTape tape = tape_of(Loss::fused_logits);
+  const std::vector<TapeEvent>& backward = tape.units.back().backward;
+  for (const TapeEvent& event : backward)
+    BOOST_TEST(
+        (!event.takes || tape.tensors[event.tensor].size.value() != kPositions * kVocabulary * 2));
+}
+
+// Megatron-LM keeps the softmax in fp32, which becomes the gradient, and that 16 bits.
+BOOST_AUTO_TEST_CASE(vocab_parallel_cross_entropy_keeps_a_softmax_in_fp32) {
+  const double before = kept_by_head(Loss::cross_entropy) - kPositions * kVocabulary * 2 - 2 * 2;
+  check_close(kept_by_head(Loss::vocab_parallel) - before, kPositions * (kVocabulary * 4 + 4));
+}
+
+double kept_by_experts(bool weighs_activation) {
+  const ModelShape shape{.sequence = 256, .weighs_activation = weighs_activation};
+  const Model model = compiled(transformer_model(mixture(), shape));
+  return kept_by(memory_tape(model, {.precision = Precision::bf16_pure}), 2);
+}
+
+// Megatron-LM since April 2025: of each row what goes in, what stands between the products on both
+// sides, and a weight; not what comes out.
+BOOST_AUTO_TEST_CASE(weights_in_the_activation_spare_the_experts_outputs) {
+  check_close(kept_by_experts(false) - kept_by_experts(true), 2.0 * 2 * 256 * 512);
+}
+
+TransformerShape with(PositionKind position) {
+  TransformerShape t = llama();
+  t.kv_heads = t.heads;
+  t.position = position;
+  return t;
+}
+
+BOOST_AUTO_TEST_CASE(what_a_kernel_does_not_compute_falls_back_and_says_so) {
+  TransformerShape capped = llama(), sinks = llama();
+  capped.softcap = 50;
+  sinks.sinks = true;
+  const ModelShape sdpa{.sequence = 256},
+      flash2{
+          .sequence = 256, .attention_kernel = AttentionKernel::flash2, .library_attention = true};
+  const ModelShape layout{.sequence = 256, .library_attention = true};
+  BOOST_TEST(eager_because(llama(), sdpa).empty());
+  BOOST_TEST(eager_because(capped, sdpa) == "as PyTorch's sdpa caps no scores");
+  BOOST_TEST(eager_because(capped, flash2).empty());
+  BOOST_TEST(eager_because(sinks, sdpa) == "as PyTorch's sdpa has no sinks");
+  BOOST_TEST(eager_because(sinks, layout).empty());
+  BOOST_TEST(eager_because(with(PositionKind::alibi), sdpa) ==
+             "as PyTorch's sdpa has no slopes for ALiBi");
+  BOOST_TEST(eager_because(with(PositionKind::alibi), flash2).empty());
+  BOOST_TEST(!fuses_attention(capped, {.sequence = 256, .flash_attention = false}));
+}
+
+// Slopes are added to the scores, whose softmax is of fp32: 4 bytes of it, and 2 of its copy.
+BOOST_AUTO_TEST_CASE(alibi_keeps_its_softmax_in_fp32) {
+  const auto kept = [](std::int64_t tokens) {
+    const Model model = transformer_model(with(PositionKind::alibi), {.sequence = tokens});
+    return kept_by(memory_tape(model, {.precision = Precision::bf16_pure}), 2);
+  };
+  check_close(kept(512) - 2 * kept(256), 2.0 * (4 + 2) * 16 * 256 * 256);
+}
+
+// Mixtral's in 4 bits: their weights and the router's, half a byte each and an fp32 scale per 64.
+BOOST_AUTO_TEST_CASE(quantization_reaches_experts) {
+  const Adaptation how{.lora = Lora{.rank = 8, .targets = {"q"}}, .linear = StoredAs::nf4};
+  const Model model = adapt(transformer_model(mixture(), {.sequence = 256}), how);
+  const Unit& block = model.units.at(2);
+  for (const Layer& layer : block.layers) {
+    if (layer.kind != LayerKind::experts) continue;
+    for (std::uint32_t weight = 0; weight < 3; ++weight)
+      BOOST_TEST((block.traits.at(layer.parameter + weight).storage == StoredAs::nf4));
+  }
+}
+
+// Each of four ranks has a quarter of the experts, all else, and all rows.
+BOOST_AUTO_TEST_CASE(replicated_tokens_split_nothing_but_experts) {
+  const ModelParallel parallel{.replicated_experts = 4};
+  const Model whole = transformer_model(mixture(), kTokens);
+  const Model share = share_of(mixture(), kTokens, parallel);
+  const double experts = 3.0 * 8 * 3 * 256 * 512;
+  check_close(static_cast<double>(whole.parameters() - share.parameters()), experts * 3 / 4);
+  check_close(kept_by(memory_tape(share, {.precision = Precision::bf16_pure}), 2),
+              kept_by(memory_tape(whole, {.precision = Precision::bf16_pure}), 2));
+  const Unit& block = share.units.at(2);
+  BOOST_TEST(std::ranges::count(block.exchanges, ExchangeKind::all_reduce, &Exchange::kind) == 2);
+}
+
+}  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace rehearse
