@@ -135,13 +135,14 @@ int nic_of(const Node& node, int gpu) {
 }
 
 BytesPerSecond nic_rate(const Node& node) {
-  return std::min(node.nic_bandwidth * node.transport.efficiency, node.transport.rate);
+  return std::min(node.nic_bandwidth * node.transport.efficiency, node.transport.most());
 }
 
 BytesPerSecond staging_rate(const Node& node) {
-  const BytesPerSecond memory = node.pcie.host_bandwidth * 0.5;
-  const BytesPerSecond staged = node.pcie.staged_rate;
-  return staged > BytesPerSecond(0) ? std::min(staged, memory) : memory;
+  const Pcie& pcie = node.pcie;
+  if (pcie.staged_rate <= BytesPerSecond(0)) return pcie.host_bandwidth * 0.5;
+  return pcie.staged_rate_stated ? pcie.staged_rate
+                                 : std::min(pcie.staged_rate, pcie.host_bandwidth);
 }
 
 CommLinks links_of(const Node& node) {

@@ -79,10 +79,9 @@ struct Pcie {
   bool peer_to_peer = true;
   /// Rate of the host memory (or root complex) that all staged copies of the node share.
   BytesPerSecond host_bandwidth;
-  /// What the host passes on of all staged copies together; 0: half of host_bandwidth, for every
-  /// staged byte is written and read.
+  /// What the host passes on of all staged copies together; 0: half of host_bandwidth.
   BytesPerSecond staged_rate{0};
-  bool staged_rate_stated = true;  ///< false: kStagedRate
+  bool staged_rate_stated = true;  ///< false: as hosts of its kind do, at most host_bandwidth
 };
 
 /// One kind of machine.
@@ -98,6 +97,7 @@ struct Node {
   /// token bucket: a cloud's burst credits, `tc tbf`).
   Bytes nic_burst{};
   NicTransport transport{};                 ///< what it leaves of nic_bandwidth
+  bool nic_ways_shared = false;             ///< both directions of a NIC share its rate
   double speed = 1;                         ///< relative compute speed of its GPUs
   std::optional<int> cores{};               ///< of its CPUs, no hyper-threads; nothing: unknown
   std::optional<double> usd_per_hour;       ///< on demand

@@ -63,6 +63,17 @@ std::optional<NvLink> read_nvlink(Map& map) {
 }
 
 /// By default stated only where something is staged.
+/// By the host's generation: cards of PCIe 5.0 are in hosts of its time, and so is memory that more
+/// than 16 channels of DDR4 would be needed for.
+BytesPerSecond usual_staged_rate(Map& map, const Pcie& pcie) {
+  constexpr BytesPerSecond kFifthGeneration{40e9}, kMuchMemory{250e9}, kTwoSockets{307e9};
+  const std::optional<Value> given = map.optional("host_bandwidth");
+  const std::optional<BytesPerSecond> memory =
+      given ? std::optional(given->as_bytes_per_second()) : std::nullopt;
+  const bool modern = pcie.bandwidth >= kFifthGeneration || (memory && *memory >= kMuchMemory);
+  return modern ? memory.value_or(kTwoSockets) * kStagedShare : kStagedRate;
+}
+
 void read_staged_rate(Map& map, Pcie& pcie) {
   const std::optional<Value> given = map.optional("staged_rate");
   if (given && pcie.peer_to_peer)
@@ -73,7 +84,7 @@ void read_staged_rate(Map& map, Pcie& pcie) {
   if (given)
     pcie.staged_rate = given->as_bytes_per_second();
   else if (!pcie.peer_to_peer)
-    pcie.staged_rate = map.bytes_per_second_or("staged_rate", kStagedRate);
+    pcie.staged_rate = map.bytes_per_second_or("staged_rate", usual_staged_rate(map, pcie));
 }
 
 void read_gpu_side(Map& map, Node& node) {

@@ -12,7 +12,7 @@ void scale_inside(LinkPart part, double factor, Node& node) {
   }
   if (part == LinkPart::nic) {
     node.nic_bandwidth *= factor;
-    node.transport.rate *= factor;
+    node.transport.scale_rates(factor);
   }
 }
 

@@ -56,7 +56,7 @@ Cluster with_bonded_nics(const Schedule& schedule, const Cluster& cluster) {
   if (!may_bond(schedule, cluster)) return bonded;
   for (NodeGroup& group : bonded.groups) {
     group.node.nic_bandwidth *= group.node.nics;
-    group.node.transport.rate *= group.node.nics;
+    group.node.transport.scale_rates(group.node.nics);
     group.node.nic_burst *= group.node.nics;
     group.node.nics = 1;
   }

@@ -113,7 +113,9 @@ void Network::add_port(s4u::NetZone* zone, const Port& port, const Cluster& clus
   const double rate = port_bandwidth(cluster, port).value() * kUnitsPerByte;
   s4u::Host* host = add_host(zone, name);
   std::vector<s4u::LinkInRoute> up{s4u::LinkInRoute(add_link(zone, name + " out", rate))};
-  const std::vector<s4u::LinkInRoute> down{s4u::LinkInRoute(add_link(zone, name + " in", rate))};
+  const bool shared = port.kind == PortKind::nic && cluster.node(port.node).nic_ways_shared;
+  const std::vector<s4u::LinkInRoute> down =
+      shared ? up : std::vector{s4u::LinkInRoute(add_link(zone, name + " in", rate))};
   add_ways(zone, host, up, down);
   const std::uint32_t index = indices_.at(port);
   hosts_[index] = host;
@@ -306,7 +308,8 @@ s4u::Host* Network::source_host(std::uint32_t source, std::uint32_t target) cons
   return passed_on ? from.host : hosts_[source];
 }
 
-void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token) {
+void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token,
+                         std::optional<BytesPerSecond> most) {
   if (source == target && loops_.has(source))
     return set_alarm(source, loops_.start(source, size, token, now()));
   if (buckets_.any()) {
@@ -328,6 +331,7 @@ void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size,
   const double units = std::max(1.0, std::round(size.value() * kUnitsPerByte));
   check(units < 0x1p63, "a flow of more bytes than can be counted");
   flow->set_payload_size(static_cast<std::uint64_t>(units));
+  if (most) flow->set_rate(most->value() * kUnitsPerByte);
   flow->set_data(reinterpret_cast<void*>(static_cast<std::uintptr_t>(slot)));
   intrusive_ptr_add_ref(
       flow.get());  // SimGrid keeps none of its own; taken over when the flow has ended

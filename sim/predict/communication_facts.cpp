@@ -81,7 +81,7 @@ const Node* with_unknown_tcp_rate(const Cluster& cluster) {
   for (const NodeGroup& group : cluster.groups) {
     const NicTransport& transport = group.node.transport;
     if (group.node.nics > 0 && transport.stated && !transport.rate_known &&
-        transport.rate < group.node.nic_bandwidth)
+        transport.most() < group.node.nic_bandwidth)
       return &group.node;
   }
   return nullptr;
@@ -138,10 +138,11 @@ std::vector<std::string> communication_outside(const Scenario& scenario,
   if (slow && !sockets && crosses_nodes(answers, false)) {
     // It decides more than what else is unknown, so it stands first.
     reasons.insert(reasons.begin(),
-                   fmt::format("network: TCP taken to reach {} of a NIC's {}, as two measured "
-                               "machines did; the interval "
-                               "holds all of it (transport: {{tcp: {{rate: ...}}}} says it)",
-                               format(slow->transport.rate), format(slow->nic_bandwidth)));
+                   fmt::format("network: TCP taken to reach {} of a NIC's {}, by {} socket{} a "
+                               "connection and what hosts get through; the interval holds all of "
+                               "it (transport: {{tcp: {{rate: ...}}}} says it)",
+                               format(slow->transport.most()), format(slow->nic_bandwidth),
+                               slow->transport.sockets, slow->transport.sockets == 1 ? "" : "s"));
   }
   return reasons;
 }

@@ -13,7 +13,7 @@
 namespace rehearse::inline prediction {
 namespace {
 
-enum class Source { compute, launches, communication, routing, server, fleet };
+enum class Source { compute, launches, communication, routing, server, messages, fleet };
 
 /// The second is the first that is like all others.
 constexpr std::uint32_t kShiftedSteps = 2;
@@ -41,6 +41,7 @@ std::vector<double> compute_errors(const Schedule& schedule, const Cluster& clus
                                    const std::vector<StepCosts>& costs) {
   std::vector<double> errors(schedule.programs.size(), 0.0);
   for (const RankSpec& rank : schedule.ranks) {
+    if (rank.place.gpu < 0) continue;
     double& error = errors[rank.program.index()];
     error = std::max(error, costs.at(group_index(cluster, rank.place.node)).uncertainty);
   }
@@ -76,8 +77,9 @@ const ParameterServer* derived_server(const Scenario& scenario) {
 }
 
 /// What servers do with gradients goes at one end of what their hosts' memory allows.
-void shift_servers(const ParameterServer& options, Machine& machine, double shift) {
-  const std::vector<HostTraffic> traffic = server_traffic(options, machine.cluster);
+void shift_servers(const Scenario& scenario, Machine& machine, double shift) {
+  const std::vector<HostTraffic> traffic =
+      server_traffic(*derived_server(scenario), scenario.cluster);
   for (Program& program : machine.schedule.programs) {
     for (Op& op : program.ops) {
       const bool applies =
@@ -163,6 +165,22 @@ Machine with_other_launches(const Scenario& scenario, const Machine& machine, do
   return another;
 }
 
+/// With messages of servers that take their CPUs so many times as long, where nobody said how long.
+Machine with_other_messages(const Scenario& scenario, const Machine& machine, double factor) {
+  Scenario other = scenario;
+  auto& server = std::get<ParameterServer>(other.strategy);
+  if (server.usual_worker_cpu) *server.worker_cpu_rate *= 1 / factor;
+  if (server.usual_server_cpu) *server.server_cpu_rate *= 1 / factor;
+  Machine another = machine_of(other);
+  another.schedule.seed = machine.schedule.seed;
+  return another;
+}
+
+bool has_usual_messages(const Scenario& scenario) {
+  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  return server != nullptr && (server->usual_worker_cpu || server->usual_server_cpu);
+}
+
 /// With experts' tokens as routers leave them.
 Machine with_other_routing(const Scenario& scenario, const Machine& machine) {
   Machine another = machine_of(*with_natural_routing(scenario));
@@ -179,7 +197,8 @@ void take_transport(Cluster& cluster, double shift) {
     if (!transport.stated && transport.kind == NicTransport::Kind::tcp)
       transport = transport_of(kind);
     else if (shift < 0 && !transport.rate_known)
-      transport.rate = BytesPerSecond(std::numeric_limits<double>::infinity());
+      transport.socket_rate = transport.host_rate =
+          BytesPerSecond(std::numeric_limits<double>::infinity());
   }
 }
 
@@ -191,15 +210,18 @@ Headline shifted_headline(const Scenario& scenario, const Machine& machine, Sour
           ? with_another_fleet(scenario, machine, std::exp(shift * kUsualFleetError))
       : source == Source::launches
           ? with_other_launches(scenario, machine, std::exp(shift * launch_error(scenario)))
+      : source == Source::messages
+          ? with_other_messages(scenario, machine, std::exp(shift * kMessagesError))
       : source == Source::routing ? with_other_routing(scenario, machine)
                                   : machine);
   std::optional<CommProfile>& comm = shifted.comm;
   if (source == Source::compute) {
     shift_compute(shifted, errors, shift);
-  } else if (source == Source::fleet || source == Source::launches || source == Source::routing) {
+  } else if (source == Source::fleet || source == Source::launches || source == Source::routing ||
+             source == Source::messages) {
     return simulated_headline(scenario, shifted);
   } else if (source == Source::server) {
-    shift_servers(*derived_server(scenario), shifted, shift);
+    shift_servers(scenario, shifted, shift);
   } else if (comm && comm->transport) {  // between nodes the links' rates are known
     comm->transport = comm->transport->shifted(shift);
     shifted.shift = shift;
@@ -247,6 +269,7 @@ ShiftedRuns::ShiftedRuns(const Scenario& scenario, const Machine& machine,
     pairs_.push_back({"routing", std::nullopt, start(Source::routing, 1)});
   if (scenario.run.usual_spread || scenario.run.usual_jitter) add("fleet", Source::fleet);
   if (derived_server(scenario)) add("server", Source::server);
+  if (has_usual_messages(scenario)) add("messages", Source::messages);
 }
 
 std::vector<ErrorSource> ShiftedRuns::error_sources(const Trace& trace) {

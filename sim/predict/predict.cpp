@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "engine/engine.hpp"
@@ -21,8 +22,8 @@
 namespace rehearse::inline prediction {
 namespace {
 
-/// Ranks from which `auto` folds.
-constexpr std::size_t kFoldAbove = 64;
+/// Ranks from which `auto` folds, and pairs of workers and servers.
+constexpr std::size_t kFoldAbove = 64, kFoldPairsAbove = 128;
 
 void add_once(std::vector<std::string>& list, const std::string& text) {
   if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
@@ -114,6 +115,13 @@ void add_server_facts(const Scenario& scenario, RunFacts& facts) {
   if (!server->worker_cpu_rate && !server->server_cpu_rate)
     facts.assumptions.emplace_back(
         "strategy.ps.worker_cpu_rate, server_cpu_rate = none: messages take no time of CPUs");
+  const auto say = [&](const char* key, BytesPerSecond rate) {
+    facts.assumptions.push_back(fmt::format(
+        "strategy.ps.{} = {} ({} to {}), as of servers between nodes", key, format(rate),
+        format(rate * std::exp(-kMessagesError)), format(rate * std::exp(kMessagesError))));
+  };
+  if (server->usual_worker_cpu) say("worker_cpu_rate", *server->worker_cpu_rate);
+  if (server->usual_server_cpu) say("server_cpu_rate", *server->server_cpu_rate);
 }
 
 RunFacts gather_facts(const Scenario& scenario, const Machine& machine,
@@ -221,6 +229,32 @@ std::function<bool(const Trace&)> until_steady(const Scenario& scenario, const S
   };
 }
 
+namespace {
+
+/// Whether one server now stands for all: asked for, or where workers and servers are many pairs.
+bool fold_servers(const Scenario& scenario, Machine& machine) {
+  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  if (server == nullptr || machine.others || !scenario.run.stragglers.empty()) return false;
+  const FidelityChoice choice = scenario.run.fidelity;
+  const std::size_t pairs =
+      worker_count(*server, scenario.cluster) * static_cast<std::size_t>(server->servers);
+  if (choice != FidelityChoice::folded &&
+      (choice != FidelityChoice::automatic || pairs <= kFoldPairsAbove))
+    return false;
+  const std::optional<OneServer> one = one_for_like_servers(*server, scenario.cluster);
+  if (!one) return false;
+  Scenario few = scenario;
+  few.strategy = one->options;
+  few.cluster = one->cluster;
+  machine.schedule = make_schedule(few);
+  validate(machine.schedule);
+  machine.cluster = few.cluster;
+  machine.fidelity_name = fmt::format("folded (1 of {} servers simulated)", server->servers);
+  return true;
+}
+
+}  // namespace
+
 Machine machine_of(const Scenario& scenario) {
   check(!scenario.whole_step || scenario.whole_step->gpus == 1, "a scenario that is not solved");
   Machine machine{.schedule = make_schedule(scenario), .cluster = scenario.cluster};
@@ -243,6 +277,7 @@ Machine machine_of(const Scenario& scenario) {
   // A rank that is named would no longer be found.
   if (asked && !scenario.run.stragglers.empty())
     refuse_to_fold(scenario, "stragglers are single ranks");
+  if (fold_servers(scenario, machine)) return machine;
   const bool wanted = asked || (choice == FidelityChoice::automatic && ranks > kFoldAbove);
   if (!wanted || machine.others || !scenario.run.stragglers.empty()) return machine;
 

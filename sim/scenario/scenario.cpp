@@ -84,37 +84,6 @@ void spread_speeds(Schedule& schedule, const RunOptions& run) {
   for (std::size_t i = 0; i < gpus.size(); ++i) gpus[i]->slowdown *= slowdowns[i];
 }
 
-/// GPUs that are trained on side by side. Not those of no real kind, and no cores of a CPU: what
-/// these differ by is measured with them.
-bool is_fleet(const Scenario& scenario) {
-  const Cluster& cluster = scenario.cluster;
-  const bool on_sockets = scenario.comm && scenario.comm->transport;
-  return cluster.gpu_count() > 1 && !cluster.shared_cores && !on_sockets &&
-         device_of(scenario) == TapeDevice::cuda &&
-         std::ranges::all_of(cluster.groups, [](const NodeGroup& group) {
-           return group.node.gpus == 0 || group.node.gpu.name != "generic";
-         });
-}
-
-/// What nothing is said of.
-void take_usual_fleet(Scenario& scenario) {
-  RunOptions& run = scenario.run;
-  const bool fleet = is_fleet(scenario);
-  if (run.usual_spread && fleet) {
-    run.speed_spread = kUsualFleet.speed_spread;
-    scenario.assumptions.push_back(fmt::format("run.speed_spread = {:g}", run.speed_spread));
-  }
-  if (run.usual_jitter && fleet) {
-    run.jitter = {.distribution = Jitter::Distribution::lognormal, .cv = kUsualFleet.jitter};
-    scenario.assumptions.push_back(
-        fmt::format("run.jitter = {{lognormal: {{cv: {:g}}}}}", run.jitter.cv));
-  } else if (run.usual_jitter) {
-    scenario.assumptions.emplace_back("run.jitter = none");
-  }
-  run.usual_spread = run.usual_spread && fleet;
-  run.usual_jitter = run.usual_jitter && fleet;
-}
-
 /// Spread and drift of busy cores are measured jitter.
 void say_unused_spread(Scenario& scenario) {
   const auto& busy = scenario.cluster.busy_cores;
@@ -309,6 +278,7 @@ Scenario read_whole(const Document& document) {
   scenario.cost_sources = find_cost_sources(scenario, choice, library);
   balance_stages(strategy, scenario);
   take_usual_fleet(scenario);
+  take_usual_messages(scenario);
   say_unused_spread(scenario);
   check_replications(document, scenario.run);
   if (jobs) jobs->read_others(scenario, choice, strategy, *framework, library);

@@ -26,6 +26,12 @@ std::vector<std::optional<CostSource>> find_cost_sources(const Scenario& scenari
                                                          const CostChoice& choice,
                                                          ProfileLibrary& library);
 
+/// What GPUs differ by where nothing is said of it (kUsualFleet).
+void take_usual_fleet(Scenario& scenario);
+/// What messages of servers take where nobody says it. Where sockets were measured, so was what
+/// hosts do.
+void take_usual_messages(Scenario& scenario);
+
 /// `jobs: {nodes: [0, 2], others: [{nodes: [1, 3], model: ..., strategy: ..., optimizer: ...}]}`:
 /// which of the cluster's nodes this job has, and what runs on others at the same time; what
 /// another job does not say is as this one's.

@@ -58,7 +58,7 @@ void hold_on_server(std::size_t server, const ServerSide& side, const ParameterS
                     const Job& job, std::size_t workers, Program& program) {
   Bytes part;
   for (const Part& one : side.parts)
-    if (one.server == server) part += one.size;
+    if (one.server == server) part += one.size / static_cast<double>(options.stands_for);
   const auto hold = [&](MemoryKind kind, Bytes size, std::string owner) {
     program.setup.push_back({TensorId(program.tensors.size()), TensorEvent::Action::take});
     program.tensors.push_back({kind, size, static_cast<std::uint32_t>(program.owners.size())});
@@ -97,6 +97,17 @@ Program server_program(std::size_t server, const ServerSide& side) {
   return program;
 }
 
+/// As many like servers at once: where workers are on the same nodes, each has one beside it.
+void stand_for(const ParameterServer& options, const Cluster& cluster, Server& server) {
+  const double all = options.stands_for;
+  server.apply_rate *= all;
+  if (server.update_rate) *server.update_rate *= all;
+  if (server.message_rate) *server.message_rate *= all;
+  if (server.connection_rate) *server.connection_rate *= all;
+  const NodeId host = server_hosts(options, cluster).front();
+  if (cluster.node(host).nic_ways_shared) server.crosses = (all - 1) / all;
+}
+
 // What the options say of every server, and its host of the rest.
 std::vector<Server> servers_of(const ParameterServer& options, const Job& job) {
   const std::vector<HostTraffic> traffic = server_traffic(options, job.cluster);
@@ -108,6 +119,8 @@ std::vector<Server> servers_of(const ParameterServer& options, const Job& job) {
     server.apply_rate = options.apply_rate.value_or(traffic[s].best / applied);
     if (!options.apply_rate && updated > 0) server.update_rate = traffic[s].best / updated;
     server.message_rate = options.server_cpu_rate;
+    server.connection_rate = options.connection_rate;
+    if (options.stands_for > 1) stand_for(options, job.cluster, server);
     servers.push_back(server);
   }
   return servers;

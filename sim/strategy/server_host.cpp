@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "strategy/outer/outer_step.hpp"
@@ -115,6 +116,61 @@ std::vector<std::string> derived_rates(const ParameterServer& options, const Clu
     if (std::ranges::find(rates, text) == rates.end()) rates.push_back(std::move(text));
   }
   return rates;
+}
+
+void take_usual_messages(ParameterServer& options, const Cluster& cluster) {
+  constexpr BytesPerSecond kMessages{2.8e9};
+  if (cluster.node_count() < 2) return;
+  const bool tcp = std::ranges::any_of(cluster.groups, [](const NodeGroup& group) {
+    return group.node.nics > 0 && group.node.transport.kind == NicTransport::Kind::tcp;
+  });
+  const BytesPerSecond rate = kMessages * (tcp ? 0.5 : 1);
+  options.usual_worker_cpu = !options.worker_cpu_rate;
+  options.usual_server_cpu = !options.server_cpu_rate;
+  if (options.usual_worker_cpu) options.worker_cpu_rate = rate;
+  if (options.usual_server_cpu) options.server_cpu_rate = rate;
+}
+
+namespace {
+
+/// The node that all like servers' rates are of, with the NICs of all.
+Node node_of_all(const Node& node, int servers) {
+  Node all = node;
+  all.nic_bandwidth = nic_rate(node) * servers;
+  all.transport = NicTransport{};
+  return all;
+}
+
+}  // namespace
+
+std::optional<OneServer> one_for_like_servers(const ParameterServer& options,
+                                              const Cluster& cluster) {
+  const std::vector<NodeId> hosts = server_hosts(options, cluster);
+  const NodeGroup& group = cluster.group_of(hosts.front());
+  const bool apart = std::set(hosts.begin(), hosts.end()).size() == hosts.size();
+  const bool one_kind =
+      std::ranges::all_of(hosts, [&](NodeId host) { return &cluster.group_of(host) == &group; });
+  const bool beside_workers = group.node.gpus > 0;
+  if (hosts.size() < 2 || !apart || !one_kind || options.slice || cluster.shared_cores ||
+      options.partition != ParameterServer::Partition::size || group.node.nics != 1 ||
+      group.node.nic_burst > Bytes(0) || !std::holds_alternative<Star>(cluster.fabric))
+    return std::nullopt;
+  if (beside_workers && (cluster.groups.size() > 1 || hosts.size() != cluster.node_count()))
+    return std::nullopt;
+  OneServer one{options, cluster};
+  one.options.servers = 1;
+  one.options.stands_for = options.servers;
+  Node all = node_of_all(group.node, options.servers);
+  if (beside_workers) {
+    all.gpus = 0;
+    all.nic_ways_shared = true;
+    one.options.server_host = "servers";
+    one.cluster.groups.push_back({.name = "servers", .nodes = 1, .node = std::move(all)});
+  } else {
+    one.cluster.groups[static_cast<std::size_t>(&group - cluster.groups.data())].node =
+        std::move(all);
+  }
+  return one;
 }
 
 std::size_t worker_count(const ParameterServer& options, const Cluster& cluster) {

@@ -46,6 +46,27 @@ double moved_per_updated_byte(const ParameterServer& options, const Optimizer& o
 std::vector<std::string> derived_rates(const ParameterServer& options, const Cluster& cluster,
                                        const Optimizer& optimizer, Precision precision);
 
+/// What takes messages of servers through CPUs where nobody says it: 2.8 GB/s, and over TCP, whose
+/// bytes the kernel copies once more, half of it. VGG-16 on two and four nodes of eight V100s at
+/// 100 Gbit/s (ByteScheduler, SOSP 2019, figures 10 and 11) needs 0.7 to 2.1 GB/s over TCP and 2.1
+/// to 5 over RDMA, by framework and by how its messages are ordered: within 2.5 times.
+inline constexpr double kMessagesError = 0.92;
+/// Takes them. Messages inside a node go through its memory, and take none.
+void take_usual_messages(ParameterServer& options, const Cluster& cluster);
+
+/// One server that stands for all, and where it is.
+struct OneServer {
+  ParameterServer options;
+  Cluster cluster;
+};
+/// Servers that share every unit evenly, each on a node of its own with one NIC, are alike: what a
+/// worker sends to one it sends to all at once. One with the rates of all takes the same times
+/// where no worker is beside it. Where each node has a worker and a server, as many NICs' worth of
+/// rate carries what servers send and receive, whoever sends it: then its times are those of
+/// messages that are spread evenly. Nothing: they are not alike.
+std::optional<OneServer> one_for_like_servers(const ParameterServer& options,
+                                              const Cluster& cluster);
+
 /// Who exchanges with the servers: GPUs, or nodes with GPUs (ParameterServer::aggregate).
 std::size_t worker_count(const ParameterServer& options, const Cluster& cluster);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "profile/yaml_text.hpp"
@@ -11,6 +12,19 @@ namespace {
 
 constexpr std::int64_t kMostNics = 64;
 constexpr BytesPerSecond kLeastRdmaRate{12.5e9};
+constexpr BytesPerSecond kSocketRate{0.95e9}, kTcpHostRate{4.5e9};
+/// NCCL has two channels at least, and each has a connection of its own.
+constexpr double kConnections = 2;
+constexpr std::int64_t kMostSockets = 64;  // NCCL's MAX_SOCKETS
+
+void read_sockets(Map& map, NicTransport& transport) {
+  if (const auto sockets = map.optional("sockets"))
+    transport.sockets = static_cast<int>(sockets->as_integer(1, kMostSockets));
+  if (const auto rate = map.optional("socket_rate"))
+    transport.socket_rate = rate->as_bytes_per_second();
+  if (const auto rate = map.optional("host_rate"))
+    transport.host_rate = rate->as_bytes_per_second();
+}
 
 NicTransport read_named(NicTransport::Kind kind, const Value& value) {
   NicTransport transport = transport_of(kind);
@@ -22,7 +36,10 @@ NicTransport read_named(NicTransport::Kind kind, const Value& value) {
   if (const auto rate = map.optional("rate")) {
     transport.rate = rate->as_bytes_per_second();
     transport.rate_known = true;
+    transport.socket_rate = transport.host_rate =
+        BytesPerSecond(std::numeric_limits<double>::infinity());
   }
+  if (kind == NicTransport::Kind::tcp) read_sockets(map, transport);
   if (const auto each = map.optional("per_message")) transport.per_message = each->as_seconds();
   if (const auto each = map.optional("per_chunk")) transport.per_chunk = each->as_seconds();
   if (const auto low = map.optional("low_latency")) transport.low_latency = low->as_bool();
@@ -33,8 +50,8 @@ NicTransport read_named(NicTransport::Kind kind, const Value& value) {
 std::string text_of(const NicTransport& transport) {
   std::string text = fmt::format("{{{}: {{", to_string(transport.kind));
   if (transport.efficiency != 1) text += fmt::format("efficiency: {:.6g}, ", transport.efficiency);
-  if (std::isfinite(transport.rate.value()))
-    text += fmt::format("rate: {}, ", yaml_bytes_per_second(transport.rate));
+  if (std::isfinite(transport.most().value()))
+    text += fmt::format("rate: {}, ", yaml_bytes_per_second(transport.most()));
   text += fmt::format("per_message: {}", yaml_seconds(transport.per_message));
   if (transport.per_chunk != transport_of(transport.kind).per_chunk)
     text += fmt::format(", per_chunk: {}", yaml_seconds(transport.per_chunk));
@@ -63,11 +80,22 @@ class Differences {
 
 }  // namespace
 
+BytesPerSecond NicTransport::most() const {
+  return std::min({rate, socket_rate * (kConnections * sockets), host_rate});
+}
+
+void NicTransport::scale_rates(double factor) {
+  rate *= factor;
+  socket_rate *= factor;
+  host_rate *= factor;
+}
+
 NicTransport transport_of(NicTransport::Kind kind) {
   if (kind == NicTransport::Kind::rdma)
     return {.kind = kind, .per_message = Seconds(7e-6), .per_chunk = Seconds(4e-6)};
   return {.kind = kind,
-          .rate = BytesPerSecond(1.9e9),
+          .socket_rate = kSocketRate,
+          .host_rate = kTcpHostRate,
           .per_message = Seconds(28e-6),
           .rate_known = false};
 }

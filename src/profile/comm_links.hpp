@@ -17,8 +17,12 @@ inline constexpr Seconds kPcieLatency{1e-6};
 inline constexpr BytesPerSecond kPcieBandwidth{24e9};
 /// What a node's host passes on of copies between GPUs without peer access, all of them together.
 /// Rings of NCCL over such cards reach a busbw of 5 to 7 GB/s at 4 ranks and 1.3 to 2.6 at 8
-/// (nccl-tests on A100 and V100 over SYS, 2080 Ti, Titan RTX, 3090, L40S): 21 GB/s by their number.
+/// (nccl-tests on A100 and V100 over SYS, 2080 Ti, Titan RTX, 3090, L40S): 21 GB/s by their number,
+/// on hosts of PCIe 3.0 and 4.0.
 inline constexpr BytesPerSecond kStagedRate{21e9};
+/// Hosts of PCIe 5.0 and DDR5 pass on ten times as much: 28 GB/s of busbw with 8 cards on two Xeon
+/// 8480+ (NVIDIA/nccl issue 1639), 0.73 of what their 16 channels write and read (307 GB/s each).
+inline constexpr double kStagedShare = 0.73;
 /// NCCL's hwLat for a network hop: 2.7 us (ring) to 5.0 us (tree). RDMA over InfiniBand takes 2 to
 /// 3 us, over Ethernet more.
 inline constexpr Seconds kRdmaLatency{5e-6};
@@ -29,8 +33,14 @@ inline constexpr Seconds kTcpLatency{25e-6};
 struct NicTransport {
   enum class Kind { rdma, tcp };
   Kind kind = Kind::rdma;
-  double efficiency = 1;                                         ///< payload over the NIC's rate
-  BytesPerSecond rate{std::numeric_limits<double>::infinity()};  ///< the most that one NIC gives
+  double efficiency = 1;  ///< payload over the NIC's rate
+  /// The most that one NIC gives; infinite: nobody says it, and over TCP sockets and hosts do.
+  BytesPerSecond rate{std::numeric_limits<double>::infinity()};
+  /// NCCL_SOCKET_NTHREADS times NCCL_NSOCKS_PERTHREAD, of each of NCCL's connections.
+  int sockets = 1;
+  BytesPerSecond socket_rate{std::numeric_limits<double>::infinity()};  ///< of one of them
+  /// What a host's TCP gets through for one NIC, over however many sockets.
+  BytesPerSecond host_rate{std::numeric_limits<double>::infinity()};
   /// What each step of a collective between nodes takes beside the NIC's latency: NCCL's proxy
   /// thread, and over TCP the copies and system calls.
   Seconds per_message{0};
@@ -39,26 +49,36 @@ struct NicTransport {
   Seconds per_chunk{0};
   bool low_latency = true;  ///< false: its plugin refuses NCCL's LL and LL128
   bool stated = true;       ///< false: chosen by the NIC's rate
-  bool rate_known = true;  ///< false: `rate` is one measured machine's, and more sockets reach more
+  bool rate_known = true;   ///< false: most() rests on other machines' sockets and hosts
+
+  /// The least of `rate`, all sockets of a NIC's two connections, and `host_rate`.
+  BytesPerSecond most() const;
+  /// Each of the three that many times.
+  void scale_rates(double factor);
 
   bool operator==(const NicTransport& other) const {
-    return kind == other.kind && efficiency == other.efficiency && rate == other.rate &&
+    return kind == other.kind && efficiency == other.efficiency && most() == other.most() &&
            per_message == other.per_message && per_chunk == other.per_chunk &&
            low_latency == other.low_latency;
   }
 };
 
 /// RDMA (InfiniBand, RoCE, EFA): all of the NIC's rate, and 7 us a step: a step of NCCL's LL takes
-/// about 10 us where the wire takes 3. TCP: at most 1.9 GB/s a NIC and 28 us a step: nccl-tests
-/// between two nodes over sockets reach 2.0 GB/s at 1 GiB and take 99 us at 4 bytes (aws-do-eks,
-/// karpenter). Horovod's VGG-16 on 25 Gbit/s agrees (its pull request 44). That rate is of two
-/// machines; NCCL opens up to 64 sockets where it is told to, so that the NIC's own is the most.
+/// about 10 us where the wire takes 3. TCP: 28 us a step (nccl-tests between two nodes over sockets
+/// take 99 us at 4 bytes: aws-do-eks, karpenter).
+///
+/// TCP's rate is what most() says. NCCL opens two connections a NIC (its least number of channels),
+/// and each has one socket of 0.95 GB/s: two reach 1.9 GB/s on 25 Gbit/s (Horovod's pull request
+/// 44), four 4 to 6 on 100 Gbit/s (NVIDIA/nccl issue 450). On AWS it opens 16 for each connection
+/// (2 threads of 8), on Google's gVNIC 4 (4 of 1): src/transport/net_socket.cc,
+/// ncclNetSocketGetNsockNthread. Hosts get 4.5 GB/s through whatever the sockets: 4.0 on p3dn
+/// (arXiv:2006.10103), 5.1 there with NCCL 2.3 (issue 209), 4 to 6 in issue 450.
 NicTransport transport_of(NicTransport::Kind kind);
 /// Where nobody says: TCP below 100 Gbit/s, where NICs mostly are Ethernet's; RDMA from there on.
 NicTransport usual_transport(BytesPerSecond nic);
 std::string to_string(NicTransport::Kind kind);
 /// `rdma`, `tcp`, or one of them with its `efficiency`, `rate`, `per_message`, `per_chunk` and
-/// `low_latency`.
+/// `low_latency`; of tcp also `sockets`, `socket_rate` and `host_rate`.
 NicTransport read_nic_transport(const Value& value);
 
 /// The links of a machine that collectives were measured on.

@@ -122,6 +122,85 @@ BOOST_AUTO_TEST_CASE(what_messages_cost_a_cpu_can_be_said) {
   BOOST_TEST(rate_of(kTcp, {"strategy.ps.worker_cpu_rate=0.8GBps"}) < rate_of(kTcp));
 }
 
+BOOST_AUTO_TEST_CASE(messages_between_nodes_take_their_cpus_by_default) {
+  const Json usual = report_of(kEveryGpu, {"strategy.ps.aggregate=node"});
+  const std::string rates = " = 2.80 GB/s (1.12 GB/s to 7.03 GB/s), as of servers between nodes";
+  for (const char* key : {"strategy.ps.worker_cpu_rate", "strategy.ps.server_cpu_rate"})
+    BOOST_TEST(mentions(usual.at("assumptions"), key + rates));
+  BOOST_TEST(
+      mentions(report_of(kTcp).at("assumptions"), "strategy.ps.server_cpu_rate = 1.40 GB/s"));
+  const Json given =
+      report_of(kEveryGpu, {"strategy.ps.aggregate=node", "strategy.ps.worker_cpu_rate=2.8GBps",
+                            "strategy.ps.server_cpu_rate=2.8GBps"});
+  BOOST_TEST(given.at("samples_per_s").get<double>() == usual.at("samples_per_s").get<double>(),
+             boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(given.at("intervals").at("samples_per_s").at(0).get<double>() >
+             usual.at("intervals").at("samples_per_s").at(0).get<double>());
+  // Inside a node messages go through its memory.
+  BOOST_TEST(!mentions(report_of(kOnCpu).at("assumptions"), "as of servers between nodes"));
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_carries_no_more_than_its_rate) {
+  // Two servers, each with half of the parameters: a worker's two connections carry it at once.
+  const std::vector<std::string> set = {"strategy.ps.servers=2", "cluster.nodes=2",
+                                        "cluster.node.gpus=1",
+                                        "cluster.node.transport={tcp: {rate: 3GBps}}"};
+  const auto with = [&](const std::string& one) {
+    std::vector<std::string> all = set;
+    all.push_back(one);
+    return rate_of(kTcp, all);
+  };
+  BOOST_TEST(with("strategy.ps.connection_rate=9GBps") == rate_of(kTcp, set),
+             boost::test_tools::tolerance(1e-9));
+  const double half = 138357544 * 4 / 2.0;
+  // Pulls and pushes go one after the other, each through one remote connection.
+  BOOST_TEST(with("strategy.ps.connection_rate=0.1GBps") < 2 * 64 / (2 * half / 0.1e9));
+}
+
+const std::string kServersApart = R"(
+model: {use: vgg16, batch_per_gpu: 32, precision: fp32, measured: {samples_per_s: 133}}
+cluster:
+  groups:
+    - {name: workers, nodes: 6, node: {gpus: 1, gpu: V100-SXM2-32, nic: 100Gbps}}
+    - {name: servers, nodes: 4, node: {gpus: 0, nic: 100Gbps, cores: 16}}
+strategy: {ps: {servers: 4, server_host: servers, staleness: 0, layerwise: true}}
+optimizer: {sgd: {}}
+)";
+
+BOOST_AUTO_TEST_CASE(like_servers_on_nodes_of_their_own_are_played_as_one) {
+  for (const char* staleness : {"0", "2", "unbounded"}) {
+    for (const char* layerwise : {"true", "false"}) {
+      const std::vector<std::string> both = {std::string("strategy.ps.staleness=") + staleness,
+                                             std::string("strategy.ps.layerwise=") + layerwise};
+      const auto rate = [&](const std::string& more) {
+        std::vector<std::string> all = both;
+        all.push_back(more);
+        return rate_of(kServersApart, all);
+      };
+      const double flow = rate("run.fidelity=flow");
+      BOOST_TEST_CONTEXT(staleness << " " << layerwise)
+      BOOST_TEST(rate("run.fidelity=folded") == flow, boost::test_tools::tolerance(1e-6));
+    }
+  }
+  const Json folded = report_of(kServersApart, {"run.fidelity=folded"});
+  BOOST_TEST(folded.at("fidelity") == "folded (1 of 4 servers simulated)");
+}
+
+BOOST_AUTO_TEST_CASE(like_servers_beside_workers_are_nearly_played_as_one) {
+  for (const char* staleness : {"0", "unbounded"}) {
+    const std::vector<std::string> set = {"strategy.ps.aggregate=node", "cluster.nodes=6",
+                                          "strategy.ps.servers=6",
+                                          std::string("strategy.ps.staleness=") + staleness};
+    const auto rate = [&](const std::string& more) {
+      std::vector<std::string> all = set;
+      all.push_back(more);
+      return rate_of(kEveryGpu, all);
+    };
+    BOOST_TEST(rate("run.fidelity=folded") == rate("run.fidelity=flow"),
+               boost::test_tools::tolerance(0.05));
+  }
+}
+
 /// How long a worker waits for servers in a step, over the step, as either command has it.
 std::pair<double, double> waits_for_server(const std::string& text,
                                            const std::vector<std::string>& overrides) {

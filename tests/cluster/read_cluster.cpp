@@ -208,7 +208,45 @@ BOOST_AUTO_TEST_CASE(what_is_staged_shares_the_hosts_rate) {
   BOOST_TEST(staging_rate(node("")).value() == 21e9, kTolerance);
   BOOST_TEST(!node("").pcie.staged_rate_stated);
   BOOST_TEST(staging_rate(node(", staged_rate: 8GBps")).value() == 8e9, kTolerance);
-  BOOST_TEST(staging_rate(node(", host_bandwidth: 10GBps")).value() == 5e9, kTolerance);
+  BOOST_TEST(staging_rate(node(", host_bandwidth: 10GBps")).value() == 10e9, kTolerance);
+}
+
+BOOST_AUTO_TEST_CASE(hosts_of_pcie_5_stage_what_their_memory_lets_through) {
+  const auto rate = [](const std::string& keys) {
+    const Node node =
+        first(read("nodes: 1\nnode: {gpus: 8, pcie_peer_to_peer: false" + keys + "}"));
+    BOOST_TEST(node.pcie.staged_rate_stated == (keys.find("staged") != std::string::npos));
+    return staging_rate(node).value() / 1e9;
+  };
+  // Eight cards on two Xeon 8480+ reach 28 GB/s of busbw, a share of 224 GB/s each.
+  BOOST_TEST(rate(", pcie: 50GBps") == 0.73 * 307, kTolerance);
+  BOOST_TEST(rate(", pcie: 24GBps, host_bandwidth: 307GBps") == 0.73 * 307, kTolerance);
+  BOOST_TEST(rate(", pcie: 50GBps, host_bandwidth: 45GBps") == 0.73 * 45, kTolerance);
+  BOOST_TEST(rate(", pcie: 24GBps, host_bandwidth: 205GBps") == 21, kTolerance);
+  // What is stated counts, whatever the memory.
+  BOOST_TEST(rate(", staged_rate: 200GBps") == 200, kTolerance);
+}
+
+BOOST_AUTO_TEST_CASE(tcp_gives_what_its_sockets_and_hosts_do) {
+  const auto rate = [](const std::string& tcp, const std::string& nic = "100Gbps") {
+    return nic_rate(
+               first(read("nodes: 2\nnode: {gpus: 8, nic: " + nic + ", transport: " + tcp + "}")))
+               .value() /
+           1e9;
+  };
+  BOOST_TEST(rate("tcp") == 2 * 0.95, kTolerance);
+  BOOST_TEST(rate("{tcp: {sockets: 2}}") == 4 * 0.95, kTolerance);
+  BOOST_TEST(rate("{tcp: {sockets: 16}}") == 4.5, kTolerance);
+  BOOST_TEST(rate("{tcp: {sockets: 16}}", "25Gbps") == 3.125, kTolerance);
+  BOOST_TEST(rate("{tcp: {sockets: 16, host_rate: 9GBps}}") == 9, kTolerance);
+  BOOST_TEST(rate("{tcp: {sockets: 4, socket_rate: 0.1GBps}}") == 0.8, kTolerance);
+  BOOST_TEST(rate("{tcp: {rate: 11GBps}}") == 11, kTolerance);
+  const auto shipped = [](const std::string& name) {
+    return nic_rate(first(read("use: " + name + "\nnodes: 2"))).value() / 1e9;
+  };
+  BOOST_TEST(shipped("aws_g5_12xlarge") == 4.5, kTolerance);
+  BOOST_TEST(shipped("gcp_a2_highgpu") == 4.5, kTolerance);
+  BOOST_TEST(shipped("lambda_h100") == 1.9, kTolerance);
 }
 
 BOOST_AUTO_TEST_CASE(profiles_are_named_from_where_they_are_named) {

@@ -103,7 +103,7 @@ const std::vector<LinkKey>& link_keys() {
        [](Node& node, double) {
          // A plugin's steps may take longer than a socket's, and it may refuse NCCL's LL.
          node.transport.kind = NicTransport::Kind::tcp;
-         node.transport.rate = transport_of(NicTransport::Kind::tcp).rate;
+         node.transport.rate = transport_of(NicTransport::Kind::tcp).most();
        }},
       {"nvlink", false, by_nvlink, [](Node& node, double by) { node.nvlink->bandwidth *= 1 / by; }},
       {"nvlink_latency", false, by_nvlink,

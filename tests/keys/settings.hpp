@@ -195,7 +195,8 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={zero: {stage: 1}}"},
       {"strategy={ps: {servers: 2, server_host: worker, staleness: 2, backup_workers: 0, "
        "apply_rate: "
-       "1GBps, aggregate: none, worker_cpu_rate: 1GBps, server_cpu_rate: 1GBps, partition: unit, "
+       "1GBps, aggregate: none, worker_cpu_rate: 1GBps, server_cpu_rate: 1GBps, connection_rate: "
+       "1GBps, partition: unit, "
        "scheduling: fifo, layerwise: true, warmup_rounds: 1, local_steps: 2, sampled_workers: 0}}"},
       {"strategy={ps: {}}"},
       {"strategy={ps: {local_steps: 2, outer_optimizer: {sgd: {learning_rate: 0.7, momentum: 0.9, "
@@ -223,8 +224,9 @@ inline std::vector<std::vector<std::string>> more_options() {
       {machine(
           "{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, group_links: 2, "
           "chassis_links: 2, router_links: 2, bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}",
-          "transport: {tcp: {efficiency: 0.8, rate: 1GBps, per_message: 1us, per_chunk: 0us, "
-          "low_latency: true}}, nic_latency: 9us")},
+          "transport: {tcp: {efficiency: 0.8, rate: 1GBps, sockets: 4, socket_rate: 1GBps, "
+          "host_rate: 4GBps, per_message: 1us, per_chunk: 0us, low_latency: true}}, nic_latency: "
+          "9us")},
       {"cluster={nodes: 4, node: {nic: 1Gbps, pcie_peer_to_peer: false, usd_per_hour: 3}, fabric: "
        "{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, bandwidth: 9Gbps}}}"},
       {"cluster={nodes: 2, node: {gpus: 2, nvlink: 300GBps, nvlink_latency: 1us, nic: 9Gbps}, "

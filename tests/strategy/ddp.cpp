@@ -222,6 +222,25 @@ BOOST_AUTO_TEST_CASE(zero_1_updates_its_share_and_gathers_the_rest) {
                       kPercent);
 }
 
+// Each tensor 0.85 of an operator forward and 0.37 backward, each bucket two; one GPU has no DDP.
+BOOST_AUTO_TEST_CASE(tensors_and_buckets_take_the_host) {
+  Toy model = equal_units(3, {kMiB, 20 * kMs, 40 * kMs}, kOptimizer);
+  for (UnitCost& unit : model.costs.units)
+    unit.forward_launch = unit.backward_launch = Seconds(0.1 * kMs);
+  const auto launch = [&](const std::string& pass, int ranks, double operator_s) {
+    model.costs.host_operator = Seconds(operator_s);
+    const Schedule schedule = schedule_of(ring_ddp(), model, star_cluster(ranks));
+    const Span span =
+        span_of(schedule, play(schedule, star_cluster(ranks)), 0, "launch " + pass + " u2");
+    return (span.end - span.start).value();
+  };
+  const auto near = boost::test_tools::tolerance(1e-9);
+  BOOST_TEST(launch("forward", kRanks, 1e-6) == 0.1 * kMs + 0.85e-6, near);
+  BOOST_TEST(launch("backward", kRanks, 1e-6) == 0.1 * kMs + 2.37e-6, near);
+  BOOST_TEST(launch("backward", kRanks, 0) == 0.1 * kMs, near);
+  BOOST_TEST(launch("backward", 1, 1e-6) == 0.1 * kMs, near);
+}
+
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

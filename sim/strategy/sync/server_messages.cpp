@@ -69,7 +69,10 @@ OpId ServerMessages::pull(std::size_t p) {
               .of = part.name,
               .moves = part.size,
               .phase = Phase::communication,
-              .work = Transfer{.source = server.rank, .target = {}, .size = part.size}};
+              .work = Transfer{.source = server.rank,
+                               .target = {},
+                               .size = part.size * server.crosses,
+                               .most = server.connection_rate}};
   if (server.message_rate) {
     read.verb = Verb::serve;
     read.of = part.name;
@@ -90,6 +93,7 @@ OpId ServerMessages::pull(std::size_t p) {
 
 void ServerMessages::push(std::size_t p, OpId computed) {
   const Part& part = parts_[p];
+  const Server& server = servers_[part.server];
   const Bytes size = pushed_bytes(p);
   if (options_.worker_cpu_rate) computed = handle(Way::push, p, computed);
   add_message(p, Way::push,
@@ -97,7 +101,10 @@ void ServerMessages::push(std::size_t p, OpId computed) {
                .of = part.name,
                .moves = size,
                .phase = Phase::communication,
-               .work = Transfer{.source = {}, .target = servers_[part.server].rank, .size = size},
+               .work = Transfer{.source = {},
+                                .target = server.rank,
+                                .size = size * server.crosses,
+                                .most = server.connection_rate},
                .after = {{computed}}});
   last_push_ = builder_.last();
 }
@@ -147,7 +154,7 @@ OpId ServerMessages::handle(Way way, std::size_t p, OpId after) {
                .of = parts_[p].name,
                .phase = Phase::host,
                .work = handling(way == Way::push ? pushed_bytes(p) : parts_[p].size,
-                                *options_.worker_cpu_rate),
+                                *options_.worker_cpu_rate * options_.stands_for),
                .after = {{after}}});
   return builder_.last();
 }

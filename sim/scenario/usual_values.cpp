@@ -1,0 +1,51 @@
+// What is taken of machines where a scenario says nothing and no measurement does.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenario/sections.hpp"
+#include "scenario/speed_spread.hpp"
+#include "strategy/server_host.hpp"
+
+namespace rehearse::inline scenario {
+namespace {
+
+/// GPUs that are trained on side by side. Not those of no real kind, and no cores of a CPU: what
+/// these differ by is measured with them.
+bool is_fleet(const Scenario& scenario) {
+  const Cluster& cluster = scenario.cluster;
+  const bool on_sockets = scenario.comm && scenario.comm->transport;
+  return cluster.gpu_count() > 1 && !cluster.shared_cores && !on_sockets &&
+         device_of(scenario) == TapeDevice::cuda &&
+         std::ranges::all_of(cluster.groups, [](const NodeGroup& group) {
+           return group.node.gpus == 0 || group.node.gpu.name != "generic";
+         });
+}
+
+}  // namespace
+
+void take_usual_fleet(Scenario& scenario) {
+  RunOptions& run = scenario.run;
+  const bool fleet = is_fleet(scenario);
+  if (run.usual_spread && fleet) {
+    run.speed_spread = kUsualFleet.speed_spread;
+    scenario.assumptions.push_back(fmt::format("run.speed_spread = {:g}", run.speed_spread));
+  }
+  if (run.usual_jitter && fleet) {
+    run.jitter = {.distribution = Jitter::Distribution::lognormal, .cv = kUsualFleet.jitter};
+    scenario.assumptions.push_back(
+        fmt::format("run.jitter = {{lognormal: {{cv: {:g}}}}}", run.jitter.cv));
+  } else if (run.usual_jitter) {
+    scenario.assumptions.emplace_back("run.jitter = none");
+  }
+  run.usual_spread = run.usual_spread && fleet;
+  run.usual_jitter = run.usual_jitter && fleet;
+}
+
+void take_usual_messages(Scenario& scenario) {
+  auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  if (server != nullptr && !(scenario.comm && scenario.comm->transport))
+    take_usual_messages(*server, scenario.cluster);
+}
+
+}  // namespace rehearse::inline scenario
