@@ -72,7 +72,7 @@ void shift_compute(Schedule& schedule, const std::vector<double>& errors, double
 
 /// The parameter server whose rate follows from its host; nothing where there is none.
 const ParameterServer* derived_server(const Scenario& scenario) {
-  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  const auto* server = server_in(scenario.strategy);
   return server != nullptr && !server->apply_rate ? server : nullptr;
 }
 
@@ -82,8 +82,7 @@ void shift_servers(const Scenario& scenario, Machine& machine, double shift) {
       server_traffic(*derived_server(scenario), scenario.cluster);
   for (Program& program : machine.schedule.programs) {
     for (Op& op : program.ops) {
-      const bool applies =
-          op.role == UpdateRole::apply_update || op.role == UpdateRole::gather_gradient;
+      const bool applies = op.verb == Verb::apply || op.verb == Verb::update;
       auto* compute = std::get_if<Compute>(&op.work);
       if (!applies || !compute) continue;
       const HostTraffic& host = traffic.at(op.queue->index());
@@ -168,16 +167,16 @@ Machine with_other_launches(const Scenario& scenario, const Machine& machine, do
 /// With messages of servers that take their CPUs so many times as long, where nobody said how long.
 Machine with_other_messages(const Scenario& scenario, const Machine& machine, double factor) {
   Scenario other = scenario;
-  auto& server = std::get<ParameterServer>(other.strategy);
-  if (server.usual_worker_cpu) *server.worker_cpu_rate *= 1 / factor;
-  if (server.usual_server_cpu) *server.server_cpu_rate *= 1 / factor;
+  ParameterServer* const server = server_in(other.strategy);
+  if (server->usual_worker_cpu) *server->worker_cpu_rate *= 1 / factor;
+  if (server->usual_server_cpu) *server->server_cpu_rate *= 1 / factor;
   Machine another = machine_of(other);
   another.schedule.seed = machine.schedule.seed;
   return another;
 }
 
 bool has_usual_messages(const Scenario& scenario) {
-  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  const auto* server = server_in(scenario.strategy);
   return server != nullptr && (server->usual_worker_cpu || server->usual_server_cpu);
 }
 

@@ -104,7 +104,7 @@ bool batch_may_vary(const Model& model) {
 
 /// What parameter servers reach where nobody says it, and what is left out where nobody does.
 void add_server_facts(const Scenario& scenario, RunFacts& facts) {
-  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  const auto* server = server_in(scenario.strategy);
   if (server == nullptr) return;
   for (const std::string& rate :
        derived_rates(*server, scenario.cluster, scenario.optimizer, scenario.precision)) {
@@ -222,7 +222,7 @@ void check_hops(const Scenario& scenario, const std::vector<CollectiveAnswer>& a
 }  // namespace
 
 std::function<bool(const Trace&)> until_steady(const Scenario& scenario, const Schedule& schedule) {
-  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  const auto* server = server_in(scenario.strategy);
   if (!server || server->staleness == 0U || scenario.run.until == RunUntil::steps) return {};
   return [&schedule, warmup = scenario.run.warmup_steps](const Trace& trace) {
     return is_steady(schedule, trace, warmup);
@@ -233,7 +233,7 @@ namespace {
 
 /// Whether one server now stands for all: asked for, or where workers and servers are many pairs.
 bool fold_servers(const Scenario& scenario, Machine& machine) {
-  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  const auto* server = server_in(scenario.strategy);
   if (server == nullptr || machine.others || !scenario.run.stragglers.empty()) return false;
   const FidelityChoice choice = scenario.run.fidelity;
   const std::size_t pairs =

@@ -31,6 +31,9 @@ void take_usual_fleet(Scenario& scenario);
 /// What messages of servers take where nobody says it. Where sockets were measured, so was what
 /// hosts do.
 void take_usual_messages(Scenario& scenario);
+/// What the strategy builds a schedule from, on all of the cluster or a part of it. Both outlive
+/// what comes back.
+Job job_of(const Scenario& scenario, const Cluster& cluster);
 
 /// `jobs: {nodes: [0, 2], others: [{nodes: [1, 3], model: ..., strategy: ..., optimizer: ...}]}`:
 /// which of the cluster's nodes this job has, and what runs on others at the same time; what

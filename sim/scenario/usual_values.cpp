@@ -43,7 +43,7 @@ void take_usual_fleet(Scenario& scenario) {
 }
 
 void take_usual_messages(Scenario& scenario) {
-  auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  auto* server = server_in(scenario.strategy);
   if (server != nullptr && !(scenario.comm && scenario.comm->transport))
     take_usual_messages(*server, scenario.cluster);
 }

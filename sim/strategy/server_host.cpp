@@ -151,9 +151,10 @@ std::optional<OneServer> one_for_like_servers(const ParameterServer& options,
   const bool one_kind =
       std::ranges::all_of(hosts, [&](NodeId host) { return &cluster.group_of(host) == &group; });
   const bool beside_workers = group.node.gpus > 0;
-  if (hosts.size() < 2 || !apart || !one_kind || options.slice || cluster.shared_cores ||
-      options.partition != ParameterServer::Partition::size || group.node.nics != 1 ||
-      group.node.nic_burst > Bytes(0) || !std::holds_alternative<Star>(cluster.fabric))
+  if (hosts.size() < 2 || !apart || !one_kind || options.slice || options.worker ||
+      cluster.shared_cores || options.partition != ParameterServer::Partition::size ||
+      group.node.nics != 1 || group.node.nic_burst > Bytes(0) ||
+      !std::holds_alternative<Star>(cluster.fabric))
     return std::nullopt;
   if (beside_workers && (cluster.groups.size() > 1 || hosts.size() != cluster.node_count()))
     return std::nullopt;
@@ -174,6 +175,10 @@ std::optional<OneServer> one_for_like_servers(const ParameterServer& options,
 }
 
 std::size_t worker_count(const ParameterServer& options, const Cluster& cluster) {
+  if (options.worker) {
+    const auto mesh = mesh_on(*options.worker, cluster.gpu_count());
+    return mesh ? static_cast<std::size_t>(mesh->data) : 1;
+  }
   if (options.aggregate == ParameterServer::Aggregate::none) return cluster.gpu_count();
   std::size_t nodes = 0;
   for (const NodeGroup& group : cluster.groups)

@@ -67,7 +67,8 @@ struct OneServer {
 std::optional<OneServer> one_for_like_servers(const ParameterServer& options,
                                               const Cluster& cluster);
 
-/// Who exchanges with the servers: GPUs, or nodes with GPUs (ParameterServer::aggregate).
+/// Who exchanges with the servers: GPUs, nodes with GPUs (ParameterServer::aggregate), or replicas
+/// over several GPUs (ParameterServer::worker).
 std::size_t worker_count(const ParameterServer& options, const Cluster& cluster);
 
 }  // namespace rehearse::inline strategy

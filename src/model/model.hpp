@@ -249,6 +249,8 @@ struct Chunk {
   std::size_t first = 0, end = 0;  ///< into Model::units
   std::uint32_t input = 0;         ///< the value that it is given; 0: a batch
   bool has_loss = true;            ///< else its output goes to another
+  /// Under CUDA's autocast its input is fp32, however narrow parameters are.
+  bool wide_input = false;
   bool operator==(const Chunk&) const = default;
 };
 /// Bytes of one of its parameter tensors.

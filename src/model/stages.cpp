@@ -145,23 +145,18 @@ std::int64_t shared_weight(const Model& model) {
   return 0;
 }
 
-bool widens_between_units(const Model& model) {
-  const std::set<std::uint32_t> wide = wide_values(model);
-  for (std::size_t unit = 1; unit < model.units.size(); ++unit)
-    if (wide.contains(value_before(model, unit))) return true;
-  return false;
-}
-
 Model stage_of(const Model& model, const std::vector<UnitRange>& stages) {
   Model part = model;
   part.units.clear();
   part.chunks.clear();
   TableCopy table(model.units.front());
+  const std::set<std::uint32_t> wide = wide_values(model);
   for (const auto& [first, end] : stages) {
     check(first < end && end <= model.units.size(), "a stage without units");
     Chunk chunk{.first = part.units.size(),
                 .input = value_before(model, first),
                 .has_loss = end == model.units.size()};
+    chunk.wide_input = wide.contains(chunk.input);
     for (std::size_t unit = first; unit < end; ++unit) {
       const auto number = static_cast<std::uint32_t>(part.units.size());
       Unit& own = part.units.emplace_back(model.units[unit]);

@@ -14,12 +14,10 @@ using UnitRange = std::pair<std::size_t, std::size_t>;
 /// A part of a model that one rank of a pipeline has: the units of its stages side by side, each
 /// stage a chunk (Model::chunks). Logits and further predictions that read the embeddings' weight
 /// have a copy of it, where the embeddings are on another rank (Megatron-LM's shared embeddings).
+/// CUDA's autocast makes fp32 of what some units hand on (Chunk::wide_input): norms are fp32 there,
+/// and experts give what they are given.
 /// InternalError unless the stages ascend.
 Model stage_of(const Model& model, const std::vector<UnitRange>& stages);
-
-/// Whether CUDA's autocast makes fp32 of what units hand on, however narrow parameters are: norms
-/// are fp32 there, and experts give what they are given.
-bool widens_between_units(const Model& model);
 
 /// Units before which a model can be cut: all that comes before is known by one tensor.
 std::vector<bool> cuts_of(const Model& model);

@@ -114,8 +114,6 @@ BOOST_DATA_TEST_CASE(stages_send_what_the_next_ones_are_given, data::make(transf
       const Model last = stage_of(model, {{cut, model.units.size()}});
       for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::bf16_pure,
                                         Precision::bf16_pure_autocast}) {
-        // Such pipelines are refused.
-        if (precision == Precision::bf16_pure_autocast && widens_between_units(model)) continue;
         const TapeOptions options{.precision = precision, .batch = 2};
         const MemoryTape before = memory_tape(first, options), behind = memory_tape(last, options);
         const ChunkTape &sender = before.chunks[0], &receiver = behind.chunks[0];

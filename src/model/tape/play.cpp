@@ -88,7 +88,9 @@ Tensor Player::entering(const Chunk& chunk) {
   const auto& layers = model_.units[chunk.first].layers;
   const auto reader = std::ranges::find_if(layers, reads);
   check(reader != layers.end(), "a chunk that does not read its input");
-  return recorder_.receive(recorder_.batch() * reader->in.elements(), recorder_.parameter_type());
+  const bool wide = chunk.wide_input && recorder_.autocast() && !recorder_.on_cpu();
+  return recorder_.receive(recorder_.batch() * reader->in.elements(),
+                           wide ? Type::float32 : recorder_.parameter_type());
 }
 
 // A value is held until its last reader is done, and a unit's input until the unit is.
