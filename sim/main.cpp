@@ -14,6 +14,7 @@
 #include "cli/commands.hpp"
 #include "config/files_read.hpp"
 #include "config/key_places.hpp"
+#include "html/html.hpp"
 #include "keys/keys.hpp"
 
 namespace rehearse {
@@ -49,17 +50,20 @@ ExitCode tell_help(const CLI::App& app, const CLI::ParseError& asked) {
 /// Parses the command line and runs the subcommand that it names.
 ExitCode run_command_line(int argc, char** argv) {
   FilesKept kept;
+  note_command({argv, argv + argc});
   CLI::App app("Rehearse a training run before renting the cluster.", "rehearse");
   app.set_version_flag("--version", "rehearse " REHEARSE_VERSION);
   app.formatter(std::make_shared<PlainHelp>());
   app.require_subcommand(1);
   for (const auto add_command :
        {add_run, add_check, add_explain, add_forecast, add_curves, add_list, add_model,
-        add_collective, add_import, add_validate, add_sweep, add_plan, add_collect})
+        add_collective, add_import, add_validate, add_sweep, add_plan, add_collect, add_compare,
+        add_serve, add_help_topic, add_completion, add_man})
     add_command(app);
   app.footer(
-      "First steps: rehearse run scenarios/toy_ddp.yaml\n"
-      "Every key of a scenario: rehearse list keys");
+      "First steps: rehearse run toy_ddp\n"
+      "Every key of a scenario: rehearse list keys\n"
+      "A key, a word or a command: rehearse help TOPIC");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& wrong) {

@@ -34,13 +34,26 @@ class Answer(Mapping[str, Any]):
         """The whole document, as `--format json` prints it."""
         return dict(self._document)
 
+    @property
+    def answer(self) -> str:
+        """What it comes to, in the sentences that stand first in every view."""
+        return str(self._document.get("answer", ""))
+
     def __repr__(self) -> str:
+        if self.answer:
+            return f"<{self._document.get('schema')}: {self.answer}>"
         return f"<{self._document.get('schema', 'answer')}: {', '.join(self)}>"
 
     def _repr_html_(self) -> str:
-        rows = [(key, value) for key, value in self._document.items()
-                if isinstance(value, (str, int, float)) and not isinstance(value, bool)]  # fmt: skip
-        return table_html(str(self._document.get("schema", "")), [(k, str(v)) for k, v in rows])
+        first = ("answer", "schema")  # those that stand elsewhere
+        rows = [(key, value) for key, value in self._document.items() if key not in first
+                and isinstance(value, (str, int, float)) and not isinstance(value, bool)]  # fmt: skip
+        table = table_html(str(self._document.get("schema", "")), [(k, str(v)) for k, v in rows])
+        return answer_html(self.answer) + table
+
+
+def answer_html(answer: str) -> str:
+    return f"<p><strong>{html.escape(answer)}</strong></p>" if answer else ""
 
 
 def table_html(title: str, rows: list[tuple[str, str]]) -> str:
@@ -134,7 +147,7 @@ class Prediction(Answer):
         return list((self._document.get("memory") or {}).get("programs", []))
 
     def __repr__(self) -> str:
-        return f"<Prediction: {self['model']}, {self['strategy']}, {self.step_time_s:.4g} s a step>"
+        return f"<Prediction: {self['model']}, {self['strategy']}. {self.answer}>"
 
     def _repr_html_(self) -> str:
         ends, memory = self.interval, self.memory
@@ -148,4 +161,5 @@ class Prediction(Answer):
         if self.tokens_per_s:
             rows.append(("", f"{self.tokens_per_s:.6g} tokens/s"))
         rows.append(("bottleneck", str(self["bottleneck"])))
-        return table_html(f"{self['model']} · {self['strategy']} · {self['cluster']}", rows)
+        title = f"{self['model']} · {self['strategy']} · {self['cluster']}"
+        return answer_html(self.answer) + table_html(title, rows)

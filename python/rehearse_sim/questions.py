@@ -176,7 +176,8 @@ def _row(point: Mapping[str, Any]) -> Row:
 
 
 def compare(first: Question, second: Question, **given: Any) -> Answer:
-    """What differs between two trainings, and why (a command of later versions of the program)."""
+    """What differs between two trainings, by how much and by which mechanism: `inputs`, `figures`,
+    `step`, `collectives` and `memory`, below the sentences of `answer`."""
     with question_file(first, "first.yaml") as (one, folder_one):
         with question_file(second, "second.yaml") as (two, folder_two):
             files = [str(Path(folder or ".").resolve() / file)

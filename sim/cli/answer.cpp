@@ -37,7 +37,10 @@ ColorChoice parse_color_choice(const std::string& name) {
 
 bool use_color(ColorChoice choice) {
   if (choice != ColorChoice::automatic) return choice == ColorChoice::always;
-  return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
+  const char *no_color = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
+  const bool refused = no_color != nullptr && *no_color != '\0';
+  const bool is_dumb = terminal != nullptr && std::strcmp(terminal, "dumb") == 0;
+  return isatty(STDOUT_FILENO) == 1 && !refused && !is_dumb;
 }
 
 int terminal_width() {

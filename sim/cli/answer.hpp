@@ -15,8 +15,8 @@ void write_stdout(const std::string& text);
 enum class ColorChoice { automatic, always, never };
 /// The choice that "always" or "never" names; automatic for any other.
 ColorChoice parse_color_choice(const std::string& name);
-/// Whether text for standard output is to be coloured; automatic: a terminal, and NO_COLOR is not
-/// set.
+/// Whether text for standard output is to be coloured; automatic: a terminal that is not "dumb"
+/// (TERM), and NO_COLOR is empty or not set (no-color.org).
 bool use_color(ColorChoice choice);
 /// Columns of the terminal, 100 where standard output is none.
 int terminal_width();
@@ -27,7 +27,8 @@ struct AnswerOptions {
   std::filesystem::path output;  ///< empty: standard output
   std::filesystem::path html;    ///< a page that shows the answer; empty: none
   ColorChoice color = ColorChoice::automatic;
-  bool quiet = false;  ///< the answer alone: no progress, no remarks
+  bool quiet = false;    ///< the answer alone: no progress, no remarks
+  bool verbose = false;  ///< all that is known, not the answer and its reasons alone
 };
 
 /// An answer in each of its forms; those that nobody asks for are not made.

@@ -2,24 +2,59 @@
 #include <fmt/format.h>
 
 #include "cli/commands.hpp"
+#include "cli/fix.hpp"
+#include "cli/inputs.hpp"
 #include "cli/options.hpp"
+#include "config/whole_file.hpp"
 #include "planner/check_file.hpp"
 
 namespace rehearse::inline cli {
 namespace {
 
+struct CheckCommand {
+  std::vector<std::filesystem::path> files;
+  bool quiet = false;
+  bool fix = false;  ///< mend misspelt words in the files themselves
+};
+
+/// As often as one mended word may uncover another mistake.
+constexpr int kMostRounds = 20;
+
+/// Replaces words that have one remedy alone, and says which; whether anything was replaced.
+bool fix(const std::filesystem::path& file, const std::string& message, bool quiet) {
+  const std::string text = read_whole_file(file);
+  const std::vector<Fix> fixes = fixes_of(message, file.string(), text);
+  if (fixes.empty()) return false;
+  write_whole_file(file, fixed(text, fixes));
+  if (quiet) return true;
+  for (const Fix& one : fixes)
+    write_stdout(fmt::format("{}:{}: {} is now {}\n", file.string(), one.line, one.from, one.to));
+  return true;
+}
+
+CheckedFile checked(const std::filesystem::path& file, const CheckCommand& command) {
+  CheckedFile found = check_file(file);
+  for (int round = 0; command.fix && found.wrong && round < kMostRounds; ++round) {
+    if (!fix(file, found.wrong->what(), command.quiet)) break;
+    found = check_file(file);
+  }
+  return found;
+}
+
 /// An Error that says what is wrong in any of them: ExitCode::input, or ExitCode::missing where
 /// files are missing alone.
-void check(const std::vector<std::filesystem::path>& files, bool quiet) {
+void check(const CheckCommand& command) {
   std::string text;
   ExitCode code = ExitCode::success;
-  for (const std::filesystem::path& file : files) {
-    const CheckedFile checked = check_file(file);
-    if (checked.wrong) {
-      text += (text.empty() ? "" : "\n\n") + std::string(checked.wrong->what());
-      if (code != ExitCode::input) code = checked.wrong->code();
-    } else if (!quiet) {
-      write_stdout(fmt::format("{}: {}, no mistakes\n", file.string(), checked.kind));
+  for (const std::filesystem::path& word : command.files) {
+    const std::filesystem::path file =
+        command.fix ? word : input_file(word, {"", "studies", "plans"});
+    const CheckedFile found = checked(file, command);
+    if (found.wrong) {
+      text += (text.empty() ? "" : "\n\n") + std::string(found.wrong->what());
+      if (code != ExitCode::input) code = found.wrong->code();
+    } else if (!command.quiet) {
+      write_stdout(fmt::format("{}: {}, no mistakes\n", file.string(), found.kind));
     }
   }
   if (code != ExitCode::success) throw Error(code, text);
@@ -28,14 +63,22 @@ void check(const std::vector<std::filesystem::path>& files, bool quiet) {
 }  // namespace
 
 void add_check(CLI::App& app) {
-  const auto files = std::make_shared<std::vector<std::filesystem::path>>();
-  const auto quiet = std::make_shared<bool>(false);
+  const auto command = std::make_shared<CheckCommand>();
   CLI::App& check_app =
       *app.add_subcommand("check", "Say all that is wrong in files, without a simulation");
-  check_app.add_option("FILES", *files, "Scenarios, studies, plans, clusters and profiles (YAML)")
+  check_app
+      .add_option("FILES", command->files,
+                  "Scenarios, studies, plans, clusters and profiles (YAML); - is standard input")
       ->required();
-  check_app.add_flag("--quiet", *quiet, "Nothing about files without mistakes");
-  check_app.callback([files, quiet] { check(*files, *quiet); });
+  check_app.add_flag("--fix", command->fix,
+                     "Mend misspelt names in the files, where there is one remedy");
+  check_app.add_flag("--quiet", command->quiet, "Nothing about files without mistakes");
+  check_app.footer(
+      "Examples:\n"
+      "  rehearse check scenario.yaml study.yaml\n"
+      "  rehearse check --fix scenario.yaml\n"
+      "  generate | rehearse check -");
+  check_app.callback([command] { check(*command); });
 }
 
 }  // namespace rehearse::inline cli

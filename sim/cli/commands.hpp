@@ -19,8 +19,14 @@ void add_validate(CLI::App& app);
 void add_sweep(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_collect(CLI::App& app);
+void add_compare(CLI::App& app);
+void add_serve(CLI::App& app);
+/// These tell of all commands that `app` has when they run.
+void add_help_topic(CLI::App& app);
+void add_completion(CLI::App& app);
+void add_man(CLI::App& app);
 
-/// What the user is told about a command line that could not be parsed, with the nearest command or
+/// The message about a command line that could not be parsed, with the nearest command or
 /// option.
 std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int argc, char** argv);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cli/commands.hpp"
+#include "cli/inputs.hpp"
 #include "cli/options.hpp"
 #include "explain/explain_scenario.hpp"
 #include "html/html.hpp"
@@ -39,11 +40,13 @@ void show_explanation(const ExplainCommand& command) {
   const ExplainedRun run = explained(scenario, command);
   const Explanation& told = run.explanation;
   if (!command.trace.empty()) write_file(command.trace, chrome_trace(scenario, run));
-  write_answer({.table = [&](int width, bool color) { return to_terminal(told, width, color); },
-                .json = [&] { return to_json(told); },
-                .csv = [&] { return to_csv(told); },
-                .page = [&] { return to_html(to_json(told)); }},
-               command.answer);
+  const Detail detail = command.answer.verbose ? Detail::all : Detail::brief;
+  write_answer(
+      {.table = [&](int width, bool color) { return to_terminal(told, width, color, detail); },
+       .json = [&] { return to_json(told); },
+       .csv = [&] { return to_csv(told); },
+       .page = [&] { return to_html(to_json(told)); }},
+      command.answer);
 }
 
 }  // namespace
@@ -63,9 +66,16 @@ void add_explain(CLI::App& app) {
   add(explain_app, "--trace", command->trace, "Write a step's trace with its critical path",
       "FILE");
   explain_app.add_flag("--quiet", command->answer.quiet, "No progress bar");
+  add_verbose(explain_app, command->answer);
+  explain_app.footer(
+      "Examples:\n"
+      "  rehearse explain p5_llama7b_fsdp\n"
+      "  rehearse explain scenario.yaml --more 25% --html why.html");
   explain_app.callback([command, question] {
     if (is_typed(*question, command->scenario, "SCENARIO"))
       command->scenario = kept_scenario(*question);
+    else
+      command->scenario = input_file(command->scenario);
     show_explanation(*command);
   });
 }

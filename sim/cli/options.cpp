@@ -136,6 +136,10 @@ void add_color(CLI::App& app, AnswerOptions& answer) {
       ->check(one_of({"auto", "always", "never"}));
 }
 
+void add_verbose(CLI::App& app, AnswerOptions& answer) {
+  app.add_flag("-v,--verbose", answer.verbose, "All tables, not the answer and its reasons alone");
+}
+
 void add_output(CLI::App& app, AnswerOptions& answer, const std::string& about) {
   add(app, "--output", answer.output, about, "FILE");
 }
@@ -164,8 +168,10 @@ void add_answer(CLI::App& app, AnswerOptions& answer, const std::string& formats
 std::shared_ptr<const TypedQuestion> add_typed_question(CLI::App& app,
                                                         std::filesystem::path& file) {
   auto question = std::make_shared<TypedQuestion>();
-  CLI::Option* model =
-      add_common(app, *question, app.add_option("SCENARIO", file, "The scenario file (YAML)"));
+  CLI::Option* model = add_common(
+      app, *question,
+      app.add_option("SCENARIO", file,
+                     "The scenario file (YAML), a shipped one's name, or - for standard input"));
   add(app, "--strategy", question->strategy, "Its strategy; else fsdp", "NAME")->needs(model);
   add(app, "--batch", question->batch, "Its samples per GPU; else 1", "N")->needs(model);
   return question;
@@ -174,7 +180,8 @@ std::shared_ptr<const TypedQuestion> add_typed_question(CLI::App& app,
 std::shared_ptr<const TypedQuestion> add_typed_plan(CLI::App& app, std::filesystem::path& file) {
   auto question = std::make_shared<TypedQuestion>();
   CLI::Option* model =
-      add_common(app, *question, app.add_option("PLAN", file, "The plan file (YAML)"));
+      add_common(app, *question,
+                 app.add_option("PLAN", file, "The plan file (YAML), a shipped one's name, or -"));
   add(app, "--global-batch", question->global_batch,
       "Its samples per step, over layouts; else 4 Mi tokens", "N")
       ->needs(model);

@@ -61,12 +61,14 @@ double parse_number_above_0(const std::string& text);
 double parse_momentum(const std::string& text);
 double parse_fraction(const std::string& text);
 
-/// Options that several commands have, alike in each: `--format`, `--html`, `--color`, `--set`,
+/// Options that several commands have, alike in each: `--format`, `--html`, `--color`, `-v`,
+/// `--set`,
 /// `--fail-unless fits | may_fit`, and how many children there are at once.
 CLI::Option* add_format(CLI::App& app, AnswerOptions& answer,
                         const std::string& about = "table, json or csv");
 CLI::Option* add_html(CLI::App& app, AnswerOptions& answer);
 void add_color(CLI::App& app, AnswerOptions& answer);
+void add_verbose(CLI::App& app, AnswerOptions& answer);
 void add_output(CLI::App& app, AnswerOptions& answer,
                 const std::string& about = "Write to this file");
 void add_overrides(CLI::App& app, std::vector<std::string>& overrides, const std::string& about);

@@ -7,6 +7,7 @@
 #include "base/printable.hpp"
 #include "base/stop_signal.hpp"
 #include "cli/commands.hpp"
+#include "cli/inputs.hpp"
 #include "cli/options.hpp"
 #include "config/whole_file.hpp"
 #include "html/html.hpp"
@@ -100,7 +101,9 @@ void check_kept(ResultStore& store) {
 
 void print_result(const PlanResult& result, const PlanCommand& command) {
   const auto table = [&](int, bool color) {
-    return plan_table(result, {.top = static_cast<std::size_t>(command.top), .color = color});
+    return plan_table(result, {.top = static_cast<std::size_t>(command.top),
+                               .color = color,
+                               .detail = command.answer.verbose ? Detail::all : Detail::brief});
   };
   print_answer({.table = table,
                 .json = [&] { return plan_json(result); },
@@ -161,8 +164,14 @@ void add_plan(CLI::App& app) {
       ->excludes(dry_run)
       ->excludes(html);
   add_color(plan, command->answer);
+  add_verbose(plan, command->answer);
+  plan.footer(
+      "Examples:\n"
+      "  rehearse plan --model llama_3_8b --on 4xaws_p5 --tokens 15B\n"
+      "  rehearse plan cheapest_convnext --html plan.html");
   plan.callback([command, question] {
     const bool typed = is_typed(*question, command->plan, "PLAN");
+    if (!typed) command->plan = input_file(command->plan, {"plans"});
     if (command->answer.output.empty())
       command->answer.output =
           (typed ? name_of(*question) : command->plan.stem().string()) + ".plan";

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/progress_line.hpp"
 #include "cli/commands.hpp"
+#include "cli/inputs.hpp"
 #include "cli/options.hpp"
 #include "html/run_page.hpp"
 #include "predict/measured_job.hpp"
@@ -118,11 +119,13 @@ void run(const RunCommand& command) {
     write_snapshot(scenario, prediction, command.memory_snapshot);
   if (!command.updates.empty())
     write_file(command.updates, to_csv(updates_of(scenario, prediction)));
-  write_answer({.table = [&](int width, bool color) { return to_terminal(report, width, color); },
-                .json = [&] { return to_json(report); },
-                .csv = [&] { return to_csv({report}); },
-                .page = [&] { return run_page(scenario, prediction); }},
-               command.answer);
+  const Detail detail = command.answer.verbose ? Detail::all : Detail::brief;
+  write_answer(
+      {.table = [&](int width, bool color) { return to_terminal(report, width, color, detail); },
+       .json = [&] { return to_json(report); },
+       .csv = [&] { return to_csv({report}); },
+       .page = [&] { return run_page(scenario, prediction); }},
+      command.answer);
   check_fits(command, report);
 }
 
@@ -175,9 +178,18 @@ void add_run(CLI::App& app) {
       run_app.add_flag("--dry-run", command->dry_run, "Print what would be simulated, and stop");
   for (CLI::Option* answer : answers) dry_run->excludes(answer);
   add_color(run_app, command->answer);
+  add_verbose(run_app, command->answer);
+  run_app.footer(
+      "Examples:\n"
+      "  rehearse run toy_ddp                            a shipped scenario, by its name\n"
+      "  rehearse run scenario.yaml --set cluster.nodes=8 -v\n"
+      "  rehearse run --model llama_3_8b --on 2xaws_p5 --tokens 15B --html page.html\n"
+      "  generate | rehearse run - --format json");
   run_app.callback([command, question] {
     if (is_typed(*question, command->scenario, "SCENARIO"))
       command->scenario = kept_scenario(*question);
+    else
+      command->scenario = input_file(command->scenario);
     run(*command);
   });
 }

@@ -7,6 +7,7 @@
 #include "base/quoting.hpp"
 #include "base/stop_signal.hpp"
 #include "cli/commands.hpp"
+#include "cli/inputs.hpp"
 #include "cli/options.hpp"
 #include "study/collect.hpp"
 #include "study/simulator.hpp"
@@ -56,7 +57,8 @@ struct SweepCommand {
 void finish(ResultStore& store, const StudyKept& kept, const AnswerOptions& answer) {
   const StudyEnd end = end_study(store, kept);
   if (!kept.shard) {
-    print_answer({.table = [&](int, bool color) { return study_table(store, color); },
+    const Detail detail = answer.verbose ? Detail::all : Detail::brief;
+    print_answer({.table = [&](int, bool color) { return study_table(store, color, detail); },
                   .json = [&] { return study_json(store); },
                   .csv = [&] { return study_csv(store); }},
                  answer);
@@ -187,7 +189,9 @@ void add_places(CLI::App& app, SweepCommand& command) {
 void add_sweep(CLI::App& app) {
   const auto command = std::make_shared<SweepCommand>();
   CLI::App& sweep_app = *app.add_subcommand("sweep", "Predict every point of a study");
-  sweep_app.add_option("STUDY", command->study, "The study file (YAML)")->required();
+  sweep_app
+      .add_option("STUDY", command->study, "The study file (YAML), a shipped one's name, or -")
+      ->required();
   add_overrides(sweep_app, command->overrides,
                 "Replace a value of the study's scenario (repeatable)");
   add_format(sweep_app, command->answer);
@@ -205,7 +209,15 @@ void add_sweep(CLI::App& app) {
       ->excludes(html)
       ->excludes(fail_unless);
   add_color(sweep_app, command->answer);
-  sweep_app.callback([command] { run_sweep(*command); });
+  add_verbose(sweep_app, command->answer);
+  sweep_app.footer(
+      "Examples:\n"
+      "  rehearse sweep ddp_or_fsdp --html study.html\n"
+      "  rehearse sweep study.yaml --shard 1/2 --output results");
+  sweep_app.callback([command] {
+    command->study = input_file(command->study, {"studies"});
+    run_sweep(*command);
+  });
 }
 
 void add_collect(CLI::App& app) {
@@ -219,6 +231,7 @@ void add_collect(CLI::App& app) {
   add_html(collect_app, command->answer);
   collect_app.add_flag("--quiet", command->answer.quiet, "Only the results");
   add_color(collect_app, command->answer);
+  add_verbose(collect_app, command->answer);
   collect_app.callback([command] { run_collect(*command); });
 }
 

@@ -8,6 +8,7 @@
 #include "explain/path_shares.hpp"
 #include "explain/rank_split.hpp"
 #include "report/report.hpp"
+#include "report/views.hpp"
 
 namespace rehearse::inline explanation {
 
@@ -85,12 +86,16 @@ Explanation explain(const RunFacts& facts, const Machine& machine, const Headlin
 /// 3 to 6 sentences with numbers, and up to 3 on the stages of a pipeline.
 std::vector<std::string> sentences(const Explanation& explanation);
 
+/// What bounds the step and the best single change, in a sentence or two that stand first.
+std::string answer(const Explanation& explanation);
+
 /// `rehearse.explain/1`, two-space indented, keys in a fixed order.
 std::string to_json(const Explanation& explanation);
 /// What more of each resource buys: a header line and a row for each.
 std::string to_csv(const Explanation& explanation);
 /// For people: columns fit `width`; ANSI colours if `color`.
-std::string to_terminal(const Explanation& explanation, int width, bool color);
+std::string to_terminal(const Explanation& explanation, int width, bool color,
+                        Detail detail = Detail::all);
 /// A Chrome trace (to_chrome_trace) with the path as one more process.
 std::string with_critical_path(std::string trace, const Explanation& explanation);
 

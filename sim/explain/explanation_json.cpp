@@ -180,6 +180,7 @@ std::string to_json(const Explanation& explanation) {
       {"schema", "rehearse.explain/1"},
       {"scenario", explanation.scenario},
       {"description", explanation.description},
+      {"answer", answer(explanation)},
       {"model", explanation.model},
       {"cluster", explanation.cluster},
       {"strategy", explanation.strategy},

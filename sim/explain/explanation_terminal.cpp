@@ -203,11 +203,19 @@ void add_more(const Explanation& explanation, Page& page) {
 
 }  // namespace
 
-std::string to_terminal(const Explanation& explanation, int width, bool color) {
+std::string to_terminal(const Explanation& explanation, int width, bool color, Detail detail) {
   Page page(static_cast<std::size_t>(std::clamp(width, kNarrowest, kWidest)), color);
+  page.paragraph(Ink::strong, answer(explanation));
+  page.blank();
   add_head(explanation, page);
   page.blank();
   for (const std::string& sentence : explanation.words) page.paragraph(Ink::plain, "- " + sentence);
+  if (detail == Detail::brief) {
+    add_list("it would save", explanation.causes, kListed, page);
+    add_list("software", explanation.software, kListed, page);
+    add_more(explanation, page);
+    return page.text();
+  }
   add_path(explanation.path, page);
   add_collectives(explanation.collectives, page);
   add_pipeline(explanation.pipeline, page);

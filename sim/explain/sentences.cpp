@@ -168,6 +168,12 @@ std::string more_sentence(const Explanation& explanation) {
 
 }  // namespace
 
+std::string answer(const Explanation& explanation) {
+  std::string text = path_sentence(explanation);
+  if (explanation.ideal) text += " " + ideal_sentence(explanation);
+  return text;
+}
+
 std::vector<std::string> sentences(const Explanation& explanation) {
   std::vector<std::string> words{path_sentence(explanation), unit_sentence(explanation),
                                  ranks_sentence(explanation)};

@@ -1,5 +1,6 @@
 # Puts the page's assets and the chart library together into one HTML page with places for the data, and that page into a
-# C++ source:  cmake -DASSETS=FOLDER -DLIBRARY=chart.min.js -DSCRIPTS=a.js,b.js -DOUTPUT=FILE -P embed.cmake
+# C++ source:  cmake -DASSETS=FOLDER -DTEMPLATE=FILE -DLIBRARY=chart.min.js -DSCRIPTS=a.js,b.js -DFUNCTION=NAME
+#              -DOUTPUT=FILE -P embed.cmake
 # The page's security policy names the SHA-256 of each script and of the style, so that nothing else on it can run.
 
 # base64_of(VARIABLE HEX): the bytes that hexadecimal digits name, in base64.
@@ -36,7 +37,7 @@ endfunction()
 file(READ "${LIBRARY}" LIBRARY_SCRIPT)
 file(READ "${ASSETS}/style.css" STYLE)
 file(READ "${ASSETS}/licences.txt" LICENCES)
-file(READ "${ASSETS}/template.html" page)
+file(READ "${ASSETS}/${TEMPLATE}" page)
 set(SCRIPT "\"use strict\";\n(() => {\n")
 string(REPLACE "," ";" names "${SCRIPTS}")
 foreach(name IN LISTS names)
@@ -64,7 +65,7 @@ namespace {
 const unsigned char kPage[] = {${bytes}};
 }  // namespace
 
-std::string_view page_template() { return {reinterpret_cast<const char*>(kPage), sizeof kPage}; }
+std::string_view ${FUNCTION}() { return {reinterpret_cast<const char*>(kPage), sizeof kPage}; }
 
 }  // namespace rehearse::inline html
 ")

@@ -100,6 +100,8 @@ std::string title_of(const Json& document) {
     return fmt::format("{} on {}", string_or(model, "network", "a network"),
                        string_or(model, "dataset", "a data set"));
   }
+  if (schema == "rehearse.compare/1" && document.contains("first"))
+    return "A comparison: " + string_or(document, "description", "two predictions");
   if (schema == "rehearse.validation/2") return "Predictions beside measurements";
   for (const char* key : {"description", "study", "plan", "scenario"}) {
     if (const std::string title = string_or(document, key, ""); !title.empty()) return title;
@@ -109,9 +111,11 @@ std::string title_of(const Json& document) {
 
 std::string fallback(const Json& document) {
   const std::string schema = string_or(document, "schema", "");
-  if (schema == "rehearse.report/1") return report_table(document);
-  if (schema == "rehearse.study/1") return study_table(document);
-  return plain_table(document);
+  const std::string answer = string_or(document, "answer", "");
+  const std::string first = answer.empty() ? "" : "<p>" + html_escaped(answer) + "</p>\n";
+  if (schema == "rehearse.report/1") return first + report_table(document);
+  if (schema == "rehearse.study/1") return first + study_table(document);
+  return first + plain_table(document);
 }
 
 }  // namespace rehearse::inline html

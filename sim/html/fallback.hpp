@@ -6,7 +6,7 @@
 
 namespace rehearse::inline html {
 
-/// What the document is called at the top of its page and of its window.
+/// The document's name at the top of its page and of its window.
 std::string title_of(const nlohmann::ordered_json& document);
 
 /// Tables of the document's figures, for browsers that run no scripts: those of a report by their

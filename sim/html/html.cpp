@@ -39,13 +39,35 @@ std::string filled(std::string_view page,
   return html.append(page);
 }
 
+std::string& noted_command() {
+  static std::string command;
+  return command;
+}
+
+Json with_command(Json extras) {
+  if (!noted_command().empty()) extras["command"] = noted_command();
+  return extras;
+}
+
 }  // namespace
+
+void note_command(const std::vector<std::string>& words) {
+  std::string line = "rehearse";
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const bool writes = word == "--html" || word == "--output";
+    if (writes) ++i;
+    if (!writes && !word.starts_with("--html=") && !word.starts_with("--output="))
+      line += " " + shell_quoted(word);
+  }
+  noted_command() = line;
+}
 
 std::string to_html(const Json& document, const Json& extras) {
   return filled(page_template(), {{"@TITLE@", html_escaped(title_of(document))},
                                   {"@FALLBACK@", fallback(document)},
                                   {"@DOCUMENT@", script_safe(document)},
-                                  {"@EXTRAS@", script_safe(extras)}});
+                                  {"@EXTRAS@", script_safe(with_command(extras))}});
 }
 
 std::string to_html(const std::string& document, const Json& extras) {

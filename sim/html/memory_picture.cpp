@@ -1,6 +1,7 @@
 #include "html/memory_picture.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "report/memory_timeline.hpp"
@@ -10,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kStretches = 600;
+constexpr std::size_t kStretches = 200;
 
 /// The state at the step's beginning and its changes until the end.
 std::vector<MemorySample> within(const std::vector<MemorySample>& samples, const StepShown& step) {
@@ -48,8 +49,8 @@ Json sample_list(const std::vector<MemorySample>& samples, const StepShown& step
   Json list = Json::array();
   for (const MemorySample& sample : samples) {
     Json one = {(sample.time - step.from).value()};
-    for (const Bytes size : sample.use.by_kind) one.push_back(size.value());
-    one.push_back(sample.reserved ? Json(sample.reserved->value()) : Json());
+    for (const Bytes size : sample.use.by_kind) one.push_back(std::llround(size.value()));
+    one.push_back(sample.reserved ? Json(std::llround(sample.reserved->value())) : Json());
     list.push_back(std::move(one));
   }
   return list;

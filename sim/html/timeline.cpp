@@ -20,7 +20,7 @@ constexpr std::size_t kWorkers = 4;
 constexpr std::size_t kServers = 2;
 constexpr std::size_t kStages = 16;
 /// Of the ranks of a pipeline, each of which may be looked at alone, as many more.
-constexpr std::size_t kMostSpans = 5000, kMostSpansOfStage = 1000;
+constexpr std::size_t kMostSpans = 3000, kMostSpansOfStage = 250;
 /// A screen has about as many columns as make a shorter operation invisible.
 constexpr double kFinest = 1.0 / 2000;
 
@@ -188,6 +188,12 @@ std::string row_name(const Schedule& schedule, const RowKey& key) {
   return key.index == 0 ? "transfers" : fmt::format("transfers {}", key.index + 1);
 }
 
+/// To a ten billionth of the step, so that texts are short.
+double rounded(Seconds time, Seconds length) {
+  const double per_second = std::pow(10, 10 - std::floor(std::log10(length.value())));
+  return std::round(time.value() * per_second) / per_second;
+}
+
 Json timeline(const RunShown& run, const StepShown& step) {
   const std::vector<RankId> ranks = shown_ranks(run);
   const Rows rows = rows_of(run, step, ranks);
@@ -201,8 +207,9 @@ Json timeline(const RunShown& run, const StepShown& step) {
       const auto [label, is_new] = numbers.emplace(piece.label, numbers.size());
       if (is_new) labels.push_back(piece.label);
       operations += piece.operations;
-      spans.push_back({lanes.size(), piece.start.value(), piece.end.value(), label->second,
-                       piece.phase, piece.operations});
+      const Seconds length = step.to - step.from;
+      spans.push_back({lanes.size(), rounded(piece.start, length), rounded(piece.end, length),
+                       label->second, piece.phase, piece.operations});
     }
     Json lane{{"rank", key.rank}, {"name", row_name(run.schedule, key)}};
     const auto stage = run.schedule.program_of(RankId(key.rank)).stage;  // a server has none

@@ -19,7 +19,7 @@ struct RunShown {
   const std::vector<MemoryDevice>& devices;  ///< by program, as memory_devices() has them
 };
 
-/// What the page of a run shows besides its report: `extras` of to_html. Times are in seconds since
+/// Data of a run's page besides its report: `extras` of to_html. Times are in seconds since
 /// the beginning of the step that is shown: of the first worker's measured steps the one whose
 /// length is nearest to the reported one.
 ///   timeline: {iteration, length_s, ranks, operations, phases: [..], lanes: [{rank, name, stage}],

@@ -9,9 +9,9 @@
 
 namespace rehearse::inline planner {
 
-/// What is known of a candidate before it is simulated.
+/// Facts about a candidate before it is simulated.
 struct Bound {
-  std::string key;  ///< of its content
+  std::string key;  ///< its content's
   /// Why it cannot be read or scheduled; empty: it can.
   std::string error;
   ExitCode code = ExitCode::success;
@@ -19,10 +19,10 @@ struct Bound {
   /// its 90 % interval can have. What is known exactly (memory, GPUs, global batch) is all three. A
   /// metric that is not there is not bounded.
   Figures best;
-  /// What it will not tell, and why: "no train.epochs".
+  /// Metrics that it will not tell, and why: "no train.epochs".
   std::map<Metric, std::string> unknown;
-  double capacity = 0;           ///< of the GPU's memory, in bytes; 0: not known
-  bool memory_at_least = false;  ///< what it needs is bounded, not known
+  double capacity = 0;           ///< the GPU's memory, in bytes; 0: not known
+  bool memory_at_least = false;  ///< its need is bounded, not known
   bool in_pieces = false;        ///< memory would suffice, but only in pieces that are too small
   std::string machine;           ///< the cluster's name, by which prices are told apart
   double node_price = 0;         ///< USD per hour of one node; 0: none, or nodes differ

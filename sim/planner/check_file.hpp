@@ -13,7 +13,7 @@ struct CheckedFile {
   std::string kind;            ///< "a scenario", "a plan of 12 candidates"
   std::optional<Error> wrong;  ///< all that is wrong with it
 };
-/// What it says it is decides as what it is read: a scenario, a study, a plan, a cluster, a
+/// Its keys decide as what it is read: a scenario, a study, a plan, a cluster, a
 /// profile.
 CheckedFile check_file(const std::filesystem::path& file);
 

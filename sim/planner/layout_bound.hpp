@@ -6,14 +6,14 @@
 
 namespace rehearse::inline planner {
 
-/// What a layout cannot be better than, from its units' costs alone: no schedule is built.
+/// A bound that no layout beats, from its units' costs alone: no schedule is built.
 struct LayoutBound {
   /// With compute at its nominal time but for how GPUs differ for good. A pipeline's rank computes
   /// all its micro-batches one after the other, each with the exchanges that its layers wait for.
   /// Before the first of them the stages before it go through one micro-batch, and behind the last
   /// one they go back through it; the first rank's next step waits for that.
   Seconds step;
-  /// Of the fullest rank: parameters, gradients and states (1), or parameters and what as many
+  /// Need of the fullest rank: parameters, gradients and states (1), or parameters and what as many
   /// micro-batches as are in flight keep for backward (2), whichever is more.
   Bytes memory;
 };

@@ -10,7 +10,7 @@
 
 namespace rehearse::inline planner {
 
-/// What a layout's exchanges within layers take on a network that nothing else is on; of experts'
+/// Time of a layout's exchanges within layers on a network that nothing else is on; of experts'
 /// those that all of their ranks make at once. It refers to the scenario.
 class LayoutExchanges {
  public:
@@ -26,7 +26,7 @@ class LayoutExchanges {
   void add_group(ExchangeAxis what, MeshAxis axis, const Mesh& mesh);
 
   const Scenario& scenario_;
-  Bytes element_, narrow_element_;  ///< of activations, and of what a product reads
+  Bytes element_, narrow_element_;  ///< an activation's, and a product's input's
   Machine machine_;
   std::optional<Plans> plans_;
   std::map<ExchangeAxis, GroupId> groups_;

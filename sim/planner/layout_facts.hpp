@@ -27,21 +27,21 @@ inline int at(const LayoutDegreesOf& degrees, LayoutAxis axis) {
   return degrees[static_cast<std::size_t>(axis)];
 }
 
-/// What legality depends on, at one point of the study.
+/// Facts that legality depends on, at one point of the study.
 struct LayoutFacts {
   TransformerShape transformer;
   bool fused_attention = true;
   std::int64_t tokens = 0;
   std::int64_t global_batch = 0;
   int gpus = 0, node_gpus = 0, nvlink_domain = 0;
-  LayoutDegreesOf fixed{};  ///< what the scenario has itself
+  LayoutDegreesOf fixed{};  ///< the scenario's own
   std::optional<int> expert_tensor{};
   std::vector<int> frameworks{};  ///< by framework_names()
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   bool even_split = true;
 };
 
-/// Of the sections model, cluster, strategy and train.global_batch. InputError there, or at
+/// Reads the sections model, cluster, strategy and train.global_batch. InputError there, or at
 /// `parallelism`: no transformer, no global batch.
 LayoutFacts layout_facts(const Document& document, const Value& parallelism);
 

@@ -21,11 +21,11 @@ PlanSimulator simulator_for(const Plan& plan);
 
 inline constexpr double kNear = 1.1;
 
-/// Of a report: what a step is made of, in seconds, on average over the ranks, and over the stages
+/// The parts of a report's step in seconds, on average over the ranks, and over the stages
 /// of a pipeline, where that says more.
 std::map<std::string, double> parts_of(const nlohmann::json& report);
 std::map<std::string, double> stage_parts_of(const nlohmann::json& report);
-/// Of a report with errors: Candidate::shifts.
+/// Candidate::shifts of a report with errors.
 std::map<std::string, std::pair<double, double>> shifts_of(const nlohmann::json& report);
 
 }  // namespace rehearse::inline planner

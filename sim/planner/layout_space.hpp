@@ -9,9 +9,9 @@
 
 namespace rehearse::inline planner {
 
-/// What `search.parallelism` may name.
+/// Names that `search.parallelism` takes.
 enum class LayoutAxis : std::uint8_t {
-  framework,  ///< of `search.framework`, or the one of all
+  framework,  ///< one of `search.framework`, or that of all
   sharding,   ///< before the others: it sets the whole strategy, and they keys of it
   tensor,
   pipeline,

@@ -9,7 +9,7 @@
 
 namespace rehearse::inline planner {
 
-/// What a plan compares and constrains.
+/// Figures that a plan compares and constrains.
 enum class Metric {
   step_time,
   train_time,
@@ -29,7 +29,7 @@ struct MetricInfo {
   std::string key;    ///< in JSON and CSV, with its unit: "train_time_s"
   std::string name;   ///< for people: "time to train"
   std::string unit;   ///< "s", "USD", "samples/s"; empty for counts and shares
-  std::string worse;  ///< of a larger value (where more is better, of a smaller): "slower"
+  std::string worse;  ///< word for a larger value (a smaller one, where more is better): "slower"
   std::string better;
   bool more_is_better = false;
 };
@@ -39,7 +39,7 @@ const MetricInfo& info(Metric metric);
 /// A value with its unit: "8 h 12 min", "412 USD".
 std::string format(Metric metric, double value);
 
-/// What is not known is not there; the ends of what is exact are the value.
+/// An unknown figure is not there; the ends of an exact one are its value.
 using Figures = std::map<Metric, Estimate<double>>;
 
 /// Less is better: the value itself, or its negative where more is better.
@@ -48,9 +48,9 @@ double badness(Metric metric, double value);
 double best_end(Metric metric, const Estimate<double>& figure);
 double worst_end(Metric metric, const Estimate<double>& figure);
 
-/// Of a `rehearse.report/1`. Where failures are reckoned with, the time is the expected one. Memory
-/// is all that is taken of the GPU: reserved, context and communicators. GPUs and the global batch
-/// are none of it: they are known before.
+/// Reads a `rehearse.report/1`. Where failures are reckoned with, the time is the expected one.
+/// Memory is all that is taken of the GPU: reserved, context and communicators. GPUs and the global
+/// batch are none of it: they are known before.
 Figures figures_of(const nlohmann::json& report);
 
 }  // namespace rehearse::inline planner

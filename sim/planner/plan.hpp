@@ -11,7 +11,7 @@
 
 namespace rehearse::inline planner {
 
-/// What a candidate must keep to.
+/// A limit that a candidate must keep to.
 struct Constraint {
   enum class Sense { at_most, at_least, fits };
   std::string name;  ///< as in the file: "deadline"

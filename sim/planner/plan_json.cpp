@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/number.hpp"
+#include "planner/plan_answer.hpp"
 #include "planner/plan_view.hpp"
 #include "planner/run_line.hpp"
 #include "planner/words.hpp"
@@ -164,6 +165,12 @@ Json counts_json(const PlanResult& result) {
           {"feasible", all.feasible},     {"duplicates", result.prepared.duplicates}};
 }
 
+/// A ranked candidate's place, from 1 on; null for none.
+Json place_json(const PlanResult& result, const std::optional<std::size_t>& candidate) {
+  if (!candidate) return nullptr;
+  return std::ranges::find(result.ranking, *candidate) - result.ranking.begin() + 1;
+}
+
 /// Places in the ranking of those that nothing is better than in every objective.
 Json front_json(const PlanResult& result) {
   Json front = Json::array();
@@ -208,6 +215,7 @@ std::string plan_json(const PlanResult& result) {
   json["schema"] = "rehearse.plan/1";
   json["plan"] = prepared.study.identity.study;
   json["description"] = prepared.study.identity.description;
+  json["answer"] = plan_answer(result);
   json["program"] = prepared.study.identity.program;
   json["scenario"] = prepared.study.identity.scenario;
   json["frameworks"] = prepared.plan.frameworks;
@@ -227,6 +235,10 @@ std::string plan_json(const PlanResult& result) {
   json["choice"] = chosen == result.ranking.end()
                        ? Json()
                        : json["ranking"][static_cast<std::size_t>(chosen - result.ranking.begin())];
+  json["runner_up"] = place_json(result, runner_up(result));
+  json["safest"] = place_json(result, safest(result));
+  json["told"] = Json::array();
+  for (const std::size_t i : told_candidates(result)) json["told"].push_back(place_json(result, i));
   json["rejected"] = rejected_json(result);
   json["pareto"] = front_json(result);
   json["would_change"] = changes_json(result);

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <span>
 
+#include "planner/plan_answer.hpp"
 #include "planner/plan_view.hpp"
 #include "planner/run_line.hpp"
 #include "planner/words.hpp"
@@ -17,6 +17,7 @@ namespace {
 using Stage = Candidate::Stage;
 
 constexpr std::size_t kWidth = 160;
+constexpr std::size_t kFew = 5;  ///< of the ranking and of reasons, in brief
 
 std::string last_word(const std::string& axis) { return axis.substr(axis.rfind('.') + 1); }
 
@@ -75,35 +76,6 @@ std::string mark(const PlanResult& result, std::size_t i) {
   return text;
 }
 
-bool are_alike(const Figures& one, const Figures& other) {
-  return std::ranges::equal(one, other, [](const auto& a, const auto& b) {
-    return a.first == b.first && a.second.value == b.second.value;
-  });
-}
-
-/// Ranked candidates that say something new: where machines are compared, the best on each of them
-/// and on each number of its GPUs; else those whose figures no better one has.
-std::vector<std::size_t> told_of(const PlanResult& result) {
-  const std::vector<Candidate>& candidates = result.prepared.candidates;
-  const auto place = [&](std::size_t i) {
-    const auto gpus = candidates[i].figures->find(Metric::gpus);
-    return std::pair(candidates[i].bound.machine,
-                     gpus == candidates[i].figures->end() ? 0 : gpus->second.value);
-  };
-  std::set<std::pair<std::string, double>> places;
-  for (const std::size_t i : result.ranking) places.insert(place(i));
-  const bool compares = places.size() > 1 && result.prepared.plan.objective.metrics.size() == 1;
-  std::vector<std::size_t> told;
-  for (const std::size_t i : result.ranking) {
-    const bool known = std::ranges::any_of(told, [&](std::size_t before) {
-      return compares ? place(before) == place(i)
-                      : are_alike(*candidates[before].figures, *candidates[i].figures);
-    });
-    if (!known || i == result.choice) told.push_back(i);
-  }
-  return told;
-}
-
 std::string more_text(std::size_t more, std::size_t folded) {
   std::string text = more > 0 ? fmt::format("and {} more feasible", more) : "";
   if (folded > 0)
@@ -126,7 +98,7 @@ void put_ranking(const PlanResult& result, std::size_t top, Page& page) {
     if (metric == first) table.column("90 % interval", left);
   }
   table.column("", left);
-  const std::vector<std::size_t> told = told_of(result);
+  const std::vector<std::size_t> told = told_candidates(result);
   const std::size_t rows = std::min(top, told.size());
   for (const std::size_t i : std::span(told).first(rows)) {
     const Candidate& candidate = prepared.candidates[i];
@@ -150,7 +122,7 @@ void put_ranking(const PlanResult& result, std::size_t top, Page& page) {
 void put_question(const PlanResult& result, Page& page) {
   const PreparedPlan& prepared = result.prepared;
   const StudyIdentity& study = prepared.study.identity;
-  page.paragraph(Ink::strong, study.description.empty() ? study.study : study.description);
+  page.paragraph(Ink::faint, study.description.empty() ? study.study : study.description);
   std::string constraints;
   for (const Constraint& one : prepared.plan.constraints) {
     constraints += (constraints.empty() ? "; " : ", ") + one.words();
@@ -171,7 +143,7 @@ void put_question(const PlanResult& result, Page& page) {
   if (!illegal.empty()) page.wrapped_field("not legal", Ink::faint, illegal);
 }
 
-void put_choice(const PlanResult& result, Page& page) {
+void put_choice(const PlanResult& result, Detail detail, Page& page) {
   page.blank();
   if (!result.choice) {
     page.wrapped_field("choice", Ink::bad, "none: nothing is feasible");
@@ -181,9 +153,10 @@ void put_choice(const PlanResult& result, Page& page) {
     page.wrapped_field("beware", Ink::bad, warning);
   const Candidate& choice = result.prepared.candidates[*result.choice];
   page.wrapped_field("choice", Ink::strong, settings_text(result.prepared, *result.choice));
-  for (const std::string& reason : reasons(result, *result.choice)) {
+  const std::vector<std::string> why = reasons(result, *result.choice);
+  const std::size_t told = detail == Detail::brief ? std::min(kFew, why.size()) : why.size();
+  for (const std::string& reason : std::span(why).first(told))
     page.wrapped_field("", Ink::plain, reason);
-  }
   for (const std::string& risk : choice.at_risk) page.wrapped_field("at risk", Ink::bad, risk);
   page.field("alone", run_line(result.prepared, *result.choice));
 }
@@ -259,9 +232,18 @@ std::string bound_text(const Candidate& candidate, const Objective& objective) {
 
 std::string plan_table(const PlanResult& result, const PlanTable& options) {
   Page page(kWidth, options.color);
+  page.paragraph(result.choice ? Ink::strong : Ink::bad, plan_answer(result));
+  page.blank();
   put_question(result, page);
-  put_choice(result, page);
-  if (!result.ranking.empty()) put_ranking(result, options.top, page);
+  put_choice(result, options.detail, page);
+  const std::size_t top =
+      options.detail == Detail::brief ? std::min(kFew, options.top) : options.top;
+  if (!result.ranking.empty()) put_ranking(result, top, page);
+  if (options.detail == Detail::brief) {
+    page.line(
+        page.ink(Ink::faint, "-v: why others were rejected, and what would change the choice"));
+    return page.text();
+  }
   put_rejected(result, page);
   put_changes(result, page);
   put_grounds(result, page);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "planner/run_plan.hpp"
+#include "report/views.hpp"
 
 namespace rehearse::inline planner {
 
@@ -14,14 +15,15 @@ std::string plan_json(const PlanResult& result);
 std::string plan_csv(const PlanResult& result);
 
 struct PlanTable {
-  std::size_t top = 10;  ///< of the ranking
+  std::size_t top = 10;  ///< rows of the ranking
   bool color = false;
+  Detail detail = Detail::all;
 };
 /// For people: the choice with its reasons, the ranking, what the others failed on, and what would
 /// change the answer.
 std::string plan_table(const PlanResult& result, const PlanTable& options);
 
-/// What `--dry-run` prints: the candidates with their bounds, and how many these dismiss.
+/// Text of `--dry-run`: the candidates with their bounds, and how many these dismiss.
 std::string plan_outline(const PreparedPlan& prepared);
 
 /// How many candidates came how far.

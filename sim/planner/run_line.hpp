@@ -8,8 +8,8 @@
 
 namespace rehearse::inline planner {
 
-/// What `--set` changes in the file or question that the plan starts from, so that it becomes the
-/// candidate: what the plan itself sets, then what was chosen; keys with values as flow YAML.
+/// Changes that `--set` makes in the file or question that the plan starts from, so that it becomes
+/// the candidate: what the plan itself sets, then what was chosen; keys with values as flow YAML.
 std::vector<std::pair<std::string, std::string>> overrides_of(const PreparedPlan& prepared,
                                                               std::size_t candidate);
 

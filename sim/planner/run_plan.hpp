@@ -15,10 +15,10 @@ struct WhatIf {
   double compute = 1;  ///< times the GPUs' speed
 };
 
-/// What a plan needs of the simulator.
+/// Functions of the simulator that a plan needs.
 struct PlanSimulator {
   Simulator simulator;
-  /// What a scenario cannot be better than; runs in a child process, of many scenarios each.
+  /// Bounds a scenario; runs in a child process, of many scenarios each.
   std::function<Bound(const Document&)> bound;
   /// As Simulator::predict, on another machine; empty: that is not asked.
   std::function<std::string(const Document&, const WhatIf&)> predict_if = nullptr;
@@ -44,14 +44,14 @@ struct Change {
   std::optional<std::size_t> choice;  ///< the candidate that would be chosen then
 };
 
-/// What came of a plan.
+/// The result of a plan.
 struct PlanResult {
   PreparedPlan prepared;
   std::vector<std::size_t> ranking;  ///< candidates, best first
   std::optional<std::size_t> choice;
   std::vector<Change> would_change;
-  std::vector<std::string> steady;  ///< what would not change it, in words
-  /// Of the choice's report: why its numbers may be off by more, and what nobody said.
+  std::vector<std::string> steady;  ///< changes that leave it as it is, in words
+  /// From the choice's report: why its numbers may be off by more, and what nobody said.
   std::vector<std::string> outside_calibration{}, assumptions{};
   std::size_t simulated = 0;  ///< candidates, probes included
 };
@@ -73,7 +73,7 @@ std::string settings_text(const PreparedPlan& prepared, std::size_t candidate);
 /// what came of the candidates that differ from it in one setting.
 std::vector<std::string> reasons(const PlanResult& result, std::size_t candidate);
 
-/// What would change the answer (or, where nothing is feasible, admit one).
+/// Changes of the question that change the answer (or, where nothing is feasible, admit one).
 std::vector<Change> changes(const PlanResult& result);
 
 /// Candidates that were dismissed by a bound and are worth a simulation all the same, to say how

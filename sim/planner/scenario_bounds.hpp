@@ -8,7 +8,7 @@
 
 namespace rehearse::inline planner {
 
-/// What a scenario cannot be better than, from its schedule alone; nothing is simulated, so that
+/// A bound on a scenario, from its schedule alone; nothing is simulated, so that
 /// one process may ask for many.
 ///
 /// - Memory, GPUs and the global batch are exact: memory is replayed from the schedule.

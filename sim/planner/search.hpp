@@ -26,7 +26,7 @@ struct Miss {
 /// One point of a plan, and how far it came.
 struct Candidate {
   enum class Stage { open, bound, error, simulated, feasible };
-  std::size_t point = 0;    ///< of the study
+  std::size_t point = 0;    ///< the study's
   std::size_t options = 0;  ///< how many more options than the simplest it sets
   Bound bound;
   Stage stage = Stage::open;
@@ -34,7 +34,7 @@ struct Candidate {
   std::string error{};
   std::vector<Miss> misses{};          ///< why it is rejected, by its stage
   std::vector<std::string> at_risk{};  ///< constraints that its interval straddles
-  /// What a step is made of, in seconds: on average over the ranks, and over a pipeline's stages.
+  /// Parts of a step in seconds: on average over the ranks, and over a pipeline's stages.
   std::map<std::string, double> parts{}, stage_parts{};
   /// By source of error, the logarithm of what its step takes over its best estimate at both ends.
   std::map<std::string, std::pair<double, double>> shifts{};
@@ -42,7 +42,7 @@ struct Candidate {
   std::optional<Estimate<double>> beside_choice{};
 };
 
-/// What a simulation came to: figures or an error.
+/// Outcome of a simulation: figures or an error.
 struct Simulated {
   std::optional<Figures> figures;
   std::string error;

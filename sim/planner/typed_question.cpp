@@ -129,6 +129,13 @@ std::string objective_of(const TypedQuestion& question, bool layouts) {
   return layouts && endless && question.objective == "time" ? "throughput" : question.objective;
 }
 
+/// The question in words: "llama_3_8b on 4xaws_p5, 15B tokens: the best time".
+std::string description_of(const TypedQuestion& question, const std::string& objective) {
+  return fmt::format("{} on {}{}: the best {}", question.model,
+                     is_written_out(question.on) ? "the machines given" : question.on,
+                     question.tokens.empty() ? "" : ", " + question.tokens + " tokens", objective);
+}
+
 std::string plan_text(const TypedQuestion& question, const std::optional<LayoutQuestion>& layouts) {
   const std::string space =
       layouts ? fmt::format("search: {{parallelism: [{}]}}\n", layouts->axes())
@@ -137,11 +144,13 @@ std::string plan_text(const TypedQuestion& question, const std::optional<LayoutQ
                     "search: {{strategies: [ddp, zero, fsdp], options: [sharding, "
                     "prefetch, checkpointing]}}\n",
                     kBatches);
+  const std::string objective = objective_of(question, layouts.has_value());
   return fmt::format(
+      "description: {}\n"
       "scenario: {}\n{}"
       "constraints: {{memory: fits}}\n"
       "objective: {}\n",
-      kScenarioName, space, objective_of(question, layouts.has_value()));
+      yaml_quoted(description_of(question, objective)), kScenarioName, space, objective);
 }
 
 void keep(const char* name, std::string text) { FilesKept::current()->keep(name, std::move(text)); }

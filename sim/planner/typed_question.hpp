@@ -17,9 +17,9 @@ struct TypedQuestion {
   std::string batch = "1";        ///< samples per GPU
   std::string sequence;           ///< tokens of a sample; empty: the network's own
   std::string precision = "bf16_master";
-  std::string tokens;        ///< of the whole training; empty: nothing is said of it
+  std::string tokens;        ///< the whole training's; empty: nothing is said of it
   std::string global_batch;  ///< samples of a step, of a plan; empty: 4 Mi tokens
-  std::string objective;     ///< of a plan; empty: time where tokens are given, else throughput
+  std::string objective;     ///< a plan's; empty: time where tokens are given, else throughput
 };
 
 /// The text of the question as a scenario under a name of its own, kept as if it had been read from
@@ -34,7 +34,7 @@ Plan typed_plan(const TypedQuestion& question, const std::vector<std::string>& o
 /// The machines that `--on` names, and other options as `option`: "4xaws_p5", or a map of keys.
 Cluster typed_cluster(const std::string& on, const std::string& option);
 
-/// What files that belong to it are called: "llama_3_8b_on_4xaws_p5".
+/// Name of files that belong to it: "llama_3_8b_on_4xaws_p5".
 std::string name_of(const TypedQuestion& question);
 
 }  // namespace rehearse::inline planner

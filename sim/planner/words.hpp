@@ -23,8 +23,8 @@ std::string batches_warning(const PlanResult& result);
 /// Whether feasible candidates differ in their global batch.
 bool batches_differ(const PlanResult& result);
 
-/// What a layout's step has more of than another's, and less: "a step has 1.20 s more bubbles,
-/// 310 ms less computing"; empty where that is not known.
+/// The parts that a layout's step has more of than another's, and less of: "a step has 1.20 s more
+/// bubbles, 310 ms less computing"; empty where that is not known.
 std::string parts_compared(const Candidate& candidate, const Candidate& reference);
 
 /// Layouts that no candidate is, by the rule that they break first: "312 layouts: 140

@@ -35,7 +35,7 @@ struct RankAnatomy {
   RankId rank;
   Anatomy anatomy;
 };
-/// Of the recorded ranks that compute, each over its own iterations.
+/// Dissects the recorded ranks that compute, each over its own iterations.
 std::vector<RankAnatomy> dissect_ranks(const Schedule& schedule, const Trace& trace,
                                        const IterationsByRank& iterations);
 /// Their mean over all iterations, of every rank. Who computes longest is so per iteration.
@@ -44,11 +44,11 @@ Anatomy dissect(const Schedule& schedule, const Trace& trace, const IterationsBy
 Anatomy dissect(const Schedule& schedule, const Trace& trace, std::uint32_t first,
                 std::uint32_t last);
 
-/// Of the stages of pipelines, over iterations [first, last): empty where there are none.
+/// Reports on the stages of pipelines over iterations [first, last): empty where there are none.
 std::vector<StageReport> stages_of(const Schedule& schedule, const Trace& trace,
                                    std::uint32_t first, std::uint32_t last);
 
-/// What bounds the step, in one sentence.
+/// Says in one sentence what bounds the step.
 std::string bottleneck_sentence(const Anatomy& anatomy, bool parameter_server);
 
 }  // namespace rehearse::inline report

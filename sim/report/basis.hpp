@@ -11,7 +11,7 @@
 
 namespace rehearse::inline report {
 
-/// What every part of the report is computed from.
+/// Input from which every part of the report is computed.
 struct Basis {
   const RunFacts& facts;
   std::uint32_t first = 0, last = 0;  ///< the measured iterations: [first, last)
@@ -19,9 +19,9 @@ struct Basis {
   double ranks = 0;                   ///< workers of the job, folded ones included
   std::vector<Update> updates;
   bool parameter_server = false;
-  bool asynchronous = false;      ///< each worker's gradients are applied on their own
-  IterationsByRank iterations{};  ///< what of each rank is looked into: of most runs [first, last)
-  std::optional<SteadyState> steady{};  ///< of an open-ended run
+  bool asynchronous = false;            ///< each worker's gradients are applied on their own
+  IterationsByRank iterations{};        ///< measured ones of each rank; mostly [first, last)
+  std::optional<SteadyState> steady{};  ///< set for an open-ended run
   /// When the first worker of a parameter server has ended its last iteration: the others have the
   /// server to themselves from then on, so that what comes later counts no more. Infinite where all
   /// train in step.
@@ -32,7 +32,7 @@ Basis basis_of(const RunFacts& facts);
 
 /// Whether an update counts: of a measured iteration, and while all workers train.
 bool counts(const Basis& basis, const Update& update);
-/// Of the updates that count; nothing if there are none.
+/// Staleness of the updates that count; nothing if there are none.
 std::optional<StalenessReport> staleness_of(const Basis& basis);
 /// Measured steps, each list sorted: one of the whole job, or of a parameter server one of each
 /// worker while all train (of one too slow to end any by then, its first).
@@ -41,10 +41,10 @@ Seconds mean_of(const std::vector<Seconds>& steps);
 /// The mean of the lists' means, so that totals of many steps follow from it.
 Seconds step_time(const std::vector<std::vector<Seconds>>& steps);
 double samples_per_s(const Basis& basis, Seconds step_time);
-/// What one global batch takes at that rate: the step time of a parameter server's run.
+/// Time of one global batch at that rate: the step time of a parameter server's run.
 Seconds batch_time(const Basis& basis, double samples_per_s);
-/// What chance does to the measured iterations, and in a steady state what its end leaves open;
-/// else nothing without jitter, for then every run is the same.
+/// Error that chance adds to the measured iterations, and in a steady state what its end leaves
+/// open; else nothing without jitter, for then every run is the same.
 Sampling sampling_of(const Basis& basis);
 
 }  // namespace rehearse::inline report

@@ -10,7 +10,7 @@ namespace rehearse::inline report {
 
 /// A list, with the keys that `rehearse collective --format json` has.
 nlohmann::ordered_json json_view(const std::vector<CollectiveReport>& collectives);
-/// Those that take longest, a line each.
+/// Prints the collectives that take longest, a line each.
 void add_collectives(const std::vector<CollectiveReport>& collectives, Page& page);
 
 }  // namespace rehearse::inline report

@@ -8,7 +8,7 @@
 
 namespace rehearse::inline report {
 
-/// Of the costs by node group, as group_costs has them: once for each kind of GPU. The optimizer's
+/// Reports the costs by node group (group_costs) once for each kind of GPU. The optimizer's
 /// time is that of the schedule, where ranks may share it.
 std::vector<ComputeReport> compute_reports(const Scenario& scenario, const Schedule& schedule,
                                            const std::vector<StepCosts>& costs);
@@ -17,7 +17,7 @@ std::vector<ComputeReport> compute_reports(const Scenario& scenario, const Sched
 nlohmann::ordered_json json_view(const std::vector<ComputeReport>& compute);
 /// Whether half of the time on some GPU, or more, rests on its datasheet alone.
 bool rests_on_datasheet(const std::vector<ComputeReport>& compute);
-/// What most of the time rests on, a line for each kind of GPU.
+/// Says what most of the time rests on, a line for each kind of GPU.
 void add_compute(const std::vector<ComputeReport>& compute, Page& page);
 
 }  // namespace rehearse::inline report

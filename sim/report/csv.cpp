@@ -52,6 +52,7 @@ void add_bounds(const std::string& prefix, const Json& ends, CsvRow& row) {
 
 void flatten(const std::string& name, const Json& value, CsvRow& row) {
   if (name == "accuracy.curve") return;  // a table of its own: rehearse forecast --format csv
+  if (name == "answer") return;          // sentences on the other columns
   if (name == "staleness.histogram") {
     row.emplace_back(name, histogram_text(value));
   } else if (name == "intervals") {

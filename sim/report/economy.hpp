@@ -11,7 +11,7 @@
 
 namespace rehearse::inline report {
 
-/// What a checkpoint holds, and how long the job takes to write and read one.
+/// Size of a checkpoint, and how long the job takes to write and read one.
 struct Checkpoint {
   Bytes size{};  ///< parameters and the optimizer's state
   int writers = 1;

@@ -137,6 +137,17 @@ std::string best_text(const ForecastReport& report) {
                                          : samples_text(told.samples_to_target.value) + " samples");
 }
 
+/// What it comes to, in a sentence that stands first.
+std::string answer_of(const ForecastReport& report) {
+  if (report.strategies.empty()) return "";
+  if (report.compared) return fmt::format("Best: {}.", best_text(report));
+  const StrategyForecast& told = report.strategies.front();
+  return fmt::format("{} accuracy ({}, 90 %) after {} samples{}: {}, fails with {}.",
+                     percent(told.accuracy.value), estimate_text(told.accuracy, percent),
+                     samples_text(told.samples), told.time ? ", " + format(*told.time) : "",
+                     to_string(told.verdict), percent(told.failure_probability));
+}
+
 // --- data ----------------------------------------------------------------------------------------
 
 /// Infinity is no number in JSON.
@@ -273,6 +284,8 @@ StrategyForecast strategy_forecast(const JsonPlace& json) {
 
 std::string to_table(const ForecastReport& report, int width, bool color) {
   Page page(std::clamp<std::size_t>(static_cast<std::size_t>(width), 60, kWidest), color);
+  page.paragraph(Ink::strong, answer_of(report));
+  page.blank();
   add_fit(report, page);
   if (!report.compared) {
     for (const StrategyForecast& told : report.strategies) add_strategy(told, page);
@@ -288,6 +301,7 @@ std::string to_table(const ForecastReport& report, int width, bool color) {
 std::string to_json(const ForecastReport& report) {
   Json json;
   json["schema"] = "rehearse.forecast/1";
+  json["answer"] = answer_of(report);
   json["model"] = model_object(report);
   json["strategies"] = Json::array();
   for (const StrategyForecast& told : report.strategies)

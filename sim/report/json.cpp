@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "report/answer.hpp"
 #include "report/collectives.hpp"
 #include "report/compute_grounds.hpp"
 #include "report/cost_views.hpp"
@@ -158,6 +159,7 @@ void add_identity(const Report& report, Json& json) {
   json["schema"] = "rehearse.report/1";
   json["scenario"] = report.scenario;
   json["description"] = report.description;
+  json["answer"] = answer(report);
   json["model"] = report.model;
   json["architecture"] = architecture(report.architecture);
   json["cluster"] = report.cluster;

@@ -21,7 +21,7 @@ MemoryDevice memory_device(const Scenario& scenario, const Schedule& schedule, R
 /// The same by the schedule's programs, each of its first rank.
 std::vector<MemoryDevice> memory_devices(const Scenario& scenario, const Schedule& schedule);
 
-/// Of the GPU with the least room left; nothing if the schedule says nothing of memory.
+/// Memory of the GPU with the least room left; nothing if the schedule says nothing of memory.
 std::optional<MemoryReport> memory_report(const RunFacts& facts);
 /// MemoryReport::largest_batch_per_gpu of the report of the scenario's own batch; nothing where its
 /// device's memory is not known.

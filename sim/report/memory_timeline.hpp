@@ -8,7 +8,7 @@
 
 namespace rehearse::inline report {
 
-/// What a rank holds from a moment on.
+/// Memory that a rank holds from a moment on.
 struct MemorySample {
   Seconds time;
   std::uint32_t iteration = 0;

@@ -16,7 +16,7 @@ enum class MemoryVerdict {
   does_not_fit
 };
 
-/// What a verdict rests on, of the GPU with the least room.
+/// Grounds of a verdict: the GPU with the least room.
 struct MemoryFit {
   MemoryVerdict verdict = MemoryVerdict::unknown;
   Bytes used;      ///< MemoryReport::used(): reserved (on a CPU allocated), context, communicators
@@ -33,10 +33,10 @@ std::optional<MemoryFit> memory_fit(const nlohmann::json& report);
 std::string to_string(MemoryVerdict verdict);
 /// As the JSON has it: "fits", "at_risk", "does_not_fit"; empty for one that is unknown.
 std::string key_of(MemoryVerdict verdict);
-/// What stands behind the verdict: "57.6 GiB of 39.5 GiB, 18.1 GiB too much".
+/// The figures behind the verdict: "57.6 GiB of 39.5 GiB, 18.1 GiB too much".
 std::string details(const MemoryFit& fit);
 
-/// What `--fail-unless` asks for: "fits" is meant surely; of "may_fit" what is at risk is enough.
+/// Meets `--fail-unless`: "fits" means surely, and "may_fit" takes what is at risk, too.
 bool meets(MemoryVerdict verdict, const std::string& condition);
 
 }  // namespace rehearse::inline report

@@ -42,15 +42,6 @@ std::string out_of_memory_text(const OutOfMemory& where) {
 
 }  // namespace
 
-void add_memory_headline(const Report& report, Page& page) {
-  const std::optional<MemoryFit> fit = memory_fit(report);
-  if (!fit || fit->verdict == MemoryVerdict::unknown || fit->verdict == MemoryVerdict::fits) return;
-  page.paragraph(Ink::bad, fmt::format("{}: {}", to_string(fit->verdict), details(*fit)));
-  if (fit->verdict == MemoryVerdict::does_not_fit)
-    page.paragraph(Ink::plain, "What follows is of the same GPUs with enough memory.");
-  page.blank();
-}
-
 void add_memory(const Report& report, const MemoryReport& memory, Page& page) {
   page.blank();
   page.field("memory", verdict(*memory_fit(report), page));

@@ -13,7 +13,7 @@ namespace rehearse::inline report {
 
 /// A run's updates as convergence sees them: how fast they come, of how many samples, how stale.
 struct PacedUpdates {
-  /// Of a whole run with the time of each update.
+  /// A whole run with the time of each update.
   Pace pace;
   std::vector<std::uint32_t> staleness = {0};  ///< in order of application; {0}: all are fresh
   /// Local steps that an update carries: it is as long as so many. Where all workers average after
@@ -22,7 +22,8 @@ struct PacedUpdates {
   bool whole_run = false;  ///< these are all of the training's, from its first to its last
 };
 
-/// Of the measured iterations of a simulated run while all workers train; of all, for a whole run.
+/// Updates of the measured iterations of a simulated run while all workers train; of all, for a
+/// whole run.
 PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_run = false);
 
 /// The setting that they make with these options. Local steps are taken for what they would be if

@@ -6,7 +6,7 @@
 
 namespace rehearse::inline report {
 
-/// What a piece of text means; a page without colour shows them all alike.
+/// The meaning of a piece of text; a page without colour shows them all alike.
 enum class Ink { plain, strong, faint, good, bad, compute, communication };
 
 /// Columns that a UTF-8 text takes on a terminal (all characters used here are one column wide).
@@ -14,7 +14,7 @@ std::size_t columns(std::string_view text);
 /// Padded with spaces to `width` columns; longer text stays whole.
 std::string left(std::string_view text, std::size_t width);
 std::string right(std::string_view text, std::size_t width);
-/// Of a share: "12.3 %".
+/// Formats a share: "12.3 %".
 std::string percent(double share);
 /// Up to the first line break: of an error, where and what.
 std::string first_line(std::string_view text);

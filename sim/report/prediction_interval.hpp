@@ -8,15 +8,15 @@
 
 namespace rehearse::inline report {
 
-/// What chance alone does to the figures of two runs of this length, the real one and the
+/// Error by chance alone between two runs of this length, the real one and the
 /// simulated: half-widths of 90 % intervals of their difference.
 struct Sampling {
-  double step = 0;       ///< of the mean step, relative
-  double staleness = 0;  ///< of the mean, in updates
+  double step = 0;       ///< relative, for the mean step
+  double staleness = 0;  ///< in updates, for the mean
 };
 
-/// Of the mean of as many values as these, from their standard deviation: two means differ, by
-/// Student's t. One value has no deviation of its own: `deviation` stands for it.
+/// Error of the mean of as many values as these, from their standard deviation: two means differ,
+/// by Student's t. One value has no deviation of its own: `deviation` stands for it.
 double mean_error(const std::vector<double>& values, double deviation = 0);
 
 /// The 90 % interval around `best`, a positive number: half-widths of ln, independent, in
@@ -25,7 +25,7 @@ double mean_error(const std::vector<double>& values, double deviation = 0);
 Ends<double> log_bounds(double best, const std::vector<ErrorSource>& sources,
                         const std::function<double(const Headline&)>& figure, double sampling);
 
-/// Of every number of the report that has one, in the report's order: step_time_s,
+/// Intervals of every number of the report that has one, in the report's order: step_time_s,
 /// worker_step_time_s, samples_per_s, epoch_time_s, train_time_s, memory.allocated_peak_bytes,
 /// memory.used_bytes, staleness.mean, cost.gpu_hours, cost.usd, cost.energy_kwh, cost.co2_kg,
 /// goodput.expected_time_s.

@@ -31,10 +31,10 @@ struct Breakdown {
 
 struct KeyBounds {
   std::string key;      ///< the number's in `rehearse.report/1`: "step_time_s", "staleness.mean"
-  Ends<double> bounds;  ///< of its 90 % interval, in its unit
+  Ends<double> bounds;  ///< the 90 % interval's, in its unit
 };
 
-/// What a run's other figures follow from.
+/// Figures that a run's other ones follow from.
 struct Headline {
   Seconds step_time;
   double samples_per_s = 0;
@@ -54,7 +54,7 @@ struct IntervalBasis {
   double factor = 1;  ///< of the half-width in ln that the sources of error give
 };
 
-/// Of one kind of rank, in short.
+/// Memory of one kind of rank, in short.
 struct ProgramMemory {
   std::string name;      ///< the program's: "worker", "server"
   std::size_t rank = 0;  ///< the first of them
@@ -74,10 +74,10 @@ struct FittingChange {
   Bytes used;  ///< MemoryReport::used()
   Seconds step_time;
   double samples_per_s = 0;
-  double price = 0;  ///< of a sample's time, more of it: 0.1 is 10 % slower training
+  double price = 0;  ///< more time for a sample: 0.1 is 10 % slower training
 };
 
-/// Of the GPU with the least room left.
+/// Memory of the GPU with the least room left.
 struct MemoryReport {
   Bytes allocated_peak;
   std::optional<Bytes> reserved_peak;  ///< nothing on a CPU
@@ -85,14 +85,14 @@ struct MemoryReport {
   std::string peak_at;              ///< label of the operation
   std::vector<MemoryShare> shares;  ///< the largest of what is held then, by unit and kind
   Bytes context;                    ///< outside the allocator
-  Bytes communicators;              ///< likewise: NCCL's buffers
-  Bytes capacity;                   ///< of the GPU; 0 if the cluster names none
+  Bytes communicators;              ///< NCCL's buffers, outside the allocator, too
+  Bytes capacity;                   ///< the GPU's; 0 if the cluster names none
   bool fits = true;
   std::optional<OutOfMemory> out_of_memory;  ///< where it does not fit, and what PyTorch says
   std::int64_t alloc_retries = 0;            ///< cudaMallocs that had to release the cache first
   std::vector<ProgramMemory> programs;       ///< all kinds of ranks, that with the least room first
 
-  /// What the allocator holds that no tensor does, at the peaks.
+  /// Memory that the allocator holds and no tensor does, at the peaks.
   Bytes fragmentation() const { return reserved_peak.value_or(allocated_peak) - allocated_peak; }
   /// All that is taken of the GPU.
   Bytes used() const { return reserved_peak.value_or(allocated_peak) + context + communicators; }
@@ -128,7 +128,7 @@ struct CostParts {
   double energy = 0;    ///< beside the nodes' price
 };
 
-/// Of the whole training, its failures and its start included where the scenario tells of them.
+/// Cost of the whole training, with its failures and its start where the scenario has them.
 struct CostReport {
   double gpu_hours = 0;
   std::optional<double> usd{};
@@ -136,9 +136,9 @@ struct CostReport {
   std::optional<double> energy_kwh{}, co2_kg{};
 };
 
-/// Of a step, the building's share (PUE) included.
+/// Energy of a step, with the building's share (PUE).
 struct EnergyReport {
-  double power_w = 0;                         ///< of the whole cluster, mean over a step
+  double power_w = 0;                         ///< the whole cluster's, mean over a step
   double gpus_w = 0, hosts_w = 0, pue_w = 0;  ///< its parts
   double step_j = 0;
 };
@@ -158,19 +158,19 @@ struct GoodputReport {
   std::int64_t trainings = 0;
 };
 
-/// What waiting for nodes does at the start.
+/// Effect of waiting for nodes at the start.
 struct StartReport {
   bool elastic = false;
   Seconds first_step{}, all_there{};
   Ends<Seconds> all_there_spread{};  ///< 5th to 95th percentile
-  Seconds delay{};                   ///< of the training's end
+  Seconds delay{};                   ///< by which training ends later
   double samples_meanwhile = 0;
 };
 
 /// A job that ran beside this one on the same cluster.
 struct OtherJobReport {
   std::string model, strategy;
-  std::vector<std::size_t> nodes;    ///< of the shared cluster
+  std::vector<std::size_t> nodes;    ///< their places in the shared cluster
   std::size_t steps = 0;             ///< whole ones, of its slowest rank, while this job ran
   std::optional<Seconds> step_time;  ///< mean between the ends of its steps; of two steps and more
 };
@@ -190,8 +190,8 @@ struct CollectiveReport {
 };
 /// In the order in which they are issued first.
 std::vector<CollectiveReport> collective_reports(const std::vector<CollectiveAnswer>& answers);
-/// Of a pipeline: its first rank with this stage, in the mean step. Its parts and what of its
-/// communication is exposed add up to the step.
+/// The mean step of a pipeline's first rank with this stage. Its parts and its exposed
+/// communication add up to the step.
 struct StageReport {
   std::uint32_t stage = 0;
   std::size_t rank = 0;
@@ -205,7 +205,7 @@ struct StageReport {
   Seconds bubble() const { return warm_up + steady + cool_down; }
 };
 
-/// What one family of kernels takes, of a micro-batch of all units, or of one unit; the optimizer's
+/// Time of one family of kernels in a micro-batch of all units, or of one unit; the optimizer's
 /// of a step over the parameters that a rank updates.
 struct FamilyReport {
   CostFamily family = CostFamily::products;
@@ -213,7 +213,7 @@ struct FamilyReport {
   std::string from{};
   std::optional<double> off{};  ///< as FamilyGround
   Seconds forward{}, backward{};
-  Seconds within{};     ///< of both, at sizes that were measured
+  Seconds within{};     ///< part of both at sizes that were measured
   double farthest = 0;  ///< as CostPart
 
   Seconds total() const { return forward + backward; }
@@ -222,15 +222,15 @@ struct FamilyReport {
 struct UnitReport {
   std::string first, last;
   std::size_t count = 1;
-  Seconds forward{}, backward{};                         ///< of one of them
-  std::vector<std::pair<CostGround, double>> grounds{};  ///< what speaks for which share of it
+  Seconds forward{}, backward{};                         ///< one unit's
+  std::vector<std::pair<CostGround, double>> grounds{};  ///< the ground of each share of it
   double within_measured = 0;                            ///< the share at sizes that were measured
   double farthest = 0;                                   ///< as CostPart
 };
 /// Where the compute costs on one kind of GPU come from.
 struct ComputeReport {
   std::string gpu;
-  std::vector<FamilyReport> families;  ///< what takes longest first
+  std::vector<FamilyReport> families;  ///< the longest first
   std::vector<UnitReport> units;
 };
 
@@ -240,7 +240,7 @@ struct ArchitectureReport {
   std::string family;  ///< Hugging Face's model_type, or the built-in network's name; may be empty
   std::int64_t layers = 0;  ///< blocks of a transformer, else units
   std::int64_t parameters = 0, active_parameters = 0, trainable_parameters = 0;
-  std::optional<double> flops_forward;  ///< of one sample; nothing where times are given
+  std::optional<double> flops_forward;  ///< one sample's; nothing where times are given
 };
 ArchitectureReport architecture_of(const Model& model);
 
@@ -257,14 +257,14 @@ struct Report {
 
   /// Mean of the measured steps; of a parameter server what one global batch takes.
   Seconds step_time;
-  /// Of an asynchronous run: the mean of each worker's own iterations, and the mean of these.
+  /// In an asynchronous run: the mean of each worker's own iterations, and the mean of these.
   std::optional<Seconds> worker_step_time;
   std::vector<Seconds> worker_step_times{};  ///< in order of the ranks that compute
   std::optional<SteadyReport> steady;        ///< nothing where ranks end after run.steps
   /// 5th to 95th percentile of the simulated steps (of workers' own iterations), one by one.
   Ends<Seconds> step_time_spread;
   double samples_per_s = 0;
-  /// Of networks that take tokens; all of a sample's, and per GPU that trains.
+  /// For networks that take tokens: all of a sample's, and per GPU that trains.
   std::optional<double> tokens_per_s, tokens_per_s_per_gpu;
   /// Model FLOPs (of the products of forward and backward, all pairs of attention, nothing twice)
   /// per second and GPU, in 1e12, as Megatron-LM's logs have it; nothing where times are given.
@@ -281,7 +281,7 @@ struct Report {
   /// The same with the forward passes that checkpointed units repeat (PaLM, appendix B).
   std::optional<double> hfu;
 
-  std::vector<StageReport> stages;  ///< of a layout's pipeline, in order; empty: of none
+  std::vector<StageReport> stages;  ///< a layout's pipeline's, in order; empty: it has none
   std::optional<MemoryReport> memory;
   std::optional<StalenessReport> staleness;
   std::optional<StrategyForecast> accuracy;  ///< where the scenario says how the model learns
@@ -301,15 +301,15 @@ struct Report {
   std::vector<ComputeReport> compute;
 
   std::vector<OtherJobReport> other_jobs;
-  /// What a step would take if the other jobs did not run.
+  /// Time that a step would take if the other jobs did not run.
   std::optional<Seconds> step_time_alone;
 
   std::string bottleneck;  ///< one sentence
   std::string provenance;  ///< "compute: fitted kernels; communication: links"
   std::vector<std::string> outside_calibration;
   std::vector<std::string> assumptions;
-  std::uint64_t seed = 1;          ///< of the run that this is
-  std::uint32_t replications = 1;  ///< of which it is the median one
+  std::uint64_t seed = 1;          ///< this run's
+  std::uint32_t replications = 1;  ///< runs of which it is the median one
   /// Half-width of the 90 % interval of their median step time, relative; of five and more.
   std::optional<double> replications_error;
   std::map<std::string, std::string> versions;  ///< rehearse, simgrid
@@ -329,10 +329,10 @@ struct Update {
   std::uint32_t staleness = 0;
 };
 std::vector<Update> update_log(const Schedule& schedule, const Trace& trace);
-/// Of so many updates by their staleness, one at least.
+/// Sums up so many updates by their staleness, one at least.
 StalenessReport staleness_report(StalenessHistogram histogram);
-/// Of the updates of iterations from `first` on that were applied by `until`; nothing if there are
-/// none.
+/// Staleness of updates from iteration `first` on that were applied by `until`; nothing if there
+/// are none.
 std::optional<StalenessReport> staleness_of(
     const std::vector<Update>& updates, std::uint32_t first,
     Seconds until = Seconds(std::numeric_limits<double>::infinity()));
@@ -343,18 +343,18 @@ Breakdown break_down(const Schedule& schedule, const Trace& trace, std::uint32_t
 
 /// Half-widths of 90 % intervals, from recorded runs.
 struct ModelError {
-  double step = 0;       ///< of ln(step time)
-  double staleness = 0;  ///< of the mean staleness, over it
+  double step = 0;       ///< on ln(step time)
+  double staleness = 0;  ///< relative, on the mean staleness
 };
 
 /// Half-widths of the 90 % interval of ln(bytes) of a GPU's peak.
 struct MemoryError {
-  /// Of all: rounding, workspaces, what libraries keep. A guess where all sizes are known.
+  /// On all of it: rounding, workspaces, what libraries keep. A guess where all sizes are known.
   double peak = 0.02;
-  double activations = 0;  ///< of activations and workspaces alone
+  double activations = 0;  ///< on activations and workspaces alone
 };
 
-/// What a run did besides the trace.
+/// Facts of a run besides its trace.
 struct RunFacts {
   const Scenario& scenario;
   const Schedule& schedule;  ///< as simulated (folded or not)
@@ -365,24 +365,24 @@ struct RunFacts {
   /// The same job with another batch per GPU, for the largest batch that fits; empty: the batch
   /// cannot vary.
   std::function<Schedule(std::int64_t batch)> schedule_at_batch = {};
-  /// What the costs may be off by; independent of one another.
+  /// Errors that the costs may have, independent of one another.
   std::vector<ErrorSource> error_sources = {};
   MemoryError memory_error = {};
-  /// What the model itself is off by where all costs are known.
+  /// Error of the model itself where all costs are known.
   ModelError model_error = {};
   /// The runs of which this is the median one, and how well their median is known.
   std::uint32_t replications = 1;
   std::optional<double> replications_error = {};
-  /// Those beside this one, as played, and its step time without them.
+  /// The jobs beside this one, as played, and its step time without them.
   const OtherJobs* others = nullptr;
   std::optional<Seconds> step_time_alone = {};
   /// Throughput with one node fewer over that with all, where it was simulated.
   std::optional<double> speed_without_one = {};
   std::vector<CollectiveReport> collectives = {};
-  /// What the schedule's programs need, without the largest batch, where it is known already.
+  /// Memory that the schedule's programs need, without the largest batch, where it is known.
   std::optional<MemoryReport> memory = {};
   std::vector<ComputeReport> compute = {};
-  /// Of the libraries ("simgrid": "3.32.0"); rehearse's own is added.
+  /// Versions of libraries ("simgrid": "3.32.0"); rehearse's own is added.
   std::map<std::string, std::string> versions = {};
 };
 Report summarize(const RunFacts& facts);

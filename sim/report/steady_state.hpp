@@ -7,7 +7,7 @@
 
 namespace rehearse::inline report {
 
-/// What an asynchronous run does in the long run, as far as it was simulated.
+/// An asynchronous run's long run, as far as it was simulated.
 struct SteadyState {
   Seconds begin, end;            ///< the stretch of time that it is taken from
   std::vector<double> rates;     ///< by worker: iterations a second
@@ -19,7 +19,7 @@ struct SteadyState {
   bool reached = false;  ///< both are small enough
 };
 
-/// What a steady state is known to: updates a second, and the mean staleness (below 1 in
+/// Precision to which a steady state is known: updates a second, and the mean staleness (below 1 in
 /// updates).
 inline constexpr double kSteadyPrecision = 0.01;
 

@@ -15,7 +15,7 @@ struct TableColumn {
 };
 
 struct TableRow {
-  std::vector<std::string> cells;  ///< of the columns in their order; those that are missing: empty
+  std::vector<std::string> cells;  ///< in the columns' order; those that are missing: empty
   std::string running_on = {};     ///< text behind the last of `cells`; cut where the page ends
   Ink ink = Ink::plain;
 };

@@ -6,14 +6,17 @@
 #include <cmath>
 #include <limits>
 
+#include "report/answer.hpp"
 #include "report/collectives.hpp"
 #include "report/compute_grounds.hpp"
 #include "report/cost_views.hpp"
+#include "report/memory_verdict.hpp"
 #include "report/memory_view.hpp"
 #include "report/page.hpp"
 #include "report/prediction_interval.hpp"
 #include "report/stage_view.hpp"
 #include "report/views.hpp"
+#include "report/would_fit.hpp"
 
 namespace rehearse::inline report {
 namespace {
@@ -293,11 +296,79 @@ void add_grounds(const Report& report, Page& page) {
   page.wrapped_field("made by", Ink::faint, versions_text(report));
 }
 
+// --- the answer ----------------------------------------------------------------------------------
+
+bool is_in_doubt(const Report& report) {
+  const std::optional<MemoryFit> fit = memory_fit(report);
+  return fit &&
+         (fit->verdict == MemoryVerdict::at_risk || fit->verdict == MemoryVerdict::does_not_fit);
+}
+
+void add_answer(const Report& report, Page& page) {
+  page.paragraph(is_in_doubt(report) ? Ink::bad : Ink::strong, answer(report));
+  page.blank();
+}
+
+/// What makes it fit, or what else could be asked.
+void add_help(const Report& report, Page& page) {
+  constexpr std::size_t kTold = 3;
+  const char* name = "would help";
+  if (report.memory && report.memory->would_fit) add_would_fit(*report.memory, page, kTold);
+  const std::optional<std::int64_t> batch =
+      report.memory ? report.memory->largest_batch_per_gpu : std::nullopt;
+  if (batch && *batch > report.batch_per_gpu) {
+    page.wrapped_field(
+        name, Ink::plain,
+        fmt::format("batches up to {} per GPU fit: --set model.batch_per_gpu={}", *batch, *batch));
+    name = "";
+  }
+  page.field(name, "rehearse explain says what more of each resource buys");
+}
+
+/// How far to believe it, in a line or two.
+void add_brief_grounds(const Report& report, Page& page) {
+  page.wrapped_field("costs from", Ink::faint, report.provenance);
+  const std::size_t doubts = report.outside_calibration.size();
+  page.wrapped_field(
+      "", doubts > 0 ? Ink::bad : Ink::faint,
+      fmt::format("{} outside calibration, {} assumed, {}: -v names them", counted(doubts, "cost"),
+                  counted(report.assumptions.size(), "value"),
+                  report.framework.title.empty() ? "no framework" : report.framework.title));
+}
+
+void add_brief_memory(const Report& report, Page& page) {
+  if (!report.memory) return;
+  const MemoryReport& memory = *report.memory;
+  const MemoryFit fit = *memory_fit(report);
+  const auto& kinds = memory.at_peak.by_kind;
+  const auto largest = std::ranges::max_element(kinds);
+  std::string kind = to_string(static_cast<MemoryKind>(largest - kinds.begin()));
+  std::ranges::replace(kind, '_', ' ');
+  const bool known = fit.verdict != MemoryVerdict::unknown;
+  page.wrapped_field("memory", is_in_doubt(report) ? Ink::bad : Ink::plain,
+                     fmt::format("{}{}{}; most of it {} ({})", known ? to_string(fit.verdict) : "",
+                                 known ? ": " : "", details(fit), kind, format(*largest)));
+}
+
+std::string brief(const Report& report, Page page) {
+  add_answer(report, page);
+  add_head(report, page);
+  page.blank();
+  add_times(report, page);
+  add_breakdown(report, page);
+  page.blank();
+  add_brief_memory(report, page);
+  add_help(report, page);
+  add_brief_grounds(report, page);
+  return page.text();
+}
+
 }  // namespace
 
-std::string to_terminal(const Report& report, int width, bool color) {
+std::string to_terminal(const Report& report, int width, bool color, Detail detail) {
   Page page(static_cast<std::size_t>(std::clamp(width, kNarrowest, kWidest)), color);
-  add_memory_headline(report, page);
+  if (detail == Detail::brief) return brief(report, std::move(page));
+  add_answer(report, page);
   add_head(report, page);
   page.blank();
   if (rests_on_datasheet(report.compute))

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <ranges>
+
 namespace rehearse::inline report {
 namespace {
 
@@ -35,7 +37,7 @@ Json json_view(const std::vector<FittingChange>& changes) {
   return list;
 }
 
-void add_would_fit(const MemoryReport& memory, Page& page) {
+void add_would_fit(const MemoryReport& memory, Page& page, std::size_t most) {
   const char* name = memory.fits ? "less memory" : "would fit";
   page.blank();
   if (memory.would_fit->empty()) {
@@ -43,7 +45,7 @@ void add_would_fit(const MemoryReport& memory, Page& page) {
                               memory.fits ? "no single change that was tried takes less"
                                           : "no single change that was tried makes it fit");
   }
-  for (const FittingChange& one : *memory.would_fit) {
+  for (const FittingChange& one : *memory.would_fit | std::views::take(most)) {
     page.wrapped_field(name, Ink::plain, line_of(one));
     page.field("", page.ink(Ink::faint, "  " + one.set));  // unbroken, to be pasted
     name = "";

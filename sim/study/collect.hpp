@@ -12,7 +12,7 @@ std::filesystem::path results_file(const std::filesystem::path& folder);
 std::filesystem::path shard_file(const std::filesystem::path& folder, std::size_t index,
                                  std::size_t count);
 
-/// Those of all shards that are there, in the order of their names.
+/// Files of all shards that are there, in the order of their names.
 std::vector<std::filesystem::path> shard_files(const std::filesystem::path& folder);
 
 /// The files themselves, and of a folder those of its shards, or else its results. MissingError

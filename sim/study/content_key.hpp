@@ -12,10 +12,10 @@ namespace rehearse::inline study {
 /// as written, no places, no comments.
 std::string canonical_text(const Value& value);
 
-/// What a scenario's result is stored by, in 32 hexadecimal digits: the same for the same program,
-/// the same text (a `description` apart) and the same contents of all files that reading it took.
-/// Files of platforms/ count by their names in there, others by the names by which they were
-/// opened; what was read twice counts once. 128 bits of XXH3.
+/// Key by which a scenario's result is stored, in 32 hexadecimal digits: the same for the same
+/// program, the same text (a `description` apart) and the same contents of all files that reading
+/// it took. Files of platforms/ count by their names in there, others by the names by which they
+/// were opened; what was read twice counts once. 128 bits of XXH3.
 std::string content_key(const std::string& program, const Document& scenario,
                         const std::vector<FilesRead::File>& files);
 

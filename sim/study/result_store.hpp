@@ -14,7 +14,7 @@
 
 namespace rehearse::inline study {
 
-/// What came out of a scenario.
+/// Outcome of a scenario.
 struct Outcome {
   ExitCode code = ExitCode::success;
   std::string text;  ///< the report (JSON in one line), or the whole error
@@ -26,7 +26,7 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-/// What a file of results is of.
+/// Identity of a file of results.
 struct StudyIdentity {
   std::string program;      ///< program_identity
   std::string study;        ///< its name
@@ -40,7 +40,7 @@ struct StudyIdentity {
 /// A point as its file knows it.
 struct StudyPoint {
   std::vector<std::string> labels;  ///< by axis
-  std::string key;                  ///< of its outcome; points with the same content share it
+  std::string key;                  ///< its outcome's; points with the same content share it
 
   bool operator==(const StudyPoint&) const = default;
 };

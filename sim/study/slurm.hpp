@@ -12,11 +12,11 @@ namespace rehearse::inline study {
 
 /// A sweep as an array job of Slurm: task i of n has shard i of n.
 struct SlurmJob {
-  std::string name;                  ///< of the job; what is no letter, digit or ._- becomes _
-  std::size_t tasks = 1;             ///< of the array
+  std::string name;                  ///< the job's; other letters than A-Z, digits and ._- become _
+  std::size_t tasks = 1;             ///< the array's
   std::filesystem::path folder;      ///< for the logs, reached by all nodes
   std::vector<std::string> options;  ///< more options of sbatch, "--partition=cpu"
-  std::vector<std::string> command;  ///< what a task runs, before `--shard I/N`
+  std::vector<std::string> command;  ///< a task's, before `--shard I/N`
 };
 
 /// The batch script. InputError where a line end would put a line into it.

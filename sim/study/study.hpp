@@ -13,13 +13,13 @@ namespace rehearse::inline study {
 /// One thing that varies over a study.
 struct Axis {
   struct Choice {
-    std::string label;          ///< what results call it; the axis's labels all differ
+    std::string label;          ///< its name in results; the axis's labels all differ
     std::vector<Value> values;  ///< one for each of the axis's keys
   };
   std::string name;
   std::vector<Value> keys;  ///< dotted paths in the scenario; several that change together (zip)
   std::vector<Choice> choices;
-  bool searched = false;  ///< of a planner's own
+  bool searched = false;  ///< whether a planner added it
 
   /// Whether a choice's value leaves its key as the scenario has it: a null of a search.
   bool leaves_as_is(const Value& value) const { return searched && value.is_null(); }
@@ -31,7 +31,7 @@ using Point = std::vector<std::size_t>;
 /// A scenario and what varies: the product of its axes, without the points that conditions leave
 /// out.
 struct Study {
-  std::string name;  ///< of the file, without its extension
+  std::string name;  ///< the file's, without its extension
   std::string description;
   std::shared_ptr<const Document> base;  ///< with `--set` applied
   std::vector<Axis> axes;
@@ -59,9 +59,9 @@ constexpr std::size_t kMostPoints = 1'000'000;
 /// true}`. InputError or MissingError at the place.
 Study read_study(const std::filesystem::path& file, const std::vector<std::string>& overrides);
 
-/// What a study's own keys do not say.
+/// Facts that a study's own keys do not say.
 struct StudyFrame {
-  std::string name;                    ///< of the study
+  std::string name;                    ///< the study's
   std::vector<std::string> overrides;  ///< `--set` of its scenario
   std::vector<Axis> more_axes = {};    ///< behind those of `vary`
   bool needs_vary = true;              ///< false: it may be left out

@@ -36,7 +36,7 @@ class StudyFile {
 
 /// How a sweep goes, and what it keeps meanwhile.
 struct SweepKept {
-  std::filesystem::path folder;  ///< of the CSV, never long behind; a shard has none
+  std::filesystem::path folder;  ///< the CSV's, never long behind; a shard has none
   std::filesystem::path cache;   ///< a file of results that studies share; empty: none
   std::optional<Shard> shard;
   ChildLimits limits;
@@ -46,17 +46,17 @@ struct SweepKept {
 void sweep_into(ResultStore& store, const PreparedStudy& prepared, const Simulator& simulator,
                 const SweepKept& kept);
 
-/// What is kept of a study when its simulations are over.
+/// Files of a study that are kept when its simulations are over.
 struct StudyKept {
-  std::filesystem::path folder;  ///< of the CSV
+  std::filesystem::path folder;  ///< the CSV's
   std::filesystem::path html;    ///< the page, not for a shard; empty: none
   std::optional<Shard> shard;    ///< which has no CSV
   std::string fail_unless;       ///< "fits" or "may_fit", of every point; empty: nothing is asked
 };
 
-/// What is to be said of a study at its end.
+/// Messages on a study at its end.
 struct StudyEnd {
-  std::string failures;        ///< of points, the first ten in full; empty: none
+  std::string failures;        ///< the points', the first ten in full; empty: none
   std::optional<Error> error;  ///< why it is not as it was asked for
 };
 

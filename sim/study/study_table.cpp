@@ -1,10 +1,15 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/quantity.hpp"
+#include "report/cost_views.hpp"
 #include "report/memory_verdict.hpp"
 #include "report/table.hpp"
+#include "study/conclusion.hpp"
 #include "study/study_view.hpp"
 
 namespace rehearse::inline study {
@@ -58,7 +63,7 @@ std::string training(const Json& report) {
 std::string cost(const Json& report) {
   const Json& spent = report.at("cost");
   if (spent.is_null() || spent.at("usd").is_null()) return "";
-  return fmt::format("{:.2f}", spent.at("usd").get<double>());
+  return money(spent.at("usd").get<double>());
 }
 
 const std::vector<Column> kColumns = {{"step time", step_time},
@@ -69,9 +74,49 @@ const std::vector<Column> kColumns = {{"step time", step_time},
                                       {"training", training},
                                       {"USD", cost}};
 
-/// Number, labels, then kColumns; without these for an error.
+/// More points than these are told in brief, by the fastest of them.
+constexpr std::size_t kFew = 16, kTold = 10;
+
+/// "fastest, cheapest", "knee"; and "*" where the report rests on what no measurement has.
+std::string mark_of(std::size_t point, const Conclusion& told, const Json& report) {
+  std::string text = report.at("outside_calibration").empty() ? "" : "*";
+  const auto add = [&](const std::optional<std::size_t>& which, const char* word) {
+    if (which && *which + 1 == point) text += (text.empty() ? "" : " ") + std::string(word);
+  };
+  add(told.fastest, "fastest");
+  add(told.cheapest, "cheapest");
+  add(told.knee, "knee");
+  return text;
+}
+
+/// Numbers of the points to be shown: all, or in brief those that the conclusion names, then the
+/// fastest that fit.
+std::vector<std::size_t> points_shown(const ResultStore& store, const Conclusion& told,
+                                      Detail detail) {
+  const std::vector<StudyPoint> points = store.points();
+  std::vector<std::size_t> shown(points.size());
+  std::iota(shown.begin(), shown.end(), 0);
+  if (detail == Detail::all || points.size() <= kFew) return shown;
+  std::vector<double> badness;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto outcome = store.find(points[i].key);
+    const bool named = told.fastest == i || told.cheapest == i || told.knee == i;
+    double rate = -1;
+    if (outcome && outcome->code == ExitCode::success) {
+      const Json report = Json::parse(outcome->text);
+      const auto fit = memory_fit(report);
+      if (!fit || fit->verdict != MemoryVerdict::does_not_fit) rate = report.at("samples_per_s");
+    }
+    badness.push_back(named ? -std::numeric_limits<double>::infinity() : -rate);
+  }
+  std::ranges::stable_sort(shown, {}, [&](std::size_t i) { return badness[i]; });
+  shown.resize(kTold);
+  return shown;
+}
+
+/// Number, labels, then kColumns and a mark; without these for an error.
 TableRow line_of(std::size_t point, const std::vector<std::string>& labels,
-                 const std::optional<Outcome>& outcome) {
+                 const std::optional<Outcome>& outcome, const Conclusion& told) {
   TableRow line{.cells = {std::to_string(point)}};
   line.cells.insert(line.cells.end(), labels.begin(), labels.end());
   if (!outcome) {
@@ -81,6 +126,7 @@ TableRow line_of(std::size_t point, const std::vector<std::string>& labels,
   } else {
     const Json report = Json::parse(outcome->text);
     for (const Column& column : kColumns) line.cells.push_back(column.text(report));
+    line.cells.push_back(mark_of(point, told, report));
   }
   if (!line.running_on.empty()) line.ink = Ink::bad;
   return line;
@@ -88,25 +134,39 @@ TableRow line_of(std::size_t point, const std::vector<std::string>& labels,
 
 }  // namespace
 
-std::string study_table(const ResultStore& store, bool color) {
+std::string study_table(const ResultStore& store, bool color, Detail detail) {
   const StudyIdentity study = store.identity().value();
+  const Conclusion told = conclude(store);
   using enum TableColumn::Side;
   Table table({{"point"}});
   for (const std::string& axis : study.axes) table.column(axis, left);
   for (const Column& column : kColumns) table.column(column.title, right, true);
-  std::size_t number = 0;
-  for (const StudyPoint& point : store.points()) {
-    ++number;
+  table.column("", left, true);
+  const std::vector<StudyPoint> points = store.points();
+  const std::vector<std::size_t> shown = points_shown(store, told, detail);
+  for (const std::size_t i : shown) {
     try {
-      table.row(line_of(number, point.labels, store.find(point.key)));
+      table.row(line_of(i + 1, points[i].labels, store.find(points[i].key), told));
     } catch (const Json::exception& error) {
-      fail_as_damaged(store.file(), fmt::format("the report of point {}", number), error.what());
+      fail_as_damaged(store.file(), fmt::format("the report of point {}", i + 1), error.what());
     }
   }
+  const auto is_doubtful = [&](std::size_t i) {
+    const auto outcome = store.find(points[i].key);
+    return outcome && outcome->code == ExitCode::success &&
+           !Json::parse(outcome->text).at("outside_calibration").empty();
+  };
   Page page(kWidth, color);
-  page.paragraph(Ink::strong, study.description.empty() ? study.study : study.description);
+  for (const std::string& sentence : told.words)
+    page.paragraph(&sentence == &told.words.front() ? Ink::strong : Ink::plain, sentence);
+  page.blank();
+  page.paragraph(Ink::faint, study.description.empty() ? study.study : study.description);
   page.blank();
   table.print(page);
+  if (std::ranges::any_of(shown, is_doubtful))
+    page.line(page.ink(Ink::faint, "* rests on costs that were measured for nothing like it"));
+  if (shown.size() < points.size())
+    page.line(page.ink(Ink::faint, fmt::format("and {} more: -v", points.size() - shown.size())));
   return page.text();
 }
 

@@ -6,6 +6,7 @@
 
 #include "report/csv_table.hpp"
 #include "report/page.hpp"
+#include "study/conclusion.hpp"
 
 namespace rehearse::inline study {
 namespace {
@@ -101,9 +102,18 @@ std::string study_json(const ResultStore& store) {
     }
     points.push_back(std::move(one));
   }
+  const Conclusion told = conclude(store);
+  const auto number = [](const std::optional<std::size_t>& point) {
+    return point ? Json(*point + 1) : Json();
+  };
   const Json json = {{"schema", "rehearse.study/1"},
                      {"study", study.study},
                      {"description", study.description},
+                     {"answer", told.answer()},
+                     {"conclusions", told.words},
+                     {"fastest", number(told.fastest)},
+                     {"cheapest", number(told.cheapest)},
+                     {"knee", number(told.knee)},
                      {"scenario", study.scenario},
                      {"program", study.program},
                      {"axes", study.axes},

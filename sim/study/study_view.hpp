@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 
+#include "report/views.hpp"
 #include "study/result_store.hpp"
 
 namespace rehearse::inline study {
@@ -21,13 +22,15 @@ StudyCount count_points(const ResultStore& store);
 std::string study_csv(const ResultStore& store);
 
 /// `rehearse.study/1`: the study, its axes and its points, each with its labels and its report or
-/// its error; null for both where a point has not come out.
+/// its error; null for both where a point has not come out. First what it comes to: `answer`,
+/// `conclusions`, and the numbers of the points that are `fastest`, `cheapest` and the `knee`.
 std::string study_json(const ResultStore& store);
 
-/// For people: the main numbers, a line for each point.
-std::string study_table(const ResultStore& store, bool color);
+/// For people: what it comes to, and the main numbers, a line for each point; in brief the fastest
+/// of many.
+std::string study_table(const ResultStore& store, bool color, Detail detail = Detail::all);
 
-/// What `--dry-run` prints: the points, and how many simulations they take.
+/// Text of `--dry-run`: the points, and how many simulations they take.
 std::string study_outline(const PreparedStudy& prepared);
 
 }  // namespace rehearse::inline study

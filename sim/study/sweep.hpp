@@ -28,7 +28,7 @@ struct PreparedStudy {
   std::map<std::string, Outcome> unreadable;  ///< errors of scenarios that cannot be read, by key
 };
 
-/// What the sweep needs of the simulator.
+/// Functions of the simulator that a sweep needs.
 struct Simulator {
   std::string program;  ///< program_identity
   /// Reads a scenario strictly, and throws what is wrong.

@@ -13,7 +13,7 @@ fi
 common_packages=(g++ cmake ninja-build libyaml-cpp-dev libeigen3-dev libcli11-dev libfmt-dev nlohmann-json3-dev
   liblzma-dev)
 simulator_packages=("${common_packages[@]}" pkg-config libsimgrid-dev libboost-dev libmimalloc-dev libsqlitecpp-dev
-  libsqlite3-dev libxxhash-dev libjs-chart.js)
+  libsqlite3-dev libxxhash-dev libcpp-httplib-dev libjs-chart.js)
 calibrator_packages=("${common_packages[@]}" zlib1g-dev)
 debian_torch=(libtorch-dev libopenblas0-pthread)
 

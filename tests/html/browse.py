@@ -114,8 +114,8 @@ def check_figures(name, document, found):
             value = None
         claim(name, f"row {row}: {key} is the JSON's", text == figures.shown(value, form), f"{text} for {value}")
     for key, text in found["everyFigure"] if document["schema"] == "rehearse.report/1" else []:
-        form = "bytes" if key.endswith("_bytes") else "time" if key.endswith("_s") and key != "samples_per_s" else None
-        if form and not key.endswith("samples_per_s"):
+        form = "bytes" if key.endswith("_bytes") else "time" if key.endswith("_s") and not key.endswith("per_s") else None
+        if form:
             claim(name, f"among every figure, {key} is the JSON's", text == figures.shown(numbers_of(document)[key], form), text)
     some = len(found["keyed"]) + len(found["cells"])
     claim(name, "shows figures", some >= (0 if "hostile" in name else 5), str(some))

@@ -101,4 +101,12 @@ BOOST_AUTO_TEST_CASE(without_scripts_a_point_has_its_row) {
   BOOST_TEST(table.find("1 of 1 points") != std::string::npos);
 }
 
+// The last one: what is noted stays.
+BOOST_AUTO_TEST_CASE(the_page_shows_its_command_without_the_files_that_it_writes) {
+  rehearse::note_command(
+      {"./rehearse", "run", "a b.yaml", "--html", "x.html", "--output=y", "--set", "run.steps=2"});
+  BOOST_TEST(Json::parse(data_of(to_html(study()), "extras"))["command"] ==
+             "rehearse run 'a b.yaml' --set run.steps=2");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -77,6 +77,18 @@ class Questions(unittest.TestCase):
             shared = rehearse_sim.sweep(study, kind="rows", executor=pool, tasks=3)
         self.assertEqual(shared, rows)
 
+    def test_every_answer_begins_with_its_sentences(self) -> None:
+        found = rehearse_sim.predict(SCENARIOS / "toy_ddp.yaml")
+        self.assertTrue(found.answer.startswith("Fits ("), found.answer)
+        self.assertIn(found.answer, repr(found))
+        self.assertTrue(found._repr_html_().startswith("<p><strong>Fits ("))
+
+    def test_compare_says_what_differs_and_why(self) -> None:
+        both = rehearse_sim.compare(TOY, {**TOY, "strategy": {"fsdp": {}}})
+        self.assertTrue(both.answer.startswith("B trains "), both.answer)
+        self.assertEqual(both["errors"], "common")
+        self.assertIn("strategy.fsdp", [one["key"] for one in both["inputs"]])
+
     def test_many_predictions_run_side_by_side_in_order(self) -> None:
         scenarios = [{**TOY, "cluster": {"use": "dgx_h100", "nodes": 1 + i % 3}} for i in range(12)]
         found = rehearse_sim.predict_many(scenarios, jobs=4)

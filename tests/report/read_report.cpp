@@ -146,9 +146,13 @@ std::map<std::string, Json::json_pointer> values_of(const Json& document) {
 }
 
 /// What follows from other keys.
-const std::set<std::string> kDerived = {
-    "step_time_interval_s", "step_time_interval_s[0]", "memory.fragmentation_bytes",
-    "memory.used_bytes",    "memory.verdict",          "compute[0].families[0].share"};
+const std::set<std::string> kDerived = {"answer",
+                                        "step_time_interval_s",
+                                        "step_time_interval_s[0]",
+                                        "memory.fragmentation_bytes",
+                                        "memory.used_bytes",
+                                        "memory.verdict",
+                                        "compute[0].families[0].share"};
 const std::set<std::string> kOptional = {"stages", "memory.would_fit"};
 /// Objects whose keys are data: none must be there.
 const std::vector<std::string> kFree = {"intervals.", "versions.", "staleness.histogram.",

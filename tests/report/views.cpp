@@ -31,6 +31,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
   check_keys(json, {"schema",
                     "scenario",
                     "description",
+                    "answer",
                     "model",
                     "architecture",
                     "cluster",

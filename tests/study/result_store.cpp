@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(views_count_and_show_failures_and_what_is_missing) {
   BOOST_TEST(count.failed == 1);
   BOOST_TEST(count.missing == 1);
   BOOST_TEST(study_table(store, false) ==
-             "about it\n\n"
+             "No point has a result.\nOf 2 points 2 have no result.\n\nabout it\n\n"
              "point  a  b\n"
              "    1  1  x  not there yet\n"
              "    2  2  y  failed: it waits\n");

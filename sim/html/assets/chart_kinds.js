@@ -38,6 +38,60 @@ function lineChart(theme, { series, x, y }) {
   };
 }
 
+/** Writes beside a point what it is marked as: "fastest". */
+function markLabels(theme) {
+  return {
+    id: "marks",
+    afterDatasetsDraw(chart) {
+      const { ctx, data, chartArea } = chart;
+      ctx.save();
+      ctx.font = "600 12px system-ui, 'DejaVu Sans', sans-serif";
+      ctx.textBaseline = "bottom";
+      data.datasets.forEach((dataset, index) => {
+        if (dataset.isBand || !chart.isDatasetVisible(index)) return;
+        chart.getDatasetMeta(index).data.forEach((place, i) => {
+          const text = (dataset.data[i].marks ?? []).join(", ");
+          if (!text) return;
+          const width = ctx.measureText(text).width;
+          const x = Math.min(Math.max(place.x - width / 2, chartArea.left), chartArea.right - width);
+          ctx.lineWidth = 3;
+          ctx.strokeStyle = theme.page;
+          ctx.fillStyle = theme.text;
+          ctx.strokeText(text, x, Math.max(place.y - 8, chartArea.top + 14));
+          ctx.fillText(text, x, Math.max(place.y - 8, chartArea.top + 14));
+        });
+      });
+      ctx.restore();
+    },
+  };
+}
+
+/** From a start to an end by steps, each a bar that begins where the one before it ends. steps: [{name, value}]. */
+function waterfallChart(theme, { start, steps, end, x }) {
+  let at = start.value;
+  const bars = [{ name: start.name, range: [0, start.value], color: theme.compute },
+    ...steps.map(({ name, value }) => {
+      const range = [at, at + value];
+      at += value;
+      return { name, range, color: value < 0 ? theme.good : theme.exposed };
+    }), { name: end.name, range: [0, end.value], color: theme.idle }];
+  const names = bars.map((_, index) => `${index}`);
+  return {
+    type: "bar",
+    data: { datasets: [{ label: x.title, data: bars.map((bar, i) => ({ x: bar.range, y: names[i] })), backgroundColor: bars.map(({ color }) => color),
+      grouped: false, maxBarThickness: 22, minBarLength: 2 }] },
+    options: {
+      indexAxis: "y",
+      scales: {
+        x: axis(theme, { most: Math.max(...bars.flatMap(({ range }) => range)), min: 0, ...x }),
+        y: { ...categories(theme, names), ticks: { color: theme.text, autoSkip: false, callback(_, i) { return tickText(this, bars[i].name); } } },
+      },
+      plugins: { tooltip: { callbacks: { title: ([item]) => bars[item.dataIndex].name,
+        label: ({ dataIndex }) => show(bars[dataIndex].range[1] - bars[dataIndex].range[0], x.format) } } },
+    },
+  };
+}
+
 /**
  * Horizontal bars by name. bars: [{name, value, low?, high?}]; with intervals a thin line over each, and no bar at all where
  * `pointsOnly`, for comparisons that are not with zero. tone(bar): its color.

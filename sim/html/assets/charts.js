@@ -114,8 +114,9 @@ class ChartFigure {
     this.heading = element("h3");
     this.summary = element("summary");
     this.details = element("details", { toggle: () => this.showTable() }, this.summary);
+    this.saver = button("PNG", () => this.savePicture());
     this.root = element("figure", {}, element("figcaption", {}, this.heading, this.description), options.controls ?? null,
-      this.legend, this.box, this.details);
+      this.legend, this.box, element("div", { class: "below" }, this.details, this.saver));
     figures.push(this);
     this.update(options);
   }
@@ -126,6 +127,7 @@ class ChartFigure {
     this.heading.textContent = title;
     this.description.textContent = description ?? "";
     this.summary.textContent = `“${title}” as a table`;
+    this.saver.setAttribute("aria-label", `PNG: save the picture “${title}”`);
     this.canvas.setAttribute("aria-label", `${title}. ${description ?? ""} The table below has the numbers.`);
     this.box.style.height = `${height ?? 320}px`;
     this.details.querySelector("div")?.remove();
@@ -136,6 +138,16 @@ class ChartFigure {
   showTable() {
     if (!this.details.open || this.details.querySelector("div")) return;
     this.details.append(element("div", {}, this.options.table()));
+  }
+
+  /** On the page's own ground: pictures are transparent. */
+  savePicture() {
+    const copy = element("canvas", { width: this.canvas.width, height: this.canvas.height });
+    const context = copy.getContext("2d");
+    context.fillStyle = currentTheme().page;
+    context.fillRect(0, 0, copy.width, copy.height);
+    context.drawImage(this.canvas, 0, 0);
+    save(fileName(this.options.title, "png"), copy.toDataURL("image/png"));
   }
 
   groupOf(dataset) {

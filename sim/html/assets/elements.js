@@ -73,6 +73,37 @@ function checkBox(label, checked, change) {
     element("input", { type: "checkbox", checked, change: (event) => change(event.target.checked) }), label);
 }
 
+/** Saves a text, or what a data: URL holds, as a file of the reader's. */
+function save(name, content, type = "text/plain") {
+  const isUrl = content.startsWith("data:");
+  const href = isUrl ? content : URL.createObjectURL(new Blob([content], { type }));
+  const link = element("a", { href, download: name });
+  link.click();
+  if (!isUrl) setTimeout(() => URL.revokeObjectURL(href), 1000);
+}
+
+/** "Memory at its peak" as a file's name. */
+function fileName(title, ending) {
+  return `${title.toLowerCase().replace(/[^a-z0-9]+/g, "_").replace(/^_|_$/g, "").slice(0, 60) || "rehearse"}.${ending}`;
+}
+
+/** A line to be pasted into a shell, with a button that copies it. */
+function commandLine(text) {
+  if (!text) return null;
+  const code = element("code", {}, text);
+  const status = element("span", { role: "status", class: "faint" });
+  const copy = button("Copy", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      status.textContent = "copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+      status.textContent = "selected: press Ctrl+C";
+    }
+  }, { "aria-label": `Copy the command: ${text}` });
+  return element("div", { class: "command" }, code, copy, status);
+}
+
 function button(text, click, attributes = {}) {
   return element("button", { type: "button", click, ...attributes }, text);
 }

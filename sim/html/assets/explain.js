@@ -79,9 +79,35 @@ function savedFigure(title, description, entries, name) {
   });
 }
 
+/** Causes are removed one after another until the step is ideal; read backwards, they build the step up. */
+function waterfallFigure(explained) {
+  const { attribution, step_time_s: real } = explained;
+  const causes = (attribution?.causes ?? []).filter(({ cumulative_step_time_s: left }) => isKnown(left));
+  if (causes.length === 0) return null;
+  let before = real;
+  const steps = causes.map((cause) => {
+    const value = before - cause.cumulative_step_time_s;
+    before = cause.cumulative_step_time_s;
+    return { name: wordsOf(cause.cause), words: cause.words, value };
+  }).reverse().filter(({ value }) => Math.abs(value) > 1e-4 * real);
+  const title = "From an ideal step to this one";
+  return figure({
+    title, description: `An ideal step takes ${time(before)}, this one ${time(real)}. Each bar is what one cause adds to those above it; green ones take away.`,
+    height: (steps.length + 2) * 28 + 70,
+    config: (theme) => waterfallChart(theme, { start: { name: "ideal step", value: before }, steps,
+      end: { name: "this step", value: real }, x: { title: "time of a step", format: "time" } }),
+    table: () => table(title, [
+      { title: "cause", value: (one) => one.name },
+      { title: "it would go with", value: (one) => one.words },
+      { title: "adds", value: (one) => one.value, format: "time" },
+      { title: "share of the step", value: (one) => one.value / real, format: "percent" },
+    ], steps),
+  });
+}
+
 function explainPage(explained) {
   const path = explained.critical_path, { attribution } = explained;
-  addSection("In words", bulletList(explained.words), cards([
+  addSection("The answer", waterfallFigure(explained), bulletList(explained.words), cards([
     { name: "Step time", key: "step_time_s", value: explained.step_time_s, format: "time" },
     { name: "An ideal step", key: "attribution.ideal_step_s", value: attribution?.ideal_step_s, format: "time", remark: "with every cause below removed" },
   ]));

@@ -23,12 +23,20 @@ function forecastTable(forecast) {
     row("after", "samples", "samples"),
     row("time", "time_s", "time"),
     row("fails with", "failure_probability", "percent"),
+    { title: "to the target", format: "number", value: (told) => told.target?.samples ?? null, text: (told) => targetText(told.target) },
+  ], forecast.strategies, { rowKey: (told) => forecast.strategies.indexOf(told) });
+}
+
+/** What each strategy's forecast starts from. */
+function settingsTable(forecast) {
+  const row = (title, key, format) => ({ title, key, format, value: (told) => member(told, key) ?? null });
+  return table("What it is forecast from", [
+    { title: "strategy", value: (told) => told.name },
     row("lost by staleness", "staleness_loss", "points"),
     row("staleness, mean", "staleness.mean", "updates"),
     row("learning rate", "learning_rate", "number"),
     row("momentum", "momentum", "number"),
     row("samples/s", "samples_per_s", "number"),
-    { title: "to the target", format: "number", value: (told) => told.target?.samples ?? null, text: (told) => targetText(told.target) },
   ], forecast.strategies, { rowKey: (told) => forecast.strategies.indexOf(told) });
 }
 
@@ -41,7 +49,7 @@ function forecastPage(forecast, extras) {
       (model.held_out_error === null ? "none can be left out to try the fit on: add curves of other settings."
         : `settings left out are forecast to ${fixed(100 * model.held_out_error, 1)} points on average.`)),
     note("Outside what it was fitted to", [...new Set(strategies.flatMap(({ outside_calibration }) => outside_calibration))]),
-    forecastTable(forecast));
+    forecastTable(forecast), settingsTable(forecast));
   const all = [...strategies.slice(0, kMostSeries).map((told) => forecastSeries(told)),
     ...curves.map((curve) => measuredSeries(curve, curveName(curve), "measured runs, at their own settings and pace"))];
   addSection("Accuracy of the strategies", learningCurves(all,

@@ -114,14 +114,14 @@ function showRange(ends, format) {
 /** What the numbers of a key of ours are, by the unit at the end of its name. */
 function formatOf(key) {
   const name = key.split(".").at(-1);
-  if (key === "accuracy.time_s" || name.endsWith("_s") && name !== "samples_per_s") return "time";
+  if (key === "accuracy.time_s" || name.endsWith("_s") && !name.endsWith("per_s")) return "time";
   if (name === "samples_per_s") return "rate";
   if (name.endsWith("bytes")) return "bytes";
   if (name === "usd" || name === "budget_usd") return "usd";
   if (name === "gpu_hours") return "gpuHours";
   if (name.endsWith("_kwh")) return "energy";
   if (name.endsWith("_kg")) return "mass";
-  if (/^(accuracy|mfu|gpu_utilization|share|failure_probability|deadline_share)$/.test(name)) return "percent";
+  if (/^(accuracy|mfu|mfu_all_pairs|hfu|gpu_utilization|share|failure_probability|deadline_share)$/.test(name)) return "percent";
   if (key === "staleness" || key === "staleness.mean") return "updates";
   return "number";
 }

@@ -5,8 +5,9 @@ const pages = {
     `${plural(report.ranks, "GPU")} training on ${plural(report.nodes, "node")}; ${report.precision}, ` +
       `batch ${report.batch_per_gpu} per GPU, ${report.global_batch} per step; from ${report.scenario}`] },
   "rehearse.study/1": { draw: studyPage, about: () => ["A sweep: each point of a study, predicted."] },
-  "rehearse.plan/1": { draw: planPage, about: (plan) => [`A plan: ${plan.plan}`] },
+  "rehearse.plan/1": { draw: planPage, about: (plan) => [`Wanted: ${plan.objective.words}${plan.constraints.length > 0 ? `; ${plan.constraints.map(({ words }) => words).join(", ")}` : ""}`] },
   "rehearse.explain/1": { draw: explainPage, about: (explained) => [`What bounds the step of ${explained.scenario}`] },
+  "rehearse.compare/1": { draw: comparePage, about: (both) => [`A is ${both.first.name}`, `B is ${both.second.name}`] },
   "rehearse.forecast/1": { draw: forecastPage, about: () => ["What staleness does to accuracy"] },
   "rehearse.curves/1": { draw: curvesPage, about: () => ["Runs that differ by seed or order of updates alone"] },
   "rehearse.validation/2": { draw: validationPage, about: () => ["Predictions beside what was measured"] },
@@ -53,12 +54,24 @@ function contents() {
     element("ul", {}, sections.map((heading) => element("li", {}, element("a", { href: `#${heading.id}` }, heading.textContent)))));
 }
 
+/** Which program made the page, when, and the document itself. */
+function origin(shown) {
+  const version = shown.versions?.rehearse ?? shown.program?.match(/\d+\.\d+(\.\d+)?/)?.[0];
+  const [month, day, year] = document.lastModified.slice(0, 10).split("/");
+  return element("p", { class: "origin faint" }, `${version ? `rehearse ${version}, ` : ""}${year}-${month}-${day} `,
+    button("JSON", () => save(fileName(document.title, "json"), `${JSON.stringify(shown, null, 2)}\n`, "application/json"),
+      { "aria-label": "JSON: save the document that this page shows", class: "small" }));
+}
+
 function drawPage() {
   const shown = readJson("document"), page = pages[shown.schema];
   const header = document.getElementById("top");
   header.append(element("div", { class: "bar" }, element("h1", {}, document.title), themeButton()));
+  const extras = readJson("extras");
+  header.append(paragraph(shown.answer, "answer") ?? "");
   for (const text of page?.about(shown) ?? []) header.append(element("p", { class: "faint" }, text));
-  if (page) page.draw(shown, readJson("extras"));
+  header.append(commandLine(extras?.command) ?? "", origin(shown));
+  if (page) page.draw(shown, extras);
   else addSection("An unknown document", element("pre", {}, JSON.stringify(shown, null, 2)));
   header.append(contents() ?? "");
   redrawFigures();

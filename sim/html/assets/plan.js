@@ -21,6 +21,22 @@ function planMetrics(plan) {
   return [...new Set(keys)].filter((key) => plan.ranking.some((candidate) => isKnown(candidate.metrics?.[key]))).map(planMetric);
 }
 
+function ranked(plan, rank) {
+  return plan.ranking.find((candidate) => candidate.rank === rank);
+}
+
+/** Settings that tell candidates apart, the figures of the objective, and the command that gives them again. */
+function candidateCard(plan, title, candidate) {
+  if (!candidate) return null;
+  const settings = Object.entries(candidate.settings).filter(([name, label]) =>
+    label !== "-" && plan.ranking.some((other) => other.settings[name] !== label));
+  const figures = planMetrics(plan).filter(({ key }) => isKnown(candidate.metrics?.[key])).slice(0, 5);
+  return element("div", { class: "card choice" }, element("h3", {}, title),
+    element("dl", {}, settings.flatMap(([name, label]) => [element("dt", {}, name.split(".").at(-1)), element("dd", {}, label)])),
+    element("dl", {}, figures.flatMap(({ key, title: name, format }) => [element("dt", {}, name), element("dd", {}, show(candidate.metrics[key], format))])),
+    commandLine(candidate.run));
+}
+
 function choiceSection(plan) {
   if (!plan.choice) {
     addSection("The choice", note("Nothing meets all constraints", plan.constraints.map(({ words }) => words)));
@@ -29,16 +45,14 @@ function choiceSection(plan) {
   const { choice: chosen } = plan;
   const place = (key) => `choice.metrics.${key}`;
   addSection("The choice",
-    element("p", {}, element("strong", {}, settingsText(chosen.settings))),
     note("Beware", plan.warnings),
-    paragraph(`Objective: ${plan.objective.words}`),
-    bulletList(chosen.reasons),
+    element("div", { class: "choices" }, candidateCard(plan, "The choice", chosen), candidateCard(plan, "Runner-up", ranked(plan, plan.runner_up)),
+      candidateCard(plan, "Most room in memory", ranked(plan, plan.safest))),
+    element("details", {}, element("summary", {}, "Why this one"), bulletList(chosen.reasons)),
     note("At risk: an end of an interval is beyond a limit", chosen.at_risk),
     cards(planMetrics(plan).map(({ key, title, format }) => ({
       name: title[0].toUpperCase() + title.slice(1), key: place(key), value: chosen.metrics[key], format, interval: chosen.intervals?.[key],
     }))),
-    element("p", {}, "Alone, with the same figures:"),
-    element("pre", {}, chosen.run ?? ""),
     note("Outside calibration: believe these numbers less", plan.outside_calibration ?? []),
     (plan.assumptions ?? []).length > 0
       ? element("details", {}, element("summary", {}, plural(plan.assumptions.length, "assumption")), bulletList(plan.assumptions))
@@ -51,9 +65,19 @@ function settingColumns(rows, settingsOf) {
   return names.map((name) => ({ title: name, value: (row) => settingsOf(row)?.[name] ?? "" }));
 }
 
-function rankingTable(plan) {
+/** What options change nothing stands folded below what they do change. */
+function rankingTables(plan) {
+  const told = new Set(plan.told ?? []);
+  const folded = plan.ranking.filter(({ rank }) => told.size > 0 && !told.has(rank));
+  const shown = plan.ranking.filter((row) => !folded.includes(row));
+  return [rankingTable(plan, shown, "Candidates that meet every constraint, the best first"),
+    folded.length > 0 ? element("details", {}, element("summary", {}, `${folded.length} more, no better on the same machines or of the same figures`),
+      rankingTable(plan, folded, "Candidates that say nothing new")) : null];
+}
+
+function rankingTable(plan, rows, caption) {
   const isAim = (key) => plan.objective.metrics.includes(key);
-  return table("Candidates that meet every constraint, the best first", [
+  return table(caption, [
     { title: "rank", value: (row) => row.rank, format: "whole", key: "rank" },
     { title: "tied with the best", value: (row) => row.tied, text: (row) => (row.tied ? "tied" : "") },
     ...settingColumns(plan.ranking, (row) => row.settings),
@@ -63,16 +87,16 @@ function rankingTable(plan) {
       return isAim(key) ? [column, range] : [column];
     }),
     { title: "at risk", value: (row) => (row.at_risk ?? []).join("; "), tone: () => "bad" },
-    { title: "reasons", value: (row) => (row === plan.ranking[0] ? "the choice: above" : (row.reasons ?? []).join("; ")), words: true },
-  ], plan.ranking, { rowKey: (row) => row.rank });
+  ], rows, { rowKey: (row) => row.rank });
 }
 
 function objectiveFigure(plan) {
   const metric = planMetric(plan.objective.metrics[0]);
-  const ranked = plan.ranking.filter((row) => isKnown(row.metrics?.[metric.key])).slice(0, 20);
-  if (ranked.length < 2) return null;
+  const told = new Set(plan.told ?? plan.ranking.map(({ rank }) => rank));
+  const drawn = plan.ranking.filter((row) => told.has(row.rank) && isKnown(row.metrics?.[metric.key])).slice(0, 20);
+  if (drawn.length < 2) return null;
   const title = `${metric.title[0].toUpperCase()}${metric.title.slice(1)} of the best candidates`;
-  const bars = ranked.map((row) => {
+  const bars = drawn.map((row) => {
     const [low, high] = row.intervals?.[metric.key] ?? [];
     return { name: `${row.rank}. ${nameOf(row.settings)}`, value: row.metrics[metric.key], low, high, tied: row.tied };
   });
@@ -114,9 +138,26 @@ function changeColumn(end) {
   return { title: end, format: "number", value: (row) => row[end] ?? null, text };
 }
 
+/** How far each thing must move, as a share of what it is now. */
+function changesFigure(changes) {
+  const bars = changes.filter(({ from, to }) => isKnown(from) && isKnown(to) && from > 0 && Math.abs(to / from - 1) > 0.001)
+    .map((one) => ({ name: one.what, value: one.to / one.from - 1, one }));
+  if (bars.length === 0) return null;
+  const title = "How far each thing must move to change the choice";
+  return figure({
+    title, description: "As a share of what it is now; short bars say what the choice hangs on.", height: bars.length * 28 + 80,
+    config: (theme) => barChart(theme, { bars, x: { title: "change", format: "signedPercent" }, label: "change", tone: (bar) => (Math.abs(bar.value) < 0.2 ? theme.bad : theme.compute) }),
+    table: () => table(title, [
+      { title: "what", value: (bar) => bar.name },
+      { title: "change", value: (bar) => bar.value, format: "signedPercent" },
+      { title: "in words", value: (bar) => bar.one.words, words: true },
+    ], bars),
+  });
+}
+
 function planPage(plan) {
   choiceSection(plan);
-  addSection("What would change the answer", table("Changes that flip the choice", [
+  addSection("What would change the answer", changesFigure(plan.would_change ?? []), table("Changes that flip the choice", [
     { title: "what", value: (row) => row.what },
     changeColumn("from"),
     changeColumn("to"),
@@ -125,9 +166,9 @@ function planPage(plan) {
   ], plan.would_change ?? []));
   const points = plan.ranking.map(planPoint);
   const front = (plan.pareto ?? []).map((index) => points[index]);
-  addSection("Ranking", objectiveFigure(plan), rankingTable(plan));
+  addSection("Ranking", objectiveFigure(plan), rankingTables(plan));
   addSection("Trade-offs", paretoFigure(points, { metrics: plan.objective.metrics, front })?.root);
-  addSection("Constraints", table("Constraints", [
+  addSection("Constraints", table("Limits that candidates keep to", [
     { title: "metric", value: (row) => row.metric },
     { title: "limit", value: (row) => row.limit, format: "number", text: (row) => (row.limit === null ? "" : `${row.limit} ${row.unit ?? ""}`.trim()) },
     { title: "in words", value: (row) => row.words },

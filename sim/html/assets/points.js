@@ -67,7 +67,7 @@ function scalingSeries(points, name, axes, metric) {
     const line = nameOf(point.labels, others) || metric.title;
     const [low, high] = point.interval(metric.key) ?? [];
     if (!series.has(line)) series.set(line, []);
-    series.get(line).push({ label: point.labels[name], y, low, high });
+    series.get(line).push({ label: point.labels[name], y, low, high, marks: point.marks });
   }
   return [...series].map(([line, all]) => ({ name: line, points: all }));
 }
@@ -94,7 +94,13 @@ function scalingFigure(allPoints, axes) {
     const [least, most] = [labelNumber(labels[0]), labelNumber(labels.at(-1))];
     return isNumeric && least > 0 && most >= 16 * least;
   };
-  let logX = isWide(), logY = false;
+  /** Values of more than ten times one another cannot be read off one linear axis. */
+  const spreads = () => {
+    const values = points.map((point) => point.value(metric.key)).filter(isKnown);
+    return Math.min(...values) > 0 && Math.max(...values) > 10 * Math.min(...values);
+  };
+  let logX = isWide(), logY = spreads();
+  const logYBox = checkBox("logarithmic metric", logY, (on) => { logY = on; update(); });
   const logXBox = checkBox("logarithmic axis below", logX, (on) => { logX = on; update(); });
   const controls = element("div", { class: "controls" },
     choice("Over", varied, varied.indexOf(over), (index) => {
@@ -102,8 +108,12 @@ function scalingFigure(allPoints, axes) {
       logXBox.firstChild.checked = logX = isWide();
       update();
     }),
-    choice("Metric", known.map(({ title }) => title), 0, (index) => { metric = known[index]; update(); }),
-    logXBox, checkBox("logarithmic metric", logY, (on) => { logY = on; update(); }));
+    choice("Metric", known.map(({ title }) => title), 0, (index) => {
+      metric = known[index];
+      logYBox.firstChild.checked = logY = spreads();
+      update();
+    }),
+    logXBox, logYBox);
   const content = () => {
     const { labels, isNumeric } = axisValues(points, over);
     const all = scalingSeries(points, over, axes, metric);
@@ -111,7 +121,7 @@ function scalingFigure(allPoints, axes) {
     const title = `${metric.title[0].toUpperCase()}${metric.title.slice(1)} over ${over}`;
     const place = (label) => (isNumeric ? labelNumber(label) : label);
     const order = (a, b) => labels.indexOf(a.label) - labels.indexOf(b.label);
-    const placed = ({ label, y, low, high }) => ({ x: place(label), y, low, high });
+    const placed = ({ label, y, low, high, marks }) => ({ x: place(label), y, low, high, marks });
     const most = Math.max(...series.flatMap(({ points: line }) => line.map(({ y, high }) => high ?? y)));
     return {
       title,
@@ -125,6 +135,7 @@ function scalingFigure(allPoints, axes) {
         });
         if (isNumeric) config.options.scales.x = labelledTicks(theme, { labels, title: over, log: logX && labelNumber(labels[0]) > 0 });
         const labelOf = (item) => (isNumeric ? labels.find((label) => labelNumber(label) === item.raw.x) : item.label);
+        config.plugins = [markLabels(theme)];
         config.options.plugins.tooltip.callbacks.title = ([item]) => (item ? `${over}: ${labelOf(item)}` : "");
         return config;
       },

@@ -287,14 +287,27 @@ function restsOnDatasheet(report) {
     families.filter(({ ground }) => ground === "datasheet").reduce((sum, { share }) => sum + (share ?? 0), 0) > 0.5);
 }
 
+/** Single changes that make it fit, each to be pasted behind the command. */
+function wouldFitTable(changes) {
+  return table("What would help", [
+    { title: "change", value: (one) => one.change, words: true },
+    { title: "memory then", value: (one) => one.used_bytes, format: "bytes" },
+    { title: "step time then", value: (one) => one.step_time_s, format: "time" },
+    { title: "time per sample", value: (one) => one.price, format: "signedPercent" },
+    { title: "other numbers come out", value: (one) => one.changes_training, text: (one) => show(one.changes_training, "yesNo") },
+    { title: "option", value: (one) => one.set, words: true },
+  ], changes ?? []);
+}
+
 function runPage(report, extras) {
   addSection("The answer",
     memoryHeadline(report),
-    paragraph(report.bottleneck ? `What bounds it: ${report.bottleneck}.`.replace("..", ".") : ""),
+    breakdownFigure(report),
     restsOnDatasheet(report) ? note("Datasheet alone", ["These times come from peaks and bandwidths of a datasheet: no kernel like these was measured on this GPU."]) : null,
-    note("Outside calibration: believe these numbers less", report.outside_calibration),
-    runCards(report));
-  addSection("Where a step goes", breakdownFigure(report), stagesFigure(report.stages), runTimeline(extras?.timeline));
+    runCards(report),
+    wouldFitTable(report.memory?.would_fit),
+    note("Outside calibration: believe these numbers less", report.outside_calibration));
+  addSection("Where a step goes", stagesFigure(report.stages), runTimeline(extras?.timeline));
   memorySection(report, extras);
   otherJobsSection(report.other_jobs);
   stalenessSection(report.staleness);

@@ -1,10 +1,10 @@
 // The page of a sweep: `rehearse.study/1`.
 
 /** A point of the study for tables and charts. */
-function studyPoint({ point, vary, exit_code, error, report }) {
+function studyPoint(study, { point, vary, exit_code, error, report }) {
   const memory = memoryVerdict(report);
   return {
-    number: point, labels: vary, error, report, exitCode: exit_code, memory,
+    number: point, labels: vary, marks: ["fastest", "cheapest", "knee"].filter((name) => study[name] === point), error, report, exitCode: exit_code, memory,
     name: nameOf(vary) || `point ${point}`,
     fits: report?.memory?.fits ?? null, isAtRisk: report?.memory?.verdict === "at_risk",
     value: (key) => (report ? member(report, key) : undefined),
@@ -23,6 +23,7 @@ function studyColumns(axes) {
     { title: "point", value: (point) => point.number, format: "whole", key: "point" },
     ...axes.map((name) => ({ title: name, value: (point) => point.labels[name] })),
     { title: "outcome", value: outcomeText, tone: (point) => (outcomeText(point) ? "bad" : "") },
+    { title: "mark", value: (point) => point.marks.join(", "), tone: () => "good" },
     figureColumn("step time", "step_time_s", "time"),
     rangeColumn("90 % interval", (point) => point.interval("step_time_s"), "time"),
     figureColumn("samples/s", "samples_per_s", "number"),
@@ -107,7 +108,7 @@ function failureList(points) {
 }
 
 function studyPage(study) {
-  const points = study.points.map(studyPoint);
+  const points = study.points.map((point) => studyPoint(study, point));
   const done = points.filter(({ report }) => report);
   const views = [scalingFigure(done, study.axes), memoryFigure(done), paretoFigure(done), accuracyFigures(done)];
   const [scaling, memory, pareto, accuracy] = views;
@@ -120,16 +121,16 @@ function studyPage(study) {
   const dataTable = new DataTable(`Points of ${study.study}`, studyColumns(study.axes), points, { rowKey: (point) => point.number });
   dataTable.options.filtered = showInCharts;
   const failing = points.length - done.length;
-  addSection("The points",
-    paragraph(`${plural(points.length, "point")} over ${study.axes.join(", ")}, from ${study.scenario}` +
-      `${failing > 0 ? `; ${failing} without a result` : ""}.`),
-    paragraph("What the filters leave is drawn below.", "faint"),
-    axisFilters(dataTable, points, study.axes), dataTable.root);
-  if (failing > 0) addSection("Points without a result", failureList(points));
-  addSection("Scaling", scaling?.root);
+  addSection("The answer", bulletList(study.conclusions ?? []), scaling?.root);
   addSection("Trade-offs", pareto?.root);
   addSection("Memory", memory?.root);
   addSection("Accuracy", accuracy?.root);
+  addSection("The points",
+    paragraph(`${plural(points.length, "point")} over ${study.axes.join(", ")}, from ${study.scenario}` +
+      `${failing > 0 ? `; ${failing} without a result` : ""}.`),
+    paragraph("What the filters leave is drawn above.", "faint"),
+    axisFilters(dataTable, points, study.axes), dataTable.root);
+  if (failing > 0) addSection("Points without a result", failureList(points));
   accuracy?.show(done);
   const costs = [...new Set(done.map(({ report }) => `Costs: ${report.provenance}`))];
   addSection("What this rests on", bulletList([`Study: ${study.study}`, `Program: ${study.program}`, ...costs]),

@@ -38,9 +38,11 @@ class DataTable {
     const table = element("table", { class: this.columns.length > 4 ? "wide" : undefined }, element("caption", {}, caption),
       element("thead", {}, element("tr", {}, this.headings)), this.body);
     const search = rows.length > kRowsAtAGlance;
+    this.caption = caption;
     this.root = element("div", {}, search ? element("div", { class: "controls" }, this.filterInput(caption)) : null,
       element("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" }, table),
-      search ? this.status : null, this.pager);
+      search ? this.status : null, this.pager,
+      rows.length > 1 ? button("CSV", () => this.saveRows(), { "aria-label": `CSV: save the table “${caption}”`, class: "small" }) : null);
     this.refresh();
   }
 
@@ -115,6 +117,17 @@ class DataTable {
         "data-format": column.key ? column.format : undefined,
       }, this.text(column, row));
     }));
+  }
+
+  /** The rows that the filters leave, in their order, with numbers as the JSON has them. */
+  saveRows() {
+    const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+    const cell = (column, row) => {
+      const value = column.value(row);
+      return quoted(String(typeof value === "number" ? value : this.text(column, row)));
+    };
+    const lines = [this.columns.map(({ title }) => quoted(title)), ...this.chosen().map((row) => this.columns.map((column) => cell(column, row)))];
+    save(fileName(this.caption, "csv"), `${lines.map((line) => line.join(",")).join("\n")}\n`, "text/csv");
   }
 
   turnBy(pages) {

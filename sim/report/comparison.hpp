@@ -1,0 +1,71 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "report/report.hpp"
+
+namespace rehearse::inline report {
+
+/// By source of error, the logarithm of the step time over its best estimate at both ends of the
+/// source's 90 % interval.
+using ErrorShifts = std::map<std::string, std::pair<double, double>>;
+ErrorShifts shifts_of(const std::vector<ErrorSource>& sources);
+
+/// One side of a comparison.
+struct Compared {
+  std::string name;  ///< as the user gave it
+  Report report;
+  ErrorShifts shifts{};                           ///< empty: not known
+  std::map<std::string, std::string> settings{};  ///< its scenario's, by dotted path
+};
+
+/// A setting or a default that the sides do not share; empty: not there.
+struct InputDifference {
+  std::string key, first, second;
+};
+/// A figure of `rehearse.report/1` by its key.
+struct FigurePair {
+  std::string key, name;
+  std::optional<double> first, second;
+  std::optional<double> ratio{};           ///< second over first, where both are above 0
+  std::optional<Ends<double>> interval{};  ///< the ratio's, 90 %
+};
+/// A part of something in seconds or bytes.
+struct PartPair {
+  std::string name;
+  double first = 0, second = 0;
+
+  double change() const { return second - first; }
+};
+
+/// Differences between two predictions, and the mechanisms behind them.
+struct Comparison {
+  Compared first, second;
+  std::vector<InputDifference> inputs{};
+  std::vector<FigurePair> figures{};
+  bool common_errors = false;  ///< ratios rest on both being off together; else on neither
+  /// Factor of B's parts of a step, by which both train as many samples.
+  double scale = 1;
+  std::vector<PartPair> step{};         ///< compute, exposed communication, idle; in seconds
+  std::vector<PartPair> collectives{};  ///< by kind, in flight; in seconds, likewise
+  std::vector<PartPair> memory{};       ///< the fullest GPU's at its peak, by kind; in bytes
+};
+
+/// Sources of error are off by as much on both sides where both know theirs: what a source moves
+/// both by cancels, and sources add in quadrature. Else both intervals count as independent.
+Comparison compare(Compared first, Compared second);
+
+/// Sums it up in a few sentences.
+std::string answer(const Comparison& comparison);
+/// `rehearse.compare/1`, two-space indented, keys in a fixed order.
+std::string to_json(const Comparison& comparison);
+/// Its figures, a row for each.
+std::string to_csv(const Comparison& comparison);
+/// For people: columns fit `width`; ANSI colours if `color`.
+std::string to_terminal(const Comparison& comparison, int width, bool color);
+
+}  // namespace rehearse::inline report

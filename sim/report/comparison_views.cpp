@@ -1,0 +1,247 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "report/answer.hpp"
+#include "report/comparison.hpp"
+#include "report/cost_views.hpp"
+#include "report/json_view.hpp"
+#include "report/memory_verdict.hpp"
+#include "report/table.hpp"
+
+namespace rehearse::inline report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kSame = 0.005;   ///< figures that differ by less are called the same
+constexpr double kTimes = 2;      ///< from here on "times", not percent
+constexpr double kLeast = 0.005;  ///< of a step; less is not told
+constexpr int kNarrowest = 60, kWidest = 110;
+
+std::string value_text(const std::string& key, double value) {
+  if (key.ends_with("_bytes")) return format(Bytes(value));
+  if (key == "samples_per_s" || key.starts_with("tokens_per_s"))
+    return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+  if (key.ends_with("_s")) return format(Seconds(value));
+  if (key == "mfu" || key == "accuracy.accuracy") return percent(value);
+  if (key == "cost.usd") return money(value);
+  return fmt::format("{:.4g}", value);
+}
+
+std::string ratio_text(double ratio) {
+  if (ratio >= kTimes || ratio <= 1 / kTimes) return fmt::format("x {:.3g}", ratio);
+  return fmt::format("{:+.1f} %", 100 * (ratio - 1));
+}
+
+std::string interval_text(const FigurePair& pair) {
+  if (!pair.interval) return "";
+  return fmt::format("{} to {}", ratio_text(pair.interval->low), ratio_text(pair.interval->high));
+}
+
+std::string difference(const PartPair& part) {
+  return fmt::format("{} {} {}", format(Seconds(std::abs(part.change()))),
+                     part.change() > 0 ? "more" : "less", part.name);
+}
+
+double step_of(const Comparison& both) {
+  double step = 0;
+  for (const PartPair& part : both.step) step += part.first;
+  return step;
+}
+
+std::vector<PartPair> by_size(std::vector<PartPair> parts) {
+  std::ranges::stable_sort(parts, std::ranges::greater{},
+                           [](const PartPair& part) { return std::abs(part.change()); });
+  return parts;
+}
+
+std::vector<FigurePair>::const_iterator figure_of(const Comparison& both, const std::string& key) {
+  return std::ranges::find(both.figures, key, &FigurePair::key);
+}
+
+/// "B trains 1.4 times as fast (1.3 to 1.5)"
+std::string pace_sentence(const Comparison& both) {
+  const auto rate = figure_of(both, "samples_per_s");
+  if (rate == both.figures.end() || !rate->ratio) return "";
+  const double ratio = *rate->ratio;
+  const bool same = std::abs(ratio - 1) < kSame;
+  std::string text =
+      same ? "B trains as fast as A"
+      : ratio >= kTimes || ratio <= 1 / kTimes
+          ? fmt::format("B trains {:.2g} times as fast as A", ratio)
+          : fmt::format("B trains {:.{}f} % {} than A", 100 * std::abs(ratio - 1),
+                        std::abs(ratio - 1) < 0.1 ? 1 : 0, ratio > 1 ? "faster" : "slower");
+  const bool sure = rate->interval && (rate->interval->low > 1) == (rate->interval->high > 1);
+  if (rate->interval)
+    text += fmt::format(" (90 %: {}{})", interval_text(*rate),
+                        sure || same ? "" : ", so either may be faster");
+  return text + ".";
+}
+
+std::string parts_sentence(const Comparison& both) {
+  std::string text;
+  for (const PartPair& part : by_size(both.step)) {
+    if (std::abs(part.change()) < kLeast * step_of(both)) break;
+    text += (text.empty() ? "" : ", ") + difference(part);
+  }
+  if (text.empty()) return "";
+  const bool scaled = std::abs(both.scale - 1) > 1e-9;
+  return fmt::format("{} it has {}.", scaled ? "For as many samples" : "In a step", text);
+}
+
+std::string memory_sentence(const Comparison& both) {
+  const auto a = memory_fit(both.first.report), b = memory_fit(both.second.report);
+  if (!a || !b) return "";
+  const auto text = [](const MemoryFit& fit) {
+    return fit.verdict == MemoryVerdict::unknown
+               ? format(fit.used)
+               : fmt::format("{} ({})", to_string(fit.verdict), format(fit.used));
+  };
+  if (a->verdict == b->verdict)
+    return fmt::format("Memory of a GPU: {} against {}, {}.", format(b->used), format(a->used),
+                       to_string(b->verdict));
+  return fmt::format("Memory: B {}, A {}.", text(*b), text(*a));
+}
+
+std::string cost_sentence(const Comparison& both) {
+  const auto usd = figure_of(both, "cost.usd");
+  if (usd == both.figures.end() || !usd->first || !usd->second) return "";
+  return fmt::format("It costs {} USD against {}.", money(*usd->second), money(*usd->first));
+}
+
+Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+Json parts_json(const std::vector<PartPair>& parts, const char* unit) {
+  Json list = Json::array();
+  for (const PartPair& part : parts)
+    list.push_back({{"part", part.name},
+                    {std::string("first_") + unit, part.first},
+                    {std::string("second_") + unit, part.second}});
+  return list;
+}
+
+Json figures_json(const std::vector<FigurePair>& figures) {
+  Json list = Json::array();
+  for (const FigurePair& one : figures)
+    list.push_back(
+        {{"key", one.key},
+         {"name", one.name},
+         {"first", number(one.first)},
+         {"second", number(one.second)},
+         {"ratio", number(one.ratio)},
+         {"ratio_interval",
+          one.interval ? Json::array({one.interval->low, one.interval->high}) : Json()}});
+  return list;
+}
+
+Json side_json(const Compared& side) {
+  return {{"name", side.name}, {"answer", answer(side.report)}, {"report", json_view(side.report)}};
+}
+
+void add_inputs(const Comparison& both, Page& page) {
+  using enum TableColumn::Side;
+  if (both.inputs.empty())
+    return page.wrapped_field("inputs", Ink::plain, "the same, as far as the reports say");
+  Table table({{"differs", left}, {"A", left}, {"B", left}});
+  for (const InputDifference& one : both.inputs)
+    table.row(
+        {{one.key, one.first.empty() ? "-" : one.first, one.second.empty() ? "-" : one.second}});
+  table.print(page);
+}
+
+void add_figures(const Comparison& both, Page& page) {
+  using enum TableColumn::Side;
+  Table table({{"", left}, {"A"}, {"B"}, {"B beside A"}, {"90 % interval", left, true}});
+  for (const FigurePair& one : both.figures)
+    table.row({{one.name, one.first ? value_text(one.key, *one.first) : "-",
+                one.second ? value_text(one.key, *one.second) : "-",
+                one.ratio ? ratio_text(*one.ratio) : "", interval_text(one)}});
+  page.blank();
+  table.print(page);
+  page.line(
+      page.ink(Ink::faint, both.common_errors
+                               ? "intervals of times: what both are off by together cancels"
+                               : "intervals: as if neither's errors said anything of the other's"));
+}
+
+void add_parts(const char* title, const std::vector<PartPair>& parts, bool bytes, Page& page) {
+  using enum TableColumn::Side;
+  const auto text = [&](double value) {
+    return bytes ? format(Bytes(value)) : format(Seconds(value));
+  };
+  Table table({{title, left}, {"A"}, {"B"}, {"change"}});
+  for (const PartPair& part : by_size(parts))
+    table.row({{part.name, text(part.first), text(part.second),
+                (part.change() < 0   ? "-"
+                 : part.change() > 0 ? "+"
+                                     : "") +
+                    text(std::abs(part.change()))}});
+  if (table.empty()) return;
+  page.blank();
+  table.print(page);
+}
+
+}  // namespace
+
+std::string answer(const Comparison& comparison) {
+  std::string text;
+  for (const std::string& sentence : {pace_sentence(comparison), parts_sentence(comparison),
+                                      memory_sentence(comparison), cost_sentence(comparison)})
+    if (!sentence.empty()) text += (text.empty() ? "" : " ") + sentence;
+  return text;
+}
+
+std::string to_json(const Comparison& comparison) {
+  Json inputs = Json::array();
+  for (const InputDifference& one : comparison.inputs)
+    inputs.push_back({{"key", one.key},
+                      {"first", one.first.empty() ? Json() : Json(one.first)},
+                      {"second", one.second.empty() ? Json() : Json(one.second)}});
+  const Json json{{"schema", "rehearse.compare/1"},
+                  {"description", comparison.first.name + " and " + comparison.second.name},
+                  {"answer", answer(comparison)},
+                  {"first", side_json(comparison.first)},
+                  {"second", side_json(comparison.second)},
+                  {"inputs", inputs},
+                  {"figures", figures_json(comparison.figures)},
+                  {"errors", comparison.common_errors ? "common" : "independent"},
+                  {"scale", comparison.scale},
+                  {"step", parts_json(comparison.step, "s")},
+                  {"collectives", parts_json(comparison.collectives, "s")},
+                  {"memory", parts_json(comparison.memory, "bytes")}};
+  return json.dump(2) + "\n";
+}
+
+std::string to_csv(const Comparison& comparison) {
+  using enum TableColumn::Side;
+  Table table({{"key", left}, {"first"}, {"second"}, {"ratio"}, {"ratio_low"}, {"ratio_high"}});
+  const auto text = [](const std::optional<double>& value) {
+    return value ? fmt::format("{}", *value) : "";
+  };
+  for (const FigurePair& one : comparison.figures)
+    table.row({{one.key, text(one.first), text(one.second), text(one.ratio),
+                one.interval ? text(one.interval->low) : "",
+                one.interval ? text(one.interval->high) : ""}});
+  return table.csv();
+}
+
+std::string to_terminal(const Comparison& comparison, int width, bool color) {
+  Page page(static_cast<std::size_t>(std::clamp(width, kNarrowest, kWidest)), color);
+  page.paragraph(Ink::strong, answer(comparison));
+  page.blank();
+  page.wrapped_field("A", Ink::plain, comparison.first.name);
+  page.wrapped_field("B", Ink::plain, comparison.second.name);
+  page.blank();
+  add_inputs(comparison, page);
+  add_figures(comparison, page);
+  const bool scaled = std::abs(comparison.scale - 1) > 1e-9;
+  add_parts(scaled ? "a step (B: for as many samples)" : "a step", comparison.step, false, page);
+  add_parts("collectives in flight", comparison.collectives, false, page);
+  add_parts("memory of a GPU", comparison.memory, true, page);
+  return page.text();
+}
+
+}  // namespace rehearse::inline report

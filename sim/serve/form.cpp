@@ -1,0 +1,163 @@
+#include "serve/form.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "base/quoting.hpp"
+#include "scenario/names.hpp"
+
+namespace rehearse::inline serve {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::int64_t kMostNodes = 2048, kMostBatch = 65536, kMostSequence = 1 << 20,
+                       kMostParallel = 1024;
+constexpr double kMostTokens = 1e15;
+constexpr std::size_t kMostBytes = 4096;
+
+Json offered(std::initializer_list<std::pair<const char*, const char*>> all) {
+  Json list = Json::array();
+  for (const auto& [name, about] : all) list.push_back({{"name", name}, {"about", about}});
+  return list;
+}
+
+/// The lines of `rehearse list KIND`.
+Json listed(const std::string& kind) {
+  Json list = Json::array();
+  std::istringstream lines(names_text(kind));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t end = line.find(' ');
+    const std::size_t about = line.find_first_not_of(' ', std::min(end, line.size()));
+    if (end == 0 || line.empty()) continue;
+    list.push_back({{"name", line.substr(0, end)},
+                    {"about", about == std::string::npos ? "" : line.substr(about)}});
+  }
+  return list;
+}
+
+[[noreturn]] void fail(const std::string& field, const std::string& why) {
+  throw InputError(fmt::format("{}: {}", field, why));
+}
+
+/// Reads fields one by one, and knows at the end which nobody asked for.
+class Fields {
+ public:
+  explicit Fields(const std::string& text) : json_(Json::parse(text, nullptr, false)) {
+    if (!json_.is_object()) fail("form", "no JSON object");
+  }
+
+  std::string name(const char* field, const Json& list) {
+    const Json value = take(field);
+    const auto holds = [&](const Json& one) { return one.at("name") == value; };
+    if (!value.is_string() || std::ranges::none_of(list, holds)) fail(field, "none of its list");
+    return value.get<std::string>();
+  }
+  std::int64_t whole(const char* field, std::int64_t least, std::int64_t most) {
+    const Json value = take(field);
+    if (!value.is_number_integer() || value.get<double>() < static_cast<double>(least) ||
+        value.get<double>() > static_cast<double>(most))
+      fail(field, fmt::format("expected a whole number from {} to {}", least, most));
+    return value.get<std::int64_t>();
+  }
+  double number(const char* field, double most) {
+    const Json value = take(field);
+    if (!value.is_number() || !(value.get<double>() >= 0) || !(value.get<double>() <= most))
+      fail(field, fmt::format("expected a number from 0 to {}", most));
+    return value.get<double>();
+  }
+  bool truth(const char* field) {
+    const Json value = take(field);
+    if (!value.is_boolean()) fail(field, "expected true or false");
+    return value.get<bool>();
+  }
+  void finish() const {
+    if (taken_ != json_.size()) fail("form", "it has a field that no form has");
+  }
+
+ private:
+  Json take(const char* field) {
+    const auto found = json_.find(field);
+    if (found == json_.end()) fail(field, "it is missing");
+    ++taken_;
+    return *found;
+  }
+
+  Json json_;
+  std::size_t taken_ = 0;
+};
+
+}  // namespace
+
+Json choices() {
+  return {{"models", listed("models")},
+          {"clusters", listed("clusters")},
+          {"strategies", offered({{"fsdp", "FSDP: all is sharded"},
+                                  {"fsdp2", "FSDP2: all is sharded, tensor by tensor"},
+                                  {"zero1", "ZeRO 1: optimizer states are sharded"},
+                                  {"zero3", "ZeRO 3: all is sharded"},
+                                  {"ddp", "DDP: each GPU has all of it"}})},
+          {"precisions", offered({{"bf16_master", "bf16 with fp32 master weights"},
+                                  {"bf16", "bf16 autocast over fp32 weights"},
+                                  {"bf16_pure", "bf16 alone"},
+                                  {"fp8", "fp8 products, bf16 else"},
+                                  {"fp32", "fp32"}})},
+          {"tunings", offered({{"all", "all weights"},
+                               {"lora", "LoRA: adapters beside frozen bf16 weights"},
+                               {"qlora", "QLoRA: adapters beside 4-bit weights"}})}};
+}
+
+Form form_from(const std::string& json) {
+  if (json.size() > kMostBytes) fail("form", "too long");
+  static const Json lists = choices();
+  Fields fields(json);
+  Form form{.model = fields.name("model", lists.at("models")),
+            .cluster = fields.name("cluster", lists.at("clusters")),
+            .strategy = fields.name("strategy", lists.at("strategies")),
+            .precision = fields.name("precision", lists.at("precisions")),
+            .tuning = fields.name("tuning", lists.at("tunings")),
+            .nodes = fields.whole("nodes", 1, kMostNodes),
+            .batch = fields.whole("batch", 1, kMostBatch),
+            .sequence = fields.whole("sequence", 0, kMostSequence),
+            .tensor = fields.whole("tensor", 1, kMostParallel),
+            .pipeline = fields.whole("pipeline", 1, kMostParallel),
+            .micro_batches = fields.whole("micro_batches", 1, kMostBatch),
+            .tokens = fields.number("tokens", kMostTokens),
+            .checkpointing = fields.truth("checkpointing"),
+            .compile = fields.truth("compile")};
+  fields.finish();
+  return form;
+}
+
+std::string scenario_of(const Form& form) {
+  const bool tuned = form.tuning != "all", quantized = form.tuning == "qlora";
+  std::string text = fmt::format("model:\n  use: {}\n  batch_per_gpu: {}\n  precision: {}\n",
+                                 yaml_quoted(form.model), form.batch,
+                                 quantized ? "bf16_pure_autocast"
+                                 : tuned   ? "bf16_pure"
+                                           : form.precision);
+  if (form.sequence > 0) text += fmt::format("  sequence: {}\n", form.sequence);
+  if (form.checkpointing) text += "  activation_checkpointing: {units: [layers.*]}\n";
+  if (form.compile) text += "  compile: true\n";
+  if (tuned) text += "  lora: {rank: 16, alpha: 32, targets: [all_linear]}\n";
+  if (quantized) text += "  quantization: {weights: nf4_double, others: fp32}\n";
+  text += fmt::format("cluster: {{use: {}, nodes: {}}}\n", yaml_quoted(form.cluster), form.nodes);
+  const bool zero = form.strategy.starts_with("zero");
+  text += fmt::format("strategy:\n  {}: {}\n", zero ? "zero" : form.strategy,
+                      zero ? fmt::format("{{stage: {}}}", form.strategy.substr(4)) : "{}");
+  if (form.tensor > 1)
+    text += fmt::format("  tensor_parallel: {}\n  sequence_parallel: true\n", form.tensor);
+  if (form.pipeline > 1) text += fmt::format("  pipeline_parallel: {}\n", form.pipeline);
+  if (form.tensor > 1 || form.pipeline > 1)
+    text += fmt::format("  micro_batches: {}\n", form.micro_batches);
+  text += "optimizer: {adamw: {}}\n";
+  if (form.tokens > 0) text += fmt::format("train: {{tokens: {:.0f}}}\n", form.tokens);
+  return text + "run: {steps: 2, warmup_steps: 1}\n";
+}
+
+}  // namespace rehearse::inline serve

@@ -1,0 +1,204 @@
+#include "serve/server.hpp"
+
+#include <fmt/format.h>
+#include <httplib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <deque>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "html/page_template.hpp"
+#include "serve/form.hpp"
+#include "serve/program_run.hpp"
+
+namespace rehearse::inline serve {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMostBody = 8192, kThreads = 16, kPagesKept = 8;
+constexpr time_t kMostSeconds = 5;  ///< in which a client must send its request
+
+std::string new_token() {
+  std::array<unsigned char, 16> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    throw MissingError("rehearse: error: no random numbers to be had");
+  std::string token;
+  for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
+  return token;
+}
+
+/// Takes as long for a wrong text as for another one.
+bool same(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
+  return difference == 0;
+}
+
+/// Pages of runs that were asked for, the last ones.
+class Pages {
+ public:
+  std::size_t keep(std::string page) {
+    const std::lock_guard lock(mutex_);
+    pages_.push_back(std::move(page));
+    if (pages_.size() > kPagesKept) {
+      pages_.pop_front();
+      ++first_;
+    }
+    return first_ + pages_.size() - 1;
+  }
+  /// Empty where it is gone, or never was.
+  std::string page(std::size_t number) {
+    const std::lock_guard lock(mutex_);
+    return number < first_ || number >= first_ + pages_.size() ? "" : pages_[number - first_];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<std::string> pages_;
+  std::size_t first_ = 0;
+};
+
+class PageServer {
+ public:
+  explicit PageServer(const ServeOptions& options) : options_(options), token_(new_token()) {}
+
+  void listen() {
+    server_.set_socket_options([](socket_t socket) {
+      const int on = 1;  // not SO_REUSEPORT, by which another program could take part
+      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    });
+    server_.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+    server_.set_payload_max_length(kMostBody);
+    server_.set_read_timeout(kMostSeconds, 0);
+    server_.set_keep_alive_timeout(kMostSeconds);
+    server_.set_pre_routing_handler(
+        [this](const httplib::Request& request, httplib::Response& response) {
+          return admit(request, response);
+        });
+    server_.set_exception_handler([](const httplib::Request&, httplib::Response& response,
+                                     const std::exception_ptr&) { response.status = 500; });
+    add_routes();
+    const int port = bind();
+    origin_ = fmt::format("127.0.0.1:{}", port);
+    options_.ready(fmt::format("http://{}/{}/", origin_, token_));
+    server_.listen_after_bind();
+  }
+
+ private:
+  int bind() {
+    const int port = options_.port == 0 ? server_.bind_to_any_port("127.0.0.1")
+                     : server_.bind_to_port("127.0.0.1", options_.port) ? options_.port
+                                                                        : -1;
+    if (port > 0) return port;
+    throw MissingError(
+        fmt::format("rehearse: error: port {} of 127.0.0.1 cannot be had\n"
+                    "remedy: leave --port out for any that is free",
+                    options_.port));
+  }
+
+  /// A page of another site may send requests here, and a name of its own may lead here: both say
+  /// so in their headers, and neither knows the token.
+  httplib::Server::HandlerResponse admit(const httplib::Request& request,
+                                         httplib::Response& response) {
+    response.set_header("X-Content-Type-Options", "nosniff");
+    response.set_header("Referrer-Policy", "no-referrer");
+    response.set_header("Cache-Control", "no-store");
+    response.set_header("X-Frame-Options", "DENY");
+    response.set_header("Cross-Origin-Resource-Policy", "same-origin");
+    response.set_header("Cross-Origin-Opener-Policy", "same-origin");
+    const std::string host = request.get_header_value("Host");
+    const std::string origin = request.get_header_value("Origin");
+    const std::string site = request.get_header_value("Sec-Fetch-Site");
+    const bool from_here = (origin.empty() || origin == "http://" + origin_) &&
+                           (site.empty() || site == "same-origin" || site == "none");
+    const bool knows = request.path.size() > token_.size() + 1 && request.path[0] == '/' &&
+                       same(std::string_view(request.path).substr(1, token_.size()), token_) &&
+                       request.path[token_.size() + 1] == '/';
+    if (host == origin_ && from_here && knows) return httplib::Server::HandlerResponse::Unhandled;
+    response.status = 404;
+    return httplib::Server::HandlerResponse::Handled;
+  }
+
+  void add_routes() {
+    const std::string root = "/" + token_ + "/";
+    server_.Get(root, [](const httplib::Request&, httplib::Response& response) {
+      const std::string_view page = serve_template();
+      response.set_content(page.data(), page.size(), "text/html; charset=utf-8");
+    });
+    server_.Get(root + "choices", [](const httplib::Request&, httplib::Response& response) {
+      response.set_content(choices().dump(), "application/json");
+    });
+    server_.Post(root + "answer", [this](const httplib::Request& request,
+                                         httplib::Response& response) {
+      respond(request, response, [this](const std::string& scenario) { return answer(scenario); });
+    });
+    server_.Post(root + "page", [this](const httplib::Request& request,
+                                       httplib::Response& response) {
+      respond(request, response, [this](const std::string& scenario) { return page(scenario); });
+    });
+    server_.Get(root + R"(page/(\d{1,9}))",
+                [this](const httplib::Request& request, httplib::Response& response) {
+                  const std::string page = pages_.page(std::stoul(request.matches[1]));
+                  response.status = page.empty() ? 404 : 200;
+                  if (!page.empty()) response.set_content(page, "text/html; charset=utf-8");
+                });
+  }
+
+  template <class Make>
+  void respond(const httplib::Request& request, httplib::Response& response, const Make& make) {
+    Json json;
+    try {
+      const std::string scenario = scenario_of(form_from(request.body));
+      json = make(scenario);
+      json["scenario"] = scenario;
+    } catch (const InputError& wrong) {
+      response.status = 400;
+      json = {{"error", wrong.what()}};
+    }
+    response.set_content(json.dump(-1, ' ', false, Json::error_handler_t::replace),
+                         "application/json");
+  }
+
+  ProgramRun simulated(const std::vector<std::string>& words, const std::string& scenario) {
+    const std::lock_guard one_at_a_time(simulating_);
+    return run_program_with(words, scenario, {.time = options_.time});
+  }
+
+  static Json failure(const ProgramRun& run) {
+    if (run.timed_out) return {{"error", "The simulation took too long. A smaller one answers."}};
+    return {{"error", run.errors}};
+  }
+
+  Json answer(const std::string& scenario) {
+    const ProgramRun run = simulated({"run", "-", "--quiet", "--format", "json"}, scenario);
+    const Json report = Json::parse(run.output, nullptr, false);
+    if (run.timed_out || run.status != 0 || report.is_discarded()) return failure(run);
+    return {{"report", report}};
+  }
+
+  Json page(const std::string& scenario) {
+    ProgramRun run = simulated(
+        {"run", "-", "--quiet", "--html", "/dev/stdout", "--output", "/dev/null"}, scenario);
+    if (run.timed_out || run.status != 0) return failure(run);
+    return {{"page", pages_.keep(std::move(run.output))}};
+  }
+
+  const ServeOptions& options_;
+  std::string token_, origin_;
+  httplib::Server server_;
+  std::mutex simulating_;
+  Pages pages_;
+};
+
+}  // namespace
+
+void serve_page(const ServeOptions& options) { PageServer(options).listen(); }
+
+}  // namespace rehearse::inline serve
