@@ -7,6 +7,7 @@
 
 #include "base/ends.hpp"
 #include "base/error.hpp"
+#include "report/report.hpp"
 #include "validation/cases.hpp"
 
 namespace rehearse::inline validation {
