@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/data_folder.hpp"
 #include "base/error.hpp"
 
 namespace rehearse::inline collective {
@@ -52,6 +53,31 @@ bool staged_at_unsaid_rate(const FlowPlan& plan, const Group& group, const Clust
          });
 }
 
+double between_machines(Bytes size) {
+  constexpr Bytes kMiB(1024.0 * 1024.0);
+  if (size < 4 * kMiB) return kMachinesSmall;
+  return size < 256 * kMiB ? kMachinesMiddle : kMachinesLarge;
+}
+
+bool is_shipped(const std::string& file) {
+  const std::string folder = (data_folder() / "platforms").string();
+  return file.starts_with(folder);
+}
+
+/// What was measured over what NCCL's model says there. On two nodes newer trees send half of what
+/// rings do, which more nodes' do not: a log that is far slower than such a tree, and near a ring,
+/// is a ring's, and its ratio to that goes on to other numbers of nodes.
+double off_model(const NcclMachine& there, const CommCurve& curve, Bytes size, bool goes_on) {
+  const Seconds measured = curve.cost(size).total();
+  const double off = measured / nccl_estimate(there, curve.kind, size).total();
+  if (!goes_on || curve.nodes != 2 || off < kAnotherFabric) return off;
+  std::optional<double> ring;
+  for (const NcclEstimate& one : nccl_candidates(there, curve.kind, size))
+    if (one.algorithm == NcclAlgorithm::ring)
+      ring = std::max(ring.value_or(0), measured / one.total());
+  return ring && std::abs(std::log(*ring)) < std::log(off) ? *ring : off;
+}
+
 bool alike(Seconds a, Seconds b) { return std::abs(a / b - 1) <= 1e-9; }
 
 /// More than twice, or less than half.
@@ -90,6 +116,7 @@ std::shared_ptr<const CommProfile> load_comm_profile(const Cluster& cluster) {
   if (cluster.comm_profile.empty()) return nullptr;
   CommProfile profile = read_comm_profile(Document::load(cluster.comm_profile)->root());
   profile.links_assumed = !profile.links;
+  profile.shipped = is_shipped(cluster.comm_profile);
   if (!profile.links && cluster.gpu_count() > 0) profile.links = links_of(cluster);
   return std::make_shared<const CommProfile>(std::move(profile));
 }
@@ -129,6 +156,8 @@ NcclMachine CollectiveCosts::machine_of(const CommCurve& curve, const NcclMachin
   NcclMachine there = nccl_machine(measured, places, curve.ranks, curve.nodes);
   there.architecture = here.architecture;
   there.options = here.options;
+  if (profile_->nccl && here.options.version)
+    there.options.version = NcclVersion{profile_->nccl->first, profile_->nccl->second};
   return there;
 }
 
@@ -214,13 +243,13 @@ CollectiveCost CollectiveCosts::carried(const CommCurve& curve, CollectiveKind k
     cost.latency = measured.latency;
     cost.transfer = measured.transfer;
     cost.basis = CostBasis::curve;
+    if (profile_->shipped) cost.uncertainty = std::max(cost.uncertainty, between_machines(size));
   } else {
     // Where the curve's busiest port moves as much, within the sizes that it has.
     const double factor = bus_factor(kind, ranks) / bus_factor(curve.kind, curve.ranks);
     const Bytes alike_size = curve.kind == kind ? size : size * factor;
     const Bytes measured_size = std::clamp(alike_size, curve.smallest, curve.largest);
-    const Seconds measured = curve.cost(measured_size).total();
-    const double off = measured / nccl_estimate(there, curve.kind, measured_size).total();
+    const double off = off_model(there, curve, measured_size, curve.nodes != nodes);
     cost.latency = now.latency * off;
     cost.transfer = now.transfer() * off;
     cost.basis = CostBasis::rescaled;
@@ -229,6 +258,14 @@ CollectiveCost CollectiveCosts::carried(const CommCurve& curve, CollectiveKind k
                              ? kDerivedError
                              : (size >= kLargeMessage ? kRescaledLarge : kRescaledSmall);
     cost.uncertainty = std::max(2 * curve.uncertainty(size), least);
+    const double unlike = std::abs(std::log(off));
+    if (nodes > 1 && measured_size >= kLargeMessage && unlike > std::log(kAnotherFabric)) {
+      add(cost.outside,
+          fmt::format("{:.2g} times NCCL's model where it was measured, as of another "
+                      "NCCL or another fabric",
+                      off));
+      cost.uncertainty = std::max(cost.uncertainty, unlike);
+    }
     if (far(ranks, curve.ranks) || far(nodes, curve.nodes))
       cost.uncertainty = std::max(cost.uncertainty, nccl_uncertainty(here, kind, size, now));
   }

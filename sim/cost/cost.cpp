@@ -296,6 +296,13 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
     costs.host_computes = gpu.curves && gpu.curves->device && gpu.curves->device->cpu;
     if (!costs.host_computes) add_launches(costs, model, roofline, precision, efficiency);
     costs.uncertainty = analytic_error(gpu, efficiency, precision);
+    if (const double narrow = narrow_share(model, gpu); narrow > 0) {
+      costs.uncertainty = std::hypot(costs.uncertainty, kNarrowError * narrow);
+      costs.outside.push_back(
+          fmt::format("compute: {} of its products' FLOPs are narrower than "
+                      "those that were measured on {}",
+                      percent(narrow), gpu.name));
+    }
     name_basis(costs, gpu);
     if (model.captured) add_unknown_kernels(costs, model, roofline, batch);
     if (!gpu.kernels || !gpu.kernels->relative.empty()) {

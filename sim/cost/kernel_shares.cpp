@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/kernel_curves.hpp"
@@ -69,6 +70,20 @@ double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked, Precision
   const bool measured =
       precision != Precision::nvfp4 && gpu.curves && gpu.curves->products.contains("fp8");
   return measured ? error : std::hypot(error, kRelativeError);
+}
+
+double narrow_share(const Model& model, const Gpu& gpu) {
+  constexpr double kWide = 4096;
+  if (gpu.architecture != GpuArchitecture::cdna || gpu.curves) return 0;
+  double narrow = 0, all = 0;
+  for (const Unit& unit : model.units) {
+    for (const Operator& op : unit.operators) {
+      if (op.kind != OperatorKind::matmul || op.product.columns <= 0) continue;
+      all += op.forward_flops;
+      if (std::min(op.product.columns, op.product.inner) < kWide) narrow += op.forward_flops;
+    }
+  }
+  return all > 0 ? narrow / all : 0;
 }
 
 std::string shares_line(const Gpu& gpu) {

@@ -28,6 +28,14 @@ double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked);
 /// was measured on the GPU's chip and the share of 16 bits stands for it.
 double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked, Precision precision);
 
+/// AMD's chips have shares of large square products alone. Products narrower than 4,096 reached 1 /
+/// 2.3 of that in bf16 and 1 / 4.0 in FP8 (GPT-2 XL on an MI300X, ROCm/TransformerEngine issue 72):
+/// half-width of the interval of ln(time) of what is all of them.
+inline constexpr double kNarrowError = 1.4;
+/// Of a model's products, by FLOPs, what is narrower than those that were measured; 0 of chips that
+/// have curves by shape.
+double narrow_share(const Model& model, const Gpu& gpu);
+
 /// Whose shares they are: "of H100-SXM (...)", "of A40, carried over to A10G (...)".
 std::string shares_line(const Gpu& gpu);
 

@@ -99,7 +99,7 @@ std::vector<KeySection> cluster_keys() {
         {"tcp.sockets", "integer >= 1", "(1)",
          "NCCL_SOCKET_NTHREADS times NCCL_NSOCKS_PERTHREAD.", "NCCL"},
         {"tcp.socket_rate", "data rate", "(0.95 GB/s)", "Of one socket; NCCL has two connections."},
-        {"tcp.host_rate", "data rate", "(4.5 GB/s)", "What a host's TCP gets through for a NIC."},
+        {"tcp.host_rate", "data rate", "(4 GB/s)", "What a host's TCP gets through for a NIC."},
         {"NAME.per_message", "time", "(rdma: 7 us; tcp: 28 us)",
          "What each step of a collective takes beside the latency."},
         {"NAME.per_chunk", "time", "(rdma: 4 us; tcp: 0 s)",

@@ -31,6 +31,7 @@ std::vector<KeySection> profile_keys() {
         {"curves[].held_out_max", "number >= 0", "0", "The largest."},
         {"curves[].error_p90_small", "number >= 0", "0", "90th percentile below 1 MiB."},
         {"curves[].error_p90_large", "number >= 0", "0", "90th percentile from 1 MiB on."},
+        {"nccl", "text (version)", "-", "NCCL's version; another one here rescales the curves."},
         {"overlap", "list of map", "-", "What compute and a collective cost each other."},
         {"overlap[].collective", kKinds, "required", "The collective."},
         {"overlap[].size", "size", "required", "Its bytes."},

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kMostNics = 64;
 constexpr BytesPerSecond kLeastRdmaRate{12.5e9};
-constexpr BytesPerSecond kSocketRate{0.95e9}, kTcpHostRate{4.5e9};
+constexpr BytesPerSecond kSocketRate{0.95e9}, kTcpHostRate{4e9};
 /// NCCL has two channels at least, and each has a connection of its own.
 constexpr double kConnections = 2;
 constexpr std::int64_t kMostSockets = 64;  // NCCL's MAX_SOCKETS

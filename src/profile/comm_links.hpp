@@ -71,7 +71,7 @@ struct NicTransport {
 /// and each has one socket of 0.95 GB/s: two reach 1.9 GB/s on 25 Gbit/s (Horovod's pull request
 /// 44), four 4 to 6 on 100 Gbit/s (NVIDIA/nccl issue 450). On AWS it opens 16 for each connection
 /// (2 threads of 8), on Google's gVNIC 4 (4 of 1): src/transport/net_socket.cc,
-/// ncclNetSocketGetNsockNthread. Hosts get 4.5 GB/s through whatever the sockets: 4.0 on p3dn
+/// ncclNetSocketGetNsockNthread. Hosts get 4 GB/s through whatever the sockets: 32 Gbit/s on p3dn
 /// (arXiv:2006.10103), 5.1 there with NCCL 2.3 (issue 209), 4 to 6 in issue 450.
 NicTransport transport_of(NicTransport::Kind kind);
 /// Where nobody says: TCP below 100 Gbit/s, where NICs mostly are Ethernet's; RDMA from there on.

@@ -114,6 +114,9 @@ struct CommProfile {
   std::optional<CommLinks> links{};
   /// The links are the cluster's, as the file says nothing; never in a file.
   bool links_assumed = false;
+  /// Version of NCCL that the curves are of, major and minor; nothing: the file does not say.
+  std::optional<std::pair<int, int>> nccl{};
+  bool shipped = false;  ///< of platforms/: of another machine than the user's; never in a file
 
   /// Cost of a collective of `size` (nccl-tests' size) as its own curve has it; nothing where none
   /// was measured over so many ranks on so many nodes.

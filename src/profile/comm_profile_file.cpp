@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "base/quoting.hpp"
 #include "config/mistakes.hpp"
@@ -184,6 +185,22 @@ std::string transport_text(const Transport& transport) {
 
 }  // namespace
 
+namespace {
+
+/// `"2.23.4"`: its first two numbers.
+std::pair<int, int> read_nccl(const Value& value) {
+  std::pair<int, int> version{0, 0};
+  char rest = 0;
+  const std::string text = value.as_string();
+  const int read = std::sscanf(text.c_str(), "%d.%d%c", &version.first, &version.second, &rest);
+  if (read < 2 || (read == 3 && rest != '.') || version.first < 1 || version.second < 0)
+    value.fail("expected a version of NCCL; got \"" + text + "\"",
+               "write it as NCCL prints it, such as `nccl: \"2.23.4\"`");
+  return version;
+}
+
+}  // namespace
+
 CommProfile read_comm_profile(const Value& value) {
   Map map = value.as_map();
   if (map.has("kind")) {
@@ -214,6 +231,7 @@ CommProfile read_comm_profile(const Value& value) {
     profile.links = read_comm_links(*links);
     check_links(*links, profile);
   }
+  if (const auto version = map.optional("nccl")) profile.nccl = read_nccl(*version);
   map.finish();
   part.check();
   return profile;
@@ -225,6 +243,8 @@ std::string to_yaml(const CommProfile& profile) {
                   yaml_quoted(profile.hardware), yaml_quoted(profile.source));
   for (const CommCurve& curve : profile.curves) text += curve_text(curve);
   if (profile.links) text += fmt::format("links: {}\n", to_yaml(*profile.links));
+  if (profile.nccl)
+    text += fmt::format("nccl: \"{}.{}\"\n", profile.nccl->first, profile.nccl->second);
   if (!profile.overlap.empty()) text += "overlap:\n";
   for (const CommOverlap& overlap : profile.overlap) text += overlap_text(overlap);
   if (profile.transport) text += transport_text(*profile.transport);

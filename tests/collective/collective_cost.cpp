@@ -279,6 +279,72 @@ BOOST_DATA_TEST_CASE(two_nodes_of_a_site_correct_its_sixty_four, data::make(kCol
   }
 }
 
+// What NCCL of before its two-node trees logged there is a ring's time, and so is that of more
+// nodes.
+BOOST_AUTO_TEST_CASE(a_ring_on_two_nodes_slows_no_more_nodes_down) {
+  const Cluster two = shipped("oracle_h100", 2);
+  Cluster rings = two;
+  rings.nccl.algorithms = {NcclAlgorithm::ring};
+  CommPoints log;
+  log.file = "site";
+  for (double size = 1024 * 1024; size <= 4096 * kMiB; size *= 2)
+    log.points.push_back(
+        {kAllReduce, 16, 2, Bytes(size), cost_of(rings, std::nullopt, kAllReduce, size).total()});
+  const std::optional<CommProfile> site = fit_profile({"site", "here", "us", links_of(two)}, {log});
+  const double size = 4096 * kMiB;
+  BOOST_TEST_REQUIRE(cost_of(two, std::nullopt, kAllReduce, size).total().value() * 1.5 <
+                     log.points.back().time.value());
+  for (const int nodes : {3, 4, 16}) {
+    const Cluster more = shipped("oracle_h100", nodes);
+    BOOST_TEST(cost_of(more, site, kAllReduce, size).total().value() ==
+                   cost_of(more, std::nullopt, kAllReduce, size).total().value(),
+               boost::test_tools::tolerance(0.15));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_log_far_off_the_model_is_of_another_fabric) {
+  const Cluster two = shipped("oracle_h100", 2), four = shipped("oracle_h100", 4);
+  CommPoints log;
+  log.file = "site";
+  for (double size = 1024 * 1024; size <= 1024 * kMiB; size *= 2)
+    log.points.push_back(
+        {kAllReduce, 16, 2, Bytes(size), cost_of(two, std::nullopt, kAllReduce, size).total() * 6});
+  const std::optional<CommProfile> site = fit_profile({"site", "here", "us", links_of(two)}, {log});
+  const CollectiveCost cost = cost_of(four, site, kAllReduce, 512 * kMiB);
+  BOOST_TEST(cost.outside.find("as of another NCCL or another fabric") != std::string::npos);
+  BOOST_TEST(cost.uncertainty > 1);
+}
+
+BOOST_AUTO_TEST_CASE(curves_of_another_nccl_are_rescaled) {
+  const Cluster p4d = shipped("aws_p4d", 2);
+  CommProfile profile = *profile_of(p4d);
+  BOOST_TEST((profile.nccl == std::pair{2, 23}));
+  Cluster old = p4d;
+  old.nccl.version = NcclVersion{2, 4};
+  const CollectiveCost now = cost_of(p4d, profile, kAllReduce, 1024 * kMiB);
+  const CollectiveCost then = cost_of(old, profile, kAllReduce, 1024 * kMiB);
+  BOOST_TEST((now.basis == CostBasis::curve));
+  BOOST_TEST((then.basis == CostBasis::rescaled));
+  BOOST_TEST(
+      then.total() / now.total() == cost_of(old, std::nullopt, kAllReduce, 1024 * kMiB).total() /
+                                        cost_of(p4d, std::nullopt, kAllReduce, 1024 * kMiB).total(),
+      boost::test_tools::tolerance(0.02));
+}
+
+BOOST_AUTO_TEST_CASE(a_shipped_curve_is_of_another_machine) {
+  const Cluster p4d = shipped("aws_p4d", 1);
+  const std::optional<CommProfile> own = profile_of(p4d);
+  const CommProfile lent = *load_comm_profile(p4d);
+  const std::vector<std::pair<double, double>> least_of = {{1, 0.5}, {25, 0.23}, {1024, 0.04}};
+  for (const auto& [mib, least] : least_of) {
+    const double size = mib * kMiB;
+    const CollectiveCost cost = cost_of(p4d, lent, kAllReduce, size);
+    BOOST_TEST((cost.basis == CostBasis::curve));
+    BOOST_TEST(cost.uncertainty >= least);
+    BOOST_TEST(cost.uncertainty >= cost_of(p4d, own, kAllReduce, size).uncertainty);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(without_a_curve_the_model_answers_and_says_how) {
   const CollectiveCost cost = cost_of(shipped("generic", 2), std::nullopt, kAllReduce, 256 * kMiB);
   BOOST_TEST((cost.basis == CostBasis::model));

@@ -75,6 +75,23 @@ BOOST_AUTO_TEST_CASE(eight_bits_that_nobody_measured_are_less_certain) {
   BOOST_TEST(error("B200", Precision::bf16_master) == kCurvesError);
 }
 
+BOOST_AUTO_TEST_CASE(narrow_products_on_amds_chips_are_less_certain) {
+  const auto share = [](const char* gpu, double columns, double inner) {
+    Model model;
+    model.units.resize(1);
+    model.units[0].operators = {{.kind = OperatorKind::matmul,
+                                 .forward_flops = 3,
+                                 .product = {.rows = 1, .columns = columns, .inner = inner}},
+                                {.kind = OperatorKind::matmul,
+                                 .forward_flops = 1,
+                                 .product = {.rows = 1, .columns = 8192, .inner = 8192}}};
+    return narrow_share(model, known_gpu(gpu));
+  };
+  BOOST_TEST(share("MI300X", 6400, 1600) == 0.75);
+  BOOST_TEST(share("MI300X", 4096, 4096) == 0);
+  BOOST_TEST(share("H100-SXM", 6400, 1600) == 0);
+}
+
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse
