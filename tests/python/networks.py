@@ -208,25 +208,38 @@ def _classes(batch: int) -> Any:
     return torch.zeros(batch, dtype=torch.long)
 
 
-def _of_torchvision(name: str) -> Case:
-    import torchvision
+def torchvision_models() -> Any:
+    """Also of a torchvision that was built for another torch: networks need none of its own
+    operators, but it wants two to be declared."""
+    try:
+        import torchvision
+    except RuntimeError:
+        KEPT.append(torch.library.Library("torchvision", "DEF"))
+        for name in ("nms", "qnms"):
+            KEPT[0].define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        import torchvision
+    return torchvision.models
 
-    return Case(getattr(torchvision.models, name), _images, _classes)
+
+KEPT: list[Any] = []
+
+
+def _of_torchvision(name: str) -> Case:
+    return Case(getattr(torchvision_models(), name), _images, _classes)
 
 
 def _inception() -> Case:
-    import torchvision
-
     def loss(out: Any, answers: Any) -> Any:
         return F.cross_entropy(out.logits, answers) + 0.4 * F.cross_entropy(out.aux_logits, answers)
 
     def make() -> Any:
-        return torchvision.models.inception_v3(init_weights=False, aux_logits=True)
+        return torchvision_models().inception_v3(init_weights=False, aux_logits=True)
 
     return Case(make, lambda batch: _images(batch, 299), _classes, loss)
 
 
 def _of_timm(name: str) -> Case:
+    torchvision_models()
     import timm
 
     return Case(lambda: timm.create_model(name), _images, _classes)

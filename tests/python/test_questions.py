@@ -197,14 +197,17 @@ class _Dying(Executor):
 
     def __init__(self) -> None:
         self.died = 0
-        self.seen: set[Any] = set()
+        self.seen: set[str] = set()
 
     def submit(self, work: Any, /, *task: Any, **_: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        if task in self.seen:
-            future.set_result(work(*task))
+        if repr(task) in self.seen:
+            try:
+                future.set_result(work(*task))
+            except Exception as error:
+                future.set_exception(error)
         else:
-            self.seen.add(task)
+            self.seen.add(repr(task))
             self.died += 1
             future.set_exception(RuntimeError("the worker died"))
         return future

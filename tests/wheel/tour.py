@@ -2,11 +2,13 @@
 
   python3 tour.py WHEEL FOLDER
 
-The answers stay in FOLDER; the last line on standard output is how long it took, as JSON.
+The answers stay in FOLDER. The last line on standard output is how long each took, in seconds of the
+clock and of the CPU, as JSON.
 """
 import json
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
@@ -15,13 +17,18 @@ import time
 wheel, folder = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 TOOLS = ("c++", "g++", "gcc", "cc", "clang", "cmake", "ninja", "make")
 took = {"tools": [tool for tool in TOOLS if shutil.which(tool)]}
-SECONDS_OF_THE_FIRST_ANSWER = 5
+CPU_SECONDS_OF_THE_FIRST_ANSWER = 5  # what others do on this machine does not count
+
+
+def cpu_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def timed(what, words):
-    begin = time.monotonic()
+    begin, before = time.monotonic(), cpu_seconds()
     done = subprocess.run([str(word) for word in words], cwd=folder, capture_output=True, text=True)
-    took[what] = round(time.monotonic() - begin, 2)
+    took[what] = [round(time.monotonic() - begin, 2), round(cpu_seconds() - before, 2)]
     if done.returncode != 0:
         sys.exit(f"FAILED {what}: {' '.join(map(str, words))}: {done.stdout[-500:]}{done.stderr[-2000:]}")
     return done.stdout
@@ -36,7 +43,8 @@ folder.mkdir(parents=True, exist_ok=True)
 bin_folder = folder / "venv" / "bin"
 timed("venv", [sys.executable, "-m", "venv", "--clear", folder / "venv"])
 timed("install", [bin_folder / "pip", "install", "--quiet", "--no-index", wheel])
-os.environ.pop("REHEARSE", None)
+for name in ("REHEARSE", "REHEARSE_DATA"):
+    os.environ.pop(name, None)
 os.environ["PATH"] = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
 (package,) = (folder / "venv" / "lib").glob("python*/site-packages/rehearse_sim")
 share = package / "share" / "rehearse"
@@ -45,12 +53,13 @@ share = package / "share" / "rehearse"
 shutil.copytree(share / "scenarios", folder / "scenarios", dirs_exist_ok=True)
 run = ["rehearse", "run", "scenarios/p5_llama7b_fsdp.yaml"]
 (folder / "run.json").write_text(timed("first answer", [*run, "--format", "json"]))
-check("the first answer takes too long", took["first answer"] < SECONDS_OF_THE_FIRST_ANSWER)
-check("the terminal's answer", "bottleneck" in timed("again", run))
-sweep = ["rehearse", "sweep", "scenarios/studies/slow_network.yaml", "--quiet", "--format", "json"]
-(folder / "sweep.json").write_text(timed("sweep", sweep))
-plan = ["rehearse", "plan", "--model", "llama_3_8b", "--on", "1xaws_p5", "--quiet", "--format", "json"]
-(folder / "plan.json").write_text(timed("plan", plan))
+check("the first answer is late", took["first answer"][1] < CPU_SECONDS_OF_THE_FIRST_ANSWER)
+study = {"scenario": "scenarios/toy_ddp.yaml", "vary": {"cluster.nodes": [1, 2, 3, 4]}}
+(folder / "study.yaml").write_text(json.dumps(study))
+(folder / "plan.yaml").write_text(json.dumps({**study, "objective": "throughput"}))
+for command, file in (("sweep", "study.yaml"), ("plan", "plan.yaml")):
+    answer = json.loads(timed(command, ["rehearse", command, file, "--quiet", "--format", "json"]))
+    check(f"the {command} answers", answer["schema"].startswith("rehearse."))
 timed("page", [*run, "--quiet", "--html", "page.html"])
 page = (folder / "page.html").read_text()
 check("the page has its chart library", "Chart" in page and len(page) > 200_000)
@@ -61,12 +70,12 @@ import json, rehearse_sim
 assert rehearse_sim.shipped("scenarios/p5_llama7b_fsdp.yaml").exists()
 p = rehearse_sim.predict("scenarios/p5_llama7b_fsdp.yaml")
 assert p.to_dict() == json.load(open("run.json")), "Python says something else"
-rows = rehearse_sim.sweep("scenarios/studies/slow_network.yaml", kind="rows")
-assert len(rows) == 15 and all(row["error"] is None for row in rows), rows
+rows = rehearse_sim.sweep("study.yaml", kind="rows")
+assert len(rows) == 4 and all(row["error"] is None for row in rows), rows
 """
 timed("python", [bin_folder / "python", "-c", ask])
 check("a mistake is told", subprocess.run(
     ["rehearse", "run", "scenarios/keys.md"], cwd=folder, capture_output=True).returncode == 2)  # fmt: skip
-check("its help needs no build", "--help" in timed("help", ["rehearse", "calibrate", "--help"]))
+check("its help needs no build", "calibrat" in timed("help", ["rehearse", "calibrate", "--help"]))
 shutil.rmtree(folder / "venv")
 print(json.dumps(took))
