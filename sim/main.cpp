@@ -55,7 +55,7 @@ ExitCode run_command_line(int argc, char** argv) {
   app.require_subcommand(1);
   for (const auto add_command :
        {add_run, add_check, add_explain, add_forecast, add_curves, add_list, add_model,
-        add_collective, add_import, add_validate, add_sweep, add_plan, add_collect})
+        add_collective, add_import, add_export, add_validate, add_sweep, add_plan, add_collect})
     add_command(app);
   app.footer(
       "First steps: rehearse run scenarios/toy_ddp.yaml\n"

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cli/commands.hpp"
+#include "cli/import_config.hpp"
 #include "cli/options.hpp"
 #include "explain/explain_scenario.hpp"
 #include "html/html.hpp"
@@ -64,8 +65,9 @@ void add_explain(CLI::App& app) {
       "FILE");
   explain_app.add_flag("--quiet", command->answer.quiet, "No progress bar");
   explain_app.callback([command, question] {
-    if (is_typed(*question, command->scenario, "SCENARIO"))
-      command->scenario = kept_scenario(*question);
+    command->scenario = is_typed(*question, command->scenario, "SCENARIO")
+                            ? kept_scenario(*question)
+                            : scenario_of(command->scenario, question->on);
     show_explanation(*command);
   });
 }

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/progress_line.hpp"
 #include "cli/commands.hpp"
+#include "cli/import_config.hpp"
 #include "cli/options.hpp"
 #include "html/run_page.hpp"
 #include "predict/measured_job.hpp"
@@ -176,8 +177,9 @@ void add_run(CLI::App& app) {
   for (CLI::Option* answer : answers) dry_run->excludes(answer);
   add_color(run_app, command->answer);
   run_app.callback([command, question] {
-    if (is_typed(*question, command->scenario, "SCENARIO"))
-      command->scenario = kept_scenario(*question);
+    command->scenario = is_typed(*question, command->scenario, "SCENARIO")
+                            ? kept_scenario(*question)
+                            : scenario_of(command->scenario, question->on);
     run(*command);
   });
 }
