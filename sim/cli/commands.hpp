@@ -15,6 +15,7 @@ void add_list(CLI::App& app);
 void add_model(CLI::App& app);
 void add_collective(CLI::App& app);
 void add_import(CLI::App& app);
+void add_export(CLI::App& app);
 void add_validate(CLI::App& app);
 void add_sweep(CLI::App& app);
 void add_plan(CLI::App& app);

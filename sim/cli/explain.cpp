@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cli/commands.hpp"
+#include "cli/import_config.hpp"
 #include "cli/inputs.hpp"
 #include "cli/options.hpp"
 #include "explain/explain_scenario.hpp"
@@ -72,10 +73,9 @@ void add_explain(CLI::App& app) {
       "  rehearse explain p5_llama7b_fsdp\n"
       "  rehearse explain scenario.yaml --more 25% --html why.html");
   explain_app.callback([command, question] {
-    if (is_typed(*question, command->scenario, "SCENARIO"))
-      command->scenario = kept_scenario(*question);
-    else
-      command->scenario = input_file(command->scenario);
+    command->scenario = is_typed(*question, command->scenario, "SCENARIO")
+                            ? kept_scenario(*question)
+                            : scenario_of(input_file(command->scenario), question->on);
     show_explanation(*command);
   });
 }

@@ -5,6 +5,7 @@
 #include "base/printable.hpp"
 #include "base/quoting.hpp"
 #include "cli/commands.hpp"
+#include "cli/import_config.hpp"
 #include "cli/options.hpp"
 #include "predict/scaled_points.hpp"
 #include "profile/import.hpp"
@@ -79,10 +80,16 @@ void add_form(CLI::App& import_app, const std::string& form, const std::string& 
 }  // namespace
 
 void add_import(CLI::App& app) {
-  CLI::App& import_app = *app.add_subcommand("import", "Turn measurements into a profile");
+  CLI::App& import_app =
+      *app.add_subcommand("import", "Take measurements, configurations, logs and traces of others");
   import_app.require_subcommand(1);
-  add_form(import_app, "nccl-tests", "From the output of nccl-tests");
-  add_form(import_app, "points", "From tables of measured points (CSV)");
+  add_form(import_app, "nccl-tests", "A profile from the output of nccl-tests");
+  add_form(import_app, "points", "A profile from tables of measured points (CSV)");
+  add_import_config(import_app);
+  add_import_log(import_app);
+  add_import_profiler(import_app);
+  add_import_chakra(import_app);
+  add_import_topology(import_app);
 }
 
 }  // namespace rehearse::inline cli

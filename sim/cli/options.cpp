@@ -39,8 +39,7 @@ CLI::Option* add_common(CLI::App& app, TypedQuestion& question, CLI::Option* fil
   CLI::Option* model = add(app, "--model", question.model,
                            "Without a file: a built-in network, or a config.json", "MODEL");
   model->excludes(file);
-  model->needs(
-      add(app, "--on", question.on, "Its machines: --on 4xaws_p5", "NxCLUSTER")->needs(model));
+  model->needs(add(app, "--on", question.on, "Its machines: --on 4xaws_p5", "NxCLUSTER"));
   add(app, "--sequence", question.sequence, "Its tokens per sample", "TOKENS")->needs(model);
   add(app, "--tokens", question.tokens, "Tokens of the whole training: 15T", "TOKENS")
       ->needs(model);
@@ -193,6 +192,9 @@ std::shared_ptr<const TypedQuestion> add_typed_plan(CLI::App& app, std::filesyst
 
 bool is_typed(const TypedQuestion& question, const std::filesystem::path& file,
               const std::string& name) {
+  const bool takes_machines = name == "SCENARIO" && !file.empty();  // scenario_of() looks at both
+  if (question.model.empty() && !question.on.empty() && !takes_machines)
+    throw CLI::RequiresError("--on", "--model");
   if (question.model.empty() && file.empty())
     throw CLI::RequiredError(fmt::format("{}, or --model and --on,", name));
   return file.empty();

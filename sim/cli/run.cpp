@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/progress_line.hpp"
 #include "cli/commands.hpp"
+#include "cli/import_config.hpp"
 #include "cli/inputs.hpp"
 #include "cli/options.hpp"
 #include "html/run_page.hpp"
@@ -186,10 +187,9 @@ void add_run(CLI::App& app) {
       "  rehearse run --model llama_3_8b --on 2xaws_p5 --tokens 15B --html page.html\n"
       "  generate | rehearse run - --format json");
   run_app.callback([command, question] {
-    if (is_typed(*question, command->scenario, "SCENARIO"))
-      command->scenario = kept_scenario(*question);
-    else
-      command->scenario = input_file(command->scenario);
+    command->scenario = is_typed(*question, command->scenario, "SCENARIO")
+                            ? kept_scenario(*question)
+                            : scenario_of(input_file(command->scenario), question->on);
     run(*command);
   });
 }

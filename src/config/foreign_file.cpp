@@ -61,17 +61,14 @@ std::string text_of_key(std::string_view text, std::string_view key) {
 
 std::optional<ForeignFile> json_file(std::string_view text) {
   if (holds(text, {"\"traceEvents\""}))
-    return ForeignFile{"a trace of PyTorch's profiler (Kineto)",
-                       "measure with `rehearse calibrate`, or say what it reached: "
-                       "model: {use: NAME, measured: {samples_per_s: NUMBER}}"};
+    return ForeignFile{.what = "a trace of PyTorch's profiler (Kineto)",
+                       .remedy = "`rehearse import profiler FILE` makes a scenario of it",
+                       .format = "kineto"};
   if (holds(text, {"\"nodes\"", "chakra"}))
     return ForeignFile{"a Chakra execution trace",
                        "say the model by name (`rehearse list models`) or by its units"};
   if (holds(text, {"\"nthreads\"", "\"ngpus\""}) || holds(text, {"\"numCycle\"", "\"busBw\""}))
     return ForeignFile{"an output of nccl-tests", kImport};
-  if (holds(text, {"\"zero_optimization\""}) || holds(text, {"\"train_micro_batch_size_per_gpu\""}))
-    return ForeignFile{"a DeepSpeed configuration",
-                       "write its stage as strategy: {zero: {stage: NUMBER}}"};
   if (holds(text, {"\"model_type\""}) && text_of_key(text, "model_type") != "")
     return ForeignFile{
         fmt::format("a Hugging Face config.json of a {} model", text_of_key(text, "model_type")),
@@ -124,10 +121,12 @@ std::optional<ForeignFile> foreign_file(std::string_view text, const std::string
     return ForeignFile{"an output of nccl-tests", kImport};
   if (holds(text, {"GPU0", "CPU Affinity"}) && holds(text, {"Legend:"}))
     return ForeignFile{"an output of `nvidia-smi topo -m`", topology_remedy(text)};
-  if (auto training = foreign_training(text)) return training;
   if (is_toml(text))
-    return ForeignFile{"TOML, as torchtitan's configurations are",
-                       "a scenario is YAML; README.md shows one"};
+    return ForeignFile{
+        .what = "TOML, as torchtitan's configurations are",
+        .remedy = "`rehearse import config FILE --on NxCLUSTER` makes a scenario of it",
+        .format = "torchtitan_toml"};
+  if (auto training = foreign_training(text, text[first])) return training;
   return std::nullopt;
 }
 

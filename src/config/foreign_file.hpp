@@ -8,16 +8,16 @@ namespace rehearse::inline config {
 
 /// A file of another program, known by its content.
 struct ForeignFile {
-  std::string what;     ///< "a trace of PyTorch's profiler (Kineto)"
-  std::string remedy;   ///< what to do with it, or instead of it
-  bool binary = false;  ///< its lines cannot be shown
+  std::string what;      ///< "a trace of PyTorch's profiler (Kineto)"
+  std::string remedy;    ///< what to do with it, or instead of it
+  bool binary = false;   ///< its lines cannot be shown
+  std::string format{};  ///< of what `rehearse import` takes: "megatron", "kineto"; else empty
 };
 
 /// What `text` is, where it is one of the files that users bring: a Kineto trace, a Chakra
-/// execution trace, a Hugging Face config.json, a DeepSpeed configuration, TOML (torchtitan's),
-/// a configuration of axolotl, LLaMA-Factory, the Trainer of Hugging Face, accelerate or torchtune,
-/// a command line or a log of Megatron-LM, an output of nccl-tests, rccl-tests or nvidia-smi topo,
-/// a database, an archive. Nothing for all else. Where it says so, the remedy has its own values.
+/// execution trace, a Hugging Face config.json, a configuration, a command line or a log of a
+/// training framework, an output of nccl-tests, rccl-tests or nvidia-smi topo, a database, an
+/// archive. Nothing for all else.
 /// `name` is the file's own, for what only its ending tells.
 std::optional<ForeignFile> foreign_file(std::string_view text, const std::string& name);
 

@@ -7,8 +7,8 @@
 
 namespace rehearse::inline config {
 
-/// A configuration, a command line or a log of a training framework; its remedy says the same in
-/// keys of a scenario, with the values that stand in `text`.
-std::optional<ForeignFile> foreign_training(std::string_view text);
+/// A configuration, a command line or a log of a training framework. `first` is the first character
+/// that is no blank.
+std::optional<ForeignFile> foreign_training(std::string_view text, char first);
 
 }  // namespace rehearse::inline config

@@ -11,10 +11,10 @@ fi
 
 # What each part is built with. The calibrator needs a LibTorch as well: the active Python's, or Debian's.
 common_packages=(g++ cmake ninja-build libyaml-cpp-dev libeigen3-dev libcli11-dev libfmt-dev nlohmann-json3-dev
-  liblzma-dev)
+  liblzma-dev zlib1g-dev)
 simulator_packages=("${common_packages[@]}" pkg-config libsimgrid-dev libboost-dev libmimalloc-dev libsqlitecpp-dev
-  libsqlite3-dev libxxhash-dev libcpp-httplib-dev libjs-chart.js)
-calibrator_packages=("${common_packages[@]}" zlib1g-dev)
+  libsqlite3-dev libxxhash-dev libcpp-httplib-dev libjs-chart.js libtomlplusplus-dev)
+calibrator_packages=("${common_packages[@]}")
 debian_torch=(libtorch-dev libopenblas0-pthread)
 
 # needs_build STAMP: whether a source is newer than the last build.

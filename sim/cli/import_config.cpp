@@ -1,0 +1,70 @@
+// `rehearse import config FILE...`: a training framework's configuration as a scenario.
+#include "cli/import_config.hpp"
+
+#include <fmt/format.h>
+
+#include "base/printable.hpp"
+#include "cli/options.hpp"
+#include "config/files_read.hpp"
+#include "foreign/import_config.hpp"
+
+namespace rehearse::inline cli {
+namespace {
+
+struct ImportConfigCommand {
+  std::vector<std::filesystem::path> files;
+  ImportOptionsOfConfig options;
+  AnswerOptions answer;
+};
+
+void import_it(const ImportConfigCommand& command) {
+  check_outputs({{"--output", command.answer.output}}, command.files);
+  const ImportedConfig imported = import_config(command.files, command.options);
+  if (!command.answer.quiet && command.answer.format != "json")
+    tell(fmt::format("{}\n{}", imported.title, lists_of(imported.told)));
+  write_answer({.table = [&](int, bool) { return imported.scenario; },
+                .json = [&] { return lists_as_json(imported); }},
+               command.answer);
+}
+
+}  // namespace
+
+void add_import_config(CLI::App& import_app) {
+  const auto command = std::make_shared<ImportConfigCommand>();
+  CLI::App& app =
+      *import_app.add_subcommand("config", "A scenario from a training framework's configuration");
+  Asked& asked = command->options.asked;
+  app.add_option("FILES", command->files,
+                 "A configuration, command line or script; several that\nbelong together")
+      ->required();
+  add_choice(app, "--framework", command->options.format, "Whose it is, where that is not plain",
+             format_names());
+  add(app, "--on", asked.on, "Its machines: 4xaws_p5; aws_p5 where the file\nsays how many GPUs",
+      "NxCLUSTER");
+  add(app, "--model", asked.model,
+      "Where the file does not say: a built-in network,\nor a config.json", "MODEL");
+  add(app, "--sequence", asked.sequence, "Likewise: tokens of a sample", "TOKENS");
+  add(app, "--batch", asked.batch, "Likewise: samples of a micro-batch", "N");
+  app.add_flag("--allow", command->options.allow,
+               "Leave out what changes the answer and cannot be said");
+  add_choice(app, "--format", command->answer.format, "table or json", {"table", "json"}, "FORMAT");
+  add_output(app, command->answer, "Write the scenario to this file");
+  app.add_flag("--quiet", command->answer.quiet, "The scenario alone, without the four lists");
+  app.callback([command] { import_it(*command); });
+}
+
+std::filesystem::path scenario_of(const std::filesystem::path& file, const std::string& on) {
+  if (!is_foreign_config(file)) {
+    if (on.empty()) return file;
+    throw CLI::RequiresError("--on", "--model");
+  }
+  ImportOptionsOfConfig options;
+  options.asked.on = on;
+  const ImportedConfig imported = import_config({file}, options);
+  tell(fmt::format("{}\n{}", imported.title, lists_of(imported.told)));
+  const std::filesystem::path name = file.string() + " (as a scenario)";
+  FilesKept::current()->keep(name, imported.scenario);
+  return name;
+}
+
+}  // namespace rehearse::inline cli

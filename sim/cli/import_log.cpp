@@ -1,0 +1,136 @@
+// `rehearse import log FILE --scenario SCENARIO`: what a training's log measured, beside what is
+// predicted of it.
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/printable.hpp"
+#include "base/quoting.hpp"
+#include "cli/import_config.hpp"
+#include "cli/options.hpp"
+#include "config/output_files.hpp"
+#include "foreign/calibrate.hpp"
+#include "predict/measured_job.hpp"
+
+namespace rehearse::inline cli {
+namespace {
+
+struct ImportLogCommand {
+  std::filesystem::path log, scenario, site;
+  std::vector<std::string> overrides;
+  bool calibrate = false;
+  AnswerOptions answer;
+};
+
+/// The kind of machines that a scenario's cluster names, for a site file.
+std::string cluster_name(const Document& document) {
+  Map cluster = document.root().as_map().require("cluster").as_map();
+  const auto use = cluster.optional("use");
+  return use ? use->as_string() : "";
+}
+
+std::string case_text(const ImportLogCommand& command, const TrainingLog& log,
+                      const MeasuredRun& run) {
+  std::string published;
+  const auto add = [&](const char* metric, double value) {
+    published += fmt::format("{}{}: {:.6g}", published.empty() ? "" : ", ", metric, value);
+  };
+  if (run.step_time > 0) add("step_time_s", run.step_time);
+  if (run.allocated_bytes) add("memory.allocated_peak_bytes", *run.allocated_bytes);
+  if (run.reserved_bytes && log.format != "nvidia_smi_log")
+    add("memory.reserved_peak_bytes", *run.reserved_bytes);
+  if (run.reserved_bytes && log.format == "nvidia_smi_log")
+    add("memory.used_bytes", *run.reserved_bytes);
+  std::string set;
+  for (const std::string& one : command.overrides)
+    set += (set.empty() ? "" : ", ") + yaml_quoted(one);
+  return fmt::format(
+      "source: {}\ncases:\n  - name: {}\n    scenario: {}\n{}    published: {{{}}}\n",
+      yaml_quoted(log.what + ", " + command.log.string()), yaml_quoted(command.log.stem().string()),
+      yaml_quoted(command.scenario.string()),
+      set.empty() ? "" : fmt::format("    set: [{}]\n", set), published);
+}
+
+void tell_run(const TrainingLog& log, const MeasuredRun& run) {
+  tell(fmt::format("{}\n", log.what));
+  if (run.step_time > 0) {
+    tell(fmt::format("steady        {} entries of the log, behind {} of its start\n", run.steps,
+                     run.warming_up));
+    tell(fmt::format("step          {:.6g} s, quartiles {:.2g} % apart\n", run.step_time,
+                     100 * run.spread));
+    if (run.tokens > 0)
+      tell(fmt::format("tokens/s      {:.6g}, {:.6g} of each GPU\n",
+                       run.samples * run.tokens / run.step_time,
+                       run.samples * run.tokens / run.step_time / static_cast<double>(run.gpus)));
+  }
+  if (run.tflops_per_gpu)
+    tell(fmt::format("TFLOP/s       {:.6g} of each GPU, as that framework counts them\n",
+                     *run.tflops_per_gpu));
+  if (run.allocated_bytes)
+    tell(fmt::format("memory        {:.4g} GiB allocated at most\n",
+                     *run.allocated_bytes / 1073741824));
+  if (run.reserved_bytes)
+    tell(fmt::format("memory        {:.4g} GiB reserved at most\n",
+                     *run.reserved_bytes / 1073741824));
+}
+
+void calibrate_by(const ImportLogCommand& command, const MeasuredRun& run) {
+  if (run.step_time <= 0)
+    throw InputError(fmt::format("{}: error: the log does not tell how long a step takes",
+                                 command.log.string()));
+  const SolvedNumber solved = solve_number(command.scenario, command.overrides, run.step_time);
+  tell(fmt::format("predicted     {:.6g} s; with {}: {}, {:.3g} times the scenario's, {:.6g} s\n",
+                   solved.before, solved.key, solved.value, solved.factor, solved.after));
+  tell(fmt::format("why that one  {}\n", solved.why));
+  const auto document = Document::load(command.scenario)->with_overrides(command.overrides);
+  const std::string kind = cluster_name(*document);
+  const bool of_site = solved.key.starts_with("cluster.") && !kind.empty();
+  if (command.site.empty() || !of_site) {
+    tell(fmt::format(
+        "--set {}={} has it{}\n", solved.key, solved.value,
+        command.site.empty() ? "" : "; a site file holds numbers of machines that `use` names"));
+    return;
+  }
+  write_file(
+      command.site,
+      fmt::format("# What one log tells of these machines: a scenario names this file as its "
+                  "cluster's `use`.\nuse: {}\n{}: {}\nsource: {}\n",
+                  yaml_quoted(kind), solved.key.substr(8), solved.value,
+                  yaml_quoted(fmt::format("rehearse import log {} --scenario {} --calibrate",
+                                          command.log.string(), command.scenario.string()))));
+}
+
+void import_it(const ImportLogCommand& command) {
+  check_outputs({{"--output", command.answer.output}, {"--site", command.site}},
+                {command.log, command.scenario});
+  const TrainingLog log = read_log(command.log);
+  const Scenario scenario = read_question(command.scenario, command.overrides);
+  const MeasuredRun run = measured_run(log, scenario);
+  tell_run(log, run);
+  if (command.calibrate) calibrate_by(command, run);
+  write_answer({.table = [&](int, bool) { return case_text(command, log, run); }, .json = {}},
+               command.answer);
+}
+
+}  // namespace
+
+void add_import_log(CLI::App& import_app) {
+  const auto command = std::make_shared<ImportLogCommand>();
+  CLI::App& app = *import_app.add_subcommand("log", "A case for `validate` from a training's log");
+  app.add_option("LOG", command->log, "The log")->required();
+  add(app, "--scenario", command->scenario, "The scenario of that training", "SCENARIO")
+      ->required();
+  add_overrides(app, command->overrides,
+                "Replace a value of it: --set cluster.nodes=8 (repeatable)");
+  CLI::Option* calibrate = app.add_flag("--calibrate", command->calibrate,
+                                        "Solve the one number that makes the prediction agree:\n"
+                                        "the GPUs' speed, a link's rate, or the host's time");
+  add(app, "--site", command->site,
+      "Write the machines with that number to this file, which\na scenario's cluster names: use: "
+      "FILE",
+      "FILE")
+      ->needs(calibrate);
+  add_output(app, command->answer, "Write the case to this file");
+  app.callback([command] { import_it(*command); });
+}
+
+}  // namespace rehearse::inline cli

@@ -1,0 +1,199 @@
+#include "foreign/assemble.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/quoting.hpp"
+#include "planner/typed_question.hpp"
+
+namespace rehearse::inline foreign {
+namespace {
+
+/// A scenario's section as nested maps, in the order in which it was told.
+struct Section {
+  std::string value;
+  std::vector<std::pair<std::string, Section>> inner;
+
+  Section& at(const std::string& key) {
+    for (auto& [name, section] : inner)
+      if (name == key) return section;
+    return inner.emplace_back(key, Section{}).second;
+  }
+  void put(const std::string& path, const std::string& text) {
+    const std::size_t dot = path.find('.');
+    if (dot == std::string::npos) {
+      at(path).value = text;
+      return;
+    }
+    at(path.substr(0, dot)).put(path.substr(dot + 1), text);
+  }
+};
+
+bool is_plain(const std::string& text) {
+  if (text.starts_with('{') || text.starts_with('[')) return true;
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-' || c == '/' || c == '+';
+  });
+}
+
+std::string flow(const Section& section) {
+  if (section.inner.empty())
+    return section.value.empty()     ? "{}"
+           : is_plain(section.value) ? section.value
+                                     : yaml_quoted(section.value);
+  std::string text = "{";
+  for (const auto& [key, inner] : section.inner)
+    text += fmt::format("{}{}: {}", text.size() > 1 ? ", " : "", key, flow(inner));
+  return text + "}";
+}
+
+/// Short maps stand on one line.
+std::string block(const std::string& key, const Section& section) {
+  const std::string line = fmt::format("{}: {}", key, flow(section));
+  constexpr std::size_t kWidth = 100;
+  if (line.size() <= kWidth || section.inner.empty()) return line + "\n";
+  std::string text = key + ":\n";
+  for (const auto& [name, inner] : section.inner)
+    text += fmt::format("  {}: {}\n", name, flow(inner));
+  return text;
+}
+
+[[noreturn]] void fail_missing(const std::string& name, const std::string& what,
+                               const std::string& remedy) {
+  throw InputError(
+      fmt::format("{}: error: the file does not say {}\nremedy: {}", name, what, remedy));
+}
+
+void put_model(const Facts& facts, const Asked& asked, const std::string& name, Section& model) {
+  if (!asked.model.empty()) {
+    const bool is_file =
+        asked.model.find('/') != std::string::npos || asked.model.ends_with(".json");
+    model.put(is_file ? "hf" : "use", asked.model);
+  }
+  for (const auto& [key, fact] : facts) {
+    if (!key.starts_with("model.")) continue;
+    const bool dimension = key.starts_with("model.transformer.") || key == "model.hf" ||
+                           key == "model.use" || key == "model.captured";
+    if (dimension && !asked.model.empty()) continue;
+    model.put(key.substr(6), fact.value);
+  }
+  const bool named = std::ranges::any_of(model.inner, [](const auto& one) {
+    return one.first == "hf" || one.first == "use" || one.first == "transformer";
+  });
+  if (!named)
+    fail_missing(name, "which model is trained",
+                 "add --model NAME (`rehearse list models`), or --model config.json");
+  if (!asked.sequence.empty()) model.put("sequence", asked.sequence);
+  if (!asked.batch.empty()) model.put("batch_per_gpu", asked.batch);
+  if (asked.batch.empty() && !has(facts, "micro_batch"))
+    fail_missing(name, "how many samples a GPU takes at a time", "add --batch N");
+  if (asked.batch.empty()) model.put("batch_per_gpu", value_of(facts, "micro_batch"));
+}
+
+/// Nodes of the kind that `--on` names, for as many GPUs as the file has.
+void put_cluster(const Facts& facts, const Asked& asked, const std::string& name, Section& root) {
+  if (asked.on.empty())
+    fail_missing(name, "which machines train",
+                 "add --on 4xaws_p5, nodes of a kind that `rehearse list clusters` has");
+  const Cluster named = typed_cluster(asked.on, "--on");
+  const auto known = static_cast<std::int64_t>(named.gpu_count());
+  const std::int64_t gpus = count_of(facts, "gpus");
+  std::int64_t nodes = 0;
+  std::string kind = asked.on;
+  const std::size_t digits = asked.on.find_first_not_of("0123456789");
+  const bool counted = digits > 0 && digits < asked.on.size() && asked.on[digits] == 'x';
+  if (counted) {
+    nodes = std::stoll(asked.on.substr(0, digits));
+    kind = asked.on.substr(digits + 1);
+  } else if (gpus > 0 && !asked.on.starts_with('{')) {
+    if (known == 0 || gpus % known != 0)
+      throw InputError(
+          fmt::format("{}: error: {} GPUs are no whole number of nodes of {}, which have {}\n"
+                      "remedy: say the machines with --on, such as --on '{{use: {}, gpus_per_node: "
+                      "{}, nodes: 1}}'",
+                      name, gpus, asked.on, known, asked.on, gpus));
+    nodes = gpus / known;
+  }
+  if (nodes == 0 && asked.on.starts_with('{')) {
+    root.put("cluster", asked.on);
+    return;
+  }
+  root.put("cluster.use", kind);
+  if (nodes > 0) root.put("cluster.nodes", std::to_string(nodes));
+}
+
+bool in_parts_of(const Facts& facts) {
+  for (const char* key : {"tensor_parallel", "pipeline_parallel", "context_parallel",
+                          "context_parallel.degree", "expert_parallel"})
+    if (count_of(facts, std::string("strategy.") + key) > 1) return true;
+  return false;
+}
+
+/// A degree of 1 is as none.
+bool says_nothing(const std::string& key, const std::string& value) {
+  return value == "1" && (key.ends_with("_parallel") || key == "strategy.context_parallel.degree" ||
+                          key == "strategy.pipeline.virtual_stages");
+}
+
+/// A recipe for a single GPU shards nothing.
+void leave_alone(const Asked& asked, Facts& facts) {
+  const bool alone = facts.erase("one_gpu_alone") > 0 && !asked.on.empty() &&
+                     typed_cluster(asked.on, "--on").gpu_count() == 1;
+  if (!alone) return;
+  say(facts, "sync", "ddp");
+  std::erase_if(facts, [](const auto& fact) { return fact.first.starts_with("sync."); });
+}
+
+void put_strategy(const Facts& facts, Section& root) {
+  const std::string sync = has(facts, "sync") ? value_of(facts, "sync") : "ddp";
+  const std::string options = "strategy." + sync;
+  root.put(options, "");
+  for (const auto& [key, fact] : facts)
+    if (key.starts_with("sync.")) root.put(options + key.substr(4), fact.value);
+  for (const auto& [key, fact] : facts) {
+    if (!key.starts_with("strategy.") || says_nothing(key, fact.value)) continue;
+    const bool inner_of_one = key.starts_with("strategy.context_parallel.") &&
+                              count_of(facts, "strategy.context_parallel.degree") <= 1;
+    if (!inner_of_one) root.put(key, fact.value);
+  }
+  const std::string steps = value_of(facts, "accumulation");
+  if (has(facts, "global_batch"))
+    root.put("train.global_batch.sequences", value_of(facts, "global_batch"));
+  else if (count_of(facts, "accumulation") > 1)
+    root.put(in_parts_of(facts) ? "strategy.micro_batches" : options + ".gradient_accumulation",
+             steps);
+}
+
+}  // namespace
+
+std::string assemble(Facts facts, const std::string& framework, const Asked& asked,
+                     const std::string& name) {
+  derive(facts, framework);
+  leave_alone(asked, facts);
+  Section root;
+  root.put("description", fmt::format("imported from {}", name));
+  const std::string version = value_of(facts, "framework_version");
+  if (version.empty())
+    root.put("framework", framework);
+  else
+    root.put("framework." + framework, version);
+  put_model(facts, asked, name, root.at("model"));
+  put_cluster(facts, asked, name, root);
+  put_strategy(facts, root);
+  const std::string optimizer =
+      "optimizer." + (has(facts, "opt") ? value_of(facts, "opt") : "adamw");
+  root.put(optimizer, "");
+  for (const auto& [key, fact] : facts) {
+    if (key.starts_with("opt.")) root.put(optimizer + key.substr(3), fact.value);
+    if (key.starts_with("train.") || key.starts_with("run.")) root.put(key, fact.value);
+  }
+  std::string text;
+  for (const auto& [key, section] : root.inner) text += block(key, section);
+  return text;
+}
+
+}  // namespace rehearse::inline foreign

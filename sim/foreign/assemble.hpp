@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "foreign/facts.hpp"
+
+namespace rehearse::inline foreign {
+
+/// What a command line says beside a file.
+struct Asked {
+  std::string on;        ///< "4xaws_p5", or "aws_p5" where the file says how many GPUs; empty
+  std::string model;     ///< a built-in network or a Hugging Face config; empty: the file's
+  std::string sequence;  ///< tokens; empty: the file's
+  std::string batch;     ///< samples of a micro-batch; empty: the file's
+};
+
+/// What follows from facts together: padded vocabularies, precision, micro-batches, parts of
+/// pipelines. InputError at the place of a fact that cannot be so.
+void derive(Facts& facts, const std::string& framework);
+
+/// The text of a scenario. `name` stands in its description. InputError names what is missing, and
+/// the option that says it.
+std::string assemble(Facts facts, const std::string& framework, const Asked& asked,
+                     const std::string& name);
+
+}  // namespace rehearse::inline foreign

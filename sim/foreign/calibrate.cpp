@@ -1,0 +1,161 @@
+#include "foreign/calibrate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/child_process.hpp"
+#include "base/error.hpp"
+#include "base/number.hpp"
+#include "predict/measured_job.hpp"
+#include "predict/predict.hpp"
+
+namespace rehearse::inline foreign {
+namespace {
+
+constexpr double kMostChange = 4;  ///< a factor: more is no calibration
+constexpr double kProbe = 1.1;     ///< how far a number is moved to see what it does
+constexpr double kClose = 1e-3;    ///< of the measured step
+constexpr int kMostTrials = 24;
+constexpr double kLeastEffect = 0.02;  ///< share of a change that a step must follow
+
+/// A number of a scenario that may be scaled.
+struct Knob {
+  std::string key, name;
+  double base = 0;
+  std::string unit;
+  double scale = 1;  ///< the number in that unit is base times this
+
+  std::string value(double factor) const {
+    return fmt::format("{:.6g}{}", base * factor * scale, unit);
+  }
+};
+
+class Predicted {
+ public:
+  Predicted(const std::filesystem::path& file, std::vector<std::string> overrides)
+      : file_(file), overrides_(std::move(overrides)) {}
+
+  /// Seconds of a step. A child's: SimGrid simulates once in a process.
+  double operator()(const Knob* knob, double factor) const {
+    std::vector<std::string> all = overrides_;
+    if (knob != nullptr && factor != 1) all.push_back(knob->key + "=" + knob->value(factor));
+    ChildProcess child([&] {
+      const Options options{.find_largest_batch = false, .intervals = false};
+      return fmt::format("{:.17g}",
+                         predict(read_question(file_, all), options).report.step_time.value());
+    });
+    return decimal_number(child.result()).value_or(0);
+  }
+
+ private:
+  std::filesystem::path file_;
+  std::vector<std::string> overrides_;
+};
+
+/// What a scenario's machines have of these.
+std::vector<Knob> knobs_of(const Scenario& scenario, const std::string& cluster) {
+  const Node& node = scenario.cluster.groups.front().node;
+  std::vector<Knob> knobs = {{cluster + "speed", "the GPUs' speed", node.speed, "", 1}};
+  if (scenario.cluster.node_count() > 1 && node.nics > 0)
+    knobs.push_back({cluster + "nic", "the rate of the links between nodes",
+                     node.nic_bandwidth.value(), "Gbps", 8e-9});
+  if (node.nvlink && node.gpus > 1)
+    knobs.push_back(
+        {cluster + "nvlink", "the rate of NVLink", node.nvlink->bandwidth.value(), "GBps", 1e-9});
+  knobs.push_back({"run.efficiency.host_launch", "the host's time for an operator",
+                   scenario.run.efficiency.host_operator().value(), "us", 1e6});
+  return knobs;
+}
+
+/// The factor at which the step takes as long, by bisection: a step gets longer or shorter with a
+/// number, and never both.
+double solved_factor(const Predicted& predicted, const Knob& knob, double step_time, bool longer) {
+  double low = 1 / kMostChange, high = kMostChange;  // in which the time goes one way
+  const auto too_long = [&](double factor) { return predicted(&knob, factor) > step_time; };
+  if (too_long(low) == too_long(high))
+    throw InputError(fmt::format(
+        "rehearse: error: no {} from a quarter to four times the scenario's gives a step of {:.6g} "
+        "s\n"
+        "remedy: look at what the scenario says of the model, the batch and the software",
+        knob.name, step_time));
+  for (int trial = 0; trial < kMostTrials && high / low > 1 + kClose / 4; ++trial) {
+    const double middle = std::sqrt(low * high);
+    (too_long(middle) == longer ? high : low) = middle;
+  }
+  return std::sqrt(low * high);
+}
+
+}  // namespace
+
+MeasuredRun measured_run(const TrainingLog& log, const Scenario& scenario) {
+  MeasuredRun run;
+  run.gpus = scenario.cluster.gpu_count();
+  run.tokens = static_cast<double>(scenario.model.tokens_per_sample);
+  run.samples = log.global_batch ? static_cast<double>(*log.global_batch) : 0;
+  run.allocated_bytes = log.allocated_bytes;
+  run.reserved_bytes = log.reserved_bytes;
+  if (!log.tflops_per_gpu.empty()) run.tflops_per_gpu = steady_part(log.tflops_per_gpu).median;
+  const std::vector<double>& entries = !log.step_times.empty()      ? log.step_times
+                                       : !log.samples_per_s.empty() ? log.samples_per_s
+                                                                    : log.tokens_per_s_per_gpu;
+  if (entries.empty()) return run;
+  const SteadyPart steady = steady_part(entries);
+  run.steps = steady.count;
+  run.spread = steady.spread;
+  run.warming_up = steady.first;
+  const double own = static_cast<double>(make_schedule(scenario).samples_per_iteration);
+  if (run.samples > 0 && own > 0 && std::abs(run.samples - own) > 0.5)
+    throw InputError(
+        fmt::format("{}: error: the log has {:g} samples in a step, and the scenario {:g}\n"
+                    "remedy: --set train.global_batch={{sequences: {:g}}}",
+                    scenario.file, run.samples, own, run.samples));
+  run.samples = own;
+  if (!log.step_times.empty())
+    run.step_time = steady.median;
+  else if (!log.samples_per_s.empty())
+    run.step_time = own / steady.median;
+  else if (run.tokens > 0)
+    run.step_time = own * run.tokens / static_cast<double>(run.gpus) / steady.median;
+  return run;
+}
+
+SolvedNumber solve_number(const std::filesystem::path& file,
+                          const std::vector<std::string>& overrides, double step_time) {
+  const auto document = Document::load(file)->with_overrides(overrides);
+  const Scenario scenario = read_question(*document);
+  const Map cluster = document->root().as_map().require("cluster").as_map();
+  if (scenario.cluster.groups.size() > 1)
+    throw InputError(
+        fmt::format("{}: error: one number cannot tell what groups of unlike nodes are off by\n"
+                    "remedy: calibrate on machines of one kind",
+                    scenario.file));
+  const Predicted predicted(file, overrides);
+  const std::vector<Knob> knobs =
+      knobs_of(scenario, cluster.has("use") ? "cluster." : "cluster.node.");
+  SolvedNumber solved;
+  solved.before = predicted(nullptr, 1);
+  const Knob* most = nullptr;
+  double effect = kLeastEffect;
+  std::string others;
+  for (const Knob& knob : knobs) {
+    const double change = std::log(predicted(&knob, kProbe) / solved.before) / std::log(kProbe);
+    others +=
+        fmt::format("{}{} {:.0f} %", others.empty() ? "" : ", ", knob.name, 100 * std::abs(change));
+    if (std::abs(change) <= std::abs(effect)) continue;
+    effect = change;
+    most = &knob;
+  }
+  if (most == nullptr)
+    throw InputError(
+        fmt::format("{}: error: a step depends on none of these: {}", scenario.file, others));
+  solved.key = most->key;
+  solved.factor = solved_factor(predicted, *most, step_time, effect > 0);
+  solved.value = most->value(solved.factor);
+  solved.after = predicted(most, solved.factor);
+  solved.why = fmt::format("of a change of each, the step follows: {}", others);
+  return solved;
+}
+
+}  // namespace rehearse::inline foreign

@@ -1,0 +1,106 @@
+#include "foreign/entry.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/number.hpp"
+
+namespace rehearse::inline foreign {
+namespace {
+
+/// Settings of one file. A configuration that people write has some hundreds.
+constexpr std::size_t kMostEntries = 20'000;
+constexpr double kWhole = 9007199254740992.0;  // 2^53
+
+bool is_scalar_list(const DocumentNode& node) {
+  return std::ranges::none_of(node.items, [](const DocumentNode& item) {
+    return item.kind == DocumentNode::Kind::map || item.kind == DocumentNode::Kind::list;
+  });
+}
+
+std::string text_of(const DocumentNode& node, bool as_written) {
+  const std::string text = node.kind == DocumentNode::Kind::null ? "null" : node.text;
+  return as_written ? text : canonical(text);
+}
+
+std::string list_of(const DocumentNode& list, bool as_written) {
+  std::string text = "[";
+  for (const DocumentNode& item : list.items)
+    text += (text.size() > 1 ? ", " : "") + text_of(item, as_written);
+  return text + "]";
+}
+
+void add(const DocumentNode& node, const std::string& key, std::vector<Entry>& to) {
+  if (to.size() >= kMostEntries)
+    fail_at(node.place, fmt::format("more than {} settings in one file", kMostEntries));
+  if (node.kind == DocumentNode::Kind::map && !node.entries.empty()) {
+    for (const DocumentEntry& entry : node.entries)
+      add(entry.value, key.empty() ? entry.key.text : key + "." + entry.key.text, to);
+    return;
+  }
+  if (node.kind == DocumentNode::Kind::list && !is_scalar_list(node)) {
+    for (const DocumentNode& item : node.items) add(item, key + "[]", to);
+    return;
+  }
+  if (node.kind == DocumentNode::Kind::map) {
+    to.push_back({key, "{}", "{}", node.place, ""});
+  } else if (node.kind == DocumentNode::Kind::list) {
+    to.push_back({key, list_of(node, false), list_of(node, true), node.place, ""});
+  } else {
+    to.push_back({key, text_of(node, false), text_of(node, true), node.place, ""});
+  }
+}
+
+}  // namespace
+
+std::string canonical(std::string_view text) {
+  static const std::array<std::pair<std::string_view, const char*>, 9> kWords = {
+      {{"true", "true"},
+       {"yes", "true"},
+       {"on", "true"},
+       {"false", "false"},
+       {"no", "false"},
+       {"off", "false"},
+       {"null", "null"},
+       {"none", "null"},
+       {"~", "null"}}};
+  if (text.empty()) return "null";
+  std::string small(text);
+  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const auto& [word, meant] : kWords)
+    if (small == word) return meant;
+  std::string digits(text);
+  std::erase(digits, '_');  // Python's and TOML's
+  const std::optional<double> number =
+      std::isdigit(static_cast<unsigned char>(digits.front())) != 0 || digits.size() > 1
+          ? decimal_number(digits)
+          : std::nullopt;
+  if (!number) return std::string(text);
+  if (*number == std::floor(*number) && std::abs(*number) < kWhole)
+    return fmt::format("{:d}", static_cast<std::int64_t>(*number));
+  return fmt::format("{}", *number);
+}
+
+std::vector<Entry> entries_of(const DocumentNode& root) {
+  std::vector<Entry> entries;
+  add(root, "", entries);
+  return entries;
+}
+
+std::vector<Entry> yaml_entries(const std::string& text, const std::string& name) {
+  const auto tree =
+      parse_tree(make_text_source(text, name, std::filesystem::path(name).parent_path()));
+  if (!tree || tree->kind == DocumentNode::Kind::null)
+    throw InputError(name + ": error: the file is empty");
+  if (tree->kind != DocumentNode::Kind::map)
+    fail_at(tree->place, "a configuration is a map of keys to values");
+  return entries_of(*tree);
+}
+
+}  // namespace rehearse::inline foreign

@@ -1,0 +1,230 @@
+#include "foreign/export_config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.hpp"
+#include "base/number.hpp"
+#include "base/quoting.hpp"
+#include "foreign/export_facts.hpp"
+
+namespace rehearse::inline foreign {
+namespace {
+
+using SettingList = std::vector<std::pair<std::string, std::string>>;
+
+/// Writes rules backwards: settings whose facts are these.
+class Writer {
+ public:
+  Writer(Facts facts, const Format& format) : facts_(std::move(facts)), format_(format) {}
+
+  SettingList settings() {
+    // A rule may stand on what a later one writes.
+    for (bool wrote = true; wrote;) {
+      wrote = false;
+      for (const Rule& rule : format_.rules) wrote = take(rule) || wrote;
+    }
+    for (const auto& [key, value] : format_.always) write_unless(key, value);
+    return std::move(settings_);
+  }
+
+  /// Facts of a scenario that no setting says.
+  std::vector<std::string> unsaid() const {
+    std::vector<std::string> names;
+    for (const auto& [name, fact] : facts_) {
+      const bool own = name.starts_with("model.") || name.starts_with("strategy.") ||
+                       name.starts_with("sync.") || name.starts_with("opt.");
+      const auto below = [&](const std::string& one) { return one.starts_with(name + "."); };
+      const auto above = [&](const std::string& one) { return name.starts_with(one + "."); };
+      const bool said = said_.contains(name) || std::ranges::any_of(said_, below) ||
+                        std::ranges::any_of(said_, above) || is_default(name, fact.value);
+      const bool is_map = fact.value.starts_with('{');
+      if (own && !said && !is_map) names.push_back(fmt::format("{}: {}", name, fact.value));
+    }
+    return names;
+  }
+
+ private:
+  bool is_default(const std::string& name, const std::string& value) const {
+    for (const auto& [fact, as] : format_.defaults)
+      if (fact == name) return as == value;
+    return value == "1" && name.ends_with("_parallel");
+  }
+
+  void write(const std::string& key, const std::string& value) {
+    settings_.emplace_back(key, value);
+    written_[key] = value;
+  }
+
+  /// `train_samples|train_iters`: the first, unless one of them stands there.
+  void write_unless(const std::string& keys, const std::string& value) {
+    for (std::size_t at = 0; at < keys.size();) {
+      const std::size_t end = std::min(keys.find('|', at), keys.size());
+      if (written_.contains(keys.substr(at, end - at))) return;
+      at = end + 1;
+    }
+    write(keys.substr(0, keys.find('|')), value);
+  }
+
+  bool holds(const Rule::Pairs& when) const {
+    return std::ranges::all_of(when, [&](const auto& one) {
+      const auto found = written_.find(one.first);
+      const bool there = found != written_.end();
+      if (one.second == "absent") return !there;
+      if (one.second == "present") return there;
+      if (one.second.starts_with('!')) return !there || found->second != one.second.substr(1);
+      return there && found->second == one.second;
+    });
+  }
+
+  bool take(const Rule& rule) {
+    const bool writes = !rule.reads_only && !rule.none && !rule.key.ends_with('*') &&
+                        !rule.key.starts_with("sbatch.");
+    if (!writes || written_.contains(rule.key) || !holds(rule.when)) return false;
+    const auto is = [&](const auto& one) { return value_of(facts_, one.first) == one.second; };
+    if (!std::ranges::all_of(rule.set, is)) return false;
+    std::string value = rule.is.empty() ? "" : rule.is.front();
+    if (!rule.to.empty()) {
+      if (!has(facts_, rule.to) || said_.contains(rule.to)) return false;
+      value = value_of(facts_, rule.to);
+      if (!rule.values.empty()) {
+        const auto called =
+            std::ranges::find_if(rule.values, [&](const auto& one) { return one.second == value; });
+        if (called == rule.values.end()) return false;
+        value = called->first;
+      }
+    } else if (rule.set.empty() || value.empty()) {
+      return false;
+    }
+    if (rule.to.empty() && std::ranges::all_of(rule.set, [&](const auto& one) {
+          return is_default(one.first, one.second) && value == "false";
+        }))
+      return false;
+    write(rule.key, value);
+    if (!rule.to.empty()) said_.insert(rule.to);
+    for (const auto& [name, as] : rule.set) said_.insert(name);
+    return true;
+  }
+
+  Facts facts_;
+  const Format& format_;
+  SettingList settings_;
+  std::map<std::string, std::string> written_;
+  std::set<std::string> said_;
+};
+
+bool is_bare(const std::string& value) {
+  return value == "true" || value == "false" || decimal_number(value).has_value();
+}
+
+std::string quoted(const std::string& value) { return nlohmann::json(value).dump(); }
+
+/// A value as TOML, JSON and YAML have it alike; lists keep their words in quotes.
+std::string typed(const std::string& value) {
+  if (value == "null") return "null";
+  if (is_bare(value)) return value;
+  if (!value.starts_with('[')) return quoted(value);
+  std::string text = "[";
+  for (std::size_t at = 1; at < value.size() && value.size() > 2;) {
+    const std::size_t end = std::min(value.find_first_of(",]", at), value.size());
+    text += (text.size() > 1 ? ", " : "") + typed(value.substr(at, end - at));
+    at = value.find_first_not_of(", ", end);
+    if (at == std::string::npos || value[at] == ']') break;
+  }
+  return text + "]";
+}
+
+std::string as_script(const SettingList& settings, const Scenario& scenario) {
+  std::string launcher, options;
+  for (const auto& [key, value] : settings) {
+    const bool of_launcher = key.starts_with("launcher.");
+    std::string name = of_launcher ? key.substr(9) : key;
+    if (!of_launcher) std::ranges::replace(name, '_', '-');
+    const std::string word = value == "true" ? fmt::format("--{}", name)
+                                             : fmt::format("--{} {}", name, shell_quoted(value));
+    if (of_launcher)
+      launcher += " " + word;
+    else if (value != "false")
+      options += fmt::format(" \\\n  {}", word);
+  }
+  return fmt::format("#!/bin/bash\n# {}\ntorchrun{} pretrain_gpt.py{}\n",
+                     scenario.description.empty() ? scenario.file : scenario.description, launcher,
+                     options);
+}
+
+std::string as_toml(const SettingList& settings) {
+  std::map<std::string, std::string> tables;
+  for (const auto& [key, value] : settings) {
+    const std::size_t dot = key.rfind('.');
+    // TOML has no null: torchtitan's word is "none".
+    tables[key.substr(0, dot)] += fmt::format("{} = {}\n", key.substr(dot + 1),
+                                              value == "null" ? quoted("none") : typed(value));
+  }
+  std::string text;
+  for (const auto& [name, lines] : tables)
+    text += fmt::format("{}[{}]\n{}", text.empty() ? "" : "\n", name, lines);
+  return text;
+}
+
+nlohmann::ordered_json as_tree(const SettingList& settings) {
+  nlohmann::ordered_json tree = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : settings) {
+    nlohmann::ordered_json* at = &tree;
+    std::size_t from = 0;
+    for (std::size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', from)) {
+      at = &(*at)[key.substr(from, dot - from)];
+      from = dot + 1;
+    }
+    (*at)[key.substr(from)] = nlohmann::ordered_json::parse(typed(value));
+  }
+  return tree;
+}
+
+std::string as_yaml(const nlohmann::ordered_json& tree, const std::string& indent) {
+  std::string text;
+  for (const auto& [key, value] : tree.items())
+    text += value.is_object() ? fmt::format("{}{}:\n{}", indent, key, as_yaml(value, indent + "  "))
+                              : fmt::format("{}{}: {}\n", indent, key, value.dump());
+  return text;
+}
+
+void check_framework(const Scenario& scenario, const Format& format) {
+  const std::string& name = scenario.framework.name;
+  // accelerate launches DeepSpeed, too.
+  if (name == format.framework || (format.name == "accelerate" && name == "deepspeed")) return;
+  throw InputError(
+      fmt::format("{}: error: the scenario is of framework {}, and {} is of {}\n"
+                  "remedy: --set framework={}, where its strategy is one of that framework's",
+                  scenario.file, name, format.title, format.framework, format.framework));
+}
+
+}  // namespace
+
+const std::vector<std::string>& exported_formats() {
+  static const std::vector<std::string> names = {"megatron", "torchtitan", "deepspeed",
+                                                 "accelerate"};
+  return names;
+}
+
+ExportedConfig export_config(const Scenario& scenario, const Document& document,
+                             const std::string& name) {
+  const Format& format = format_of(name);
+  check_framework(scenario, format);
+  Writer writer(facts_of(scenario, document, name), format);
+  const SettingList settings = writer.settings();
+  ExportedConfig made;
+  made.unsaid = writer.unsaid();
+  // A script of the user's has the model and calls these two.
+  if (name == "deepspeed" || name == "accelerate")
+    std::erase_if(made.unsaid, [](const std::string& one) { return one.starts_with("model."); });
+  made.text = name == "megatron"     ? as_script(settings, scenario)
+              : name == "torchtitan" ? as_toml(settings)
+              : name == "deepspeed"  ? as_tree(settings).dump(2) + "\n"
+                                     : as_yaml(as_tree(settings), "");
+  return made;
+}
+
+}  // namespace rehearse::inline foreign

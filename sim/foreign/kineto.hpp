@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace rehearse::inline foreign {
+
+/// A span of a thread of the host, or of a stream of the GPU. Times are microseconds.
+struct TraceSpan {
+  double begin = 0;
+  float duration = 0;
+  std::uint32_t name = 0;    ///< of KinetoTrace::names
+  std::uint32_t thread = 0;  ///< of the host; of a kernel its stream
+  std::int64_t tie = -1;     ///< an operator's sequence number; a kernel's or launch's correlation
+
+  double end() const { return begin + static_cast<double>(duration); }
+};
+
+/// A collective that NCCL ran.
+struct TraceCollective {
+  TraceSpan kernel;
+  std::string what;  ///< "all_gather" as PyTorch calls it; of a kernel without it, its name
+  std::string dtype, group;
+  double elements = 0;  ///< the larger of what goes in and comes out; 0: it does not say
+  int ranks = 0;        ///< of its group; 0: it does not say
+};
+
+/// What a trace of PyTorch's profiler keeps for a profile: 32 bytes for an event.
+struct KinetoTrace {
+  std::string file;
+  std::string device;  ///< "NVIDIA H200"; empty: CPU alone
+  double device_memory = 0;
+  int rank = 0;
+  std::vector<std::string> names;
+  std::vector<TraceSpan> operators;  ///< cpu_op
+  std::vector<TraceSpan> launches;   ///< cuda_runtime and cuda_driver calls
+  std::vector<TraceSpan> kernels;    ///< copies and sets included, NCCL's left out
+  std::vector<TraceSpan> notes;      ///< user_annotation of the host
+  std::vector<TraceCollective> collectives;
+  /// Of operators AccumulateGrad by their place: elements of the parameter.
+  std::unordered_map<std::size_t, std::int64_t> parameters;
+  double allocated_peak = 0;  ///< bytes of the GPU; 0: it was not recorded
+  std::size_t events = 0;
+
+  const std::string& name_of(const TraceSpan& span) const { return names[span.name]; }
+};
+
+/// Reads a trace event by event, gzip's or plain: little more than what KinetoTrace keeps is in
+/// memory. `progress` is told bytes. InputError with the event where the file is none.
+KinetoTrace read_kineto(const std::filesystem::path& file,
+                        const std::function<void(double)>& progress);
+
+}  // namespace rehearse::inline foreign

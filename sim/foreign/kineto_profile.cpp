@@ -1,0 +1,291 @@
+#include "foreign/kineto_profile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/data_folder.hpp"
+#include "base/error.hpp"
+#include "base/quoting.hpp"
+#include "cluster/cluster.hpp"
+#include "foreign/kineto_work.hpp"
+
+namespace rehearse::inline foreign {
+namespace {
+
+constexpr double kMicro = 1e-6;
+constexpr std::size_t kUnitsOfNoStructure = 8;
+
+/// What units a forward pass has: by place, the unit's number.
+struct Units {
+  std::vector<std::size_t> of_place;
+  std::vector<std::string> names;
+  std::string words;
+};
+
+Units units_of(const TracedStep& step) {
+  Units units;
+  const Repeats repeats = repeats_of(step.forward);
+  const std::size_t places = std::max<std::size_t>(1, step.forward.size());
+  units.of_place.resize(places);
+  if (repeats.count == 0) {
+    const std::size_t count = std::min(places, kUnitsOfNoStructure);
+    for (std::size_t i = 0; i < places; ++i) units.of_place[i] = i * count / places;
+    for (std::size_t i = 0; i < count; ++i) units.names.push_back(fmt::format("part.{}", i));
+    units.words = fmt::format("{} operators in which nothing repeats, in {} parts", places, count);
+    return units;
+  }
+  const std::size_t end = repeats.first + repeats.count * repeats.period;
+  if (repeats.first > 0) units.names.emplace_back("start");
+  const std::size_t before = units.names.size();
+  for (std::size_t i = 0; i < repeats.count; ++i)
+    units.names.push_back(fmt::format("layers.{}", i));
+  if (end < places) units.names.emplace_back("end");
+  for (std::size_t i = 0; i < places; ++i)
+    units.of_place[i] = i < repeats.first ? 0
+                        : i < end         ? before + (i - repeats.first) / repeats.period
+                                          : units.names.size() - 1;
+  units.words =
+      fmt::format("{} layers of {} operators each, of {}", repeats.count, repeats.period, places);
+  return units;
+}
+
+/// Times of one step by unit, and what the device did.
+struct StepSums {
+  std::vector<double> forward, backward;
+  double optimizer = 0, busy = 0, exposed = 0;
+};
+
+/// Seconds from `begin` to `end` in which a collective ran and no kernel.
+class Exposed {
+ public:
+  Exposed(const KinetoTrace& trace, const TracedStep& step) {
+    std::vector<std::pair<double, double>> kernels;
+    for (const TracedWork& work : step.work) kernels.emplace_back(work.begin, work.end);
+    std::vector<std::pair<double, double>> collectives;
+    for (const TraceCollective& one : trace.collectives)
+      if (one.kernel.begin < step.end && one.kernel.end() > step.begin)
+        collectives.emplace_back(one.kernel.begin, one.kernel.end());
+    std::ranges::sort(collectives);
+    std::ranges::sort(kernels);
+    double from = step.begin;  // kernels ran without a gap up to here
+    std::size_t next = 0;
+    const auto gap = [&](double until) {
+      for (; next < collectives.size() && collectives[next].second <= from; ++next) {
+      }
+      for (std::size_t i = next; i < collectives.size() && collectives[i].first < until; ++i) {
+        const double a = std::max(from, collectives[i].first);
+        const double b = std::min(until, collectives[i].second);
+        if (b > a) {
+          gaps_.emplace_back(a, b);
+          from = b;
+        }
+      }
+    };
+    for (const auto& [begin, end] : kernels) {
+      if (begin > from) gap(begin);
+      from = std::max(from, end);
+    }
+    if (step.end > from) gap(step.end);
+  }
+
+  double within(double begin, double end) const {
+    double sum = 0;
+    for (auto gap = std::ranges::lower_bound(gaps_, begin, {}, &std::pair<double, double>::second);
+         gap != gaps_.end() && gap->first < end; ++gap)
+      sum += std::max(0.0, std::min(end, gap->second) - std::max(begin, gap->first));
+    return sum;
+  }
+
+ private:
+  std::vector<std::pair<double, double>> gaps_;
+};
+
+StepSums sums_of(const KinetoTrace& trace, const TracedStep& step, const Units& units) {
+  StepSums sums;
+  sums.forward.resize(units.names.size());
+  sums.backward.resize(units.names.size());
+  const Exposed exposed(trace, step);
+  double covered = step.begin;
+  for (std::size_t i = 0; i < step.work.size(); ++i) {
+    const TracedWork& work = step.work[i];
+    const double until = i + 1 < step.work.size() ? step.work[i + 1].begin : step.end;
+    const double hidden = exposed.within(work.begin, until);
+    const double time = kMicro * (until - work.begin - hidden);
+    sums.exposed += kMicro * hidden;
+    sums.busy += kMicro * std::max(0.0, work.end - std::max(covered, work.begin));
+    covered = std::max(covered, work.end);
+    const std::size_t unit = units.of_place[std::min(work.place, units.of_place.size() - 1)];
+    if (work.phase == TracedPhase::forward) sums.forward[unit] += time;
+    if (work.phase == TracedPhase::backward) sums.backward[unit] += time;
+    if (work.phase == TracedPhase::optimizer) sums.optimizer += time;
+  }
+  return sums;
+}
+
+/// Of each collective the shortest over ranks, which waits for nobody.
+std::vector<TracedCollective> collectives_of(const std::vector<KinetoTrace>& ranks, double steps) {
+  std::map<std::tuple<std::string, std::string, double, int>, TracedCollective> kinds;
+  std::map<std::pair<std::string, std::size_t>, double> least;  // by group and place in it
+  for (const KinetoTrace& rank : ranks) {
+    std::map<std::string, std::size_t> places;
+    for (const TraceCollective& one : rank.collectives) {
+      const auto at = std::pair(one.group, places[one.group]++);
+      const auto found = least.try_emplace(at, one.kernel.duration).first;
+      found->second = std::min(found->second, static_cast<double>(one.kernel.duration));
+    }
+  }
+  std::map<std::string, std::size_t> places;
+  for (const TraceCollective& one : ranks.front().collectives) {
+    TracedCollective& kind = kinds[{one.what, one.dtype, one.elements, one.ranks}];
+    kind.what = one.what;
+    kind.dtype = one.dtype;
+    kind.elements = one.elements;
+    kind.ranks = one.ranks;
+    kind.count += 1 / steps;
+    kind.first += kMicro * static_cast<double>(one.kernel.duration) / steps;
+    kind.least += kMicro * least[{one.group, places[one.group]++}] / steps;
+  }
+  std::vector<TracedCollective> all;
+  for (const auto& [key, kind] : kinds) all.push_back(kind);
+  std::ranges::sort(all, std::greater{}, &TracedCollective::least);
+  return all;
+}
+
+std::string optimizer_of(const KinetoTrace& trace) {
+  for (const TraceSpan& note : trace.notes) {
+    const std::string& name = trace.name_of(note);
+    if (!name.starts_with("Optimizer.step#")) continue;
+    std::string kind = name.substr(15, name.find('.', 15) - 15);
+    std::ranges::transform(kind, kind.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (kind == "adamw" || kind == "adam" || kind == "sgd") return kind;
+  }
+  return "sgd";
+}
+
+DeviceRates rates_of(const std::string& gpu) {
+  const auto text =
+      fmt::format("{{node: {{gpu: {}, gpus: 1, pcie: 24GBps}}, nodes: 1}}", yaml_quoted(gpu));
+  const Cluster cluster = read_cluster(Document::parse(text, "--gpu")->root());
+  const Gpu& found = cluster.groups.front().node.gpu;
+  return {.fp32 = found.fp32,
+          .tf32 = found.tf32,
+          .fp16 = found.fp16,
+          .bf16 = found.bf16,
+          .memory_bandwidth = found.memory_bandwidth,
+          .memory = found.memory};
+}
+
+double spread_of(std::vector<double> values) {
+  if (values.size() < 2) return 0;
+  std::ranges::sort(values);
+  const double middle = values[values.size() / 2];
+  return middle > 0 ? (values[values.size() * 3 / 4] - values[values.size() / 4]) / middle : 0;
+}
+
+}  // namespace
+
+TracedProfile profile_of(const std::vector<KinetoTrace>& ranks, const TracedSetting& setting) {
+  const KinetoTrace& trace = ranks.front();
+  std::vector<TracedStep> steps = steps_of(trace);
+  TracedProfile made;
+  // The commonest forward pass; a step that was cut off has another.
+  const std::size_t places = steps.front().forward.size();
+  const Units units = units_of(steps.front());
+  std::erase_if(steps, [&](const TracedStep& step) { return step.forward.size() != places; });
+  made.steps = steps.size();
+  made.structure = units.words;
+  made.optimizer = optimizer_of(trace);
+  std::vector<StepSums> sums;
+  for (const TracedStep& step : steps) {
+    sums.push_back(sums_of(trace, step, units));
+    made.step += kMicro * (step.end - step.begin) / static_cast<double>(steps.size());
+    made.busy += sums.back().busy / static_cast<double>(steps.size());
+    made.exposed += sums.back().exposed / static_cast<double>(steps.size());
+  }
+  made.collectives = collectives_of(ranks, static_cast<double>(steps.size()));
+
+  ComputeProfile& profile = made.profile;
+  profile.origin = {.device = setting.gpu.empty() ? "generic" : setting.gpu,
+                    .cuda = trace.device.empty() ? "none" : "traced",
+                    .libtorch = "traced",
+                    .date = "traced",
+                    .command = setting.command};
+  profile.model = "traced";
+  profile.precision = setting.precision;
+  profile.sequence = setting.sequence;
+  if (setting.sequence == 0) profile.input = "1:float";
+  profile.rates = rates_of(profile.origin.device);
+  profile.step_optimizer = made.optimizer;
+  BatchPoint point;
+  point.batch = setting.batch;
+  point.repetitions = static_cast<std::int64_t>(steps.size());
+  point.allocated_peak = Bytes(trace.allocated_peak);
+  const auto mean = [&](auto&& of) {
+    double sum = 0;
+    for (const StepSums& one : sums) sum += of(one);
+    return sum / static_cast<double>(sums.size());
+  };
+  const auto spread = [&](auto&& of) {
+    std::vector<double> values;
+    for (const StepSums& one : sums) values.push_back(of(one));
+    return spread_of(values);
+  };
+  Seconds forward(0), backward(0);
+  for (std::size_t i = 0; i < units.names.size(); ++i) {
+    const auto ahead = [i](const StepSums& one) { return one.forward[i]; };
+    const auto behind = [i](const StepSums& one) { return one.backward[i]; };
+    UnitTimes times;
+    times.name = units.names[i];
+    times.forward = Seconds(mean(ahead));
+    times.backward = Seconds(mean(behind));
+    times.forward_spread = spread(ahead);
+    times.backward_spread = spread(behind);
+    forward = forward + times.forward;
+    backward = backward + times.backward;
+    point.units.push_back(times);
+    profile.units.push_back({units.names[i], {}, 0});
+  }
+  for (std::size_t place = 0; place < steps.front().parameters.size(); ++place) {
+    auto& tensors = profile.units[units.of_place[place]].tensors;
+    const auto& found = steps.front().parameters[place];
+    tensors.insert(tensors.end(), found.begin(), found.end());
+  }
+  const Seconds optimizer(mean([](const StepSums& one) { return one.optimizer; }));
+  point.whole = {forward, backward, optimizer, forward + backward + optimizer};
+  profile.optimizers.push_back({made.optimizer, optimizer,
+                                spread([](const StepSums& one) { return one.optimizer; }),
+                                point.repetitions});
+  profile.points.push_back(point);
+  if (trace.parameters.empty())
+    made.notes.emplace_back(
+        "the trace has no shapes, so nothing is known of parameters: record_shapes=True has them");
+  if (trace.allocated_peak == 0)
+    made.notes.emplace_back(
+        "the trace has no memory, so none is predicted: profile_memory=True has it");
+  return made;
+}
+
+std::string gpu_of(const std::string& device) {
+  const auto document = Document::load_foreign(data_folder() / "platforms/formats/devices.yaml");
+  Map names = document->root().as_map();
+  const auto name = names.optional(device);
+  return name ? name->as_string() : "";
+}
+
+std::string traced_scenario(const TracedProfile& traced, const TracedSetting& setting,
+                            const std::string& profile_file) {
+  return fmt::format(
+      "description: a step that PyTorch's profiler traced, {:.6g} ms\n"
+      "model: {{profile: {}, batch_per_gpu: {}}}\n"
+      "cluster: {{node: {{gpu: {}, gpus: 1, pcie: 24GBps}}, nodes: 1}}\n"
+      "strategy: {{ddp: {{}}}}\n"
+      "optimizer: {{{}: {{}}}}\n{}",
+      1e3 * (traced.step - traced.exposed), yaml_quoted(profile_file), setting.batch,
+      yaml_quoted(setting.gpu.empty() ? "generic" : setting.gpu), traced.optimizer,
+      traced.profile.origin.cuda == "none" ? "memory: {device: cpu}\n" : "");
+}
+
+}  // namespace rehearse::inline foreign

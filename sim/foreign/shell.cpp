@@ -1,0 +1,131 @@
+// Options of a command line, or of the one that trains in a shell script.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.hpp"
+#include "foreign/entry.hpp"
+#include "foreign/shell_script.hpp"
+
+namespace rehearse::inline foreign {
+namespace {
+
+using Words = std::vector<MarkedText>;
+
+bool is_option(const std::string& word) {
+  return word.size() > 1 && word[0] == '-' &&
+         std::isdigit(static_cast<unsigned char>(word[1])) == 0 && word[1] != '.';
+}
+
+bool is_script(const std::string& word) { return word.ends_with(".py") && !is_option(word); }
+
+/// Words of `bash -c "torchrun ..."` one by one.
+Words opened(const Words& command) {
+  Words words;
+  for (const MarkedText& word : command) {
+    const std::string text = plain(word);
+    const bool holds_command = text.find(' ') != std::string::npos &&
+                               text.find("--") != std::string::npos && !is_option(text);
+    if (!holds_command) {
+      words.push_back(word);
+      continue;
+    }
+    for (MarkedText& part : split(word, true)) words.push_back(std::move(part));
+  }
+  return words;
+}
+
+struct Reader {
+  std::shared_ptr<const TextSource> source;
+  std::vector<Entry> entries;
+
+  TextPosition place_of(const MarkedChar& one) const { return {source, one.line, one.byte}; }
+
+  void add(const std::string& key, const MarkedText& at, const Words& values) {
+    Entry entry;
+    entry.key = key;
+    entry.place = place_of(at.front());
+    if (!values.empty()) entry.place = place_of(values.front().front());
+    entry.value = values.empty() ? "true" : canonical(plain(values.front()));
+    entry.said = values.empty() ? "true" : plain(values.front());
+    if (values.size() > 1) {
+      entry.value = entry.said = "[";
+      for (const MarkedText& value : values) {
+        const std::string comma = entry.value.size() > 1 ? ", " : "";
+        entry.value += comma + canonical(plain(value));
+        entry.said += comma + plain(value);
+      }
+      entry.value += "]";
+      entry.said += "]";
+    }
+    entry.unless = condition(at);
+    for (const MarkedText& value : values)
+      if (entry.unless.empty()) entry.unless = condition(value);
+    entries.push_back(std::move(entry));
+  }
+
+  static std::string condition(const MarkedText& word) {
+    for (const MarkedChar& one : word) {
+      if (one.unset) return fmt::format("the file does not say what {} is", plain(word));
+      if (one.condition > 0)
+        return fmt::format("it stands under a condition or a loop of line {}", one.condition);
+    }
+    return "";
+  }
+
+  /// Options of a command; those before the script are the launcher's.
+  void read(const Words& words, const std::string& prefix) {
+    bool launcher = std::ranges::any_of(words, [](const auto& w) { return is_script(plain(w)); });
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::string word = plain(words[i]);
+      if (is_script(word)) launcher = false;
+      if (!is_option(word)) continue;
+      std::string name = word.substr(word.starts_with("--") ? 2 : 1);
+      Words values;
+      const std::size_t equals = name.find('=');
+      if (equals != std::string::npos) {
+        const std::size_t skip = word.size() - name.size() + equals + 1;
+        if (skip < words[i].size())
+          values.emplace_back(words[i].begin() + static_cast<std::ptrdiff_t>(skip), words[i].end());
+        name = name.substr(0, equals);
+      } else {
+        while (i + 1 < words.size() && !is_option(plain(words[i + 1])) &&
+               !is_script(plain(words[i + 1])))
+          values.push_back(words[++i]);
+        if (launcher && values.size() > 1) values.resize(1);
+      }
+      std::ranges::replace(name, '-', '_');
+      add(prefix + (launcher ? "launcher." : "") + name, words[i], values);
+    }
+  }
+};
+
+std::size_t options_in(const Words& words) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(words, [](const auto& word) { return is_option(plain(word)); }));
+}
+
+}  // namespace
+
+std::vector<Entry> shell_entries(const std::string& text, const std::string& name) {
+  const auto source = make_text_source(text, name, std::filesystem::path(name).parent_path());
+  const ShellScript script(source);
+  Words chosen;
+  for (const Words& command : script.commands()) {
+    const Words words = opened(command);
+    const bool trains =
+        std::ranges::any_of(words, [](const auto& w) { return is_script(plain(w)); }) ||
+        is_option(plain(words.front()));
+    if (trains && options_in(words) > options_in(chosen)) chosen = words;
+  }
+  if (chosen.empty())
+    fail_at({source, 0, 0}, "no command that runs a Python script with options",
+            "give the command line itself: torchrun ... pretrain_gpt.py --num-layers 32 ...");
+  Reader reader{source, {}};
+  for (const Words& options : script.batch_options()) reader.read(options, "sbatch.");
+  reader.read(chosen, "");
+  return std::move(reader.entries);
+}
+
+}  // namespace rehearse::inline foreign

@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/number.hpp"
+#include "config/document.hpp"
+#include "foreign/facts.hpp"
+
+namespace rehearse::inline foreign {
+namespace {
+
+constexpr double kMostCount = 1e15;
+
+/// The last of a key's settings counts, as it does of a command line's options.
+class Settings {
+ public:
+  Settings(const std::vector<Entry>& entries, const Format& format) {
+    for (const Entry& entry : entries) {
+      values_[entry.key] = entry.value;
+      for (const std::string& beginning : format.strip)
+        if (entry.key.starts_with(beginning))
+          values_.insert_or_assign(entry.key.substr(beginning.size()), entry.value);
+    }
+  }
+
+  bool hold(const Rule::Pairs& when) const {
+    return std::ranges::all_of(when, [&](const auto& one) {
+      const auto found = values_.find(one.first);
+      const bool there = found != values_.end() && found->second != "null";
+      if (one.second == "absent") return !there;
+      if (one.second == "present") return there;
+      if (one.second.starts_with('!')) return !there || found->second != one.second.substr(1);
+      return there && found->second == one.second;
+    });
+  }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+void check_kind(const Entry& entry, Rule::Kind kind) {
+  const auto fail = [&](const char* expected) {
+    fail_at(entry.place,
+            fmt::format("{}: expected {}; got \"{}\"", entry.key, expected, entry.said));
+  };
+  if (kind == Rule::Kind::flag && entry.value != "true" && entry.value != "false")
+    fail("true or false");
+  if (kind == Rule::Kind::flag || kind == Rule::Kind::word) return;
+  const auto number = decimal_number(entry.value);
+  if (kind == Rule::Kind::number) {
+    if (!number || *number < 0) fail("a number of 0 or more");
+    return;
+  }
+  const double least = kind == Rule::Kind::count ? 1 : 0;
+  const bool whole = number && *number == std::floor(*number);
+  if (!whole || *number < least || *number > kMostCount)
+    fail(least > 0 ? "a whole number above 0" : "a whole number of 0 or more");
+}
+
+std::optional<std::string> looked_up(const Rule::Pairs& values, const std::string& value) {
+  for (const auto& [from, to] : values)
+    if (from == value) return to;
+  return std::nullopt;
+}
+
+class Translator {
+ public:
+  Translator(const std::vector<Entry>& entries, const Format& format)
+      : format_(format), settings_(entries, format) {
+    for (const auto& [name, value] : format.defaults) made_.facts[name] = {value, "", {}, 0};
+  }
+
+  void take(const Entry& entry) {
+    const std::vector<const Rule*> rules = format_.rules_of(entry.key);
+    const auto rule = std::ranges::find_if(rules, [&](const Rule* one) {
+      const bool is = one->is.empty() || std::ranges::find(one->is, entry.value) != one->is.end();
+      return is && settings_.hold(one->when);
+    });
+    if (rule == rules.end()) {
+      // A key without a value is as one that is not there.
+      if (entry.value == "null") return tell(made_.no_effect, entry, "");
+      return rules.empty() ? tell(made_.unknown, entry, "")
+                           : tell(made_.cannot, entry, "what this value does is not known here");
+    }
+    apply(entry, **rule);
+  }
+
+  Translation result() { return std::move(made_); }
+
+ private:
+  static void tell(std::vector<Told>& to, const Entry& entry, const std::string& what) {
+    to.push_back({entry.key, entry.said, what, entry.place});
+  }
+
+  void apply(const Entry& entry, const Rule& rule) {
+    if (rule.none) return tell(made_.no_effect, entry, "");
+    const bool says_null = std::ranges::find(rule.is, "null") != rule.is.end();
+    if (entry.value == "null" && !says_null && !looked_up(rule.values, "null"))
+      return tell(made_.no_effect, entry, "");
+    if (!entry.unless.empty()) {
+      // How many there are is the machine's part, which `--on` says.
+      const bool of_machine = rule.to == "nodes" || rule.to == "gpus" || rule.to == "gpus_per_node";
+      return tell(of_machine ? made_.unknown : made_.cannot, entry, entry.unless);
+    }
+    std::string value = entry.value;
+    if (!rule.values.empty()) {
+      const auto called = looked_up(rule.values, value);
+      if (!called)
+        return tell(made_.cannot, entry,
+                    rule.cannot.empty() ? "what this value does is not known here" : rule.cannot);
+      value = *called;
+    } else if (rule.to.empty() && rule.set.empty()) {
+      return tell(made_.cannot, entry, rule.cannot);
+    } else if (!rule.to.empty()) {
+      check_kind(entry, rule.kind);
+    }
+    std::string what;
+    const auto set = [&](const std::string& name, const std::string& as) {
+      what += fmt::format("{}{}: {}", what.empty() ? "" : ", ", name, as);
+      const std::size_t rank = static_cast<std::size_t>(&rule - format_.rules.data()) + 1;
+      Fact& fact = made_.facts[name];
+      if (rank >= fact.rank) fact = {as, entry.key, entry.place, rank};
+    };
+    if (!rule.to.empty()) set(rule.to, value);
+    for (const auto& [name, as] : rule.set) set(name, as);
+    tell(made_.mapped, entry, what);
+  }
+
+  const Format& format_;
+  Settings settings_;
+  Translation made_;
+};
+
+}  // namespace
+
+Translation translate(const std::vector<Entry>& entries, const Format& format) {
+  Translator translator(entries, format);
+  for (const Entry& entry : entries) translator.take(entry);
+  return translator.result();
+}
+
+std::string value_of(const Facts& facts, const std::string& name) {
+  const auto found = facts.find(name);
+  return found == facts.end() ? "" : found->second.value;
+}
+
+bool has(const Facts& facts, const std::string& name) { return facts.contains(name); }
+
+void say(Facts& facts, const std::string& name, const std::string& value) {
+  facts[name].value = value;
+}
+
+std::int64_t count_of(const Facts& facts, const std::string& name) {
+  const auto number = decimal_number(value_of(facts, name));
+  return number ? static_cast<std::int64_t>(*number) : 0;
+}
+
+}  // namespace rehearse::inline foreign

@@ -1,0 +1,123 @@
+// Chakra's traces, topologies, and one line of a log as a calibration.
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+
+#include "../scratch.hpp"
+#include "base/error.hpp"
+#include "foreign/calibrate.hpp"
+#include "foreign/chakra_schedule.hpp"
+#include "foreign/topology.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearse {
+BOOST_AUTO_TEST_SUITE(foreign_others)
+namespace {
+
+const std::string kToy =
+    "model: {name: toy, batch_per_gpu: 8, optimizer_time: 0s, units: [{name: a, parameters: "
+    "1000000, "
+    "forward: 1ms, backward: 2ms, activation: 1MiB}, {name: b, parameters: 2000000, forward: 2ms, "
+    "backward: 4ms, activation: 1MiB}]}\n"
+    "cluster: {nodes: 2, node: {gpu: generic, gpus: 1, pcie: 24GBps, nic: 10Gbps}}\n"
+    "strategy: {ddp: {}}\nrun: {jitter: none, speed_spread: 0}\n";
+
+Schedule toy() { return make_schedule(read_scenario(*Document::parse(kToy, "toy.yaml"))); }
+
+BOOST_AUTO_TEST_CASE(a_rank_goes_out_and_comes_back_as_it_was) {
+  const Schedule schedule = toy();
+  for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+    const std::vector<ChakraNode> nodes = chakra_nodes(schedule, rank);
+    BOOST_TEST(!nodes.empty());
+    BOOST_CHECK(read_chakra(to_chakra(nodes), "toy.et") == nodes);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_trace_has_the_programs_computation_and_bytes) {
+  std::uint64_t micros = 0;
+  std::int64_t bytes = 0;
+  for (const ChakraNode& node : chakra_nodes(toy(), 0)) {
+    if (node.type == ChakraType::compute && !node.on_host) micros += node.duration_micros;
+    if (node.type == ChakraType::collective) bytes += node.bytes;
+  }
+  BOOST_TEST(micros >= 9000u);      // forward and backward of both units
+  BOOST_TEST(bytes == 12'000'000);  // 3 million gradients in fp32
+}
+
+BOOST_AUTO_TEST_CASE(every_dependency_is_a_node_before_it) {
+  std::vector<std::uint64_t> seen;
+  for (const ChakraNode& node : chakra_nodes(toy(), 1)) {
+    for (const auto* list : {&node.control, &node.data})
+      for (const std::uint64_t id : *list) BOOST_TEST((std::ranges::find(seen, id) != seen.end()));
+    seen.push_back(node.id);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_cut_trace_is_refused_at_its_byte) {
+  const std::string whole = to_chakra(chakra_nodes(toy(), 0));
+  int refused = 0;
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    try {
+      read_chakra(std::string_view(whole).substr(0, length), "cut.et");
+    } catch (const InputError& wrong) {
+      ++refused;
+      BOOST_TEST(std::string(wrong.what()).starts_with("cut.et: error: byte "));
+    }
+  }
+  // Cuts between two messages leave a shorter trace.
+  const std::size_t between = chakra_nodes(toy(), 0).size();
+  BOOST_TEST(refused == static_cast<int>(whole.size() - between));
+}
+
+BOOST_AUTO_TEST_CASE(nvidia_smis_matrix_tells_links_and_nics) {
+  const NodeTopology node = read_topology(
+      "\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\x1b[0m\nGPU0\t X "
+      "\tNV18\tPIX\t0-47\t0\n"
+      "GPU1\tNV18\t X \tSYS\t0-47\t0\nNIC0\tPIX\tSYS\t X \t\t\n\nLegend:\n\n  X    = Self\n",
+      "topo.txt");
+  BOOST_TEST(node.gpus == 2);
+  BOOST_TEST(node.nvlinks.value() == 18);
+  BOOST_TEST(node.nics.value() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_mesh_without_a_switch_is_told) {
+  const NodeTopology node = read_topology(
+      "\tGPU0\tGPU1\tGPU2\nGPU0\tX\tNV2\tSYS\nGPU1\tNV2\tX\tSYS\nGPU2\tSYS\tSYS\tX\n", "topo.txt");
+  BOOST_TEST(node.nvlinks.value() == 0);
+  BOOST_TEST(node.untold.front().starts_with("nvlink: 1 of 3 pairs"));
+}
+
+BOOST_AUTO_TEST_CASE(nccls_xml_tells_rates) {
+  const NodeTopology node = read_topology(
+      "<system version=\"1\">\n<cpu numaid=\"0\">\n<pci busid=\"0000:01:00.0\" class=\"0x030200\" "
+      "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"0\" sm=\"90\">\n"
+      "<nvlink target=\"0000:05:00.0\" count=\"18\" tclass=\"0x068000\"/></gpu></pci>\n"
+      "<nic><net name=\"mlx5_0\" dev=\"0\" speed=\"400000\" port=\"1\"/></nic></cpu></system>\n",
+      "topo.xml");
+  BOOST_TEST(node.gpus == 1);
+  BOOST_TEST(node.nvlinks.value() == 18);
+  BOOST_TEST(node.nic_gbps.value() == 400.0);
+  BOOST_TEST(node.pcie_gbytes.value() == 32.0 * 16 / 8 * 128 / 130,
+             boost::test_tools::tolerance(1e-9));
+  const Cluster cluster =
+      read_cluster(Document::parse(cluster_text(node, "H100-SXM", "t"), "t")->root());
+  BOOST_TEST(cluster.groups.front().node.nics == 1);
+}
+
+/// Of a step that its GPUs bind, speed is what a measured step tells, to the thousandth.
+BOOST_AUTO_TEST_CASE(one_measured_step_is_a_calibration) {
+  const Scratch scratch;
+  std::string text = kToy;
+  text.replace(text.find("10Gbps"), 6, "400Gbps");
+  text.replace(text.find("nodes: 2"), 8, "nodes: 1");
+  const auto file = scratch.write("toy.yaml", text);
+  const SolvedNumber solved = solve_number(file, {}, 0.0100);
+  BOOST_TEST(solved.key == "cluster.node.speed");
+  BOOST_TEST(solved.before == 0.009, boost::test_tools::tolerance(1e-3));
+  BOOST_TEST(solved.after == 0.0100, boost::test_tools::tolerance(2e-3));
+  BOOST_TEST(solved.factor == 0.9, boost::test_tools::tolerance(2e-3));
+  BOOST_CHECK_THROW(solve_number(file, {}, 1.0), InputError);
+}
+
+}  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace rehearse
