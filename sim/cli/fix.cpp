@@ -50,7 +50,10 @@ std::vector<Fix> fixes_of(const std::string& message, const std::string& file,
     if (place.line == 0 || !std::regex_match(line, found, kRemedy)) continue;
     if (place.line <= lines.size()) {
       const std::string word = word_at(lines[place.line - 1], place.column);
-      if (!word.empty()) fixes.push_back({place.line, place.column, word, found[1]});
+      const bool known = std::ranges::any_of(fixes, [&](const Fix& fix) {
+        return fix.line == place.line && fix.column == place.column;
+      });
+      if (!word.empty() && !known) fixes.push_back({place.line, place.column, word, found[1]});
     }
     place = {};
   }
@@ -65,7 +68,7 @@ std::string fixed(const std::string& text, std::vector<Fix> fixes) {
   for (const Fix& fix : fixes) {
     std::string& line = lines[fix.line - 1];
     const std::size_t at = line.find(fix.from, fix.column - 1);
-    line.replace(at, fix.from.size(), fix.to);
+    if (at != std::string::npos) line.replace(at, fix.from.size(), fix.to);
   }
   std::string all;
   for (const std::string& line : lines) all += line + '\n';

@@ -205,11 +205,13 @@ void add_more(const Explanation& explanation, Page& page) {
 
 std::string to_terminal(const Explanation& explanation, int width, bool color, Detail detail) {
   Page page(static_cast<std::size_t>(std::clamp(width, kNarrowest, kWidest)), color);
-  page.paragraph(Ink::strong, answer(explanation));
+  const std::string first = answer(explanation);
+  page.paragraph(Ink::strong, first);
   page.blank();
   add_head(explanation, page);
   page.blank();
-  for (const std::string& sentence : explanation.words) page.paragraph(Ink::plain, "- " + sentence);
+  for (const std::string& sentence : explanation.words)
+    if (first.find(sentence) == std::string::npos) page.paragraph(Ink::plain, "- " + sentence);
   if (detail == Detail::brief) {
     add_list("it would save", explanation.causes, kListed, page);
     add_list("software", explanation.software, kListed, page);

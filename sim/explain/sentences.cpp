@@ -171,7 +171,11 @@ std::string more_sentence(const Explanation& explanation) {
 std::string answer(const Explanation& explanation) {
   std::string text = path_sentence(explanation);
   if (explanation.ideal) text += " " + ideal_sentence(explanation);
-  return text;
+  if (explanation.software.empty()) return text;
+  const Alternative& setting = explanation.software.front();
+  if (setting.saved_share < 10 * kNothing) return text;
+  return text + fmt::format(" Of settings that change no number, {} would save {}.", setting.words,
+                            percent(setting.saved_share));
 }
 
 std::vector<std::string> sentences(const Explanation& explanation) {

@@ -39,7 +39,11 @@ struct PartPair {
   std::string name;
   double first = 0, second = 0;
 
-  double change() const { return second - first; }
+  /// 0 where they differ by no more than rounding.
+  double change() const {
+    const double difference = second - first, size = first + second;
+    return difference < 1e-9 * size && difference > -1e-9 * size ? 0 : difference;
+  }
 };
 
 /// Differences between two predictions, and the mechanisms behind them.

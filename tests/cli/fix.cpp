@@ -30,6 +30,13 @@ BOOST_AUTO_TEST_CASE(what_is_no_single_word_or_stands_elsewhere_stays) {
     BOOST_TEST(fixes_of(message, "a.yaml", text).empty(), message);
 }
 
+BOOST_AUTO_TEST_CASE(a_mistake_that_is_said_twice_is_mended_once) {
+  const std::string one = "a.yaml:1:1: error: x\nremedy: did you mean \"model\"?\n";
+  const auto fixes = fixes_of(one + one, "a.yaml", "modl: x\n");
+  BOOST_TEST(fixes.size() == 1u);
+  BOOST_TEST(fixed("modl: x\n", fixes) == "model: x\n");
+}
+
 BOOST_AUTO_TEST_CASE(several_words_of_a_line_are_replaced_from_its_end) {
   BOOST_TEST(fixed("a: b\n", {{1, 1, "a", "long"}, {1, 4, "b", "c"}}) == "long: c\n");
 }
