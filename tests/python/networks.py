@@ -225,7 +225,7 @@ KEPT: list[Any] = []
 
 
 def _of_torchvision(name: str) -> Case:
-    return Case(getattr(torchvision_models(), name), _images, _classes)
+    return Case(getattr(torchvision_models(), name), _images, _classes, batch=32)
 
 
 def _inception() -> Case:
@@ -235,14 +235,14 @@ def _inception() -> Case:
     def make() -> Any:
         return torchvision_models().inception_v3(init_weights=False, aux_logits=True)
 
-    return Case(make, lambda batch: _images(batch, 299), _classes, loss)
+    return Case(make, lambda batch: _images(batch, 299), _classes, loss, batch=32)
 
 
 def _of_timm(name: str) -> Case:
     torchvision_models()
     import timm
 
-    return Case(lambda: timm.create_model(name), _images, _classes)
+    return Case(lambda: timm.create_model(name), _images, _classes, batch=32)
 
 
 def _latents(batch: int) -> Any:
