@@ -205,7 +205,8 @@ Json timeline(const RunShown& run, const StepShown& step) {
                        piece.phase, piece.operations});
     }
     Json lane{{"rank", key.rank}, {"name", row_name(run.schedule, key)}};
-    if (stages > 0) lane["stage"] = *run.schedule.program_of(RankId(key.rank)).stage;
+    const auto stage = run.schedule.program_of(RankId(key.rank)).stage;  // a server has none
+    if (stages > 0 && stage) lane["stage"] = *stage;
     lanes.push_back(std::move(lane));
   }
   return {{"iteration", step.iteration},

@@ -3,7 +3,8 @@
 namespace rehearse::inline keys {
 namespace {
 
-constexpr const char* kReader = "sim/strategy/read_strategy.cpp";
+constexpr const char* kReplicas = "sim/strategy/read_replicas.cpp";
+constexpr const char* kShards = "sim/strategy/read_shards.cpp";
 constexpr const char* kAlgorithms = "automatic | ring | tree | hierarchical | direct";
 constexpr const char* kTypes = "fp32 | bf16 | fp16";
 
@@ -32,7 +33,10 @@ std::vector<KeySection> strategy_keys() {
          "Norms and sums on 1/tensor_parallel of the tokens."},
         {"tp_comm_overlap", "true or false", "false",
          "With sequence_parallel: tensor ranks exchange beside their products."},
-        {"async_tensor_model_parallel_allreduce", "true or false", "true",
+        {"enable_async_tensor_parallel", "true or false", "false",
+         "The same of torch and torchtitan, whose model is compiled.", "torchtitan"},
+        {"async_tensor_model_parallel_allreduce", "true or false",
+         "(true; false of torch and torchtitan)",
          "Backward's exchanges of tensor ranks run beside products of weights; false: it waits."},
         {"context_parallel", "integer >= 1 or map", "1", "Ranks that share each sequence."},
         {"context_parallel.degree", "integer >= 1", "required", "The same."},
@@ -78,7 +82,7 @@ std::vector<KeySection> strategy_keys() {
       {"strategy.ddp.",
        "DDP",
        "PyTorch DistributedDataParallel",
-       kReader,
+       kReplicas,
        {{"bucket_cap_mb", "number > 0 (MiB)", "25 or 100", "Gradients in one bucket, at the least."},
         {"first_bucket_mb", "number > 0 (MiB)", "1", "The same of the first bucket."},
         {"gradient_as_bucket_view", "true or false", "false",
@@ -100,7 +104,7 @@ std::vector<KeySection> strategy_keys() {
       {"strategy.fsdp.",
        "FSDP",
        "PyTorch FullyShardedDataParallel",
-       kReader,
+       kShards,
        {{"sharding", "full_shard | shard_grad_op | hybrid_shard", "full_shard",
          "What is sharded: ZeRO-3, ZeRO-2, or ZeRO-3 in groups."},
         {"shard_group", "integer >= 1 (ranks)", "(the ranks of a node)",
@@ -126,7 +130,7 @@ std::vector<KeySection> strategy_keys() {
       {"strategy.fsdp2.",
        "FSDP2",
        "PyTorch fully_shard",
-       kReader,
+       kShards,
        {{"reshard_after_forward", "true or false or integer >= 2", "true",
          "Parameters are freed after forward, and gathered once more; the root's are kept."},
         {"shard_group", "integer >= 1 (ranks)", "-",
@@ -141,10 +145,9 @@ std::vector<KeySection> strategy_keys() {
       {"strategy.zero.",
        "ZeRO",
        "DeepSpeed; PyTorch ZeroRedundancyOptimizer",
-       kReader,
+       "sim/strategy/read_replicas.cpp sim/strategy/read_shards.cpp sim/strategy/read_strategy.cpp",
        {{"stage", "integer >= 1", "required",
-         "1 takes the keys of `strategy.ddp`, of deepspeed its own; 2 those of `strategy.fsdp`; 3 is "
-         "DeepSpeed's."},
+         "1 takes the keys of `strategy.ddp`, of deepspeed its own; 2 and 3 are DeepSpeed's."},
         {"stage3_prefetch_bucket_size", "integer >= 0 (elements)", "50000000",
          "Parameters gathered ahead, in the order of use."},
         {"stage3_max_live_parameters", "integer >= 0 (elements)", "1000000000",
@@ -155,15 +158,18 @@ std::vector<KeySection> strategy_keys() {
          "Parameters up to that size stay whole."},
         {"reduce_bucket_size", "integer >= 0 (elements)", "500000000",
          "Of deepspeed: gradients that are reduced at once."},
-        {"overlap_comm", "true or false", "(of stage 3 true, of 1 false)",
+        {"overlap_comm", "true or false", "(of stage 3 true, else false)",
          "Of deepspeed: computation runs beside gathers and reductions."},
+        {"contiguous_gradients", "true or false", "true",
+         "Of stages 1 and 2: gradients are copied into a bucket as they are made."},
         {"module_hook", "time", "-", "Of stage 3: host time of a module's hooks in a pass."},
-        {"KEY", "as strategy.ddp or as strategy.fsdp", "-", "Options of the stage."}}},
+        {"KEY", "as strategy.ddp or as strategy.fsdp", "-",
+         "Options of the stage, as far as its framework has them."}}},
 
       {"strategy.ps.",
        "Parameter server",
        "Rehearse",
-       "sim/strategy/read_strategy.cpp sim/strategy/outer/outer_step.cpp",
+       "sim/strategy/read_server.cpp sim/strategy/outer/outer_step.cpp",
        {{"servers", "integer >= 1", "1", "Servers that share the parameters."},
         {"server_host", "a name or text (a node group)", "(a group without GPUs, else worker)",
          "Where the servers run."},

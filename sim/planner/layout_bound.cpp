@@ -197,12 +197,12 @@ class LayoutTimes {
   /// Elements of what each rank keeps the states of are shared by `shards`.
   Bytes memory_of(int rank, const std::vector<Bytes>& kept) const {
     const auto at = static_cast<std::size_t>(rank);
-    const bool sharded = std::holds_alternative<Fsdp>(layout_.data);
+    const bool sharded = fsdp_in(layout_) != nullptr;
     const auto replicas = static_cast<double>(mesh_.data) * mesh_.context;
     // Experts are sharded among those that have the same ones, who may be more.
     const int of_experts = expert_mesh(mesh_).degree(MeshAxis::data);
     const double most = std::max(replicas, static_cast<double>(of_experts));
-    const double shards = sharded || std::holds_alternative<Zero1>(layout_.data) ? most : 1;
+    const double shards = sharded || zero_in(layout_) != nullptr ? most : 1;
     Bytes parameters(0), states(0);
     std::vector<Bytes> chunks;  // what a micro-batch keeps in each
     for (std::size_t chunk = 0; chunk < order_.stages[at].size(); ++chunk) {
@@ -218,7 +218,15 @@ class LayoutTimes {
     const Bytes activations = most_kept(order_.order[at], chunks);
     states = states / shards;
     if (sharded) return std::max(parameters / shards + states, parameters / shards + activations);
-    return std::max(2 * parameters + states, parameters + states + activations);
+    const Bytes gradients = keeps_gradients() ? parameters : parameters / shards;
+    return std::max(parameters + gradients + states, parameters + states + activations);
+  }
+
+  /// Whole gradients at some time; DeepSpeed's may go into buckets as they are made.
+  bool keeps_gradients() const {
+    const Zero1* const zero = zero_in(layout_);
+    if (zero == nullptr || !zero->deepspeed) return true;
+    return !zero->deepspeed->partitions_gradients && !zero->deepspeed->overlap_comm;
   }
 
   void add_parameters(const Unit& unit, Bytes& parameters, Bytes& states) const {
@@ -252,7 +260,7 @@ class LayoutTimes {
 }  // namespace
 
 std::optional<LayoutBound> layout_bound(const Scenario& scenario) {
-  const auto* layout = std::get_if<Layout>(&scenario.strategy);
+  const auto* layout = own_layout_in(scenario.strategy);
   if (layout == nullptr || scenario.cluster.groups.size() != 1 || scenario.whole_step)
     return std::nullopt;
   const auto mesh = mesh_on(*layout, scenario.cluster.gpu_count());

@@ -25,7 +25,7 @@ constexpr int kRounds = 3;
 /// The same layout over fewer micro-batches: what it holds in them it holds of more, too.
 Scenario shortened(const Scenario& scenario) {
   Scenario other = scenario;
-  auto* layout = std::get_if<Layout>(&other.strategy);
+  auto* layout = own_layout_in(other.strategy);
   if (layout == nullptr || layout->order) return other;
   layout->micro_batches = std::min(layout->micro_batches, kRounds * layout->mesh.pipeline);
   return other;

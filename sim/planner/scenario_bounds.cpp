@@ -117,8 +117,8 @@ void add_times(const Scenario& scenario, Seconds step, double end, Bound& bound)
 }
 
 void add_times(const Scenario& scenario, const Machine& machine, Bound& bound) {
-  const bool steady = steps_alike(machine.schedule.jitter) &&
-                      !std::holds_alternative<ParameterServer>(scenario.strategy);
+  const bool steady =
+      steps_alike(machine.schedule.jitter) && server_in(scenario.strategy) == nullptr;
   const Seconds step = shortest_step(machine.schedule) * least_jitter(machine.schedule.jitter);
   if (!steady || step <= Seconds(0)) return;
   add_times(scenario, step, least_end(scenario, machine), bound);
@@ -158,7 +158,7 @@ void add_layout_figures(const Scenario& scenario, Bound& bound) {
   const auto exact = [&](Metric metric, double value) {
     bound.best[metric] = {value, value, value};
   };
-  const auto* layout = std::get_if<Layout>(&scenario.strategy);
+  const auto* layout = own_layout_in(scenario.strategy);
   if (layout == nullptr) return add_figures(scenario, bound);  // degrees of 1 are as none
   const std::size_t gpus = scenario.cluster.gpu_count();
   const double replicas = mesh_on(*layout, gpus)->data;

@@ -70,7 +70,7 @@ void shift_compute(Schedule& schedule, const std::vector<double>& errors, double
 
 /// The parameter server whose rate follows from its host; nothing where there is none.
 const ParameterServer* derived_server(const Scenario& scenario) {
-  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  const auto* server = server_in(scenario.strategy);
   return server != nullptr && !server->apply_rate ? server : nullptr;
 }
 
@@ -79,8 +79,7 @@ void shift_servers(const ParameterServer& options, Machine& machine, double shif
   const std::vector<HostTraffic> traffic = server_traffic(options, machine.cluster);
   for (Program& program : machine.schedule.programs) {
     for (Op& op : program.ops) {
-      const bool applies =
-          op.role == UpdateRole::apply_update || op.role == UpdateRole::gather_gradient;
+      const bool applies = op.verb == Verb::apply || op.verb == Verb::update;
       auto* compute = std::get_if<Compute>(&op.work);
       if (!applies || !compute) continue;
       const HostTraffic& host = traffic.at(op.queue->index());

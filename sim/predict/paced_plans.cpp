@@ -42,7 +42,7 @@ std::string name_of_bound(const std::string& bound) {
 std::vector<Variant> variants_of(const PaceQuestion& question) {
   const Scenario scenario = read_question(question.scenario, question.overrides);
   if (!question.best_bound) return {{strategy_name(scenario.strategy), question.overrides}};
-  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  const auto* server = server_in(scenario.strategy);
   if (server == nullptr) {
     throw InputError(fmt::format(
         "rehearse: error: --best-bound: {} has no parameter server whose bound it were\nremedy: a "

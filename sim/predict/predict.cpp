@@ -102,7 +102,7 @@ bool batch_may_vary(const Model& model) {
 
 /// What parameter servers reach where nobody says it, and what is left out where nobody does.
 void add_server_facts(const Scenario& scenario, RunFacts& facts) {
-  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  const auto* server = server_in(scenario.strategy);
   if (server == nullptr) return;
   for (const std::string& rate :
        derived_rates(*server, scenario.cluster, scenario.optimizer, scenario.precision)) {
@@ -213,7 +213,7 @@ void check_hops(const Scenario& scenario, const std::vector<CollectiveAnswer>& a
 }  // namespace
 
 std::function<bool(const Trace&)> until_steady(const Scenario& scenario, const Schedule& schedule) {
-  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  const auto* server = server_in(scenario.strategy);
   if (!server || server->staleness == 0U || scenario.run.until == RunUntil::steps) return {};
   return [&schedule, warmup = scenario.run.warmup_steps](const Trace& trace) {
     return is_steady(schedule, trace, warmup);

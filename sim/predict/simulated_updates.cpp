@@ -24,7 +24,7 @@ std::string simulated_updates(const std::filesystem::path& file, std::vector<std
 }  // namespace
 
 void check_has_updates(const Scenario& scenario) {
-  if (const auto* local = std::get_if<LocalSgd>(&scenario.strategy)) {
+  if (const auto* local = local_sgd_in(scenario.strategy)) {
     if (local->fragments == 1 && local->overlap_steps == 0) return;
     throw InputError(
         fmt::format("{}: error: --updates: fragments are exchanged behind different steps, and an "
@@ -32,7 +32,7 @@ void check_has_updates(const Scenario& scenario) {
                     "--set strategy.local_sgd.overlap_steps=0",
                     scenario.file));
   }
-  if (std::holds_alternative<ParameterServer>(scenario.strategy)) return;
+  if (server_in(scenario.strategy) != nullptr) return;
   throw InputError(
       fmt::format("{}: error: --updates: {} has no parameter server, whose updates they are\n"
                   "remedy: a scenario with strategy: {{ps: ...}} or {{local_sgd: ...}}",
@@ -41,13 +41,13 @@ void check_has_updates(const Scenario& scenario) {
 
 RunUpdates updates_of(const Scenario& scenario, const Prediction& prediction) {
   const std::uint32_t warmup = scenario.run.warmup_steps;
-  if (const auto* local = std::get_if<LocalSgd>(&scenario.strategy)) {
+  if (const auto* local = local_sgd_in(scenario.strategy)) {
     return averaging_updates(prediction.trace, *local,
                              static_cast<std::uint32_t>(replica_count(*local, scenario.cluster)),
                              warmup);
   }
   return server_updates(prediction.machine.schedule, prediction.trace,
-                        std::get<ParameterServer>(scenario.strategy), warmup);
+                        *server_in(scenario.strategy), warmup);
 }
 
 std::vector<std::string> further_updates(const std::filesystem::path& file,

@@ -77,13 +77,13 @@ class Changes {
  public:
   Changes(const Document& document, const Scenario& scenario)
       : scenario_(scenario), root_(document.root().as_map()) {
-    if (const auto* layout = std::get_if<Layout>(&scenario.strategy)) {
+    if (const auto* layout = own_layout_in(scenario.strategy)) {
       add_layout(*layout);
       add_checkpointing();
       add_micro_batch(*layout);
     } else {
       const NamedText strategy(root_.require("strategy"));
-      std::visit([&](const auto& options) { add_strategy(options, strategy); }, scenario.strategy);
+      add_strategies(strategy);
       add_checkpointing();
       add_batch(strategy);
     }
@@ -133,6 +133,13 @@ class Changes {
   bool is_run_by(const std::string& framework) const {
     return scenario_.framework.name == framework;
   }
+  void add_strategies(const NamedText& strategy) {
+    const Strategy& now = scenario_.strategy;
+    if (local_sgd_in(now) != nullptr) return;
+    if (const Ddp* ddp = ddp_in(now)) add_strategy(*ddp, strategy);
+    if (const Zero1* zero = zero_in(now)) add_strategy(*zero, strategy);
+    if (const Fsdp* fsdp = fsdp_in(now)) add_strategy(*fsdp, strategy);
+  }
   void add_strategy(const Ddp& options, const NamedText& strategy) {
     if (is_run_by("torchtitan"))
       return add_strategy_change("FSDP2",
@@ -141,19 +148,19 @@ class Changes {
     add_replicated(options, strategy);
   }
   void add_strategy(const Zero1& options, const NamedText& strategy) {
-    if (is_run_by("deepspeed")) return add_stages(2, strategy);
+    if (options.deepspeed)
+      return add_stages(options.deepspeed->partitions_gradients ? 3 : 2, strategy);
     add_replicated(options.ddp, strategy);
   }
   void add_strategy(const Fsdp& options, const NamedText& strategy) {
     using Sharding = Fsdp::Sharding;
-    if (is_run_by("deepspeed")) {
-      if (!options.stage3) add_stages(3, strategy);
-    } else if (options.per_parameter) {
+    if (options.per_parameter) {
       if (options.sharding == Sharding::shard_grad_op)
         add_strategy_change("reshard_after_forward",
                             strategy.with("reshard_after_forward", "true"));
-    } else if (options.sharding != Sharding::full_shard)
+    } else if (options.sharding != Sharding::full_shard) {
       add_sharding(strategy.as("fsdp").without({"stage", "shard_group"}), options.sharding);
+    }
     if (!options.param_dtype && parameter_element(scenario_.precision) == Bytes(4))
       all.push_back({"FSDP MixedPrecision in bf16",
                      {{"strategy=" + strategy.with("param_dtype", "bf16").text()}},
@@ -195,9 +202,6 @@ class Changes {
         {fmt::format("model.batch_per_gpu={}", batch / 2),
          fmt::format("strategy.micro_batches={}", 2 * layout.micro_batches)});
   }
-  void add_strategy(const Layout&, const NamedText&) {}
-  void add_strategy(const ParameterServer&, const NamedText&) {}
-  void add_strategy(const LocalSgd&, const NamedText&) {}
 
   void add_checkpointing() {
     const auto& chosen = scenario_.checkpointed;
@@ -213,7 +217,7 @@ class Changes {
     if (batch == 1) return;
     all.push_back({"a smaller batch", {}, kTrainsOtherwise});
     const std::optional<int> micro = gradient_accumulation(scenario_.strategy);
-    if (!micro || std::holds_alternative<LocalSgd>(scenario_.strategy)) return;
+    if (!micro || local_sgd_in(scenario_.strategy) != nullptr) return;
     const Map said = root_.require("strategy").as_map();
     if (said.has("micro_batches") || said.has("micro_batch_size")) return;
     SingleChange& same = all.emplace_back();

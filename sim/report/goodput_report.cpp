@@ -62,10 +62,10 @@ Checkpoint checkpoint_of(const Scenario& scenario) {
   checkpoint.size = parameter_element(scenario.precision) *
                         static_cast<double>(scenario.model.trainable_parameters()) +
                     kept_of(scenario.optimizer, scenario.model);
-  if (inner_as<Fsdp>(scenario.strategy) != nullptr) {
+  if (fsdp_in(scenario.strategy) != nullptr) {
     checkpoint.writers = nodes;
     checkpoint.read_by_all = false;
-  } else if (const auto* ps = std::get_if<ParameterServer>(&scenario.strategy)) {
+  } else if (const auto* ps = server_in(scenario.strategy)) {
     checkpoint.writers = std::min(ps->servers, nodes);
     checkpoint.read_by_all = false;
   }

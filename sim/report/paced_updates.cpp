@@ -14,13 +14,13 @@ namespace {
 
 /// A parameter server that waits for nobody applies each worker's gradient on its own.
 bool applies_one_by_one(const Strategy& strategy) {
-  const auto* server = std::get_if<ParameterServer>(&strategy);
+  const auto* server = server_in(strategy);
   return server != nullptr && server->staleness != 0U;
 }
 
 /// GPUs behind an update that is applied on its own: one, or those of a node in the mean.
 double gpus_per_worker(const Scenario& scenario) {
-  const auto* server = std::get_if<ParameterServer>(&scenario.strategy);
+  const auto* server = server_in(scenario.strategy);
   if (server == nullptr) return 1;
   return static_cast<double>(scenario.cluster.gpu_count()) /
          static_cast<double>(worker_count(*server, scenario.cluster));
@@ -34,8 +34,9 @@ PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_
   const int local = local_steps(basis.facts.scenario.strategy);
   paced.pace.samples_per_update = static_cast<double>(report.global_batch) / local;
   if (!applies_one_by_one(basis.facts.scenario.strategy)) return paced;
-  paced.pace.samples_per_update =
-      static_cast<double>(report.batch_per_gpu * local) * gpus_per_worker(basis.facts.scenario);
+  paced.pace.samples_per_update = static_cast<double>(report.global_batch) *
+                                  gpus_per_worker(basis.facts.scenario) /
+                                  static_cast<double>(basis.facts.scenario.cluster.gpu_count());
   paced.steps = static_cast<std::uint32_t>(local);
   paced.whole_run = whole_run;
   paced.staleness.clear();

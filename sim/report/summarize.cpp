@@ -192,10 +192,10 @@ void add_assumptions(const Basis& basis, const std::vector<std::string>& costs, 
                     100 * kSteadyPrecision));
   if (const int steps = local_steps(basis.facts.scenario.strategy); steps > 1)
     add(fmt::format("a step = {} local steps and what is exchanged after them", steps));
-  if (const auto* local = std::get_if<LocalSgd>(&basis.facts.scenario.strategy);
+  if (const auto* local = local_sgd_in(basis.facts.scenario.strategy);
       local != nullptr && local->outer)
     add(outer_step_line(*local, basis.facts.scenario.cluster));
-  if (const auto* server = std::get_if<ParameterServer>(&basis.facts.scenario.strategy);
+  if (const auto* server = server_in(basis.facts.scenario.strategy);
       server != nullptr && server->outer)
     add(outer_step_line(*server));
   if (report.memory && report.memory->context > Bytes(0)) {

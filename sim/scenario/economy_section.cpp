@@ -158,7 +158,7 @@ StartOptions read_start(const Value& value, const Scenario& scenario) {
   Map map = value.as_map();
   StartOptions start;
   start.elastic = map.choice_or("mode", "gang", {"gang", "elastic"}) == "elastic";
-  if (start.elastic && !std::holds_alternative<ParameterServer>(scenario.strategy)) {
+  if (start.elastic && server_in(scenario.strategy) == nullptr) {
     map.require("mode").fail(fmt::format("{} begins when all ranks are there; a parameter server "
                                          "can begin with fewer",
                                          strategy_name(scenario.strategy)),

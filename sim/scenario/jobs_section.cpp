@@ -55,7 +55,7 @@ OtherJob JobsSection::read_other(const Value& value, const Scenario& scenario,
   apply_grad_scaler(job);
   job.framework = own_framework.choice();
   map.finish();
-  const auto* server = std::get_if<ParameterServer>(&job.strategy);
+  const auto* server = server_in(job.strategy);
   if (server != nullptr && server->sampled_workers > 0)
     value.fail("another job whose workers are sampled is not simulated", "without sampled_workers");
   job.cost_sources = find_cost_sources(job, own_choice, library);

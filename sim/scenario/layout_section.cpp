@@ -50,7 +50,7 @@ void check_mesh(const Map& map, const Layout& layout, const Cluster& cluster) {
 
 /// Of a hybrid sharding: those that have the same layers are whole groups.
 void check_shard_group(const Map& map, const Layout& layout, const Cluster& cluster) {
-  const auto* fsdp = std::get_if<Fsdp>(&layout.data);
+  const auto* fsdp = fsdp_in(layout);
   if (fsdp == nullptr || fsdp->shard_group == 0) return;
   const Mesh mesh = *mesh_on(layout, cluster.gpu_count());
   const int ranks = mesh.data * mesh.context;
@@ -63,7 +63,7 @@ void check_shard_group(const Map& map, const Layout& layout, const Cluster& clus
 
 /// Groups that shard hold whole groups of experts, and a part after forward is one of either.
 void check_shards(const Map& map, const Layout& layout, const Cluster& cluster) {
-  const auto* fsdp = std::get_if<Fsdp>(&layout.data);
+  const auto* fsdp = fsdp_in(layout);
   if (fsdp == nullptr) return;
   const Mesh mesh = *mesh_on(layout, cluster.gpu_count());
   const auto replicas = groups(mesh, {MeshAxis::data, MeshAxis::context});
@@ -177,6 +177,19 @@ void check_rules(const Map& map, const Layout& layout, const Cluster& cluster, S
   }
 }
 
+/// torchtitan/distributed/tensor_parallel.py asks so, and PyTorch finds what to take apart in
+/// compiled code alone (torch/_inductor/fx_passes/micro_pipeline_tp.py).
+void check_async_tensor(const Map& map, const Scenario& scenario) {
+  Map copy = map;
+  const std::optional<Value> asked = copy.optional("enable_async_tensor_parallel");
+  if (!asked || !asked->as_bool() || scenario.model.compile != Compile::none) return;
+  map.at_key("enable_async_tensor_parallel")
+      .fail(
+          "torchtitan refuses it here: \"Async TP requires 'model' in --compile.components and "
+          "--compile.enable\" (torchtitan/distributed/tensor_parallel.py)",
+          "add compile: blocks to the model, or remove it");
+}
+
 void check_order(const Map& map, const Layout& layout) {
   if (layout.order) {
     const auto ranks = static_cast<int>(layout.order->order.size());
@@ -238,8 +251,8 @@ namespace {
 
 /// Gradients in fp32 need no conversion beside master weights.
 void apply_main_gradients(const Layout& layout, const Framework& framework, Scenario& scenario) {
-  const auto* zero = std::get_if<Zero1>(&layout.data);
-  const Ddp* ddp = zero != nullptr ? &zero->ddp : std::get_if<Ddp>(&layout.data);
+  const auto* zero = zero_in(layout);
+  const Ddp* ddp = zero != nullptr ? &zero->ddp : ddp_in(layout);
   if (ddp == nullptr) return;
   const bool wide = main_gradient_element(*ddp, scenario.precision) == Bytes(4);
   scenario.optimizer.wide_gradients = wide && has_master_weights(scenario.precision);
@@ -271,7 +284,7 @@ std::optional<double> fullest_by_nature(const Scenario& scenario, const Layout& 
 }  // namespace
 
 void apply_layout(const Value& strategy, const Framework& framework, Scenario& scenario) {
-  const auto* layout = inner_as<Layout>(scenario.strategy);
+  const auto* layout = layout_in(scenario.strategy);
   if (layout == nullptr) return;
   const Map map = strategy.as_map();
   const Cluster cluster = layout_cluster(scenario.strategy, scenario.cluster);
@@ -281,6 +294,7 @@ void apply_layout(const Value& strategy, const Framework& framework, Scenario& s
   check_shape(map, *layout, scenario);
   check_histogram(map, *layout, cluster, scenario);
   check_rules(map, *layout, cluster, scenario);
+  check_async_tensor(map, scenario);
   check_order(map, *layout);
   check_expert_comm(map, *layout);
   if (layout->balance == Layout::Balance::none) check_split(map, *layout, scenario.model);
@@ -296,11 +310,11 @@ void apply_layout(const Value& strategy, const Framework& framework, Scenario& s
 }
 
 std::optional<Scenario> with_natural_routing(const Scenario& scenario) {
-  const auto* stated = inner_as<Layout>(scenario.strategy);
+  const auto* stated = layout_in(scenario.strategy);
   const auto fullest = stated != nullptr ? fullest_by_nature(scenario, *stated) : std::nullopt;
   if (!fullest) return std::nullopt;
   Scenario other = scenario;
-  auto* layout = inner_as<Layout>(other.strategy);
+  auto* layout = layout_in(other.strategy);
   layout->imbalance = *fullest;
   const Cluster cluster = layout_cluster(other.strategy, other.cluster);
   other.share = std::make_shared<const Model>(rank_share(other, parallel_of(*layout, cluster)));
@@ -308,7 +322,7 @@ std::optional<Scenario> with_natural_routing(const Scenario& scenario) {
 }
 
 void apply_balance(const Value& strategy, const Job& job, Scenario& scenario) {
-  auto* layout = inner_as<Layout>(scenario.strategy);
+  auto* layout = layout_in(scenario.strategy);
   if (layout == nullptr || layout->balance == Layout::Balance::none) return;
   layout->split = balanced_split(*layout, job);
   check_split(strategy.as_map(), *layout, scenario.model);
@@ -320,7 +334,7 @@ void apply_balance(const Value& strategy, const Job& job, Scenario& scenario) {
 }
 
 void check_packing(const Value& model, const Scenario& scenario) {
-  const auto* layout = inner_as<Layout>(scenario.strategy);
+  const auto* layout = layout_in(scenario.strategy);
   if (layout != nullptr && layout->mesh.context > 1 && packed_document(scenario.model))
     model.as_map()
         .at_key("sequence")

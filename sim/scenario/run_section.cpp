@@ -221,9 +221,9 @@ void check_muon(const Value& value, const Scenario& scenario) {
                            scenario.model.name),
                "optimizer: {adamw: {}}");
   const Strategy& strategy = scenario.strategy;
-  const auto* local = std::get_if<LocalSgd>(&strategy);
-  const bool alone = local != nullptr && std::holds_alternative<std::monostate>(local->inner);
-  if (alone || inner_as<Ddp>(strategy) != nullptr) return;
+  const auto* local = local_sgd_in(strategy);
+  const bool alone = local != nullptr && local->is_alone();
+  if (alone || ddp_in(strategy) != nullptr) return;
   value.fail(fmt::format("Muon's step needs whole matrices, and under {} no rank has them",
                          strategy_name(strategy)),
              "strategy: {ddp: {}}, or optimizer: {adamw: {}}");
@@ -231,8 +231,9 @@ void check_muon(const Value& value, const Scenario& scenario) {
 
 /// PyTorch's hook behind AccumulateGrad sees a gradient before anything has reduced or added to it.
 void check_in_backward(const Value& value, const Scenario& scenario) {
-  const auto* ddp = std::get_if<Ddp>(&scenario.strategy);
-  if (ddp == nullptr || scenario.cluster.gpu_count() > 1)
+  const auto* ddp = ddp_in(scenario.strategy);
+  if (ddp == nullptr || local_sgd_in(scenario.strategy) != nullptr ||
+      scenario.cluster.gpu_count() > 1)
     value.fail("a step in backward is known of one GPU, where no gradient is reduced first",
                "in_backward: false, or a cluster of one GPU under ddp");
   if (ddp->gradient_accumulation > 1)
@@ -244,7 +245,7 @@ void check_clip_grad(const Value& value, const Scenario& scenario) {
   if (scenario.optimizer.in_backward)
     value.fail("no gradient is left for a norm once its step has used it",
                "clip_grad: 0, or in_backward: false");
-  if (std::holds_alternative<ParameterServer>(scenario.strategy))
+  if (server_in(scenario.strategy) != nullptr)
     value.fail("a server's step is not known to clip gradients",
                "clip_grad: 0, or strategy: {ddp: {}}");
 }
@@ -253,7 +254,7 @@ void check_grad_scaler(const Value& value, const Scenario& scenario) {
   if (scenario.optimizer.in_backward)
     value.fail("no gradient is left to unscale once its step has used it",
                "grad_scaler: false, or in_backward: false");
-  if (std::holds_alternative<ParameterServer>(scenario.strategy))
+  if (server_in(scenario.strategy) != nullptr)
     value.fail("a server's step is not known to unscale gradients",
                "grad_scaler: false, or strategy: {ddp: {}}");
 }
@@ -261,7 +262,7 @@ void check_grad_scaler(const Value& value, const Scenario& scenario) {
 bool computes_in_fp16(const Scenario& scenario) {
   if (scenario.precision == Precision::fp16 || scenario.precision == Precision::fp16_master)
     return true;
-  const auto* fsdp = inner_as<Fsdp>(scenario.strategy);
+  const auto* fsdp = fsdp_in(scenario.strategy);
   return fsdp != nullptr && fsdp->param_dtype == Precision::fp16_pure;
 }
 
@@ -269,7 +270,7 @@ bool computes_in_fp16(const Scenario& scenario) {
 
 void apply_clipping(Framework& framework, Scenario& scenario) {
   if (scenario.optimizer.clip_grad || scenario.optimizer.in_backward) return;
-  if (std::holds_alternative<ParameterServer>(scenario.strategy)) return;
+  if (server_in(scenario.strategy) != nullptr) return;
   const std::string key = "optimizer.clip_grad";
   framework.note(key);
   const double norm = framework.number(key);
@@ -281,7 +282,7 @@ void apply_clipping(Framework& framework, Scenario& scenario) {
 
 void apply_grad_scaler(Scenario& scenario) {
   if (scenario.optimizer.grad_scaler || scenario.optimizer.in_backward) return;
-  if (std::holds_alternative<ParameterServer>(scenario.strategy)) return;
+  if (server_in(scenario.strategy) != nullptr) return;
   if (!computes_in_fp16(scenario)) return;
   scenario.optimizer.grad_scaler = true;
   scenario.assumptions.emplace_back(

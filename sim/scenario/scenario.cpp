@@ -186,11 +186,11 @@ Job job_of(const Scenario& scenario, const Cluster& cluster) {
 
 /// Once costs are known.
 void balance_stages(const Value& strategy, Scenario& scenario) {
-  const auto* layout = inner_as<Layout>(scenario.strategy);
+  const auto* layout = layout_in(scenario.strategy);
   if (layout == nullptr || layout->balance == Layout::Balance::none) return;
   const Cluster cluster = layout_cluster(scenario.strategy, scenario.cluster);
   Job job = job_of(scenario, cluster);
-  if (const auto* local = std::get_if<LocalSgd>(&scenario.strategy)) {
+  if (const auto* local = local_sgd_in(scenario.strategy)) {
     std::vector<StepCosts> costs;
     for (const std::size_t group : groups_of_replica(*local, scenario.cluster))
       costs.push_back(job.costs[group]);
@@ -272,7 +272,7 @@ Scenario read_whole(const Document& document) {
       apply_tokens(train, scenario);
       apply_global_batch(train, strategy, scenario);
     }
-    if (const auto* fsdp = inner_as<Fsdp>(scenario.strategy); fsdp && fsdp->param_dtype)
+    if (const auto* fsdp = fsdp_in(scenario.strategy); fsdp && fsdp->param_dtype)
       compute_adapters_in_16_bits(scenario.model);
     apply_layout(strategy, *framework, scenario);
     check_packing(model, scenario);

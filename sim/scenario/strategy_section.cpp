@@ -73,7 +73,7 @@ void check_local_sgd(Map& named, const LocalSgd& local, const Cluster& cluster) 
   if (count == 1)
     options.require("replicas")
         .fail("one replica averages with nobody", "two or more, or remove local_sgd");
-  const bool alone = std::holds_alternative<std::monostate>(local.inner);
+  const bool alone = local.is_alone();
   if (alone && count > 0 && gpus != count)
     options.require("replicas")
         .fail(fmt::format("nothing keeps the {} GPUs of a replica in step", gpus / count),
@@ -90,7 +90,7 @@ void check_strategy_section(const Value& value, const CostChoice& choice,
                             const Scenario& scenario) {
   Map named = value.as_map();
   std::size_t ranks = scenario.cluster.gpu_count();
-  if (const auto* local = std::get_if<LocalSgd>(&scenario.strategy)) {
+  if (const auto* local = local_sgd_in(scenario.strategy)) {
     check_local_sgd(named, *local, scenario.cluster);
     ranks /= std::max<std::size_t>(1, replica_count(*local, scenario.cluster));
   }
@@ -100,11 +100,11 @@ void check_strategy_section(const Value& value, const CostChoice& choice,
   });
   if (kind == strategy_names().end()) return;
   Map options = named.require(*kind).as_map();
-  if (const auto* fsdp = inner_as<Fsdp>(scenario.strategy)) {
+  if (const auto* fsdp = fsdp_in(scenario.strategy)) {
     check_fsdp(options, *fsdp, ranks);
     check_mixed_precision(options, *fsdp, choice, scenario);
   }
-  if (const auto* ps = std::get_if<ParameterServer>(&scenario.strategy)) {
+  if (const auto* ps = server_in(scenario.strategy)) {
     check_parameter_server(options, *ps, scenario.cluster);
   }
 }

@@ -16,6 +16,7 @@ constexpr std::size_t kBlocksKept = 2;  // of like ones
 
 std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
   if (cluster.shared_cores) return "nodes share cores";
+  if (!schedule.queues.empty()) return "ranks send to servers";
   if (cluster.groups.size() != 1) return "nodes are unlike";
   if (!std::holds_alternative<Star>(cluster.fabric)) return "the fabric is no star";
   if (cluster.groups.front().node.nic_burst > Bytes(0))

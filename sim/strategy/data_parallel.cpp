@@ -1,4 +1,6 @@
 // Plain data parallelism: every rank trains the whole model, or a part of each layer's parameters.
+#include <functional>
+
 #include "strategy/build_schedule.hpp"
 #include "strategy/sharding_groups.hpp"
 #include "strategy/sync/programs.hpp"
@@ -6,11 +8,11 @@
 namespace rehearse::inline strategy {
 namespace {
 
-Schedule replicated(const Replication& options, const Job& job) {
+Schedule replicated(const Job& job, const std::function<Program(const RankJob&)>& program) {
   require_gpus(job);
   Schedule schedule =
       schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-        return torch_ddp(options, {job, group, group.name, costs});
+        return program({job, group, group.name, costs});
       });
   add_world(schedule);
   return schedule;
@@ -18,10 +20,15 @@ Schedule replicated(const Replication& options, const Job& job) {
 
 }  // namespace
 
-Schedule build(const Ddp& options, const Job& job) { return replicated({options, false}, job); }
+Schedule build(const Ddp& options, const Job& job) {
+  return replicated(job, [&](const RankJob& rank) { return torch_ddp({options, false}, rank); });
+}
 
 Schedule build(const Zero1& options, const Job& job) {
-  return replicated({options.ddp, true}, job);
+  return replicated(job, [&](const RankJob& rank) {
+    return options.deepspeed ? deepspeed_buckets(options, rank)
+                             : torch_ddp({options.ddp, true}, rank);
+  });
 }
 
 Program sharded(const Fsdp& options, const RankJob& rank) {

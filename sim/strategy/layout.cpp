@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "base/error.hpp"
 #include "model/stages.hpp"
-#include "model/token_histogram.hpp"
 #include "strategy/build_schedule.hpp"
 #include "strategy/layout_groups.hpp"
 #include "strategy/layout_holdings.hpp"
-#include "strategy/side_by_side.hpp"
+#include "strategy/server_side.hpp"
 #include "strategy/stage_plan.hpp"
 #include "strategy/sync/programs.hpp"
 
@@ -56,8 +53,8 @@ void give_slot(const LayoutGroups& kind, std::size_t slot, StagePlan& plan) {
 
 class LayoutBuilder {
  public:
-  LayoutBuilder(const Layout& options, const Job& job)
-      : options_(options), job_(job), order_(order_of(options)) {
+  LayoutBuilder(const Layout& options, const Job& job, const ParameterServer* server = nullptr)
+      : options_(options), job_(job), server_(server), order_(order_of(options)) {
     const auto mesh = mesh_on(options, job.cluster.gpu_count());
     check(mesh.has_value(), "a layout that does not suit its cluster");
     mesh_ = *mesh;
@@ -75,11 +72,13 @@ class LayoutBuilder {
 
   Schedule make() {
     schedule_.mesh = mesh_;
+    if (server_ != nullptr) add_sides();
     add_programs();
     add_ranks();
     add_groups();
     schedule_.samples_per_iteration = static_cast<double>(mesh_.data) * order_.micro_batches *
                                       static_cast<double>(job_.batch_per_gpu);
+    if (server_ != nullptr) add_server_ranks();
     return std::move(schedule_);
   }
 
@@ -115,8 +114,14 @@ class LayoutBuilder {
 
   Share share_of(int rank) const;
   StepCosts costs_of(const Share& share, const StepCosts& whole) const;
-  Program program_of(const Share& share, const NodeGroup& group, const std::string& name,
-                     const StepCosts& costs) const;
+  Job job_of(const Share& share) const;
+  Program program_of(const RankJob& rank, const ServerSide* side) const;
+  /// Ranks of a stage with programs of their own: with parts of their own on servers.
+  std::size_t parts() const {
+    return server_ == nullptr ? 1 : static_cast<std::size_t>(mesh_.tensor);
+  }
+  void add_sides();
+  void add_server_ranks();
   void add_programs();
   void add_ranks();
   void add_groups();
@@ -124,13 +129,16 @@ class LayoutBuilder {
 
   const Layout& options_;
   const Job& job_;
+  const ParameterServer* server_;  ///< what replicas exchange with, in the place of each other
   PipelineOrder order_;
   Mesh mesh_;
   std::vector<LayoutGroups> groups_;  ///< in the order of slots, but for those of stages
   std::vector<UnitRange> ranges_;     ///< by stage
   std::vector<Share> shares_;         ///< by rank of a pipeline
   Schedule schedule_;
-  std::vector<std::vector<ProgramId>> programs_;  ///< by node group and rank of a pipeline
+  /// By node group, and rank of a pipeline and its parts().
+  std::vector<std::vector<ProgramId>> programs_;
+  std::vector<ServerSide> sides_;  ///< by rank of a pipeline and its parts()
 };
 
 Share LayoutBuilder::share_of(int rank) const {
@@ -190,8 +198,7 @@ StepCosts LayoutBuilder::costs_of(const Share& share, const StepCosts& whole) co
   return costs;
 }
 
-Program LayoutBuilder::program_of(const Share& share, const NodeGroup& group,
-                                  const std::string& name, const StepCosts& costs) const {
+Job LayoutBuilder::job_of(const Share& share) const {
   Job job{.model = share.model,
           .cluster = job_.cluster,
           .precision = job_.precision,
@@ -205,15 +212,41 @@ Program LayoutBuilder::program_of(const Share& share, const NodeGroup& group,
           .stage = &share.plan};
   if (!job_.checkpointed.empty())
     for (const std::size_t unit : share.units) job.checkpointed.push_back(job_.checkpointed[unit]);
+  return job;
+}
+
+Program LayoutBuilder::program_of(const RankJob& rank, const ServerSide* side) const {
+  if (side != nullptr) {
+    const bool counts = side == sides_.data();
+    WorkerPart part{.counts = counts};
+    if (server_->scheduling == ParameterServer::Scheduling::priority)
+      part.queues = QueueId(side->servers.size());
+    return server_worker(*server_, rank, *side, part);
+  }
   const auto replicated = [&](const Replication& replication) {
     // PyTorch's DDP has one process group, and knows no experts.
-    const bool torch = replication.ddp.reducer && !share.plan.expert_replicas_group;
-    return torch ? torch_ddp(replication, {job, group, name, costs})
-                 : megatron_ddp(replication, {job, group, name, costs});
+    const bool torch = replication.ddp.reducer && !rank.job.stage->expert_replicas_group;
+    return torch ? torch_ddp(replication, rank) : megatron_ddp(replication, rank);
   };
   if (const auto* ddp = std::get_if<Ddp>(&options_.data)) return replicated({*ddp, false});
-  if (const auto* zero = std::get_if<Zero1>(&options_.data)) return replicated({zero->ddp, true});
-  return sharded(std::get<Fsdp>(options_.data), {job, group, name, costs});
+  if (const auto* zero = std::get_if<Zero1>(&options_.data))
+    return zero->deepspeed ? deepspeed_buckets(*zero, rank) : replicated({zero->ddp, true});
+  return sharded(std::get<Fsdp>(options_.data), rank);
+}
+
+/// Each rank of a replica has a part of its own on the servers.
+void LayoutBuilder::add_sides() {
+  for (const Share& share : shares_)
+    for (std::size_t part = 0; part < parts(); ++part)
+      sides_.push_back(
+          server_side(*server_, job_of(share), static_cast<std::size_t>(mesh_.data), schedule_));
+}
+
+void LayoutBuilder::add_server_ranks() {
+  schedule_.warmup_rounds = static_cast<std::uint32_t>(server_->warmup_rounds);
+  schedule_.samples_per_iteration *= server_->local_steps;
+  add_queues(*server_, sides_.front().servers, schedule_);
+  add_servers(*server_, job_, sides_, static_cast<std::size_t>(mesh_.data), schedule_);
 }
 
 void LayoutBuilder::add_programs() {
@@ -224,10 +257,14 @@ void LayoutBuilder::add_programs() {
     for (std::size_t rank = 0; rank < shares_.size(); ++rank) {
       const std::string of = group.name.empty() ? "" : group.name + ", ";
       const std::string name = of + fmt::format("stage {}", rank);
-      programs_.back().emplace_back(schedule_.programs.size());
-      schedule_.programs.push_back(
-          program_of(shares_[rank], group, name, costs_of(shares_[rank], job_.costs[g])));
-      schedule_.programs.back().stage = static_cast<std::uint32_t>(rank);
+      const Job job = job_of(shares_[rank]);
+      const StepCosts costs = costs_of(shares_[rank], job_.costs[g]);
+      for (std::size_t part = 0; part < parts(); ++part) {
+        const ServerSide* side = server_ == nullptr ? nullptr : &sides_[rank * parts() + part];
+        programs_.back().emplace_back(schedule_.programs.size());
+        schedule_.programs.push_back(program_of({job, group, name, costs}, side));
+        schedule_.programs.back().stage = static_cast<std::uint32_t>(rank);
+      }
     }
   }
 }
@@ -241,7 +278,9 @@ void LayoutBuilder::add_ranks() {
         const Coordinates at = coordinates(mesh_, schedule_.ranks.size());
         const auto stage =
             static_cast<std::size_t>(at[static_cast<std::size_t>(MeshAxis::pipeline)]);
-        schedule_.ranks.push_back({.program = programs_[g][stage],
+        const auto tensor =
+            static_cast<std::size_t>(at[static_cast<std::size_t>(MeshAxis::tensor)]);
+        schedule_.ranks.push_back({.program = programs_[g][stage * parts() + tensor % parts()],
                                    .place = {NodeId(node), gpu},
                                    .slowdown = 1 / group.node.speed,
                                    .groups = {}});
@@ -311,63 +350,12 @@ std::vector<std::vector<Holding>> LayoutBuilder::holdings() const {
 
 }  // namespace
 
+Schedule served_layout(const ParameterServer& options, const Job& job) {
+  return LayoutBuilder(*options.worker, job, &options).make();
+}
+
 std::vector<std::vector<Holding>> holdings_of(const Layout& layout, const Job& job) {
   return LayoutBuilder(layout, job).holdings();
-}
-
-std::optional<Mesh> mesh_on(const Layout& layout, std::size_t gpus) {
-  Mesh mesh = layout.mesh;
-  mesh.data = 1;
-  const std::size_t replica = mesh.ranks();
-  if (gpus == 0 || gpus % replica != 0) return std::nullopt;
-  mesh.data = static_cast<int>(gpus / replica);
-  return mesh;
-}
-
-ModelParallel parallel_of(const Layout& layout, const Cluster& cluster) {
-  ModelParallel parallel{.tensor = layout.mesh.tensor,
-                         .sequence_parallel = layout.sequence_parallel,
-                         .tensor_overlap = layout.tp_comm_overlap,
-                         .tensor_async = layout.tensor_async,
-                         .context = layout.mesh.context,
-                         .context_method = layout.context_method,
-                         .expert = layout.mesh.expert,
-                         .expert_tensor = layout.mesh.expert_tensor,
-                         .dispatch = layout.dispatch,
-                         .expert_overlap = layout.expert_overlap,
-                         .node_limit = layout.node_limit,
-                         .imbalance = {layout.imbalance.value_or(1)}};
-  const auto ranks = static_cast<std::size_t>(parallel.expert);
-  if (layout.histogram && layout.histogram->experts() % ranks == 0)
-    parallel.imbalance = layout.histogram->imbalance(ranks);
-  const auto mesh = mesh_on(layout, cluster.gpu_count());
-  if (!mesh || parallel.expert == 1 || !experts_fit(*mesh)) return parallel;
-  const std::vector<Place> places = gpu_places(cluster);
-  std::set<NodeId> nodes;
-  const auto sharing = groups(expert_mesh(*mesh), {MeshAxis::expert});
-  for (const std::size_t rank : sharing.front()) nodes.insert(places[rank].node);
-  parallel.expert_nodes = static_cast<int>(nodes.size());
-  return parallel;
-}
-
-PipelineOrder order_of(const Layout& layout) {
-  if (layout.order) return *layout.order;
-  return pipeline_order(layout.schedule, layout.mesh.pipeline, layout.micro_batches,
-                        layout.virtual_stages);
-}
-
-/// Of sharded parameters a pipeline's ranks keep the whole (torchtitan); others gather them for one
-/// micro-batch at a time.
-bool keeps_parameters(const Layout& layout) {
-  return layout.mesh.pipeline > 1 || !std::holds_alternative<Fsdp>(layout.data);
-}
-
-/// It is what DualPipe is for.
-std::vector<bool> beside_next(const Layout& layout, const std::vector<PipelineAction>& order) {
-  if (layout.mesh.expert == 1 || !keeps_parameters(layout)) return {};
-  const bool dual = !layout.order && layout.schedule == PipelineSchedule::dual_pipe_v;
-  if (!layout.expert_comm_overlap.value_or(dual)) return {};
-  return side_by_side(order, dual);
 }
 
 Schedule build(const Layout& options, const Job& job) {

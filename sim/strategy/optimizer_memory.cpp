@@ -69,10 +69,12 @@ Trained trained(const Job& job, std::uint32_t unit, std::size_t tensor, std::int
 }
 
 void update(ProgramBuilder& builder, OpId op, const std::vector<Trained>& tensors,
-            std::int64_t at_once) {
+            const WideGradients& wide) {
   const auto memory_of = [&](const Trained& one) {
-    return optimizer_memory(
-        on_tensor(on_storage(builder.job().optimizer, one.storage), one.matrix));
+    OptimizerMemory memory =
+        optimizer_memory(on_tensor(on_storage(builder.job().optimizer, one.storage), one.matrix));
+    if (wide.are_there) memory.gradient_element = Bytes(0);
+    return memory;
   };
   if (builder.job().optimizer.offload) return;
   const bool foreach = builder.job().optimizer.foreach && builder.job().device == TapeDevice::cuda;
@@ -121,7 +123,7 @@ void update(ProgramBuilder& builder, OpId op, const std::vector<Trained>& tensor
     const OptimizerMemory memory = memory_of(one);
     if (memory.orthogonalizes && memory.gradient_element == Bytes(0)) continue;
     if (memory.gradient_element > Bytes(0)) {
-      if (at_once > 0 && waiting > 0 && waiting + one.elements > at_once) {
+      if (wide.at_once > 0 && waiting > 0 && waiting + one.elements > wide.at_once) {
         use();
         waiting = 0;
       }

@@ -71,9 +71,6 @@ void finish_gradients(ProgramBuilder& builder, const LeftToReduce& how,
     reduce("shared embeddings", static_cast<double>(plan.shared_weight), *plan.shared_weight_group);
 }
 
-namespace {
-
-/// One number of each rank that has a part of the gradients.
 void add_up(ProgramBuilder& builder, const char* what, const GradientPasses& how,
             std::vector<After>& reduced) {
   constexpr Bytes kNumber(4);
@@ -91,8 +88,6 @@ void add_up(ProgramBuilder& builder, const char* what, const GradientPasses& how
   if (const auto tensor = groups.find(ExchangeAxis::tensor); tensor != groups.end())
     among(tensor->second);
 }
-
-}  // namespace
 
 void prepare_gradients(ProgramBuilder& builder, const GradientPasses& how,
                        std::vector<After>& reduced) {

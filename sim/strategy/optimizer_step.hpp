@@ -59,6 +59,9 @@ struct GradientPasses {
   double slower = 1;  ///< where gradients are the host's
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
 };
+/// One number of each rank that has a part of the gradients, or of the tensors that they are of.
+void add_up(ProgramBuilder& builder, const char* what, const GradientPasses& how,
+            std::vector<After>& reduced);
 /// What an optimizer has done to gradients before its step: `reduced` comes before it, and is
 /// what it leaves.
 /// Unscaled (Optimizer::grad_scaler), they are read and written in one kernel that also looks for
@@ -76,10 +79,14 @@ void launch_optimizer(ProgramBuilder& builder, std::vector<After>& ready);
 OpId optimizer(ProgramBuilder& builder, Seconds duration, std::vector<After> after);
 /// Behind a unit's backward with Gradients::used: the time of the steps that it has taken.
 void optimizer_of(ProgramBuilder& builder, std::size_t unit);
-/// The optimizer's state, taken in the first iteration, and the temporaries of each step. Beside
-/// master weights gradients are converted `at_once` elements at a time; 0: all of them.
+/// Of gradients beside master weights.
+struct WideGradients {
+  std::int64_t at_once = 0;  ///< elements that are converted together; 0: all
+  bool are_there = false;    ///< nothing is converted for the step
+};
+/// The optimizer's state, taken in the first iteration, and the temporaries of each step.
 void update(ProgramBuilder& builder, OpId op, const std::vector<Trained>& tensors,
-            std::int64_t at_once = 0);
+            const WideGradients& wide = {});
 /// Makes 8 bits of weights, once for a step's micro-batches; nothing in other precisions.
 void quantize_weights(ProgramBuilder& builder, OpId after);
 

@@ -8,14 +8,14 @@
 #include "config/files_read.hpp"
 #include "config/text_source.hpp"
 #include "model/token_histogram.hpp"
+#include "strategy/read_kinds.hpp"
 
 namespace rehearse::inline strategy {
 namespace {
 
-constexpr std::int64_t kMostRanks = 1'000'000;
-constexpr std::int64_t kMostMicroBatches = 10'000;
 constexpr std::int64_t kMostStages = 10'000;
 constexpr const char* kTensorAsync = "async_tensor_model_parallel_allreduce";
+constexpr const char* kAsyncTensor = "enable_async_tensor_parallel";
 
 /// `states`: a report states the default.
 std::int64_t read_count(Map& map, const std::string& key, std::int64_t fallback, std::int64_t high,
@@ -253,7 +253,7 @@ const std::vector<std::string>& layout_keys() {
       "tensor_parallel", "sequence_parallel", "tp_comm_overlap",  "pipeline_parallel",
       "pipeline",        "context_parallel",  "expert_parallel",  "expert_tensor_parallel",
       "experts",         "micro_batches",     "micro_batch_size", "order",
-      kTensorAsync};
+      kTensorAsync,      kAsyncTensor};
   return keys;
 }
 
@@ -272,12 +272,31 @@ bool is_layout(const Value& strategy) {
 
 namespace {
 
-/// A server has no micro-batches, and no replicas in step.
-void check_server(const Map& map, bool in_parts) {
-  if (in_parts)
-    map.at_key("ps").fail("a model in parts needs replicas in step", "ddp, zero or fsdp");
+/// Workers that are single GPUs push each batch. Those of several ranks are replicas that exchange
+/// their parts.
+void check_server(Map& map, bool in_parts) {
   for (const char* key : {"micro_batches", "micro_batch_size"})
-    if (map.has(key)) map.at_key(key).fail("workers of a server push each batch", "remove it");
+    if (map.has(key) && !in_parts)
+      map.at_key(key).fail("workers of a server push each batch", "remove it");
+  if (!in_parts) return;
+  Map options = map.require("ps").as_map();
+  for (const char* key : {"aggregate", "backup_workers", "sampled_workers"})
+    if (options.has(key) && options.require(key).shown() != "none" &&
+        options.require(key).shown() != "0")
+      options.at_key(key).fail("workers are replicas over several ranks, each with its own part",
+                               "remove it, or the degrees above 1");
+}
+
+/// Ranks of a context or expert group have gradients of the same parameters.
+void check_worker(const Map& map, const Layout& worker) {
+  if (worker.mesh.context > 1)
+    map.at_key("context_parallel")
+        .fail("a server of workers that share sequences is not available yet",
+              "tensor_parallel or pipeline_parallel, or ddp in the place of ps");
+  if (worker.mesh.expert > 1)
+    map.at_key("expert_parallel")
+        .fail("a server of workers that share experts is not available yet",
+              "tensor_parallel or pipeline_parallel, or ddp in the place of ps");
 }
 
 /// How replicas are kept the same; nothing by local_sgd alone.
@@ -305,17 +324,36 @@ void read_tensor(Map& map, const Reading& reading, Layout& layout) {
   layout.sequence_parallel = layout.mesh.tensor > 1
                                  ? reading.framework.bool_or(map, "strategy.", key)
                                  : read_flag(map, key, false, reading.has_mesh());
+  // TransformerEngine's and PyTorch's way to send split tokens piece by piece beside products.
   layout.tp_comm_overlap = read_flag(map, "tp_comm_overlap", false, reading.has_mesh());
-  if (layout.tp_comm_overlap && !(layout.sequence_parallel && layout.mesh.tensor > 1))
-    map.at_key("tp_comm_overlap")
+  const bool by_pieces = read_flag(map, kAsyncTensor, false, false);
+  if ((layout.tp_comm_overlap || by_pieces) &&
+      !(layout.sequence_parallel && layout.mesh.tensor > 1))
+    map.at_key(by_pieces ? kAsyncTensor : "tp_comm_overlap")
         .fail("what overlaps are the exchanges of sequence_parallel",
               "set sequence_parallel: true and tensor_parallel, or remove it");
-  layout.tensor_async = read_flag(map, kTensorAsync, true, reading.has_mesh());
+  layout.tp_comm_overlap |= by_pieces;
+  layout.tensor_async = layout.mesh.tensor > 1 && !layout.tp_comm_overlap
+                            ? reading.framework.bool_or(map, "strategy.", kTensorAsync)
+                            : read_flag(map, kTensorAsync, true, reading.has_mesh());
   if (!layout.tensor_async && (layout.tp_comm_overlap || layout.mesh.tensor == 1))
     map.at_key(kTensorAsync)
-        .fail(layout.tp_comm_overlap ? "tp_comm_overlap has all of them run beside products"
+        .fail(layout.tp_comm_overlap ? fmt::format("{} has all of them run beside products",
+                                                   by_pieces ? kAsyncTensor : "tp_comm_overlap")
                                      : "there are no tensor ranks that could wait",
               layout.tp_comm_overlap ? "set one of the two" : "set tensor_parallel, or remove it");
+}
+
+/// Experts' gradients are of other ranks than all else.
+void check_hooks(Map& map, const Layout& layout) {
+  const auto* ddp = std::get_if<Ddp>(&layout.data);
+  if (ddp == nullptr || ddp->compression == Ddp::Compression::none || layout.mesh.expert == 1)
+    return;
+  map.require("ddp")
+      .as_map()
+      .at_key("compression")
+      .fail("PyTorch's DDP has one process group, and experts have another",
+            "remove it, or expert_parallel");
 }
 
 }  // namespace
@@ -334,7 +372,14 @@ Strategy read_layout(Map map, const Reading& reading,
   read_pipeline(map, reading.framework, layout);
   read_micro_batches(map, reading, layout);
   read_order(map, reading, layout);
+  check_hooks(map, layout);
   map.finish();
+  if (auto* server = std::get_if<ParameterServer>(&data); server && reading.has_mesh()) {
+    check_worker(map, layout);
+    layout.data = Ddp{.grad_reduce_in_fp32 = false};
+    server->worker = std::move(layout);
+    return data;
+  }
   if (reading.has_mesh()) return layout;
   int* const micro_batches = micro_batches_of(data);
   if (map.has("micro_batches") && micro_batches != nullptr) *micro_batches = layout.micro_batches;

@@ -118,6 +118,10 @@ std::vector<std::string> derived_rates(const ParameterServer& options, const Clu
 }
 
 std::size_t worker_count(const ParameterServer& options, const Cluster& cluster) {
+  if (options.worker) {
+    const auto mesh = mesh_on(*options.worker, cluster.gpu_count());
+    return mesh ? static_cast<std::size_t>(mesh->data) : 1;
+  }
   if (options.aggregate == ParameterServer::Aggregate::none) return cluster.gpu_count();
   std::size_t nodes = 0;
   for (const NodeGroup& group : cluster.groups)

@@ -46,7 +46,8 @@ double moved_per_updated_byte(const ParameterServer& options, const Optimizer& o
 std::vector<std::string> derived_rates(const ParameterServer& options, const Cluster& cluster,
                                        const Optimizer& optimizer, Precision precision);
 
-/// Who exchanges with the servers: GPUs, or nodes with GPUs (ParameterServer::aggregate).
+/// Who exchanges with the servers: GPUs, nodes with GPUs (ParameterServer::aggregate), or replicas
+/// over several GPUs (ParameterServer::worker).
 std::size_t worker_count(const ParameterServer& options, const Cluster& cluster);
 
 }  // namespace rehearse::inline strategy

@@ -14,6 +14,16 @@
 namespace rehearse::inline strategy {
 namespace {
 
+/// " tp2 pp4"
+std::string degrees_of(const Layout& layout) {
+  std::string name;
+  for (const auto& [degree, axis] :
+       {std::pair(layout.mesh.tensor, "tp"), std::pair(layout.mesh.context, "cp"),
+        std::pair(layout.mesh.expert, "ep"), std::pair(layout.mesh.pipeline, "pp")})
+    if (degree > 1) name += fmt::format(" {}{}", axis, degree);
+  return name;
+}
+
 std::string server_name(const ParameterServer& ps) {
   std::string name = !ps.staleness         ? "ps asp"
                      : *ps.staleness == 0U ? "ps bsp"
@@ -24,6 +34,7 @@ std::string server_name(const ParameterServer& ps) {
   if (ps.warmup_rounds > 0) name += fmt::format(", {} warm-up", ps.warmup_rounds);
   if (ps.local_steps > 1) name += fmt::format(", {} local", ps.local_steps);
   if (ps.outer) name += ", outer sgd";
+  if (ps.worker) name += degrees_of(*ps.worker);
   return name;
 }
 
@@ -36,15 +47,12 @@ std::string strategy_name(const Strategy& strategy) {
       if (fsdp.stage3) return "zero 3";
       return (fsdp.per_parameter ? "fsdp2 " : "fsdp ") + name_of(kShardings, fsdp.sharding);
     }
-    std::string operator()(const Zero1&) const { return "zero 1"; }
+    std::string operator()(const Zero1& zero) const {
+      return zero.deepspeed && zero.deepspeed->partitions_gradients ? "zero 2" : "zero 1";
+    }
     std::string operator()(const ParameterServer& ps) const { return server_name(ps); }
     std::string operator()(const Layout& layout) const {
-      std::string name = std::visit(*this, layout.data);
-      for (const auto& [degree, axis] :
-           {std::pair(layout.mesh.tensor, "tp"), std::pair(layout.mesh.context, "cp"),
-            std::pair(layout.mesh.expert, "ep"), std::pair(layout.mesh.pipeline, "pp")})
-        if (degree > 1) name += fmt::format(" {}{}", axis, degree);
-      return name;
+      return std::visit(*this, layout.data) + degrees_of(layout);
     }
     std::string operator()(const LocalSgd& local) const {
       std::string name = fmt::format("{} {}", local.outer ? "diloco" : "local_sgd", local.period);
@@ -100,6 +108,28 @@ std::string describe_strategy(const std::string& name) {
   return found->second;
 }
 
+const ParameterServer* server_in(const Strategy& strategy) {
+  return std::get_if<ParameterServer>(&strategy);
+}
+const LocalSgd* local_sgd_in(const Strategy& strategy) { return std::get_if<LocalSgd>(&strategy); }
+
+const Layout* layout_in(const Strategy& strategy) {
+  const ParameterServer* const server = server_in(strategy);
+  return server != nullptr && server->worker ? &*server->worker : inner_as<Layout>(strategy);
+}
+Layout* layout_in(Strategy& strategy) {
+  return const_cast<Layout*>(layout_in(std::as_const(strategy)));  // NOLINT: it is not const
+}
+const Layout* own_layout_in(const Strategy& strategy) { return std::get_if<Layout>(&strategy); }
+Layout* own_layout_in(Strategy& strategy) { return std::get_if<Layout>(&strategy); }
+
+const Ddp* ddp_in(const Strategy& strategy) { return inner_as<Ddp>(strategy); }
+const Ddp* ddp_in(const Layout& layout) { return std::get_if<Ddp>(&layout.data); }
+const Zero1* zero_in(const Strategy& strategy) { return inner_as<Zero1>(strategy); }
+const Zero1* zero_in(const Layout& layout) { return std::get_if<Zero1>(&layout.data); }
+const Fsdp* fsdp_in(const Strategy& strategy) { return inner_as<Fsdp>(strategy); }
+const Fsdp* fsdp_in(const Layout& layout) { return std::get_if<Fsdp>(&layout.data); }
+
 int local_steps(const Strategy& strategy) {
   if (const auto* server = std::get_if<ParameterServer>(&strategy)) return server->local_steps;
   if (const auto* local = std::get_if<LocalSgd>(&strategy)) return local->period;
@@ -110,7 +140,7 @@ int* micro_batches_of(Strategy& strategy) {
   if (auto* ddp = inner_as<Ddp>(strategy)) return &ddp->gradient_accumulation;
   if (auto* fsdp = inner_as<Fsdp>(strategy)) return &fsdp->gradient_accumulation;
   if (auto* zero = inner_as<Zero1>(strategy)) return &zero->ddp.gradient_accumulation;
-  if (auto* layout = inner_as<Layout>(strategy)) return &layout->micro_batches;
+  if (auto* layout = layout_in(strategy)) return &layout->micro_batches;
   return nullptr;
 }
 

@@ -108,15 +108,64 @@ struct Fsdp {
   Seconds host_overhead{0};
 };
 
-/// ZeRO stage 1, as torch.distributed.optim.ZeroRedundancyOptimizer on top of DDP: gradients
-/// all-reduced in buckets, each rank updates its share of the parameters, and the shares are
-/// broadcast (as one all_gather).
+/// ZeRO with whole parameters. Stage 1 as torch.distributed.optim.ZeroRedundancyOptimizer on top of
+/// DDP: gradients all-reduced in buckets, each rank updates its share of the parameters, and the
+/// shares are broadcast (as one all_gather); or Megatron-LM's distributed optimizer.
 struct Zero1 {
   Ddp ddp;
+  /// DeepSpeed's stages 1 and 2 (deepspeed/runtime/zero/stage_1_and_2.py), which has its own
+  /// buckets; of `ddp` it has gradient_accumulation and algorithm. Options have its names and
+  /// defaults.
+  struct Deepspeed {
+    /// Stage 2: a rank keeps gradients of its own part alone, and reduces them in each backward.
+    bool partitions_gradients = false;
+    std::int64_t reduce_bucket_size = 500'000'000;  ///< elements
+    /// Buckets are reduced on a stream of their own, two in turn; else computation waits for them.
+    bool overlap_comm = false;
+    /// Gradients are copied into a bucket that is there; else each bucket is made of them.
+    bool contiguous_gradients = true;
+  };
+  std::optional<Deepspeed> deepspeed{};
 };
 
 /// How pseudo-gradients travel; none: as parameters are stored.
 enum class OuterCompression { none, bf16, int8, int4 };
+
+/// A model in parts over a mesh of ranks: what is left of data parallelism beside pipeline, context
+/// and tensor parallelism. Names and defaults are Megatron-LM's and torchtitan's.
+struct Layout {
+  std::variant<Ddp, Zero1, Fsdp> data;  ///< how replicas keep the same parameters
+  Mesh mesh;                            ///< Mesh::data: as the cluster allows (mesh_on)
+  /// ModelParallel::tensor_overlap: TransformerEngine's tp_comm_overlap, or PyTorch's
+  /// asynchronous tensor parallelism.
+  bool tp_comm_overlap = false;
+  bool tensor_async = true;        ///< ModelParallel::tensor_async
+  bool sequence_parallel = false;  ///< norms and sums on each tensor rank's own tokens
+  ContextMethod context_method = ContextMethod::ring;
+  ExpertDispatch dispatch = ExpertDispatch::all_to_all;  ///< of Mesh::expert ranks
+  bool expert_overlap = false;  ///< shared experts compute beside dispatch and combine
+  /// One micro-batch computes beside another's dispatch and combine; nothing: as the schedule does.
+  std::optional<bool> expert_comm_overlap{};
+  int node_limit = 0;  ///< nodes that a token goes to at most; 0: any
+  /// Tokens of the fullest expert rank over their mean; nothing: balanced, and nobody says so.
+  std::optional<double> imbalance{};
+  std::shared_ptr<const TokenHistogram> histogram{};  ///< or what that comes from, by layer
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  int virtual_stages = 1;             ///< chunks of the model on each rank of a pipeline
+  std::vector<std::int64_t> split{};  ///< blocks of each stage; empty: equal parts
+  enum class Balance { none, time, memory };
+  Balance balance =
+      Balance::none;  ///< what `split` evens out (balanced_split()); none: it is given
+  std::optional<PipelineOrder> order{};  ///< read from a file, in the place of `schedule`
+  std::string order_file{};
+  /// Whose code sends and receives between stages. Megatron-LM's tensor ranks without sequence
+  /// parallelism each send their part (scatter_gather_tensors_in_pipeline), and a rank asks for
+  /// what its next computation needs before this one. torch.distributed.pipelining's send the
+  /// whole, and ask as asked_behind() says.
+  enum class Runtime { megatron, torch };
+  Runtime runtime = Runtime::megatron;
+  int micro_batches = 1;  ///< of a step, of a replica of the model
+};
 
 /// A parameter server with bounded staleness s: a worker's iteration k starts after every worker's
 /// iteration k-s-1 is applied. 0: synchronous (BSP), unbounded: asynchronous (ASP), between: SSP
@@ -170,40 +219,9 @@ struct ParameterServer {
   /// Synchronous: in each round only so many of the workers, drawn anew, take part (FedAvg's C); 0:
   /// all.
   int sampled_workers = 0;
-};
-
-/// A model in parts over a mesh of ranks: what is left of data parallelism beside pipeline, context
-/// and tensor parallelism. Names and defaults are Megatron-LM's and torchtitan's.
-struct Layout {
-  std::variant<Ddp, Zero1, Fsdp> data;  ///< how replicas keep the same parameters
-  Mesh mesh;                            ///< Mesh::data: as the cluster allows (mesh_on)
-  bool tp_comm_overlap = false;         ///< ModelParallel::tensor_overlap
-  bool tensor_async = true;             ///< ModelParallel::tensor_async
-  bool sequence_parallel = false;       ///< norms and sums on each tensor rank's own tokens
-  ContextMethod context_method = ContextMethod::ring;
-  ExpertDispatch dispatch = ExpertDispatch::all_to_all;  ///< of Mesh::expert ranks
-  bool expert_overlap = false;  ///< shared experts compute beside dispatch and combine
-  /// One micro-batch computes beside another's dispatch and combine; nothing: as the schedule does.
-  std::optional<bool> expert_comm_overlap{};
-  int node_limit = 0;  ///< nodes that a token goes to at most; 0: any
-  /// Tokens of the fullest expert rank over their mean; nothing: balanced, and nobody says so.
-  std::optional<double> imbalance{};
-  std::shared_ptr<const TokenHistogram> histogram{};  ///< or what that comes from, by layer
-  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
-  int virtual_stages = 1;             ///< chunks of the model on each rank of a pipeline
-  std::vector<std::int64_t> split{};  ///< blocks of each stage; empty: equal parts
-  enum class Balance { none, time, memory };
-  Balance balance =
-      Balance::none;  ///< what `split` evens out (balanced_split()); none: it is given
-  std::optional<PipelineOrder> order{};  ///< read from a file, in the place of `schedule`
-  std::string order_file{};
-  /// Whose code sends and receives between stages. Megatron-LM's tensor ranks without sequence
-  /// parallelism each send their part (scatter_gather_tensors_in_pipeline), and a rank asks for
-  /// what its next computation needs before this one. torch.distributed.pipelining's send the
-  /// whole, and ask as asked_behind() says.
-  enum class Runtime { megatron, torch };
-  Runtime runtime = Runtime::megatron;
-  int micro_batches = 1;  ///< of a step, of a replica of the model
+  /// A worker is a replica of the model over these ranks, each of which exchanges its own part of
+  /// the parameters (Layout::data is of no effect); nothing: a GPU, or as `aggregate` says.
+  std::optional<Layout> worker{};
 };
 
 /// Local SGD without a server: a replica takes `period` steps of its own, then all average their
@@ -223,6 +241,9 @@ struct LocalSgd {
   OuterCompression compression = OuterCompression::none;  ///< of pseudo-gradients on their way
   int fragments = 1;      ///< equal parts of the parameters, each with its own turn in a period
   int overlap_steps = 0;  ///< steps between what a fragment sends and what it makes of the mean
+
+  /// A replica is one rank.
+  bool is_alone() const { return std::holds_alternative<std::monostate>(inner); }
 };
 /// InputError (without a place) where GPUs do not divide among replicas.
 std::size_t replica_count(const LocalSgd& options, const Cluster& cluster);
@@ -245,6 +266,24 @@ template <class Kind>
 Kind* inner_as(Strategy& strategy) {
   return const_cast<Kind*>(inner_as<Kind>(std::as_const(strategy)));  // NOLINT: it is not const
 }
+
+/// What a training has of each, whichever strategy it is; null where it has none. Outside this
+/// module nobody asks for the alternatives of a variant (tests/structure/check).
+const ParameterServer* server_in(const Strategy& strategy);
+const LocalSgd* local_sgd_in(const Strategy& strategy);
+/// The layout of the training, of a replica of local SGD or of a server's worker; and that of the
+/// training alone.
+const Layout* layout_in(const Strategy& strategy);
+Layout* layout_in(Strategy& strategy);
+const Layout* own_layout_in(const Strategy& strategy);
+Layout* own_layout_in(Strategy& strategy);
+/// How replicas of the whole model are kept the same, or those of a layout.
+const Ddp* ddp_in(const Strategy& strategy);
+const Ddp* ddp_in(const Layout& layout);
+const Zero1* zero_in(const Strategy& strategy);
+const Zero1* zero_in(const Layout& layout);
+const Fsdp* fsdp_in(const Strategy& strategy);
+const Fsdp* fsdp_in(const Layout& layout);
 
 /// Steps of its own that a worker takes between two exchanges; 1: it exchanges every gradient.
 int local_steps(const Strategy& strategy);

@@ -97,10 +97,13 @@ BOOST_AUTO_TEST_CASE(wrap_model_wraps_the_whole_model) {
   BOOST_TEST((std::get<Fsdp>(read("fsdp: {wrap: model}")).wrap == Fsdp::Wrap::model));
 }
 
-BOOST_AUTO_TEST_CASE(zero_stages_are_zero1_shard_grad_op_and_full_shard) {
+BOOST_AUTO_TEST_CASE(zero_stages_2_and_3_are_deepspeed_s) {
   BOOST_TEST(std::get<Zero1>(read("zero: {stage: 1, bucket_cap_mb: 10}")).ddp.bucket_cap_mb == 10);
-  const auto two = std::get<Fsdp>(read("zero: {stage: 2}"));
-  BOOST_TEST((two.sharding == Fsdp::Sharding::shard_grad_op));
+  const auto two = std::get<Zero1>(read("zero: {stage: 2, overlap_comm: true}"));
+  BOOST_TEST(two.deepspeed->partitions_gradients);
+  BOOST_TEST(two.deepspeed->overlap_comm);
+  BOOST_TEST(two.deepspeed->contiguous_gradients);
+  BOOST_TEST(two.deepspeed->reduce_bucket_size == 500'000'000);
   const auto three = std::get<Fsdp>(read("zero: {stage: 3, reduce_bucket_size: 7}"));
   BOOST_TEST((three.sharding == Fsdp::Sharding::full_shard));
   BOOST_TEST(three.stage3->reduce_bucket_size == 7);
@@ -133,7 +136,7 @@ const std::vector<std::pair<std::string, std::string>> kNames = {
     {"ddp: {}", "ddp"},
     {"fsdp: {}", "fsdp full_shard"},
     {"zero: {stage: 1}", "zero 1"},
-    {"zero: {stage: 2}", "fsdp shard_grad_op"},
+    {"zero: {stage: 2}", "zero 2"},
     {"ps: {}", "ps bsp"},
     {"ps: {backup_workers: 1}", "ps bsp, 1 backup"},
     {"ps: {aggregate: node, staleness: 1}", "ps ssp 1, by node"},

@@ -201,7 +201,9 @@ const std::vector<std::string> kStrategies = {"{ddp: {}}",
                                               "{fsdp2: {}, tensor_parallel: 2}",
                                               "{fsdp2: {}, pipeline_parallel: 2}",
                                               "{zero: {stage: 1}, context_parallel: 2}",
-                                              "{zero: {stage: 1}, expert_parallel: 2}"};
+                                              "{zero: {stage: 1}, expert_parallel: 2}",
+                                              "{zero: {stage: 2}, tensor_parallel: 2}",
+                                              "{ps: {}, tensor_parallel: 2}"};
 
 /// One that is not said is one of these, as a test below holds.
 const std::vector<std::string> kFrameworks = {"torch", "torchtitan", "megatron", "deepspeed"};

@@ -36,6 +36,16 @@ inline std::vector<NamedStrategy> every_replicated() {
           all.push_back({"ddp " + name, ddp});
           all.push_back({"zero 1 " + name, Zero1{ddp}});
         }
+  for (int flags = 0; flags < 16; ++flags) {
+    const Zero1::Deepspeed options{.partitions_gradients = (flags & 1) != 0,
+                                   .reduce_bucket_size = 200'000,
+                                   .overlap_comm = (flags & 2) != 0,
+                                   .contiguous_gradients = (flags & 4) == 0};
+    if (!options.partitions_gradients && !options.contiguous_gradients) continue;
+    const Zero1 zero{.ddp = {.gradient_accumulation = (flags & 8) != 0 ? 3 : 1},
+                     .deepspeed = options};
+    all.push_back({strategy_name(zero) + " of DeepSpeed, flags " + std::to_string(flags), zero});
+  }
   return all;
 }
 

@@ -85,7 +85,16 @@ BOOST_AUTO_TEST_CASE(degrees_of_one_are_as_none) {
   const Cluster cluster = nodes_of(2);
   const Fsdp stage3{.gradient_accumulation = 2, .flat_gradients = false, .stage3 = Fsdp::Stage3{}};
   const Ddp ddp{.bucket_cap_mb = 1, .gradient_accumulation = 2, .reducer = true};
+  const auto deepspeed = [](bool stage2, bool overlap) {
+    return Zero1{.ddp = {.gradient_accumulation = 2},
+                 .deepspeed = Zero1::Deepspeed{.partitions_gradients = stage2,
+                                               .reduce_bucket_size = 100'000,
+                                               .overlap_comm = overlap}};
+  };
   const std::vector<std::pair<Data, Strategy>> all = {
+      {deepspeed(false, false), deepspeed(false, false)},
+      {deepspeed(true, false), deepspeed(true, false)},
+      {deepspeed(true, true), deepspeed(true, true)},
       {ddp, ddp},
       {Zero1{ddp}, Zero1{ddp}},
       {Fsdp{.gradient_accumulation = 2}, Fsdp{.gradient_accumulation = 2}},
@@ -208,6 +217,93 @@ BOOST_AUTO_TEST_CASE(zero_3_gathers_among_replicas_of_tensor_ranks) {
                     kPercent);
   BOOST_CHECK_CLOSE(sum(sent(schedule, "replicas", CollectiveKind::all_gather)), 4 * own, kPercent);
   peak_of(schedule.programs.front());
+}
+
+// DeepSpeed's ZeRO-2 over tensor and expert ranks: each micro-batch's gradients are summed among
+// those that have the same parameters, and these are gathered once.
+BOOST_AUTO_TEST_CASE(zero_2_reduces_among_replicas_of_tensor_and_expert_ranks) {
+  const Cluster cluster = nodes_of(4);
+  for (const int tensor : {1, 2}) {
+    Layout layout =
+        layout_of(Zero1{.ddp = {}, .deepspeed = Zero1::Deepspeed{.partitions_gradients = true}}, 4);
+    layout.mesh.tensor = tensor;
+    const Toy toy = share_on(mixture(), layout, cluster);
+    const Schedule schedule = schedule_of(layout, toy, cluster);
+    const double experts = kBlocks * kExperts / 4 * kExpert * 4;
+    const double rest = static_cast<double>(toy.model.parameters()) * 4 - experts;
+    BOOST_CHECK_CLOSE(sum(sent(schedule, "experts' replicas", CollectiveKind::all_reduce)),
+                      2 * experts, kPercent);
+    BOOST_CHECK_CLOSE(sum(sent(schedule, "replicas", CollectiveKind::all_reduce)), 2 * rest,
+                      kPercent);
+    BOOST_CHECK_CLOSE(sum(sent(schedule, "experts' replicas", CollectiveKind::all_gather)), experts,
+                      kPercent);
+    BOOST_CHECK_CLOSE(sum(sent(schedule, "replicas", CollectiveKind::all_gather)), rest, kPercent);
+    for (const Program& program : schedule.programs) peak_of(program);
+  }
+}
+
+// Hooks of PyTorch's DDP send halves beside tensor ranks and in a pipeline as they do alone.
+BOOST_AUTO_TEST_CASE(hooks_compress_in_every_mesh) {
+  const Cluster cluster = nodes_of(2);
+  for (const auto& [tensor, pipeline] : {std::pair(2, 1), std::pair(1, 2), std::pair(2, 2)}) {
+    const auto reduced = [&, tensor = tensor, pipeline = pipeline](Ddp::Compression hook) {
+      Layout layout = layout_of(Ddp{.compression = hook, .reducer = true});
+      layout.mesh.tensor = tensor;
+      layout.mesh.pipeline = pipeline;
+      layout.runtime = Layout::Runtime::torch;
+      const Toy toy = share_on(mixture(false), layout, cluster);
+      const Schedule schedule = schedule_of(layout, toy, cluster);
+      for (const Program& program : schedule.programs) peak_of(program);
+      return sum(sent(schedule, "replicas", CollectiveKind::all_reduce));
+    };
+    const double whole = reduced(Ddp::Compression::none);
+    BOOST_TEST(whole > 0);
+    BOOST_CHECK_CLOSE(reduced(Ddp::Compression::fp16), whole / 2, kPercent);
+    BOOST_CHECK_CLOSE(reduced(Ddp::Compression::bf16), whole / 2, kPercent);
+  }
+}
+
+// HSDP of torchtitan with asynchronous tensor parallelism: what tensor ranks exchange in blocks
+// takes no time where products take longer; as PyTorch does it otherwise, each exchange takes its
+// own.
+BOOST_AUTO_TEST_CASE(asynchronous_tensor_ranks_hide_their_exchanges_under_hsdp) {
+  Cluster cluster = nodes_of(4, 2);
+  cluster.groups.front().node.nic_latency = Seconds(0);
+  cluster.groups.front().node.nvlink->latency = Seconds(0);
+  double exchanged = 0;  // of blocks, one after the other
+  const auto step = [&](bool exchanges, bool by_pieces) {
+    Layout layout = layout_of(
+        Fsdp{.sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 2, .per_parameter = true});
+    layout.mesh.tensor = 2;
+    layout.sequence_parallel = true;
+    layout.tp_comm_overlap = layout.tensor_async = by_pieces;
+    layout.micro_batches = 1;
+    Toy toy = share_on(mixture(false), layout, cluster);
+    for (std::size_t u = 0; u < toy.model.units.size(); ++u) {
+      Unit& unit = toy.model.units[u];
+      UnitCost& cost = toy.costs.units[u];
+      const bool block = u >= 1 && u <= kBlocks;
+      for (Exchange& one : unit.exchanges) {
+        if (!block) one.elements = 0;
+        if (!by_pieces) exchanged += one.elements * 4 / 2 / kNvlink;
+      }
+      // A pass takes as long however many exchanges cut it.
+      for (const auto& [parts, whole] : {std::pair(&cost.forward_segments, &cost.forward),
+                                         std::pair(&cost.backward_segments, &cost.backward)}) {
+        *whole = Seconds(20 * kMs);
+        for (Seconds& duration : parts->durations)
+          duration = *whole / static_cast<double>(parts->durations.size());
+        if (!exchanges) parts->exchanges.clear();
+      }
+    }
+    return step_of(layout, toy, cluster);
+  };
+  const double none = step(false, true);
+  BOOST_CHECK_CLOSE(step(true, true), none, kPercent);
+  exchanged = 0;
+  const double awaited = step(true, false);
+  BOOST_TEST(exchanged > 0);
+  BOOST_CHECK_CLOSE(awaited, none + exchanged, kPercent);
 }
 
 // Inputs of blocks wait in host memory, of tensor ranks as of one that has all.

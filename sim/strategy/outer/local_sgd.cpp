@@ -227,7 +227,7 @@ std::size_t replica_count(const LocalSgd& options, const Cluster& cluster) {
         "another number of replicas",
         gpus, count));
   }
-  if (std::holds_alternative<std::monostate>(options.inner)) return gpus;
+  if (options.is_alone()) return gpus;
   if (const auto* sites = std::get_if<Sites>(&cluster.fabric))
     return cluster.node_count() / static_cast<std::size_t>(sites->nodes);
   std::size_t nodes = 0;

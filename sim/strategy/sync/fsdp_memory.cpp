@@ -210,7 +210,7 @@ void FsdpMemory::update(OpId op) {
       shares.push_back({own, all.owner, runs_[run].storage});
   }
   if (options_.cpu_offload && on_gpu()) return;
-  rehearse::update(builder_, op, shares, kSubGroup);
+  rehearse::update(builder_, op, shares, {.at_once = kSubGroup});
   for (const RunTensors& all : tensors_)
     if (builder_.job().set_to_none) builder_.give(op, all.gradient);
 }

@@ -33,6 +33,9 @@ Program torch_ddp(const Replication& options, const RankJob& rank);
 /// buckets that are reduced as they fill or behind the last backward.
 Program megatron_ddp(const Replication& options, const RankJob& rank);
 
+/// DeepSpeed's ZeRO-1 and ZeRO-2 (Zero1::deepspeed).
+Program deepspeed_buckets(const Zero1& options, const RankJob& rank);
+
 /// torch.distributed.fsdp, either of the two. Beside a pipeline its units are gathered once in a
 /// step, before their first forward, and reduced once, after their last backward (torchtitan, whose
 /// reshard_after_forward is false there).

@@ -4,8 +4,10 @@
 
 #include <utility>
 
+#include "model/parallel.hpp"
 #include "strategy/holdings.hpp"
 #include "strategy/outer/outer_step.hpp"
+#include "strategy/stage_plan.hpp"
 #include "strategy/sync/programs.hpp"
 #include "strategy/sync/server_messages.hpp"
 
@@ -37,6 +39,8 @@ class ServerSync : public Sync {
   Bytes element() const { return parameter_element(job_.precision); }
   /// Of all that is pushed.
   double elements() const { return parameter_bytes(job_.model, job_.precision) / element(); }
+  bool sums_last() const;
+  void sum_gradients();
   void push_parts_of(std::size_t unit, OpId computed);
   void push_difference();
   void push_compressed(OpId difference);
@@ -54,6 +58,7 @@ class ServerSync : public Sync {
   TensorId begun_{};          ///< where local steps began
   int steps_ = 0;             ///< that are over
   OpId first_update_{};
+  std::optional<LaneId> replica_lane_;
 };
 
 /// One flat copy of all parameters is pulled into and pushed from (calibrate/train/ps_worker.cpp).
@@ -88,10 +93,28 @@ Gradients ServerSync::gradients(const Pass& pass) const {
 }
 
 void ServerSync::after_backward(std::size_t unit, OpId backward, const Pass& pass) {
-  if (pass.last && !has_local_steps()) push_parts_of(unit, backward);
+  if (pass.last && !has_local_steps() && !sums_last()) push_parts_of(unit, backward);
+}
+
+/// Ranks of a replica have gradients to sum before these are pushed (finish_gradients).
+bool ServerSync::sums_last() const {
+  if (job_.stage == nullptr) return false;
+  const bool tensor = job_.stage->exchange_groups.contains(ExchangeAxis::tensor);
+  return job_.stage->shared_weight_group || (tensor && summed_elements(job_.model) > 0);
+}
+
+void ServerSync::sum_gradients() {
+  if (!sums_last()) return;
+  if (!replica_lane_) replica_lane_ = builder_.lane("nccl", LaneKind::communication);
+  std::vector<After> summed = {{*builder_.last_computed()}};
+  finish_gradients(builder_, {*replica_lane_, element()}, summed);
+  if (has_local_steps()) return;
+  for (std::size_t unit = job_.model.units.size(); unit-- > 0;)
+    push_parts_of(unit, summed.front().op);
 }
 
 void ServerSync::step() {
+  sum_gradients();
   if (!has_local_steps()) return;
   if (steps_ == 0) make_states();
   const OpId updated = optimizer_.step();
@@ -160,7 +183,7 @@ void ServerSync::push_parts_of(std::size_t unit, OpId computed) {
 
 Program server_worker(const ParameterServer& options, const RankJob& rank, const ServerSide& side,
                       const WorkerPart& part) {
-  StagePlan plan = StagePlan::alone(rank.job.model, 1);
+  StagePlan plan = rank.job.stage ? *rank.job.stage : StagePlan::alone(rank.job.model, 1);
   plan.steps = options.local_steps;
   ProgramBuilder builder(rank.name, rank.costs, rank.job);
   ServerSync sync(options, rank, side, part, builder);

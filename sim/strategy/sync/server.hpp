@@ -39,6 +39,8 @@ struct ServerSide {
 struct WorkerPart {
   bool exchanges = true;  ///< it pulls and pushes itself
   bool shares = false;    ///< it sums gradients with the other GPUs of its node, its group 0
+  /// What it reads and sends are a worker's updates; of the ranks of a replica one's are.
+  bool counts = true;
   /// Of messages by priority: the first of its own queues. They are by server: pulls, then pushes.
   std::optional<QueueId> queues = std::nullopt;
 };

@@ -59,7 +59,7 @@ void ServerMessages::send(std::size_t p, OpId computed) {
 OpId ServerMessages::pull(std::size_t p) {
   const Part& part = parts_[p];
   const Server& server = servers_[part.server];
-  Op read{.role = UpdateRole::read_parameters};
+  Op read{.role = part_.counts ? UpdateRole::read_parameters : UpdateRole::none};
   if (clock_.synchronous) read.awaits.push_back({clock_.updated[p], 1});
   if (clock_.applied) read.awaits.push_back({*clock_.applied, *options_.staleness + 1});
   if (!clock_.warmed.empty())
@@ -119,7 +119,8 @@ void ServerMessages::apply(std::size_t p) {
            .queue = server.queue,
            .work = handling(part.size, server.apply_rate),
            .after = {{builder_.last()}}};
-  apply.role = clock_.synchronous ? UpdateRole::gather_gradient : UpdateRole::apply_update;
+  if (part_.counts)
+    apply.role = clock_.synchronous ? UpdateRole::gather_gradient : UpdateRole::apply_update;
   if (clock_.synchronous) apply.signals = {clock_.gathered[p]};
   if (clock_.applied) apply.signals = {*clock_.applied};
   if (!clock_.warmed.empty()) apply.signals.push_back(clock_.warmed[p]);

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "strategy/choices.hpp"
+#include "strategy/read_layout.hpp"
+
+namespace rehearse::inline strategy {
+
+inline constexpr std::int64_t kMostMicroBatches = 10'000;
+inline constexpr std::int64_t kMostRanks = 1'000'000;
+inline constexpr std::int64_t kMostParameters = 100'000'000'000'000;
+
+/// The choice at `key`; `fallback` where it is missing.
+template <class Enum>
+Enum read_choice(Map& map, const std::string& key, Enum fallback, const Choices<Enum>& choices) {
+  return value_of(choices, map.choice_or(key, name_of(choices, fallback), names_of(choices)));
+}
+
+inline int count_or(Map& map, const std::string& key, int fallback, std::int64_t low,
+                      std::int64_t high) {
+  return static_cast<int>(map.integer_or(key, fallback, low, high));
+}
+
+/// Each reads the options of one kind of data parallelism, as the framework has it. `section` is
+/// `strategy.ddp.` or `strategy.zero.`.
+Ddp read_replicas(Map& map, const std::string& section, const Reading& reading);
+/// DeepSpeed's stages 1 and 2.
+Zero1 read_deepspeed(Map& map, std::int64_t stage, Framework& framework);
+Fsdp read_fsdp(Map& map, Framework& framework);
+Fsdp read_fsdp2(Map& map, Framework& framework);
+/// ZeRO-3 by DeepSpeed's names.
+Fsdp read_stage3(Map& map, Framework& framework);
+ParameterServer read_parameter_server(Map& map);
+
+}  // namespace rehearse::inline strategy

@@ -1,0 +1,98 @@
+// How replicas of all parameters are kept the same: DDP of each framework, and ZeRO on top of it.
+#include "strategy/read_kinds.hpp"
+
+namespace rehearse::inline strategy {
+namespace {
+
+const Choices<Ddp::Compression> kHooks = {{"none", Ddp::Compression::none},
+                                          {"fp16", Ddp::Compression::fp16},
+                                          {"bf16", Ddp::Compression::bf16}};
+
+/// Of the section `strategy.ddp.` or `strategy.zero.`.
+Ddp read_ddp_options(Map& map, const std::string& section, Framework& framework) {
+  Ddp ddp;
+  ddp.bucket_cap_mb = framework.number_or(map, section, "bucket_cap_mb");
+  ddp.first_bucket_mb = framework.number_or(map, section, "first_bucket_mb");
+  ddp.gradient_as_bucket_view = framework.bool_or(map, section, "gradient_as_bucket_view");
+  ddp.static_graph = map.bool_or("static_graph", ddp.static_graph);
+  ddp.compression = read_choice(map, "compression", ddp.compression, kHooks);
+  ddp.gradient_accumulation =
+      count_or(map, "gradient_accumulation", ddp.gradient_accumulation, 1, kMostMicroBatches);
+  ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);
+  return ddp;
+}
+
+/// PyTorch's, beside ranks that share a model: buckets are reduced as they fill.
+Ddp read_hooked_options(Map& map, const std::string& section, Framework& framework) {
+  Ddp ddp = read_ddp_options(map, section, framework);
+  ddp.reducer = true;
+  ddp.overlap_grad_reduce = true;
+  ddp.grad_reduce_in_fp32 = false;
+  ddp.check_for_nan_in_grad = false;
+  return ddp;
+}
+
+/// Of Megatron-LM's DistributedDataParallelConfig.
+Ddp read_buffered_options(Map& map, const std::string& section, Framework& framework) {
+  Ddp ddp{.bucket_cap_mb = 0};
+  if (const auto cap = map.optional("bucket_cap_mb"))
+    ddp.bucket_cap_mb = cap->as_positive_number();
+  else
+    framework.note(section + "bucket_cap_mb");
+  ddp.overlap_grad_reduce = framework.bool_or(map, section, "overlap_grad_reduce");
+  ddp.overlap_param_gather = framework.bool_or(map, section, "overlap_param_gather");
+  if (ddp.overlap_param_gather && !map.has("stage"))
+    map.at_key("overlap_param_gather")
+        .fail("no parameters are gathered without the distributed optimizer",
+              "write zero: {stage: 1, ...} instead of ddp, or remove it");
+  if (ddp.overlap_param_gather && !ddp.overlap_grad_reduce)
+    map.at_key("overlap_param_gather")
+        .fail("Megatron-LM has it beside overlap_grad_reduce alone",
+              "add overlap_grad_reduce: true, or remove it");
+  if (const auto wide = map.optional("grad_reduce_in_fp32"))
+    ddp.grad_reduce_in_fp32 = wide->as_bool();
+  else
+    framework.note(section + "grad_reduce_in_fp32");
+  ddp.check_for_nan_in_grad = framework.bool_or(map, section, "check_for_nan_in_grad");
+  ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);
+  return ddp;
+}
+
+/// DeepSpeed's without ZeRO: gradients are reduced behind the last backward
+/// (DeepSpeedEngine.allreduce_gradients).
+Ddp read_stage0(Map& map) {
+  constexpr double kAll = 1e9;  // MiB: one bucket holds all
+  Ddp ddp{.bucket_cap_mb = kAll, .first_bucket_mb = kAll, .gradient_as_bucket_view = true};
+  ddp.grad_reduce_in_fp32 = false;
+  ddp.check_for_nan_in_grad = false;
+  ddp.gradient_accumulation =
+      count_or(map, "gradient_accumulation", ddp.gradient_accumulation, 1, kMostMicroBatches);
+  ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);
+  return ddp;
+}
+
+}  // namespace
+
+Ddp read_replicas(Map& map, const std::string& section, const Reading& reading) {
+  Framework& framework = reading.framework;
+  if (framework.name() == "megatron") return read_buffered_options(map, section, framework);
+  if (framework.name() == "deepspeed") return read_stage0(map);
+  return reading.has_mesh() ? read_hooked_options(map, section, framework)
+                            : read_ddp_options(map, section, framework);
+}
+
+Zero1 read_deepspeed(Map& map, std::int64_t stage, Framework& framework) {
+  const std::string section = "strategy.zero.";
+  Zero1::Deepspeed deepspeed{.partitions_gradients = stage == 2};
+  deepspeed.reduce_bucket_size =
+      framework.integer_or(map, section, "reduce_bucket_size", 0, kMostParameters);
+  deepspeed.overlap_comm = map.bool_or("overlap_comm", false);
+  if (!map.has("overlap_comm")) framework.note(section + "overlap_comm");
+  deepspeed.contiguous_gradients = framework.bool_or(map, section, "contiguous_gradients");
+  if (stage == 1 && !deepspeed.contiguous_gradients)
+    map.at_key("contiguous_gradients")
+        .fail("stage 1 is known with contiguous gradients alone", "remove it, or stage: 2");
+  return {.ddp = read_stage0(map), .deepspeed = deepspeed};
+}
+
+}  // namespace rehearse::inline strategy
