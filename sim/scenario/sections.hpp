@@ -26,6 +26,10 @@ std::vector<std::optional<CostSource>> find_cost_sources(const Scenario& scenari
                                                          const CostChoice& choice,
                                                          ProfileLibrary& library);
 
+/// What the strategy builds a schedule from, on all of the cluster or a part of it. Both outlive
+/// what comes back.
+Job job_of(const Scenario& scenario, const Cluster& cluster);
+
 /// `jobs: {nodes: [0, 2], others: [{nodes: [1, 3], model: ..., strategy: ..., optimizer: ...}]}`:
 /// which of the cluster's nodes this job has, and what runs on others at the same time; what
 /// another job does not say is as this one's.

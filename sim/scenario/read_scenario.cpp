@@ -1,0 +1,281 @@
+// A scenario file in three steps. Its sections are read, each by itself, so that mistakes in one do
+// not hide another's. What one section leaves to others is resolved. What comes of both is
+// completed: costs, stages, defaults of a fleet.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "collective/collective_cost.hpp"
+#include "config/mistakes.hpp"
+#include "model/adaptation.hpp"
+#include "scenario/file_kind.hpp"
+#include "scenario/named_network.hpp"
+#include "scenario/sections.hpp"
+#include "scenario/speed_spread.hpp"
+#include "scenario/token_keys.hpp"
+
+namespace rehearse::inline scenario {
+namespace {
+
+/// Of a cluster that could not be read.
+constexpr std::size_t kMostRanks = 1'000'000;
+
+/// The value of a section that may be missing: then the one of a file in which it stands empty, so
+/// that its defaults are recorded like any others.
+Value section_or_empty(Map& root, Map& empty, const std::string& key) {
+  const std::optional<Value> value = root.optional(key);
+  return value ? *value : empty.require(key);
+}
+
+void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+/// GPUs that are trained on side by side. Not those of no real kind, and no cores of a CPU: what
+/// these differ by is measured with them.
+bool is_fleet(const Scenario& scenario) {
+  const Cluster& cluster = scenario.cluster;
+  const bool on_sockets = scenario.comm && scenario.comm->transport;
+  return cluster.gpu_count() > 1 && !cluster.shared_cores && !on_sockets &&
+         device_of(scenario) == TapeDevice::cuda &&
+         std::ranges::all_of(cluster.groups, [](const NodeGroup& group) {
+           return group.node.gpus == 0 || group.node.gpu.name != "generic";
+         });
+}
+
+/// What nothing is said of.
+void take_usual_fleet(Scenario& scenario) {
+  RunOptions& run = scenario.run;
+  const bool fleet = is_fleet(scenario);
+  if (run.usual_spread && fleet) {
+    run.speed_spread = kUsualFleet.speed_spread;
+    scenario.assumptions.push_back(fmt::format("run.speed_spread = {:g}", run.speed_spread));
+  }
+  if (run.usual_jitter && fleet) {
+    run.jitter = {.distribution = Jitter::Distribution::lognormal, .cv = kUsualFleet.jitter};
+    scenario.assumptions.push_back(
+        fmt::format("run.jitter = {{lognormal: {{cv: {:g}}}}}", run.jitter.cv));
+  } else if (run.usual_jitter) {
+    scenario.assumptions.emplace_back("run.jitter = none");
+  }
+  run.usual_spread = run.usual_spread && fleet;
+  run.usual_jitter = run.usual_jitter && fleet;
+}
+
+/// Spread and drift of busy cores are measured jitter.
+void say_unused_spread(Scenario& scenario) {
+  const auto& busy = scenario.cluster.busy_cores;
+  const bool varies = busy && (busy->spread > 0 || busy->drift > 0);
+  if (varies && scenario.run.jitter.distribution != Jitter::Distribution::measured)
+    scenario.assumptions.emplace_back(
+        "cluster.busy_cores: spread and drift count with run.jitter: measured alone");
+}
+
+void check_replications(const Document& document, const RunOptions& run) {
+  if (!run.replications.several() || run.jitter.distribution != Jitter::Distribution::none) return;
+  Map run_section = document.root().as_map().require("run").as_map();
+  run_section.require("replications")
+      .fail("without jitter every run is the same", "add run.jitter, or leave this out");
+}
+
+/// Once costs are known.
+void balance_stages(const Value& strategy, Scenario& scenario) {
+  const auto* layout = layout_in(scenario.strategy);
+  if (layout == nullptr || layout->balance == Layout::Balance::none) return;
+  const Cluster cluster = layout_cluster(scenario.strategy, scenario.cluster);
+  Job job = job_of(scenario, cluster);
+  if (const auto* local = local_sgd_in(scenario.strategy)) {
+    std::vector<StepCosts> costs;
+    for (const std::size_t group : groups_of_replica(*local, scenario.cluster))
+      costs.push_back(job.costs[group]);
+    job.costs = std::move(costs);
+  }
+  apply_balance(strategy, job, scenario);
+  apply_recomputed_layers(scenario);
+}
+
+class ScenarioReader {
+ public:
+  explicit ScenarioReader(const Document& document)
+      : document_(document), root_(document.root().as_map()) {}
+
+  Scenario read();
+
+ private:
+  void read_model();
+  void read_machine();
+  void read_strategy_section();
+  void read_training();
+  void read_run();
+  void read_rest();
+  void check_machine();
+  void resolve_training();
+  void complete();
+  Value section(const char* key) { return section_or_empty(root_, empty_, key); }
+
+  const Document& document_;
+  Map root_;
+  std::shared_ptr<const Document> defaults_ =
+      Document::parse("{optimizer: {sgd: {}}, train: {}, run: {}}", "defaults");
+  Map empty_ = defaults_->root().as_map();
+  ProfileLibrary library_;
+  std::optional<Framework> framework_;
+  CostChoice choice_;
+  std::optional<JobsSection> jobs_;
+  std::optional<Value> model_, cluster_, strategy_;
+  /// Sections that were read without a mistake.
+  bool has_framework_ = false, has_model_ = false, has_cluster_ = false, has_strategy_ = false,
+       has_optimizer_ = false, has_train_ = false;
+  Scenario scenario_;
+};
+
+void ScenarioReader::read_model() {
+  model_ = root_.require("model");
+  has_framework_ = read_part([&] {
+    framework_ = read_framework(root_, Map(root_).optional("strategy"));
+    framework_->check(root_);
+  });
+  if (!framework_) framework_ = Framework::of_strategy(std::nullopt);
+  has_model_ = read_part([&] {
+    choice_ = read_model_section(*model_, *framework_, scenario_, library_);
+    scenario_.whole_step = choice_.whole_step;
+    scenario_.given_at = choice_.given_at;
+  });
+}
+
+void ScenarioReader::read_machine() {
+  cluster_ = root_.require("cluster");
+  const std::optional<Value> shared = root_.optional("jobs");
+  has_cluster_ = read_part([&] {
+    const SoundPart nodes;
+    scenario_.cluster = read_cluster(*cluster_);
+    nodes.check();
+    if (shared) jobs_.emplace(*shared, scenario_);
+    scenario_.comm = load_comm_profile(scenario_.cluster);
+    if (scenario_.cluster.gpu_count() == 0)
+      cluster_->fail("a cluster without a GPU trains nothing");
+  });
+}
+
+/// What the model asks of the machine.
+void ScenarioReader::check_machine() {
+  const bool both = has_model_ && has_cluster_;
+  check_parts(both, [&] {
+    if (scenario_.whole_step) check_whole_step(*model_, scenario_);
+    if (has_given_times(scenario_.model) && !model_->as_map().has("measured_at"))
+      check_given_times(*model_, *cluster_);
+  });
+  check_parts(both, [&] { check_narrow(*model_, scenario_); });
+  check_parts(both, [&] { check_attention(*model_, scenario_); });
+}
+
+void ScenarioReader::read_strategy_section() {
+  strategy_ = root_.require("strategy");
+  has_strategy_ = read_part([&] { scenario_.strategy = read_strategy(*strategy_, *framework_); },
+                            has_framework_);
+  check_parts(has_strategy_ && has_cluster_,
+              [&] { check_strategy_section(*strategy_, choice_, scenario_); });
+}
+
+void ScenarioReader::read_training() {
+  if (!root_.has("optimizer")) scenario_.assumptions.emplace_back("optimizer = sgd");
+  has_optimizer_ = read_part(
+      [&] {
+        scenario_.optimizer =
+            read_optimizer_section(section("optimizer"), *framework_, scenario_.precision);
+      },
+      has_framework_);
+  check_parts(has_model_ && has_cluster_ && has_strategy_ && has_optimizer_, [&] {
+    for (std::string& line : numeric_formats(scenario_))
+      scenario_.assumptions.push_back(std::move(line));
+  });
+  has_train_ = read_part([&] { scenario_.train = read_train_section(section("train")); });
+}
+
+/// What is played, from what was said of batches, ranks and optimizer.
+void ScenarioReader::resolve_training() {
+  apply_micro_batch_size(*strategy_, scenario_);
+  if (root_.has("train")) {
+    const Value train = root_.require("train");
+    apply_tokens(train, scenario_);
+    apply_global_batch(train, *strategy_, scenario_);
+  }
+  if (const auto* fsdp = fsdp_in(scenario_.strategy); fsdp && fsdp->param_dtype)
+    compute_adapters_in_16_bits(scenario_.model);
+  apply_layout(*strategy_, *framework_, scenario_);
+  check_packing(*model_, scenario_);
+  apply_recomputed_layers(scenario_);
+  check_activation_offload(*model_, scenario_);
+  if (has_optimizer_ && root_.has("optimizer"))
+    check_optimizer(root_.require("optimizer"), scenario_);
+  if (has_optimizer_) apply_clipping(*framework_, scenario_);
+  apply_grad_scaler(scenario_);
+}
+
+void ScenarioReader::read_run() {
+  const std::size_t ranks = has_cluster_ ? scenario_.cluster.gpu_count() : kMostRanks;
+  read_part(
+      [&] {
+        scenario_.run = read_run_section(section("run"), ranks, *framework_, scenario_.comm.get());
+      },
+      has_cluster_);
+}
+
+void ScenarioReader::read_rest() {
+  const bool has_all = has_model_ && has_cluster_ && has_strategy_ && has_train_;
+  read_part([&] {
+    if (const auto memory = root_.optional("memory")) {
+      read_memory_section(*memory, scenario_);
+    } else {
+      scenario_.assumptions.emplace_back("memory.allocator = PyTorch's defaults");
+    }
+  });
+  read_part([&] { read_economy_sections(root_, scenario_); }, has_all);
+  read_part([&] {
+    if (const auto convergence = root_.optional("convergence"))
+      scenario_.convergence =
+          read_convergence_section(*convergence, has_all ? &scenario_ : nullptr);
+  });
+  root_.finish();
+}
+
+/// Of a file without mistakes.
+void ScenarioReader::complete() {
+  scenario_.framework = framework_->choice();
+  scenario_.cost_sources = find_cost_sources(scenario_, choice_, library_);
+  balance_stages(*strategy_, scenario_);
+  take_usual_fleet(scenario_);
+  say_unused_spread(scenario_);
+  check_replications(document_, scenario_.run);
+  if (jobs_) jobs_->read_others(scenario_, choice_, *strategy_, *framework_, library_);
+  append(scenario_.assumptions, document_.defaults_taken());
+  append(scenario_.assumptions, defaults_->defaults_taken());
+}
+
+Scenario ScenarioReader::read() {
+  check_kind(root_, FileKind::scenario);
+  const std::size_t before = Mistakes::current() == nullptr ? 0 : Mistakes::current()->events();
+  scenario_.file = document_.name();
+  if (const auto description = root_.optional("description"))
+    scenario_.description = description->as_string();
+  read_model();
+  read_machine();
+  check_machine();
+  read_strategy_section();
+  read_training();
+  check_parts(has_model_ && has_cluster_ && has_strategy_ && has_train_,
+              [&] { resolve_training(); });
+  read_run();
+  read_rest();
+  const Mistakes* const mistakes = Mistakes::current();
+  if (mistakes == nullptr || mistakes->events() == before) complete();
+  return std::move(scenario_);
+}
+
+}  // namespace
+
+Scenario read_scenario(const Document& document) {
+  return read_with_all_mistakes([&] { return ScenarioReader(document).read(); });
+}
+
+}  // namespace rehearse::inline scenario
