@@ -143,6 +143,13 @@ class Recorder {
     own.remade = false;
     own.kept = true;
   }
+  /// Of what a layer reads whose tensors are made again: it stays, unless it is made again, too.
+  void keep_input(const Tensor& tensor) {
+    if (!tensor.storage) return;
+    TapeTensor& own = tape_.tensors[tensor.storage->tensor()];
+    if (own.unit != unit_) own.remade = false;  // another unit has handed it on
+    own.kept = own.kept || !own.remade;
+  }
   bool keeps_exchanges() const { return keeps_exchanges_; }
   void keep_exchanges(bool keep) { keeps_exchanges_ = keep; }
   void begin_unit(std::uint32_t unit);

@@ -113,6 +113,10 @@ void Player::play_unit(std::uint32_t number) {
   };
   for (const Layer& layer : layers) {
     if (layer.kind == LayerKind::cross_entropy) release(&layer);  // it is computed outside of it
+    if (layer.remade)
+      for (const std::uint32_t read : {layer.input, layer.other})
+        if (const auto value = values_.find(read); value != values_.end())
+          for (const Tensor& tensor : value->second) recorder_.keep_input(tensor);
     recorder_.remakes(layer.remade);
     recorder_.keep_exchanges(layer.keeps_exchanges);
     Value made = run(layer);

@@ -19,8 +19,8 @@ class Remaker {
     std::vector<TapeEvent> forward, ends, again;
     for (const TapeEvent& event : unit_.forward) {
       const TapeTensor& tensor = tape_.tensors[event.tensor];
-      if (tensor.kept && !event.takes && taken_.contains(event.tensor)) {
-        again.push_back(event);  // its reader has run again
+      if (tensor.kept && !event.takes) {
+        again.push_back(event);  // its readers have run again
         continue;
       }
       forward.push_back(event);
