@@ -4,7 +4,7 @@ namespace rehearse::inline keys {
 
 std::vector<KeySection> scenario_keys() {
   return {
-      {"", "A scenario", "Rehearse", "sim/scenario/scenario.cpp sim/scenario/economy_section.cpp "
+      {"", "A scenario", "Rehearse", "sim/scenario/read_scenario.cpp sim/scenario/economy_section.cpp "
        "sim/framework/readers.cpp",
        {{"description", "text", "-", "One line about the scenario, shown above its report."},
         {"model", "map", "required", "What is trained, and what it costs."},
