@@ -5,6 +5,7 @@
 #include "cli/fix.hpp"
 #include "cli/inputs.hpp"
 #include "cli/options.hpp"
+#include "config/files_read.hpp"
 #include "config/whole_file.hpp"
 #include "planner/check_file.hpp"
 
@@ -25,7 +26,9 @@ bool fix(const std::filesystem::path& file, const std::string& message, bool qui
   const std::string text = read_whole_file(file);
   const std::vector<Fix> fixes = fixes_of(message, file.string(), text);
   if (fixes.empty()) return false;
-  write_whole_file(file, fixed(text, fixes));
+  const std::string mended = fixed(text, fixes);
+  write_whole_file(file, mended);
+  FilesKept::current()->keep(file, mended);  // what is read again
   if (quiet) return true;
   for (const Fix& one : fixes)
     write_stdout(fmt::format("{}:{}: {} is now {}\n", file.string(), one.line, one.from, one.to));

@@ -31,14 +31,19 @@ std::string value_text(const std::string& key, double value) {
   return fmt::format("{:.4g}", value);
 }
 
-std::string ratio_text(double ratio) {
-  if (ratio >= kTimes || ratio <= 1 / kTimes) return fmt::format("x {:.3g}", ratio);
+bool is_large(double ratio) { return ratio >= kTimes || ratio <= 1 / kTimes; }
+
+std::string ratio_text(double ratio, bool as_times) {
+  if (as_times) return fmt::format("x {:.3g}", ratio);
   return fmt::format("{:+.1f} %", 100 * (ratio - 1));
 }
 
+/// Both ends as the ratio itself is written.
 std::string interval_text(const FigurePair& pair) {
-  if (!pair.interval) return "";
-  return fmt::format("{} to {}", ratio_text(pair.interval->low), ratio_text(pair.interval->high));
+  if (!pair.interval || !pair.ratio) return "";
+  const bool as_times = is_large(*pair.ratio);
+  return fmt::format("{} to {}", ratio_text(pair.interval->low, as_times),
+                     ratio_text(pair.interval->high, as_times));
 }
 
 std::string difference(const PartPair& part) {
@@ -70,7 +75,7 @@ std::string pace_sentence(const Comparison& both) {
   const bool same = std::abs(ratio - 1) < kSame;
   std::string text =
       same ? "B trains as fast as A"
-      : ratio >= kTimes || ratio <= 1 / kTimes
+      : is_large(ratio)
           ? fmt::format("B trains {:.2g} times as fast as A", ratio)
           : fmt::format("B trains {:.{}f} % {} than A", 100 * std::abs(ratio - 1),
                         std::abs(ratio - 1) < 0.1 ? 1 : 0, ratio > 1 ? "faster" : "slower");
@@ -156,9 +161,10 @@ void add_figures(const Comparison& both, Page& page) {
   using enum TableColumn::Side;
   Table table({{"", left}, {"A"}, {"B"}, {"B beside A"}, {"90 % interval", left, true}});
   for (const FigurePair& one : both.figures)
-    table.row({{one.name, one.first ? value_text(one.key, *one.first) : "-",
-                one.second ? value_text(one.key, *one.second) : "-",
-                one.ratio ? ratio_text(*one.ratio) : "", interval_text(one)}});
+    table.row(
+        {{one.name, one.first ? value_text(one.key, *one.first) : "-",
+          one.second ? value_text(one.key, *one.second) : "-",
+          one.ratio ? ratio_text(*one.ratio, is_large(*one.ratio)) : "", interval_text(one)}});
   page.blank();
   table.print(page);
   page.line(

@@ -33,7 +33,7 @@ function comparePage(both) {
     ], both.figures),
     paragraph(both.errors === "common" ? "Intervals of times: what both are off by together cancels."
       : "Intervals: as if the errors of one said nothing of those of the other.", "faint"));
-  addSection("What differs in the input", both.inputs.length === 0 ? paragraph("Nothing that the reports tell.") : table("What differs in the input", [
+  addSection("What differs in the input", both.inputs.length === 0 ? paragraph("Nothing that the reports tell.") : table("Keys that differ, with both values", [
     { title: "key", value: (row) => row.key },
     { title: "A", value: (row) => row.first ?? "" },
     { title: "B", value: (row) => row.second ?? "" },
