@@ -52,7 +52,8 @@ const char* work_of(const Scenario& scenario, const Schedule& schedule) {
   if (has_updates(schedule)) return "servers";
   if (scenario.model.active_parameters() < scenario.model.parameters()) return "experts";
   if (std::ranges::any_of(schedule.groups, splits_a_model)) return "layouts";
-  return scenario.cluster.gpu_count() > 1 ? "replicas" : "one GPU";
+  if (scenario.cluster.gpu_count() == 1) return "one GPU";
+  return scenario.cluster.node_count() == 1 ? "replicas in a node" : "replicas on nodes";
 }
 
 /// What is known of the kernels of the GPU of which the least is known.

@@ -11,11 +11,11 @@
 namespace rehearse::inline prediction {
 
 /// What measured steps say of the width that the sources of error give together, in
-/// platforms/intervals.yaml, by the scenario's kind of work (one GPU, replicas, layouts, experts,
-/// servers) and what is known of its GPU's kernels. The factor is a conformal correction (Romano et
-/// al. 2019, Conformalized Quantile Regression): the share 0.9 (1 + 1/n) of n rows lies inside.
-/// Nothing where costs were measured, given, or stated by the scenario; 1 for a group without rows.
-/// `costs` as group_costs() has them.
+/// platforms/intervals.yaml, by the scenario's kind of work (one GPU, replicas in a node or on
+/// nodes, layouts, experts, servers) and what is known of its GPU's kernels. The factor is a
+/// conformal correction (Romano et al. 2019, Conformalized Quantile Regression): the share 0.9 (1 +
+/// 1/n) of n rows lies inside. Nothing where costs were measured, given, or stated by the scenario;
+/// 1 for a group without rows. `costs` as group_costs() has them.
 std::optional<IntervalBasis> time_basis(const Scenario& scenario, const Schedule& schedule,
                                         const std::vector<StepCosts>& costs);
 
