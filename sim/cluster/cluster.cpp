@@ -141,8 +141,7 @@ BytesPerSecond nic_rate(const Node& node) {
 BytesPerSecond staging_rate(const Node& node) {
   const Pcie& pcie = node.pcie;
   if (pcie.staged_rate <= BytesPerSecond(0)) return pcie.host_bandwidth * 0.5;
-  return pcie.staged_rate_stated ? pcie.staged_rate
-                                 : std::min(pcie.staged_rate, pcie.host_bandwidth);
+  return pcie.staged_rate;
 }
 
 CommLinks links_of(const Node& node) {

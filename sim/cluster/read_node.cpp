@@ -71,7 +71,8 @@ BytesPerSecond usual_staged_rate(Map& map, const Pcie& pcie) {
   const std::optional<BytesPerSecond> memory =
       given ? std::optional(given->as_bytes_per_second()) : std::nullopt;
   const bool modern = pcie.bandwidth >= kFifthGeneration || (memory && *memory >= kMuchMemory);
-  return modern ? memory.value_or(kTwoSockets) * kStagedShare : kStagedRate;
+  if (modern) return memory.value_or(kTwoSockets) * kStagedShare;
+  return std::min(kStagedRate, memory.value_or(kStagedRate));
 }
 
 void read_staged_rate(Map& map, Pcie& pcie) {

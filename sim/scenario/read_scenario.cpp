@@ -210,6 +210,8 @@ void ScenarioReader::read_rest() {
 
 /// Of a file without mistakes.
 void ScenarioReader::complete() {
+  // Intervals are as wide as it says, so that it is among the files that the scenario stands for.
+  Document::load(platforms_folder() / "intervals.yaml");
   scenario_.framework = framework_->choice();
   scenario_.cost_sources = find_cost_sources(scenario_, choice_, library_);
   balance_stages(*strategy_, scenario_);

@@ -341,7 +341,9 @@ BOOST_AUTO_TEST_CASE(files_of_clusters_say_everything_themselves) {
     const auto document = Document::load(file.path());
     for (const std::string& name : document->root().as_map().keys())
       read_cluster(document->root().as_map().require(name));
-    BOOST_TEST(document->defaults_taken().empty(), file.path().string());
+    // What hosts pass on of staged copies follows from their generation, and nobody measured it.
+    for (const std::string& line : document->defaults_taken())
+      BOOST_TEST(line.find("staged_rate") != std::string::npos, file.path().string() << line);
   }
 }
 

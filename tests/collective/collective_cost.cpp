@@ -91,7 +91,11 @@ const std::vector<LinkKey>& link_keys() {
   };
   static const std::vector<LinkKey> keys = {
       {"nic", true, always, [](Node& node, double by) { node.nic_bandwidth *= 1 / by; }},
-      {"nics", true, [](const Node& node) { return node.nics > 1; },
+      // TCP's host gets no more through, however many NICs it has.
+      {"nics", true,
+       [](const Node& node) {
+         return node.nics > 1 && node.nic_bandwidth < node.transport.host_rate;
+       },
        [](Node& node, double) { node.nics = 1; }},
       {"nic_latency", true, always, [](Node& node, double by) { node.nic_latency *= by; }},
       {"transport.efficiency", true, always,
@@ -111,9 +115,7 @@ const std::vector<LinkKey>& link_keys() {
       {"pcie", false, by_pcie, [](Node& node, double by) { node.pcie.bandwidth *= 1 / by; }},
       {"pcie_latency", false, by_pcie, [](Node& node, double by) { node.pcie.latency *= by; }},
       {"staged_rate", false, is_staged,
-       [](Node& node, double by) { node.pcie.staged_rate *= 1 / by; }},
-      {"host_bandwidth", false, is_staged,
-       [](Node& node, double by) { node.pcie.host_bandwidth *= 1 / by; }}};
+       [](Node& node, double by) { node.pcie.staged_rate *= 1 / by; }}};
   return keys;
 }
 

@@ -72,6 +72,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "goodput",
                     "start",
                     "intervals",
+                    "interval_basis",
                     "bottleneck",
                     "provenance",
                     "compute",
