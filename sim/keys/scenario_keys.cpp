@@ -62,7 +62,7 @@ std::vector<KeySection> scenario_keys() {
         {"channels_last", "true or false", "false", "Memory format of images.", "PyTorch"},
         {"loss",
          "cross_entropy | cross_entropy_fp32 | huggingface | lightning_fabric | fused_logits | vocab_parallel | fused or map",
-         "cross_entropy; of torchtitan cross_entropy_fp32, of megatron vocab_parallel",
+         "(the framework's: cross_entropy of most)",
          "How a language model's loss treats the logits: `fused_logits` writes gradients over them, `fused` keeps none.",
          "PyTorch; Liger Kernel, TransformerEngine; Megatron-LM"},
         {"loss.chunked", "integer >= 1", "required",

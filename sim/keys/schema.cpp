@@ -232,6 +232,12 @@ class SchemaWriter {
 
   Json of_type(const std::string& type, const Place& place, const Place* for_all = nullptr) {
     const Words words = words_of(type);
+    // "size (or `fits`)": a word beside the type; "text (auto)": one word alone.
+    if (words.note.starts_with("or `")) {
+      const std::string word = words.note.substr(4, words.note.size() - 5);
+      return {{"anyOf", Json::array({of_type(words.type, place, for_all), {{"const", word}}})}};
+    }
+    if (words.note == "auto") return {{"const", "auto"}};
     if (type == "true or false") return {{"type", "boolean"}};
     if (words.type == "map") return object(place, for_all);
     if (words.type == "list") return {{"type", "array"}};

@@ -45,7 +45,7 @@ std::vector<KeySection> study_keys() {
         {"search.framework", "list of torch | torchtitan | megatron | deepspeed",
          "(the scenario's, else megatron)", "Beside parallelism: whose layouts are compared."},
         {"constraints", "map", "memory: fits", "What must hold."},
-        {"constraints.memory", "size or fits", "-", "At most so much, or what fits."},
+        {"constraints.memory", "size (or `fits`)", "-", "At most so much, or what fits."},
         {"constraints.gpus", "integer >= 1", "-", "At most so many GPUs."},
         {"constraints.global_batch", "integer >= 1 (samples) or map", "-", "Samples of a step."},
         {"constraints.global_batch.min", "integer >= 1 (samples)", "-", "At least."},

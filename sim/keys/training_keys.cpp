@@ -93,7 +93,7 @@ std::vector<KeySection> training_keys() {
         {"repair", "time", "-", "Until a failed node is back."},
         {"trainings", "integer >= 10", "1000", "Trainings that are played."},
         {"checkpoint", "map", "required", "How state is saved."},
-        {"checkpoint.interval", "auto or time", "auto", "Time between two checkpoints."},
+        {"checkpoint.interval", "text (auto) or time", "auto", "Time between two checkpoints."},
         {"checkpoint.write", "time", "(from `storage`)", "To write one."},
         {"checkpoint.read", "time", "(from `storage`)", "To read one."},
         {"checkpoint.storage", "data rate", "-", "Rate of the storage as a whole."},

@@ -89,7 +89,6 @@ ParameterServer read_parameter_server(Map& map) {
   ps.aggregate = read_choice(map, "aggregate", ps.aggregate, kAggregates);
   ps.worker_cpu_rate = read_rate(map, "worker_cpu_rate");
   ps.server_cpu_rate = read_rate(map, "server_cpu_rate");
-  ps.connection_rate = read_rate(map, "connection_rate");
   read_partition(map, ps);
   ps.layerwise = map.bool_or("layerwise", ps.layerwise);
   ps.scheduling = read_choice(map, "scheduling", ps.scheduling, kSchedulings);

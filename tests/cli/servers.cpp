@@ -140,23 +140,6 @@ BOOST_AUTO_TEST_CASE(messages_between_nodes_take_their_cpus_by_default) {
   BOOST_TEST(!mentions(report_of(kOnCpu).at("assumptions"), "as of servers between nodes"));
 }
 
-BOOST_AUTO_TEST_CASE(a_connection_carries_no_more_than_its_rate) {
-  // Two servers, each with half of the parameters: a worker's two connections carry it at once.
-  const std::vector<std::string> set = {"strategy.ps.servers=2", "cluster.nodes=2",
-                                        "cluster.node.gpus=1",
-                                        "cluster.node.transport={tcp: {rate: 3GBps}}"};
-  const auto with = [&](const std::string& one) {
-    std::vector<std::string> all = set;
-    all.push_back(one);
-    return rate_of(kTcp, all);
-  };
-  BOOST_TEST(with("strategy.ps.connection_rate=9GBps") == rate_of(kTcp, set),
-             boost::test_tools::tolerance(1e-9));
-  const double half = 138357544 * 4 / 2.0;
-  // Pulls and pushes go one after the other, each through one remote connection.
-  BOOST_TEST(with("strategy.ps.connection_rate=0.1GBps") < 2 * 64 / (2 * half / 0.1e9));
-}
-
 const std::string kServersApart = R"(
 model: {use: vgg16, batch_per_gpu: 32, precision: fp32, measured: {samples_per_s: 133}}
 cluster:

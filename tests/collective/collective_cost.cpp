@@ -284,7 +284,7 @@ BOOST_DATA_TEST_CASE(two_nodes_of_a_site_correct_its_sixty_four, data::make(kCol
 // What NCCL of before its two-node trees logged there is a ring's time, and so is that of more
 // nodes.
 BOOST_AUTO_TEST_CASE(a_ring_on_two_nodes_slows_no_more_nodes_down) {
-  const Cluster two = shipped("oracle_h100", 2);
+  const Cluster two = shipped("gcp_a3_mega", 2);
   Cluster rings = two;
   rings.nccl.algorithms = {NcclAlgorithm::ring};
   CommPoints log;
@@ -294,10 +294,10 @@ BOOST_AUTO_TEST_CASE(a_ring_on_two_nodes_slows_no_more_nodes_down) {
         {kAllReduce, 16, 2, Bytes(size), cost_of(rings, std::nullopt, kAllReduce, size).total()});
   const std::optional<CommProfile> site = fit_profile({"site", "here", "us", links_of(two)}, {log});
   const double size = 4096 * kMiB;
-  BOOST_TEST_REQUIRE(cost_of(two, std::nullopt, kAllReduce, size).total().value() * 1.5 <
-                     log.points.back().time.value());
+  BOOST_TEST(cost_of(two, std::nullopt, kAllReduce, size).total().value() * 1.5 <
+             log.points.back().time.value());
   for (const int nodes : {3, 4, 16}) {
-    const Cluster more = shipped("oracle_h100", nodes);
+    const Cluster more = shipped("gcp_a3_mega", nodes);
     BOOST_TEST(cost_of(more, site, kAllReduce, size).total().value() ==
                    cost_of(more, std::nullopt, kAllReduce, size).total().value(),
                boost::test_tools::tolerance(0.15));

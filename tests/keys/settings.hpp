@@ -198,8 +198,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={zero: {stage: 1}}"},
       {"strategy={ps: {servers: 2, server_host: worker, staleness: 2, backup_workers: 0, "
        "apply_rate: "
-       "1GBps, aggregate: none, worker_cpu_rate: 1GBps, server_cpu_rate: 1GBps, connection_rate: "
-       "1GBps, partition: unit, "
+       "1GBps, aggregate: none, worker_cpu_rate: 1GBps, server_cpu_rate: 1GBps, partition: unit, "
        "scheduling: fifo, layerwise: true, warmup_rounds: 1, local_steps: 2, sampled_workers: 0}}"},
       {"strategy={ps: {}}"},
       {"strategy={ps: {local_steps: 2, outer_optimizer: {sgd: {learning_rate: 0.7, momentum: 0.9, "
