@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "scenario/sections.hpp"
 #include "scenario/speed_spread.hpp"
@@ -43,9 +44,12 @@ void take_usual_fleet(Scenario& scenario) {
 }
 
 void take_usual_messages(Scenario& scenario) {
-  auto* server = server_in(scenario.strategy);
-  if (server != nullptr && !(scenario.comm && scenario.comm->transport))
-    take_usual_messages(*server, scenario.cluster);
+  ParameterServer* const server = server_in(scenario.strategy);
+  if (server == nullptr) return;
+  if (!(scenario.comm && scenario.comm->transport)) take_usual_messages(*server, scenario.cluster);
+  // Said to be none: they are not played at all.
+  for (auto* rate : {&server->worker_cpu_rate, &server->server_cpu_rate})
+    if (*rate && !std::isfinite((*rate)->value())) rate->reset();
 }
 
 }  // namespace rehearse::inline scenario

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "strategy/outer/outer_step.hpp"
 #include "strategy/read_kinds.hpp"
 
@@ -30,6 +32,14 @@ std::optional<std::uint32_t> read_staleness(Map& map) {
 
 std::optional<BytesPerSecond> read_rate(Map& map, const std::string& key) {
   const std::optional<Value> value = map.optional(key);
+  return value ? std::optional(value->as_bytes_per_second()) : std::nullopt;
+}
+
+/// The same of messages; "none": they take no time of CPUs, as infinitely fast ones.
+std::optional<BytesPerSecond> read_message_rate(Map& map, const std::string& key) {
+  const std::optional<Value> value = map.optional(key);
+  if (value && value->is_scalar() && value->shown() == "none")
+    return BytesPerSecond(std::numeric_limits<double>::infinity());
   return value ? std::optional(value->as_bytes_per_second()) : std::nullopt;
 }
 
@@ -87,8 +97,8 @@ ParameterServer read_parameter_server(Map& map) {
   ps.backup_workers = count_or(map, "backup_workers", ps.backup_workers, 0, kMostRanks);
   ps.apply_rate = read_rate(map, "apply_rate");
   ps.aggregate = read_choice(map, "aggregate", ps.aggregate, kAggregates);
-  ps.worker_cpu_rate = read_rate(map, "worker_cpu_rate");
-  ps.server_cpu_rate = read_rate(map, "server_cpu_rate");
+  ps.worker_cpu_rate = read_message_rate(map, "worker_cpu_rate");
+  ps.server_cpu_rate = read_message_rate(map, "server_cpu_rate");
   read_partition(map, ps);
   ps.layerwise = map.bool_or("layerwise", ps.layerwise);
   ps.scheduling = read_choice(map, "scheduling", ps.scheduling, kSchedulings);
