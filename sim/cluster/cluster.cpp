@@ -141,7 +141,8 @@ BytesPerSecond nic_rate(const Node& node) {
 BytesPerSecond staging_rate(const Node& node) {
   const Pcie& pcie = node.pcie;
   if (pcie.staged_rate <= BytesPerSecond(0)) return pcie.host_bandwidth * 0.5;
-  return pcie.staged_rate;
+  return pcie.staged_rate_stated ? pcie.staged_rate
+                                 : std::min(pcie.staged_rate, pcie.host_bandwidth);
 }
 
 CommLinks links_of(const Node& node) {

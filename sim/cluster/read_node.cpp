@@ -206,7 +206,11 @@ Node read_node(const Value& value, bool needs_network) {
   Node node;
   node.gpus = static_cast<int>(map.integer_or("gpus", 1, 0, kMostGpus));
   read_gpu_side(map, node);
-  node.pcie.host_bandwidth = map.bytes_per_second_or("host_bandwidth", kHostBandwidth);
+  // A host's memory lets through at least what the host is taken to stage.
+  const BytesPerSecond staged =
+      node.pcie.staged_rate_stated ? BytesPerSecond(0) : node.pcie.staged_rate;
+  node.pcie.host_bandwidth =
+      map.bytes_per_second_or("host_bandwidth", std::max(kHostBandwidth, staged));
   if (const std::optional<Value> cores = map.optional("cores")) node.cores = read_cores(*cores);
   read_network_side(map, node, needs_network);
   if (const std::optional<Value> price = map.optional("usd_per_hour")) read_price(*price, node);
