@@ -71,7 +71,8 @@ void add_check(CLI::App& app) {
       *app.add_subcommand("check", "Say all that is wrong in files, without a simulation");
   check_app
       .add_option("FILES", command->files,
-                  "Scenarios, studies, plans, clusters and profiles (YAML); - is standard input")
+                  "Scenarios, studies, plans, clusters, profiles; - is standard\n"
+                  "input")
       ->required();
   check_app.add_flag("--fix", command->fix,
                      "Mend misspelt names in the files, where there is one remedy");

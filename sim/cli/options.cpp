@@ -170,7 +170,7 @@ std::shared_ptr<const TypedQuestion> add_typed_question(CLI::App& app,
   CLI::Option* model = add_common(
       app, *question,
       app.add_option("SCENARIO", file,
-                     "The scenario file (YAML), a shipped one's name, or - for standard input"));
+                     "A scenario's file, a shipped one's name, or - (standard input)"));
   add(app, "--strategy", question->strategy, "Its strategy; else fsdp", "NAME")->needs(model);
   add(app, "--batch", question->batch, "Its samples per GPU; else 1", "N")->needs(model);
   return question;
