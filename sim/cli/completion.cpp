@@ -10,7 +10,7 @@
 namespace rehearse::inline cli {
 namespace {
 
-/// What an option's value is completed with: words, or the first column of `rehearse list KIND`.
+/// An option's value is completed with these: words, or the first column of `rehearse list KIND`.
 struct Values {
   const char *option, *words, *list;
 };
@@ -23,7 +23,7 @@ constexpr std::array kValues = {Values{"--format", "table json csv", nullptr},
                                 Values{"--on", nullptr, "clusters"},
                                 Values{"--cluster", nullptr, "clusters"},
                                 Values{"--strategy", nullptr, "strategies"}};
-/// What a command's own words are completed with, beside files.
+/// A command's own words are completed with these, beside files.
 constexpr std::array kWords = {
     Values{"run", nullptr, "scenarios"},
     Values{"explain", nullptr, "scenarios"},

@@ -45,7 +45,7 @@ constexpr std::array kTopics = {
         "of 1024). Rates: GBps or GB/s, Gbps or Gbit/s. Work: GFLOP; its rate: TFLOPs. Counts of\n"
         "tokens: 15B, 1.5T. A bare number where a unit belongs is an error.\n"}};
 
-/// Of scenarios/glossary.md: "word: meaning"; empty where no line is of that word.
+/// Finds "word: meaning" in scenarios/glossary.md; empty where no line has that word.
 std::string glossary_line(const std::string& topic) {
   std::istringstream lines(read_whole_file(data_folder() / "scenarios/glossary.md"));
   for (std::string line; std::getline(lines, line);) {

@@ -11,7 +11,7 @@
 namespace rehearse::inline cli {
 namespace {
 
-/// What messages call it.
+/// Messages call it so.
 const char* const kStandardInput = "standard input";
 /// As much as a file of YAML may have, and a byte that shows that there is more.
 constexpr std::size_t kMostBytes = (std::size_t{16} << 20) + 1;

@@ -167,10 +167,10 @@ void add_answer(CLI::App& app, AnswerOptions& answer, const std::string& formats
 std::shared_ptr<const TypedQuestion> add_typed_question(CLI::App& app,
                                                         std::filesystem::path& file) {
   auto question = std::make_shared<TypedQuestion>();
-  CLI::Option* model = add_common(
-      app, *question,
-      app.add_option("SCENARIO", file,
-                     "A scenario's file, a shipped one's name, or - (standard input)"));
+  CLI::Option* model =
+      add_common(app, *question,
+                 app.add_option("SCENARIO", file,
+                                "A scenario's file, a shipped one's name, or - (standard input)"));
   add(app, "--strategy", question->strategy, "Its strategy; else fsdp", "NAME")->needs(model);
   add(app, "--batch", question->batch, "Its samples per GPU; else 1", "N")->needs(model);
   return question;

@@ -79,7 +79,7 @@ struct Pcie {
   bool peer_to_peer = true;
   /// Rate of the host memory (or root complex) that all staged copies of the node share.
   BytesPerSecond host_bandwidth;
-  /// What the host passes on of all staged copies together; 0: half of host_bandwidth.
+  /// The host's rate for all staged copies together; 0: half of host_bandwidth.
   BytesPerSecond staged_rate{0};
   bool staged_rate_stated = true;  ///< false: as hosts of its kind do, at most host_bandwidth
 };

@@ -64,7 +64,7 @@ bool is_shipped(const std::string& file) {
   return file.starts_with(folder);
 }
 
-/// What was measured over what NCCL's model says there. On two nodes newer trees send half of what
+/// The measured time over that of NCCL's model there. On two nodes newer trees send half of what
 /// rings do, which more nodes' do not: a log that is far slower than such a tree, and near a ring,
 /// is a ring's, and its ratio to that goes on to other numbers of nodes.
 double off_model(const NcclMachine& there, const CommCurve& curve, Bytes size, bool goes_on) {

@@ -39,8 +39,7 @@ void Messages::move(RankOp what, std::uint32_t stands_for) {
   Network& network = shared_.network;
   shared_.recorder.count(what.rank, ports.source.kind, size.value(), stands_for);
   network.start_flow(network.index_of(ports.source), network.index_of(ports.target),
-                     on_wire(size, ports), {kTransferred, what.rank, what.op},
-                     ports.source.kind == PortKind::nic ? transfer_of(what).most : std::nullopt);
+                     on_wire(size, ports), {kTransferred, what.rank, what.op});
 }
 
 void Messages::end(RankOp what) {

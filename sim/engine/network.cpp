@@ -308,8 +308,7 @@ s4u::Host* Network::source_host(std::uint32_t source, std::uint32_t target) cons
   return passed_on ? from.host : hosts_[source];
 }
 
-void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token,
-                         std::optional<BytesPerSecond> most) {
+void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token) {
   if (source == target && loops_.has(source))
     return set_alarm(source, loops_.start(source, size, token, now()));
   if (buckets_.any()) {
@@ -331,7 +330,6 @@ void Network::start_flow(std::uint32_t source, std::uint32_t target, Bytes size,
   const double units = std::max(1.0, std::round(size.value() * kUnitsPerByte));
   check(units < 0x1p63, "a flow of more bytes than can be counted");
   flow->set_payload_size(static_cast<std::uint64_t>(units));
-  if (most) flow->set_rate(most->value() * kUnitsPerByte);
   flow->set_data(reinterpret_cast<void*>(static_cast<std::uintptr_t>(slot)));
   intrusive_ptr_add_ref(
       flow.get());  // SimGrid keeps none of its own; taken over when the flow has ended

@@ -62,9 +62,8 @@ class Network {
   /// order of the calls.
   void call_at(double date, Token token);
   /// Calls back when `size` has moved from one port to the other: at once what the ports' bursts
-  /// let pass (TokenBuckets), the rest at their rates, or at `most` where that is less.
-  void start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token,
-                  std::optional<BytesPerSecond> most = std::nullopt);
+  /// let pass (TokenBuckets), the rest at their rates.
+  void start_flow(std::uint32_t source, std::uint32_t target, Bytes size, Token token);
   /// The flows of a collective of that size, if nothing else uses their ports; else false. Calls
   /// back once with `whole` when all have ended; or, when something else has come to one of the
   /// ports, for each flow with `each`, whose `b` is its number.

@@ -86,7 +86,7 @@ Explanation explain(const RunFacts& facts, const Machine& machine, const Headlin
 /// 3 to 6 sentences with numbers, and up to 3 on the stages of a pipeline.
 std::vector<std::string> sentences(const Explanation& explanation);
 
-/// What bounds the step and the best single change, in a sentence or two that stand first.
+/// A sentence or two that stand first: the bound of the step, and the best single change.
 std::string answer(const Explanation& explanation);
 
 /// `rehearse.explain/1`, two-space indented, keys in a fixed order.

@@ -6,7 +6,7 @@
 
 namespace rehearse::inline foreign {
 
-/// What a command line says beside a file.
+/// A command line's options beside a file.
 struct Asked {
   std::string on;        ///< "4xaws_p5", or "aws_p5" where the file says how many GPUs; empty
   std::string model;     ///< a built-in network or a Hugging Face config; empty: the file's

@@ -54,7 +54,7 @@ class Predicted {
   std::vector<std::string> overrides_;
 };
 
-/// What a scenario's machines have of these.
+/// Finds these in a scenario's machines.
 std::vector<Knob> knobs_of(const Scenario& scenario, const std::string& cluster) {
   const Node& node = scenario.cluster.groups.front().node;
   std::vector<Knob> knobs = {{cluster + "speed", "the GPUs' speed", node.speed, "", 1}};

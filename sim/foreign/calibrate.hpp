@@ -8,7 +8,7 @@
 
 namespace rehearse::inline foreign {
 
-/// What a log measured, by the report's keys.
+/// The figures that a log measured, by the report's keys.
 struct MeasuredRun {
   double step_time = 0;        ///< seconds; 0: the log does not tell
   std::size_t steps = 0;       ///< entries of the steady part

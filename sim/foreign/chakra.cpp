@@ -87,7 +87,7 @@ Encoder encoded(const ChakraNode& node) {
   return made;
 }
 
-/// What stands behind a tag.
+/// A field's value, which stands behind its tag.
 struct Field {
   std::uint32_t number = 0, wire = 0;
   std::uint64_t value = 0;

@@ -43,7 +43,7 @@ std::string name_of(std::int64_t collective) {
   return found == kNames.end() ? fmt::format("collective {}", collective) : found->second;
 }
 
-/// What stands in an op's place where that is a join: what it comes after.
+/// A join takes no node: this stands in its place, with all that it comes after.
 void add_deps(const std::vector<std::vector<std::uint64_t>>& stands_for, std::size_t op,
               std::set<std::uint64_t>& to) {
   to.insert(stands_for[op].begin(), stands_for[op].end());

@@ -1,4 +1,4 @@
-// What follows from several facts of a configuration together.
+// Some facts follow from several others of a configuration.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -92,7 +92,8 @@ void fill_experts(Facts& facts) {
   facts.erase("layer_freq");
 }
 
-/// What AMP, the model's own type and the strategy make together (scenarios/guide/precision.md).
+/// AMP, the model's own type and the strategy make a precision together
+/// (scenarios/guide/precision.md).
 void fill_precision(Facts& facts, const std::string& framework) {
   if (has(facts, "model.precision")) {
     facts.erase("amp");

@@ -134,7 +134,7 @@ void say_shape(const TransformerShape& shape, Facts& facts) {
   }
 }
 
-/// What Megatron-LM says otherwise.
+/// Megatron-LM has other words for these.
 void fill_megatron(const Scenario& scenario, Facts& facts) {
   if (scenario.transformer) say_shape(*scenario.transformer, facts);
   if (facts.contains(kShape + "kv_heads")) say(facts, "group_query", "true");

@@ -8,7 +8,7 @@
 
 namespace rehearse::inline foreign {
 
-/// What a log tells of a training's steps.
+/// A training's steps, as a log tells them.
 struct TrainingLog {
   std::string what;                   ///< "a log of Megatron-LM"
   std::string format;                 ///< "megatron_log"

@@ -30,7 +30,7 @@ struct TraceCollective {
   int ranks = 0;        ///< of its group; 0: it does not say
 };
 
-/// What a trace of PyTorch's profiler keeps for a profile: 32 bytes for an event.
+/// An event of a trace of PyTorch's profiler, kept for a profile in 32 bytes.
 struct KinetoTrace {
   std::string file;
   std::string device;  ///< "NVIDIA H200"; empty: CPU alone
@@ -42,7 +42,7 @@ struct KinetoTrace {
   std::vector<TraceSpan> kernels;    ///< copies and sets included, NCCL's left out
   std::vector<TraceSpan> notes;      ///< user_annotation of the host
   std::vector<TraceCollective> collectives;
-  /// Of operators AccumulateGrad by their place: elements of the parameter.
+  /// Elements of the parameter, by the place of its operator AccumulateGrad.
   std::unordered_map<std::size_t, std::int64_t> parameters;
   double allocated_peak = 0;  ///< bytes of the GPU; 0: it was not recorded
   std::size_t events = 0;

@@ -18,7 +18,7 @@ namespace {
 constexpr double kMicro = 1e-6;
 constexpr std::size_t kUnitsOfNoStructure = 8;
 
-/// What units a forward pass has: by place, the unit's number.
+/// The units of a forward pass: by place, the unit's number.
 struct Units {
   std::vector<std::size_t> of_place;
   std::vector<std::string> names;
@@ -125,7 +125,7 @@ StepSums sums_of(const KinetoTrace& trace, const TracedStep& step, const Units& 
   return sums;
 }
 
-/// Of each collective the shortest over ranks, which waits for nobody.
+/// Keeps the shortest of each collective over ranks, which waits for nobody.
 std::vector<TracedCollective> collectives_of(const std::vector<KinetoTrace>& ranks, double steps) {
   std::map<std::tuple<std::string, std::string, double, int>, TracedCollective> kinds;
   std::map<std::pair<std::string, std::size_t>, double> least;  // by group and place in it

@@ -9,7 +9,7 @@
 
 namespace rehearse::inline foreign {
 
-/// What a trace tells beside its costs.
+/// Facts that a trace tells beside its costs.
 struct TracedSetting {
   std::int64_t batch = 1;     ///< samples of a micro-batch
   std::int64_t sequence = 0;  ///< tokens of one; 0: it is not said

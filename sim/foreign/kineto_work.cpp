@@ -21,13 +21,13 @@ struct Outermost {
   std::size_t parameter = 0;  ///< elements, of AccumulateGrad within it
 };
 
-/// Of each thread in the order of time.
+/// Each thread's events stand in the order of time.
 using Threads = std::map<std::uint32_t, std::vector<Outermost>>;
 
 Threads outermost_of(const KinetoTrace& trace) {
   std::vector<std::size_t> order(trace.operators.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  // Of two that begin together the longer one encloses the other.
+  // Where two begin together, the longer one encloses the other.
   std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
     const TraceSpan &one = trace.operators[a], &other = trace.operators[b];
     return std::pair(one.begin, -one.duration) < std::pair(other.begin, -other.duration);
@@ -56,7 +56,7 @@ const Outermost* around(const Threads& threads, std::uint32_t thread, double tim
   return time <= before.span.end() ? &before : nullptr;
 }
 
-/// What the host was at when it launched.
+/// The host's operator when it launched.
 struct Cause {
   TracedPhase phase = TracedPhase::forward;
   double time = 0;

@@ -10,7 +10,7 @@ namespace rehearse::inline foreign {
 
 enum class TracedPhase : std::uint8_t { forward, backward, optimizer };
 
-/// What a device did, and what it did it for.
+/// A piece of a device's work, and the operator that it belongs to.
 struct TracedWork {
   double begin = 0, end = 0;  ///< microseconds
   TracedPhase phase = TracedPhase::forward;

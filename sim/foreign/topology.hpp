@@ -7,7 +7,7 @@
 
 namespace rehearse::inline foreign {
 
-/// What a file tells of one node.
+/// One node, as a file describes it.
 struct NodeTopology {
   std::string what;  ///< "an output of `nvidia-smi topo -m`"
   int gpus = 0;

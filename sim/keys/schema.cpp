@@ -136,7 +136,7 @@ std::optional<Json> number_schema(const Words& words) {
   return schema;
 }
 
-/// What stands in a file as text. YAML reads `8`, `2.3` and `true` as no text; our reader does.
+/// A schema of text. YAML reads `8`, `2.3` and `true` as no text; our reader does.
 Json any_text() { return {{"type", {"string", "number", "boolean"}}}; }
 
 Json choice(const std::string& words) {

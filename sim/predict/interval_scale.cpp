@@ -48,6 +48,17 @@ bool splits_a_model(const Group& group) {
   return group.ranks > 1 && group.axis && *group.axis != MeshAxis::data;
 }
 
+/// Whether GPUs exchange over NVLink and nodes over RDMA, as those of the measured rows do.
+bool has_fast_links(const Cluster& cluster) {
+  if (cluster.gpu_count() == 1) return true;
+  return std::ranges::all_of(cluster.groups, [&](const NodeGroup& group) {
+    const bool inside = group.node.gpus < 2 || group.node.nvlink;
+    const bool between =
+        cluster.node_count() < 2 || group.node.transport.kind == NicTransport::Kind::rdma;
+    return inside && between;
+  });
+}
+
 const char* work_of(const Scenario& scenario, const Schedule& schedule) {
   if (has_updates(schedule)) return "servers";
   if (scenario.model.active_parameters() < scenario.model.parameters()) return "experts";
@@ -56,7 +67,7 @@ const char* work_of(const Scenario& scenario, const Schedule& schedule) {
   return scenario.cluster.node_count() == 1 ? "replicas in a node" : "replicas on nodes";
 }
 
-/// What is known of the kernels of the GPU of which the least is known.
+/// Names what is known of the kernels, of the GPU of which the least is known.
 const char* kernels_of(const Cluster& cluster) {
   bool all_own = true;
   for (const NodeGroup& group : cluster.groups) {
@@ -84,7 +95,10 @@ Headline moved(Headline end, const Headline& best, double factor) {
 std::optional<IntervalBasis> time_basis(const Scenario& scenario, const Schedule& schedule,
                                         const std::vector<StepCosts>& costs) {
   if (!is_computed(costs) || scenario.run.efficiency.matrix) return std::nullopt;
-  return basis_of(fmt::format("{}, {}", work_of(scenario, schedule), kernels_of(scenario.cluster)));
+  const Cluster& cluster = scenario.cluster;
+  return basis_of(fmt::format("{}{}, {}", work_of(scenario, schedule),
+                              has_fast_links(cluster) ? "" : " over PCIe or TCP",
+                              kernels_of(cluster)));
 }
 
 std::optional<IntervalBasis> memory_basis(const Scenario& scenario,

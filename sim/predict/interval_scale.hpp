@@ -10,7 +10,7 @@
 
 namespace rehearse::inline prediction {
 
-/// What measured steps say of the width that the sources of error give together, in
+/// Measured steps correct the width that the sources of error give together, in
 /// platforms/intervals.yaml, by the scenario's kind of work (one GPU, replicas in a node or on
 /// nodes, layouts, experts, servers) and what is known of its GPU's kernels. The factor is a
 /// conformal correction (Romano et al. 2019, Conformalized Quantile Regression): the share 0.9 (1 +

@@ -73,6 +73,12 @@ class NamedText {
   std::vector<std::pair<std::string, std::string>> options_;
 };
 
+/// Whether the loss is a kernel that keeps no logits, or one piece of them at a time.
+bool keeps_no_logits(Map& model) {
+  const std::optional<Value> loss = model.optional("loss");
+  return loss && (!loss->is_scalar() || loss->shown() == "fused");
+}
+
 class Changes {
  public:
   Changes(const Document& document, const Scenario& scenario)
@@ -240,7 +246,7 @@ class Changes {
     Map model = root_.require("model").as_map();
     if (!scenario_.shape.flash_attention) add("flash attention", "model.attention=sdpa");
     if (scenario_.model.compile == Compile::none) add("torch.compile", "model.compile=true");
-    if (scenario_.transformer && !model.has("loss")) add("a fused loss", "model.loss=fused");
+    if (scenario_.transformer && !keeps_no_logits(model)) add("a fused loss", "model.loss=fused");
   }
 
   void add_optimizer() {

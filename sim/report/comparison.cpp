@@ -23,7 +23,7 @@ struct FigureKey {
   } kind;  ///< in proportion to the step, or to its inverse
 };
 
-/// What people compare first; each side may lack some.
+/// People compare these first; each side may lack some.
 constexpr std::array kFigures = {
     FigureKey{"step_time_s", "step time", FigureKey::Kind::as_time},
     FigureKey{"samples_per_s", "samples/s", FigureKey::Kind::as_rate},

@@ -137,7 +137,7 @@ std::string best_text(const ForecastReport& report) {
                                          : samples_text(told.samples_to_target.value) + " samples");
 }
 
-/// What it comes to, in a sentence that stands first.
+/// Says in a sentence, which stands first, what it comes to.
 std::string answer_of(const ForecastReport& report) {
   if (report.strategies.empty()) return "";
   if (report.compared) return fmt::format("Best: {}.", best_text(report));

@@ -309,7 +309,7 @@ void add_answer(const Report& report, Page& page) {
   page.blank();
 }
 
-/// What makes it fit, or what else could be asked.
+/// Names what makes it fit, or what else could be asked.
 void add_help(const Report& report, Page& page) {
   constexpr std::size_t kTold = 3;
   const char* name = "would help";

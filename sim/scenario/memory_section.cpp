@@ -98,7 +98,7 @@ void check_activation_offload(const Value& model, const Scenario& scenario) {
 
 namespace {
 
-/// What `recomputation` makes of each block.
+/// Says what `recomputation` makes of each block.
 void apply_recomputation(const Value& value, Recomputation recomputation, Scenario& scenario) {
   Model& model = scenario.model;
   if (model.captured)

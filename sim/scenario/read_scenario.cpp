@@ -17,7 +17,7 @@
 namespace rehearse::inline scenario {
 namespace {
 
-/// Of a cluster that could not be read.
+/// Stands for a cluster that could not be read.
 constexpr std::size_t kMostRanks = 1'000'000;
 
 /// The value of a section that may be missing: then the one of a file in which it stands empty, so
@@ -126,7 +126,7 @@ void ScenarioReader::read_machine() {
   });
 }
 
-/// What the model asks of the machine.
+/// Checks what the model asks of the machine.
 void ScenarioReader::check_machine() {
   const bool both = has_model_ && has_cluster_;
   check_parts(both, [&] {
@@ -161,7 +161,7 @@ void ScenarioReader::read_training() {
   has_train_ = read_part([&] { scenario_.train = read_train_section(section("train")); });
 }
 
-/// What is played, from what was said of batches, ranks and optimizer.
+/// Resolves what is played from what was said of batches, ranks and optimizer.
 void ScenarioReader::resolve_training() {
   apply_micro_batch_size(*strategy_, scenario_);
   if (root_.has("train")) {
@@ -208,7 +208,7 @@ void ScenarioReader::read_rest() {
   root_.finish();
 }
 
-/// Of a file without mistakes.
+/// Completes the scenario of a file without mistakes.
 void ScenarioReader::complete() {
   // Intervals are as wide as it says, so that it is among the files that the scenario stands for.
   Document::load(platforms_folder() / "intervals.yaml");

@@ -26,7 +26,7 @@ std::vector<std::optional<CostSource>> find_cost_sources(const Scenario& scenari
                                                          const CostChoice& choice,
                                                          ProfileLibrary& library);
 
-/// What GPUs differ by where nothing is said of it (kUsualFleet).
+/// Takes kUsualFleet where nothing is said of how GPUs differ.
 void take_usual_fleet(Scenario& scenario);
 /// What messages of servers take where nobody says it. Where sockets were measured, so was what
 /// hosts do.

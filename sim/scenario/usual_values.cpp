@@ -1,4 +1,4 @@
-// What is taken of machines where a scenario says nothing and no measurement does.
+// These are taken of machines where neither a scenario nor a measurement says anything.
 #include <fmt/format.h>
 
 #include <algorithm>

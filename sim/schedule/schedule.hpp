@@ -40,7 +40,6 @@ struct Collective {
 struct Transfer {
   std::optional<RankId> source{}, target{};
   Bytes size;
-  std::optional<BytesPerSecond> most{};  ///< of its connection; nothing: as the ports allow
 };
 /// Takes no time: joins what it comes after.
 struct Join {};

@@ -79,7 +79,7 @@ void launch_optimizer(ProgramBuilder& builder, std::vector<After>& ready);
 OpId optimizer(ProgramBuilder& builder, Seconds duration, std::vector<After> after);
 /// Behind a unit's backward with Gradients::used: the time of the steps that it has taken.
 void optimizer_of(ProgramBuilder& builder, std::size_t unit);
-/// Of gradients beside master weights.
+/// Gradients have this beside master weights.
 struct WideGradients {
   std::int64_t at_once = 0;  ///< elements that are converted together; 0: all
   bool are_there = false;    ///< nothing is converted for the step

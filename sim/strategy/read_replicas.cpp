@@ -8,7 +8,7 @@ const Choices<Ddp::Compression> kHooks = {{"none", Ddp::Compression::none},
                                           {"fp16", Ddp::Compression::fp16},
                                           {"bf16", Ddp::Compression::bf16}};
 
-/// Of the section `strategy.ddp.` or `strategy.zero.`.
+/// Reads the section `strategy.ddp.` or `strategy.zero.`.
 Ddp read_ddp_options(Map& map, const std::string& section, Framework& framework) {
   Ddp ddp;
   ddp.bucket_cap_mb = framework.number_or(map, section, "bucket_cap_mb");
@@ -32,7 +32,7 @@ Ddp read_hooked_options(Map& map, const std::string& section, Framework& framewo
   return ddp;
 }
 
-/// Of Megatron-LM's DistributedDataParallelConfig.
+/// Reads the keys of Megatron-LM's DistributedDataParallelConfig.
 Ddp read_buffered_options(Map& map, const std::string& section, Framework& framework) {
   Ddp ddp{.bucket_cap_mb = 0};
   if (const auto cap = map.optional("bucket_cap_mb"))

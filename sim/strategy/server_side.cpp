@@ -1,4 +1,4 @@
-// What servers are made of, whoever their workers are: clocks, rates, memory and programs.
+// Servers are made of these, whoever their workers are: clocks, rates, memory and programs.
 #include "strategy/server_side.hpp"
 
 #include <fmt/format.h>
@@ -98,12 +98,11 @@ void stand_for(const ParameterServer& options, const Cluster& cluster, Server& s
   server.apply_rate *= all;
   if (server.update_rate) *server.update_rate *= all;
   if (server.message_rate) *server.message_rate *= all;
-  if (server.connection_rate) *server.connection_rate *= all;
   const NodeId host = server_hosts(options, cluster).front();
   if (cluster.node(host).nic_ways_shared) server.crosses = (all - 1) / all;
 }
 
-// What the options say of every server, and its host of the rest.
+// The options say what every server does, and its host says the rest.
 std::vector<Server> servers_of(const ParameterServer& options, const Job& job) {
   const std::vector<HostTraffic> traffic = server_traffic(options, job.cluster);
   const double applied = moved_per_gradient_byte(options, job.optimizer, job.precision);
@@ -114,7 +113,6 @@ std::vector<Server> servers_of(const ParameterServer& options, const Job& job) {
     server.apply_rate = options.apply_rate.value_or(traffic[s].best / applied);
     if (!options.apply_rate && updated > 0) server.update_rate = traffic[s].best / updated;
     server.message_rate = options.server_cpu_rate;
-    server.connection_rate = options.connection_rate;
     if (options.stands_for > 1) stand_for(options, job.cluster, server);
     servers.push_back(server);
   }

@@ -191,8 +191,6 @@ struct ParameterServer {
   /// serialization, copies, the network's stack. A worker's come before a push and after a pull,
   /// for each server beside the others; a server's wait in its queue. Nothing: they take no time.
   std::optional<BytesPerSecond> worker_cpu_rate{}, server_cpu_rate{};
-  /// The most of one connection between a worker and a server, each way; nothing: the NICs' rate.
-  std::optional<BytesPerSecond> connection_rate{};
   bool usual_worker_cpu = false, usual_server_cpu = false;  ///< taken where nobody said them
   /// Like servers, each on a node of its own, that one is played for (one_for_like_servers()).
   int stands_for = 1;

@@ -22,7 +22,7 @@ constexpr double kSame = 1.02;
 /// From here on "2 times", not "100 %".
 constexpr double kTimes = 1.995;
 
-/// What is compared of one point.
+/// A point's figures that are compared.
 struct Entry {
   std::size_t point = 0;
   std::vector<std::string> labels;

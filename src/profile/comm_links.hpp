@@ -39,7 +39,7 @@ struct NicTransport {
   /// NCCL_SOCKET_NTHREADS times NCCL_NSOCKS_PERTHREAD, of each of NCCL's connections.
   int sockets = 1;
   BytesPerSecond socket_rate{std::numeric_limits<double>::infinity()};  ///< of one of them
-  /// What a host's TCP gets through for one NIC, over however many sockets.
+  /// The most that a host's TCP gets through for one NIC, over however many sockets.
   BytesPerSecond host_rate{std::numeric_limits<double>::infinity()};
   /// What each step of a collective between nodes takes beside the NIC's latency: NCCL's proxy
   /// thread, and over TCP the copies and system calls.

@@ -1,4 +1,4 @@
-// What layers of experts launch, against what a profiler counted.
+// Launches of layers of experts stand against what a profiler counted.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
@@ -23,7 +23,9 @@ BOOST_AUTO_TEST_CASE(a_layer_of_experts_launches_what_was_counted) {
     const Operator other{.forward_elements = 1, .backward_elements = 1};
     model.units[0].operators = {product, product, other, other, other, other, other, other};
     model.units[0].exchanges.clear();
-    if (exchanged) model.units[0].exchanges.push_back({.axis = ExchangeAxis::expert, .issued = {}, .awaited = {}});
+    if (exchanged)
+      model.units[0].exchanges.push_back(
+          {.axis = ExchangeAxis::expert, .issued = {}, .awaited = {}});
     Gpu gpu;
     gpu.fp32 = FlopsPerSecond(19.5e12);
     gpu.memory_bandwidth = BytesPerSecond(2039e9);

@@ -1,4 +1,4 @@
-// What files say, whatever it means: spellings, scripts, TOML, logs.
+// These read what files say, whatever it means: spellings, scripts, TOML, logs.
 #include <boost/test/unit_test.hpp>
 #include <map>
 

@@ -1,4 +1,5 @@
-// What selective checkpointing keeps of a block: closed forms of torchtitan's and Megatron-LM's.
+// These are what selective checkpointing keeps of a block: closed forms of torchtitan's and
+// Megatron-LM's.
 #include "model/recomputation.hpp"
 
 #include <boost/test/data/monomorphic.hpp>

@@ -94,7 +94,7 @@ std::vector<Node> other_kinds(const Node& node) {
 
 class Mutator {
  public:
-  /// Of all, or with the text of one.
+  /// Counts all of them, or those with the text of one.
   explicit Mutator(const std::filesystem::path& file, std::optional<std::size_t> wanted = {})
       : file_(file),
         wanted_(wanted),

@@ -29,7 +29,7 @@ double step_with(const Zero1& options, double backward = kBackward) {
   return step_of(options, units(backward), star_cluster(kRanks));
 }
 
-/// What is left of a step beside its backward and its reductions.
+/// The rest of a step beside its backward and its reductions.
 double rest() {
   return kUnits * kForward + kOptimizer / kRanks + all_gather_time(kRanks, kUnits * kMiB);
 }

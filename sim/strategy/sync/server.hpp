@@ -14,8 +14,7 @@ struct Server {
   std::optional<BytesPerSecond> update_rate{};
   /// Of messages, each way, through its CPU; nothing: they take none of its time.
   std::optional<BytesPerSecond> message_rate{};
-  std::optional<BytesPerSecond> connection_rate{};  ///< of each worker's connection to it
-  /// What leaves its node of a message; the rest is for a worker beside it.
+  /// The share of a message that leaves its node; the rest is for a worker beside it.
   double crosses = 1;
 
   Seconds update_time(Bytes size) const { return update_rate ? size / *update_rate : Seconds(0); }

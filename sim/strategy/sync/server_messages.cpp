@@ -65,14 +65,12 @@ OpId ServerMessages::pull(std::size_t p) {
   if (!clock_.warmed.empty())
     read.awaits.push_back(
         {clock_.warmed[p], 1, static_cast<std::uint32_t>(options_.warmup_rounds)});
-  Op transfer{.verb = Verb::pull,
-              .of = part.name,
-              .moves = part.size,
-              .phase = Phase::communication,
-              .work = Transfer{.source = server.rank,
-                               .target = {},
-                               .size = part.size * server.crosses,
-                               .most = server.connection_rate}};
+  Op transfer{
+      .verb = Verb::pull,
+      .of = part.name,
+      .moves = part.size,
+      .phase = Phase::communication,
+      .work = Transfer{.source = server.rank, .target = {}, .size = part.size * server.crosses}};
   if (server.message_rate) {
     read.verb = Verb::serve;
     read.of = part.name;
@@ -101,10 +99,7 @@ void ServerMessages::push(std::size_t p, OpId computed) {
                .of = part.name,
                .moves = size,
                .phase = Phase::communication,
-               .work = Transfer{.source = {},
-                                .target = server.rank,
-                                .size = size * server.crosses,
-                                .most = server.connection_rate},
+               .work = Transfer{.source = {}, .target = server.rank, .size = size * server.crosses},
                .after = {{computed}}});
   last_push_ = builder_.last();
 }

@@ -37,7 +37,7 @@ Tensor Player::loss(const Layer& layer) {
   throw InternalError("a loss that no tape is made of");
 }
 
-/// Of one of the pieces that `positions` are in.
+/// Plays one of the pieces that `positions` are in.
 Tensor Player::loss_of_piece(const Layer& layer, Tensor& piece, std::int64_t positions) {
   if (layer.loss == Loss::fused_logits) return fused_cross_entropy(recorder_, piece, positions);
   if (layer.loss == Loss::vocab_parallel)

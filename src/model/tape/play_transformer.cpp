@@ -41,7 +41,7 @@ Tensor grouped_product(Recorder& r, const Tensor& input, const Parameter& weight
   const Tensor weight = product_parameter(r, weights);
   const Tensor x = lower(r, input);
   const bool quantized = r.trait(weights.unit, weights.index).quantized();
-  // Of one expert at a time 16 bits are made.
+  // One expert at a time gets its 16 bits.
   const auto widened = [&r, quantized, each = weights.elements / experts] {
     return quantized ? r.workspace(each, Type::float16) : undefined();
   };
