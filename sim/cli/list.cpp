@@ -47,9 +47,9 @@ void add_list(CLI::App& app) {
   std::vector<std::string> known = kinds_of_names();
   known.insert(known.end(), {"keys", "schema"});
   add_choice(list_app, "WHAT", command->what,
-             "models, clusters, gpus, strategies, optimizers,\n"
-             "profiles, scenarios, studies, plans, keys, or the JSON\n"
-             "Schema of a kind of file",
+             "models, families, clusters, gpus, architectures,\n"
+             "strategies, optimizers, profiles, scenarios, studies,\n"
+             "plans, keys, or the JSON Schema of a kind of file",
              known, "")
       ->required();
   add(list_app, "PREFIX", command->prefix,

@@ -8,6 +8,7 @@
 
 #include "base/id.hpp"
 #include "base/quantity.hpp"
+#include "cluster/gpu_architecture.hpp"
 #include "cluster/nccl_options.hpp"
 #include "cluster/power.hpp"
 #include "config/document.hpp"
@@ -34,9 +35,6 @@ struct KernelShares {
   std::string relative{};
 };
 
-/// Generations of GPUs with links of their own: what NCCL does on them differs.
-enum class GpuArchitecture { volta, ampere, hopper, blackwell, cdna, other };
-
 /// A GPU's datasheet: dense rates, no sparsity.
 struct Gpu {
   std::string name;
@@ -45,7 +43,7 @@ struct Gpu {
   Bytes memory;
   BytesPerSecond memory_bandwidth;
   std::string source;
-  GpuArchitecture architecture = GpuArchitecture::other;
+  std::shared_ptr<const GpuArchitecture> architecture = unknown_architecture();
   /// Folder of compute profiles measured on this GPU; empty: none.
   std::string profiles{};
   /// The most that it draws for long (thermal design power); nothing: not known.
@@ -271,8 +269,6 @@ Gpu known_gpu(const std::string& name);
 /// One line about a shipped cluster.
 std::string describe_cluster(const std::string& name);
 
-/// platforms/: $REHEARSE_PLATFORMS, else next to the sources that the program was built from.
-std::filesystem::path platforms_folder();
 /// Where shipped compute profiles lie: a folder for each device, those of gpus.yaml by their name.
 std::filesystem::path compute_profiles_folder();
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 
 #include "base/data_folder.hpp"
@@ -48,12 +47,6 @@ std::vector<std::filesystem::path> cluster_files() {
 }
 
 }  // namespace
-
-std::filesystem::path platforms_folder() {
-  const char* const folder = std::getenv("REHEARSE_PLATFORMS");
-  if (folder != nullptr && *folder != '\0') return folder;
-  return data_folder() / "platforms";
-}
 
 std::vector<std::string> gpu_names() {
   std::vector<std::string> names = gpu_document()->root().as_map().keys();

@@ -29,18 +29,6 @@ void refuse(Map& map, std::initializer_list<const char*> keys, const std::string
   }
 }
 
-GpuArchitecture read_architecture(const Value& value) {
-  using enum GpuArchitecture;
-  static const std::vector<std::pair<std::string, GpuArchitecture>> kNames = {
-      {"volta", volta},         {"ampere", ampere}, {"hopper", hopper},
-      {"blackwell", blackwell}, {"cdna", cdna},     {"other", other}};
-  std::vector<std::string> names;
-  names.reserve(kNames.size());
-  for (const auto& [name, architecture] : kNames) names.push_back(name);
-  const std::string chosen = value.as_choice(names);
-  return std::ranges::find(kNames, chosen, &std::pair<std::string, GpuArchitecture>::first)->second;
-}
-
 Gpu read_node_gpu(Map& map) {
   const std::optional<Value> value = map.optional("gpu");
   Gpu gpu = value ? read_gpu(*value) : known_gpu(map.string_or("gpu", "generic"));
@@ -189,7 +177,7 @@ Gpu read_gpu(const Value& value) {
   gpu.source = source ? source->as_string() : "given";
   if (const std::optional<Value> tdp = map.optional("tdp")) gpu.tdp = read_watts(*tdp);
   if (const auto architecture = map.optional("architecture"))
-    gpu.architecture = read_architecture(*architecture);
+    gpu.architecture = read_gpu_architecture(*architecture);
   const std::optional<Value> profiles = map.optional("profiles");
   if (profiles) gpu.profiles = read_compute_profiles_folder(*profiles);
   if (const auto kernels = map.optional("kernels")) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/data_folder.hpp"
 #include "cluster/parts.hpp"
 #include "config/record_set.hpp"
 

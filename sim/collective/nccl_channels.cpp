@@ -10,16 +10,14 @@ namespace {
 
 using namespace nccl;  // NOLINT: the model's own constants
 
-bool is_blackwell(const NcclMachine& machine) {
-  return machine.architecture == GpuArchitecture::blackwell;
-}
+const NcclBounds& bounds_of(const NcclMachine& machine) { return machine.architecture->bounds; }
 
 /// Those that the links inside a node are worth.
 int channels_inside(const NcclMachine& machine) {
   if (machine.inner != InnerLink::nvlink) return kRing;
-  const double links = machine.inside / (is_blackwell(machine) ? kBlackwellLink : kLink);
-  const int most = is_blackwell(machine) ? kMostBlackwellChannels : kMostChannels;
-  return std::clamp(static_cast<int>(std::lround(kChannelsOfLink * links)), kRing, most);
+  const double links = machine.inside / bounds_of(machine).link;
+  const int worth = static_cast<int>(std::lround(kChannelsOfLink * links));
+  return std::clamp(worth, kRing, std::max(kRing, bounds_of(machine).max_channels));
 }
 
 /// Of the group's communicator.
@@ -27,14 +25,13 @@ int most_channels(const NcclMachine& machine) {
   const int inside = channels_inside(machine);
   if (machine.nodes == 1) return inside;
   const int between = kRing * std::min(machine.nics, machine.local());
-  const bool doubles = machine.architecture == GpuArchitecture::hopper || is_blackwell(machine);
-  const int raised = doubles && between < kHopperBetween ? 2 * between : between;
+  const int raised = between < bounds_of(machine).channels_between ? 2 * between : between;
   return machine.local() == 1 ? raised : std::clamp(raised, kRing, std::max(inside, kRing));
 }
 
 int nvls_channels(const NcclMachine& machine) {
-  if (!is_blackwell(machine)) return kNvlsChannels;
-  return machine.nodes == 1 ? kBlackwellNvlsChannels : kBlackwellNvlsTreeChannels;
+  const NcclBounds& bounds = bounds_of(machine);
+  return machine.nodes == 1 ? bounds.nvls_channels : bounds.nvls_tree_channels;
 }
 
 Bytes least_of_channel(const NcclMachine& machine, const NcclEstimate& estimate) {

@@ -3,36 +3,15 @@
 #include "base/quantity.hpp"
 #include "cluster/cluster.hpp"
 
-// Constants of NCCL's times, fitted to open curves (tests/data/collectives, fitted and scored by
-// tests/collective/fit.py; its README has the errors). All are of nccl-tests, one process a GPU or
-// threads of one, warm.
+// Those of a generation of GPUs are in platforms/architectures.yaml. Constants of NCCL's times,
+// fitted to open curves (tests/data/collectives, fitted and scored by tests/collective/fit.py; its
+// README has the errors). All are of nccl-tests, one process a GPU or threads of one, warm.
 
 namespace rehearse::nccl {
 
-/// What a GPU generation does; rates are shares of what a GPU's port gives.
-struct Generation {
-  Seconds launch;  ///< before the first step
-  Seconds step;    ///< of LL through an edge inside, its link's usual latency included
-  double ll, ll128, simple;
-  double nvls;  ///< where the switch adds up; may pass 1, as no port sends twice
-  double all_to_all;
-};
-
-/// Volta: aiconfigurator has none; vTrain's curves and one DGX-1's. Ampere: superbench, vTrain,
-/// aiconfigurator. Hopper and Blackwell: aiconfigurator (H100; B200, B300, GB200, GB300).
-inline constexpr Generation kVolta{Seconds(16e-6), Seconds(0.65e-6), 0.19, 0.88, 0.93, 1, 0.75};
-inline constexpr Generation kAmpere{
-    Seconds(9.9e-6), Seconds(0.906e-6), 0.194, 0.493, 0.779, 1, 0.863};
-inline constexpr Generation kHopper{
-    Seconds(5.6e-6), Seconds(0.756e-6), 0.295, 0.51, 0.891, 1.10, 0.895};
-inline constexpr Generation kBlackwell{
-    Seconds(8.6e-6), Seconds(1.12e-6), 0.27, 0.495, 0.857, 0.734, 0.703};
-/// AMD's CDNA under RCCL: no open curve. Launch: RCCL's own table (src/graph/tuning.cc), the rest
-/// as Ampere's.
-inline constexpr Generation kCdna{Seconds(12e-6), Seconds(1.2e-6), 0.194, 0.493, 0.779, 1, 0.863};
 /// GPUs that meet over PCIe, of any generation: aiconfigurator's L40S and RTX PRO 6000, two nodes
 /// across sockets. Shares are of what the ring's slowest PCIe edge gives.
-inline constexpr Generation kCards{Seconds(5e-6), Seconds(1.17e-6), 0.5, 0.9, 1, 1, 1};
+inline constexpr NcclGeneration kCards{Seconds(5e-6), Seconds(1.17e-6), 0.5, 0.9, 1, 1, 1};
 
 /// Of PCIe's rate as copies see it, what peers behind one switch reach (A100, H100 PCIe nodes).
 inline constexpr double kPeerToPeer = 0.95;
@@ -81,22 +60,9 @@ inline constexpr Bytes kChannelBuffer(4.0 * 1024 * 1024);
 inline constexpr Bytes kTreeChunk(0.275e6);
 inline constexpr double kTreeHalf = 0.083, kNvlsTreeFill = 2.0, kNvlsTreeHalf = 0.194;
 
-/// Most that LL moves between nodes, busbw, on two nodes and on more (NCCL's llMaxBws).
-struct LlCap {
-  BytesPerSecond two, more;
-};
-LlCap ll_cap(GpuArchitecture architecture);
-const Generation& generation_of(GpuArchitecture architecture, bool by_nvlink);
-
-/// Channels of each NVLink, the rate of one per direction, and the most of a communicator.
+/// Channels of each NVLink, and of one ring, which NCCL always doubles.
 inline constexpr double kChannelsOfLink = 2;
-inline constexpr BytesPerSecond kLink(25e9), kBlackwellLink(50e9);
-inline constexpr int kMostChannels = 24, kMostBlackwellChannels = 32;
-/// Of one ring, which NCCL always doubles; what Hopper and later have between nodes at least, where
-/// the links allow (src/graph/connect.cc).
-inline constexpr int kRing = 2, kHopperBetween = 16;
-inline constexpr int kNvlsChannels = 16, kBlackwellNvlsChannels = 24,
-                     kBlackwellNvlsTreeChannels = 32;
+inline constexpr int kRing = 2;
 /// Bytes that a channel has at least: threads of a block, times a threshold by protocol; LL's ring
 /// has that of each rank.
 inline constexpr Bytes kSimpleOfChannel(512.0 * 64), kLl128OfChannel(640.0 * 8),

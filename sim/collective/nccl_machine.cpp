@@ -16,7 +16,7 @@ namespace {
 /// of 2 to 8 GPUs.
 double cube_mesh_share(const Node& node, int local) {
   static constexpr std::array kShares = {1.0 / 6, 1.0 / 3, 2.0 / 3, 0.28, 1.0 / 3, 2.0 / 3, 1.0};
-  const bool mesh = node.gpu.architecture == GpuArchitecture::volta && node.gpus == 8;
+  const bool mesh = node.gpu.architecture->links == GpuLinks::cube_mesh && node.gpus == 8;
   if (!mesh || local < 2 || local > 8) return 1;
   return kShares[static_cast<std::size_t>(local - 2)];
 }
@@ -24,15 +24,14 @@ double cube_mesh_share(const Node& node, int local) {
 /// AMD's eight GPUs have one xGMI link to each other one: so many of them reach each other by as
 /// many of a GPU's links as there are others.
 double full_mesh_share(const Node& node, int local) {
-  if (node.gpu.architecture != GpuArchitecture::cdna || local < 2) return 1;
+  if (node.gpu.architecture->links != GpuLinks::full_mesh || local < 2) return 1;
   return (local - 1.0) / (node.gpus - 1.0);
 }
 
 void take_inner(NcclMachine& machine, const Node& node, double slowed) {
   machine.architecture = node.gpu.architecture;
   // How many blocks RCCL takes is not known.
-  if (node.gpu.architecture != GpuArchitecture::cdna)
-    machine.multiprocessors = node.gpu.multiprocessors();
+  if (node.gpu.architecture->bounds.measured) machine.multiprocessors = node.gpu.multiprocessors();
   const int local = machine.local();
   if (node.nvlink) {
     machine.inner = InnerLink::nvlink;

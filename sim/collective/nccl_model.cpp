@@ -45,7 +45,8 @@ class Question {
       : machine_(machine),
         kind_(kind),
         size_(size),
-        generation_(generation_of(machine.architecture, machine.inner == InnerLink::nvlink)),
+        generation_(machine.inner == InnerLink::nvlink ? machine.architecture->nccl : kCards),
+        bounds_(machine.architecture->bounds),
         ranks_(machine.ranks),
         nodes_(machine.nodes),
         local_(machine.local()) {
@@ -156,8 +157,10 @@ class Question {
   /// NCCL's own limit of LL between nodes.
   Seconds capped() const {
     if (!between()) return Seconds(0);
-    const LlCap cap = ll_cap(machine_.architecture);
-    return Seconds(volume() / (machine_.nodes == 2 ? cap.two : cap.more).value());
+    return Seconds(volume() / ll_cap().value());
+  }
+  BytesPerSecond ll_cap() const {
+    return machine_.nodes == 2 ? bounds_.ll_cap : bounds_.ll_cap_beyond;
   }
 
   void add_simple_ring() {
@@ -179,10 +182,8 @@ class Question {
   // --- the switch adds up
 
   bool has_nvls() const {
-    const bool chip = machine_.architecture == GpuArchitecture::hopper ||
-                      machine_.architecture == GpuArchitecture::blackwell;
-    return chip && machine_.inner == InnerLink::nvlink && local_ > kNvlsAbove &&
-           machine_.options.at_least(between() ? kNvlsTrees : kNvls);
+    return bounds_.nvls_channels > 0 && machine_.inner == InnerLink::nvlink &&
+           local_ > kNvlsAbove && machine_.options.at_least(between() ? kNvlsTrees : kNvls);
   }
 
   /// To the switch and back, twice.
@@ -244,9 +245,7 @@ class Question {
     Moved moved{.between = Seconds(crossings() * size() / (network_share(protocol) * network()))};
     if (local_ > 1) moved.inside = Seconds(size() / (chain_share(protocol, of_nvlink) * inside()));
     if (protocol == NcclProtocol::ll) {
-      const LlCap cap = ll_cap(machine_.architecture);
-      const BytesPerSecond most = machine_.nodes == 2 ? cap.two : cap.more;
-      limit(moved, Seconds(crossings() * size() / most.value()));
+      limit(moved, Seconds(crossings() * size() / ll_cap().value()));
     }
     if (simple) {
       const double stages = 2 * (local_ - 1 + depth());
@@ -315,7 +314,8 @@ class Question {
   const NcclMachine& machine_;
   CollectiveKind kind_;
   Bytes size_;
-  const Generation& generation_;
+  const NcclGeneration& generation_;
+  const NcclBounds& bounds_;
   double ranks_, nodes_, local_;
   Seconds step_;
   std::vector<NcclEstimate> all_;
@@ -356,8 +356,7 @@ double nccl_uncertainty(const NcclMachine& machine, CollectiveKind kind, Bytes s
   if (machine.nodes == 1) {
     const bool nvlink = machine.inner == InnerLink::nvlink;
     const double known = (nvlink ? kNvlinkError : kPcieError).of(size);
-    const bool open =
-        machine.architecture != GpuArchitecture::cdna && machine.ranks <= kMostOpenRanks;
+    const bool open = machine.architecture->bounds.measured && machine.ranks <= kMostOpenRanks;
     return open ? known : std::max(known, kNoCurve);
   }
   const double known = kNetworkError.of(size);

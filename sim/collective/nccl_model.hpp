@@ -18,7 +18,7 @@ enum class InnerLink {
 
 /// All that NCCL's times depend on, of the ranks of one group.
 struct NcclMachine {
-  GpuArchitecture architecture = GpuArchitecture::other;  ///< of its GPUs
+  std::shared_ptr<const GpuArchitecture> architecture = unknown_architecture();  ///< of its GPUs
   int ranks = 2, nodes = 1;
   InnerLink inner = InnerLink::nvlink;
   /// Of a GPU's port inside its node, per direction; of `staged`: its share of what the host

@@ -56,15 +56,13 @@ double library_speed(AttentionKernel library, bool backward) {
 
 AttentionKernel attention_library(AttentionKernel asked, const Gpu& gpu) {
   if (asked != AttentionKernel::sdpa) return asked;
-  const bool prefers_cudnn =
-      gpu.architecture == GpuArchitecture::hopper || gpu.architecture == GpuArchitecture::blackwell;
-  return prefers_cudnn ? AttentionKernel::cudnn : AttentionKernel::flash2;
+  return gpu.architecture->sdpa_is_cudnn ? AttentionKernel::cudnn : AttentionKernel::flash2;
 }
 
 KernelModel::KernelModel(const Gpu& gpu, Precision precision)
     : curves_(gpu.curves),
       element_(activation_element(precision)),
-      cudnn_is_faster_(gpu.architecture == GpuArchitecture::hopper),
+      cudnn_is_faster_(gpu.architecture->cudnn_attention_faster),
       format_(format_of(gpu, precision)) {
   if (!curves_) return;
   const double sms = gpu.multiprocessors();

@@ -73,14 +73,14 @@ double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked, Precision
 }
 
 double narrow_share(const Model& model, const Gpu& gpu) {
-  constexpr double kWide = 4096;
-  if (gpu.architecture != GpuArchitecture::cdna || gpu.curves) return 0;
+  const double wide = gpu.architecture->shares_hold_from;
+  if (gpu.curves) return 0;
   double narrow = 0, all = 0;
   for (const Unit& unit : model.units) {
     for (const Operator& op : unit.operators) {
       if (op.kind != OperatorKind::matmul || op.product.columns <= 0) continue;
       all += op.forward_flops;
-      if (std::min(op.product.columns, op.product.inner) < kWide) narrow += op.forward_flops;
+      if (std::min(op.product.columns, op.product.inner) < wide) narrow += op.forward_flops;
     }
   }
   return all > 0 ? narrow / all : 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "cluster/cluster.hpp"

@@ -6,6 +6,7 @@
 #include "base/quoting.hpp"
 #include "html/fallback.hpp"
 #include "html/page_template.hpp"
+#include "html/shared_parts.hpp"
 
 namespace rehearse::inline html {
 namespace {
@@ -64,10 +65,16 @@ void note_command(const std::vector<std::string>& words) {
 }
 
 std::string to_html(const Json& document, const Json& extras) {
+  Json kept = document, beside = with_command(extras);
+  // The points of a sweep say much alike.
+  constexpr std::size_t kFewPoints = 8;
+  if (kept.contains("points") && kept["points"].size() > kFewPoints)
+    if (Json shared = take_shared_parts(kept["points"]); !shared.is_null())
+      beside["shared"] = std::move(shared);
   return filled(page_template(), {{"@TITLE@", html_escaped(title_of(document))},
                                   {"@FALLBACK@", fallback(document)},
-                                  {"@DOCUMENT@", script_safe(document)},
-                                  {"@EXTRAS@", script_safe(with_command(extras))}});
+                                  {"@DOCUMENT@", script_safe(kept)},
+                                  {"@EXTRAS@", script_safe(beside)}});
 }
 
 std::string to_html(const std::string& document, const Json& extras) {

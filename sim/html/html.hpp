@@ -11,10 +11,10 @@ namespace rehearse::inline html {
 /// (`rehearse.explain/1`), two predictions (`rehearse.compare/1`), a forecast
 /// (`rehearse.forecast/1`), several runs' ends
 /// (`rehearse.curves/1`) or a comparison
-/// (`rehearse.validation/2`). The page holds the document as it is, and draws itself from it in the
-/// browser; `extras` is what its charts need besides (run_extras in timeline.hpp; null: nothing).
-/// All texts in both are shown as text: nothing in them is read as HTML. The same documents, the
-/// same bytes.
+/// (`rehearse.validation/2`). The page holds the document, and draws itself from it in the
+/// browser (what a sweep's points say alike stands in `extras.shared`); `extras` is what its charts
+/// need besides (run_extras in timeline.hpp; null: nothing). All texts in both are shown as text:
+/// nothing in them is read as HTML. The same documents, the same bytes.
 std::string to_html(const nlohmann::ordered_json& document,
                     const nlohmann::ordered_json& extras = nullptr);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/data_folder.hpp"
 #include "cluster/cluster.hpp"
 #include "config/document.hpp"
 

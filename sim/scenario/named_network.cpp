@@ -55,9 +55,17 @@ NamedModel built_in(const std::string& name) {
   return named;
 }
 
+/// `family`: a map, or a file of one beside the scenario.
+std::optional<Value> read_own_family(Map& map) {
+  const std::optional<Value> family = map.optional("family");
+  if (!family || family->is_map()) return family;
+  return Document::load(family->folder() / family->as_string())->root();
+}
+
 /// The transformer of a config.json beside the scenario, or of a folder that holds one; or of the
 /// hub's cache, by its id, and where that has none the built-in of that id.
-NamedModel read_config(const Value& value, std::vector<std::string>& assumptions) {
+NamedModel read_config(const Value& value, const std::optional<Value>& family,
+                       std::vector<std::string>& assumptions) {
   const std::string text = value.as_string();
   std::filesystem::path file = value.folder() / text;
   if (!std::filesystem::exists(file)) {
@@ -78,7 +86,7 @@ NamedModel read_config(const Value& value, std::vector<std::string>& assumptions
     if (!cached) return built_in(name);
     file = *cached;
   }
-  HuggingFaceModel read = read_hugging_face(file);
+  HuggingFaceModel read = read_hugging_face(file, family);
   for (const std::string& one : read.assumptions) assumptions.push_back("model.hf: " + one);
   return {.transformer = read.shape};
 }
@@ -89,7 +97,10 @@ NamedModel read_named(Map& map, std::vector<std::string>& assumptions) {
   if (const std::optional<Value> use = map.optional("use"))
     named = built_in(use->as_choice(architecture_names()));
   if (const std::optional<Value> config = map.optional("hf"))
-    named = read_config(*config, assumptions);
+    named = read_config(*config, read_own_family(map), assumptions);
+  else if (map.has("family"))
+    map.at_key("family").fail("says how a config.json of Hugging Face is read, and there is none",
+                              "name one: hf: FILE");
   if (const std::optional<Value> dimensions = map.optional("transformer")) {
     named.transformer = read_transformer(*dimensions);
   } else if (named.transformer) {
@@ -261,7 +272,7 @@ void check_attention(const Value& model, const Scenario& scenario) {
   if (scenario.shape.attention_kernel != AttentionKernel::flash3) return;
   for (const NodeGroup& group : scenario.cluster.groups) {
     const Gpu& gpu = group.node.gpu;
-    if (group.node.gpus > 0 && gpu.architecture != GpuArchitecture::hopper)
+    if (group.node.gpus > 0 && !gpu.architecture->flash_attention_3)
       model.as_map()
           .at_key("attention")
           .fail(fmt::format("{} is no Hopper GPU, which FlashAttention-3 is written for", gpu.name),

@@ -10,6 +10,8 @@
 #include "cluster/cluster.hpp"
 #include "cost/cost.hpp"
 #include "cost/profile_library.hpp"
+#include "model/derived_family.hpp"
+#include "model/hugging_face.hpp"
 #include "model/model.hpp"
 #include "profile/comm_profile.hpp"
 #include "strategy/strategy.hpp"
@@ -81,11 +83,25 @@ std::string describe_optimizer(const std::string& name) {
   return fmt::format("{} state{} for each parameter", states, states == 1 ? "" : "s");
 }
 
+std::string describe_family(const std::string& name) {
+  const std::optional<Value> derived = shipped_derived(name);
+  return "a model_type of Hugging Face" +
+         (derived ? ", read as " + derived->as_map().require("like").as_string() : "");
+}
+
+std::string describe_generation(const std::string& name) {
+  const auto generation = gpu_architecture(name);
+  return fmt::format("GPUs whose NCCL begins in {} and whose links are {} a direction",
+                     format(generation->nccl.launch), format(generation->bounds.link));
+}
+
 Rows rows_of(const std::string& kind) {
   if (kind == "models") return described(architecture_names(), describe_architecture);
   if (kind == "clusters") return described(cluster_names(), describe_cluster);
   if (kind == "gpus") return described(gpu_names(), describe_gpu);
   if (kind == "strategies") return described(strategy_names(), describe_strategy);
+  if (kind == "families") return described(hugging_face_families(), describe_family);
+  if (kind == "architectures") return described(architecture_kinds(), describe_generation);
   if (kind == "optimizers") return described(optimizer_names(), describe_optimizer);
   if (kind == "profiles") return profile_rows();
   if (kind == "studies") return described_files("scenarios/studies");
@@ -96,9 +112,9 @@ Rows rows_of(const std::string& kind) {
 }  // namespace
 
 const std::vector<std::string>& kinds_of_names() {
-  static const std::vector<std::string> kNames = {"models",     "clusters",   "gpus",
-                                                  "strategies", "optimizers", "profiles",
-                                                  "scenarios",  "studies",    "plans"};
+  static const std::vector<std::string> kNames = {
+      "models",     "families", "clusters",  "gpus",    "architectures", "strategies",
+      "optimizers", "profiles", "scenarios", "studies", "plans"};
   return kNames;
 }
 

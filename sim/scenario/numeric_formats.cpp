@@ -65,7 +65,7 @@ void check_units(const Gpu& gpu, Precision precision, const Value& value) {
   if (gpu.fp8 == FlopsPerSecond(0))
     value.fail(fmt::format("{} has no FP8 units", gpu.name), "precision: bf16_master");
   const bool has = precision == Precision::fp8 ||
-                   (gpu.architecture == GpuArchitecture::blackwell &&
+                   (gpu.architecture->block_formats &&
                     (precision == Precision::mxfp8 || gpu.fp4 > FlopsPerSecond(0)));
   if (!has)
     value.fail(fmt::format("{} has no {}: Blackwell has", gpu.name, narrow_name(precision)),

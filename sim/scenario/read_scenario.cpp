@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/data_folder.hpp"
 #include "collective/collective_cost.hpp"
 #include "config/mistakes.hpp"
 #include "model/adaptation.hpp"

@@ -29,36 +29,20 @@ Bytes batch_bytes(const Model& model, const Job& job) {
   return samples * (model.input_elements * parameter_element(job.precision) + kIndex);
 }
 
-/// PyTorch's getChosenWorkspaceSize (aten/src/ATen/cuda/CublasHandlePool.cpp), kept for good from
-/// a handle's first product on: 2 x 4096 KiB + 8 x 16 KiB, on Hopper 8 x 4096 KiB. AMD's hipBLAS
-/// takes as much as Hopper's, from CDNA 3 on, which has FP8, 128 MiB.
-Bytes cublas_workspace(const Gpu& gpu) {
-  constexpr double kKib = 1024;
-  switch (gpu.architecture) {
-    case GpuArchitecture::hopper:
-      return Bytes(8 * 4096 * kKib);
-    case GpuArchitecture::cdna:
-      return Bytes((gpu.fp8 > FlopsPerSecond(0) ? 128 : 32) * 1024 * kKib);
-    default:
-      return Bytes((2 * 4096 + 8 * 16) * kKib);
-  }
-}
-
 /// Of ranks that one program stands for, the most. Handles are a thread's own: forward's has one,
 /// and autograd's, which runs backward, another.
 Bytes cublas_workspaces(const Cluster& cluster) {
   constexpr int kThreads = 2;
   Bytes most;
   for (const NodeGroup& group : cluster.groups)
-    if (group.node.gpus > 0) most = std::max(most, cublas_workspace(group.node.gpu));
+    if (group.node.gpus > 0) most = std::max(most, group.node.gpu.architecture->cublas_workspace);
   return most * kThreads;
 }
 
-/// As rows and as columns, which products on Hopper need, and scales that go with rows; Blackwell's
-/// multiply either way by one scale for a tensor.
+/// As rows and as columns, where its products need both, with scales that go with rows.
 Bytes narrow_weight_element(const Job& job) {
   const bool one_copy = std::ranges::any_of(job.cluster.groups, [](const NodeGroup& group) {
-    return group.node.gpu.architecture == GpuArchitecture::blackwell;
+    return group.node.gpu.architecture->fp8_copies == 1;
   });
   return narrow_element(job.precision) * (job.precision == Precision::fp8 && one_copy ? 1 : 2);
 }

@@ -33,5 +33,10 @@ Fsdp read_fsdp2(Map& map, Framework& framework);
 /// ZeRO-3 by DeepSpeed's names.
 Fsdp read_stage3(Map& map, Framework& framework);
 ParameterServer read_parameter_server(Map& map);
+/// InputError at options of a layout that its server refuses. Workers that are single GPUs push
+/// each batch; those of several ranks (`in_parts`) are replicas that exchange their parts.
+void check_server(Map& map, bool in_parts);
+/// InputError where ranks of a context or expert group have gradients of the same parameters.
+void check_worker(const Map& map, const Layout& worker);
 
 }  // namespace rehearse::inline strategy

@@ -286,33 +286,6 @@ bool is_layout(const Value& strategy) {
 
 namespace {
 
-/// Workers that are single GPUs push each batch. Those of several ranks are replicas that exchange
-/// their parts.
-void check_server(Map& map, bool in_parts) {
-  for (const char* key : {"micro_batches", "micro_batch_size"})
-    if (map.has(key) && !in_parts)
-      map.at_key(key).fail("workers of a server push each batch", "remove it");
-  if (!in_parts) return;
-  Map options = map.require("ps").as_map();
-  for (const char* key : {"aggregate", "backup_workers", "sampled_workers"})
-    if (options.has(key) && options.require(key).shown() != "none" &&
-        options.require(key).shown() != "0")
-      options.at_key(key).fail("workers are replicas over several ranks, each with its own part",
-                               "remove it, or the degrees above 1");
-}
-
-/// Ranks of a context or expert group have gradients of the same parameters.
-void check_worker(const Map& map, const Layout& worker) {
-  if (worker.mesh.context > 1)
-    map.at_key("context_parallel")
-        .fail("a server of workers that share sequences is not available yet",
-              "tensor_parallel or pipeline_parallel, or ddp in the place of ps");
-  if (worker.mesh.expert > 1)
-    map.at_key("expert_parallel")
-        .fail("a server of workers that share experts is not available yet",
-              "tensor_parallel or pipeline_parallel, or ddp in the place of ps");
-}
-
 /// How replicas are kept the same; nothing by local_sgd alone.
 Strategy read_replicas_of(Map& map, const Reading& reading,
                           const std::function<Strategy(Map& map)>& read_data) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/data_folder.hpp"
 #include "cluster/cluster.hpp"
 #include "config/whole_file.hpp"
 

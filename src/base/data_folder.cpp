@@ -59,4 +59,10 @@ fs::path data_folder() {
   return found;
 }
 
+fs::path platforms_folder() {
+  const char* const folder = std::getenv("REHEARSE_PLATFORMS");
+  if (folder != nullptr && *folder != '\0') return folder;
+  return data_folder() / "platforms";
+}
+
 }  // namespace rehearse::inline base

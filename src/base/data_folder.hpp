@@ -15,6 +15,10 @@ namespace rehearse::inline base {
 /// MissingError if there is none, or if REHEARSE_DATA names a folder without it.
 std::filesystem::path data_folder();
 
+/// The folder with GPUs, clusters, frameworks, families of models and measured profiles: what the
+/// environment's REHEARSE_PLATFORMS names, else `platforms` in data_folder().
+std::filesystem::path platforms_folder();
+
 /// Where the library was installed, for programs of others that link it: `rehearse.hpp` tells it.
 /// Returns true, so that it can initialise a variable.
 bool note_prefix(const char* prefix);

@@ -155,11 +155,13 @@ class FirstMistake {
 /// first one's, with a line on the child.
 [[noreturn]] void throw_all_mistakes(const Error& first, const std::function<void()>& read);
 
-/// Reads, and where that finds a mistake, reads once more to find all.
+/// Reads, and where that finds a mistake, reads once more to find all. What is read within it ends at
+/// its first mistake the first time, so that the second time alone says each.
 template <class Read>
 auto read_with_all_mistakes(Read&& read) -> decltype(read()) {
   if (Mistakes::current() != nullptr || FirstMistake::is_enough()) return read();
   try {
+    const FirstMistake only;
     return read();
   } catch (const Error& first) {
     if (first.code() != ExitCode::input && first.code() != ExitCode::missing) throw;

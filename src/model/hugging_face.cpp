@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.hpp"
 #include "model/hugging_face_config.hpp"
@@ -10,7 +11,6 @@
 namespace rehearse::inline model {
 namespace {
 
-constexpr std::int64_t kMost = 100'000'000;
 constexpr std::int64_t kUsualTokens = 4096;
 
 /// Fields of any config.json that change no shape and no cost that is modelled.
@@ -150,6 +150,19 @@ std::string dimensions_in(HuggingFaceConfig& config) {
   return fmt::format("{}", fmt::join(said, ", "));
 }
 
+TransformerShape read_as(HuggingFaceConfig& config, const std::string& name, const Value& type);
+
+/// As the family that `derived` is like, under its own name.
+TransformerShape read_derived(HuggingFaceConfig& config, const std::string& name,
+                              const Value& derived) {
+  DerivedFamily family = read_derived_family(derived, hugging_face_families());
+  const std::string like = family.like;
+  config.read_like(std::move(family));
+  TransformerShape shape = read_as(config, like, derived);
+  shape.family = name;
+  return shape;
+}
+
 /// `type` is where the family's name stands.
 TransformerShape read_as(HuggingFaceConfig& config, const std::string& name, const Value& type) {
   for (const HuggingFaceFamily& family : families()) {
@@ -158,11 +171,16 @@ TransformerShape read_as(HuggingFaceConfig& config, const std::string& name, con
     shape.family = name;
     return shape;
   }
+  if (const std::optional<Value> derived = shipped_derived(name))
+    return read_derived(config, name, *derived);
   const std::string near = nearest(name, hugging_face_families());
-  type.fail(fmt::format("no family \"{}\"", name),
-            fmt::format("{}give its dimensions: model: {{transformer: {{{}}}}}; read are {}",
-                        near.empty() ? "" : fmt::format("did you mean \"{}\"? else ", near),
-                        dimensions_in(config), fmt::join(hugging_face_families(), ", ")));
+  type.fail(
+      fmt::format("no family \"{}\"", name),
+      fmt::format(
+          "{}give its dimensions: model: {{transformer: {{{}}}}}, or a family that it is like: "
+          "model.family; read are {}",
+          near.empty() ? "" : fmt::format("did you mean \"{}\"? else ", near),
+          dimensions_in(config), fmt::join(hugging_face_families(), ", ")));
 }
 
 /// The language model of a network of images, sound and text; what encodes the others is left out,
@@ -191,104 +209,6 @@ TransformerShape read_family(HuggingFaceConfig& config) {
 }
 
 }  // namespace
-
-namespace {
-
-/// null, false, zero, or nothing in it.
-bool is_off(const Value& value) {
-  if (value.is_null()) return true;
-  if (value.is_list()) return value.as_list().empty();
-  if (value.is_map()) return value.as_map().keys().empty();
-  const std::string text = value.shown();
-  const bool zero = !text.empty() && text.find_first_not_of("0.-") == std::string::npos &&
-                    text.find('0') != std::string::npos;
-  return text.empty() || text == "false" || zero;
-}
-
-/// A word, not a number, a flag or a collection.
-bool is_text(const Value& value) {
-  if (!value.is_scalar()) return false;
-  const std::string text = value.shown();
-  const bool number =
-      !text.empty() && text.find_first_not_of("0123456789.eE+-") == std::string::npos;
-  return !number && text != "true";
-}
-
-}  // namespace
-
-std::int64_t HuggingFaceConfig::count_of(const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    if (const std::optional<Value> value = field(name)) return value->as_integer(1, kMost);
-  }
-  return map_.require(names.front()).as_integer(1, kMost);
-}
-
-std::int64_t HuggingFaceConfig::count_or(const std::string& name, std::int64_t fallback,
-                                         std::int64_t low) {
-  const std::optional<Value> value = field(name);
-  return value ? value->as_integer(low, kMost) : fallback;
-}
-
-bool HuggingFaceConfig::flag_or(const std::string& name, bool fallback) {
-  const std::optional<Value> value = field(name);
-  return value ? value->as_bool() : fallback;
-}
-
-double HuggingFaceConfig::number_or(const std::string& name, double fallback) {
-  const std::optional<Value> value = field(name);
-  return value ? value->as_non_negative_number() : fallback;
-}
-
-void HuggingFaceConfig::check_count(const std::string& name, std::int64_t count) {
-  const std::optional<Value> value = field(name);
-  if (value && value->as_integer(0, kMost) != count)
-    value->fail(fmt::format("the other fields make it {}", count));
-}
-
-std::string HuggingFaceConfig::text_or(const std::string& name, const std::string& fallback) {
-  const std::optional<Value> value = field(name);
-  return value ? value->as_string() : fallback;
-}
-
-std::optional<Value> HuggingFaceConfig::field(const std::string& name) {
-  asked_.insert(name);
-  const std::optional<Value> value = map_.optional(name);
-  return value && !value->is_null() ? value : std::nullopt;
-}
-
-void HuggingFaceConfig::ignore(const std::vector<std::string>& names) {
-  asked_.insert(names.begin(), names.end());
-}
-
-void HuggingFaceConfig::finish(const std::string& family) {
-  for (const std::string& key : map_.keys()) {
-    if (asked_.contains(key)) continue;
-    const std::string near = nearest(key, {asked_.begin(), asked_.end()});
-    const Value value = map_.require(key);
-    if (is_off(value) || (is_text(value) && near.empty())) {
-      assume(fmt::format("the field {} of {} is not known, and what it says is left out: {}", key,
-                         family, value.shown()));
-      continue;
-    }
-    map_.at_key(key).mistake(
-        fmt::format("no field of {} that is known here: it might change shapes", family),
-        near.empty() ? "remove it from a copy of the file if it changes none"
-                     : fmt::format("did you mean \"{}\"? else remove it from a copy of the file, "
-                                   "if it changes no shape",
-                                   near));
-  }
-}
-
-void HuggingFaceConfig::require_value(const std::string& name, bool value) {
-  const std::optional<Value> given = field(name);
-  if (given && given->as_bool() != value)
-    given->fail(fmt::format("only {}: {} is modelled", name, value));
-}
-
-void HuggingFaceConfig::require_null(const std::string& name) {
-  if (const std::optional<Value> given = field(name))
-    given->fail(fmt::format("only {}: null is modelled", name));
-}
 
 ActivationKind read_activation(HuggingFaceConfig& config, const std::vector<std::string>& names,
                                const std::string& fallback) {
@@ -340,14 +260,22 @@ void read_sliding(HuggingFaceConfig& config, TransformerShape& t, bool slides) {
 std::vector<std::string> hugging_face_families() {
   std::vector<std::string> names;
   for (const HuggingFaceFamily& family : families()) names.push_back(family.model_type);
+  std::ranges::move(shipped_derived_names(), std::back_inserter(names));
   return names;
 }
 
-HuggingFaceModel read_hugging_face(const std::filesystem::path& path) {
+HuggingFaceModel read_hugging_face(const std::filesystem::path& path,
+                                   const std::optional<Value>& family) {
   const std::filesystem::path file = config_file(path);
   HuggingFaceModel model;
   HuggingFaceConfig config(Document::load_foreign(file)->root().as_map(), model.assumptions);
-  model.shape = read_family(config);
+  if (family) {
+    config.ignore({"model_type"});
+    model.shape =
+        read_derived(config, config.text_or("model_type", "a family of one's own"), *family);
+  } else {
+    model.shape = read_family(config);
+  }
   config.ignore(harmless());
   config.finish(model.shape.family);
   model.shape.name = name_of(file, config);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/document.hpp"
+#include "model/derived_family.hpp"
 #include "model/transformer.hpp"
 
 namespace rehearse::inline model {
@@ -34,14 +35,21 @@ class HuggingFaceConfig {
   /// InputError at a field that is anything but null.
   void require_null(const std::string& name);
   void assume(const std::string& text) { assumptions_.push_back(text); }
+  /// From now on its fields are asked for by the names of the family that `family` is like.
+  void read_like(DerivedFamily family);
   /// InputError for the first field that nobody asked for: it might change shapes.
   void finish(const std::string& family);
   Map& map() { return map_; }
 
  private:
+  /// The file's own name for a field.
+  std::string own_name(std::string name) const;
+  std::optional<Value> usual(std::string name) const;
+
   Map map_;
   std::set<std::string> asked_;
   std::vector<std::string>& assumptions_;
+  std::vector<DerivedFamily> derived_;  ///< the file's own family first
 };
 
 /// Fills a shape from the fields of one model_type.

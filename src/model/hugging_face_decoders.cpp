@@ -176,12 +176,10 @@ TransformerShape read_falcon(HuggingFaceConfig& config) {
 
 const std::vector<HuggingFaceFamily>& decoder_families() {
   static const std::vector<HuggingFaceFamily> kAll = {
-      {"llama", read_plain_llama},   {"mistral", read_mistral},     {"qwen2", read_qwen2},
-      {"qwen3", read_qwen3},         {"gemma", read_gemma},         {"gemma2", read_gemma2},
-      {"gemma3_text", read_gemma3},  {"phi3", read_phi3},           {"olmo2", read_olmo2},
-      {"gpt_neox", read_gpt_neox},   {"falcon", read_falcon},       {"qwen2_vl", read_qwen2_vl},
-      {"qwen2_5_vl", read_qwen2_vl}, {"qwen2_vl_text", read_qwen2}, {"qwen2_5_vl_text", read_qwen2},
-      {"qwen3_vl_text", read_qwen3}};
+      {"llama", read_plain_llama},  {"mistral", read_mistral}, {"qwen2", read_qwen2},
+      {"qwen3", read_qwen3},        {"gemma", read_gemma},     {"gemma2", read_gemma2},
+      {"gemma3_text", read_gemma3}, {"phi3", read_phi3},       {"olmo2", read_olmo2},
+      {"gpt_neox", read_gpt_neox},  {"falcon", read_falcon},   {"qwen2_vl", read_qwen2_vl}};
   return kAll;
 }
 

@@ -139,17 +139,11 @@ TransformerShape read_gpt_oss(HuggingFaceConfig& config) {
 }  // namespace
 
 const std::vector<HuggingFaceFamily>& expert_families() {
-  static const std::vector<HuggingFaceFamily> kAll = {{"mixtral", read_mixtral},
-                                                      {"qwen2_moe", read_qwen2_moe},
-                                                      {"qwen3_moe", read_qwen3_moe},
-                                                      {"deepseek_v2", read_deepseek},
-                                                      {"deepseek_v3", read_deepseek},
-                                                      {"kimi_k2", read_deepseek},
-                                                      {"gpt_oss", read_gpt_oss},
-                                                      {"deepseek_v32", read_sparse},
-                                                      {"glm_moe_dsa", read_sparse},
-                                                      {"glm4_moe_lite", read_glm4_moe_lite},
-                                                      {"qwen3_vl_moe_text", read_qwen3_moe}};
+  static const std::vector<HuggingFaceFamily> kAll = {
+      {"mixtral", read_mixtral},      {"qwen2_moe", read_qwen2_moe},
+      {"qwen3_moe", read_qwen3_moe},  {"deepseek_v2", read_deepseek},
+      {"deepseek_v3", read_deepseek}, {"gpt_oss", read_gpt_oss},
+      {"deepseek_v32", read_sparse},  {"glm4_moe_lite", read_glm4_moe_lite}};
   return kAll;
 }
 

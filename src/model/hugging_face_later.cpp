@@ -138,13 +138,12 @@ TransformerShape read_ministral(HuggingFaceConfig& config) {
 
 const std::vector<HuggingFaceFamily>& later_families() {
   static const std::vector<HuggingFaceFamily> kAll = {
-      {"granite", read_granite},     {"smollm3", read_smollm3},
-      {"seed_oss", read_seed_oss},   {"glm4", read_glm4},
-      {"olmo3", read_olmo3},         {"ernie4_5", read_ernie4_5},
-      {"exaone4", read_exaone4},     {"hunyuan_v1_dense", read_hunyuan},
-      {"arcee", read_arcee},         {"ministral", read_ministral},
-      {"apertus", read_apertus},     {"exaone4_5_text", read_exaone4},
-      {"ministral3", read_ministral}};
+      {"granite", read_granite},   {"smollm3", read_smollm3},
+      {"seed_oss", read_seed_oss}, {"glm4", read_glm4},
+      {"olmo3", read_olmo3},       {"ernie4_5", read_ernie4_5},
+      {"exaone4", read_exaone4},   {"hunyuan_v1_dense", read_hunyuan},
+      {"arcee", read_arcee},       {"ministral", read_ministral},
+      {"apertus", read_apertus}};
   return kAll;
 }
 

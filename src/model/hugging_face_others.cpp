@@ -304,8 +304,6 @@ const std::vector<HuggingFaceFamily>& other_families() {
                                                       {"bert", read_bert},
                                                       {"roberta", read_roberta},
                                                       {"distilbert", read_distilbert},
-                                                      {"xlm-roberta", read_roberta},
-                                                      {"camembert", read_roberta},
                                                       {"modernbert", read_modernbert},
                                                       {"gpt_bigcode", read_gpt_bigcode},
                                                       {"gptj", read_gptj},

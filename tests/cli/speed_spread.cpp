@@ -1,5 +1,6 @@
 // How GPUs of one kind differ, for good.
 #include "scenario/speed_spread.hpp"
+#include "base/data_folder.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "cluster/cluster.hpp"
 #include "platform_file.hpp"

@@ -63,8 +63,8 @@ std::vector<std::string> with_several_gpus() {
   for (const std::string& name : cluster_names()) {
     if (name == "lightning_a10g") continue;  // one GPU a node, and a server
     const Cluster cluster = shipped(name, 2);
-    const auto generation = static_cast<int>(cluster.groups[0].node.gpu.architecture);
-    if (known.insert(to_yaml(links_of(cluster)) + std::to_string(generation)).second)
+    const std::string& generation = cluster.groups[0].node.gpu.architecture->name;
+    if (known.insert(to_yaml(links_of(cluster)) + generation).second)
       names.push_back(name);
   }
   return names;

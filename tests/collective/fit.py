@@ -23,7 +23,7 @@ DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "collectives"
 MIB = 2.0**20
 BANDS = [("< 64 KiB", 0), ("64 KiB - 1 MiB", 2**16), ("1 - 64 MiB", 2**20), (">= 64 MiB", 2**26)]
 
-# sim/collective/nccl_constants.hpp
+# platforms/architectures.yaml, and what all have in common: sim/collective/nccl_constants.hpp
 GENERATIONS = {
     "volta": dict(launch=16, step=0.65, ll=0.19, ll128=0.88, simple=0.93, nvls=1, a2a=0.75),
     "ampere": dict(launch=9.9, step=0.906, ll=0.194, ll128=0.493, simple=0.779, nvls=1, a2a=0.863),

@@ -43,16 +43,6 @@ BytesPerSecond rate(const Row& row, const std::string& key) {
   return BytesPerSecond(number(row, key) * 1e9);
 }
 
-GpuArchitecture architecture_of(const Row& row) {
-  static const std::map<std::string, GpuArchitecture> kNames = {
-      {"volta", GpuArchitecture::volta},
-      {"ampere", GpuArchitecture::ampere},
-      {"hopper", GpuArchitecture::hopper},
-      {"blackwell", GpuArchitecture::blackwell}};
-  const auto known = kNames.find(row.at("architecture"));
-  return known == kNames.end() ? GpuArchitecture::other : known->second;
-}
-
 NcclOptions options_of(const Row& row) {
   // A version that the log does not say has an interval of its own, which is not tested here.
   NcclOptions options{.version = NcclVersion{2, 20}};
@@ -69,7 +59,8 @@ NcclOptions options_of(const Row& row) {
 Cluster cluster_of(const Row& row, int gpus, int nodes) {
   Node node;
   node.gpus = gpus;
-  node.gpu.architecture = architecture_of(row);
+  if (!row.at("architecture").empty())
+    node.gpu.architecture = gpu_architecture(row.at("architecture"));
   if (!row.at("nvlink_GBps").empty())
     node.nvlink = NvLink{rate(row, "nvlink_GBps"), kNvLinkLatency};
   const bool staged = !row.at("staged_GBps").empty();

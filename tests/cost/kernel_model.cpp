@@ -1,6 +1,7 @@
 // The closed forms of kernels: what the fit says of them, what they say of the tables, what must
 // hold of any.
 #include "cost/kernel_model.hpp"
+#include "base/data_folder.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

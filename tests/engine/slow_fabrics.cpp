@@ -18,7 +18,7 @@ constexpr double kGiga = 1e9;
 Cluster nodes_on(const Fabric& fabric, double nic, bool nvlink = true, int nodes = 4) {
   Cluster cluster = star_cluster(nodes, 4, 2);
   Node& node = cluster.groups[0].node;
-  node.gpu.architecture = GpuArchitecture::hopper;
+  node.gpu.architecture = gpu_architecture("hopper");
   node.nvlink = NvLink{BytesPerSecond(300 * kGiga), Seconds(6e-7)};
   if (!nvlink) node.nvlink.reset();
   node.nic_bandwidth = BytesPerSecond(nic * kGiga);

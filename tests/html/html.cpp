@@ -55,6 +55,28 @@ BOOST_AUTO_TEST_CASE(the_page_holds_the_document_as_it_is) {
   BOOST_TEST(Json::parse(data_of(page, "extras")) == extras);
 }
 
+/// As main.js does.
+Json restored(const Json& part, const Json& shared) {
+  if (!part.is_structured()) return part;
+  if (part.is_object() && part.contains("$shared"))
+    return restored(shared.at(part["$shared"].get<std::size_t>()), shared);
+  Json whole = part;
+  for (Json& inner : whole) inner = restored(inner, shared);
+  return whole;
+}
+
+BOOST_AUTO_TEST_CASE(what_points_of_a_sweep_say_alike_stands_once) {
+  const std::string line(200, 'x');
+  Json document = study();
+  for (int point = 2; point <= 12; ++point)
+    document["points"].push_back(
+        {{"point", point}, {"report", {{"lines", {line, "short"}}, {"inner", {{"line", line}}}}}});
+  const std::string page = to_html(document);
+  BOOST_TEST(count(page, line) == 1u);
+  const Json shared = Json::parse(data_of(page, "extras")).at("shared");
+  BOOST_TEST(restored(Json::parse(data_of(page, "document")), shared) == document);
+}
+
 BOOST_AUTO_TEST_CASE(no_text_of_the_document_is_markup) {
   const std::string page = to_html(study());
   const std::string empty = to_html(Json{{"schema", "rehearse.plan/1"}});

@@ -17,6 +17,14 @@ function readJson(id) {
   return JSON.parse(document.getElementById(id).textContent);
 }
 
+/** A part of a document with what it has in common with others (shared_parts.hpp). */
+function restored(part, shared) {
+  if (part === null || typeof part !== "object") return part;
+  if (Object.hasOwn(part, "$shared")) return restored(shared[part.$shared], shared);
+  if (Array.isArray(part)) return part.map((inner) => restored(inner, shared));
+  return Object.fromEntries(Object.entries(part).map(([key, inner]) => [key, restored(inner, shared)]));
+}
+
 /** The other theme than now; what the reader's system says until then. */
 function themeButton() {
   const names = () => (currentTheme() === themes.dark ? ["light", "Light page"] : ["dark", "Dark page"]);
@@ -64,10 +72,10 @@ function origin(shown) {
 }
 
 function drawPage() {
-  const shown = readJson("document"), page = pages[shown.schema];
+  const extras = readJson("extras");
+  const shown = restored(readJson("document"), extras?.shared), page = pages[shown.schema];
   const header = document.getElementById("top");
   header.append(element("div", { class: "bar" }, element("h1", {}, document.title), themeButton()));
-  const extras = readJson("extras");
   header.append(paragraph(shown.answer, "answer") ?? "");
   for (const text of page?.about(shown) ?? []) header.append(element("p", { class: "faint" }, text));
   header.append(commandLine(extras?.command) ?? "", origin(shown));

@@ -75,6 +75,11 @@ function rankingTables(plan) {
       rankingTable(plan, folded, "Candidates that say nothing new")) : null];
 }
 
+/** An interval; nothing of a candidate whose interval nobody asked for. */
+function widthOf(ends) {
+  return ends && ends[0] < ends[1] ? ends : null;
+}
+
 function rankingTable(plan, rows, caption) {
   const isAim = (key) => plan.objective.metrics.includes(key);
   return table(caption, [
@@ -83,10 +88,10 @@ function rankingTable(plan, rows, caption) {
     ...settingColumns(plan.ranking, (row) => row.settings),
     ...planMetrics(plan).flatMap(({ key, title, format }) => {
       const column = { title, key: `metrics.${key}`, format, value: (row) => row.metrics?.[key] ?? null };
-      const range = rangeColumn(`90 % interval of ${title}`, (row) => row.intervals?.[key], format);
+      const range = rangeColumn(`90 % interval of ${title}`, (row) => widthOf(row.intervals?.[key]), format);
       return isAim(key) ? [column, range] : [column];
     }),
-    { title: "at risk", value: (row) => (row.at_risk ?? []).join("; "), tone: () => "bad" },
+    { title: "at risk", value: (row) => (row.at_risk ?? []).join("; "), tone: () => "bad", words: true },
   ], rows, { rowKey: (row) => row.rank });
 }
 
@@ -173,7 +178,10 @@ function planPage(plan) {
     { title: "limit", value: (row) => row.limit, format: "number", text: (row) => (row.limit === null ? "" : `${row.limit} ${row.unit ?? ""}`.trim()) },
     { title: "in words", value: (row) => row.words },
   ], plan.constraints));
-  addSection("Rejected", rejectedTable(plan));
+  const few = 20;
+  addSection("Rejected", plan.rejected.length > few
+    ? element("details", {}, element("summary", {}, `${plan.rejected.length} candidates, and what each failed on`), rejectedTable(plan))
+    : rejectedTable(plan));
   addSection("The search", table("How many candidates there were", [
     { title: "candidates", value: ([name]) => name },
     { title: "count", value: ([, count]) => count, format: "whole" },
