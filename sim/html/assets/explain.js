@@ -107,7 +107,7 @@ function waterfallFigure(explained) {
 
 function explainPage(explained) {
   const path = explained.critical_path, { attribution } = explained;
-  addSection("The answer", waterfallFigure(explained), bulletList(explained.words), cards([
+  addSection("The answer", waterfallFigure(explained), bulletList(explained.words.filter((sentence) => !explained.answer?.includes(sentence))), cards([
     { name: "Step time", key: "step_time_s", value: explained.step_time_s, format: "time" },
     { name: "An ideal step", key: "attribution.ideal_step_s", value: attribution?.ideal_step_s, format: "time", remark: "with every cause below removed" },
   ]));

@@ -100,16 +100,17 @@ function dragToZoom(figure, zoom) {
 /** From the extras of a run (sim/html/timeline.hpp). */
 function runTimeline(timeline) {
   if (!timeline || timeline.spans.length === 0) return null;
-  const ofStage = ({ stage }) => (stage === undefined ? "" : `stage ${stage}, `);
-  const rows = timeline.lanes.map((lane) => `${ofStage(lane)}rank ${lane.rank}: ${lane.name}`);
   const stages = [...new Set(timeline.lanes.map(({ stage }) => stage).filter((stage) => stage !== undefined))];
+  const ranks = new Set(timeline.lanes.map((lane) => lane.rank)).size;
+  const whose = ({ stage, rank }) =>
+    stage === undefined ? `rank ${rank}` : ranks > stages.length ? `stage ${stage}, rank ${rank}` : `stage ${stage}`;
+  const rows = timeline.lanes.map((lane) => `${whose(lane)}: ${lane.name}`);
   const groups = stages.map((stage) => ({
     name: `stage ${stage}`, members: [...timeline.lanes.keys()].filter((row) => timeline.lanes[row].stage === stage),
   }));
   const bars = timeline.spans.map(([row, start, end, label, phase]) => ({
     row, start, end, label: timeline.labels[label], phase: timeline.phases[phase],
   }));
-  const ranks = new Set(timeline.lanes.map((lane) => lane.rank)).size;
   const joined = timeline.operations - bars.length;
   return timelineFigure({
     title: "Timeline of one step",
