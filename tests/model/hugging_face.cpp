@@ -9,10 +9,13 @@
 
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
+#include "config/document.hpp"
 #include "kept.hpp"
 #include "model/architecture.hpp"
+#include "model/derived_family.hpp"
 #include "model/hugging_face.hpp"
 #include "model/memory_tape.hpp"
+#include "scratch.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(hugging_face_test)
@@ -67,6 +70,37 @@ BOOST_AUTO_TEST_CASE(parameters_are_those_that_transformers_counts) {
     const Model model = read(one.name);
     BOOST_TEST(model.parameters() == one.parameters, one.name);
     BOOST_TEST(model.parameters() - model.active_parameters() == one.idle, one.name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_family_of_ones_own_is_read_as_the_one_that_it_is_like) {
+  const Scratch folder;
+  const auto llama = folder.write("llama.json",
+                                  R"({"model_type": "llama", "hidden_size": 64, "vocab_size": 100,
+                                      "num_hidden_layers": 2, "num_attention_heads": 4,
+                                      "intermediate_size": 96, "tie_word_embeddings": true})");
+  const auto own = folder.write("own.json",
+                                R"({"model_type": "acme", "dim": 64, "vocab_size": 100, "depth": 2,
+                                    "num_attention_heads": 4, "intermediate_size": 96,
+                                    "base": 1e4, "gate": true})");
+  const auto family = folder.write("family.yaml",
+                                   "like: llama\n"
+                                   "names: {hidden_size: dim, num_hidden_layers: depth}\n"
+                                   "defaults: {tie_word_embeddings: true}\n"
+                                   "required: {gate: true}\n"
+                                   "ignored: [base]\n");
+  const TransformerShape read = read_hugging_face(own, Document::load(family)->root()).shape;
+  BOOST_TEST(read.family == "acme");
+  BOOST_TEST(build_transformer(read, {}).parameters() ==
+             build_transformer(read_hugging_face(llama).shape, {}).parameters());
+}
+
+BOOST_AUTO_TEST_CASE(shipped_families_are_like_others_that_are_read) {
+  const std::vector<std::string> all = hugging_face_families();
+  for (const std::string& name : shipped_derived_names()) {
+    const DerivedFamily family = read_derived_family(*shipped_derived(name), all);
+    BOOST_TEST(!shipped_derived(family.like).has_value(), name);
+    BOOST_TEST(std::ranges::count(all, name) == 1, name);
   }
 }
 
