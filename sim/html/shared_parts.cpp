@@ -11,7 +11,7 @@ using Json = nlohmann::ordered_json;
 /// Shorter ones cost as much as naming them.
 constexpr std::size_t kLeast = 60;
 
-std::string text_of(const Json& part) {
+std::string dumped(const Json& part) {
   return part.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -21,7 +21,7 @@ class Sharing {
 
   /// The largest parts first, then what is within the others.
   void replace(Json& part) {
-    const std::string text = text_of(part);
+    const std::string text = dumped(part);
     const auto known = uses_.find(text);
     if (text.size() >= kLeast && known != uses_.end() && known->second > 1) {
       auto [place, is_new] = places_.try_emplace(text, 0);
@@ -47,7 +47,7 @@ class Sharing {
   }
 
   void count(const Json& part) {
-    const std::string text = text_of(part);
+    const std::string text = dumped(part);
     if (text.size() < kLeast) return;
     // What is within a part that was met before is met with it.
     if (++uses_[text] > 1) return;

@@ -81,14 +81,9 @@ std::string rate_text(const Report& report, double rate) {
   return rounded(rate, place_of(rate, interval));
 }
 
-/// Who forgets to say a precision gets PyTorch's own, in which few train a language model.
-std::string precision_text(const Report& report) {
-  return report.tokens_per_s_per_gpu && report.precision == "fp32" ? " in fp32" : "";
-}
-
 std::string pace_sentence(const Report& report) {
-  std::string text = time_text(report, report.step_time, "step_time_s", !report.train_time) +
-                     " a step" + precision_text(report) + ", ";
+  std::string text =
+      time_text(report, report.step_time, "step_time_s", !report.train_time) + " a step, ";
   text += report.tokens_per_s_per_gpu
               ? rate_text(report, *report.tokens_per_s_per_gpu) + " tokens/s a GPU"
               : rate_text(report, report.samples_per_s) + " samples/s";

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "../scratch.hpp"
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "config/document.hpp"
@@ -15,7 +16,6 @@
 #include "model/derived_family.hpp"
 #include "model/hugging_face.hpp"
 #include "model/memory_tape.hpp"
-#include "scratch.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(hugging_face_test)
