@@ -173,9 +173,7 @@ Tensor mean(Recorder& recorder, const Tensor& input, std::int64_t out) {
   return output;
 }
 
-namespace {
-
-/// The logits and each row's sum of exponentials are saved; all else is made in registers.
+// The logits and each row's sum of exponentials are saved; all else is made in registers.
 Tensor compiled_cross_entropy(Recorder& recorder, const Tensor& logits) {
   Tensor loss = recorder.take(1, Type::float32);
   recorder.connect(loss, {logits},
@@ -184,8 +182,6 @@ Tensor compiled_cross_entropy(Recorder& recorder, const Tensor& logits) {
                    });
   return loss;
 }
-
-}  // namespace
 
 // Each row's sum of exponentials is kept beside the logits, whose memory the gradient gets.
 Tensor fused_cross_entropy(Recorder& recorder, const Tensor& logits, std::int64_t positions) {
